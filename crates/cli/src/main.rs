@@ -1,0 +1,3 @@
+//! The `byway` command.
+
+fn main() {}

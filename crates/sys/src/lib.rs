@@ -1,1 +1,15 @@
-//! byway-sys.
+//! What Byway asks of Linux: mapped memory, files that know their limits, cache-line write-back, pinning and time.
+//!
+//! UNSAFETY: this crate is one of the few rooms where `unsafe` is allowed, because it wraps system calls and
+//! processor instructions. What it hands out is safe: memory that others may touch at the same time is copied by
+//! atomic words, memory that is exclusive is a slice.
+#![expect(unsafe_code, reason = "wraps mmap and cache-control instructions behind safe types")]
+
+pub mod affinity;
+pub mod cacheline;
+pub mod file;
+pub mod map;
+pub mod time;
+
+pub use file::{FileError, ImageFile};
+pub use map::{ExclusiveMapping, MapError, Mapping};

@@ -1,0 +1,159 @@
+//! Stores that reach memory outside the processor's caches: CLFLUSHOPT, non-temporal stores, fences.
+//!
+//! For host-managed device memory (CXL.mem): a store is seen by the device once its line has left our caches. CLWB is
+//! not offered on purpose: it may keep a clean line, which is stale when the device recycles the buffer underneath.
+//! On processors other than x86-64 only the fence is there; their callers use memory that is coherent anyway.
+
+use std::sync::atomic::{Ordering, fence};
+
+use crate::map::{MapError, Mapping};
+
+/// Bytes in a cache line, on every processor and every CXL link this code meets.
+pub const LINE_BYTES: usize = 64;
+
+/// Writes the lines that hold the range back to memory, drops them from the caches, and waits until that is done.
+///
+/// # Errors
+/// [`MapError`] when the range is not inside the mapping.
+pub fn flush_range(map: &Mapping, at: usize, len_bytes: usize) -> Result<(), MapError> {
+    if len_bytes == 0 {
+        return Ok(());
+    }
+    check(map, at, len_bytes)?;
+    let mut line = at / LINE_BYTES * LINE_BYTES;
+    while line < at + len_bytes {
+        flush_line(map, line);
+        line += LINE_BYTES;
+    }
+    store_fence();
+    Ok(())
+}
+
+/// Stores one whole line past the caches. `at` is a multiple of 64. Weakly ordered: [`store_fence`] comes after.
+///
+/// # Errors
+/// [`MapError`] when the line is not inside the mapping or not aligned.
+pub fn store_line(map: &Mapping, at: usize, line: &[u8; LINE_BYTES]) -> Result<(), MapError> {
+    check(map, at, LINE_BYTES)?;
+    if !at.is_multiple_of(LINE_BYTES) {
+        return Err(MapError { at, len_bytes: LINE_BYTES, mapped_bytes: map.len() });
+    }
+    stream_line(map, at, line)
+}
+
+/// Waits until every earlier store, flush and non-temporal store of this processor is done.
+#[inline]
+pub fn store_fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE, which has `sfence`, is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+    fence(Ordering::SeqCst);
+}
+
+/// Reads the aligned word that holds byte `at` back from the memory: when it returns, stores to that line have been
+/// taken by the device, which a fence alone does not promise.
+///
+/// # Errors
+/// [`MapError`] when the word is not inside the mapping.
+#[inline]
+pub fn read_back(map: &Mapping, at: usize) -> Result<u64, MapError> {
+    map.load_u64(at / 8 * 8)
+}
+
+fn check(map: &Mapping, at: usize, len_bytes: usize) -> Result<(), MapError> {
+    if at.checked_add(len_bytes).is_some_and(|end| end <= map.len()) {
+        return Ok(());
+    }
+    Err(MapError { at, len_bytes, mapped_bytes: map.len() })
+}
+
+#[cfg(target_arch = "x86_64")]
+fn flush_line(map: &Mapping, at: usize) {
+    let line = map.as_ptr().wrapping_add(at);
+    if has_clflushopt() {
+        // SAFETY: `at` is inside the mapping (checked by the caller), the processor has the instruction, and flushing
+        // a line changes no value.
+        unsafe {
+            std::arch::asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags));
+        }
+        return;
+    }
+    // SAFETY: `at` is inside the mapping; SSE2, which has `clflush`, is part of x86-64.
+    unsafe { std::arch::x86_64::_mm_clflush(line) };
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_clflushopt() -> bool {
+    use std::sync::OnceLock;
+    static HAS: OnceLock<bool> = OnceLock::new();
+    // CPUID leaf 7, EBX bit 23.
+    *HAS.get_or_init(|| {
+        std::arch::x86_64::__cpuid(0).eax >= 7 && std::arch::x86_64::__cpuid_count(7, 0).ebx & (1 << 23) != 0
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+#[expect(clippy::unnecessary_wraps, reason = "other processors copy, which can be refused")]
+fn stream_line(map: &Mapping, at: usize, line: &[u8; LINE_BYTES]) -> Result<(), MapError> {
+    let to = map.as_mut_ptr().wrapping_add(at);
+    // SAFETY: the line is inside the mapping and aligned to 64 (checked by the caller). Assembly is outside the
+    // language's memory model, so a concurrent atomic access to the same words is a race of the hardware alone.
+    unsafe {
+        std::arch::asm!(
+            "movdqu {a}, [{from}]", "movdqu {b}, [{from} + 16]",
+            "movntdq [{to}], {a}", "movntdq [{to} + 16], {b}",
+            "movdqu {a}, [{from} + 32]", "movdqu {b}, [{from} + 48]",
+            "movntdq [{to} + 32], {a}", "movntdq [{to} + 48], {b}",
+            a = out(xmm_reg) _, b = out(xmm_reg) _, from = in(reg) line.as_ptr(), to = in(reg) to,
+            options(nostack, preserves_flags),
+        );
+    }
+    Ok(())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn flush_line(_map: &Mapping, _at: usize) {}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn stream_line(map: &Mapping, at: usize, line: &[u8; LINE_BYTES]) -> Result<(), MapError> {
+    map.write_at(at, line)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_streamed_line_is_there_after_the_fence() {
+        let map = Mapping::anonymous(4096).unwrap();
+        let line: [u8; LINE_BYTES] = std::array::from_fn(|i| i as u8);
+        store_line(&map, 128, &line).unwrap();
+        store_fence();
+        let mut back = [0; LINE_BYTES];
+        map.read_at(128, &mut back).unwrap();
+        assert_eq!(back, line);
+        assert_eq!(read_back(&map, 133).unwrap(), u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7]));
+    }
+
+    #[test]
+    fn flushing_changes_no_byte() {
+        let map = Mapping::anonymous(4096).unwrap();
+        map.write_at(60, b"across two lines").unwrap();
+        flush_range(&map, 60, 16).unwrap();
+        let mut back = [0; 16];
+        map.read_at(60, &mut back).unwrap();
+        assert_eq!(&back, b"across two lines");
+    }
+
+    #[test]
+    fn ranges_outside_and_unaligned_lines_are_refused() {
+        let map = Mapping::anonymous(4096).unwrap();
+        assert!(flush_range(&map, 4090, 7).is_err());
+        assert!(store_line(&map, 32, &[0; LINE_BYTES]).is_err());
+        assert!(store_line(&map, 4096, &[0; LINE_BYTES]).is_err());
+    }
+}

@@ -1,0 +1,308 @@
+//! The file that holds a device: locked, preallocated where it is mapped, and full disks said as such.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::map::{ExclusiveMapping, Sharing};
+
+/// Why the file could not do what was asked. Each is one sentence for a person.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// Nothing has that name.
+    #[error("{} does not exist", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file of that name is there and would be overwritten.
+    #[error("{} exists already and is left as it is", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Someone else holds the lock.
+    #[error("{} is in use: another opener holds it", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file, its folder or its file system may not be written.
+    #[error("{} cannot be written here: it is read-only to this user or on this file system", path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file system has no room, or the user's quota or file size limit is reached.
+    #[error("the disk that holds {} is full: {doing} found no room", path.display())]
+    DiskFull {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+    },
+    /// The file ends before the bytes that were asked for.
+    #[error("{} ends before byte {end}", path.display())]
+    Short {
+        /// The file.
+        path: PathBuf,
+        /// End of the range that was asked for.
+        end: u64,
+    },
+    /// Anything else the system says.
+    #[error("{doing} {} failed", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// A file opened under a lock, so that it has one writer.
+#[derive(Debug)]
+pub struct ImageFile {
+    file: File,
+    path: PathBuf,
+    read_only: bool,
+}
+
+impl ImageFile {
+    /// Makes a new file and locks it. An existing file is left alone.
+    ///
+    /// # Errors
+    /// [`FileError::Exists`], [`FileError::ReadOnly`] and what the system says.
+    pub fn create(path: &Path) -> Result<Self, FileError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(|source| refusal(path, "creating", source))?;
+        Self::locked(file, path, false)
+    }
+
+    /// Opens an existing file for reading and writing, alone.
+    ///
+    /// # Errors
+    /// [`FileError::Missing`], [`FileError::ReadOnly`], [`FileError::InUse`] and what the system says.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|source| refusal(path, "opening", source))?;
+        Self::locked(file, path, false)
+    }
+
+    /// Opens an existing file for reading. Other readers may have it open too; a writer may not.
+    ///
+    /// # Errors
+    /// [`FileError::Missing`], [`FileError::InUse`] and what the system says.
+    pub fn open_read_only(path: &Path) -> Result<Self, FileError> {
+        let file = File::open(path).map_err(|source| refusal(path, "opening", source))?;
+        Self::locked(file, path, true)
+    }
+
+    /// `flock` belongs to the open file, so it also keeps out a second opener in this process, and it is gone with
+    /// the process however that ends.
+    fn locked(file: File, path: &Path, read_only: bool) -> Result<Self, FileError> {
+        let how = match read_only {
+            true => FlockOperation::NonBlockingLockShared,
+            false => FlockOperation::NonBlockingLockExclusive,
+        };
+        match rustix::fs::flock(&file, how) {
+            Ok(()) => Ok(Self { file, path: path.to_path_buf(), read_only }),
+            Err(Errno::WOULDBLOCK) => Err(FileError::InUse { path: path.to_path_buf() }),
+            Err(error) => Err(refusal(path, "locking", error.into())),
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it was opened for reading alone.
+    #[must_use]
+    pub const fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Length in bytes, holes included.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn len_bytes(&self) -> Result<u64, FileError> {
+        self.file.metadata().map(|found| found.len()).map_err(|source| self.failed("measuring", source))
+    }
+
+    /// Bytes the file takes on its disk, holes not counted.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn allocated_bytes(&self) -> Result<u64, FileError> {
+        use std::os::unix::fs::MetadataExt;
+        let found = self.file.metadata().map_err(|source| self.failed("measuring", source))?;
+        Ok(found.blocks() * 512)
+    }
+
+    /// Sets the length; new bytes are a hole that reads as zeroes.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_len(&self, len_bytes: u64) -> Result<(), FileError> {
+        self.file.set_len(len_bytes).map_err(|source| self.failed("growing", source))
+    }
+
+    /// Takes disk room for a range, so that later stores to it cannot find the disk full. Bytes there stay.
+    ///
+    /// # Errors
+    /// [`FileError::DiskFull`] and what the system says.
+    pub fn allocate(&self, at: u64, len_bytes: u64) -> Result<(), FileError> {
+        self.fallocate(FallocateFlags::KEEP_SIZE, at, len_bytes, "taking room in")
+    }
+
+    /// Gives the disk room of a range back; it reads as zeroes afterwards.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn punch(&self, at: u64, len_bytes: u64) -> Result<(), FileError> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        self.fallocate(flags, at, len_bytes, "giving back room of")
+    }
+
+    fn fallocate(
+        &self,
+        flags: FallocateFlags,
+        at: u64,
+        len_bytes: u64,
+        doing: &'static str,
+    ) -> Result<(), FileError> {
+        rustix::io::retry_on_intr(|| rustix::fs::fallocate(&self.file, flags, at, len_bytes))
+            .map_err(|error| self.failed(doing, error.into()))
+    }
+
+    /// Reads a whole range.
+    ///
+    /// # Errors
+    /// [`FileError::Short`] past the end, and what the system says.
+    pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), FileError> {
+        self.file.read_exact_at(into, at).map_err(|source| match source.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                FileError::Short { path: self.path.clone(), end: at.saturating_add(into.len() as u64) }
+            }
+            _ => self.failed("reading", source),
+        })
+    }
+
+    /// Writes a whole range.
+    ///
+    /// # Errors
+    /// [`FileError::DiskFull`] and what the system says.
+    pub fn write_at(&self, at: u64, from: &[u8]) -> Result<(), FileError> {
+        self.file.write_all_at(from, at).map_err(|source| self.failed("writing", source))
+    }
+
+    /// Maps a range: shared with the file, or private copies where it was opened read-only.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn map(&self, at: u64, len_bytes: usize) -> Result<ExclusiveMapping, FileError> {
+        let sharing = if self.read_only { Sharing::CopyOnWrite } else { Sharing::Shared };
+        ExclusiveMapping::file(&self.file, at, len_bytes, sharing)
+            .map_err(|source| self.failed("mapping", source))
+    }
+
+    /// Waits until everything written and everything stored through shared mappings is on the disk. On Linux,
+    /// `fdatasync` writes pages dirtied through mappings too.
+    ///
+    /// # Errors
+    /// What the system says. After a failure the state on disk is unknown.
+    pub fn sync(&self) -> Result<(), FileError> {
+        self.file.sync_data().map_err(|source| self.failed("syncing", source))
+    }
+
+    fn failed(&self, doing: &'static str, source: io::Error) -> FileError {
+        refusal(&self.path, doing, source)
+    }
+}
+
+fn refusal(path: &Path, doing: &'static str, source: io::Error) -> FileError {
+    let path = path.to_path_buf();
+    match source.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOENT) => FileError::Missing { path },
+        Some(Errno::EXIST) => FileError::Exists { path },
+        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => FileError::ReadOnly { path },
+        Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => FileError::DiskFull { path, doing },
+        _ => FileError::Io { path, doing, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_second_opener_is_refused_until_the_first_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let first = ImageFile::create(&path).unwrap();
+        assert!(matches!(ImageFile::open(&path), Err(FileError::InUse { .. })));
+        assert!(matches!(ImageFile::open_read_only(&path), Err(FileError::InUse { .. })));
+        drop(first);
+        ImageFile::open(&path).unwrap();
+    }
+
+    #[test]
+    fn readers_share() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        drop(ImageFile::create(&path).unwrap());
+        let _one = ImageFile::open_read_only(&path).unwrap();
+        let _two = ImageFile::open_read_only(&path).unwrap();
+        assert!(matches!(ImageFile::open(&path), Err(FileError::InUse { .. })));
+    }
+
+    #[test]
+    fn an_existing_file_is_not_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        std::fs::write(&path, "mine").unwrap();
+        assert!(matches!(ImageFile::create(&path), Err(FileError::Exists { .. })));
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn a_punched_range_reads_as_zeroes_and_takes_no_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = ImageFile::create(&dir.path().join("image")).unwrap();
+        file.set_len(1 << 20).unwrap();
+        file.allocate(0, 1 << 20).unwrap();
+        assert!(file.allocated_bytes().unwrap() >= 1 << 20);
+        file.write_at(4096, &[1; 4096]).unwrap();
+        file.punch(0, 1 << 20).unwrap();
+        let mut back = [9; 4096];
+        file.read_at(4096, &mut back).unwrap();
+        assert_eq!(back, [0; 4096]);
+        assert!(file.allocated_bytes().unwrap() < 1 << 20);
+    }
+
+    #[test]
+    fn a_read_past_the_end_says_where_the_file_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = ImageFile::create(&dir.path().join("image")).unwrap();
+        let error = file.read_at(10, &mut [0; 10]).unwrap_err();
+        assert!(error.to_string().ends_with("ends before byte 20"), "{error}");
+    }
+}

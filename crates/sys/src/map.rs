@@ -1,0 +1,418 @@
+//! Mapped memory: anonymous, or a range of a file.
+//!
+//! Two types say who may touch the bytes. [`Mapping`] may be touched by others at the same time (a device, another
+//! thread, another process), so it hands out no references: bytes are copied in and out by relaxed atomic words, and a
+//! race yields old or new words, never undefined behaviour. [`ExclusiveMapping`] has one owner and is a plain slice.
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
+
+use rustix::mm::{MapFlags, ProtFlags};
+use thiserror::Error;
+
+/// Bytes in a page of memory.
+pub const PAGE_BYTES: usize = 4096;
+
+/// An access outside a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "{len_bytes} bytes at {at} are outside a mapping of {mapped_bytes} bytes, or not aligned for the access"
+)]
+pub struct MapError {
+    /// Offset of the access in the mapping.
+    pub at: usize,
+    /// Length of the access.
+    pub len_bytes: usize,
+    /// Length of the mapping.
+    pub mapped_bytes: usize,
+}
+
+/// How a file range is mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// Stores reach the file.
+    Shared,
+    /// Stores stay in this process: the file is read-only to us.
+    CopyOnWrite,
+}
+
+/// Memory that others may read and write while we do.
+///
+/// Bytes are copied by relaxed atomic words. `load_*` acquire and `store_*` release, so a word stored last publishes
+/// what was copied before it.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    len_bytes: usize,
+}
+
+// SAFETY: the mapping is owned (unmapped once, on drop) and is not tied to the thread that made it.
+unsafe impl Send for Mapping {}
+// SAFETY: every access through `&Mapping` is an atomic operation.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len_bytes` of zeroed anonymous memory; pages are taken from the system when first touched.
+    ///
+    /// # Errors
+    /// The system's answer, and `InvalidInput` for a length of zero.
+    pub fn anonymous(len_bytes: usize) -> io::Result<Self> {
+        refuse_empty(len_bytes)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: no address is asked for, so no existing mapping is replaced.
+        let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), len_bytes, READ_WRITE, flags)? };
+        Self::from_raw(start, len_bytes)
+    }
+
+    /// Maps `len_bytes` of `file` from `offset_bytes` (a multiple of 4096).
+    ///
+    /// A touch beyond the file's end, or of a hole that the disk has no room for, kills the process: the caller maps
+    /// only what it knows to be allocated, or touches only that part.
+    ///
+    /// # Errors
+    /// The system's answer, and `InvalidInput` for a length of zero.
+    pub fn file(file: &File, offset_bytes: u64, len_bytes: usize, sharing: Sharing) -> io::Result<Self> {
+        refuse_empty(len_bytes)?;
+        let flags = match sharing {
+            Sharing::Shared => MapFlags::SHARED,
+            Sharing::CopyOnWrite => MapFlags::PRIVATE | MapFlags::NORESERVE,
+        };
+        // SAFETY: no address is asked for, so no existing mapping is replaced.
+        let start =
+            unsafe { rustix::mm::mmap(ptr::null_mut(), len_bytes, READ_WRITE, flags, file, offset_bytes)? };
+        Self::from_raw(start, len_bytes)
+    }
+
+    fn from_raw(start: *mut c_void, len_bytes: usize) -> io::Result<Self> {
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Self { start, len_bytes })
+    }
+
+    /// Length in bytes, never zero.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a mapping is never empty")]
+    pub const fn len(&self) -> usize {
+        self.len_bytes
+    }
+
+    /// First byte, for those who map this memory on (a DMA space). Page-aligned.
+    #[must_use]
+    pub const fn as_ptr(&self) -> *const u8 {
+        self.start.as_ptr()
+    }
+
+    /// First byte, for those who map this memory on (a DMA space). Page-aligned.
+    #[must_use]
+    pub const fn as_mut_ptr(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// Copies from the mapping.
+    ///
+    /// # Errors
+    /// [`MapError`] when the range is not inside the mapping.
+    #[inline]
+    pub fn read_at(&self, at: usize, into: &mut [u8]) -> Result<(), MapError> {
+        let mut from = self.check(at, into.len(), 1)?;
+        let head = lead_bytes(from, into.len());
+        let (first, rest) = into.split_at_mut(head);
+        for byte in first {
+            *byte = atomic_u8(from).load(Ordering::Relaxed);
+            from = from.wrapping_add(1);
+        }
+        let mut words = rest.chunks_exact_mut(8);
+        for word in &mut words {
+            word.copy_from_slice(&atomic_u64(from).load(Ordering::Relaxed).to_ne_bytes());
+            from = from.wrapping_add(8);
+        }
+        for byte in words.into_remainder() {
+            *byte = atomic_u8(from).load(Ordering::Relaxed);
+            from = from.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    /// Copies into the mapping.
+    ///
+    /// # Errors
+    /// [`MapError`] when the range is not inside the mapping.
+    #[inline]
+    pub fn write_at(&self, at: usize, from: &[u8]) -> Result<(), MapError> {
+        let mut to = self.check(at, from.len(), 1)?;
+        let (first, rest) = from.split_at(lead_bytes(to, from.len()));
+        for byte in first {
+            atomic_u8(to).store(*byte, Ordering::Relaxed);
+            to = to.wrapping_add(1);
+        }
+        let (words, last) = rest.as_chunks::<8>();
+        for word in words {
+            atomic_u64(to).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+            to = to.wrapping_add(8);
+        }
+        for byte in last {
+            atomic_u8(to).store(*byte, Ordering::Relaxed);
+            to = to.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    /// Fills a range with one byte value.
+    ///
+    /// # Errors
+    /// [`MapError`] when the range is not inside the mapping.
+    pub fn fill_at(&self, at: usize, len_bytes: usize, value: u8) -> Result<(), MapError> {
+        self.check(at, len_bytes, 1)?;
+        let block = [value; 256];
+        let mut done = 0;
+        while done < len_bytes {
+            let piece = (len_bytes - done).min(block.len());
+            self.write_at(at + done, &block[..piece])?;
+            done += piece;
+        }
+        Ok(())
+    }
+
+    /// Loads an aligned little-endian word with acquire order.
+    ///
+    /// # Errors
+    /// [`MapError`] when the word is not inside the mapping or not aligned.
+    #[inline]
+    pub fn load_u32(&self, at: usize) -> Result<u32, MapError> {
+        let word = self.check(at, 4, 4)?;
+        // SAFETY: checked to be inside the mapping and aligned; all accesses through `&self` are atomic.
+        let word = unsafe { AtomicU32::from_ptr(word.cast()) };
+        Ok(u32::from_le(word.load(Ordering::Acquire)))
+    }
+
+    /// Stores an aligned little-endian word with release order.
+    ///
+    /// # Errors
+    /// [`MapError`] when the word is not inside the mapping or not aligned.
+    #[inline]
+    pub fn store_u32(&self, at: usize, value: u32) -> Result<(), MapError> {
+        let word = self.check(at, 4, 4)?;
+        // SAFETY: checked to be inside the mapping and aligned; all accesses through `&self` are atomic.
+        let word = unsafe { AtomicU32::from_ptr(word.cast()) };
+        word.store(value.to_le(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Loads an aligned little-endian word with acquire order.
+    ///
+    /// # Errors
+    /// [`MapError`] when the word is not inside the mapping or not aligned.
+    #[inline]
+    pub fn load_u64(&self, at: usize) -> Result<u64, MapError> {
+        let word = self.check(at, 8, 8)?;
+        Ok(u64::from_le(atomic_u64(word).load(Ordering::Acquire)))
+    }
+
+    /// Stores an aligned little-endian word by one instruction, after everything stored before it and before
+    /// everything stored after it: the commit of a record in memory that survives the process.
+    ///
+    /// # Errors
+    /// [`MapError`] when the word is not inside the mapping or not aligned.
+    #[inline]
+    pub fn store_u64(&self, at: usize, value: u64) -> Result<(), MapError> {
+        let word = self.check(at, 8, 8)?;
+        atomic_u64(word).store(value.to_le(), Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+        Ok(())
+    }
+
+    #[inline]
+    fn check(&self, at: usize, len_bytes: usize, align: usize) -> Result<*mut u8, MapError> {
+        let inside = at.checked_add(len_bytes).is_some_and(|end| end <= self.len_bytes);
+        if !inside || !at.is_multiple_of(align) {
+            return Err(MapError { at, len_bytes, mapped_bytes: self.len_bytes });
+        }
+        Ok(self.start.as_ptr().wrapping_add(at))
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by this value and no reference into it outlives it.
+        let gone = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len_bytes) };
+        debug_assert!(gone.is_ok(), "unmapping our own range: {gone:?}");
+    }
+}
+
+/// Memory with one owner: a slice that stays where it is.
+///
+/// For a shared file range this relies on the file being locked: whoever else writes to it, or cuts it short, breaks
+/// the promise of the lock.
+#[derive(Debug)]
+pub struct ExclusiveMapping(Mapping);
+
+impl ExclusiveMapping {
+    /// As [`Mapping::anonymous`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn anonymous(len_bytes: usize) -> io::Result<Self> {
+        Mapping::anonymous(len_bytes).map(Self)
+    }
+
+    /// As [`Mapping::file`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn file(file: &File, offset_bytes: u64, len_bytes: usize, sharing: Sharing) -> io::Result<Self> {
+        Mapping::file(file, offset_bytes, len_bytes, sharing).map(Self)
+    }
+
+    /// Gives up being the only one: the memory may now be shared with a device.
+    #[must_use]
+    pub fn into_shared(self) -> Mapping {
+        self.0
+    }
+
+    /// The aligned little-endian word at `at`.
+    ///
+    /// # Errors
+    /// [`MapError`] when the word is not inside the mapping or not aligned.
+    #[inline]
+    pub fn load_u64(&self, at: usize) -> Result<u64, MapError> {
+        self.0.load_u64(at)
+    }
+
+    /// As [`Mapping::store_u64`]: one instruction, in program order with all stores around it.
+    ///
+    /// # Errors
+    /// [`MapError`] when the word is not inside the mapping or not aligned.
+    #[inline]
+    pub fn store_u64(&mut self, at: usize, value: u64) -> Result<(), MapError> {
+        self.0.store_u64(at, value)
+    }
+
+    /// Gives the pages that lie wholly in the range back to the system; they read as zeroes (anonymous memory) or as
+    /// the file's bytes (a file range) afterwards.
+    ///
+    /// # Errors
+    /// The system's answer, and `InvalidInput` for a range outside the mapping.
+    pub fn discard(&mut self, at: usize, len_bytes: usize) -> io::Result<()> {
+        self.0.check(at, len_bytes, 1).map_err(io::Error::other)?;
+        let (from, to) = (at.next_multiple_of(PAGE_BYTES), (at + len_bytes) / PAGE_BYTES * PAGE_BYTES);
+        if from >= to {
+            return Ok(());
+        }
+        let start = self.0.as_mut_ptr().wrapping_add(from).cast();
+        // SAFETY: the range is inside our own mapping, which is exclusively borrowed.
+        unsafe { rustix::mm::madvise(start, to - from, rustix::mm::Advice::LinuxDontNeed)? };
+        Ok(())
+    }
+}
+
+impl Deref for ExclusiveMapping {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range is mapped readable for as long as `self` lives, and the shared borrow keeps writers out.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr(), self.0.len()) }
+    }
+}
+
+impl DerefMut for ExclusiveMapping {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the range is mapped writable for as long as `self` lives, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr(), self.0.len()) }
+    }
+}
+
+const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
+fn refuse_empty(len_bytes: usize) -> io::Result<()> {
+    if len_bytes == 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a mapping of no bytes"));
+    }
+    Ok(())
+}
+
+/// Bytes before the first aligned word, at most `len`.
+#[inline]
+fn lead_bytes(at: *mut u8, len: usize) -> usize {
+    (at.addr().wrapping_neg() % 8).min(len)
+}
+
+#[inline]
+fn atomic_u8<'a>(at: *mut u8) -> &'a AtomicU8 {
+    // SAFETY: callers in this file pass an address inside a live mapping that they hold borrowed.
+    unsafe { AtomicU8::from_ptr(at) }
+}
+
+#[inline]
+fn atomic_u64<'a>(at: *mut u8) -> &'a AtomicU64 {
+    debug_assert!(at.addr().is_multiple_of(8));
+    // SAFETY: callers in this file pass an aligned address inside a live mapping that they hold borrowed.
+    unsafe { AtomicU64::from_ptr(at.cast()) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn copies_keep_every_byte_at_every_alignment() {
+        let map = Mapping::anonymous(PAGE_BYTES).unwrap();
+        let bytes: Vec<u8> = (0..61).collect();
+        for at in 0..20 {
+            for len in 0..bytes.len() {
+                map.write_at(at, &bytes[..len]).unwrap();
+                let mut back = vec![0; len];
+                map.read_at(at, &mut back).unwrap();
+                assert_eq!(back, bytes[..len]);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_outside_the_mapping_is_touched() {
+        let map = Mapping::anonymous(PAGE_BYTES).unwrap();
+        assert!(map.write_at(PAGE_BYTES - 3, &[0; 4]).is_err());
+        assert!(map.read_at(usize::MAX, &mut [0; 4]).is_err());
+        assert!(map.store_u64(PAGE_BYTES, 1).is_err());
+        assert!(map.store_u64(4, 1).is_err(), "an unaligned word could tear");
+        assert!(map.fill_at(PAGE_BYTES - 1, 2, 0).is_err());
+    }
+
+    #[test]
+    fn words_are_little_endian() {
+        let map = Mapping::anonymous(PAGE_BYTES).unwrap();
+        map.store_u64(8, 0x0102_0304_0506_0708).unwrap();
+        let mut first = [0];
+        map.read_at(8, &mut first).unwrap();
+        assert_eq!(first, [8]);
+        assert_eq!(map.load_u32(8).unwrap(), 0x0506_0708);
+    }
+
+    #[test]
+    fn stores_to_a_shared_file_range_reach_the_file_and_private_ones_do_not() {
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &[0; PAGE_BYTES]).unwrap();
+        let mut own = ExclusiveMapping::file(&file, 0, PAGE_BYTES, Sharing::CopyOnWrite).unwrap();
+        own[0] = 1;
+        let mut shared = ExclusiveMapping::file(&file, 0, PAGE_BYTES, Sharing::Shared).unwrap();
+        assert_eq!(shared[0], 0);
+        shared[1] = 2;
+        let mut byte = [0];
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut byte, 1).unwrap();
+        assert_eq!(byte, [2]);
+    }
+
+    #[test]
+    fn discarded_anonymous_pages_read_as_zeroes() {
+        let mut map = ExclusiveMapping::anonymous(3 * PAGE_BYTES).unwrap();
+        map.fill(7);
+        map.discard(1, 2 * PAGE_BYTES).unwrap();
+        assert_eq!((map[PAGE_BYTES - 1], map[PAGE_BYTES], map[2 * PAGE_BYTES]), (7, 0, 7));
+    }
+}

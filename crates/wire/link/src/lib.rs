@@ -1,1 +1,38 @@
-//! byway-link.
+//! What crosses the link between host and device, in bytes and in picoseconds.
+//!
+//! Two accounts of the same transactions are always kept together: **payload** bytes, which the papers
+//! counted, and **wire** bytes, with packet overhead. [`PcieLink`] and [`CxlLink`] say what one transaction
+//! costs, a [`Ledger`] adds them up by [`Class`], and a [`Meter`] is told of them as they happen and can also
+//! tell when they end on the modelled [`Timeline`] of a [`Profile`].
+//!
+//! The rules are those of DESIGN.md, "What the ledger counts". Nothing here knows a command, a queue, a host
+//! or a device: only transactions.
+#![forbid(unsafe_code)]
+
+pub mod class;
+pub mod clock;
+pub mod cost;
+pub mod cxl;
+pub mod host_meter;
+pub mod ledger;
+pub mod meter;
+pub mod method;
+pub mod pcie;
+pub mod profile;
+mod profiles;
+pub mod timeline;
+
+pub use class::Class;
+pub use clock::ClockMode;
+pub use cost::Cost;
+pub use cxl::{CxlLink, Flit, Lines};
+pub use host_meter::HostMeter;
+pub use ledger::{Ledger, Row};
+pub use meter::Meter;
+pub use method::Method;
+pub use pcie::{Generation, LinkError, PcieLink};
+pub use profile::{
+    Firmware, FlashProfile, Habits, HostCosts, HostStep, LinkTimes, Profile, ReadRequestRule, TransferLimits,
+    Work,
+};
+pub use timeline::Timeline;

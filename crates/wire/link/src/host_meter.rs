@@ -1,0 +1,189 @@
+//! Transactions that the host starts: doorbells, registers, stores into and loads from device memory.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::class::Class;
+use crate::cost::Cost;
+use crate::cxl::CxlLink;
+use crate::ledger::Ledger;
+use crate::pcie::PcieLink;
+use crate::profile::Profile;
+
+/// The host's side of the ledger, told by a Bus from any thread.
+///
+/// Counters are relaxed: a ledger taken while others count may have one row a transaction ahead of another, and
+/// is exact once they are done (joined, or otherwise ordered before). Off, each call is one branch.
+#[derive(Debug)]
+pub struct HostMeter {
+    on: AtomicBool,
+    link: PcieLink,
+    cxl: CxlLink,
+    doorbells: AtomicU64,
+    registers: Sum,
+    byte_stores: Sum,
+    cxl_stores: Sum,
+    cxl_loads: Sum,
+}
+
+/// One row that several threads add to.
+#[derive(Debug, Default)]
+struct Sum {
+    count: AtomicU64,
+    payload_bytes: AtomicU64,
+    down_bytes: AtomicU64,
+    up_bytes: AtomicU64,
+}
+
+impl Sum {
+    fn add(&self, cost: Cost) {
+        self.count.fetch_add(1, Relaxed);
+        self.payload_bytes.fetch_add(cost.payload_bytes, Relaxed);
+        self.down_bytes.fetch_add(cost.down_bytes, Relaxed);
+        self.up_bytes.fetch_add(cost.up_bytes, Relaxed);
+    }
+
+    fn record_in(&self, ledger: &mut Ledger, class: Class) {
+        let cost = Cost {
+            payload_bytes: self.payload_bytes.load(Relaxed),
+            down_bytes: self.down_bytes.load(Relaxed),
+            up_bytes: self.up_bytes.load(Relaxed),
+        };
+        ledger.record_many(class, self.count.load(Relaxed), cost);
+    }
+}
+
+impl HostMeter {
+    /// A meter that counts nothing yet.
+    pub fn new(profile: &Profile) -> Self {
+        Self {
+            on: AtomicBool::new(false),
+            link: profile.link,
+            cxl: profile.cxl,
+            doorbells: AtomicU64::new(0),
+            registers: Sum::default(),
+            byte_stores: Sum::default(),
+            cxl_stores: Sum::default(),
+            cxl_loads: Sum::default(),
+        }
+    }
+
+    /// Whether transactions are counted from now on.
+    pub fn set_on(&self, on: bool) {
+        self.on.store(on, Relaxed);
+    }
+
+    /// Whether transactions are counted.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on.load(Relaxed)
+    }
+
+    /// The host writes a doorbell.
+    #[inline]
+    pub fn doorbell(&self) {
+        if self.is_on() {
+            // All doorbells cost the same, so the count alone is kept: one atomic addition on the hot path.
+            self.doorbells.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The host writes a register of `n` bytes.
+    #[inline]
+    pub fn register_write(&self, n: u64) {
+        if self.is_on() {
+            self.registers.add(self.link.mmio_write(n));
+        }
+    }
+
+    /// The host reads a register of `n` bytes.
+    #[inline]
+    pub fn register_read(&self, n: u64) {
+        if self.is_on() {
+            self.registers.add(self.link.mmio_read(n));
+        }
+    }
+
+    /// The host stores `n` bytes into a controller memory buffer.
+    #[inline]
+    pub fn byte_store(&self, n: u64) {
+        if self.is_on() {
+            self.byte_stores.add(self.link.mmio_write(n));
+        }
+    }
+
+    /// The host stores cache lines over CXL.mem and fences; `partial_lines` of them were read for ownership.
+    #[inline]
+    pub fn cxl_store(&self, lines: u64, partial_lines: u64) {
+        if self.is_on() {
+            self.cxl_stores.add(self.cxl.store(lines, partial_lines));
+        }
+    }
+
+    /// The host loads cache lines over CXL.mem.
+    #[inline]
+    pub fn cxl_load(&self, lines: u64) {
+        if self.is_on() {
+            self.cxl_loads.add(self.cxl.load(lines));
+        }
+    }
+
+    /// What was counted so far.
+    pub fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger::default();
+        let doorbells = self.doorbells.load(Relaxed);
+        ledger.record_many(Class::Doorbell, doorbells, self.link.doorbell() * doorbells);
+        self.registers.record_in(&mut ledger, Class::Register);
+        self.byte_stores.record_in(&mut ledger, Class::ByteStore);
+        self.cxl_stores.record_in(&mut ledger, Class::CxlStore);
+        self.cxl_loads.record_in(&mut ledger, Class::CxlLoad);
+        ledger
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn meter() -> HostMeter {
+        HostMeter::new(&Profile::by_name("gen5x8-cxl").unwrap())
+    }
+
+    #[test]
+    fn a_meter_that_is_off_counts_nothing() {
+        let meter = meter();
+        meter.doorbell();
+        meter.register_read(8);
+        assert_eq!(meter.ledger(), Ledger::default());
+    }
+
+    #[test]
+    fn doorbells_from_several_threads_are_all_counted() {
+        let meter = meter();
+        meter.set_on(true);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1000).for_each(|_| meter.doorbell()));
+            }
+        });
+        let row = meter.ledger().row(Class::Doorbell);
+        assert_eq!((row.count, row.cost.payload_bytes, row.cost.down_bytes), (4000, 16_000, 112_000));
+    }
+
+    #[test]
+    fn each_kind_of_access_has_its_own_row() {
+        let meter = meter();
+        meter.set_on(true);
+        meter.register_write(4);
+        meter.register_read(8);
+        meter.byte_store(100);
+        meter.cxl_store(2, 1);
+        meter.cxl_load(1);
+        let ledger = meter.ledger();
+        assert_eq!(ledger.row(Class::Register).count, 2);
+        assert_eq!(ledger.row(Class::Register).cost.wire_bytes(), 28 + 24 + 28);
+        assert_eq!(ledger.row(Class::ByteStore).cost.down_bytes, 2 * 24 + 100);
+        assert_eq!(ledger.row(Class::CxlStore).cost, CxlLink { flit: crate::Flit::Bytes68 }.store(2, 1));
+        assert_eq!(ledger.row(Class::CxlLoad).cost.payload_bytes, 68);
+    }
+}

@@ -1,1 +1,47 @@
-//! byway-queue.
+//! Submission and completion rings, doorbells, permits, and the turn to run a device.
+//!
+//! Ring arithmetic lives in [`Ring`] and nowhere else. Host and device each have their half of a queue:
+//!
+//! | | host | device |
+//! |---|---|---|
+//! | submission queue | [`SubmissionProducer`] | [`SubmissionConsumer`] |
+//! | completion queue | [`CompletionConsumer`] | [`CompletionProducer`] |
+//!
+//! The halves share no state. They meet in three places, and these carry all the ordering there is:
+//!
+//! * **slots** are written, then a **doorbell** is stored with Release; the device loads it with Acquire and may
+//!   then read the slots ([`Doorbells`]);
+//! * a **completion entry** is written, its last word, which holds the phase, with Release; the host loads that word
+//!   with Acquire and may then read the rest ([`EntryMemory`]), and reuse the slots that its head frees;
+//! * the **turn** to run a device passes from one caller to the next with Release and Acquire ([`Turn`]).
+//!
+//! Tests under `cfg(loom)` check these in every interleaving and every outcome that the orderings permit:
+//! `RUSTFLAGS="--cfg loom" cargo test -p byway-queue --release --lib --target-dir target/loom`.
+#![forbid(unsafe_code)]
+
+pub mod completion;
+pub mod doorbell;
+pub mod memory;
+pub mod permit;
+pub mod ring;
+pub mod submission;
+mod sync;
+pub mod turn;
+pub mod window;
+
+#[cfg(all(test, loom))]
+mod model;
+
+pub use completion::{CompletionConsumer, CompletionProducer, EntryPlace};
+pub use doorbell::{DoorbellIndex, Doorbells};
+pub use memory::{EntryMemory, SlotMemory};
+pub use permit::{CompletionPermit, SlotPermit};
+pub use ring::{BadDoorbell, BadSize, Ring, Run};
+pub use submission::{SubmissionConsumer, SubmissionProducer};
+pub use turn::Turn;
+pub use window::{BadEntry, WindowCursor};
+
+/// Bytes of one submission queue slot: a command, or a chunk of an inline payload.
+pub const SLOT_BYTES: usize = 64;
+/// Bytes of one completion queue entry.
+pub const ENTRY_BYTES: usize = 16;

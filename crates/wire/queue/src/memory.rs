@@ -1,0 +1,44 @@
+//! How a host reaches the memory of its rings.
+//!
+//! Both traits are for the host's half. A device reads slots and writes entries by bus address, through whatever
+//! counts and checks its transfers.
+
+use crate::{ENTRY_BYTES, SLOT_BYTES};
+
+/// Memory of a submission queue.
+///
+/// An implementer copies without tearing the rules of its language: the device may read a slot at any time, also one
+/// that is being written because the device was told a wrong tail. Writes need no order among themselves; the
+/// doorbell store that follows them has Release.
+pub trait SlotMemory {
+    /// Writes one slot. `index` is below the size of the ring that the memory was given to.
+    fn write_slot(&self, index: u16, bytes: &[u8; SLOT_BYTES]);
+}
+
+/// Memory of a completion queue.
+pub trait EntryMemory {
+    /// Loads the last word of an entry, as little endian, with Acquire: it holds the phase (bit 16).
+    fn load_phase_word(&self, index: u16) -> u32;
+
+    /// Reads one entry. Called only after its phase word said that it is there.
+    fn read_entry(&self, index: u16) -> [u8; ENTRY_BYTES];
+}
+
+impl<M: SlotMemory + ?Sized> SlotMemory for &M {
+    #[inline]
+    fn write_slot(&self, index: u16, bytes: &[u8; SLOT_BYTES]) {
+        (**self).write_slot(index, bytes);
+    }
+}
+
+impl<M: EntryMemory + ?Sized> EntryMemory for &M {
+    #[inline]
+    fn load_phase_word(&self, index: u16) -> u32 {
+        (**self).load_phase_word(index)
+    }
+
+    #[inline]
+    fn read_entry(&self, index: u16) -> [u8; ENTRY_BYTES] {
+        (**self).read_entry(index)
+    }
+}

@@ -1,0 +1,268 @@
+//! What the model checker proves of rings, doorbells and the turn.
+//!
+//! Contents are relaxed atomics, so only the orderings of the code under test can make them visible: where one is too
+//! weak, some execution reads a stale value and fails.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
+use loom::thread;
+
+use crate::{
+    CompletionConsumer, CompletionProducer, DoorbellIndex, Doorbells, ENTRY_BYTES, EntryMemory, EntryPlace,
+    SLOT_BYTES, SlotMemory, SubmissionConsumer, SubmissionProducer, Turn,
+};
+
+/// The memory of one queue pair. One word stands for the content of a slot or an entry.
+struct Rings {
+    slots: Vec<AtomicU32>,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    content: AtomicU32,
+    phase_word: AtomicU32,
+}
+
+impl Rings {
+    fn new(size: u32) -> Self {
+        let entry = |_| Entry { content: AtomicU32::new(0), phase_word: AtomicU32::new(0) };
+        Self {
+            slots: (0..size).map(|_| AtomicU32::new(0)).collect(),
+            entries: (0..size).map(entry).collect(),
+        }
+    }
+
+    fn read_slot(&self, index: u16) -> u32 {
+        self.slots[usize::from(index)].load(Relaxed)
+    }
+
+    fn store_entry(&self, place: EntryPlace, content: u32) {
+        let entry = &self.entries[usize::from(place.index)];
+        entry.content.store(content, Relaxed);
+        entry.phase_word.store(u32::from(place.phase) << 16, Release);
+    }
+}
+
+impl SlotMemory for Arc<Rings> {
+    fn write_slot(&self, index: u16, bytes: &[u8; SLOT_BYTES]) {
+        let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        self.slots[usize::from(index)].store(word, Relaxed);
+    }
+}
+
+impl EntryMemory for Arc<Rings> {
+    fn load_phase_word(&self, index: u16) -> u32 {
+        self.entries[usize::from(index)].phase_word.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    fn read_entry(&self, index: u16) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[..4].copy_from_slice(&self.entries[usize::from(index)].content.load(Relaxed).to_le_bytes());
+        bytes
+    }
+}
+
+/// A device that answers each command with its content.
+struct Device {
+    rings: Arc<Rings>,
+    doorbells: Arc<Doorbells>,
+    submissions: SubmissionConsumer,
+    completions: CompletionProducer,
+}
+
+const TAIL: DoorbellIndex = DoorbellIndex::submission(0);
+const HEAD: DoorbellIndex = DoorbellIndex::completion(0);
+
+impl Device {
+    /// Answers what it can; returns how many commands it answered.
+    fn run(&mut self) -> u32 {
+        self.submissions.set_tail(self.doorbells.load(TAIL)).expect("a host that follows the rules");
+        self.completions.set_head(self.doorbells.load(HEAD)).expect("a host that follows the rules");
+        let mut answered = 0;
+        while let Some(slot) = self.submissions.front() {
+            let Some(permit) = self.completions.permit() else { break };
+            let content = self.rings.read_slot(slot);
+            self.submissions.skip(1);
+            let place = self.completions.post(permit);
+            self.rings.store_entry(place, content);
+            answered += 1;
+        }
+        answered
+    }
+}
+
+fn slot(word: u32) -> [u8; SLOT_BYTES] {
+    let mut bytes = [0; SLOT_BYTES];
+    bytes[..4].copy_from_slice(&word.to_le_bytes());
+    bytes
+}
+
+fn submit(host: &mut SubmissionProducer<Arc<Rings>>, doorbells: &Doorbells, word: u32) {
+    let mut permit = host.reserve(1).expect("a free slot");
+    assert!(permit.write(&slot(word)));
+    let tail = permit.commit();
+    doorbells.store(TAIL, tail.into());
+}
+
+fn wait(host: &mut CompletionConsumer<Arc<Rings>>) -> u32 {
+    loop {
+        if let Some(entry) = host.take() {
+            return u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+        }
+        thread::yield_now();
+    }
+}
+
+/// Commands go round rings of `size` slots, with up to `depth` in flight, and each is answered with its content.
+fn round_trips(size: u32, depth: u32, commands: u32) {
+    let rings = Arc::new(Rings::new(size));
+    let doorbells = Arc::new(Doorbells::new(1));
+    let mut device = Device {
+        rings: rings.clone(),
+        doorbells: doorbells.clone(),
+        submissions: SubmissionConsumer::new(size).expect("a size"),
+        completions: CompletionProducer::new(size).expect("a size"),
+    };
+    let running = thread::spawn(move || {
+        let mut left = commands;
+        while left > 0 {
+            let answered = device.run();
+            left -= answered;
+            if answered == 0 {
+                thread::yield_now();
+            }
+        }
+    });
+    let mut submissions = SubmissionProducer::new(size, rings.clone()).expect("a size");
+    let mut completions = CompletionConsumer::new(size, rings).expect("a size");
+    let mut submitted = 0;
+    for answer in 1..=commands {
+        while submitted < commands && submitted < answer - 1 + depth {
+            submitted += 1;
+            submit(&mut submissions, &doorbells, submitted);
+        }
+        assert_eq!(wait(&mut completions), answer);
+        submissions.freed_to((answer % size) as u16).expect("a head that was reached");
+        doorbells.store(HEAD, completions.head().into());
+    }
+    running.join().expect("a device that ends");
+}
+
+#[test]
+fn commands_and_answers_pass_whole_around_the_smallest_ring() {
+    loom::model(|| round_trips(2, 1, 3));
+}
+
+#[test]
+fn commands_and_answers_pass_whole_with_two_in_flight() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| round_trips(3, 2, 4));
+}
+
+/// Some callers ring a doorbell each and run the device by turns.
+struct Shared {
+    turn: Turn,
+    doorbells: Doorbells,
+    /// The value of each doorbell that a run has seen. Written in turns only, without any ordering of its own.
+    seen: [AtomicU32; 3],
+    /// Runs so far. Read and then written, so that two runners at a time would lose one.
+    runs: AtomicU32,
+    /// Runs as their runners count them.
+    entered: AtomicU32,
+}
+
+impl Shared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            turn: Turn::new(),
+            doorbells: Doorbells::new(3),
+            seen: std::array::from_fn(|_| AtomicU32::new(0)),
+            runs: AtomicU32::new(0),
+            entered: AtomicU32::new(0),
+        })
+    }
+
+    fn look(&self, index: DoorbellIndex) {
+        self.seen[usize::from(index.queue())].store(self.doorbells.load(index), Relaxed);
+    }
+
+    fn run(&self, own: Option<DoorbellIndex>) {
+        self.entered.fetch_add(1, Relaxed);
+        self.runs.store(self.runs.load(Relaxed) + 1, Relaxed);
+        own.into_iter().for_each(|index| self.look(index));
+        self.doorbells.take_dirty(|index| self.look(index));
+    }
+
+    /// A caller that marks its doorbell and then asks for the turn.
+    fn ring(&self, queue: u16) {
+        self.doorbells.ring(DoorbellIndex::submission(queue), 7);
+        if self.turn.enter() {
+            self.run_until_left(None);
+        }
+    }
+
+    /// A caller that runs its own queue if it gets the turn, and marks its doorbell only if not.
+    fn ring_fast(&self, queue: u16) {
+        let index = DoorbellIndex::submission(queue);
+        self.doorbells.store(index, 7);
+        if self.turn.try_enter() {
+            return self.run_until_left(Some(index));
+        }
+        self.doorbells.mark(index);
+        if self.turn.enter() {
+            self.run_until_left(None);
+        }
+    }
+
+    fn run_until_left(&self, own: Option<DoorbellIndex>) {
+        self.run(own);
+        while !self.turn.leave() {
+            self.run(None);
+        }
+    }
+
+    /// What must hold once all callers are done.
+    fn check(&self, callers: usize) {
+        assert!(!self.turn.is_running());
+        for seen in &self.seen[..callers] {
+            assert_eq!(seen.load(Relaxed), 7, "a doorbell is lost");
+        }
+        assert_eq!(self.runs.load(Relaxed), self.entered.load(Relaxed), "two ran at a time");
+    }
+}
+
+fn callers(call: [fn(&Shared, u16); 3], count: usize) {
+    let mut model = loom::model::Builder::new();
+    if count > 2 {
+        model.preemption_bound = Some(3);
+    }
+    model.check(move || {
+        let shared = Shared::new();
+        let others: Vec<_> = (1..count)
+            .map(|queue| {
+                let shared = shared.clone();
+                thread::spawn(move || call[queue](&shared, queue as u16))
+            })
+            .collect();
+        call[0](&shared, 0);
+        others.into_iter().for_each(|other| other.join().expect("a caller that ends"));
+        shared.check(count);
+    });
+}
+
+#[test]
+fn no_doorbell_is_lost_between_two_callers() {
+    callers([Shared::ring; 3], 2);
+}
+
+#[test]
+fn no_doorbell_is_lost_between_two_callers_that_mark_late() {
+    callers([Shared::ring_fast; 3], 2);
+}
+
+#[test]
+fn no_doorbell_is_lost_between_callers_of_both_kinds() {
+    callers([Shared::ring, Shared::ring_fast, Shared::ring], 2);
+    callers([Shared::ring, Shared::ring_fast, Shared::ring_fast], 3);
+}

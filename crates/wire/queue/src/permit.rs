@@ -1,0 +1,90 @@
+//! Permits: a right to use slots that is granted before it is needed and used at most once.
+
+use crate::SLOT_BYTES;
+use crate::memory::SlotMemory;
+use crate::ring::Ring;
+
+/// Free slots of a submission queue, set aside for one command and the chunks behind it.
+///
+/// Slots become visible to the device by the doorbell, and the tail moves only by [`SlotPermit::commit`]. A permit
+/// that is dropped, such as by an error on the way, leaves the ring as it was: nothing half-written can be read as
+/// a command.
+#[must_use = "slots that are not committed are never submitted"]
+pub struct SlotPermit<'a, M> {
+    ring: &'a mut Ring,
+    memory: &'a M,
+    next: u16,
+    written: u32,
+    slots: u32,
+}
+
+impl<'a, M: SlotMemory> SlotPermit<'a, M> {
+    #[inline]
+    pub(crate) fn grant(ring: &'a mut Ring, memory: &'a M, slots: u32) -> Option<Self> {
+        if slots > ring.free() {
+            return None;
+        }
+        let next = ring.tail();
+        Some(Self { ring, memory, next, written: 0, slots })
+    }
+
+    /// Slots that are left to write.
+    #[inline]
+    pub fn left(&self) -> u32 {
+        self.slots - self.written
+    }
+
+    /// Writes the next slot; false if none is left, and nothing was written.
+    #[inline]
+    pub fn write(&mut self, bytes: &[u8; SLOT_BYTES]) -> bool {
+        if self.left() == 0 {
+            return false;
+        }
+        self.memory.write_slot(self.next, bytes);
+        self.next = self.ring.after(self.next, 1);
+        self.written += 1;
+        true
+    }
+
+    /// Writes a payload into the slots that are left, the last one padded with zeroes; false if it does not fit,
+    /// and nothing was written.
+    #[inline]
+    pub fn write_chunks(&mut self, payload: &[u8]) -> bool {
+        if payload.len().div_ceil(SLOT_BYTES) > self.left() as usize {
+            return false;
+        }
+        let (whole, rest) = payload.as_chunks::<SLOT_BYTES>();
+        let mut all = whole.iter().all(|chunk| self.write(chunk));
+        if !rest.is_empty() {
+            let mut last = [0; SLOT_BYTES];
+            for (to, from) in last.iter_mut().zip(rest) {
+                *to = *from;
+            }
+            all &= self.write(&last);
+        }
+        all
+    }
+
+    /// Moves the tail over the slots that were written, and returns it: the value for the doorbell.
+    #[inline]
+    pub fn commit(self) -> u16 {
+        debug_assert_eq!(self.left(), 0, "a command is committed without its chunks");
+        self.ring.fill(self.written);
+        self.ring.tail()
+    }
+}
+
+/// A slot of a completion queue, set aside for one command before it starts.
+///
+/// It is neither copied nor cloned: posting takes it, so a command completes at most once, and no command starts
+/// that could find its completion queue full.
+#[must_use = "a permit that is not posted or given back keeps its slot for ever"]
+#[derive(Debug)]
+pub struct CompletionPermit(());
+
+impl CompletionPermit {
+    #[inline]
+    pub(crate) fn grant() -> Self {
+        Self(())
+    }
+}

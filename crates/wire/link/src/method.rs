@@ -58,6 +58,11 @@ impl Method {
         Self::CxlPiggyback,
     ];
 
+    /// Whether the payload passes through device memory that the host stores into.
+    pub const fn needs_device_memory(self) -> bool {
+        matches!(self, Self::Cxl | Self::CxlPiggyback)
+    }
+
     /// The name as it is written in URIs, options and reports.
     pub const fn name(self) -> &'static str {
         match self {

@@ -156,7 +156,7 @@ fn commands_and_answers_pass_whole_around_the_smallest_ring() {
 #[test]
 fn commands_and_answers_pass_whole_with_two_in_flight() {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
+    model.preemption_bound = Some(2);
     model.check(|| round_trips(3, 2, 4));
 }
 
@@ -235,7 +235,7 @@ impl Shared {
 fn callers(call: [fn(&Shared, u16); 3], count: usize) {
     let mut model = loom::model::Builder::new();
     if count > 2 {
-        model.preemption_bound = Some(3);
+        model.preemption_bound = Some(2);
     }
     model.check(move || {
         let shared = Shared::new();

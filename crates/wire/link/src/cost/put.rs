@@ -50,11 +50,14 @@ pub enum Goal {
 
 /// What a put of `value_bytes` costs by `method` under a profile. The key travels in the command.
 ///
-/// [`Method::Adaptive`] costs what the cheapest method in time costs, over those its limits admit.
+/// [`Method::Adaptive`] costs what the cheapest method in time costs, of those that the modelled device has and
+/// whose limits admit the value.
 pub fn of_put(method: Method, value_bytes: u64, profile: &Profile) -> PutCost {
     let method = match method {
         Method::Adaptive => {
-            cheapest(value_bytes, profile, Goal::Time, &Method::CONCRETE).unwrap_or(Method::Prp)
+            let there = |method: &Method| profile.cxl_native || !method.needs_device_memory();
+            let among: Vec<Method> = Method::CONCRETE.into_iter().filter(there).collect();
+            cheapest(value_bytes, profile, Goal::Time, &among).unwrap_or(Method::Prp)
         }
         concrete => concrete,
     };

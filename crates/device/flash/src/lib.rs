@@ -1,1 +1,44 @@
-//! byway-flash.
+//! The flash of the software SSD: NAND array, translation layer, page buffer, image file, power loss.
+//!
+//! A [`Flash`] maps the logical space of namespaces onto NAND pages, does the operations on its medium (an image file,
+//! memory, or nothing), counts them by [`Cause`] and says what modelled time they take.
+//!
+//! Two kinds of durable state lie in one image file. *Protected state* is what an SSD keeps in DRAM behind capacitors:
+//! the map, the block table, unit buffers, namespace records, and areas that other rooms ask for. It is mapped shared
+//! from preallocated ranges, so every executed store survives the death of the process; what must be last is one
+//! aligned word. *Flash pages* are written with their spare records and verified when read. The decision and its
+//! reasons: `docs/decisions/0001-image-layout.md`.
+//!
+//! A NVM extent is mapped by 4 KiB units: full pages go straight to flash, single units gather in a protected buffer.
+//! A KV extent is mapped by whole pages that its owner fills.
+#![forbid(unsafe_code)]
+
+mod areas;
+mod blocks;
+mod buffer;
+mod counters;
+mod error;
+mod flash;
+mod frontier;
+mod ftl;
+mod gc;
+mod geometry;
+mod image;
+mod map;
+mod media;
+mod protected;
+mod read;
+mod spare;
+mod state;
+mod timing;
+mod word;
+
+pub use areas::{AreaId, AreaRef};
+pub use byway_link::FlashProfile;
+pub use counters::{Cause, CauseCounters, FlashCounters};
+pub use error::{FlashError, ImageError};
+pub use flash::{Flash, FlashOptions, OpenOptions, Recovery};
+pub use geometry::{Geometry, MIN_SIZE_BYTES, UNIT_BYTES};
+pub use image::namespaces::{ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES};
+pub use media::MediaKind;
+pub use state::PowerHistory;

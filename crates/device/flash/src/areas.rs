@@ -1,0 +1,232 @@
+//! Protected areas: memory that other rooms ask for by name, kept like an SSD's DRAM behind capacitors.
+//!
+//! An area belongs to a namespace (or to the device, number 0), has a fixed size, is zero at first, and takes its disk
+//! room when it is added.
+
+use std::sync::Arc;
+
+use byway_sys::Mapping;
+
+use crate::error::FlashError;
+use crate::image::layout::{AREA_ENTRY_BYTES, AREA_SLOTS, Layout, Range};
+use crate::protected::{Backing, Protected};
+use crate::word;
+
+/// Areas start and end at multiples of this, so that each can be mapped.
+const ALIGN: u64 = 4096;
+const PLACE: u64 = 3 << 60;
+
+const IN_USE: u64 = 1;
+
+/// Name of an area among those of its namespace; chosen by the room that keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AreaId(pub u32);
+
+/// An area that is here: found or added once, then used without looking it up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AreaRef(u16);
+
+#[derive(Debug)]
+enum Memory {
+    Own(Protected),
+    Shared(Arc<Mapping>),
+}
+
+#[derive(Debug)]
+struct Area {
+    nsid: u32,
+    id: AreaId,
+    /// In the file.
+    range: Range,
+    len: usize,
+    memory: Memory,
+}
+
+#[derive(Debug)]
+pub(crate) struct AreaTable {
+    table: Protected,
+    region: Range,
+    backing: Backing,
+    areas: Vec<Option<Area>>,
+}
+
+impl AreaTable {
+    /// Reads the table and maps every area; the inner error names the entry that is damaged.
+    pub(crate) fn open(backing: &Backing, layout: &Layout) -> Result<Result<Self, String>, FlashError> {
+        let table = backing.map(layout.area_table)?;
+        let mut areas = Vec::with_capacity(AREA_SLOTS);
+        for slot in 0..AREA_SLOTS {
+            let Some(entry) = load(&table, slot, layout.areas.len) else {
+                return Ok(Err(format!("entry {slot} of the table of protected areas")));
+            };
+            areas.push(entry.map(|entry| entry.map(backing, layout.areas)).transpose()?);
+        }
+        Ok(Ok(Self { table, region: layout.areas, backing: backing.clone(), areas }))
+    }
+
+    pub(crate) fn find(&self, nsid: u32, id: AreaId) -> Option<AreaRef> {
+        let named =
+            |area: &Option<Area>| area.as_ref().is_some_and(|area| (area.nsid, area.id) == (nsid, id));
+        self.areas.iter().position(named).map(|slot| AreaRef(slot as u16))
+    }
+
+    /// Adds an area of zeroes.
+    pub(crate) fn add(&mut self, nsid: u32, id: AreaId, len_bytes: usize) -> Result<AreaRef, FlashError> {
+        if self.find(nsid, id).is_some() {
+            return Err(FlashError::AreaExists { nsid, id: id.0 });
+        }
+        if len_bytes == 0 {
+            return Err(FlashError::Misuse("a protected area has at least one byte"));
+        }
+        let slot = self.areas.iter().position(Option::is_none);
+        let slot = slot.ok_or(FlashError::TableFull("protected areas"))?;
+        let at = self.place_for(len_bytes as u64).ok_or(FlashError::TableFull("bytes of protected areas"))?;
+        let entry = Entry { nsid, id, at, len: len_bytes as u64 };
+        self.backing.allocate(entry.range(self.region))?;
+        self.areas[slot] = Some(entry.map(&self.backing, self.region)?);
+        entry.store(&mut self.table, slot);
+        Ok(AreaRef(slot as u16))
+    }
+
+    /// First place between the areas there are that is long enough.
+    fn place_for(&self, len_bytes: u64) -> Option<u64> {
+        let len = len_bytes.checked_next_multiple_of(ALIGN)?;
+        let mut taken: Vec<Range> = self.areas.iter().flatten().map(|area| area.range).collect();
+        taken.sort_unstable_by_key(|range| range.at);
+        let mut at = self.region.at;
+        for range in taken {
+            if range.at - at >= len {
+                break;
+            }
+            at = range.end();
+        }
+        (self.region.end() - at >= len).then(|| at - self.region.at)
+    }
+
+    /// Whether memory of an area of `nsid` was given out and is still held.
+    pub(crate) fn is_shared(&self, nsid: u32) -> bool {
+        self.areas.iter().flatten().filter(|area| area.nsid == nsid).any(|area| match &area.memory {
+            Memory::Own(_) => false,
+            Memory::Shared(map) => Arc::strong_count(map) > 1,
+        })
+    }
+
+    /// Removes every area of a namespace.
+    pub(crate) fn remove_all(&mut self, nsid: u32) -> Result<(), FlashError> {
+        for slot in 0..self.areas.len() {
+            if let Some(area) = self.areas[slot].take_if(|area| area.nsid == nsid) {
+                self.table.set_word(slot * AREA_ENTRY_BYTES, word::seal(0, PLACE | slot as u64));
+                self.backing.release(area.range)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of an area.
+    ///
+    /// # Panics
+    /// When the area was removed or its memory was shared: both end the use of its reference.
+    #[inline]
+    pub(crate) fn bytes(&self, area: AreaRef) -> &[u8] {
+        let (memory, len) = self.own(area);
+        &memory[..len]
+    }
+
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self, area: AreaRef) -> &mut [u8] {
+        let (memory, len) = self.own_mut(area);
+        &mut memory[..len]
+    }
+
+    #[inline]
+    pub(crate) fn commit(&mut self, area: AreaRef, at: usize, value: u64) {
+        self.own_mut(area).0.set_word(at, value);
+    }
+
+    #[inline]
+    pub(crate) fn word(&self, area: AreaRef, at: usize) -> u64 {
+        self.own(area).0.word(at)
+    }
+
+    #[inline]
+    fn own(&self, area: AreaRef) -> (&Protected, usize) {
+        match &self.areas[usize::from(area.0)] {
+            Some(Area { memory: Memory::Own(memory), len, .. }) => (memory, *len),
+            _ => panic!("a protected area is used after it was removed or shared"),
+        }
+    }
+
+    #[inline]
+    fn own_mut(&mut self, area: AreaRef) -> (&mut Protected, usize) {
+        match &mut self.areas[usize::from(area.0)] {
+            Some(Area { memory: Memory::Own(memory), len, .. }) => (memory, *len),
+            _ => panic!("a protected area is used after it was removed or shared"),
+        }
+    }
+
+    /// The memory of an area, to be mapped as device memory. From here on it is reached through this handle alone.
+    pub(crate) fn share(&mut self, area: AreaRef) -> Arc<Mapping> {
+        let slot = &mut self.areas[usize::from(area.0)];
+        let Some(mut found) = slot.take() else { panic!("a protected area is used after it was removed") };
+        let map = match found.memory {
+            Memory::Own(memory) => Arc::new(memory.into_mapping().into_shared()),
+            Memory::Shared(map) => map,
+        };
+        found.memory = Memory::Shared(Arc::clone(&map));
+        *slot = Some(found);
+        map
+    }
+}
+
+/// An area as the table holds it: use word, names, place in the region, length, checksum.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    nsid: u32,
+    id: AreaId,
+    at: u64,
+    len: u64,
+}
+
+impl Entry {
+    fn range(&self, region: Range) -> Range {
+        region.part(self.at, self.len.next_multiple_of(ALIGN))
+    }
+
+    fn map(&self, backing: &Backing, region: Range) -> Result<Area, FlashError> {
+        let range = self.range(region);
+        let memory = Memory::Own(backing.map(range)?);
+        Ok(Area { nsid: self.nsid, id: self.id, range, len: self.len as usize, memory })
+    }
+
+    /// Writes the entry and then, by one store, that it is in use.
+    fn store(&self, table: &mut Protected, slot: usize) {
+        let at = slot * AREA_ENTRY_BYTES;
+        table.set_word(at + 8, u64::from(self.nsid) | u64::from(self.id.0) << 32);
+        table.set_word(at + 16, self.at);
+        table.set_word(at + 24, self.len);
+        let crc = crc32c::crc32c(&table[at + 8..at + 32]);
+        table.set_word(at + 32, u64::from(crc));
+        table.set_word(at, word::seal(IN_USE, PLACE | slot as u64));
+    }
+}
+
+/// `None` when the entry is damaged; `Some(None)` when it is free.
+fn load(table: &Protected, slot: usize, region_bytes: u64) -> Option<Option<Entry>> {
+    let at = slot * AREA_ENTRY_BYTES;
+    let used = table.word(at);
+    if used == 0 || word::unseal(used, PLACE | slot as u64)? == 0 {
+        return Some(None);
+    }
+    if u64::from(crc32c::crc32c(&table[at + 8..at + 32])) != table.word(at + 32) {
+        return None;
+    }
+    let names = table.word(at + 8);
+    let entry = Entry {
+        nsid: names as u32,
+        id: AreaId((names >> 32) as u32),
+        at: table.word(at + 16),
+        len: table.word(at + 24),
+    };
+    let end = entry.at.checked_add(entry.len.checked_next_multiple_of(ALIGN)?)?;
+    (entry.len > 0 && entry.at.is_multiple_of(ALIGN) && end <= region_bytes).then_some(Some(entry))
+}

@@ -1,0 +1,153 @@
+//! What the flash did, by cause.
+
+use std::ops::{Index, IndexMut};
+
+/// Why a flash operation was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(usize)]
+pub enum Cause {
+    /// A host asked for these bytes.
+    Host,
+    /// Bytes left empty or moved so that values are aligned.
+    Packing,
+    /// The value log made room.
+    LogCompaction,
+    /// The translation layer made room.
+    Gc,
+    /// Erases were spread over blocks.
+    WearLevelling,
+    /// The key index.
+    Index,
+    /// What the device keeps for itself.
+    Metadata,
+}
+
+impl Cause {
+    /// Every cause, in the order counters are kept.
+    pub const ALL: [Self; 7] = [
+        Self::Host,
+        Self::Packing,
+        Self::LogCompaction,
+        Self::Gc,
+        Self::WearLevelling,
+        Self::Index,
+        Self::Metadata,
+    ];
+
+    /// The name reports use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Packing => "packing",
+            Self::LogCompaction => "log compaction",
+            Self::Gc => "gc",
+            Self::WearLevelling => "wear levelling",
+            Self::Index => "index",
+            Self::Metadata => "metadata",
+        }
+    }
+}
+
+/// Operations of one cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CauseCounters {
+    /// NAND pages read.
+    pub reads: u64,
+    /// Bytes that crossed the channel for those reads.
+    pub read_bytes: u64,
+    /// NAND pages programmed.
+    pub programs: u64,
+    /// Data bytes programmed.
+    pub program_bytes: u64,
+    /// NAND blocks erased.
+    pub erases: u64,
+}
+
+impl CauseCounters {
+    pub(crate) const WORDS: usize = 5;
+
+    pub(crate) const fn words(&self) -> [u64; Self::WORDS] {
+        [self.reads, self.read_bytes, self.programs, self.program_bytes, self.erases]
+    }
+
+    pub(crate) const fn from_words(words: [u64; Self::WORDS]) -> Self {
+        let [reads, read_bytes, programs, program_bytes, erases] = words;
+        Self { reads, read_bytes, programs, program_bytes, erases }
+    }
+
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            reads: self.reads + other.reads,
+            read_bytes: self.read_bytes + other.read_bytes,
+            programs: self.programs + other.programs,
+            program_bytes: self.program_bytes + other.program_bytes,
+            erases: self.erases + other.erases,
+        }
+    }
+}
+
+/// Everything counted since the image was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlashCounters {
+    by_cause: [CauseCounters; Cause::ALL.len()],
+    /// Bytes that callers handed in to be written: the denominator of write amplification.
+    pub accepted_bytes: u64,
+    /// Units or pages that could not be read back as they were written.
+    pub media_errors: u64,
+}
+
+impl FlashCounters {
+    /// Sum over all causes.
+    #[must_use]
+    pub fn total(&self) -> CauseCounters {
+        self.by_cause.iter().fold(CauseCounters::default(), |sum, one| sum.plus(*one))
+    }
+
+    /// Causes with their counters, in the order of [`Cause::ALL`].
+    pub fn rows(&self) -> impl Iterator<Item = (Cause, &CauseCounters)> {
+        Cause::ALL.into_iter().zip(&self.by_cause)
+    }
+
+    /// Bytes programmed for each byte accepted; nothing accepted gives `None`.
+    #[must_use]
+    pub fn write_amplification(&self) -> Option<f64> {
+        (self.accepted_bytes > 0).then(|| self.total().program_bytes as f64 / self.accepted_bytes as f64)
+    }
+}
+
+impl Index<Cause> for FlashCounters {
+    type Output = CauseCounters;
+
+    fn index(&self, cause: Cause) -> &CauseCounters {
+        &self.by_cause[cause as usize]
+    }
+}
+
+impl IndexMut<Cause> for FlashCounters {
+    fn index_mut(&mut self, cause: Cause) -> &mut CauseCounters {
+        &mut self.by_cause[cause as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amplification_is_bytes_programmed_per_byte_accepted() {
+        let mut counters = FlashCounters::default();
+        assert_eq!(counters.write_amplification(), None);
+        counters.accepted_bytes = 100;
+        counters[Cause::Host].program_bytes = 100;
+        counters[Cause::Gc].program_bytes = 50;
+        assert_eq!(counters.write_amplification(), Some(1.5));
+    }
+
+    #[test]
+    fn causes_stand_in_the_order_of_their_counters() {
+        for (index, cause) in Cause::ALL.into_iter().enumerate() {
+            assert_eq!(cause as usize, index);
+        }
+    }
+}

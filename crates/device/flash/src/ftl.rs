@@ -1,0 +1,395 @@
+//! The translation layer: reads, writes and trims of logical units and pages.
+//!
+//! A write programs its data to a new place and then flips the map entry by one store. What was acknowledged is never
+//! overwritten in place. Between the flip and the block counts stands an intent in protected state, so that counts are
+//! exact after a kill.
+
+use crate::blocks::{BlockTable, BlockUse};
+use crate::buffer::{Stream, UnitBuffer};
+use crate::counters::Cause;
+use crate::error::FlashError;
+use crate::frontier::Frontier;
+use crate::geometry::{BlockId, Geometry, PageId, RESERVED_BLOCKS, UNIT_BYTES, UnitId};
+use crate::image::layout::Layout;
+use crate::map::{EntryIndex, Location, UnitMap};
+use crate::media::Media;
+use crate::protected::Backing;
+use crate::spare::{PageKind, SpareRecord};
+use crate::state::State;
+use crate::timing::FlashTiming;
+
+pub(crate) struct Ftl {
+    pub(crate) geometry: Geometry,
+    pub(crate) media: Box<dyn Media>,
+    pub(crate) timing: FlashTiming,
+    pub(crate) state: State,
+    pub(crate) map: UnitMap,
+    pub(crate) blocks: BlockTable,
+    pub(crate) buffer: UnitBuffer,
+    host: Frontier,
+    gc: Frontier,
+    /// Page buffers for moves, kept so that none is allocated on the way.
+    scratch: Vec<Vec<u8>>,
+    /// Units accepted by null media, to count the pages they would fill.
+    forgotten_units: u64,
+}
+
+impl Ftl {
+    pub(crate) fn open(
+        geometry: Geometry,
+        layout: &Layout,
+        backing: &Backing,
+        media: Box<dyn Media>,
+        timing: FlashTiming,
+        blocks: BlockTable,
+    ) -> Result<Self, FlashError> {
+        Ok(Self {
+            media,
+            timing,
+            state: State::open(backing, layout)?,
+            map: UnitMap::open(backing, layout, &geometry)?,
+            buffer: UnitBuffer::open(backing, layout, &geometry)?,
+            host: Frontier::open(Stream::Host, geometry.host_width(), &blocks),
+            gc: Frontier::open(Stream::Gc, geometry.gc_width(), &blocks),
+            blocks,
+            geometry,
+            scratch: Vec::new(),
+            forgotten_units: 0,
+        })
+    }
+
+    /// Repairs the block counts of a flip that was cut short; says how many blocks were counted anew.
+    pub(crate) fn finish_intent(&mut self) -> u32 {
+        let Some((entry, old)) = self.state.intent() else { return 0 };
+        let new = (entry < self.map.len()).then(|| self.map.load(entry).ok()).flatten();
+        let mut blocks: Vec<BlockId> =
+            [old, new].into_iter().flatten().filter_map(|place| self.block_at(place)).collect();
+        blocks.dedup();
+        for block in &blocks {
+            let live = self.count_live(*block);
+            self.blocks.set_live(*block, live);
+        }
+        self.state.clear_intent();
+        blocks.len() as u32
+    }
+
+    fn block_at(&self, location: Location) -> Option<BlockId> {
+        match location {
+            Location::Flash(unit) if unit.0 < self.geometry.unit_count() => {
+                Some(self.geometry.block_of(self.geometry.page_of(unit)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Units of a block that the map points to.
+    pub(crate) fn count_live(&self, block: BlockId) -> u32 {
+        (0..self.blocks.get(block).written)
+            .map(|page| self.geometry.page(block, page))
+            .filter_map(|page| self.spare(page).map(|spare| self.live_units(page, &spare)))
+            .sum()
+    }
+
+    fn live_units(&self, page: PageId, spare: &SpareRecord) -> u32 {
+        match spare.kind {
+            PageKind::Page if self.is_live(page, 0, spare) => self.geometry.units_per_page(),
+            PageKind::Page => 0,
+            PageKind::Units => (0..self.geometry.units_per_page())
+                .filter(|unit| self.is_live(page, *unit, spare))
+                .count() as u32,
+        }
+    }
+
+    /// Whether the map points to unit `unit` of `page`.
+    pub(crate) fn is_live(&self, page: PageId, unit: u32, spare: &SpareRecord) -> bool {
+        let owner = spare.owner(unit as usize);
+        let here = Location::Flash(self.geometry.unit(page, unit));
+        owner < self.map.len() && self.map.load(owner) == Ok(here)
+    }
+
+    pub(crate) fn spare(&self, page: PageId) -> Option<SpareRecord> {
+        SpareRecord::decode(self.media.spare(page), self.geometry.units_per_page() as usize)
+    }
+
+    /// Writes one whole page for one entry. Says whether the entry was unmapped before.
+    pub(crate) fn write_page(
+        &mut self,
+        entry: EntryIndex,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<bool, FlashError> {
+        if !self.media.keeps_data() {
+            self.forget_units(u64::from(self.geometry.units_per_page()), cause, at_ps);
+            return Ok(false);
+        }
+        self.map.make_ready(entry, 1)?;
+        let mut spare = self.spare_of(PageKind::Page, cause, data, |_| entry);
+        let page = self.program(Stream::Host, &mut spare, data, cause, at_ps)?;
+        Ok(self.flip(entry, Location::Flash(self.geometry.unit(page, 0)), PageKind::Page))
+    }
+
+    /// Writes whole units for consecutive entries: full pages go to flash, the rest gathers in the buffer.
+    /// Says how many entries were unmapped before. On an error the first units may have been written.
+    pub(crate) fn write_units(
+        &mut self,
+        first: EntryIndex,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<u64, FlashError> {
+        let units = (data.len() / UNIT_BYTES) as u64;
+        if !self.media.keeps_data() {
+            self.forget_units(units, cause, at_ps);
+            return Ok(0);
+        }
+        self.map.make_ready(first, units)?;
+        let (mut entry, mut newly) = (first, 0);
+        let mut pages = data.chunks_exact(self.geometry.page_bytes as usize);
+        for page in &mut pages {
+            newly += self.write_full_page(entry, page, cause, at_ps)?;
+            entry += u64::from(self.geometry.units_per_page());
+        }
+        for unit in pages.remainder().chunks_exact(UNIT_BYTES) {
+            newly += u64::from(self.append(Stream::Host, entry, unit, crc32c::crc32c(unit), cause, at_ps)?);
+            entry += 1;
+        }
+        Ok(newly)
+    }
+
+    fn write_full_page(
+        &mut self,
+        first: EntryIndex,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<u64, FlashError> {
+        let mut spare = self.spare_of(PageKind::Units, cause, data, |unit| first + unit as u64);
+        let page = self.program(Stream::Host, &mut spare, data, cause, at_ps)?;
+        let units = 0..self.geometry.units_per_page();
+        Ok(units.map(|unit| u64::from(self.flip_to_page(first + u64::from(unit), page, unit))).sum())
+    }
+
+    fn flip_to_page(&mut self, entry: EntryIndex, page: PageId, unit: u32) -> bool {
+        self.flip(entry, Location::Flash(self.geometry.unit(page, unit)), PageKind::Units)
+    }
+
+    fn spare_of(
+        &self,
+        kind: PageKind,
+        cause: Cause,
+        data: &[u8],
+        owner: impl Fn(usize) -> EntryIndex,
+    ) -> SpareRecord {
+        let mut spare = SpareRecord::new(kind, cause as u8, self.geometry.units_per_page() as usize);
+        for (unit, bytes) in data.chunks_exact(UNIT_BYTES).enumerate() {
+            spare.set(unit, owner(unit), crc32c::crc32c(bytes));
+        }
+        spare
+    }
+
+    /// Adds a unit to the buffer slot of `stream` and points the map there. Says whether it was unmapped before.
+    pub(crate) fn append(
+        &mut self,
+        stream: Stream,
+        entry: EntryIndex,
+        data: &[u8],
+        crc: u32,
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<bool, FlashError> {
+        if self.buffer.is_full(stream) {
+            self.flush(stream, cause, at_ps)?;
+        }
+        let position = self.buffer.push(stream, entry, data, crc);
+        Ok(self.flip(entry, Location::Buffer { slot: stream.slot(), position }, PageKind::Units))
+    }
+
+    /// Programs the page of a buffer slot and empties the slot.
+    fn flush(&mut self, stream: Stream, cause: Cause, at_ps: &mut u64) -> Result<(), FlashError> {
+        let units = self.geometry.units_per_page();
+        let mut spare = SpareRecord::new(PageKind::Units, cause as u8, units as usize);
+        for position in (0..units).filter(|position| self.is_buffered(stream, *position)) {
+            let (owner, crc) = self.buffer.unit(stream, position);
+            spare.set(position as usize, owner, crc);
+        }
+        let mut data = self.take_scratch();
+        data.copy_from_slice(self.buffer.page(stream));
+        let programmed = self.program(stream, &mut spare, &data, cause, at_ps);
+        self.scratch.push(data);
+        let page = programmed?;
+        for position in 0..units {
+            if self.is_buffered(stream, position) {
+                let (owner, _) = self.buffer.unit(stream, position);
+                self.flip_to_page(owner, page, position);
+            }
+        }
+        self.buffer.clear(stream);
+        Ok(())
+    }
+
+    /// Whether the map points to this position of the buffer.
+    fn is_buffered(&self, stream: Stream, position: u32) -> bool {
+        let (owner, _) = self.buffer.unit(stream, position);
+        let here = Location::Buffer { slot: stream.slot(), position };
+        owner < self.map.len() && self.map.load(owner) == Ok(here)
+    }
+
+    /// Programs the next page of a stream. Nothing points to it yet.
+    pub(crate) fn program(
+        &mut self,
+        stream: Stream,
+        spare: &mut SpareRecord,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<PageId, FlashError> {
+        let block = self.next_block(stream, *at_ps)?;
+        let page_in_block = self.blocks.get(block).written;
+        self.media.prepare(block, page_in_block)?;
+        spare.seq = self.state.take_seq();
+        let mut record = [0; 256];
+        let record = &mut record[..self.geometry.spare_record_bytes()];
+        spare.encode(record);
+        let page = self.geometry.page(block, page_in_block);
+        self.media.program(page, data, record)?;
+        *at_ps = self.timing.program(&self.geometry, block, self.bytes_on_bus(data.len()), *at_ps);
+        self.state.count_programs(cause, 1, data.len() as u64);
+        if self.blocks.note_program(block) {
+            self.frontier(stream).close(block);
+        }
+        Ok(page)
+    }
+
+    /// Data and spare bytes that cross the channel with it.
+    fn bytes_on_bus(&self, data_bytes: usize) -> u64 {
+        data_bytes as u64 + u64::from(self.geometry.spare_bytes)
+    }
+
+    /// The block the next page of `stream` goes to. Host writes leave garbage collection the blocks it needs.
+    fn next_block(&mut self, stream: Stream, at_ps: u64) -> Result<BlockId, FlashError> {
+        while stream == Stream::Host && self.host.wants_block() && self.is_short_of_blocks() {
+            if !self.collect_block(at_ps)? {
+                return Err(FlashError::Full);
+            }
+        }
+        let planes = self.geometry.plane_count();
+        let frontier = match stream {
+            Stream::Host => &mut self.host,
+            Stream::Gc => &mut self.gc,
+        };
+        frontier.next_block(&mut self.blocks, planes).ok_or(FlashError::Full)
+    }
+
+    fn is_short_of_blocks(&self) -> bool {
+        self.blocks.free_count() <= RESERVED_BLOCKS + self.gc.closed_lanes()
+    }
+
+    fn frontier(&mut self, stream: Stream) -> &mut Frontier {
+        match stream {
+            Stream::Host => &mut self.host,
+            Stream::Gc => &mut self.gc,
+        }
+    }
+
+    /// Points `entry` at `new` by one store and moves the block counts along. Says whether it was unmapped before.
+    #[inline]
+    pub(crate) fn flip(&mut self, entry: EntryIndex, new: Location, kind: PageKind) -> bool {
+        // A damaged entry has lost its block; the count of that block stays too high, which costs room, not data.
+        let old = self.map.load(entry).unwrap_or(Location::Lost);
+        let units = match kind {
+            PageKind::Page => self.geometry.units_per_page(),
+            PageKind::Units => 1,
+        };
+        self.state.set_intent(entry, old);
+        self.map.store(entry, new);
+        if let Some(block) = self.block_at(old) {
+            self.blocks.remove_live(block, units);
+        }
+        if let Some(block) = self.block_at(new) {
+            self.blocks.add_live(block, units);
+        }
+        self.state.clear_intent();
+        old == Location::Unmapped
+    }
+
+    /// Forgets an entry. Says whether it was mapped.
+    pub(crate) fn trim(&mut self, entry: EntryIndex, kind: PageKind) -> bool {
+        if self.map.load(entry) == Ok(Location::Unmapped) {
+            return false;
+        }
+        self.flip(entry, Location::Unmapped, kind);
+        true
+    }
+
+    #[inline]
+    pub(crate) fn is_mapped(&self, entry: EntryIndex) -> bool {
+        self.map.load(entry) != Ok(Location::Unmapped)
+    }
+
+    /// Mapped entries among `first..first + entries`.
+    pub(crate) fn count_mapped(&self, first: EntryIndex, entries: u64) -> u64 {
+        let (mut index, end, mut mapped) = (first, first + entries, 0);
+        while index < end {
+            let absent = self.map.absent_run(index);
+            mapped += u64::from(absent == 0 && self.is_mapped(index));
+            index += absent.max(1);
+        }
+        mapped
+    }
+
+    /// What null media does with units: counts the pages they would fill.
+    fn forget_units(&mut self, units: u64, cause: Cause, at_ps: &mut u64) {
+        let per_page = u64::from(self.geometry.units_per_page());
+        let before = self.forgotten_units / per_page;
+        self.forgotten_units += units;
+        let pages = self.forgotten_units / per_page - before;
+        if pages == 0 {
+            return;
+        }
+        let page_bytes = self.geometry.page_bytes as usize;
+        self.state.count_programs(cause, pages, pages * page_bytes as u64);
+        for page in before..before + pages {
+            let block = BlockId((page % u64::from(self.geometry.plane_count())) as u32);
+            *at_ps = self.timing.program(&self.geometry, block, self.bytes_on_bus(page_bytes), *at_ps);
+        }
+    }
+
+    /// Erases full blocks that hold nothing live and gives their room back.
+    pub(crate) fn forget_empty_blocks(&mut self, at_ps: u64) -> Result<(), FlashError> {
+        let empty: Vec<BlockId> = self
+            .blocks
+            .iter()
+            .filter(|(_, block)| block.used_for == BlockUse::Full && block.live == 0)
+            .map(|(id, _)| id)
+            .collect();
+        for block in empty {
+            self.media.forget(block)?;
+            self.note_erase(block, Cause::Metadata, at_ps);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn note_erase(&mut self, block: BlockId, cause: Cause, at_ps: u64) {
+        self.timing.erase(&self.geometry, block, at_ps);
+        self.state.count_erase(cause);
+        self.blocks.note_erase(block);
+    }
+
+    /// A page of memory, from those kept.
+    pub(crate) fn take_scratch(&mut self) -> Vec<u8> {
+        self.scratch.pop().unwrap_or_else(|| vec![0; self.geometry.page_bytes as usize])
+    }
+
+    pub(crate) fn give_scratch(&mut self, page: Vec<u8>) {
+        self.scratch.push(page);
+    }
+
+    pub(crate) fn media_error(&mut self, unit: UnitId, why: &'static str) -> FlashError {
+        self.state.count_media_error();
+        let page = self.geometry.page_of(unit);
+        let block = self.geometry.block_of(page);
+        let page = (page.0 % u64::from(self.geometry.pages_per_block)) as u32;
+        FlashError::Media { block: block.0, page, why }
+    }
+}

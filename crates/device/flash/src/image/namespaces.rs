@@ -1,0 +1,222 @@
+//! The namespace table: who has which part of the logical space, and what its owner keeps beside it.
+//!
+//! A slot is a selector word and two copies of the record. A change writes the copy that is not selected and then
+//! selects it by one store, so a record is the old or the new one and a damaged one is known as such.
+
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::error::FlashError;
+use crate::image::layout::{Layout, NAMESPACE_SLOT_BYTES, NAMESPACE_SLOTS};
+use crate::map::EntryIndex;
+use crate::protected::{Backing, Protected};
+use crate::word;
+
+/// Bytes that the owner of a namespace may keep in its record.
+pub const OWNER_STATE_BYTES: usize = 256;
+
+const COPY_BYTES: usize = 768;
+const COPY_AT: usize = 512;
+const PLACE: u64 = 2 << 60;
+
+/// What a namespace is for, which decides how it is mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamespaceKind {
+    /// Logical blocks of `lba_bytes`, mapped by 4 KiB units.
+    Nvm {
+        /// Bytes in a logical block.
+        lba_bytes: u32,
+    },
+    /// Key-value pairs, kept in logs of whole NAND pages and mapped by page.
+    Kv,
+}
+
+/// A namespace to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamespaceSpec {
+    /// Its number; `None` takes the lowest free one, from 1.
+    pub nsid: Option<u32>,
+    /// What it is for.
+    pub kind: NamespaceKind,
+    /// Its size. A last unit or page that it fills in part is its own.
+    pub size_bytes: u64,
+}
+
+/// The part of the logical space that belongs to a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExtentId(pub u16);
+
+/// A namespace of the image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceRecord {
+    /// Its number.
+    pub nsid: u32,
+    /// What it is for.
+    pub kind: NamespaceKind,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Where its data is addressed.
+    pub extent: ExtentId,
+    /// Namespace globally unique identifier.
+    pub nguid: [u8; 16],
+    /// Universally unique identifier.
+    pub uuid: [u8; 16],
+    /// What its owner keeps here; zeroes at first. Changed by one atomic step.
+    pub owner_state: [u8; OWNER_STATE_BYTES],
+}
+
+/// A record as the table holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) record: NamespaceRecord,
+    pub(crate) first: EntryIndex,
+    pub(crate) entries: u64,
+    /// Being removed: what is left of it goes when the image is opened.
+    pub(crate) leaving: bool,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Stored {
+    crc: U32,
+    leaving: U32,
+    nsid: U32,
+    kind: U32,
+    lba_bytes: U32,
+    reserved: U32,
+    size_bytes: U64,
+    first: U64,
+    entries: U64,
+    /// Further runs of the logical space, for namespaces that grow.
+    more_runs: [U64; 6],
+    nguid: [u8; 16],
+    uuid: [u8; 16],
+    owner_state: [u8; OWNER_STATE_BYTES],
+    room: [u8; COPY_BYTES - 384],
+}
+
+const _: () = assert!(size_of::<Stored>() == COPY_BYTES && COPY_AT + 2 * COPY_BYTES == NAMESPACE_SLOT_BYTES);
+
+const KIND_NVM: u32 = 1;
+const KIND_KV: u32 = 2;
+
+#[derive(Debug)]
+pub(crate) struct NamespaceTable {
+    memory: Protected,
+    entries: Vec<Option<Entry>>,
+}
+
+impl NamespaceTable {
+    /// Reads the table; the error names the slot that is damaged.
+    pub(crate) fn open(backing: &Backing, layout: &Layout) -> Result<Result<Self, String>, FlashError> {
+        let memory = backing.map(layout.namespaces)?;
+        let mut entries = Vec::with_capacity(NAMESPACE_SLOTS);
+        for slot in 0..NAMESPACE_SLOTS {
+            match load(&memory, slot) {
+                Some(entry) => entries.push(entry),
+                None => return Ok(Err(format!("slot {slot} of the namespace table"))),
+            }
+        }
+        Ok(Ok(Self { memory, entries }))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().flatten()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, extent: ExtentId) -> Option<&Entry> {
+        self.entries.get(usize::from(extent.0))?.as_ref()
+    }
+
+    pub(crate) fn find(&self, nsid: u32) -> Option<&Entry> {
+        self.iter().find(|entry| entry.record.nsid == nsid)
+    }
+
+    pub(crate) fn free_slot(&self) -> Option<ExtentId> {
+        self.entries.iter().position(Option::is_none).map(|slot| ExtentId(slot as u16))
+    }
+
+    /// Sets or frees a slot, by one step.
+    pub(crate) fn set(&mut self, extent: ExtentId, entry: Option<Entry>) {
+        let slot = usize::from(extent.0);
+        let at = slot * NAMESPACE_SLOT_BYTES;
+        let selected = word::unseal(self.memory.word(at), PLACE | slot as u64).unwrap_or(0);
+        let next = match &entry {
+            None => 0,
+            Some(entry) => {
+                let copy = 1 + u64::from(selected == 1);
+                let stored = Stored::of(entry);
+                self.memory[copy_at(slot, copy)..][..COPY_BYTES].copy_from_slice(stored.as_bytes());
+                copy
+            }
+        };
+        self.memory.set_word(at, word::seal(next, PLACE | slot as u64));
+        self.entries[slot] = entry;
+    }
+}
+
+/// `None` when the slot is damaged; `Some(None)` when it is free.
+fn load(memory: &Protected, slot: usize) -> Option<Option<Entry>> {
+    let selector = memory.word(slot * NAMESPACE_SLOT_BYTES);
+    if selector == 0 {
+        return Some(None);
+    }
+    match word::unseal(selector, PLACE | slot as u64)? {
+        0 => Some(None),
+        copy @ (1 | 2) => {
+            let bytes = memory.get(copy_at(slot, copy)..)?.get(..COPY_BYTES)?;
+            Stored::read_from_bytes(bytes).ok()?.get(slot).map(Some)
+        }
+        _ => None,
+    }
+}
+
+const fn copy_at(slot: usize, copy: u64) -> usize {
+    slot * NAMESPACE_SLOT_BYTES + COPY_AT + (copy as usize - 1) * COPY_BYTES
+}
+
+impl Stored {
+    fn of(entry: &Entry) -> Self {
+        let mut stored = Self::new_zeroed();
+        let record = &entry.record;
+        let (kind, lba_bytes) = match record.kind {
+            NamespaceKind::Nvm { lba_bytes } => (KIND_NVM, lba_bytes),
+            NamespaceKind::Kv => (KIND_KV, 0),
+        };
+        stored.leaving = u32::from(entry.leaving).into();
+        stored.nsid = record.nsid.into();
+        stored.kind = kind.into();
+        stored.lba_bytes = lba_bytes.into();
+        stored.size_bytes = record.size_bytes.into();
+        stored.first = entry.first.into();
+        stored.entries = entry.entries.into();
+        stored.nguid = record.nguid;
+        stored.uuid = record.uuid;
+        stored.owner_state = record.owner_state;
+        stored.crc = crc32c::crc32c(&stored.as_bytes()[4..]).into();
+        stored
+    }
+
+    fn get(&self, slot: usize) -> Option<Entry> {
+        if self.crc.get() != crc32c::crc32c(&self.as_bytes()[4..]) {
+            return None;
+        }
+        let kind = match self.kind.get() {
+            KIND_NVM => NamespaceKind::Nvm { lba_bytes: self.lba_bytes.get() },
+            KIND_KV => NamespaceKind::Kv,
+            _ => return None,
+        };
+        let record = NamespaceRecord {
+            nsid: self.nsid.get(),
+            kind,
+            size_bytes: self.size_bytes.get(),
+            extent: ExtentId(slot as u16),
+            nguid: self.nguid,
+            uuid: self.uuid,
+            owner_state: self.owner_state,
+        };
+        let (first, entries) = (self.first.get(), self.entries.get());
+        Some(Entry { record, first, entries, leaving: self.leaving.get() != 0 })
+    }
+}

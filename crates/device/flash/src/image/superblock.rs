@@ -1,0 +1,261 @@
+//! The first page of the image: what it is, what shape it has, where its regions are.
+//!
+//! Written when the image is made and never changed; a copy follows it. Every field is little-endian. The reserved
+//! bytes and the unused region entries are zero: room for reservations, keys and what comes.
+
+use std::path::Path;
+
+use byway_link::FlashProfile;
+use byway_sys::ImageFile;
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::error::{FlashError, ImageError};
+use crate::geometry::Geometry;
+use crate::image::layout::{Layout, Range};
+
+/// Version of the format. Another version is refused.
+pub(crate) const VERSION: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"BYWAYIMG";
+const BYTES: usize = 4096;
+const COPY_AT: u64 = BYTES as u64;
+const REGION_ENTRIES: usize = 32;
+const NAME_BYTES: usize = 32;
+
+/// Feature bits this program knows, by what an unknown one forbids: nothing, writing, opening. None is defined yet.
+const KNOWN_READ_ONLY_COMPATIBLE: u64 = 0;
+const KNOWN_INCOMPATIBLE: u64 = 0;
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct StoredRange {
+    at: U64,
+    len: U64,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct StoredProfile {
+    channels: U32,
+    ways: U32,
+    planes: U32,
+    blocks_per_plane: U32,
+    pages_per_block: U32,
+    page_bytes: U32,
+    spare_bytes: U32,
+    bus_mb_s: U32,
+    read_ns: U64,
+    program_ns: U64,
+    erase_ns: U64,
+    over_provisioning_percent: U32,
+    buffer_pages: U32,
+    name: [u8; NAME_BYTES],
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Stored {
+    magic: [u8; 8],
+    version: U32,
+    reserved: U32,
+    compatible: U64,
+    read_only_compatible: U64,
+    incompatible: U64,
+    uuid: [u8; 16],
+    total_bytes: U64,
+    usable_bytes: U64,
+    channels: U32,
+    ways: U32,
+    planes: U32,
+    blocks_per_plane: U32,
+    pages_per_block: U32,
+    reserved_geometry: [U32; 3],
+    profile: StoredProfile,
+    regions: [StoredRange; REGION_ENTRIES],
+    room: [u8; ROOM_BYTES],
+    crc: U32,
+}
+
+const ROOM_BYTES: usize = BYTES - 104 - 96 - 16 * REGION_ENTRIES - 4;
+
+const _: () = assert!(size_of::<Stored>() == BYTES);
+
+/// What the superblock says.
+#[derive(Debug, Clone)]
+pub(crate) struct Superblock {
+    pub(crate) geometry: Geometry,
+    pub(crate) profile: FlashProfile,
+    pub(crate) profile_name: String,
+    pub(crate) uuid: [u8; 16],
+}
+
+impl Superblock {
+    /// Writes copy and superblock, in this order: until the second is there, the file is no image.
+    pub(crate) fn write(&self, file: &ImageFile) -> Result<(), FlashError> {
+        let stored = self.to_stored();
+        file.write_at(COPY_AT, stored.as_bytes())?;
+        file.write_at(0, stored.as_bytes())?;
+        Ok(())
+    }
+
+    /// Reads and checks the superblock, and that the file is as long as it says.
+    pub(crate) fn read(file: &ImageFile) -> Result<Self, ImageError> {
+        let path = file.path();
+        let found_bytes = file.len_bytes()?;
+        let mut stored = Stored::new_zeroed();
+        let there = (found_bytes as usize).min(BYTES);
+        file.read_at(0, &mut stored.as_mut_bytes()[..there])?;
+        check_identity(&stored, path)?;
+        if there < BYTES {
+            return Err(truncated(path, BYTES as u64, found_bytes));
+        }
+        if stored.crc.get() != checksum(&stored) {
+            return Err(damaged(path, "the superblock"));
+        }
+        check_features(&stored, file)?;
+        if found_bytes < stored.total_bytes.get() {
+            return Err(truncated(path, stored.total_bytes.get(), found_bytes));
+        }
+        Self::from_stored(&stored, path)
+    }
+
+    fn from_stored(stored: &Stored, path: &Path) -> Result<Self, ImageError> {
+        let geometry = stored.geometry();
+        geometry.check()?;
+        let layout = Layout::of(&geometry);
+        let same = |(stored, range): (&StoredRange, Range)| {
+            (stored.at.get(), stored.len.get()) == (range.at, range.len)
+        };
+        if !stored.regions.iter().zip(layout.regions()).all(same)
+            || stored.total_bytes.get() != layout.total_bytes()
+        {
+            return Err(damaged(path, "the region table"));
+        }
+        Ok(Self {
+            geometry,
+            profile: stored.profile.get(),
+            profile_name: name_of(&stored.profile.name),
+            uuid: stored.uuid,
+        })
+    }
+
+    fn to_stored(&self) -> Stored {
+        let layout = Layout::of(&self.geometry);
+        let mut stored = Stored::new_zeroed();
+        stored.magic = MAGIC;
+        stored.version = VERSION.into();
+        stored.uuid = self.uuid;
+        stored.total_bytes = layout.total_bytes().into();
+        stored.usable_bytes = self.geometry.usable_bytes.into();
+        stored.channels = self.geometry.channels.into();
+        stored.ways = self.geometry.ways.into();
+        stored.planes = self.geometry.planes.into();
+        stored.blocks_per_plane = self.geometry.blocks_per_plane.into();
+        stored.pages_per_block = self.geometry.pages_per_block.into();
+        stored.profile = StoredProfile::of(&self.profile, &self.profile_name);
+        for (place, range) in stored.regions.iter_mut().zip(layout.regions()) {
+            *place = StoredRange { at: range.at.into(), len: range.len.into() };
+        }
+        stored.crc = checksum(&stored).into();
+        stored
+    }
+}
+
+impl Stored {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            channels: self.channels.get(),
+            ways: self.ways.get(),
+            planes: self.planes.get(),
+            blocks_per_plane: self.blocks_per_plane.get(),
+            pages_per_block: self.pages_per_block.get(),
+            page_bytes: self.profile.page_bytes.get(),
+            spare_bytes: self.profile.spare_bytes.get(),
+            usable_bytes: self.usable_bytes.get(),
+        }
+    }
+}
+
+impl StoredProfile {
+    fn of(profile: &FlashProfile, name: &str) -> Self {
+        let mut stored_name = [0; NAME_BYTES];
+        let len = name.len().min(NAME_BYTES);
+        stored_name[..len].copy_from_slice(&name.as_bytes()[..len]);
+        Self {
+            channels: profile.channels.into(),
+            ways: profile.ways.into(),
+            planes: profile.planes.into(),
+            blocks_per_plane: profile.blocks_per_plane.into(),
+            pages_per_block: profile.pages_per_block.into(),
+            page_bytes: profile.page_bytes.into(),
+            spare_bytes: profile.spare_bytes.into(),
+            bus_mb_s: profile.bus_mb_s.into(),
+            read_ns: profile.read_ns.into(),
+            program_ns: profile.program_ns.into(),
+            erase_ns: profile.erase_ns.into(),
+            over_provisioning_percent: profile.over_provisioning_percent.into(),
+            buffer_pages: profile.buffer_pages.into(),
+            name: stored_name,
+        }
+    }
+
+    fn get(&self) -> FlashProfile {
+        FlashProfile {
+            channels: self.channels.get(),
+            ways: self.ways.get(),
+            planes: self.planes.get(),
+            blocks_per_plane: self.blocks_per_plane.get(),
+            pages_per_block: self.pages_per_block.get(),
+            page_bytes: self.page_bytes.get(),
+            spare_bytes: self.spare_bytes.get(),
+            bus_mb_s: self.bus_mb_s.get(),
+            read_ns: self.read_ns.get(),
+            program_ns: self.program_ns.get(),
+            erase_ns: self.erase_ns.get(),
+            over_provisioning_percent: self.over_provisioning_percent.get(),
+            buffer_pages: self.buffer_pages.get(),
+        }
+    }
+}
+
+fn name_of(stored: &[u8; NAME_BYTES]) -> String {
+    let len = stored.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+    String::from_utf8_lossy(&stored[..len]).into_owned()
+}
+
+fn checksum(stored: &Stored) -> u32 {
+    crc32c::crc32c(&stored.as_bytes()[..BYTES - 4])
+}
+
+fn check_identity(stored: &Stored, path: &Path) -> Result<(), ImageError> {
+    if stored.magic != MAGIC {
+        return Err(ImageError::NotAnImage { path: path.to_path_buf() });
+    }
+    let found = stored.version.get();
+    if found != VERSION && found != 0 {
+        return Err(ImageError::OtherVersion { path: path.to_path_buf(), found, known: VERSION });
+    }
+    Ok(())
+}
+
+fn check_features(stored: &Stored, file: &ImageFile) -> Result<(), ImageError> {
+    let path = file.path().to_path_buf();
+    let unknown = stored.incompatible.get() & !KNOWN_INCOMPATIBLE;
+    if unknown != 0 {
+        return Err(ImageError::UnknownFeatures { path, bits: unknown });
+    }
+    let unknown = stored.read_only_compatible.get() & !KNOWN_READ_ONLY_COMPATIBLE;
+    if unknown != 0 && !file.is_read_only() {
+        return Err(ImageError::ReadableOnly { path, bits: unknown });
+    }
+    Ok(())
+}
+
+fn truncated(path: &Path, expected_bytes: u64, found_bytes: u64) -> ImageError {
+    ImageError::Truncated { path: path.to_path_buf(), expected_bytes, found_bytes }
+}
+
+pub(crate) fn damaged(path: &Path, what: &str) -> ImageError {
+    ImageError::Damaged { path: path.to_path_buf(), what: what.to_owned() }
+}

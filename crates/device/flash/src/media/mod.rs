@@ -1,0 +1,54 @@
+//! Pages in, pages out, with spare bytes.
+
+mod file;
+mod null;
+mod ram;
+
+use std::path::PathBuf;
+
+pub(crate) use file::FileMedia;
+pub(crate) use null::NullMedia;
+pub(crate) use ram::RamMedia;
+
+use crate::error::FlashError;
+use crate::geometry::{BlockId, PageId};
+
+/// What pages are kept on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MediaKind {
+    /// An image file: everything survives the process.
+    File(PathBuf),
+    /// Memory of this process.
+    Ram,
+    /// Nothing: pages are accepted and forgotten, reads give zeroes.
+    Null,
+}
+
+/// NAND pages without their timing.
+///
+/// An implementer keeps the data and spare record of every programmed page until its block is erased, answers every
+/// failure with a value, and leaves other pages alone when one fails. It may rely on the translation layer: pages of
+/// a block are programmed in ascending order after [`prepare`](Self::prepare), a page is programmed once between
+/// erases, and only programmed pages are read.
+pub(crate) trait Media: Send {
+    /// Whether what is programmed can be read back. Where not, nothing is mapped.
+    fn keeps_data(&self) -> bool;
+
+    /// Takes room for page `page` of `block`, so that programming it cannot find the disk full.
+    fn prepare(&mut self, block: BlockId, page: u32) -> Result<(), FlashError>;
+
+    /// Writes one page, data first.
+    fn program(&mut self, page: PageId, data: &[u8], spare: &[u8]) -> Result<(), FlashError>;
+
+    /// Reads data from byte `at` of a page.
+    fn read(&self, page: PageId, at: usize, into: &mut [u8]) -> Result<(), FlashError>;
+
+    /// The spare record of a page.
+    fn spare(&self, page: PageId) -> &[u8];
+
+    /// Makes a block programmable again. Its room is kept, as it will be needed soon.
+    fn erase(&mut self, block: BlockId) -> Result<(), FlashError>;
+
+    /// Erases a block and gives its room back.
+    fn forget(&mut self, block: BlockId) -> Result<(), FlashError>;
+}

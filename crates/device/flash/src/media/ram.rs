@@ -1,0 +1,65 @@
+//! Pages in memory of this process, taken from the system when first programmed.
+
+use super::Media;
+use crate::error::FlashError;
+use crate::geometry::{BlockId, Geometry, PageId};
+use crate::image::layout::Layout;
+use crate::protected::{Backing, Protected};
+
+pub(crate) struct RamMedia {
+    geometry: Geometry,
+    data: Protected,
+    spare: Protected,
+}
+
+impl RamMedia {
+    pub(crate) fn new(geometry: Geometry, layout: &Layout) -> Result<Self, FlashError> {
+        let backing = Backing::Memory;
+        Ok(Self { geometry, data: backing.map(layout.pages)?, spare: backing.map(layout.spare)? })
+    }
+
+    fn data_at(&self, page: PageId) -> usize {
+        page.0 as usize * self.geometry.page_bytes as usize
+    }
+}
+
+impl Media for RamMedia {
+    fn keeps_data(&self) -> bool {
+        true
+    }
+
+    fn prepare(&mut self, _block: BlockId, _page: u32) -> Result<(), FlashError> {
+        Ok(())
+    }
+
+    fn program(&mut self, page: PageId, data: &[u8], spare: &[u8]) -> Result<(), FlashError> {
+        let at = self.data_at(page);
+        self.data[at..at + data.len()].copy_from_slice(data);
+        let at = page.0 as usize * spare.len();
+        self.spare[at..at + spare.len()].copy_from_slice(spare);
+        Ok(())
+    }
+
+    fn read(&self, page: PageId, at: usize, into: &mut [u8]) -> Result<(), FlashError> {
+        let at = self.data_at(page) + at;
+        into.copy_from_slice(&self.data[at..at + into.len()]);
+        Ok(())
+    }
+
+    fn spare(&self, page: PageId) -> &[u8] {
+        let len = self.geometry.spare_record_bytes();
+        &self.spare[page.0 as usize * len..][..len]
+    }
+
+    fn erase(&mut self, block: BlockId) -> Result<(), FlashError> {
+        let len = self.geometry.pages_per_block as usize * self.geometry.spare_record_bytes();
+        self.spare[block.0 as usize * len..][..len].fill(0);
+        Ok(())
+    }
+
+    fn forget(&mut self, block: BlockId) -> Result<(), FlashError> {
+        self.erase(block)?;
+        let at = self.data_at(self.geometry.page(block, 0));
+        self.data.discard(at, self.geometry.block_bytes() as usize)
+    }
+}

@@ -1,0 +1,104 @@
+//! Where power-protected state lives: ranges of the image mapped as memory, or plain memory for `ram` and `null`.
+//!
+//! What an SSD keeps in DRAM behind capacitors is here memory shared with the image file, so it survives the death of
+//! the process at any instruction: the kernel has every store that was executed. Stores that must be last are single
+//! aligned words ([`Protected::set_word`]).
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use byway_sys::{ExclusiveMapping, ImageFile};
+
+use crate::error::FlashError;
+use crate::image::layout::Range;
+
+/// What the regions of a device are made of.
+#[derive(Debug, Clone)]
+pub(crate) enum Backing {
+    File(Arc<ImageFile>),
+    Memory,
+}
+
+impl Backing {
+    /// Maps a region. Only parts that were [allocated](Self::allocate) may be touched.
+    pub(crate) fn map(&self, range: Range) -> Result<Protected, FlashError> {
+        let map = match self {
+            Self::File(file) => file.map(range.at, range.len as usize)?,
+            Self::Memory => ExclusiveMapping::anonymous(range.len as usize).map_err(FlashError::Memory)?,
+        };
+        Ok(Protected { map })
+    }
+
+    /// Takes disk room for a range, so that a store there cannot fail.
+    pub(crate) fn allocate(&self, range: Range) -> Result<(), FlashError> {
+        match self {
+            Self::File(file) if file.is_read_only() => Err(FlashError::ReadOnly),
+            Self::File(file) => Ok(file.allocate(range.at, range.len)?),
+            Self::Memory => Ok(()),
+        }
+    }
+
+    /// Gives disk room back; the range reads as zeroes. Memory has none to give: its mapping is dropped or discarded.
+    pub(crate) fn release(&self, range: Range) -> Result<(), FlashError> {
+        match self {
+            Self::File(file) => Ok(file.punch(range.at, range.len)?),
+            Self::Memory => Ok(()),
+        }
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), FlashError> {
+        match self {
+            Self::File(file) if !file.is_read_only() => Ok(file.sync()?),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        matches!(self, Self::File(file) if file.is_read_only())
+    }
+}
+
+/// One mapped region.
+#[derive(Debug)]
+pub(crate) struct Protected {
+    map: ExclusiveMapping,
+}
+
+impl Protected {
+    /// The word at byte `at`, which the caller keeps inside the region and aligned.
+    #[inline]
+    pub(crate) fn word(&self, at: usize) -> u64 {
+        self.map.load_u64(at).expect("words lie inside their region")
+    }
+
+    /// Stores a word by one instruction, in program order with every store before and after.
+    #[inline]
+    pub(crate) fn set_word(&mut self, at: usize, value: u64) {
+        self.map.store_u64(at, value).expect("words lie inside their region");
+    }
+
+    /// Gives memory back where it is plain memory.
+    pub(crate) fn discard(&mut self, at: usize, len: usize) -> Result<(), FlashError> {
+        self.map.discard(at, len).map_err(FlashError::Memory)
+    }
+
+    pub(crate) fn into_mapping(self) -> ExclusiveMapping {
+        self.map
+    }
+}
+
+impl Deref for Protected {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+impl DerefMut for Protected {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.map
+    }
+}

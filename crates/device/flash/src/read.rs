@@ -1,0 +1,194 @@
+//! Reading: from map entry to verified bytes.
+
+use crate::counters::Cause;
+use crate::error::FlashError;
+use crate::ftl::Ftl;
+use crate::geometry::{UNIT_BYTES, UnitId};
+use crate::map::{EntryIndex, Location};
+use crate::spare::{PageKind, SpareRecord};
+
+/// Entries that are read at once: one page, or units that lie one after the other on one NAND page.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    first: EntryIndex,
+    entries: u64,
+    location: Location,
+}
+
+/// Why an entry could not be read; the caller knows whose entry it is.
+pub(crate) enum ReadError {
+    Lost { entry: EntryIndex, why: &'static str },
+    Flash(FlashError),
+}
+
+impl From<FlashError> for ReadError {
+    fn from(error: FlashError) -> Self {
+        Self::Flash(error)
+    }
+}
+
+impl Ftl {
+    /// Fills `into` from byte `within` of entry `first` on. Pieces on different planes are read at the same time:
+    /// `at_ps` ends when the last is there.
+    pub(crate) fn read(
+        &mut self,
+        kind: PageKind,
+        first: EntryIndex,
+        within: usize,
+        into: &mut [u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), ReadError> {
+        let entry_bytes = match kind {
+            PageKind::Page => self.geometry.page_bytes as usize,
+            PageKind::Units => UNIT_BYTES,
+        };
+        let start_ps = *at_ps;
+        let (mut entry, mut within, mut rest) = (first, within, into);
+        while !rest.is_empty() {
+            let wanted = (within + rest.len()).div_ceil(entry_bytes) as u64;
+            let run = self.run_at(kind, entry, wanted)?;
+            let bytes = (run.entries as usize * entry_bytes - within).min(rest.len());
+            let (piece, after) = rest.split_at_mut(bytes);
+            let done_ps = self.read_run(kind, run, within, piece, cause, start_ps)?;
+            *at_ps = (*at_ps).max(done_ps);
+            entry += run.entries;
+            within = 0;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn run_at(&self, kind: PageKind, first: EntryIndex, wanted: u64) -> Result<Run, ReadError> {
+        let location = self.locate(first)?;
+        let mut run = Run { first, entries: 1, location };
+        let Location::Flash(unit) = location else { return Ok(run) };
+        if kind == PageKind::Units {
+            let left_on_page = self.geometry.units_per_page() - self.geometry.unit_in_page(unit);
+            while run.entries < wanted.min(u64::from(left_on_page))
+                && self.map.load(first + run.entries) == Ok(Location::Flash(UnitId(unit.0 + run.entries)))
+            {
+                run.entries += 1;
+            }
+        }
+        Ok(run)
+    }
+
+    fn locate(&self, entry: EntryIndex) -> Result<Location, ReadError> {
+        match self.map.load(entry) {
+            Ok(Location::Lost) => {
+                Err(ReadError::Lost { entry, why: "a media error destroyed it while it was being moved" })
+            }
+            Ok(location) => Ok(location),
+            Err(_) => Err(ReadError::Lost { entry, why: "its map entry does not match its checksum" }),
+        }
+    }
+
+    fn read_run(
+        &mut self,
+        kind: PageKind,
+        run: Run,
+        within: usize,
+        into: &mut [u8],
+        cause: Cause,
+        at_ps: u64,
+    ) -> Result<u64, ReadError> {
+        match run.location {
+            Location::Unmapped | Location::Lost => {
+                into.fill(0);
+                Ok(at_ps)
+            }
+            Location::Buffer { slot, position } => {
+                self.read_buffered(run.first, slot, position, within, into)?;
+                Ok(at_ps)
+            }
+            Location::Flash(unit) => Ok(self.read_flash(kind, run, unit, within, into, cause, at_ps)?),
+        }
+    }
+
+    fn read_buffered(
+        &mut self,
+        entry: EntryIndex,
+        slot: u32,
+        position: u32,
+        within: usize,
+        into: &mut [u8],
+    ) -> Result<(), ReadError> {
+        let found = self.buffer.find(slot, position, entry);
+        match found.filter(|(data, crc)| crc32c::crc32c(data) == *crc) {
+            Some((data, _)) => {
+                into.copy_from_slice(&data[within..within + into.len()]);
+                Ok(())
+            }
+            None => {
+                self.state.count_media_error();
+                Err(ReadError::Lost { entry, why: "the unit buffer does not match its checksum" })
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one read, described in full")]
+    fn read_flash(
+        &mut self,
+        kind: PageKind,
+        run: Run,
+        unit: UnitId,
+        within: usize,
+        into: &mut [u8],
+        cause: Cause,
+        at_ps: u64,
+    ) -> Result<u64, FlashError> {
+        let spare = self.spare_for(kind, run, unit)?;
+        let page = self.geometry.page_of(unit);
+        let block = self.geometry.block_of(page);
+        let from = self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within;
+        let first_unit = from / UNIT_BYTES;
+        let end_unit = (from + into.len()).div_ceil(UNIT_BYTES);
+        let whole = from.is_multiple_of(UNIT_BYTES) && into.len().is_multiple_of(UNIT_BYTES);
+        let matches = if whole {
+            self.media.read(page, from, into)?;
+            crcs_match(&spare, first_unit, into)
+        } else {
+            let mut scratch = self.take_scratch();
+            let units = &mut scratch[..(end_unit - first_unit) * UNIT_BYTES];
+            let read = self.media.read(page, first_unit * UNIT_BYTES, units);
+            let matches = read.is_ok() && crcs_match(&spare, first_unit, units);
+            into.copy_from_slice(&units[from - first_unit * UNIT_BYTES..][..into.len()]);
+            self.give_scratch(scratch);
+            read?;
+            matches
+        };
+        if !matches {
+            return Err(self.media_error(unit, "its data does not match its checksum"));
+        }
+        let bytes = ((end_unit - first_unit) * UNIT_BYTES) as u64;
+        self.state.count_read(cause, bytes);
+        Ok(self.timing.read(&self.geometry, block, bytes, at_ps))
+    }
+
+    /// The spare record of a page that a run points into, once it says so itself.
+    fn spare_for(&mut self, kind: PageKind, run: Run, unit: UnitId) -> Result<SpareRecord, FlashError> {
+        let page = self.geometry.page_of(unit);
+        let block = self.geometry.block_of(page);
+        let page_in_block = page.0 % u64::from(self.geometry.pages_per_block);
+        if page_in_block >= u64::from(self.blocks.get(block).written) {
+            return Err(self.media_error(unit, "it was never written"));
+        }
+        let Some(spare) = self.spare(page) else {
+            return Err(self.media_error(unit, "its spare record does not match its checksum"));
+        };
+        let start = self.geometry.unit_in_page(unit) as usize;
+        let owned = (0..run.entries as usize).all(|i| spare.owner(start + i) == run.first + i as u64);
+        if spare.kind != kind || !owned {
+            return Err(self.media_error(unit, "it holds data of another owner"));
+        }
+        Ok(spare)
+    }
+}
+
+/// Whether whole units match the checksums that the spare record keeps from `first` on.
+pub(crate) fn crcs_match(spare: &SpareRecord, first: usize, data: &[u8]) -> bool {
+    data.chunks_exact(UNIT_BYTES)
+        .enumerate()
+        .all(|(i, unit)| first + i < spare.units() && crc32c::crc32c(unit) == spare.crc(first + i))
+}

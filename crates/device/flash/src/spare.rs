@@ -1,0 +1,143 @@
+//! What is written into the spare bytes of each page: whose data it holds, its age and its checksums.
+//!
+//! ```text
+//! 0  crc32c of the rest   4  kind   5  cause   6  units   8  sequence number
+//! 16 owner of each unit (u64)                             …  crc32c of each unit's data (u32)
+//! ```
+
+use crate::map::EntryIndex;
+
+const UNITS_MAX: usize = 16;
+const HEADER_BYTES: usize = 16;
+
+/// Owner of a unit that holds nothing.
+pub(crate) const NO_OWNER: EntryIndex = u64::MAX;
+
+/// What the map points into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PageKind {
+    /// The whole page belongs to one entry.
+    Page,
+    /// Each unit belongs to its own entry.
+    Units,
+}
+
+/// The spare record of one page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SpareRecord {
+    pub(crate) kind: PageKind,
+    pub(crate) cause: u8,
+    pub(crate) seq: u64,
+    units: u8,
+    owners: [EntryIndex; UNITS_MAX],
+    crcs: [u32; UNITS_MAX],
+}
+
+impl SpareRecord {
+    /// A record of `units` units that hold nothing yet.
+    pub(crate) const fn new(kind: PageKind, cause: u8, units: usize) -> Self {
+        let (owners, crcs) = ([NO_OWNER; UNITS_MAX], [0; UNITS_MAX]);
+        Self { kind, cause, seq: 0, units: units as u8, owners, crcs }
+    }
+
+    /// Names owner and checksum of unit `unit`.
+    pub(crate) fn set(&mut self, unit: usize, owner: EntryIndex, crc: u32) {
+        self.owners[unit] = owner;
+        self.crcs[unit] = crc;
+    }
+
+    pub(crate) fn units(&self) -> usize {
+        usize::from(self.units)
+    }
+
+    /// The entry that owns unit `unit`: of a page with one owner, that one.
+    #[inline]
+    pub(crate) fn owner(&self, unit: usize) -> EntryIndex {
+        match self.kind {
+            PageKind::Page => self.owners[0],
+            PageKind::Units => self.owners[unit],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn crc(&self, unit: usize) -> u32 {
+        self.crcs[unit]
+    }
+
+    /// Writes the record; `into` has [`crate::Geometry::spare_record_bytes`].
+    pub(crate) fn encode(&self, into: &mut [u8]) {
+        let units = self.units();
+        into.fill(0);
+        into[4] = match self.kind {
+            PageKind::Page => 1,
+            PageKind::Units => 2,
+        };
+        into[5] = self.cause;
+        into[6..8].copy_from_slice(&u16::from(self.units).to_le_bytes());
+        into[8..16].copy_from_slice(&self.seq.to_le_bytes());
+        let (owners, crcs) = into[HEADER_BYTES..].split_at_mut(8 * units);
+        for (place, owner) in owners.as_chunks_mut().0.iter_mut().zip(self.owners) {
+            *place = owner.to_le_bytes();
+        }
+        for (place, crc) in crcs.as_chunks_mut().0.iter_mut().zip(&self.crcs[..units]) {
+            *place = crc.to_le_bytes();
+        }
+        let crc = crc32c::crc32c(&into[4..HEADER_BYTES + 12 * units]);
+        into[..4].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Reads a record of `units` units; `None` when it does not match its checksum.
+    pub(crate) fn decode(from: &[u8], units: usize) -> Option<Self> {
+        let from = from.get(..HEADER_BYTES + 12 * units)?;
+        let stored = u32::from_le_bytes(*from.first_chunk()?);
+        if crc32c::crc32c(&from[4..]) != stored || usize::from(from[6]) != units || from[7] != 0 {
+            return None;
+        }
+        let kind = match from[4] {
+            1 => PageKind::Page,
+            2 => PageKind::Units,
+            _ => return None,
+        };
+        let mut record = Self::new(kind, from[5], units);
+        record.seq = u64::from_le_bytes(*from[8..].first_chunk()?);
+        let (owners, crcs) = from[HEADER_BYTES..].split_at(8 * units);
+        for (owner, bytes) in record.owners.iter_mut().zip(owners.as_chunks().0) {
+            *owner = u64::from_le_bytes(*bytes);
+        }
+        for (crc, bytes) in record.crcs.iter_mut().zip(crcs.as_chunks().0) {
+            *crc = u32::from_le_bytes(*bytes);
+        }
+        Some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_as_written_and_a_flipped_bit_is_found() {
+        for units in [1, 2, 4, 16] {
+            let mut record = SpareRecord::new(PageKind::Units, 3, units);
+            record.seq = 99;
+            for unit in 0..units {
+                record.set(unit, unit as u64 * 7, unit as u32 + 1);
+            }
+            let mut bytes = vec![0; (16 + 12 * units).next_power_of_two()];
+            record.encode(&mut bytes);
+            assert_eq!(SpareRecord::decode(&bytes, units), Some(record));
+            for bit in 0..(16 + 12 * units) * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(SpareRecord::decode(&bytes, units), None, "bit {bit}");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    #[test]
+    fn an_erased_record_is_no_record() {
+        assert_eq!(SpareRecord::decode(&[0; 64], 4), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! Words of protected state that belong to the whole device: counters, sequence, the intent of the map, shutdown.
+
+use crate::counters::{Cause, CauseCounters, FlashCounters};
+use crate::error::FlashError;
+use crate::image::layout::Layout;
+use crate::map::{EntryIndex, Location};
+use crate::protected::{Backing, Protected};
+
+const CLEAN: usize = 0;
+const POWER_CYCLES: usize = 8;
+const UNSAFE_SHUTDOWNS: usize = 16;
+const NEXT_SEQ: usize = 24;
+const INTENT_ENTRY: usize = 32;
+const INTENT_OLD: usize = 40;
+const MEDIA_ERRORS: usize = 48;
+const ACCEPTED_BYTES: usize = 56;
+const CHECKSUM: usize = 64;
+const COUNTERS: usize = 1024;
+
+/// Words for each cause, some of them for counters to come.
+const CAUSE_BYTES: usize = 64;
+
+/// Value of the clean word after an orderly close.
+const IS_CLEAN: u64 = u64::from_le_bytes(*b"BYWCLEAN");
+
+/// What opening found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PowerHistory {
+    /// Times the device was opened for writing.
+    pub power_cycles: u64,
+    /// Of these, times that the one before had not been closed.
+    pub unsafe_shutdowns: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    words: Protected,
+    counters: FlashCounters,
+}
+
+impl State {
+    pub(crate) fn open(backing: &Backing, layout: &Layout) -> Result<Self, FlashError> {
+        let words = backing.map(layout.state)?;
+        let mut counters = FlashCounters::default();
+        counters.accepted_bytes = words.word(ACCEPTED_BYTES);
+        counters.media_errors = words.word(MEDIA_ERRORS);
+        for cause in Cause::ALL {
+            let word = |i| words.word(counter_at(cause, i));
+            counters[cause] = CauseCounters::from_words(std::array::from_fn(word));
+        }
+        Ok(Self { words, counters })
+    }
+
+    /// Whether the last writer closed the device.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.words.word(CLEAN) == IS_CLEAN
+    }
+
+    /// Whether a closed state is as it was closed.
+    pub(crate) fn checksum_holds(&self) -> bool {
+        self.words.word(CHECKSUM) == self.checksum()
+    }
+
+    /// From here on the device counts as in use, until [`State::close`].
+    pub(crate) fn begin_power_cycle(&mut self, was_clean: bool) {
+        self.words.set_word(CLEAN, 0);
+        self.add(POWER_CYCLES, 1);
+        self.add(UNSAFE_SHUTDOWNS, u64::from(!was_clean));
+    }
+
+    /// Marks an orderly close.
+    pub(crate) fn close(&mut self) {
+        let sum = self.checksum();
+        self.words.set_word(CHECKSUM, sum);
+        self.words.set_word(CLEAN, IS_CLEAN);
+    }
+
+    fn checksum(&self) -> u64 {
+        let sum = crc32c::crc32c(&self.words[POWER_CYCLES..CHECKSUM]);
+        u64::from(crc32c::crc32c_append(sum, &self.words[COUNTERS..2 * COUNTERS]))
+    }
+
+    pub(crate) fn power_history(&self) -> PowerHistory {
+        PowerHistory {
+            power_cycles: self.words.word(POWER_CYCLES),
+            unsafe_shutdowns: self.words.word(UNSAFE_SHUTDOWNS),
+        }
+    }
+
+    /// The number of the next program; each is given once, ascending.
+    pub(crate) fn take_seq(&mut self) -> u64 {
+        let seq = self.words.word(NEXT_SEQ);
+        self.words.set_word(NEXT_SEQ, seq + 1);
+        seq
+    }
+
+    /// Notes that `entry` is about to leave `old`, so that a kill between the flip and the block counts is repaired.
+    #[inline]
+    pub(crate) fn set_intent(&mut self, entry: EntryIndex, old: Location) {
+        self.words.set_word(INTENT_OLD, old.to_raw());
+        self.words.set_word(INTENT_ENTRY, entry + 1);
+    }
+
+    #[inline]
+    pub(crate) fn clear_intent(&mut self) {
+        self.words.set_word(INTENT_ENTRY, 0);
+    }
+
+    /// The flip that was under way, and where its data was before.
+    pub(crate) fn intent(&self) -> Option<(EntryIndex, Option<Location>)> {
+        let entry = self.words.word(INTENT_ENTRY).checked_sub(1)?;
+        Some((entry, Location::from_raw(self.words.word(INTENT_OLD))))
+    }
+
+    pub(crate) const fn counters(&self) -> &FlashCounters {
+        &self.counters
+    }
+
+    #[inline]
+    pub(crate) fn count_read(&mut self, cause: Cause, bytes: u64) {
+        self.counters[cause].reads += 1;
+        self.counters[cause].read_bytes += bytes;
+        self.keep(cause);
+    }
+
+    #[inline]
+    pub(crate) fn count_programs(&mut self, cause: Cause, pages: u64, bytes: u64) {
+        self.counters[cause].programs += pages;
+        self.counters[cause].program_bytes += bytes;
+        self.keep(cause);
+    }
+
+    pub(crate) fn count_erase(&mut self, cause: Cause) {
+        self.counters[cause].erases += 1;
+        self.keep(cause);
+    }
+
+    #[inline]
+    pub(crate) fn count_accepted(&mut self, bytes: u64) {
+        self.counters.accepted_bytes += bytes;
+        self.words.set_word(ACCEPTED_BYTES, self.counters.accepted_bytes);
+    }
+
+    pub(crate) fn count_media_error(&mut self) {
+        self.counters.media_errors += 1;
+        self.words.set_word(MEDIA_ERRORS, self.counters.media_errors);
+    }
+
+    #[inline]
+    fn keep(&mut self, cause: Cause) {
+        for (i, word) in self.counters[cause].words().into_iter().enumerate() {
+            self.words.set_word(counter_at(cause, i), word);
+        }
+    }
+
+    fn add(&mut self, at: usize, more: u64) {
+        let sum = self.words.word(at) + more;
+        self.words.set_word(at, sum);
+    }
+}
+
+const fn counter_at(cause: Cause, word: usize) -> usize {
+    COUNTERS + cause as usize * CAUSE_BYTES + word * 8
+}

@@ -1,0 +1,90 @@
+//! What the tests of the flash share.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::path::Path;
+
+use byway_flash::{
+    Cause, ExtentId, Flash, FlashError, FlashOptions, FlashProfile, MediaKind, NamespaceKind, NamespaceSpec,
+    OpenOptions, UNIT_BYTES,
+};
+
+pub const MIB: u64 = 1 << 20;
+
+/// A small array: 2 channels × 2 ways, 64 pages of 16 KiB a block.
+pub fn small_profile() -> FlashProfile {
+    FlashProfile {
+        channels: 2,
+        ways: 2,
+        planes: 1,
+        blocks_per_plane: 64,
+        pages_per_block: 64,
+        page_bytes: 16384,
+        spare_bytes: 1664,
+        read_ns: 60_000,
+        program_ns: 1_300_000,
+        erase_ns: 3_800_000,
+        bus_mb_s: 200,
+        over_provisioning_percent: 10,
+        buffer_pages: 4,
+    }
+}
+
+pub fn nvm(size_bytes: u64) -> NamespaceSpec {
+    NamespaceSpec { nsid: None, kind: NamespaceKind::Nvm { lba_bytes: 512 }, size_bytes }
+}
+
+pub fn kv(size_bytes: u64) -> NamespaceSpec {
+    NamespaceSpec { nsid: None, kind: NamespaceKind::Kv, size_bytes }
+}
+
+pub fn create(media: MediaKind, size_bytes: u64, namespaces: &[NamespaceSpec]) -> Flash {
+    try_create(media, size_bytes, namespaces).unwrap()
+}
+
+pub fn try_create(
+    media: MediaKind,
+    size_bytes: u64,
+    namespaces: &[NamespaceSpec],
+) -> Result<Flash, FlashError> {
+    let mut options = FlashOptions::new(size_bytes, small_profile(), media);
+    options.profile_name = "small".into();
+    options.uuid = *b"0123456789abcdef";
+    Flash::create(options, namespaces)
+}
+
+pub fn open(path: &Path) -> Result<Flash, FlashError> {
+    Flash::open(path, OpenOptions::default())
+}
+
+pub fn extent(flash: &Flash, nsid: u32) -> ExtentId {
+    flash.namespace(nsid).unwrap().extent
+}
+
+/// A unit that tells which one it is.
+pub fn unit_of(seed: u64) -> Vec<u8> {
+    (0..UNIT_BYTES / 8).flat_map(|i| (seed.wrapping_mul(0x9E37_79B9) ^ i as u64).to_le_bytes()).collect()
+}
+
+/// A page that tells which one it is.
+pub fn page_of(flash: &Flash, seed: u64) -> Vec<u8> {
+    let units = u64::from(flash.geometry().units_per_page());
+    (0..units).flat_map(|unit| unit_of(seed * 100 + unit)).collect()
+}
+
+pub fn read_unit(flash: &mut Flash, extent: ExtentId, unit: u64) -> Result<Vec<u8>, FlashError> {
+    let mut into = vec![0xEE; UNIT_BYTES];
+    flash.read(extent, unit * UNIT_BYTES as u64, &mut into, Cause::Host, &mut 0)?;
+    Ok(into)
+}
+
+pub fn write_unit(flash: &mut Flash, extent: ExtentId, unit: u64, seed: u64) -> Result<(), FlashError> {
+    flash.write_units(extent, unit, &unit_of(seed), Cause::Host, &mut 0)
+}
+
+/// The sentence an opener is refused with.
+pub fn refusal(result: Result<Flash, FlashError>) -> String {
+    match result {
+        Ok(_) => panic!("it was not refused"),
+        Err(error) => error.to_string(),
+    }
+}

@@ -1,0 +1,598 @@
+//! What stands at which bus address.
+//!
+//! The host maps and unmaps from any thread; a device looks addresses up several times a command. So the table of
+//! ranges is immutable and replaced as a whole: [`DmaSpace`] holds the current one under a lock, with a generation
+//! number beside it, and each [`DmaView`] keeps a reference to the one it saw last and to the range it hit last. A
+//! lookup is one atomic load and one comparison until something is mapped or unmapped.
+//!
+//! Ordering: the generation is stored with release after the table is in place and loaded with acquire, so a view
+//! that sees a new generation finds the new table. A host that maps, then rings a doorbell, is seen mapping by
+//! whoever sees the doorbell.
+//!
+//! Lifetime: a table holds the memory of its ranges alive, and a view holds its table. An access that began before
+//! an unmap may end after it; it touches memory that is still there.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use byway_spec::base::completion::COMPLETION_BYTES;
+use byway_spec::base::prp::PAGE_BYTES;
+use thiserror::Error;
+
+use crate::copy::{from_shared, to_shared};
+use crate::memory::{load_u32, store_completion, store_u32};
+use crate::{Access, BusAddr, DmaFault, DmaMemory, HostMemory, Why};
+
+/// A range that cannot be mapped or unmapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum MapRefusal {
+    /// No bytes.
+    #[error("a range of no bytes cannot be mapped")]
+    Empty,
+    /// Address, offset or length is not a multiple of the page.
+    #[error("a mapped range must begin and end at a page of 4096 bytes")]
+    Misaligned,
+    /// The range passes the last address.
+    #[error("the range at {at} passes the end of the address space")]
+    Wraps {
+        /// First address of the range.
+        at: BusAddr,
+    },
+    /// The part asked for is not inside the memory.
+    #[error("the part to be mapped is not inside the memory")]
+    Outside,
+    /// Something is mapped there.
+    #[error("the range at {at} overlaps the one at {with}")]
+    Overlap {
+        /// First address of the range.
+        at: BusAddr,
+        /// First address of the range that is there.
+        with: BusAddr,
+    },
+    /// Nothing to unmap begins there.
+    #[error("no mapped range begins at {at}")]
+    NotMapped {
+        /// The address.
+        at: BusAddr,
+    },
+}
+
+/// The bus addresses of one device: which host memory it may reach, and how.
+#[derive(Debug, Default)]
+pub struct DmaSpace {
+    table: Mutex<Arc<Table>>,
+    generation: AtomicU64,
+}
+
+impl DmaSpace {
+    /// A space with nothing in it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Maps all of `memory` at bus address `at`.
+    ///
+    /// # Errors
+    /// A misaligned address, a range beyond the last address, or an overlap.
+    pub fn map(&self, memory: Arc<DmaMemory>, at: BusAddr, access: Access) -> Result<(), MapRefusal> {
+        let len_bytes = memory.len();
+        self.map_part(memory, 0, len_bytes, at, access)
+    }
+
+    /// Maps `len_bytes` of `memory` from `offset_bytes` at bus address `at`.
+    ///
+    /// # Errors
+    /// As [`Self::map`], and a part that is empty or not inside the memory.
+    pub fn map_part(
+        &self,
+        memory: Arc<DmaMemory>,
+        offset_bytes: usize,
+        len_bytes: usize,
+        at: BusAddr,
+        access: Access,
+    ) -> Result<(), MapRefusal> {
+        let range = Range::new(memory, offset_bytes, len_bytes, at, access)?;
+        self.replace(|table| table.with(range))
+    }
+
+    /// Unmaps the range that begins at `at` and gives its memory back.
+    ///
+    /// # Errors
+    /// No range begins there.
+    pub fn unmap(&self, at: BusAddr) -> Result<Arc<DmaMemory>, MapRefusal> {
+        let mut memory = None;
+        self.replace(|table| {
+            let (rest, gone) = table.without(at)?;
+            memory = Some(gone);
+            Ok(rest)
+        })?;
+        memory.ok_or(MapRefusal::NotMapped { at })
+    }
+
+    /// A device's own way into the space.
+    #[must_use]
+    pub fn view(self: &Arc<Self>) -> DmaView {
+        let table = RefCell::new(Arc::clone(&self.lock()));
+        DmaView { space: Arc::clone(self), table, seen: Cell::new(NEVER), hit: Cell::new(Hit::NONE) }
+    }
+
+    fn replace(&self, change: impl FnOnce(&Table) -> Result<Table, MapRefusal>) -> Result<(), MapRefusal> {
+        let mut table = self.lock();
+        *table = Arc::new(change(&table)?);
+        self.generation.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// The table is replaced as a whole, so it is sound even if a thread died while holding the lock.
+    fn lock(&self) -> MutexGuard<'_, Arc<Table>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HostMemory for DmaSpace {
+    fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
+        read(&**self.lock(), at, into)
+    }
+
+    fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
+        write(&**self.lock(), at, from)
+    }
+
+    fn store_completion(&self, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), DmaFault> {
+        complete(&**self.lock(), at, entry)
+    }
+
+    fn load_u32(&self, at: BusAddr) -> Result<u32, DmaFault> {
+        load(&**self.lock(), at)
+    }
+
+    fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
+        store(&**self.lock(), at, value)
+    }
+}
+
+/// No generation: the first access looks the table up.
+const NEVER: u64 = u64::MAX;
+
+/// A device's own way into a [`DmaSpace`]. It may move between threads but not be used by two at a time.
+#[derive(Debug)]
+pub struct DmaView {
+    space: Arc<DmaSpace>,
+    table: RefCell<Arc<Table>>,
+    seen: Cell<u64>,
+    hit: Cell<Hit>,
+}
+
+// SAFETY: the pointers in `hit` lead into memory that `table` holds and that any thread may touch.
+unsafe impl Send for DmaView {}
+
+impl DmaView {
+    /// The space this is a view of.
+    #[must_use]
+    pub const fn space(&self) -> &Arc<DmaSpace> {
+        &self.space
+    }
+
+    /// Lets go of memory that was unmapped, which the next access would do otherwise.
+    pub fn refresh(&self) {
+        let table = self.space.lock();
+        // The generation only moves under the lock.
+        self.seen.set(self.space.generation.load(Ordering::Acquire));
+        self.hit.set(Hit::NONE);
+        *self.table.borrow_mut() = Arc::clone(&table);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_anew(&self, at: BusAddr) -> Option<Hit> {
+        self.refresh();
+        self.find(at)
+    }
+
+    #[inline]
+    fn find(&self, at: BusAddr) -> Option<Hit> {
+        let hit = self.table.borrow().hit(at)?;
+        self.hit.set(hit);
+        Some(hit)
+    }
+}
+
+impl Locate for DmaView {
+    #[inline]
+    fn hit(&self, at: BusAddr) -> Option<Hit> {
+        if self.seen.get() != self.space.generation.load(Ordering::Acquire) {
+            return self.find_anew(at);
+        }
+        let hit = self.hit.get();
+        if hit.holds(at) { Some(hit) } else { self.find(at) }
+    }
+}
+
+impl HostMemory for DmaView {
+    #[inline]
+    fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
+        read(self, at, into)
+    }
+
+    #[inline]
+    fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
+        write(self, at, from)
+    }
+
+    #[inline]
+    fn store_completion(&self, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), DmaFault> {
+        complete(self, at, entry)
+    }
+
+    #[inline]
+    fn load_u32(&self, at: BusAddr) -> Result<u32, DmaFault> {
+        load(self, at)
+    }
+
+    #[inline]
+    fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
+        store(self, at, value)
+    }
+}
+
+/// Mapped ranges, sorted by address, none overlapping.
+#[derive(Debug, Default)]
+struct Table {
+    hits: Vec<Hit>,
+    memories: Vec<Arc<DmaMemory>>,
+}
+
+// SAFETY: the pointers in `hits` lead into `memories`, which any thread may touch.
+unsafe impl Send for Table {}
+// SAFETY: as above, and nothing in a table changes.
+unsafe impl Sync for Table {}
+
+impl Table {
+    fn with(&self, range: Range) -> Result<Self, MapRefusal> {
+        let place = self.hits.partition_point(|hit| hit.start < range.hit.start);
+        let before = place.checked_sub(1).and_then(|i| self.hits.get(i));
+        let overlapped = before.filter(|hit| hit.last() >= range.hit.start);
+        let overlapped = overlapped.or(self.hits.get(place).filter(|hit| hit.start <= range.hit.last()));
+        if let Some(hit) = overlapped {
+            return Err(MapRefusal::Overlap { at: BusAddr(range.hit.start), with: BusAddr(hit.start) });
+        }
+        let (mut hits, mut memories) = (self.hits.clone(), self.memories.clone());
+        hits.insert(place, range.hit);
+        memories.insert(place, range.memory);
+        Ok(Self { hits, memories })
+    }
+
+    fn without(&self, at: BusAddr) -> Result<(Self, Arc<DmaMemory>), MapRefusal> {
+        let place = self
+            .hits
+            .binary_search_by_key(&at.0, |hit| hit.start)
+            .map_err(|_| MapRefusal::NotMapped { at })?;
+        let (mut hits, mut memories) = (self.hits.clone(), self.memories.clone());
+        hits.remove(place);
+        let memory = memories.remove(place);
+        Ok((Self { hits, memories }, memory))
+    }
+}
+
+impl Locate for Table {
+    #[inline]
+    fn hit(&self, at: BusAddr) -> Option<Hit> {
+        let after = self.hits.partition_point(|hit| hit.start <= at.0);
+        let hit = *self.hits.get(after.checked_sub(1)?)?;
+        hit.holds(at).then_some(hit)
+    }
+}
+
+/// A range about to be mapped.
+struct Range {
+    hit: Hit,
+    memory: Arc<DmaMemory>,
+}
+
+impl Range {
+    fn new(
+        memory: Arc<DmaMemory>,
+        offset_bytes: usize,
+        len_bytes: usize,
+        at: BusAddr,
+        access: Access,
+    ) -> Result<Self, MapRefusal> {
+        if len_bytes == 0 {
+            return Err(MapRefusal::Empty);
+        }
+        if !at.0.is_multiple_of(PAGE_BYTES as u64) || !(offset_bytes | len_bytes).is_multiple_of(PAGE_BYTES) {
+            return Err(MapRefusal::Misaligned);
+        }
+        if at.checked_add(len_bytes as u64).is_none() {
+            return Err(MapRefusal::Wraps { at });
+        }
+        if offset_bytes.checked_add(len_bytes).is_none_or(|end| end > memory.len()) {
+            return Err(MapRefusal::Outside);
+        }
+        let first = memory.mapping().as_mut_ptr().wrapping_add(offset_bytes);
+        Ok(Self { hit: Hit { start: at.0, len_bytes: len_bytes as u64, first, access }, memory })
+    }
+}
+
+/// Where a range of bus addresses stands in this process.
+#[derive(Clone, Copy, Debug)]
+struct Hit {
+    start: u64,
+    len_bytes: u64,
+    first: *mut u8,
+    access: Access,
+}
+
+impl Hit {
+    const NONE: Self = Self { start: 0, len_bytes: 0, first: std::ptr::null_mut(), access: Access::Read };
+
+    #[inline]
+    const fn holds(&self, at: BusAddr) -> bool {
+        at.0.wrapping_sub(self.start) < self.len_bytes
+    }
+
+    /// Last address; a range is never empty once it is in a table.
+    const fn last(&self) -> u64 {
+        self.start + (self.len_bytes - 1)
+    }
+
+    /// Where `at` stands, and how many bytes of the range are left there. `at` is in the range.
+    #[inline]
+    fn locate(&self, at: BusAddr) -> (*mut u8, usize) {
+        let offset = at.0.wrapping_sub(self.start);
+        (self.first.wrapping_add(offset as usize), (self.len_bytes - offset) as usize)
+    }
+}
+
+/// Finds the range an address is in. What it answers stays mapped while `&self` is borrowed, up to the next call.
+trait Locate {
+    fn hit(&self, at: BusAddr) -> Option<Hit>;
+
+    /// Where `at` stands and how many bytes are left, if a device may read there.
+    #[inline]
+    fn readable(&self, at: BusAddr) -> Result<(*mut u8, usize), Why> {
+        let hit = self.hit(at).ok_or(Why::Unmapped)?;
+        if hit.access.reads() { Ok(hit.locate(at)) } else { Err(Why::NotReadable) }
+    }
+
+    /// Where `at` stands and how many bytes are left, if a device may write there.
+    #[inline]
+    fn writable(&self, at: BusAddr) -> Result<(*mut u8, usize), Why> {
+        let hit = self.hit(at).ok_or(Why::Unmapped)?;
+        if hit.access.writes() { Ok(hit.locate(at)) } else { Err(Why::NotWritable) }
+    }
+}
+
+#[inline]
+fn read(space: &impl Locate, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
+    let len = into.len();
+    let fault = |why| DmaFault { at, len, why };
+    let (mut place, mut rest) = (at, into);
+    while !rest.is_empty() {
+        let (from, left) = space.readable(place).map_err(fault)?;
+        let (now, later) = rest.split_at_mut(left.min(rest.len()));
+        // SAFETY: `left` bytes stand mapped at `from` until the next lookup; `now` is no longer than that.
+        unsafe { from_shared(from, now) };
+        if later.is_empty() {
+            break;
+        }
+        place = place.checked_add(now.len() as u64).ok_or(fault(Why::Unmapped))?;
+        rest = later;
+    }
+    Ok(())
+}
+
+#[inline]
+fn write(space: &impl Locate, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
+    let fault = |why| DmaFault { at, len: from.len(), why };
+    let (mut place, mut rest) = (at, from);
+    while !rest.is_empty() {
+        let (to, left) = space.writable(place).map_err(fault)?;
+        let (now, later) = rest.split_at(left.min(rest.len()));
+        // SAFETY: `left` bytes stand mapped at `to` until the next lookup; `now` is no longer than that.
+        unsafe { to_shared(to, now) };
+        if later.is_empty() {
+            break;
+        }
+        place = place.checked_add(now.len() as u64).ok_or(fault(Why::Unmapped))?;
+        rest = later;
+    }
+    Ok(())
+}
+
+#[inline]
+fn complete(space: &impl Locate, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), DmaFault> {
+    let fault = |why| DmaFault { at, len: COMPLETION_BYTES, why };
+    aligned(at, COMPLETION_BYTES)?;
+    let (to, _) = space.writable(at).map_err(fault)?;
+    // SAFETY: ranges are whole pages, so an aligned entry that begins in one ends in it; it stands mapped until
+    // the next lookup, and pages of memory are aligned as bus pages are.
+    unsafe { store_completion(to, entry) };
+    Ok(())
+}
+
+#[inline]
+fn load(space: &impl Locate, at: BusAddr) -> Result<u32, DmaFault> {
+    aligned(at, 4)?;
+    let (word, _) = space.readable(at).map_err(|why| DmaFault { at, len: 4, why })?;
+    // SAFETY: as in `complete`.
+    Ok(unsafe { load_u32(word) })
+}
+
+#[inline]
+fn store(space: &impl Locate, at: BusAddr, value: u32) -> Result<(), DmaFault> {
+    aligned(at, 4)?;
+    let (word, _) = space.writable(at).map_err(|why| DmaFault { at, len: 4, why })?;
+    // SAFETY: as in `complete`.
+    unsafe { store_u32(word, value) };
+    Ok(())
+}
+
+#[inline]
+fn aligned(at: BusAddr, len: usize) -> Result<(), DmaFault> {
+    if at.0.is_multiple_of(len as u64) { Ok(()) } else { Err(DmaFault { at, len, why: Why::Misaligned }) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const PAGE: u64 = PAGE_BYTES as u64;
+
+    fn pages(count: usize) -> Arc<DmaMemory> {
+        Arc::new(DmaMemory::new(count * PAGE_BYTES).unwrap())
+    }
+
+    #[test]
+    fn a_device_reads_what_the_host_wrote_and_back() {
+        let space = Arc::new(DmaSpace::new());
+        let view = space.view();
+        let memory = pages(1);
+        space.map(Arc::clone(&memory), BusAddr(0x7000), Access::ReadWrite).unwrap();
+        memory.write_at(100, b"value").unwrap();
+        let mut bytes = [0; 5];
+        view.read(BusAddr(0x7000 + 100), &mut bytes).unwrap();
+        assert_eq!(&bytes, b"value");
+        view.write(BusAddr(0x7000 + 101), b"A").unwrap();
+        space.read(BusAddr(0x7000 + 100), &mut bytes).unwrap();
+        assert_eq!(&bytes, b"vAlue");
+    }
+
+    #[test]
+    fn an_access_may_cross_ranges_that_touch() {
+        let space = Arc::new(DmaSpace::new());
+        let (low, high) = (pages(1), pages(1));
+        space.map(Arc::clone(&high), BusAddr(PAGE), Access::ReadWrite).unwrap();
+        space.map(Arc::clone(&low), BusAddr(0), Access::ReadWrite).unwrap();
+        let view = space.view();
+        view.write(BusAddr(PAGE - 2), b"abcd").unwrap();
+        let (mut end, mut start) = ([0; 2], [0; 2]);
+        low.read_at(PAGE_BYTES - 2, &mut end).unwrap();
+        high.read_at(0, &mut start).unwrap();
+        assert_eq!((&end, &start), (b"ab", b"cd"));
+        let mut all = [0; 4];
+        view.read(BusAddr(PAGE - 2), &mut all).unwrap();
+        assert_eq!(&all, b"abcd");
+    }
+
+    #[test]
+    fn an_access_that_leaves_the_map_is_refused() {
+        let space = Arc::new(DmaSpace::new());
+        space.map(pages(1), BusAddr(PAGE), Access::ReadWrite).unwrap();
+        let view = space.view();
+        let mut bytes = [0; 8];
+        for at in [0, PAGE - 1, 2 * PAGE - 4, 2 * PAGE, u64::MAX, u64::MAX - 3] {
+            let fault = view.read(BusAddr(at), &mut bytes).unwrap_err();
+            assert_eq!((fault.at, fault.len, fault.why), (BusAddr(at), 8, Why::Unmapped), "{at:#x}");
+            assert_eq!(view.write(BusAddr(at), &bytes).unwrap_err().why, Why::Unmapped);
+        }
+        assert_eq!(view.load_u32(BusAddr(2 * PAGE)).unwrap_err().why, Why::Unmapped);
+    }
+
+    #[test]
+    fn an_access_at_the_last_mappable_address_does_not_wrap() {
+        let space = Arc::new(DmaSpace::new());
+        let last = 0u64.wrapping_sub(2 * PAGE);
+        space.map(pages(1), BusAddr(last), Access::ReadWrite).unwrap();
+        space.map(pages(1), BusAddr(0), Access::ReadWrite).unwrap();
+        let mut bytes = [0; 8];
+        space.view().read(BusAddr(last + PAGE - 8), &mut bytes).unwrap();
+        assert!(space.view().read(BusAddr(last + PAGE - 4), &mut bytes).is_err());
+        assert!(space.view().read(BusAddr(u64::MAX - 3), &mut bytes).is_err());
+    }
+
+    #[test]
+    fn permissions_are_the_device_s() {
+        let space = Arc::new(DmaSpace::new());
+        space.map(pages(1), BusAddr(0), Access::Read).unwrap();
+        space.map(pages(1), BusAddr(PAGE), Access::Write).unwrap();
+        let view = space.view();
+        assert_eq!(view.write(BusAddr(0), b"x").unwrap_err().why, Why::NotWritable);
+        assert_eq!(view.store_completion(BusAddr(0), &[0; 16]).unwrap_err().why, Why::NotWritable);
+        assert_eq!(view.read(BusAddr(PAGE), &mut [0]).unwrap_err().why, Why::NotReadable);
+        assert_eq!(view.load_u32(BusAddr(PAGE)).unwrap_err().why, Why::NotReadable);
+        assert!(view.load_u32(BusAddr(0)).is_ok() && view.store_u32(BusAddr(PAGE), 1).is_ok());
+    }
+
+    #[test]
+    fn words_and_completions_must_be_aligned() {
+        let space = Arc::new(DmaSpace::new());
+        space.map(pages(1), BusAddr(0), Access::ReadWrite).unwrap();
+        let view = space.view();
+        assert_eq!(view.load_u32(BusAddr(2)).unwrap_err().why, Why::Misaligned);
+        assert_eq!(view.store_u32(BusAddr(1), 0).unwrap_err().why, Why::Misaligned);
+        assert_eq!(view.store_completion(BusAddr(8), &[0; 16]).unwrap_err().why, Why::Misaligned);
+        view.store_completion(BusAddr(PAGE - 16), &[7; 16]).unwrap();
+        assert_eq!(view.load_u32(BusAddr(PAGE - 4)).unwrap(), 0x0707_0707);
+    }
+
+    #[test]
+    fn ranges_that_cannot_be_are_refused() {
+        let space = DmaSpace::new();
+        let refuse =
+            |offset, len, at| space.map_part(pages(2), offset, len, BusAddr(at), Access::Read).unwrap_err();
+        assert_eq!(refuse(0, 0, 0), MapRefusal::Empty);
+        assert_eq!(refuse(0, PAGE_BYTES, 12), MapRefusal::Misaligned);
+        assert_eq!(refuse(0, 100, 0), MapRefusal::Misaligned);
+        assert_eq!(refuse(4, PAGE_BYTES, 0), MapRefusal::Misaligned);
+        assert_eq!(refuse(PAGE_BYTES, 2 * PAGE_BYTES, 0), MapRefusal::Outside);
+        let last = 0u64.wrapping_sub(PAGE);
+        assert_eq!(refuse(0, 2 * PAGE_BYTES, last), MapRefusal::Wraps { at: BusAddr(last) });
+        assert_eq!(space.unmap(BusAddr(0)).unwrap_err(), MapRefusal::NotMapped { at: BusAddr(0) });
+    }
+
+    #[test]
+    fn overlapping_ranges_are_refused() {
+        let space = DmaSpace::new();
+        space.map(pages(3), BusAddr(10 * PAGE), Access::Read).unwrap();
+        for (count, page) in [(1, 10), (1, 12), (3, 8), (5, 9), (1, 11)] {
+            let refusal = space.map(pages(count), BusAddr(page * PAGE), Access::Read).unwrap_err();
+            assert_eq!(refusal, MapRefusal::Overlap { at: BusAddr(page * PAGE), with: BusAddr(10 * PAGE) });
+        }
+        space.map(pages(2), BusAddr(8 * PAGE), Access::Read).unwrap();
+        space.map(pages(1), BusAddr(13 * PAGE), Access::Read).unwrap();
+    }
+
+    #[test]
+    fn a_view_sees_mappings_come_and_go() {
+        let space = Arc::new(DmaSpace::new());
+        let view = space.view();
+        let memory = pages(1);
+        assert!(view.read(BusAddr(0), &mut [0]).is_err());
+        space.map(Arc::clone(&memory), BusAddr(0), Access::ReadWrite).unwrap();
+        assert!(view.read(BusAddr(0), &mut [0]).is_ok());
+        assert!(Arc::ptr_eq(&space.unmap(BusAddr(0)).unwrap(), &memory));
+        assert!(view.read(BusAddr(0), &mut [0]).is_err());
+        assert_eq!(Arc::strong_count(&memory), 1, "a view lets go of what was unmapped");
+    }
+
+    #[test]
+    fn mapping_while_a_device_runs_never_shows_it_the_wrong_memory() {
+        let space = Arc::new(DmaSpace::new());
+        let (fixed, moving) = (pages(1), pages(1));
+        fixed.write_at(0, &[1; 64]).unwrap();
+        moving.write_at(0, &[2; 64]).unwrap();
+        space.map(fixed, BusAddr(0), Access::ReadWrite).unwrap();
+        let view = space.view();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for _ in 0..20_000 {
+                    assert_eq!(view.read_slot64(BusAddr(0)).unwrap(), [1; 64]);
+                    if let Ok(slot) = view.read_slot64(BusAddr(PAGE)) {
+                        assert_eq!(slot, [2; 64]);
+                    }
+                }
+            });
+            for _ in 0..200 {
+                space.map(Arc::clone(&moving), BusAddr(PAGE), Access::Read).unwrap();
+                std::thread::yield_now();
+                space.unmap(BusAddr(PAGE)).unwrap();
+            }
+        });
+    }
+}

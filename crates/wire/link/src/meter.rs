@@ -117,6 +117,17 @@ impl Meter {
         }
     }
 
+    /// The host wrote a doorbell, told by a Bus whose caller has the turn to run this device.
+    ///
+    /// It goes into the same ledger without the atomic addition of [`crate::HostMeter::doorbell`]; tell each
+    /// doorbell to one of the two.
+    #[inline]
+    pub fn doorbell(&mut self) {
+        if self.is_counting() {
+            self.ledger.record(Class::Doorbell, self.link.doorbell());
+        }
+    }
+
     /// The device raises an interrupt.
     #[inline]
     pub fn interrupt(&mut self) {
@@ -191,6 +202,7 @@ mod tests {
         meter.device_write(Class::DataWrite, 100);
         meter.posted_write(Class::Completion, 16);
         meter.interrupt();
+        meter.doorbell();
     }
 
     fn meter(ledger: bool, timing: bool) -> Meter {
@@ -221,9 +233,14 @@ mod tests {
     #[test]
     fn each_transfer_is_one_transaction_of_its_class() {
         let meter = meter(true, false);
-        for class in
-            [Class::CommandFetch, Class::DataRead, Class::DataWrite, Class::Completion, Class::Interrupt]
-        {
+        for class in [
+            Class::CommandFetch,
+            Class::DataRead,
+            Class::DataWrite,
+            Class::Completion,
+            Class::Interrupt,
+            Class::Doorbell,
+        ] {
             assert_eq!(meter.ledger().row(class).count, 1, "{}", class.name());
         }
         assert_eq!(meter.ledger().row(Class::DataRead).cost.wire_bytes(), 4608);

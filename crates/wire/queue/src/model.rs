@@ -3,6 +3,7 @@
 //! Contents are relaxed atomics, so only the orderings of the code under test can make them visible: where one is too
 //! weak, some execution reads a stale value and fails.
 
+use loom::model::Builder;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
 use loom::thread;
@@ -11,6 +12,13 @@ use crate::{
     CompletionConsumer, CompletionProducer, DoorbellIndex, Doorbells, ENTRY_BYTES, EntryMemory, EntryPlace,
     SLOT_BYTES, SlotMemory, SubmissionConsumer, SubmissionProducer, Turn,
 };
+
+/// All interleavings with at most so many switches that no thread asked for.
+fn bounded(switches: usize) -> Builder {
+    let mut model = Builder::new();
+    model.preemption_bound = Some(switches);
+    model
+}
 
 /// The memory of one queue pair. One word stands for the content of a slot or an entry.
 struct Rings {
@@ -150,14 +158,12 @@ fn round_trips(size: u32, depth: u32, commands: u32) {
 
 #[test]
 fn commands_and_answers_pass_whole_around_the_smallest_ring() {
-    loom::model(|| round_trips(2, 1, 3));
+    bounded(5).check(|| round_trips(2, 1, 3));
 }
 
 #[test]
 fn commands_and_answers_pass_whole_with_two_in_flight() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| round_trips(3, 2, 4));
+    bounded(3).check(|| round_trips(3, 2, 4));
 }
 
 /// Some callers ring a doorbell each and run the device by turns.
@@ -233,10 +239,8 @@ impl Shared {
 }
 
 fn callers(call: [fn(&Shared, u16); 3], count: usize) {
-    let mut model = loom::model::Builder::new();
-    if count > 2 {
-        model.preemption_bound = Some(2);
-    }
+    // Two callers are tried in every interleaving.
+    let model = if count > 2 { bounded(4) } else { Builder::new() };
     model.check(move || {
         let shared = Shared::new();
         let others: Vec<_> = (1..count)

@@ -2,8 +2,9 @@
 //!
 //! The host maps and unmaps from any thread; a device looks addresses up several times a command. So the table of
 //! ranges is immutable and replaced as a whole: [`DmaSpace`] holds the current one under a lock, with a generation
-//! number beside it, and each [`DmaView`] keeps a reference to the one it saw last and to the range it hit last. A
-//! lookup is one atomic load and one comparison until something is mapped or unmapped.
+//! number beside it, and each [`DmaView`] keeps a reference to the one it saw last and the ranges it hit last: a
+//! command goes round a submission ring, its data and a completion ring. A lookup is one atomic load and a few
+//! comparisons until something is mapped or unmapped.
 //!
 //! Ordering: the generation is stored with release after the table is in place and loaded with acquire, so a view
 //! that sees a new generation finds the new table. A host that maps, then rings a doorbell, is seen mapping by
@@ -116,7 +117,7 @@ impl DmaSpace {
     #[must_use]
     pub fn view(self: &Arc<Self>) -> DmaView {
         let table = RefCell::new(Arc::clone(&self.lock()));
-        DmaView { space: Arc::clone(self), table, seen: Cell::new(NEVER), hit: Cell::new(Hit::NONE) }
+        DmaView { space: Arc::clone(self), table, seen: Cell::new(NEVER), recent: Recent::default() }
     }
 
     fn replace(&self, change: impl FnOnce(&Table) -> Result<Table, MapRefusal>) -> Result<(), MapRefusal> {
@@ -163,10 +164,10 @@ pub struct DmaView {
     space: Arc<DmaSpace>,
     table: RefCell<Arc<Table>>,
     seen: Cell<u64>,
-    hit: Cell<Hit>,
+    recent: Recent,
 }
 
-// SAFETY: the pointers in `hit` lead into memory that `table` holds and that any thread may touch.
+// SAFETY: the pointers in `recent` lead into memory that `table` holds and that any thread may touch.
 unsafe impl Send for DmaView {}
 
 impl DmaView {
@@ -181,21 +182,17 @@ impl DmaView {
         let table = self.space.lock();
         // The generation only moves under the lock.
         self.seen.set(self.space.generation.load(Ordering::Acquire));
-        self.hit.set(Hit::NONE);
+        self.recent.forget();
         *self.table.borrow_mut() = Arc::clone(&table);
     }
 
-    #[cold]
     #[inline(never)]
-    fn find_anew(&self, at: BusAddr) -> Option<Hit> {
-        self.refresh();
-        self.find(at)
-    }
-
-    #[inline]
-    fn find(&self, at: BusAddr) -> Option<Hit> {
+    fn find(&self, at: BusAddr, stale: bool) -> Option<Hit> {
+        if stale {
+            self.refresh();
+        }
         let hit = self.table.borrow().hit(at)?;
-        self.hit.set(hit);
+        self.recent.remember(hit);
         Some(hit)
     }
 }
@@ -204,10 +201,9 @@ impl Locate for DmaView {
     #[inline]
     fn hit(&self, at: BusAddr) -> Option<Hit> {
         if self.seen.get() != self.space.generation.load(Ordering::Acquire) {
-            return self.find_anew(at);
+            return self.find(at, true);
         }
-        let hit = self.hit.get();
-        if hit.holds(at) { Some(hit) } else { self.find(at) }
+        self.recent.hit(at).or_else(|| self.find(at, false))
     }
 }
 
@@ -235,6 +231,30 @@ impl HostMemory for DmaView {
     #[inline]
     fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
         store(self, at, value)
+    }
+}
+
+/// The ranges hit last, the oldest replaced first.
+#[derive(Debug, Default)]
+struct Recent {
+    hits: [Cell<Hit>; 4],
+    oldest: Cell<u8>,
+}
+
+impl Recent {
+    #[inline]
+    fn hit(&self, at: BusAddr) -> Option<Hit> {
+        self.hits.iter().map(Cell::get).find(|hit| hit.holds(at))
+    }
+
+    fn remember(&self, hit: Hit) {
+        let oldest = self.oldest.get();
+        self.oldest.set(oldest.wrapping_add(1));
+        self.hits[usize::from(oldest) % self.hits.len()].set(hit);
+    }
+
+    fn forget(&self) {
+        self.hits.iter().for_each(|hit| hit.set(Hit::default()));
     }
 }
 
@@ -326,9 +346,14 @@ struct Hit {
     access: Access,
 }
 
-impl Hit {
-    const NONE: Self = Self { start: 0, len_bytes: 0, first: std::ptr::null_mut(), access: Access::Read };
+impl Default for Hit {
+    /// A range that holds no address.
+    fn default() -> Self {
+        Self { start: 0, len_bytes: 0, first: std::ptr::null_mut(), access: Access::Read }
+    }
+}
 
+impl Hit {
     #[inline]
     const fn holds(&self, at: BusAddr) -> bool {
         at.0.wrapping_sub(self.start) < self.len_bytes

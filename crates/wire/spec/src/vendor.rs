@@ -132,10 +132,10 @@ pub const TRANSFER_PT_BYTES: usize = 28;
 /// Packs up to 35 value bytes into CDW4–9, CDW11[31:8] and CDW12–13. CDW11[7:0], the key length, stays.
 #[inline]
 pub fn pack_write(command: &mut Command, bytes: &[u8]) {
-    let field = padded::<WRITE_BYTES>(bytes);
-    let (wide, narrow) = split::<24, 11>(&field);
-    [command.mptr, command.dptr[0], command.dptr[1]] = zerocopy::transmute!(*wide);
-    pack_eleven(command, narrow);
+    let [a, b, c, eleven @ ..] = words::<5>(bytes);
+    command.mptr = a;
+    command.dptr = [b, c];
+    pack_eleven(command, eleven);
 }
 
 /// The 35 value bytes of a write command.
@@ -151,9 +151,13 @@ pub fn unpack_write(command: &Command) -> [u8; WRITE_BYTES] {
 /// Packs up to 56 value bytes into CDW2–15.
 #[inline]
 pub fn pack_transfer(command: &mut Command, bytes: &[u8]) {
-    let mut slot = command.to_bytes();
-    slot[8..].copy_from_slice(&padded::<TRANSFER_BYTES>(bytes));
-    *command = Command::from_bytes(&slot);
+    let [a, b, c, d, e, f, g] = words::<7>(bytes);
+    (command.cdw2, command.cdw3) = halves(a);
+    command.mptr = b;
+    command.dptr = [c, d];
+    (command.cdw10, command.cdw11) = halves(e);
+    (command.cdw12, command.cdw13) = halves(f);
+    (command.cdw14, command.cdw15) = halves(g);
 }
 
 /// The 56 value bytes of a transfer command.
@@ -166,7 +170,7 @@ pub fn unpack_transfer(command: &Command) -> [u8; TRANSFER_BYTES] {
 /// Packs up to 11 value bytes into CDW11[31:8] and CDW12–13. CDW11[7:0], the key length, stays.
 #[inline]
 pub fn pack_write_pt(command: &mut Command, bytes: &[u8]) {
-    pack_eleven(command, &padded::<WRITE_PT_BYTES>(bytes));
+    pack_eleven(command, words::<2>(bytes));
 }
 
 /// The 11 value bytes of a pass-through write command.
@@ -188,17 +192,12 @@ pub struct TransferPt {
 /// Packs up to 28 value bytes into CDW3 and CDW10–15 of the transfer command that CDW2 describes.
 #[inline]
 pub fn pack_transfer_pt(command: &mut Command, place: TransferPt, bytes: &[u8]) {
-    let dwords: [u32; 7] = zerocopy::transmute!(padded::<TRANSFER_PT_BYTES>(bytes));
+    let [a, b, c, d] = words::<4>(bytes);
     command.cdw2 = place.into_bits();
-    [
-        command.cdw3,
-        command.cdw10,
-        command.cdw11,
-        command.cdw12,
-        command.cdw13,
-        command.cdw14,
-        command.cdw15,
-    ] = dwords;
+    (command.cdw3, command.cdw10) = halves(a);
+    (command.cdw11, command.cdw12) = halves(b);
+    (command.cdw13, command.cdw14) = halves(c);
+    command.cdw15 = d as u32;
 }
 
 /// The place and the 28 value bytes of a pass-through transfer command.
@@ -332,7 +331,11 @@ assert_size! {
 
 /// A name field: ASCII, cut or padded with zeroes to its size.
 pub fn name_field<const N: usize>(name: &str) -> [u8; N] {
-    padded(name.as_bytes())
+    let mut field = [0; N];
+    for (to, from) in field.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    field
 }
 
 /// The text of a name field, up to its first zero; empty if it is not ASCII.
@@ -342,12 +345,12 @@ pub fn name_text(field: &[u8]) -> &str {
     if text.is_ascii() { core::str::from_utf8(text).unwrap_or_default() } else { "" }
 }
 
+/// Packs eleven bytes, the low ones of two words, into CDW11[31:8] and CDW12–13.
 #[inline]
-fn pack_eleven(command: &mut Command, bytes: &[u8; 11]) {
-    let [a, b, c, rest @ ..] = *bytes;
-    let dwords: [u32; 2] = zerocopy::transmute!(rest);
-    command.cdw11 = command.cdw11 & 0xff | u32::from_le_bytes([0, a, b, c]);
-    [command.cdw12, command.cdw13] = dwords;
+fn pack_eleven(command: &mut Command, [low, high]: [u64; 2]) {
+    command.cdw11 = command.cdw11 & 0xff | (low as u32) << 8;
+    command.cdw12 = (low >> 24) as u32;
+    command.cdw13 = (low >> 56) as u32 | (high as u32) << 8;
 }
 
 #[inline]
@@ -360,13 +363,20 @@ fn unpack_eleven(command: &Command) -> [u8; 11] {
     bytes
 }
 
-/// The first N bytes of `bytes`, zeroes beyond its end.
+/// The first 8 N bytes of `bytes` as words, zeroes beyond its end.
 #[inline]
-fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut field = [0; N];
-    let len = bytes.len().min(N);
-    field[..len].copy_from_slice(&bytes[..len]);
-    field
+fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
+    let (whole, rest) = bytes.as_chunks::<8>();
+    core::array::from_fn(|i| match whole.get(i) {
+        Some(word) => u64::from_le_bytes(*word),
+        None if i == whole.len() => crate::base::command::low_word(rest),
+        None => 0,
+    })
+}
+
+#[inline]
+const fn halves(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
 }
 
 #[inline]
@@ -426,11 +436,21 @@ mod tests {
 
     #[test]
     fn a_short_payload_is_padded_with_zeroes_and_a_long_one_cut() {
-        let mut command = Command::default();
-        pack_write(&mut command, b"ab");
-        assert_eq!(unpack_write(&command)[..3], *b"ab\0");
-        pack_write(&mut command, &[7; 99]);
-        assert_eq!(unpack_write(&command), [7; 35]);
+        let long = bytes::<64>();
+        let expected = |len: usize| core::array::from_fn::<u8, 64, _>(|i| if i < len { long[i] } else { 0 });
+        for len in 0..=long.len() {
+            let mut command = Command::from_bytes(&[0xff; 64]);
+            let (payload, expected) = (&long[..len], expected(len));
+            pack_write(&mut command, payload);
+            assert_eq!(unpack_write(&command), expected[..35], "{len} bytes");
+            pack_write_pt(&mut command, payload);
+            assert_eq!(unpack_write_pt(&command), expected[..11], "{len} bytes");
+            assert_eq!(command.cdw11 & 0xff, 0xff, "the key length stays");
+            pack_transfer_pt(&mut command, TransferPt::new(), payload);
+            assert_eq!(unpack_transfer_pt(&command).1, expected[..28], "{len} bytes");
+            pack_transfer(&mut command, payload);
+            assert_eq!(unpack_transfer(&command), expected[..56], "{len} bytes");
+        }
     }
 
     #[test]

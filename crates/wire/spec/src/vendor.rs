@@ -234,26 +234,31 @@ pub const fn transfers_pt(value_bytes: usize) -> usize {
 }
 
 /// What the completion of a store tells a host that stores through device memory: the DMA log table entry its
-/// write pointer must not cross (BandSlim, In-Device Value Packing). Zero pages means none.
+/// write pointer must not cross (BandSlim, In-Device Value Packing).
 ///
-/// DW0 is the first 4 KiB page of the entry, counted in the queue's log; DW1 its length in bytes.
+/// A record begins at any byte, since only its value is aligned, so both are given to the byte. The result's bits
+/// 39:0 are the position, DW0 and the low byte of DW1; bits 63:40 are the length.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DmaLogEntry {
-    /// First page, in units of 4096 bytes from the start of the queue's log.
-    pub first_page: u32,
-    /// Length in bytes, 0 for no entry.
+    /// First byte, counted from the start of the queue's log, modulo 2^40.
+    pub position: u64,
+    /// Length in bytes, header and key included; less than 2^24, and 0 for no entry.
     pub len_bytes: u32,
 }
 
 impl DmaLogEntry {
+    const POSITION_BITS: u32 = 40;
+
     /// Reads DW0 and DW1 of a completion.
     pub const fn from_result(result: u64) -> Self {
-        Self { first_page: result as u32, len_bytes: (result >> 32) as u32 }
+        let position = result & ((1 << Self::POSITION_BITS) - 1);
+        Self { position, len_bytes: (result >> Self::POSITION_BITS) as u32 }
     }
 
     /// DW0 and DW1 of a completion.
     pub const fn into_result(self) -> u64 {
-        self.first_page as u64 | (self.len_bytes as u64) << 32
+        let position = self.position & ((1 << Self::POSITION_BITS) - 1);
+        position | (self.len_bytes as u64) << Self::POSITION_BITS
     }
 }
 
@@ -471,6 +476,14 @@ mod tests {
             let expected = if has_pointer { Direction::HostToDevice } else { Direction::None };
             assert_eq!(Direction::of(opcode.0), expected, "{opcode}");
         }
+    }
+
+    #[test]
+    fn a_dma_log_entry_is_told_to_the_byte() {
+        let entry = DmaLogEntry { position: 0xff_1234_5678, len_bytes: 0xab_cdef };
+        assert_eq!(entry.into_result(), 0xabcd_efff_1234_5678);
+        assert_eq!(DmaLogEntry::from_result(entry.into_result()), entry);
+        assert_eq!(DmaLogEntry::from_result(0), DmaLogEntry::default());
     }
 
     #[test]

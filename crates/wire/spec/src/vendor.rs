@@ -101,7 +101,7 @@ impl VendorArea {
 open_enum! {
     /// Vendor I/O opcode.
     pub struct VendorOpcode(u8) {
-        /// Store: 35 value bytes in CDW4–9, CDW11[31:8], CDW12–13; the rest by [`Self::KV_TRANSFER`].
+        /// Store: 35 value bytes in CDW4–9, CDW11 bits 31:8, CDW12–13; the rest by [`Self::KV_TRANSFER`].
         KV_WRITE_PIGGYBACK = 0x80 "KV Write Piggyback",
         /// 56 more value bytes in CDW2–15, bound to their write by queue order.
         KV_TRANSFER = 0x84 "KV Transfer",
@@ -129,7 +129,7 @@ pub const WRITE_PT_BYTES: usize = 11;
 /// Value bytes in a pass-through transfer command.
 pub const TRANSFER_PT_BYTES: usize = 28;
 
-/// Packs up to 35 value bytes into CDW4–9, CDW11[31:8] and CDW12–13. CDW11[7:0], the key length, stays.
+/// Packs up to 35 value bytes into CDW4–9, CDW11 bits 31:8 and CDW12–13. CDW11 bits 7:0, the key length, stays.
 #[inline]
 pub fn pack_write(command: &mut Command, bytes: &[u8]) {
     let [a, b, c, eleven @ ..] = words::<5>(bytes);
@@ -167,7 +167,7 @@ pub fn unpack_transfer(command: &Command) -> [u8; TRANSFER_BYTES] {
     *split::<8, TRANSFER_BYTES>(&slot).1
 }
 
-/// Packs up to 11 value bytes into CDW11[31:8] and CDW12–13. CDW11[7:0], the key length, stays.
+/// Packs up to 11 value bytes into CDW11 bits 31:8 and CDW12–13. CDW11 bits 7:0, the key length, stays.
 #[inline]
 pub fn pack_write_pt(command: &mut Command, bytes: &[u8]) {
     pack_eleven(command, words::<2>(bytes));
@@ -350,7 +350,7 @@ pub fn name_text(field: &[u8]) -> &str {
     if text.is_ascii() { core::str::from_utf8(text).unwrap_or_default() } else { "" }
 }
 
-/// Packs eleven bytes, the low ones of two words, into CDW11[31:8] and CDW12–13.
+/// Packs eleven bytes, the low ones of two words, into CDW11 bits 31:8 and CDW12–13.
 #[inline]
 fn pack_eleven(command: &mut Command, [low, high]: [u64; 2]) {
     command.cdw11 = command.cdw11 & 0xff | (low as u32) << 8;

@@ -83,7 +83,7 @@ pub struct Recovery {
 /// buffer has taken the data. Dropping it without [`close`](Self::close) is a power cut of a device with capacitors:
 /// everything acknowledged is there when the image is opened again.
 pub struct Flash {
-    ftl: Ftl,
+    pub(crate) ftl: Ftl,
     namespaces: NamespaceTable,
     areas: AreaTable,
     /// Mapped entries of each extent, once someone asked.
@@ -92,6 +92,7 @@ pub struct Flash {
     layout: Layout,
     backing: Backing,
     recovery: Recovery,
+    closed: bool,
 }
 
 impl Flash {
@@ -202,7 +203,7 @@ impl Flash {
         let ftl = Ftl::open(geometry, &layout, &backing, media, timing, blocks)?;
         let mapped = Vec::new();
         let recovery = Recovery::default();
-        Ok(Self { ftl, namespaces, areas, mapped, superblock, layout, backing, recovery })
+        Ok(Self { ftl, namespaces, areas, mapped, superblock, layout, backing, recovery, closed: false })
     }
 
     /// Brings an opened image into order. Read-only, this happens in private copies of the mapped regions.
@@ -237,15 +238,19 @@ impl Flash {
         Ok(leaving.len() as u32)
     }
 
-    /// Ends the use of the device in order. Without it the next opener counts an unsafe shutdown.
+    /// Ends the use of the device in order; it answers nothing more. Without it the next opener counts an unsafe
+    /// shutdown.
     ///
     /// # Errors
     /// What syncing the file says.
     pub fn close(&mut self) -> Result<(), FlashError> {
-        if !self.is_read_only() {
-            self.backing.sync()?;
-            self.ftl.state.close();
+        if self.closed {
+            return Ok(());
         }
+        // The mark follows what it vouches for.
+        self.backing.sync()?;
+        self.closed = true;
+        self.ftl.state.close();
         self.backing.sync()
     }
 
@@ -749,12 +754,22 @@ impl Flash {
         self.layout.total_bytes()
     }
 
+    #[inline]
     fn writable(&self) -> Result<(), FlashError> {
-        if self.is_read_only() { Err(FlashError::ReadOnly) } else { Ok(()) }
+        if self.is_read_only() {
+            return Err(FlashError::ReadOnly);
+        }
+        self.not_closed()
+    }
+
+    #[inline]
+    fn not_closed(&self) -> Result<(), FlashError> {
+        if self.closed { Err(FlashError::Misuse("the device is closed")) } else { Ok(()) }
     }
 
     #[inline]
     fn entry(&self, extent: ExtentId) -> Result<&Entry, FlashError> {
+        self.not_closed()?;
         self.namespaces.get(extent).ok_or(FlashError::Misuse("there is no such extent"))
     }
 
@@ -803,6 +818,12 @@ impl Flash {
             PageKind::Page => self.ftl.geometry.page_bytes as u64,
             PageKind::Units => UNIT_BYTES as u64,
         }
+    }
+
+    /// Entries of an extent and bytes of each.
+    pub(crate) fn extent_shape(&self, extent: ExtentId) -> Result<(u64, usize), FlashError> {
+        let entry = self.entry(extent)?;
+        Ok((entry.entries, self.entry_bytes(kind_of(entry.record.kind)) as usize))
     }
 
     #[inline]

@@ -16,6 +16,7 @@
 mod areas;
 mod blocks;
 mod buffer;
+mod check;
 mod counters;
 mod error;
 mod flash;
@@ -35,6 +36,7 @@ mod word;
 
 pub use areas::{AreaId, AreaRef};
 pub use byway_link::FlashProfile;
+pub use check::Finding;
 pub use counters::{Cause, CauseCounters, FlashCounters};
 pub use error::{FlashError, ImageError};
 pub use flash::{Flash, FlashOptions, OpenOptions, Recovery};

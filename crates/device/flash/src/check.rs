@@ -79,7 +79,9 @@ impl Flash {
         if block.used_for == BlockUse::Retired {
             return findings.push(Finding::Retired { block: id.0 });
         }
-        for page in 0..block.written {
+        // A block with nothing live may have been cut short in its erase.
+        let written = if block.live > 0 { block.written } else { 0 };
+        for page in 0..written {
             if self.ftl.spare(self.ftl.geometry.page(id, page)).is_none() {
                 findings.push(Finding::Spare { block: id.0, page });
             }

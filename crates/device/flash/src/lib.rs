@@ -18,6 +18,8 @@ mod blocks;
 mod buffer;
 mod check;
 mod counters;
+#[cfg(test)]
+mod cut;
 mod error;
 mod flash;
 mod frontier;

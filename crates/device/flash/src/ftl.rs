@@ -352,7 +352,7 @@ impl Ftl {
     }
 
     /// What null media does with units: counts the pages they would fill.
-    fn forget_units(&mut self, units: u64, cause: Cause, at_ps: &mut u64) {
+    pub(crate) fn forget_units(&mut self, units: u64, cause: Cause, at_ps: &mut u64) {
         let per_page = u64::from(self.geometry.units_per_page());
         let before = self.forgotten_units / per_page;
         self.forgotten_units += units;

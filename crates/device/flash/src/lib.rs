@@ -13,6 +13,7 @@
 //! A KV extent is mapped by whole pages that its owner fills.
 #![forbid(unsafe_code)]
 
+mod access;
 mod areas;
 mod blocks;
 mod buffer;
@@ -29,6 +30,7 @@ mod geometry;
 mod image;
 mod map;
 mod media;
+mod namespaces;
 mod protected;
 mod read;
 mod spare;

@@ -169,3 +169,23 @@ fn an_image_for_which_there_is_no_room_is_not_made() {
     assert!(said.contains("is full: taking room in found no room"), "{said}");
     assert!(!path.exists());
 }
+
+#[test]
+fn a_profile_without_over_provisioning_can_still_be_overwritten() {
+    let mut profile = common::small_profile();
+    profile.over_provisioning_percent = 0;
+    let options = byway_flash::FlashOptions::new(8 * MIB, profile, MediaKind::Ram);
+    let mut flash = Flash::create(options, &[nvm(8 * MIB)]).unwrap();
+    let extent = extent(&flash, 1);
+    let mut numbers = Numbers(9);
+    for step in 0..20_000 {
+        write_unit(&mut flash, extent, numbers.below(8 * MIB / 4096), step).unwrap();
+    }
+    assert_eq!(flash.check(), []);
+}
+
+#[test]
+fn a_device_can_be_handed_to_another_thread() {
+    let flash = create(MediaKind::Ram, 8 * MIB, &[nvm(MIB)]);
+    assert_eq!(std::thread::spawn(move || flash.total_bytes()).join().unwrap(), 8 * MIB);
+}

@@ -105,9 +105,9 @@ impl<B: Bus> BackendQueue for Queue<B> {
         self.check(&command)?;
         let op = self.start_call()?;
         let sent = self.send_command(op, &command);
-        let state = self.table.op(op);
-        state.held = command.into_buffer();
-        state.give_back = true;
+        if let Some(buffer) = command.into_buffer() {
+            self.table.op(op).hold(Some(buffer), true);
+        }
         if let Err(error) = sent {
             return Err(self.leave(op, error));
         }
@@ -152,10 +152,12 @@ impl<B: Bus> Queue<B> {
     /// Keeps a command's buffer with its operation, now that it was sent, with the fault that ended the sending.
     fn keep(&mut self, op: OpIndex, command: Command, fault: Option<Error>) {
         let state = self.table.op(op);
-        state.held = command.into_buffer();
-        state.give_back = true;
+        // A copy in staging memory is held already; then the command has no buffer of its own.
+        if let Some(buffer) = command.into_buffer() {
+            state.hold(Some(buffer), true);
+        }
         state.sending = false;
-        state.fault = fault;
+        state.fail(fault);
         if state.is_done() {
             // The window's own trouble is found again by the next store through it.
             let _ = self.settle(op);

@@ -140,25 +140,34 @@ impl<B: Bus> Queue<B> {
     #[inline]
     pub(crate) fn conclude(&mut self, op: OpIndex) -> Result<Outcome, Failed> {
         let state = self.table.op(op);
-        let (answer, failed, fault) = (state.answer, state.failed.take(), state.fault.take());
-        let bounce = state.take_bounce();
-        let held = state.held.take();
-        let lists = state.lists.take();
-        let mapped = state.mapped.take();
-        let buffer = if std::mem::take(&mut state.give_back) { held } else { None };
-        self.table.end(op);
-        if let Some(page) = bounce {
+        if state.has_baggage {
+            return self.conclude_with_baggage(op);
+        }
+        let (answer, failed) = (state.answer, state.failed);
+        if let Some(page) = state.take_bounce() {
             self.bounce.give_back(page);
         }
-        drop(lists);
+        self.table.end(op);
+        match failed {
+            None => Ok(Outcome { answer, buffer: None }),
+            Some(status) => Err(Failed { error: Error::status(status), buffer: None }),
+        }
+    }
+
+    fn conclude_with_baggage(&mut self, op: OpIndex) -> Result<Outcome, Failed> {
+        let state = self.table.op(op);
+        state.has_baggage = false;
+        let (fault, held, mapped) = (state.fault.take(), state.held.take(), state.mapped.take());
+        let buffer = if std::mem::take(&mut state.give_back) { held } else { None };
+        drop(state.lists.take());
         if let Some(at) = mapped {
             // A bus that cannot unmap has lost its device; nobody is left to touch the memory.
             let _ = self.bus.unmap(at);
         }
-        match (failed, fault) {
-            (None, None) => Ok(Outcome { answer, buffer }),
-            (Some(status), _) => Err(Failed { error: Error::status(status), buffer }),
-            (None, Some(error)) => Err(Failed { error, buffer }),
+        match (self.conclude(op), fault) {
+            (Ok(outcome), None) => Ok(Outcome { buffer, ..outcome }),
+            (Ok(_), Some(error)) => Err(Failed { error, buffer }),
+            (Err(failed), _) => Err(Failed { buffer, ..failed }),
         }
     }
 

@@ -262,7 +262,7 @@ impl<B: Bus> Queue<B> {
             return Ok(BusAddr(at));
         }
         let at = self.bus.map(buffer.memory()).map_err(from_bus)?;
-        self.table.op(op).mapped = Some(at);
+        self.table.op(op).mapped_at(at);
         Ok(at)
     }
 
@@ -282,13 +282,13 @@ impl<B: Bus> Queue<B> {
     /// When it is of another pool.
     pub(crate) fn hold_staging(&mut self, op: OpIndex, staging: Buffer) -> Result<BusAddr> {
         let at = self.place_buffer_of_pool(&staging)?;
-        self.table.op(op).held = Some(staging);
+        self.table.op(op).hold(Some(staging), false);
         Ok(at)
     }
 
     /// Lets an operation hold the memory of PRP lists until it ends.
     pub(crate) fn hold_lists(&mut self, op: OpIndex, lists: Buffer) {
-        self.table.op(op).lists = Some(lists);
+        self.table.op(op).hold_lists(lists);
     }
 
     /// A buffer of the device's pool.

@@ -20,6 +20,12 @@ impl SlotMemory for Slots {
         // The memory was sized for the ring, and the ring bounds the index.
         let _ = self.0.write_slot64(usize::from(index) * SLOT_BYTES, bytes);
     }
+
+    #[inline]
+    fn write_slots(&self, first: u16, slots: &[[u8; SLOT_BYTES]]) {
+        // As above.
+        let _ = self.0.write_at(usize::from(first) * SLOT_BYTES, slots.as_flattened());
+    }
 }
 
 /// Entries of a completion queue in DMA memory.

@@ -40,12 +40,14 @@ pub(crate) struct Op {
     pub answer: Answer,
     /// The first status that was no success.
     pub failed: Option<Status>,
-    /// Why not all of its commands could be sent.
-    pub fault: Option<Error>,
     /// Position of its record in the queue's window of device memory, if it has one there.
     pub window_at: Option<u64>,
     /// Whether the value goes to the namespace's log by DMA, so that the completion tells where it was put.
     pub tells_placement: bool,
+    /// Whether any of what follows is set, so that ending the operation takes more than giving its place back.
+    pub has_baggage: bool,
+    /// Why not all of its commands could be sent.
+    pub fault: Option<Error>,
     /// Memory that the commands name: the program's buffer, or a staging buffer.
     pub held: Option<Buffer>,
     /// Whether `held` is the program's.
@@ -67,15 +69,42 @@ impl Op {
             left: 0,
             answer: Answer::default(),
             failed: None,
-            fault: None,
             window_at: None,
             tells_placement: false,
+            has_baggage: false,
+            fault: None,
             held: None,
             give_back: false,
             lists: None,
             mapped: None,
             bounce: NONE,
         }
+    }
+
+    /// Holds memory that the commands name until the operation ends.
+    #[inline]
+    pub(crate) fn hold(&mut self, memory: Option<Buffer>, give_back: bool) {
+        self.has_baggage |= memory.is_some();
+        self.held = memory;
+        self.give_back = give_back;
+    }
+
+    /// Holds the memory of PRP lists until the operation ends.
+    pub(crate) fn hold_lists(&mut self, lists: Buffer) {
+        self.has_baggage = true;
+        self.lists = Some(lists);
+    }
+
+    /// Notes where the held memory was mapped for this operation alone.
+    pub(crate) fn mapped_at(&mut self, at: BusAddr) {
+        self.has_baggage = true;
+        self.mapped = Some(at);
+    }
+
+    /// Notes why not all of its commands could be sent.
+    pub(crate) fn fail(&mut self, fault: Option<Error>) {
+        self.has_baggage |= fault.is_some();
+        self.fault = fault;
     }
 
     /// Whether every completion has come.

@@ -20,7 +20,7 @@ impl<B: Bus> Queue<B> {
         let op = self.start_call()?;
         let out = Out { bytes: payload.as_slice(), buffer: Some(&payload) };
         let sent = transfer::send(self, op, encode::bulk_store(nsid, payload.len() as u32), out);
-        self.table.op(op).held = Some(payload);
+        self.table.op(op).hold(Some(payload), false);
         self.finish_sent_call(op, sent)
     }
 }

@@ -206,7 +206,7 @@ impl Bus for ScriptedBus {
 }
 
 impl ScriptedBus {
-    fn new(script: Script) -> Self {
+    pub fn new(script: Script) -> Self {
         let memory = Arc::new(DmaMemory::new(1 << 20).unwrap());
         let space = DmaSpace::new();
         space.map(Arc::clone(&memory), BusAddr(1 << 40), Access::ReadWrite).unwrap();

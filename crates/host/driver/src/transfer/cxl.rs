@@ -44,6 +44,8 @@ pub(crate) struct Window<B: Bus> {
     unfinished: VecDeque<(OpIndex, u64)>,
     /// Stores on their way whose values the device places in the window's log by DMA.
     dma_unfinished: u32,
+    /// A store failed: the device may have closed the window, or the cursors may differ. It is bound anew.
+    is_stale: bool,
 }
 
 impl WindowLayout {
@@ -96,6 +98,7 @@ fn store_from<B: Bus>(
     let bytes = put.value.bytes.get(skip..).unwrap_or_default();
     let offset = at + window.layout.head_bytes(put.key.len()) + skip as u64;
     let stored = window.store(offset, bytes);
+    window.is_stale |= stored.is_err();
     queue.table.op(op).window_at = Some(at);
     stored
 }
@@ -132,7 +135,7 @@ impl<B: Bus> Window<B> {
 impl<B: Bus> Queue<B> {
     /// The queue's window for a namespace, bound to it if it was not yet.
     fn window_for(&mut self, nsid: u32) -> Result<&Window<B>> {
-        let is_bound = self.window.as_ref().is_some_and(|window| window.nsid == nsid);
+        let is_bound = self.window.as_ref().is_some_and(|window| window.nsid == nsid && !window.is_stale);
         if !is_bound {
             self.bind_window(nsid)?;
         }
@@ -163,7 +166,16 @@ impl<B: Bus> Queue<B> {
         }
         let cursor = WindowCursor::new(layout.segment_bytes);
         let unfinished = VecDeque::with_capacity(self.table.depth() as usize);
-        self.window = Some(Window { memory, layout, base, nsid, cursor, unfinished, dma_unfinished: 0 });
+        self.window = Some(Window {
+            memory,
+            layout,
+            base,
+            nsid,
+            cursor,
+            unfinished,
+            dma_unfinished: 0,
+            is_stale: false,
+        });
         Ok(())
     }
 
@@ -199,6 +211,7 @@ impl<B: Bus> Queue<B> {
         let state = self.table.op(op);
         if state.window_at.take().is_some() {
             window.unfinished.retain(|(unfinished, _)| *unfinished != op);
+            window.is_stale |= state.failed.is_some();
         }
         if !std::mem::take(&mut state.tells_placement) {
             return Ok(());
@@ -211,6 +224,7 @@ impl<B: Bus> Queue<B> {
         }
         let at = whole_position(entry.position, window.cursor.position());
         let noted = window.cursor.note_dma(at, entry.len_bytes.into());
+        window.is_stale |= noted.is_err();
         noted.map_err(|cause| {
             Error::device(ErrorKind::Protocol, format!("the device tells a wrong DMA log entry: {cause}"))
         })

@@ -218,6 +218,24 @@ fn a_value_that_the_device_placed_by_dma_is_stepped_over() {
 }
 
 #[test]
+fn a_window_in_which_a_store_failed_is_bound_anew() {
+    let (bus, mut queue) = queue(Method::Cxl);
+    let binds = || bus.state().features.iter().filter(|(feature, ..)| *feature == 0xc1).count();
+    queue.execute_store(Nsid::FIRST, &key("a"), &[1; 500], NONE).unwrap();
+    bus.state().replies.push_back(Reply { status: Status::CAPACITY_EXCEEDED, ..Reply::default() });
+    queue.execute_store(Nsid::FIRST, &key("b"), &[2; 500], NONE).unwrap_err();
+    queue.execute_store(Nsid::FIRST, &key("c"), &[3; 500], NONE).unwrap();
+    assert_eq!(binds(), 2);
+    let mut first = [0; 500];
+    bus.memory
+        .read_at((crate::scripted::WINDOW_BYTES + crate::scripted::HEADER_BYTES + 1) as usize, &mut first)
+        .unwrap();
+    assert_eq!(first, [3; 500]);
+    queue.execute_store(Nsid::new(2).unwrap(), &key("d"), b"other", NONE).unwrap();
+    assert_eq!(bus.state().features.last(), Some(&(0xc1, 2, 1)));
+}
+
+#[test]
 fn a_place_that_cannot_be_is_a_protocol_error() {
     let (bus, driver) = device(Script::default());
     let options = QueueOptions {

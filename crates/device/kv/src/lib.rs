@@ -1,1 +1,25 @@
-//! byway-kv.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod engine;
+mod error;
+mod index;
+mod key;
+mod layout;
+mod list;
+mod recovery;
+mod sealed;
+mod store;
+mod value_log;
+mod window;
+
+pub use engine::{KvEngine, KvOptions, KvStats, StoreHow, ValueInfo};
+pub use error::KvError;
+pub use index::IndexCounters;
+pub use key::{KEY_MAX_BYTES, Key, KeyBytes, KeyError};
+pub use layout::{FORMAT_VERSION, KvFormat, WINDOWS_MAX};
+pub use recovery::{Damage, Recovery};
+pub use store::{Home, PageStore, STATE_AREA, WINDOWS_AREA};
+pub use value_log::packing::{Packing, PackingCounters, Placement, UnknownPacking};
+pub use value_log::record::{RECORD_HEADER_BYTES, VALUE_MAX_BYTES, record_header_bytes};
+pub use window::{WindowEntry, WindowId};

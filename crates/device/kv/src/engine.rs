@@ -1,0 +1,420 @@
+//! The engine: puts, gets, deletes, and what holds of them.
+//!
+//! A put appends its record to the value log, which commits it by one store, and then enters it in the index in RAM.
+//! The index can be made anew from the log and the manifest, so nothing after the commit can lose a put.
+
+use byway_flash::{FlashError, NamespaceRecord};
+
+use crate::error::KvError;
+use crate::index::entry::Entry;
+use crate::index::manifest::Manifest;
+use crate::index::memtable::{MEMTABLE_ENTRY_BYTES, MEMTABLE_MAX_ENTRIES};
+use crate::index::{Index, IndexBudget, IndexCounters};
+use crate::key::Key;
+use crate::layout::{KvFormat, Layout};
+use crate::recovery::Recovery;
+use crate::store::PageStore;
+use crate::value_log::packing::{Packing, PackingCounters, Placement};
+use crate::value_log::read::Wanted;
+use crate::value_log::record::{Kind, Shape, VALUE_MAX_BYTES};
+use crate::value_log::{Draft, SHARED, ValueLog};
+use crate::window::Window;
+
+/// How an engine runs. Nothing here is kept in the image; it may differ from one opening to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvOptions {
+    /// How values are packed.
+    pub packing: Packing,
+    /// RAM of the memtable. While one is written out there are two.
+    pub memtable_bytes: usize,
+    /// RAM for pages of the index.
+    pub cache_bytes: usize,
+    /// Log bytes after which the memtable is written out, full or not: bounds what an opening replays.
+    pub replay_bytes: u64,
+    /// Seed of the memtable's hash: a peer that does not know it cannot make keys collide.
+    pub hash_seed: u64,
+}
+
+impl Default for KvOptions {
+    fn default() -> Self {
+        Self {
+            packing: Packing::default(),
+            memtable_bytes: 48 << 20,
+            cache_bytes: 32 << 20,
+            replay_bytes: 256 << 20,
+            hash_seed: 0x5851_f42d_4c95_7f2d,
+        }
+    }
+}
+
+impl KvOptions {
+    pub(crate) fn budget(&self) -> IndexBudget {
+        IndexBudget {
+            memtable_entries: (self.memtable_bytes / MEMTABLE_ENTRY_BYTES).clamp(16, MEMTABLE_MAX_ENTRIES),
+            cache_bytes: self.cache_bytes,
+            hash_seed: self.hash_seed,
+        }
+    }
+}
+
+/// What a store asks for (NVMe KV Store, store options), and how its value comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreHow {
+    /// Only where the key is already there.
+    pub must_exist: bool,
+    /// Only where the key is not there yet.
+    pub must_not_exist: bool,
+    /// How the value arrives.
+    pub placement: Placement,
+}
+
+/// What a get tells beside the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueInfo {
+    /// Length of the whole value, in bytes.
+    pub len: u32,
+}
+
+/// Counts and sizes of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvStats {
+    /// What packing cost since the engine was opened.
+    pub packing: PackingCounters,
+    /// What the index did since the engine was opened.
+    pub index: IndexCounters,
+    /// Keys, as [`KvEngine::keys`] counts them.
+    pub keys: u64,
+    /// Entries in the memtable being filled.
+    pub memtable_entries: u64,
+    /// Runs on flash.
+    pub runs: u64,
+    /// Segments of the extent, and how many of them are free.
+    pub segments: u64,
+    /// Segments that hold nothing.
+    pub free_segments: u64,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
+}
+
+/// One key-value namespace.
+///
+/// It owns no flash: every call is given the store it lives in, always the same one, and a cursor of modelled time in
+/// picoseconds, which is moved on by what the caller has to wait for.
+pub struct KvEngine {
+    pub(crate) log: ValueLog,
+    pub(crate) index: Index,
+    pub(crate) windows: Vec<Option<Window>>,
+    pub(crate) next_seq: u64,
+    /// Log bytes that an opening would replay into the active memtable.
+    pub(crate) unsaved_bytes: u64,
+    pub(crate) options: KvOptions,
+    pub(crate) read_only: bool,
+}
+
+impl KvEngine {
+    /// Makes an empty engine in a namespace.
+    ///
+    /// # Errors
+    /// [`KvError::TooSmall`]; a flash that cannot give the protected areas.
+    pub fn create<S: PageStore>(
+        store: &mut S,
+        namespace: &NamespaceRecord,
+        format: &KvFormat,
+        options: KvOptions,
+    ) -> Result<Self, KvError> {
+        let layout = Layout::plan(store.page_bytes(), namespace.size_bytes, format)?;
+        let home = store.settle_in(namespace, layout.state_bytes(), layout.windows_bytes())?;
+        ValueLog::create(store, &home, &layout);
+        let log = ValueLog::open(store, &home, &layout, options.packing)?;
+        let replay_from = log.streams.iter().map(|stream| stream.wp()).collect();
+        let manifest = Manifest { generation: 0, next_run: 1, seq: 0, runs: Vec::new(), replay_from };
+        manifest.commit(store, &home, &layout, &log.segments)?;
+        // The header comes last: without it there is no engine here, and creation can begin anew.
+        layout.write_header(store.state(&home));
+        Ok(Self::open(store, namespace, options)?.0)
+    }
+
+    /// Opens the engine of a namespace, as its last commit left it.
+    ///
+    /// # Errors
+    /// [`KvError::DamagedState`], [`KvError::OtherVersion`], [`KvError::UnknownFeatures`] when the state cannot be
+    /// worked with. Damaged records are told of in [`Recovery::damage`].
+    pub fn open<S: PageStore>(
+        store: &mut S,
+        namespace: &NamespaceRecord,
+        options: KvOptions,
+    ) -> Result<(Self, Recovery), KvError> {
+        crate::recovery::open(store, namespace, options)
+    }
+
+    /// Stores a value. When this returns, the value survives the process at any instruction.
+    ///
+    /// # Errors
+    /// [`KvError::ValueTooLong`], [`KvError::Exists`], [`KvError::NotFound`], [`KvError::Full`], errors of the
+    /// flash. After an error the key is as it was.
+    #[inline]
+    pub fn put<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        value: &[u8],
+        how: StoreHow,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        let mut rest = value;
+        let fill = |piece: &mut [u8]| {
+            let (head, tail) = rest.split_at(piece.len());
+            piece.copy_from_slice(head);
+            rest = tail;
+            Ok(())
+        };
+        self.put_with(store, key, value.len() as u64, how, fill, at_ps)
+    }
+
+    /// Stores a value that `fill` writes into its final place, piece by piece in order: one copy from wherever it is.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put), and what `fill` returns. After an error the key is as it was.
+    #[inline]
+    pub fn put_with<S: PageStore, E: From<KvError>>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        value_len: u64,
+        how: StoreHow,
+        fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+        at_ps: &mut u64,
+    ) -> Result<(), E> {
+        self.admit(store, key, value_len, how, at_ps)?;
+        let draft = self.draft(key, Kind::Value, value_len as u32, how.placement);
+        let address = self.log.append(store, SHARED, &draft, fill, at_ps)?;
+        self.enter(store, &draft, address, at_ps);
+        Ok(())
+    }
+
+    /// Reads up to `limit_bytes` of a value from byte `offset` on, handed over in pieces; the length of it all.
+    ///
+    /// When this fails, bytes that were handed over are not to be used.
+    ///
+    /// # Errors
+    /// [`KvError::NotFound`], [`KvError::DamagedRecord`], [`KvError::DamagedIndex`], errors of the flash, and what
+    /// `into` returns.
+    #[inline]
+    pub fn get<S: PageStore, E: From<KvError>>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        offset: u64,
+        limit_bytes: u64,
+        mut into: impl FnMut(&[u8]) -> Result<(), E>,
+        at_ps: &mut u64,
+    ) -> Result<ValueInfo, E> {
+        let entry = self.live_entry(store, key, at_ps)?.ok_or(KvError::NotFound)?;
+        let len = entry.shape().value_len();
+        let from = offset.min(u64::from(len));
+        let to = offset.saturating_add(limit_bytes).min(u64::from(len));
+        self.log.read_value(store, &entry, Wanted { from, to }, &mut into, at_ps)?;
+        Ok(ValueInfo { len })
+    }
+
+    /// Length of the value of a key, from the index alone; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`KvError::DamagedIndex`], errors of the flash.
+    #[inline]
+    pub fn len_of<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        at_ps: &mut u64,
+    ) -> Result<Option<u32>, KvError> {
+        Ok(self.live_entry(store, key, at_ps)?.map(|entry| entry.shape().value_len()))
+    }
+
+    /// Deletes a key; whether it was there.
+    ///
+    /// # Errors
+    /// [`KvError::Full`] when not even a deletion has room, errors of the index and the flash.
+    pub fn delete<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        at_ps: &mut u64,
+    ) -> Result<bool, KvError> {
+        self.check_writable()?;
+        if self.live_entry(store, key, at_ps)?.is_none() {
+            return Ok(false);
+        }
+        self.make_room(store, at_ps)?;
+        let draft = self.draft(key, Kind::Tombstone, 0, Placement::Packed);
+        let address = self.log.append(store, SHARED, &draft, |_| Ok::<(), KvError>(()), at_ps)?;
+        self.enter(store, &draft, address, at_ps);
+        Ok(true)
+    }
+
+    /// Bytes of live records, headers and keys included. An overwritten value counts until a merge of the index finds
+    /// it, unless both are still in RAM.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.log.segments.live.total_bytes()
+    }
+
+    /// Bytes of the namespace that records and index can use.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.log.layout.segments as u64 * self.log.layout.segment_bytes()
+    }
+
+    /// Number of keys: exact while all are in RAM or in one run, else an estimate that counts a key overwritten
+    /// across runs more than once.
+    #[must_use]
+    pub fn keys(&self) -> u64 {
+        self.index.keys_estimate()
+    }
+
+    /// Writes everything that is in RAM only to flash, so that the next opening replays nothing. Durability does not
+    /// need it: a clean shutdown does, to open fast.
+    ///
+    /// # Errors
+    /// [`KvError::Full`], errors of the flash.
+    pub fn flush<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
+        self.check_writable()?;
+        self.index.flush(&mut self.log, store, self.next_seq - 1, at_ps)?;
+        self.unsaved_bytes = 0;
+        self.index.finish_jobs(&mut self.log, store, at_ps)
+    }
+
+    /// Finds everything that was overwritten or deleted and frees the segments that hold nothing else. The engine does
+    /// this by itself when space runs short; the put that finds it so waits for it.
+    ///
+    /// # Errors
+    /// [`KvError::Full`] when there is not even room to write the index anew, errors of the flash.
+    pub fn reclaim<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
+        self.check_writable()?;
+        self.index.flush(&mut self.log, store, self.next_seq - 1, at_ps)?;
+        self.unsaved_bytes = 0;
+        self.index.merge_all(&mut self.log, store, at_ps)
+    }
+
+    /// Forgets every key, at once: a crash leaves all of them or none. Windows are closed.
+    ///
+    /// # Errors
+    /// Errors of the flash.
+    pub fn format<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
+        self.check_writable()?;
+        let segment_bytes = self.log.layout.segment_bytes();
+        for stream in 0..self.log.streams.len() {
+            self.log.skip_to_multiple(store, stream, segment_bytes, at_ps)?;
+        }
+        self.windows.fill_with(|| None);
+        self.index.clear(&mut self.log, store, self.next_seq - 1)?;
+        self.unsaved_bytes = 0;
+        let ring = self.log.streams[SHARED].ring.range();
+        store.state(&self.log.home)[ring].fill(0);
+        self.index.finish_jobs(&mut self.log, store, at_ps)
+    }
+
+    /// Counts and sizes.
+    #[must_use]
+    pub fn stats(&self) -> KvStats {
+        KvStats {
+            packing: self.log.counters,
+            index: self.index.counters,
+            keys: self.keys(),
+            memtable_entries: self.index.memtable_len() as u64,
+            runs: self.index.manifest().runs.len() as u64,
+            segments: self.log.layout.segments as u64,
+            free_segments: self.log.segments.free_count() as u64,
+            segment_bytes: self.log.layout.segment_bytes(),
+        }
+    }
+
+    /// Changes the packing policy for what is stored from now on.
+    pub fn set_packing(&mut self, packing: Packing) {
+        self.log.packing = packing;
+    }
+
+    /// The entry of a key that has a value.
+    #[inline]
+    fn live_entry<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        at_ps: &mut u64,
+    ) -> Result<Option<Entry>, KvError> {
+        let entry = self.index.get(key, store, at_ps)?;
+        Ok(entry.filter(|entry| !entry.shape().is_tombstone()))
+    }
+
+    /// Checks a store against its limits and conditions, and makes room for its index entry.
+    #[inline]
+    pub(crate) fn admit<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        value_len: u64,
+        how: StoreHow,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        self.check_writable()?;
+        if value_len > u64::from(VALUE_MAX_BYTES) {
+            return Err(KvError::too_long(value_len));
+        }
+        if how.must_exist || how.must_not_exist {
+            let exists = self.live_entry(store, key, at_ps)?.is_some();
+            if how.must_not_exist && exists {
+                return Err(KvError::Exists);
+            }
+            if how.must_exist && !exists {
+                return Err(KvError::NotFound);
+            }
+        }
+        self.make_room(store, at_ps)
+    }
+
+    #[inline]
+    pub(crate) fn make_room<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
+        let due = self.index.is_full() || self.unsaved_bytes >= self.log.layout.segment_bytes();
+        if due && self.log.is_short_of_space() {
+            // Where this fails, the put may still find room, and says so itself if not.
+            let done = self.reclaim(store, at_ps);
+            self.index.counters.failed_steps += u64::from(done.is_err());
+        }
+        if self.index.is_full() || self.unsaved_bytes >= self.options.replay_bytes {
+            self.index.make_room(&mut self.log, store, self.next_seq - 1, at_ps)?;
+            self.unsaved_bytes = 0;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn draft(&self, key: &Key, kind: Kind, value_len: u32, placement: Placement) -> Draft {
+        Draft { key: *key, kind, seq: self.next_seq, value_len, placement }
+    }
+
+    /// Enters a committed record in the index.
+    #[inline]
+    pub(crate) fn enter<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        draft: &Draft,
+        address: u64,
+        at_ps: &mut u64,
+    ) {
+        let shape = Shape::new(draft.kind, draft.key.len(), draft.value_len);
+        self.next_seq += 1;
+        self.unsaved_bytes += shape.record_bytes();
+        self.index.insert(Entry::new(&draft.key, shape, address, draft.seq), &mut self.log);
+        if self.index.has_work() {
+            // The record is stored whatever becomes of this. A job that cannot go on is tried again, and in the end
+            // a put that needs its result fails.
+            let done = self.index.tend(&mut self.log, store, at_ps);
+            self.index.counters.failed_steps += u64::from(done.is_err());
+        }
+    }
+
+    #[inline]
+    pub(crate) fn check_writable(&self) -> Result<(), KvError> {
+        if self.read_only { Err(FlashError::ReadOnly.into()) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,198 @@
+//! Writing a run: entries come in key order, pages go out as they fill.
+//!
+//! RAM is one page for the entries, one for their filters and one for each level above, whatever the length.
+//! Data pages come in groups, each with one filter page, whose place is taken before its data pages so that fences can name it.
+
+use byway_flash::Cause;
+
+use crate::error::KvError;
+use crate::index::entry::Entry;
+use crate::index::filter;
+use crate::index::page::{FILTER, PageDraft, PageShape};
+use crate::index::run::{Run, filter_ref};
+use crate::key::Key;
+use crate::store::PageStore;
+use crate::value_log::ValueLog;
+use crate::value_log::segment::Use;
+
+/// A run being written.
+pub(crate) struct RunBuilder {
+    id: u64,
+    tier: u8,
+    shape: PageShape,
+    data: PageDraft,
+    filter: PageDraft,
+    /// Where the filter page of the current group goes.
+    filter_page: Option<u64>,
+    /// The data page's number in its group.
+    slot: usize,
+    levels: Vec<PageDraft>,
+    next_page: u64,
+    pages_left: u64,
+    entries: u64,
+    tombstones: u64,
+    ends: Option<(Key, Key)>,
+}
+
+impl RunBuilder {
+    pub(crate) fn new(id: u64, tier: u8, shape: PageShape) -> Self {
+        Self {
+            id,
+            tier,
+            shape,
+            data: PageDraft::new(&shape),
+            filter: PageDraft::new(&shape),
+            filter_page: None,
+            slot: 0,
+            levels: Vec::new(),
+            next_page: 0,
+            pages_left: 0,
+            entries: 0,
+            tombstones: 0,
+            ends: None,
+        }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Appends an entry; keys must come in order.
+    pub(crate) fn push<S: PageStore>(
+        &mut self,
+        entry: &Entry,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        if self.data.count() == self.shape.entries {
+            self.write_data(log, store, at_ps)?;
+        }
+        let key = entry.key();
+        if self.filter_page.is_none() {
+            self.filter_page = Some(self.take_page(log, store)?);
+        }
+        filter::insert(self.filter.block_mut(self.slot, &self.shape), &key);
+        self.data.push(entry);
+        self.entries += 1;
+        self.tombstones += u64::from(entry.shape().is_tombstone());
+        self.ends = Some((self.ends.map_or(key, |(first, _)| first), key));
+        Ok(())
+    }
+
+    /// Writes what is left; the run, or `None` when there were no entries.
+    pub(crate) fn finish<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<Option<Run>, KvError> {
+        let Some((first, last)) = self.ends else { return Ok(None) };
+        if self.data.count() > 0 {
+            self.write_data(log, store, at_ps)?;
+        }
+        if self.slot > 0 {
+            self.write_filter(log, store, at_ps)?;
+        }
+        let (root, height) = self.write_levels(log, store, at_ps)?;
+        let (entries, tombstones) = (self.entries, self.tombstones);
+        Ok(Some(Run { id: self.id, tier: self.tier, height, root, entries, tombstones, first, last }))
+    }
+
+    /// Writes what is left of each level, bottom up; the last is the root.
+    fn write_levels<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(u64, u8), KvError> {
+        let mut level = 0;
+        loop {
+            let fence = self.write_level(level, log, store, at_ps)?;
+            if level + 1 == self.levels.len() {
+                return Ok((fence.address(), level as u8 + 1));
+            }
+            self.push_fence(level + 1, fence, log, store, at_ps)?;
+            level += 1;
+        }
+    }
+
+    fn write_data<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        let Some(first) = self.data.first() else { return Ok(()) };
+        let page = self.take_page(log, store)?;
+        store.write_page(&log.home, page, self.data.seal(self.id, 0), Cause::Index, at_ps)?;
+        self.data.clear();
+        let beside = filter_ref(self.filter_page.unwrap_or_default(), self.slot);
+        self.push_fence(0, Entry::fence(&first, page, beside), log, store, at_ps)?;
+        self.slot += 1;
+        if self.slot == self.shape.filter_blocks {
+            self.write_filter(log, store, at_ps)?;
+        }
+        Ok(())
+    }
+
+    fn write_filter<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        if let Some(page) = self.filter_page.take() {
+            store.write_page(&log.home, page, self.filter.seal(self.id, FILTER), Cause::Index, at_ps)?;
+        }
+        self.filter.clear();
+        self.slot = 0;
+        Ok(())
+    }
+
+    fn push_fence<S: PageStore>(
+        &mut self,
+        level: usize,
+        fence: Entry,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        if level == self.levels.len() {
+            self.levels.push(PageDraft::new(&self.shape));
+        }
+        if self.levels[level].count() == self.shape.entries {
+            let above = self.write_level(level, log, store, at_ps)?;
+            self.push_fence(level + 1, above, log, store, at_ps)?;
+        }
+        self.levels[level].push(&fence);
+        Ok(())
+    }
+
+    /// Writes the page of a level; the fence that tells of it.
+    fn write_level<S: PageStore>(
+        &mut self,
+        level: usize,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<Entry, KvError> {
+        let page = self.take_page(log, store)?;
+        let draft = &mut self.levels[level];
+        let first = draft.first().ok_or(KvError::DamagedState("an index level without entries"))?;
+        store.write_page(&log.home, page, draft.seal(self.id, level as u8 + 1), Cause::Index, at_ps)?;
+        draft.clear();
+        Ok(Entry::fence(&first, page, 0))
+    }
+
+    fn take_page<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S) -> Result<u64, KvError> {
+        if self.pages_left == 0 {
+            let segment = log.segments.take(store, &log.home, Use::Index { run: self.id }, 0)?;
+            self.pages_left = log.layout.pages_per_segment();
+            self.next_page = u64::from(segment) * self.pages_left;
+        }
+        self.pages_left -= 1;
+        self.next_page += 1;
+        Ok(self.next_page - 1)
+    }
+}

@@ -1,0 +1,109 @@
+//! The index entry: a key and where its newest record is, in 32 bytes, the same in RAM and on flash.
+//!
+//! ```text
+//! byte 0            16                 22            24      28             32
+//!      | key, padded | address (48 bits) | sequence (low 16) | shape | sequence (high 32) |
+//! ```
+//!
+//! The key is big-endian as its bytes are; the rest is little-endian.
+
+use crate::key::{KEY_MAX_BYTES, Key};
+use crate::value_log::record::{Kind, Shape};
+
+/// Bytes of an entry.
+pub(crate) const ENTRY_BYTES: usize = 32;
+const LOW_48: u64 = (1 << 48) - 1;
+
+/// What the index knows of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    number: u128,
+    address_seq: u64,
+    shape_seq: u64,
+}
+
+impl Entry {
+    /// An entry for `key`, whose record has `shape`, the sequence number `seq` and stands at `address`.
+    #[inline]
+    pub(crate) fn new(key: &Key, shape: Shape, address: u64, seq: u64) -> Self {
+        debug_assert!(address <= LOW_48 && seq <= LOW_48 && shape.key_len() == key.len());
+        Self {
+            number: key.number(),
+            address_seq: address | seq << 48,
+            shape_seq: u64::from(shape.bits()) | seq >> 16 << 32,
+        }
+    }
+
+    /// An entry of an inner page: the first key below it, its page, and what the level keeps beside it.
+    pub(crate) fn fence(first: &Key, page: u64, beside: u64) -> Self {
+        Self::new(first, Shape::new(Kind::Value, first.len(), 0), page, beside)
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> Key {
+        Key::from_number(self.number, self.shape().key_len() as u8)
+    }
+
+    #[inline]
+    pub(crate) fn is_of(&self, key: &Key) -> bool {
+        self.number == key.number() && self.shape().key_len() == key.len()
+    }
+
+    #[inline]
+    pub(crate) fn address(&self) -> u64 {
+        self.address_seq & LOW_48
+    }
+
+    #[inline]
+    pub(crate) fn seq(&self) -> u64 {
+        self.address_seq >> 48 | self.shape_seq >> 32 << 16
+    }
+
+    #[inline]
+    pub(crate) fn shape(&self) -> Shape {
+        // Entries come from `new` or from a page whose shapes were checked when it was read.
+        Shape::from_bits(self.shape_seq as u32).unwrap_or(Shape::new(Kind::Void, 1, 0))
+    }
+
+    pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[0..16].copy_from_slice(&self.number.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.address_seq.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.shape_seq.to_le_bytes());
+        bytes
+    }
+
+    #[inline]
+    pub(crate) fn decode(bytes: &[u8; ENTRY_BYTES]) -> Self {
+        let (key, rest) = bytes.split_at(KEY_MAX_BYTES);
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| rest[at + i]));
+        Self {
+            number: u128::from_be_bytes(std::array::from_fn(|i| key[i])),
+            address_seq: word(0),
+            shape_seq: word(8),
+        }
+    }
+
+    /// Whether the bytes hold a shape that this version knows.
+    pub(crate) fn is_sound(&self) -> bool {
+        Shape::from_bits(self.shape_seq as u32).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_entry_survives_its_encoding(key in proptest::collection::vec(any::<u8>(), 1..17), address in 0..=LOW_48, seq in 0..=LOW_48, len in 0u32..=(16 << 20)) {
+            let key = Key::from_slice(&key).unwrap();
+            let entry = Entry::new(&key, Shape::new(Kind::Value, key.len(), len), address, seq);
+            let back = Entry::decode(&entry.encode());
+            prop_assert_eq!(back, entry);
+            prop_assert_eq!((back.key(), back.address(), back.seq(), back.shape().value_len()), (key, address, seq, len));
+        }
+    }
+}

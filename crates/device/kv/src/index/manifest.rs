@@ -1,0 +1,186 @@
+//! The manifest: which runs there are, from where the logs are replayed, and what is alive in each segment.
+//!
+//! Two slots in the state area, written in turn. One sealed word, the root, says which generation counts; storing it
+//! is the commit of everything the manifest tells. Layout of a slot, little-endian:
+//!
+//! ```text
+//! 0 magic (8) | 8 crc (4) | 12 streams (4) | 16 generation | 24 next run | 32 sequence | 40 runs (4) | 48 reserved
+//! 64 replay position of each stream (8 each) | 2048 runs (128 each) | 16384 live bytes of each segment (4 each)
+//! ```
+
+use crate::error::KvError;
+use crate::index::run::Run;
+use crate::key::Key;
+use crate::layout::{Layout, MANIFEST_FIXED_BYTES, ROOT_AT};
+use crate::sealed;
+use crate::store::{Home, PageStore};
+use crate::value_log::segment::Segments;
+
+const MAGIC: [u8; 8] = *b"BYKVMANI";
+const POSITIONS_AT: usize = 64;
+const RUNS_AT: usize = 2048;
+const RUN_BYTES: usize = 128;
+/// Most runs a manifest can list.
+pub(crate) const RUNS_MAX: usize = (MANIFEST_FIXED_BYTES - RUNS_AT) / RUN_BYTES;
+
+/// What an engine must know when it opens, besides the logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    pub(crate) generation: u64,
+    pub(crate) next_run: u64,
+    /// No record before the replay positions has a higher sequence number.
+    pub(crate) seq: u64,
+    /// Newest first.
+    pub(crate) runs: Vec<Run>,
+    pub(crate) replay_from: Vec<u64>,
+}
+
+impl Manifest {
+    /// Writes the slot of this generation and makes it the one that counts.
+    pub(crate) fn commit<S: PageStore>(
+        &self,
+        store: &mut S,
+        home: &Home,
+        layout: &Layout,
+        segments: &Segments,
+    ) -> Result<(), KvError> {
+        let at = layout.manifest_at((self.generation & 1) as usize);
+        let state = store.state(home);
+        let slot =
+            state.get_mut(at..at + layout.manifest_bytes()).ok_or(KvError::DamagedState("its size"))?;
+        self.encode(slot, layout, segments);
+        store.commit_u64(home, ROOT_AT, sealed::seal(self.generation, ROOT_AT));
+        Ok(())
+    }
+
+    /// Reads the manifest that counts, and gives `segments` their live bytes.
+    pub(crate) fn load(state: &[u8], layout: &Layout, segments: &mut Segments) -> Result<Self, KvError> {
+        let generation = sealed::read(state, ROOT_AT).ok_or(KvError::DamagedState("the root word"))?;
+        let at = layout.manifest_at((generation & 1) as usize);
+        let slot = state.get(at..at + layout.manifest_bytes()).ok_or(KvError::DamagedState("its size"))?;
+        let manifest = Self::decode(slot, layout)?;
+        if manifest.generation != generation {
+            return Err(KvError::DamagedState("the manifest is of another generation"));
+        }
+        for segment in 0..layout.segments {
+            segments.live.set_base(segment, word(slot, MANIFEST_FIXED_BYTES + 4 * segment));
+        }
+        Ok(manifest)
+    }
+
+    fn encode(&self, slot: &mut [u8], layout: &Layout, segments: &Segments) {
+        slot[..MANIFEST_FIXED_BYTES].fill(0);
+        slot[0..8].copy_from_slice(&MAGIC);
+        slot[12..16].copy_from_slice(&(self.replay_from.len() as u32).to_le_bytes());
+        for (i, field) in
+            [self.generation, self.next_run, self.seq, self.runs.len() as u64].iter().enumerate()
+        {
+            slot[16 + 8 * i..24 + 8 * i].copy_from_slice(&field.to_le_bytes());
+        }
+        for (i, position) in self.replay_from.iter().enumerate() {
+            let at = POSITIONS_AT + 8 * i;
+            slot[at..at + 8].copy_from_slice(&position.to_le_bytes());
+        }
+        for (i, run) in self.runs.iter().enumerate() {
+            let at = RUNS_AT + RUN_BYTES * i;
+            slot[at..at + RUN_BYTES].copy_from_slice(&encode_run(run));
+        }
+        for segment in 0..layout.segments {
+            let at = MANIFEST_FIXED_BYTES + 4 * segment;
+            let (live, _) = segments.live.of(segment);
+            slot[at..at + 4].copy_from_slice(&(live.clamp(0, i64::from(u32::MAX)) as u32).to_le_bytes());
+        }
+        let crc = crc32c::crc32c(&slot[12..]);
+        slot[8..12].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    fn decode(slot: &[u8], layout: &Layout) -> Result<Self, KvError> {
+        if slot[0..8] != MAGIC || word(slot, 8) != crc32c::crc32c(&slot[12..]) {
+            return Err(KvError::DamagedState("the manifest does not match its checksum"));
+        }
+        let (streams, runs) = (word(slot, 12) as usize, long(slot, 40) as usize);
+        if streams != layout.streams() || runs > RUNS_MAX {
+            return Err(KvError::DamagedState("the manifest counts wrong"));
+        }
+        let runs = (0..runs).map(|i| decode_run(&slot[RUNS_AT + RUN_BYTES * i..][..RUN_BYTES]));
+        Ok(Self {
+            generation: long(slot, 16),
+            next_run: long(slot, 24),
+            seq: long(slot, 32),
+            runs: runs.collect::<Option<_>>().ok_or(KvError::DamagedState("a run in the manifest"))?,
+            replay_from: (0..streams).map(|i| long(slot, POSITIONS_AT + 8 * i)).collect(),
+        })
+    }
+}
+
+/// `id, root, entries, tombstones (8 each) | tier, height, first key length, last key length | 40 first key | 56 last key`.
+fn encode_run(run: &Run) -> [u8; RUN_BYTES] {
+    let mut bytes = [0; RUN_BYTES];
+    for (i, field) in [run.id, run.root, run.entries, run.tombstones].iter().enumerate() {
+        bytes[8 * i..8 * i + 8].copy_from_slice(&field.to_le_bytes());
+    }
+    bytes[32..36].copy_from_slice(&[run.tier, run.height, run.first.len() as u8, run.last.len() as u8]);
+    bytes[40..56].copy_from_slice(&run.first.padded());
+    bytes[56..72].copy_from_slice(&run.last.padded());
+    bytes
+}
+
+fn decode_run(bytes: &[u8]) -> Option<Run> {
+    let key = |at: usize, len: u8| Key::from_slice(bytes.get(at..at + usize::from(len).min(16))?).ok();
+    Some(Run {
+        id: long(bytes, 0),
+        root: long(bytes, 8),
+        entries: long(bytes, 16),
+        tombstones: long(bytes, 24),
+        tier: bytes[32],
+        height: bytes[33],
+        first: key(40, bytes[34])?,
+        last: key(56, bytes[35])?,
+    })
+    .filter(|run| (1..=16).contains(&run.height))
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::layout::KvFormat;
+
+    #[test]
+    fn a_manifest_is_read_back_and_a_damaged_one_refused() {
+        let layout = Layout::plan(16384, 1 << 30, &KvFormat::default()).unwrap();
+        let mut segments = Segments::load(&layout, &vec![0; layout.state_bytes()]).unwrap();
+        segments.live.set_base(3, 77);
+        let key = |n: u8| Key::from_slice(&[n]).unwrap();
+        let run = Run {
+            id: 5,
+            tier: 1,
+            height: 2,
+            root: 9,
+            entries: 10,
+            tombstones: 1,
+            first: key(1),
+            last: key(2),
+        };
+        let replay_from = (0..layout.streams() as u64).collect();
+        let manifest =
+            Manifest { generation: 4, next_run: 6, seq: 1000, runs: vec![run; RUNS_MAX], replay_from };
+        let mut slot = vec![0xff; layout.manifest_bytes()];
+        manifest.encode(&mut slot, &layout, &segments);
+        assert_eq!(Manifest::decode(&slot, &layout).unwrap(), manifest);
+        assert_eq!(word(&slot, MANIFEST_FIXED_BYTES + 12), 77);
+        for at in [0, 9, 13, 16, 100, 2100, 16384, slot.len() - 1] {
+            slot[at] ^= 1;
+            assert!(Manifest::decode(&slot, &layout).is_err(), "byte {at}");
+            slot[at] ^= 1;
+        }
+    }
+}

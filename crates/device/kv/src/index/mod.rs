@@ -1,0 +1,189 @@
+//! The ordered index: a memtable, and runs on flash that it is flushed to and that are merged.
+//!
+//! One memtable fills while at most one frozen one is written out; runs of like size are merged into larger ones.
+//! Both go on in small steps, paid by the puts that make them necessary ([`Index::tend`]).
+
+pub(crate) mod builder;
+pub(crate) mod cache;
+pub(crate) mod entry;
+pub(crate) mod filter;
+mod jobs;
+pub(crate) mod manifest;
+pub(crate) mod memtable;
+pub(crate) mod merge;
+pub(crate) mod page;
+pub(crate) mod run;
+
+use crate::error::KvError;
+use crate::key::Key;
+use crate::store::{Home, PageStore};
+use crate::value_log::ValueLog;
+use crate::value_log::record::Kind;
+use cache::PageCache;
+use entry::Entry;
+use manifest::Manifest;
+use memtable::{Inserted, Memtable};
+use merge::{Flush, Merge};
+use run::Run;
+
+/// A memtable that is being written out.
+struct Frozen {
+    table: Memtable,
+    /// Write pointers of all streams when it froze: where the next replay begins once it is on flash.
+    replay_from: Vec<u64>,
+    seq: u64,
+}
+
+/// Sizes of the index in RAM.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IndexBudget {
+    pub(crate) memtable_entries: usize,
+    pub(crate) cache_bytes: usize,
+    pub(crate) hash_seed: u64,
+}
+
+/// Counts of index work since the engine was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexCounters {
+    /// Memtables written out.
+    pub flushes: u64,
+    /// Merges of runs.
+    pub merges: u64,
+    /// Puts that had to wait for a memtable to be written out.
+    pub stalls: u64,
+    /// Steps of flushes and merges that failed, to be tried again.
+    pub failed_steps: u64,
+}
+
+/// Keys and where their records are.
+pub(crate) struct Index {
+    budget: IndexBudget,
+    active: Memtable,
+    frozen: Option<Frozen>,
+    flush: Option<Flush>,
+    merge: Option<Merge>,
+    manifest: Manifest,
+    pub(crate) pages: PageCache,
+    /// Segments without content that are still to be freed.
+    to_release: Vec<u32>,
+    /// A tier has enough runs to merge.
+    ripe: bool,
+    credit: usize,
+    pub(crate) counters: IndexCounters,
+}
+
+impl Index {
+    pub(crate) fn new(manifest: Manifest, home: &Home, page_bytes: usize, budget: IndexBudget) -> Self {
+        let pages = PageCache::new(home, page_bytes, budget.cache_bytes);
+        Self {
+            budget,
+            active: Memtable::new(budget.memtable_entries, budget.hash_seed),
+            frozen: None,
+            flush: None,
+            merge: None,
+            manifest,
+            pages,
+            to_release: Vec::new(),
+            ripe: false,
+            credit: 0,
+            counters: IndexCounters::default(),
+        }
+    }
+
+    pub(crate) fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    pub(crate) fn memtable_len(&self) -> usize {
+        self.active.len()
+    }
+
+    /// Entries everywhere, less tombstones twice: the number of keys, as long as no key is both in RAM and in a run
+    /// or in two runs.
+    pub(crate) fn keys_estimate(&self) -> u64 {
+        let frozen = self.frozen.as_ref().map(|frozen| &frozen.table);
+        let tables = [Some(&self.active), frozen].into_iter().flatten();
+        let in_ram = tables.map(|table| (table.len() as u64, table.tombstones() as u64));
+        let on_flash = self.manifest.runs.iter().map(|run| (run.entries, run.tombstones));
+        let (entries, tombstones) =
+            in_ram.chain(on_flash).fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+        let hidden = if self.is_all_in_active() { tombstones } else { 2 * tombstones };
+        u64::saturating_sub(entries, hidden)
+    }
+
+    /// Whether the active memtable has every key.
+    pub(crate) fn is_all_in_active(&self) -> bool {
+        self.frozen.is_none() && self.manifest.runs.is_empty()
+    }
+
+    /// The newest entry of a key, which may be a tombstone.
+    #[inline]
+    pub(crate) fn get<S: PageStore>(
+        &mut self,
+        key: &Key,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<Option<Entry>, KvError> {
+        match self.active.get(key) {
+            Some(entry) => Ok(Some(*entry)),
+            None if self.is_all_in_active() => Ok(None),
+            None => self.get_older(key, store, at_ps),
+        }
+    }
+
+    /// Everything that has entries, newest first, every memtable in order; and the cache to read runs with.
+    pub(crate) fn in_order(&mut self) -> ([Option<&Memtable>; 2], &[Run], &mut PageCache) {
+        self.active.order_all();
+        if let Some(frozen) = &mut self.frozen {
+            frozen.table.order_all();
+        }
+        let frozen = self.frozen.as_ref().map(|frozen| &frozen.table);
+        ([Some(&self.active), frozen], &self.manifest.runs, &mut self.pages)
+    }
+
+    /// Enters a record. What it replaces in RAM is no longer alive.
+    #[inline]
+    pub(crate) fn insert(&mut self, entry: Entry, log: &mut ValueLog) {
+        let adds = entry.shape().kind() == Kind::Value;
+        match self.active.insert(entry) {
+            Inserted::Older => return,
+            Inserted::Replaced(old) if old.shape().kind() == Kind::Value => {
+                log.segments.account(old.address(), old.shape().record_bytes(), -1);
+            }
+            _ => {}
+        }
+        if adds {
+            log.segments.account(entry.address(), entry.shape().record_bytes(), 1);
+        }
+    }
+
+    /// Whether a record may come only after [`Index::make_room`].
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.active.is_full()
+    }
+
+    /// Whether there are jobs for [`Index::tend`].
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.frozen.is_some() || self.merge.is_some() || self.ripe || !self.to_release.is_empty()
+    }
+
+    #[cold]
+    fn get_older<S: PageStore>(
+        &mut self,
+        key: &Key,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<Option<Entry>, KvError> {
+        if let Some(entry) = self.frozen.as_ref().and_then(|frozen| frozen.table.get(key)) {
+            return Ok(Some(*entry));
+        }
+        for run in &self.manifest.runs {
+            if let Some(entry) = run.get(key, &mut self.pages, store, at_ps)? {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,207 @@
+//! The index page: entries in key order, or filter blocks, under one checksum.
+//!
+//! ```text
+//! byte 0       4     8     16      17         18      20           64
+//!      | magic | crc | run | level | reserved | count | reserved … | entries of 32 bytes, or filter blocks |
+//! ```
+//!
+//! The checksum covers everything after itself, to the end of the page. Level 0 holds keys; level n holds the first key of each page
+//! of level n − 1; [`FILTER`] marks a page of filter blocks.
+
+use crate::index::entry::{ENTRY_BYTES, Entry};
+use crate::index::filter::BITS_PER_KEY;
+use crate::key::Key;
+
+/// Bytes before the first entry.
+pub(crate) const PAGE_HEADER_BYTES: usize = 64;
+/// The level that marks a page of filter blocks.
+pub(crate) const FILTER: u8 = 0xff;
+const MAGIC: [u8; 4] = *b"BYIX";
+
+/// How a run fills pages of a given size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageShape {
+    pub(crate) page_bytes: usize,
+    pub(crate) entries: usize,
+    pub(crate) filter_block_bytes: usize,
+    pub(crate) filter_blocks: usize,
+}
+
+impl PageShape {
+    pub(crate) fn new(page_bytes: usize) -> Self {
+        let body = page_bytes - PAGE_HEADER_BYTES;
+        let entries = body / ENTRY_BYTES;
+        let filter_block_bytes = (entries * BITS_PER_KEY).div_ceil(64) * 8;
+        Self { page_bytes, entries, filter_block_bytes, filter_blocks: body / filter_block_bytes }
+    }
+}
+
+/// A page being filled.
+pub(crate) struct PageDraft {
+    bytes: Vec<u8>,
+    count: usize,
+    first: Option<Key>,
+}
+
+impl PageDraft {
+    pub(crate) fn new(shape: &PageShape) -> Self {
+        Self { bytes: vec![0; shape.page_bytes], count: 0, first: None }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The first key of the page.
+    pub(crate) fn first(&self) -> Option<Key> {
+        self.first
+    }
+
+    /// Appends an entry; the caller keeps the order and counts.
+    pub(crate) fn push(&mut self, entry: &Entry) {
+        let at = PAGE_HEADER_BYTES + self.count * ENTRY_BYTES;
+        self.bytes[at..at + ENTRY_BYTES].copy_from_slice(&entry.encode());
+        self.first.get_or_insert(entry.key());
+        self.count += 1;
+    }
+
+    /// The filter block of index `slot`.
+    pub(crate) fn block_mut(&mut self, slot: usize, shape: &PageShape) -> &mut [u8] {
+        self.count = self.count.max(slot + 1);
+        let at = PAGE_HEADER_BYTES + slot * shape.filter_block_bytes;
+        &mut self.bytes[at..at + shape.filter_block_bytes]
+    }
+
+    /// Completes the header and gives the bytes to write.
+    pub(crate) fn seal(&mut self, run: u64, level: u8) -> &[u8] {
+        self.bytes[0..4].copy_from_slice(&MAGIC);
+        self.bytes[8..16].copy_from_slice(&run.to_le_bytes());
+        self.bytes[16] = level;
+        self.bytes[18..20].copy_from_slice(&(self.count as u16).to_le_bytes());
+        let crc = crc32c::crc32c(&self.bytes[8..]);
+        self.bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+        &self.bytes
+    }
+
+    /// Empties the page for the next use.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.fill(0);
+        self.count = 0;
+        self.first = None;
+    }
+}
+
+/// Checks a page that came from flash: magic, checksum, run, level, and that what it holds can be read.
+pub(crate) fn check(bytes: &[u8], run: u64, level: u8) -> Result<(), &'static str> {
+    let Some((header, body)) = bytes.split_at_checked(PAGE_HEADER_BYTES) else {
+        return Err("is too short");
+    };
+    if header[0..4] != MAGIC {
+        return Err("is not an index page");
+    }
+    if header[4..8] != crc32c::crc32c(&bytes[8..]).to_le_bytes() {
+        return Err("fails its checksum");
+    }
+    if header[8..16] != run.to_le_bytes() || header[16] != level {
+        return Err("belongs elsewhere");
+    }
+    let count = count_of(bytes);
+    let holds_entries = level != FILTER;
+    if holds_entries && (count == 0 || count > body.len() / ENTRY_BYTES) {
+        return Err("has an impossible count");
+    }
+    let sound = !holds_entries || (0..count).all(|i| entry_at(bytes, i).is_some_and(|e| e.is_sound()));
+    if sound { Ok(()) } else { Err("holds an unknown entry") }
+}
+
+/// Entries or blocks in a checked page.
+#[inline]
+pub(crate) fn count_of(bytes: &[u8]) -> usize {
+    bytes.get(18..20).map_or(0, |b| usize::from(u16::from_le_bytes([b[0], b[1]])))
+}
+
+/// Entry `i` of a checked page.
+#[inline]
+pub(crate) fn entry_at(bytes: &[u8], i: usize) -> Option<Entry> {
+    let at = PAGE_HEADER_BYTES + i * ENTRY_BYTES;
+    bytes.get(at..at + ENTRY_BYTES)?.try_into().ok().map(Entry::decode)
+}
+
+/// Filter block `slot` of a checked filter page.
+pub(crate) fn block_at<'a>(bytes: &'a [u8], slot: usize, shape: &PageShape) -> &'a [u8] {
+    let at = PAGE_HEADER_BYTES + slot * shape.filter_block_bytes;
+    bytes.get(at..at + shape.filter_block_bytes).unwrap_or_default()
+}
+
+/// How many entries of a checked page have keys below `key`.
+#[inline]
+pub(crate) fn lower_bound(bytes: &[u8], key: &Key) -> usize {
+    partition(bytes, |entry| entry.key() < *key)
+}
+
+/// How many entries of a checked page have keys at or below `key`.
+#[inline]
+pub(crate) fn upper_bound(bytes: &[u8], key: &Key) -> usize {
+    partition(bytes, |entry| entry.key() <= *key)
+}
+
+#[inline]
+fn partition(bytes: &[u8], before: impl Fn(&Entry) -> bool) -> usize {
+    let (mut low, mut high) = (0, count_of(bytes));
+    while low < high {
+        let middle = (low + high) / 2;
+        match entry_at(bytes, middle) {
+            Some(entry) if before(&entry) => low = middle + 1,
+            _ => high = middle,
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::value_log::record::{Kind, Shape};
+    use proptest::prelude::*;
+
+    fn page_of(keys: &[u16]) -> Vec<u8> {
+        let mut draft = PageDraft::new(&PageShape::new(16384));
+        for key in keys {
+            let key = Key::from_slice(&key.to_be_bytes()).unwrap();
+            draft.push(&Entry::new(&key, Shape::new(Kind::Value, 2, 5), 9, 1));
+        }
+        draft.seal(3, 0).to_vec()
+    }
+
+    #[test]
+    fn a_page_of_16_kib_holds_510_entries() {
+        let shape = PageShape::new(16384);
+        assert_eq!((shape.entries, shape.filter_block_bytes, shape.filter_blocks), (510, 640, 25));
+    }
+
+    #[test]
+    fn a_page_is_refused_when_damaged_or_of_another_run_or_level() {
+        let mut bytes = page_of(&[1, 2, 3]);
+        assert_eq!(check(&bytes, 3, 0), Ok(()));
+        assert!(check(&bytes, 4, 0).is_err() && check(&bytes, 3, 1).is_err());
+        bytes[100] ^= 1;
+        assert_eq!(check(&bytes, 3, 0), Err("fails its checksum"));
+    }
+
+    proptest! {
+        #[test]
+        fn bounds_agree_with_a_sorted_slice(keys in proptest::collection::btree_set(any::<u16>(), 1..500), probe: u16) {
+            let keys: Vec<u16> = keys.into_iter().collect();
+            let bytes = page_of(&keys);
+            let key = Key::from_slice(&probe.to_be_bytes()).unwrap();
+            prop_assert_eq!(lower_bound(&bytes, &key), keys.partition_point(|k| *k < probe));
+            prop_assert_eq!(upper_bound(&bytes, &key), keys.partition_point(|k| *k <= probe));
+        }
+
+        #[test]
+        fn any_bytes_are_a_page_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(check(&bytes, 0, 0).is_err());
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Where everything of a namespace stands: segments in its extent, structures in its protected area.
+//!
+//! ```text
+//! state area:  header 4 KiB | roots 4 KiB | stream blocks 4 KiB each | segment table 16 B each | manifest A | manifest B | rings
+//! window area: one ring for each window
+//! extent:      segments, each free, of a log stream or of the index
+//! ```
+
+use crate::error::KvError;
+
+/// Version of the on-image format.
+pub const FORMAT_VERSION: u32 = 1;
+const MAGIC: [u8; 8] = *b"BYWAYKV\0";
+const HEADER_BYTES: usize = 4096;
+/// Bytes of the header that the checksum covers.
+const HEADER_USED_BYTES: usize = 56;
+/// Offset of the word that says which manifest counts.
+pub(crate) const ROOT_AT: usize = HEADER_BYTES;
+const STREAMS_AT: usize = HEADER_BYTES + 4096;
+/// Bytes of one stream's control block.
+pub(crate) const STREAM_BLOCK_BYTES: usize = 4096;
+/// Bytes of one segment's row.
+pub(crate) const SEGMENT_ROW_BYTES: usize = 16;
+/// Streams before the windows: the shared one, and the one compaction writes to.
+pub(crate) const FIRST_WINDOW: usize = 2;
+/// Most windows a namespace can have.
+pub const WINDOWS_MAX: u16 = 128;
+const RING_PAGES_MAX: usize = 256;
+const SEGMENTS_MIN: u64 = 8;
+/// Bytes of a manifest before its table of live bytes.
+pub(crate) const MANIFEST_FIXED_BYTES: usize = 16384;
+
+/// What is chosen when a namespace is made, and never after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvFormat {
+    /// Pages in the open run of the shared stream: a power of two, 4 to 256.
+    pub ring_pages: u16,
+    /// In-place windows, at most [`WINDOWS_MAX`].
+    pub windows: u16,
+    /// Bytes of a window: a power of two, at least four pages. A record stored in place has at most half of them.
+    pub window_bytes: u32,
+}
+
+impl Default for KvFormat {
+    fn default() -> Self {
+        Self { ring_pages: 8, windows: 16, window_bytes: 128 << 10 }
+    }
+}
+
+/// Sizes and places, all derived from the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) page_bytes: usize,
+    pub(crate) segment_shift: u32,
+    pub(crate) segments: usize,
+    pub(crate) ring_bytes: usize,
+    pub(crate) windows: usize,
+    pub(crate) window_bytes: usize,
+}
+
+impl Layout {
+    /// Plans a namespace of `extent_bytes`.
+    pub(crate) fn plan(page_bytes: usize, extent_bytes: u64, format: &KvFormat) -> Result<Self, KvError> {
+        let ring_bytes =
+            page_bytes * usize::from(format.ring_pages).clamp(4, RING_PAGES_MAX).next_power_of_two();
+        let window_bytes = (format.window_bytes as usize)
+            .clamp(4 * page_bytes, RING_PAGES_MAX * page_bytes)
+            .next_power_of_two();
+        let least_bytes = ring_bytes.max(window_bytes) as u64;
+        let segment_bytes =
+            (extent_bytes / 1024).next_power_of_two().clamp(least_bytes, (256 << 20).max(least_bytes));
+        let segments = extent_bytes / segment_bytes;
+        if segments < SEGMENTS_MIN {
+            return Err(KvError::TooSmall {
+                asked_bytes: extent_bytes,
+                least_bytes: SEGMENTS_MIN * least_bytes,
+            });
+        }
+        Ok(Self {
+            page_bytes,
+            segment_shift: segment_bytes.trailing_zeros(),
+            segments: segments as usize,
+            ring_bytes,
+            windows: usize::from(format.windows.min(WINDOWS_MAX)),
+            window_bytes,
+        })
+    }
+
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        1 << self.segment_shift
+    }
+
+    pub(crate) fn pages_per_segment(&self) -> u64 {
+        self.segment_bytes() / self.page_bytes as u64
+    }
+
+    pub(crate) fn streams(&self) -> usize {
+        FIRST_WINDOW + self.windows
+    }
+
+    pub(crate) fn stream_block_at(&self, stream: usize) -> usize {
+        STREAMS_AT + stream * STREAM_BLOCK_BYTES
+    }
+
+    pub(crate) fn segment_row_at(&self, segment: usize) -> usize {
+        self.stream_block_at(self.streams()) + segment * SEGMENT_ROW_BYTES
+    }
+
+    pub(crate) fn manifest_bytes(&self) -> usize {
+        (MANIFEST_FIXED_BYTES + self.segments * 4).next_multiple_of(4096)
+    }
+
+    /// Place of manifest 0 or 1.
+    pub(crate) fn manifest_at(&self, slot: usize) -> usize {
+        self.segment_row_at(self.segments).next_multiple_of(4096) + slot * self.manifest_bytes()
+    }
+
+    /// Place of the ring of the shared stream (0) or of compaction (1), in the state area.
+    pub(crate) fn ring_at(&self, stream: usize) -> usize {
+        self.manifest_at(2).next_multiple_of(self.page_bytes) + stream * self.ring_bytes
+    }
+
+    /// Bytes of the state area.
+    pub(crate) fn state_bytes(&self) -> usize {
+        self.ring_at(FIRST_WINDOW)
+    }
+
+    /// Bytes of the window area.
+    pub(crate) fn windows_bytes(&self) -> usize {
+        self.windows * self.window_bytes
+    }
+
+    /// Writes the header. Its last bytes, the checksum, make it one.
+    pub(crate) fn write_header(&self, state: &mut [u8]) {
+        let Some(header) = state.get_mut(..HEADER_BYTES) else { return };
+        header.fill(0);
+        header[0..8].copy_from_slice(&MAGIC);
+        header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        let fields = [
+            self.page_bytes as u32,
+            self.segment_shift,
+            self.segments as u32,
+            self.ring_bytes as u32,
+            self.windows as u32,
+            self.window_bytes as u32,
+        ];
+        for (i, field) in fields.into_iter().enumerate() {
+            header[32 + 4 * i..36 + 4 * i].copy_from_slice(&field.to_le_bytes());
+        }
+        let crc = crc32c::crc32c(&header[..HEADER_USED_BYTES]);
+        header[HEADER_USED_BYTES..HEADER_USED_BYTES + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Reads the header. Bytes 16–31 are feature bits: incompatible, then compatible, none known yet.
+    pub(crate) fn read_header(state: &[u8]) -> Result<Self, KvError> {
+        let header = state.get(..HEADER_BYTES).ok_or(KvError::DamagedState("the state area is too short"))?;
+        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| header[at + i]));
+        if header[0..8] != MAGIC {
+            return Err(KvError::DamagedState("there is no key-value header"));
+        }
+        if word(HEADER_USED_BYTES) != crc32c::crc32c(&header[..HEADER_USED_BYTES]) {
+            return Err(KvError::DamagedState("the header does not match its checksum"));
+        }
+        if word(8) != FORMAT_VERSION {
+            return Err(KvError::OtherVersion { found: word(8), known: FORMAT_VERSION });
+        }
+        let incompatible = u64::from(word(16)) | u64::from(word(20)) << 32;
+        if incompatible != 0 {
+            return Err(KvError::UnknownFeatures { bits: incompatible });
+        }
+        let layout = Self {
+            page_bytes: word(32) as usize,
+            segment_shift: word(36),
+            segments: word(40) as usize,
+            ring_bytes: word(44) as usize,
+            windows: word(48) as usize,
+            window_bytes: word(52) as usize,
+        };
+        layout.check(state.len())?;
+        Ok(layout)
+    }
+
+    /// Whether the sizes can be worked with: a checksum tells of damage, not of sense.
+    fn check(&self, state_bytes: usize) -> Result<(), KvError> {
+        let ring_is_sound = |bytes: usize| {
+            bytes.is_power_of_two()
+                && bytes >= 4 * self.page_bytes
+                && bytes <= RING_PAGES_MAX * self.page_bytes
+        };
+        let sound = self.page_bytes.is_power_of_two()
+            && (4096..=1 << 20).contains(&self.page_bytes)
+            && (12..=40).contains(&self.segment_shift)
+            && ring_is_sound(self.ring_bytes)
+            && ring_is_sound(self.window_bytes)
+            && self.segment_bytes() >= self.ring_bytes.max(self.window_bytes) as u64
+            && (SEGMENTS_MIN as usize..=1 << 24).contains(&self.segments)
+            && self.windows <= usize::from(WINDOWS_MAX);
+        if sound && self.state_bytes() <= state_bytes {
+            return Ok(());
+        }
+        Err(KvError::DamagedState("the header gives impossible sizes"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_header_is_read_back_and_every_flipped_bit_of_it_is_noticed() {
+        let layout = Layout::plan(16384, 1 << 30, &KvFormat::default()).unwrap();
+        let mut state = vec![0; layout.state_bytes()];
+        layout.write_header(&mut state);
+        assert_eq!(Layout::read_header(&state).unwrap(), layout);
+        for bit in 0..60 * 8 {
+            state[bit / 8] ^= 1 << (bit % 8);
+            assert!(Layout::read_header(&state).is_err(), "bit {bit}");
+            state[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn structures_never_overlap(extent in (4u64 << 20)..(1 << 44), windows in 0u16..200) {
+            let format = KvFormat { windows, ..KvFormat::default() };
+            let layout = Layout::plan(16384, extent, &format).unwrap();
+            prop_assert!(layout.segments as u64 * layout.segment_bytes() <= extent);
+            prop_assert!(layout.manifest_at(0) >= layout.segment_row_at(layout.segments));
+            prop_assert!(layout.ring_at(0) >= layout.manifest_at(2));
+            prop_assert!(layout.check(layout.state_bytes()).is_ok());
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Opening: what the last process left is made whole, and the log since the last checkpoint is replayed.
+//!
+//! The work is bounded by the memtable (entries) and by [`KvOptions::replay_bytes`], never by the size of the image.
+
+use byway_flash::NamespaceRecord;
+
+use crate::engine::{KvEngine, KvOptions};
+use crate::error::KvError;
+use crate::index::Index;
+use crate::index::entry::Entry;
+use crate::index::manifest::Manifest;
+use crate::layout::Layout;
+use crate::store::PageStore;
+use crate::value_log::ValueLog;
+use crate::value_log::record::Kind;
+use crate::value_log::scan::{Found, Scanner};
+use crate::value_log::segment::Use;
+
+/// What opening found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Records read from the log into the memtable.
+    pub records: u64,
+    /// Bytes of those records.
+    pub record_bytes: u64,
+    /// Full pages that had not reached flash yet.
+    pub pages_written: u64,
+    /// Segments taken for records that were never committed.
+    pub segments_freed: u64,
+    /// Stretches of the log that could not be read. Keys stored there, and nowhere later, have lost that store.
+    pub damage: Vec<Damage>,
+}
+
+/// A stretch of a log that is no record and no padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The stream: 0 shared, 1 compaction, from 2 on windows.
+    pub stream: u8,
+    /// First byte, as a position in the stream.
+    pub from: u64,
+    /// First byte after it.
+    pub to: u64,
+    /// Where the first byte is in the namespace.
+    pub address: u64,
+}
+
+/// Opens an engine; see [`KvEngine::open`].
+pub(crate) fn open<S: PageStore>(
+    store: &mut S,
+    namespace: &NamespaceRecord,
+    options: KvOptions,
+) -> Result<(KvEngine, Recovery), KvError> {
+    let home = store.find_home(namespace).ok_or(KvError::DamagedState("the namespace has no engine"))?;
+    let layout = Layout::read_header(store.state(&home))?;
+    if layout.page_bytes != store.page_bytes() {
+        return Err(KvError::DamagedState("the flash has pages of another size"));
+    }
+    let mut log = ValueLog::open(store, &home, &layout, options.packing)?;
+    let manifest = Manifest::load(store.state(&home), &layout, &mut log.segments)?;
+    let mut recovery = Recovery::default();
+    let read_only = store.is_read_only();
+    if !read_only {
+        mend(store, &mut log, &mut recovery);
+    }
+    let mut index = Index::new(manifest, &home, layout.page_bytes, options.budget());
+    let seq = replay(store, &mut log, &mut index, &mut recovery);
+    index.after_change(&log);
+    let engine = KvEngine {
+        windows: (0..layout.windows).map(|_| None).collect(),
+        next_seq: seq + 1,
+        unsaved_bytes: recovery.record_bytes,
+        log,
+        index,
+        options,
+        read_only,
+    };
+    Ok((engine, recovery))
+}
+
+/// Frees what was taken but not committed, and writes full pages to flash.
+fn mend<S: PageStore>(store: &mut S, log: &mut ValueLog, recovery: &mut Recovery) {
+    for stream in 0..log.streams.len() {
+        let s = &log.streams[stream];
+        s.rewrite_tags(store, &log.home);
+        let last = (s.tail() - 1) >> log.layout.segment_shift;
+        let id = s.id;
+        let unused = log
+            .segments
+            .matching(|used| matches!(used, Use::Log { stream, ordinal } if stream == id && ordinal > last));
+        for segment in unused {
+            let home = log.home.clone();
+            // One that stays is taken again when the stream gets there.
+            recovery.segments_freed += u64::from(log.segments.release(store, &home, segment).is_ok());
+        }
+        let before = log.streams[stream].open_full_pages();
+        // Pages that cannot be written stay in their ring, and are read from there.
+        let _ = log.settle(store, stream, &mut 0);
+        recovery.pages_written += before - log.streams[stream].open_full_pages();
+    }
+}
+
+/// Enters every record since the checkpoint in the index; the highest sequence number there is.
+fn replay<S: PageStore>(
+    store: &mut S,
+    log: &mut ValueLog,
+    index: &mut Index,
+    recovery: &mut Recovery,
+) -> u64 {
+    let mut seq = index.manifest().seq;
+    for stream in 0..log.streams.len() {
+        let from = index.manifest().replay_from[stream];
+        let mut scanner = Scanner::new(log, stream, from, log.streams[stream].wp());
+        while let Some(found) = scanner.next(log, store, &mut 0) {
+            seq = seq.max(take(found, stream, log, index, recovery));
+        }
+        let regions: Vec<_> = log.streams[stream].regions().iter().copied().collect();
+        for region in regions {
+            let found = log.region_record(store, stream, region.start, region.end, &mut 0);
+            seq = seq.max(take(found, stream, log, index, recovery));
+        }
+    }
+    seq
+}
+
+/// Enters what the scan found; its sequence number, 0 for damage.
+fn take(found: Found, stream: usize, log: &mut ValueLog, index: &mut Index, recovery: &mut Recovery) -> u64 {
+    let (preamble, position) = match found {
+        Found::Record { preamble, position } => (preamble, position),
+        Found::Damage { from, to } => {
+            let address = log.address(stream, from).unwrap_or_default();
+            recovery.damage.push(Damage { stream: stream as u8, from, to, address });
+            return 0;
+        }
+    };
+    // A record that was ahead of the write pointer at the checkpoint is in a run already.
+    let is_new = preamble.seq > index.manifest().seq;
+    if is_new
+        && preamble.shape.kind() != Kind::Void
+        && let Some(address) = log.address(stream, position)
+    {
+        index.insert(Entry::new(&preamble.key, preamble.shape, address, preamble.seq), log);
+        recovery.records += 1;
+        recovery.record_bytes += preamble.shape.record_bytes();
+    }
+    preamble.seq
+}

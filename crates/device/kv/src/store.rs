@@ -1,0 +1,200 @@
+//! What the engine needs of the flash below it.
+//!
+//! The engine is written against this face, so that a test can stand between any two stores and any two page
+//! operations. [`byway_flash::Flash`] implements it.
+
+use std::sync::Arc;
+
+use byway_flash::{AreaId, AreaRef, Cause, ExtentId, Flash, FlashError, NamespaceRecord};
+use byway_sys::Mapping;
+
+/// The engine's own state: manifest, segment table, write pointers, page buffers.
+pub const STATE_AREA: AreaId = AreaId(1);
+/// The page buffers that hosts store into: device memory.
+pub const WINDOWS_AREA: AreaId = AreaId(2);
+
+/// What names a namespace's room on flash. The engine keeps it and hands it back with every call below.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// The namespace's pages.
+    pub extent: ExtentId,
+    /// Its [`STATE_AREA`].
+    pub state: AreaRef,
+    /// Memory of its [`WINDOWS_AREA`], if it has windows.
+    pub windows: Option<Arc<Mapping>>,
+}
+
+/// Logical pages of one namespace, and its protected memory.
+///
+/// An implementer keeps two promises. Protected memory survives the death of the process at any instruction, with
+/// stores in program order; [`commit_u64`](Self::commit_u64) is ordered after every store before it and is never
+/// torn. A page write replaces the page wholly or not at all. The caller stays inside extent and areas, and
+/// overwrites no page whose content it still needs. `at_ps` is the modelled time, moved on by operations that the
+/// caller waits for.
+pub trait PageStore {
+    /// Where a namespace lives here, its areas added if it has none yet.
+    ///
+    /// # Errors
+    /// A full disk, or an area that is not there and may not be added.
+    fn settle_in(
+        &mut self,
+        namespace: &NamespaceRecord,
+        state_bytes: usize,
+        windows_bytes: usize,
+    ) -> Result<Home, FlashError>;
+
+    /// Where a namespace that was settled in earlier lives; `None` if it was not.
+    fn find_home(&mut self, namespace: &NamespaceRecord) -> Option<Home>;
+
+    /// Whether nothing can be changed.
+    fn is_read_only(&self) -> bool;
+
+    /// Bytes of a page: a power of two, at least 4096.
+    fn page_bytes(&self) -> usize;
+
+    /// Reads bytes of one page. A page never written, or trimmed, reads as zeroes.
+    ///
+    /// # Errors
+    /// Media errors.
+    fn read(
+        &mut self,
+        home: &Home,
+        at_bytes: u64,
+        into: &mut [u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError>;
+
+    /// Writes one whole page.
+    ///
+    /// # Errors
+    /// Media errors, a full host disk.
+    fn write_page(
+        &mut self,
+        home: &Home,
+        page: u64,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError>;
+
+    /// Writes one whole page from byte `at` of the state area.
+    ///
+    /// # Errors
+    /// As [`write_page`](Self::write_page).
+    fn write_page_from_state(
+        &mut self,
+        home: &Home,
+        page: u64,
+        at: usize,
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError>;
+
+    /// Forgets pages.
+    ///
+    /// # Errors
+    /// Media errors.
+    fn trim_pages(&mut self, home: &Home, first: u64, count: u64) -> Result<(), FlashError>;
+
+    /// The state area.
+    fn state(&mut self, home: &Home) -> &mut [u8];
+
+    /// Stores eight aligned bytes of the state area, little-endian, as one store after all stores before it.
+    fn commit_u64(&mut self, home: &Home, at: usize, value: u64);
+
+    /// Copies from window memory, which a host may be storing into.
+    fn read_window(&self, home: &Home, at: usize, into: &mut [u8]);
+
+    /// Copies into window memory.
+    fn write_window(&mut self, home: &Home, at: usize, from: &[u8]);
+}
+
+impl PageStore for Flash {
+    fn settle_in(
+        &mut self,
+        namespace: &NamespaceRecord,
+        state_bytes: usize,
+        windows_bytes: usize,
+    ) -> Result<Home, FlashError> {
+        if self.find_area(namespace.nsid, STATE_AREA).is_none() {
+            self.add_area(namespace.nsid, STATE_AREA, state_bytes)?;
+        }
+        if windows_bytes > 0 && self.find_area(namespace.nsid, WINDOWS_AREA).is_none() {
+            self.add_area(namespace.nsid, WINDOWS_AREA, windows_bytes)?;
+        }
+        self.find_home(namespace).ok_or(FlashError::Misuse("an area that was just added is not there"))
+    }
+
+    fn find_home(&mut self, namespace: &NamespaceRecord) -> Option<Home> {
+        let state = self.find_area(namespace.nsid, STATE_AREA)?;
+        let windows = self.find_area(namespace.nsid, WINDOWS_AREA);
+        Some(Home { extent: namespace.extent, state, windows: windows.map(|area| self.area_memory(area)) })
+    }
+
+    fn is_read_only(&self) -> bool {
+        Self::is_read_only(self)
+    }
+
+    fn page_bytes(&self) -> usize {
+        self.geometry().page_bytes as usize
+    }
+
+    #[inline]
+    fn read(
+        &mut self,
+        home: &Home,
+        at_bytes: u64,
+        into: &mut [u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        Self::read(self, home.extent, at_bytes, into, cause, at_ps)
+    }
+
+    fn write_page(
+        &mut self,
+        home: &Home,
+        page: u64,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        Self::write_page(self, home.extent, page, data, cause, at_ps)
+    }
+
+    fn write_page_from_state(
+        &mut self,
+        home: &Home,
+        page: u64,
+        at: usize,
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        self.write_page_from(home.extent, page, (home.state, at), cause, at_ps)
+    }
+
+    fn trim_pages(&mut self, home: &Home, first: u64, count: u64) -> Result<(), FlashError> {
+        self.trim(home.extent, first..first + count)
+    }
+
+    #[inline]
+    fn state(&mut self, home: &Home) -> &mut [u8] {
+        self.protected(home.state)
+    }
+
+    #[inline]
+    fn commit_u64(&mut self, home: &Home, at: usize, value: u64) {
+        Self::commit_u64(self, home.state, at, value);
+    }
+
+    fn read_window(&self, home: &Home, at: usize, into: &mut [u8]) {
+        let copied = home.windows.as_ref().map(|windows| windows.read_at(at, into));
+        debug_assert!(matches!(copied, Some(Ok(()))), "windows lie inside their area");
+    }
+
+    fn write_window(&mut self, home: &Home, at: usize, from: &[u8]) {
+        let copied = home.windows.as_ref().map(|windows| windows.write_at(at, from));
+        debug_assert!(matches!(copied, Some(Ok(()))), "windows lie inside their area");
+    }
+}

@@ -1,0 +1,446 @@
+//! The value log: records appended to streams, read back by address.
+//!
+//! An address is a byte of the namespace's extent. A record stands there whole; one that is longer than its segment
+//! goes on in the stream's next segment.
+
+pub(crate) mod packing;
+pub(crate) mod read;
+pub(crate) mod record;
+pub(crate) mod scan;
+pub(crate) mod segment;
+mod stream;
+mod streamed;
+mod window;
+
+use std::ops::Range;
+
+use byway_flash::Cause;
+
+use crate::error::KvError;
+use crate::key::Key;
+use crate::layout::Layout;
+use crate::store::{Home, PageStore};
+use packing::{Packing, PackingCounters, Placement, aligned_start};
+use record::{Kind, Preamble, Shape, Stand};
+use segment::{Segments, Use};
+pub(crate) use stream::Stream;
+
+/// The stream that everything goes to that has no window.
+pub(crate) const SHARED: usize = 0;
+/// Ordinals begin at 1: the byte before a stream's first has a position too.
+const FIRST_ORDINAL: u64 = 1;
+
+/// A record to append.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Draft {
+    pub(crate) key: Key,
+    pub(crate) kind: Kind,
+    pub(crate) seq: u64,
+    pub(crate) value_len: u32,
+    pub(crate) placement: Placement,
+}
+
+impl Draft {
+    fn shape(&self) -> Shape {
+        Shape::new(self.kind, self.key.len(), self.value_len)
+    }
+}
+
+/// Where a record goes.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    start: u64,
+    end: u64,
+    /// It leaves the write pointer behind, in the gap before it.
+    ahead: bool,
+}
+
+/// The streams of a namespace and the segments they stand in.
+pub(crate) struct ValueLog {
+    pub(crate) layout: Layout,
+    pub(crate) home: Home,
+    pub(crate) packing: Packing,
+    pub(crate) segments: Segments,
+    pub(crate) streams: Vec<Stream>,
+    pub(crate) counters: PackingCounters,
+    scratch: Vec<u8>,
+}
+
+impl ValueLog {
+    /// Writes the control blocks of a new namespace.
+    pub(crate) fn create<S: PageStore>(store: &mut S, home: &Home, layout: &Layout) {
+        for stream in 0..layout.streams() {
+            Stream::create(store, home, layout, stream, FIRST_ORDINAL << layout.segment_shift);
+        }
+    }
+
+    /// Reads the segment table and the control blocks.
+    pub(crate) fn open<S: PageStore>(
+        store: &mut S,
+        home: &Home,
+        layout: &Layout,
+        packing: Packing,
+    ) -> Result<Self, KvError> {
+        let state = store.state(home);
+        let segments = Segments::load(layout, state)?;
+        let streams = (0..layout.streams()).map(|stream| Stream::load(layout, state, stream));
+        let streams = streams.collect::<Result<_, _>>()?;
+        let scratch = vec![0; layout.page_bytes];
+        let counters = PackingCounters::default();
+        Ok(Self { layout: *layout, home: home.clone(), packing, segments, streams, counters, scratch })
+    }
+
+    /// Appends a record and commits it; its address.
+    ///
+    /// `fill` writes the value into its final place, piece by piece. When it fails nothing was appended.
+    #[inline]
+    pub(crate) fn append<S: PageStore, E: From<KvError>>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        draft: &Draft,
+        fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+        at_ps: &mut u64,
+    ) -> Result<u64, E> {
+        let spot = self.place(store, stream, draft);
+        self.append_at(store, stream, draft, spot, fill, at_ps)
+    }
+
+    /// Moves a stream's write pointer past every region ahead of it, leaving the gaps empty.
+    pub(crate) fn close_gaps<S: PageStore>(&mut self, store: &mut S, stream: usize) {
+        let tail = self.streams[stream].tail();
+        if tail > self.streams[stream].wp() {
+            self.zero(store, stream, tail);
+            self.streams[stream].commit(store, &self.home, tail);
+        }
+    }
+
+    /// Moves a stream on to the next multiple of `align_bytes`, past everything in it; what is left out reads as padding.
+    pub(crate) fn skip_to_multiple<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        align_bytes: u64,
+        at_ps: &mut u64,
+    ) -> Result<u64, KvError> {
+        self.close_gaps(store, stream);
+        let s = &mut self.streams[stream];
+        let (wp, page) = (s.wp(), s.page_of(s.wp()));
+        let position = wp.next_multiple_of(align_bytes);
+        if position == wp {
+            self.settle(store, stream, at_ps)?;
+            return Ok(wp);
+        }
+        let page_end = s.page_start(page + 1);
+        if s.is_tagged(page) {
+            self.zero(store, stream, page_end);
+        }
+        // A long record that failed may have left pages here that nothing tells of.
+        if let Some(address) = self.address(stream, wp) {
+            let page_bytes = self.layout.page_bytes as u64;
+            let left_out = (position - page_end) / page_bytes;
+            store.trim_pages(&self.home, address / page_bytes + 1, left_out)?;
+        }
+        self.streams[stream].commit(store, &self.home, position);
+        self.streams[stream].ready_to = 0;
+        self.settle(store, stream, at_ps)?;
+        Ok(position)
+    }
+
+    /// Whether puts may soon find no segment.
+    #[inline]
+    pub(crate) fn is_short_of_space(&self) -> bool {
+        self.segments.free_count() <= self.segments.reserve() + 2
+    }
+
+    /// Writes every full page that is still open to flash.
+    pub(crate) fn settle<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        let full = {
+            let s = &self.streams[stream];
+            s.programmed_to..s.page_of(s.wp())
+        };
+        for page in full {
+            self.program(store, stream, page, at_ps)?;
+        }
+        let s = &mut self.streams[stream];
+        s.programmed_to = s.page_of(s.wp());
+        Ok(())
+    }
+
+    /// The address of a position whose segment is taken.
+    #[inline]
+    pub(crate) fn address(&mut self, stream: usize, position: u64) -> Option<u64> {
+        let shift = self.layout.segment_shift;
+        let ordinal = position >> shift;
+        let within = position & (self.layout.segment_bytes() - 1);
+        if self.streams[stream].segment.0 != ordinal {
+            let segment = self.segments.find(stream as u8, ordinal)?;
+            self.streams[stream].segment = (ordinal, u64::from(segment) << shift);
+        }
+        Some(self.streams[stream].segment.1 | within)
+    }
+
+    #[inline]
+    fn place<S: PageStore>(&mut self, store: &mut S, stream: usize, draft: &Draft) -> Spot {
+        let (shape, s) = (draft.shape(), &self.streams[stream]);
+        if self.is_aligned(draft) {
+            return self.place_aligned(store, stream, shape);
+        }
+        let bytes = shape.record_bytes();
+        if s.has_regions() {
+            return self.place_in_gap(store, stream, bytes);
+        }
+        Spot { start: s.wp(), end: s.wp() + bytes, ahead: false }
+    }
+
+    #[inline]
+    fn is_aligned(&self, draft: &Draft) -> bool {
+        let large = draft.value_len as usize >= self.layout.page_bytes;
+        self.packing != Packing::All && draft.value_len > 0 && (large || draft.placement == Placement::Dma)
+    }
+
+    #[cold]
+    fn place_in_gap<S: PageStore>(&mut self, store: &mut S, stream: usize, bytes: u64) -> Spot {
+        let start = self.streams[stream].packed_start(bytes);
+        if self.streams[stream].fits(start + bytes) {
+            if start == self.streams[stream].wp() {
+                self.counters.backfilled_bytes += bytes;
+            }
+            return Spot { start, end: start + bytes, ahead: false };
+        }
+        self.pass_region(store, stream);
+        let start = self.streams[stream].packed_start(bytes);
+        match self.streams[stream].has_regions() {
+            true => self.place_in_gap(store, stream, bytes),
+            false => Spot { start, end: start + bytes, ahead: false },
+        }
+    }
+
+    fn place_aligned<S: PageStore>(&mut self, store: &mut S, stream: usize, shape: Shape) -> Spot {
+        let preamble_bytes = shape.preamble_bytes() as u64;
+        loop {
+            let s = &self.streams[stream];
+            let start = aligned_start(s.tail(), preamble_bytes);
+            let spot = Spot { start, end: start + shape.record_bytes(), ahead: start > s.wp() };
+            if self.packing == Packing::SelectiveBackfill && self.may_stand_ahead(stream, spot) {
+                return spot;
+            }
+            if !s.has_regions() {
+                return Spot { ahead: false, ..spot };
+            }
+            self.pass_region(store, stream);
+        }
+    }
+
+    /// Whether the write pointer can stay behind while a record stands at a spot.
+    fn may_stand_ahead(&self, stream: usize, spot: Spot) -> bool {
+        let (s, shift) = (&self.streams[stream], self.layout.segment_shift);
+        let same_segment = s.wp() >> shift == (spot.end - 1) >> shift;
+        same_segment && s.fits(spot.end) && !s.table_is_full()
+    }
+
+    /// Moves the write pointer past the first region ahead of it, leaving the gap empty.
+    fn pass_region<S: PageStore>(&mut self, store: &mut S, stream: usize) {
+        if let Some(region) = self.streams[stream].regions().front().copied() {
+            self.zero(store, stream, region.start);
+            self.streams[stream].commit(store, &self.home, region.end);
+        }
+    }
+
+    #[inline]
+    fn append_at<S: PageStore, E: From<KvError>>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        draft: &Draft,
+        spot: Spot,
+        fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+        at_ps: &mut u64,
+    ) -> Result<u64, E> {
+        let s = &self.streams[stream];
+        let simple = spot.end <= s.ready_to && spot.start == s.wp();
+        if !simple && !s.fits(spot.end) {
+            return self.append_streamed(store, stream, draft, spot, fill, at_ps);
+        }
+        if !simple {
+            self.prepare(store, stream, draft, spot, at_ps)?;
+        }
+        if let Err(error) = self.write(store, stream, draft, spot, fill) {
+            self.streams[stream].close_uncommitted(store, &self.home);
+            return Err(error);
+        }
+        self.count(draft);
+        self.commit(store, stream, draft, spot);
+        let address = self.address(stream, spot.start).ok_or(KvError::DamagedState("the segment table"))?;
+        let s = &self.streams[stream];
+        if s.page_of(s.wp()) > s.programmed_to {
+            // The record is committed. A page that cannot be programmed now stays open, and is tried again before
+            // its slot is needed: that put fails.
+            let _ = self.settle(store, stream, at_ps);
+        }
+        Ok(address)
+    }
+
+    #[inline]
+    fn commit<S: PageStore>(&mut self, store: &mut S, stream: usize, draft: &Draft, spot: Spot) {
+        let s = &mut self.streams[stream];
+        if spot.ahead {
+            s.commit_region(store, &self.home, spot.start, draft.key.len(), draft.value_len);
+        } else {
+            s.commit(store, &self.home, spot.end);
+        }
+    }
+
+    /// Takes segments, opens pages and empties gaps, so that a record can be written at a spot.
+    #[cold]
+    fn prepare<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        draft: &Draft,
+        spot: Spot,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        self.settle(store, stream, at_ps)?;
+        self.take_segments(store, stream, draft, spot)?;
+        let s = &mut self.streams[stream];
+        s.open_pages(store, &self.home, s.wp(), spot.end);
+        s.ready_to = s.page_start(s.page_of(spot.end - 1) + 1);
+        if !spot.ahead && spot.start > s.wp() {
+            self.zero(store, stream, spot.start);
+        }
+        Ok(())
+    }
+
+    fn take_segments<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        draft: &Draft,
+        spot: Spot,
+    ) -> Result<(), KvError> {
+        let shift = self.layout.segment_shift;
+        let keep = if draft.kind == Kind::Value { self.segments.reserve() } else { 0 };
+        let wp = self.streams[stream].wp();
+        for ordinal in wp >> shift..=(spot.end - 1) >> shift {
+            let segment = match self.segments.find(stream as u8, ordinal) {
+                Some(segment) => segment,
+                None => {
+                    let used = Use::Log { stream: stream as u8, ordinal };
+                    self.segments.take(store, &self.home, used, keep)?
+                }
+            };
+            let base = ordinal << shift;
+            if base >= wp {
+                let first = if spot.start >= base { spot.start - base } else { spot.end - base };
+                self.segments.hint(store, &self.home, segment, first.min(1 << shift) as u32);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a record into the ring. Nothing tells of it yet.
+    #[inline]
+    fn write<S: PageStore, E: From<KvError>>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        draft: &Draft,
+        spot: Spot,
+        mut fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let shape = draft.shape();
+        let ring = self.streams[stream].ring;
+        let area = store.state(&self.home);
+        let (first, second) =
+            ring.pieces(spot.start + shape.preamble_bytes() as u64, draft.value_len as usize);
+        let mut value_crc = 0;
+        for piece in [first, second] {
+            if !piece.is_empty() {
+                fill(&mut area[piece.clone()])?;
+                value_crc = crc32c::crc32c_append(value_crc, &area[piece]);
+            }
+        }
+        let stand = Stand::new(stream as u8, spot.start);
+        let preamble = Preamble { shape, value_crc, seq: draft.seq, key: draft.key };
+        put_preamble(area, &ring, spot.start, &preamble, stand);
+        Ok(())
+    }
+
+    /// Writes an open page to flash.
+    fn program<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        page: u64,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        if !self.streams[stream].is_tagged(page) {
+            return Ok(());
+        }
+        let target = self.flash_page(stream, page)?;
+        let s = &mut self.streams[stream];
+        let (held, _) = s.ring.pieces(s.page_start(page), self.layout.page_bytes);
+        if s.ring.in_window {
+            store.read_window(&self.home, held.start, &mut self.scratch);
+            store.write_page(&self.home, target, &self.scratch, Cause::Host, at_ps)?;
+        } else {
+            store.write_page_from_state(&self.home, target, held.start, Cause::Host, at_ps)?;
+        }
+        s.page_is_on_flash(store, &self.home, page);
+        Ok(())
+    }
+
+    /// The page of the extent that holds a page of a stream.
+    fn flash_page(&mut self, stream: usize, page: u64) -> Result<u64, KvError> {
+        let position = self.streams[stream].page_start(page);
+        let address = self.address(stream, position).ok_or(KvError::DamagedState("the segment table"))?;
+        Ok(address / self.layout.page_bytes as u64)
+    }
+
+    /// Empties the gaps between the write pointer and `to`.
+    fn zero<S: PageStore>(&mut self, store: &mut S, stream: usize, to: u64) {
+        let s = &self.streams[stream];
+        for (from, to) in s.gaps(s.wp(), to) {
+            let (first, second) = s.ring.pieces(from, (to - from) as usize);
+            for piece in [first, second] {
+                self.zero_piece(store, s.ring.in_window, piece);
+            }
+            self.counters.wasted_bytes += to - from;
+        }
+    }
+
+    fn zero_piece<S: PageStore>(&self, store: &mut S, in_window: bool, piece: Range<usize>) {
+        if !in_window {
+            store.state(&self.home)[piece].fill(0);
+            return;
+        }
+        let zeroes = [0; 4096];
+        for at in piece.clone().step_by(zeroes.len()) {
+            let len = zeroes.len().min(piece.end - at);
+            store.write_window(&self.home, at, &zeroes[..len]);
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, draft: &Draft) {
+        let placed = draft.placement == Placement::Dma && self.packing != Packing::All;
+        let counter = if placed { &mut self.counters.placed_bytes } else { &mut self.counters.copied_bytes };
+        *counter += u64::from(draft.value_len);
+    }
+}
+
+#[inline]
+fn put_preamble(area: &mut [u8], ring: &stream::Ring, start: u64, preamble: &Preamble, stand: Stand) {
+    let bytes = preamble.encode(stand);
+    let (first, second) = ring.pieces(start, preamble.shape.preamble_bytes());
+    let (head, rest) = bytes.split_at(first.len());
+    area[first].copy_from_slice(head);
+    let len = second.len();
+    area[second].copy_from_slice(&rest[..len]);
+}

@@ -1,0 +1,188 @@
+//! Walking a stream record by record, over damage if need be.
+
+use byway_flash::Cause;
+
+use crate::error::KvError;
+use crate::store::PageStore;
+use crate::value_log::ValueLog;
+use crate::value_log::record::{PREAMBLE_MAX_BYTES, Preamble, Shape, Stand};
+
+/// What stands at a position of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A record.
+    Record { preamble: Preamble, position: u64 },
+    /// Bytes that are no record and no padding: `from..to` was damaged.
+    Damage { from: u64, to: u64 },
+}
+
+/// A walk from one position of a stream to another.
+pub(crate) struct Scanner {
+    stream: usize,
+    position: u64,
+    end: u64,
+    page: Vec<u8>,
+    /// The page in `page`; `None` before the first.
+    loaded: Option<u64>,
+    readable: bool,
+}
+
+impl Scanner {
+    pub(crate) fn new(log: &ValueLog, stream: usize, from: u64, end: u64) -> Self {
+        Self {
+            stream,
+            position: from,
+            end,
+            page: vec![0; log.layout.page_bytes],
+            loaded: None,
+            readable: false,
+        }
+    }
+
+    /// The next record or stretch of damage; `None` at the end.
+    pub(crate) fn next<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Option<Found> {
+        self.skip_padding(log, store, at_ps);
+        if self.position >= self.end {
+            return None;
+        }
+        if let Some(found) = self.record_here(log, store, at_ps) {
+            return Some(found);
+        }
+        let from = self.position;
+        while self.position < self.end {
+            self.step_over_damage(log, store, at_ps);
+            if let Some(Preamble { .. }) = self.preamble_here(log, store, at_ps) {
+                break;
+            }
+        }
+        Some(Found::Damage { from, to: self.position.min(self.end) })
+    }
+
+    fn record_here<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Option<Found> {
+        let preamble = self.preamble_here(log, store, at_ps)?;
+        let position = self.position;
+        self.position += preamble.shape.record_bytes();
+        Some(Found::Record { preamble, position })
+    }
+
+    fn preamble_here<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Option<Preamble> {
+        let mut bytes = [0; PREAMBLE_MAX_BYTES];
+        self.peek(log, store, self.position, &mut bytes[..4], at_ps)?;
+        let shape = Shape::from_bits(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))?;
+        if self.position + shape.record_bytes() > self.end {
+            return None;
+        }
+        let len = shape.preamble_bytes();
+        self.peek(log, store, self.position, &mut bytes[..len], at_ps)?;
+        Preamble::decode(&bytes[..len], Stand::new(self.stream as u8, self.position))
+    }
+
+    /// Passes zero bytes.
+    fn skip_padding<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, at_ps: &mut u64) {
+        let page_bytes = self.page.len() as u64;
+        while self.position < self.end {
+            self.load(log, store, self.position / page_bytes, at_ps);
+            let rest = &self.page[(self.position % page_bytes) as usize..];
+            match rest.iter().position(|byte| *byte != 0) {
+                _ if !self.readable => return,
+                Some(0) => return,
+                Some(zeroes) => self.position += zeroes as u64,
+                None => self.position += rest.len() as u64,
+            }
+        }
+    }
+
+    /// One byte on, or to the next page where this one cannot be read.
+    fn step_over_damage<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, at_ps: &mut u64) {
+        let page_bytes = self.page.len() as u64;
+        self.load(log, store, self.position / page_bytes, at_ps);
+        self.position =
+            if self.readable { self.position + 1 } else { (self.position / page_bytes + 1) * page_bytes };
+    }
+
+    /// Copies bytes that may span pages; `None` where they end or cannot be read.
+    fn peek<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        position: u64,
+        into: &mut [u8],
+        at_ps: &mut u64,
+    ) -> Option<()> {
+        let page_bytes = self.page.len() as u64;
+        let mut done = 0;
+        while done < into.len() {
+            let at = position + done as u64;
+            if at >= self.end {
+                return None;
+            }
+            self.load(log, store, at / page_bytes, at_ps);
+            let rest = self.page.get((at % page_bytes) as usize..).filter(|_| self.readable)?;
+            let piece = rest.len().min(into.len() - done);
+            into[done..done + piece].copy_from_slice(&rest[..piece]);
+            done += piece;
+        }
+        Some(())
+    }
+
+    fn load<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, page: u64, at_ps: &mut u64) {
+        if self.loaded != Some(page) {
+            self.readable = log.read_stream_page(store, self.stream, page, &mut self.page, at_ps).is_ok();
+            self.loaded = Some(page);
+        }
+    }
+}
+
+impl ValueLog {
+    /// Copies a page of a stream, wherever it is.
+    fn read_stream_page<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        page: u64,
+        into: &mut [u8],
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        let s = &self.streams[stream];
+        let position = s.page_start(page);
+        if s.holds(page) {
+            let (held, _) = s.ring.pieces(position, into.len());
+            if s.ring.in_window {
+                store.read_window(&self.home, held.start, into);
+            } else {
+                into.copy_from_slice(&store.state(&self.home)[held]);
+            }
+            return Ok(());
+        }
+        let address = self.address(stream, position).ok_or(KvError::DamagedState("the segment table"))?;
+        Ok(store.read(&self.home, address, into, Cause::Metadata, at_ps)?)
+    }
+
+    /// The record at the start of a region, which is ahead of the write pointer.
+    pub(crate) fn region_record<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        start: u64,
+        end: u64,
+        at_ps: &mut u64,
+    ) -> Found {
+        let mut scanner = Scanner::new(self, stream, start, end);
+        scanner.record_here(self, store, at_ps).unwrap_or(Found::Damage { from: start, to: end })
+    }
+}

@@ -1,0 +1,381 @@
+//! A stream: an endless log cut into segments, its open run of pages in protected memory, and its write pointer.
+//!
+//! Positions count bytes of the stream since the namespace was made. Position p is in segment ordinal
+//! `p >> segment_shift` and, while its page is open, at byte `p mod ring_bytes` of the ring. A record is committed by one store:
+//! of the write pointer past it, or, for an aligned value whose gap stays open, of its word in the DMA log table.
+//!
+//! Control block: write pointer (byte 0), DMA log table (64 words from byte 64), tags (one word a ring page from byte
+//! 1024). All are sealed words. A tag says which page its ring slot holds while that page is not on flash.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::error::KvError;
+use crate::layout::{FIRST_WINDOW, Layout};
+use crate::sealed;
+use crate::store::{Home, PageStore};
+use crate::value_log::packing::DMA_ALIGN_BYTES;
+use crate::value_log::record::record_header_bytes;
+
+const TABLE_AT: usize = 64;
+/// Rows of the DMA log table.
+pub(crate) const TABLE_ROWS: usize = 64;
+const TAGS_AT: usize = 1024;
+
+/// A committed record ahead of the write pointer: a row of the DMA log table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Region {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    row: usize,
+}
+
+const UNITS_MASK: u64 = (1 << 28) - 1;
+
+impl Region {
+    /// The row's word: the value's boundary in 4 KiB units (modulo 2²⁸), key length less one, value length (24 bits).
+    fn encode(value_at: u64, key_len: usize, value_len: u32) -> u64 {
+        ((value_at / DMA_ALIGN_BYTES) & UNITS_MASK) << 28 | (key_len as u64 - 1) << 24 | u64::from(value_len)
+    }
+
+    /// The region in a word, as seen from the write pointer. A word behind it was consumed.
+    fn decode(word: u64, wp: u64, ring_bytes: u64, row: usize) -> Option<Self> {
+        let units = word >> 28;
+        let ahead = units.wrapping_sub(wp / DMA_ALIGN_BYTES) & UNITS_MASK;
+        let value_at = (wp / DMA_ALIGN_BYTES + ahead) * DMA_ALIGN_BYTES;
+        let preamble_bytes = record_header_bytes((word >> 24 & 15) as usize + 1) as u64;
+        let start = value_at.checked_sub(preamble_bytes)?;
+        let end = value_at + (word & 0xff_ffff);
+        (word != 0 && start >= wp && end <= wp + ring_bytes).then_some(Self { start, end, row })
+    }
+}
+
+/// Where a stream's open pages are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ring {
+    pub(crate) in_window: bool,
+    at: usize,
+    mask: u64,
+    page_shift: u32,
+}
+
+impl Ring {
+    fn new(layout: &Layout, stream: usize) -> Self {
+        let page_shift = layout.page_bytes.trailing_zeros();
+        let (in_window, at, bytes) = match stream.checked_sub(FIRST_WINDOW) {
+            None => (false, layout.ring_at(stream), layout.ring_bytes),
+            Some(window) => (true, window * layout.window_bytes, layout.window_bytes),
+        };
+        Self { in_window, at, mask: bytes as u64 - 1, page_shift }
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.mask + 1
+    }
+
+    /// The ring within its area: the state area, or that of the windows.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.at..self.at + self.bytes() as usize
+    }
+
+    #[inline]
+    fn slots(&self) -> usize {
+        (self.bytes() >> self.page_shift) as usize
+    }
+
+    #[inline]
+    fn slot(&self, page: u64) -> usize {
+        page as usize & (self.slots() - 1)
+    }
+
+    /// `len` bytes from `position` on, in the one or two pieces that the end of the ring makes of them.
+    #[inline]
+    pub(crate) fn pieces(&self, position: u64, len: usize) -> (Range<usize>, Range<usize>) {
+        let from = (position & self.mask) as usize;
+        let first = len.min(self.bytes() as usize - from);
+        (self.at + from..self.at + from + first, self.at..self.at + len - first)
+    }
+}
+
+/// A stream in RAM. What it must not lose is in its control block.
+pub(crate) struct Stream {
+    pub(crate) id: u8,
+    pub(crate) ring: Ring,
+    block_at: usize,
+    wp: u64,
+    /// Below this, segments are taken and pages tagged: a record that ends here needs no preparation.
+    pub(crate) ready_to: u64,
+    /// Pages below this are on flash.
+    pub(crate) programmed_to: u64,
+    /// For each ring slot, 1 + the page it holds, 0 for none.
+    held: Vec<u64>,
+    /// The segment written last: its ordinal, and its address in the extent.
+    pub(crate) segment: (u64, u64),
+    regions: VecDeque<Region>,
+    next_row: usize,
+}
+
+impl Stream {
+    /// Writes the control block of a stream that begins at `position`.
+    pub(crate) fn create<S: PageStore>(
+        store: &mut S,
+        home: &Home,
+        layout: &Layout,
+        stream: usize,
+        position: u64,
+    ) {
+        let at = layout.stream_block_at(stream);
+        store.commit_u64(home, at, sealed::seal(position, at));
+    }
+
+    /// Reads a control block.
+    pub(crate) fn load(layout: &Layout, state: &[u8], stream: usize) -> Result<Self, KvError> {
+        let ring = Ring::new(layout, stream);
+        let block_at = layout.stream_block_at(stream);
+        let word = |at: usize| sealed::read(state, block_at + at);
+        let wp = word(0).ok_or(KvError::DamagedState("a write pointer"))?;
+        let mut regions = Vec::new();
+        for row in 0..TABLE_ROWS {
+            let word = word(TABLE_AT + 8 * row).ok_or(KvError::DamagedState("the DMA log table"))?;
+            regions.extend(Region::decode(word, wp, ring.bytes(), row));
+        }
+        regions.sort_by_key(|region| region.start);
+        let next_row = regions.last().map_or(0, |region| (region.row + 1) % TABLE_ROWS);
+        let mut held = Vec::with_capacity(ring.slots());
+        for slot in 0..ring.slots() {
+            held.push(word(TAGS_AT + 8 * slot).ok_or(KvError::DamagedState("a page tag"))?);
+        }
+        let regions = regions.into();
+        let mut loaded = Self {
+            id: stream as u8,
+            ring,
+            block_at,
+            wp,
+            ready_to: 0,
+            programmed_to: 0,
+            held,
+            segment: (u64::MAX, 0),
+            regions,
+            next_row,
+        };
+        loaded.drop_foreign_tags();
+        Ok(loaded)
+    }
+
+    #[inline]
+    pub(crate) fn wp(&self) -> u64 {
+        self.wp
+    }
+
+    #[inline]
+    pub(crate) fn page_of(&self, position: u64) -> u64 {
+        position >> self.ring.page_shift
+    }
+
+    #[inline]
+    pub(crate) fn page_start(&self, page: u64) -> u64 {
+        page << self.ring.page_shift
+    }
+
+    /// The end of everything committed: the write pointer, or the last region ahead of it.
+    #[inline]
+    pub(crate) fn tail(&self) -> u64 {
+        self.regions.back().map_or(self.wp, |region| region.end)
+    }
+
+    pub(crate) fn regions(&self) -> &VecDeque<Region> {
+        &self.regions
+    }
+
+    #[inline]
+    pub(crate) fn has_regions(&self) -> bool {
+        !self.regions.is_empty()
+    }
+
+    pub(crate) fn table_is_full(&self) -> bool {
+        self.regions.len() == TABLE_ROWS
+    }
+
+    /// Whether a record that ends at `end` keeps every open page in the ring.
+    #[inline]
+    pub(crate) fn fits(&self, end: u64) -> bool {
+        end - self.page_start(self.page_of(self.wp)) <= self.ring.bytes()
+    }
+
+    /// Where a packed record of `bytes` goes: at the write pointer, past every region it would cross.
+    #[inline]
+    pub(crate) fn packed_start(&self, bytes: u64) -> u64 {
+        let mut at = self.wp;
+        for region in &self.regions {
+            if at + bytes <= region.start {
+                break;
+            }
+            at = region.end;
+        }
+        at
+    }
+
+    /// Whether the ring holds the content of a page. A window's slot belongs to the host again once its page is on flash.
+    #[inline]
+    pub(crate) fn holds(&self, page: u64) -> bool {
+        self.held[self.ring.slot(page)] == page + 1 && (page >= self.programmed_to || !self.ring.in_window)
+    }
+
+    /// Everything before this position is on flash.
+    pub(crate) fn written_to(&self) -> u64 {
+        self.page_start(self.programmed_to)
+    }
+
+    /// Pages before the write pointer's that are not on flash.
+    pub(crate) fn open_full_pages(&self) -> u64 {
+        let current = self.page_of(self.wp);
+        self.held.iter().filter(|held| **held > self.programmed_to && **held <= current).count() as u64
+    }
+
+    /// Whether a slot has this page, as one that is not on flash.
+    pub(crate) fn is_tagged(&self, page: u64) -> bool {
+        self.held[self.ring.slot(page)] == page + 1 && page >= self.programmed_to
+    }
+
+    /// Whether a slot that `page` needs holds an open page.
+    pub(crate) fn slot_is_open(&self, page: u64) -> bool {
+        let held = self.held[self.ring.slot(page)];
+        held > self.page_of(self.wp) && held != page + 1
+    }
+
+    /// Moves the write pointer: the commit of every record before it.
+    #[inline]
+    pub(crate) fn commit<S: PageStore>(&mut self, store: &mut S, home: &Home, wp: u64) {
+        debug_assert!(wp >= self.wp);
+        store.commit_u64(home, self.block_at, sealed::seal(wp, self.block_at));
+        self.wp = wp;
+        if self.has_regions() {
+            self.consume_regions(store, home);
+        }
+    }
+
+    /// Enters a record that stands ahead of the write pointer: its commit.
+    pub(crate) fn commit_region<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        home: &Home,
+        start: u64,
+        key_len: usize,
+        value_len: u32,
+    ) {
+        let row = self.next_row;
+        let value_at = start + record_header_bytes(key_len) as u64;
+        let at = self.block_at + TABLE_AT + 8 * row;
+        let word = Region::encode(value_at, key_len, value_len);
+        store.commit_u64(home, at, sealed::seal(word, at));
+        self.regions.push_back(Region { start, end: value_at + u64::from(value_len), row });
+        self.next_row = (row + 1) % TABLE_ROWS;
+    }
+
+    /// Tags the slots of the open pages up to the one that holds `end - 1`.
+    pub(crate) fn open_pages<S: PageStore>(&mut self, store: &mut S, home: &Home, from: u64, end: u64) {
+        for page in self.page_of(from)..=self.page_of(end - 1) {
+            if self.held[self.ring.slot(page)] != page + 1 {
+                self.set_tag(store, home, page, page + 1);
+            }
+        }
+    }
+
+    /// Notes that a page is on flash. Its slot may still serve reads.
+    pub(crate) fn page_is_on_flash<S: PageStore>(&mut self, store: &mut S, home: &Home, page: u64) {
+        let at = self.tag_at(page);
+        store.commit_u64(home, at, 0);
+        self.programmed_to = page + 1;
+    }
+
+    /// Forgets pages that were opened for a record that was not committed.
+    pub(crate) fn close_uncommitted<S: PageStore>(&mut self, store: &mut S, home: &Home) {
+        let last = self.page_of(self.tail());
+        for slot in 0..self.held.len() {
+            if self.held[slot] > last + 1 {
+                self.set_tag(store, home, self.held[slot] - 1, 0);
+            }
+        }
+        self.ready_to = self.ready_to.min(self.page_start(last));
+    }
+
+    /// The parts of `from..to` that are in no region.
+    pub(crate) fn gaps(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
+        let (mut at, mut gaps) = (from, Vec::new());
+        for region in &self.regions {
+            gaps.push((at.min(to), region.start.min(to)));
+            at = region.end;
+        }
+        gaps.push((at.min(to), to));
+        gaps.retain(|(from, to)| from < to);
+        gaps
+    }
+
+    fn set_tag<S: PageStore>(&mut self, store: &mut S, home: &Home, page: u64, held: u64) {
+        let at = self.tag_at(page);
+        let slot = self.ring.slot(page);
+        store.commit_u64(home, at, if held == 0 { 0 } else { sealed::seal(held, at) });
+        self.held[slot] = held;
+    }
+
+    fn tag_at(&self, page: u64) -> usize {
+        self.block_at + TAGS_AT + 8 * self.ring.slot(page)
+    }
+
+    #[cold]
+    fn consume_regions<S: PageStore>(&mut self, store: &mut S, home: &Home) {
+        while let Some(region) = self.regions.front().copied()
+            && region.start < self.wp
+        {
+            // Cleared, so that the word is not taken for a region when positions come round.
+            store.commit_u64(home, self.block_at + TABLE_AT + 8 * region.row, 0);
+            self.regions.pop_front();
+        }
+    }
+
+    /// After a crash a tag may name a page that nothing committed reaches: it counts for nothing.
+    fn drop_foreign_tags(&mut self) {
+        let last = self.page_of(self.tail());
+        for slot in 0..self.held.len() {
+            let held = self.held[slot];
+            if held != 0 && (held > last + 1 || self.ring.slot(held - 1) != slot) {
+                self.held[slot] = 0;
+            }
+        }
+        let first =
+            self.held.iter().filter(|held| **held != 0).min().map_or(self.page_of(self.wp), |held| held - 1);
+        self.programmed_to = first.min(self.page_of(self.wp));
+    }
+
+    /// Clears in protected memory what loading dropped.
+    pub(crate) fn rewrite_tags<S: PageStore>(&self, store: &mut S, home: &Home) {
+        for (slot, held) in self.held.iter().enumerate() {
+            if *held == 0 {
+                store.commit_u64(home, self.block_at + TAGS_AT + 8 * slot, 0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_table_row_is_found_again_from_the_write_pointer(wp in 0u64..(1 << 50), ahead in 1u64..16, key_len in 1usize..17, len in 0u32..60_000) {
+            let preamble = record_header_bytes(key_len) as u64;
+            let value_at = ((wp + preamble) / DMA_ALIGN_BYTES + ahead) * DMA_ALIGN_BYTES;
+            let word = Region::encode(value_at, key_len, len);
+            let ring = 128 << 10;
+            let found = Region::decode(word, wp, ring, 3);
+            let end = value_at + u64::from(len);
+            let expected = (end <= wp + ring).then_some(Region { start: value_at - preamble, end, row: 3 });
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!(Region::decode(word, value_at + 1, ring, 3), None);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! A store in memory that can be copied before any of its stores, and told to fail.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use byway_flash::{
+    AreaRef, Cause, ExtentId, Flash, FlashError, FlashOptions, MediaKind, NamespaceKind, NamespaceRecord,
+    NamespaceSpec,
+};
+use byway_kv::{Home, Key, KvEngine, KvError, KvFormat, KvOptions, Packing, PageStore, Recovery, StoreHow};
+
+/// What would be there if the process died now.
+#[derive(Clone)]
+pub struct Image {
+    pub state: Vec<u8>,
+    pub windows: Vec<u8>,
+    pub pages: HashMap<u64, Arc<[u8]>>,
+}
+
+pub struct MemStore {
+    pub image: Image,
+    pub page_bytes: usize,
+    home: Home,
+    /// Copies of the image before each commit, page write and trim, while wanted.
+    pub cuts: Option<Vec<Image>>,
+    /// Page operations until they fail; `None` for never.
+    pub fail_after: Option<u64>,
+    pub programs: u64,
+    pub reads: u64,
+}
+
+/// A reference to an area: of a real flash, since only one can make it.
+fn any_area() -> AreaRef {
+    let profile = byway_link::Profile::by_name("cosmos").unwrap().flash;
+    let options = FlashOptions::new(64 << 20, profile, MediaKind::Ram);
+    let mut flash = Flash::create(options, &[spec(8 << 20)]).unwrap();
+    flash.add_area(1, byway_kv::STATE_AREA, 4096).unwrap()
+}
+
+pub fn spec(size_bytes: u64) -> NamespaceSpec {
+    NamespaceSpec { nsid: Some(1), kind: NamespaceKind::Kv, size_bytes }
+}
+
+pub fn namespace(size_bytes: u64) -> NamespaceRecord {
+    NamespaceRecord {
+        nsid: 1,
+        kind: NamespaceKind::Kv,
+        size_bytes,
+        extent: ExtentId(0),
+        nguid: [0; 16],
+        uuid: [0; 16],
+        owner_state: [0; byway_flash::OWNER_STATE_BYTES],
+    }
+}
+
+impl MemStore {
+    pub fn new(page_bytes: usize) -> Self {
+        let image = Image { state: Vec::new(), windows: Vec::new(), pages: HashMap::new() };
+        let home = Home { extent: ExtentId(0), state: any_area(), windows: None };
+        Self { image, page_bytes, home, cuts: None, fail_after: None, programs: 0, reads: 0 }
+    }
+
+    /// A store that finds an image.
+    pub fn with(&self, image: Image) -> Self {
+        let home = self.home.clone();
+        Self { image, page_bytes: self.page_bytes, home, cuts: None, fail_after: None, programs: 0, reads: 0 }
+    }
+
+    fn cut(&mut self) {
+        if let Some(cuts) = &mut self.cuts {
+            cuts.push(self.image.clone());
+        }
+    }
+
+    fn operate(&mut self) -> Result<(), FlashError> {
+        match &mut self.fail_after {
+            Some(0) => Err(FlashError::Media { block: 7, page: 7, why: "told to fail" }),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl PageStore for MemStore {
+    fn settle_in(
+        &mut self,
+        _: &NamespaceRecord,
+        state_bytes: usize,
+        windows_bytes: usize,
+    ) -> Result<Home, FlashError> {
+        self.image.state.resize(state_bytes, 0);
+        self.image.windows.resize(windows_bytes, 0);
+        Ok(self.home.clone())
+    }
+
+    fn find_home(&mut self, _: &NamespaceRecord) -> Option<Home> {
+        (!self.image.state.is_empty()).then(|| self.home.clone())
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    fn read(
+        &mut self,
+        _: &Home,
+        at_bytes: u64,
+        into: &mut [u8],
+        _: Cause,
+        _: &mut u64,
+    ) -> Result<(), FlashError> {
+        self.operate()?;
+        self.reads += 1;
+        let within = at_bytes as usize % self.page_bytes;
+        assert!(within + into.len() <= self.page_bytes, "a read spans pages");
+        match self.image.pages.get(&(at_bytes / self.page_bytes as u64)) {
+            Some(page) => into.copy_from_slice(&page[within..within + into.len()]),
+            None => into.fill(0),
+        }
+        Ok(())
+    }
+
+    fn write_page(
+        &mut self,
+        _: &Home,
+        page: u64,
+        data: &[u8],
+        _: Cause,
+        _: &mut u64,
+    ) -> Result<(), FlashError> {
+        assert_eq!(data.len(), self.page_bytes);
+        self.operate()?;
+        self.cut();
+        self.programs += 1;
+        self.image.pages.insert(page, data.into());
+        Ok(())
+    }
+
+    fn write_page_from_state(
+        &mut self,
+        home: &Home,
+        page: u64,
+        at: usize,
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        let data = self.image.state[at..at + self.page_bytes].to_vec();
+        self.write_page(home, page, &data, cause, at_ps)
+    }
+
+    fn trim_pages(&mut self, _: &Home, first: u64, count: u64) -> Result<(), FlashError> {
+        self.operate()?;
+        self.cut();
+        (first..first + count).for_each(|page| drop(self.image.pages.remove(&page)));
+        Ok(())
+    }
+
+    fn state(&mut self, _: &Home) -> &mut [u8] {
+        &mut self.image.state
+    }
+
+    fn commit_u64(&mut self, _: &Home, at: usize, value: u64) {
+        assert_eq!(at % 8, 0);
+        self.cut();
+        self.image.state[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+
+    fn read_window(&self, _: &Home, at: usize, into: &mut [u8]) {
+        into.copy_from_slice(&self.image.windows[at..at + into.len()]);
+    }
+
+    fn write_window(&mut self, _: &Home, at: usize, from: &[u8]) {
+        self.image.windows[at..at + from.len()].copy_from_slice(from);
+    }
+}
+
+/// An engine in a small store, with calls that need no more than a test says.
+pub struct Rig {
+    pub store: MemStore,
+    pub engine: KvEngine,
+    pub options: KvOptions,
+    pub namespace: NamespaceRecord,
+}
+
+pub fn key(bytes: &[u8]) -> Key {
+    Key::from_slice(bytes).unwrap()
+}
+
+pub fn numbered(n: u64) -> Key {
+    key(&n.to_be_bytes())
+}
+
+/// Bytes that differ with `n` and from place to place.
+pub fn value(n: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|i| (i.wrapping_mul(31) ^ i >> 8 ^ n.wrapping_mul(0x9e37)) as u8).collect()
+}
+
+/// Small tables, so that flushes and merges come early.
+pub fn small(packing: Packing) -> KvOptions {
+    KvOptions { packing, memtable_bytes: 44 * 32, cache_bytes: 64 << 10, ..KvOptions::default() }
+}
+
+pub fn tiny_format() -> KvFormat {
+    KvFormat { ring_pages: 4, windows: 2, window_bytes: 16 << 10 }
+}
+
+impl Rig {
+    pub fn new(size_bytes: u64, options: KvOptions) -> Self {
+        let mut store = MemStore::new(4096);
+        let namespace = namespace(size_bytes);
+        let engine = KvEngine::create(&mut store, &namespace, &tiny_format(), options).unwrap();
+        Self { store, engine, options, namespace }
+    }
+
+    pub fn put(&mut self, key: &Key, value: &[u8]) -> Result<(), KvError> {
+        self.put_how(key, value, StoreHow::default())
+    }
+
+    pub fn put_how(&mut self, key: &Key, value: &[u8], how: StoreHow) -> Result<(), KvError> {
+        self.engine.put(&mut self.store, key, value, how, &mut 0)
+    }
+
+    pub fn get(&mut self, key: &Key) -> Result<Vec<u8>, KvError> {
+        get(&mut self.engine, &mut self.store, key)
+    }
+
+    pub fn delete(&mut self, key: &Key) -> Result<bool, KvError> {
+        self.engine.delete(&mut self.store, key, &mut 0)
+    }
+
+    pub fn list(&mut self, start: &[u8]) -> Vec<(Key, u32)> {
+        list(&mut self.engine, &mut self.store, start)
+    }
+
+    /// Opens what a dead process would have left, without closing anything.
+    pub fn reopen(&mut self) -> Recovery {
+        let (engine, recovery) = KvEngine::open(&mut self.store, &self.namespace, self.options).unwrap();
+        self.engine = engine;
+        recovery
+    }
+
+    /// An engine over an image; the image must be one.
+    pub fn open_image(&self, image: Image) -> (MemStore, KvEngine, Recovery) {
+        let mut store = self.store.with(image);
+        let (engine, recovery) = KvEngine::open(&mut store, &self.namespace, self.options).unwrap();
+        (store, engine, recovery)
+    }
+}
+
+pub fn get(engine: &mut KvEngine, store: &mut impl PageStore, key: &Key) -> Result<Vec<u8>, KvError> {
+    let mut found = Vec::new();
+    let into = |piece: &[u8]| {
+        found.extend_from_slice(piece);
+        Ok::<(), KvError>(())
+    };
+    let info = engine.get(store, key, 0, u64::MAX, into, &mut 0)?;
+    assert_eq!(info.len as usize, found.len());
+    Ok(found)
+}
+
+pub fn list(engine: &mut KvEngine, store: &mut impl PageStore, start: &[u8]) -> Vec<(Key, u32)> {
+    let mut found = Vec::new();
+    let visit = |key: &Key, len: u32| {
+        found.push((*key, len));
+        true
+    };
+    engine.list(store, start, visit, &mut 0).unwrap();
+    found
+}

@@ -89,7 +89,8 @@ impl ImageFile {
         Self::locked(file, path, false)
     }
 
-    /// Opens an existing file for reading and writing, alone.
+    /// Opens an existing file for reading and writing, alone. A file that nobody may write by its mode is left alone
+    /// even where the superuser could.
     ///
     /// # Errors
     /// [`FileError::Missing`], [`FileError::ReadOnly`], [`FileError::InUse`] and what the system says.
@@ -99,6 +100,10 @@ impl ImageFile {
             .write(true)
             .open(path)
             .map_err(|source| refusal(path, "opening", source))?;
+        let found = file.metadata().map_err(|source| refusal(path, "opening", source))?;
+        if found.permissions().readonly() {
+            return Err(FileError::ReadOnly { path: path.to_path_buf() });
+        }
         Self::locked(file, path, false)
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use byway_sys::Mapping;
 
 use crate::error::FlashError;
+use crate::flash::Flash;
 use crate::image::layout::{AREA_ENTRY_BYTES, AREA_SLOTS, Layout, Range};
 use crate::protected::{Backing, Protected};
 use crate::word;
@@ -175,6 +176,77 @@ impl AreaTable {
         found.memory = Memory::Shared(Arc::clone(&map));
         *slot = Some(found);
         map
+    }
+}
+
+impl Flash {
+    /// Adds a protected area of zeroes to a namespace, or to the device as number 0. Its disk room is taken now.
+    ///
+    /// # Errors
+    /// [`FlashError::AreaExists`], [`FlashError::TableFull`], [`FlashError::File`] when the disk is full,
+    /// [`FlashError::ReadOnly`].
+    pub fn add_area(&mut self, nsid: u32, id: AreaId, len_bytes: usize) -> Result<AreaRef, FlashError> {
+        self.writable()?;
+        if nsid != 0 && self.namespaces.find(nsid).is_none() {
+            return Err(FlashError::NoNamespace(nsid));
+        }
+        self.areas.add(nsid, id, len_bytes)
+    }
+
+    /// The area of that name.
+    #[must_use]
+    pub fn find_area(&self, nsid: u32, id: AreaId) -> Option<AreaRef> {
+        self.areas.find(nsid, id)
+    }
+
+    /// The bytes of an area, for reading.
+    ///
+    /// # Panics
+    /// When the area was removed with its namespace or its memory was given out by [`Flash::area_memory`].
+    #[must_use]
+    #[inline]
+    pub fn area(&self, area: AreaRef) -> &[u8] {
+        self.areas.bytes(area)
+    }
+
+    /// The bytes of an area. What is stored here survives the process; stores that belong together are made one by
+    /// [`Flash::commit_u64`].
+    ///
+    /// # Panics
+    /// As [`Flash::area`].
+    #[inline]
+    pub fn protected(&mut self, area: AreaRef) -> &mut [u8] {
+        self.areas.bytes_mut(area)
+    }
+
+    /// Stores a little-endian word at byte `at` of an area, a multiple of 8, by one instruction, after every store
+    /// made before: the commit of what was stored.
+    ///
+    /// # Panics
+    /// As [`Flash::area`], and when the word is not inside the area.
+    #[inline]
+    pub fn commit_u64(&mut self, area: AreaRef, at: usize, value: u64) {
+        self.areas.commit(area, at, value);
+    }
+
+    /// The little-endian word at byte `at` of an area, a multiple of 8.
+    ///
+    /// # Panics
+    /// As [`Flash::commit_u64`].
+    #[must_use]
+    #[inline]
+    pub fn load_u64(&self, area: AreaRef, at: usize) -> u64 {
+        self.areas.word(area, at)
+    }
+
+    /// The memory of an area, to be mapped as device memory that hosts store into. From now on it is reached through
+    /// this handle alone, which copies and never hands out references: [`Flash::protected`] refuses it.
+    ///
+    /// # Panics
+    /// When the area was removed with its namespace.
+    #[must_use]
+    pub fn area_memory(&mut self, area: AreaRef) -> Arc<Mapping> {
+        self.areas.share(area)
     }
 }
 

@@ -21,6 +21,11 @@ impl Frontier {
         Self { stream, lanes, next: 0 }
     }
 
+    /// Blocks that can be open at once.
+    pub(crate) const fn width(&self) -> usize {
+        self.lanes.len()
+    }
+
     /// Lanes that have no open block.
     pub(crate) fn closed_lanes(&self) -> u32 {
         self.lanes.iter().filter(|lane| lane.is_none()).count() as u32

@@ -244,9 +244,8 @@ impl Ftl {
         cause: Cause,
         at_ps: &mut u64,
     ) -> Result<PageId, FlashError> {
-        let block = self.next_block(stream, *at_ps)?;
+        let block = self.next_prepared_block(stream, *at_ps)?;
         let page_in_block = self.blocks.get(block).written;
-        self.media.prepare(block, page_in_block)?;
         spare.seq = self.state.take_seq();
         let mut record = [0; 256];
         let record = &mut record[..self.geometry.spare_record_bytes()];
@@ -264,6 +263,20 @@ impl Ftl {
     /// Data and spare bytes that cross the channel with it.
     fn bytes_on_bus(&self, data_bytes: usize) -> u64 {
         data_bytes as u64 + u64::from(self.geometry.spare_bytes)
+    }
+
+    /// The block the next page of `stream` goes to, with room for it: on a full disk, the first open block that has.
+    fn next_prepared_block(&mut self, stream: Stream, at_ps: u64) -> Result<BlockId, FlashError> {
+        let mut lanes_left = self.frontier(stream).width();
+        loop {
+            let block = self.next_block(stream, at_ps)?;
+            lanes_left = lanes_left.saturating_sub(1);
+            match self.media.prepare(block, self.blocks.get(block).written) {
+                Ok(()) => return Ok(block),
+                Err(_) if lanes_left > 0 => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// The block the next page of `stream` goes to. Host writes leave garbage collection the blocks it needs.
@@ -339,7 +352,7 @@ impl Ftl {
     }
 
     /// What null media does with units: counts the pages they would fill.
-    fn forget_units(&mut self, units: u64, cause: Cause, at_ps: &mut u64) {
+    pub(crate) fn forget_units(&mut self, units: u64, cause: Cause, at_ps: &mut u64) {
         let per_page = u64::from(self.geometry.units_per_page());
         let before = self.forgotten_units / per_page;
         self.forgotten_units += units;

@@ -19,6 +19,9 @@ const MIN_PAGES_PER_BLOCK: u32 = 16;
 /// Blocks a plane should have; the array is cut down until small images have them too.
 const WANTED_BLOCKS_PER_PLANE: u64 = 8;
 
+/// Below this, garbage collection of a full device would move all of it for next to nothing.
+const LEAST_OVER_PROVISIONING_PERCENT: u32 = 5;
+
 /// Units that fit the spare record of a page.
 const MAX_UNITS_PER_PAGE: usize = 16;
 
@@ -135,7 +138,8 @@ impl Geometry {
 
     /// Blocks that hold the usable bytes and the over-provisioning.
     fn data_blocks(&self, profile: &FlashProfile) -> u64 {
-        let percent = 100 + u128::from(profile.over_provisioning_percent);
+        let percent =
+            100 + u128::from(profile.over_provisioning_percent.max(LEAST_OVER_PROVISIONING_PERCENT));
         let raw_bytes = u128::from(self.usable_bytes) * percent / 100;
         raw_bytes.div_ceil(u128::from(self.block_bytes())) as u64
     }

@@ -13,10 +13,14 @@
 //! A KV extent is mapped by whole pages that its owner fills.
 #![forbid(unsafe_code)]
 
+mod access;
 mod areas;
 mod blocks;
 mod buffer;
+mod check;
 mod counters;
+#[cfg(test)]
+mod cut;
 mod error;
 mod flash;
 mod frontier;
@@ -26,6 +30,7 @@ mod geometry;
 mod image;
 mod map;
 mod media;
+mod namespaces;
 mod protected;
 mod read;
 mod spare;
@@ -35,6 +40,7 @@ mod word;
 
 pub use areas::{AreaId, AreaRef};
 pub use byway_link::FlashProfile;
+pub use check::Finding;
 pub use counters::{Cause, CauseCounters, FlashCounters};
 pub use error::{FlashError, ImageError};
 pub use flash::{Flash, FlashOptions, OpenOptions, Recovery};

@@ -10,14 +10,18 @@ use crate::protected::{Backing, Protected};
 use crate::word;
 
 const KIND_SHIFT: u32 = 44;
-const KIND_FLASH: u64 = 1;
-const KIND_BUFFER: u64 = 2;
-const KIND_LOST: u64 = 3;
+// Two bits each, so that no flipped bit makes an entry a word of zeroes.
+const KIND_FLASH: u64 = 0b0011;
+const KIND_BUFFER: u64 = 0b0101;
+const KIND_LOST: u64 = 0b0110;
 
 /// A word of zeroes: never set, or trimmed.
 const UNMAPPED: u64 = 0;
 
-const PRESENT: u8 = 1;
+/// A segment that has its disk room. Any other value but zero is damage: the segment is read, and takes room again
+/// before it is written.
+const PRESENT: u8 = 0xA5;
+const ABSENT: u8 = 0;
 
 /// Index of an entry in the map, over all namespaces: the owner that spare records name.
 pub(crate) type EntryIndex = u64;
@@ -153,7 +157,7 @@ impl UnitMap {
 
     #[inline]
     fn is_present(&self, index: EntryIndex) -> bool {
-        self.presence[segment_of(index)] == PRESENT
+        self.presence[segment_of(index)] != ABSENT
     }
 }
 

@@ -74,6 +74,8 @@ impl Protected {
     /// Stores a word by one instruction, in program order with every store before and after.
     #[inline]
     pub(crate) fn set_word(&mut self, at: usize, value: u64) {
+        #[cfg(test)]
+        crate::cut::before_store();
         self.map.store_u64(at, value).expect("words lie inside their region");
     }
 

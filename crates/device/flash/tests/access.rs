@@ -95,6 +95,8 @@ fn null_media_takes_everything_and_gives_zeroes() {
     assert_eq!(read_unit(&mut flash, extent, 0).unwrap(), vec![0; UNIT_BYTES]);
     assert_eq!(flash.counters()[Cause::Host].programs, 25);
     assert_eq!(flash.counters().accepted_bytes, 100 * UNIT);
+    flash.write_bytes(extent, 1024, &[1; 512], Cause::Host, &mut 0).unwrap();
+    assert_eq!(read_unit(&mut flash, extent, 0).unwrap(), vec![0; UNIT_BYTES]);
 }
 
 #[test]

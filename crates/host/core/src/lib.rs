@@ -1,1 +1,30 @@
-//! byway-core.
+//! What every interface to a device has in common: errors, buffers, typed commands, and the [`Backend`] traits.
+//!
+//! A program talks to [`Backend`]s and [`BackendQueue`]s; this crate names none of them. Commands own their memory
+//! ([`Buffer`], [`Payload`]), so that submitting one is safe whatever becomes of the program that waits for it.
+
+mod admin;
+mod backend;
+mod buffer;
+mod capability;
+mod command;
+pub mod encode;
+mod error;
+mod identity;
+mod key;
+mod payload;
+mod pool;
+
+pub use admin::{AdminCommand, encode_admin};
+pub use backend::{AdaptivePolicy, Backend, BackendQueue, Failed, Finished, QueueOptions, Refused};
+pub use buffer::{Buffer, PAGE_BYTES};
+pub use capability::{Capabilities, Limits, Methods};
+pub use command::{
+    Answer, Command, CopyRanges, KvCommand, LbaRange, LbaRanges, NvmCommand, Outcome, RawCommand, RawData,
+    StoreOptions, blocks_z,
+};
+pub use error::{Error, ErrorKind, Origin, Result, Retry};
+pub use identity::{Identity, Namespace, NamespaceKind, Nsid};
+pub use key::Key;
+pub use payload::{Payload, SmallBytes};
+pub use pool::{BufferPool, Registrar};

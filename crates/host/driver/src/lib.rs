@@ -1,1 +1,30 @@
-//! byway-driver.
+//! An NVMe driver in user space, over a [`Bus`]; one file for each transfer method.
+//!
+//! [`Driver::attach`] resets and starts the device behind a bus, reads what it announces, and enables its transfer
+//! methods. [`Driver::queue`] opens queues, each for one thread: [`Queue`] has synchronous calls for borrowed payloads,
+//! which copy a payload once and allocate nothing, and is a [`byway_core::BackendQueue`] for commands that own theirs.
+//!
+//! Nothing is sent that the device did not announce.
+
+#![forbid(unsafe_code)]
+
+mod admin;
+mod announced;
+mod attach;
+mod backend;
+mod bounce;
+mod bus;
+mod calls;
+mod device;
+mod identify;
+mod mapped;
+mod progress;
+mod queue_pair;
+mod rings;
+mod table;
+mod transfer;
+
+pub use attach::AttachOptions;
+pub use bus::{Bus, BusError, DeviceMemory, NoMemory};
+pub use device::Driver;
+pub use queue_pair::Queue;

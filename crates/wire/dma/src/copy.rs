@@ -14,7 +14,7 @@ mod native {
     use core::arch::asm;
 
     /// From here on the string instruction beats a loop of 16-byte moves.
-    const STRING_MOVE_BYTES: usize = 1024;
+    const STRING_MOVE_BYTES: usize = 1536;
 
     /// Copies from shared memory.
     ///

@@ -21,9 +21,11 @@ pub mod prp;
 mod segment;
 pub mod sgl;
 mod space;
+mod table;
 
 pub use addr::{Access, BusAddr, DmaFault, Why};
 pub use host::HostMemory;
 pub use memory::DmaMemory;
-pub use segment::{Segment, SegmentList};
-pub use space::{DmaSpace, DmaView, MapRefusal};
+pub use segment::{Cursor, Segment, SegmentList};
+pub use space::{DmaSpace, DmaView};
+pub use table::MapRefusal;

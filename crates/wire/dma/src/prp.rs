@@ -24,6 +24,15 @@ use crate::{BusAddr, DmaFault, Segment, SegmentList};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
+/// Entries for which a small buffer will do: clearing a page costs more than reading them.
+const SHORT: usize = 64;
+
+/// From this length after the first page on, the small buffer does not do.
+const SHORT_BYTES: u32 = SHORT as u32 * PAGE as u32 + 1;
+
+/// From this length after the first page on, PRP2 names a list.
+const LIST_BYTES: u32 = PAGE as u32 + 1;
+
 /// PRPs that name no data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
@@ -85,7 +94,8 @@ pub fn walk(
     into.push(Segment::new(BusAddr(prp1), first_bytes));
     match len_bytes - first_bytes {
         0 => Ok(()),
-        rest_bytes if u64::from(rest_bytes) > PAGE => walk_lists(prp2, rest_bytes, fetch, into),
+        SHORT_BYTES.. => walk_lists::<PAGE_BYTES>(prp2, len_bytes - first_bytes, fetch, into),
+        LIST_BYTES.. => walk_lists::<{ SHORT * PRP_ENTRY_BYTES }>(prp2, len_bytes - first_bytes, fetch, into),
         _ if !prp2.is_multiple_of(PAGE) => Err(PrpError::SecondOffset(prp2)),
         rest_bytes => {
             into.push(Segment::new(BusAddr(prp2), rest_bytes));
@@ -94,8 +104,9 @@ pub fn walk(
     }
 }
 
+/// Walks lists that take at most `FETCH` bytes of a page.
 #[inline(never)]
-fn walk_lists(
+fn walk_lists<const FETCH: usize>(
     prp2: u64,
     len_bytes: u32,
     mut fetch: impl FnMut(BusAddr, &mut [u8]) -> Result<(), DmaFault>,
@@ -105,11 +116,11 @@ fn walk_lists(
         return Err(PrpError::ListMisaligned(prp2));
     }
     let (mut list, mut left_bytes) = (prp2, len_bytes);
-    let mut page = [0; PAGE_BYTES];
+    let mut buffer = [0; FETCH];
     loop {
         let slots = (PAGE - list % PAGE) as usize / PRP_ENTRY_BYTES;
         let needed = left_bytes.div_ceil(PAGE as u32) as usize;
-        let fetched = &mut page[..needed.min(slots) * PRP_ENTRY_BYTES];
+        let fetched = &mut buffer[..needed.min(slots) * PRP_ENTRY_BYTES];
         fetch(BusAddr(list), fetched).map_err(PrpError::Fetch)?;
         let (entries, _) = fetched.as_chunks::<PRP_ENTRY_BYTES>();
         let (chain, pages) = match entries.split_last() {

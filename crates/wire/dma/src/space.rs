@@ -2,8 +2,9 @@
 //!
 //! The host maps and unmaps from any thread; a device looks addresses up several times a command. So the table of
 //! ranges is immutable and replaced as a whole: [`DmaSpace`] holds the current one under a lock, with a generation
-//! number beside it, and each [`DmaView`] keeps a reference to the one it saw last and to the range it hit last. A
-//! lookup is one atomic load and one comparison until something is mapped or unmapped.
+//! number beside it, and each [`DmaView`] keeps a reference to the one it saw last and the ranges it hit last: a
+//! command goes round a submission ring, its data and a completion ring. A lookup is one atomic load and a few
+//! comparisons until something is mapped or unmapped.
 //!
 //! Ordering: the generation is stored with release after the table is in place and loaded with acquire, so a view
 //! that sees a new generation finds the new table. A host that maps, then rings a doorbell, is seen mapping by
@@ -17,47 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byway_spec::base::completion::COMPLETION_BYTES;
-use byway_spec::base::prp::PAGE_BYTES;
-use thiserror::Error;
 
-use crate::copy::{from_shared, to_shared};
-use crate::memory::{load_u32, store_completion, store_u32};
-use crate::{Access, BusAddr, DmaFault, DmaMemory, HostMemory, Why};
-
-/// A range that cannot be mapped or unmapped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum MapRefusal {
-    /// No bytes.
-    #[error("a range of no bytes cannot be mapped")]
-    Empty,
-    /// Address, offset or length is not a multiple of the page.
-    #[error("a mapped range must begin and end at a page of 4096 bytes")]
-    Misaligned,
-    /// The range passes the last address.
-    #[error("the range at {at} passes the end of the address space")]
-    Wraps {
-        /// First address of the range.
-        at: BusAddr,
-    },
-    /// The part asked for is not inside the memory.
-    #[error("the part to be mapped is not inside the memory")]
-    Outside,
-    /// Something is mapped there.
-    #[error("the range at {at} overlaps the one at {with}")]
-    Overlap {
-        /// First address of the range.
-        at: BusAddr,
-        /// First address of the range that is there.
-        with: BusAddr,
-    },
-    /// Nothing to unmap begins there.
-    #[error("no mapped range begins at {at}")]
-    NotMapped {
-        /// The address.
-        at: BusAddr,
-    },
-}
+use crate::table::{Hit, Locate, MapRefusal, Range, Table, complete, load, read, store, write};
+use crate::{Access, BusAddr, DmaFault, DmaMemory, HostMemory};
 
 /// The bus addresses of one device: which host memory it may reach, and how.
 #[derive(Debug, Default)]
@@ -116,7 +79,7 @@ impl DmaSpace {
     #[must_use]
     pub fn view(self: &Arc<Self>) -> DmaView {
         let table = RefCell::new(Arc::clone(&self.lock()));
-        DmaView { space: Arc::clone(self), table, seen: Cell::new(NEVER), hit: Cell::new(Hit::NONE) }
+        DmaView { space: Arc::clone(self), table, seen: Cell::new(NEVER), recent: Recent::default() }
     }
 
     fn replace(&self, change: impl FnOnce(&Table) -> Result<Table, MapRefusal>) -> Result<(), MapRefusal> {
@@ -163,10 +126,10 @@ pub struct DmaView {
     space: Arc<DmaSpace>,
     table: RefCell<Arc<Table>>,
     seen: Cell<u64>,
-    hit: Cell<Hit>,
+    recent: Recent,
 }
 
-// SAFETY: the pointers in `hit` lead into memory that `table` holds and that any thread may touch.
+// SAFETY: the pointers in `recent` lead into memory that `table` holds and that any thread may touch.
 unsafe impl Send for DmaView {}
 
 impl DmaView {
@@ -181,21 +144,17 @@ impl DmaView {
         let table = self.space.lock();
         // The generation only moves under the lock.
         self.seen.set(self.space.generation.load(Ordering::Acquire));
-        self.hit.set(Hit::NONE);
+        self.recent.forget();
         *self.table.borrow_mut() = Arc::clone(&table);
     }
 
-    #[cold]
     #[inline(never)]
-    fn find_anew(&self, at: BusAddr) -> Option<Hit> {
-        self.refresh();
-        self.find(at)
-    }
-
-    #[inline]
-    fn find(&self, at: BusAddr) -> Option<Hit> {
+    fn find(&self, at: BusAddr, stale: bool) -> Option<Hit> {
+        if stale {
+            self.refresh();
+        }
         let hit = self.table.borrow().hit(at)?;
-        self.hit.set(hit);
+        self.recent.remember(hit);
         Some(hit)
     }
 }
@@ -204,10 +163,9 @@ impl Locate for DmaView {
     #[inline]
     fn hit(&self, at: BusAddr) -> Option<Hit> {
         if self.seen.get() != self.space.generation.load(Ordering::Acquire) {
-            return self.find_anew(at);
+            return self.find(at, true);
         }
-        let hit = self.hit.get();
-        if hit.holds(at) { Some(hit) } else { self.find(at) }
+        self.recent.hit(at).or_else(|| self.find(at, false))
     }
 }
 
@@ -238,209 +196,38 @@ impl HostMemory for DmaView {
     }
 }
 
-/// Mapped ranges, sorted by address, none overlapping.
+/// The ranges hit last, the oldest replaced first.
 #[derive(Debug, Default)]
-struct Table {
-    hits: Vec<Hit>,
-    memories: Vec<Arc<DmaMemory>>,
+struct Recent {
+    hits: [Cell<Hit>; 4],
+    oldest: Cell<u8>,
 }
 
-// SAFETY: the pointers in `hits` lead into `memories`, which any thread may touch.
-unsafe impl Send for Table {}
-// SAFETY: as above, and nothing in a table changes.
-unsafe impl Sync for Table {}
-
-impl Table {
-    fn with(&self, range: Range) -> Result<Self, MapRefusal> {
-        let place = self.hits.partition_point(|hit| hit.start < range.hit.start);
-        let before = place.checked_sub(1).and_then(|i| self.hits.get(i));
-        let overlapped = before.filter(|hit| hit.last() >= range.hit.start);
-        let overlapped = overlapped.or(self.hits.get(place).filter(|hit| hit.start <= range.hit.last()));
-        if let Some(hit) = overlapped {
-            return Err(MapRefusal::Overlap { at: BusAddr(range.hit.start), with: BusAddr(hit.start) });
-        }
-        let (mut hits, mut memories) = (self.hits.clone(), self.memories.clone());
-        hits.insert(place, range.hit);
-        memories.insert(place, range.memory);
-        Ok(Self { hits, memories })
-    }
-
-    fn without(&self, at: BusAddr) -> Result<(Self, Arc<DmaMemory>), MapRefusal> {
-        let place = self
-            .hits
-            .binary_search_by_key(&at.0, |hit| hit.start)
-            .map_err(|_| MapRefusal::NotMapped { at })?;
-        let (mut hits, mut memories) = (self.hits.clone(), self.memories.clone());
-        hits.remove(place);
-        let memory = memories.remove(place);
-        Ok((Self { hits, memories }, memory))
-    }
-}
-
-impl Locate for Table {
+impl Recent {
     #[inline]
     fn hit(&self, at: BusAddr) -> Option<Hit> {
-        let after = self.hits.partition_point(|hit| hit.start <= at.0);
-        let hit = *self.hits.get(after.checked_sub(1)?)?;
-        hit.holds(at).then_some(hit)
-    }
-}
-
-/// A range about to be mapped.
-struct Range {
-    hit: Hit,
-    memory: Arc<DmaMemory>,
-}
-
-impl Range {
-    fn new(
-        memory: Arc<DmaMemory>,
-        offset_bytes: usize,
-        len_bytes: usize,
-        at: BusAddr,
-        access: Access,
-    ) -> Result<Self, MapRefusal> {
-        if len_bytes == 0 {
-            return Err(MapRefusal::Empty);
-        }
-        if !at.0.is_multiple_of(PAGE_BYTES as u64) || !(offset_bytes | len_bytes).is_multiple_of(PAGE_BYTES) {
-            return Err(MapRefusal::Misaligned);
-        }
-        if at.checked_add(len_bytes as u64).is_none() {
-            return Err(MapRefusal::Wraps { at });
-        }
-        if offset_bytes.checked_add(len_bytes).is_none_or(|end| end > memory.len()) {
-            return Err(MapRefusal::Outside);
-        }
-        let first = memory.mapping().as_mut_ptr().wrapping_add(offset_bytes);
-        Ok(Self { hit: Hit { start: at.0, len_bytes: len_bytes as u64, first, access }, memory })
-    }
-}
-
-/// Where a range of bus addresses stands in this process.
-#[derive(Clone, Copy, Debug)]
-struct Hit {
-    start: u64,
-    len_bytes: u64,
-    first: *mut u8,
-    access: Access,
-}
-
-impl Hit {
-    const NONE: Self = Self { start: 0, len_bytes: 0, first: std::ptr::null_mut(), access: Access::Read };
-
-    #[inline]
-    const fn holds(&self, at: BusAddr) -> bool {
-        at.0.wrapping_sub(self.start) < self.len_bytes
+        self.hits.iter().map(Cell::get).find(|hit| hit.holds(at))
     }
 
-    /// Last address; a range is never empty once it is in a table.
-    const fn last(&self) -> u64 {
-        self.start + (self.len_bytes - 1)
+    fn remember(&self, hit: Hit) {
+        let oldest = self.oldest.get();
+        self.oldest.set(oldest.wrapping_add(1));
+        self.hits[usize::from(oldest) % self.hits.len()].set(hit);
     }
 
-    /// Where `at` stands, and how many bytes of the range are left there. `at` is in the range.
-    #[inline]
-    fn locate(&self, at: BusAddr) -> (*mut u8, usize) {
-        let offset = at.0.wrapping_sub(self.start);
-        (self.first.wrapping_add(offset as usize), (self.len_bytes - offset) as usize)
+    fn forget(&self) {
+        self.hits.iter().for_each(|hit| hit.set(Hit::default()));
     }
-}
-
-/// Finds the range an address is in. What it answers stays mapped while `&self` is borrowed, up to the next call.
-trait Locate {
-    fn hit(&self, at: BusAddr) -> Option<Hit>;
-
-    /// Where `at` stands and how many bytes are left, if a device may read there.
-    #[inline]
-    fn readable(&self, at: BusAddr) -> Result<(*mut u8, usize), Why> {
-        let hit = self.hit(at).ok_or(Why::Unmapped)?;
-        if hit.access.reads() { Ok(hit.locate(at)) } else { Err(Why::NotReadable) }
-    }
-
-    /// Where `at` stands and how many bytes are left, if a device may write there.
-    #[inline]
-    fn writable(&self, at: BusAddr) -> Result<(*mut u8, usize), Why> {
-        let hit = self.hit(at).ok_or(Why::Unmapped)?;
-        if hit.access.writes() { Ok(hit.locate(at)) } else { Err(Why::NotWritable) }
-    }
-}
-
-#[inline]
-fn read(space: &impl Locate, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
-    let len = into.len();
-    let fault = |why| DmaFault { at, len, why };
-    let (mut place, mut rest) = (at, into);
-    while !rest.is_empty() {
-        let (from, left) = space.readable(place).map_err(fault)?;
-        let (now, later) = rest.split_at_mut(left.min(rest.len()));
-        // SAFETY: `left` bytes stand mapped at `from` until the next lookup; `now` is no longer than that.
-        unsafe { from_shared(from, now) };
-        if later.is_empty() {
-            break;
-        }
-        place = place.checked_add(now.len() as u64).ok_or(fault(Why::Unmapped))?;
-        rest = later;
-    }
-    Ok(())
-}
-
-#[inline]
-fn write(space: &impl Locate, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
-    let fault = |why| DmaFault { at, len: from.len(), why };
-    let (mut place, mut rest) = (at, from);
-    while !rest.is_empty() {
-        let (to, left) = space.writable(place).map_err(fault)?;
-        let (now, later) = rest.split_at(left.min(rest.len()));
-        // SAFETY: `left` bytes stand mapped at `to` until the next lookup; `now` is no longer than that.
-        unsafe { to_shared(to, now) };
-        if later.is_empty() {
-            break;
-        }
-        place = place.checked_add(now.len() as u64).ok_or(fault(Why::Unmapped))?;
-        rest = later;
-    }
-    Ok(())
-}
-
-#[inline]
-fn complete(space: &impl Locate, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), DmaFault> {
-    let fault = |why| DmaFault { at, len: COMPLETION_BYTES, why };
-    aligned(at, COMPLETION_BYTES)?;
-    let (to, _) = space.writable(at).map_err(fault)?;
-    // SAFETY: ranges are whole pages, so an aligned entry that begins in one ends in it; it stands mapped until
-    // the next lookup, and pages of memory are aligned as bus pages are.
-    unsafe { store_completion(to, entry) };
-    Ok(())
-}
-
-#[inline]
-fn load(space: &impl Locate, at: BusAddr) -> Result<u32, DmaFault> {
-    aligned(at, 4)?;
-    let (word, _) = space.readable(at).map_err(|why| DmaFault { at, len: 4, why })?;
-    // SAFETY: as in `complete`.
-    Ok(unsafe { load_u32(word) })
-}
-
-#[inline]
-fn store(space: &impl Locate, at: BusAddr, value: u32) -> Result<(), DmaFault> {
-    aligned(at, 4)?;
-    let (word, _) = space.writable(at).map_err(|why| DmaFault { at, len: 4, why })?;
-    // SAFETY: as in `complete`.
-    unsafe { store_u32(word, value) };
-    Ok(())
-}
-
-#[inline]
-fn aligned(at: BusAddr, len: usize) -> Result<(), DmaFault> {
-    if at.0.is_multiple_of(len as u64) { Ok(()) } else { Err(DmaFault { at, len, why: Why::Misaligned }) }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use byway_spec::base::prp::PAGE_BYTES;
+
     use super::*;
+    use crate::Why;
 
     const PAGE: u64 = PAGE_BYTES as u64;
 

@@ -13,6 +13,16 @@ use crate::{ENTRY_BYTES, SLOT_BYTES};
 pub trait SlotMemory {
     /// Writes one slot. `index` is below the size of the ring that the memory was given to.
     fn write_slot(&self, index: u16, bytes: &[u8; SLOT_BYTES]);
+
+    /// Writes neighbouring slots from `first` on, the last of them below the size of the ring.
+    ///
+    /// An implementer whose slots are contiguous copies them at once.
+    #[inline]
+    fn write_slots(&self, first: u16, slots: &[[u8; SLOT_BYTES]]) {
+        for (index, slot) in (first..).zip(slots) {
+            self.write_slot(index, slot);
+        }
+    }
 }
 
 /// Memory of a completion queue.
@@ -28,6 +38,11 @@ impl<M: SlotMemory + ?Sized> SlotMemory for &M {
     #[inline]
     fn write_slot(&self, index: u16, bytes: &[u8; SLOT_BYTES]) {
         (**self).write_slot(index, bytes);
+    }
+
+    #[inline]
+    fn write_slots(&self, first: u16, slots: &[[u8; SLOT_BYTES]]) {
+        (**self).write_slots(first, slots);
     }
 }
 

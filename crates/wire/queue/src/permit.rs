@@ -54,15 +54,29 @@ impl<'a, M: SlotMemory> SlotPermit<'a, M> {
             return false;
         }
         let (whole, rest) = payload.as_chunks::<SLOT_BYTES>();
-        let mut all = whole.iter().all(|chunk| self.write(chunk));
-        if !rest.is_empty() {
-            let mut last = [0; SLOT_BYTES];
-            for (to, from) in last.iter_mut().zip(rest) {
-                *to = *from;
-            }
-            all &= self.write(&last);
+        let until_end = self.ring.contiguous(self.next, whole.len() as u32).slots;
+        let (before, after) = whole.split_at(until_end as usize);
+        self.write_run(before);
+        self.write_run(after);
+        if rest.is_empty() {
+            return true;
         }
-        all
+        let mut last = [0; SLOT_BYTES];
+        for (to, from) in last.iter_mut().zip(rest) {
+            *to = *from;
+        }
+        self.write(&last)
+    }
+
+    /// Writes slots that are left and that the ring's end does not cut.
+    #[inline]
+    fn write_run(&mut self, slots: &[[u8; SLOT_BYTES]]) {
+        if slots.is_empty() {
+            return;
+        }
+        self.memory.write_slots(self.next, slots);
+        self.next = self.ring.after(self.next, slots.len() as u32);
+        self.written += slots.len() as u32;
     }
 
     /// Moves the tail over the slots that were written, and returns it: the value for the doorbell.

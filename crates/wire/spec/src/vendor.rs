@@ -101,7 +101,7 @@ impl VendorArea {
 open_enum! {
     /// Vendor I/O opcode.
     pub struct VendorOpcode(u8) {
-        /// Store: 35 value bytes in CDW4–9, CDW11[31:8], CDW12–13; the rest by [`Self::KV_TRANSFER`].
+        /// Store: 35 value bytes in CDW4–9, CDW11 bits 31:8, CDW12–13; the rest by [`Self::KV_TRANSFER`].
         KV_WRITE_PIGGYBACK = 0x80 "KV Write Piggyback",
         /// 56 more value bytes in CDW2–15, bound to their write by queue order.
         KV_TRANSFER = 0x84 "KV Transfer",
@@ -129,13 +129,13 @@ pub const WRITE_PT_BYTES: usize = 11;
 /// Value bytes in a pass-through transfer command.
 pub const TRANSFER_PT_BYTES: usize = 28;
 
-/// Packs up to 35 value bytes into CDW4–9, CDW11[31:8] and CDW12–13. CDW11[7:0], the key length, stays.
+/// Packs up to 35 value bytes into CDW4–9, CDW11 bits 31:8 and CDW12–13. CDW11 bits 7:0, the key length, stays.
 #[inline]
 pub fn pack_write(command: &mut Command, bytes: &[u8]) {
-    let field = padded::<WRITE_BYTES>(bytes);
-    let (wide, narrow) = split::<24, 11>(&field);
-    [command.mptr, command.dptr[0], command.dptr[1]] = zerocopy::transmute!(*wide);
-    pack_eleven(command, narrow);
+    let [a, b, c, eleven @ ..] = words::<5>(bytes);
+    command.mptr = a;
+    command.dptr = [b, c];
+    pack_eleven(command, eleven);
 }
 
 /// The 35 value bytes of a write command.
@@ -151,9 +151,13 @@ pub fn unpack_write(command: &Command) -> [u8; WRITE_BYTES] {
 /// Packs up to 56 value bytes into CDW2–15.
 #[inline]
 pub fn pack_transfer(command: &mut Command, bytes: &[u8]) {
-    let mut slot = command.to_bytes();
-    slot[8..].copy_from_slice(&padded::<TRANSFER_BYTES>(bytes));
-    *command = Command::from_bytes(&slot);
+    let [a, b, c, d, e, f, g] = words::<7>(bytes);
+    (command.cdw2, command.cdw3) = halves(a);
+    command.mptr = b;
+    command.dptr = [c, d];
+    (command.cdw10, command.cdw11) = halves(e);
+    (command.cdw12, command.cdw13) = halves(f);
+    (command.cdw14, command.cdw15) = halves(g);
 }
 
 /// The 56 value bytes of a transfer command.
@@ -163,10 +167,10 @@ pub fn unpack_transfer(command: &Command) -> [u8; TRANSFER_BYTES] {
     *split::<8, TRANSFER_BYTES>(&slot).1
 }
 
-/// Packs up to 11 value bytes into CDW11[31:8] and CDW12–13. CDW11[7:0], the key length, stays.
+/// Packs up to 11 value bytes into CDW11 bits 31:8 and CDW12–13. CDW11 bits 7:0, the key length, stays.
 #[inline]
 pub fn pack_write_pt(command: &mut Command, bytes: &[u8]) {
-    pack_eleven(command, &padded::<WRITE_PT_BYTES>(bytes));
+    pack_eleven(command, words::<2>(bytes));
 }
 
 /// The 11 value bytes of a pass-through write command.
@@ -188,17 +192,12 @@ pub struct TransferPt {
 /// Packs up to 28 value bytes into CDW3 and CDW10–15 of the transfer command that CDW2 describes.
 #[inline]
 pub fn pack_transfer_pt(command: &mut Command, place: TransferPt, bytes: &[u8]) {
-    let dwords: [u32; 7] = zerocopy::transmute!(padded::<TRANSFER_PT_BYTES>(bytes));
+    let [a, b, c, d] = words::<4>(bytes);
     command.cdw2 = place.into_bits();
-    [
-        command.cdw3,
-        command.cdw10,
-        command.cdw11,
-        command.cdw12,
-        command.cdw13,
-        command.cdw14,
-        command.cdw15,
-    ] = dwords;
+    (command.cdw3, command.cdw10) = halves(a);
+    (command.cdw11, command.cdw12) = halves(b);
+    (command.cdw13, command.cdw14) = halves(c);
+    command.cdw15 = d as u32;
 }
 
 /// The place and the 28 value bytes of a pass-through transfer command.
@@ -235,26 +234,31 @@ pub const fn transfers_pt(value_bytes: usize) -> usize {
 }
 
 /// What the completion of a store tells a host that stores through device memory: the DMA log table entry its
-/// write pointer must not cross (BandSlim, In-Device Value Packing). Zero pages means none.
+/// write pointer must not cross (BandSlim, In-Device Value Packing).
 ///
-/// DW0 is the first 4 KiB page of the entry, counted in the queue's log; DW1 its length in bytes.
+/// A record begins at any byte, since only its value is aligned, so both are given to the byte. The result's bits
+/// 39:0 are the position, DW0 and the low byte of DW1; bits 63:40 are the length.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DmaLogEntry {
-    /// First page, in units of 4096 bytes from the start of the queue's log.
-    pub first_page: u32,
-    /// Length in bytes, 0 for no entry.
+    /// First byte, counted from the start of the queue's log, modulo 2^40.
+    pub position: u64,
+    /// Length in bytes, header and key included; less than 2^24, and 0 for no entry.
     pub len_bytes: u32,
 }
 
 impl DmaLogEntry {
+    const POSITION_BITS: u32 = 40;
+
     /// Reads DW0 and DW1 of a completion.
     pub const fn from_result(result: u64) -> Self {
-        Self { first_page: result as u32, len_bytes: (result >> 32) as u32 }
+        let position = result & ((1 << Self::POSITION_BITS) - 1);
+        Self { position, len_bytes: (result >> Self::POSITION_BITS) as u32 }
     }
 
     /// DW0 and DW1 of a completion.
     pub const fn into_result(self) -> u64 {
-        self.first_page as u64 | (self.len_bytes as u64) << 32
+        let position = self.position & ((1 << Self::POSITION_BITS) - 1);
+        position | (self.len_bytes as u64) << Self::POSITION_BITS
     }
 }
 
@@ -332,7 +336,11 @@ assert_size! {
 
 /// A name field: ASCII, cut or padded with zeroes to its size.
 pub fn name_field<const N: usize>(name: &str) -> [u8; N] {
-    padded(name.as_bytes())
+    let mut field = [0; N];
+    for (to, from) in field.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    field
 }
 
 /// The text of a name field, up to its first zero; empty if it is not ASCII.
@@ -342,12 +350,12 @@ pub fn name_text(field: &[u8]) -> &str {
     if text.is_ascii() { core::str::from_utf8(text).unwrap_or_default() } else { "" }
 }
 
+/// Packs eleven bytes, the low ones of two words, into CDW11 bits 31:8 and CDW12–13.
 #[inline]
-fn pack_eleven(command: &mut Command, bytes: &[u8; 11]) {
-    let [a, b, c, rest @ ..] = *bytes;
-    let dwords: [u32; 2] = zerocopy::transmute!(rest);
-    command.cdw11 = command.cdw11 & 0xff | u32::from_le_bytes([0, a, b, c]);
-    [command.cdw12, command.cdw13] = dwords;
+fn pack_eleven(command: &mut Command, [low, high]: [u64; 2]) {
+    command.cdw11 = command.cdw11 & 0xff | (low as u32) << 8;
+    command.cdw12 = (low >> 24) as u32;
+    command.cdw13 = (low >> 56) as u32 | (high as u32) << 8;
 }
 
 #[inline]
@@ -360,13 +368,20 @@ fn unpack_eleven(command: &Command) -> [u8; 11] {
     bytes
 }
 
-/// The first N bytes of `bytes`, zeroes beyond its end.
+/// The first 8 N bytes of `bytes` as words, zeroes beyond its end.
 #[inline]
-fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut field = [0; N];
-    let len = bytes.len().min(N);
-    field[..len].copy_from_slice(&bytes[..len]);
-    field
+fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
+    let (whole, rest) = bytes.as_chunks::<8>();
+    core::array::from_fn(|i| match whole.get(i) {
+        Some(word) => u64::from_le_bytes(*word),
+        None if i == whole.len() => crate::base::command::low_word(rest),
+        None => 0,
+    })
+}
+
+#[inline]
+const fn halves(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
 }
 
 #[inline]
@@ -426,11 +441,21 @@ mod tests {
 
     #[test]
     fn a_short_payload_is_padded_with_zeroes_and_a_long_one_cut() {
-        let mut command = Command::default();
-        pack_write(&mut command, b"ab");
-        assert_eq!(unpack_write(&command)[..3], *b"ab\0");
-        pack_write(&mut command, &[7; 99]);
-        assert_eq!(unpack_write(&command), [7; 35]);
+        let long = bytes::<64>();
+        let expected = |len: usize| core::array::from_fn::<u8, 64, _>(|i| if i < len { long[i] } else { 0 });
+        for len in 0..=long.len() {
+            let mut command = Command::from_bytes(&[0xff; 64]);
+            let (payload, expected) = (&long[..len], expected(len));
+            pack_write(&mut command, payload);
+            assert_eq!(unpack_write(&command), expected[..35], "{len} bytes");
+            pack_write_pt(&mut command, payload);
+            assert_eq!(unpack_write_pt(&command), expected[..11], "{len} bytes");
+            assert_eq!(command.cdw11 & 0xff, 0xff, "the key length stays");
+            pack_transfer_pt(&mut command, TransferPt::new(), payload);
+            assert_eq!(unpack_transfer_pt(&command).1, expected[..28], "{len} bytes");
+            pack_transfer(&mut command, payload);
+            assert_eq!(unpack_transfer(&command), expected[..56], "{len} bytes");
+        }
     }
 
     #[test]
@@ -451,6 +476,14 @@ mod tests {
             let expected = if has_pointer { Direction::HostToDevice } else { Direction::None };
             assert_eq!(Direction::of(opcode.0), expected, "{opcode}");
         }
+    }
+
+    #[test]
+    fn a_dma_log_entry_is_told_to_the_byte() {
+        let entry = DmaLogEntry { position: 0xff_1234_5678, len_bytes: 0xab_cdef };
+        assert_eq!(entry.into_result(), 0xabcd_efff_1234_5678);
+        assert_eq!(DmaLogEntry::from_result(entry.into_result()), entry);
+        assert_eq!(DmaLogEntry::from_result(0), DmaLogEntry::default());
     }
 
     #[test]

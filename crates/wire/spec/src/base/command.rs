@@ -229,12 +229,29 @@ impl Command {
     /// Sets the key bytes of a KV command, zero beyond the key; bytes past 16 are not carried.
     #[inline]
     pub fn set_key(&mut self, key: &[u8]) {
-        let mut field = [0u8; 16];
-        for (to, from) in field.iter_mut().zip(key) {
-            *to = *from;
+        let (low, high) = match key.first_chunk() {
+            Some(low) => (u64::from_le_bytes(*low), low_word(&key[low.len()..])),
+            None => (low_word(key), 0),
+        };
+        (self.cdw2, self.cdw3) = (low as u32, (low >> 32) as u32);
+        (self.cdw14, self.cdw15) = (high as u32, (high >> 32) as u32);
+    }
+}
+
+/// The first eight bytes of `bytes` as a word, zeroes beyond its end.
+///
+/// Loads only: bytes stored one by one and read back as a word would wait for the stores.
+#[inline]
+pub(crate) fn low_word(bytes: &[u8]) -> u64 {
+    if let Some(word) = bytes.first_chunk() {
+        return u64::from_le_bytes(*word);
+    }
+    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(low), Some(high)) => {
+            let above = 8 * (bytes.len() - 4);
+            u64::from(u32::from_le_bytes(*low)) | u64::from(u32::from_le_bytes(*high)) << above
         }
-        let dwords: [u32; 4] = zerocopy::transmute!(field);
-        [self.cdw2, self.cdw3, self.cdw14, self.cdw15] = dwords;
+        _ => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
     }
 }
 
@@ -261,6 +278,19 @@ mod tests {
         assert_eq!(bytes[8..16], *b"01234567");
         assert_eq!(bytes[56..64], *b"89abcdef");
         assert_eq!(command.key(), *b"0123456789abcdef");
+    }
+
+    #[test]
+    fn a_key_of_any_length_is_padded_with_zeroes_and_cut_at_16() {
+        let long = *b"0123456789abcdefghij";
+        for len in 0..=long.len() {
+            let mut command = Command::default();
+            command.set_key(&[0xff; 16]);
+            command.set_key(&long[..len]);
+            let mut expected = [0; 16];
+            expected[..len.min(16)].copy_from_slice(&long[..len.min(16)]);
+            assert_eq!(command.key(), expected, "{len} bytes");
+        }
     }
 
     #[test]

@@ -1,0 +1,285 @@
+//! Access to extents: reads, writes, trims.
+
+use std::ops::Range;
+
+use crate::areas::AreaRef;
+use crate::counters::Cause;
+use crate::error::FlashError;
+use crate::flash::{Flash, kind_of};
+use crate::geometry::UNIT_BYTES;
+use crate::image::namespaces::ExtentId;
+use crate::read::ReadError;
+use crate::spare::PageKind;
+
+impl Flash {
+    /// Fills `into` from byte `at_bytes` of an extent; what was never written or was trimmed reads as zeroes.
+    ///
+    /// # Errors
+    /// [`FlashError::OutOfRange`], [`FlashError::Media`], [`FlashError::Lost`], [`FlashError::File`].
+    pub fn read(
+        &mut self,
+        extent: ExtentId,
+        at_bytes: u64,
+        into: &mut [u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        let (first, kind) = self.range(extent, at_bytes, into.len() as u64)?;
+        let entry_bytes = self.entry_bytes(kind);
+        let (index, within) = (at_bytes / entry_bytes, (at_bytes % entry_bytes) as usize);
+        self.ftl
+            .read(kind, first + index, within, into, cause, at_ps)
+            .map_err(|error| self.read_error(extent, error))
+    }
+
+    fn read_error(&self, extent: ExtentId, error: ReadError) -> FlashError {
+        match error {
+            ReadError::Flash(error) => error,
+            ReadError::Lost { entry, why } => {
+                let (nsid, first) =
+                    self.namespaces.get(extent).map_or((0, 0), |found| (found.record.nsid, found.first));
+                FlashError::Lost { nsid, index: entry - first, why }
+            }
+        }
+    }
+
+    /// Writes whole 4 KiB units of an NVM extent, from unit `first` on. Each unit is written wholly or not at all.
+    ///
+    /// # Errors
+    /// [`FlashError::OutOfRange`], [`FlashError::Misuse`] for other lengths or extents, [`FlashError::Full`],
+    /// [`FlashError::File`] when the image's disk is full, [`FlashError::ReadOnly`].
+    pub fn write_units(
+        &mut self,
+        extent: ExtentId,
+        first: u64,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        let at_bytes = first.saturating_mul(UNIT_BYTES as u64);
+        if !data.len().is_multiple_of(UNIT_BYTES) {
+            return Err(FlashError::Misuse("units are written whole"));
+        }
+        let base = self.writable_units(extent, at_bytes, data.len() as u64)?;
+        self.ftl.state.count_accepted(data.len() as u64);
+        let newly = self.ftl.write_units(base + first, data, cause, at_ps)?;
+        self.add_mapped(extent, newly);
+        Ok(())
+    }
+
+    /// Writes any bytes of an NVM extent: units that are covered in part are read, changed and written anew.
+    ///
+    /// # Errors
+    /// As [`Flash::write_units`] and [`Flash::read`].
+    pub fn write_bytes(
+        &mut self,
+        extent: ExtentId,
+        at_bytes: u64,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        self.writable_units(extent, at_bytes, data.len() as u64)?;
+        let unit = UNIT_BYTES as u64;
+        let lead = (at_bytes.next_multiple_of(unit) - at_bytes).min(data.len() as u64) as usize;
+        let (head, rest) = data.split_at(lead);
+        let (body, tail) = rest.split_at(rest.len() / UNIT_BYTES * UNIT_BYTES);
+        self.write_part(extent, at_bytes, head, cause, at_ps)?;
+        let at_bytes = at_bytes + lead as u64;
+        if !body.is_empty() {
+            self.write_units(extent, at_bytes / unit, body, cause, at_ps)?;
+        }
+        self.write_part(extent, at_bytes + body.len() as u64, tail, cause, at_ps)
+    }
+
+    /// Writes bytes inside one unit.
+    fn write_part(
+        &mut self,
+        extent: ExtentId,
+        at_bytes: u64,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let base = self.entry(extent)?.first;
+        let first = at_bytes / UNIT_BYTES as u64;
+        self.ftl.state.count_accepted(data.len() as u64);
+        if !self.ftl.media.keeps_data() {
+            self.ftl.forget_units(1, cause, at_ps);
+            return Ok(());
+        }
+        let within = (at_bytes % UNIT_BYTES as u64) as usize;
+        let mut unit = [0; UNIT_BYTES];
+        self.read(extent, first * UNIT_BYTES as u64, &mut unit, cause, at_ps)?;
+        unit[within..within + data.len()].copy_from_slice(data);
+        let newly = self.ftl.write_units(base + first, &unit, cause, at_ps)?;
+        self.add_mapped(extent, newly);
+        Ok(())
+    }
+
+    /// Writes one whole page of a KV extent, straight to flash.
+    ///
+    /// # Errors
+    /// As [`Flash::write_units`].
+    pub fn write_page(
+        &mut self,
+        extent: ExtentId,
+        page: u64,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        let entry = self.writable_page(extent, page, data.len())?;
+        let newly = self.ftl.write_page(entry, data, cause, at_ps)?;
+        self.ftl.state.count_accepted(data.len() as u64);
+        self.add_mapped(extent, u64::from(newly));
+        Ok(())
+    }
+
+    /// As [`Flash::write_page`], from a protected area: the page-sized piece that starts at byte `at` of it.
+    ///
+    /// # Errors
+    /// As [`Flash::write_units`]; [`FlashError::Misuse`] when the area has no such piece.
+    pub fn write_page_from(
+        &mut self,
+        extent: ExtentId,
+        page: u64,
+        (area, at): (AreaRef, usize),
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        let page_bytes = self.ftl.geometry.page_bytes as usize;
+        let entry = self.writable_page(extent, page, page_bytes)?;
+        let piece = self.areas.bytes(area).get(at..).and_then(|rest| rest.get(..page_bytes));
+        let data = piece.ok_or(FlashError::Misuse("the protected area ends before the page"))?;
+        let newly = self.ftl.write_page(entry, data, cause, at_ps)?;
+        self.ftl.state.count_accepted(page_bytes as u64);
+        self.add_mapped(extent, u64::from(newly));
+        Ok(())
+    }
+
+    /// Forgets entries of an extent (units of an NVM extent, pages of a KV extent): they read as zeroes and take no
+    /// flash.
+    ///
+    /// # Errors
+    /// [`FlashError::OutOfRange`], [`FlashError::ReadOnly`].
+    pub fn trim(&mut self, extent: ExtentId, entries: Range<u64>) -> Result<(), FlashError> {
+        self.writable()?;
+        let found = self.entry(extent)?;
+        let (kind, base) = (kind_of(found.record.kind), found.first);
+        if entries.start > entries.end || entries.end > found.entries {
+            return Err(self.out_of_range(extent, entries.start, entries.end.saturating_sub(entries.start)));
+        }
+        let (mut index, end) = (base + entries.start, base + entries.end);
+        let mut gone = 0;
+        while index < end {
+            let absent = self.ftl.map.absent_run(index);
+            if absent > 0 {
+                index += absent;
+                continue;
+            }
+            gone += u64::from(self.ftl.trim(index, kind));
+            index += 1;
+        }
+        self.remove_mapped(extent, gone);
+        Ok(())
+    }
+
+    /// Forgets everything in an extent and gives the disk room of blocks that held nothing else back.
+    ///
+    /// # Errors
+    /// As [`Flash::trim`].
+    pub fn forget(&mut self, extent: ExtentId) -> Result<(), FlashError> {
+        let entries = self.entry(extent)?.entries;
+        self.trim(extent, 0..entries)?;
+        self.ftl.forget_empty_blocks(0)
+    }
+
+    /// Whether entry `index` (unit or page) of an extent holds data.
+    ///
+    /// # Errors
+    /// [`FlashError::OutOfRange`].
+    pub fn is_mapped(&self, extent: ExtentId, index: u64) -> Result<bool, FlashError> {
+        let found = self.entry(extent)?;
+        if index >= found.entries {
+            return Err(self.out_of_range(extent, index, 1));
+        }
+        Ok(self.ftl.is_mapped(found.first + index))
+    }
+
+    /// Bytes of an extent that hold data. The first call after opening walks the extent's map.
+    ///
+    /// # Errors
+    /// [`FlashError::NoNamespace`].
+    pub fn mapped_bytes(&mut self, extent: ExtentId) -> Result<u64, FlashError> {
+        let found = self.entry(extent)?;
+        let (kind, first, entries) = (kind_of(found.record.kind), found.first, found.entries);
+        let known = self.mapped.get(usize::from(extent.0)).copied().flatten();
+        let mapped = known.unwrap_or_else(|| self.ftl.count_mapped(first, entries));
+        self.set_mapped(extent, Some(mapped));
+        Ok(mapped * self.entry_bytes(kind))
+    }
+
+    /// First entry and mapping of an extent that has the range.
+    #[inline]
+    fn range(&self, extent: ExtentId, at_bytes: u64, len_bytes: u64) -> Result<(u64, PageKind), FlashError> {
+        let entry = self.entry(extent)?;
+        let inside = at_bytes.checked_add(len_bytes).is_some_and(|end| end <= self.extent_bytes(entry));
+        if !inside {
+            return Err(self.out_of_range(extent, at_bytes, len_bytes));
+        }
+        Ok((entry.first, kind_of(entry.record.kind)))
+    }
+
+    #[cold]
+    fn out_of_range(&self, extent: ExtentId, at_bytes: u64, len_bytes: u64) -> FlashError {
+        let extent_bytes = self.namespaces.get(extent).map_or(0, |entry| self.extent_bytes(entry));
+        FlashError::OutOfRange { at_bytes, len_bytes, extent_bytes }
+    }
+
+    #[inline]
+    fn writable_units(&self, extent: ExtentId, at_bytes: u64, len_bytes: u64) -> Result<u64, FlashError> {
+        self.writable()?;
+        match self.range(extent, at_bytes, len_bytes)? {
+            (first, PageKind::Units) => Ok(first),
+            (_, PageKind::Page) => Err(FlashError::Misuse("a KV extent is written by whole pages")),
+        }
+    }
+
+    #[inline]
+    fn writable_page(&self, extent: ExtentId, page: u64, len: usize) -> Result<u64, FlashError> {
+        self.writable()?;
+        let page_bytes = self.ftl.geometry.page_bytes;
+        if len != page_bytes as usize {
+            return Err(FlashError::Misuse("a page is written whole"));
+        }
+        match self.range(extent, page.saturating_mul(u64::from(page_bytes)), u64::from(page_bytes))? {
+            (first, PageKind::Page) => Ok(first + page),
+            (_, PageKind::Units) => Err(FlashError::Misuse("an NVM extent is written by units")),
+        }
+    }
+
+    pub(crate) fn set_mapped(&mut self, extent: ExtentId, mapped: Option<u64>) {
+        let slot = usize::from(extent.0);
+        if self.mapped.len() <= slot {
+            self.mapped.resize(slot + 1, None);
+        }
+        self.mapped[slot] = mapped;
+    }
+
+    #[inline]
+    fn add_mapped(&mut self, extent: ExtentId, newly: u64) {
+        if let Some(Some(mapped)) = self.mapped.get_mut(usize::from(extent.0)) {
+            *mapped += newly;
+        }
+    }
+
+    fn remove_mapped(&mut self, extent: ExtentId, gone: u64) {
+        if let Some(Some(mapped)) = self.mapped.get_mut(usize::from(extent.0)) {
+            *mapped -= gone.min(*mapped);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Namespaces made, changed and removed.
+
+use crate::error::FlashError;
+use crate::flash::{Flash, kind_of};
+use crate::image::namespaces::{Entry, ExtentId, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES};
+
+impl Flash {
+    /// Bytes that belong to no namespace.
+    #[must_use]
+    pub fn unallocated_bytes(&self) -> u64 {
+        let allocated: u64 = self.namespaces.iter().map(|entry| self.extent_bytes(entry)).sum();
+        self.total_bytes().saturating_sub(allocated)
+    }
+
+    /// The namespaces, in the order of their slots.
+    pub fn namespaces(&self) -> impl Iterator<Item = &NamespaceRecord> {
+        self.namespaces.iter().map(|entry| &entry.record)
+    }
+
+    /// Namespace `nsid`.
+    #[must_use]
+    pub fn namespace(&self, nsid: u32) -> Option<&NamespaceRecord> {
+        self.namespaces.find(nsid).map(|entry| &entry.record)
+    }
+
+    /// Makes a namespace, by one atomic step.
+    ///
+    /// # Errors
+    /// [`FlashError::NoCapacity`], [`FlashError::NamespaceExists`], [`FlashError::TableFull`],
+    /// [`FlashError::ReadOnly`].
+    pub fn add_namespace(&mut self, spec: NamespaceSpec) -> Result<NamespaceRecord, FlashError> {
+        self.writable()?;
+        let nsid = self.choose_nsid(spec.nsid)?;
+        let entry_bytes = self.entry_bytes(kind_of(spec.kind));
+        let entries = spec.size_bytes.div_ceil(entry_bytes);
+        let free_bytes = self.unallocated_bytes();
+        if spec.size_bytes == 0 {
+            return Err(FlashError::Misuse("a namespace has at least one byte"));
+        }
+        let refused = FlashError::NoCapacity { asked_bytes: spec.size_bytes, free_bytes };
+        if spec.size_bytes > free_bytes || entries * entry_bytes > free_bytes {
+            return Err(refused);
+        }
+        let first = self.place_for(entries).ok_or(refused)?;
+        let extent = self.namespaces.free_slot().ok_or(FlashError::TableFull("namespaces"))?;
+        let record = NamespaceRecord {
+            nsid,
+            kind: spec.kind,
+            size_bytes: spec.size_bytes,
+            extent,
+            nguid: derive_id(self.superblock.uuid, nsid, first, 1),
+            uuid: derive_uuid(self.superblock.uuid, nsid, first),
+            owner_state: [0; OWNER_STATE_BYTES],
+        };
+        let entry = Entry { record: record.clone(), first, entries, leaving: false };
+        self.namespaces.set(extent, Some(entry));
+        self.set_mapped(extent, Some(0));
+        Ok(record)
+    }
+
+    fn choose_nsid(&self, asked: Option<u32>) -> Result<u32, FlashError> {
+        match asked {
+            Some(0 | u32::MAX) => Err(FlashError::Misuse("namespaces are numbered from 1 to FFFFFFFEh")),
+            Some(nsid) if self.namespaces.find(nsid).is_some() => Err(FlashError::NamespaceExists(nsid)),
+            Some(nsid) => Ok(nsid),
+            None => (1..)
+                .find(|nsid| self.namespaces.find(*nsid).is_none())
+                .ok_or(FlashError::TableFull("namespaces")),
+        }
+    }
+
+    /// First place between the extents there are that is long enough.
+    fn place_for(&self, entries: u64) -> Option<u64> {
+        let mut taken: Vec<(u64, u64)> =
+            self.namespaces.iter().map(|entry| (entry.first, entry.first + entry.entries)).collect();
+        taken.sort_unstable();
+        let mut at = 0;
+        for (first, end) in taken {
+            if first - at >= entries {
+                break;
+            }
+            at = end;
+        }
+        (self.ftl.map.len() - at >= entries).then_some(at)
+    }
+
+    /// Removes a namespace, its protected areas and its data. Once begun, it is finished by the next opener at the
+    /// latest. Blocks that hold nothing else are erased and their disk room is given back.
+    ///
+    /// # Errors
+    /// [`FlashError::NoNamespace`], [`FlashError::ReadOnly`], and [`FlashError::Misuse`] while memory of one of its
+    /// areas is held.
+    pub fn remove_namespace(&mut self, nsid: u32) -> Result<(), FlashError> {
+        self.writable()?;
+        let mut entry = self.namespaces.find(nsid).ok_or(FlashError::NoNamespace(nsid))?.clone();
+        if self.areas.is_shared(nsid) {
+            return Err(FlashError::Misuse("device memory of the namespace is still mapped"));
+        }
+        let extent = entry.record.extent;
+        entry.leaving = true;
+        self.namespaces.set(extent, Some(entry));
+        self.finish_removal(extent)
+    }
+
+    fn finish_removal(&mut self, extent: ExtentId) -> Result<(), FlashError> {
+        let entry = self.entry(extent)?;
+        let (nsid, entries) = (entry.record.nsid, entry.entries);
+        self.trim(extent, 0..entries)?;
+        self.areas.remove_all(nsid)?;
+        self.ftl.forget_empty_blocks(0)?;
+        self.namespaces.set(extent, None);
+        Ok(())
+    }
+
+    /// Replaces what the owner of a namespace keeps in its record, by one atomic step. Shorter is filled with zeroes.
+    ///
+    /// # Errors
+    /// [`FlashError::NoNamespace`], [`FlashError::ReadOnly`], [`FlashError::Misuse`] for more than 256 bytes.
+    pub fn set_owner_state(&mut self, nsid: u32, state: &[u8]) -> Result<(), FlashError> {
+        self.writable()?;
+        let mut entry = self.namespaces.find(nsid).ok_or(FlashError::NoNamespace(nsid))?.clone();
+        let mut owner_state = [0; OWNER_STATE_BYTES];
+        let place = owner_state
+            .get_mut(..state.len())
+            .ok_or(FlashError::Misuse("owner state has at most 256 bytes"))?;
+        place.copy_from_slice(state);
+        entry.record.owner_state = owner_state;
+        self.namespaces.set(entry.record.extent, Some(entry));
+        Ok(())
+    }
+
+    /// Finishes removals that were cut short; says how many.
+    pub(crate) fn finish_removals(&mut self) -> Result<u32, FlashError> {
+        let leaving: Vec<ExtentId> =
+            self.namespaces.iter().filter(|entry| entry.leaving).map(|entry| entry.record.extent).collect();
+        for extent in &leaving {
+            self.finish_removal(*extent)?;
+        }
+        Ok(leaving.len() as u32)
+    }
+}
+
+/// An identifier that follows from the device's, so that the same device is made twice from the same seed.
+fn derive_id(device: [u8; 16], nsid: u32, first: u64, what: u64) -> [u8; 16] {
+    let (low, high) = device.split_at(8);
+    let mut state = u64::from(nsid) ^ first.rotate_left(32) ^ what.rotate_left(56);
+    let mut id = [0; 16];
+    for (place, half) in id.chunks_exact_mut(8).zip([low, high]) {
+        let half = half.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        state = splitmix(state ^ half);
+        place.copy_from_slice(&state.to_be_bytes());
+    }
+    id
+}
+
+/// As [`derive_id`], with the version and variant bits of a name-based UUID (RFC 9562, version 8).
+fn derive_uuid(device: [u8; 16], nsid: u32, first: u64) -> [u8; 16] {
+    let mut id = derive_id(device, nsid, first, 2);
+    id[6] = id[6] & 0x0F | 0x80;
+    id[8] = id[8] & 0x3F | 0x80;
+    id
+}
+
+fn splitmix(state: u64) -> u64 {
+    let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}

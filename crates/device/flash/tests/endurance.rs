@@ -1,0 +1,191 @@
+//! A device that is overwritten for ever, and one whose disk is full.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+
+use byway_flash::{Cause, Flash, FlashError, MediaKind};
+use common::{
+    MIB, create, extent, kv, nvm, open, page_of, read_unit, refusal, try_create, unit_of, write_unit,
+};
+use proptest::prelude::*;
+
+/// A generator that needs no crate: the same numbers for the same seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+fn overwrite_five_times(mut flash: Flash, size: u64, seed: u64) -> Flash {
+    let (blocks, pairs) = (extent(&flash, 1), extent(&flash, 2));
+    let (units, pages) = (size / 2 / 4096, size / 2 / 16384);
+    let (mut unit_model, mut page_model) = (HashMap::new(), HashMap::new());
+    let mut numbers = Numbers(seed);
+    for step in 0..5 * (units + pages) {
+        if numbers.below(5) < 4 {
+            let unit = numbers.below(units);
+            write_unit(&mut flash, blocks, unit, step).unwrap();
+            unit_model.insert(unit, step);
+        } else {
+            let page = numbers.below(pages);
+            let data = page_of(&flash, step);
+            flash.write_page(pairs, page, &data, Cause::Host, &mut 0).unwrap();
+            page_model.insert(page, step);
+        }
+    }
+    for (unit, step) in &unit_model {
+        assert_eq!(read_unit(&mut flash, blocks, *unit).unwrap(), unit_of(*step));
+    }
+    for (page, step) in &page_model {
+        let mut data = vec![0; 16384];
+        flash.read(pairs, page * 16384, &mut data, Cause::Host, &mut 0).unwrap();
+        assert_eq!(data, page_of(&flash, *step));
+    }
+    assert_eq!(flash.mapped_bytes(blocks).unwrap(), unit_model.len() as u64 * 4096);
+    flash
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_full_device_is_overwritten_five_times_and_keeps_the_last(mib in 4..24_u64, seed in any::<u64>()) {
+        let size = mib * MIB;
+        let flash = create(MediaKind::Ram, size, &[nvm(size / 2), kv(size / 2)]);
+        let mut flash = overwrite_five_times(flash, size, seed);
+        prop_assert_eq!(flash.check(), []);
+        let counters = flash.counters();
+        prop_assert!(counters[Cause::Gc].erases > 0);
+        prop_assert!(counters.total().programs >= counters[Cause::Host].programs);
+        prop_assert_eq!(counters.media_errors, 0);
+    }
+}
+
+#[test]
+fn an_image_is_overwritten_five_times_and_keeps_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let flash = create(MediaKind::File(path.clone()), 16 * MIB, &[nvm(8 * MIB), kv(8 * MIB)]);
+    let counters = *overwrite_five_times(flash, 16 * MIB, 1).counters();
+    let mut flash = open(&path).unwrap();
+    assert_eq!(*flash.counters(), counters);
+    assert_eq!(flash.check(), []);
+}
+
+#[test]
+fn a_device_written_in_order_is_not_amplified() {
+    let mut flash = create(MediaKind::Ram, 32 * MIB, &[nvm(32 * MIB)]);
+    let extent = extent(&flash, 1);
+    for _ in 0..5 {
+        for page in 0..32 * MIB / 16384 {
+            flash.write_units(extent, page * 4, &page_of(&flash, page), Cause::Host, &mut 0).unwrap();
+        }
+    }
+    let amplification = flash.counters().write_amplification().unwrap();
+    assert!(amplification < 1.01, "{amplification}");
+}
+
+#[test]
+fn erases_are_spread_over_the_blocks() {
+    let mut flash = create(MediaKind::Ram, 8 * MIB, &[nvm(8 * MIB)]);
+    let extent = extent(&flash, 1);
+    let mut numbers = Numbers(3);
+    for step in 0..60_000 {
+        write_unit(&mut flash, extent, numbers.below(8 * MIB / 4096), step).unwrap();
+    }
+    let erases = flash.counters()[Cause::Gc].erases;
+    assert!(erases > 2 * u64::from(flash.geometry().block_count()), "{erases}");
+    assert_eq!(flash.check(), []);
+}
+
+const ON_SMALL_DISK: &str = "BYWAY_TEST_ON_SMALL_DISK";
+
+/// Runs one test of this program again, with a file system of `kib` at the path it finds in the environment.
+fn on_small_disk(test: &str, kib: u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=\"$2\"k none \"$1\" && exec \"$3\" --exact \"$4\" --nocapture";
+    let status = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
+        .arg(dir.path())
+        .arg(kib.to_string())
+        .arg(std::env::current_exe().unwrap())
+        .arg(test)
+        .env(ON_SMALL_DISK, dir.path())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{test} on a disk of {kib} KiB");
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_loses_nothing() {
+    match std::env::var_os(ON_SMALL_DISK) {
+        Some(dir) => fill_the_disk(Path::new(&dir)),
+        None => on_small_disk("a_full_disk_is_an_error_and_loses_nothing", 24 << 10),
+    }
+}
+
+fn fill_the_disk(dir: &Path) {
+    let (path, ballast) = (dir.join("image"), dir.join("ballast"));
+    let mut flash = create(MediaKind::File(path.clone()), 64 * MIB, &[nvm(32 * MIB), kv(32 * MIB)]);
+    std::fs::write(&ballast, vec![1; 4 << 20]).unwrap();
+    let (blocks, pairs) = (extent(&flash, 1), extent(&flash, 2));
+    let mut acknowledged = 0;
+    let error = loop {
+        if let Err(error) = write_unit(&mut flash, blocks, acknowledged, acknowledged) {
+            break error;
+        }
+        acknowledged += 1;
+    };
+    assert!(error.to_string().contains("is full: taking room in found no room"), "{error}");
+    assert!(acknowledged > 100, "{acknowledged}");
+    let page = page_of(&flash, 1);
+    assert!(matches!(flash.write_page(pairs, 0, &page, Cause::Host, &mut 0), Err(FlashError::File(_))));
+    assert!(matches!(flash.add_area(1, byway_flash::AreaId(1), 64 << 20), Err(FlashError::File(_))));
+    drop(flash);
+    let mut flash = open(&path).unwrap();
+    for unit in 0..acknowledged {
+        assert_eq!(read_unit(&mut flash, blocks, unit).unwrap(), unit_of(unit));
+    }
+    assert_eq!(flash.check(), []);
+    std::fs::remove_file(ballast).unwrap();
+    write_unit(&mut flash, blocks, acknowledged, acknowledged).unwrap();
+    flash.write_page(pairs, 0, &page, Cause::Host, &mut 0).unwrap();
+    assert_eq!(flash.check(), []);
+}
+
+#[test]
+fn an_image_for_which_there_is_no_room_is_not_made() {
+    let test = "an_image_for_which_there_is_no_room_is_not_made";
+    let Some(dir) = std::env::var_os(ON_SMALL_DISK) else { return on_small_disk(test, 256) };
+    let path = Path::new(&dir).join("image");
+    let said = refusal(try_create(MediaKind::File(path.clone()), 64 * MIB, &[nvm(MIB)]));
+    assert!(said.contains("is full: taking room in found no room"), "{said}");
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_profile_without_over_provisioning_can_still_be_overwritten() {
+    let mut profile = common::small_profile();
+    profile.over_provisioning_percent = 0;
+    let options = byway_flash::FlashOptions::new(8 * MIB, profile, MediaKind::Ram);
+    let mut flash = Flash::create(options, &[nvm(8 * MIB)]).unwrap();
+    let extent = extent(&flash, 1);
+    let mut numbers = Numbers(9);
+    for step in 0..20_000 {
+        write_unit(&mut flash, extent, numbers.below(8 * MIB / 4096), step).unwrap();
+    }
+    assert_eq!(flash.check(), []);
+}
+
+#[test]
+fn a_device_can_be_handed_to_another_thread() {
+    let flash = create(MediaKind::Ram, 8 * MIB, &[nvm(MIB)]);
+    assert_eq!(std::thread::spawn(move || flash.total_bytes()).join().unwrap(), 8 * MIB);
+}

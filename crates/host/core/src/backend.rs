@@ -1,0 +1,250 @@
+//! The boundary between programs and the interfaces by which commands reach a device.
+//!
+//! **What an implementer must do.** Take a command by value and give its buffer back with its completion, success or
+//! not, exactly once. Never free memory that the kernel or a device may still write: a queue that is dropped with
+//! commands outstanding waits for them, or leaves their memory allocated for ever. Allocate nothing between `submit`
+//! and the completion's delivery. Refuse what it cannot honour at once, with a sentence that says what and why. Spin a little, then
+//! sleep: an idle queue burns no core.
+//!
+//! **What it may rely on.** A queue is used by one thread at a time (`&mut self`), so it needs no locks. Tags are the
+//! caller's and mean nothing to it; it does not check that they differ. Buffers are page-aligned, and nobody else
+//! writes them while a command holds them.
+//!
+//! Whoever uses a backend may submit from wherever a completion is delivered by [`BackendQueue::next_finished`], at full
+//! depth: the completion's place is free before it is delivered. This holds for every backend.
+
+use std::time::Duration;
+
+use byway_link::Method;
+
+use crate::admin::AdminCommand;
+use crate::buffer::Buffer;
+use crate::capability::Capabilities;
+use crate::command::{Command, Outcome};
+use crate::error::{Error, Result};
+use crate::identity::{Identity, Namespace};
+
+/// One interface to one open device.
+pub trait Backend: Send + Sync {
+    /// Its queues.
+    type Queue: BackendQueue;
+
+    /// Who the device says it is.
+    fn identity(&self) -> &Identity;
+
+    /// What can be done over this backend.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// The namespaces that are attached, asked anew.
+    ///
+    /// # Errors
+    /// When the device does not answer, or not by the specification.
+    fn namespaces(&self) -> Result<Vec<Namespace>>;
+
+    /// A buffer of `len` bytes, zeroed, in memory that the backend need not prepare again for each command.
+    /// Any other [`Buffer`] is taken as well, at a cost.
+    ///
+    /// # Errors
+    /// When there is no memory, or the device cannot be given access to it.
+    fn buffer(&self, len: usize) -> Result<Buffer>;
+
+    /// Opens a queue.
+    ///
+    /// # Errors
+    /// When an option cannot be honoured, or the device has no queue left.
+    fn queue(&self, options: QueueOptions) -> Result<Self::Queue>;
+
+    /// Sends an admin command and waits for it.
+    ///
+    /// # Errors
+    /// When the device refuses it or does not answer.
+    fn admin(&self, command: AdminCommand) -> Result<Outcome>;
+}
+
+/// How a queue shall be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueueOptions {
+    /// Most commands outstanding at once, from 1.
+    pub depth: u32,
+    /// Entries of the submission ring; `None` lets the backend choose one that holds `depth` commands.
+    pub ring_entries: Option<u32>,
+    /// How payloads cross the link.
+    pub transfer: Method,
+    /// By what `adaptive` chooses.
+    pub policy: AdaptivePolicy,
+    /// After how long a synchronous call gives a command up.
+    pub timeout: Duration,
+}
+
+impl Default for QueueOptions {
+    fn default() -> Self {
+        Self {
+            depth: 128,
+            ring_entries: None,
+            transfer: Method::Prp,
+            policy: AdaptivePolicy::default(),
+            timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// By what the `adaptive` transfer method chooses for a store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AdaptivePolicy {
+    /// BandSlim's: `below` for values shorter than τ·α bytes, `prp` from there on.
+    Threshold {
+        /// Value length, in bytes, from which `prp` is as quick as `below`: from calibration.
+        tau_bytes: u32,
+        /// The program's preference: above 1 for less traffic, below 1 for less latency.
+        alpha: f32,
+        /// The fine-grained method: `piggyback` or `cxl`.
+        below: Method,
+    },
+    /// The fewest bytes on the wire.
+    Bytes,
+    /// The shortest modelled time.
+    Time,
+}
+
+impl Default for AdaptivePolicy {
+    /// By bytes: it needs no calibration.
+    fn default() -> Self {
+        Self::Bytes
+    }
+}
+
+/// A command that was finished, well or not.
+#[derive(Debug)]
+pub struct Finished {
+    /// The tag it was submitted with.
+    pub tag: u64,
+    /// What came of it.
+    pub result: Result<Outcome, Failed>,
+}
+
+/// A command that failed, with the buffer that it had taken.
+#[derive(Debug)]
+pub struct Failed {
+    /// Why.
+    pub error: Error,
+    /// Its buffer.
+    pub buffer: Option<Buffer>,
+}
+
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Self {
+        failed.error
+    }
+}
+
+/// A command that was not taken, given back.
+#[derive(Debug)]
+pub struct Refused {
+    /// The command as it was.
+    pub command: Command,
+    /// Why. [`crate::ErrorKind::QueueFull`]: take completions, then submit it again.
+    pub error: Error,
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        refused.error
+    }
+}
+
+/// A queue of a backend. See the module's text for the contract.
+pub trait BackendQueue: Send {
+    /// Takes a command. Its completion carries `tag`.
+    ///
+    /// # Errors
+    /// The command is given back when the queue is full or cannot carry it.
+    #[expect(
+        clippy::result_large_err,
+        reason = "a refused command is given back by value, without an allocation"
+    )]
+    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused>;
+
+    /// The next finished command, if there is one; never sleeps.
+    ///
+    /// # Errors
+    /// When the queue itself fails; commands that fail are [`Finished`].
+    fn next_finished(&mut self) -> Result<Option<Finished>>;
+
+    /// Waits until a finished command can be taken, at most `timeout`; says whether one can be.
+    ///
+    /// # Errors
+    /// When the queue itself fails.
+    fn sleep(&mut self, timeout: Duration) -> Result<bool>;
+
+    /// Asks for the command with this tag to be given up. It still finishes once, cancelled or not.
+    ///
+    /// # Errors
+    /// When no such command is outstanding, or the backend cannot cancel.
+    fn cancel(&mut self, tag: u64) -> Result<()>;
+
+    /// Commands submitted whose completion was not taken yet.
+    fn outstanding(&self) -> u32;
+
+    /// Most commands outstanding at once.
+    fn depth(&self) -> u32;
+
+    /// Sends one command and waits for it. Completions of others stay in the queue.
+    ///
+    /// # Errors
+    /// When the command fails, or is given up after the queue's timeout. Its buffer is then dropped as soon as the
+    /// device can no longer touch it.
+    fn execute(&mut self, command: Command) -> Result<Outcome>;
+
+    /// Hands at most `max` finished commands to `on`; returns how many. Never sleeps.
+    ///
+    /// # Errors
+    /// When the queue itself fails.
+    fn poll(&mut self, max: usize, on: &mut impl FnMut(Finished)) -> Result<usize>
+    where
+        Self: Sized,
+    {
+        let mut taken = 0;
+        while taken < max {
+            let Some(finished) = self.next_finished()? else { break };
+            on(finished);
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    /// Hands finished commands to `on` until there were `min` (or none is outstanding), at most for `timeout`;
+    /// returns how many.
+    ///
+    /// # Errors
+    /// When the queue itself fails. Running out of time is none.
+    fn wait(&mut self, min: usize, timeout: Duration, on: &mut impl FnMut(Finished)) -> Result<usize>
+    where
+        Self: Sized,
+    {
+        let until = std::time::Instant::now() + timeout;
+        let mut taken = self.poll(usize::MAX, on)?;
+        while taken < min && self.outstanding() > 0 {
+            let left = until.saturating_duration_since(std::time::Instant::now());
+            if !self.sleep(left)? && left.is_zero() {
+                break;
+            }
+            taken += self.poll(usize::MAX, on)?;
+        }
+        Ok(taken)
+    }
+
+    /// Hands finished commands to `on` until none is outstanding; returns how many.
+    ///
+    /// # Errors
+    /// When the queue itself fails.
+    fn drain(&mut self, on: &mut impl FnMut(Finished)) -> Result<usize>
+    where
+        Self: Sized,
+    {
+        let mut taken = 0;
+        while self.outstanding() > 0 {
+            taken += self.wait(1, Duration::from_secs(1), on)?;
+        }
+        Ok(taken)
+    }
+}

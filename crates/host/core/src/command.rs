@@ -1,0 +1,298 @@
+//! Typed I/O commands, and what came of them.
+//!
+//! A command owns what it sends and what it receives into, so a queue can hold it for as long as a device may touch
+//! the memory. [`crate::encode`] turns it into the 64 bytes of the wire.
+
+use byway_spec::Command as Entry;
+
+use crate::buffer::Buffer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::identity::Nsid;
+use crate::key::Key;
+use crate::payload::Payload;
+
+/// One I/O command.
+#[derive(Debug)]
+pub enum Command {
+    /// A command of the NVM command set.
+    Nvm(NvmCommand),
+    /// A command of the Key Value command set.
+    Kv(KvCommand),
+    /// Any command, passed through.
+    Raw(RawCommand),
+}
+
+/// A command of the NVM command set. Addresses and counts are in logical blocks; `blocks` counts from one.
+#[derive(Debug)]
+#[expect(
+    missing_docs,
+    reason = "fields are told of where their command is; nsid and key are what they are everywhere"
+)]
+pub enum NvmCommand {
+    /// Reads `blocks` blocks from `slba` into `into`.
+    Read { nsid: Nsid, slba: u64, blocks: u32, into: Buffer },
+    /// Writes `blocks` blocks at `slba`.
+    Write { nsid: Nsid, slba: u64, blocks: u32, data: Payload },
+    /// Makes completed writes durable.
+    Flush { nsid: Nsid },
+    /// Makes a range read as zeroes; `deallocate` lets the device forget it.
+    WriteZeroes { nsid: Nsid, slba: u64, blocks: u32, deallocate: bool },
+    /// Tells the device that ranges are no longer needed.
+    Deallocate { nsid: Nsid, ranges: LbaRanges },
+    /// Compares `blocks` blocks at `slba` with `data`.
+    Compare { nsid: Nsid, slba: u64, blocks: u32, data: Payload },
+    /// Reads and checks a range within the device.
+    Verify { nsid: Nsid, slba: u64, blocks: u32 },
+    /// Copies ranges within the namespace to `to`.
+    Copy { nsid: Nsid, to: u64, from: CopyRanges },
+}
+
+/// A command of the Key Value command set.
+#[derive(Debug)]
+#[expect(
+    missing_docs,
+    reason = "fields are told of where their command is; nsid and key are what they are everywhere"
+)]
+pub enum KvCommand {
+    /// Stores a value.
+    Store { nsid: Nsid, key: Key, value: Payload, options: StoreOptions },
+    /// Reads a value into `into`; [`Outcome::dw0`] says how long the whole value is.
+    Retrieve { nsid: Nsid, key: Key, into: Buffer },
+    /// Deletes a key.
+    Delete { nsid: Nsid, key: Key },
+    /// Asks whether a key exists; if not, the error's kind is [`ErrorKind::KeyNotFound`].
+    Exist { nsid: Nsid, key: Key },
+    /// Lists keys in order from `start` (from the first if it is `None`) into `into`.
+    List { nsid: Nsid, start: Option<Key>, into: Buffer },
+    /// Stores many pairs by one command (vendor command of Byway devices).
+    BulkStore { nsid: Nsid, pairs: Payload },
+}
+
+/// A command passed through as it is. The backend writes the command identifier and the data pointer.
+#[derive(Debug)]
+pub struct RawCommand {
+    /// The submission queue entry.
+    pub entry: Entry,
+    /// What the device reads or writes.
+    pub data: RawData,
+}
+
+/// Data of a command passed through.
+#[derive(Debug, Default)]
+pub enum RawData {
+    /// No data.
+    #[default]
+    None,
+    /// Sent to the device.
+    ToDevice(Payload),
+    /// Received from the device.
+    FromDevice(Buffer),
+}
+
+impl RawData {
+    /// The buffer of the transfer, if it has one.
+    #[must_use]
+    pub fn into_buffer(self) -> Option<Buffer> {
+        match self {
+            Self::None => None,
+            Self::ToDevice(payload) => payload.into_buffer(),
+            Self::FromDevice(buffer) => Some(buffer),
+        }
+    }
+}
+
+/// Conditions on a store (Key Value Command Set, Store, CDW11).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StoreOptions {
+    /// Only if the key exists (SIKE).
+    pub must_exist: bool,
+    /// Only if the key does not exist (SINKE).
+    pub must_not_exist: bool,
+    /// The device shall not compress the value.
+    pub uncompressed: bool,
+}
+
+impl StoreOptions {
+    /// No condition.
+    pub const NONE: Self = Self { must_exist: false, must_not_exist: false, uncompressed: false };
+
+    /// Whether any option is set: then a transfer method that has no room for options cannot carry the store.
+    #[must_use]
+    #[inline]
+    pub fn any(self) -> bool {
+        self.must_exist | self.must_not_exist | self.uncompressed
+    }
+
+    /// The options as the command's option bits.
+    #[must_use]
+    #[inline]
+    pub fn bits(self) -> u8 {
+        u8::from(self.must_exist) | (u8::from(self.must_not_exist) << 1) | (u8::from(self.uncompressed) << 2)
+    }
+}
+
+/// A range of logical blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LbaRange {
+    /// First block.
+    pub slba: u64,
+    /// Number of blocks.
+    pub blocks: u32,
+}
+
+/// Ranges of a [`NvmCommand::Deallocate`], in the form that the device reads: 1 to 256.
+#[derive(Debug)]
+pub struct LbaRanges {
+    pub(crate) count: u32,
+    pub(crate) payload: Payload,
+}
+
+impl LbaRanges {
+    /// The most ranges of one command (NVM Command Set, Dataset Management, NR).
+    pub const MAX: usize = 256;
+
+    /// These ranges.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if there are none or more than [`LbaRanges::MAX`].
+    pub fn new(ranges: &[LbaRange]) -> Result<Self> {
+        check_count("deallocate", ranges.len(), Self::MAX)?;
+        let mut bytes = Vec::with_capacity(ranges.len() * 16);
+        for range in ranges {
+            bytes.extend_from_slice(&0u32.to_le_bytes());
+            bytes.extend_from_slice(&range.blocks.to_le_bytes());
+            bytes.extend_from_slice(&range.slba.to_le_bytes());
+        }
+        Ok(Self { count: ranges.len() as u32, payload: Payload::copy_of(&bytes)? })
+    }
+}
+
+/// Source ranges of a [`NvmCommand::Copy`], in the form that the device reads (descriptor format 0): 1 to 256.
+#[derive(Debug)]
+pub struct CopyRanges {
+    pub(crate) count: u32,
+    pub(crate) payload: Payload,
+}
+
+impl CopyRanges {
+    /// The most ranges that the field of the command can count; the namespace's own limit (MSRC) may be lower.
+    pub const MAX: usize = 256;
+
+    /// These ranges.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if there are none, more than [`CopyRanges::MAX`], or one is empty or longer than
+    /// 65536 blocks.
+    pub fn new(ranges: &[LbaRange]) -> Result<Self> {
+        check_count("copy", ranges.len(), Self::MAX)?;
+        let mut bytes = Vec::with_capacity(ranges.len() * 32);
+        for range in ranges {
+            let mut entry = [0u8; 32];
+            entry[8..16].copy_from_slice(&range.slba.to_le_bytes());
+            entry[16..18].copy_from_slice(&blocks_z(range.blocks)?.to_le_bytes());
+            bytes.extend_from_slice(&entry);
+        }
+        Ok(Self { count: ranges.len() as u32, payload: Payload::copy_of(&bytes)? })
+    }
+}
+
+/// A count of blocks, 1 to 65536, as the zero-based field of a command.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] for any other count.
+#[inline]
+pub fn blocks_z(blocks: u32) -> Result<u16> {
+    u16::try_from(blocks.wrapping_sub(1)).map_err(|_| {
+        Error::host(ErrorKind::InvalidArgument, format!("a command covers 1 to 65536 blocks, not {blocks}"))
+    })
+}
+
+fn check_count(what: &str, count: usize, max: usize) -> Result<()> {
+    if (1..=max).contains(&count) {
+        return Ok(());
+    }
+    Err(Error::host(ErrorKind::InvalidArgument, format!("{what} takes 1 to {max} ranges, not {count}")))
+}
+
+/// What a successful command answered, and what it cost in commands and ring slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Completion dword 0: the command's own result.
+    pub dw0: u32,
+    /// Completion dword 1.
+    pub dw1: u32,
+    /// Commands that were sent for it.
+    pub commands: u32,
+    /// Submission ring slots that they took.
+    pub slots: u32,
+}
+
+/// What a successful command answered, and its buffer.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The answer.
+    pub answer: Answer,
+    /// The buffer that the command took, sent or filled.
+    pub buffer: Option<Buffer>,
+}
+
+impl Outcome {
+    /// Completion dword 0: the command's own result, for a retrieve the length of the whole value in bytes.
+    #[must_use]
+    pub fn dw0(&self) -> u32 {
+        self.answer.dw0
+    }
+}
+
+impl Command {
+    /// The buffer that the command holds, for a command that will not be sent.
+    #[must_use]
+    pub fn into_buffer(self) -> Option<Buffer> {
+        match self {
+            Self::Nvm(command) => command.into_buffer(),
+            Self::Kv(command) => command.into_buffer(),
+            Self::Raw(command) => command.data.into_buffer(),
+        }
+    }
+}
+
+impl NvmCommand {
+    fn into_buffer(self) -> Option<Buffer> {
+        match self {
+            Self::Read { into, .. } => Some(into),
+            Self::Write { data, .. } | Self::Compare { data, .. } => data.into_buffer(),
+            Self::Deallocate { ranges, .. } => ranges.payload.into_buffer(),
+            Self::Copy { from, .. } => from.payload.into_buffer(),
+            Self::Flush { .. } | Self::WriteZeroes { .. } | Self::Verify { .. } => None,
+        }
+    }
+}
+
+impl KvCommand {
+    fn into_buffer(self) -> Option<Buffer> {
+        match self {
+            Self::Store { value, .. } => value.into_buffer(),
+            Self::Retrieve { into, .. } | Self::List { into, .. } => Some(into),
+            Self::BulkStore { pairs, .. } => pairs.into_buffer(),
+            Self::Delete { .. } | Self::Exist { .. } => None,
+        }
+    }
+}
+
+impl From<NvmCommand> for Command {
+    fn from(command: NvmCommand) -> Self {
+        Self::Nvm(command)
+    }
+}
+
+impl From<KvCommand> for Command {
+    fn from(command: KvCommand) -> Self {
+        Self::Kv(command)
+    }
+}
+
+impl From<RawCommand> for Command {
+    fn from(command: RawCommand) -> Self {
+        Self::Raw(command)
+    }
+}

@@ -1,0 +1,260 @@
+//! Typed commands as submission queue entries: every field but the command identifier and the data pointer, which are
+//! the business of whoever carries the command.
+
+use byway_spec::Command as Entry;
+use byway_spec::kv::{KvCdw11, KvOpcode};
+use byway_spec::nvm::{CopyCdw12, DsmCdw10, DsmCdw11, NvmCdw12, NvmOpcode};
+use byway_spec::vendor::VendorOpcode;
+
+use crate::buffer::Buffer;
+use crate::command::{Command, KvCommand, NvmCommand, RawCommand, RawData, StoreOptions, blocks_z};
+use crate::error::{Error, ErrorKind, Result};
+use crate::identity::Nsid;
+use crate::key::Key;
+use crate::payload::Payload;
+
+/// Data of an encoded command: which way it goes, and the memory it goes from or to.
+#[derive(Clone, Copy, Debug)]
+pub enum Data<'a> {
+    /// No data.
+    None,
+    /// To the device.
+    Out(&'a Payload),
+    /// From the device, at most the buffer's length.
+    In(&'a Buffer),
+}
+
+impl<'a> Data<'a> {
+    pub(crate) fn of_raw(data: &'a RawData) -> Self {
+        match data {
+            RawData::None => Self::None,
+            RawData::ToDevice(payload) => Self::Out(payload),
+            RawData::FromDevice(buffer) => Self::In(buffer),
+        }
+    }
+}
+
+/// A command on its way to the wire. The data stays with the command.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded<'a> {
+    /// The entry, without identifier and data pointer.
+    pub entry: Entry,
+    /// Its data.
+    pub data: Data<'a>,
+}
+
+/// Refuses a command whose fields cannot hold what it says. A raw command is not looked into.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`] or [`ErrorKind::TooLarge`].
+pub fn check(command: &Command) -> Result<()> {
+    let too_long = |len: usize| {
+        let said =
+            format!("data of {len} bytes is over the limit of {} bytes that a command can say", u32::MAX);
+        Err(Error::host(ErrorKind::TooLarge, said))
+    };
+    match command {
+        Command::Nvm(command) => check_blocks(command),
+        Command::Kv(KvCommand::Store { value: data, .. } | KvCommand::BulkStore { pairs: data, .. })
+            if u32::try_from(data.len()).is_err() =>
+        {
+            too_long(data.len())
+        }
+        Command::Kv(KvCommand::Retrieve { into, .. } | KvCommand::List { into, .. })
+            if u32::try_from(into.len()).is_err() =>
+        {
+            too_long(into.len())
+        }
+        Command::Kv(_) | Command::Raw(_) => Ok(()),
+    }
+}
+
+fn check_blocks(command: &NvmCommand) -> Result<()> {
+    match command {
+        NvmCommand::Read { blocks, .. }
+        | NvmCommand::Write { blocks, .. }
+        | NvmCommand::WriteZeroes { blocks, .. }
+        | NvmCommand::Compare { blocks, .. }
+        | NvmCommand::Verify { blocks, .. } => blocks_z(*blocks).map(drop),
+        NvmCommand::Flush { .. } | NvmCommand::Deallocate { .. } | NvmCommand::Copy { .. } => Ok(()),
+    }
+}
+
+/// Encodes a command that [`check`] has passed.
+#[must_use]
+pub fn encode(command: &Command) -> Encoded<'_> {
+    match command {
+        Command::Nvm(command) => encode_nvm(command),
+        Command::Kv(command) => encode_kv(command),
+        Command::Raw(RawCommand { entry, data }) => Encoded { entry: *entry, data: Data::of_raw(data) },
+    }
+}
+
+/// A KV store of `value_bytes` bytes.
+#[must_use]
+#[inline]
+pub fn store(nsid: Nsid, key: &Key, value_bytes: u32, options: StoreOptions) -> Entry {
+    let cdw11 = KvCdw11::new()
+        .with_must_exist_or_raw(options.must_exist)
+        .with_must_not_exist(options.must_not_exist)
+        .with_no_compression(options.uncompressed);
+    keyed(KvOpcode::STORE, nsid, Some(key), value_bytes, cdw11)
+}
+
+/// A KV retrieve of at most `into_bytes` bytes.
+#[must_use]
+#[inline]
+pub fn retrieve(nsid: Nsid, key: &Key, into_bytes: u32) -> Entry {
+    keyed(KvOpcode::RETRIEVE, nsid, Some(key), into_bytes, KvCdw11::new())
+}
+
+/// A KV delete.
+#[must_use]
+#[inline]
+pub fn delete(nsid: Nsid, key: &Key) -> Entry {
+    keyed(KvOpcode::DELETE, nsid, Some(key), 0, KvCdw11::new())
+}
+
+/// A KV exist.
+#[must_use]
+#[inline]
+pub fn exist(nsid: Nsid, key: &Key) -> Entry {
+    keyed(KvOpcode::EXIST, nsid, Some(key), 0, KvCdw11::new())
+}
+
+/// A KV list from `start` of at most `into_bytes` bytes.
+#[must_use]
+pub fn list(nsid: Nsid, start: Option<&Key>, into_bytes: u32) -> Entry {
+    keyed(KvOpcode::LIST, nsid, start, into_bytes, KvCdw11::new())
+}
+
+/// A bulk store of `bytes` bytes of pairs (vendor command).
+#[must_use]
+pub fn bulk_store(nsid: Nsid, bytes: u32) -> Entry {
+    let mut entry = Entry::new(VendorOpcode::KV_BULK_STORE.0, 0, nsid.get());
+    entry.cdw10 = bytes;
+    entry
+}
+
+/// An NVM command over a range of blocks; `blocks_z` counts from zero.
+#[must_use]
+#[inline]
+pub fn blocks(opcode: NvmOpcode, nsid: Nsid, slba: u64, blocks_z: u16) -> Entry {
+    let mut entry = Entry::new(opcode.0, 0, nsid.get());
+    entry.set_cdw10_11(slba);
+    entry.cdw12 = NvmCdw12::new().with_nlb_z(blocks_z).into_bits();
+    entry
+}
+
+#[inline]
+fn keyed(opcode: KvOpcode, nsid: Nsid, key: Option<&Key>, bytes: u32, cdw11: KvCdw11) -> Entry {
+    let mut entry = Entry::new(opcode.0, 0, nsid.get());
+    if let Some(key) = key {
+        entry.set_key(key.padded());
+    }
+    entry.cdw10 = bytes;
+    entry.cdw11 = cdw11.with_key_len(key.map_or(0, Key::len)).into_bits();
+    entry
+}
+
+fn encode_kv(command: &KvCommand) -> Encoded<'_> {
+    match command {
+        KvCommand::Store { nsid, key, value, options } => {
+            Encoded { entry: store(*nsid, key, value.len() as u32, *options), data: Data::Out(value) }
+        }
+        KvCommand::Retrieve { nsid, key, into } => {
+            Encoded { entry: retrieve(*nsid, key, into.len() as u32), data: Data::In(into) }
+        }
+        KvCommand::Delete { nsid, key } => Encoded { entry: delete(*nsid, key), data: Data::None },
+        KvCommand::Exist { nsid, key } => Encoded { entry: exist(*nsid, key), data: Data::None },
+        KvCommand::List { nsid, start, into } => {
+            Encoded { entry: list(*nsid, start.as_ref(), into.len() as u32), data: Data::In(into) }
+        }
+        KvCommand::BulkStore { nsid, pairs } => {
+            Encoded { entry: bulk_store(*nsid, pairs.len() as u32), data: Data::Out(pairs) }
+        }
+    }
+}
+
+fn encode_nvm(command: &NvmCommand) -> Encoded<'_> {
+    match command {
+        NvmCommand::Read { nsid, slba, blocks, into } => {
+            Encoded { entry: range(NvmOpcode::READ, *nsid, *slba, *blocks), data: Data::In(into) }
+        }
+        NvmCommand::Write { nsid, slba, blocks, data } => {
+            Encoded { entry: range(NvmOpcode::WRITE, *nsid, *slba, *blocks), data: Data::Out(data) }
+        }
+        NvmCommand::Compare { nsid, slba, blocks, data } => {
+            Encoded { entry: range(NvmOpcode::COMPARE, *nsid, *slba, *blocks), data: Data::Out(data) }
+        }
+        NvmCommand::Flush { nsid } => {
+            Encoded { entry: Entry::new(NvmOpcode::FLUSH.0, 0, nsid.get()), data: Data::None }
+        }
+        NvmCommand::WriteZeroes { nsid, slba, blocks, deallocate } => {
+            let mut entry = range(NvmOpcode::WRITE_ZEROES, *nsid, *slba, *blocks);
+            entry.cdw12 |= NvmCdw12::new().with_deac(*deallocate).into_bits();
+            Encoded { entry, data: Data::None }
+        }
+        NvmCommand::Verify { nsid, slba, blocks } => {
+            Encoded { entry: range(NvmOpcode::VERIFY, *nsid, *slba, *blocks), data: Data::None }
+        }
+        NvmCommand::Deallocate { nsid, ranges } => {
+            let mut entry = Entry::new(NvmOpcode::DATASET_MANAGEMENT.0, 0, nsid.get());
+            entry.cdw10 = DsmCdw10::new().with_nr_z((ranges.count - 1) as u8).into_bits();
+            entry.cdw11 = DsmCdw11::new().with_ad(true).into_bits();
+            Encoded { entry, data: Data::Out(&ranges.payload) }
+        }
+        NvmCommand::Copy { nsid, to, from } => {
+            let mut entry = Entry::new(NvmOpcode::COPY.0, 0, nsid.get());
+            entry.set_cdw10_11(*to);
+            entry.cdw12 = CopyCdw12::new().with_nr_z((from.count - 1) as u8).into_bits();
+            Encoded { entry, data: Data::Out(&from.payload) }
+        }
+    }
+}
+
+/// A command over a range that [`check`] has passed.
+fn range(opcode: NvmOpcode, nsid: Nsid, slba: u64, count: u32) -> Entry {
+    blocks(opcode, nsid, slba, count.wrapping_sub(1) as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::command::{LbaRange, LbaRanges};
+
+    fn key(text: &str) -> Key {
+        Key::try_from(text).unwrap()
+    }
+
+    #[test]
+    fn a_store_carries_its_key_length_and_conditions() {
+        let options = StoreOptions { must_not_exist: true, ..StoreOptions::NONE };
+        let entry = store(Nsid::FIRST, &key("0041"), 32, options);
+        assert_eq!((entry.opcode(), entry.nsid, entry.cdw10), (KvOpcode::STORE.0, 1, 32));
+        assert_eq!(entry.cdw11, 4 | 2 << 8);
+        assert_eq!(entry.to_bytes()[8..12], *b"0041");
+    }
+
+    #[test]
+    fn counts_of_blocks_are_zero_based_on_the_wire_and_bounded_before_it() {
+        let verify = |blocks| Command::from(NvmCommand::Verify { nsid: Nsid::FIRST, slba: 7 << 33, blocks });
+        let entry = encode(&verify(65536)).entry;
+        assert_eq!((entry.cdw12, entry.cdw10_11()), (0xffff, 7 << 33));
+        for blocks in [0, 65537] {
+            assert!(check(&verify(blocks)).unwrap_err().to_string().contains("1 to 65536 blocks"));
+        }
+    }
+
+    #[test]
+    fn ranges_to_deallocate_are_sent_as_the_device_reads_them() {
+        let ranges = LbaRanges::new(&[LbaRange { slba: 9, blocks: 3 }]).unwrap();
+        let command = NvmCommand::Deallocate { nsid: Nsid::FIRST, ranges }.into();
+        let encoded = encode(&command);
+        assert_eq!((encoded.entry.cdw10, encoded.entry.cdw11), (0, 4));
+        let Data::Out(payload) = encoded.data else { panic!("a deallocate sends its ranges") };
+        assert_eq!(payload.as_slice(), [0, 0, 0, 0, 3, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(LbaRanges::new(&[]).is_err());
+    }
+}

@@ -1,0 +1,297 @@
+//! The one error of the API: what kind, from where, what was being done.
+//!
+//! An error is made where it is found with the bare fact ("value of 20000000 bytes is over the device's limit
+//! of 16777216 bytes"), and told what was being done on its way up ([`Error::doing`]). A device's refusal costs no
+//! allocation: a key that is not there is an ordinary answer.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use byway_spec::Status;
+use byway_spec::base::status::sct;
+
+/// A result of this API.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of failure it was, whoever failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An argument is wrong whatever the device: an empty key, a length of zero.
+    InvalidArgument,
+    /// A length is over a limit that the device announced.
+    TooLarge,
+    /// The device or the backend does not do this.
+    Unsupported,
+    /// There is no such device, namespace or file.
+    NotFound,
+    /// The key does not exist.
+    KeyNotFound,
+    /// The key exists, and the command wanted that it does not.
+    KeyExists,
+    /// The namespace has no room left.
+    CapacityExceeded,
+    /// The address is outside the namespace.
+    OutOfRange,
+    /// The queue has no room for the command now; the command is given back.
+    QueueFull,
+    /// Somebody else is using it.
+    Busy,
+    /// No permission, or a read-only device.
+    Denied,
+    /// The data is not what was written.
+    Media,
+    /// A compare command found a difference.
+    Mismatch,
+    /// The command was given up before it was done.
+    Cancelled,
+    /// Nothing came within the time given.
+    TimedOut,
+    /// The device is gone, or reported a fatal state; it must be attached anew.
+    DeviceLost,
+    /// The peer said something that the specification does not allow.
+    Protocol,
+    /// Any other failure of the device.
+    Device,
+    /// Any other failure of the operating system.
+    System,
+}
+
+/// Who failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// This library, before anything was sent.
+    Host,
+    /// The operating system.
+    Kernel,
+    /// The device, by a status or by its silence.
+    Device,
+}
+
+/// Whether the same call can be expected to succeed later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Retry {
+    /// No: the same call fails again.
+    Never,
+    /// Yes, after something else has finished.
+    Later,
+    /// Once: it may have been an accident, or the outcome is unknown.
+    Once,
+}
+
+/// An error of the API.
+pub struct Error {
+    kind: ErrorKind,
+    origin: Origin,
+    retry: Retry,
+    status: Option<Status>,
+    doing: Cow<'static, str>,
+    said: Cow<'static, str>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    fn new(kind: ErrorKind, origin: Origin, said: Cow<'static, str>) -> Self {
+        Self {
+            kind,
+            origin,
+            retry: retry_of(kind),
+            status: None,
+            doing: Cow::Borrowed(""),
+            said,
+            source: None,
+        }
+    }
+
+    /// A failure found by this library.
+    #[must_use]
+    #[cold]
+    pub fn host(kind: ErrorKind, said: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(kind, Origin::Host, said.into())
+    }
+
+    /// A failure reported by the operating system.
+    #[must_use]
+    #[cold]
+    pub fn kernel(said: impl Into<Cow<'static, str>>, source: std::io::Error) -> Self {
+        Self::new(kind_of_io(source.kind()), Origin::Kernel, said.into()).with_source(source)
+    }
+
+    /// A failure of the device that no status tells: silence, a fatal state, an answer out of order.
+    #[must_use]
+    #[cold]
+    pub fn device(kind: ErrorKind, said: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(kind, Origin::Device, said.into())
+    }
+
+    /// A command that the device completed with a status other than success.
+    #[must_use]
+    pub fn status(status: Status) -> Self {
+        let mut error = Self::new(kind_of_status(status), Origin::Device, Cow::Borrowed(""));
+        error.status = Some(status);
+        if !status.dnr() && error.kind == ErrorKind::Device {
+            error.retry = Retry::Once;
+        }
+        error
+    }
+
+    /// The same error, told what was being done ("put key 0041"). The outermost teller stands first.
+    #[must_use]
+    pub fn doing(mut self, what: impl Into<Cow<'static, str>>) -> Self {
+        let what = what.into();
+        self.doing = if self.doing.is_empty() { what } else { Cow::Owned(format!("{what}: {}", self.doing)) };
+        self
+    }
+
+    /// The same error, with its cause.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The same error, of another retry class.
+    #[must_use]
+    pub fn with_retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// What kind of failure it was.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Who failed.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Whether the same call can be expected to succeed later.
+    #[must_use]
+    pub fn retry(&self) -> Retry {
+        self.retry
+    }
+
+    /// The NVMe status, when a device completed the command with one.
+    #[must_use]
+    pub fn nvme_status(&self) -> Option<Status> {
+        self.status
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.doing.is_empty() {
+            write!(out, "{}: ", self.doing)?;
+        }
+        match self.status {
+            Some(status) => write!(out, "the device answered \"{status}\"")?,
+            None => out.write_str(&self.said)?,
+        }
+        match &self.source {
+            Some(source) => write!(out, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{self} [{:?}, {:?}, retry {:?}]", self.kind, self.origin, self.retry)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+fn retry_of(kind: ErrorKind) -> Retry {
+    match kind {
+        ErrorKind::QueueFull | ErrorKind::Busy => Retry::Later,
+        ErrorKind::TimedOut | ErrorKind::Cancelled => Retry::Once,
+        _ => Retry::Never,
+    }
+}
+
+fn kind_of_io(kind: std::io::ErrorKind) -> ErrorKind {
+    use std::io::ErrorKind as Io;
+    match kind {
+        Io::NotFound => ErrorKind::NotFound,
+        Io::PermissionDenied | Io::ReadOnlyFilesystem => ErrorKind::Denied,
+        Io::WouldBlock | Io::ResourceBusy => ErrorKind::Busy,
+        Io::StorageFull | Io::QuotaExceeded => ErrorKind::CapacityExceeded,
+        Io::TimedOut => ErrorKind::TimedOut,
+        Io::Unsupported => ErrorKind::Unsupported,
+        Io::InvalidInput => ErrorKind::InvalidArgument,
+        _ => ErrorKind::System,
+    }
+}
+
+fn kind_of_status(status: Status) -> ErrorKind {
+    match status.code() {
+        Status::KEY_DOES_NOT_EXIST => ErrorKind::KeyNotFound,
+        Status::KEY_EXISTS => ErrorKind::KeyExists,
+        Status::CAPACITY_EXCEEDED | Status::NAMESPACE_INSUFFICIENT_CAPACITY => ErrorKind::CapacityExceeded,
+        Status::LBA_OUT_OF_RANGE => ErrorKind::OutOfRange,
+        Status::INVALID_VALUE_SIZE => ErrorKind::TooLarge,
+        Status::INVALID_OPCODE | Status::COMMAND_SET_NOT_ENABLED | Status::COMMAND_SET_NOT_SUPPORTED => {
+            ErrorKind::Unsupported
+        }
+        Status::INVALID_FIELD | Status::INVALID_KEY_SIZE => ErrorKind::InvalidArgument,
+        Status::INVALID_NAMESPACE => ErrorKind::NotFound,
+        Status::ABORT_REQUESTED | Status::ABORTED_SQ_DELETION | Status::ABORTED_BY_HOST => {
+            ErrorKind::Cancelled
+        }
+        Status::NAMESPACE_NOT_READY | Status::FORMAT_IN_PROGRESS | Status::PAYLOAD_LIMIT_EXCEEDED => {
+            ErrorKind::Busy
+        }
+        Status::COMPARE_FAILURE => ErrorKind::Mismatch,
+        Status::ACCESS_DENIED | Status::RESERVATION_CONFLICT | Status::WRITE_TO_READ_ONLY_RANGE => {
+            ErrorKind::Denied
+        }
+        Status::UNRECOVERED_ERROR => ErrorKind::Media,
+        code if code.sct() == sct::MEDIA => ErrorKind::Media,
+        _ => ErrorKind::Device,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outermost_task_stands_first_and_the_fact_last() {
+        let error = Error::host(
+            ErrorKind::TooLarge,
+            "value of 20000000 bytes is over the device's limit of 16777216 bytes",
+        )
+        .doing("put key 0041");
+        assert_eq!(
+            error.to_string(),
+            "put key 0041: value of 20000000 bytes is over the device's limit of 16777216 bytes"
+        );
+        assert_eq!(error.doing("import").to_string().split(": ").next(), Some("import"));
+    }
+
+    #[test]
+    fn host_kernel_and_device_failures_are_told_apart() {
+        let kernel =
+            Error::kernel("open disk.img", std::io::Error::from(std::io::ErrorKind::PermissionDenied));
+        assert_eq!((kernel.origin(), kernel.kind()), (Origin::Kernel, ErrorKind::Denied));
+        let device = Error::status(Status::KEY_DOES_NOT_EXIST.with_dnr());
+        assert_eq!((device.origin(), device.kind()), (Origin::Device, ErrorKind::KeyNotFound));
+        assert_eq!(device.nvme_status(), Some(Status::KEY_DOES_NOT_EXIST.with_dnr()));
+        assert_eq!(Error::host(ErrorKind::QueueFull, "full").retry(), Retry::Later);
+    }
+
+    #[test]
+    fn a_device_failure_that_may_be_retried_says_so() {
+        assert_eq!(Error::status(Status::INTERNAL_ERROR).retry(), Retry::Once);
+        assert_eq!(Error::status(Status::INTERNAL_ERROR.with_dnr()).retry(), Retry::Never);
+    }
+}

@@ -1,0 +1,180 @@
+//! The driver as a [`Backend`]: queued commands that own their memory.
+
+use std::time::Duration;
+
+use byway_core::encode::{self, Data, Encoded};
+use byway_core::{
+    AdminCommand, Backend, BackendQueue, Buffer, Capabilities, Command, Error, ErrorKind, Finished, Identity,
+    KvCommand, Namespace, Outcome, QueueOptions, Refused, Result,
+};
+use byway_spec::Command as Entry;
+use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
+
+use crate::bus::Bus;
+use crate::device::Driver;
+use crate::queue_pair::Queue;
+use crate::table::OpIndex;
+use crate::transfer::{self, Out, Put};
+
+impl<B: Bus> Backend for Driver<B> {
+    type Queue = Queue<B>;
+
+    fn identity(&self) -> &Identity {
+        Driver::identity(self)
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        Driver::capabilities(self)
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>> {
+        Driver::namespaces(self)
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer> {
+        Driver::buffer(self, len)
+    }
+
+    fn queue(&self, options: QueueOptions) -> Result<Queue<B>> {
+        Driver::queue(self, options)
+    }
+
+    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        Driver::admin(self, command)
+    }
+}
+
+impl<B: Bus> BackendQueue for Queue<B> {
+    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+        let op = match self.check(&command).and_then(|()| self.start(tag)) {
+            Ok(op) => op,
+            Err(error) => return Err(Refused { command, error }),
+        };
+        let sent = self.send_command(op, &command);
+        let was_sent = self.table.op(op).answer.commands > 0;
+        match sent {
+            Err(error) if !was_sent => Err(Refused { command, error: self.leave(op, error) }),
+            sent => {
+                self.keep(op, command, sent.err());
+                Ok(())
+            }
+        }
+    }
+
+    fn next_finished(&mut self) -> Result<Option<Finished>> {
+        if self.ready.is_empty() {
+            self.bus().poll();
+            while self.step()? {}
+            self.ring_head();
+        }
+        Ok(self.ready.pop_front())
+    }
+
+    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        if !self.ready.is_empty() || self.table.in_flight() == 0 {
+            return Ok(!self.ready.is_empty());
+        }
+        if self.spin()? || timeout.is_zero() {
+            return Ok(!self.ready.is_empty());
+        }
+        self.doze(timeout)?;
+        self.spin()?;
+        Ok(!self.ready.is_empty())
+    }
+
+    /// Asks the controller to abort one command of the operation. Fragments that are not sent together with the others
+    /// are not sent any more only if the device refuses them.
+    fn cancel(&mut self, tag: u64) -> Result<()> {
+        let unknown =
+            || Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is outstanding"));
+        let cid = self.table.find(tag).ok_or_else(unknown)?;
+        let mut entry = Entry::new(AdminOpcode::ABORT.0, 0, 0);
+        entry.cdw10 = AbortCdw10::new().with_sqid(self.qid()).with_cid(cid).into_bits();
+        self.device.admin_plain(entry).map(drop).map_err(|error| error.doing("cancel"))
+    }
+
+    fn outstanding(&self) -> u32 {
+        self.table.in_flight() + self.ready.len() as u32
+    }
+
+    fn depth(&self) -> u32 {
+        self.table.depth()
+    }
+
+    fn execute(&mut self, command: Command) -> Result<Outcome> {
+        self.check(&command)?;
+        let op = self.start_call()?;
+        let sent = self.send_command(op, &command);
+        if let Some(buffer) = command.into_buffer() {
+            self.table.op(op).hold(Some(buffer), true);
+        }
+        if let Err(error) = sent {
+            return Err(self.leave(op, error));
+        }
+        self.await_call(op)?;
+        Ok(self.conclude(op)?)
+    }
+}
+
+impl<B: Bus> Queue<B> {
+    /// Refuses what no device could take.
+    fn check(&self, command: &Command) -> Result<()> {
+        encode::check(command)?;
+        let len = match encode::encode(command).data {
+            Data::None => 0,
+            Data::Out(payload) => payload.len(),
+            Data::In(buffer) => buffer.len(),
+        };
+        if matches!(command, Command::Kv(KvCommand::BulkStore { .. })) && self.limits().bulk_max_bytes == 0 {
+            return Err(Error::host(ErrorKind::Unsupported, "the device did not announce bulk stores"));
+        }
+        self.check_len(len)
+    }
+
+    /// Sends the commands of an operation. The command stays where it is until it was sent.
+    fn send_command(&mut self, op: OpIndex, command: &Command) -> Result<()> {
+        if let Command::Kv(KvCommand::Store { nsid, key, value, options }) = command {
+            let put = Put { nsid: *nsid, key, value: Out::of(value), options: *options };
+            return transfer::store(self, op, &put);
+        }
+        let Encoded { entry, data } = encode::encode(command);
+        match data {
+            Data::None => self.send_one(op, entry),
+            Data::Out(payload) => transfer::send(self, op, entry, Out::of(payload)),
+            Data::In(into) if into.is_empty() => self.send_one(op, entry),
+            Data::In(into) => {
+                let at = self.place_buffer(op, into)?;
+                self.send_in(op, entry, at, into.len())
+            }
+        }
+    }
+
+    /// Keeps a command's buffer with its operation, now that it was sent, with the fault that ended the sending.
+    fn keep(&mut self, op: OpIndex, command: Command, fault: Option<Error>) {
+        let state = self.table.op(op);
+        // A copy in staging memory is held already; then the command has no buffer of its own.
+        if let Some(buffer) = command.into_buffer() {
+            state.hold(Some(buffer), true);
+        }
+        state.sending = false;
+        state.fail(fault);
+        if state.is_done() {
+            // The window's own trouble is found again by the next store through it.
+            let _ = self.settle(op);
+        }
+    }
+
+    /// Looks for completions for a little while; says whether any operation has finished.
+    fn spin(&mut self) -> Result<bool> {
+        for _ in 0..crate::progress::LOOKS {
+            self.bus().poll();
+            while self.step()? {}
+            if !self.ready.is_empty() {
+                self.ring_head();
+                return Ok(true);
+            }
+            std::hint::spin_loop();
+        }
+        Ok(false)
+    }
+}

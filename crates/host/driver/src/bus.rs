@@ -1,0 +1,157 @@
+//! The boundary to a PCIe-like device: registers, doorbells, memory, interrupts.
+//!
+//! **What an implementer must do.** Carry register accesses and doorbell writes to the device in the order they are
+//! made, after every earlier write to mapped memory is visible to it. Keep mapped memory alive until it is unmapped.
+//! Count in [`Bus::meter`] what the host puts on the link by itself: doorbells, register accesses, byte stores, CXL
+//! stores; and charge modelled time for those. Let [`Bus::poll`] make progress whenever the device has anything to
+//! do, so that a host that only polls is never stuck.
+//!
+//! **What it may rely on.** A doorbell is rung only after its ring entries are written, at most once for each batch.
+//! Memory is mapped before a command names it, and unmapped after the command has completed or the queue is gone.
+//! [`Bus::ring`] and [`Bus::poll`] may be called from several threads at once, each with queues of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use byway_dma::{BusAddr, DmaMemory};
+use byway_link::{HostMeter, HostStep, Profile};
+use byway_queue::DoorbellIndex;
+
+/// What a driver in user space needs of a PCIe-like device.
+pub trait Bus: Send + Sync + 'static {
+    /// Memory of the device that the host stores into.
+    type Memory: DeviceMemory;
+
+    /// Reads a register of 4 or 8 bytes at `offset` of BAR 0.
+    ///
+    /// # Errors
+    /// When the device is gone, or has no register there.
+    fn read_register(&self, offset: u32, bytes: u32) -> Result<u64, BusError>;
+
+    /// Writes a register of 4 or 8 bytes at `offset` of BAR 0.
+    ///
+    /// # Errors
+    /// When the device is gone, or has no register there.
+    fn write_register(&self, offset: u32, bytes: u32, value: u64) -> Result<(), BusError>;
+
+    /// Writes a doorbell: the tail of a submission queue or the head of a completion queue.
+    /// A device that is gone takes no notice.
+    fn ring(&self, doorbell: DoorbellIndex, value: u32);
+
+    /// Makes memory known to the device, readable and writable.
+    ///
+    /// # Errors
+    /// When no more can be mapped.
+    fn map(&self, memory: &Arc<DmaMemory>) -> Result<BusAddr, BusError>;
+
+    /// Takes memory away from the device.
+    ///
+    /// # Errors
+    /// When nothing is mapped at `at`.
+    fn unmap(&self, at: BusAddr) -> Result<(), BusError>;
+
+    /// Lets the device run, if it runs in the caller's thread; under a virtual clock, moves the time to the device's
+    /// next deadline when nothing is due.
+    fn poll(&self);
+
+    /// Waits for interrupt `vector`, at most `timeout`; says whether it came. May return early.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    fn wait(&self, vector: u16, timeout: Duration) -> Result<bool, BusError>;
+
+    /// Host-managed device memory (CXL.mem), where the windows of queues lie.
+    fn device_memory(&self) -> Option<Self::Memory>;
+
+    /// The controller memory buffer, as a byte interface.
+    fn byte_memory(&self) -> Option<Self::Memory>;
+
+    /// Charges modelled time for `times` steps of the host's software: submitting, copying chunks, mapping pages,
+    /// taking completions. Nothing when the clock is off.
+    fn charge(&self, step: HostStep, times: u32);
+
+    /// The time in nanoseconds: modelled under a virtual or paced clock, else monotonic.
+    fn now_ns(&self) -> u64;
+
+    /// Where the bus counts what the host puts on the link by itself.
+    fn meter(&self) -> &HostMeter;
+
+    /// The model of link, host and device, where there is one: what `adaptive` reckons costs with, and the habits
+    /// that the host takes part in.
+    fn profile(&self) -> Option<&Profile>;
+}
+
+/// Memory of the device that the host stores into: CXL device memory, or a controller memory buffer.
+///
+/// Stores are unordered against each other and against doorbells until [`DeviceMemory::settle`].
+pub trait DeviceMemory: Send + Sync + 'static {
+    /// Length in bytes.
+    fn len_bytes(&self) -> u64;
+
+    /// Where the device sees it, if commands may point into it.
+    fn bus_addr(&self) -> Option<BusAddr>;
+
+    /// Stores `bytes` at `offset`, past the caches: non-temporal stores, or stores and CLFLUSHOPT, never CLWB.
+    ///
+    /// # Errors
+    /// When the range is not inside.
+    fn store(&self, offset: u64, bytes: &[u8]) -> Result<(), BusError>;
+
+    /// Returns when all stores before have reached the device: fences, then reads back the line at `last`.
+    ///
+    /// # Errors
+    /// When `last` is not inside.
+    fn settle(&self, last: u64) -> Result<(), BusError>;
+}
+
+/// For a bus without memory of the device.
+#[derive(Debug)]
+pub enum NoMemory {}
+
+impl DeviceMemory for NoMemory {
+    fn len_bytes(&self) -> u64 {
+        match *self {}
+    }
+
+    fn bus_addr(&self) -> Option<BusAddr> {
+        match *self {}
+    }
+
+    fn store(&self, _: u64, _: &[u8]) -> Result<(), BusError> {
+        match *self {}
+    }
+
+    fn settle(&self, _: u64) -> Result<(), BusError> {
+        match *self {}
+    }
+}
+
+/// Why a bus could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BusError {
+    /// The device, or the process that runs it, is gone.
+    #[error("the device is gone: {0}")]
+    Gone(String),
+    /// No register of this size there.
+    #[error("no register of {bytes} bytes at offset {offset:#x}")]
+    NoRegister {
+        /// Offset in BAR 0.
+        offset: u32,
+        /// Size asked for.
+        bytes: u32,
+    },
+    /// Memory could not be mapped or unmapped.
+    #[error("memory cannot be mapped: {0}")]
+    Mapping(String),
+    /// A range that is not inside the device's memory.
+    #[error("{len_bytes} bytes at {offset:#x} are not inside the device memory of {memory_bytes} bytes")]
+    OutsideMemory {
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        len_bytes: u64,
+        /// Size of the memory.
+        memory_bytes: u64,
+    },
+}

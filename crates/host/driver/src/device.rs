@@ -1,0 +1,276 @@
+//! A device that is attached: what all of its queues share.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use byway_core::{
+    AdaptivePolicy, AdminCommand, Answer, Buffer, BufferPool, Capabilities, Error, ErrorKind, Identity,
+    Namespace, Outcome, QueueOptions, RawData, Result,
+};
+use byway_link::Method;
+use byway_spec::base::admin::{AdminOpcode, CreateCqCdw11, CreateSqCdw11, QueueCdw10};
+use byway_spec::base::feature::{FeatureCdw10, FeatureId};
+use byway_spec::base::register::{Cc, Csts, Register};
+use byway_spec::{Command as Entry, Status};
+
+use crate::admin::AdminQueue;
+use crate::announced::Announced;
+use crate::attach::{AttachOptions, attach};
+use crate::bus::Bus;
+use crate::identify;
+use crate::queue_pair::Queue;
+
+/// Ring entries of a queue that was not told how many, at least: an 8 KiB inline payload takes 129.
+const RING_ENTRIES_MIN: u32 = 256;
+
+/// How long an orderly shutdown may take.
+const SHUTDOWN: Duration = Duration::from_secs(10);
+
+/// A device on a [`Bus`]: the driver's handle, cheap to clone. The device is shut down when the last handle and the last
+/// queue are gone.
+pub struct Driver<B: Bus> {
+    shared: Arc<Shared<B>>,
+}
+
+impl<B: Bus> Clone for Driver<B> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+/// What all queues of a device share.
+pub(crate) struct Shared<B: Bus> {
+    pub(crate) bus: Arc<B>,
+    pub(crate) pool: BufferPool,
+    pub(crate) announced: Announced,
+    pub(crate) admin: Mutex<AdminQueue<B>>,
+    pub(crate) identity: Identity,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) command_sets: bool,
+    /// Numbers of queues that are open.
+    pub(crate) qids: Mutex<BTreeSet<u16>>,
+    /// First bytes of the areas of byte memory that queues have.
+    pub(crate) byte_areas: Mutex<BTreeSet<u64>>,
+}
+
+impl<B: Bus> Driver<B> {
+    /// Resets the device behind `bus`, starts it, and asks what it can do.
+    ///
+    /// # Errors
+    /// When the device does not start, does not answer, or has no memory pages of 4 KiB.
+    pub fn attach(bus: Arc<B>, options: AttachOptions) -> Result<Self> {
+        Ok(Self { shared: Arc::new(attach(bus, options)?) })
+    }
+
+    /// The bus.
+    #[must_use]
+    pub fn bus(&self) -> &Arc<B> {
+        &self.shared.bus
+    }
+
+    /// Who the device says it is.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.shared.identity
+    }
+
+    /// What can be done with it.
+    #[must_use]
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.shared.capabilities
+    }
+
+    /// The namespaces that are attached, asked anew.
+    ///
+    /// # Errors
+    /// When the device does not answer.
+    pub fn namespaces(&self) -> Result<Vec<Namespace>> {
+        identify::namespaces(&self.shared)
+    }
+
+    /// A buffer in memory that is mapped already. What it holds is left from its last use, or zeroes.
+    ///
+    /// # Errors
+    /// When there is no memory, or it cannot be mapped.
+    pub fn buffer(&self, len: usize) -> Result<Buffer> {
+        self.shared.pool.take(len)
+    }
+
+    /// Sends an admin command and waits for it.
+    ///
+    /// # Errors
+    /// The device's status, or its silence.
+    pub fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        self.shared.admin(command)
+    }
+
+    /// Opens a queue.
+    ///
+    /// # Errors
+    /// When the device did not announce the transfer method, the depth does not fit the ring, or no queue is left.
+    pub fn queue(&self, options: QueueOptions) -> Result<Queue<B>> {
+        let entries = self.shared.ring_entries(&options)?;
+        self.shared.check_methods(&options)?;
+        let qid = self.shared.take_qid()?;
+        // From here on the number goes back when the queue is dropped.
+        let queue = Queue::new(Arc::clone(&self.shared), qid, entries, &options);
+        let queue = queue.inspect_err(|_| self.shared.give_back_qid(qid))?;
+        self.shared.create_queue(qid, &queue)?;
+        Ok(queue)
+    }
+}
+
+impl<B: Bus> Shared<B> {
+    fn lock_admin(&self) -> MutexGuard<'_, AdminQueue<B>> {
+        self.admin.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends an admin command and waits for it.
+    ///
+    /// # Errors
+    /// The device's status, or its silence.
+    pub(crate) fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        self.lock_admin().execute(command, &self.pool)
+    }
+
+    /// Sends an admin command that has no data.
+    ///
+    /// # Errors
+    /// The device's status, or its silence.
+    pub(crate) fn admin_plain(&self, entry: Entry) -> Result<Answer> {
+        Ok(self.admin(AdminCommand::raw(entry, RawData::None))?.answer)
+    }
+
+    /// Sets a feature to a value.
+    ///
+    /// # Errors
+    /// The device's status, or its silence.
+    pub(crate) fn set_feature(&self, feature: FeatureId, nsid: u32, value: u32) -> Result<Answer> {
+        let mut entry = Entry::new(AdminOpcode::SET_FEATURES.0, 0, nsid);
+        entry.cdw10 = FeatureCdw10::new().with_fid(feature).into_bits();
+        entry.cdw11 = value;
+        self.admin_plain(entry)
+    }
+
+    /// Entries of the rings of a queue that is to be as `options` say.
+    fn ring_entries(&self, options: &QueueOptions) -> Result<u32> {
+        let max = self.announced.ring_entries_max;
+        let wanted = (options.depth.saturating_add(1)).max(RING_ENTRIES_MIN).checked_next_power_of_two();
+        let entries = options.ring_entries.unwrap_or(wanted.unwrap_or(max).min(max));
+        let refuse = |said: String| Err(Error::host(ErrorKind::InvalidArgument, said));
+        if !(2..=max).contains(&entries) {
+            return refuse(format!("the device takes rings of 2 to {max} entries, not {entries}"));
+        }
+        if options.depth == 0 || options.depth >= entries {
+            let most = entries - 1;
+            return refuse(format!(
+                "a ring of {entries} entries takes a depth of 1 to {most}, not {}",
+                options.depth
+            ));
+        }
+        Ok(entries)
+    }
+
+    fn check_methods(&self, options: &QueueOptions) -> Result<()> {
+        self.announced.methods.require(options.transfer)?;
+        match options.policy {
+            AdaptivePolicy::Threshold { below, .. } if options.transfer == Method::Adaptive => {
+                self.announced.methods.require(below)?;
+                if below == Method::Adaptive {
+                    return Err(Error::host(ErrorKind::InvalidArgument, "adaptive cannot choose adaptive"));
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take_qid(&self) -> Result<u16> {
+        let mut open = self.qids.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = self.capabilities.limits.queues;
+        let free = (1..=most).find(|qid| !open.contains(qid));
+        let said = || format!("all {most} queues of the device are open");
+        let qid = free.ok_or_else(|| Error::host(ErrorKind::Busy, said()))?;
+        open.insert(qid);
+        Ok(qid)
+    }
+
+    fn give_back_qid(&self, qid: u16) {
+        self.qids.lock().unwrap_or_else(PoisonError::into_inner).remove(&qid);
+    }
+
+    fn create_queue(&self, qid: u16, queue: &Queue<B>) -> Result<()> {
+        let (submission, completion) = queue.rings.bus_addrs();
+        let cdw10 =
+            QueueCdw10::new().with_qid(qid).with_qsize_z((queue.ring_entries() - 1) as u16).into_bits();
+        let mut entry = Entry::new(AdminOpcode::CREATE_CQ.0, 0, 0);
+        entry.cdw10 = cdw10;
+        entry.cdw11 = CreateCqCdw11::new().with_pc(true).with_ien(true).with_iv(qid).into_bits();
+        entry.set_prps(completion.0, 0);
+        self.admin_plain(entry).map_err(|error| error.doing("create completion queue"))?;
+        let mut entry = Entry::new(AdminOpcode::CREATE_SQ.0, 0, 0);
+        entry.cdw10 = cdw10;
+        entry.cdw11 = CreateSqCdw11::new().with_pc(true).with_cqid(qid).into_bits();
+        entry.set_prps(submission.0, 0);
+        self.admin_plain(entry).map_err(|error| error.doing("create submission queue"))?;
+        Ok(())
+    }
+
+    /// Deletes a queue's rings, after which the device touches none of its memory.
+    ///
+    /// # Errors
+    /// When the device does not say that it has done so.
+    pub(crate) fn delete_queue(&self, qid: u16) -> Result<()> {
+        for opcode in [AdminOpcode::DELETE_SQ, AdminOpcode::DELETE_CQ] {
+            let mut entry = Entry::new(opcode.0, 0, 0);
+            entry.cdw10 = QueueCdw10::new().with_qid(qid).into_bits();
+            match self.admin_plain(entry) {
+                // A queue that was never created.
+                Err(error)
+                    if error.nvme_status().is_some_and(|status| status.is(Status::INVALID_QUEUE_ID)) => {}
+                other => drop(other?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the device that the host is leaving, and waits for it.
+    fn shut_down(&self) {
+        let Ok(bits) = self.bus.read_register(Register::CC.0, 4) else { return };
+        let cc = Cc::from_bits(bits as u32).with_shn(Cc::SHN_NORMAL);
+        if self.bus.write_register(Register::CC.0, 4, cc.into_bits().into()).is_err() {
+            return;
+        }
+        let since = Instant::now();
+        while since.elapsed() < SHUTDOWN {
+            self.bus.poll();
+            let bits = self.bus.read_register(Register::CSTS.0, 4).unwrap_or(u64::MAX);
+            let status = Csts::from_bits(bits as u32);
+            if status.shst() == Csts::SHST_COMPLETE || status.cfs() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        // With the controller disabled nothing of the host's memory is touched any more.
+        let _ = self.bus.write_register(Register::CC.0, 4, cc.with_en(false).into_bits().into());
+    }
+}
+
+impl<B: Bus> Drop for Shared<B> {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+impl<B: Bus> Drop for Queue<B> {
+    fn drop(&mut self) {
+        if self.device.delete_queue(self.qid()).is_err() {
+            self.table.leak();
+            self.bounce.leak();
+            // The number is not used again either: the device still has the queue.
+            return;
+        }
+        self.device.give_back_qid(self.qid());
+    }
+}

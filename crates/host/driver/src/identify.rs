@@ -1,0 +1,157 @@
+//! What Identify says, in the words of the API.
+
+use byway_core::{AdminCommand, Buffer, Identity, Namespace, NamespaceKind, Nsid, Result};
+use byway_spec::base::identify::{
+    Cns, Controller, Csi, IDENTIFY_BYTES, NamespaceDescriptor, NamespaceIdType, NamespaceList,
+};
+use byway_spec::base::register::Vs;
+use byway_spec::kv::KvNamespace;
+use byway_spec::nvm::NvmNamespace;
+use zerocopy::FromBytes;
+
+use crate::attach::short;
+use crate::bus::Bus;
+use crate::device::Shared;
+
+/// Who a controller says it is.
+pub(crate) fn identity(controller: &Controller, byway: bool) -> Identity {
+    let version = Vs::from_bits(controller.ver);
+    Identity {
+        model: text(&controller.mn),
+        serial: text(&controller.sn),
+        firmware: text(&controller.fr),
+        subsystem: text(&controller.subnqn),
+        controller: controller.cntlid,
+        vendor: controller.vid,
+        version: (version.mjr(), version.mnr(), version.ter()),
+        byway,
+    }
+}
+
+/// A text field without its padding.
+fn text(field: &[u8]) -> String {
+    let padding = |byte: &u8| *byte == 0 || *byte == b' ';
+    let len = field.iter().rposition(|byte| !padding(byte)).map_or(0, |last| last + 1);
+    String::from_utf8_lossy(field.get(..len).unwrap_or(field)).into_owned()
+}
+
+/// The namespaces that are attached.
+///
+/// # Errors
+/// When the device does not answer.
+pub(crate) fn namespaces<B: Bus>(device: &Shared<B>) -> Result<Vec<Namespace>> {
+    let mut found = Vec::new();
+    let mut after = 0;
+    loop {
+        let page = ask(device, Cns::ACTIVE_NAMESPACES, 0, after)?;
+        let list = NamespaceList::read_from_bytes(page.as_slice())
+            .map_err(|_| short("Identify Active Namespaces"))?;
+        for nsid in list.nsids.into_iter().take_while(|nsid| *nsid != 0) {
+            // A list that does not ascend would never end.
+            if nsid <= after {
+                return Ok(found);
+            }
+            after = nsid;
+            found.push(namespace(device, nsid)?);
+        }
+        if list.nsids.contains(&0) {
+            return Ok(found);
+        }
+    }
+}
+
+fn namespace<B: Bus>(device: &Shared<B>, nsid: u32) -> Result<Namespace> {
+    let csi = if device.command_sets { command_set(device, nsid)? } else { Csi::NVM };
+    match csi {
+        Csi::NVM => nvm(device, nsid),
+        Csi::KV => kv(device, nsid),
+        Csi(other) => Ok(Namespace {
+            nsid: Nsid::new(nsid)?,
+            kind: NamespaceKind::Other(other),
+            size_bytes: 0,
+            used_bytes: 0,
+            nguid: [0; 16],
+        }),
+    }
+}
+
+/// The command set that the namespace's descriptors tell; NVM if they tell none.
+fn command_set<B: Bus>(device: &Shared<B>, nsid: u32) -> Result<Csi> {
+    let page = ask(device, Cns::NAMESPACE_DESCRIPTORS, 0, nsid)?;
+    Ok(find_command_set(page.as_slice()))
+}
+
+fn find_command_set(mut descriptors: &[u8]) -> Csi {
+    while let Ok((head, rest)) = NamespaceDescriptor::read_from_prefix(descriptors) {
+        match (head.nidt, rest.first()) {
+            _ if head.nidl_bytes == 0 => break,
+            (NamespaceIdType::CSI, Some(csi)) => return Csi(*csi),
+            _ => descriptors = rest.get(usize::from(head.nidl_bytes)..).unwrap_or_default(),
+        }
+    }
+    Csi::NVM
+}
+
+fn nvm<B: Bus>(device: &Shared<B>, nsid: u32) -> Result<Namespace> {
+    let page = ask(device, Cns::NAMESPACE, 0, nsid)?;
+    let identified =
+        NvmNamespace::read_from_bytes(page.as_slice()).map_err(|_| short("Identify Namespace"))?;
+    let flbas = identified.flbas;
+    // FLBAS bits 6:5 are the high part of the index where there are more than 16 formats.
+    let index = usize::from(flbas.index_low()) | usize::from(flbas.index_high()) << 4;
+    let shift = identified.lbaf.get(index).map_or(9, |format| u32::from(format.lbads()));
+    let lba_bytes = 1u32.checked_shl(shift).unwrap_or(512);
+    Ok(Namespace {
+        nsid: Nsid::new(nsid)?,
+        kind: NamespaceKind::Nvm { lba_bytes, blocks: identified.nsze },
+        size_bytes: identified.nsze.saturating_mul(lba_bytes.into()),
+        used_bytes: identified.nuse.saturating_mul(lba_bytes.into()),
+        nguid: identified.nguid,
+    })
+}
+
+fn kv<B: Bus>(device: &Shared<B>, nsid: u32) -> Result<Namespace> {
+    let page = ask(device, Cns::SET_NAMESPACE, Csi::KV.0, nsid)?;
+    let identified =
+        KvNamespace::read_from_bytes(page.as_slice()).map_err(|_| short("Identify KV Namespace"))?;
+    let format = identified.kvf.get(usize::from(identified.kvfc & 0xf)).copied().unwrap_or_default();
+    Ok(Namespace {
+        nsid: Nsid::new(nsid)?,
+        kind: NamespaceKind::Kv {
+            key_max_bytes: format.key_max_bytes,
+            value_max_bytes: format.value_max_bytes,
+            keys_max: format.keys_max,
+        },
+        size_bytes: identified.nsze_bytes,
+        used_bytes: identified.nuse_bytes,
+        nguid: identified.nguid,
+    })
+}
+
+fn ask<B: Bus>(device: &Shared<B>, cns: Cns, csi: u8, nsid: u32) -> Result<Buffer> {
+    let into = device.pool.take(IDENTIFY_BYTES)?;
+    let command = AdminCommand::Identify { cns: cns.0, csi, nsid: Nsid::new(nsid).ok(), selector: 0, into };
+    let outcome = device.admin(command).map_err(|error| error.doing(format!("identify {cns}")))?;
+    outcome.buffer.ok_or_else(|| short("Identify"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_fields_lose_their_padding_and_keep_their_inner_spaces() {
+        assert_eq!(text(b"Byway SSD  \0\0"), "Byway SSD");
+        assert_eq!(text(b"    "), "");
+    }
+
+    #[test]
+    fn the_command_set_is_found_among_other_descriptors_and_lies_do_not_hang() {
+        let mut page = vec![3, 16, 0, 0];
+        page.extend([7; 16]);
+        page.extend([4, 1, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(find_command_set(&page), Csi::KV);
+        assert_eq!(find_command_set(&[3, 255, 0, 0, 1]), Csi::NVM);
+        assert_eq!(find_command_set(&[0; 64]), Csi::NVM);
+    }
+}

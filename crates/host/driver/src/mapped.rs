@@ -1,0 +1,71 @@
+//! Memory that stays mapped for as long as it is used.
+
+use std::sync::Arc;
+
+use byway_core::{Buffer, Error, ErrorKind, Registrar, Result};
+use byway_dma::{BusAddr, DmaMemory};
+
+use crate::bus::{Bus, BusError};
+
+/// Zeroed memory of the driver's own, mapped until it is dropped.
+pub(crate) struct Mapped<B: Bus> {
+    bus: Arc<B>,
+    memory: Arc<DmaMemory>,
+    at: BusAddr,
+}
+
+impl<B: Bus> Mapped<B> {
+    /// `len` bytes, rounded up to pages.
+    ///
+    /// # Errors
+    /// When there is no memory, or it cannot be mapped.
+    pub(crate) fn zeroed(bus: &Arc<B>, len: usize) -> Result<Self> {
+        let memory = Arc::clone(Buffer::zeroed(len)?.memory());
+        let at = bus.map(&memory).map_err(from_bus)?;
+        Ok(Self { bus: Arc::clone(bus), memory, at })
+    }
+
+    /// The memory.
+    #[inline]
+    pub(crate) fn memory(&self) -> &Arc<DmaMemory> {
+        &self.memory
+    }
+
+    /// Where the device sees it.
+    #[inline]
+    pub(crate) fn bus_addr(&self) -> BusAddr {
+        self.at
+    }
+}
+
+impl<B: Bus> Drop for Mapped<B> {
+    fn drop(&mut self) {
+        // A bus that cannot unmap has lost its device; nobody is left to touch the memory.
+        let _ = self.bus.unmap(self.at);
+    }
+}
+
+/// Prepares the memory of a buffer pool: maps it. The token is its bus address.
+pub(crate) struct MapForBus<B: Bus>(pub(crate) Arc<B>);
+
+impl<B: Bus> Registrar for MapForBus<B> {
+    fn register(&self, memory: &Arc<DmaMemory>) -> Result<u64> {
+        Ok(self.0.map(memory).map_err(from_bus)?.0)
+    }
+
+    fn unregister(&self, _: &Arc<DmaMemory>, token: u64) {
+        // As for `Mapped`.
+        let _ = self.0.unmap(BusAddr(token));
+    }
+}
+
+/// A failure of the bus as an error of the API.
+#[cold]
+pub(crate) fn from_bus(cause: BusError) -> Error {
+    match cause {
+        BusError::Gone(_) => Error::device(ErrorKind::DeviceLost, cause.to_string()),
+        BusError::NoRegister { .. } => Error::device(ErrorKind::Protocol, cause.to_string()),
+        BusError::Mapping(_) => Error::host(ErrorKind::System, cause.to_string()),
+        BusError::OutsideMemory { .. } => Error::host(ErrorKind::TooLarge, cause.to_string()),
+    }
+}

@@ -1,0 +1,237 @@
+//! What comes back on a queue: completions, and what becomes of the operations they end.
+
+use std::time::{Duration, Instant};
+
+use byway_core::{Answer, Error, ErrorKind, Failed, Finished, Outcome, Result};
+use byway_link::HostStep;
+use byway_spec::Completion;
+use byway_spec::base::register::{Csts, Register};
+
+use crate::bus::Bus;
+use crate::mapped::from_bus;
+use crate::queue_pair::Queue;
+use crate::table::{OpIndex, Waiter};
+
+/// How often a waiting host looks and lets the device run before it sleeps.
+pub(crate) const LOOKS: u32 = 256;
+
+/// The longest sleep before the device's health is looked at again.
+const NAP: Duration = Duration::from_millis(20);
+
+/// How long somebody has waited: looks are cheap, the clock is read only once they are used up.
+#[derive(Debug, Default)]
+struct Patience {
+    looks: u32,
+    since: Option<Instant>,
+}
+
+impl<B: Bus> Queue<B> {
+    /// Takes one completion off the ring, if one is there; returns the operation it belongs to.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`] when it belongs to none, or tells a head that cannot be.
+    #[inline]
+    pub(crate) fn reap(&mut self) -> Result<Option<OpIndex>> {
+        let Some(completion) = self.rings.take()? else { return Ok(None) };
+        if !self.awake {
+            self.awake = true;
+            if self.habits().host_sleeps {
+                self.bus.charge(HostStep::Wake, 1);
+            }
+        }
+        self.bus.charge(HostStep::Completion, 1);
+        let Completion { dw0, dw1, cid, .. } = completion;
+        match self.table.complete(cid, completion.status(), dw0, dw1) {
+            Some(op) => Ok(Some(op)),
+            None => Err(stray(cid)),
+        }
+    }
+
+    /// Takes one completion and does what follows from it, save for operations that a call waits for; says whether
+    /// there was one.
+    ///
+    /// # Errors
+    /// As [`Queue::reap`].
+    #[inline]
+    pub(crate) fn step(&mut self) -> Result<bool> {
+        let Some(op) = self.reap()? else { return Ok(false) };
+        if self.table.op(op).is_done() {
+            self.settle(op)?;
+        }
+        Ok(true)
+    }
+
+    /// Does what follows from the end of an operation.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`], as [`Queue::note_window`].
+    #[inline]
+    pub(crate) fn settle(&mut self, op: OpIndex) -> Result<()> {
+        let noted = self.note_window(op);
+        match self.table.op(op).waiter {
+            Waiter::Call => {}
+            Waiter::Queue => self.hand_over(op),
+            Waiter::Nobody => drop(self.conclude(op)),
+        }
+        noted
+    }
+
+    /// Waits until one completion, of whatever operation, was taken.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] after the queue's timeout, [`ErrorKind::DeviceLost`] if the device is in a fatal state.
+    pub(crate) fn wait_for_any(&mut self) -> Result<()> {
+        self.ring_tail();
+        self.ring_head();
+        let mut patience = Patience::default();
+        while !self.step()? {
+            self.pause(&mut patience)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for an operation that a call has sent, and ends it.
+    ///
+    /// # Errors
+    /// The operation's own failure; or as [`Queue::wait_for_any`], and then the operation goes on without its call.
+    #[inline]
+    pub(crate) fn finish_call(&mut self, op: OpIndex) -> Result<Answer> {
+        self.await_call(op)?;
+        let outcome = self.conclude(op)?;
+        Ok(outcome.answer)
+    }
+
+    /// Waits for an operation that a call has sent. Its memory is still held.
+    ///
+    /// # Errors
+    /// As [`Queue::wait_for_any`]; the operation then goes on without its call.
+    #[inline]
+    pub(crate) fn await_call(&mut self, op: OpIndex) -> Result<()> {
+        let mut patience = Patience::default();
+        while !self.table.op(op).is_done() {
+            match self.step() {
+                Ok(true) => {}
+                Ok(false) => {
+                    if let Err(error) = self.pause(&mut patience) {
+                        return Err(self.leave(op, error));
+                    }
+                }
+                Err(error) => return Err(self.leave(op, error)),
+            }
+        }
+        self.ring_head();
+        Ok(())
+    }
+
+    /// Gives an operation up that could not be sent, or whose call is over. What is in flight of it goes on.
+    #[cold]
+    pub(crate) fn leave(&mut self, op: OpIndex, error: Error) -> Error {
+        let state = self.table.op(op);
+        state.sending = false;
+        state.waiter = Waiter::Nobody;
+        if state.left == 0 {
+            // The window's own trouble is found again by the next store through it.
+            let _ = self.settle(op);
+        }
+        error
+    }
+
+    /// Ends an operation that is done: gives back what it held, and says what came of it.
+    #[inline]
+    pub(crate) fn conclude(&mut self, op: OpIndex) -> Result<Outcome, Failed> {
+        let state = self.table.op(op);
+        if state.has_baggage {
+            return self.conclude_with_baggage(op);
+        }
+        let (answer, failed) = (state.answer, state.failed);
+        if let Some(page) = state.take_bounce() {
+            self.bounce.give_back(page);
+        }
+        self.table.end(op);
+        match failed {
+            None => Ok(Outcome { answer, buffer: None }),
+            Some(status) => Err(Failed { error: Error::status(status), buffer: None }),
+        }
+    }
+
+    fn conclude_with_baggage(&mut self, op: OpIndex) -> Result<Outcome, Failed> {
+        let state = self.table.op(op);
+        state.has_baggage = false;
+        let (fault, held, mapped) = (state.fault.take(), state.held.take(), state.mapped.take());
+        let buffer = if std::mem::take(&mut state.give_back) { held } else { None };
+        drop(state.lists.take());
+        if let Some(at) = mapped {
+            // A bus that cannot unmap has lost its device; nobody is left to touch the memory.
+            let _ = self.bus.unmap(at);
+        }
+        match (self.conclude(op), fault) {
+            (Ok(outcome), None) => Ok(Outcome { buffer, ..outcome }),
+            (Ok(_), Some(error)) => Err(Failed { error, buffer }),
+            (Err(failed), _) => Err(Failed { buffer, ..failed }),
+        }
+    }
+
+    /// Ends an operation and puts it where the queue's user takes it.
+    pub(crate) fn hand_over(&mut self, op: OpIndex) {
+        let tag = self.table.op(op).tag;
+        let result = self.conclude(op);
+        self.ready.push_back(Finished { tag, result });
+    }
+
+    /// Between two looks: lets the device run, then sleeps for its interrupt.
+    fn pause(&mut self, patience: &mut Patience) -> Result<()> {
+        patience.looks += 1;
+        if patience.looks <= LOOKS {
+            self.bus.poll();
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        let since = *patience.since.get_or_insert_with(Instant::now);
+        self.check_health()?;
+        if since.elapsed() >= self.timeout() {
+            return Err(silent(self.timeout()));
+        }
+        self.doze(NAP)?;
+        self.bus.poll();
+        Ok(())
+    }
+
+    /// Sleeps for the queue's interrupt; says whether it came.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeviceLost`].
+    pub(crate) fn doze(&mut self, at_most: Duration) -> Result<bool> {
+        self.bus.wait(self.qid(), at_most).map_err(from_bus)
+    }
+
+    /// Looks whether the device is in a fatal state.
+    fn check_health(&self) -> Result<()> {
+        let bits = self.bus.read_register(Register::CSTS.0, 4).map_err(from_bus)?;
+        let status = Csts::from_bits(bits as u32);
+        // A device that is gone reads as all ones.
+        if bits as u32 == u32::MAX || status.cfs() || !status.rdy() {
+            return Err(Error::device(ErrorKind::DeviceLost, lost(bits as u32, status)));
+        }
+        Ok(())
+    }
+}
+
+fn lost(bits: u32, status: Csts) -> String {
+    match () {
+        () if bits == u32::MAX => "the device is gone".to_owned(),
+        () if status.cfs() => {
+            "the controller is in a fatal state (CSTS.CFS) and must be attached anew".to_owned()
+        }
+        () => "the controller was reset by somebody else (CSTS.RDY is 0)".to_owned(),
+    }
+}
+
+#[cold]
+fn stray(cid: u16) -> Error {
+    Error::device(ErrorKind::Protocol, format!("a completion of command {cid}, which is not in flight"))
+}
+
+#[cold]
+fn silent(after: Duration) -> Error {
+    Error::device(ErrorKind::TimedOut, format!("no completion within {after:?}"))
+}

@@ -1,0 +1,402 @@
+//! An I/O queue pair: the rings, what is in flight, and how commands get onto the ring.
+//!
+//! A queue belongs to one thread at a time. What comes back is in [`crate::progress`], the calls of a program in
+//! [`crate::calls`] and [`crate::backend`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use byway_core::{Answer, Buffer, BufferPool, Error, ErrorKind, Finished, PAGE_BYTES, QueueOptions, Result};
+use byway_dma::BusAddr;
+use byway_link::{Habits, HostStep, Method};
+use byway_queue::DoorbellIndex;
+use byway_spec::Command as Entry;
+
+use crate::announced::Announced;
+use crate::bounce::BouncePages;
+use crate::bus::Bus;
+use crate::device::Shared;
+use crate::mapped::from_bus;
+use crate::rings::Rings;
+use crate::table::{OpIndex, Table, Waiter};
+use crate::transfer::Out;
+use crate::transfer::adaptive::Chooser;
+use crate::transfer::byte_store::ByteArea;
+use crate::transfer::cxl::Window;
+
+/// Most bounce pages of one queue: so many small payloads can be on their way by `prp` and `sgl` at once.
+const BOUNCE_PAGES_MAX: u32 = 256;
+
+/// A queue of a device on a [`Bus`].
+pub struct Queue<B: Bus> {
+    pub(crate) bus: Arc<B>,
+    pub(crate) device: Arc<Shared<B>>,
+    pub(crate) rings: Rings<B>,
+    pub(crate) table: Table,
+    pub(crate) bounce: BouncePages,
+    /// Finished, and not taken yet.
+    pub(crate) ready: VecDeque<Finished>,
+    pub(crate) window: Option<Window<B>>,
+    pub(crate) byte_area: Option<ByteArea<B>>,
+    pub(crate) chooser: Chooser,
+    method: Method,
+    habits: Habits,
+    qid: u16,
+    timeout: Duration,
+    /// The tail that the device was told last.
+    rung_tail: u32,
+    /// The head that the device was told last.
+    rung_head: u32,
+    /// Whether the host has paid for waking up since it last rang.
+    pub(crate) awake: bool,
+}
+
+impl<B: Bus> Queue<B> {
+    /// A queue whose rings the device does not know yet.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub(crate) fn new(
+        device: Arc<Shared<B>>,
+        qid: u16,
+        entries: u32,
+        options: &QueueOptions,
+    ) -> Result<Self> {
+        let bus = Arc::clone(&device.bus);
+        let habits = bus.profile().map_or(PLAIN_HABITS, |profile| profile.habits);
+        // A completion queue of as many entries holds one less: more commands must never be in flight.
+        let cids = (entries - 1).min(u32::from(u16::MAX)) as u16;
+        let depth = options.depth.min(u32::from(cids)) as u16;
+        Ok(Self {
+            rings: Rings::new(&bus, entries)?,
+            table: Table::new(depth, cids),
+            bounce: BouncePages::new(&device.pool, u32::from(depth).min(BOUNCE_PAGES_MAX) as u16)?,
+            ready: VecDeque::with_capacity(usize::from(depth)),
+            window: None,
+            byte_area: None,
+            chooser: Chooser::new(options.policy),
+            method: options.transfer,
+            habits,
+            qid,
+            timeout: options.timeout,
+            rung_tail: 0,
+            rung_head: 0,
+            awake: false,
+            bus,
+            device,
+        })
+    }
+
+    /// The queue's number, the same for both of its rings.
+    #[must_use]
+    pub fn qid(&self) -> u16 {
+        self.qid
+    }
+
+    /// How payloads cross the link.
+    #[must_use]
+    #[inline]
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// Entries of each of its rings.
+    #[must_use]
+    #[inline]
+    pub fn ring_entries(&self) -> u32 {
+        self.rings.entries()
+    }
+
+    #[inline]
+    pub(crate) fn bus(&self) -> &B {
+        &self.bus
+    }
+
+    #[inline]
+    pub(crate) fn limits(&self) -> &Announced {
+        &self.device.announced
+    }
+
+    #[inline]
+    pub(crate) fn habits(&self) -> &Habits {
+        &self.habits
+    }
+
+    #[inline]
+    pub(crate) fn pool(&self) -> &BufferPool {
+        &self.device.pool
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Starts an operation that the queue's user takes the completion of, if there is room.
+    ///
+    /// # Errors
+    /// [`ErrorKind::QueueFull`].
+    pub(crate) fn start(&mut self, tag: u64) -> Result<OpIndex> {
+        // Finished operations that were not taken count as well, so that their number is bounded.
+        if self.ready.len() as u32 + self.table.in_flight() >= self.table.depth() {
+            return Err(full("as many commands are outstanding as the queue is deep"));
+        }
+        self.table
+            .start(tag, Waiter::Queue)
+            .ok_or_else(|| full("as many commands are outstanding as the queue is deep"))
+    }
+
+    /// Starts an operation that a synchronous call waits for; waits for room.
+    ///
+    /// # Errors
+    /// When the device does not answer.
+    #[inline]
+    pub(crate) fn start_call(&mut self) -> Result<OpIndex> {
+        loop {
+            if let Some(op) = self.table.start(0, Waiter::Call) {
+                return Ok(op);
+            }
+            self.wait_for_any()?;
+        }
+    }
+
+    /// Sends an operation's only command, and rings. Refuses if there is no room.
+    ///
+    /// # Errors
+    /// [`ErrorKind::QueueFull`]; for a synchronous call, when the device does not make room.
+    #[inline]
+    pub(crate) fn send_one(&mut self, op: OpIndex, entry: Entry) -> Result<()> {
+        self.send_with_chunks(op, entry, &[], 0)
+    }
+
+    /// Sends an operation's only command with the payload behind it, and rings.
+    ///
+    /// # Errors
+    /// As [`Queue::send_one`].
+    #[inline]
+    pub(crate) fn send_with_chunks(
+        &mut self,
+        op: OpIndex,
+        entry: Entry,
+        payload: &[u8],
+        chunks: u32,
+    ) -> Result<()> {
+        self.place_in_turn(op, entry, payload, chunks)?;
+        self.ring_tail();
+        Ok(())
+    }
+
+    /// Places the first of several commands of an operation. Refuses if there is no room. Does not ring.
+    ///
+    /// # Errors
+    /// As [`Queue::send_one`].
+    pub(crate) fn send_first(&mut self, op: OpIndex, entry: Entry) -> Result<()> {
+        self.place_in_turn(op, entry, &[], 0)?;
+        self.table.op(op).sending = true;
+        Ok(())
+    }
+
+    /// Places one more command of an operation, waiting for room if need be. Does not ring, unless it has to wait.
+    ///
+    /// # Errors
+    /// When the device does not make room.
+    pub(crate) fn send_next(&mut self, op: OpIndex, entry: Entry) -> Result<()> {
+        while !self.has_room(1) {
+            self.wait_for_any()?;
+        }
+        self.place(op, entry, &[], 0);
+        Ok(())
+    }
+
+    /// All commands of an operation are placed: rings for those that were not rung yet.
+    pub(crate) fn end_sending(&mut self, op: OpIndex) {
+        self.table.op(op).sending = false;
+        self.ring_tail();
+    }
+
+    /// Rings for the commands of an operation that were placed, and waits until they have completed; says whether all
+    /// of them succeeded.
+    ///
+    /// # Errors
+    /// When the device does not answer.
+    pub(crate) fn finish_sent(&mut self, op: OpIndex) -> Result<bool> {
+        self.ring_tail();
+        while self.table.op(op).left > 0 {
+            self.wait_for_any()?;
+        }
+        self.ring_head();
+        Ok(self.table.op(op).failed.is_none())
+    }
+
+    /// What the operation's completions have said so far.
+    pub(crate) fn answer_so_far(&mut self, op: OpIndex) -> Answer {
+        self.table.op(op).answer
+    }
+
+    /// Where the device finds a payload: in its buffer, or in memory that goes with the operation.
+    ///
+    /// # Errors
+    /// When there is no memory for it, or it cannot be mapped.
+    #[inline]
+    pub(crate) fn place_out(&mut self, op: OpIndex, out: Out<'_>) -> Result<BusAddr> {
+        if let Some(buffer) = out.buffer {
+            return self.place_buffer(op, buffer);
+        }
+        if out.bytes.len() <= PAGE_BYTES {
+            let page = self.take_bounce(op)?;
+            self.bounce.fill(page, out.bytes);
+            return Ok(self.bounce.bus_addr(page));
+        }
+        let mut staging = self.take_buffer(out.bytes.len())?;
+        staging.as_mut_slice().copy_from_slice(out.bytes);
+        self.hold_staging(op, staging)
+    }
+
+    /// Where the device finds a buffer; maps it for this operation if it is not of the device's pool.
+    ///
+    /// # Errors
+    /// When it cannot be mapped.
+    #[inline]
+    pub(crate) fn place_buffer(&mut self, op: OpIndex, buffer: &Buffer) -> Result<BusAddr> {
+        if let Some(at) = buffer.token(&self.device.pool) {
+            return Ok(BusAddr(at));
+        }
+        let at = self.bus.map(buffer.memory()).map_err(from_bus)?;
+        self.table.op(op).mapped_at(at);
+        Ok(at)
+    }
+
+    /// Where the device finds a buffer of the device's own pool.
+    ///
+    /// # Errors
+    /// When it is of another pool.
+    pub(crate) fn place_buffer_of_pool(&self, buffer: &Buffer) -> Result<BusAddr> {
+        let at = buffer.token(&self.device.pool);
+        at.map(BusAddr)
+            .ok_or_else(|| Error::host(ErrorKind::InvalidArgument, "a buffer of another device's pool"))
+    }
+
+    /// Lets an operation hold a buffer of the pool until it ends; returns where the device finds it.
+    ///
+    /// # Errors
+    /// When it is of another pool.
+    pub(crate) fn hold_staging(&mut self, op: OpIndex, staging: Buffer) -> Result<BusAddr> {
+        let at = self.place_buffer_of_pool(&staging)?;
+        self.table.op(op).hold(Some(staging), false);
+        Ok(at)
+    }
+
+    /// Lets an operation hold the memory of PRP lists until it ends.
+    pub(crate) fn hold_lists(&mut self, op: OpIndex, lists: Buffer) {
+        self.table.op(op).hold_lists(lists);
+    }
+
+    /// A buffer of the device's pool.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub(crate) fn take_buffer(&self, len: usize) -> Result<Buffer> {
+        self.device.pool.take(len)
+    }
+
+    /// A bounce page that goes with the operation.
+    ///
+    /// # Errors
+    /// [`ErrorKind::QueueFull`] if there is none left, for an operation that nobody waits for in a call.
+    #[inline]
+    pub(crate) fn take_bounce(&mut self, op: OpIndex) -> Result<u16> {
+        loop {
+            if let Some(page) = self.bounce.take() {
+                self.table.op(op).set_bounce(page);
+                return Ok(page);
+            }
+            if self.table.op(op).waiter != Waiter::Call {
+                return Err(full("as many small payloads are on their way as the queue has pages for"));
+            }
+            self.wait_for_any()?;
+        }
+    }
+
+    /// Tells the device the tail, if it moved.
+    #[inline]
+    pub(crate) fn ring_tail(&mut self) {
+        let tail = self.rings.tail();
+        if tail != self.rung_tail {
+            self.rung_tail = tail;
+            self.awake = false;
+            self.bus.ring(DoorbellIndex::submission(self.qid), tail);
+        }
+    }
+
+    /// Tells the device the head, if it moved.
+    #[inline]
+    pub(crate) fn ring_head(&mut self) {
+        let head = self.rings.head();
+        if head != self.rung_head {
+            self.rung_head = head;
+            self.awake = false;
+            self.bus.ring(DoorbellIndex::completion(self.qid), head);
+        }
+    }
+
+    /// Makes sure that one more command finds room; a synchronous call waits for it, others are refused.
+    ///
+    /// # Errors
+    /// As [`Queue::send_one`].
+    pub(crate) fn room_for_one(&mut self, op: OpIndex) -> Result<()> {
+        self.room(op, 1)
+    }
+
+    /// Whether one more command of so many slots finds room.
+    #[inline]
+    fn has_room(&self, slots: u32) -> bool {
+        self.table.has_cid() && self.rings.free() >= slots
+    }
+
+    /// Places a command and its chunks; a synchronous call waits for room, others are refused.
+    #[inline]
+    fn place_in_turn(&mut self, op: OpIndex, entry: Entry, payload: &[u8], chunks: u32) -> Result<()> {
+        self.room(op, 1 + chunks)?;
+        self.place(op, entry, payload, chunks);
+        Ok(())
+    }
+
+    #[inline]
+    fn room(&mut self, op: OpIndex, slots: u32) -> Result<()> {
+        while !self.has_room(slots) {
+            if self.table.op(op).waiter != Waiter::Call {
+                return Err(full("the ring has no free slots for the command"));
+            }
+            self.wait_for_any()?;
+        }
+        Ok(())
+    }
+
+    /// Places a command that there is room for.
+    #[inline]
+    fn place(&mut self, op: OpIndex, mut entry: Entry, payload: &[u8], chunks: u32) {
+        let Some(cid) = self.table.take_cid(op, 1 + chunks) else { return };
+        entry.cdw0.set_cid(cid);
+        let placed = self.rings.place(&entry, payload, chunks);
+        debug_assert!(placed, "room was looked for before");
+        self.bus.charge(HostStep::Submit, 1);
+    }
+}
+
+/// Where the bus tells no profile: as any device may be, and nothing of the host modelled.
+const PLAIN_HABITS: Habits = Habits {
+    whole_page_prp: false,
+    chunk_burst: true,
+    fragments_one_by_one: false,
+    coalesce_interrupts: true,
+    fetch_ahead: 0,
+    firmware_waits: false,
+    inline_maps_pages: false,
+    host_sleeps: false,
+    read_requests: byway_link::ReadRequestRule::AsConfigured,
+};
+
+#[cold]
+pub(crate) fn full(why: &'static str) -> Error {
+    Error::host(ErrorKind::QueueFull, why)
+}

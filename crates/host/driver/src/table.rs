@@ -1,0 +1,299 @@
+//! What is in flight on a queue: operations, and the command identifiers that belong to them.
+//!
+//! An *operation* is what the program asked for; most take one command, a value in fragments takes several. Plain
+//! arrays and free lists: taking and giving back an identifier is a push and a pop.
+
+use byway_core::{Answer, Buffer, Error};
+use byway_dma::BusAddr;
+use byway_spec::Status;
+
+/// Marks an identifier that no operation has, or an operation without a bounce page.
+const NONE: u16 = u16::MAX;
+
+/// Index of an operation in its queue's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OpIndex(u16);
+
+/// Who waits for an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiter {
+    /// Nobody yet, or no longer: its memory is kept until the device has answered.
+    Nobody,
+    /// Whoever takes completions from the queue.
+    Queue,
+    /// A synchronous call.
+    Call,
+}
+
+/// One operation in flight.
+#[derive(Debug)]
+pub(crate) struct Op {
+    /// The program's tag.
+    pub tag: u64,
+    /// Who waits for it.
+    pub waiter: Waiter,
+    /// Whether more commands of it are still to be sent.
+    pub sending: bool,
+    /// Commands sent whose completions are still to come.
+    pub left: u32,
+    /// What to answer: the last completion's dwords, and what it cost.
+    pub answer: Answer,
+    /// The first status that was no success.
+    pub failed: Option<Status>,
+    /// Position of its record in the queue's window of device memory, if it has one there.
+    pub window_at: Option<u64>,
+    /// Whether the value goes to the namespace's log by DMA, so that the completion tells where it was put.
+    pub tells_placement: bool,
+    /// Whether any of what follows is set, so that ending the operation takes more than giving its place back.
+    pub has_baggage: bool,
+    /// Why not all of its commands could be sent.
+    pub fault: Option<Error>,
+    /// Memory that the commands name: the program's buffer, or a staging buffer.
+    pub held: Option<Buffer>,
+    /// Whether `held` is the program's.
+    pub give_back: bool,
+    /// Pages of PRP lists.
+    pub lists: Option<Buffer>,
+    /// Where `held` was mapped for this operation alone.
+    pub mapped: Option<BusAddr>,
+    bounce: u16,
+}
+
+/// What an operation needs besides its commands, reset for each use.
+impl Op {
+    fn idle() -> Self {
+        Self {
+            tag: 0,
+            waiter: Waiter::Nobody,
+            sending: false,
+            left: 0,
+            answer: Answer::default(),
+            failed: None,
+            window_at: None,
+            tells_placement: false,
+            has_baggage: false,
+            fault: None,
+            held: None,
+            give_back: false,
+            lists: None,
+            mapped: None,
+            bounce: NONE,
+        }
+    }
+
+    /// Holds memory that the commands name until the operation ends.
+    #[inline]
+    pub(crate) fn hold(&mut self, memory: Option<Buffer>, give_back: bool) {
+        self.has_baggage |= memory.is_some();
+        self.held = memory;
+        self.give_back = give_back;
+    }
+
+    /// Holds the memory of PRP lists until the operation ends.
+    pub(crate) fn hold_lists(&mut self, lists: Buffer) {
+        self.has_baggage = true;
+        self.lists = Some(lists);
+    }
+
+    /// Notes where the held memory was mapped for this operation alone.
+    pub(crate) fn mapped_at(&mut self, at: BusAddr) {
+        self.has_baggage = true;
+        self.mapped = Some(at);
+    }
+
+    /// Notes why not all of its commands could be sent.
+    pub(crate) fn fail(&mut self, fault: Option<Error>) {
+        self.has_baggage |= fault.is_some();
+        self.fault = fault;
+    }
+
+    /// Whether every completion has come.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        self.left == 0 && !self.sending
+    }
+
+    /// Sets the bounce page that goes back with the operation.
+    #[inline]
+    pub(crate) fn set_bounce(&mut self, page: u16) {
+        self.bounce = page;
+    }
+
+    /// Takes the bounce page out.
+    #[inline]
+    pub(crate) fn take_bounce(&mut self) -> Option<u16> {
+        let page = std::mem::replace(&mut self.bounce, NONE);
+        (page != NONE).then_some(page)
+    }
+}
+
+/// The operations and command identifiers of one queue.
+#[derive(Debug)]
+pub(crate) struct Table {
+    ops: Vec<Op>,
+    free_ops: Vec<u16>,
+    /// The operation of each identifier.
+    owners: Vec<u16>,
+    free_cids: Vec<u16>,
+}
+
+impl Table {
+    /// A table for at most `depth` operations and `cids` commands in flight. Each is at most 65535.
+    pub(crate) fn new(depth: u16, cids: u16) -> Self {
+        Self {
+            ops: (0..depth).map(|_| Op::idle()).collect(),
+            free_ops: (0..depth).rev().collect(),
+            owners: vec![NONE; usize::from(cids)],
+            free_cids: (0..cids).rev().collect(),
+        }
+    }
+
+    /// Operations that can be in flight at once.
+    pub(crate) fn depth(&self) -> u32 {
+        self.ops.len() as u32
+    }
+
+    /// Operations in flight.
+    pub(crate) fn in_flight(&self) -> u32 {
+        (self.ops.len() - self.free_ops.len()) as u32
+    }
+
+    /// Starts an operation, unless as many are in flight as can be.
+    #[inline]
+    pub(crate) fn start(&mut self, tag: u64, waiter: Waiter) -> Option<OpIndex> {
+        let index = self.free_ops.pop()?;
+        let op = self.ops.get_mut(usize::from(index))?;
+        op.tag = tag;
+        op.waiter = waiter;
+        op.left = 0;
+        op.sending = false;
+        op.answer = Answer::default();
+        op.failed = None;
+        Some(OpIndex(index))
+    }
+
+    /// Ends an operation. What it held must have been taken out.
+    #[inline]
+    pub(crate) fn end(&mut self, index: OpIndex) {
+        self.free_ops.push(index.0);
+    }
+
+    /// The operation.
+    #[inline]
+    pub(crate) fn op(&mut self, index: OpIndex) -> &mut Op {
+        // An `OpIndex` is only made by `start`, of this table.
+        #[expect(clippy::indexing_slicing, reason = "the index is this table's own, no peer said it")]
+        &mut self.ops[usize::from(index.0)]
+    }
+
+    /// Whether an identifier is free for one more command.
+    #[inline]
+    pub(crate) fn has_cid(&self) -> bool {
+        !self.free_cids.is_empty()
+    }
+
+    /// Takes an identifier for one more command of an operation, one that takes `slots` ring slots.
+    #[inline]
+    pub(crate) fn take_cid(&mut self, index: OpIndex, slots: u32) -> Option<u16> {
+        let cid = self.free_cids.pop()?;
+        *self.owners.get_mut(usize::from(cid))? = index.0;
+        let op = self.op(index);
+        op.left += 1;
+        op.answer.commands += 1;
+        op.answer.slots += slots;
+        Some(cid)
+    }
+
+    /// Notes the completion of command `cid`; `None` if no such command is in flight.
+    #[inline]
+    pub(crate) fn complete(&mut self, cid: u16, status: Status, dw0: u32, dw1: u32) -> Option<OpIndex> {
+        let owner = self.owners.get_mut(usize::from(cid))?;
+        if *owner == NONE {
+            return None;
+        }
+        let index = OpIndex(std::mem::replace(owner, NONE));
+        self.free_cids.push(cid);
+        let op = self.op(index);
+        op.left -= 1;
+        (op.answer.dw0, op.answer.dw1) = (dw0, dw1);
+        if !status.is_success() && op.failed.is_none() {
+            op.failed = Some(status);
+        }
+        Some(index)
+    }
+
+    /// Keeps the memory of all that is in flight for ever: a device that does not answer may still write it.
+    pub(crate) fn leak(&mut self) {
+        for op in self.ops.iter_mut().filter(|op| op.left > 0) {
+            std::mem::forget((op.held.take(), op.lists.take()));
+        }
+    }
+
+    /// The operation in flight that the queue's user gave `tag`, with one of its command identifiers.
+    pub(crate) fn find(&self, tag: u64) -> Option<u16> {
+        let is_it = |owner: &u16| {
+            let op = self.ops.get(usize::from(*owner));
+            op.is_some_and(|op| op.tag == tag && op.waiter == Waiter::Queue && !op.is_done())
+        };
+        self.owners.iter().position(is_it).map(|cid| cid as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn an_operation_is_done_when_its_last_command_is() {
+        let mut table = Table::new(2, 8);
+        let op = table.start(7, Waiter::Queue).unwrap();
+        let cids = [1, 1, 3].map(|slots| table.take_cid(op, slots).unwrap());
+        for cid in cids {
+            assert!(!table.op(op).is_done());
+            assert_eq!(table.complete(cid, Status::SUCCESS, u32::from(cid), 0), Some(op));
+        }
+        assert!(table.op(op).is_done());
+        assert_eq!(table.op(op).answer, Answer { dw0: u32::from(cids[2]), dw1: 0, commands: 3, slots: 5 });
+    }
+
+    #[test]
+    fn the_first_failure_of_an_operation_is_the_one_that_is_told() {
+        let mut table = Table::new(1, 4);
+        let op = table.start(0, Waiter::Call).unwrap();
+        let cids = [1, 1, 1].map(|slots| table.take_cid(op, slots).unwrap());
+        for (cid, status) in
+            cids.into_iter().zip([Status::SUCCESS, Status::CAPACITY_EXCEEDED, Status::INVALID_FIELD])
+        {
+            table.complete(cid, status, 0, 0);
+        }
+        assert_eq!(table.op(op).failed, Some(Status::CAPACITY_EXCEEDED));
+    }
+
+    #[test]
+    fn an_identifier_that_is_not_in_flight_completes_nothing() {
+        let mut table = Table::new(1, 4);
+        assert_eq!(table.complete(2, Status::SUCCESS, 0, 0), None);
+        assert_eq!(table.complete(9999, Status::SUCCESS, 0, 0), None);
+        let op = table.start(0, Waiter::Queue).unwrap();
+        let cid = table.take_cid(op, 1).unwrap();
+        table.complete(cid, Status::SUCCESS, 0, 0).unwrap();
+        assert_eq!(table.complete(cid, Status::SUCCESS, 0, 0), None);
+    }
+
+    #[test]
+    fn operations_and_identifiers_run_out_and_come_back() {
+        let mut table = Table::new(1, 2);
+        let op = table.start(1, Waiter::Queue).unwrap();
+        assert!(table.start(2, Waiter::Queue).is_none());
+        let cid = table.take_cid(op, 1).unwrap();
+        table.take_cid(op, 1).unwrap();
+        assert!(table.take_cid(op, 1).is_none());
+        assert_eq!(table.find(1), Some(0));
+        table.complete(cid, Status::SUCCESS, 0, 0);
+        assert!(table.has_cid());
+        table.end(op);
+        assert_eq!(table.in_flight(), 0);
+        assert!(table.start(2, Waiter::Queue).is_some());
+    }
+}

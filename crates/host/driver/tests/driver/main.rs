@@ -1,0 +1,6 @@
+//! The driver from outside, against a device that records what it is sent and answers what it is told to.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod queue;
+mod scripted;
+mod transfer;

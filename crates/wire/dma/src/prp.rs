@@ -83,51 +83,85 @@ pub fn walk(
     fetch: impl FnMut(BusAddr, &mut [u8]) -> Result<(), DmaFault>,
     into: &mut SegmentList,
 ) -> Result<(), PrpError> {
+    walk_start(prp1, prp2, len_bytes, len_bytes, fetch, into)
+}
+
+/// Turns PRPs of a buffer of `buffer_bytes` into the segments of its first `moved_bytes`, at most all of it.
+///
+/// The buffer decides whether PRP2 is a page or a list, and the last qword of a list page an entry or a pointer to
+/// the next; what is moved decides how many entries are fetched. A command that may move less than its buffer takes
+/// (such as KV Retrieve) would read a list as a page if its PRPs were walked by what it moves.
+///
+/// # Errors
+/// As [`walk`].
+#[inline]
+pub fn walk_start(
+    prp1: u64,
+    prp2: u64,
+    buffer_bytes: u32,
+    moved_bytes: u32,
+    fetch: impl FnMut(BusAddr, &mut [u8]) -> Result<(), DmaFault>,
+    into: &mut SegmentList,
+) -> Result<(), PrpError> {
     into.clear();
-    if len_bytes == 0 {
+    let moved_bytes = moved_bytes.min(buffer_bytes);
+    if moved_bytes == 0 {
         return Ok(());
     }
     if !prp1.is_multiple_of(PRP_OFFSET_ALIGN) {
         return Err(PrpError::FirstMisaligned(prp1));
     }
-    let first_bytes = ((PAGE - prp1 % PAGE) as u32).min(len_bytes);
-    into.push(Segment::new(BusAddr(prp1), first_bytes));
-    match len_bytes - first_bytes {
-        0 => Ok(()),
-        SHORT_BYTES.. => walk_lists::<PAGE_BYTES>(prp2, len_bytes - first_bytes, fetch, into),
-        LIST_BYTES.. => walk_lists::<{ SHORT * PRP_ENTRY_BYTES }>(prp2, len_bytes - first_bytes, fetch, into),
+    let page_bytes = (PAGE - prp1 % PAGE) as u32;
+    into.push(Segment::new(BusAddr(prp1), page_bytes.min(moved_bytes)));
+    if moved_bytes <= page_bytes {
+        return Ok(());
+    }
+    let rest = Rest { buffer_bytes: buffer_bytes - page_bytes, moved_bytes: moved_bytes - page_bytes };
+    match rest.buffer_bytes {
+        SHORT_BYTES.. => walk_lists::<PAGE_BYTES>(prp2, rest, fetch, into),
+        LIST_BYTES.. => walk_lists::<{ SHORT * PRP_ENTRY_BYTES }>(prp2, rest, fetch, into),
         _ if !prp2.is_multiple_of(PAGE) => Err(PrpError::SecondOffset(prp2)),
-        rest_bytes => {
-            into.push(Segment::new(BusAddr(prp2), rest_bytes));
+        _ => {
+            into.push(Segment::new(BusAddr(prp2), rest.moved_bytes));
             Ok(())
         }
     }
+}
+
+/// What is left to walk.
+#[derive(Clone, Copy)]
+struct Rest {
+    buffer_bytes: u32,
+    moved_bytes: u32,
 }
 
 /// Walks lists that take at most `FETCH` bytes of a page.
 #[inline(never)]
 fn walk_lists<const FETCH: usize>(
     prp2: u64,
-    len_bytes: u32,
+    mut rest: Rest,
     mut fetch: impl FnMut(BusAddr, &mut [u8]) -> Result<(), DmaFault>,
     into: &mut SegmentList,
 ) -> Result<(), PrpError> {
     if !prp2.is_multiple_of(PRP_ENTRY_BYTES as u64) {
         return Err(PrpError::ListMisaligned(prp2));
     }
-    let (mut list, mut left_bytes) = (prp2, len_bytes);
+    let mut list = prp2;
     let mut buffer = [0; FETCH];
     loop {
         let slots = (PAGE - list % PAGE) as usize / PRP_ENTRY_BYTES;
-        let needed = left_bytes.div_ceil(PAGE as u32) as usize;
-        let fetched = &mut buffer[..needed.min(slots) * PRP_ENTRY_BYTES];
+        let entries_left = rest.buffer_bytes.div_ceil(PAGE as u32) as usize;
+        let wanted = rest.moved_bytes.div_ceil(PAGE as u32) as usize;
+        let here = if entries_left > slots { slots - 1 } else { entries_left };
+        let fetched = &mut buffer[..if wanted > here { slots } else { wanted } * PRP_ENTRY_BYTES];
         fetch(BusAddr(list), fetched).map_err(PrpError::Fetch)?;
         let (entries, _) = fetched.as_chunks::<PRP_ENTRY_BYTES>();
         let (chain, pages) = match entries.split_last() {
-            Some((last, pages)) if needed > slots => (Some(u64::from_le_bytes(*last)), pages),
+            Some((last, pages)) if wanted > here => (Some(u64::from_le_bytes(*last)), pages),
             _ => (None, entries),
         };
-        left_bytes = push_pages(pages, left_bytes, into)?;
+        rest.buffer_bytes = rest.buffer_bytes.saturating_sub((pages.len() * PAGE_BYTES) as u32);
+        rest.moved_bytes = push_pages(pages, rest.moved_bytes, into)?;
         match chain {
             None => return Ok(()),
             Some(next) if !next.is_multiple_of(PAGE) => return Err(PrpError::ChainOffset(next)),
@@ -402,6 +436,39 @@ mod tests {
             let pages: Vec<u64> = segments.iter().map(|s| s.0).collect();
             prop_assert_eq!(&pages[..1], &[prp1][..]);
             prop_assert_eq!(&pages[1..], &rest[..]);
+        }
+
+        #[test]
+        fn the_start_of_a_buffer_lies_where_the_whole_buffer_begins(
+            offset in (0..1024u64).prop_map(|dword| dword * 4),
+            len in 1..6_000_000u32,
+            moved in prop_oneof![0..20_000u32, 0..6_000_000u32],
+            list_offset in prop_oneof![Just(4088u64), Just(4080), (0..512u64).prop_map(|qword| qword * 8)],
+        ) {
+            let page_count = (offset + u64::from(len)).div_ceil(PAGE) as usize;
+            let rest: Vec<u64> = (1..page_count as u64).map(|i| 0x10_0000_0000 + i * 3 * PAGE).collect();
+            let (prp1, list) = (0x40_0000_0000 + offset, 0x20_0000_0000 + list_offset);
+            let lists = lay_out(&rest, list, &[0x30_0000_0000, 0x30_0000_5000, 0x30_0000_9000, 0x30_0000_d000]);
+            let prp2 = if rest.len() == 1 { rest[0] } else { list };
+            let mut start = SegmentList::new();
+            let mut fetched = 0;
+            let fetch = |at, into: &mut [u8]| {
+                fetched += into.len();
+                lists.fetch(at, into)
+            };
+            walk_start(prp1, prp2, len, moved, fetch, &mut start).unwrap();
+
+            let mut left = moved.min(len);
+            let mut expected = walked(prp1, prp2, len, &lists).unwrap();
+            for segment in &mut expected {
+                segment.1 = segment.1.min(left);
+                left -= segment.1;
+            }
+            expected.retain(|segment| segment.1 > 0);
+            let segments: Vec<(u64, u32)> = start.as_slice().iter().map(|s| (s.addr.0, s.len_bytes)).collect();
+            // No entry is fetched that is not needed: one for each page moved, and the pointers between lists.
+            prop_assert!(fetched <= 8 * (expected.len() + 4));
+            prop_assert_eq!(segments, expected);
         }
 
         #[test]

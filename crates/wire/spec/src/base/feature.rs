@@ -31,6 +31,7 @@ open_enum! {
         RESERVATION_PERSISTENCE = 0x83 "Reservation Persistence",
         WRITE_PROTECTION = 0x84 "Namespace Write Protection Config",
         METHODS = 0xc0 "Byway Transfer Methods",
+        WINDOW = 0xc1 "Byway Device Memory Window",
     }
 }
 

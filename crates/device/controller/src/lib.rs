@@ -1,1 +1,34 @@
-//! byway-controller.
+//! The NVMe controller of a software SSD: subsystem, registers, queues, admin, namespaces, command sets.
+//!
+//! Sans-I/O: [`Controller::run`] is called by whoever owns the device, with a [`Port`] onto host memory, and says
+//! when it wants to run again. It knows no socket, no PCI configuration space, no host API, no thread and no clock.
+//!
+//! # What it does not implement
+//!
+//! Metadata and protection information, reservations, fused commands, sanitize, zoned namespaces, computational
+//! programs, firmware update and self-test: each is refused with the status the specification gives, and Identify
+//! and the Commands Supported log say so.
+
+#![forbid(unsafe_code)]
+
+mod admin;
+mod completion;
+mod controller;
+mod data_pointer;
+mod error;
+mod execute;
+mod namespace;
+mod payload;
+mod port;
+mod queue;
+mod register;
+mod run;
+mod subsystem;
+mod transfer;
+
+pub use controller::{Controller, ControllerId, MAX_TRANSFER_BYTES, Next};
+pub use error::CommandError;
+pub use port::{Interrupts, NoInterrupts, Port};
+pub use queue::MAX_IO_QUEUES;
+pub use register::{CmbRegisters, MAX_QUEUE_ENTRIES};
+pub use subsystem::{Identity, MAX_NAMESPACES, Subsystem, SubsystemError, SubsystemOptions};

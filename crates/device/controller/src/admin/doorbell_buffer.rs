@@ -1,0 +1,170 @@
+//! Doorbell Buffer Config (Base 2.1, section 5.2.5): doorbells in host memory.
+//!
+//! The host writes tails and heads to the shadow buffer; it writes the doorbell itself only when it passes the
+//! index the device left in the event buffer. Before it goes to rest the device leaves the values it has seen
+//! there, then looks once more: either it sees the host's newer value, or the host sees the index and rings. Both
+//! sides put a full fence between their store and their load; without it both could miss the other's.
+//! The admin queue always rings. Buffers come before I/O queues, whose doorbells then start from zero in them.
+
+use std::sync::atomic::{Ordering, fence};
+
+use byway_dma::{BusAddr, DmaFault, HostMemory};
+use byway_link::Class;
+use byway_queue::DoorbellIndex;
+use byway_spec::{Command, Status};
+
+use crate::controller::Controller;
+use crate::error::CommandError;
+use crate::namespace::Outcome;
+use crate::payload::PAGE_BYTES;
+use crate::port::Port;
+use crate::queue::{CompletionQueue, MAX_IO_QUEUES};
+
+/// Entries of each buffer that are used: a tail and a head for each queue pair. Stride 0, as CAP.DSTRD.
+const ENTRIES: usize = 2 * (MAX_IO_QUEUES as usize + 1);
+const ENTRY_BYTES: u64 = 4;
+
+/// No index was left yet; no queue has so many entries.
+const NEVER: u32 = u32::MAX;
+
+/// The two buffers and what was last read and written there.
+#[derive(Debug)]
+pub(crate) struct ShadowDoorbells {
+    shadow: BusAddr,
+    events: BusAddr,
+    seen: [u32; ENTRIES],
+    left: [u32; ENTRIES],
+}
+
+impl ShadowDoorbells {
+    fn new(shadow: BusAddr, events: BusAddr) -> Self {
+        Self { shadow, events, seen: [0; ENTRIES], left: [NEVER; ENTRIES] }
+    }
+
+    /// The value of a doorbell if it is another than last time.
+    fn read(&mut self, port: &mut Port<'_>, index: DoorbellIndex) -> Result<Option<u32>, DmaFault> {
+        let value = port.memory.load_u32(place(self.shadow, index))?;
+        port.meter.device_read(Class::Shadow, ENTRY_BYTES);
+        let old = std::mem::replace(&mut self.seen[index.place() as usize], value);
+        Ok((old != value).then_some(value))
+    }
+
+    /// Leaves the last seen value of a doorbell as its event index. Returns whether one was written.
+    fn leave(&mut self, port: &mut Port<'_>, index: DoorbellIndex) -> Result<bool, DmaFault> {
+        let value = self.seen[index.place() as usize];
+        if std::mem::replace(&mut self.left[index.place() as usize], value) == value {
+            return Ok(false);
+        }
+        port.memory.store_u32(place(self.events, index), value)?;
+        port.meter.device_write(Class::Shadow, ENTRY_BYTES);
+        Ok(true)
+    }
+
+    fn start(&mut self, port: &mut Port<'_>, index: DoorbellIndex) -> Result<(), DmaFault> {
+        self.seen[index.place() as usize] = 0;
+        self.left[index.place() as usize] = NEVER;
+        port.memory.store_u32(place(self.shadow, index), 0)?;
+        port.meter.device_write(Class::Shadow, ENTRY_BYTES);
+        Ok(())
+    }
+}
+
+/// Where a doorbell stands in a buffer.
+fn place(buffer: BusAddr, index: DoorbellIndex) -> BusAddr {
+    BusAddr(buffer.0 + u64::from(index.place()) * ENTRY_BYTES)
+}
+
+/// Whether no command that completes to this queue can be started.
+fn is_full(cq: &CompletionQueue) -> bool {
+    cq.ring.unread() + cq.ring.granted() >= cq.ring.size() - 1
+}
+
+impl Controller {
+    pub(super) fn configure_doorbell_buffer(&mut self, command: &Command) -> Result<Outcome, CommandError> {
+        let (shadow, events) = (command.prp1(), command.prp2());
+        for (address, byte) in [(shadow, 24), (events, 32)] {
+            let fits = address.checked_add(PAGE_BYTES as u64).is_some();
+            if address == 0 || !address.is_multiple_of(PAGE_BYTES as u64) || !fits {
+                return Err(CommandError::invalid_field("a doorbell buffer is one page").at_byte(byte));
+            }
+        }
+        if self.has_io_queues() {
+            let cause = "doorbell buffers are configured before I/O queues are created";
+            return Err(CommandError::new(Status::COMMAND_SEQUENCE_ERROR, cause));
+        }
+        self.admin.shadow = Some(Box::new(ShadowDoorbells::new(BusAddr(shadow), BusAddr(events))));
+        Ok(Outcome::OK)
+    }
+
+    /// Starts a new queue's doorbell from zero: the host may have left the value of a queue of the same identifier
+    /// in the buffer, and the slots it tells of hold that queue's commands.
+    pub(super) fn start_shadow(&mut self, port: &mut Port<'_>, index: DoorbellIndex) {
+        let Some(shadow) = self.admin.shadow.as_mut() else { return };
+        if shadow.start(port, index).is_err() {
+            self.fail();
+        }
+    }
+
+    /// Reads the shadow doorbells of every I/O queue.
+    pub(crate) fn take_shadow_doorbells(&mut self, port: &mut Port<'_>) {
+        let Some(mut shadow) = self.admin.shadow.take() else { return };
+        // The host may have taken the buffers away: then its doorbells cannot be known any more.
+        match self.read_shadow(&mut shadow, port) {
+            Ok(()) => self.admin.shadow = Some(shadow),
+            Err(_) => self.fail(),
+        }
+    }
+
+    fn read_shadow(&mut self, shadow: &mut ShadowDoorbells, port: &mut Port<'_>) -> Result<(), DmaFault> {
+        for qid in 1..=MAX_IO_QUEUES {
+            let tail = DoorbellIndex::submission(qid);
+            if self.submission[usize::from(qid)].is_some()
+                && let Some(value) = shadow.read(port, tail)?
+                && !self.take_tail(qid, value)
+            {
+                self.note_invalid_doorbell(tail, value);
+            }
+            let head = DoorbellIndex::completion(qid);
+            if self.completion[usize::from(qid)].is_some()
+                && let Some(value) = shadow.read(port, head)?
+                && !self.take_head(qid, value)
+            {
+                self.note_invalid_doorbell(head, value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Before rest: leaves event indexes so that the host rings for what comes, and picks up what came meanwhile.
+    pub(crate) fn arm_shadow_doorbells(&mut self, port: &mut Port<'_>) {
+        let Some(mut shadow) = self.admin.shadow.take() else { return };
+        match self.leave_event_indexes(&mut shadow, port) {
+            Ok(left_any) => {
+                self.admin.shadow = Some(shadow);
+                if left_any {
+                    fence(Ordering::SeqCst);
+                    self.take_shadow_doorbells(port);
+                }
+            }
+            Err(_) => self.fail(),
+        }
+    }
+
+    /// Every tail is waited for, but a head only where its full queue holds commands back.
+    fn leave_event_indexes(
+        &self,
+        shadow: &mut ShadowDoorbells,
+        port: &mut Port<'_>,
+    ) -> Result<bool, DmaFault> {
+        let mut any = false;
+        for qid in 1..=MAX_IO_QUEUES {
+            if self.submission[usize::from(qid)].is_some() {
+                any |= shadow.leave(port, DoorbellIndex::submission(qid))?;
+            }
+            if self.completion[usize::from(qid)].as_ref().is_some_and(is_full) {
+                any |= shadow.leave(port, DoorbellIndex::completion(qid))?;
+            }
+        }
+        Ok(any)
+    }
+}

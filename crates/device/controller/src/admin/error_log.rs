@@ -1,0 +1,101 @@
+//! The error log (Base 2.1, section 5.1.12.1.2), and what the status of a failed command says of it.
+
+use std::collections::VecDeque;
+
+use byway_spec::Status;
+use byway_spec::base::log::ErrorEntry;
+use zerocopy::IntoBytes;
+
+use crate::completion::Ticket;
+use crate::controller::Controller;
+use crate::error::CommandError;
+
+/// Entries kept; Identify Controller ELPE is this less one.
+pub(super) const ENTRIES: usize = 64;
+
+/// The newest errors, newest first.
+#[derive(Debug, Default)]
+pub(super) struct ErrorLog {
+    entries: VecDeque<ErrorEntry>,
+    count: u64,
+}
+
+impl ErrorLog {
+    /// Adds an entry and numbers it; the oldest makes room.
+    pub fn add(&mut self, entry: ErrorEntry) {
+        self.count += 1;
+        self.entries.truncate(ENTRIES - 1);
+        self.entries.push_front(ErrorEntry { error_count: self.count, ..entry });
+    }
+
+    /// Errors since the last reset.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The log page.
+    pub fn page(&self) -> Vec<u8> {
+        let mut page: Vec<u8> = self.entries.iter().flat_map(|entry| entry.as_bytes().to_vec()).collect();
+        page.resize(ENTRIES * size_of::<ErrorEntry>(), 0);
+        page
+    }
+}
+
+impl Controller {
+    /// Keeps a command's failure in the error log; returns the status its completion bears.
+    pub(crate) fn log_error(&mut self, ticket: &Ticket, error: &CommandError) -> Status {
+        let status = if may_pass(error.status) { error.status } else { error.status.with_dnr() };
+        if is_answer(status) {
+            return status;
+        }
+        self.admin.errors.add(ErrorEntry {
+            sqid: ticket.sqid,
+            cid: ticket.cid,
+            phase_and_status: status.with_more().0 << 1,
+            parameter: error.location,
+            ..ErrorEntry::default()
+        });
+        status.with_more()
+    }
+}
+
+/// Statuses that answer a question: no error to be looked into.
+fn is_answer(status: Status) -> bool {
+    [Status::KEY_DOES_NOT_EXIST, Status::KEY_EXISTS, Status::COMPARE_FAILURE].iter().any(|s| status.is(*s))
+}
+
+/// Statuses after which the same command may succeed, with nothing about it changed.
+fn may_pass(status: Status) -> bool {
+    const PASSING: [Status; 12] = [
+        Status::KEY_DOES_NOT_EXIST,
+        Status::KEY_EXISTS,
+        Status::COMPARE_FAILURE,
+        Status::CAPACITY_EXCEEDED,
+        Status::NAMESPACE_NOT_READY,
+        Status::COMMAND_INTERRUPTED,
+        Status::ABORT_REQUESTED,
+        Status::ABORTED_SQ_DELETION,
+        Status::INTERNAL_ERROR,
+        Status::DATA_TRANSFER_ERROR,
+        Status::EVENT_REQUEST_LIMIT_EXCEEDED,
+        Status::PAYLOAD_LIMIT_EXCEEDED,
+    ];
+    PASSING.iter().any(|s| status.is(*s))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_error_stands_first_and_the_oldest_makes_room() {
+        let mut log = ErrorLog::default();
+        for cid in 0..100 {
+            log.add(ErrorEntry { cid, ..ErrorEntry::default() });
+        }
+        let page = log.page();
+        assert_eq!(page.len(), ENTRIES * 64);
+        assert_eq!((page[0], page[10]), (100, 99));
+        assert_eq!((page[63 * 64], page[63 * 64 + 10]), (37, 36));
+    }
+}

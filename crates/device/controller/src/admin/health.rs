@@ -1,0 +1,98 @@
+//! SMART / Health Information (log page 02h) and the temperatures behind its warnings.
+
+use byway_flash::Cause;
+use byway_spec::base::feature::TemperatureThreshold;
+use byway_spec::base::log::SmartLog;
+use zerocopy::{FromZeros, IntoBytes};
+
+use crate::controller::Controller;
+use crate::error::CommandError;
+use crate::subsystem::Subsystem;
+
+/// Critical warning: a temperature is past its threshold.
+pub(super) const WARN_TEMPERATURE: u8 = 1 << 1;
+/// Critical warning: the media can only be read.
+pub(super) const WARN_READ_ONLY: u8 = 1 << 3;
+
+/// Software runs at no temperature of its own; this is what a drive at work says.
+const TEMPERATURE_K: u16 = 313;
+/// Warning temperature (Identify Controller WCTEMP).
+pub(super) const WARNING_K: u16 = 343;
+/// Critical temperature (Identify Controller CCTEMP).
+pub(super) const CRITICAL_K: u16 = 353;
+
+/// Data units of the log: a thousand blocks of 512 bytes.
+const DATA_UNIT_BYTES: u64 = 512_000;
+
+/// The composite temperature's thresholds (feature 04h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Thresholds {
+    over_k: u16,
+    under_k: u16,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { over_k: WARNING_K, under_k: 0 }
+    }
+}
+
+impl Thresholds {
+    const COMPOSITE: u8 = 0;
+    const ALL_SENSORS: u8 = 0xf;
+
+    /// The threshold that `which` selects.
+    pub fn get(&self, which: TemperatureThreshold) -> Result<TemperatureThreshold, CommandError> {
+        let kelvins = match (which.tmpsel(), which.thsel()) {
+            (Self::COMPOSITE, 0) => self.over_k,
+            (Self::COMPOSITE, 1) => self.under_k,
+            _ => return Err(NO_SENSOR),
+        };
+        Ok(which.with_tmpth_k(kelvins))
+    }
+
+    /// Sets the threshold that `to` selects.
+    pub fn set(&mut self, to: TemperatureThreshold) -> Result<(), CommandError> {
+        match (to.tmpsel(), to.thsel()) {
+            (Self::COMPOSITE | Self::ALL_SENSORS, 0) => self.over_k = to.tmpth_k(),
+            (Self::COMPOSITE | Self::ALL_SENSORS, 1) => self.under_k = to.tmpth_k(),
+            _ => return Err(NO_SENSOR),
+        }
+        Ok(())
+    }
+
+    fn are_crossed(&self) -> bool {
+        TEMPERATURE_K >= self.over_k || TEMPERATURE_K <= self.under_k
+    }
+}
+
+const NO_SENSOR: CommandError = CommandError::invalid_field("no such temperature sensor").at_byte(46);
+
+/// The critical warnings that stand.
+pub(super) fn critical_warning(subsystem: &Subsystem, thresholds: &Thresholds) -> u8 {
+    let temperature = if thresholds.are_crossed() { WARN_TEMPERATURE } else { 0 };
+    let read_only = if subsystem.flash.is_read_only() { WARN_READ_ONLY } else { 0 };
+    temperature | read_only
+}
+
+impl Controller {
+    /// The log page.
+    pub(super) fn smart_page(&self, subsystem: &Subsystem) -> Vec<u8> {
+        let flash = &subsystem.flash;
+        let counters = flash.counters();
+        let mut log = SmartLog::new_zeroed();
+        log.critical_warning = critical_warning(subsystem, &self.admin.features.thresholds);
+        log.temperature_k = TEMPERATURE_K.into();
+        log.spare_percent = 100;
+        log.spare_threshold_percent = 10;
+        log.data_units_read = u128::from(counters[Cause::Host].read_bytes.div_ceil(DATA_UNIT_BYTES)).into();
+        log.data_units_written = u128::from(counters.accepted_bytes.div_ceil(DATA_UNIT_BYTES)).into();
+        log.host_reads = u128::from(subsystem.io.reads()).into();
+        log.host_writes = u128::from(subsystem.io.writes()).into();
+        log.power_cycles = u128::from(flash.power_history().power_cycles).into();
+        log.unsafe_shutdowns = u128::from(flash.power_history().unsafe_shutdowns).into();
+        log.media_errors = u128::from(counters.media_errors).into();
+        log.error_entries = u128::from(self.admin.errors.count()).into();
+        log.as_bytes().to_vec()
+    }
+}

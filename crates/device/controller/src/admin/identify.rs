@@ -1,0 +1,250 @@
+//! Identify (Base 2.1, section 5.1.13): which structure is asked for, lists, and the controller itself.
+
+use byway_spec::base::feature::AsyncEvents;
+use byway_spec::base::identify::{
+    self as wire, Cns, CommandSets, ControllerList, Csi, IDENTIFY_BYTES, IdentifyCdw10, IdentifyCdw11,
+    NamespaceList, Oacs, Oncs, Sgls, ascii_field,
+};
+use byway_spec::base::register::Vs;
+use byway_spec::kv::KvController;
+use byway_spec::nvm::NvmController;
+use byway_spec::vendor::{MAGIC, VERSION, VendorArea};
+use byway_spec::{Command, Status};
+use zerocopy::{FromZeros, Immutable, IntoBytes};
+
+use super::feature::EVENTS;
+use super::transfers::ANNOUNCED;
+use super::{abort, error_log, event, health, keep_alive, log};
+use crate::controller::{Controller, ControllerId, MAX_TRANSFER_BYTES};
+use crate::error::CommandError;
+use crate::namespace::{BULK_MAX_BYTES, Outcome, VALUE_MAX_BYTES};
+use crate::payload::PAGE_BYTES;
+use crate::port::Port;
+use crate::subsystem::{MAX_NAMESPACES, Subsystem};
+use crate::transfer::payloads;
+
+/// Command sets of a controller, all in use at once: the only vector of CNS 1Ch.
+pub(super) const COMMAND_SETS: u64 = 1 << Csi::NVM.0 | 1 << Csi::KV.0;
+
+/// A structure as it is sent.
+pub(super) type Page = Box<[u8; IDENTIFY_BYTES]>;
+
+/// What the command asks for.
+struct Request {
+    cns: Cns,
+    controller: u16,
+    csi: Csi,
+    format: u16,
+    nsid: u32,
+}
+
+impl Controller {
+    pub(super) fn identify(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
+        let cdw10 = IdentifyCdw10::from_bits(command.cdw10);
+        let cdw11 = IdentifyCdw11::from_bits(command.cdw11);
+        let request = Request {
+            cns: cdw10.cns(),
+            controller: cdw10.cntid(),
+            csi: cdw11.csi(),
+            format: cdw11.specific(),
+            nsid: command.nsid,
+        };
+        let page = self.identify_page(subsystem, &request)?;
+        self.send(port, command, &page[..])
+    }
+
+    fn identify_page(&self, subsystem: &mut Subsystem, request: &Request) -> Result<Page, CommandError> {
+        let Request { controller, csi, nsid, .. } = *request;
+        match request.cns {
+            Cns::NAMESPACE => self.identify_nvm(subsystem, nsid),
+            Cns::CONTROLLER => Ok(page_of(&*self.identify_controller(subsystem))),
+            Cns::ACTIVE_NAMESPACES => active_namespaces(subsystem, self.id, nsid, None),
+            Cns::NAMESPACE_DESCRIPTORS => self.identify_descriptors(subsystem, nsid),
+            Cns::SET_NAMESPACE => self.identify_set_namespace(subsystem, nsid, csi),
+            Cns::SET_CONTROLLER => identify_set_controller(csi),
+            Cns::SET_ACTIVE_NAMESPACES => active_namespaces(subsystem, self.id, nsid, Some(supported(csi)?)),
+            Cns::INDEPENDENT_NAMESPACE => self.identify_independent(subsystem, nsid),
+            Cns::SET_FORMAT_NAMESPACE => self.identify_format(csi, request.format),
+            Cns::ALLOCATED_NAMESPACES => allocated_namespaces(subsystem, nsid),
+            Cns::ALLOCATED_NAMESPACE => self.identify_allocated(subsystem, nsid),
+            Cns::ATTACHED_CONTROLLERS => attached_controllers(subsystem, nsid, controller),
+            Cns::CONTROLLERS => Ok(controller_list(subsystem.controllers().filter(|id| id.0 >= controller))),
+            Cns::COMMAND_SETS => self.command_sets(subsystem, controller),
+            _ => Err(CommandError::invalid_field("no such identify structure").at_byte(40)),
+        }
+    }
+
+    fn command_sets(&self, subsystem: &Subsystem, controller: u16) -> Result<Page, CommandError> {
+        const THIS: u16 = 0xffff;
+        if controller != THIS && !subsystem.controllers().any(|id| id.0 == controller) {
+            return Err(CommandError::new(Status::INVALID_CONTROLLER_ID, "no such controller").at_byte(42));
+        }
+        let mut sets = CommandSets::new_zeroed();
+        sets.vectors[0] = COMMAND_SETS;
+        Ok(page_of(&sets))
+    }
+
+    fn identify_controller(&self, subsystem: &Subsystem) -> Box<wire::Controller> {
+        let mut data = Box::new(wire::Controller::new_zeroed());
+        let identity = &subsystem.identity;
+        data.sn = ascii_field(&identity.serial);
+        data.mn = ascii_field(&identity.model);
+        data.fr = ascii_field(log::FIRMWARE);
+        for (to, from) in data.subnqn[..255].iter_mut().zip(identity.nqn.bytes()) {
+            *to = from;
+        }
+        data.cntlid = self.id.0;
+        data.ver = Vs::V2_1.into_bits();
+        data.cntrltype = 1;
+        // Several controllers may share the subsystem: one for each front the image is served on.
+        data.cmic = 1 << 1;
+        data.mdts = (MAX_TRANSFER_BYTES / PAGE_BYTES).ilog2() as u8;
+        data.oaes = AsyncEvents::new().with_namespace_changed(EVENTS.namespace_changed()).into_bits();
+        self.identify_admin(&mut data);
+        identify_io(&mut data);
+        let (total, free) = (subsystem.flash.total_bytes(), subsystem.flash.unallocated_bytes());
+        data.tnvmcap_bytes = u128::from(total).into();
+        data.unvmcap_bytes = u128::from(free).into();
+        data.vendor = vendor_area(subsystem);
+        data
+    }
+
+    /// What the admin commands can do.
+    fn identify_admin(&self, data: &mut wire::Controller) {
+        data.oacs = Oacs::new().with_format(true).with_namespace_management(true).with_doorbell_buffer(true);
+        data.acl_z = abort::LIMIT_Z;
+        data.aerl_z = (event::MAX_REQUESTS - 1) as u8;
+        // One read-only firmware slot.
+        data.frmw = 1 | 1 << 1;
+        // Effects log, extended data for Get Log Page, supported log pages.
+        data.lpa = 1 << 1 | 1 << 2 | 1 << 5;
+        data.elpe_z = (error_log::ENTRIES - 1) as u8;
+        data.wctemp_k = health::WARNING_K;
+        data.cctemp_k = health::CRITICAL_K;
+        data.kas = keep_alive::GRANULARITY_100MS;
+        // Format of the broadcast namespace is not supported; each namespace is formatted alone.
+        data.fna = 1 << 3;
+    }
+}
+
+/// What the I/O commands can do.
+fn identify_io(data: &mut wire::Controller) {
+    data.sqes = 0x66;
+    data.cqes = 0x44;
+    data.nn = MAX_NAMESPACES;
+    data.mnan = MAX_NAMESPACES;
+    data.oncs = Oncs::new()
+        .with_compare(true)
+        .with_dataset_management(true)
+        .with_write_zeroes(true)
+        .with_save_select(true)
+        .with_timestamp(true)
+        .with_verify(true)
+        .with_copy(true);
+    // Acknowledged data is in power-protected state, but the image lies in the operating system's cache until it is
+    // flushed: saying so makes a guest's fsync reach the disk. Flush of all namespaces is supported (bits 2:1).
+    data.vwc = 1 | 0b11 << 1;
+    data.cdfs = 1;
+    data.sgls = Sgls::new().with_supported(1).with_bit_bucket(true);
+}
+
+fn vendor_area(subsystem: &Subsystem) -> VendorArea {
+    let limits = subsystem.profile.limits;
+    let windows = subsystem.window_shape();
+    VendorArea {
+        magic: MAGIC,
+        version: VERSION,
+        methods: ANNOUNCED,
+        inline_max_bytes: limits.inline_max_bytes,
+        piggyback_max_bytes: limits.piggyback_max_bytes,
+        pt_payloads_max: payloads::MAX_UNFINISHED as u32,
+        value_max_bytes: VALUE_MAX_BYTES,
+        bulk_max_bytes: BULK_MAX_BYTES as u32,
+        device_memory_bytes: windows.window_bytes * u64::from(windows.count),
+        cxl_window_bytes: windows.window_bytes,
+        cxl_windows: windows.count,
+        cxl_segment_bytes: windows.segment_bytes,
+        cxl_header_bytes: windows.header_bytes,
+        cxl_align_bytes: windows.align_bytes,
+        ..VendorArea::new_zeroed()
+    }
+}
+
+fn identify_set_controller(csi: Csi) -> Result<Page, CommandError> {
+    match csi {
+        // Zeroes: no command is bounded closer than by MDTS, and Dataset Management not at all.
+        Csi::NVM => Ok(page_of(&NvmController::new_zeroed())),
+        Csi::KV => {
+            let mut data = KvController::new_zeroed();
+            data.mjr = 1;
+            Ok(page_of(&data))
+        }
+        _ => Err(UNKNOWN_COMMAND_SET),
+    }
+}
+
+/// The command set, if controllers have it.
+pub(super) fn supported(csi: Csi) -> Result<Csi, CommandError> {
+    if matches!(csi, Csi::NVM | Csi::KV) { Ok(csi) } else { Err(UNKNOWN_COMMAND_SET) }
+}
+
+fn active_namespaces(
+    subsystem: &Subsystem,
+    id: ControllerId,
+    after: u32,
+    csi: Option<Csi>,
+) -> Result<Page, CommandError> {
+    let mine = subsystem.namespaces().filter(|(nsid, namespace)| {
+        subsystem.is_attached(*nsid, id) && csi.is_none_or(|csi| namespace.csi() == csi)
+    });
+    namespace_list(mine.map(|(nsid, _)| nsid), after)
+}
+
+fn allocated_namespaces(subsystem: &Subsystem, after: u32) -> Result<Page, CommandError> {
+    namespace_list(subsystem.namespaces().map(|(nsid, _)| nsid), after)
+}
+
+fn namespace_list(nsids: impl Iterator<Item = u32>, after: u32) -> Result<Page, CommandError> {
+    if after >= 0xffff_fffe {
+        return Err(CommandError::new(Status::INVALID_NAMESPACE, "no namespace follows").at_byte(4));
+    }
+    let mut list = NamespaceList::new_zeroed();
+    for (entry, nsid) in list.nsids.iter_mut().zip(nsids.filter(|nsid| *nsid > after)) {
+        *entry = nsid;
+    }
+    Ok(page_of(&list))
+}
+
+fn attached_controllers(subsystem: &Subsystem, nsid: u32, from: u16) -> Result<Page, CommandError> {
+    if subsystem.namespace(nsid).is_none() {
+        return Err(CommandError::new(Status::INVALID_NAMESPACE, "no such namespace").at_byte(4));
+    }
+    let attached = subsystem.controllers().filter(|id| id.0 >= from && subsystem.is_attached(nsid, *id));
+    Ok(controller_list(attached))
+}
+
+fn controller_list(ids: impl Iterator<Item = ControllerId>) -> Page {
+    let mut list = ControllerList::new_zeroed();
+    for (entry, id) in list.cntlids.iter_mut().zip(ids) {
+        *entry = id.0;
+        list.count += 1;
+    }
+    page_of(&list)
+}
+
+/// The bytes of a structure.
+pub(super) fn page_of(data: &(impl IntoBytes + Immutable + ?Sized)) -> Page {
+    let mut page = Box::new([0; IDENTIFY_BYTES]);
+    for (to, from) in page.iter_mut().zip(data.as_bytes()) {
+        *to = *from;
+    }
+    page
+}
+
+pub(super) const UNKNOWN_COMMAND_SET: CommandError =
+    CommandError::invalid_field("no such command set").at_byte(47);

@@ -1,0 +1,204 @@
+//! Identify of one namespace: block and key-value structures, descriptors, and what is independent of command sets.
+
+use byway_flash::Flash;
+use byway_spec::base::command::NSID_ALL;
+use byway_spec::base::identify::{Csi, IndependentNamespace, NamespaceDescriptor, NamespaceIdType};
+use byway_spec::kv::{KvFormat, KvNamespace as KvData};
+use byway_spec::nvm::{Flbas, LbaFormat, NvmNamespace as NvmData, NvmNamespaceExtended};
+use byway_spec::{Status, kv};
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::identify::{Page, page_of, supported};
+use crate::controller::Controller;
+use crate::error::CommandError;
+use crate::namespace::{KvNamespace, LBA_FORMATS, Namespace, NvmNamespace, VALUE_MAX_BYTES, write_error};
+use crate::subsystem::{MAX_NAMESPACES, Subsystem};
+
+/// Several controllers may have the namespace at once (NMIC bit 0).
+const SHARED: u8 = 1;
+
+/// Ready (NSTAT bit 0, NRDY): namespaces are opened with the subsystem.
+const READY: u8 = 1;
+
+/// Deallocated blocks read zeroes, and Write Zeroes may deallocate (DLFEAT).
+const READS_ZEROES: u8 = 1 | 1 << 3;
+
+impl Controller {
+    /// CNS 00h.
+    pub(super) fn identify_nvm(&self, subsystem: &mut Subsystem, nsid: u32) -> Result<Page, CommandError> {
+        if nsid == NSID_ALL {
+            return Ok(page_of(&*nvm_common()));
+        }
+        match self.active(subsystem, nsid)? {
+            Some((namespace, flash)) => nvm_page(namespace, flash),
+            None => Ok(empty()),
+        }
+    }
+
+    /// CNS 11h.
+    pub(super) fn identify_allocated(
+        &self,
+        subsystem: &mut Subsystem,
+        nsid: u32,
+    ) -> Result<Page, CommandError> {
+        check_nsid(nsid)?;
+        match subsystem.namespace_mut(nsid) {
+            Some((namespace, flash)) => nvm_page(namespace, flash),
+            None => Ok(empty()),
+        }
+    }
+
+    /// CNS 05h.
+    pub(super) fn identify_set_namespace(
+        &self,
+        subsystem: &mut Subsystem,
+        nsid: u32,
+        csi: Csi,
+    ) -> Result<Page, CommandError> {
+        if nsid == NSID_ALL {
+            return format_page(supported(csi)?);
+        }
+        let Some((namespace, flash)) = self.active(subsystem, nsid)? else { return Ok(empty()) };
+        if namespace.csi() != supported(csi)? {
+            return Err(OTHER_COMMAND_SET);
+        }
+        match namespace {
+            Namespace::Nvm(_) => Ok(page_of(&NvmNamespaceExtended::new_zeroed())),
+            Namespace::Kv(kv) => Ok(page_of(&*kv_data(kv, flash))),
+        }
+    }
+
+    /// CNS 0Ah.
+    pub(super) fn identify_format(&self, csi: Csi, format: u16) -> Result<Page, CommandError> {
+        let formats = if supported(csi)? == Csi::NVM { LBA_FORMATS.len() } else { 1 };
+        if usize::from(format) >= formats {
+            return Err(CommandError::invalid_field("no such format").at_byte(44));
+        }
+        format_page(csi)
+    }
+
+    /// CNS 08h.
+    pub(super) fn identify_independent(
+        &self,
+        subsystem: &mut Subsystem,
+        nsid: u32,
+    ) -> Result<Page, CommandError> {
+        if self.active(subsystem, nsid)?.is_none() {
+            return Ok(empty());
+        }
+        let mut data = IndependentNamespace::new_zeroed();
+        data.nmic = SHARED;
+        data.nstat = READY;
+        data.nsattr = u8::from(subsystem.flash.is_read_only());
+        Ok(page_of(&data))
+    }
+
+    /// CNS 03h: NGUID, UUID and, as namespaces of several command sets may be attached, always the command set.
+    pub(super) fn identify_descriptors(
+        &self,
+        subsystem: &mut Subsystem,
+        nsid: u32,
+    ) -> Result<Page, CommandError> {
+        let (namespace, _) = self.active(subsystem, nsid)?.ok_or(NO_NAMESPACE)?;
+        let record = namespace.record();
+        let csi = [namespace.csi().0];
+        let mut list = Vec::new();
+        for (nidt, identifier) in [
+            (NamespaceIdType::NGUID, &record.nguid[..]),
+            (NamespaceIdType::UUID, &record.uuid[..]),
+            (NamespaceIdType::CSI, &csi[..]),
+        ] {
+            let head = NamespaceDescriptor { nidt, nidl_bytes: identifier.len() as u8, ..Default::default() };
+            list.extend_from_slice(head.as_bytes());
+            list.extend_from_slice(identifier);
+        }
+        Ok(page_of(&list[..]))
+    }
+
+    /// Namespace `nsid`, if it is attached to this controller; an identifier that no namespace can have is an error.
+    fn active<'a>(
+        &self,
+        subsystem: &'a mut Subsystem,
+        nsid: u32,
+    ) -> Result<Option<(&'a mut Namespace, &'a mut Flash)>, CommandError> {
+        check_nsid(nsid)?;
+        Ok(subsystem.attached(nsid, self.id).ok())
+    }
+}
+
+fn check_nsid(nsid: u32) -> Result<(), CommandError> {
+    if (1..=MAX_NAMESPACES).contains(&nsid) { Ok(()) } else { Err(NO_NAMESPACE) }
+}
+
+fn empty() -> Page {
+    Box::new([0; byway_spec::base::identify::IDENTIFY_BYTES])
+}
+
+fn nvm_page(namespace: &Namespace, flash: &mut Flash) -> Result<Page, CommandError> {
+    match namespace {
+        Namespace::Nvm(nvm) => Ok(page_of(&*nvm_data(nvm, flash)?)),
+        Namespace::Kv(_) => Err(OTHER_COMMAND_SET),
+    }
+}
+
+/// The structure of a command set with what all its namespaces share.
+fn format_page(csi: Csi) -> Result<Page, CommandError> {
+    match csi {
+        Csi::KV => Ok(page_of(&*kv_common())),
+        _ => Ok(page_of(&NvmNamespaceExtended::new_zeroed())),
+    }
+}
+
+fn nvm_common() -> Box<NvmData> {
+    let mut data = Box::new(NvmData::new_zeroed());
+    data.nlbaf_z = (LBA_FORMATS.len() - 1) as u8;
+    for (format, lbads) in data.lbaf.iter_mut().zip(LBA_FORMATS) {
+        *format = LbaFormat::new().with_lbads(lbads);
+    }
+    data.nmic = SHARED;
+    data.dlfeat = READS_ZEROES;
+    data
+}
+
+fn nvm_data(namespace: &NvmNamespace, flash: &mut Flash) -> Result<Box<NvmData>, CommandError> {
+    let mut data = nvm_common();
+    let record = namespace.record();
+    let limits = namespace.copy_limits();
+    data.nsze = namespace.blocks();
+    data.ncap = namespace.blocks();
+    data.nuse = namespace.used_blocks(flash).map_err(write_error)?;
+    data.flbas = Flbas::new().with_index_low(namespace.format_index());
+    data.mssrl = limits.range_blocks;
+    data.mcl = limits.copy_blocks;
+    data.msrc_z = limits.ranges_z;
+    data.nvmcap_bytes = u128::from(record.size_bytes).into();
+    data.nguid = record.nguid;
+    data.nsattr = u8::from(flash.is_read_only());
+    Ok(data)
+}
+
+fn kv_common() -> Box<KvData> {
+    let mut data = Box::new(KvData::new_zeroed());
+    data.nmic = SHARED;
+    data.kvf[0] = KvFormat {
+        key_max_bytes: kv::KEY_MAX_BYTES as u16,
+        value_max_bytes: VALUE_MAX_BYTES,
+        ..KvFormat::default()
+    };
+    data
+}
+
+fn kv_data(namespace: &KvNamespace, flash: &Flash) -> Box<KvData> {
+    let mut data = kv_common();
+    let record = namespace.record();
+    data.nsze_bytes = record.size_bytes;
+    data.nuse_bytes = namespace.used_bytes();
+    data.nguid = record.nguid;
+    data.nsattr = u8::from(flash.is_read_only());
+    data
+}
+
+const NO_NAMESPACE: CommandError =
+    CommandError::new(Status::INVALID_NAMESPACE, "no such namespace").at_byte(4);
+const OTHER_COMMAND_SET: CommandError =
+    CommandError::new(Status::INVALID_COMMAND_SET, "the namespace is of another command set").at_byte(47);

@@ -1,0 +1,84 @@
+//! The vendor log (C0h): the device's ledger, and the flash's counters by cause.
+//!
+//! Counters are named, so that new ones need no new version.
+
+use byway_flash::Cause;
+use byway_link::Ledger;
+use byway_spec::vendor::{Counter, LedgerLog, LedgerRow, MAGIC, VERSION, name_field};
+use zerocopy::IntoBytes;
+
+use crate::subsystem::Subsystem;
+
+/// The log page.
+pub(super) fn page(ledger: &Ledger, subsystem: &Subsystem) -> Vec<u8> {
+    let rows: Vec<LedgerRow> = ledger.rows().map(|(class, row)| ledger_row(class.name(), row)).collect();
+    let counters = counters(subsystem);
+    let head = LedgerLog {
+        magic: MAGIC,
+        version: VERSION,
+        rows: rows.len() as u32,
+        counters: counters.len() as u32,
+        reserved: 0,
+    };
+    [head.as_bytes(), rows.as_bytes(), counters.as_bytes()].concat()
+}
+
+fn ledger_row(class: &str, row: byway_link::Row) -> LedgerRow {
+    LedgerRow {
+        class: name_field(class),
+        count: row.count,
+        payload_bytes: row.cost.payload_bytes,
+        down_bytes: row.cost.down_bytes,
+        up_bytes: row.cost.up_bytes,
+    }
+}
+
+fn counters(subsystem: &Subsystem) -> Vec<Counter> {
+    let flash = subsystem.flash.counters();
+    let mut counters = vec![
+        counter("accepted_bytes", flash.accepted_bytes),
+        counter("media_errors", flash.media_errors),
+        counter("host_reads", subsystem.io.reads()),
+        counter("host_writes", subsystem.io.writes()),
+    ];
+    for (cause, one) in flash.rows() {
+        let name = short_name(cause);
+        counters.extend([
+            counter(&format!("read.{name}"), one.reads),
+            counter(&format!("read_bytes.{name}"), one.read_bytes),
+            counter(&format!("program.{name}"), one.programs),
+            counter(&format!("program_bytes.{name}"), one.program_bytes),
+            counter(&format!("erase.{name}"), one.erases),
+        ]);
+    }
+    counters
+}
+
+fn counter(name: &str, value: u64) -> Counter {
+    Counter { name: name_field(name), value }
+}
+
+/// A cause in the ten letters that a counter's name leaves it.
+fn short_name(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Host => "host",
+        Cause::Packing => "packing",
+        Cause::LogCompaction => "compaction",
+        Cause::Gc => "gc",
+        Cause::WearLevelling => "wear",
+        Cause::Index => "index",
+        Cause::Metadata => "metadata",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_name_fits_its_field_whole() {
+        for cause in Cause::ALL {
+            assert!("program_bytes.".len() + short_name(cause).len() <= 24);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Get Log Page (Base 2.1, section 5.1.12).
+//!
+//! A page is made when it is read. Bytes past its end are not written to the host.
+
+use byway_spec::Command;
+use byway_spec::Status;
+use byway_spec::base::command::NSID_ALL;
+use byway_spec::base::identify::{Csi, ascii_field};
+use byway_spec::base::log::{
+    FirmwareSlots, LogCdw10, LogCdw11, LogCdw14, LogPage, PageSupport, SupportedPages,
+};
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::{effects, ledger_log};
+use crate::controller::{Controller, MAX_TRANSFER_BYTES};
+use crate::error::CommandError;
+use crate::namespace::Outcome;
+use crate::port::Port;
+use crate::subsystem::Subsystem;
+
+/// Every page a controller has.
+const PAGES: [LogPage; 7] = [
+    LogPage::SUPPORTED_PAGES,
+    LogPage::ERROR,
+    LogPage::SMART,
+    LogPage::FIRMWARE_SLOT,
+    LogPage::CHANGED_NAMESPACES,
+    LogPage::EFFECTS,
+    LogPage::LEDGER,
+];
+
+/// Firmware revision, the same in Identify Controller and its slot.
+pub(super) const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
+
+/// What the command asks for.
+struct Request {
+    page: LogPage,
+    csi: Csi,
+    offset_bytes: u64,
+    len_bytes: u64,
+    retain_event: bool,
+}
+
+impl Request {
+    fn parse(command: &Command) -> Result<Self, CommandError> {
+        let cdw10 = LogCdw10::from_bits(command.cdw10);
+        let cdw11 = LogCdw11::from_bits(command.cdw11);
+        let cdw14 = LogCdw14::from_bits(command.cdw14);
+        let dwords_z = u64::from(cdw10.numdl_z()) | u64::from(cdw11.numdu()) << 16;
+        let offset_bytes = u64::from(command.cdw12) | u64::from(command.cdw13) << 32;
+        if cdw14.index_offset() {
+            return Err(CommandError::invalid_field("offsets are bytes").at_byte(58));
+        }
+        if offset_bytes % 4 != 0 {
+            return Err(CommandError::invalid_field("an offset is a multiple of 4").at_byte(48));
+        }
+        let len_bytes = (dwords_z + 1) * 4;
+        if len_bytes > MAX_TRANSFER_BYTES as u64 {
+            return Err(CommandError::invalid_field("longer than the longest transfer").at_byte(42));
+        }
+        Ok(Self {
+            page: cdw10.lid(),
+            csi: Csi(cdw14.csi()),
+            offset_bytes,
+            len_bytes,
+            retain_event: cdw10.rae(),
+        })
+    }
+
+    /// The part of `page` that was asked for.
+    fn part<'a>(&self, page: &'a [u8]) -> Result<&'a [u8], CommandError> {
+        let from = usize::try_from(self.offset_bytes).ok().and_then(|offset| page.get(offset..));
+        let from = from
+            .ok_or(CommandError::invalid_field("the offset is past the end of the log page").at_byte(48))?;
+        Ok(&from[..from.len().min(self.len_bytes as usize)])
+    }
+}
+
+impl Controller {
+    pub(super) fn get_log_page(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
+        let request = Request::parse(command)?;
+        if request.page == LogPage::SMART && !matches!(command.nsid, 0 | NSID_ALL) {
+            return Err(CommandError::invalid_field("health is told of the whole controller").at_byte(4));
+        }
+        let page = self.log_page(subsystem, port, &request)?;
+        let outcome = self.send(port, command, request.part(&page)?)?;
+        if !request.retain_event {
+            self.admin.events.clear(request.page);
+            if request.page == LogPage::CHANGED_NAMESPACES {
+                subsystem.changes.clear(self.id);
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn log_page(
+        &self,
+        subsystem: &Subsystem,
+        port: &Port<'_>,
+        request: &Request,
+    ) -> Result<Vec<u8>, CommandError> {
+        Ok(match request.page {
+            LogPage::SUPPORTED_PAGES => supported_pages(),
+            LogPage::ERROR => self.admin.errors.page(),
+            LogPage::SMART => self.smart_page(subsystem),
+            LogPage::FIRMWARE_SLOT => firmware_slots(),
+            LogPage::CHANGED_NAMESPACES => subsystem.changes.page(self.id).as_bytes().to_vec(),
+            LogPage::EFFECTS => effects::page(request.csi)?,
+            LogPage::LEDGER => ledger_log::page(port.meter.ledger(), subsystem),
+            _ => return Err(CommandError::new(Status::INVALID_LOG_PAGE, "no such log page").at_byte(40)),
+        })
+    }
+}
+
+fn supported_pages() -> Vec<u8> {
+    let mut log = SupportedPages::new_zeroed();
+    for page in PAGES {
+        log.pages[usize::from(page.0)] = PageSupport::new().with_lsupp(true);
+    }
+    log.as_bytes().to_vec()
+}
+
+fn firmware_slots() -> Vec<u8> {
+    let mut log = FirmwareSlots::new_zeroed();
+    log.afi = 1;
+    log.frs[0] = ascii_field(FIRMWARE);
+    log.as_bytes().to_vec()
+}

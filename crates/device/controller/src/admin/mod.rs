@@ -1,0 +1,161 @@
+//! Admin commands and the state they keep between commands.
+//!
+//! One file a command or a family of commands; each takes the raw command apart before it acts. Admin data moves by
+//! PRPs only (DESIGN.md, "Transfer methods").
+
+use byway_spec::base::admin::AdminOpcode;
+use byway_spec::{Command, DataPointer, Status};
+
+use crate::controller::Controller;
+use crate::data_pointer;
+use crate::error::CommandError;
+use crate::namespace::Outcome;
+use crate::port::Port;
+use crate::subsystem::Subsystem;
+
+mod abort;
+mod changes;
+mod doorbell_buffer;
+mod effects;
+mod error_log;
+mod event;
+mod feature;
+mod feature_data;
+mod format;
+mod health;
+mod identify;
+mod identify_namespace;
+mod io_counters;
+mod keep_alive;
+mod ledger_log;
+mod log;
+mod namespaces;
+mod queues;
+mod transfers;
+
+pub use changes::Changes;
+use doorbell_buffer::ShadowDoorbells;
+use error_log::ErrorLog;
+use event::Events;
+use feature::Features;
+pub use io_counters::IoCounters;
+use keep_alive::KeepAlive;
+use transfers::EnabledTransfers;
+
+/// What admin commands set up, until the next controller reset.
+#[derive(Debug)]
+pub(crate) struct AdminState {
+    /// Transfer methods the host enabled.
+    pub transfers: EnabledTransfers,
+    /// Doorbell buffers the host configured.
+    shadow: Option<Box<ShadowDoorbells>>,
+    features: Features,
+    events: Events,
+    errors: ErrorLog,
+    keep_alive: KeepAlive,
+    now_ps: u64,
+}
+
+impl AdminState {
+    /// The state after a controller reset.
+    pub fn new() -> Self {
+        Self {
+            transfers: EnabledTransfers::default(),
+            shadow: None,
+            features: Features::default(),
+            events: Events::default(),
+            errors: ErrorLog::default(),
+            keep_alive: KeepAlive::default(),
+            now_ps: 0,
+        }
+    }
+
+    /// Time has come to `now_ps`.
+    #[inline]
+    pub fn tick(&mut self, now_ps: u64) {
+        self.now_ps = now_ps;
+    }
+
+    /// When the controller must run even if nobody rings: the keep alive timer.
+    #[inline]
+    pub fn deadline_ps(&self) -> Option<u64> {
+        self.keep_alive.deadline_ps()
+    }
+
+    /// Keeps a command that finishes later: an Asynchronous Event Request.
+    pub fn park(&mut self, cid: u16) {
+        self.events.park(cid);
+    }
+
+    /// Whether doorbells are read from host memory.
+    #[inline]
+    pub fn has_shadow_doorbells(&self) -> bool {
+        self.shadow.is_some()
+    }
+}
+
+impl Controller {
+    /// Executes a command of the admin queue.
+    pub(crate) fn execute_admin(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
+        check_form(command)?;
+        match AdminOpcode(command.opcode()) {
+            AdminOpcode::DELETE_SQ => self.delete_submission_queue(subsystem, port, command),
+            AdminOpcode::CREATE_SQ => self.create_submission_queue(port, command),
+            AdminOpcode::GET_LOG_PAGE => self.get_log_page(subsystem, port, command),
+            AdminOpcode::DELETE_CQ => self.delete_completion_queue(command),
+            AdminOpcode::CREATE_CQ => self.create_completion_queue(port, command),
+            AdminOpcode::IDENTIFY => self.identify(subsystem, port, command),
+            AdminOpcode::ABORT => self.abort(port, command),
+            AdminOpcode::SET_FEATURES => self.set_features(subsystem, port, command),
+            AdminOpcode::GET_FEATURES => self.get_features(subsystem, port, command),
+            AdminOpcode::ASYNC_EVENT_REQUEST => self.admin.events.request(),
+            AdminOpcode::NAMESPACE_MANAGEMENT => self.manage_namespace(subsystem, port, command),
+            AdminOpcode::NAMESPACE_ATTACHMENT => self.attach_namespace(subsystem, port, command),
+            AdminOpcode::KEEP_ALIVE => self.keep_alive(),
+            AdminOpcode::DOORBELL_BUFFER_CONFIG => self.configure_doorbell_buffer(command),
+            AdminOpcode::FORMAT_NVM => self.format(subsystem, command),
+            _ => Err(CommandError::new(Status::INVALID_OPCODE, "no such admin command").at_byte(0)),
+        }
+    }
+
+    /// Writes `bytes` to the command's buffer.
+    fn send(
+        &mut self,
+        port: &mut Port<'_>,
+        command: &Command,
+        bytes: &[u8],
+    ) -> Result<Outcome, CommandError> {
+        let data = data_pointer::map(port, &mut self.room.mapped, command, bytes.len(), None, false)?;
+        let mut sink = data.sink(&mut self.room.stage)?;
+        sink.put(port, bytes)?;
+        sink.finish(port)?;
+        Ok(Outcome::OK)
+    }
+
+    /// Reads `into.len()` bytes of the command's buffer.
+    fn receive(
+        &mut self,
+        port: &mut Port<'_>,
+        command: &Command,
+        into: &mut [u8],
+    ) -> Result<(), CommandError> {
+        let data = data_pointer::map(port, &mut self.room.mapped, command, into.len(), None, false)?;
+        data.source(&mut self.room.stage).fill(port, into)
+    }
+}
+
+/// What no admin command may have: fusing, and SGLs on a memory-based transport.
+fn check_form(command: &Command) -> Result<(), CommandError> {
+    if command.cdw0.fuse() != 0 {
+        return Err(CommandError::invalid_field("fused commands are not supported").at_byte(1));
+    }
+    if command.cdw0.psdt() != DataPointer::Prp {
+        return Err(CommandError::invalid_field("admin commands use PRPs").at_byte(1));
+    }
+    Ok(())
+}

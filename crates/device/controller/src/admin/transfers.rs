@@ -1,0 +1,51 @@
+//! Transfer methods the host may use: announced in the vendor area, enabled by the vendor feature.
+
+use byway_link::Method;
+use byway_spec::vendor::Methods;
+
+/// What every Byway controller can do.
+pub(super) const ANNOUNCED: Methods = Methods::new()
+    .with_piggyback(true)
+    .with_piggyback_pt(true)
+    .with_prp_tail(true)
+    .with_inline(true)
+    .with_cxl(true)
+    .with_cxl_piggyback(true)
+    .with_bulk(true)
+    .with_byte_store(true);
+
+/// Methods the host enabled since the last reset.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EnabledTransfers(pub(super) Methods);
+
+impl EnabledTransfers {
+    /// Whether payloads may follow commands in the ring.
+    #[inline]
+    pub fn inline(self) -> bool {
+        self.0.inline()
+    }
+
+    /// Whether commands of `method` may be sent.
+    #[inline]
+    pub fn enabled(self, method: Method) -> bool {
+        match method {
+            // Standard, so never asked for.
+            Method::Prp | Method::Sgl => true,
+            Method::Piggyback => self.0.piggyback(),
+            Method::PiggybackPt => self.0.piggyback_pt(),
+            Method::PrpTail => self.0.prp_tail(),
+            Method::Inline => self.0.inline(),
+            Method::Hybrid => self.0.inline() && self.0.piggyback(),
+            Method::Cxl => self.0.cxl(),
+            Method::CxlPiggyback => self.0.cxl_piggyback(),
+            // A choice of the host's; what it chooses is asked for by its own name.
+            Method::Adaptive => true,
+        }
+    }
+
+    /// Whether many pairs may come in one command.
+    #[inline]
+    pub fn bulk(self) -> bool {
+        self.0.bulk()
+    }
+}

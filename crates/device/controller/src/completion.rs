@@ -1,0 +1,183 @@
+//! Completions on their way to the host: at once with the clock off, at their modelled time otherwise.
+//!
+//! A command holds a permit for its completion slot from the moment it is fetched, so posting never fails for want
+//! of room and each command is completed exactly once.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use byway_dma::HostMemory;
+use byway_link::{Class, Work};
+use byway_queue::CompletionPermit;
+use byway_spec::base::completion::COMPLETION_BYTES;
+use byway_spec::{Completion, Status};
+
+use crate::controller::Controller;
+use crate::error::CommandError;
+use crate::namespace::Outcome;
+use crate::port::Port;
+
+/// The right and the duty to complete one command.
+#[derive(Debug)]
+#[must_use = "a fetched command is completed exactly once"]
+pub struct Ticket {
+    /// Submission queue the command came over.
+    pub sqid: u16,
+    /// Its identifier there.
+    pub cid: u16,
+    /// Completion queue it completes to.
+    pub cqid: u16,
+    /// Its slot there.
+    pub permit: CompletionPermit,
+}
+
+/// Completions that wait for their time.
+#[derive(Debug, Default)]
+pub struct Completions {
+    due: BinaryHeap<Reverse<Due>>,
+    sequence: u64,
+}
+
+#[derive(Debug)]
+struct Due {
+    due_ps: u64,
+    sequence: u64,
+    ticket: Ticket,
+    entry: Completion,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.sequence == other.sequence
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.due_ps, self.sequence).cmp(&(other.due_ps, other.sequence))
+    }
+}
+
+impl Completions {
+    /// Forgets everything: controller reset.
+    pub fn clear(&mut self) {
+        self.due.clear();
+    }
+
+    /// When the earliest waiting completion is due.
+    pub fn next_due_ps(&self) -> Option<u64> {
+        self.due.peek().map(|Reverse(due)| due.due_ps)
+    }
+
+    fn push(&mut self, due_ps: u64, ticket: Ticket, entry: Completion) {
+        self.sequence += 1;
+        self.due.push(Reverse(Due { due_ps, sequence: self.sequence, ticket, entry }));
+    }
+
+    /// Takes what waits of queue `sqid`, in the order it is due.
+    fn take_queue(&mut self, sqid: u16) -> Vec<Due> {
+        let all = std::mem::take(&mut self.due).into_sorted_vec();
+        let (mine, others): (Vec<_>, Vec<_>) = all.into_iter().rev().partition(|Reverse(due)| due.ticket.sqid == sqid);
+        self.due = others.into();
+        mine.into_iter().map(|Reverse(due)| due).collect()
+    }
+
+    fn pop_due(&mut self, now_ps: u64) -> Option<(Ticket, Completion)> {
+        if self.next_due_ps()? > now_ps {
+            return None;
+        }
+        self.due.pop().map(|Reverse(due)| (due.ticket, due.entry))
+    }
+}
+
+impl Controller {
+    /// Ends a command: its completion is written now, or when modelled time has come to it.
+    #[inline]
+    pub(crate) fn finish(&mut self, port: &mut Port<'_>, ticket: Ticket, result: Result<Outcome, CommandError>) {
+        let (status, dw0, dw1) = match result {
+            Ok(Outcome::Done { dw0, dw1 }) => (Status::SUCCESS, dw0, dw1),
+            Ok(Outcome::Later) => return self.park(ticket),
+            Err(error) => (self.log_error(&ticket, &error), error.dw0, 0),
+        };
+        self.complete(port, ticket, status, dw0, dw1);
+    }
+
+    /// Writes a completion for `ticket`.
+    #[inline]
+    pub(crate) fn complete(&mut self, port: &mut Port<'_>, ticket: Ticket, status: Status, dw0: u32, dw1: u32) {
+        port.meter.work(Work::Completion);
+        port.meter.posted_write(Class::Completion, COMPLETION_BYTES as u64);
+        let sq_head = self.submission[usize::from(ticket.sqid)].as_ref().map_or(0, |sq| sq.ring.head());
+        let result = u64::from(dw0) | u64::from(dw1) << 32;
+        let entry = Completion::new(ticket.sqid, sq_head, ticket.cid, status).with_result(result);
+        if port.meter.is_timing() {
+            let due_ps = port.meter.arrived_ps();
+            self.completions.push(due_ps, ticket, entry);
+        } else {
+            self.post(port, ticket, entry);
+        }
+    }
+
+    /// Sets a command aside that finishes later. Its place in the completion queue is given back meanwhile, so that
+    /// commands that wait for ever do not fill the queue.
+    fn park(&mut self, ticket: Ticket) {
+        if let Some(cq) = self.completion[usize::from(ticket.cqid)].as_mut() {
+            cq.ring.give_back(ticket.permit);
+        }
+        self.admin.park(ticket.cid);
+    }
+
+    /// The ticket of a parked admin command, if its completion queue has a place now.
+    pub(crate) fn resume(&mut self, cid: u16) -> Option<Ticket> {
+        let permit = self.completion[0].as_mut()?.ring.permit()?;
+        Some(Ticket { sqid: 0, cid, cqid: 0, permit })
+    }
+
+    /// Posts every completion whose time has come.
+    pub(crate) fn post_due(&mut self, port: &mut Port<'_>, now_ps: u64) {
+        while let Some((ticket, entry)) = self.completions.pop_due(now_ps) {
+            self.post(port, ticket, entry);
+        }
+    }
+
+    /// Posts at once what waits of submission queue `sqid`: the queue is being deleted.
+    pub(crate) fn post_all_of(&mut self, port: &mut Port<'_>, sqid: u16) {
+        for due in self.completions.take_queue(sqid) {
+            self.post(port, due.ticket, due.entry);
+        }
+    }
+
+    #[inline]
+    fn post(&mut self, port: &mut Port<'_>, ticket: Ticket, entry: Completion) {
+        let Some(cq) = self.completion[usize::from(ticket.cqid)].as_mut() else { return };
+        let place = cq.ring.post(ticket.permit);
+        let entry = entry.with_phase(place.phase);
+        self.unannounced.insert(ticket.cqid);
+        let at = cq.slot(place.index);
+        // A completion queue the host has unmapped has nobody who reads it.
+        if port.memory.store_completion(at, &entry.to_bytes()).is_err() {
+            self.fail();
+        }
+    }
+
+    /// Raises one interrupt for each completion queue that has new entries.
+    #[inline]
+    pub(crate) fn announce(&mut self, port: &mut Port<'_>) {
+        while let Some(cqid) = self.unannounced.first_from(0) {
+            self.unannounced.remove(cqid);
+            let vector = self.completion[usize::from(cqid)].as_ref().and_then(|cq| cq.vector);
+            if let Some(vector) = vector.filter(|vector| !self.registers.is_masked(*vector)) {
+                port.meter.interrupt();
+                port.interrupts.raise(vector);
+            }
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! One NVMe controller: registers, queues, and the state between commands. Transport-free and sans-I/O.
+//!
+//! [`Controller::run`] does what the doorbells ask for, up to a budget, and says when it wants to run next. It owns
+//! no thread, clock, socket or randomness, so one seed replays driver, controller, flash and faults exactly.
+
+use byway_dma::BusAddr;
+use byway_link::Habits;
+use byway_queue::{DoorbellIndex, Doorbells};
+use byway_spec::base::register::{Cc, Csts};
+
+use crate::admin::AdminState;
+use crate::completion::Completions;
+use crate::namespace::Room;
+use crate::port::Port;
+use crate::queue::{CompletionQueue, MAX_IO_QUEUES, SubmissionQueue};
+use crate::register::{CmbRegisters, Event, Registers};
+use crate::subsystem::Subsystem;
+use crate::transfer::payloads::PayloadTable;
+
+/// Largest transfer of one command: 16 MiB (Identify MDTS 12, in units of 4 KiB).
+pub const MAX_TRANSFER_BYTES: usize = 16 << 20;
+
+/// A controller's identifier within its subsystem (CNTLID).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ControllerId(pub u16);
+
+/// One controller of a subsystem.
+#[derive(Debug)]
+pub struct Controller {
+    pub(crate) id: ControllerId,
+    pub(crate) registers: Registers,
+    pub(crate) submission: Vec<Option<SubmissionQueue>>,
+    pub(crate) completion: Vec<Option<CompletionQueue>>,
+    pub(crate) completions: Completions,
+    pub(crate) admin: AdminState,
+    pub(crate) payloads: PayloadTable,
+    pub(crate) room: Room,
+    pub(crate) inline: Vec<u8>,
+    pub(crate) habits: Habits,
+    pub(crate) ready: ReadySet,
+    /// A command waits for room in its completion queue.
+    pub(crate) blocked: bool,
+    /// Completion queues with entries that no interrupt has told of.
+    pub(crate) unannounced: QueueSet,
+}
+
+/// A set of queues.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct QueueSet {
+    words: [u64; 3],
+}
+
+impl QueueSet {
+    /// Puts queue `qid` into the set.
+    #[inline]
+    pub fn insert(&mut self, qid: u16) {
+        self.words[usize::from(qid / 64)] |= 1 << (qid % 64);
+    }
+
+    /// Takes queue `qid` out of the set.
+    #[inline]
+    pub fn remove(&mut self, qid: u16) {
+        self.words[usize::from(qid / 64)] &= !(1 << (qid % 64));
+    }
+
+    /// Whether the set is empty.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.words == [0; 3]
+    }
+
+    /// The lowest queue of the set from `start` on.
+    #[inline]
+    pub fn first_from(&self, start: u16) -> Option<u16> {
+        let first = usize::from(start / 64);
+        let mut mask = !0u64 << (start % 64);
+        for (index, word) in self.words.iter().enumerate().skip(first) {
+            let bits = word & mask;
+            if bits != 0 {
+                return Some((index as u16) * 64 + bits.trailing_zeros() as u16);
+            }
+            mask = !0;
+        }
+        None
+    }
+}
+
+/// Which submission queues may have work, and whose turn is next.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct ReadySet {
+    queues: QueueSet,
+    next: u16,
+}
+
+impl ReadySet {
+    /// Marks queue `qid` as having work.
+    #[inline]
+    pub fn insert(&mut self, qid: u16) {
+        self.queues.insert(qid);
+    }
+
+    /// Queue `qid` has no work left.
+    #[inline]
+    pub fn remove(&mut self, qid: u16) {
+        self.queues.remove(qid);
+    }
+
+    /// Whether no queue has work.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.queues.is_empty()
+    }
+
+    /// The next queue with work, round robin from the last one served, so that none starves.
+    #[inline]
+    pub fn next(&mut self) -> Option<u16> {
+        let qid = self.queues.first_from(self.next).or_else(|| self.queues.first_from(0))?;
+        self.next = if qid == MAX_IO_QUEUES { 0 } else { qid + 1 };
+        Some(qid)
+    }
+}
+
+/// When a controller wants to run next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// When a doorbell or a register is written.
+    Idle,
+    /// As soon as possible: the budget ran out.
+    Now,
+    /// At this modelled time, in picoseconds, or when a doorbell is written.
+    At(u64),
+}
+
+impl Controller {
+    /// A controller as after power-on.
+    pub fn new(id: ControllerId, subsystem: &mut Subsystem, cmb: CmbRegisters) -> Self {
+        subsystem.add_controller(id);
+        let queues = usize::from(MAX_IO_QUEUES) + 1;
+        Self {
+            id,
+            registers: Registers::new(cmb),
+            submission: (0..queues).map(|_| None).collect(),
+            completion: (0..queues).map(|_| None).collect(),
+            completions: Completions::default(),
+            admin: AdminState::new(),
+            payloads: PayloadTable::default(),
+            room: Room::default(),
+            inline: vec![0; subsystem.profile.limits.inline_max_bytes as usize],
+            habits: subsystem.profile.habits,
+            ready: ReadySet::default(),
+            blocked: false,
+            unannounced: QueueSet::default(),
+        }
+    }
+
+    /// This controller's identifier.
+    pub fn id(&self) -> ControllerId {
+        self.id
+    }
+
+    /// Whether the host enabled the controller and it serves commands.
+    pub fn is_ready(&self) -> bool {
+        self.registers.csts().rdy() && !self.registers.csts().cfs()
+    }
+
+    /// Reads 4 bytes of the register space.
+    pub fn read_register(&self, offset: u32) -> u32 {
+        self.registers.read32(offset)
+    }
+
+    /// Writes 4 bytes of the register space and does what the write asks for.
+    pub fn write_register(&mut self, subsystem: &mut Subsystem, doorbells: &Doorbells, offset: u32, value: u32) {
+        match self.registers.write32(offset, value) {
+            Event::None => {}
+            Event::Enable => self.enable(),
+            Event::Reset => self.reset(subsystem, doorbells),
+            Event::Shutdown => self.shut_down(subsystem),
+            Event::SubsystemReset => {
+                self.reset(subsystem, doorbells);
+                self.registers.subsystem_reset();
+            }
+        }
+    }
+
+    /// Whether a command waits for room in its completion queue. A host that leaves room without marking its
+    /// doorbell must run the controller then.
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    /// Where the host placed the controller memory buffer on the bus, if it enabled it.
+    pub fn cmb_base(&self) -> Option<u64> {
+        self.registers.cmb_base()
+    }
+
+    /// Stops for good until a reset: a broken queue boundary or an unusable configuration (CSTS.CFS).
+    pub(crate) fn fail(&mut self) {
+        self.registers.set_fatal();
+        self.ready = ReadySet::default();
+    }
+
+    fn enable(&mut self) {
+        if !self.configuration_is_valid() {
+            return self.fail();
+        }
+        let (sq_entries, cq_entries) = self.registers.admin_entries();
+        let (sq_base, cq_base) = self.registers.admin_bases();
+        let sq = SubmissionQueue::new(BusAddr(sq_base), sq_entries, 0);
+        let cq = CompletionQueue::new(BusAddr(cq_base), cq_entries, Some(0));
+        let (Ok(sq), Ok(mut cq)) = (sq, cq) else { return self.fail() };
+        cq.submission_queues = 1;
+        (self.submission[0], self.completion[0]) = (Some(sq), Some(cq));
+        self.registers.set_ready(true);
+    }
+
+    fn configuration_is_valid(&self) -> bool {
+        let cc = self.registers.cc();
+        let css = matches!(cc.css(), Cc::CSS_NVM | Cc::CSS_IO_SETS | Cc::CSS_ADMIN_ONLY);
+        css && cc.mps() == 0 && cc.ams() == 0
+    }
+
+    /// Controller reset: queues and everything in flight are gone; namespaces and their data stay.
+    fn reset(&mut self, subsystem: &mut Subsystem, doorbells: &Doorbells) {
+        for qid in 0..self.submission.len() {
+            self.release_window(subsystem, qid as u16);
+        }
+        self.submission.fill_with(|| None);
+        self.completion.fill_with(|| None);
+        self.completions.clear();
+        self.admin = AdminState::new();
+        self.payloads.clear();
+        self.blocked = false;
+        self.ready = ReadySet::default();
+        self.unannounced = QueueSet::default();
+        for place in 0..2 * u32::from(MAX_IO_QUEUES + 1) {
+            DoorbellIndex::at(place).into_iter().for_each(|index| doorbells.reset(index));
+        }
+        self.registers.reset();
+    }
+
+    /// Gives back the window of device memory that queue `qid` had bound.
+    pub(crate) fn release_window(&mut self, subsystem: &mut Subsystem, qid: u16) {
+        let queue = self.submission.get_mut(usize::from(qid)).and_then(Option::as_mut);
+        if let Some(window) = queue.and_then(|queue| queue.window.take()) {
+            subsystem.unbind_window(window);
+        }
+    }
+
+    fn shut_down(&mut self, subsystem: &mut Subsystem) {
+        self.registers.set_shutdown_status(Csts::SHST_OCCURRING);
+        // What was acknowledged is in power-protected state already; a failing sync is the image's to report.
+        if subsystem.flash.sync().is_ok() {
+            self.registers.set_shutdown_status(Csts::SHST_COMPLETE);
+        }
+    }
+
+    /// Serves the doorbells rung since the last run, at modelled time `now_ps`, for at most `budget` commands.
+    /// `rung` is a doorbell that the caller wrote without marking it, as it runs the device itself.
+    #[inline]
+    pub fn run(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        rung: Option<DoorbellIndex>,
+        now_ps: u64,
+        budget: u32,
+    ) -> Next {
+        if !self.is_ready() {
+            doorbells.take_dirty(|_| {});
+            return Next::Idle;
+        }
+        self.admin.tick(now_ps);
+        self.take_doorbells(port, doorbells, rung);
+        self.post_due(port, now_ps);
+        if std::mem::take(&mut self.blocked) {
+            self.wake_blocked(doorbells);
+        }
+        let mut left = budget;
+        while left > 0 {
+            let Some(qid) = self.ready.next() else { break };
+            left -= 1;
+            self.serve(subsystem, port, doorbells, qid, now_ps);
+        }
+        self.finish_run(subsystem, port, now_ps)
+    }
+
+    fn finish_run(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, now_ps: u64) -> Next {
+        self.report_events(subsystem, port, now_ps);
+        self.arm_shadow_doorbells(port);
+        self.post_due(port, now_ps);
+        self.announce(port);
+        if !self.ready.is_empty() {
+            return Next::Now;
+        }
+        let deadlines = [self.completions.next_due_ps(), self.admin.deadline_ps()];
+        deadlines.into_iter().flatten().min().map_or(Next::Idle, Next::At)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_queues_take_turns() {
+        let mut ready = ReadySet::default();
+        for qid in [0, 5, 64, 128] {
+            ready.insert(qid);
+        }
+        let turns: Vec<_> = (0..8).map(|_| ready.next()).collect();
+        assert_eq!(turns, [0, 5, 64, 128, 0, 5, 64, 128].map(Some));
+        ready.remove(64);
+        assert_eq!((ready.next(), ready.next(), ready.next()), (Some(0), Some(5), Some(128)));
+    }
+}

@@ -1,0 +1,137 @@
+//! From a command's data pointer to its payload: PRPs, SGLs, or the bytes that came along.
+
+use byway_dma::{prp, sgl};
+use byway_link::{Class, Work};
+use byway_spec::base::command::DataPointer;
+use byway_spec::{Command, Status};
+
+use crate::controller::MAX_TRANSFER_BYTES;
+use crate::error::CommandError;
+use crate::payload::{HostData, Mapped};
+use crate::port::Port;
+
+pub use crate::payload::PAGE_BYTES;
+
+/// Byte of a command where the data pointer begins, for the parameter error location.
+const DPTR_BYTE: u16 = 24;
+
+/// The payload of a command that moves exactly `len_bytes`.
+///
+/// Lists are fetched through `port`, which accounts for them; the data itself is not touched. `whole_pages` is the
+/// profile's habit for PRPs; SGLs are always byte-exact.
+///
+/// # Errors
+/// Data SGL Length Invalid where the payload carried or described is not of that length, Invalid Field over the
+/// largest transfer, and what the walkers of `byway_dma` refuse.
+#[inline]
+pub fn map<'a>(
+    port: &mut Port<'_>,
+    mapped: &'a mut Mapped,
+    command: &Command,
+    len_bytes: usize,
+    carried: Option<&'a [u8]>,
+    whole_pages: bool,
+) -> Result<HostData<'a>, CommandError> {
+    match carried {
+        Some(bytes) if bytes.len() == len_bytes => Ok(HostData::Carried(bytes)),
+        Some(_) => Err(CommandError::data_length("the inline payload is not as long as the command says")),
+        None => map_buffer(port, mapped, command, len_bytes, len_bytes, whole_pages),
+    }
+}
+
+/// The payload of a command that brings a buffer of `buffer_bytes` of which it moves the first `moved_bytes`.
+///
+/// A PRP list is fetched only as far as that; an SGL must describe the whole buffer.
+///
+/// # Errors
+/// As [`map`].
+pub fn map_buffer<'a>(
+    port: &mut Port<'_>,
+    mapped: &'a mut Mapped,
+    command: &Command,
+    buffer_bytes: usize,
+    moved_bytes: usize,
+    whole_pages: bool,
+) -> Result<HostData<'a>, CommandError> {
+    if buffer_bytes > MAX_TRANSFER_BYTES {
+        return Err(CommandError::invalid_field("more bytes than one command may move"));
+    }
+    if buffer_bytes == 0 {
+        return Ok(HostData::None);
+    }
+    mapped.whole_pages = false;
+    match command.cdw0.psdt() {
+        DataPointer::Prp => {
+            map_prps(port, mapped, command, (buffer_bytes as u32, moved_bytes as u32), whole_pages)?;
+        }
+        DataPointer::Sgl => map_sgl(port, mapped, command, buffer_bytes as u32)?,
+        DataPointer::SglMetadata => {
+            return Err(CommandError::invalid_field("metadata SGLs are not supported").at_byte(1));
+        }
+        DataPointer::Reserved => return Err(CommandError::invalid_field("PSDT is reserved").at_byte(1)),
+    }
+    mapped.len_bytes = moved_bytes;
+    Ok(HostData::Mapped(mapped))
+}
+
+#[inline]
+fn map_prps(
+    port: &mut Port<'_>,
+    mapped: &mut Mapped,
+    command: &Command,
+    (buffer_bytes, moved_bytes): (u32, u32),
+    whole_pages: bool,
+) -> Result<(), CommandError> {
+    mapped.whole_pages = whole_pages;
+    let fetch = |at, into: &mut [u8]| port.read(Class::ListFetch, at, into);
+    let (prp1, prp2) = (command.prp1(), command.prp2());
+    prp::walk_start(prp1, prp2, buffer_bytes, moved_bytes, fetch, &mut mapped.segments)
+        .map_err(refused_prp)?;
+    // Where whole pages are moved, each is accounted for when it moves.
+    if !whole_pages {
+        note_work(port, mapped, Work::PrpPage);
+    }
+    Ok(())
+}
+
+fn map_sgl(
+    port: &mut Port<'_>,
+    mapped: &mut Mapped,
+    command: &Command,
+    len_bytes: u32,
+) -> Result<(), CommandError> {
+    let fetch = |at, into: &mut [u8]| port.read(Class::ListFetch, at, into);
+    sgl::walk(command.sgl1(), len_bytes, command.direction(), fetch, &mut mapped.segments)
+        .map_err(refused_sgl)?;
+    note_work(port, mapped, Work::SglDescriptor);
+    Ok(())
+}
+
+/// The firmware sets up one transfer a segment.
+#[inline]
+fn note_work(port: &mut Port<'_>, mapped: &Mapped, work: Work) {
+    if port.meter.is_timing() {
+        mapped.segments.as_slice().iter().for_each(|_| port.meter.work(work));
+    }
+}
+
+#[cold]
+fn refused_prp(error: prp::PrpError) -> CommandError {
+    let cause = match error.status() {
+        Status::PRP_OFFSET_INVALID => "a PRP with an offset where none may be",
+        _ => "a PRP list that the host did not map",
+    };
+    CommandError::new(error.status(), cause).at_byte(DPTR_BYTE)
+}
+
+#[cold]
+fn refused_sgl(error: sgl::SglError) -> CommandError {
+    let cause = match error.status() {
+        Status::SGL_TYPE_INVALID => "an SGL descriptor of a type not supported here",
+        Status::INVALID_SGL_SEGMENT => "an SGL segment descriptor that cannot be",
+        Status::INVALID_SGL_COUNT => "an SGL with too many descriptors or a segment out of place",
+        Status::DATA_SGL_LENGTH_INVALID => "an SGL that is not as long as the command says",
+        _ => "an SGL segment that the host did not map",
+    };
+    CommandError::new(error.status(), cause).at_byte(DPTR_BYTE)
+}

@@ -1,0 +1,287 @@
+//! I/O commands: from a fetched command to the namespace that executes it.
+//!
+//! The vendor commands that carry a value in pieces are taken apart here; what a namespace sees is a key and a
+//! whole value, whichever way it came.
+
+use byway_link::{Method, Work};
+use byway_spec::base::command::NSID_ALL;
+use byway_spec::{Command, Status};
+use byway_spec::nvm::NvmOpcode;
+use byway_spec::vendor::{self, VendorOpcode};
+
+use crate::controller::Controller;
+use crate::data_pointer;
+use crate::error::CommandError;
+use crate::namespace::kv::key;
+use crate::namespace::{Execution, Namespace, Outcome};
+use crate::port::Port;
+use crate::subsystem::Subsystem;
+use crate::transfer::assembly::Target;
+
+/// I/O opcodes from here on are vendor specific.
+const FIRST_VENDOR_OPCODE: u8 = 0x80;
+
+/// Value bytes that fit a piggybacked write.
+const FIRST_BYTES: usize = vendor::WRITE_BYTES;
+
+impl Controller {
+    /// Executes a command of I/O queue `qid`; `inline_bytes` of payload came with it.
+    #[inline]
+    pub(crate) fn execute_io(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        qid: u16,
+        command: &Command,
+        inline_bytes: Option<usize>,
+    ) -> Result<Outcome, CommandError> {
+        if command.cdw0.fuse() != 0 {
+            return Err(FUSED);
+        }
+        subsystem.io.note(command.opcode());
+        if command.opcode() >= FIRST_VENDOR_OPCODE {
+            return self.execute_vendor(subsystem, port, qid, command, inline_bytes);
+        }
+        if command.nsid == NSID_ALL && command.opcode() == NvmOpcode::FLUSH.0 {
+            return subsystem.flush_all(self.id);
+        }
+        self.with_namespace(subsystem, port, (qid, command.nsid), inline_bytes, |namespace, execution| match namespace {
+            Namespace::Nvm(nvm) => nvm.execute(execution, command),
+            Namespace::Kv(kv) => kv.execute(execution, command),
+        })
+    }
+
+    /// Runs `work` on the namespace that `nsid` names, if it is attached to this controller.
+    #[inline]
+    fn with_namespace(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        (qid, nsid): (u16, u32),
+        inline_bytes: Option<usize>,
+        work: impl FnOnce(&mut Namespace, &mut Execution<'_, '_>) -> Result<Outcome, CommandError>,
+    ) -> Result<Outcome, CommandError> {
+        let (namespace, flash) = subsystem.attached(nsid, self.id)?;
+        let window = self.window_of(qid, nsid);
+        let mut execution = Execution {
+            flash,
+            port,
+            room: &mut self.room,
+            carried: inline_bytes.map(|n| &self.inline[..n]),
+            whole_pages: self.habits.whole_page_prp,
+            window,
+        };
+        work(namespace, &mut execution)
+    }
+
+    fn execute_vendor(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        qid: u16,
+        command: &Command,
+        inline_bytes: Option<usize>,
+    ) -> Result<Outcome, CommandError> {
+        let opcode = VendorOpcode(command.opcode());
+        let enabled = match method_of(opcode) {
+            Some(method) => self.admin.transfers.enabled(method),
+            None => opcode == VendorOpcode::KV_BULK_STORE && self.admin.transfers.bulk(),
+        };
+        if !enabled {
+            return Err(NOT_ENABLED);
+        }
+        match opcode {
+            VendorOpcode::KV_WRITE_PIGGYBACK => self.piggyback_write(subsystem, port, qid, command),
+            VendorOpcode::KV_STORE_PRP_TAIL => self.prp_tail_write(subsystem, port, qid, command),
+            VendorOpcode::KV_TRANSFER => self.piggyback_transfer(subsystem, port, qid, command),
+            VendorOpcode::KV_WRITE_PT => self.pass_through_write(subsystem, port, qid, command),
+            VendorOpcode::KV_TRANSFER_PT => self.pass_through_transfer(subsystem, port, qid, command),
+            VendorOpcode::KV_STORE_CXL => self.store_in_window(subsystem, port, qid, command, &[]),
+            VendorOpcode::KV_STORE_CXL_PIGGYBACK => {
+                let first = vendor::unpack_write(command);
+                self.store_in_window(subsystem, port, qid, command, &first)
+            }
+            _ => self.with_namespace(subsystem, port, (qid, command.nsid), inline_bytes, |namespace, execution| {
+                namespace.kv()?.bulk_store(execution, command)
+            }),
+        }
+    }
+
+    fn piggyback_write(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        qid: u16,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
+        let target = self.target(subsystem, command, qid)?;
+        let first = vendor::unpack_write(command);
+        let first = &first[..FIRST_BYTES.min(target.len_bytes)];
+        port.meter.work(Work::MemCopy { bytes: first.len() as u32 });
+        if first.len() == target.len_bytes {
+            return self.store(subsystem, port, qid, target, first);
+        }
+        self.assembly(qid)?.open(target, first);
+        Ok(Outcome::OK)
+    }
+
+    /// The whole pages of the value come by PRP with the write; its tail follows in transfer commands.
+    fn prp_tail_write(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        qid: u16,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
+        let target = self.target(subsystem, command, qid)?;
+        let whole = target.len_bytes & !(data_pointer::PAGE_BYTES - 1);
+        let data = data_pointer::map(port, &mut self.room.mapped, command, whole, None, self.habits.whole_page_prp)?;
+        let sq = self.submission[usize::from(qid)].as_mut().ok_or(NO_QUEUE)?;
+        sq.assembly.open(target, &[]);
+        data.source(&mut self.room.stage).fill(port, sq.assembly.extend_by(whole))?;
+        if whole == target.len_bytes {
+            return self.store_assembled(subsystem, port, qid);
+        }
+        Ok(Outcome::OK)
+    }
+
+    fn piggyback_transfer(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        qid: u16,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
+        let fragment = vendor::unpack_transfer(command);
+        port.meter.work(Work::MemCopy { bytes: fragment.len() as u32 });
+        if self.assembly(qid)?.add(command.nsid, &fragment)? {
+            return self.store_assembled(subsystem, port, qid);
+        }
+        Ok(Outcome::OK)
+    }
+
+    fn store_assembled(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        qid: u16,
+    ) -> Result<Outcome, CommandError> {
+        let sq = self.submission[usize::from(qid)].as_mut().ok_or(NO_QUEUE)?;
+        let (target, bytes) = sq.assembly.close().ok_or(NO_QUEUE)?;
+        let (namespace, flash) = subsystem.attached(target.nsid, self.id)?;
+        let room = &mut self.room;
+        let mut execution = Execution { flash, port, room, carried: None, whole_pages: false, window: None };
+        namespace.kv()?.store(&mut execution, target.key, bytes)
+    }
+
+    fn store(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        qid: u16,
+        target: Target,
+        value: &[u8],
+    ) -> Result<Outcome, CommandError> {
+        self.with_namespace(subsystem, port, (qid, target.nsid), None, |namespace, execution| {
+            namespace.kv()?.store(execution, target.key, value)
+        })
+    }
+
+    fn pass_through_write(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        qid: u16,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
+        let target = self.checked_target(subsystem, command)?;
+        let first = vendor::unpack_write_pt(command);
+        let first = &first[..first.len().min(target.len_bytes)];
+        port.meter.work(Work::MemCopy { bytes: first.len() as u32 });
+        if first.len() == target.len_bytes {
+            return self.store(subsystem, port, qid, target, first);
+        }
+        let id = self.payloads.open(target.nsid, target.key, target.len_bytes, first)?;
+        Ok(Outcome::with(u32::from(id)))
+    }
+
+    fn pass_through_transfer(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        qid: u16,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
+        let (place, fragment) = vendor::unpack_transfer_pt(command);
+        port.meter.work(Work::MemCopy { bytes: fragment.len() as u32 });
+        match self.payloads.add(command.nsid, place.payload(), place.fragment(), &fragment)? {
+            Some((target, value)) => self.store(subsystem, port, qid, target, &value),
+            None => Ok(Outcome::OK),
+        }
+    }
+
+    /// The value stands in the queue's window of device memory already, its `first` bytes in the command.
+    fn store_in_window(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        qid: u16,
+        command: &Command,
+        first: &[u8],
+    ) -> Result<Outcome, CommandError> {
+        let window = self.submission[usize::from(qid)].as_ref().and_then(|sq| sq.window);
+        let window = window.ok_or(CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "no window is bound to this queue"))?;
+        if window.nsid != command.nsid {
+            return Err(CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "the queue's window is another namespace's"));
+        }
+        let key = key(command)?;
+        let len_bytes = command.cdw10 as usize;
+        self.with_namespace(subsystem, port, (qid, command.nsid), None, |namespace, execution| {
+            namespace.kv()?.store_in_window(execution, window.index, key, len_bytes, first)
+        })
+    }
+
+    /// The window of device memory that `qid` has in namespace `nsid`.
+    #[inline]
+    fn window_of(&self, qid: u16, nsid: u32) -> Option<u16> {
+        let window = self.submission.get(usize::from(qid))?.as_ref()?.window?;
+        (window.nsid == nsid).then_some(window.index)
+    }
+
+    /// Key and length of a write command that opens a payload. Whatever its queue had unfinished is dropped.
+    fn target(&mut self, subsystem: &mut Subsystem, command: &Command, qid: u16) -> Result<Target, CommandError> {
+        self.assembly(qid)?.drop_unfinished();
+        self.checked_target(subsystem, command)
+    }
+
+    fn checked_target(&mut self, subsystem: &mut Subsystem, command: &Command) -> Result<Target, CommandError> {
+        let key = key(command)?;
+        let len_bytes = command.cdw10 as usize;
+        if len_bytes > subsystem.profile.limits.piggyback_max_bytes as usize {
+            return Err(CommandError::new(Status::INVALID_VALUE_SIZE, "value over the announced piggyback limit"));
+        }
+        subsystem.attached(command.nsid, self.id)?.0.kv()?;
+        Ok(Target { nsid: command.nsid, key, len_bytes })
+    }
+
+    fn assembly(&mut self, qid: u16) -> Result<&mut crate::transfer::assembly::Assembly, CommandError> {
+        let sq = self.submission.get_mut(usize::from(qid)).and_then(Option::as_mut);
+        sq.map(|sq| &mut sq.assembly).ok_or(NO_QUEUE)
+    }
+}
+
+fn method_of(opcode: VendorOpcode) -> Option<Method> {
+    match opcode {
+        VendorOpcode::KV_WRITE_PIGGYBACK | VendorOpcode::KV_TRANSFER => Some(Method::Piggyback),
+        VendorOpcode::KV_WRITE_PT | VendorOpcode::KV_TRANSFER_PT => Some(Method::PiggybackPt),
+        VendorOpcode::KV_STORE_PRP_TAIL => Some(Method::PrpTail),
+        VendorOpcode::KV_STORE_CXL => Some(Method::Cxl),
+        VendorOpcode::KV_STORE_CXL_PIGGYBACK => Some(Method::CxlPiggyback),
+        _ => None,
+    }
+}
+
+const FUSED: CommandError = CommandError::invalid_field("fused commands are not supported");
+const NOT_ENABLED: CommandError =
+    CommandError::new(Status::INVALID_OPCODE, "no such command, or the host did not enable its transfer method");
+const NO_QUEUE: CommandError = CommandError::new(Status::INTERNAL_ERROR, "the queue is gone");

@@ -1,0 +1,134 @@
+//! Storing values, whichever way they come.
+
+use byway_flash::Flash;
+use byway_kv::{Key, Placement, StoreHow, VALUE_MAX_BYTES, WindowId};
+use byway_spec::{Command, Status};
+
+use super::KvNamespace;
+use super::bulk::BulkPairs;
+use super::command::StoreIf;
+use crate::data_pointer;
+use crate::error::CommandError;
+use crate::namespace::media::timed;
+use crate::namespace::{Execution, Outcome, sized};
+use crate::payload::HostData;
+use crate::port::Port;
+
+/// Longest payload of Bulk Store in bytes.
+pub const BULK_MAX_BYTES: usize = 1 << 20;
+
+/// A value that comes by byte-exact DMA is worth an aligned place of its own from this length on. Where the
+/// controller moves whole pages, its DMA can go nowhere else.
+const ALIGNED_FROM_BYTES: usize = data_pointer::PAGE_BYTES;
+
+impl KvNamespace {
+    /// Store: the payload is wherever the command's data pointer says.
+    #[inline]
+    pub(super) fn store_payload(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+        key: Key,
+        value_bytes: usize,
+        when: StoreIf,
+    ) -> Result<Outcome, CommandError> {
+        check_length(value_bytes)?;
+        let Execution { flash, port, room, carried, whole_pages, window } = execution;
+        let data = data_pointer::map(port, &mut room.mapped, command, value_bytes, *carried, *whole_pages)?;
+        let mapped = match data {
+            HostData::Carried(value) => return self.put(flash, port, key, value, when),
+            HostData::None => return self.put(flash, port, key, &[], when),
+            HostData::Mapped(mapped) => mapped,
+        };
+        let aligned = mapped.whole_pages || value_bytes >= ALIGNED_FROM_BYTES;
+        let mut source = data.source(&mut room.stage);
+        if !aligned {
+            let value = sized(&mut room.bytes, value_bytes);
+            source.fill(port, value)?;
+            return self.put(flash, port, key, value, when);
+        }
+        let (how, mut now_ps) = (how(when, Placement::Dma), port.meter.cursor_ps());
+        let fill = |into: &mut [u8]| source.fill(port, into);
+        let outcome = match window.filter(|window| self.windows.is_bound(*window)) {
+            Some(window) => {
+                self.place_in_window(flash, (WindowId(window), key, how), value_bytes, fill, &mut now_ps)?
+            }
+            None => {
+                self.engine.put_with(*flash, &key, value_bytes as u64, how, fill, &mut now_ps)?;
+                Outcome::OK
+            }
+        };
+        port.meter.advance_to(now_ps);
+        Ok(outcome)
+    }
+
+    /// Stores a value that was put together from pieces.
+    pub fn store(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        key: Key,
+        value: &[u8],
+    ) -> Result<Outcome, CommandError> {
+        self.put(execution.flash, execution.port, key, value, StoreIf::Any)
+    }
+
+    #[inline]
+    fn put(
+        &mut self,
+        flash: &mut Flash,
+        port: &mut Port<'_>,
+        key: Key,
+        value: &[u8],
+        when: StoreIf,
+    ) -> Result<Outcome, CommandError> {
+        let how = how(when, Placement::Packed);
+        timed(port, |now_ps| self.engine.put(flash, &key, value, how, now_ps))?;
+        Ok(Outcome::OK)
+    }
+
+    /// Bulk Store: many pairs in one payload of CDW10 bytes. A payload that is not sound stores nothing; DW0 is the
+    /// number of pairs stored, also where a later one failed.
+    pub fn bulk_store(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
+        let len = command.cdw10 as usize;
+        if len > BULK_MAX_BYTES {
+            return Err(CommandError::invalid_field("bulk payload over the announced limit"));
+        }
+        let mut payload = std::mem::take(&mut execution.room.bytes);
+        let result = self.bulk_payload(execution, command, sized(&mut payload, len));
+        execution.room.bytes = payload;
+        result
+    }
+
+    fn bulk_payload(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+        payload: &mut [u8],
+    ) -> Result<Outcome, CommandError> {
+        execution.receive(command, payload)?;
+        let pairs = BulkPairs::new(payload)?;
+        pairs.clone().check()?;
+        let mut stored = 0;
+        for pair in pairs {
+            let (key, value) = pair?;
+            self.store(execution, key, value).map_err(|error| CommandError { dw0: stored, ..error })?;
+            stored += 1;
+        }
+        Ok(Outcome::with(stored))
+    }
+}
+
+fn check_length(value_bytes: usize) -> Result<(), CommandError> {
+    if value_bytes > VALUE_MAX_BYTES as usize {
+        return Err(CommandError::new(Status::INVALID_VALUE_SIZE, "the value is longer than 16 MiB"));
+    }
+    Ok(())
+}
+
+fn how(when: StoreIf, placement: Placement) -> StoreHow {
+    StoreHow { must_exist: when == StoreIf::Exists, must_not_exist: when == StoreIf::Absent, placement }
+}

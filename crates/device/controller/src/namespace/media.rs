@@ -1,0 +1,95 @@
+//! What the flash and the key-value engine answer, as the statuses of a command.
+
+use byway_flash::FlashError;
+use byway_kv::KvError;
+use byway_spec::Status;
+
+use crate::error::CommandError;
+use crate::port::Port;
+
+/// Runs flash `work` at the modelled time of the command at hand, and moves that on to where the work ends.
+#[inline]
+pub fn timed<T>(port: &mut Port<'_>, work: impl FnOnce(&mut u64) -> T) -> T {
+    let mut at_ps = port.meter.cursor_ps();
+    let result = work(&mut at_ps);
+    port.meter.advance_to(at_ps);
+    result
+}
+
+/// The flash could not give back what was written.
+#[cold]
+pub fn read_error(error: FlashError) -> CommandError {
+    match error {
+        FlashError::Media { .. } => {
+            CommandError::new(Status::UNRECOVERED_READ_ERROR, "a flash page does not match its checksum")
+        }
+        FlashError::Lost { .. } => {
+            CommandError::new(Status::UNRECOVERED_READ_ERROR, "the data was lost before")
+        }
+        FlashError::OutOfRange { .. } => {
+            CommandError::new(Status::LBA_OUT_OF_RANGE, "past the end of the namespace")
+        }
+        _ => CommandError::new(Status::INTERNAL_ERROR, "the image could not be read"),
+    }
+}
+
+/// The flash could not take what was to be written.
+#[cold]
+pub fn write_error(error: FlashError) -> CommandError {
+    match error {
+        FlashError::Full => CommandError::new(Status::CAPACITY_EXCEEDED, "the flash is full"),
+        FlashError::ReadOnly => {
+            CommandError::new(Status::NAMESPACE_WRITE_PROTECTED, "the image is open read-only")
+        }
+        FlashError::OutOfRange { .. } => {
+            CommandError::new(Status::LBA_OUT_OF_RANGE, "past the end of the namespace")
+        }
+        // A part of a unit was to be changed and the rest of it cannot be read.
+        FlashError::Media { .. } | FlashError::Lost { .. } => {
+            CommandError::new(Status::WRITE_FAULT, "the rest of the unit written to is unreadable")
+        }
+        FlashError::File(_) => {
+            CommandError::new(Status::WRITE_FAULT, "the image's file could not be written")
+        }
+        _ => CommandError::new(Status::INTERNAL_ERROR, "the image could not be written"),
+    }
+}
+
+impl From<KvError> for CommandError {
+    #[cold]
+    fn from(error: KvError) -> Self {
+        of_engine(error)
+    }
+}
+
+fn of_engine(error: KvError) -> CommandError {
+    match error {
+        KvError::Key(_) => CommandError::new(Status::INVALID_KEY_SIZE, "keys are 1 to 16 bytes"),
+        KvError::ValueTooLong { .. } => {
+            CommandError::new(Status::INVALID_VALUE_SIZE, "the value is too long")
+        }
+        KvError::NotFound => CommandError::new(Status::KEY_DOES_NOT_EXIST, "the key does not exist"),
+        KvError::Exists => CommandError::new(Status::KEY_EXISTS, "the key exists"),
+        KvError::Full => CommandError::new(Status::CAPACITY_EXCEEDED, "the namespace is full"),
+        KvError::NoWindow(_) => CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "the window is not open"),
+        KvError::WindowBehind => CommandError::new(
+            Status::COMMAND_SEQUENCE_ERROR,
+            "the window's write pointer is past this record",
+        ),
+        KvError::DamagedRecord { .. } | KvError::DamagedIndex { .. } => {
+            CommandError::new(Status::UNRECOVERED_ERROR, "the record or its index entry is damaged")
+        }
+        KvError::Flash(error) => of_engine_flash(error),
+        _ => CommandError::new(Status::INTERNAL_ERROR, "the key-value engine cannot go on"),
+    }
+}
+
+/// Key-value commands say Unrecovered Error (88h) where blocks have media statuses.
+fn of_engine_flash(error: FlashError) -> CommandError {
+    match error {
+        FlashError::Media { .. } | FlashError::Lost { .. } => {
+            CommandError::new(Status::UNRECOVERED_ERROR, "a flash page could not be read")
+        }
+        other => write_error(other),
+    }
+}

@@ -1,0 +1,174 @@
+//! Namespaces: each executes the typed commands of one command set and says what Identify says of it.
+
+pub mod kv;
+mod media;
+pub mod nvm;
+
+use byway_flash::{Flash, NamespaceKind, NamespaceRecord};
+use byway_spec::base::identify::Csi;
+use byway_spec::{Command, Status};
+
+use crate::data_pointer;
+use crate::error::CommandError;
+use crate::payload::{Mapped, Stage};
+use crate::port::Port;
+use crate::subsystem::{SubsystemError, SubsystemOptions};
+
+pub use kv::{BULK_MAX_BYTES, KvNamespace, VALUE_MAX_BYTES};
+pub use media::write_error;
+pub use nvm::{LBA_FORMATS, NvmNamespace};
+
+/// A namespace of one of the command sets. Reservations, zones and programs join here as further variants.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "at most 64 exist, and a box would cost every command a load")]
+pub enum Namespace {
+    /// Logical blocks (NVM command set, CSI 0).
+    Nvm(NvmNamespace),
+    /// Key-value pairs (Key Value command set, CSI 1).
+    Kv(KvNamespace),
+}
+
+impl Namespace {
+    /// Opens the namespace of `record`; a key-value namespace that is new gets its engine's state.
+    ///
+    /// # Errors
+    /// When the engine's state on the image cannot be used.
+    pub fn open(
+        flash: &mut Flash,
+        record: NamespaceRecord,
+        options: &SubsystemOptions,
+    ) -> Result<Self, SubsystemError> {
+        let nsid = record.nsid;
+        match record.kind {
+            NamespaceKind::Nvm { .. } => Ok(Self::Nvm(NvmNamespace::new(record))),
+            NamespaceKind::Kv => KvNamespace::open(flash, record, options.kv, &options.kv_format)
+                .map(Self::Kv)
+                .map_err(|source| SubsystemError::Kv { nsid, source }),
+        }
+    }
+
+    /// What the image keeps of it: identifiers, size, extent.
+    pub fn record(&self) -> &NamespaceRecord {
+        match self {
+            Self::Nvm(nvm) => nvm.record(),
+            Self::Kv(kv) => kv.record(),
+        }
+    }
+
+    /// Its command set.
+    pub fn csi(&self) -> Csi {
+        match self {
+            Self::Nvm(_) => Csi::NVM,
+            Self::Kv(_) => Csi::KV,
+        }
+    }
+
+    /// It as a key-value namespace.
+    ///
+    /// # Errors
+    /// Invalid Command Opcode: the command is none of this namespace's set.
+    #[inline]
+    pub fn kv(&mut self) -> Result<&mut KvNamespace, CommandError> {
+        match self {
+            Self::Kv(kv) => Ok(kv),
+            Self::Nvm(_) => Err(NOT_KEY_VALUE),
+        }
+    }
+
+    /// Forgets everything in it and takes format `index` of its kind: an LBA format, or key-value format 0.
+    ///
+    /// # Errors
+    /// Invalid Format for an index it does not have; what the flash says.
+    pub fn format(&mut self, flash: &mut Flash, index: u8) -> Result<(), CommandError> {
+        match self {
+            Self::Nvm(nvm) => nvm.format(flash, index),
+            Self::Kv(kv) if index == 0 => kv.format(flash),
+            Self::Kv(_) => Err(NO_SUCH_FORMAT),
+        }
+    }
+}
+
+/// How a command ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Finished, with the command-specific result of its completion.
+    Done {
+        /// Completion dword 0.
+        dw0: u32,
+        /// Completion dword 1.
+        dw1: u32,
+    },
+    /// Finishes later; the controller resumes it by queue and command identifier.
+    Later,
+}
+
+impl Outcome {
+    /// Finished with no result.
+    pub const OK: Outcome = Outcome::Done { dw0: 0, dw1: 0 };
+
+    /// Finished with `dw0`.
+    pub const fn with(dw0: u32) -> Outcome {
+        Outcome::Done { dw0, dw1: 0 }
+    }
+}
+
+/// Working memory that every command of a controller shares; nothing in it outlives a command.
+#[derive(Debug, Default)]
+pub struct Room {
+    /// Where the command's payload is mapped.
+    pub mapped: Mapped,
+    /// A page to stage pieces in.
+    pub stage: Stage,
+    /// Bytes of the command at hand: small values, blocks on their way, compare data.
+    pub bytes: Vec<u8>,
+}
+
+/// What a command has at hand while it executes.
+pub struct Execution<'a, 'p> {
+    /// The device's flash.
+    pub flash: &'a mut Flash,
+    /// The link.
+    pub port: &'a mut Port<'p>,
+    /// Working memory.
+    pub room: &'a mut Room,
+    /// Payload that came with the command, if it did.
+    pub carried: Option<&'a [u8]>,
+    /// The profile's habit of moving whole host pages for PRPs.
+    pub whole_pages: bool,
+    /// The window of device memory bound to the command's queue in this namespace: values by DMA go there too.
+    pub window: Option<u16>,
+}
+
+impl Execution<'_, '_> {
+    /// The payload of a command that brings exactly `into.len()` bytes.
+    ///
+    /// # Errors
+    /// A data pointer that does not name that many bytes the device may read.
+    pub fn receive(&mut self, command: &Command, into: &mut [u8]) -> Result<(), CommandError> {
+        let Self { port, room, carried, whole_pages, .. } = self;
+        let data = data_pointer::map(port, &mut room.mapped, command, into.len(), *carried, *whole_pages)?;
+        data.source(&mut room.stage).fill(port, into)
+    }
+
+    /// Makes everything acknowledged durable on the media below, beyond the power-protected state it is in already.
+    ///
+    /// # Errors
+    /// What syncing the image says.
+    pub fn flush(&mut self) -> Result<Outcome, CommandError> {
+        self.flash.sync().map_err(write_error)?;
+        Ok(Outcome::OK)
+    }
+}
+
+/// The first `len` bytes of working memory, which grows to hold them.
+fn sized(bytes: &mut Vec<u8>, len: usize) -> &mut [u8] {
+    if bytes.len() < len {
+        bytes.resize(len, 0);
+    }
+    &mut bytes[..len]
+}
+
+const NOT_KEY_VALUE: CommandError =
+    CommandError::new(Status::INVALID_OPCODE, "not a command of a block namespace");
+const NO_SUCH_FORMAT: CommandError =
+    CommandError::new(Status::INVALID_FORMAT, "the namespace has no such format");

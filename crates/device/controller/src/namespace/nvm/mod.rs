@@ -1,0 +1,166 @@
+//! A namespace of logical blocks (NVM command set).
+//!
+//! Blocks are 512 or 4096 bytes; the flash maps units of 4096, so a smaller block is a part of a unit that is read,
+//! changed and written anew. A deallocated block reads as zeroes. What was acknowledged is in power-protected state:
+//! there is no volatile cache, force unit access costs nothing, and Flush syncs the image itself.
+
+mod command;
+mod range;
+mod transfer;
+
+use byway_flash::{Cause, Flash, FlashError, NamespaceKind, NamespaceRecord, UNIT_BYTES};
+use byway_spec::Command;
+
+use self::command::{Blocks, NvmCommand, OUT_OF_RANGE};
+use self::transfer::ByteRange;
+use super::media::{read_error, timed, write_error};
+use super::{Execution, NO_SUCH_FORMAT, Outcome};
+use crate::error::CommandError;
+use crate::port::Port;
+
+/// Block sizes a namespace can be formatted with, as powers of two: LBA formats 0 and 1.
+pub const LBA_FORMATS: [u8; 2] = [9, 12];
+
+/// A namespace of logical blocks.
+#[derive(Debug)]
+pub struct NvmNamespace {
+    record: NamespaceRecord,
+    lba_shift: u8,
+}
+
+impl NvmNamespace {
+    /// The namespace of `record`. Its first byte of owner state, if set, is the block size it was formatted with.
+    pub fn new(record: NamespaceRecord) -> Self {
+        let made_with = match record.kind {
+            NamespaceKind::Nvm { lba_bytes } => lba_bytes.trailing_zeros() as u8,
+            NamespaceKind::Kv => 0,
+        };
+        let [formatted_with, ..] = record.owner_state;
+        let known = |shift: &u8| LBA_FORMATS.contains(shift);
+        let lba_shift = [formatted_with, made_with].into_iter().find(known).unwrap_or(LBA_FORMATS[0]);
+        Self { record, lba_shift }
+    }
+
+    /// What the image keeps of it.
+    pub fn record(&self) -> &NamespaceRecord {
+        &self.record
+    }
+
+    /// Size of a block as a power of two.
+    pub fn lba_shift(&self) -> u8 {
+        self.lba_shift
+    }
+
+    /// Index of its LBA format.
+    pub fn format_index(&self) -> u8 {
+        LBA_FORMATS.iter().position(|shift| *shift == self.lba_shift).unwrap_or(0) as u8
+    }
+
+    /// Number of blocks.
+    #[inline]
+    pub fn blocks(&self) -> u64 {
+        self.record.size_bytes >> self.lba_shift
+    }
+
+    /// Number of blocks that hold data. The first call after opening walks the map.
+    ///
+    /// # Errors
+    /// What the flash says.
+    pub fn used_blocks(&self, flash: &mut Flash) -> Result<u64, FlashError> {
+        Ok((flash.mapped_bytes(self.record.extent)? >> self.lba_shift).min(self.blocks()))
+    }
+
+    /// Forgets every block and takes LBA format `index`.
+    ///
+    /// # Errors
+    /// Invalid Format for an index there is not; what the flash says.
+    pub fn format(&mut self, flash: &mut Flash, index: u8) -> Result<(), CommandError> {
+        let shift = *LBA_FORMATS.get(usize::from(index)).ok_or(NO_SUCH_FORMAT)?;
+        flash.forget(self.record.extent).map_err(write_error)?;
+        flash.set_owner_state(self.record.nsid, &[shift]).map_err(write_error)?;
+        self.record.owner_state[0] = shift;
+        self.lba_shift = shift;
+        Ok(())
+    }
+
+    /// Executes one command.
+    #[inline]
+    pub fn execute(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
+        match NvmCommand::parse(command)? {
+            NvmCommand::Write(blocks) => self.write(execution, command, blocks),
+            NvmCommand::Read(blocks) => self.read(execution, command, blocks),
+            NvmCommand::Compare(blocks) => self.compare(execution, command, blocks),
+            NvmCommand::Verify(blocks) => self.verify(execution, blocks),
+            NvmCommand::WriteZeroes(blocks) => self.write_zeroes(execution, blocks),
+            NvmCommand::DatasetManagement { ranges, deallocate } => {
+                self.dataset_management(execution, command, ranges, deallocate)
+            }
+            NvmCommand::Copy { to_lba, ranges } => self.copy(execution, command, to_lba, ranges),
+            NvmCommand::Flush => execution.flush(),
+        }
+    }
+
+    /// The bytes of `blocks`, if the namespace has all of them.
+    #[inline]
+    fn bytes(&self, blocks: Blocks) -> Result<ByteRange, CommandError> {
+        let end = blocks.slba.checked_add(blocks.count).ok_or(OUT_OF_RANGE)?;
+        if end > self.blocks() {
+            return Err(OUT_OF_RANGE);
+        }
+        Ok(ByteRange { at: blocks.slba << self.lba_shift, len: blocks.count << self.lba_shift })
+    }
+
+    #[inline]
+    fn load(
+        &self,
+        flash: &mut Flash,
+        port: &mut Port<'_>,
+        at: u64,
+        into: &mut [u8],
+    ) -> Result<(), CommandError> {
+        timed(port, |now_ps| flash.read(self.record.extent, at, into, Cause::Host, now_ps))
+            .map_err(read_error)
+    }
+
+    #[inline]
+    fn save(&self, flash: &mut Flash, port: &mut Port<'_>, at: u64, from: &[u8]) -> Result<(), CommandError> {
+        timed(port, |now_ps| flash.write_bytes(self.record.extent, at, from, Cause::Host, now_ps))
+            .map_err(write_error)
+    }
+
+    /// Makes bytes read as zeroes: whole units are deallocated, parts of mapped units written.
+    fn clear(&self, flash: &mut Flash, port: &mut Port<'_>, range: ByteRange) -> Result<(), CommandError> {
+        let unit = UNIT_BYTES as u64;
+        let end = range.at + range.len;
+        let (first, last) = (range.at.next_multiple_of(unit).min(end), end - end % unit);
+        self.clear_part(flash, port, range.at, first)?;
+        if last <= first {
+            return self.clear_part(flash, port, first, end);
+        }
+        flash.trim(self.record.extent, first / unit..last / unit).map_err(write_error)?;
+        self.clear_part(flash, port, last, end)
+    }
+
+    /// Writes zeroes over a part of one unit, unless the unit reads as zeroes already.
+    fn clear_part(
+        &self,
+        flash: &mut Flash,
+        port: &mut Port<'_>,
+        from: u64,
+        to: u64,
+    ) -> Result<(), CommandError> {
+        const ZEROES: [u8; UNIT_BYTES] = [0; UNIT_BYTES];
+        if from == to {
+            return Ok(());
+        }
+        let unit = from / UNIT_BYTES as u64;
+        if !flash.is_mapped(self.record.extent, unit).map_err(write_error)? {
+            return Ok(());
+        }
+        self.save(flash, port, from, &ZEROES[..(to - from) as usize])
+    }
+}

@@ -1,0 +1,132 @@
+//! Read, Write, Compare and Verify: blocks between the flash and the host.
+//!
+//! Long transfers go through [`CHUNK_BYTES`] of working memory at a time, so a command of 16 MiB costs no more
+//! memory than a small one. A write that fails half-way has written its first blocks; NVMe promises no more.
+
+use byway_spec::{Command, Status};
+
+use super::NvmNamespace;
+use super::command::Blocks;
+use crate::data_pointer;
+use crate::error::CommandError;
+use crate::namespace::{Execution, Outcome, sized};
+use crate::payload::HostData;
+
+/// Working memory of a transfer. A multiple of the flash's unit.
+const CHUNK_BYTES: u64 = 128 << 10;
+
+/// Bytes of a namespace, checked to lie inside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteRange {
+    /// First byte.
+    pub at: u64,
+    /// Length in bytes.
+    pub len: u64,
+}
+
+impl ByteRange {
+    /// The range in pieces for working memory, as (place, length). They end where chunks of the namespace do, so
+    /// that no unit is written in two parts.
+    pub fn chunks(self) -> impl Iterator<Item = (u64, usize)> {
+        let end = self.at + self.len;
+        let mut at = self.at;
+        std::iter::from_fn(move || {
+            let here = at;
+            let len = (CHUNK_BYTES - here % CHUNK_BYTES).min(end - here);
+            at += len;
+            (len > 0).then_some((here, len as usize))
+        })
+    }
+}
+
+impl NvmNamespace {
+    pub(super) fn read(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+        blocks: Blocks,
+    ) -> Result<Outcome, CommandError> {
+        let range = self.bytes(blocks)?;
+        let Execution { flash, port, room, carried, whole_pages, .. } = execution;
+        let data =
+            data_pointer::map(port, &mut room.mapped, command, range.len as usize, *carried, *whole_pages)?;
+        let mut sink = data.sink(&mut room.stage)?;
+        for (at, len) in range.chunks() {
+            let buffer = sized(&mut room.bytes, len);
+            self.load(flash, port, at, buffer)?;
+            sink.put(port, buffer)?;
+        }
+        sink.finish(port)?;
+        Ok(Outcome::OK)
+    }
+
+    pub(super) fn write(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+        blocks: Blocks,
+    ) -> Result<Outcome, CommandError> {
+        let range = self.bytes(blocks)?;
+        let Execution { flash, port, room, carried, whole_pages, .. } = execution;
+        let data =
+            data_pointer::map(port, &mut room.mapped, command, range.len as usize, *carried, *whole_pages)?;
+        if let HostData::Carried(bytes) = data {
+            self.save(flash, port, range.at, bytes)?;
+            return Ok(Outcome::OK);
+        }
+        let mut source = data.source(&mut room.stage);
+        for (at, len) in range.chunks() {
+            let buffer = sized(&mut room.bytes, len);
+            source.fill(port, buffer)?;
+            self.save(flash, port, at, buffer)?;
+        }
+        Ok(Outcome::OK)
+    }
+
+    pub(super) fn compare(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+        blocks: Blocks,
+    ) -> Result<Outcome, CommandError> {
+        let range = self.bytes(blocks)?;
+        let Execution { flash, port, room, carried, whole_pages, .. } = execution;
+        let data =
+            data_pointer::map(port, &mut room.mapped, command, range.len as usize, *carried, *whole_pages)?;
+        let mut source = data.source(&mut room.stage);
+        for (at, len) in range.chunks() {
+            let (ours, theirs) = sized(&mut room.bytes, 2 * len).split_at_mut(len);
+            source.fill(port, theirs)?;
+            self.load(flash, port, at, ours)?;
+            if ours != theirs {
+                return Err(CommandError::new(Status::COMPARE_FAILURE, "the blocks differ from the host's"));
+            }
+        }
+        Ok(Outcome::OK)
+    }
+
+    pub(super) fn verify(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        blocks: Blocks,
+    ) -> Result<Outcome, CommandError> {
+        let range = self.bytes(blocks)?;
+        let Execution { flash, port, room, .. } = execution;
+        for (at, len) in range.chunks() {
+            self.load(flash, port, at, sized(&mut room.bytes, len))?;
+        }
+        Ok(Outcome::OK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_end_where_chunks_of_the_namespace_do() {
+        let range = ByteRange { at: CHUNK_BYTES - 512, len: CHUNK_BYTES + 1024 };
+        let chunks: Vec<_> = range.chunks().collect();
+        assert_eq!(chunks, [(CHUNK_BYTES - 512, 512), (CHUNK_BYTES, 131_072), (2 * CHUNK_BYTES, 512)]);
+    }
+}

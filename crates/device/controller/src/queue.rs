@@ -1,0 +1,99 @@
+//! The controller's side of its queues: where they lie in host memory, and what hangs on each.
+
+use byway_dma::BusAddr;
+use byway_queue::{BadSize, CompletionPermit, CompletionProducer, SubmissionConsumer};
+use byway_spec::Command;
+use byway_spec::base::command::COMMAND_BYTES;
+use byway_spec::base::completion::COMPLETION_BYTES;
+
+use crate::transfer::assembly::Assembly;
+
+/// Queue pairs besides the admin queue.
+pub const MAX_IO_QUEUES: u16 = 128;
+
+/// A submission queue.
+#[derive(Debug)]
+pub struct SubmissionQueue {
+    /// Bus address of slot 0.
+    pub base: BusAddr,
+    /// Head and tail.
+    pub ring: SubmissionConsumer,
+    /// Completion queue its commands complete to.
+    pub cqid: u16,
+    /// The command at the head, fetched once, while the rest of its capsule is still to come. It waits without
+    /// holding other queues.
+    pub fetched: Option<Command>,
+    /// Piggybacked value on its way in.
+    pub assembly: Assembly,
+    /// Window of device memory bound to this queue (CXL stores).
+    pub window: Option<BoundWindow>,
+}
+
+/// A window of device memory bound to a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BoundWindow {
+    /// Namespace the window's value log stream belongs to.
+    pub nsid: u32,
+    /// Which window.
+    pub index: u16,
+}
+
+impl SubmissionQueue {
+    /// A queue of `entries` slots at `base`.
+    pub fn new(base: BusAddr, entries: u32, cqid: u16) -> Result<Self, BadSize> {
+        Ok(Self {
+            base,
+            ring: SubmissionConsumer::new(entries)?,
+            cqid,
+            fetched: None,
+            assembly: Assembly::default(),
+            window: None,
+        })
+    }
+
+    /// Bus address of slot `index`.
+    #[inline]
+    pub fn slot(&self, index: u16) -> BusAddr {
+        BusAddr(self.base.0 + u64::from(index) * COMMAND_BYTES as u64)
+    }
+}
+
+/// A completion queue.
+#[derive(Debug)]
+pub struct CompletionQueue {
+    /// Bus address of slot 0.
+    pub base: BusAddr,
+    /// Tail, phase, and the host's head.
+    pub ring: CompletionProducer,
+    /// Interrupt vector, where interrupts are enabled.
+    pub vector: Option<u16>,
+    /// Submission queues that complete here.
+    pub submission_queues: u16,
+    /// A command waits for room here.
+    pub blocks: bool,
+}
+
+impl CompletionQueue {
+    /// A queue of `entries` slots at `base`.
+    pub fn new(base: BusAddr, entries: u32, vector: Option<u16>) -> Result<Self, BadSize> {
+        let ring = CompletionProducer::new(entries)?;
+        Ok(Self { base, ring, vector, submission_queues: 0, blocks: false })
+    }
+
+    /// The right to post one completion. If the queue looks full, the host's head is looked at anew.
+    #[inline]
+    pub fn permit(&mut self, head: impl FnOnce() -> Option<u32>) -> Option<CompletionPermit> {
+        if let Some(permit) = self.ring.permit() {
+            return Some(permit);
+        }
+        // A head that cannot be frees nothing; it is told of when its doorbell is taken.
+        self.ring.set_head(head()?).ok()?;
+        self.ring.permit()
+    }
+
+    /// Bus address of slot `index`.
+    #[inline]
+    pub fn slot(&self, index: u16) -> BusAddr {
+        BusAddr(self.base.0 + u64::from(index) * COMPLETION_BYTES as u64)
+    }
+}

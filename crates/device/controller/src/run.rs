@@ -1,0 +1,159 @@
+//! Serving queues: doorbells, fetching commands, and handing them to who executes them.
+
+use byway_link::{Class, Work};
+use byway_queue::{DoorbellIndex, Doorbells};
+use byway_spec::Command;
+use byway_spec::vendor;
+
+use crate::completion::Ticket;
+use crate::controller::Controller;
+use crate::port::Port;
+use crate::queue::{MAX_IO_QUEUES, SubmissionQueue};
+use crate::subsystem::Subsystem;
+use crate::transfer::inline::{self, Capsule};
+
+/// What a look at a submission queue gave.
+enum Fetched {
+    /// The queue has nothing that can be served now.
+    Nothing,
+    /// A command, and the length of the inline payload that came with it.
+    Command { ticket: Ticket, command: Command, inline_bytes: Option<usize> },
+    /// The queue's boundary between commands and payloads is lost.
+    Broken,
+}
+
+impl Controller {
+    /// Reads the doorbells that were rung and marks their queues. `rung` is one whose mark the caller kept.
+    #[inline]
+    pub(crate) fn take_doorbells(&mut self, port: &mut Port<'_>, doorbells: &Doorbells, rung: Option<DoorbellIndex>) {
+        if let Some(index) = rung {
+            self.take_doorbell(doorbells, index);
+        }
+        doorbells.take_dirty(|index| self.take_doorbell(doorbells, index));
+        if self.admin.has_shadow_doorbells() {
+            self.take_shadow_doorbells(port);
+        }
+    }
+
+    #[inline]
+    fn take_doorbell(&mut self, doorbells: &Doorbells, index: DoorbellIndex) {
+        let value = doorbells.load(index);
+        let accepted = match index.is_completion() {
+            false => self.take_tail(index.queue(), value),
+            true => self.take_head(index.queue(), value),
+        };
+        if !accepted {
+            self.note_invalid_doorbell(index, value);
+        }
+    }
+
+    /// Takes a new tail of submission queue `qid`; says whether it was one that can be.
+    #[inline]
+    pub(crate) fn take_tail(&mut self, qid: u16, tail: u32) -> bool {
+        let Some(Some(sq)) = self.submission.get_mut(usize::from(qid)) else { return false };
+        self.ready.insert(qid);
+        sq.ring.set_tail(tail).is_ok()
+    }
+
+    /// Takes a new head of completion queue `qid`; who waited for room there may go on.
+    pub(crate) fn take_head(&mut self, qid: u16, head: u32) -> bool {
+        let Some(Some(cq)) = self.completion.get_mut(usize::from(qid)) else { return false };
+        let accepted = cq.ring.set_head(head).is_ok();
+        if std::mem::take(&mut cq.blocks) {
+            for (sqid, sq) in self.submission.iter().enumerate() {
+                if sq.as_ref().is_some_and(|sq| sq.cqid == qid) {
+                    self.ready.insert(sqid as u16);
+                }
+            }
+        }
+        accepted
+    }
+
+    /// Looks anew at the heads of the completion queues that commands wait for.
+    #[cold]
+    pub(crate) fn wake_blocked(&mut self, doorbells: &Doorbells) {
+        for cqid in 0..=MAX_IO_QUEUES {
+            if matches!(&self.completion[usize::from(cqid)], Some(cq) if cq.blocks) {
+                let head = doorbells.load(DoorbellIndex::completion(cqid));
+                // Its submission queues are ready again; one that finds no room says so again.
+                self.take_head(cqid, head);
+            }
+        }
+    }
+
+    /// Serves at most one command of queue `qid`.
+    #[inline]
+    pub(crate) fn serve(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        qid: u16,
+        now_ps: u64,
+    ) {
+        port.meter.begin(now_ps);
+        match self.fetch(port, doorbells, qid) {
+            Fetched::Nothing => self.ready.remove(qid),
+            Fetched::Broken => self.fail(),
+            Fetched::Command { ticket, command, inline_bytes } => {
+                let result = if qid == 0 {
+                    self.execute_admin(subsystem, port, &command)
+                } else {
+                    self.execute_io(subsystem, port, qid, &command, inline_bytes)
+                };
+                self.finish(port, ticket, result);
+                if !self.habits.coalesce_interrupts {
+                    self.announce(port);
+                }
+            }
+        }
+    }
+
+    /// Fetches the next command of `qid` with its inline payload, if all of it has arrived and its completion has
+    /// a place.
+    #[inline]
+    fn fetch(&mut self, port: &mut Port<'_>, doorbells: &Doorbells, qid: u16) -> Fetched {
+        let Some(sq) = self.submission[usize::from(qid)].as_mut() else { return Fetched::Nothing };
+        if sq.ring.available() == 0 {
+            return Fetched::Nothing;
+        }
+        let shadowed = self.admin.has_shadow_doorbells();
+        // The completion's place first: a command that cannot be completed is not fetched.
+        let Some(cq) = self.completion[usize::from(sq.cqid)].as_mut() else { return Fetched::Nothing };
+        let Some(permit) = cq.permit(|| (!shadowed).then(|| doorbells.load(DoorbellIndex::completion(sq.cqid)))) else {
+            cq.blocks = true;
+            self.blocked = true;
+            return Fetched::Nothing;
+        };
+        let Some(command) = sq.fetched.take().or_else(|| fetch_command(port, sq)) else { return Fetched::Broken };
+        let enabled = qid != 0 && self.admin.transfers.inline();
+        let inline_bytes = match inline::capsule(&command, enabled, self.inline.len(), sq.ring.size()) {
+            Capsule::None => None,
+            Capsule::Broken => return Fetched::Broken,
+            Capsule::Payload { slots, .. } if sq.ring.available() <= slots => {
+                // The rest of the capsule is still to come. Other queues go on meanwhile.
+                sq.fetched = Some(command);
+                cq.ring.give_back(permit);
+                return Fetched::Nothing;
+            }
+            Capsule::Payload { bytes, slots } => {
+                if inline::fetch(port, sq, &mut self.inline, slots, self.habits.chunk_burst).is_err() {
+                    return Fetched::Broken;
+                }
+                Some(bytes)
+            }
+        };
+        let taken = sq.ring.skip(1 + inline_bytes.map_or(0, vendor::inline_chunks) as u32);
+        debug_assert!(taken, "slots looked at are there");
+        let ticket = Ticket { sqid: qid, cid: command.cid(), cqid: sq.cqid, permit };
+        Fetched::Command { ticket, command, inline_bytes }
+    }
+}
+
+/// Reads the command at the head of `sq`; it stays there until its payload has come too.
+#[inline]
+fn fetch_command(port: &mut Port<'_>, sq: &SubmissionQueue) -> Option<Command> {
+    let bytes = port.read_slot(Class::CommandFetch, sq.slot(sq.ring.head())).ok()?;
+    port.meter.work(Work::Command);
+    Some(Command::from_bytes(&bytes))
+}

@@ -1,0 +1,342 @@
+//! The NVM subsystem: the flash, the namespaces on it, and who may see them.
+//!
+//! Several controllers attach to one subsystem. It has no thread and no lock: whoever runs a device owns it.
+
+use std::sync::Arc;
+
+use byway_flash::{Flash, FlashError, NamespaceKind, NamespaceRecord, NamespaceSpec};
+use byway_kv::{KvError, KvFormat, KvOptions, RECORD_HEADER_BYTES};
+use byway_link::Profile;
+use byway_spec::Status;
+use byway_sys::Mapping;
+
+use crate::admin::{Changes, IoCounters};
+use crate::controller::ControllerId;
+use crate::error::CommandError;
+use crate::namespace::{Namespace, Outcome, write_error};
+use crate::queue::BoundWindow;
+
+/// Highest namespace identifier, and so how many there may be (Identify Controller NN, MNAN).
+pub const MAX_NAMESPACES: u32 = 64;
+
+/// Controllers one subsystem may have.
+pub const MAX_CONTROLLERS: u16 = 64;
+
+/// Names of a subsystem as Identify reports them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// NVMe qualified name.
+    pub nqn: String,
+    /// Serial number, at most 20 ASCII characters.
+    pub serial: String,
+    /// Model number, at most 40 ASCII characters.
+    pub model: String,
+}
+
+/// How the subsystem's namespaces behave.
+#[derive(Debug, Clone, Default)]
+pub struct SubsystemOptions {
+    /// Of every key-value namespace, however it was made.
+    pub kv: KvOptions,
+    /// Of key-value namespaces that are made. One format for a device: its windows are announced once for all.
+    pub kv_format: KvFormat,
+}
+
+/// Why a subsystem could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SubsystemError {
+    /// The image holds a namespace identifier that no controller can address.
+    #[error("namespace {0}: identifiers go from 1 to {MAX_NAMESPACES}")]
+    Nsid(u32),
+    /// The flash failed.
+    #[error(transparent)]
+    Flash(#[from] FlashError),
+    /// A key-value namespace could not be opened.
+    #[error("namespace {nsid}: {source}")]
+    Kv {
+        /// The namespace.
+        nsid: u32,
+        /// Why.
+        source: KvError,
+    },
+}
+
+#[derive(Debug)]
+struct Slot {
+    namespace: Namespace,
+    /// Bit per controller identifier.
+    attached: u64,
+}
+
+/// The subsystem.
+pub struct Subsystem {
+    /// What it is called.
+    pub identity: Identity,
+    /// Parameters of its link, flash and firmware.
+    pub profile: Profile,
+    /// Where everything is kept.
+    pub flash: Flash,
+    /// Which namespaces changed, for controllers to tell their hosts.
+    pub changes: Changes,
+    /// Commands of hosts, as SMART counts them.
+    pub io: IoCounters,
+    options: SubsystemOptions,
+    slots: Vec<Option<Slot>>,
+    /// Bit per controller that exists.
+    controllers: u64,
+}
+
+/// Windows of device memory that each key-value namespace has, and the rule by which records stand in them
+/// (`byway_queue::WindowCursor`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WindowShape {
+    /// How many.
+    pub count: u32,
+    /// Bytes of each.
+    pub window_bytes: u64,
+    /// No record spans a multiple of this.
+    pub segment_bytes: u32,
+    /// Room before each value, without the key.
+    pub header_bytes: u32,
+    /// Records begin at multiples of this.
+    pub align_bytes: u32,
+}
+
+impl std::fmt::Debug for Subsystem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let nsids: Vec<u32> = self.namespaces().map(|(nsid, _)| nsid).collect();
+        f.debug_struct("Subsystem").field("identity", &self.identity).field("namespaces", &nsids).finish_non_exhaustive()
+    }
+}
+
+impl Subsystem {
+    /// Opens every namespace that `flash` holds, attached to every controller.
+    ///
+    /// # Errors
+    /// When a namespace cannot be opened: nothing is guessed at.
+    pub fn new(
+        identity: Identity,
+        profile: Profile,
+        flash: Flash,
+        options: SubsystemOptions,
+    ) -> Result<Self, SubsystemError> {
+        let slots = (0..MAX_NAMESPACES).map(|_| None).collect();
+        let (changes, io) = (Changes::default(), IoCounters::default());
+        let mut subsystem = Self { identity, profile, flash, changes, io, options, slots, controllers: 0 };
+        let records: Vec<NamespaceRecord> = subsystem.flash.namespaces().cloned().collect();
+        for record in records {
+            let nsid = record.nsid;
+            let namespace = Namespace::open(&mut subsystem.flash, record, &subsystem.options)?;
+            let slot = subsystem.slot_mut(nsid).ok_or(SubsystemError::Nsid(nsid))?;
+            *slot = Some(Slot { namespace, attached: !0 });
+        }
+        Ok(subsystem)
+    }
+
+    fn slot_mut(&mut self, nsid: u32) -> Option<&mut Option<Slot>> {
+        self.slots.get_mut((nsid as usize).checked_sub(1)?)
+    }
+
+    fn slot(&self, nsid: u32) -> Option<&Slot> {
+        self.slots.get((nsid as usize).checked_sub(1)?)?.as_ref()
+    }
+
+    /// The namespace that `nsid` names, if it is attached to controller `id`, with the flash it lies on.
+    ///
+    /// # Errors
+    /// Invalid Namespace or Format for a namespace that is inactive or none.
+    #[inline]
+    pub fn attached(&mut self, nsid: u32, id: ControllerId) -> Result<(&mut Namespace, &mut Flash), CommandError> {
+        let index = (nsid as usize).wrapping_sub(1);
+        match self.slots.get_mut(index) {
+            Some(Some(slot)) if slot.attached & bit(id) != 0 => Ok((&mut slot.namespace, &mut self.flash)),
+            _ => Err(NO_NAMESPACE),
+        }
+    }
+
+    /// The namespace that `nsid` names, attached or not.
+    pub fn namespace(&self, nsid: u32) -> Option<&Namespace> {
+        self.slot(nsid).map(|slot| &slot.namespace)
+    }
+
+    /// The same, to change it, with the flash it lies on.
+    pub fn namespace_mut(&mut self, nsid: u32) -> Option<(&mut Namespace, &mut Flash)> {
+        let slot = self.slots.get_mut((nsid as usize).checked_sub(1)?)?.as_mut()?;
+        Some((&mut slot.namespace, &mut self.flash))
+    }
+
+    /// Every namespace there is, in order of its identifier.
+    pub fn namespaces(&self) -> impl Iterator<Item = (u32, &Namespace)> {
+        (1..).zip(&self.slots).filter_map(|(nsid, slot)| Some((nsid, &slot.as_ref()?.namespace)))
+    }
+
+    /// The controllers there are, in order of their identifiers.
+    pub fn controllers(&self) -> impl Iterator<Item = ControllerId> {
+        let present = self.controllers;
+        (0..MAX_CONTROLLERS).map(ControllerId).filter(move |id| present & bit(*id) != 0)
+    }
+
+    /// A controller was made.
+    pub(crate) fn add_controller(&mut self, id: ControllerId) {
+        self.controllers |= bit(id);
+    }
+
+    /// Whether `nsid` is attached to controller `id`.
+    pub fn is_attached(&self, nsid: u32, id: ControllerId) -> bool {
+        self.slot(nsid).is_some_and(|slot| slot.attached & bit(id) != 0)
+    }
+
+    /// Attaches a namespace to a controller.
+    ///
+    /// # Errors
+    /// Invalid Namespace, or Namespace Already Attached.
+    pub fn attach(&mut self, nsid: u32, id: ControllerId) -> Result<(), CommandError> {
+        let slot = self.slot_mut(nsid).and_then(Option::as_mut).ok_or(NO_NAMESPACE)?;
+        if slot.attached & bit(id) != 0 {
+            return Err(CommandError::new(Status::NAMESPACE_ALREADY_ATTACHED, "attached to that controller already"));
+        }
+        slot.attached |= bit(id);
+        self.changes.note(nsid, bit(id));
+        Ok(())
+    }
+
+    /// Detaches a namespace from a controller.
+    ///
+    /// # Errors
+    /// Invalid Namespace, or Namespace Not Attached.
+    pub fn detach(&mut self, nsid: u32, id: ControllerId) -> Result<(), CommandError> {
+        let slot = self.slot_mut(nsid).and_then(Option::as_mut).ok_or(NO_NAMESPACE)?;
+        if slot.attached & bit(id) == 0 {
+            return Err(CommandError::new(Status::NAMESPACE_NOT_ATTACHED, "not attached to that controller"));
+        }
+        slot.attached &= !bit(id);
+        self.changes.note(nsid, bit(id));
+        Ok(())
+    }
+
+    /// Makes a namespace, attached to no controller. Returns its identifier.
+    ///
+    /// # Errors
+    /// Namespace Identifier Unavailable, Namespace Insufficient Capacity, and what the flash or the engine say.
+    pub fn create_namespace(&mut self, kind: NamespaceKind, size_bytes: u64) -> Result<u32, CommandError> {
+        let nsid = (1..=MAX_NAMESPACES).find(|nsid| self.slot(*nsid).is_none()).ok_or(NO_IDENTIFIER)?;
+        let spec = NamespaceSpec { nsid: Some(nsid), kind, size_bytes };
+        let record = self.flash.add_namespace(spec).map_err(creation_error)?;
+        match Namespace::open(&mut self.flash, record, &self.options) {
+            Ok(namespace) => {
+                self.slots[nsid as usize - 1] = Some(Slot { namespace, attached: 0 });
+                Ok(nsid)
+            }
+            Err(_) => {
+                // What could not be opened is not kept; why it could not be is the better error.
+                let _ = self.flash.remove_namespace(nsid);
+                Err(CommandError::new(Status::INTERNAL_ERROR, "the new namespace could not be opened"))
+            }
+        }
+    }
+
+    /// Removes a namespace with everything in it. Hosts lose it at once.
+    ///
+    /// # Errors
+    /// Invalid Namespace, and what the flash says.
+    pub fn delete_namespace(&mut self, nsid: u32) -> Result<(), CommandError> {
+        let slot = self.slot_mut(nsid).and_then(Option::take).ok_or(NO_NAMESPACE)?;
+        self.changes.note(nsid, slot.attached);
+        self.flash.remove_namespace(nsid).map_err(write_error)
+    }
+
+    /// Forgets everything in a namespace and gives it format `index` of its kind.
+    ///
+    /// # Errors
+    /// Invalid Namespace, Invalid Format, and what the flash says.
+    pub fn format_namespace(&mut self, nsid: u32, index: u8) -> Result<(), CommandError> {
+        let (namespace, flash) = self.namespace_mut(nsid).ok_or(NO_NAMESPACE)?;
+        namespace.format(flash, index)?;
+        let attached = self.slot(nsid).map_or(0, |slot| slot.attached);
+        self.changes.note(nsid, attached);
+        Ok(())
+    }
+
+    /// Shape of the windows that every key-value namespace has.
+    pub fn window_shape(&self) -> WindowShape {
+        let format = self.options.kv_format;
+        WindowShape {
+            count: u32::from(format.windows),
+            window_bytes: u64::from(format.window_bytes),
+            segment_bytes: format.window_bytes / 2,
+            header_bytes: RECORD_HEADER_BYTES as u32,
+            align_bytes: 1,
+        }
+    }
+
+    /// Binds a free window of namespace `nsid`. Its place in device memory is its number over all namespaces, which
+    /// [`Subsystem::window_place`] gives.
+    ///
+    /// # Errors
+    /// Invalid Namespace; a namespace that is not key-value; no window is free.
+    pub fn bind_window(&mut self, nsid: u32) -> Result<BoundWindow, CommandError> {
+        let (namespace, flash) = self.namespace_mut(nsid).ok_or(NO_NAMESPACE)?;
+        let index = namespace.kv()?.bind_window(flash)?;
+        Ok(BoundWindow { nsid, index })
+    }
+
+    /// Number of a window over all namespaces: device memory holds the windows in this order.
+    pub fn window_place(&self, window: BoundWindow) -> u32 {
+        (window.nsid - 1) * self.window_shape().count + u32::from(window.index)
+    }
+
+    /// Device memory of every key-value namespace: its first window's number over all, and the memory.
+    pub fn window_memory(&mut self) -> Vec<(u32, Arc<Mapping>)> {
+        let mut areas = Vec::new();
+        for nsid in 1..=MAX_NAMESPACES {
+            let Some((Namespace::Kv(kv), _)) = self.namespace_mut(nsid) else { continue };
+            let memory = kv.window_memory();
+            let first = self.window_place(BoundWindow { nsid, index: 0 });
+            areas.extend(memory.map(|memory| (first, memory)));
+        }
+        areas
+    }
+
+    /// Flush to every namespace: what was acknowledged is in power-protected state already.
+    pub fn flush_all(&mut self, _id: ControllerId) -> Result<Outcome, CommandError> {
+        self.flash.sync().map_err(write_error)?;
+        Ok(Outcome::OK)
+    }
+
+    /// Writes down what makes the next opening quick, syncs the image and marks it as closed in order.
+    ///
+    /// # Errors
+    /// What the flash says. Everything acknowledged is in protected state all the same.
+    pub fn close(&mut self) -> Result<(), FlashError> {
+        self.flash.close()
+    }
+
+    /// Gives the flash back.
+    pub fn into_flash(self) -> Flash {
+        self.flash
+    }
+
+    /// Gives back a window of device memory.
+    pub fn unbind_window(&mut self, window: BoundWindow) {
+        if let Some((Namespace::Kv(kv), _)) = self.namespace_mut(window.nsid) {
+            kv.unbind_window(window.index);
+        }
+    }
+}
+
+fn bit(id: ControllerId) -> u64 {
+    1 << (id.0 % MAX_CONTROLLERS)
+}
+
+fn creation_error(error: FlashError) -> CommandError {
+    match error {
+        FlashError::NoCapacity { .. } => {
+            CommandError::new(Status::NAMESPACE_INSUFFICIENT_CAPACITY, "the device has not that much left")
+        }
+        other => write_error(other),
+    }
+}
+
+const NO_NAMESPACE: CommandError = CommandError::new(Status::INVALID_NAMESPACE, "no such namespace is attached");
+const NO_IDENTIFIER: CommandError =
+    CommandError::new(Status::NAMESPACE_ID_UNAVAILABLE, "every namespace identifier is taken");

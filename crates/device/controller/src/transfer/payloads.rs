@@ -1,0 +1,161 @@
+//! Unfinished payloads of the pass-through form: fragments name their payload, over any queue and in any order.
+//!
+//! The table is bounded. A payload that nobody has added to for [`STALE_COMMANDS`] commands gives way when room is
+//! needed: its writer is gone, as a process can die between two pass-through calls.
+
+use byway_spec::Status;
+use byway_kv::Key;
+use byway_spec::vendor;
+
+use super::assembly::Target;
+use crate::error::CommandError;
+
+/// Unfinished payloads a controller holds at most; announced in the vendor area.
+pub const MAX_UNFINISHED: usize = 64;
+
+/// A payload untouched for this many fragment commands may be dropped for a new one.
+pub const STALE_COMMANDS: u64 = 1024;
+
+const FRAGMENT_BYTES: usize = vendor::TRANSFER_PT_BYTES;
+
+/// The table of unfinished payloads.
+#[derive(Debug, Default)]
+pub struct PayloadTable {
+    slots: Vec<Option<Payload>>,
+    clock: u64,
+    next_id: u16,
+}
+
+#[derive(Debug)]
+struct Payload {
+    id: u16,
+    target: Target,
+    bytes: Vec<u8>,
+    first_bytes: usize,
+    arrived: Vec<bool>,
+    missing: usize,
+    touched: u64,
+}
+
+impl PayloadTable {
+    /// Opens a payload whose first bytes came with the write command. Returns its id.
+    pub fn open(&mut self, nsid: u32, key: Key, len_bytes: usize, first: &[u8]) -> Result<u16, CommandError> {
+        self.clock += 1;
+        let slot = self.free_slot()?;
+        self.next_id = self.next_id.wrapping_add(1);
+        let id = self.next_id;
+        let fragments = (len_bytes - first.len()).div_ceil(FRAGMENT_BYTES);
+        let mut bytes = vec![0; len_bytes];
+        bytes[..first.len()].copy_from_slice(first);
+        let target = Target { nsid, key, len_bytes };
+        let arrived = vec![false; fragments];
+        let payload =
+            Payload { id, target, bytes, first_bytes: first.len(), arrived, missing: fragments, touched: self.clock };
+        self.slots[slot] = Some(payload);
+        Ok(id)
+    }
+
+    /// Adds the fragment that stands `index` fragments behind the write's own bytes. Returns the whole payload
+    /// once nothing is missing. A fragment that comes twice is refused.
+    pub fn add(&mut self, nsid: u32, id: u16, index: u16, fragment: &[u8]) -> Result<Option<(Target, Vec<u8>)>, CommandError> {
+        self.clock += 1;
+        let clock = self.clock;
+        let slot = self.slots.iter_mut().find(|s| s.as_ref().is_some_and(|p| p.id == id && p.target.nsid == nsid));
+        let slot = slot.ok_or(UNKNOWN)?;
+        let payload = slot.as_mut().ok_or(UNKNOWN)?;
+        payload.touched = clock;
+        payload.place(usize::from(index), fragment)?;
+        if payload.missing > 0 {
+            return Ok(None);
+        }
+        Ok(slot.take().map(|whole| (whole.target, whole.bytes)))
+    }
+
+    /// Forgets everything: controller reset.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+    }
+
+    fn free_slot(&mut self) -> Result<usize, CommandError> {
+        if let Some(free) = self.slots.iter().position(Option::is_none) {
+            return Ok(free);
+        }
+        if self.slots.len() < MAX_UNFINISHED {
+            self.slots.push(None);
+            return Ok(self.slots.len() - 1);
+        }
+        let age = |slot: &Option<Payload>| slot.as_ref().map_or(u64::MAX, |p| self.clock - p.touched);
+        let oldest = (0..self.slots.len()).max_by_key(|&i| age(&self.slots[i])).filter(|&i| age(&self.slots[i]) > STALE_COMMANDS);
+        oldest.ok_or(CommandError::new(Status::PAYLOAD_LIMIT_EXCEEDED, "too many unfinished payloads"))
+    }
+}
+
+impl Payload {
+    fn place(&mut self, index: usize, fragment: &[u8]) -> Result<(), CommandError> {
+        let seen = self.arrived.get_mut(index).ok_or(OUT_OF_PLACE)?;
+        if std::mem::replace(seen, true) {
+            return Err(OUT_OF_PLACE);
+        }
+        let start = self.first_bytes + index * FRAGMENT_BYTES;
+        let wanted = fragment.len().min(self.target.len_bytes - start);
+        self.bytes[start..start + wanted].copy_from_slice(&fragment[..wanted]);
+        self.missing -= 1;
+        Ok(())
+    }
+}
+
+const UNKNOWN: CommandError = CommandError::new(Status::PAYLOAD_UNKNOWN, "no unfinished payload has this id");
+const OUT_OF_PLACE: CommandError =
+    CommandError::new(Status::PAYLOAD_FRAGMENT_INVALID, "fragment came twice or lies past the payload's end");
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn key() -> Key {
+        Key::from_slice(b"key").unwrap()
+    }
+
+    #[test]
+    fn fragments_come_in_any_order() {
+        let mut table = PayloadTable::default();
+        let id = table.open(1, key(), 60, &[1; 11]).unwrap();
+        assert!(table.add(1, id, 1, &[3; 28]).unwrap().is_none());
+        let (target, bytes) = table.add(1, id, 0, &[2; 28]).unwrap().unwrap();
+        assert_eq!(target.len_bytes, 60);
+        assert_eq!(bytes[..11], [1; 11]);
+        assert_eq!(bytes[11..39], [2; 28]);
+        assert_eq!(bytes[39..], [3; 21]);
+    }
+
+    #[test]
+    fn a_fragment_past_the_end_or_twice_is_refused() {
+        let mut table = PayloadTable::default();
+        let id = table.open(1, key(), 100, &[1; 11]).unwrap();
+        assert!(table.add(1, id, 9, &[0; 28]).is_err());
+        table.add(1, id, 0, &[0; 28]).unwrap();
+        assert!(table.add(1, id, 0, &[0; 28]).is_err());
+    }
+
+    #[test]
+    fn another_namespace_cannot_add_to_a_payload() {
+        let mut table = PayloadTable::default();
+        let id = table.open(1, key(), 100, &[1; 11]).unwrap();
+        assert_eq!(table.add(2, id, 0, &[0; 28]).unwrap_err().status, Status::PAYLOAD_UNKNOWN);
+    }
+
+    #[test]
+    fn unfinished_payloads_are_bounded_and_stale_ones_give_way() {
+        let mut table = PayloadTable::default();
+        let first = table.open(1, key(), 100, &[1; 11]).unwrap();
+        for _ in 1..MAX_UNFINISHED {
+            table.open(1, key(), 100, &[1; 11]).unwrap();
+        }
+        let refused = table.open(1, key(), 100, &[1; 11]).unwrap_err();
+        assert_eq!(refused.status, Status::PAYLOAD_LIMIT_EXCEEDED);
+        table.clock += STALE_COMMANDS;
+        table.open(1, key(), 100, &[1; 11]).unwrap();
+        assert_eq!(table.add(1, first, 0, &[0; 28]).unwrap_err().status, Status::PAYLOAD_UNKNOWN);
+    }
+}

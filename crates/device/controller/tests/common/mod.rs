@@ -1,0 +1,434 @@
+//! A host for tests: rings in test memory, commands written as 64 bytes, doorbells rung, completions read by phase.
+//!
+//! It drives the device from outside and knows nothing of its inside. Each test binary uses a part of it.
+#![allow(dead_code, clippy::unwrap_used, clippy::missing_panics_doc)]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use byway_controller::{
+    CmbRegisters, Controller, ControllerId, Identity, Interrupts, MAX_IO_QUEUES, Next, Port, Subsystem,
+    SubsystemOptions,
+};
+use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
+use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
+use byway_link::{Meter, Profile};
+use byway_queue::{DoorbellIndex, Doorbells};
+use byway_spec::base::admin::{AdminOpcode, CreateCqCdw11, CreateSqCdw11, QueueCdw10};
+use byway_spec::base::identify::{Cns, Csi, IDENTIFY_BYTES, IdentifyCdw10, IdentifyCdw11};
+use byway_spec::base::log::{LogCdw10, LogCdw11, LogCdw14, LogPage};
+use byway_spec::base::register::{Aqa, Cc, Csts, Register};
+use byway_spec::{Command, Completion, Status};
+
+/// Bus address of the test memory: neither 0 nor below 4 GiB.
+pub const MEMORY_AT: u64 = 0x20_0000_0000;
+
+/// Bytes of test memory.
+pub const MEMORY_BYTES: usize = 64 << 20;
+
+/// Entries of the admin queues.
+pub const ADMIN_ENTRIES: u32 = 32;
+
+const PAGE: usize = 4096;
+
+/// A key-value namespace of `size_bytes`.
+pub fn kv(size_bytes: u64) -> NamespaceSpec {
+    NamespaceSpec { nsid: None, kind: NamespaceKind::Kv, size_bytes }
+}
+
+/// A block namespace of `size_bytes` in blocks of `lba_bytes`.
+pub fn nvm(size_bytes: u64, lba_bytes: u32) -> NamespaceSpec {
+    NamespaceSpec { nsid: None, kind: NamespaceKind::Nvm { lba_bytes }, size_bytes }
+}
+
+/// Interrupts as they were raised.
+#[derive(Debug, Default)]
+pub struct Raised(RefCell<Vec<u16>>);
+
+impl Interrupts for Raised {
+    fn raise(&self, vector: u16) {
+        self.0.borrow_mut().push(vector);
+    }
+}
+
+/// The host's side of a submission queue.
+#[derive(Debug, Clone, Copy)]
+struct HostSq {
+    at: BusAddr,
+    entries: u32,
+    tail: u32,
+    cqid: u16,
+}
+
+/// The host's side of a completion queue.
+#[derive(Debug, Clone, Copy)]
+struct HostCq {
+    at: BusAddr,
+    entries: u32,
+    head: u32,
+    phase: bool,
+}
+
+/// One device and one host.
+pub struct TestHost {
+    pub subsystem: Subsystem,
+    pub controller: Controller,
+    pub doorbells: Doorbells,
+    pub meter: Meter,
+    pub space: Arc<DmaSpace>,
+    pub memory: Arc<DmaMemory>,
+    /// Modelled time of the next run.
+    pub now_ps: u64,
+    /// What the last run asked for.
+    pub next: Next,
+    view: DmaView,
+    interrupts: Raised,
+    submission: BTreeMap<u16, HostSq>,
+    completion: BTreeMap<u16, HostCq>,
+    free_at: usize,
+    next_cid: u16,
+}
+
+impl TestHost {
+    /// An enabled controller over flash in memory with these namespaces, ledger on, time off.
+    pub fn new(size_bytes: u64, namespaces: &[NamespaceSpec]) -> Self {
+        let mut host = Self::disabled("gen4x4", size_bytes, MediaKind::Ram, namespaces);
+        host.enable();
+        host
+    }
+
+    /// A controller as after power-on.
+    pub fn disabled(profile: &str, size_bytes: u64, media: MediaKind, namespaces: &[NamespaceSpec]) -> Self {
+        let profile = Profile::by_name(profile).unwrap();
+        let options = FlashOptions { uuid: [7; 16], ..FlashOptions::new(size_bytes, profile.flash, media) };
+        let flash = Flash::create(options, namespaces).unwrap();
+        let identity = Identity {
+            nqn: "nqn.2026-01.example:byway:test".to_owned(),
+            serial: "TEST0001".to_owned(),
+            model: "Byway software SSD".to_owned(),
+        };
+        let mut subsystem =
+            Subsystem::new(identity, profile.clone(), flash, SubsystemOptions::default()).unwrap();
+        let controller = Controller::new(ControllerId(0), &mut subsystem, CmbRegisters::default());
+        let memory = Arc::new(DmaMemory::new(MEMORY_BYTES).unwrap());
+        let space = Arc::new(DmaSpace::new());
+        space.map(Arc::clone(&memory), BusAddr(MEMORY_AT), Access::ReadWrite).unwrap();
+        let mut meter = Meter::new(&profile);
+        meter.set_ledger(true);
+        Self {
+            subsystem,
+            controller,
+            doorbells: Doorbells::new(MAX_IO_QUEUES + 1),
+            meter,
+            view: space.view(),
+            space,
+            memory,
+            now_ps: 0,
+            next: Next::Idle,
+            interrupts: Raised::default(),
+            submission: BTreeMap::new(),
+            completion: BTreeMap::new(),
+            free_at: 0,
+            next_cid: 1,
+        }
+    }
+
+    /// Sets the admin queues up and enables the controller, as Linux does.
+    pub fn enable(&mut self) {
+        let (sq, cq) = (self.alloc(ADMIN_ENTRIES as usize * 64), self.alloc(ADMIN_ENTRIES as usize * 16));
+        self.enable_with(sq, cq, ADMIN_ENTRIES, ADMIN_ENTRIES);
+        assert!(self.csts().rdy());
+    }
+
+    /// The same with queues of the caller's.
+    pub fn enable_with(&mut self, sq: BusAddr, cq: BusAddr, sq_entries: u32, cq_entries: u32) {
+        self.adopt_sq(0, sq, sq_entries, 0);
+        self.adopt_cq(0, cq, cq_entries);
+        let aqa = Aqa::new().with_asqs_z(sq_entries as u16 - 1).with_acqs_z(cq_entries as u16 - 1);
+        self.write_register(Register::AQA, aqa.into_bits());
+        self.write_register64(Register::ASQ, sq.0);
+        self.write_register64(Register::ACQ, cq.0);
+        let cc = Cc::new().with_css(Cc::CSS_IO_SETS).with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
+        self.write_register(Register::CC, cc.with_en(true).into_bits());
+    }
+
+    /// Clears CC.EN. Queues and everything on their way are gone; so is memory handed out by [`Self::alloc`].
+    pub fn reset(&mut self) {
+        self.write_register(Register::CC, 0);
+        self.submission.clear();
+        self.completion.clear();
+        self.free_at = 0;
+    }
+
+    /// Writes a 32-bit register.
+    pub fn write_register(&mut self, register: Register, value: u32) {
+        self.controller.write_register(&mut self.subsystem, &self.doorbells, register.0, value);
+    }
+
+    /// Writes a 64-bit register, low half first.
+    pub fn write_register64(&mut self, register: Register, value: u64) {
+        self.write_register(register, value as u32);
+        self.write_register(Register(register.0 + 4), (value >> 32) as u32);
+    }
+
+    /// Controller Status.
+    pub fn csts(&self) -> Csts {
+        Csts::from_bits(self.controller.read_register(Register::CSTS.0))
+    }
+
+    /// Zeroed pages of test memory.
+    pub fn alloc(&mut self, len_bytes: usize) -> BusAddr {
+        let at = self.free_at;
+        self.free_at += len_bytes.next_multiple_of(PAGE).max(PAGE);
+        assert!(self.free_at <= MEMORY_BYTES, "the test uses more memory than there is");
+        self.memory.write_at(at, &vec![0; self.free_at - at]).unwrap();
+        BusAddr(MEMORY_AT + at as u64)
+    }
+
+    /// Writes host memory.
+    pub fn write(&self, at: BusAddr, bytes: &[u8]) {
+        self.memory.write_at((at.0 - MEMORY_AT) as usize, bytes).unwrap();
+    }
+
+    /// Reads host memory.
+    pub fn read(&self, at: BusAddr, len_bytes: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len_bytes];
+        self.memory.read_at((at.0 - MEMORY_AT) as usize, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// Points the command's PRPs at `len_bytes` from the page `at`, with a list where it needs one.
+    pub fn point_prps(&mut self, command: &mut Command, at: BusAddr, len_bytes: usize) {
+        let pages = len_bytes.div_ceil(PAGE);
+        let second = at.0 + PAGE as u64;
+        match pages {
+            0 | 1 => command.set_prps(at.0, 0),
+            2 => command.set_prps(at.0, second),
+            _ => {
+                assert!(pages - 1 <= PAGE / 8, "the test's PRP list is one page");
+                let list = self.alloc(PAGE);
+                let entries: Vec<u8> = (0..pages as u64 - 1)
+                    .flat_map(|page| (second + page * PAGE as u64).to_le_bytes())
+                    .collect();
+                self.write(list, &entries);
+                command.set_prps(at.0, list.0);
+            }
+        }
+    }
+
+    /// Lets the device run until it has nothing left to do now.
+    pub fn run(&mut self) -> Next {
+        let mut port = Port {
+            memory: &self.view,
+            meter: &mut self.meter,
+            interrupts: &self.interrupts,
+            own_memory: 0..0,
+        };
+        for _ in 0..100_000 {
+            self.next =
+                self.controller.run(&mut self.subsystem, &mut port, &self.doorbells, None, self.now_ps, 64);
+            if self.next != Next::Now {
+                return self.next;
+            }
+        }
+        panic!("the device does not come to rest");
+    }
+
+    /// Vectors raised since the last call.
+    pub fn take_interrupts(&self) -> Vec<u16> {
+        self.interrupts.0.take()
+    }
+
+    /// Puts 64 bytes into the next slot of queue `qid`; the device does not know yet.
+    pub fn push(&mut self, qid: u16, slot: &[u8; 64]) {
+        let sq = *self.submission.get(&qid).unwrap();
+        self.write(BusAddr(sq.at.0 + u64::from(sq.tail) * 64), slot);
+        self.submission.get_mut(&qid).unwrap().tail = (sq.tail + 1) % sq.entries;
+    }
+
+    /// Puts a command into queue `qid` under a fresh identifier; the device does not know yet.
+    pub fn submit(&mut self, qid: u16, mut command: Command) -> u16 {
+        let cid = self.next_cid;
+        self.next_cid = self.next_cid.wrapping_add(1);
+        command.cdw0.set_cid(cid);
+        self.push(qid, &command.to_bytes());
+        cid
+    }
+
+    /// Tells the device the tail of queue `qid`.
+    pub fn ring(&self, qid: u16) {
+        self.ring_raw(DoorbellIndex::submission(qid), self.submission[&qid].tail);
+    }
+
+    /// Writes any value to any doorbell.
+    pub fn ring_raw(&self, index: DoorbellIndex, value: u32) {
+        self.doorbells.ring(index, value);
+    }
+
+    /// The tail of queue `qid`, as the host has it.
+    pub fn tail(&self, qid: u16) -> u32 {
+        self.submission[&qid].tail
+    }
+
+    /// The head of completion queue `cqid`, as the host has it.
+    pub fn head(&self, cqid: u16) -> u32 {
+        self.completion[&cqid].head
+    }
+
+    /// The next new completion of completion queue `cqid`, without telling the device.
+    pub fn peek(&mut self, cqid: u16) -> Option<Completion> {
+        let cq = *self.completion.get(&cqid)?;
+        let at = cq.at.0 - MEMORY_AT + u64::from(cq.head) * 16;
+        let entry = Completion::from_bytes(&self.memory.load_completion(at as usize).unwrap());
+        if entry.phase() != cq.phase {
+            return None;
+        }
+        let next = self.completion.get_mut(&cqid).unwrap();
+        next.head = (cq.head + 1) % cq.entries;
+        next.phase = cq.phase ^ (next.head == 0);
+        Some(entry)
+    }
+
+    /// Takes the next new completion of completion queue `cqid` and tells the device.
+    pub fn reap(&mut self, cqid: u16) -> Option<Completion> {
+        let entry = self.peek(cqid)?;
+        self.ring_raw(DoorbellIndex::completion(cqid), self.completion[&cqid].head);
+        Some(entry)
+    }
+
+    /// Submits, rings, runs, and takes the command's completion. Completions of other commands are an error.
+    pub fn execute(&mut self, qid: u16, command: Command) -> Completion {
+        let cid = self.submit(qid, command);
+        self.ring(qid);
+        self.run();
+        let cqid = self.submission[&qid].cqid;
+        let entry = self.reap(cqid).expect("no completion");
+        assert_eq!((entry.sqid, entry.cid), (qid, cid));
+        entry
+    }
+
+    /// An admin command without data.
+    pub fn admin(&mut self, command: Command) -> Completion {
+        self.execute(0, command)
+    }
+
+    /// An admin command that reads `len_bytes` from the device.
+    pub fn admin_read(&mut self, mut command: Command, len_bytes: usize) -> (Completion, Vec<u8>) {
+        let mark = self.free_at;
+        let at = self.alloc(len_bytes);
+        self.point_prps(&mut command, at, len_bytes);
+        let entry = self.admin(command);
+        let bytes = self.read(at, len_bytes);
+        self.free_at = mark;
+        (entry, bytes)
+    }
+
+    /// An admin command that gives `bytes` to the device.
+    pub fn admin_write(&mut self, mut command: Command, bytes: &[u8]) -> Completion {
+        let mark = self.free_at;
+        let at = self.alloc(bytes.len());
+        self.write(at, bytes);
+        self.point_prps(&mut command, at, bytes.len());
+        let entry = self.admin(command);
+        self.free_at = mark;
+        entry
+    }
+
+    /// Identify.
+    pub fn identify(&mut self, cns: Cns, nsid: u32, csi: Csi) -> Result<Vec<u8>, Status> {
+        self.identify_of(IdentifyCdw10::new().with_cns(cns), IdentifyCdw11::new().with_csi(csi), nsid)
+    }
+
+    /// Identify with every field.
+    pub fn identify_of(
+        &mut self,
+        cdw10: IdentifyCdw10,
+        cdw11: IdentifyCdw11,
+        nsid: u32,
+    ) -> Result<Vec<u8>, Status> {
+        let mut command = Command::new(AdminOpcode::IDENTIFY.0, 0, nsid);
+        (command.cdw10, command.cdw11) = (cdw10.into_bits(), cdw11.into_bits());
+        let (entry, bytes) = self.admin_read(command, IDENTIFY_BYTES);
+        if entry.status().is_success() { Ok(bytes) } else { Err(entry.status()) }
+    }
+
+    /// A log page from its first byte on, its events cleared.
+    pub fn log(&mut self, page: LogPage, csi: Csi, len_bytes: usize) -> Result<Vec<u8>, Status> {
+        let (entry, bytes) = self.admin_read(get_log(page, csi, 0, len_bytes), len_bytes);
+        if entry.status().is_success() { Ok(bytes) } else { Err(entry.status()) }
+    }
+
+    /// Creates completion and submission queue `qid`, both of `entries`, with interrupt vector `qid`.
+    pub fn create_pair(&mut self, qid: u16, entries: u32) {
+        let cq = self.alloc(entries as usize * 16);
+        assert!(self.create_cq(qid, cq, entries, Some(qid)).is_success());
+        let sq = self.alloc(entries as usize * 64);
+        assert!(self.create_sq(qid, sq, entries, qid).is_success());
+    }
+
+    /// Create I/O Completion Queue.
+    pub fn create_cq(&mut self, qid: u16, at: BusAddr, entries: u32, vector: Option<u16>) -> Status {
+        let mut command = Command::new(AdminOpcode::CREATE_CQ.0, 0, 0);
+        command.cdw10 = QueueCdw10::new().with_qid(qid).with_qsize_z((entries - 1) as u16).into_bits();
+        let cdw11 = CreateCqCdw11::new().with_pc(true).with_ien(vector.is_some());
+        command.cdw11 = cdw11.with_iv(vector.unwrap_or(0)).into_bits();
+        command.set_prps(at.0, 0);
+        let status = self.admin(command).status();
+        if status.is_success() {
+            self.adopt_cq(qid, at, entries);
+        }
+        status
+    }
+
+    /// Create I/O Submission Queue.
+    pub fn create_sq(&mut self, qid: u16, at: BusAddr, entries: u32, cqid: u16) -> Status {
+        let mut command = Command::new(AdminOpcode::CREATE_SQ.0, 0, 0);
+        command.cdw10 = QueueCdw10::new().with_qid(qid).with_qsize_z((entries - 1) as u16).into_bits();
+        command.cdw11 = CreateSqCdw11::new().with_pc(true).with_cqid(cqid).into_bits();
+        command.set_prps(at.0, 0);
+        let status = self.admin(command).status();
+        if status.is_success() {
+            self.adopt_sq(qid, at, entries, cqid);
+        }
+        status
+    }
+
+    /// Delete I/O Submission Queue.
+    pub fn delete_sq(&mut self, qid: u16) -> Status {
+        let mut command = Command::new(AdminOpcode::DELETE_SQ.0, 0, 0);
+        command.cdw10 = u32::from(qid);
+        self.admin(command).status()
+    }
+
+    /// Delete I/O Completion Queue.
+    pub fn delete_cq(&mut self, qid: u16) -> Status {
+        let mut command = Command::new(AdminOpcode::DELETE_CQ.0, 0, 0);
+        command.cdw10 = u32::from(qid);
+        self.admin(command).status()
+    }
+
+    fn adopt_sq(&mut self, qid: u16, at: BusAddr, entries: u32, cqid: u16) {
+        self.submission.insert(qid, HostSq { at, entries, tail: 0, cqid });
+    }
+
+    fn adopt_cq(&mut self, qid: u16, at: BusAddr, entries: u32) {
+        self.completion.insert(qid, HostCq { at, entries, head: 0, phase: true });
+    }
+}
+
+/// Get Log Page of `len_bytes` from byte `offset` on.
+pub fn get_log(page: LogPage, csi: Csi, offset: u64, len_bytes: usize) -> Command {
+    let dwords_z = (len_bytes / 4 - 1) as u32;
+    let mut command = Command::new(AdminOpcode::GET_LOG_PAGE.0, 0, 0);
+    command.cdw10 = LogCdw10::new().with_lid(page).with_numdl_z(dwords_z as u16).into_bits();
+    command.cdw11 = LogCdw11::new().with_numdu((dwords_z >> 16) as u16).into_bits();
+    (command.cdw12, command.cdw13) = (offset as u32, (offset >> 32) as u32);
+    command.cdw14 = LogCdw14::new().with_csi(csi.0).into_bits();
+    command
+}
+
+/// A little-endian number in a structure.
+pub fn number(bytes: &[u8], at: usize, len_bytes: usize) -> u64 {
+    bytes[at..at + len_bytes].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}

@@ -1,0 +1,183 @@
+//! Values stored through device memory: the host stores bytes into its queue's window, the command brings the key.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod io;
+
+use std::sync::Arc;
+
+use byway_queue::WindowCursor;
+use byway_spec::base::feature::FeatureId;
+use byway_spec::kv::{KvCdw11, KvOpcode};
+use byway_spec::vendor::{DmaLogEntry, VendorOpcode, WRITE_BYTES, pack_write};
+use byway_spec::{Command, Completion, Status};
+use byway_sys::Mapping;
+use io::{DATA, Io, KV, QUEUE};
+
+/// The host's side of a window.
+struct Window {
+    memory: Arc<Mapping>,
+    base: u64,
+    bytes: u64,
+    header: u64,
+    cursor: WindowCursor,
+}
+
+impl Window {
+    fn bind(io: &mut Io) -> Self {
+        io.enable_methods();
+        let number = io.set_feature(FeatureId::WINDOW, KV, u32::from(QUEUE)).dw0;
+        let shape = io.host.subsystem.window_shape();
+        let areas = io.host.subsystem.window_memory();
+        let (first, memory) = areas.into_iter().rfind(|(first, _)| *first <= number).unwrap();
+        let base = u64::from(number - first) * shape.window_bytes;
+        let cursor = WindowCursor::new(u64::from(shape.segment_bytes));
+        Self { memory, base, bytes: shape.window_bytes, header: u64::from(shape.header_bytes), cursor }
+    }
+
+    /// Stores the value where the write pointer says, but for its first `skip` bytes.
+    fn store(&mut self, key: &[u8], value: &[u8], skip: usize) {
+        let head = self.header + key.len() as u64;
+        let at = self.cursor.place(head + value.len() as u64).unwrap();
+        let within = self.base + (at + head) % self.bytes;
+        self.memory.write_at(within as usize + skip, &value[skip..]).unwrap();
+    }
+}
+
+fn keyed(opcode: u8, key: &[u8], len: usize) -> Command {
+    let mut command = Command::new(opcode, 0, KV);
+    command.set_key(key);
+    command.cdw10 = len as u32;
+    command.cdw11 = KvCdw11::new().with_key_len(key.len() as u8).into_bits();
+    command
+}
+
+fn put(io: &mut Io, window: &mut Window, key: &[u8], value: &[u8]) -> Completion {
+    window.store(key, value, 0);
+    io.run(keyed(VendorOpcode::KV_STORE_CXL.0, key, value.len()))
+}
+
+fn put_by_dma(io: &mut Io, key: &[u8], value: &[u8]) -> Completion {
+    let mut command = keyed(KvOpcode::STORE.0, key, value.len());
+    io.put(DATA, value);
+    io.point_prps(&mut command, DATA, value.len());
+    io.run(command)
+}
+
+fn get(io: &mut Io, key: &[u8]) -> Option<Vec<u8>> {
+    let mut command = keyed(KvOpcode::RETRIEVE.0, key, 1 << 20);
+    io.point_prps(&mut command, DATA, 1 << 20);
+    let done = io.run(command);
+    done.status().is_success().then(|| io.get(DATA, done.dw0 as usize))
+}
+
+fn value(seed: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 3 + seed) as u8).collect()
+}
+
+#[track_caller]
+fn assert_status(done: Completion, status: Status) {
+    assert_eq!(done.status().code(), status, "{}", done.status());
+}
+
+#[test]
+fn values_stored_in_place_are_retrieved() {
+    let mut io = Io::new();
+    let mut window = Window::bind(&mut io);
+    for n in 0..500 {
+        let key = format!("key{n}");
+        assert_status(put(&mut io, &mut window, key.as_bytes(), &value(n, n * 7)), Status::SUCCESS);
+    }
+    for n in 0..500 {
+        assert!(get(&mut io, format!("key{n}").as_bytes()) == Some(value(n, n * 7)), "{n}");
+    }
+}
+
+#[test]
+fn the_first_bytes_may_come_in_the_command() {
+    let mut io = Io::new();
+    let mut window = Window::bind(&mut io);
+    for len in [0, 1, 35, 36, 1000] {
+        let (key, value) = (format!("k{len}"), value(1, len));
+        let head = len.min(WRITE_BYTES);
+        window.store(key.as_bytes(), &value, head);
+        let mut command = keyed(VendorOpcode::KV_STORE_CXL_PIGGYBACK.0, key.as_bytes(), len);
+        pack_write(&mut command, &value[..head]);
+        assert_status(io.run(command), Status::SUCCESS);
+        assert_eq!(get(&mut io, key.as_bytes()), Some(value));
+    }
+}
+
+#[test]
+fn a_value_by_dma_lands_in_the_window_and_is_told_of() {
+    let mut io = Io::new();
+    let mut window = Window::bind(&mut io);
+    let mut told = 0;
+    for n in 0..60 {
+        let (small, large) = (format!("s{n}"), format!("l{n}"));
+        assert_status(put(&mut io, &mut window, small.as_bytes(), &value(n, 100)), Status::SUCCESS);
+        let done = put_by_dma(&mut io, large.as_bytes(), &value(n, 4096));
+        assert_status(done, Status::SUCCESS);
+        let entry = DmaLogEntry::from_result(done.result());
+        if entry.len_bytes > 0 {
+            told += 1;
+            window.cursor.note_dma(entry.position, u64::from(entry.len_bytes)).unwrap();
+        }
+    }
+    assert!(told > 10, "{told}");
+    for n in 0..60 {
+        assert!(get(&mut io, format!("s{n}").as_bytes()) == Some(value(n, 100)), "small {n}");
+        assert!(get(&mut io, format!("l{n}").as_bytes()) == Some(value(n, 4096)), "large {n}");
+    }
+}
+
+#[test]
+fn without_a_window_a_store_through_one_is_out_of_sequence() {
+    let mut io = Io::new();
+    io.enable_methods();
+    let done = io.run(keyed(VendorOpcode::KV_STORE_CXL.0, b"key", 10));
+    assert_status(done, Status::COMMAND_SEQUENCE_ERROR);
+}
+
+#[test]
+fn a_value_longer_than_a_segment_is_refused_and_takes_no_place() {
+    let mut io = Io::new();
+    let mut window = Window::bind(&mut io);
+    let segment = io.host.subsystem.window_shape().segment_bytes;
+    let done = io.run(keyed(VendorOpcode::KV_STORE_CXL.0, b"key", segment as usize));
+    assert_status(done, Status::INVALID_VALUE_SIZE);
+    assert_status(put(&mut io, &mut window, b"key", &value(1, 64)), Status::SUCCESS);
+    assert_eq!(get(&mut io, b"key"), Some(value(1, 64)));
+}
+
+#[test]
+fn windows_are_bound_to_one_queue_each_until_none_is_left() {
+    let mut io = Io::new();
+    io.enable_methods();
+    let count = io.host.subsystem.window_shape().count as u16;
+    for qid in 2..=count + 1 {
+        io.host.create_pair(qid, 16);
+    }
+    let mut numbers: Vec<u32> =
+        (1..=count).map(|qid| io.set_feature(FeatureId::WINDOW, KV, u32::from(qid)).dw0).collect();
+    numbers.dedup();
+    assert_eq!(numbers.len(), usize::from(count));
+    let refused = io.try_feature(FeatureId::WINDOW, KV, u32::from(count + 1));
+    assert_status(refused, Status::OPERATION_DENIED);
+    assert!(io.host.delete_sq(1).is_success());
+    let bound = io.try_feature(FeatureId::WINDOW, KV, u32::from(count + 1));
+    assert_status(bound, Status::SUCCESS);
+}
+
+#[test]
+fn a_formatted_namespace_takes_no_stores_through_old_windows() {
+    let mut io = Io::new();
+    let mut window = Window::bind(&mut io);
+    assert_status(put(&mut io, &mut window, b"key", &value(1, 64)), Status::SUCCESS);
+    io.host.subsystem.format_namespace(KV, 0).unwrap();
+    assert_status(put(&mut io, &mut window, b"key", &value(1, 64)), Status::COMMAND_SEQUENCE_ERROR);
+    assert_eq!(get(&mut io, b"key"), None);
+    let mut window = Window::bind(&mut io);
+    assert_status(put(&mut io, &mut window, b"key", &value(2, 64)), Status::SUCCESS);
+    assert_eq!(get(&mut io, b"key"), Some(value(2, 64)));
+}

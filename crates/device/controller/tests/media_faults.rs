@@ -1,0 +1,228 @@
+//! What a host is told when the flash below fails: damaged pages, a full namespace, a read-only image.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod io;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use byway_controller::{CmbRegisters, Controller, ControllerId, Identity, Subsystem, SubsystemOptions};
+use byway_flash::{Flash, MediaKind, OpenOptions};
+use byway_link::Profile;
+use byway_spec::kv::{KvCdw11, KvOpcode};
+use byway_spec::nvm::NvmOpcode;
+use byway_spec::{Command, Completion, Status};
+use common::{TestHost, kv, nvm};
+use io::{DATA, Io, blocks};
+use rustix::fs::{SeekFrom, seek};
+
+const BLOCKS: u32 = 1;
+const PAIRS: u32 = 2;
+const SIZE_BYTES: u64 = 8 << 20;
+
+/// A device on an image file that can be closed, damaged and opened.
+struct Device {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Device {
+    /// Makes the image and lets `fill` write to it.
+    fn new(fill: impl FnOnce(&mut Io)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        let specs = [nvm(SIZE_BYTES, 4096), kv(SIZE_BYTES)];
+        let media = MediaKind::File(path.clone());
+        let mut host = TestHost::disabled("gen4x4", 2 * SIZE_BYTES, media, &specs);
+        host.enable();
+        let mut io = Io::over(host);
+        fill(&mut io);
+        io.host.subsystem.close().unwrap();
+        Self { _folder: folder, path }
+    }
+
+    fn open(&self, options: OpenOptions) -> Io {
+        let flash = Flash::open(&self.path, options).unwrap();
+        let profile = Profile::by_name("gen4x4").unwrap();
+        let identity = Identity { nqn: String::new(), serial: String::new(), model: String::new() };
+        let mut host = TestHost::disabled("gen4x4", SIZE_BYTES, MediaKind::Ram, &[]);
+        host.subsystem = Subsystem::new(identity, profile, flash, SubsystemOptions::default()).unwrap();
+        host.controller = Controller::new(ControllerId(0), &mut host.subsystem, CmbRegisters::default());
+        host.enable();
+        Io::over(host)
+    }
+}
+
+/// The stretches of a sparse file that hold data.
+fn stretches(path: &Path) -> Vec<(u64, Vec<u8>)> {
+    let file = File::open(path).unwrap();
+    let mut stretches = Vec::new();
+    let mut at = 0;
+    while let Ok(from) = seek(&file, SeekFrom::Data(at)) {
+        at = seek(&file, SeekFrom::Hole(from)).unwrap();
+        let mut bytes = vec![0; (at - from) as usize];
+        file.read_exact_at(&mut bytes, from).unwrap();
+        stretches.push((from, bytes));
+    }
+    stretches
+}
+
+/// Flips a bit of every occurrence of `what` in the file.
+fn damage(path: &Path, what: &[u8]) {
+    let file = File::options().write(true).open(path).unwrap();
+    let mut found = 0;
+    for (from, bytes) in stretches(path) {
+        let begins = |at: &usize| bytes[*at] == what[0] && bytes[*at..].starts_with(what);
+        for at in (0..bytes.len()).filter(begins) {
+            file.write_all_at(&[what[0] ^ 1], from + at as u64).unwrap();
+            found += 1;
+        }
+    }
+    assert!(found > 0, "the image does not hold the bytes to be damaged");
+}
+
+fn write(io: &mut Io, slba: u64, bytes: &[u8]) -> Completion {
+    let mut command = blocks(NvmOpcode::WRITE, BLOCKS, slba, bytes.len() / 4096);
+    io.put(DATA, bytes);
+    io.point_prps(&mut command, DATA, bytes.len());
+    io.run(command)
+}
+
+fn on_blocks(io: &mut Io, opcode: NvmOpcode, slba: u64, count: usize) -> Completion {
+    let mut command = blocks(opcode, BLOCKS, slba, count);
+    io.point_prps(&mut command, DATA, count * 4096);
+    io.run(command)
+}
+
+fn on_key(io: &mut Io, opcode: KvOpcode, key: &[u8], len: usize) -> Completion {
+    let mut command = Command::new(opcode.0, 0, PAIRS);
+    command.set_key(key);
+    command.cdw10 = len as u32;
+    command.cdw11 = KvCdw11::new().with_key_len(key.len() as u8).into_bits();
+    io.point_prps(&mut command, DATA, len);
+    io.run(command)
+}
+
+fn store(io: &mut Io, key: &[u8], value: &[u8]) -> Completion {
+    io.put(DATA, value);
+    on_key(io, KvOpcode::STORE, key, value.len())
+}
+
+#[track_caller]
+fn assert_status(done: Completion, status: Status) {
+    assert_eq!(done.status().code(), status, "{}", done.status());
+}
+
+/// Bytes that no two units have alike.
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    })
+    .take(len)
+    .collect()
+}
+
+#[test]
+fn a_damaged_page_is_an_unrecovered_read_error_for_its_blocks_alone() {
+    let bytes = noise(1, 64 * 4096);
+    let device = Device::new(|io| assert_status(write(io, 0, &bytes), Status::SUCCESS));
+    damage(&device.path, &bytes[5 * 4096..5 * 4096 + 32]);
+    let mut io = device.open(OpenOptions::default());
+    assert_status(on_blocks(&mut io, NvmOpcode::READ, 5, 1), Status::UNRECOVERED_READ_ERROR);
+    assert_status(on_blocks(&mut io, NvmOpcode::VERIFY, 0, 64), Status::UNRECOVERED_READ_ERROR);
+    assert_status(on_blocks(&mut io, NvmOpcode::COMPARE, 4, 2), Status::UNRECOVERED_READ_ERROR);
+    assert_status(on_blocks(&mut io, NvmOpcode::READ, 6, 58), Status::SUCCESS);
+    assert!(io.get(DATA, 58 * 4096) == bytes[6 * 4096..]);
+    assert_status(write(&mut io, 5, &bytes[..4096]), Status::SUCCESS);
+    assert_status(on_blocks(&mut io, NvmOpcode::READ, 5, 1), Status::SUCCESS);
+}
+
+#[test]
+fn a_damaged_value_is_an_unrecovered_error_for_its_key_alone() {
+    let (one, two) = (noise(2, 60_000), noise(3, 60_000));
+    let device = Device::new(|io| {
+        assert_status(store(io, b"one", &one), Status::SUCCESS);
+        assert_status(store(io, b"two", &two), Status::SUCCESS);
+        for n in 0..40u32 {
+            assert_status(store(io, &n.to_le_bytes(), &noise(100 + u64::from(n), 60_000)), Status::SUCCESS);
+        }
+    });
+    damage(&device.path, &one[30_000..30_032]);
+    let mut io = device.open(OpenOptions::default());
+    assert_status(on_key(&mut io, KvOpcode::RETRIEVE, b"one", 60_000), Status::UNRECOVERED_ERROR);
+    assert_status(on_key(&mut io, KvOpcode::RETRIEVE, b"two", 60_000), Status::SUCCESS);
+    assert!(io.get(DATA, 60_000) == two);
+    assert_status(store(&mut io, b"one", b"again"), Status::SUCCESS);
+    assert_status(on_key(&mut io, KvOpcode::RETRIEVE, b"one", 5), Status::SUCCESS);
+}
+
+#[test]
+fn a_full_namespace_says_so_and_keeps_what_it_has() {
+    let mut io = Io::over(TestHost::new(2 * SIZE_BYTES, &[nvm(SIZE_BYTES, 4096), kv(SIZE_BYTES)]));
+    let mut stored = 0u32;
+    let full = loop {
+        let done = store(&mut io, &stored.to_le_bytes(), &noise(u64::from(stored), 50_000));
+        if !done.status().is_success() {
+            break done;
+        }
+        stored += 1;
+        assert!(stored < 1000, "a namespace of 8 MiB took {stored} values of 50,000 bytes");
+    };
+    assert_status(full, Status::CAPACITY_EXCEEDED);
+    for n in 0..stored {
+        assert_status(on_key(&mut io, KvOpcode::RETRIEVE, &n.to_le_bytes(), 50_000), Status::SUCCESS);
+        assert!(io.get(DATA, 50_000) == noise(u64::from(n), 50_000), "{n}");
+    }
+    assert_status(on_key(&mut io, KvOpcode::DELETE, &0u32.to_le_bytes(), 0), Status::SUCCESS);
+}
+
+#[test]
+fn a_read_only_image_is_write_protected() {
+    let device = Device::new(|io| {
+        assert_status(write(io, 0, &noise(5, 4096)), Status::SUCCESS);
+        assert_status(store(io, b"key", &noise(6, 100)), Status::SUCCESS);
+    });
+    let before = stretches(&device.path);
+    let mut io = device.open(OpenOptions { read_only: true, ..OpenOptions::default() });
+    assert_status(on_blocks(&mut io, NvmOpcode::READ, 0, 1), Status::SUCCESS);
+    assert!(io.get(DATA, 4096) == noise(5, 4096));
+    assert_status(on_key(&mut io, KvOpcode::RETRIEVE, b"key", 100), Status::SUCCESS);
+    assert!(io.get(DATA, 100) == noise(6, 100));
+    assert_status(write(&mut io, 0, &[1; 4096]), Status::NAMESPACE_WRITE_PROTECTED);
+    let zeroes = on_blocks(&mut io, NvmOpcode::WRITE_ZEROES, 0, 1);
+    assert_status(zeroes, Status::NAMESPACE_WRITE_PROTECTED);
+    assert_status(store(&mut io, b"key", b"new"), Status::NAMESPACE_WRITE_PROTECTED);
+    let deleted = on_key(&mut io, KvOpcode::DELETE, b"key", 0);
+    assert_status(deleted, Status::NAMESPACE_WRITE_PROTECTED);
+    drop(io);
+    assert!(stretches(&device.path) == before, "the image was changed");
+}
+
+#[test]
+fn a_device_that_was_cut_off_has_what_it_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let specs = [nvm(SIZE_BYTES, 4096), kv(SIZE_BYTES)];
+    let mut host = TestHost::disabled("gen4x4", 2 * SIZE_BYTES, MediaKind::File(path.clone()), &specs);
+    host.enable();
+    let mut io = Io::over(host);
+    for n in 0..50u64 {
+        assert_status(write(&mut io, n, &noise(n, 4096)), Status::SUCCESS);
+        assert_status(store(&mut io, &n.to_le_bytes(), &noise(n, 500)), Status::SUCCESS);
+    }
+    drop(io);
+    let device = Device { _folder: folder, path };
+    let mut io = device.open(OpenOptions::default());
+    for n in 0..50u64 {
+        assert_status(on_blocks(&mut io, NvmOpcode::READ, n, 1), Status::SUCCESS);
+        assert!(io.get(DATA, 4096) == noise(n, 4096));
+        assert_status(on_key(&mut io, KvOpcode::RETRIEVE, &n.to_le_bytes(), 500), Status::SUCCESS);
+        assert!(io.get(DATA, 500) == noise(n, 500));
+    }
+}

@@ -1,1 +1,18 @@
-//! byway-in-process.
+//! The embedded device: a controller in the same process, reached over a bus without a message.
+//!
+//! A doorbell write runs the controller in the caller's thread, with no hop; or a thread of the device's own polls
+//! the doorbells ([`RunBy`]). Knows no command set: it carries registers, doorbells and memory.
+
+#![deny(unsafe_code)]
+
+mod bus;
+mod cell;
+mod clock;
+mod device;
+mod interrupts;
+mod memory;
+mod runner;
+
+pub use bus::InProcessBus;
+pub use device::{Embedded, RunBy, RunOptions, StartError};
+pub use memory::Window;

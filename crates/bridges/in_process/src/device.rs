@@ -1,0 +1,299 @@
+//! The embedded device: controller, subsystem and flash in this process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use byway_controller::{CmbRegisters, Controller, ControllerId, Next, Port, Subsystem};
+use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
+use byway_link::{ClockMode, HostMeter, Ledger, Meter, Profile};
+use byway_queue::{DoorbellIndex, Doorbells};
+
+use crate::cell::Guarded;
+use crate::clock::Clock;
+use crate::interrupts::Vectors;
+use crate::memory::Windows;
+use crate::runner::{Bed, Runner};
+
+/// Commands served in one run before doorbells are looked at again.
+const BUDGET: u32 = 1024;
+
+/// Bus address of the controller memory buffer, far above what the host maps.
+const CMB_BASE: u64 = 1 << 46;
+
+/// Bytes of the controller memory buffer.
+const CMB_BYTES: usize = 1 << 20;
+
+const NEVER: u64 = u64::MAX;
+
+/// Who runs the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RunBy {
+    /// Whoever rings a doorbell or polls.
+    #[default]
+    Caller,
+    /// A thread of its own, which polls while there is work and sleeps when idle.
+    Thread,
+}
+
+/// How an embedded device is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Who runs it.
+    pub run_by: RunBy,
+    /// How it keeps time.
+    pub clock: ClockMode,
+    /// Whether transactions are counted.
+    pub ledger: bool,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self { run_by: RunBy::Caller, clock: ClockMode::Off, ledger: true }
+    }
+}
+
+/// What only the thread that has the turn may touch.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub subsystem: Subsystem,
+    pub controller: Controller,
+    pub memory: DmaView,
+    pub meter: Meter,
+}
+
+/// What every handle of one device shares.
+#[derive(Debug)]
+pub struct Shared {
+    pub(crate) core: Guarded<Core>,
+    pub(crate) space: Arc<DmaSpace>,
+    pub(crate) doorbells: Doorbells,
+    pub(crate) vectors: Vectors,
+    pub(crate) host_meter: HostMeter,
+    pub(crate) clock: Clock,
+    pub(crate) profile: Profile,
+    pub(crate) next_bus_addr: AtomicU64,
+    pub(crate) byte_memory: Arc<DmaMemory>,
+    pub(crate) windows: Windows,
+    pub(crate) run_by: RunBy,
+    pub(crate) bed: Bed,
+    /// When the device wants to run next, in modelled picoseconds; `NEVER` if only a doorbell gives it work.
+    due_ps: AtomicU64,
+    /// Whether the device waits for room in a completion queue.
+    blocked: AtomicBool,
+}
+
+impl Drop for Core {
+    /// Marks the image as closed in order. A failure leaves it marked as open, which the next opener handles as it
+    /// handles a crash.
+    fn drop(&mut self) {
+        let _ = self.subsystem.close();
+    }
+}
+
+impl Core {
+    /// Runs the controller at modelled time `now_ps` until it has nothing left to do now.
+    #[inline]
+    pub fn run(&mut self, shared: &Shared, mut rung: Option<DoorbellIndex>, now_ps: u64) {
+        let mut port = Port {
+            memory: &self.memory,
+            meter: &mut self.meter,
+            interrupts: &shared.vectors,
+            own_memory: CMB_BASE..CMB_BASE + CMB_BYTES as u64,
+        };
+        let next = loop {
+            match self.controller.run(&mut self.subsystem, &mut port, &shared.doorbells, rung.take(), now_ps, BUDGET) {
+                Next::Now => {}
+                next => break next,
+            }
+        };
+        let due_ps = if let Next::At(due_ps) = next { due_ps } else { NEVER };
+        shared.due_ps.store(due_ps, Relaxed);
+        shared.blocked.store(self.controller.is_blocked(), Relaxed);
+    }
+}
+
+impl Shared {
+    /// Writes a doorbell and runs the device for it, unless somebody runs it already: then that runner serves it.
+    #[inline]
+    pub(crate) fn ring_and_run(&self, index: DoorbellIndex, value: u32) {
+        self.doorbells.store(index, value);
+        let at_ps = self.doorbell_arrival_ps();
+        self.core.run_or_leave_word(
+            || _ = self.doorbells.mark(index),
+            |core, first| core.run(self, first.then_some(index), at_ps),
+        );
+    }
+
+    /// Lets the device serve the doorbells rung so far.
+    pub(crate) fn run_now(&self) {
+        self.core.run_or_leave_word(|| {}, |core, _| core.run(self, None, self.clock.now_ps()));
+    }
+
+    /// Lets the device run; if it has nothing to do now, moves virtual time to its next deadline first.
+    pub(crate) fn run_to_deadline(&self) {
+        self.core.run_or_leave_word(
+            || {},
+            |core, _| {
+                core.run(self, None, self.clock.now_ps());
+                if let (ClockMode::Virtual, Some(due_ps)) = (self.clock.mode(), self.deadline_ps()) {
+                    self.clock.advance_to(due_ps);
+                    core.run(self, None, due_ps);
+                }
+            },
+        );
+    }
+
+    /// Has the device to itself for `work`.
+    pub(crate) fn with_core<R>(&self, work: impl FnOnce(&mut Core) -> R) -> R {
+        self.core.run(work, |core| core.run(self, None, self.clock.now_ps()))
+    }
+
+    /// When the device wants to run next by itself.
+    pub(crate) fn deadline_ps(&self) -> Option<u64> {
+        Some(self.due_ps.load(Relaxed)).filter(|due_ps| *due_ps != NEVER)
+    }
+
+    /// Writes the head of a completion queue. The device looks at it when it needs room; if it waits for some, it runs.
+    #[inline]
+    pub(crate) fn ring_head(&self, index: DoorbellIndex, value: u32) {
+        self.doorbells.store(index, value);
+        if self.blocked.load(Relaxed) {
+            self.run_now();
+        }
+    }
+
+    /// Whether running the device now would do anything.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.doorbells.is_dirty() || self.blocked.load(Relaxed) || self.is_due()
+    }
+
+    /// Whether a deadline has come.
+    pub(crate) fn is_due(&self) -> bool {
+        self.deadline_ps().is_some_and(|due_ps| due_ps <= self.clock.now_ps())
+    }
+
+    /// When a doorbell written now is seen by the device.
+    #[inline]
+    pub(crate) fn doorbell_arrival_ps(&self) -> u64 {
+        match self.clock.mode() {
+            ClockMode::Off => 0,
+            _ => self.profile.doorbell_arrival_ps(self.clock.now_ps()),
+        }
+    }
+}
+
+/// An open embedded device. Dropping the last handle (the device and every bus) stops it and closes the image.
+#[derive(Debug)]
+pub struct Embedded {
+    pub(crate) shared: Arc<Shared>,
+    _runner: Option<Runner>,
+}
+
+impl Embedded {
+    /// Starts a device on `subsystem`.
+    ///
+    /// # Errors
+    /// A virtual clock with a thread of its own: its time would depend on the scheduler.
+    pub fn start(subsystem: Subsystem, options: RunOptions) -> Result<Self, StartError> {
+        if options.run_by == RunBy::Thread && options.clock == ClockMode::Virtual {
+            return Err(StartError::VirtualThread);
+        }
+        let shared = Arc::new(Shared::new(subsystem, options)?);
+        let runner = match options.run_by {
+            RunBy::Caller => None,
+            RunBy::Thread => Some(Runner::start(&shared)?),
+        };
+        Ok(Self { shared, _runner: runner })
+    }
+
+    /// A bus to the device's controller.
+    pub fn bus(&self) -> crate::InProcessBus {
+        crate::InProcessBus { shared: self.shared.clone() }
+    }
+
+    /// Everything counted so far, by device and host.
+    pub fn ledger(&self) -> Ledger {
+        let mut ledger = self.shared.with_core(|core| *core.meter.ledger());
+        ledger.merge(&self.shared.host_meter.ledger());
+        ledger
+    }
+
+    /// Turns counting on or off from now on.
+    pub fn set_ledger(&self, on: bool) {
+        self.shared.host_meter.set_on(on);
+        self.shared.with_core(|core| core.meter.set_ledger(on));
+    }
+
+    /// Looks at the subsystem, with the device standing still.
+    pub fn with_subsystem<R>(&self, look: impl FnOnce(&mut Subsystem) -> R) -> R {
+        self.shared.with_core(|core| look(&mut core.subsystem))
+    }
+
+    /// Nanoseconds: modelled under a virtual or paced clock, else the machine's.
+    pub fn now_ns(&self) -> u64 {
+        self.shared.clock.now_ns()
+    }
+
+    /// The parameters the device runs by.
+    pub fn profile(&self) -> &Profile {
+        &self.shared.profile
+    }
+}
+
+/// Why a device could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Virtual time needs the caller to run the device.
+    #[error("clock=virtual is deterministic and so needs run=caller: a thread's timing is the scheduler's")]
+    VirtualThread,
+    /// No memory, or no thread.
+    #[error("the device cannot be started: {0}")]
+    System(#[from] std::io::Error),
+}
+
+impl Shared {
+    fn new(mut subsystem: Subsystem, options: RunOptions) -> Result<Self, StartError> {
+        let profile = subsystem.profile.clone();
+        let byte_memory = Arc::new(DmaMemory::new(CMB_BYTES)?);
+        let space = Arc::new(DmaSpace::new());
+        let mapped = space.map(byte_memory.clone(), byte_memory_at(), Access::ReadWrite);
+        mapped.map_err(std::io::Error::other)?;
+        let mut meter = Meter::new(&profile);
+        meter.set_ledger(options.ledger);
+        meter.set_timing(options.clock.models_time());
+        let host_meter = HostMeter::new(&profile);
+        host_meter.set_on(options.ledger);
+        let controller = Controller::new(ControllerId(0), &mut subsystem, cmb_registers());
+        let windows = Windows::new(&mut subsystem);
+        let core = Core { subsystem, controller, memory: space.view(), meter };
+        Ok(Self {
+            core: Guarded::new(core),
+            space,
+            doorbells: Doorbells::new(byway_controller::MAX_IO_QUEUES + 1),
+            vectors: Vectors::new(options.run_by == RunBy::Thread),
+            host_meter,
+            clock: Clock::new(options.clock, &profile),
+            profile,
+            next_bus_addr: AtomicU64::new(1 << 32),
+            byte_memory,
+            windows,
+            run_by: options.run_by,
+            bed: Bed::default(),
+            due_ps: AtomicU64::new(NEVER),
+            blocked: AtomicBool::new(false),
+        })
+    }
+}
+
+/// Where the controller memory buffer stands on the bus.
+pub(crate) fn byte_memory_at() -> BusAddr {
+    BusAddr(CMB_BASE)
+}
+
+/// CMBSZ for data of writes and reads, in units of 4 KiB; CMBLOC 0 in BAR 2.
+fn cmb_registers() -> CmbRegisters {
+    use byway_spec::base::register::{Cmbloc, Cmbsz};
+    let size = Cmbsz::new().with_wds(true).with_rds(true).with_sz((CMB_BYTES / 4096) as u32);
+    CmbRegisters { location: Cmbloc::new().with_bir(2).into_bits(), size: size.into_bits() }
+}

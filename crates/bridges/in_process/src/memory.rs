@@ -1,0 +1,185 @@
+//! Memory of the device that the host stores into: CXL windows, and the controller memory buffer.
+
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+
+use byway_controller::Subsystem;
+use byway_dma::{BusAddr, DmaMemory};
+use byway_driver::{BusError, DeviceMemory};
+use byway_link::{HostStep, Lines};
+use byway_sys::cacheline::{LINE_BYTES, flush_range, read_back, store_fence, store_line};
+use byway_sys::map::{MapError, Mapping};
+
+use crate::device::{Shared, byte_memory_at};
+
+/// Windows of every key-value namespace, as one stretch of device memory: each namespace's windows stand where its
+/// identifier puts them, whether it is there or not.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    window_bytes: u64,
+    len_bytes: u64,
+    /// Held weakly: a namespace that is deleted takes its memory along.
+    areas: RwLock<Vec<Area>>,
+}
+
+#[derive(Debug)]
+struct Area {
+    first_byte: u64,
+    memory: Weak<Mapping>,
+}
+
+impl Windows {
+    /// The windows of `subsystem`'s namespaces.
+    pub fn new(subsystem: &mut Subsystem) -> Self {
+        let shape = subsystem.window_shape();
+        let per_namespace = shape.window_bytes * u64::from(shape.count);
+        let windows = Self {
+            window_bytes: shape.window_bytes,
+            len_bytes: per_namespace * u64::from(byway_controller::MAX_NAMESPACES),
+            areas: RwLock::default(),
+        };
+        windows.refresh(subsystem);
+        windows
+    }
+
+    /// Looks anew at which namespaces there are.
+    fn refresh(&self, subsystem: &mut Subsystem) {
+        let area = |(first, memory): (u32, Arc<Mapping>)| Area {
+            first_byte: u64::from(first) * self.window_bytes,
+            memory: Arc::downgrade(&memory),
+        };
+        let areas = subsystem.window_memory().into_iter().map(area).collect();
+        *self.areas.write().unwrap_or_else(PoisonError::into_inner) = areas;
+    }
+
+    /// The memory that holds `len_bytes` bytes from `offset` on, and where in it they are.
+    fn find(&self, offset: u64, len_bytes: usize) -> Option<(Arc<Mapping>, usize)> {
+        let areas = self.areas.read().unwrap_or_else(PoisonError::into_inner);
+        let area = areas.iter().rev().find(|area| area.first_byte <= offset)?;
+        let memory = area.memory.upgrade()?;
+        let at = usize::try_from(offset - area.first_byte).ok()?;
+        (at.checked_add(len_bytes)? <= memory.len()).then_some((memory, at))
+    }
+}
+
+/// Memory of the device as the host sees it.
+#[derive(Debug, Clone)]
+pub struct Window {
+    kind: Kind,
+    shared: Arc<Shared>,
+}
+
+/// Which of the device's memories, and so how a store reaches it.
+#[derive(Debug, Clone)]
+enum Kind {
+    /// Host-managed device memory over CXL.mem.
+    Cxl,
+    /// Controller memory buffer over MMIO.
+    Bytes(Arc<DmaMemory>),
+}
+
+impl DeviceMemory for Window {
+    fn len_bytes(&self) -> u64 {
+        match &self.kind {
+            Kind::Cxl => self.shared.windows.len_bytes,
+            Kind::Bytes(memory) => memory.len() as u64,
+        }
+    }
+
+    fn bus_addr(&self) -> Option<BusAddr> {
+        match self.kind {
+            Kind::Cxl => None,
+            Kind::Bytes(_) => Some(byte_memory_at()),
+        }
+    }
+
+    fn store(&self, offset: u64, bytes: &[u8]) -> Result<(), BusError> {
+        let shared = &self.shared;
+        match &self.kind {
+            Kind::Cxl => {
+                let (map, at) = self.window(offset, bytes.len())?;
+                store_lines(&map, at, bytes).map_err(unmapped)?;
+                let lines = Lines::of(at as u64, bytes.len() as u64);
+                shared.host_meter.cxl_store(lines.count, lines.partial);
+                shared.clock.charge(HostStep::CxlStore { lines: lines.count }, 1);
+            }
+            Kind::Bytes(memory) => {
+                let at = usize::try_from(offset).map_err(|_| self.outside(offset, bytes.len()))?;
+                store_lines(memory.mapping(), at, bytes).map_err(|_| self.outside(offset, bytes.len()))?;
+                shared.host_meter.byte_store(bytes.len() as u64);
+                shared.clock.charge(HostStep::ByteStore { bytes: bytes.len() as u32 }, 1);
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&self, last: u64) -> Result<(), BusError> {
+        store_fence();
+        match &self.kind {
+            Kind::Cxl => {
+                let (map, at) = self.window(last, 1)?;
+                read_back(&map, at).map_err(unmapped)?;
+                self.shared.host_meter.cxl_load(1);
+                self.shared.clock.charge(HostStep::CxlReadBack, 1);
+            }
+            Kind::Bytes(memory) => {
+                let at = usize::try_from(last).map_err(|_| self.outside(last, 1))?;
+                read_back(memory.mapping(), at).map_err(|_| self.outside(last, 1))?;
+                self.shared.host_meter.register_read(8);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Window {
+    /// The windows, if the device has any.
+    pub(crate) fn cxl(shared: Arc<Shared>) -> Option<Self> {
+        (shared.windows.len_bytes > 0).then_some(Self { kind: Kind::Cxl, shared })
+    }
+
+    /// The controller memory buffer.
+    pub(crate) fn bytes(memory: Arc<DmaMemory>, shared: Arc<Shared>) -> Self {
+        Self { kind: Kind::Bytes(memory), shared }
+    }
+
+    /// The memory of a window; looked for anew if a namespace was made since.
+    fn window(&self, offset: u64, len_bytes: usize) -> Result<(Arc<Mapping>, usize), BusError> {
+        let windows = &self.shared.windows;
+        if let Some(found) = windows.find(offset, len_bytes) {
+            return Ok(found);
+        }
+        self.shared.with_core(|core| windows.refresh(&mut core.subsystem));
+        windows.find(offset, len_bytes).ok_or_else(|| self.outside(offset, len_bytes))
+    }
+
+    fn outside(&self, offset: u64, len_bytes: usize) -> BusError {
+        BusError::OutsideMemory { offset, len_bytes: len_bytes as u64, memory_bytes: self.len_bytes() }
+    }
+}
+
+/// Whole lines past the caches, ragged ends through them and then flushed: a line that is written in part cannot be
+/// streamed without tearing what stands beside it.
+fn store_lines(map: &Mapping, at: usize, bytes: &[u8]) -> Result<(), MapError> {
+    let head = bytes.len().min(at.next_multiple_of(LINE_BYTES) - at);
+    let (ragged, rest) = bytes.split_at(head);
+    store_ragged(map, at, ragged)?;
+    let (lines, tail) = rest.as_chunks::<LINE_BYTES>();
+    let mut to = at + head;
+    for line in lines {
+        store_line(map, to, line)?;
+        to += LINE_BYTES;
+    }
+    store_ragged(map, to, tail)
+}
+
+fn store_ragged(map: &Mapping, at: usize, bytes: &[u8]) -> Result<(), MapError> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    map.write_at(at, bytes)?;
+    flush_range(map, at, bytes.len())
+}
+
+fn unmapped(error: MapError) -> BusError {
+    BusError::Mapping(error.to_string())
+}

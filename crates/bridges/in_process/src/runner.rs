@@ -1,0 +1,117 @@
+//! A thread that runs the device: it polls while there is work and sleeps when idle.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use byway_link::ClockMode;
+
+use crate::device::Shared;
+
+/// How long the thread polls after the last work before it sleeps.
+const LINGER: Duration = Duration::from_micros(50);
+
+/// How long it sleeps at most, to notice that the device was dropped.
+const NAP: Duration = Duration::from_millis(100);
+
+/// The thread of one device. Dropping it stops and joins the thread.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Runner {
+    /// Starts the thread for `shared`.
+    pub fn start(shared: &Arc<Shared>) -> std::io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (weak, stopped) = (Arc::downgrade(shared), stop.clone());
+        let thread = std::thread::Builder::new().name("byway-device".into()).spawn(move || run(&weak, &stopped))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.stop.store(true, SeqCst);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic of the device's thread has been reported by its own hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(shared: &Weak<Shared>, stop: &AtomicBool) {
+    while !stop.load(SeqCst) {
+        let Some(shared) = shared.upgrade() else { return };
+        work_until_idle(&shared, stop);
+        shared.sleep_until_rung(stop);
+    }
+}
+
+fn work_until_idle(shared: &Shared, stop: &AtomicBool) {
+    let mut last_work = Instant::now();
+    while !stop.load(SeqCst) && last_work.elapsed() < LINGER {
+        for _ in 0..64 {
+            if shared.has_work() {
+                shared.run_now();
+                last_work = Instant::now();
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Where the device's thread sleeps.
+///
+/// A ringer writes its doorbell, then looks for a sleeper; the thread says that it sleeps, then looks for rung
+/// doorbells. With a sequentially consistent fence between the two steps of each, one of them sees the other.
+#[derive(Debug, Default)]
+pub(crate) struct Bed {
+    asleep: AtomicBool,
+    thread: OnceLock<Thread>,
+}
+
+impl Bed {
+    /// Wakes the thread if it sleeps. Called after a doorbell was written.
+    #[inline]
+    pub fn wake(&self) {
+        fence(SeqCst);
+        if self.asleep.load(Relaxed) && self.asleep.swap(false, Relaxed) {
+            if let Some(thread) = self.thread.get() {
+                thread.unpark();
+            }
+        }
+    }
+
+    /// Sleeps unless `has_work` by then, at most for `nap`.
+    fn sleep(&self, nap: Duration, has_work: impl Fn() -> bool) {
+        self.thread.get_or_init(std::thread::current);
+        self.asleep.store(true, Relaxed);
+        fence(SeqCst);
+        if !has_work() {
+            std::thread::park_timeout(nap);
+        }
+        self.asleep.store(false, Relaxed);
+    }
+}
+
+impl Shared {
+    fn sleep_until_rung(&self, stop: &AtomicBool) {
+        let nap = self.nap();
+        self.bed.sleep(nap, || stop.load(SeqCst) || self.doorbells.is_dirty());
+        if nap < NAP {
+            self.run_now();
+        }
+    }
+
+    /// Until the next modelled deadline, where the clock is paced.
+    fn nap(&self) -> Duration {
+        match (self.clock.mode(), self.deadline_ps()) {
+            (ClockMode::Paced, Some(due_ps)) => Duration::from_nanos(due_ps.saturating_sub(self.clock.now_ps()) / 1000).min(NAP),
+            _ => NAP,
+        }
+    }
+}

@@ -1,1 +1,44 @@
-//! byway.
+//! Byway moves bytes between programs and SSDs at the size the program has.
+//!
+//! [`open`] takes a URI and gives a [`Device`]; [`Device::kv`] and [`Device::nvm`] give synchronous calls, and
+//! [`Device::queue`] gives queues of typed commands. [`create`] makes an image: a whole SSD in one file.
+//!
+//! ```
+//! # fn main() -> byway::Result<()> {
+//! let device = byway::open("ram:64M?transfer=inline")?;
+//! let mut kv = device.kv(None)?;
+//! kv.put(b"0041", b"LATIN CAPITAL LETTER A")?;
+//! assert_eq!(kv.get(b"0041")?.as_deref(), Some(&b"LATIN CAPITAL LETTER A"[..]));
+//! println!("{} bytes crossed the link", device.ledger().payload_bytes());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What an acknowledgement means
+//!
+//! A completed put is in the device's power-protected state: it survives the death of the process at any instruction
+//! and a modelled power cut. Loss of the machine's own power or kernel may lose what was not flushed.
+
+#![forbid(unsafe_code)]
+
+mod create;
+mod device;
+mod kv;
+mod nvm;
+mod open;
+pub mod uri;
+
+pub use byway_core::{
+    AdaptivePolicy, AdminCommand, Answer, Backend, BackendQueue, Buffer, Capabilities, Command, Error, ErrorKind,
+    Finished, Identity, Key, KvCommand, LbaRange, LbaRanges, Limits, Methods, Namespace, NamespaceKind, Nsid,
+    NvmCommand, Origin, Outcome, Payload, QueueOptions, Result, Retry, StoreOptions,
+};
+pub use byway_flash::{Cause, CauseCounters, FlashCounters, NamespaceKind as MediaNamespaceKind};
+pub use byway_kv::{KvStats, Packing};
+pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
+pub use create::{CreateOptions, DEFAULT_PROFILE, NewNamespace, create};
+pub use device::{Device, EmbeddedQueue, FlashReport};
+pub use kv::{Keys, Kv};
+pub use nvm::Nvm;
+pub use open::{open, open_uri};
+pub use uri::Uri;

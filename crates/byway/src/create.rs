@@ -1,0 +1,152 @@
+//! Making devices: image files, and devices in memory.
+
+use std::path::Path;
+
+use byway_controller::{Identity, Subsystem, SubsystemOptions};
+use byway_core::{Error, ErrorKind, Result};
+use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
+use byway_link::Profile;
+
+use crate::open::from_flash;
+
+/// A namespace to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewNamespace {
+    /// Blocks or key-value pairs.
+    pub kind: NamespaceKind,
+    /// Size in bytes; `None` takes an equal share of what the others leave.
+    pub size_bytes: Option<u64>,
+}
+
+impl NewNamespace {
+    /// A key-value namespace that takes what is left.
+    pub const KV: Self = Self { kind: NamespaceKind::Kv, size_bytes: None };
+
+    /// A namespace of 512-byte blocks that takes what is left.
+    pub const NVM: Self = Self { kind: NamespaceKind::Nvm { lba_bytes: 512 }, size_bytes: None };
+}
+
+/// What a device is to be like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateOptions {
+    /// Capacity of all namespaces together, in bytes.
+    pub size_bytes: u64,
+    /// Name of its profile.
+    pub profile: String,
+    /// Its namespaces, numbered from 1.
+    pub namespaces: Vec<NewNamespace>,
+    /// Its identity; random if not given. Two devices made with one identity and treated alike are alike.
+    pub uuid: Option<[u8; 16]>,
+}
+
+impl CreateOptions {
+    /// A device of `size_bytes` with one key-value namespace, of the profile `gen4x4`.
+    pub fn new(size_bytes: u64) -> Self {
+        Self { size_bytes, profile: DEFAULT_PROFILE.into(), namespaces: vec![NewNamespace::KV], uuid: None }
+    }
+}
+
+/// Profile of a device that names none.
+pub const DEFAULT_PROFILE: &str = "gen4x4";
+
+/// Makes an image at `path`, which must not exist.
+///
+/// # Errors
+/// A profile that is unknown, namespaces that do not fit, or what the file system says. Nothing is left behind.
+pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<()> {
+    let path = path.as_ref();
+    let doing = || format!("create {}", path.display());
+    make(MediaKind::File(path.into()), options, true)
+        .and_then(|mut flash| flash.close().map_err(from_flash))
+        .map_err(|error| error.doing(doing()))
+}
+
+/// Makes the flash of a device, and the state of its namespaces.
+pub(crate) fn make(media: MediaKind, options: &CreateOptions, timing: bool) -> Result<Flash> {
+    let profile = profile_named(&options.profile)?;
+    let mut flash_options = FlashOptions::new(options.size_bytes, profile.flash, media);
+    flash_options.profile_name.clone_from(&options.profile);
+    flash_options.timing = timing;
+    flash_options.uuid = match options.uuid {
+        Some(uuid) => uuid,
+        None => random_uuid()?,
+    };
+    let flash = Flash::create(flash_options, &[]).map_err(from_flash)?;
+    fill(flash, profile, &options.namespaces)
+}
+
+fn fill(flash: Flash, profile: Profile, namespaces: &[NewNamespace]) -> Result<Flash> {
+    let mut flash = flash;
+    for (spec, nsid) in sizes(namespaces, flash.total_bytes())?.into_iter().zip(1..) {
+        flash.add_namespace(NamespaceSpec { nsid: Some(nsid), ..spec }).map_err(from_flash)?;
+    }
+    // Opening the subsystem once gives each namespace what its kind keeps on the image.
+    let identity = identity_of(&flash);
+    let subsystem = Subsystem::new(identity, profile, flash, SubsystemOptions::default());
+    subsystem.map(|subsystem| subsystem.into_flash()).map_err(crate::open::from_subsystem)
+}
+
+fn sizes(namespaces: &[NewNamespace], total_bytes: u64) -> Result<Vec<NamespaceSpec>> {
+    const GRAIN: u64 = 1 << 20;
+    if namespaces.is_empty() {
+        return Err(Error::host(ErrorKind::InvalidArgument, "a device has at least one namespace"));
+    }
+    let given: u64 = namespaces.iter().filter_map(|n| n.size_bytes).sum();
+    let open = namespaces.iter().filter(|n| n.size_bytes.is_none()).count() as u64;
+    let share = (total_bytes.saturating_sub(given) / open.max(1)) / GRAIN * GRAIN;
+    if given > total_bytes || (open > 0 && share == 0) {
+        let said = format!("namespaces of {given} bytes do not fit a device of {total_bytes} bytes");
+        return Err(Error::host(ErrorKind::CapacityExceeded, said));
+    }
+    let spec = |n: &NewNamespace| NamespaceSpec { nsid: None, kind: n.kind, size_bytes: n.size_bytes.unwrap_or(share) };
+    Ok(namespaces.iter().map(spec).collect())
+}
+
+pub(crate) fn profile_named(name: &str) -> Result<Profile> {
+    let unknown = || format!("unknown profile {name:?}; known are {}", Profile::names().join(", "));
+    Profile::by_name(name).ok_or_else(|| Error::host(ErrorKind::InvalidArgument, unknown()))
+}
+
+/// The names that a device of this identity goes by.
+pub(crate) fn identity_of(flash: &Flash) -> Identity {
+    let hex: String = flash.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
+    let group = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default().to_owned();
+    let groups = [group(0..8), group(8..12), group(12..16), group(16..20), group(20..32)];
+    Identity {
+        nqn: format!("nqn.2014-08.org.nvmexpress:uuid:{}", groups.join("-")),
+        serial: group(0..20).to_uppercase(),
+        model: "Byway software SSD".into(),
+    }
+}
+
+fn random_uuid() -> Result<[u8; 16]> {
+    use std::io::Read;
+    let mut uuid = [0; 16];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut uuid));
+    read.map_err(|e| Error::kernel("no randomness for the device's identity", e))?;
+    // RFC 9562, section 5.4: version 4, variant 10b.
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    Ok(uuid)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn namespaces_without_a_size_share_what_is_left() {
+        let nvm = NewNamespace { size_bytes: Some(2 << 30), ..NewNamespace::NVM };
+        let specs = sizes(&[NewNamespace::KV, nvm, NewNamespace::KV], 8 << 30).unwrap();
+        assert_eq!(specs.iter().map(|s| s.size_bytes >> 30).collect::<Vec<_>>(), [3, 2, 3]);
+        assert!(sizes(&[nvm], 1 << 30).is_err());
+        assert!(sizes(&[], 1 << 30).is_err());
+    }
+
+    #[test]
+    fn an_unknown_profile_is_refused_by_naming_those_there_are() {
+        let said = profile_named("optane").unwrap_err().to_string();
+        assert!(said.contains("cosmos") && said.contains("optane"), "{said}");
+    }
+}

@@ -1,0 +1,190 @@
+//! An open device: what it is, its queues, and what it has counted.
+
+use byway_core::{Backend, Capabilities, Error, ErrorKind, Identity, Namespace, NamespaceKind, Nsid, QueueOptions, Result};
+use byway_driver::{Driver, Queue};
+use byway_flash::FlashCounters;
+use byway_in_process::{Embedded, InProcessBus};
+use byway_kv::KvStats;
+use byway_link::{Ledger, Profile};
+
+use crate::kv::Kv;
+use crate::nvm::Nvm;
+use crate::open::from_flash;
+use crate::uri::Options;
+
+/// A queue of an embedded device.
+pub type EmbeddedQueue = Queue<InProcessBus>;
+
+/// An open device. Queues outlive it: the device closes when the last of both is dropped.
+pub struct Device {
+    // Declared before the device it speaks to, so that it shuts the device down first.
+    driver: Driver<InProcessBus>,
+    embedded: Embedded,
+    queue: QueueOptions,
+    ns: Option<Nsid>,
+}
+
+/// What the flash of a device has been through.
+#[derive(Debug, Clone)]
+pub struct FlashReport {
+    /// Operations by cause.
+    pub counters: FlashCounters,
+    /// Bytes that namespaces may hold.
+    pub total_bytes: u64,
+    /// Bytes that hold data now.
+    pub used_bytes: u64,
+    /// Bytes of one flash page.
+    pub page_bytes: u32,
+}
+
+impl Device {
+    pub(crate) fn new(embedded: Embedded, driver: Driver<InProcessBus>, options: &Options) -> Result<Self> {
+        let queue = QueueOptions {
+            depth: options.depth,
+            ring_entries: options.ring_entries,
+            transfer: options.transfer,
+            policy: options.policy,
+            ..QueueOptions::default()
+        };
+        let device = Self { driver, embedded, queue, ns: options.ns };
+        if let Some(nsid) = options.ns {
+            device.namespace(nsid)?;
+        }
+        Ok(device)
+    }
+
+    /// Who the device says it is.
+    pub fn identity(&self) -> &Identity {
+        self.driver.identity()
+    }
+
+    /// What can be done with it.
+    pub fn capabilities(&self) -> &Capabilities {
+        self.driver.capabilities()
+    }
+
+    /// The parameters it is modelled by.
+    pub fn profile(&self) -> &Profile {
+        self.embedded.profile()
+    }
+
+    /// The driver, for admin commands and buffers.
+    pub fn driver(&self) -> &Driver<InProcessBus> {
+        &self.driver
+    }
+
+    /// The namespaces that are attached.
+    ///
+    /// # Errors
+    /// When the device does not answer.
+    pub fn namespaces(&self) -> Result<Vec<Namespace>> {
+        self.driver.namespaces()
+    }
+
+    /// The namespace `nsid`.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn namespace(&self, nsid: Nsid) -> Result<Namespace> {
+        let all = self.namespaces()?;
+        let found = all.iter().find(|namespace| namespace.nsid == nsid).cloned();
+        found.ok_or_else(|| {
+            let there: Vec<String> = all.iter().map(|namespace| namespace.nsid.to_string()).collect();
+            Error::host(ErrorKind::NotFound, format!("there is no namespace {nsid}; there are {}", there.join(", ")))
+        })
+    }
+
+    /// A queue as the URI asked for. One thread uses it; each thread takes its own.
+    ///
+    /// # Errors
+    /// When the device has none left, or does not have the transfer method.
+    pub fn queue(&self) -> Result<EmbeddedQueue> {
+        self.queue_with(self.queue)
+    }
+
+    /// A queue with options of its own.
+    ///
+    /// # Errors
+    /// As [`Device::queue`].
+    pub fn queue_with(&self, options: QueueOptions) -> Result<EmbeddedQueue> {
+        Backend::queue(&self.driver, options)
+    }
+
+    /// The options that queues have by the URI.
+    pub fn queue_options(&self) -> QueueOptions {
+        self.queue
+    }
+
+    /// Synchronous calls to a key-value namespace: the given one, the URI's, or the device's first.
+    ///
+    /// # Errors
+    /// When there is no such namespace, or as [`Device::queue`].
+    pub fn kv(&self, nsid: Option<Nsid>) -> Result<Kv> {
+        let is_kv = |kind: &NamespaceKind| matches!(kind, NamespaceKind::Kv { .. });
+        let namespace = self.pick(nsid, "key-value", is_kv)?;
+        Kv::new(self.queue()?, namespace.nsid, self.driver.clone())
+    }
+
+    /// Synchronous calls to a namespace of blocks: the given one, the URI's, or the device's first.
+    ///
+    /// # Errors
+    /// When there is no such namespace, or as [`Device::queue`].
+    pub fn nvm(&self, nsid: Option<Nsid>) -> Result<Nvm> {
+        let is_nvm = |kind: &NamespaceKind| matches!(kind, NamespaceKind::Nvm { .. });
+        let namespace = self.pick(nsid, "block", is_nvm)?;
+        Nvm::new(self.queue()?, &namespace, self.driver.clone())
+    }
+
+    fn pick(&self, nsid: Option<Nsid>, what: &str, fits: impl Fn(&NamespaceKind) -> bool) -> Result<Namespace> {
+        let Some(nsid) = nsid.or(self.ns) else {
+            let first = self.namespaces()?.into_iter().find(|namespace| fits(&namespace.kind));
+            return first.ok_or_else(|| Error::host(ErrorKind::NotFound, format!("the device has no {what} namespace")));
+        };
+        let namespace = self.namespace(nsid)?;
+        if fits(&namespace.kind) {
+            return Ok(namespace);
+        }
+        let said = format!("namespace {nsid} is no {what} namespace, it is {}", namespace.kind.name());
+        Err(Error::host(ErrorKind::InvalidArgument, said))
+    }
+
+    /// Everything that crossed the link so far.
+    pub fn ledger(&self) -> Ledger {
+        self.embedded.ledger()
+    }
+
+    /// Turns counting on or off.
+    pub fn set_ledger(&self, on: bool) {
+        self.embedded.set_ledger(on);
+    }
+
+    /// Nanoseconds: modelled under a virtual or paced clock, else the machine's.
+    pub fn now_ns(&self) -> u64 {
+        self.embedded.now_ns()
+    }
+
+    /// What the flash has been through.
+    pub fn flash(&self) -> FlashReport {
+        self.embedded.with_subsystem(|subsystem| FlashReport {
+            counters: subsystem.flash.counters().clone(),
+            total_bytes: subsystem.flash.total_bytes(),
+            used_bytes: subsystem.flash.used_bytes(),
+            page_bytes: subsystem.flash.geometry().page_bytes,
+        })
+    }
+
+    /// Counters of a key-value namespace's engine.
+    pub fn kv_stats(&self, nsid: Nsid) -> Option<KvStats> {
+        self.embedded.with_subsystem(|subsystem| {
+            subsystem.namespace_mut(nsid.get()).and_then(|(namespace, _)| Some(namespace.kv().ok()?.stats()))
+        })
+    }
+
+    /// Syncs the image and marks it as closed in order. Queues that are still open go on, and unmark it.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn close(self) -> Result<()> {
+        self.embedded.with_subsystem(|subsystem| subsystem.close()).map_err(from_flash)
+    }
+}

@@ -1,0 +1,236 @@
+//! Synchronous calls to a key-value namespace.
+
+use byway_core::{BackendQueue, Command, Error, ErrorKind, Key, KvCommand, Nsid, Result, StoreOptions};
+use byway_driver::Driver;
+use byway_in_process::InProcessBus;
+
+use crate::device::EmbeddedQueue;
+
+/// A value of up to this many bytes is read by one command.
+const FIRST_READ_BYTES: usize = 4096;
+
+/// Bytes of one List command's buffer.
+const LIST_BYTES: usize = 16 * 1024;
+
+/// A key-value namespace, with a queue of its own. One thread uses it.
+pub struct Kv {
+    queue: EmbeddedQueue,
+    nsid: Nsid,
+    driver: Driver<InProcessBus>,
+    scratch: Vec<u8>,
+}
+
+impl Kv {
+    pub(crate) fn new(queue: EmbeddedQueue, nsid: Nsid, driver: Driver<InProcessBus>) -> Result<Self> {
+        Ok(Self { queue, nsid, driver, scratch: vec![0; FIRST_READ_BYTES] })
+    }
+
+    /// The namespace.
+    pub fn nsid(&self) -> Nsid {
+        self.nsid
+    }
+
+    /// The queue beneath, for typed commands and completions of one's own.
+    pub fn queue(&mut self) -> &mut EmbeddedQueue {
+        &mut self.queue
+    }
+
+    /// Stores a value. When this returns, the value survives the death of the process at any instruction.
+    ///
+    /// # Errors
+    /// A key or value of a wrong length, a full namespace, or what the device says.
+    #[inline]
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_if(key, value, StoreOptions::NONE)
+    }
+
+    /// Stores a value under conditions.
+    ///
+    /// # Errors
+    /// As [`Kv::put`]; [`ErrorKind::KeyExists`] or [`ErrorKind::KeyNotFound`] where the condition does not hold.
+    #[inline]
+    pub fn put_if(&mut self, key: &[u8], value: &[u8], options: StoreOptions) -> Result<()> {
+        let key = Key::new(key)?;
+        let stored = self.queue.execute_store(self.nsid, &key, value, options);
+        stored.map(drop).map_err(|error| error.doing(format!("put key {key}")))
+    }
+
+    /// The value of a key, or `None` if there is no such key.
+    ///
+    /// # Errors
+    /// A key of a wrong length, or what the device says.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let got = self.get_growing(key, &mut scratch);
+        let value = got.map(|len| len.map(|len| scratch.get(..len).unwrap_or(&scratch).to_vec()));
+        scratch.truncate(FIRST_READ_BYTES);
+        self.scratch = scratch;
+        value
+    }
+
+    fn get_growing(&mut self, key: &[u8], into: &mut Vec<u8>) -> Result<Option<usize>> {
+        loop {
+            match self.get_into(key, into)? {
+                Some(len) if len > into.len() => into.resize(len, 0),
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// Reads the value of a key into `into`. Returns the length of the whole value, which may be more than fits, or
+    /// `None` if there is no such key.
+    ///
+    /// # Errors
+    /// As [`Kv::get`].
+    #[inline]
+    pub fn get_into(&mut self, key: &[u8], into: &mut [u8]) -> Result<Option<usize>> {
+        let key = Key::new(key)?;
+        match self.queue.execute_retrieve(self.nsid, &key, into) {
+            Ok(answer) => Ok(Some(answer.dw0 as usize)),
+            Err(error) if error.kind() == ErrorKind::KeyNotFound => Ok(None),
+            Err(error) => Err(error.doing(format!("get key {key}"))),
+        }
+    }
+
+    /// Deletes a key; one that is not there is deleted already.
+    ///
+    /// # Errors
+    /// A key of a wrong length, or what the device says.
+    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
+        let key = Key::new(key)?;
+        let deleted = self.queue.execute_delete(self.nsid, &key);
+        deleted.map(drop).map_err(|error| error.doing(format!("delete key {key}")))
+    }
+
+    /// Whether a key is there.
+    ///
+    /// # Errors
+    /// A key of a wrong length, or what the device says.
+    pub fn exists(&mut self, key: &[u8]) -> Result<bool> {
+        let key = Key::new(key)?;
+        self.queue.execute_exist(self.nsid, &key).map_err(|error| error.doing(format!("look for key {key}")))
+    }
+
+    /// Stores many pairs by one command (the bulk put of KV-CSD). Not atomic: on an error, a first part is stored.
+    ///
+    /// # Errors
+    /// As [`Kv::put`]; more pairs than the device takes at once.
+    pub fn put_bulk(&mut self, pairs: &[(Key, &[u8])]) -> Result<()> {
+        self.queue.execute_bulk_store(self.nsid, pairs).map(drop)
+    }
+
+    /// Stores a value through the controller memory buffer (the byte interface of 2B-SSD).
+    ///
+    /// # Errors
+    /// As [`Kv::put`]; a device without such a buffer.
+    pub fn put_by_bytes(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let key = Key::new(key)?;
+        self.queue.execute_byte_store(self.nsid, &key, value, StoreOptions::NONE).map(drop)
+    }
+
+    /// The keys in order, from `start` on (from the first if `None`), asked for in pages as they are taken.
+    pub fn keys(&mut self, start: Option<Key>) -> Keys<'_> {
+        Keys { kv: self, page: Vec::new().into_iter(), next: Next::From(start) }
+    }
+
+    /// One page of keys, from `start` on.
+    fn list(&mut self, start: Option<Key>) -> Result<Vec<Key>> {
+        let into = self.driver.buffer(LIST_BYTES)?;
+        let command = Command::Kv(KvCommand::List { nsid: self.nsid, start, into });
+        let outcome = self.queue.execute(command).map_err(|failed| Error::from(failed).doing("list keys"))?;
+        let buffer = outcome.buffer.ok_or_else(|| Error::device(ErrorKind::Protocol, "list gave no buffer back"))?;
+        parse_list(buffer.as_slice())
+    }
+}
+
+/// Keys of a namespace in order.
+pub struct Keys<'a> {
+    kv: &'a mut Kv,
+    page: std::vec::IntoIter<Key>,
+    next: Next,
+}
+
+/// Where the next page of keys begins.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    /// At this key, or the first.
+    From(Option<Key>),
+    /// Behind this key.
+    Behind(Key),
+    /// There is none.
+    End,
+}
+
+impl Iterator for Keys<'_> {
+    type Item = Result<Key>;
+
+    fn next(&mut self) -> Option<Result<Key>> {
+        loop {
+            if let Some(key) = self.page.next() {
+                return Some(Ok(key));
+            }
+            match self.fetch() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    self.next = Next::End;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+impl Keys<'_> {
+    /// Asks for the next page; says whether there was anything in it.
+    fn fetch(&mut self) -> Result<bool> {
+        let (start, skip) = match self.next {
+            Next::From(start) => (start, None),
+            Next::Behind(last) => (Some(last), Some(last)),
+            Next::End => return Ok(false),
+        };
+        let mut keys = self.kv.list(start)?;
+        // The start key comes first if it is still there (Key Value Command Set, List).
+        if keys.first().copied() == skip {
+            keys.drain(..usize::from(skip.is_some()));
+        }
+        self.next = keys.last().map_or(Next::End, |last| Next::Behind(*last));
+        let found = !keys.is_empty();
+        self.page = keys.into_iter();
+        Ok(found)
+    }
+}
+
+/// The keys of a List buffer: a count, then each key's length and bytes, padded to 4.
+fn parse_list(bytes: &[u8]) -> Result<Vec<Key>> {
+    let short = || Error::device(ErrorKind::Protocol, "a list that is shorter than it says");
+    let (count, mut rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
+    let mut keys = Vec::new();
+    for _ in 0..u32::from_le_bytes(*count) {
+        let (len, behind) = rest.split_first_chunk::<2>().ok_or_else(short)?;
+        let len = usize::from(u16::from_le_bytes(*len));
+        keys.push(Key::new(behind.get(..len).ok_or_else(short)?)?);
+        rest = rest.get((2 + len).next_multiple_of(4)..).ok_or_else(short)?;
+    }
+    Ok(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_entry_by_entry_with_its_padding() {
+        let bytes = [2, 0, 0, 0, 1, 0, b'a', 0, 3, 0, b'x', b'y', b'z', 0, 0, 0, 9];
+        let keys = parse_list(&bytes).unwrap();
+        assert_eq!(keys.iter().map(Key::as_bytes).collect::<Vec<_>>(), [b"a".as_slice(), b"xyz"]);
+    }
+
+    #[test]
+    fn a_list_that_lies_about_its_length_is_refused() {
+        assert!(parse_list(&[1, 0, 0]).is_err());
+        assert!(parse_list(&[1, 0, 0, 0, 9, 0, b'a', 0]).is_err());
+        assert!(parse_list(&[255, 255, 255, 255, 1, 0, b'a', 0]).is_err());
+    }
+}

@@ -1,0 +1,105 @@
+//! Opening devices by URI.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use byway_controller::{Subsystem, SubsystemError, SubsystemOptions};
+use byway_core::{Error, ErrorKind, Result};
+use byway_driver::{AttachOptions, Driver};
+use byway_flash::{Flash, FlashError, ImageError, MediaKind, OpenOptions};
+use byway_in_process::{Embedded, RunOptions};
+use byway_kv::KvOptions;
+use byway_link::Profile;
+
+use crate::create::{CreateOptions, DEFAULT_PROFILE, NewNamespace, identity_of, make, profile_named};
+use crate::device::Device;
+use crate::uri::{Options, Place, Uri};
+
+/// Opens the device that `uri` names.
+///
+/// # Errors
+/// A text that is no URI, an option that is not known, an image that cannot be used: one sentence says which and why.
+pub fn open(uri: &str) -> Result<Device> {
+    let parsed: Uri = uri.parse()?;
+    open_uri(&parsed).map_err(|error| error.doing(format!("open {uri}")))
+}
+
+/// Opens the device of a URI that is parsed already.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_uri(uri: &Uri) -> Result<Device> {
+    let flash = match &uri.place {
+        Place::Image(path) => open_image(path, &uri.options)?,
+        Place::Ram(size_bytes) => make(MediaKind::Ram, &in_memory(*size_bytes, &uri.options), uri.options.flash_timing)?,
+        Place::Null(size_bytes) => {
+            make(MediaKind::Null, &in_memory(*size_bytes, &uri.options), uri.options.flash_timing)?
+        }
+    };
+    start(flash, &uri.options)
+}
+
+fn open_image(path: &Path, options: &Options) -> Result<Flash> {
+    let how = OpenOptions { timing: options.flash_timing, ..OpenOptions::default() };
+    Flash::open(path, how).map_err(from_flash)
+}
+
+/// A device in memory has a key-value namespace, number 1, and one of blocks, number 2.
+fn in_memory(size_bytes: u64, options: &Options) -> CreateOptions {
+    CreateOptions {
+        size_bytes,
+        profile: options.profile.clone().unwrap_or_else(|| DEFAULT_PROFILE.into()),
+        namespaces: vec![NewNamespace::KV, NewNamespace::NVM],
+        uuid: Some([0x42; 16]),
+    }
+}
+
+fn start(flash: Flash, options: &Options) -> Result<Device> {
+    let profile = profile_of(&flash, options)?;
+    let identity = identity_of(&flash);
+    let kv = KvOptions { packing: options.packing, ..KvOptions::default() };
+    let subsystem_options = SubsystemOptions { kv, ..SubsystemOptions::default() };
+    let subsystem = Subsystem::new(identity, profile, flash, subsystem_options).map_err(from_subsystem)?;
+    let run = RunOptions { run_by: options.run_by, clock: options.clock, ledger: options.ledger };
+    let embedded = Embedded::start(subsystem, run);
+    let embedded = embedded.map_err(|e| Error::host(ErrorKind::Unsupported, e.to_string()))?;
+    let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default())?;
+    Device::new(embedded, driver, options)
+}
+
+/// The profile the device runs by: the one asked for, or the image's own, with the link as asked for.
+fn profile_of(flash: &Flash, options: &Options) -> Result<Profile> {
+    let invalid = |e: byway_link::LinkError| Error::host(ErrorKind::InvalidArgument, e.to_string());
+    let name = options.profile.as_deref().unwrap_or_else(|| flash.profile_name());
+    let mut profile = profile_named(name)?;
+    if let Some(link) = &options.link {
+        profile = profile.with_link(link).map_err(invalid)?;
+    }
+    if let Some(mps_bytes) = options.mps_bytes {
+        profile = profile.with_mps(mps_bytes).map_err(invalid)?;
+    }
+    if let Some(mrrs_bytes) = options.mrrs_bytes {
+        profile = profile.with_mrrs(mrrs_bytes).map_err(invalid)?;
+    }
+    Ok(profile)
+}
+
+/// The flash's own sentence, and the kind of failure it is.
+pub(crate) fn from_flash(error: FlashError) -> Error {
+    let kind = match &error {
+        FlashError::Full | FlashError::NoCapacity { .. } => ErrorKind::CapacityExceeded,
+        FlashError::Media { .. } | FlashError::Lost { .. } => ErrorKind::Media,
+        FlashError::ReadOnly => ErrorKind::Denied,
+        FlashError::Image(ImageError::InUse { .. }) => ErrorKind::Busy,
+        FlashError::Image(_) => ErrorKind::System,
+        _ => ErrorKind::Device,
+    };
+    Error::host(kind, error.to_string())
+}
+
+pub(crate) fn from_subsystem(error: SubsystemError) -> Error {
+    match error {
+        SubsystemError::Flash(error) => from_flash(error),
+        other => Error::host(ErrorKind::Media, other.to_string()),
+    }
+}

@@ -1,0 +1,271 @@
+//! URIs of devices: `embedded:PATH?option=value&…`, and `ram:SIZE` or `null:SIZE` for a device without an image.
+//!
+//! An option that is unknown, given twice or wrongly valued is an error that names what is known: none is accepted
+//! and left unread.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use byway_core::{AdaptivePolicy, Error, ErrorKind, Nsid, Result};
+use byway_in_process::RunBy;
+use byway_kv::Packing;
+use byway_link::{ClockMode, Method};
+
+/// Where a device is, and how it is to be opened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Uri {
+    /// What holds the device.
+    pub place: Place,
+    /// How it is to be opened.
+    pub options: Options,
+}
+
+/// What holds a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// An image file, opened in this process.
+    Image(PathBuf),
+    /// Memory of this process, of this many bytes: gone when the device is closed.
+    Ram(u64),
+    /// Nothing: pages are accepted and forgotten. Of this many bytes.
+    Null(u64),
+}
+
+/// Options of a URI.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// `transfer=`: how payloads cross the link.
+    pub transfer: Method,
+    /// `policy=`, `tau=`, `alpha=`, `below=`: by what `adaptive` chooses.
+    pub policy: AdaptivePolicy,
+    /// `profile=`: parameters of link, flash and firmware; an image's own where it is not given.
+    pub profile: Option<String>,
+    /// `link=`: the link alone, as `gen2x8`.
+    pub link: Option<String>,
+    /// `mps=`: maximum payload size, exactly.
+    pub mps_bytes: Option<u32>,
+    /// `mrrs=`: maximum read request size, exactly.
+    pub mrrs_bytes: Option<u32>,
+    /// `clock=`: off, virtual or paced.
+    pub clock: ClockMode,
+    /// `ns=`: the namespace that calls without one mean.
+    pub ns: Option<Nsid>,
+    /// `run=`: caller or thread.
+    pub run_by: RunBy,
+    /// `ledger=`: on or off.
+    pub ledger: bool,
+    /// `flash=`: on or off, whether flash operations take modelled time.
+    pub flash_timing: bool,
+    /// `packing=`: how values are packed into flash pages.
+    pub packing: Packing,
+    /// `depth=`: commands outstanding on a queue.
+    pub depth: u32,
+    /// `ring=`: entries of a submission ring.
+    pub ring_entries: Option<u32>,
+}
+
+/// What every option is called, for the error that lists them.
+pub const OPTION_NAMES: [&str; 17] = [
+    "transfer", "policy", "tau", "alpha", "below", "profile", "link", "mps", "mrrs", "clock", "ns", "run", "ledger",
+    "flash", "packing", "depth", "ring",
+];
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            transfer: Method::Hybrid,
+            policy: AdaptivePolicy::default(),
+            profile: None,
+            link: None,
+            mps_bytes: None,
+            mrrs_bytes: None,
+            clock: ClockMode::Off,
+            ns: None,
+            run_by: RunBy::Caller,
+            ledger: true,
+            flash_timing: true,
+            packing: Packing::default(),
+            depth: 128,
+            ring_entries: None,
+        }
+    }
+}
+
+impl FromStr for Uri {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (scheme, rest) = text.split_once(':').ok_or_else(|| no_scheme(text))?;
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let place = match scheme {
+            "embedded" if place.is_empty() => return Err(invalid(format!("{text}: an image's path follows embedded:"))),
+            "embedded" => Place::Image(PathBuf::from(place)),
+            "ram" => Place::Ram(parse_size(place)?),
+            "null" => Place::Null(parse_size(place)?),
+            _ => return Err(no_scheme(text)),
+        };
+        Ok(Self { place, options: parse_options(query)? })
+    }
+}
+
+fn no_scheme(text: &str) -> Error {
+    invalid(format!("{text:?} is no device: expected embedded:PATH, ram:SIZE or null:SIZE"))
+}
+
+fn parse_options(query: &str) -> Result<Options> {
+    let mut options = Options::default();
+    let mut threshold = Threshold::default();
+    let mut seen = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').ok_or_else(|| invalid(format!("option {pair:?} has no value")))?;
+        if seen.contains(&name) {
+            return Err(invalid(format!("option {name} is given twice")));
+        }
+        seen.push(name);
+        options.set(&mut threshold, name, value).map_err(|e| e.doing(format!("option {name}={value}")))?;
+    }
+    threshold.apply(&mut options)?;
+    Ok(options)
+}
+
+impl Options {
+    fn set(&mut self, threshold: &mut Threshold, name: &str, value: &str) -> Result<()> {
+        match name {
+            "transfer" => self.transfer = parse(value)?,
+            "policy" => threshold.policy = Some(value.to_owned()),
+            "tau" => threshold.tau_bytes = Some(parse(value)?),
+            "alpha" => threshold.alpha = Some(parse(value)?),
+            "below" => threshold.below = Some(parse(value)?),
+            "profile" => self.profile = Some(value.to_owned()),
+            "link" => self.link = Some(value.to_owned()),
+            "mps" => self.mps_bytes = Some(parse(value)?),
+            "mrrs" => self.mrrs_bytes = Some(parse(value)?),
+            "clock" => self.clock = parse(value)?,
+            "ns" => self.ns = Some(Nsid::new(parse(value)?)?),
+            "run" => self.run_by = one_of(value, &[("caller", RunBy::Caller), ("thread", RunBy::Thread)])?,
+            "ledger" => self.ledger = on_or_off(value)?,
+            "flash" => self.flash_timing = on_or_off(value)?,
+            "packing" => self.packing = parse(value)?,
+            "depth" => self.depth = parse(value)?,
+            "ring" => self.ring_entries = Some(parse(value)?),
+            _ => return Err(invalid(format!("unknown; known are {}", OPTION_NAMES.join(", ")))),
+        }
+        Ok(())
+    }
+}
+
+/// Options of the adaptive policy, which mean something only together.
+#[derive(Debug, Default)]
+struct Threshold {
+    policy: Option<String>,
+    tau_bytes: Option<u32>,
+    alpha: Option<f32>,
+    below: Option<Method>,
+}
+
+impl Threshold {
+    fn apply(self, options: &mut Options) -> Result<()> {
+        let given = self.tau_bytes.is_some() || self.alpha.is_some() || self.below.is_some();
+        options.policy = match self.policy.as_deref() {
+            None | Some("bytes") if given => {
+                return Err(invalid("tau, alpha and below are of policy=threshold"));
+            }
+            None => return Ok(()),
+            Some("bytes") => AdaptivePolicy::Bytes,
+            Some("time") if given => return Err(invalid("tau, alpha and below are of policy=threshold")),
+            Some("time") => AdaptivePolicy::Time,
+            Some("threshold") => AdaptivePolicy::Threshold {
+                tau_bytes: self.tau_bytes.ok_or_else(|| invalid("policy=threshold needs tau=BYTES"))?,
+                alpha: self.alpha.unwrap_or(1.0),
+                below: self.below.unwrap_or(Method::Piggyback),
+            },
+            Some(other) => return Err(invalid(format!("policy {other:?}: expected bytes, time or threshold"))),
+        };
+        if options.transfer != Method::Adaptive {
+            return Err(invalid("policy is an option of transfer=adaptive"));
+        }
+        Ok(())
+    }
+}
+
+/// Parses a size such as `8G`, `512M` or `4096`: bytes, with a binary unit.
+///
+/// # Errors
+/// A text that is no size, or one over 2^63 bytes.
+pub fn parse_size(text: &str) -> Result<u64> {
+    let wrong = || invalid(format!("{text:?} is no size: expected a number with an optional K, M, G or T"));
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KIB" => 10,
+        "M" | "MIB" => 20,
+        "G" | "GIB" => 30,
+        "T" | "TIB" => 40,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).filter(|bytes| *bytes < 1 << 63).ok_or_else(wrong)
+}
+
+fn parse<T: FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T> {
+    value.parse().map_err(|e: T::Err| invalid(e.to_string()))
+}
+
+fn on_or_off(value: &str) -> Result<bool> {
+    one_of(value, &[("on", true), ("off", false)])
+}
+
+fn one_of<T: Copy>(value: &str, known: &[(&str, T)]) -> Result<T> {
+    let found = known.iter().find(|(name, _)| *name == value).map(|(_, value)| *value);
+    let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+    found.ok_or_else(|| invalid(format!("expected {}", names.join(" or "))))
+}
+
+fn invalid(said: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::host(ErrorKind::InvalidArgument, said)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn error(text: &str) -> String {
+        text.parse::<Uri>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_image_with_options_parses_and_a_plus_is_literal() {
+        let uri: Uri = "embedded:/tmp/a.img?transfer=cxl+piggyback&clock=virtual&ns=2&run=thread".parse().unwrap();
+        assert_eq!(uri.place, Place::Image("/tmp/a.img".into()));
+        assert_eq!(uri.options.transfer, Method::CxlPiggyback);
+        assert_eq!((uri.options.clock, uri.options.run_by), (ClockMode::Virtual, RunBy::Thread));
+        assert_eq!(uri.options.ns.unwrap().get(), 2);
+    }
+
+    #[test]
+    fn an_unknown_option_is_refused_by_listing_the_known_ones() {
+        assert!(error("embedded:a?trasnfer=prp").contains("known are transfer, policy"));
+        assert!(error("embedded:a?transfer=dma").contains("dma"));
+        assert!(error("embedded:a?ledger=yes").contains("expected on or off"));
+        assert!(error("embedded:a?ns=1&ns=2").contains("twice"));
+        assert!(error("embedded:a?tau=128").contains("policy=threshold"));
+        assert!(error("/dev/sda").contains("expected embedded:PATH"));
+        assert!(error("embedded:").contains("path"));
+    }
+
+    #[test]
+    fn sizes_have_binary_units() {
+        assert_eq!(parse_size("8G").unwrap(), 8 << 30);
+        assert_eq!(parse_size("4096").unwrap(), 4096);
+        assert_eq!("ram:64M".parse::<Uri>().unwrap().place, Place::Ram(64 << 20));
+        assert!(parse_size("8X").is_err() && parse_size("").is_err() && parse_size("99999999T").is_err());
+    }
+
+    #[test]
+    fn a_threshold_policy_carries_its_three_numbers() {
+        let uri: Uri = "ram:64M?transfer=adaptive&policy=threshold&tau=128&alpha=1.5&below=cxl".parse().unwrap();
+        let wanted = AdaptivePolicy::Threshold { tau_bytes: 128, alpha: 1.5, below: Method::Cxl };
+        assert_eq!(uri.options.policy, wanted);
+    }
+}

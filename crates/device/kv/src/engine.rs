@@ -112,7 +112,7 @@ pub struct KvEngine {
 }
 
 impl KvEngine {
-    /// Makes an empty engine in a namespace.
+    /// Makes an empty engine in a namespace. One that is there already is forgotten.
     ///
     /// # Errors
     /// [`KvError::TooSmall`]; a flash that cannot give the protected areas.
@@ -124,6 +124,13 @@ impl KvEngine {
     ) -> Result<Self, KvError> {
         let layout = Layout::plan(store.page_bytes(), namespace.size_bytes, format)?;
         let home = store.settle_in(namespace, layout.state_bytes(), layout.windows_bytes())?;
+        let state = store.state(&home);
+        if state.len() < layout.state_bytes() {
+            return Err(KvError::DamagedState("the state area is of another format"));
+        }
+        // Whatever was here before ends with its header.
+        state.fill(0);
+        store.trim_pages(&home, 0, layout.segments as u64 * layout.pages_per_segment())?;
         ValueLog::create(store, &home, &layout);
         let log = ValueLog::open(store, &home, &layout, options.packing)?;
         let replay_from = log.streams.iter().map(|stream| stream.wp()).collect();

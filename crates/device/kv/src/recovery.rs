@@ -57,6 +57,9 @@ pub(crate) fn open<S: PageStore>(
     }
     let mut log = ValueLog::open(store, &home, &layout, options.packing)?;
     let manifest = Manifest::load(store.state(&home), &layout, &mut log.segments)?;
+    if manifest.replay_from.iter().zip(&log.streams).any(|(from, stream)| *from > stream.wp()) {
+        return Err(KvError::DamagedState("a write pointer is behind its checkpoint"));
+    }
     let mut recovery = Recovery::default();
     let read_only = store.is_read_only();
     if !read_only {

@@ -6,9 +6,12 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use byway_kv::{Key, KvError, Packing, Placement, StoreHow};
+use byway_kv::{Key, KvError, KvOptions, Packing, Placement, StoreHow};
 use common::{Image, Rig, get, key, list, numbered, small, value};
 use proptest::prelude::*;
+
+/// More than the memtable holds.
+const KEYS: u8 = 40;
 
 type Model = BTreeMap<Key, Vec<u8>>;
 
@@ -22,7 +25,7 @@ struct Step {
 
 fn any_step() -> impl Strategy<Value = Step> {
     let len = prop_oneof![8 => 0usize..120, 2 => 120usize..6000, 1 => 12_000usize..40_000];
-    (0u8..12, proptest::option::weighted(0.85, len), any::<bool>()).prop_map(|(key, len, dma)| Step {
+    (0u8..KEYS, proptest::option::weighted(0.85, len), any::<bool>()).prop_map(|(key, len, dma)| Step {
         key,
         len,
         dma,
@@ -42,11 +45,16 @@ fn do_step(rig: &mut Rig, n: u64, step: Step, model: &mut Model) {
     }
 }
 
+/// The smallest memtable there is: flushes and merges are cut too.
+fn tiny(packing: Packing) -> KvOptions {
+    KvOptions { memtable_bytes: 0, ..small(packing) }
+}
+
 /// Every key has what it had before the step that was cut, or what it has after.
 fn check(rig: &Rig, image: Image, before: &Model, after: &Model) {
     let (mut store, mut engine, recovery) = rig.open_image(image);
     assert_eq!(recovery.damage, []);
-    for n in 0..12 {
+    for n in 0..KEYS {
         let key = key(&[n]);
         let found = match get(&mut engine, &mut store, &key) {
             Ok(found) => Some(found),
@@ -67,7 +75,7 @@ fn check(rig: &Rig, image: Image, before: &Model, after: &Model) {
 }
 
 fn cut_everywhere(packing: Packing, steps: &[Step]) {
-    let mut rig = Rig::new(2 << 20, small(packing));
+    let mut rig = Rig::new(2 << 20, tiny(packing));
     let mut model = Model::new();
     for (n, step) in steps.iter().enumerate() {
         let before = model.clone();
@@ -93,16 +101,16 @@ fn torn(earlier: &Image, later: &Image, seed: u64) -> Image {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn a_death_before_any_store_loses_nothing_acknowledged(steps in proptest::collection::vec(any_step(), 1..90), policy in 0usize..3) {
+    fn a_death_before_any_store_loses_nothing_acknowledged(steps in proptest::collection::vec(any_step(), 1..150), policy in 0usize..3) {
         cut_everywhere(Packing::ALL[policy], &steps);
     }
 
     #[test]
-    fn a_death_between_two_commits_loses_nothing_acknowledged(steps in proptest::collection::vec(any_step(), 1..60), policy in 0usize..3, seed: u64) {
-        let mut rig = Rig::new(2 << 20, small(Packing::ALL[policy]));
+    fn a_death_between_two_commits_loses_nothing_acknowledged(steps in proptest::collection::vec(any_step(), 1..100), policy in 0usize..3, seed: u64) {
+        let mut rig = Rig::new(2 << 20, tiny(Packing::ALL[policy]));
         let mut model = Model::new();
         for (n, step) in steps.iter().enumerate() {
             let before = model.clone();
@@ -140,7 +148,7 @@ fn a_format_leaves_everything_or_nothing() {
     let mut rig = Rig::new(2 << 20, small(Packing::SelectiveBackfill));
     let mut model = Model::new();
     for n in 0..100 {
-        let step = Step { key: n as u8 % 12, len: Some(n * 37 % 3000), dma: n % 3 == 0 };
+        let step = Step { key: n as u8 % KEYS, len: Some(n * 37 % 3000), dma: n % 3 == 0 };
         do_step(&mut rig, n as u64, step, &mut model);
     }
     rig.store.cuts = Some(Vec::new());

@@ -129,8 +129,8 @@ impl Checked {
     }
 }
 
-fn run(packing: Packing, ops: Vec<Op>) {
-    let mut checked = Checked { rig: Rig::new(4 << 20, small(packing)), model: BTreeMap::new() };
+fn run(packing: Packing, size_bytes: u64, ops: Vec<Op>) {
+    let mut checked = Checked { rig: Rig::new(size_bytes, small(packing)), model: BTreeMap::new() };
     for (n, op) in ops.into_iter().enumerate() {
         checked.step(n as u64, op);
     }
@@ -139,21 +139,26 @@ fn run(packing: Packing, ops: Vec<Op>) {
     checked.check_all();
 }
 
+/// One that runs full, and one that does not.
+fn size(large: bool) -> u64 {
+    if large { 4 << 20 } else { 768 << 10 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn an_engine_that_packs_everything_is_a_map_that_survives(ops in any_ops()) {
-        run(Packing::All, ops);
+    fn an_engine_that_packs_everything_is_a_map_that_survives(ops in any_ops(), large: bool) {
+        run(Packing::All, size(large), ops);
     }
 
     #[test]
-    fn an_engine_that_packs_selectively_is_a_map_that_survives(ops in any_ops()) {
-        run(Packing::Selective, ops);
+    fn an_engine_that_packs_selectively_is_a_map_that_survives(ops in any_ops(), large: bool) {
+        run(Packing::Selective, size(large), ops);
     }
 
     #[test]
-    fn an_engine_that_backfills_is_a_map_that_survives(ops in any_ops()) {
-        run(Packing::SelectiveBackfill, ops);
+    fn an_engine_that_backfills_is_a_map_that_survives(ops in any_ops(), large: bool) {
+        run(Packing::SelectiveBackfill, size(large), ops);
     }
 }

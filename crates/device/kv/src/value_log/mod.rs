@@ -21,7 +21,7 @@ use crate::key::Key;
 use crate::layout::Layout;
 use crate::store::{Home, PageStore};
 use packing::{Packing, PackingCounters, Placement, aligned_start};
-use record::{Kind, Preamble, Shape, Stand};
+use record::{Kind, Preamble, RECORD_HEADER_BYTES, Shape, Stand};
 use segment::{Segments, Use};
 pub(crate) use stream::Stream;
 
@@ -439,6 +439,15 @@ impl ValueLog {
 fn put_preamble(area: &mut [u8], ring: &stream::Ring, start: u64, preamble: &Preamble, stand: Stand) {
     let bytes = preamble.encode(stand);
     let (first, second) = ring.pieces(start, preamble.shape.preamble_bytes());
+    let (header, key) = bytes.split_at(RECORD_HEADER_BYTES);
+    if second.is_empty()
+        && let Some((header_at, key_at)) = area[first.clone()].split_at_mut_checked(RECORD_HEADER_BYTES)
+    {
+        // The usual case, with one copy of a size known here.
+        header_at.copy_from_slice(header);
+        key_at.copy_from_slice(&key[..key_at.len()]);
+        return;
+    }
     let (head, rest) = bytes.split_at(first.len());
     area[first].copy_from_slice(head);
     let len = second.len();

@@ -134,7 +134,9 @@ impl Stream {
         let ring = Ring::new(layout, stream);
         let block_at = layout.stream_block_at(stream);
         let word = |at: usize| sealed::read(state, block_at + at);
-        let wp = word(0).ok_or(KvError::DamagedState("a write pointer"))?;
+        // Streams begin behind a segment that is none, so a pointer wiped to zero is no pointer.
+        let wp = word(0).filter(|wp| *wp >= layout.segment_bytes());
+        let wp = wp.ok_or(KvError::DamagedState("a write pointer"))?;
         let mut regions = Vec::new();
         for row in 0..TABLE_ROWS {
             let word = word(TABLE_AT + 8 * row).ok_or(KvError::DamagedState("the DMA log table"))?;

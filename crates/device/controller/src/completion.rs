@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 use byway_dma::HostMemory;
 use byway_link::{Class, Work};
-use byway_queue::CompletionPermit;
+use byway_queue::{CompletionPermit, DoorbellIndex, Doorbells};
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
 
@@ -136,8 +136,13 @@ impl Controller {
     }
 
     /// The ticket of a parked admin command, if its completion queue has a place now.
-    pub(crate) fn resume(&mut self, cid: u16) -> Option<Ticket> {
-        let permit = self.completion[0].as_mut()?.ring.permit()?;
+    pub(crate) fn resume(&mut self, doorbells: &Doorbells, cid: u16) -> Option<Ticket> {
+        let cq = self.completion[0].as_mut()?;
+        let Some(permit) = cq.permit(|| Some(doorbells.load(DoorbellIndex::completion(0)))) else {
+            cq.blocks = true;
+            self.blocked = true;
+            return None;
+        };
         Some(Ticket { sqid: 0, cid, cqid: 0, permit })
     }
 

@@ -283,11 +283,17 @@ impl Controller {
             left -= 1;
             self.serve(subsystem, port, doorbells, qid, now_ps);
         }
-        self.finish_run(subsystem, port, now_ps)
+        self.finish_run(subsystem, port, doorbells, now_ps)
     }
 
-    fn finish_run(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, now_ps: u64) -> Next {
-        self.report_events(subsystem, port, now_ps);
+    fn finish_run(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        now_ps: u64,
+    ) -> Next {
+        self.report_events(subsystem, port, doorbells, now_ps);
         self.arm_shadow_doorbells(port);
         self.post_due(port, now_ps);
         self.announce(port);

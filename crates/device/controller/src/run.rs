@@ -37,6 +37,10 @@ impl Controller {
 
     #[inline]
     fn take_doorbell(&mut self, doorbells: &Doorbells, index: DoorbellIndex) {
+        // The register of a shadowed doorbell only says: look. Its value may be older than one seen already.
+        if self.is_shadowed(index.queue()) {
+            return;
+        }
         let value = doorbells.load(index);
         let accepted = match index.is_completion() {
             false => self.take_tail(index.queue(), value),
@@ -73,7 +77,7 @@ impl Controller {
     #[cold]
     pub(crate) fn wake_blocked(&mut self, doorbells: &Doorbells) {
         for cqid in 0..=MAX_IO_QUEUES {
-            if matches!(&self.completion[usize::from(cqid)], Some(cq) if cq.blocks) {
+            if !self.is_shadowed(cqid) && matches!(&self.completion[usize::from(cqid)], Some(cq) if cq.blocks) {
                 let head = doorbells.load(DoorbellIndex::completion(cqid));
                 // Its submission queues are ready again; one that finds no room says so again.
                 self.take_head(cqid, head);
@@ -97,7 +101,7 @@ impl Controller {
             Fetched::Broken => self.fail(),
             Fetched::Command { ticket, command, inline_bytes } => {
                 let result = if qid == 0 {
-                    self.execute_admin(subsystem, port, &command)
+                    self.execute_admin(subsystem, port, doorbells, &command)
                 } else {
                     self.execute_io(subsystem, port, qid, &command, inline_bytes)
                 };
@@ -117,7 +121,7 @@ impl Controller {
         if sq.ring.available() == 0 {
             return Fetched::Nothing;
         }
-        let shadowed = self.admin.has_shadow_doorbells();
+        let shadowed = sq.cqid != 0 && self.admin.has_shadow_doorbells();
         // The completion's place first: a command that cannot be completed is not fetched.
         let Some(cq) = self.completion[usize::from(sq.cqid)].as_mut() else { return Fetched::Nothing };
         let Some(permit) = cq.permit(|| (!shadowed).then(|| doorbells.load(DoorbellIndex::completion(sq.cqid)))) else {

@@ -240,9 +240,26 @@ impl Subsystem {
     /// # Errors
     /// Invalid Namespace, and what the flash says.
     pub fn delete_namespace(&mut self, nsid: u32) -> Result<(), CommandError> {
-        let slot = self.slot_mut(nsid).and_then(Option::take).ok_or(NO_NAMESPACE)?;
-        self.changes.note(nsid, slot.attached);
-        self.flash.remove_namespace(nsid).map_err(write_error)
+        let Slot { namespace, attached } = self.slot_mut(nsid).and_then(Option::take).ok_or(NO_NAMESPACE)?;
+        let record = namespace.record().clone();
+        // The engine lets go of device memory that it shares with its windows' users.
+        drop(namespace);
+        if let Err(error) = self.flash.remove_namespace(nsid) {
+            self.keep_namespace(record, attached);
+            return Err(deletion_error(error));
+        }
+        self.changes.note(nsid, attached);
+        Ok(())
+    }
+
+    /// Puts back a namespace that could not be removed, if the flash still has all of it.
+    fn keep_namespace(&mut self, record: NamespaceRecord, attached: u64) {
+        let nsid = record.nsid;
+        if let Ok(namespace) = Namespace::open(&mut self.flash, record, &self.options)
+            && let Some(slot) = self.slot_mut(nsid)
+        {
+            *slot = Some(Slot { namespace, attached });
+        }
     }
 
     /// Forgets everything in a namespace and gives it format `index` of its kind.
@@ -321,6 +338,15 @@ impl Subsystem {
         if let Some((Namespace::Kv(kv), _)) = self.namespace_mut(window.nsid) {
             kv.unbind_window(window.index);
         }
+    }
+}
+
+fn deletion_error(error: FlashError) -> CommandError {
+    match error {
+        FlashError::Misuse(_) => {
+            CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "device memory of the namespace is still mapped")
+        }
+        other => write_error(other),
     }
 }
 

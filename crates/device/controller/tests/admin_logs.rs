@@ -238,6 +238,25 @@ fn an_event_waits_for_a_request() {
 }
 
 #[test]
+fn an_event_finds_room_that_the_host_has_made_without_a_word() {
+    let mut host = TestHost::disabled("gen4x4", 32 * MIB, byway_flash::MediaKind::Ram, &[nvm(8 * MIB, 512)]);
+    let (sq, cq) = (host.alloc(4096), host.alloc(4096));
+    host.enable_with(sq, cq, 16, 4);
+    let cid = ask_for_event(&mut host);
+    for _ in 0..3 {
+        host.submit(0, Command::new(AdminOpcode::KEEP_ALIVE.0, 0, 0));
+        host.ring(0);
+        host.run();
+        assert!(host.peek(0).unwrap().status().is_success());
+        host.doorbells.store(DoorbellIndex::completion(0), host.head(0));
+    }
+    // The device has not looked at the head: to it the queue is full.
+    host.ring_raw(DoorbellIndex::submission(9), 1);
+    host.run();
+    assert_eq!(reaped_event(&mut host, cid), Event::INVALID_DOORBELL);
+}
+
+#[test]
 fn a_wrong_doorbell_is_an_error_event_with_a_log_entry() {
     let mut host = host();
     let cid = ask_for_event(&mut host);

@@ -105,6 +105,28 @@ fn a_head_is_rung_for_when_its_queue_is_full() {
 }
 
 #[test]
+fn a_full_queue_is_not_freed_by_a_register_older_than_the_shadow() {
+    let mut shadow = ShadowHost::new();
+    shadow.host.create_pair(1, 8);
+    let sq = shadow.host.alloc(4096);
+    assert!(shadow.host.create_sq(2, sq, 32, 1).is_success());
+    for count in [7, 3, 3] {
+        shadow.submit(2, count);
+        assert_eq!(shadow.take(1), count);
+    }
+    // Here the register holds an older head than the buffer.
+    let first = shadow.host.submit(2, Command::new(NvmOpcode::FLUSH.0, 0, 1));
+    shadow.submit(2, 11);
+    shadow.host.run();
+    let mut expected = first;
+    while let Some(entry) = shadow.host.peek(1) {
+        assert_eq!(entry.cid, expected);
+        expected += 1;
+    }
+    assert_eq!(expected - first, 7, "seven entries fit and none was written over");
+}
+
+#[test]
 fn what_the_register_says_is_ignored_for_a_shadowed_queue() {
     let mut shadow = ShadowHost::new();
     shadow.host.create_pair(1, 8);

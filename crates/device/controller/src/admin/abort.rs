@@ -3,6 +3,7 @@
 //! A fetched command runs to its end at once, so what can be aborted is an event request. A command whose inline
 //! payload is still coming is left to complete: taking it out would leave chunks that could be read as commands.
 
+use byway_queue::Doorbells;
 use byway_spec::base::admin::AbortCdw10;
 use byway_spec::{Command, Status};
 
@@ -18,7 +19,12 @@ pub(super) const LIMIT_Z: u8 = 3;
 const NOT_ABORTED: u32 = 1;
 
 impl Controller {
-    pub(super) fn abort(&mut self, port: &mut Port<'_>, command: &Command) -> Result<Outcome, CommandError> {
+    pub(super) fn abort(
+        &mut self,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
         let cdw10 = AbortCdw10::from_bits(command.cdw10);
         if self.submission.get(usize::from(cdw10.sqid())).is_none_or(Option::is_none) {
             return Err(CommandError::invalid_field("no such submission queue").at_byte(40));
@@ -26,7 +32,7 @@ impl Controller {
         if cdw10.sqid() != 0 || !self.admin.events.waits(cdw10.cid()) {
             return Ok(Outcome::with(NOT_ABORTED));
         }
-        let Some(ticket) = self.resume(cdw10.cid()) else { return Ok(Outcome::with(NOT_ABORTED)) };
+        let Some(ticket) = self.resume(doorbells, cdw10.cid()) else { return Ok(Outcome::with(NOT_ABORTED)) };
         self.admin.events.forget(cdw10.cid());
         self.complete(port, ticket, Status::ABORT_REQUESTED, 0, 0);
         Ok(Outcome::OK)

@@ -105,6 +105,12 @@ impl Controller {
         }
     }
 
+    /// Whether the doorbells of queue `qid` are read from host memory.
+    #[inline]
+    pub(crate) fn is_shadowed(&self, qid: u16) -> bool {
+        qid != 0 && self.admin.has_shadow_doorbells()
+    }
+
     /// Reads the shadow doorbells of every I/O queue.
     pub(crate) fn take_shadow_doorbells(&mut self, port: &mut Port<'_>) {
         let Some(mut shadow) = self.admin.shadow.take() else { return };

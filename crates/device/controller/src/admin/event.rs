@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use byway_queue::DoorbellIndex;
+use byway_queue::{DoorbellIndex, Doorbells};
 use byway_spec::Status;
 use byway_spec::base::event::{Event, EventType};
 use byway_spec::base::feature::AsyncEvents;
@@ -124,7 +124,13 @@ impl Controller {
 
     /// Ends each run: completes Asynchronous Event Requests that events wait for, and minds the keep alive timer.
     #[inline]
-    pub(crate) fn report_events(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, now_ps: u64) {
+    pub(crate) fn report_events(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        now_ps: u64,
+    ) {
         self.mind_keep_alive(now_ps);
         if self.admin.events.requests.is_empty() {
             return;
@@ -133,7 +139,9 @@ impl Controller {
             self.admin.events.raise(Event::NAMESPACE_CHANGED);
         }
         while self.admin.events.can_report() {
-            let Some(ticket) = self.admin.events.oldest().and_then(|cid| self.resume(cid)) else { return };
+            let Some(ticket) = self.admin.events.oldest().and_then(|cid| self.resume(doorbells, cid)) else {
+                return;
+            };
             let Some(event) = self.admin.events.report() else { return };
             port.meter.begin(now_ps);
             self.complete(port, ticket, Status::SUCCESS, event.into_bits(), 0);

@@ -3,6 +3,7 @@
 //! One file a command or a family of commands; each takes the raw command apart before it acts. Admin data moves by
 //! PRPs only (DESIGN.md, "Transfer methods").
 
+use byway_queue::Doorbells;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::{Command, DataPointer, Status};
 
@@ -100,17 +101,18 @@ impl Controller {
         &mut self,
         subsystem: &mut Subsystem,
         port: &mut Port<'_>,
+        doorbells: &Doorbells,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
         check_form(command)?;
         match AdminOpcode(command.opcode()) {
             AdminOpcode::DELETE_SQ => self.delete_submission_queue(subsystem, port, command),
-            AdminOpcode::CREATE_SQ => self.create_submission_queue(port, command),
+            AdminOpcode::CREATE_SQ => self.create_submission_queue(port, doorbells, command),
             AdminOpcode::GET_LOG_PAGE => self.get_log_page(subsystem, port, command),
             AdminOpcode::DELETE_CQ => self.delete_completion_queue(command),
-            AdminOpcode::CREATE_CQ => self.create_completion_queue(port, command),
+            AdminOpcode::CREATE_CQ => self.create_completion_queue(port, doorbells, command),
             AdminOpcode::IDENTIFY => self.identify(subsystem, port, command),
-            AdminOpcode::ABORT => self.abort(port, command),
+            AdminOpcode::ABORT => self.abort(port, doorbells, command),
             AdminOpcode::SET_FEATURES => self.set_features(subsystem, port, command),
             AdminOpcode::GET_FEATURES => self.get_features(subsystem, port, command),
             AdminOpcode::ASYNC_EVENT_REQUEST => self.admin.events.request(),

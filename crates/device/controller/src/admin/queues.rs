@@ -1,7 +1,7 @@
 //! Creating and deleting I/O queues (Base 2.1, sections 5.2.1 to 5.2.4).
 
 use byway_dma::BusAddr;
-use byway_queue::DoorbellIndex;
+use byway_queue::{DoorbellIndex, Doorbells};
 use byway_spec::base::admin::{CreateCqCdw11, CreateSqCdw11, QueueCdw10};
 use byway_spec::base::register::Cc;
 use byway_spec::{Command, Status};
@@ -32,6 +32,7 @@ impl Controller {
     pub(super) fn create_completion_queue(
         &mut self,
         port: &mut Port<'_>,
+        doorbells: &Doorbells,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
         let cdw11 = CreateCqCdw11::from_bits(command.cdw11);
@@ -46,13 +47,14 @@ impl Controller {
         let vector = cdw11.ien().then_some(cdw11.iv());
         let cq = CompletionQueue::new(new.base, new.entries, vector).map_err(|_| BAD_SIZE)?;
         self.completion[usize::from(new.qid)] = Some(cq);
-        self.start_shadow(port, DoorbellIndex::completion(new.qid));
+        self.start_doorbell(port, doorbells, DoorbellIndex::completion(new.qid));
         Ok(Outcome::OK)
     }
 
     pub(super) fn create_submission_queue(
         &mut self,
         port: &mut Port<'_>,
+        doorbells: &Doorbells,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
         let cdw11 = CreateSqCdw11::from_bits(command.cdw11);
@@ -70,8 +72,14 @@ impl Controller {
         let sq = SubmissionQueue::new(new.base, new.entries, cdw11.cqid()).map_err(|_| BAD_SIZE)?;
         cq.submission_queues += 1;
         self.submission[usize::from(new.qid)] = Some(sq);
-        self.start_shadow(port, DoorbellIndex::submission(new.qid));
+        self.start_doorbell(port, doorbells, DoorbellIndex::submission(new.qid));
         Ok(Outcome::OK)
+    }
+
+    /// Starts a new queue's doorbell from zero, whatever a queue of the same identifier left there.
+    fn start_doorbell(&mut self, port: &mut Port<'_>, doorbells: &Doorbells, index: DoorbellIndex) {
+        doorbells.reset(index);
+        self.start_shadow(port, index);
     }
 
     /// Whether any I/O queue exists.

@@ -8,7 +8,10 @@ fn main() -> byway::Result<()> {
         ("inline, ledger off", "null:1G?transfer=inline&ledger=off&flash=off"),
         ("inline, ledger on", "null:1G?transfer=inline&ledger=on&flash=off"),
         ("prp, ledger off", "null:1G?transfer=prp&ledger=off&flash=off"),
-    ].into_iter().filter(|(what, _)| only.as_ref().is_none_or(|only| what.contains(only.as_str()))) {
+    ]
+    .into_iter()
+    .filter(|(what, _)| only.as_ref().is_none_or(|only| what.contains(only.as_str())))
+    {
         let device = byway::open(uri)?;
         let mut nvm = device.nvm(None)?;
         let data = [0x5a; 512];
@@ -28,7 +31,10 @@ fn main() -> byway::Result<()> {
         ("kv put 32 B hybrid, ledger on, ram", "ram:1G?transfer=hybrid&ledger=on&flash=off"),
         ("kv put 32 B inline, ledger off, ram", "ram:1G?transfer=inline&ledger=off&flash=off"),
         ("kv put 32 B prp, ledger off, ram", "ram:1G?transfer=prp&ledger=off&flash=off"),
-    ].into_iter().filter(|(what, _)| only.as_ref().is_none_or(|only| what.contains(only.as_str()))) {
+    ]
+    .into_iter()
+    .filter(|(what, _)| only.as_ref().is_none_or(|only| what.contains(only.as_str())))
+    {
         let device = byway::open(uri)?;
         let mut kv = device.kv(None)?;
         let mut n = 0u32;

@@ -98,7 +98,11 @@ fn sizes(namespaces: &[NewNamespace], total_bytes: u64) -> Result<Vec<NamespaceS
         let said = format!("namespaces of {given} bytes do not fit a device of {total_bytes} bytes");
         return Err(Error::host(ErrorKind::CapacityExceeded, said));
     }
-    let spec = |n: &NewNamespace| NamespaceSpec { nsid: None, kind: n.kind, size_bytes: n.size_bytes.unwrap_or(share) };
+    let spec = |n: &NewNamespace| NamespaceSpec {
+        nsid: None,
+        kind: n.kind,
+        size_bytes: n.size_bytes.unwrap_or(share),
+    };
     Ok(namespaces.iter().map(spec).collect())
 }
 

@@ -1,6 +1,8 @@
 //! An open device: what it is, its queues, and what it has counted.
 
-use byway_core::{Backend, Capabilities, Error, ErrorKind, Identity, Namespace, NamespaceKind, Nsid, QueueOptions, Result};
+use byway_core::{
+    Backend, Capabilities, Error, ErrorKind, Identity, Namespace, NamespaceKind, Nsid, QueueOptions, Result,
+};
 use byway_driver::{Driver, Queue};
 use byway_flash::FlashCounters;
 use byway_in_process::{Embedded, InProcessBus};
@@ -90,7 +92,10 @@ impl Device {
         let found = all.iter().find(|namespace| namespace.nsid == nsid).cloned();
         found.ok_or_else(|| {
             let there: Vec<String> = all.iter().map(|namespace| namespace.nsid.to_string()).collect();
-            Error::host(ErrorKind::NotFound, format!("there is no namespace {nsid}; there are {}", there.join(", ")))
+            Error::host(
+                ErrorKind::NotFound,
+                format!("there is no namespace {nsid}; there are {}", there.join(", ")),
+            )
         })
     }
 
@@ -135,10 +140,17 @@ impl Device {
         Nvm::new(self.queue()?, &namespace, self.driver.clone())
     }
 
-    fn pick(&self, nsid: Option<Nsid>, what: &str, fits: impl Fn(&NamespaceKind) -> bool) -> Result<Namespace> {
+    fn pick(
+        &self,
+        nsid: Option<Nsid>,
+        what: &str,
+        fits: impl Fn(&NamespaceKind) -> bool,
+    ) -> Result<Namespace> {
         let Some(nsid) = nsid.or(self.ns) else {
             let first = self.namespaces()?.into_iter().find(|namespace| fits(&namespace.kind));
-            return first.ok_or_else(|| Error::host(ErrorKind::NotFound, format!("the device has no {what} namespace")));
+            return first.ok_or_else(|| {
+                Error::host(ErrorKind::NotFound, format!("the device has no {what} namespace"))
+            });
         };
         let namespace = self.namespace(nsid)?;
         if fits(&namespace.kind) {

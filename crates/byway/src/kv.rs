@@ -138,7 +138,8 @@ impl Kv {
         let into = self.driver.buffer(LIST_BYTES)?;
         let command = Command::Kv(KvCommand::List { nsid: self.nsid, start, into });
         let outcome = self.queue.execute(command).map_err(|failed| Error::from(failed).doing("list keys"))?;
-        let buffer = outcome.buffer.ok_or_else(|| Error::device(ErrorKind::Protocol, "list gave no buffer back"))?;
+        let buffer =
+            outcome.buffer.ok_or_else(|| Error::device(ErrorKind::Protocol, "list gave no buffer back"))?;
         parse_list(buffer.as_slice())
     }
 }

@@ -1,7 +1,8 @@
 //! Synchronous calls to a namespace of logical blocks.
 
 use byway_core::{
-    BackendQueue, Command, Error, ErrorKind, LbaRange, LbaRanges, Namespace, NamespaceKind, Nsid, NvmCommand, Result,
+    BackendQueue, Command, Error, ErrorKind, LbaRange, LbaRanges, Namespace, NamespaceKind, Nsid, NvmCommand,
+    Result,
 };
 use byway_driver::Driver;
 use byway_in_process::InProcessBus;
@@ -18,7 +19,11 @@ pub struct Nvm {
 }
 
 impl Nvm {
-    pub(crate) fn new(queue: EmbeddedQueue, namespace: &Namespace, driver: Driver<InProcessBus>) -> Result<Self> {
+    pub(crate) fn new(
+        queue: EmbeddedQueue,
+        namespace: &Namespace,
+        driver: Driver<InProcessBus>,
+    ) -> Result<Self> {
         let NamespaceKind::Nvm { lba_bytes, blocks } = namespace.kind else {
             return Err(Error::host(ErrorKind::InvalidArgument, "not a namespace of blocks"));
         };

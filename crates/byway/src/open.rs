@@ -31,7 +31,9 @@ pub fn open(uri: &str) -> Result<Device> {
 pub fn open_uri(uri: &Uri) -> Result<Device> {
     let flash = match &uri.place {
         Place::Image(path) => open_image(path, &uri.options)?,
-        Place::Ram(size_bytes) => make(MediaKind::Ram, &in_memory(*size_bytes, &uri.options), uri.options.flash_timing)?,
+        Place::Ram(size_bytes) => {
+            make(MediaKind::Ram, &in_memory(*size_bytes, &uri.options), uri.options.flash_timing)?
+        }
         Place::Null(size_bytes) => {
             make(MediaKind::Null, &in_memory(*size_bytes, &uri.options), uri.options.flash_timing)?
         }

@@ -66,8 +66,8 @@ pub struct Options {
 
 /// What every option is called, for the error that lists them.
 pub const OPTION_NAMES: [&str; 17] = [
-    "transfer", "policy", "tau", "alpha", "below", "profile", "link", "mps", "mrrs", "clock", "ns", "run", "ledger",
-    "flash", "packing", "depth", "ring",
+    "transfer", "policy", "tau", "alpha", "below", "profile", "link", "mps", "mrrs", "clock", "ns", "run",
+    "ledger", "flash", "packing", "depth", "ring",
 ];
 
 impl Default for Options {
@@ -98,7 +98,9 @@ impl FromStr for Uri {
         let (scheme, rest) = text.split_once(':').ok_or_else(|| no_scheme(text))?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let place = match scheme {
-            "embedded" if place.is_empty() => return Err(invalid(format!("{text}: an image's path follows embedded:"))),
+            "embedded" if place.is_empty() => {
+                return Err(invalid(format!("{text}: an image's path follows embedded:")));
+            }
             "embedded" => Place::Image(PathBuf::from(place)),
             "ram" => Place::Ram(parse_size(place)?),
             "null" => Place::Null(parse_size(place)?),
@@ -117,7 +119,8 @@ fn parse_options(query: &str) -> Result<Options> {
     let mut threshold = Threshold::default();
     let mut seen = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').ok_or_else(|| invalid(format!("option {pair:?} has no value")))?;
+        let (name, value) =
+            pair.split_once('=').ok_or_else(|| invalid(format!("option {pair:?} has no value")))?;
         if seen.contains(&name) {
             return Err(invalid(format!("option {name} is given twice")));
         }
@@ -179,7 +182,9 @@ impl Threshold {
                 alpha: self.alpha.unwrap_or(1.0),
                 below: self.below.unwrap_or(Method::Piggyback),
             },
-            Some(other) => return Err(invalid(format!("policy {other:?}: expected bytes, time or threshold"))),
+            Some(other) => {
+                return Err(invalid(format!("policy {other:?}: expected bytes, time or threshold")));
+            }
         };
         if options.transfer != Method::Adaptive {
             return Err(invalid("policy is an option of transfer=adaptive"));
@@ -236,7 +241,8 @@ mod tests {
 
     #[test]
     fn an_image_with_options_parses_and_a_plus_is_literal() {
-        let uri: Uri = "embedded:/tmp/a.img?transfer=cxl+piggyback&clock=virtual&ns=2&run=thread".parse().unwrap();
+        let uri: Uri =
+            "embedded:/tmp/a.img?transfer=cxl+piggyback&clock=virtual&ns=2&run=thread".parse().unwrap();
         assert_eq!(uri.place, Place::Image("/tmp/a.img".into()));
         assert_eq!(uri.options.transfer, Method::CxlPiggyback);
         assert_eq!((uri.options.clock, uri.options.run_by), (ClockMode::Virtual, RunBy::Thread));
@@ -264,7 +270,8 @@ mod tests {
 
     #[test]
     fn a_threshold_policy_carries_its_three_numbers() {
-        let uri: Uri = "ram:64M?transfer=adaptive&policy=threshold&tau=128&alpha=1.5&below=cxl".parse().unwrap();
+        let uri: Uri =
+            "ram:64M?transfer=adaptive&policy=threshold&tau=128&alpha=1.5&below=cxl".parse().unwrap();
         let wanted = AdaptivePolicy::Threshold { tau_bytes: 128, alpha: 1.5, below: Method::Cxl };
         assert_eq!(uri.options.policy, wanted);
     }

@@ -99,7 +99,8 @@ fn expected(method: &str, size: u64, link: Link, cosmos: bool) -> Bytes {
 fn device(profile: &str, method: &str, link: Link) -> Device {
     let (mps, mrrs) = (link.mps, link.mrrs);
     // A ring long enough that none of the puts below meets its end, where a burst is split.
-    byway::open(&format!("ram:64M?profile={profile}&transfer={method}&mps={mps}&mrrs={mrrs}&ring=65536")).unwrap()
+    byway::open(&format!("ram:64M?profile={profile}&transfer={method}&mps={mps}&mrrs={mrrs}&ring=65536"))
+        .unwrap()
 }
 
 fn cost_of(device: &Device, puts: &mut byway::Kv, key: u32, size: u64) -> Bytes {
@@ -118,7 +119,11 @@ fn check(profile: &str, method: &str, link: Link) {
     let mut kv = device.kv(None).unwrap();
     for (key, size) in sizes().enumerate() {
         let got = cost_of(&device, &mut kv, key as u32, size);
-        assert_eq!(got, expected(method, size, link, profile == "cosmos"), "{profile} {method} {size} {link:?}");
+        assert_eq!(
+            got,
+            expected(method, size, link, profile == "cosmos"),
+            "{profile} {method} {size} {link:?}"
+        );
     }
 }
 
@@ -133,7 +138,9 @@ fn every_method_costs_what_the_table_says_at_every_size() {
 
 #[test]
 fn packet_sizes_are_obeyed_exactly() {
-    for (mps, mrrs) in [(128, 128), (128, 4096), (256, 128), (512, 512), (512, 4096), (4096, 256), (4096, 4096)] {
+    for (mps, mrrs) in
+        [(128, 128), (128, 4096), (256, 128), (512, 512), (512, 4096), (4096, 256), (4096, 4096)]
+    {
         for profile in ["cosmos", "gen5x4"] {
             check(profile, "prp", Link { mps, mrrs });
             check(profile, "inline", Link { mps, mrrs });

@@ -41,7 +41,12 @@ impl Bus for InProcessBus {
             let subsystem: &mut Subsystem = &mut core.subsystem;
             core.controller.write_register(subsystem, &shared.doorbells, offset, value as u32);
             if bytes == 8 {
-                core.controller.write_register(subsystem, &shared.doorbells, offset + 4, (value >> 32) as u32);
+                core.controller.write_register(
+                    subsystem,
+                    &shared.doorbells,
+                    offset + 4,
+                    (value >> 32) as u32,
+                );
             }
         });
         Ok(())
@@ -65,7 +70,9 @@ impl Bus for InProcessBus {
     fn map(&self, memory: &Arc<DmaMemory>) -> Result<BusAddr, BusError> {
         let len_bytes = memory.len() as u64;
         // Ranges never touch: an access that runs over an end meets a hole, as it may on a real bus.
-        let at = BusAddr(self.shared.next_bus_addr.fetch_add(len_bytes.next_multiple_of(1 << 21) + (1 << 21), Relaxed));
+        let at = BusAddr(
+            self.shared.next_bus_addr.fetch_add(len_bytes.next_multiple_of(1 << 21) + (1 << 21), Relaxed),
+        );
         let mapped = self.shared.space.map(memory.clone(), at, Access::ReadWrite);
         mapped.map_err(|e| BusError::Mapping(e.to_string()))?;
         Ok(at)

@@ -101,7 +101,14 @@ impl Core {
             own_memory: CMB_BASE..CMB_BASE + CMB_BYTES as u64,
         };
         let next = loop {
-            match self.controller.run(&mut self.subsystem, &mut port, &shared.doorbells, rung.take(), now_ps, BUDGET) {
+            match self.controller.run(
+                &mut self.subsystem,
+                &mut port,
+                &shared.doorbells,
+                rung.take(),
+                now_ps,
+                BUDGET,
+            ) {
                 Next::Now => {}
                 next => break next,
             }

@@ -27,7 +27,8 @@ impl Runner {
     pub fn start(shared: &Arc<Shared>) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (weak, stopped) = (Arc::downgrade(shared), stop.clone());
-        let thread = std::thread::Builder::new().name("byway-device".into()).spawn(move || run(&weak, &stopped))?;
+        let thread =
+            std::thread::Builder::new().name("byway-device".into()).spawn(move || run(&weak, &stopped))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 }
@@ -110,7 +111,9 @@ impl Shared {
     /// Until the next modelled deadline, where the clock is paced.
     fn nap(&self) -> Duration {
         match (self.clock.mode(), self.deadline_ps()) {
-            (ClockMode::Paced, Some(due_ps)) => Duration::from_nanos(due_ps.saturating_sub(self.clock.now_ps()) / 1000).min(NAP),
+            (ClockMode::Paced, Some(due_ps)) => {
+                Duration::from_nanos(due_ps.saturating_sub(self.clock.now_ps()) / 1000).min(NAP)
+            }
             _ => NAP,
         }
     }

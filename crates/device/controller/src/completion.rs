@@ -85,7 +85,8 @@ impl Completions {
     /// Takes what waits of queue `sqid`, in the order it is due.
     fn take_queue(&mut self, sqid: u16) -> Vec<Due> {
         let all = std::mem::take(&mut self.due).into_sorted_vec();
-        let (mine, others): (Vec<_>, Vec<_>) = all.into_iter().rev().partition(|Reverse(due)| due.ticket.sqid == sqid);
+        let (mine, others): (Vec<_>, Vec<_>) =
+            all.into_iter().rev().partition(|Reverse(due)| due.ticket.sqid == sqid);
         self.due = others.into();
         mine.into_iter().map(|Reverse(due)| due).collect()
     }
@@ -101,7 +102,12 @@ impl Completions {
 impl Controller {
     /// Ends a command: its completion is written now, or when modelled time has come to it.
     #[inline]
-    pub(crate) fn finish(&mut self, port: &mut Port<'_>, ticket: Ticket, result: Result<Outcome, CommandError>) {
+    pub(crate) fn finish(
+        &mut self,
+        port: &mut Port<'_>,
+        ticket: Ticket,
+        result: Result<Outcome, CommandError>,
+    ) {
         let (status, dw0, dw1) = match result {
             Ok(Outcome::Done { dw0, dw1 }) => (Status::SUCCESS, dw0, dw1),
             Ok(Outcome::Later) => return self.park(ticket),
@@ -112,7 +118,14 @@ impl Controller {
 
     /// Writes a completion for `ticket`.
     #[inline]
-    pub(crate) fn complete(&mut self, port: &mut Port<'_>, ticket: Ticket, status: Status, dw0: u32, dw1: u32) {
+    pub(crate) fn complete(
+        &mut self,
+        port: &mut Port<'_>,
+        ticket: Ticket,
+        status: Status,
+        dw0: u32,
+        dw1: u32,
+    ) {
         port.meter.work(Work::Completion);
         port.meter.posted_write(Class::Completion, COMPLETION_BYTES as u64);
         let sq_head = self.submission[usize::from(ticket.sqid)].as_ref().map_or(0, |sq| sq.ring.head());

@@ -169,7 +169,13 @@ impl Controller {
     }
 
     /// Writes 4 bytes of the register space and does what the write asks for.
-    pub fn write_register(&mut self, subsystem: &mut Subsystem, doorbells: &Doorbells, offset: u32, value: u32) {
+    pub fn write_register(
+        &mut self,
+        subsystem: &mut Subsystem,
+        doorbells: &Doorbells,
+        offset: u32,
+        value: u32,
+    ) {
         match self.registers.write32(offset, value) {
             Event::None => {}
             Event::Enable => self.enable(),

@@ -5,15 +5,15 @@
 
 use byway_link::{Method, Work};
 use byway_spec::base::command::NSID_ALL;
-use byway_spec::{Command, Status};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::{self, VendorOpcode};
+use byway_spec::{Command, Status};
 
 use crate::controller::Controller;
 use crate::data_pointer;
 use crate::error::CommandError;
 use crate::namespace::kv::key;
-use crate::namespace::{Execution, Namespace, Outcome};
+use crate::namespace::{Execution, Namespace, Outcome, VALUE_MAX_BYTES};
 use crate::port::Port;
 use crate::subsystem::Subsystem;
 use crate::transfer::assembly::Target;
@@ -45,9 +45,11 @@ impl Controller {
         if command.nsid == NSID_ALL && command.opcode() == NvmOpcode::FLUSH.0 {
             return subsystem.flush_all(self.id);
         }
-        self.with_namespace(subsystem, port, (qid, command.nsid), inline_bytes, |namespace, execution| match namespace {
-            Namespace::Nvm(nvm) => nvm.execute(execution, command),
-            Namespace::Kv(kv) => kv.execute(execution, command),
+        self.with_namespace(subsystem, port, (qid, command.nsid), inline_bytes, |namespace, execution| {
+            match namespace {
+                Namespace::Nvm(nvm) => nvm.execute(execution, command),
+                Namespace::Kv(kv) => kv.execute(execution, command),
+            }
         })
     }
 
@@ -101,9 +103,13 @@ impl Controller {
                 let first = vendor::unpack_write(command);
                 self.store_in_window(subsystem, port, qid, command, &first)
             }
-            _ => self.with_namespace(subsystem, port, (qid, command.nsid), inline_bytes, |namespace, execution| {
-                namespace.kv()?.bulk_store(execution, command)
-            }),
+            _ => self.with_namespace(
+                subsystem,
+                port,
+                (qid, command.nsid),
+                inline_bytes,
+                |namespace, execution| namespace.kv()?.bulk_store(execution, command),
+            ),
         }
     }
 
@@ -114,7 +120,8 @@ impl Controller {
         qid: u16,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
-        let target = self.target(subsystem, command, qid)?;
+        let limit = subsystem.profile.limits.piggyback_max_bytes as usize;
+        let target = self.target(subsystem, command, qid, limit)?;
         let first = vendor::unpack_write(command);
         let first = &first[..FIRST_BYTES.min(target.len_bytes)];
         port.meter.work(Work::MemCopy { bytes: first.len() as u32 });
@@ -133,9 +140,11 @@ impl Controller {
         qid: u16,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
-        let target = self.target(subsystem, command, qid)?;
+        // The piggyback limit is for the tail, which is shorter than a page and so below every limit announced.
+        let target = self.target(subsystem, command, qid, VALUE_MAX_BYTES as usize)?;
         let whole = target.len_bytes & !(data_pointer::PAGE_BYTES - 1);
-        let data = data_pointer::map(port, &mut self.room.mapped, command, whole, None, self.habits.whole_page_prp)?;
+        let data =
+            data_pointer::map(port, &mut self.room.mapped, command, whole, None, self.habits.whole_page_prp)?;
         let sq = self.submission[usize::from(qid)].as_mut().ok_or(NO_QUEUE)?;
         sq.assembly.open(target, &[]);
         data.source(&mut self.room.stage).fill(port, sq.assembly.extend_by(whole))?;
@@ -194,7 +203,8 @@ impl Controller {
         qid: u16,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
-        let target = self.checked_target(subsystem, command)?;
+        let limit = subsystem.profile.limits.piggyback_max_bytes as usize;
+        let target = self.checked_target(subsystem, command, limit)?;
         let first = vendor::unpack_write_pt(command);
         let first = &first[..first.len().min(target.len_bytes)];
         port.meter.work(Work::MemCopy { bytes: first.len() as u32 });
@@ -230,9 +240,13 @@ impl Controller {
         first: &[u8],
     ) -> Result<Outcome, CommandError> {
         let window = self.submission[usize::from(qid)].as_ref().and_then(|sq| sq.window);
-        let window = window.ok_or(CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "no window is bound to this queue"))?;
+        let window = window
+            .ok_or(CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "no window is bound to this queue"))?;
         if window.nsid != command.nsid {
-            return Err(CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "the queue's window is another namespace's"));
+            return Err(CommandError::new(
+                Status::COMMAND_SEQUENCE_ERROR,
+                "the queue's window is another namespace's",
+            ));
         }
         let key = key(command)?;
         let len_bytes = command.cdw10 as usize;
@@ -249,16 +263,27 @@ impl Controller {
     }
 
     /// Key and length of a write command that opens a payload. Whatever its queue had unfinished is dropped.
-    fn target(&mut self, subsystem: &mut Subsystem, command: &Command, qid: u16) -> Result<Target, CommandError> {
+    fn target(
+        &mut self,
+        subsystem: &mut Subsystem,
+        command: &Command,
+        qid: u16,
+        limit_bytes: usize,
+    ) -> Result<Target, CommandError> {
         self.assembly(qid)?.drop_unfinished();
-        self.checked_target(subsystem, command)
+        self.checked_target(subsystem, command, limit_bytes)
     }
 
-    fn checked_target(&mut self, subsystem: &mut Subsystem, command: &Command) -> Result<Target, CommandError> {
+    fn checked_target(
+        &mut self,
+        subsystem: &mut Subsystem,
+        command: &Command,
+        limit_bytes: usize,
+    ) -> Result<Target, CommandError> {
         let key = key(command)?;
         let len_bytes = command.cdw10 as usize;
-        if len_bytes > subsystem.profile.limits.piggyback_max_bytes as usize {
-            return Err(CommandError::new(Status::INVALID_VALUE_SIZE, "value over the announced piggyback limit"));
+        if len_bytes > limit_bytes {
+            return Err(CommandError::new(Status::INVALID_VALUE_SIZE, "value over the announced limit"));
         }
         subsystem.attached(command.nsid, self.id)?.0.kv()?;
         Ok(Target { nsid: command.nsid, key, len_bytes })
@@ -282,6 +307,8 @@ fn method_of(opcode: VendorOpcode) -> Option<Method> {
 }
 
 const FUSED: CommandError = CommandError::invalid_field("fused commands are not supported");
-const NOT_ENABLED: CommandError =
-    CommandError::new(Status::INVALID_OPCODE, "no such command, or the host did not enable its transfer method");
+const NOT_ENABLED: CommandError = CommandError::new(
+    Status::INVALID_OPCODE,
+    "no such command, or the host did not enable its transfer method",
+);
 const NO_QUEUE: CommandError = CommandError::new(Status::INTERNAL_ERROR, "the queue is gone");

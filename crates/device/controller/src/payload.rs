@@ -49,7 +49,9 @@ impl<'a> HostData<'a> {
         match self {
             HostData::Mapped(mapped) => Ok(Sink { mapped: Some(mapped), stage, segment: 0, within: 0 }),
             HostData::None => Ok(Sink { mapped: None, stage, segment: 0, within: 0 }),
-            HostData::Carried(_) => Err(CommandError::invalid_field("an inline payload only goes to the device")),
+            HostData::Carried(_) => {
+                Err(CommandError::invalid_field("an inline payload only goes to the device"))
+            }
         }
     }
 }
@@ -108,13 +110,20 @@ impl Source<'_> {
 
     fn fill_carried(&mut self, bytes: &[u8], into: &mut [u8]) -> Result<(), CommandError> {
         let end = self.within + into.len();
-        let from = bytes.get(self.within..end).ok_or(CommandError::data_length("payload shorter than the command says"))?;
+        let from = bytes
+            .get(self.within..end)
+            .ok_or(CommandError::data_length("payload shorter than the command says"))?;
         into.copy_from_slice(from);
         self.within = end;
         Ok(())
     }
 
-    fn fill_mapped(&mut self, mapped: &Mapped, port: &mut Port<'_>, mut into: &mut [u8]) -> Result<(), CommandError> {
+    fn fill_mapped(
+        &mut self,
+        mapped: &Mapped,
+        port: &mut Port<'_>,
+        mut into: &mut [u8],
+    ) -> Result<(), CommandError> {
         while !into.is_empty() {
             let staged = self.stage.take(into);
             into = &mut into[staged..];
@@ -128,7 +137,12 @@ impl Source<'_> {
     }
 
     /// Moves the next step straight into `into` if it fits there, else into the stage. Returns what went to `into`.
-    fn next_step(&mut self, mapped: &Mapped, port: &mut Port<'_>, into: &mut [u8]) -> Result<usize, CommandError> {
+    fn next_step(
+        &mut self,
+        mapped: &Mapped,
+        port: &mut Port<'_>,
+        into: &mut [u8],
+    ) -> Result<usize, CommandError> {
         let segment = self.current(mapped)?;
         let at = BusAddr(segment.addr.0 + self.within as u64);
         let step = (segment.len_bytes as usize - self.within).min(PAGE_BYTES);
@@ -153,7 +167,12 @@ impl Source<'_> {
 
     fn current(&mut self, mapped: &Mapped) -> Result<Segment, CommandError> {
         loop {
-            let segment = mapped.segments.as_slice().get(self.segment).copied().ok_or(CommandError::data_length("payload shorter than the command says"))?;
+            let segment = mapped
+                .segments
+                .as_slice()
+                .get(self.segment)
+                .copied()
+                .ok_or(CommandError::data_length("payload shorter than the command says"))?;
             if self.within < segment.len_bytes as usize {
                 return Ok(segment);
             }
@@ -228,7 +247,12 @@ impl Sink<'_> {
     fn step(&mut self) -> Result<usize, CommandError> {
         let mapped = self.mapped.ok_or(CommandError::data_length("the command brought no buffer"))?;
         loop {
-            let segment = mapped.segments.as_slice().get(self.segment).copied().ok_or(CommandError::data_length("data longer than the host's buffer"))?;
+            let segment = mapped
+                .segments
+                .as_slice()
+                .get(self.segment)
+                .copied()
+                .ok_or(CommandError::data_length("data longer than the host's buffer"))?;
             if self.within < segment.len_bytes as usize {
                 return Ok((segment.len_bytes as usize - self.within).min(PAGE_BYTES));
             }

@@ -3,7 +3,7 @@
 //! This file only holds the register rules (NVMe Base 2.1, section 3.1.4); a write that asks for more than a
 //! changed register returns an [`Event`] for the controller to act on.
 
-use byway_spec::base::register::{Aqa, Cap, Cc, Cmbmsc, Crto, Csts, NSSR_MAGIC, Register, Vs};
+use byway_spec::base::register::{Aqa, Cap, Cc, Cmbmsc, Cmbsz, Crto, Csts, NSSR_MAGIC, Register, Vs};
 
 /// Entries a queue may have; CAP.MQES is this less one.
 pub const MAX_QUEUE_ENTRIES: u32 = 65_536;
@@ -101,6 +101,11 @@ impl Registers {
     /// Where the host placed the controller memory buffer, if it enabled its memory space (CMBMSC).
     pub fn cmb_base(&self) -> Option<u64> {
         self.cmbmsc.cmse().then(|| self.cmbmsc.cba() << 12)
+    }
+
+    /// Bytes of the controller memory buffer, 0 where there is none.
+    pub fn cmb_bytes(&self) -> u64 {
+        Cmbsz::from_bits(self.cmb.size).size_bytes()
     }
 
     /// Sets CSTS.RDY.

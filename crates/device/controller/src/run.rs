@@ -25,7 +25,12 @@ enum Fetched {
 impl Controller {
     /// Reads the doorbells that were rung and marks their queues. `rung` is one whose mark the caller kept.
     #[inline]
-    pub(crate) fn take_doorbells(&mut self, port: &mut Port<'_>, doorbells: &Doorbells, rung: Option<DoorbellIndex>) {
+    pub(crate) fn take_doorbells(
+        &mut self,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        rung: Option<DoorbellIndex>,
+    ) {
         if let Some(index) = rung {
             self.take_doorbell(doorbells, index);
         }
@@ -124,12 +129,16 @@ impl Controller {
         let shadowed = sq.cqid != 0 && self.admin.has_shadow_doorbells();
         // The completion's place first: a command that cannot be completed is not fetched.
         let Some(cq) = self.completion[usize::from(sq.cqid)].as_mut() else { return Fetched::Nothing };
-        let Some(permit) = cq.permit(|| (!shadowed).then(|| doorbells.load(DoorbellIndex::completion(sq.cqid)))) else {
+        let Some(permit) =
+            cq.permit(|| (!shadowed).then(|| doorbells.load(DoorbellIndex::completion(sq.cqid))))
+        else {
             cq.blocks = true;
             self.blocked = true;
             return Fetched::Nothing;
         };
-        let Some(command) = sq.fetched.take().or_else(|| fetch_command(port, sq)) else { return Fetched::Broken };
+        let Some(command) = sq.fetched.take().or_else(|| fetch_command(port, sq)) else {
+            return Fetched::Broken;
+        };
         let enabled = qid != 0 && self.admin.transfers.inline();
         let inline_bytes = match inline::capsule(&command, enabled, self.inline.len(), sq.ring.size()) {
             Capsule::None => None,

@@ -105,7 +105,10 @@ pub struct WindowShape {
 impl std::fmt::Debug for Subsystem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let nsids: Vec<u32> = self.namespaces().map(|(nsid, _)| nsid).collect();
-        f.debug_struct("Subsystem").field("identity", &self.identity).field("namespaces", &nsids).finish_non_exhaustive()
+        f.debug_struct("Subsystem")
+            .field("identity", &self.identity)
+            .field("namespaces", &nsids)
+            .finish_non_exhaustive()
     }
 }
 
@@ -146,7 +149,11 @@ impl Subsystem {
     /// # Errors
     /// Invalid Namespace or Format for a namespace that is inactive or none.
     #[inline]
-    pub fn attached(&mut self, nsid: u32, id: ControllerId) -> Result<(&mut Namespace, &mut Flash), CommandError> {
+    pub fn attached(
+        &mut self,
+        nsid: u32,
+        id: ControllerId,
+    ) -> Result<(&mut Namespace, &mut Flash), CommandError> {
         let index = (nsid as usize).wrapping_sub(1);
         match self.slots.get_mut(index) {
             Some(Some(slot)) if slot.attached & bit(id) != 0 => Ok((&mut slot.namespace, &mut self.flash)),
@@ -193,7 +200,10 @@ impl Subsystem {
     pub fn attach(&mut self, nsid: u32, id: ControllerId) -> Result<(), CommandError> {
         let slot = self.slot_mut(nsid).and_then(Option::as_mut).ok_or(NO_NAMESPACE)?;
         if slot.attached & bit(id) != 0 {
-            return Err(CommandError::new(Status::NAMESPACE_ALREADY_ATTACHED, "attached to that controller already"));
+            return Err(CommandError::new(
+                Status::NAMESPACE_ALREADY_ATTACHED,
+                "attached to that controller already",
+            ));
         }
         slot.attached |= bit(id);
         self.changes.note(nsid, bit(id));
@@ -363,6 +373,7 @@ fn creation_error(error: FlashError) -> CommandError {
     }
 }
 
-const NO_NAMESPACE: CommandError = CommandError::new(Status::INVALID_NAMESPACE, "no such namespace is attached");
+const NO_NAMESPACE: CommandError =
+    CommandError::new(Status::INVALID_NAMESPACE, "no such namespace is attached");
 const NO_IDENTIFIER: CommandError =
     CommandError::new(Status::NAMESPACE_ID_UNAVAILABLE, "every namespace identifier is taken");

@@ -180,6 +180,8 @@ impl<B: Bus> Queue<B> {
 
     /// Between two looks: lets the device run, then sleeps for its interrupt.
     fn pause(&mut self, patience: &mut Patience) -> Result<()> {
+        // The device may wait for room that completions taken since the last doorbell have left.
+        self.ring_head();
         patience.looks += 1;
         if patience.looks <= LOOKS {
             self.bus.poll();

@@ -110,7 +110,7 @@ impl Controller {
         let (total, free) = (subsystem.flash.total_bytes(), subsystem.flash.unallocated_bytes());
         data.tnvmcap_bytes = u128::from(total).into();
         data.unvmcap_bytes = u128::from(free).into();
-        data.vendor = vendor_area(subsystem);
+        data.vendor = vendor_area(subsystem, self.registers.cmb_bytes());
         data
     }
 
@@ -153,13 +153,14 @@ fn identify_io(data: &mut wire::Controller) {
     data.sgls = Sgls::new().with_supported(1).with_bit_bucket(true);
 }
 
-fn vendor_area(subsystem: &Subsystem) -> VendorArea {
+fn vendor_area(subsystem: &Subsystem, byte_region_bytes: u64) -> VendorArea {
     let limits = subsystem.profile.limits;
     let windows = subsystem.window_shape();
     VendorArea {
         magic: MAGIC,
         version: VERSION,
-        methods: ANNOUNCED,
+        methods: ANNOUNCED.with_byte_store(byte_region_bytes > 0),
+        byte_region_bytes,
         inline_max_bytes: limits.inline_max_bytes,
         piggyback_max_bytes: limits.piggyback_max_bytes,
         pt_payloads_max: payloads::MAX_UNFINISHED as u32,

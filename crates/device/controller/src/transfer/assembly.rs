@@ -4,10 +4,13 @@
 //! in order, and the one that brings the last byte carries the store's status. A queue has one assembly: a new
 //! write drops an unfinished one, whose store was never acknowledged.
 
-use byway_spec::Status;
 use byway_kv::Key;
+use byway_spec::Status;
 
 use crate::error::CommandError;
+
+/// Room a queue keeps from one value to the next.
+const KEPT_BYTES: usize = 64 << 10;
 
 /// One value on its way into a queue.
 #[derive(Debug, Default)]
@@ -30,8 +33,8 @@ pub struct Target {
 impl Assembly {
     /// Opens an assembly whose first bytes are `first`. Returns whether the value is already whole.
     pub fn open(&mut self, target: Target, first: &[u8]) -> bool {
+        self.drop_unfinished();
         self.target = Some(target);
-        self.bytes.clear();
         self.bytes.extend_from_slice(first);
         self.bytes.len() >= target.len_bytes
     }
@@ -47,7 +50,10 @@ impl Assembly {
     pub fn add(&mut self, nsid: u32, fragment: &[u8]) -> Result<bool, CommandError> {
         let target = self.target.ok_or(NO_WRITE)?;
         if target.nsid != nsid {
-            return Err(CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "fragment of another namespace's write"));
+            return Err(CommandError::new(
+                Status::COMMAND_SEQUENCE_ERROR,
+                "fragment of another namespace's write",
+            ));
         }
         let wanted = fragment.len().min(target.len_bytes - self.bytes.len());
         self.bytes.extend_from_slice(&fragment[..wanted]);
@@ -59,15 +65,18 @@ impl Assembly {
         self.target.take().map(|target| (target, self.bytes.as_slice()))
     }
 
-    /// Forgets an unfinished value.
+    /// Forgets an unfinished value, and gives back the room of a large one.
     pub fn drop_unfinished(&mut self) {
         self.target = None;
         self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
     }
 }
 
-const NO_WRITE: CommandError =
-    CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "a fragment came with no unfinished write on its queue");
+const NO_WRITE: CommandError = CommandError::new(
+    Status::COMMAND_SEQUENCE_ERROR,
+    "a fragment came with no unfinished write on its queue",
+);
 
 #[cfg(test)]
 mod tests {

@@ -49,7 +49,13 @@ pub fn capsule(command: &Command, enabled: bool, max_bytes: usize, entries: u32)
 /// one by one where the profile's controller reads each slot by itself. A burst is one read that the link splits at
 /// its request size; the wrap of the ring splits the fetch, not the payload.
 #[inline]
-pub fn fetch(port: &mut Port<'_>, sq: &SubmissionQueue, into: &mut [u8], slots: u32, burst: bool) -> Result<(), DmaFault> {
+pub fn fetch(
+    port: &mut Port<'_>,
+    sq: &SubmissionQueue,
+    into: &mut [u8],
+    slots: u32,
+    burst: bool,
+) -> Result<(), DmaFault> {
     let mut done = 0;
     while done < slots {
         let run = sq.ring.run_from(1 + done, if burst { slots - done } else { 1 });
@@ -87,7 +93,10 @@ mod tests {
     fn a_length_over_the_limit_or_the_ring_breaks_the_queue() {
         assert_eq!(capsule(&command(8193), true, 8192, 1024), Capsule::Broken);
         assert_eq!(capsule(&command(u32::MAX), true, 8192, 1024), Capsule::Broken);
-        assert_eq!(capsule(&command(14 * 64), true, 8192, 16), Capsule::Payload { bytes: 14 * 64, slots: 14 });
+        assert_eq!(
+            capsule(&command(14 * 64), true, 8192, 16),
+            Capsule::Payload { bytes: 14 * 64, slots: 14 }
+        );
         assert_eq!(capsule(&command(14 * 64 + 1), true, 8192, 16), Capsule::Broken);
     }
 

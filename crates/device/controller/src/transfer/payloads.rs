@@ -3,8 +3,8 @@
 //! The table is bounded. A payload that nobody has added to for [`STALE_COMMANDS`] commands gives way when room is
 //! needed: its writer is gone, as a process can die between two pass-through calls.
 
-use byway_spec::Status;
 use byway_kv::Key;
+use byway_spec::Status;
 use byway_spec::vendor;
 
 use super::assembly::Target;
@@ -49,18 +49,32 @@ impl PayloadTable {
         bytes[..first.len()].copy_from_slice(first);
         let target = Target { nsid, key, len_bytes };
         let arrived = vec![false; fragments];
-        let payload =
-            Payload { id, target, bytes, first_bytes: first.len(), arrived, missing: fragments, touched: self.clock };
+        let payload = Payload {
+            id,
+            target,
+            bytes,
+            first_bytes: first.len(),
+            arrived,
+            missing: fragments,
+            touched: self.clock,
+        };
         self.slots[slot] = Some(payload);
         Ok(id)
     }
 
     /// Adds the fragment that stands `index` fragments behind the write's own bytes. Returns the whole payload
     /// once nothing is missing. A fragment that comes twice is refused.
-    pub fn add(&mut self, nsid: u32, id: u16, index: u16, fragment: &[u8]) -> Result<Option<(Target, Vec<u8>)>, CommandError> {
+    pub fn add(
+        &mut self,
+        nsid: u32,
+        id: u16,
+        index: u16,
+        fragment: &[u8],
+    ) -> Result<Option<(Target, Vec<u8>)>, CommandError> {
         self.clock += 1;
         let clock = self.clock;
-        let slot = self.slots.iter_mut().find(|s| s.as_ref().is_some_and(|p| p.id == id && p.target.nsid == nsid));
+        let slot =
+            self.slots.iter_mut().find(|s| s.as_ref().is_some_and(|p| p.id == id && p.target.nsid == nsid));
         let slot = slot.ok_or(UNKNOWN)?;
         let payload = slot.as_mut().ok_or(UNKNOWN)?;
         payload.touched = clock;
@@ -85,7 +99,9 @@ impl PayloadTable {
             return Ok(self.slots.len() - 1);
         }
         let age = |slot: &Option<Payload>| slot.as_ref().map_or(u64::MAX, |p| self.clock - p.touched);
-        let oldest = (0..self.slots.len()).max_by_key(|&i| age(&self.slots[i])).filter(|&i| age(&self.slots[i]) > STALE_COMMANDS);
+        let oldest = (0..self.slots.len())
+            .max_by_key(|&i| age(&self.slots[i]))
+            .filter(|&i| age(&self.slots[i]) > STALE_COMMANDS);
         oldest.ok_or(CommandError::new(Status::PAYLOAD_LIMIT_EXCEEDED, "too many unfinished payloads"))
     }
 }

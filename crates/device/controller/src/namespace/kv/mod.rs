@@ -23,8 +23,8 @@ use super::{Execution, Outcome};
 use crate::error::CommandError;
 use crate::port::Port;
 
-pub use command::key;
 pub use byway_kv::VALUE_MAX_BYTES;
+pub use command::key;
 pub use store::BULK_MAX_BYTES;
 
 /// A namespace of key-value pairs.

@@ -234,7 +234,7 @@ impl Controller {
         self.submission.fill_with(|| None);
         self.completion.fill_with(|| None);
         self.completions.clear();
-        self.admin = AdminState::new();
+        self.admin.reset();
         self.payloads.clear();
         self.blocked = false;
         self.ready = ReadySet::default();

@@ -7,10 +7,11 @@ use byway_controller::Next;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::feature::{FeatureCdw10, FeatureId};
 use byway_spec::base::identify::{Cns, Csi};
+use byway_spec::base::log::LogPage;
 use byway_spec::base::register::{Cc, Csts, NSSR_MAGIC, Register};
 use byway_spec::nvm::{NvmCdw12, NvmOpcode};
 use byway_spec::{Command, Status};
-use common::{TestHost, kv, nvm};
+use common::{TestHost, kv, number, nvm};
 
 const MIB: u64 = 1 << 20;
 const PS_PER_MS: u64 = 1_000_000_000;
@@ -78,6 +79,20 @@ fn features_are_back_to_their_defaults_after_a_reset() {
     let mut get = Command::new(AdminOpcode::GET_FEATURES.0, 0, 0);
     get.cdw10 = u32::from(FeatureId::INTERRUPT_COALESCING.0);
     assert_eq!(host.admin(get).dw0, 0);
+}
+
+#[test]
+fn the_error_log_tells_after_a_reset_why_the_controller_was_lost() {
+    let mut host = host();
+    assert!(host.admin(set_feature(FeatureId::KEEP_ALIVE, 1000)).status().is_success());
+    host.now_ps += 1000 * PS_PER_MS;
+    host.run();
+    assert!(host.csts().cfs());
+    host.reset();
+    host.enable();
+    let log = host.log(LogPage::ERROR, Csi::NVM, 64).unwrap();
+    assert_eq!(number(&log, 0, 8), 1);
+    assert_eq!(number(&log, 12, 2) >> 1, u64::from(Status::KEEP_ALIVE_EXPIRED.0));
 }
 
 #[test]

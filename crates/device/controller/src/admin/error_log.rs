@@ -28,7 +28,7 @@ impl ErrorLog {
         self.entries.push_front(ErrorEntry { error_count: self.count, ..entry });
     }
 
-    /// Errors since the last reset.
+    /// Errors since power-on.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -58,7 +58,7 @@ pub(crate) struct AdminState {
 }
 
 impl AdminState {
-    /// The state after a controller reset.
+    /// The state after power-on.
     pub fn new() -> Self {
         Self {
             transfers: EnabledTransfers::default(),
@@ -69,6 +69,11 @@ impl AdminState {
             keep_alive: KeepAlive::default(),
             now_ps: 0,
         }
+    }
+
+    /// Forgets what a controller reset forgets. The error log stays: it may tell why the host had to reset.
+    pub fn reset(&mut self) {
+        *self = Self { errors: std::mem::take(&mut self.errors), ..Self::new() };
     }
 
     /// Time has come to `now_ps`.

@@ -302,8 +302,13 @@ impl Subsystem {
     /// # Errors
     /// Invalid Namespace; a namespace that is not key-value; no window is free.
     pub fn bind_window(&mut self, nsid: u32) -> Result<BoundWindow, CommandError> {
+        let announced = self.window_shape();
         let (namespace, flash) = self.namespace_mut(nsid).ok_or(NO_NAMESPACE)?;
-        let index = namespace.kv()?.bind_window(flash)?;
+        let kv = namespace.kv()?;
+        if kv.window_shape() != announced {
+            return Err(OTHER_WINDOWS);
+        }
+        let index = kv.bind_window(flash)?;
         Ok(BoundWindow { nsid, index })
     }
 
@@ -314,10 +319,12 @@ impl Subsystem {
 
     /// Device memory of every key-value namespace: its first window's number over all, and the memory.
     pub fn window_memory(&mut self) -> Vec<(u32, Arc<Mapping>)> {
+        let announced = self.window_shape();
         let mut areas = Vec::new();
         for nsid in 1..=MAX_NAMESPACES {
             let Some((Namespace::Kv(kv), _)) = self.namespace_mut(nsid) else { continue };
-            let memory = kv.window_memory();
+            // Windows of another shape are not where hosts are told to look for them.
+            let memory = kv.window_memory().filter(|_| kv.window_shape() == announced);
             let first = self.window_place(BoundWindow { nsid, index: 0 });
             areas.extend(memory.map(|memory| (first, memory)));
         }
@@ -335,6 +342,12 @@ impl Subsystem {
     /// # Errors
     /// What the flash says. Everything acknowledged is in protected state all the same.
     pub fn close(&mut self) -> Result<(), FlashError> {
+        for slot in self.slots.iter_mut().flatten() {
+            if let Namespace::Kv(kv) = &mut slot.namespace {
+                // What an engine cannot write down now, the next opening replays from its log.
+                let _ = kv.settle(&mut self.flash);
+            }
+        }
         self.flash.close()
     }
 
@@ -375,5 +388,7 @@ fn creation_error(error: FlashError) -> CommandError {
 
 const NO_NAMESPACE: CommandError =
     CommandError::new(Status::INVALID_NAMESPACE, "no such namespace is attached");
+const OTHER_WINDOWS: CommandError =
+    CommandError::new(Status::OPERATION_DENIED, "the namespace was made with windows of another shape");
 const NO_IDENTIFIER: CommandError =
     CommandError::new(Status::NAMESPACE_ID_UNAVAILABLE, "every namespace identifier is taken");

@@ -6,12 +6,17 @@ mod io;
 
 use std::sync::Arc;
 
+use byway_controller::{Identity, Subsystem, SubsystemOptions};
+use byway_flash::{Flash, MediaKind, OpenOptions};
+use byway_kv::KvFormat;
+use byway_link::Profile;
 use byway_queue::WindowCursor;
 use byway_spec::base::feature::FeatureId;
 use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::vendor::{DmaLogEntry, VendorOpcode, WRITE_BYTES, pack_write};
 use byway_spec::{Command, Completion, Status};
 use byway_sys::Mapping;
+use common::{TestHost, kv};
 use io::{DATA, Io, KV, QUEUE};
 
 /// The host's side of a window.
@@ -167,6 +172,23 @@ fn windows_are_bound_to_one_queue_each_until_none_is_left() {
     assert!(io.host.delete_sq(1).is_success());
     let bound = io.try_feature(FeatureId::WINDOW, KV, u32::from(count + 1));
     assert_status(bound, Status::SUCCESS);
+}
+
+#[test]
+fn windows_of_another_shape_than_announced_are_not_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let media = MediaKind::File(path.clone());
+    let host = TestHost::disabled("gen4x4", 32 << 20, media, &[kv(8 << 20)]);
+    drop(host);
+    let flash = Flash::open(&path, OpenOptions::default()).unwrap();
+    let kv_format = KvFormat { windows: 4, ..KvFormat::default() };
+    let options = SubsystemOptions { kv_format, ..SubsystemOptions::default() };
+    let identity = Identity { nqn: String::new(), serial: String::new(), model: String::new() };
+    let profile = Profile::by_name("gen4x4").unwrap();
+    let mut subsystem = Subsystem::new(identity, profile, flash, options).unwrap();
+    assert_eq!(subsystem.bind_window(1).unwrap_err().status, Status::OPERATION_DENIED);
+    assert!(subsystem.window_memory().is_empty());
 }
 
 #[test]

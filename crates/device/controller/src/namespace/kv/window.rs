@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use byway_flash::Flash;
-use byway_kv::{Key, StoreHow, WindowId};
+use byway_kv::{Key, RECORD_HEADER_BYTES, StoreHow, WindowId};
 use byway_spec::Status;
 use byway_spec::vendor::DmaLogEntry;
 use byway_sys::Mapping;
@@ -11,6 +11,7 @@ use byway_sys::Mapping;
 use super::KvNamespace;
 use crate::error::CommandError;
 use crate::namespace::{Execution, Outcome};
+use crate::subsystem::WindowShape;
 
 /// Which windows are bound to a queue.
 #[derive(Debug, Clone)]
@@ -31,6 +32,17 @@ impl Windows {
 }
 
 impl KvNamespace {
+    /// Shape of the windows that the namespace was made with.
+    pub fn window_shape(&self) -> WindowShape {
+        WindowShape {
+            count: u32::from(self.engine.window_count()),
+            window_bytes: self.engine.window_range(WindowId(0)).len() as u64,
+            segment_bytes: self.engine.window_segment_bytes() as u32,
+            header_bytes: RECORD_HEADER_BYTES as u32,
+            align_bytes: 1,
+        }
+    }
+
     /// Memory of all windows, one after the other; `None` where the namespace has none.
     pub fn window_memory(&self) -> Option<Arc<Mapping>> {
         self.engine.window_memory()

@@ -7,7 +7,7 @@ use byway_core::{Error, ErrorKind, Result};
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
 use byway_link::Profile;
 
-use crate::open::from_flash;
+use crate::open::{from_flash, from_subsystem};
 
 /// A namespace to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct CreateOptions {
     pub profile: String,
     /// Its namespaces, numbered from 1.
     pub namespaces: Vec<NewNamespace>,
+    /// Where its pages are kept.
+    pub media: Media,
     /// Its identity; random if not given. Two devices made with one identity and treated alike are alike.
     pub uuid: Option<[u8; 16]>,
 }
@@ -42,8 +44,26 @@ pub struct CreateOptions {
 impl CreateOptions {
     /// A device of `size_bytes` with one key-value namespace, of the profile `gen4x4`.
     pub fn new(size_bytes: u64) -> Self {
-        Self { size_bytes, profile: DEFAULT_PROFILE.into(), namespaces: vec![NewNamespace::KV], uuid: None }
+        Self {
+            size_bytes,
+            profile: DEFAULT_PROFILE.into(),
+            namespaces: vec![NewNamespace::KV],
+            media: Media::File,
+            uuid: None,
+        }
     }
+}
+
+/// Where the pages of an image's device are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Media {
+    /// In the image: what was acknowledged is there at the next opening.
+    #[default]
+    File,
+    /// In memory: the image describes a device that is empty at every opening.
+    Ram,
+    /// Nowhere: pages are accepted and forgotten.
+    Null,
 }
 
 /// Profile of a device that names none.
@@ -56,7 +76,12 @@ pub const DEFAULT_PROFILE: &str = "gen4x4";
 pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<()> {
     let path = path.as_ref();
     let doing = || format!("create {}", path.display());
-    make(MediaKind::File(path.into()), options, true)
+    let media = match options.media {
+        Media::File => MediaKind::File(path.into()),
+        Media::Ram => MediaKind::DescribedRam(path.into()),
+        Media::Null => MediaKind::DescribedNull(path.into()),
+    };
+    make(media, options, true)
         .and_then(|mut flash| flash.close().map_err(from_flash))
         .map_err(|error| error.doing(doing()))
 }
@@ -71,19 +96,12 @@ pub(crate) fn make(media: MediaKind, options: &CreateOptions, timing: bool) -> R
         Some(uuid) => uuid,
         None => random_uuid()?,
     };
-    let flash = Flash::create(flash_options, &[]).map_err(from_flash)?;
-    fill(flash, profile, &options.namespaces)
-}
-
-fn fill(flash: Flash, profile: Profile, namespaces: &[NewNamespace]) -> Result<Flash> {
-    let mut flash = flash;
-    for (spec, nsid) in sizes(namespaces, flash.total_bytes())?.into_iter().zip(1..) {
-        flash.add_namespace(NamespaceSpec { nsid: Some(nsid), ..spec }).map_err(from_flash)?;
-    }
+    let specs = sizes(&options.namespaces, options.size_bytes)?;
+    let flash = Flash::create(flash_options, &specs).map_err(from_flash)?;
     // Opening the subsystem once gives each namespace what its kind keeps on the image.
     let identity = identity_of(&flash);
     let subsystem = Subsystem::new(identity, profile, flash, SubsystemOptions::default());
-    subsystem.map(|subsystem| subsystem.into_flash()).map_err(crate::open::from_subsystem)
+    subsystem.map(Subsystem::into_flash).map_err(from_subsystem)
 }
 
 fn sizes(namespaces: &[NewNamespace], total_bytes: u64) -> Result<Vec<NamespaceSpec>> {

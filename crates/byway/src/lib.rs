@@ -36,7 +36,7 @@ pub use byway_core::{
 pub use byway_flash::{Cause, CauseCounters, FlashCounters, NamespaceKind as MediaNamespaceKind};
 pub use byway_kv::{KvStats, Packing};
 pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
-pub use create::{CreateOptions, DEFAULT_PROFILE, NewNamespace, create};
+pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};
 pub use device::{Device, EmbeddedQueue, FlashReport};
 pub use kv::{Keys, Kv};
 pub use nvm::Nvm;

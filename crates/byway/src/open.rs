@@ -11,7 +11,7 @@ use byway_in_process::{Embedded, RunOptions};
 use byway_kv::KvOptions;
 use byway_link::Profile;
 
-use crate::create::{CreateOptions, DEFAULT_PROFILE, NewNamespace, identity_of, make, profile_named};
+use crate::create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, identity_of, make, profile_named};
 use crate::device::Device;
 use crate::uri::{Options, Place, Uri};
 
@@ -52,6 +52,7 @@ fn in_memory(size_bytes: u64, options: &Options) -> CreateOptions {
         size_bytes,
         profile: options.profile.clone().unwrap_or_else(|| DEFAULT_PROFILE.into()),
         namespaces: vec![NewNamespace::KV, NewNamespace::NVM],
+        media: Media::Ram,
         uuid: Some([0x42; 16]),
     }
 }

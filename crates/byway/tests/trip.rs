@@ -1,7 +1,7 @@
 //! The whole trip, from a program to flash and back, by every transfer method.
 #![allow(clippy::unwrap_used)]
 
-use byway::{CreateOptions, ErrorKind, Key, Method, NewNamespace, StoreOptions};
+use byway::{CreateOptions, ErrorKind, Key, Media, Method, NewNamespace, StoreOptions};
 
 const METHODS: [&str; 10] = [
     "prp",
@@ -265,4 +265,26 @@ fn bulk_puts_and_byte_stores_are_read_back_like_any_other() {
         assert_eq!(kv.get(key.as_bytes()).unwrap().as_deref(), Some(*wanted));
     }
     assert_eq!(kv.get(b"bytes").unwrap().unwrap(), value(77, 100));
+}
+
+#[test]
+fn an_image_may_describe_a_device_that_is_kept_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    for media in [Media::Ram, Media::Null] {
+        let path = dir.path().join(format!("{media:?}.img"));
+        let nvm = NewNamespace { size_bytes: Some(16 << 20), ..NewNamespace::NVM };
+        let namespaces = vec![NewNamespace::KV, nvm];
+        let options = CreateOptions { namespaces, media, ..CreateOptions::new(128 << 20) };
+        byway::create(&path, &options).unwrap();
+        let uri = format!("embedded:{}", path.display());
+        for _ in 0..2 {
+            let device = byway::open(&uri).unwrap();
+            assert_eq!(device.namespaces().unwrap().len(), 2, "{media:?}");
+            assert!(byway::open(&uri).err().unwrap().to_string().contains("in use"), "{media:?}");
+            let mut kv = device.kv(None).unwrap();
+            assert!(!kv.exists(b"k").unwrap(), "{media:?}: empty at every opening");
+            kv.put(b"k", b"v").unwrap();
+            device.nvm(None).unwrap().write(0, &[1; 512]).unwrap();
+        }
+    }
 }

@@ -13,8 +13,10 @@ use crate::error::{FlashError, ImageError};
 use crate::ftl::Ftl;
 use crate::geometry::{Geometry, UNIT_BYTES};
 use crate::image::layout::Layout;
-use crate::image::namespaces::{Entry, ExtentId, NamespaceKind, NamespaceSpec, NamespaceTable};
-use crate::image::superblock::{Superblock, damaged};
+use crate::image::namespaces::{
+    Entry, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, NamespaceTable,
+};
+use crate::image::superblock::{Keeps, Superblock, damaged};
 use crate::media::{FileMedia, Media, MediaKind, NullMedia, RamMedia};
 use crate::protected::Backing;
 use crate::spare::PageKind;
@@ -89,6 +91,8 @@ pub struct Flash {
     backing: Backing,
     recovery: Recovery,
     closed: bool,
+    /// The file that describes a device in memory, locked while it is open.
+    description: Option<Arc<ImageFile>>,
 }
 
 impl Flash {
@@ -98,23 +102,70 @@ impl Flash {
     /// [`ImageError`] for the size, the profile and the file; [`FlashError::NoCapacity`] when the namespaces do not
     /// fit.
     pub fn create(options: FlashOptions, namespaces: &[NamespaceSpec]) -> Result<Self, FlashError> {
-        let superblock = Superblock {
-            geometry: Geometry::for_capacity(options.size_bytes, &options.profile)?,
-            profile: options.profile,
-            profile_name: options.profile_name,
-            uuid: options.uuid,
-        };
         let timing = options.timing;
+        let superblock = |keeps| -> Result<Superblock, ImageError> {
+            Ok(Superblock {
+                keeps,
+                geometry: Geometry::for_capacity(options.size_bytes, &options.profile)?,
+                profile: options.profile,
+                profile_name: options.profile_name,
+                uuid: options.uuid,
+            })
+        };
         match options.media {
-            MediaKind::File(path) => Self::create_file(&path, superblock, timing, namespaces),
-            MediaKind::Ram => {
-                let media = RamMedia::new(superblock.geometry, &Layout::of(&superblock.geometry))?;
-                Self::create_on(Backing::Memory, Box::new(media), superblock, timing, namespaces)
+            MediaKind::File(path) => Self::create_file(&path, superblock(Keeps::File)?, timing, namespaces),
+            MediaKind::Ram => Self::create_in_memory(superblock(Keeps::Ram)?, timing, namespaces),
+            MediaKind::Null => Self::create_in_memory(superblock(Keeps::Null)?, timing, namespaces),
+            MediaKind::DescribedRam(path) => {
+                Self::describe(&path, superblock(Keeps::Ram)?, timing, namespaces)
             }
-            MediaKind::Null => {
-                Self::create_on(Backing::Memory, Box::new(NullMedia), superblock, timing, namespaces)
+            MediaKind::DescribedNull(path) => {
+                Self::describe(&path, superblock(Keeps::Null)?, timing, namespaces)
             }
         }
+    }
+
+    fn create_in_memory(
+        superblock: Superblock,
+        timing: bool,
+        namespaces: &[NamespaceSpec],
+    ) -> Result<Self, FlashError> {
+        let media: Box<dyn Media> = match superblock.keeps {
+            Keeps::Null => Box::new(NullMedia),
+            _ => Box::new(RamMedia::new(superblock.geometry, &Layout::of(&superblock.geometry))?),
+        };
+        Self::create_on(Backing::Memory, media, superblock, timing, namespaces)
+    }
+
+    /// Writes an image that only describes a device, and opens it.
+    fn describe(
+        path: &Path,
+        superblock: Superblock,
+        timing: bool,
+        namespaces: &[NamespaceSpec],
+    ) -> Result<Self, FlashError> {
+        Self::create_file(path, superblock, timing, namespaces)?.close()?;
+        Self::open(path, OpenOptions { timing, ..OpenOptions::default() })
+    }
+
+    /// A device in memory of the shape that an image describes. The file stays locked while the device is open.
+    fn open_described(
+        file: Arc<ImageFile>,
+        superblock: Superblock,
+        options: OpenOptions,
+        path: &Path,
+    ) -> Result<Self, FlashError> {
+        let layout = Layout::of(&superblock.geometry);
+        let table = NamespaceTable::open(&Backing::File(Arc::clone(&file)), &layout)?;
+        let table = table.map_err(|what| damaged(path, &what))?;
+        let spec = |entry: &Entry| {
+            let NamespaceRecord { nsid, kind, size_bytes, .. } = entry.record;
+            NamespaceSpec { nsid: Some(nsid), kind, size_bytes }
+        };
+        let specs: Vec<NamespaceSpec> = table.iter().map(spec).collect();
+        let mut flash = Self::create_in_memory(superblock, options.timing, &specs)?;
+        flash.description = Some(file);
+        Ok(flash)
     }
 
     fn create_file(
@@ -174,6 +225,9 @@ impl Flash {
         let opened = if options.read_only { ImageFile::open_read_only(path) } else { ImageFile::open(path) };
         let file = Arc::new(opened.map_err(ImageError::from)?);
         let superblock = Superblock::read(&file)?;
+        if superblock.keeps != Keeps::File {
+            return Self::open_described(file, superblock, options, path);
+        }
         let layout = Layout::of(&superblock.geometry);
         let media = FileMedia::open(Arc::clone(&file), superblock.geometry, &layout)?;
         let backing = Backing::File(file);
@@ -199,7 +253,18 @@ impl Flash {
         let ftl = Ftl::open(geometry, &layout, &backing, media, timing, blocks)?;
         let mapped = Vec::new();
         let recovery = Recovery::default();
-        Ok(Self { ftl, namespaces, areas, mapped, superblock, layout, backing, recovery, closed: false })
+        Ok(Self {
+            ftl,
+            namespaces,
+            areas,
+            mapped,
+            superblock,
+            layout,
+            backing,
+            recovery,
+            closed: false,
+            description: None,
+        })
     }
 
     /// Brings an opened image into order. Read-only, this happens in private copies of the mapped regions.

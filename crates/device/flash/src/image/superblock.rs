@@ -58,7 +58,8 @@ struct StoredProfile {
 struct Stored {
     magic: [u8; 8],
     version: U32,
-    reserved: U32,
+    /// [`Keeps`] of the device.
+    keeps: U32,
     compatible: U64,
     read_only_compatible: U64,
     incompatible: U64,
@@ -81,9 +82,21 @@ const ROOM_BYTES: usize = BYTES - 104 - 96 - 16 * REGION_ENTRIES - 4;
 
 const _: () = assert!(size_of::<Stored>() == BYTES);
 
+/// Where the pages of an image's device are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    /// In the image.
+    File,
+    /// In memory, from one opening to the next: the image only describes the device.
+    Ram,
+    /// Nowhere.
+    Null,
+}
+
 /// What the superblock says.
 #[derive(Debug, Clone)]
 pub(crate) struct Superblock {
+    pub(crate) keeps: Keeps,
     pub(crate) geometry: Geometry,
     pub(crate) profile: FlashProfile,
     pub(crate) profile_name: String,
@@ -132,7 +145,14 @@ impl Superblock {
         {
             return Err(damaged(path, "the region table"));
         }
+        let keeps = match stored.keeps.get() {
+            0 => Keeps::File,
+            1 => Keeps::Ram,
+            2 => Keeps::Null,
+            _ => return Err(damaged(path, "the kind of media")),
+        };
         Ok(Self {
+            keeps,
             geometry,
             profile: stored.profile.get(),
             profile_name: name_of(&stored.profile.name),
@@ -145,6 +165,7 @@ impl Superblock {
         let mut stored = Stored::new_zeroed();
         stored.magic = MAGIC;
         stored.version = VERSION.into();
+        stored.keeps = (self.keeps as u32).into();
         stored.uuid = self.uuid;
         stored.total_bytes = layout.total_bytes().into();
         stored.usable_bytes = self.geometry.usable_bytes.into();

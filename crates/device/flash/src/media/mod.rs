@@ -22,6 +22,11 @@ pub enum MediaKind {
     Ram,
     /// Nothing: pages are accepted and forgotten, reads give zeroes.
     Null,
+    /// Memory of whoever opens the image file at this path: it describes a device, with its namespaces, that is
+    /// empty at every opening.
+    DescribedRam(PathBuf),
+    /// The same, with pages that are accepted and forgotten.
+    DescribedNull(PathBuf),
 }
 
 /// NAND pages without their timing.

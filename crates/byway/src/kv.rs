@@ -137,7 +137,7 @@ impl Kv {
     fn list(&mut self, start: Option<Key>) -> Result<Vec<Key>> {
         let into = self.driver.buffer(LIST_BYTES)?;
         let command = Command::Kv(KvCommand::List { nsid: self.nsid, start, into });
-        let outcome = self.queue.execute(command).map_err(|failed| Error::from(failed).doing("list keys"))?;
+        let outcome = self.queue.execute(command).map_err(|error| error.doing("list keys"))?;
         let buffer =
             outcome.buffer.ok_or_else(|| Error::device(ErrorKind::Protocol, "list gave no buffer back"))?;
         parse_list(buffer.as_slice())

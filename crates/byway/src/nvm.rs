@@ -89,6 +89,6 @@ impl Nvm {
     }
 
     fn send(&mut self, command: NvmCommand) -> Result<()> {
-        self.queue.execute(Command::Nvm(command)).map(drop).map_err(Error::from)
+        self.queue.execute(Command::Nvm(command)).map(drop)
     }
 }

@@ -81,9 +81,7 @@ impl Bed {
     pub fn wake(&self) {
         fence(SeqCst);
         if self.asleep.load(Relaxed) && self.asleep.swap(false, Relaxed) {
-            if let Some(thread) = self.thread.get() {
-                thread.unpark();
-            }
+            self.thread.get().into_iter().for_each(Thread::unpark);
         }
     }
 

@@ -82,7 +82,8 @@ impl Controller {
     #[cold]
     pub(crate) fn wake_blocked(&mut self, doorbells: &Doorbells) {
         for cqid in 0..=MAX_IO_QUEUES {
-            if !self.is_shadowed(cqid) && matches!(&self.completion[usize::from(cqid)], Some(cq) if cq.blocks) {
+            if !self.is_shadowed(cqid) && matches!(&self.completion[usize::from(cqid)], Some(cq) if cq.blocks)
+            {
                 let head = doorbells.load(DoorbellIndex::completion(cqid));
                 // Its submission queues are ready again; one that finds no room says so again.
                 self.take_head(cqid, head);

@@ -366,9 +366,10 @@ impl Subsystem {
 
 fn deletion_error(error: FlashError) -> CommandError {
     match error {
-        FlashError::Misuse(_) => {
-            CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "device memory of the namespace is still mapped")
-        }
+        FlashError::Misuse(_) => CommandError::new(
+            Status::COMMAND_SEQUENCE_ERROR,
+            "device memory of the namespace is still mapped",
+        ),
         other => write_error(other),
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
-use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
+use byway_flash::{Flash, FlashOptions, ImageError, MIN_SIZE_BYTES, MediaKind, NamespaceKind, NamespaceSpec};
 use byway_link::Profile;
 
 use crate::open::{from_flash, from_subsystem};
@@ -98,7 +98,17 @@ pub(crate) fn make(media: MediaKind, options: &CreateOptions, timing: bool) -> R
     };
     let specs = sizes(&options.namespaces, options.size_bytes)?;
     let flash = Flash::create(flash_options, &specs).map_err(from_flash)?;
-    // Opening the subsystem once gives each namespace what its kind keeps on the image.
+    let path = flash.path();
+    let settled = settle(flash, profile);
+    if let (Err(_), Some(path)) = (&settled, path) {
+        // The file is ours and new. What made this fail is the better error.
+        let _ = std::fs::remove_file(path);
+    }
+    settled
+}
+
+/// Opens the subsystem once, which gives each namespace what its kind keeps on the image.
+fn settle(flash: Flash, profile: Profile) -> Result<Flash> {
     let identity = identity_of(&flash);
     let subsystem = Subsystem::new(identity, profile, flash, SubsystemOptions::default());
     subsystem.map(Subsystem::into_flash).map_err(from_subsystem)
@@ -108,6 +118,10 @@ fn sizes(namespaces: &[NewNamespace], total_bytes: u64) -> Result<Vec<NamespaceS
     const GRAIN: u64 = 1 << 20;
     if namespaces.is_empty() {
         return Err(Error::host(ErrorKind::InvalidArgument, "a device has at least one namespace"));
+    }
+    if total_bytes < MIN_SIZE_BYTES {
+        let too_small = ImageError::TooSmall { asked_bytes: total_bytes, least_bytes: MIN_SIZE_BYTES };
+        return Err(from_flash(too_small.into()));
     }
     let given: u64 = namespaces.iter().filter_map(|n| n.size_bytes).sum();
     let open = namespaces.iter().filter(|n| n.size_bytes.is_none()).count() as u64;

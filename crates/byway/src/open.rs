@@ -6,7 +6,7 @@ use std::sync::Arc;
 use byway_controller::{Subsystem, SubsystemError, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
 use byway_driver::{AttachOptions, Driver};
-use byway_flash::{Flash, FlashError, ImageError, MediaKind, OpenOptions};
+use byway_flash::{FileError, Flash, FlashError, ImageError, MediaKind, OpenOptions};
 use byway_in_process::{Embedded, RunOptions};
 use byway_kv::KvOptions;
 use byway_link::Profile;
@@ -92,12 +92,29 @@ pub(crate) fn from_flash(error: FlashError) -> Error {
     let kind = match &error {
         FlashError::Full | FlashError::NoCapacity { .. } => ErrorKind::CapacityExceeded,
         FlashError::Media { .. } | FlashError::Lost { .. } => ErrorKind::Media,
-        FlashError::ReadOnly => ErrorKind::Denied,
+        FlashError::ReadOnly
+        | FlashError::Image(ImageError::ReadOnlyFile { .. } | ImageError::ReadableOnly { .. }) => {
+            ErrorKind::Denied
+        }
         FlashError::Image(ImageError::InUse { .. }) => ErrorKind::Busy,
+        FlashError::Image(ImageError::TooSmall { .. } | ImageError::TooLarge { .. }) => {
+            ErrorKind::InvalidArgument
+        }
+        FlashError::Image(ImageError::File(error)) | FlashError::File(error) => kind_of(error),
         FlashError::Image(_) => ErrorKind::System,
         _ => ErrorKind::Device,
     };
     Error::host(kind, error.to_string())
+}
+
+fn kind_of(error: &FileError) -> ErrorKind {
+    match error {
+        FileError::Missing { .. } => ErrorKind::NotFound,
+        FileError::DiskFull { .. } => ErrorKind::CapacityExceeded,
+        FileError::ReadOnly { .. } => ErrorKind::Denied,
+        FileError::InUse { .. } => ErrorKind::Busy,
+        _ => ErrorKind::System,
+    }
 }
 
 pub(crate) fn from_subsystem(error: SubsystemError) -> Error {

@@ -40,6 +40,7 @@ mod word;
 
 pub use areas::{AreaId, AreaRef};
 pub use byway_link::FlashProfile;
+pub use byway_sys::FileError;
 pub use check::Finding;
 pub use counters::{Cause, CauseCounters, FlashCounters};
 pub use error::{FlashError, ImageError};

@@ -1,0 +1,101 @@
+//! Every fuzz target over its committed corpus, and over inputs made from it: mutated, joined, cut, and noise.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use byway_fuzz_targets::run;
+
+/// A small generator with a seed: a failure comes again.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        // SplitMix64 (Steele, Lea, Flood, 2014).
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+}
+
+fn corpus(name: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.into_iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+/// Runs one input; tells it in hexadecimal if it breaks a promise.
+fn try_input(name: &str, bytes: &[u8]) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(name, bytes))) {
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        eprintln!("{name}: broken by {hex}");
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn made_from(corpus: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
+    let mut bytes = corpus.get(random.below(corpus.len())).cloned().unwrap_or_default();
+    if random.below(4) == 0 {
+        let other = corpus.get(random.below(corpus.len())).cloned().unwrap_or_default();
+        bytes.truncate(random.below(bytes.len() + 1));
+        bytes.extend_from_slice(&other[random.below(other.len() + 1)..]);
+    }
+    if random.below(8) == 0 {
+        bytes = (0..random.below(600)).map(|_| random.next() as u8).collect();
+    }
+    for _ in 0..random.below(9) {
+        let at = random.below(bytes.len() + 1);
+        match random.below(4) {
+            0 => bytes.insert(at, random.next() as u8),
+            1 if at < bytes.len() => _ = bytes.remove(at),
+            2 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            _ if at < bytes.len() => bytes[at] = random.next() as u8,
+            _ => {}
+        }
+    }
+    bytes
+}
+
+/// The corpus, and `inputs` made from it; more of them by `BYWAY_FUZZ_INPUTS`, others by `BYWAY_FUZZ_SEED`.
+fn smoke(name: &str, inputs: u64) {
+    let number = |name| std::env::var(name).ok().and_then(|value| value.parse().ok());
+    let corpus = corpus(name);
+    assert!(!corpus.is_empty());
+    corpus.iter().for_each(|bytes| try_input(name, bytes));
+    let mut random = Random(number("BYWAY_FUZZ_SEED").unwrap_or(0));
+    for _ in 0..number("BYWAY_FUZZ_INPUTS").unwrap_or(inputs) {
+        try_input(name, &made_from(&corpus, &mut random));
+    }
+}
+
+#[test]
+fn whatever_a_host_does_a_controller_neither_panics_nor_hangs_nor_strays() {
+    smoke("controller", 1000);
+}
+
+#[test]
+fn chunks_that_lie_about_their_length_are_never_read_as_commands() {
+    smoke("capsules", 500);
+}
+
+#[test]
+fn any_page_list_ends_in_segments_that_add_up_or_in_a_status() {
+    smoke("prp", 5000);
+}
+
+#[test]
+fn any_scatter_gather_list_ends_in_segments_that_add_up_or_in_a_status() {
+    smoke("sgl", 5000);
+}
+
+#[test]
+fn any_text_is_a_uri_or_an_error() {
+    smoke("uri", 20_000);
+}

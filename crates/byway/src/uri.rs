@@ -73,7 +73,7 @@ pub const OPTION_NAMES: [&str; 17] = [
 impl Default for Options {
     fn default() -> Self {
         Self {
-            transfer: Method::Hybrid,
+            transfer: Method::Adaptive,
             policy: AdaptivePolicy::default(),
             profile: None,
             link: None,

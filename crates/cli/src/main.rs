@@ -1,3 +1,52 @@
 //! The `byway` command.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod args;
+mod command;
+mod experiment;
+mod failure;
+mod generate;
+mod measure;
+mod namespace;
+mod random;
+mod records;
+mod report;
+mod rows;
+mod size;
+mod subject;
+mod table;
+mod terminal;
+mod thresholds;
+mod workload;
+
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::terminal::Interrupt;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::end(&error),
+    }
+}
+
+fn run(command: &Command) -> anyhow::Result<()> {
+    let interrupt = Interrupt::listen()?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    match command {
+        Command::Create(args) => command::create::run(args, &mut out)?,
+        Command::Info(args) => command::info::run(args, &mut out)?,
+        Command::Kv(args) => command::kv::run(&args.command, &mut out, &interrupt)?,
+        Command::Nvm(args) => command::nvm::run(&args.command, &mut out, &interrupt)?,
+        Command::Bench(args) => command::bench::run(&args.command, &mut out, &interrupt)?,
+        Command::Report(args) => command::report::run(args, &mut out, &interrupt)?,
+        Command::Gen(args) => generate::run(&args.what, &mut out)?,
+    }
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,29 @@
+# What a newcomer types. Everything else is a script in tools/ or a cargo command.
+.PHONY: all demo test lint install clean
+
+PREFIX ?= /usr/local
+
+all:
+	cargo build --release -p byway-cli
+
+# An image, the real Unicode records by every transfer method, the papers' workloads, report.html. Under 5 minutes.
+demo:
+	tools/demo.sh
+
+# Every test, the lints, the models, a bounded fuzz run. Ends with "N passed, N failed".
+test:
+	tools/test.sh
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+# The command, its man pages and its completions.
+install: all
+	install -Dm755 target/release/byway $(DESTDIR)$(PREFIX)/bin/byway
+	target/release/byway gen man --dir $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	target/release/byway gen completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway
+
+clean:
+	cargo clean

@@ -1,0 +1,211 @@
+//! `byway info`: what a device is.
+
+use std::fmt;
+use std::io::Write;
+
+use anyhow::Result;
+use byway::{Device, NamespaceKind, Profile};
+use serde::Serialize;
+
+use crate::args::Info;
+use crate::size;
+use crate::terminal::print_json;
+
+/// What an acknowledgement means, said wherever a device is described.
+const ACKNOWLEDGED: &str = "acknowledged means: in power-protected device state. It survives the death of the process at \
+                            any instruction and a modelled power cut; loss of real power or of the kernel may lose what \
+                            the kernel has not written to the image yet.";
+
+/// What a device is.
+#[derive(Debug, Serialize)]
+pub struct Described {
+    model: String,
+    serial: String,
+    firmware: String,
+    profile: String,
+    link: String,
+    mps: u32,
+    mrrs: u32,
+    /// Its namespaces.
+    pub namespaces: Vec<DescribedNamespace>,
+    methods: Vec<&'static str>,
+    limits: DescribedLimits,
+    flash: DescribedFlash,
+}
+
+/// One namespace.
+#[derive(Debug, Serialize)]
+pub struct DescribedNamespace {
+    nsid: u32,
+    kind: &'static str,
+    size_bytes: u64,
+    used_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_bytes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<u64>,
+}
+
+impl fmt::Display for DescribedNamespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "namespace {} {} {}", self.nsid, self.kind, size::human(self.size_bytes))
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct DescribedLimits {
+    transfer_bytes: u64,
+    queues: u16,
+    ring_entries: u32,
+    inline_bytes: u32,
+    piggyback_bytes: u32,
+    piggyback_pt_unfinished: u16,
+    window_bytes: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct DescribedFlash {
+    total_bytes: u64,
+    used_bytes: u64,
+    page_bytes: u32,
+    causes: Vec<DescribedCause>,
+}
+
+#[derive(Debug, Serialize)]
+struct DescribedCause {
+    cause: &'static str,
+    reads: u64,
+    programs: u64,
+    erases: u64,
+}
+
+/// Prints what a device is.
+///
+/// # Errors
+/// When it cannot be opened or does not answer.
+pub fn run(args: &Info, out: &mut impl Write) -> Result<()> {
+    let described = describe(&args.device.uri)?;
+    if args.json {
+        return Ok(print_json(out, &described)?);
+    }
+    write!(out, "{described}")?;
+    Ok(())
+}
+
+/// What the device of a URI is.
+///
+/// # Errors
+/// When it cannot be opened or does not answer.
+pub fn describe(uri: &str) -> Result<Described> {
+    let device = byway::open(uri)?;
+    let (identity, profile) = (device.identity(), device.profile());
+    Ok(Described {
+        model: identity.model.clone(),
+        serial: identity.serial.clone(),
+        firmware: identity.firmware.clone(),
+        profile: profile.name.to_owned(),
+        link: profile.link.to_string(),
+        mps: profile.link.mps_bytes(),
+        mrrs: profile.link.mrrs_bytes(),
+        namespaces: namespaces(&device)?,
+        methods: device.capabilities().methods.iter().map(byway::Method::name).collect(),
+        limits: limits(&device),
+        flash: flash(&device),
+    })
+}
+
+fn namespaces(device: &Device) -> Result<Vec<DescribedNamespace>> {
+    let namespaces = device.namespaces()?.into_iter().map(|namespace| DescribedNamespace {
+        nsid: namespace.nsid.get(),
+        kind: namespace.kind.name(),
+        size_bytes: namespace.size_bytes,
+        used_bytes: namespace.used_bytes,
+        block_bytes: match namespace.kind {
+            NamespaceKind::Nvm { lba_bytes, .. } => Some(lba_bytes),
+            _ => None,
+        },
+        keys: device.kv_stats(namespace.nsid).map(|stats| stats.keys),
+    });
+    Ok(namespaces.collect())
+}
+
+fn limits(device: &Device) -> DescribedLimits {
+    let limits = &device.capabilities().limits;
+    DescribedLimits {
+        transfer_bytes: limits.transfer_bytes,
+        queues: limits.queues,
+        ring_entries: limits.ring_entries,
+        inline_bytes: limits.inline_bytes,
+        piggyback_bytes: limits.piggyback_bytes,
+        piggyback_pt_unfinished: limits.piggyback_pt_unfinished,
+        window_bytes: limits.window_bytes,
+    }
+}
+
+fn flash(device: &Device) -> DescribedFlash {
+    let report = device.flash();
+    let causes = report.counters.rows().map(|(cause, row)| DescribedCause {
+        cause: cause.name(),
+        reads: row.reads,
+        programs: row.programs,
+        erases: row.erases,
+    });
+    DescribedFlash {
+        total_bytes: report.total_bytes,
+        used_bytes: report.used_bytes,
+        page_bytes: report.page_bytes,
+        causes: causes.collect(),
+    }
+}
+
+impl fmt::Display for Described {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}, serial {}, firmware {}", self.model, self.serial, self.firmware)?;
+        let native = Profile::by_name(&self.profile).is_some_and(|profile| profile.cxl_native);
+        let memory = if native { ", CXL device memory" } else { "" };
+        writeln!(
+            f,
+            "profile {}: link {}, MPS {}, MRRS {}{memory}",
+            self.profile, self.link, self.mps, self.mrrs
+        )?;
+        for namespace in &self.namespaces {
+            write!(f, "{namespace}, {} used", size::human(namespace.used_bytes))?;
+            match (namespace.block_bytes, namespace.keys) {
+                (Some(bytes), _) => writeln!(f, ", blocks of {bytes} bytes")?,
+                (None, Some(keys)) => writeln!(f, ", {keys} keys")?,
+                (None, None) => writeln!(f)?,
+            }
+        }
+        writeln!(f, "transfer methods: {}", self.methods.join(", "))?;
+        self.limits.fmt_lines(f)?;
+        self.flash.fmt_lines(f)?;
+        writeln!(f, "{ACKNOWLEDGED}")
+    }
+}
+
+impl DescribedLimits {
+    fn fmt_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "limits: {} a command, inline {}, piggyback {}, window {}; {} queues of {} entries",
+            size::human(self.transfer_bytes),
+            size::human(self.inline_bytes.into()),
+            size::human(self.piggyback_bytes.into()),
+            size::human(self.window_bytes.into()),
+            self.queues,
+            self.ring_entries,
+        )
+    }
+}
+
+impl DescribedFlash {
+    fn fmt_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (used, total) = (size::human(self.used_bytes), size::human(self.total_bytes));
+        write!(f, "flash: {used} of {total} used, pages of {}", size::human(self.page_bytes.into()))?;
+        for cause in self.causes.iter().filter(|cause| cause.programs + cause.reads + cause.erases > 0) {
+            let DescribedCause { cause, reads, programs, erases } = cause;
+            write!(f, "; {cause} {programs} programs, {reads} reads, {erases} erases")?;
+        }
+        writeln!(f)
+    }
+}

@@ -1,0 +1,280 @@
+//! `byway kv`: keys and values.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use byway::{Key, Kv, StoreOptions};
+use serde::Serialize;
+
+use crate::args::{self, KvCommand};
+use crate::failure::No;
+use crate::measure::{self, Put};
+use crate::records::{self, Format, Records, parse_hex, to_hex};
+use crate::report::measured::ImportPoint;
+use crate::subject::Subject;
+use crate::table;
+use crate::terminal::{Interrupt, Progress, print_json};
+
+/// Differences that are named; more are counted.
+const NAMED_DIFFERENCES: usize = 20;
+
+/// Does one of the commands.
+///
+/// # Errors
+/// When the device refuses, a file cannot be read or written, or the work is interrupted; [`No`] when a key is not there.
+pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+    match command {
+        KvCommand::Put { device, key, value, file, if_present, if_absent } => {
+            let value = read_value(value.as_deref(), file.as_deref())?;
+            let options =
+                StoreOptions { must_exist: *if_present, must_not_exist: *if_absent, uncompressed: false };
+            Ok(open(device)?.put_if(&parse_key(key)?, &value, options)?)
+        }
+        KvCommand::Get { device, key, file } => get(device, key, file.as_deref(), out),
+        KvCommand::Delete { device, key } => delete(device, key),
+        KvCommand::Exists { device, key } => exists(device, key),
+        KvCommand::List { device, from, limit, hex, json } => {
+            let from = from.as_deref().map(|from| key_of(from, *hex)).transpose()?;
+            list(device, from, limit.unwrap_or(u64::MAX), Shown { hex: *hex, json: *json }, out)
+        }
+        KvCommand::Import { device, file, format, compare, json } => {
+            let format = format.unwrap_or_else(|| format_of(file));
+            let import = Import { device, file, format, interrupt };
+            if *compare { import.compare(*json, out) } else { import.store(*json, out) }
+        }
+        KvCommand::Export { device, file, format } => {
+            export(device, file.as_deref(), *format, out, interrupt)
+        }
+    }
+}
+
+fn open(device: &args::Device) -> Result<Kv> {
+    Ok(byway::open(&device.uri)?.kv(None)?)
+}
+
+fn parse_key(key: &args::Key) -> Result<Vec<u8>> {
+    key_of(&key.key, key.hex)
+}
+
+fn key_of(text: &str, hex: bool) -> Result<Vec<u8>> {
+    if hex { parse_hex(text).map_err(anyhow::Error::msg) } else { Ok(text.as_bytes().to_vec()) }
+}
+
+fn read_value(value: Option<&str>, file: Option<&Path>) -> Result<Vec<u8>> {
+    if let Some(value) = value {
+        return Ok(value.as_bytes().to_vec());
+    }
+    if let Some(path) = file {
+        return std::fs::read(path).with_context(|| format!("read {}", path.display()));
+    }
+    let mut bytes = Vec::new();
+    io::stdin().lock().read_to_end(&mut bytes).context("read standard input")?;
+    Ok(bytes)
+}
+
+fn get(device: &args::Device, key: &args::Key, file: Option<&Path>, out: &mut impl Write) -> Result<()> {
+    let value = open(device)?.get(&parse_key(key)?)?.ok_or_else(|| no_key(&key.key))?;
+    match file {
+        Some(path) => std::fs::write(path, value).with_context(|| format!("write {}", path.display())),
+        None => Ok(out.write_all(&value)?),
+    }
+}
+
+fn no_key(key: &str) -> No {
+    No(format!("there is no key {key:?}"))
+}
+
+fn delete(device: &args::Device, key: &args::Key) -> Result<()> {
+    let bytes = parse_key(key)?;
+    let mut kv = open(device)?;
+    if !kv.exists(&bytes)? {
+        return Err(no_key(&key.key).into());
+    }
+    Ok(kv.delete(&bytes)?)
+}
+
+fn exists(device: &args::Device, key: &args::Key) -> Result<()> {
+    if open(device)?.exists(&parse_key(key)?)? { Ok(()) } else { Err(no_key(&key.key).into()) }
+}
+
+/// How keys are shown.
+#[derive(Clone, Copy)]
+struct Shown {
+    hex: bool,
+    json: bool,
+}
+
+/// A key as JSON: text where it is text, else digits.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum JsonKey<'a> {
+    Key(&'a str),
+    KeyHex(String),
+}
+
+impl Shown {
+    fn write(self, key: &Key, out: &mut impl Write) -> Result<()> {
+        let bytes = key.as_bytes();
+        let text = std::str::from_utf8(bytes).ok().filter(|_| !self.hex);
+        if self.json {
+            return Ok(print_json(out, &text.map_or_else(|| JsonKey::KeyHex(to_hex(bytes)), JsonKey::Key))?);
+        }
+        if self.hex {
+            writeln!(out, "{}", to_hex(bytes))?
+        } else {
+            writeln!(out, "{}", bytes.escape_ascii())?
+        }
+        Ok(())
+    }
+}
+
+fn list(
+    device: &args::Device,
+    from: Option<Vec<u8>>,
+    limit: u64,
+    shown: Shown,
+    out: &mut impl Write,
+) -> Result<()> {
+    let from = from.map(|from| Key::new(&from)).transpose()?;
+    let mut kv = open(device)?;
+    for key in kv.keys(from).take(usize::try_from(limit)?) {
+        shown.write(&key?, out)?;
+    }
+    Ok(())
+}
+
+fn format_of(file: &Path) -> Format {
+    if file.extension().is_some_and(|extension| extension == "jsonl") {
+        Format::Jsonl
+    } else {
+        Format::Unicode
+    }
+}
+
+/// A file of records and the device they are for.
+struct Import<'a> {
+    device: &'a args::Device,
+    file: &'a Path,
+    format: Format,
+    interrupt: &'a Interrupt,
+}
+
+impl Import<'_> {
+    fn records(&self) -> Result<Records<Box<dyn BufRead>>> {
+        let from: Box<dyn BufRead> = if self.file == Path::new("-") {
+            Box::new(BufReader::new(io::stdin()))
+        } else {
+            let file = File::open(self.file).with_context(|| format!("open {}", self.file.display()))?;
+            Box::new(BufReader::new(file))
+        };
+        Ok(Records::new(from, self.format))
+    }
+
+    fn what(&self) -> String {
+        format!("import {}", self.file.display())
+    }
+
+    fn store(&self, json: bool, out: &mut impl Write) -> Result<()> {
+        let records: Result<Vec<_>, _> = self.records()?.collect();
+        let records = records.with_context(|| self.what())?;
+        let mut subject = Subject::open(&self.device.uri)?;
+        let progress = Progress::new("import", records.len() as u64);
+        let before = subject.flash();
+        let mut done = 0;
+        let tally = measure::puts(
+            &mut subject,
+            records.len(),
+            |index, put| {
+                let record = &records[index];
+                put(Put { key: &record.key, value: &record.value })
+                    .with_context(|| format!("record {}", index + 1))
+            },
+            || {
+                done += 1;
+                if done % 256 == 0 {
+                    progress.advance(256);
+                }
+                Ok(self.interrupt.check()?)
+            },
+        )
+        .with_context(|| self.what())?;
+        drop(progress);
+        let nand_pages = subject.flash().programs - before.programs;
+        let row = tally.row(subject.named());
+        if json {
+            return Ok(print_json(out, &ImportPoint { same: 0, row, nand_pages })?);
+        }
+        writeln!(
+            out,
+            "{} records by {}: {} payload bytes and {} wire bytes a record, {} flash pages, {} modelled, {}",
+            row.count,
+            row.method,
+            table::mean(row.payload_bytes),
+            table::mean(row.wire_bytes),
+            nand_pages,
+            table::time(row.model_ns_mean),
+            table::rate(1e9 / row.wall_ns_mean.max(1.0)),
+        )?;
+        Ok(())
+    }
+
+    fn compare(&self, json: bool, out: &mut impl Write) -> Result<()> {
+        let mut kv = open(self.device)?;
+        let (mut count, mut different) = (0u64, Vec::new());
+        for record in self.records()? {
+            let record = record.with_context(|| self.what())?;
+            let stored = kv.get(&record.key).with_context(|| self.what())?;
+            if stored.as_deref() != Some(record.value.as_slice()) {
+                let how = if stored.is_some() { "differs" } else { "is missing" };
+                different.push(format!("{} {how}", record.key.escape_ascii()));
+            }
+            count += 1;
+            self.interrupt.check()?;
+        }
+        if different.is_empty() {
+            if json {
+                print_json(out, &serde_json::json!({"count": count, "same": count}))?;
+            } else {
+                writeln!(out, "{count} records, all the same")?;
+            }
+            return Ok(());
+        }
+        let named =
+            different.iter().take(NAMED_DIFFERENCES).map(String::as_str).collect::<Vec<_>>().join(", ");
+        Err(No(format!("{} of {count} records are not the same: {named}", different.len())).into())
+    }
+}
+
+fn export(
+    device: &args::Device,
+    file: Option<&Path>,
+    format: Format,
+    out: &mut impl Write,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let mut file = match file {
+        Some(path) => {
+            let file = File::create_new(path).with_context(|| format!("make {}", path.display()))?;
+            Some(BufWriter::new(file))
+        }
+        None => None,
+    };
+    let mut kv = open(device)?;
+    // The keys first: taking them and reading values use one queue.
+    let keys = kv.keys(None).collect::<byway::Result<Vec<Key>>>()?;
+    for key in keys {
+        interrupt.check()?;
+        let key = key.as_bytes();
+        let value = kv.get(key)?.with_context(|| format!("key {} vanished", key.escape_ascii()))?;
+        match &mut file {
+            Some(file) => records::write(file, format, key, &value)?,
+            None => records::write(&mut *out, format, key, &value)?,
+        }
+    }
+    if let Some(mut file) = file {
+        file.flush()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! One file for each command of the tree.
+
+pub mod bench;
+pub mod create;
+pub mod info;
+pub mod kv;
+pub mod nvm;
+pub mod report;

@@ -1,0 +1,126 @@
+//! `byway nvm`: blocks.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use byway::Nvm;
+
+use crate::args::{self, NvmCommand, Range};
+use crate::terminal::Interrupt;
+
+/// Bytes of one read or write command.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// Does one of the commands.
+///
+/// # Errors
+/// A range that is no whole blocks or outside the namespace, what the device says, or files that fail.
+pub fn run(command: &NvmCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+    match command {
+        NvmCommand::Read { device, range, file } => {
+            let blocks = Blocks::open(device)?;
+            match file {
+                Some(path) => {
+                    let file = File::create_new(path).with_context(|| format!("make {}", path.display()))?;
+                    let mut file = BufWriter::new(file);
+                    blocks.read(range, &mut file, interrupt)?;
+                    Ok(file.flush()?)
+                }
+                None => blocks.read(range, out, interrupt),
+            }
+        }
+        NvmCommand::Write { device, offset, file } => {
+            let from: Box<dyn Read> = match file {
+                Some(path) => Box::new(File::open(path).with_context(|| format!("open {}", path.display()))?),
+                None => Box::new(io::stdin().lock()),
+            };
+            Blocks::open(device)?.write(*offset, from, file.as_deref(), interrupt)
+        }
+        NvmCommand::Trim { device, range } => Blocks::open(device)?.trim(range),
+        NvmCommand::Flush { device } => Ok(Blocks::open(device)?.0.flush()?),
+    }
+}
+
+/// A namespace, addressed in bytes.
+struct Blocks(Nvm);
+
+impl Blocks {
+    fn open(device: &args::Device) -> Result<Self> {
+        Ok(Self(byway::open(&device.uri)?.nvm(None)?))
+    }
+
+    fn block_bytes(&self) -> u64 {
+        self.0.lba_bytes().into()
+    }
+
+    /// The block that begins at a byte.
+    fn block_at(&self, what: &str, bytes: u64) -> Result<u64> {
+        let block_bytes = self.block_bytes();
+        ensure!(
+            bytes.is_multiple_of(block_bytes),
+            "{what} of {bytes} bytes is no whole number of blocks of {block_bytes} bytes"
+        );
+        Ok(bytes / block_bytes)
+    }
+
+    /// First block and number of blocks of a range that is within the namespace.
+    fn blocks_of(&self, range: &Range) -> Result<(u64, u64)> {
+        let (first, count) =
+            (self.block_at("an offset", range.offset)?, self.block_at("a length", range.length)?);
+        let all = self.0.blocks();
+        let within = first.checked_add(count).is_some_and(|end| end <= all);
+        ensure!(within, "{count} blocks from block {first} on are not within a namespace of {all} blocks");
+        Ok((first, count))
+    }
+
+    fn read(mut self, range: &Range, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+        let (mut slba, mut left) = self.blocks_of(range)?;
+        let most = PIECE_BYTES / self.block_bytes();
+        let mut piece = vec![0; PIECE_BYTES.min(range.length) as usize];
+        while left > 0 {
+            interrupt.check()?;
+            let blocks = left.min(most);
+            piece.truncate((blocks * self.block_bytes()) as usize);
+            self.0.read(slba, &mut piece)?;
+            out.write_all(&piece)?;
+            slba += blocks;
+            left -= blocks;
+        }
+        Ok(())
+    }
+
+    fn write(
+        mut self,
+        offset: u64,
+        mut from: impl Read,
+        file: Option<&Path>,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let mut slba = self.block_at("an offset", offset)?;
+        let doing = || format!("read {}", file.map_or("standard input".into(), Path::to_string_lossy));
+        loop {
+            interrupt.check()?;
+            let mut piece = Vec::new();
+            from.by_ref().take(PIECE_BYTES).read_to_end(&mut piece).with_context(doing)?;
+            if piece.is_empty() {
+                return Ok(());
+            }
+            piece.resize(piece.len().next_multiple_of(self.block_bytes() as usize), 0);
+            self.0.write(slba, &piece)?;
+            slba += piece.len() as u64 / self.block_bytes();
+        }
+    }
+
+    fn trim(mut self, range: &Range) -> Result<()> {
+        let (mut slba, mut left) = self.blocks_of(range)?;
+        while left > 0 {
+            let blocks = u32::try_from(left).unwrap_or(u32::MAX);
+            self.0.trim(slba, blocks)?;
+            slba += u64::from(blocks);
+            left -= u64::from(blocks);
+        }
+        Ok(())
+    }
+}

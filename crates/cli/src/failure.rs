@@ -1,0 +1,77 @@
+//! How a command that did not succeed ends: what it says, and its exit code.
+
+use std::process::ExitCode;
+
+use crate::terminal::{INTERRUPTED, Interrupted};
+
+/// Exit code of a key that is not there, or of a difference that was looked for and found.
+const NO: u8 = 1;
+/// Exit code of an error.
+const ERROR: u8 = 2;
+
+/// The answer is no: not an error of the device, yet not what was asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct No(pub String);
+
+/// Says on standard error why a command ended, and gives its exit code.
+pub fn end(error: &anyhow::Error) -> ExitCode {
+    if is_broken_pipe(error) {
+        // Whoever read our output has enough.
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("byway: {}", sentence(error));
+    if error.downcast_ref::<Interrupted>().is_some() {
+        return ExitCode::from(INTERRUPTED);
+    }
+    ExitCode::from(if error.downcast_ref::<No>().is_some() { NO } else { ERROR })
+}
+
+/// The error and its causes in one line. A cause that its error names already is not said twice.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if said.is_empty() {
+            said = cause;
+        } else if !said.contains(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    said
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |cause: &(dyn std::error::Error + 'static)| {
+        let io = cause.downcast_ref::<std::io::Error>();
+        io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    };
+    error.chain().any(broken)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn causes_are_said_once_in_one_line() {
+        let error = anyhow::anyhow!("no such file").context("open a.img: no such file").context("import");
+        assert_eq!(sentence(&error), "import: open a.img: no such file");
+    }
+
+    #[test]
+    fn an_interruption_and_a_no_are_told_apart_under_any_context() {
+        let interrupted = Err::<(), _>(Interrupted).context("import").unwrap_err();
+        assert!(interrupted.downcast_ref::<Interrupted>().is_some());
+        let no = Err::<(), _>(No("no such key".to_owned())).context("get").unwrap_err();
+        assert!(no.downcast_ref::<No>().is_some());
+    }
+
+    #[test]
+    fn a_reader_that_left_is_no_error() {
+        let gone = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        assert!(is_broken_pipe(&anyhow::Error::from(gone).context("list")));
+    }
+}

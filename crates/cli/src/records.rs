@@ -1,0 +1,257 @@
+//! Records in files: the Unicode Character Database, and lines of JSON for everything else.
+//!
+//! The Unicode Character Database (`UnicodeData.txt`, Debian package `unicode-data`) has one record a line, some
+//! 35,000 of 20 to 300 bytes. Its key is the first field, the code point in hexadecimal; its value is the record.
+
+use std::io::{self, BufRead, Write};
+
+use serde::{Deserialize, Serialize};
+
+/// Longest line that is read: twice the largest value in JSON escapes would be absurd, this is not.
+const LINE_MAX_BYTES: u64 = 64 << 20;
+
+/// How records stand in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// The Unicode Character Database: key before the first `;`, value the whole line.
+    Unicode,
+    /// One JSON object a line: `{"key": …, "value": …}`; `key_hex` and `value_hex` for bytes that are no text.
+    Jsonl,
+}
+
+/// One key with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value.
+    pub value: Vec<u8>,
+}
+
+/// Why a record could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The file could not be read.
+    #[error("line {line}: {source}")]
+    Io {
+        /// Counted from 1.
+        line: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// The line is no record.
+    #[error("line {line}: {why}")]
+    Line {
+        /// Counted from 1.
+        line: u64,
+        /// Why.
+        why: String,
+    },
+}
+
+/// The records of a file, one after another.
+pub struct Records<R> {
+    from: R,
+    format: Format,
+    line: u64,
+    text: Vec<u8>,
+}
+
+impl<R: BufRead> Records<R> {
+    /// Reads records of a format.
+    pub fn new(from: R, format: Format) -> Self {
+        Self { from, format, line: 0, text: Vec::new() }
+    }
+
+    fn read_line(&mut self) -> Option<Result<(), RecordError>> {
+        self.text.clear();
+        self.line += 1;
+        let line = self.line;
+        match io::Read::take(&mut self.from, LINE_MAX_BYTES).read_until(b'\n', &mut self.text) {
+            Ok(0) => None,
+            Ok(read) if read as u64 == LINE_MAX_BYTES => {
+                Some(Err(RecordError::Line { line, why: format!("longer than {LINE_MAX_BYTES} bytes") }))
+            }
+            Ok(_) => {
+                while matches!(self.text.last(), Some(b'\n' | b'\r')) {
+                    self.text.pop();
+                }
+                Some(Ok(()))
+            }
+            Err(source) => Some(Err(RecordError::Io { line, source })),
+        }
+    }
+
+    fn parse(&self) -> Result<Record, RecordError> {
+        let record = match self.format {
+            Format::Unicode => parse_unicode(&self.text),
+            Format::Jsonl => parse_json(&self.text),
+        };
+        record.map_err(|why| RecordError::Line { line: self.line, why })
+    }
+}
+
+impl<R: BufRead> Iterator for Records<R> {
+    type Item = Result<Record, RecordError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.read_line()? {
+                Ok(()) if self.text.is_empty() => {}
+                Ok(()) => return Some(self.parse()),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+fn parse_unicode(line: &[u8]) -> Result<Record, String> {
+    let end = line.iter().position(|&byte| byte == b';').ok_or("no `;` after the code point")?;
+    let key = &line[..end];
+    if !(4..=6).contains(&key.len()) || !key.iter().all(u8::is_ascii_hexdigit) {
+        return Err(format!(
+            "{:?} is no code point of 4 to 6 hexadecimal digits",
+            String::from_utf8_lossy(key)
+        ));
+    }
+    Ok(Record { key: key.to_vec(), value: line.to_vec() })
+}
+
+/// A record as JSON.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JsonRecord<'a> {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<std::borrow::Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key_hex: Option<std::borrow::Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    value: Option<std::borrow::Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    value_hex: Option<std::borrow::Cow<'a, str>>,
+}
+
+fn parse_json(line: &[u8]) -> Result<Record, String> {
+    let json: JsonRecord = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let key = bytes_of("key", json.key.as_deref(), json.key_hex.as_deref())?;
+    let value = bytes_of("value", json.value.as_deref(), json.value_hex.as_deref())?;
+    Ok(Record { key, value })
+}
+
+fn bytes_of(name: &str, text: Option<&str>, hex: Option<&str>) -> Result<Vec<u8>, String> {
+    match (text, hex) {
+        (Some(text), None) => Ok(text.as_bytes().to_vec()),
+        (None, Some(hex)) => parse_hex(hex),
+        _ => Err(format!("expected one of `{name}` and `{name}_hex`")),
+    }
+}
+
+/// Writes one record as a line of its format.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write(out: &mut impl Write, format: Format, key: &[u8], value: &[u8]) -> io::Result<()> {
+    match format {
+        Format::Unicode => out.write_all(value)?,
+        Format::Jsonl => write_json(&mut *out, key, value)?,
+    }
+    out.write_all(b"\n")
+}
+
+fn write_json(out: &mut impl Write, key: &[u8], value: &[u8]) -> io::Result<()> {
+    let mut json = JsonRecord::default();
+    match std::str::from_utf8(key) {
+        Ok(text) => json.key = Some(text.into()),
+        Err(_) => json.key_hex = Some(to_hex(key).into()),
+    }
+    match std::str::from_utf8(value) {
+        Ok(text) => json.value = Some(text.into()),
+        Err(_) => json.value_hex = Some(to_hex(value).into()),
+    }
+    serde_json::to_writer(out, &json).map_err(io::Error::from)
+}
+
+/// Bytes from hexadecimal digits.
+///
+/// # Errors
+/// An odd number of digits, or other letters.
+pub fn parse_hex(text: &str) -> Result<Vec<u8>, String> {
+    let error = || format!("{text:?} is no even number of hexadecimal digits");
+    if !text.len().is_multiple_of(2) || !text.bytes().all(|letter| letter.is_ascii_hexdigit()) {
+        return Err(error());
+    }
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| error()))
+        .collect()
+}
+
+/// Bytes as hexadecimal digits.
+pub fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(text: &str, format: Format) -> Vec<Result<Record, RecordError>> {
+        Records::new(text.as_bytes(), format).collect()
+    }
+
+    #[test]
+    fn a_unicode_record_is_keyed_by_its_code_point_and_kept_whole() {
+        let text =
+            "0041;LATIN CAPITAL LETTER A;Lu;0;L;;;;;N;;;;0061;\n1F600;GRINNING FACE;So;0;ON;;;;;N;;;;;\n";
+        let records = read(text, Format::Unicode);
+        assert_eq!(records.len(), 2);
+        let first = records[0].as_ref().unwrap();
+        assert_eq!(first.key, b"0041");
+        assert_eq!(first.value, b"0041;LATIN CAPITAL LETTER A;Lu;0;L;;;;;N;;;;0061;");
+        assert_eq!(records[1].as_ref().unwrap().key, b"1F600");
+    }
+
+    #[test]
+    fn a_bad_line_is_named_by_its_number() {
+        for (text, line, why) in [
+            ("0041;A\nnothing here\n", "line 2", "no `;`"),
+            ("0041;A\n\nxyz!;B\n", "line 3", "no code point"),
+            ("\u{ff}\u{ff};B", "line 1", "no code point"),
+        ] {
+            let error = read(text, Format::Unicode).pop().unwrap().unwrap_err().to_string();
+            assert!(error.contains(line) && error.contains(why), "{error}");
+        }
+        let error = read("{\"key\": \"a\"}", Format::Jsonl).pop().unwrap().unwrap_err().to_string();
+        assert!(error.contains("value_hex"), "{error}");
+        assert!(read("{\"kee\": \"a\"}", Format::Jsonl)[0].is_err());
+    }
+
+    #[test]
+    fn hexadecimal_of_odd_length_or_other_letters_is_refused() {
+        for text in ["0", "zz", "é", "+1"] {
+            assert!(parse_hex(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn json_lines_bring_every_record_back(key in proptest::collection::vec(any::<u8>(), 1..16),
+                                              value in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let mut text = Vec::new();
+            write(&mut text, Format::Jsonl, &key, &value).unwrap();
+            let records: Vec<Record> = Records::new(&text[..], Format::Jsonl).map(Result::unwrap).collect();
+            prop_assert_eq!(records, vec![Record { key, value }]);
+        }
+
+        #[test]
+        fn any_bytes_are_records_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            for format in [Format::Unicode, Format::Jsonl] {
+                for record in Records::new(&bytes[..], format) {
+                    drop(record);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The real records by every transfer method: written, closed, reopened, read back, compared.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use byway::Method;
+
+use super::measured::{COSMOS, ImportPoint};
+use crate::experiment::{self, Run, Setting};
+use crate::measure::{self, Put};
+use crate::records::{Format, Record, Records};
+use crate::subject::Subject;
+use crate::terminal::{Interrupt, Progress};
+
+/// Imports the records of a file by each method into a namespace of its own in one image, `records.img` in `dir`.
+///
+/// # Errors
+/// When the file is no Unicode Character Database, a put fails, or the image cannot be made anew.
+pub fn run(dir: &Path, file: &Path, interrupt: &Interrupt) -> Result<Vec<ImportPoint>> {
+    let records = read(file)?;
+    let image = dir.join("records.img");
+    if image.exists() {
+        std::fs::remove_file(&image).with_context(|| format!("make {} anew", image.display()))?;
+    }
+    let profile = experiment::profile(COSMOS)?;
+    Subject::create_image(&image, &profile, Method::ALL.len())?;
+    let progress = Progress::new("records", 2 * (Method::ALL.len() * records.len()) as u64);
+    let run = Run { count: records.len() as u64, seed: 0, interrupt, progress: &progress };
+    let mut points = Vec::new();
+    for (nsid, method) in (1..).zip(Method::ALL) {
+        progress.say(&format!("write records by {method}"));
+        let point = write(&image, nsid, &Setting::of(&profile, method), &records, &run)?;
+        points.push(point);
+    }
+    for (nsid, point) in (1..).zip(&mut points) {
+        progress.say(&format!("compare {}", point.row.method));
+        // The device was closed after writing: what is read here was found again in the file.
+        let mut subject = Subject::image(&image, nsid, &Setting::of(&profile, Method::Prp))?;
+        point.same = compare(&mut subject, &records, &run)?;
+        ensure!(
+            point.same == records.len() as u64,
+            "{} of {} records by {} came back changed or not at all",
+            records.len() as u64 - point.same,
+            records.len(),
+            point.row.method
+        );
+    }
+    Ok(points)
+}
+
+fn read(file: &Path) -> Result<Vec<Record>> {
+    let open = File::open(file).with_context(|| format!("open {}", file.display()))?;
+    let records: Result<Vec<Record>, _> = Records::new(BufReader::new(open), Format::Unicode).collect();
+    let records = records.with_context(|| format!("read {}", file.display()))?;
+    ensure!(!records.is_empty(), "{} holds no record", file.display());
+    Ok(records)
+}
+
+fn write(image: &Path, nsid: u32, setting: &Setting, records: &[Record], run: &Run) -> Result<ImportPoint> {
+    let mut subject = Subject::image(image, nsid, setting)?;
+    let before = subject.flash();
+    let mut index = 0;
+    let tally = measure::puts(
+        &mut subject,
+        records.len(),
+        |index, put| put(Put { key: &records[index].key, value: &records[index].value }),
+        || {
+            index += 1;
+            run.tick(index - 1)
+        },
+    )?;
+    let nand_pages = subject.flash().programs - before.programs;
+    Ok(ImportPoint { row: tally.row(setting.named()), nand_pages, same: 0 })
+}
+
+fn compare(subject: &mut Subject, records: &[Record], run: &Run) -> Result<u64> {
+    let mut same = 0;
+    for (index, record) in records.iter().enumerate() {
+        let value = subject.get(&record.key)?;
+        same += u64::from(value.as_deref() == Some(record.value.as_slice()));
+        run.tick(index)?;
+    }
+    Ok(same)
+}

@@ -1,0 +1,11 @@
+//! The report: what was measured, the papers' claims beside it, and the page that shows both.
+
+pub mod breakdown;
+pub mod claims;
+mod colour;
+pub mod figures;
+pub mod html;
+pub mod import;
+pub mod measured;
+mod plot;
+pub mod run;

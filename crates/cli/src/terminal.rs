@@ -1,0 +1,91 @@
+//! What the terminal sees: progress on standard error if it is one, data on standard output, and Ctrl-C.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// Exit code of a command that was interrupted: 128 and the number of the signal, as shells have it.
+pub const INTERRUPTED: u8 = 130;
+
+/// The work was interrupted; what was acknowledged before is kept.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted; every put that was acknowledged is kept")]
+pub struct Interrupted;
+
+/// Whether Ctrl-C or SIGTERM came. The first asks the work to end and close its device; the second ends the process.
+#[derive(Clone, Debug)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// When the system refuses a signal handler.
+    pub fn listen() -> io::Result<Self> {
+        let came = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&came))?;
+            signal_hook::flag::register(signal, Arc::clone(&came))?;
+        }
+        Ok(Self(came))
+    }
+
+    /// Ends the work if it was asked to.
+    ///
+    /// # Errors
+    /// [`Interrupted`] once a signal came.
+    pub fn check(&self) -> Result<(), Interrupted> {
+        // Relaxed: the flag guards no other memory.
+        if self.0.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
+    }
+}
+
+/// A bar for long work; nothing at all when standard error is no terminal.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar for `total` steps of a named work.
+    pub fn new(what: &str, total: u64) -> Self {
+        let target = if io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bar = ProgressBar::with_draw_target(Some(total), target);
+        if let Ok(style) =
+            ProgressStyle::with_template("{msg:28} {bar:30} {human_pos}/{human_len}  {eta} left")
+        {
+            bar.set_style(style);
+        }
+        bar.set_message(what.to_owned());
+        Self(bar)
+    }
+
+    /// What is being done now.
+    pub fn say(&self, what: &str) {
+        self.0.set_message(what.to_owned());
+    }
+
+    /// Some steps more are done.
+    pub fn advance(&self, steps: u64) {
+        self.0.inc(steps);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Writes one JSON object as a line on standard output.
+///
+/// # Errors
+/// Those of standard output.
+pub fn print_json(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, value).map_err(io::Error::from)?;
+    out.write_all(b"\n")
+}

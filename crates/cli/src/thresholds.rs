@@ -1,0 +1,89 @@
+//! Thresholds that calibration found, kept between runs for the adaptive method.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::report::measured::Threshold;
+
+/// Everything that was calibrated on this machine, by profile and fine-grained method.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Thresholds {
+    thresholds: Vec<Threshold>,
+}
+
+impl Thresholds {
+    /// What was kept; nothing if there was no calibration yet.
+    ///
+    /// # Errors
+    /// When the file is there and cannot be read.
+    pub fn load() -> Result<Self> {
+        let path = path()?;
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                serde_json::from_str(&text).with_context(|| format!("{} is no calibration", path.display()))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
+        }
+    }
+
+    /// Adds a threshold, in place of an older one of the same profile and method.
+    pub fn keep(&mut self, new: Threshold) {
+        self.thresholds.retain(|old| (&old.setting, &old.below) != (&new.setting, &new.below));
+        self.thresholds.push(new);
+    }
+
+    /// The threshold of a method under a profile.
+    pub fn of(&self, profile: &str, below: &str) -> Option<&Threshold> {
+        self.thresholds.iter().find(|kept| kept.setting == profile && kept.below == below)
+    }
+
+    /// Writes the file anew, whole or not at all.
+    ///
+    /// # Errors
+    /// When there is nowhere to write.
+    pub fn save(&self) -> Result<PathBuf> {
+        let path = path()?;
+        let dir = path.parent().context("a calibration has a folder")?;
+        std::fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
+        let new = path.with_extension("json.new");
+        let text = serde_json::to_string_pretty(self)?;
+        std::fs::write(&new, text).with_context(|| format!("write {}", new.display()))?;
+        std::fs::rename(&new, &path).with_context(|| format!("write {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+/// `thresholds.json` in the user's configuration folder.
+fn path() -> Result<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let config = folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")));
+    match config {
+        Some(config) => Ok(config.join("byway").join("thresholds.json")),
+        None => bail!("neither XDG_CONFIG_HOME nor HOME says where calibrations are kept"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_threshold_takes_the_place_of_the_older() {
+        let threshold = |below: &str, tau| Threshold {
+            setting: "cosmos".to_owned(),
+            below: below.to_owned(),
+            tau_bytes: Some(tau),
+            tried_bytes: None,
+        };
+        let mut kept = Thresholds::default();
+        for (below, tau) in [("piggyback", 128), ("cxl", 4096), ("piggyback", 64)] {
+            kept.keep(threshold(below, tau));
+        }
+        assert_eq!(kept.thresholds.len(), 2);
+        assert_eq!(kept.of("cosmos", "piggyback"), Some(&threshold("piggyback", 64)));
+        assert_eq!(kept.of("gen4x4", "piggyback"), None);
+    }
+}

@@ -1,0 +1,247 @@
+//! The benches, from outside: the ledger is exact, one seed gives one answer.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{byway, json_lines, refused, said};
+use serde_json::Value;
+
+/// One transaction or more: payload bytes and wire bytes.
+#[derive(Clone, Copy, Default)]
+struct Bytes {
+    payload: u64,
+    wire: u64,
+}
+
+impl Bytes {
+    fn add(&mut self, payload: u64, wire: u64) {
+        self.payload += payload;
+        self.wire += wire;
+    }
+}
+
+/// DESIGN.md, "What the ledger counts", written out once more.
+struct Table {
+    mps: u64,
+    mrrs: u64,
+}
+
+impl Table {
+    fn read(&self, bytes: &mut Bytes, n: u64) {
+        let mut wire = 24 * n.div_ceil(self.mrrs);
+        let mut left = n;
+        while left > 0 {
+            let request = left.min(self.mrrs);
+            left -= request;
+            wire += 20 * request.div_ceil(self.mps.min(self.mrrs)) + request.next_multiple_of(4);
+        }
+        bytes.add(n, wire);
+    }
+
+    /// Doorbells, completion and interrupt of one command, and its fetch.
+    fn command(&self, bytes: &mut Bytes) {
+        bytes.add(8, 56);
+        self.read(bytes, 64);
+        bytes.add(16, 40);
+        bytes.add(0, 24);
+    }
+
+    /// A put on the Cosmos+ board.
+    fn put(&self, method: &str, n: u64) -> Bytes {
+        let mut bytes = Bytes::default();
+        match method {
+            "prp" => {
+                self.command(&mut bytes);
+                (0..n.div_ceil(4096)).for_each(|_| self.read(&mut bytes, 4096));
+            }
+            "sgl" => {
+                self.command(&mut bytes);
+                self.read(&mut bytes, n);
+            }
+            "piggyback" => {
+                let commands = 1 + n.saturating_sub(35).div_ceil(56);
+                (0..commands).for_each(|_| self.command(&mut bytes));
+            }
+            "hybrid" if n <= 35 => self.command(&mut bytes),
+            "inline" | "hybrid" => {
+                self.command(&mut bytes);
+                (0..n.div_ceil(64)).for_each(|_| self.read(&mut bytes, 64));
+            }
+            other => panic!("{other} is not in this table"),
+        }
+        bytes
+    }
+}
+
+fn number(row: &Value, field: &str) -> f64 {
+    row[field].as_f64().unwrap_or_else(|| panic!("{field} of {row}"))
+}
+
+#[test]
+fn the_ledger_is_exact_to_the_byte_for_any_size_and_packet_sizes() {
+    for (mps, mrrs) in [(256, 512), (128, 128), (512, 4096), (4096, 256)] {
+        let rows = said(&[
+            "bench",
+            "transfer",
+            "--json",
+            "--profile",
+            "cosmos",
+            "--count",
+            "7",
+            "--sizes",
+            "1,4,32,35,36,64,65,91,92,128,1000,4095,4096,8192",
+            "--methods",
+            "prp,sgl,piggyback,inline,hybrid",
+            "--mps",
+            &mps.to_string(),
+            "--mrrs",
+            &mrrs.to_string(),
+        ]);
+        let rows = json_lines(&rows);
+        assert_eq!(rows.len(), 14 * 5);
+        for row in rows {
+            let (method, size) = (row["method"].as_str().unwrap(), number(&row, "size") as u64);
+            let expected = Table { mps, mrrs }.put(method, size);
+            assert_eq!(number(&row, "payload_bytes"), expected.payload as f64, "{row}");
+            assert_eq!(number(&row, "wire_bytes"), expected.wire as f64, "{row}");
+            assert_eq!(number(&row, "mps") as u64, mps);
+        }
+    }
+}
+
+#[test]
+fn a_32_byte_put_costs_what_the_design_says() {
+    let rows = said(&["bench", "transfer", "--json", "--profile", "cosmos", "--count", "5", "--sizes", "32"]);
+    for row in json_lines(&rows) {
+        let expected = match row["method"].as_str().unwrap() {
+            "prp" => (4184.0, 4836.0),
+            "piggyback" | "hybrid" => (88.0, 228.0),
+            "inline" => (152.0, 336.0),
+            "sgl" => (120.0, 304.0),
+            _ => continue,
+        };
+        assert_eq!((number(&row, "payload_bytes"), number(&row, "wire_bytes")), expected, "{row}");
+        assert_eq!(number(&row, "interrupt_bytes"), 4.0);
+    }
+}
+
+#[test]
+fn a_row_has_every_field_under_every_profile() {
+    for profile in ["cosmos", "gen4x4", "gen5x4", "gen5x8-cxl"] {
+        let rows =
+            said(&["bench", "transfer", "--json", "--profile", profile, "--count", "3", "--sizes", "8,8K"]);
+        let rows = json_lines(&rows);
+        assert_eq!(rows.len(), 20);
+        for row in rows {
+            for field in [
+                "size",
+                "count",
+                "mps",
+                "mrrs",
+                "payload_bytes",
+                "wire_bytes",
+                "interrupt_bytes",
+                "commands",
+                "slots",
+                "model_ns_mean",
+                "model_ns_p50",
+                "model_ns_p99",
+                "wall_ns_mean",
+            ] {
+                assert!(number(&row, field) >= 0.0);
+            }
+            assert_eq!(row["profile"], profile);
+            assert_eq!(row.as_object().unwrap().len(), 15, "{row}");
+        }
+    }
+}
+
+#[test]
+fn one_seed_gives_one_answer() {
+    let run = |seed: &str| -> Vec<Value> {
+        let text = said(&[
+            "bench",
+            "workload",
+            "--json",
+            "--count",
+            "300",
+            "--seed",
+            seed,
+            "--workloads",
+            "B,D,M",
+            "--methods",
+            "prp,inline,adaptive",
+        ]);
+        let mut rows = json_lines(&text);
+        for row in &mut rows {
+            row.as_object_mut().unwrap().remove("wall_ns_mean");
+        }
+        rows
+    };
+    let first = run("5");
+    assert_eq!(first.len(), 9);
+    assert_eq!(first, run("5"));
+    assert_ne!(first, run("6"));
+    for row in &first {
+        assert!(number(row, "ops_per_s_model") > 0.0 && number(row, "waf") > 0.0);
+        assert!(row["nand_pages"].is_u64());
+    }
+}
+
+#[test]
+fn the_clock_off_models_no_time_and_another_link_changes_it() {
+    let with = |more: &[&str]| {
+        let mut args =
+            vec!["bench", "transfer", "--json", "--count", "3", "--sizes", "4K", "--methods", "prp"];
+        args.extend(more);
+        json_lines(&said(&args)).remove(0)
+    };
+    assert!(with(&["--clock", "off"])["model_ns_mean"].is_null());
+    let (slow, fast) = (with(&["--link", "gen2x8"]), with(&["--link", "gen5x8"]));
+    assert!(number(&slow, "model_ns_mean") > number(&fast, "model_ns_mean"));
+    assert_eq!(slow["wire_bytes"], fast["wire_bytes"]);
+}
+
+#[test]
+fn comparators_are_measured_beside_methods() {
+    let rows = said(&[
+        "bench",
+        "transfer",
+        "--json",
+        "--count",
+        "64",
+        "--sizes",
+        "32",
+        "--methods",
+        "bulk,byte-store,prp",
+    ]);
+    let rows = json_lines(&rows);
+    let payload: Vec<f64> = rows.iter().map(|row| number(row, "payload_bytes")).collect();
+    assert_eq!(rows[0]["method"], "bulk");
+    assert!(payload[0] < payload[2] && payload[1] < payload[2], "{payload:?}");
+}
+
+#[test]
+fn calibration_is_kept_where_adaptive_finds_it() {
+    let home = tempfile::tempdir().unwrap();
+    let output = byway()
+        .env("XDG_CONFIG_HOME", home.path())
+        .args(["bench", "calibrate", "--profile", "cosmos", "--count", "3", "--json"])
+        .assert()
+        .success()
+        .get_output()
+        .stdout
+        .clone();
+    let rows = json_lines(std::str::from_utf8(&output).unwrap());
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0]["below"], "piggyback");
+    assert!(rows[0]["tau_bytes"].as_u64().unwrap() >= 36);
+    assert!(home.path().join("byway/thresholds.json").exists());
+}
+
+#[test]
+fn a_table_is_printed_for_people() {
+    let text = said(&["bench", "transfer", "--count", "3", "--sizes", "32", "--methods", "prp,inline"]);
+    assert!(text.contains("payload") && text.contains("4184") && text.contains("336"), "{text}");
+    assert!(refused(2, &["bench", "transfer", "--sizes", "32M"]).contains("16777216"));
+}

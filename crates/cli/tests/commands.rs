@@ -1,0 +1,259 @@
+//! The commands, from outside: what they print, what they keep, and how they refuse.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Image, METHODS, byway, json_lines, refused, said};
+
+const RECORDS: &str = "0041;LATIN CAPITAL LETTER A;Lu;0;L;;;;;N;;;;0061;\n\
+                       00E9;LATIN SMALL LETTER E WITH ACUTE;Ll;0;L;0065 0301;;;;N;LATIN SMALL LETTER E ACUTE;;00C9;;00C9\n\
+                       1F600;GRINNING FACE;So;0;ON;;;;;N;;;;;\n";
+
+#[test]
+fn a_value_is_there_for_the_next_process() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    said(&["kv", "put", &uri, "sensor-7", "21.5"]);
+    assert_eq!(said(&["kv", "get", &uri, "sensor-7"]), "21.5");
+    said(&["kv", "exists", &uri, "sensor-7"]);
+    said(&["kv", "delete", &uri, "sensor-7"]);
+    assert!(refused(1, &["kv", "get", &uri, "sensor-7"]).contains("sensor-7"));
+    refused(1, &["kv", "exists", &uri, "sensor-7"]);
+}
+
+#[test]
+fn a_value_comes_from_an_argument_a_file_or_standard_input() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    said(&["kv", "put", &uri, "file", "--file", &image.file("value", &bytes)]);
+    byway().args(["kv", "put", &uri, "stdin"]).write_stdin("from standard input").assert().success();
+    let out = image.dir.path().join("out");
+    said(&["kv", "get", &uri, "file", "--file", out.to_str().unwrap()]);
+    assert_eq!(std::fs::read(out).unwrap(), bytes);
+    assert_eq!(said(&["kv", "get", &uri, "stdin"]), "from standard input");
+}
+
+#[test]
+fn conditions_on_a_store_are_kept() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    assert!(!refused(2, &["kv", "put", &uri, "k", "v", "--if-present"]).is_empty());
+    said(&["kv", "put", &uri, "k", "v", "--if-absent"]);
+    assert!(!refused(2, &["kv", "put", &uri, "k", "w", "--if-absent"]).is_empty());
+    said(&["kv", "put", &uri, "k", "w", "--if-present"]);
+    assert_eq!(said(&["kv", "get", &uri, "k"]), "w");
+}
+
+#[test]
+fn keys_are_listed_in_order_from_a_key_on() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    for key in ["pear", "apple", "plum", "fig"] {
+        said(&["kv", "put", &uri, key, "fruit"]);
+    }
+    assert_eq!(said(&["kv", "list", &uri]), "apple\nfig\npear\nplum\n");
+    assert_eq!(said(&["kv", "list", &uri, "--from", "b", "--limit", "2"]), "fig\npear\n");
+    assert_eq!(said(&["kv", "list", &uri, "--hex", "--limit", "1"]), "6170706c65\n");
+    let json = json_lines(&said(&["kv", "list", &uri, "--json"]));
+    assert_eq!(json[0]["key"], "apple");
+}
+
+#[test]
+fn records_come_back_whole_by_every_method() {
+    let namespaces = ["kv"; METHODS.len()];
+    let image = Image::new(&namespaces);
+    let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
+    for (nsid, method) in (1..).zip(METHODS) {
+        let uri = image.uri(&format!("transfer={method}&ns={nsid}"));
+        said(&["kv", "import", &uri, &records]);
+        said(&["kv", "import", &uri, &records, "--compare"]);
+        assert_eq!(said(&["kv", "export", &uri, "--format", "unicode"]), RECORDS, "{method}");
+    }
+}
+
+#[test]
+fn a_difference_is_named_and_is_exit_code_1() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
+    said(&["kv", "import", &uri, &records]);
+    said(&["kv", "put", &uri, "00E9", "something else"]);
+    said(&["kv", "delete", &uri, "1F600"]);
+    let error = refused(1, &["kv", "import", &uri, &records, "--compare"]);
+    assert!(error.contains("00E9") && error.contains("1F600"), "{error}");
+}
+
+#[test]
+fn exported_records_can_be_imported_elsewhere() {
+    let (from, to) = (Image::new(&[]), Image::new(&[]));
+    said(&["kv", "import", &from.uri(""), &from.file("UnicodeData.txt", RECORDS.as_bytes())]);
+    said(&["kv", "put", &from.uri(""), "--hex", "00ff", "binary key"]);
+    let exported = said(&["kv", "export", &from.uri("")]);
+    byway()
+        .args(["kv", "import", &to.uri(""), "-", "--format", "jsonl"])
+        .write_stdin(exported.clone())
+        .assert()
+        .success();
+    assert_eq!(said(&["kv", "export", &to.uri("")]), exported);
+}
+
+#[test]
+fn an_import_tells_its_figures_as_json() {
+    let image = Image::new(&[]);
+    let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
+    let uri = image.uri("transfer=inline&clock=virtual");
+    let row = &json_lines(&said(&["kv", "import", &uri, &records, "--json"]))[0];
+    assert_eq!((row["method"].as_str(), row["count"].as_u64()), (Some("inline"), Some(3)));
+    assert!(row["payload_bytes"].as_f64().unwrap() > 100.0);
+    assert!(row["model_ns_mean"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn blocks_are_written_read_and_trimmed() {
+    let image = Image::new(&["kv", "nvm:16M"]);
+    let uri = image.uri("ns=2");
+    byway().args(["nvm", "write", &uri, "--offset", "4K"]).write_stdin("hello").assert().success();
+    let read = said(&["nvm", "read", &uri, "--offset", "4K", "--length", "512"]);
+    assert!(read.starts_with("hello\0") && read.len() == 512);
+    said(&["nvm", "flush", &uri]);
+    said(&["nvm", "trim", &uri, "--offset", "4K", "--length", "512"]);
+    let read = said(&["nvm", "read", &uri, "--offset", "4K", "--length", "512"]);
+    assert!(read.bytes().all(|byte| byte == 0));
+    assert!(refused(2, &["nvm", "read", &uri, "--offset", "7", "--length", "512"]).contains("512"));
+    refused(2, &["nvm", "read", &uri, "--offset", "16M", "--length", "512"]);
+}
+
+#[test]
+fn info_names_profile_namespaces_methods_and_what_an_acknowledgement_means() {
+    let image = Image::new(&["kv:16M", "nvm:16M"]);
+    let text = said(&["info", &image.uri("")]);
+    for word in ["gen4x4", "kv", "nvm", "inline", "cxl+piggyback", "acknowledged", "power"] {
+        assert!(text.contains(word), "{word} is not in:\n{text}");
+    }
+    let json = &json_lines(&said(&["info", &image.uri("profile=cosmos"), "--json"]))[0];
+    assert_eq!(json["profile"], "cosmos");
+    assert_eq!(json["namespaces"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_one_sentence_that_names_the_limit() {
+    let image = Image::new(&[]);
+    let uri = image.uri("");
+    for (args, words) in [
+        (vec!["kv", "put", &uri, "a-key-of-17-bytes", "v"], vec!["16"]),
+        (vec!["kv", "put", &uri, "", "v"], vec!["key", "1"]),
+        (vec!["info", "embedded:no/such.img"], vec!["no/such.img"]),
+        (vec!["info", "carrier-pigeon:disk"], vec!["embedded"]),
+        (
+            vec!["create", "/tmp/byway-never.img", "--size", "64M", "--profile", "nope"],
+            vec!["cosmos", "gen5x8-cxl"],
+        ),
+        (
+            vec!["create", "/tmp/byway-never.img", "--size", "64M", "--ns", "kv:1G"],
+            vec!["1073741824", "67108864"],
+        ),
+        (vec!["bench", "transfer", "--mps", "100"], vec!["128", "4096"]),
+        (vec!["bench", "transfer", "--link", "gen9x9"], vec!["gen4x4"]),
+        (vec!["bench", "transfer", "--methods", "warp"], vec!["piggyback-pt", "byte-store"]),
+        (vec!["bench", "workload", "--workloads", "E"], vec!["A:SIZE"]),
+    ] {
+        let error = refused(2, &args);
+        for word in words {
+            assert!(error.contains(word), "{args:?} said: {error}");
+        }
+        assert!(!error.contains("panicked"), "{error}");
+    }
+}
+
+#[test]
+fn unknown_options_and_values_of_a_uri_list_the_known_ones() {
+    let image = Image::new(&[]);
+    for (option, word) in [
+        ("transfer=warp", "cxl+piggyback"),
+        ("colour=red", "transfer"),
+        ("clock=later", "virtual"),
+        ("profile=x", "gen5x4"),
+        ("ns=9", "9"),
+    ] {
+        let error = refused(2, &["kv", "list", &image.uri(option)]);
+        assert!(error.contains(word), "{option}: {error}");
+    }
+}
+
+#[test]
+fn an_image_is_never_overwritten() {
+    let image = Image::new(&[]);
+    said(&["kv", "put", &image.uri(""), "k", "v"]);
+    let path = image.path();
+    let error = refused(2, &["create", path.to_str().unwrap(), "--size", "64M"]);
+    assert!(error.contains("disk.img"), "{error}");
+    assert_eq!(said(&["kv", "get", &image.uri(""), "k"]), "v");
+}
+
+#[test]
+fn nothing_is_drawn_on_a_standard_error_that_is_no_terminal() {
+    let image = Image::new(&[]);
+    let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
+    let output =
+        byway().args(["kv", "import", &image.uri(""), &records]).assert().success().get_output().clone();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let image = Image::new(&[]);
+    for key in 0..50 {
+        said(&["kv", "put", &image.uri(""), &format!("key{key}"), "v"]);
+    }
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("byway"))
+        .args(["kv", "list", &image.uri("")])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn an_interrupted_import_ends_with_130_and_keeps_what_was_acknowledged() {
+    let image = Image::new(&[]);
+    let lines: String = (0..0xf_ffff).map(|code| format!("{code:05X};RECORD NUMBER {code}\n")).collect();
+    let records = image.file("UnicodeData.txt", lines.as_bytes());
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("byway"))
+        .args(["kv", "import", &image.uri("clock=off"), &records])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Long enough to have begun, far too short to end: a million records.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let keys = said(&["kv", "list", &image.uri("")]);
+    let last = keys.lines().last().unwrap().to_owned();
+    assert!(said(&["kv", "get", &image.uri(""), &last]).starts_with(&last));
+}
+
+#[test]
+fn every_command_explains_itself_with_an_example() {
+    for command in [
+        vec!["create"],
+        vec!["info"],
+        vec!["kv", "put"],
+        vec!["kv", "import"],
+        vec!["nvm", "write"],
+        vec!["bench", "transfer"],
+        vec!["bench", "calibrate"],
+        vec!["report"],
+        vec!["gen", "man"],
+    ] {
+        let mut args = command.clone();
+        args.push("--help");
+        let help = said(&args);
+        assert!(help.contains("Example") && help.contains(&format!("byway {}", command.join(" "))), "{help}");
+    }
+}

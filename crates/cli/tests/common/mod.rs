@@ -1,0 +1,93 @@
+//! What the tests of the command share.
+#![allow(clippy::unwrap_used, dead_code)]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// Every transfer method by name.
+pub const METHODS: [&str; 10] = [
+    "prp",
+    "sgl",
+    "piggyback",
+    "piggyback-pt",
+    "prp+tail",
+    "inline",
+    "hybrid",
+    "cxl",
+    "cxl+piggyback",
+    "adaptive",
+];
+
+/// The command under test, with its own place for calibrations.
+pub fn byway() -> Command {
+    let mut command = Command::cargo_bin("byway").unwrap();
+    command.env("XDG_CONFIG_HOME", "/nonexistent/byway-tests");
+    command
+}
+
+/// What a command that must succeed printed.
+pub fn said(args: &[&str]) -> String {
+    let output = byway().args(args).assert().success().get_output().stdout.clone();
+    String::from_utf8(output).unwrap()
+}
+
+/// What a command that must fail with a code said on standard error.
+pub fn refused(code: i32, args: &[&str]) -> String {
+    let output = byway().args(args).assert().code(code).get_output().clone();
+    assert!(output.stdout.is_empty(), "{args:?} printed data: {:?}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// A folder with an image in it.
+pub struct Image {
+    pub dir: TempDir,
+}
+
+impl Image {
+    /// A new image with these namespaces.
+    pub fn new(namespaces: &[&str]) -> Self {
+        let image = Self { dir: tempfile::tempdir().unwrap() };
+        let path = image.path();
+        let mut args = vec!["create", path.to_str().unwrap(), "--size", "64M"];
+        args.extend(namespaces.iter().flat_map(|namespace| ["--ns", *namespace]));
+        said(&args);
+        image
+    }
+
+    /// The image's file.
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().join("disk.img")
+    }
+
+    /// The image's URI with options.
+    pub fn uri(&self, options: &str) -> String {
+        let query = if options.is_empty() { String::new() } else { format!("?{options}") };
+        format!("embedded:{}{query}", self.path().display())
+    }
+
+    /// A file beside the image.
+    pub fn file(&self, name: &str, text: &[u8]) -> String {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+/// Each line of a text as JSON.
+pub fn json_lines(text: &str) -> Vec<serde_json::Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
+        .collect()
+}
+
+/// Tells `make test` that a test could not run here. It fails there unless `tests/skips` allows it.
+pub fn skip(name: &str, why: &str) {
+    eprintln!("skipped {name}: {why}");
+    if let Some(path) = std::env::var_os("BYWAY_SKIPS") {
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(Path::new(&path)).unwrap();
+        writeln!(file, "{name}: {why}").unwrap();
+    }
+}

@@ -1,0 +1,25 @@
+# Sourced by the scripts here: what a machine must have beside a Rust toolchain.
+
+# need NAME FILE-OR-COMMAND: have it, or install Debian's package NAME if we may. Fails with one sentence.
+need() {
+    have "$2" && return 0
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo "installing $1" >&2
+        apt_get install -y -qq "$1" >/dev/null && have "$2" && return 0
+    fi
+    echo "$1 is missing: install it (on Debian: apt-get install $1)" >&2
+    return 1
+}
+
+have() {
+    case $1 in
+        /*) [ -e "$1" ] ;;
+        *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+# A fresh machine has no package lists: fetch them when an install fails without.
+apt_get() {
+    DEBIAN_FRONTEND=noninteractive apt-get "$@" 2>/dev/null ||
+        { apt-get update -qq >/dev/null 2>&1 && DEBIAN_FRONTEND=noninteractive apt-get "$@"; }
+}

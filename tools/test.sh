@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Every test there is. Ends with one line of counts; fails on a failure, and on a skip that tests/skips does not list.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. tools/need.sh
+
+# The kind of machine decides which skips are allowed: tests/skips/KIND.txt.
+kind=${BYWAY_MACHINE:-$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)}
+logs=target/test-logs
+mkdir -p "$logs"
+rm -f "$logs"/*
+# A test that cannot run here appends a line "NAME: REASON" to this file and returns.
+export BYWAY_SKIPS=$PWD/$logs/skips.txt
+: > "$BYWAY_SKIPS"
+passed=0
+failed=0
+
+need unicode-data /usr/share/unicode/UnicodeData.txt || true
+need chromium chromium || true
+
+# check NAME COMMAND...: one thing that passes or fails.
+check() {
+    local name=$1
+    shift
+    echo "== $name"
+    if "$@" > "$logs/$name.log" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        tail -n 40 "$logs/$name.log"
+        echo "$name failed; all of it: $logs/$name.log"
+    fi
+}
+
+# cargo_tests NAME COMMAND...: a run of cargo test, whose own counts are added.
+cargo_tests() {
+    local name=$1 code
+    shift
+    echo "== $name"
+    "$@" > "$logs/$name.log" 2>&1
+    code=$?
+    local ok bad
+    ok=$(awk '/^test result:/ {n += $4} END {print n + 0}' "$logs/$name.log")
+    bad=$(awk '/^test result:/ {n += $6} END {print n + 0}' "$logs/$name.log")
+    # A run that ended before it could count is one failure.
+    if [ "$code" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
+    passed=$((passed + ok))
+    failed=$((failed + bad))
+    awk '/^test .* \.\.\. ignored/ {print $2 ": ignored"}' "$logs/$name.log" >> "$BYWAY_SKIPS"
+    if [ "$code" != 0 ]; then
+        grep -E '^(error|test .* FAILED|---- )' "$logs/$name.log" | head -n 40
+        tail -n 30 "$logs/$name.log"
+        echo "$name failed; all of it: $logs/$name.log"
+    fi
+}
+
+# Coverage-guided runs of a few seconds a target, from the committed corpus; with an address sanitizer where a
+# nightly compiler is there. The flags are those of cargo-fuzz, so cargo-fuzz itself is not needed.
+fuzz() {
+    [ -f fuzz/Cargo.toml ] || return 0
+    local toolchain=() flags seconds=${BYWAY_FUZZ_SECONDS:-10} target
+    flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
+    flags+=" -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table"
+    flags+=" -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions"
+    if cargo +nightly --version >/dev/null 2>&1; then
+        toolchain=(+nightly)
+        flags+=" -Zsanitizer=address"
+    fi
+    local host
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    check fuzz-build env RUSTFLAGS="$flags" cargo "${toolchain[@]}" build --release --manifest-path fuzz/Cargo.toml \
+        --target "$host" --target-dir target/fuzz
+    for target in fuzz/fuzz_targets/*.rs; do
+        target=$(basename "$target" .rs)
+        mkdir -p "target/fuzz/found/$target" "fuzz/corpus/$target"
+        check "fuzz-$target" "target/fuzz/$host/release/$target" -max_total_time="$seconds" -timeout=10 \
+            -rss_limit_mb=2048 "-artifact_prefix=target/fuzz/found/$target/" \
+            "target/fuzz/found/$target" "fuzz/corpus/$target"
+    done
+}
+
+# Skips that no committed list allows are failures.
+judge_skips() {
+    local allowed=tests/skips/$kind.txt line
+    sort -u "$BYWAY_SKIPS" | while read -r line; do
+        if [ -f "$allowed" ] && grep -qxF "${line%%: *}" <(sed 's/ *#.*//' "$allowed"); then
+            echo "skipped, as tests/skips/$kind.txt allows: $line"
+        else
+            echo "skipped, and not allowed: $line"
+        fi
+    done | tee "$logs/judged.txt"
+    failed=$((failed + $(grep -c 'not allowed' "$logs/judged.txt")))
+}
+
+check fmt cargo fmt --all --check
+check clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
+cargo_tests tests cargo test --workspace --no-fail-fast
+cargo_tests loom env RUSTFLAGS="--cfg loom" cargo test -p byway-queue --release --lib --target-dir target/loom
+fuzz
+check scripts bash -n tools/demo.sh tools/test.sh tools/need.sh .ci/run
+judge_skips
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

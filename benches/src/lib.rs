@@ -1,6 +1,9 @@
 //! What the measured figures of the README are made with.
 #![forbid(unsafe_code)]
 
+pub mod callgrind;
+pub mod stage;
+
 use std::time::Instant;
 
 /// Nanoseconds of one call, as the median of `rounds` rounds of `calls` calls each.

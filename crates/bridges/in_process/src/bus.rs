@@ -55,7 +55,7 @@ impl Bus for InProcessBus {
     #[inline]
     fn ring(&self, doorbell: DoorbellIndex, value: u32) {
         let shared = &*self.shared;
-        shared.host_meter.doorbell();
+        shared.host_meter.doorbell(doorbell.place());
         shared.clock.charge(HostStep::Doorbell, 1);
         match shared.run_by {
             RunBy::Thread => {

@@ -121,7 +121,7 @@ impl Core {
 
 impl Shared {
     /// Writes a doorbell and runs the device for it, unless somebody runs it already: then that runner serves it.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn ring_and_run(&self, index: DoorbellIndex, value: u32) {
         self.doorbells.store(index, value);
         let at_ps = self.doorbell_arrival_ps();
@@ -269,7 +269,8 @@ impl Shared {
         let mut meter = Meter::new(&profile);
         meter.set_ledger(options.ledger);
         meter.set_timing(options.clock.models_time());
-        let host_meter = HostMeter::new(&profile);
+        let doorbells = Doorbells::new(byway_controller::MAX_IO_QUEUES + 1);
+        let host_meter = HostMeter::new(&profile).with_doorbells(doorbells.len());
         host_meter.set_on(options.ledger);
         let controller = Controller::new(ControllerId(0), &mut subsystem, cmb_registers());
         let windows = Windows::new(&mut subsystem);
@@ -277,7 +278,7 @@ impl Shared {
         Ok(Self {
             core: Guarded::new(core),
             space,
-            doorbells: Doorbells::new(byway_controller::MAX_IO_QUEUES + 1),
+            doorbells,
             vectors: Vectors::new(options.run_by == RunBy::Thread),
             host_meter,
             clock: Clock::new(options.clock, &profile),

@@ -69,19 +69,23 @@ impl QueueSet {
         self.words == [0; 3]
     }
 
-    /// The lowest queue of the set from `start` on.
+    /// The lowest queue of the set.
+    #[inline]
+    pub fn first(&self) -> Option<u16> {
+        let word = self.words.iter().position(|word| *word != 0)?;
+        Some(word as u16 * 64 + self.words[word].trailing_zeros() as u16)
+    }
+
+    /// The lowest queue of the set from `start` on, or the lowest of all.
     #[inline]
     pub fn first_from(&self, start: u16) -> Option<u16> {
-        let first = usize::from(start / 64);
-        let mut mask = !0u64 << (start % 64);
-        for (index, word) in self.words.iter().enumerate().skip(first) {
-            let bits = word & mask;
-            if bits != 0 {
-                return Some((index as u16) * 64 + bits.trailing_zeros() as u16);
-            }
-            mask = !0;
+        let word = usize::from(start / 64);
+        let behind = self.words[word] & !0 << (start % 64);
+        if behind != 0 {
+            return Some(word as u16 * 64 + behind.trailing_zeros() as u16);
         }
-        None
+        let later = self.words.iter().enumerate().skip(word + 1).find(|(_, bits)| **bits != 0);
+        later.map(|(word, bits)| word as u16 * 64 + bits.trailing_zeros() as u16).or_else(|| self.first())
     }
 }
 
@@ -114,7 +118,10 @@ impl ReadySet {
     /// The next queue with work, round robin from the last one served, so that none starves.
     #[inline]
     pub fn next(&mut self) -> Option<u16> {
-        let qid = self.queues.first_from(self.next).or_else(|| self.queues.first_from(0))?;
+        if self.queues.is_empty() {
+            return None;
+        }
+        let qid = self.queues.first_from(self.next)?;
         self.next = if qid == MAX_IO_QUEUES { 0 } else { qid + 1 };
         Some(qid)
     }
@@ -292,6 +299,7 @@ impl Controller {
         self.finish_run(subsystem, port, doorbells, now_ps)
     }
 
+    #[inline]
     fn finish_run(
         &mut self,
         subsystem: &mut Subsystem,
@@ -306,8 +314,11 @@ impl Controller {
         if !self.ready.is_empty() {
             return Next::Now;
         }
-        let deadlines = [self.completions.next_due_ps(), self.admin.deadline_ps()];
-        deadlines.into_iter().flatten().min().map_or(Next::Idle, Next::At)
+        match (self.completions.next_due_ps(), self.admin.deadline_ps()) {
+            (None, None) => Next::Idle,
+            (Some(due_ps), None) | (None, Some(due_ps)) => Next::At(due_ps),
+            (Some(one), Some(other)) => Next::At(one.min(other)),
+        }
     }
 }
 

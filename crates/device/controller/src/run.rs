@@ -137,9 +137,8 @@ impl Controller {
             self.blocked = true;
             return Fetched::Nothing;
         };
-        let Some(command) = sq.fetched.take().or_else(|| fetch_command(port, sq)) else {
-            return Fetched::Broken;
-        };
+        let fetched = if sq.fetched.is_some() { sq.fetched.take() } else { fetch_command(port, sq) };
+        let Some(command) = fetched else { return Fetched::Broken };
         let enabled = qid != 0 && self.admin.transfers.inline();
         let inline_bytes = match inline::capsule(&command, enabled, self.inline.len(), sq.ring.size()) {
             Capsule::None => None,
@@ -159,6 +158,9 @@ impl Controller {
         };
         let taken = sq.ring.skip(1 + inline_bytes.map_or(0, vendor::inline_chunks) as u32);
         debug_assert!(taken, "slots looked at are there");
+        if sq.ring.available() == 0 {
+            self.ready.remove(qid);
+        }
         let ticket = Ticket { sqid: qid, cid: command.cid(), cqid: sq.cqid, permit };
         Fetched::Command { ticket, command, inline_bytes }
     }

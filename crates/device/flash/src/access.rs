@@ -79,23 +79,29 @@ impl Flash {
         cause: Cause,
         at_ps: &mut u64,
     ) -> Result<(), FlashError> {
-        self.writable_units(extent, at_bytes, data.len() as u64)?;
+        let base = self.writable_units(extent, at_bytes, data.len() as u64)?;
         let unit = UNIT_BYTES as u64;
+        if !self.ftl.media.keeps_data() {
+            self.ftl.state.count_accepted(data.len() as u64);
+            let units = (at_bytes + data.len() as u64).div_ceil(unit) - at_bytes / unit;
+            self.ftl.forget_units(units, cause, at_ps);
+            return Ok(());
+        }
         let lead = (at_bytes.next_multiple_of(unit) - at_bytes).min(data.len() as u64) as usize;
         let (head, rest) = data.split_at(lead);
         let (body, tail) = rest.split_at(rest.len() / UNIT_BYTES * UNIT_BYTES);
-        self.write_part(extent, at_bytes, head, cause, at_ps)?;
+        self.write_part((extent, base), at_bytes, head, cause, at_ps)?;
         let at_bytes = at_bytes + lead as u64;
         if !body.is_empty() {
             self.write_units(extent, at_bytes / unit, body, cause, at_ps)?;
         }
-        self.write_part(extent, at_bytes + body.len() as u64, tail, cause, at_ps)
+        self.write_part((extent, base), at_bytes + body.len() as u64, tail, cause, at_ps)
     }
 
-    /// Writes bytes inside one unit.
+    /// Writes bytes inside one unit of an extent whose first unit is `base`.
     fn write_part(
         &mut self,
-        extent: ExtentId,
+        (extent, base): (ExtentId, u64),
         at_bytes: u64,
         data: &[u8],
         cause: Cause,
@@ -104,13 +110,8 @@ impl Flash {
         if data.is_empty() {
             return Ok(());
         }
-        let base = self.entry(extent)?.first;
         let first = at_bytes / UNIT_BYTES as u64;
         self.ftl.state.count_accepted(data.len() as u64);
-        if !self.ftl.media.keeps_data() {
-            self.ftl.forget_units(1, cause, at_ps);
-            return Ok(());
-        }
         let within = (at_bytes % UNIT_BYTES as u64) as usize;
         let mut unit = [0; UNIT_BYTES];
         self.read(extent, first * UNIT_BYTES as u64, &mut unit, cause, at_ps)?;

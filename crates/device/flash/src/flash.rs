@@ -422,7 +422,11 @@ impl Flash {
     #[inline]
     pub(crate) fn entry(&self, extent: ExtentId) -> Result<&Entry, FlashError> {
         self.not_closed()?;
-        self.namespaces.get(extent).ok_or(FlashError::Misuse("there is no such extent"))
+        // Not `ok_or`: an error made and dropped on each access is not free.
+        match self.namespaces.get(extent) {
+            Some(entry) => Ok(entry),
+            None => Err(FlashError::Misuse("there is no such extent")),
+        }
     }
 
     #[inline]

@@ -30,8 +30,9 @@ pub(crate) struct Ftl {
     gc: Frontier,
     /// Page buffers for moves, kept so that none is allocated on the way.
     scratch: Vec<Vec<u8>>,
-    /// Units accepted by null media, to count the pages they would fill.
+    /// What null media accepted: units that do not fill a page yet, and pages.
     forgotten_units: u64,
+    forgotten_pages: u64,
 }
 
 impl Ftl {
@@ -55,6 +56,7 @@ impl Ftl {
             geometry,
             scratch: Vec::new(),
             forgotten_units: 0,
+            forgotten_pages: 0,
         })
     }
 
@@ -352,14 +354,19 @@ impl Ftl {
     }
 
     /// What null media does with units: counts the pages they would fill.
+    #[inline]
     pub(crate) fn forget_units(&mut self, units: u64, cause: Cause, at_ps: &mut u64) {
-        let per_page = u64::from(self.geometry.units_per_page());
-        let before = self.forgotten_units / per_page;
         self.forgotten_units += units;
-        let pages = self.forgotten_units / per_page - before;
-        if pages == 0 {
-            return;
+        if self.forgotten_units >= u64::from(self.geometry.units_per_page()) {
+            self.forget_pages(cause, at_ps);
         }
+    }
+
+    fn forget_pages(&mut self, cause: Cause, at_ps: &mut u64) {
+        let per_page = u64::from(self.geometry.units_per_page());
+        let (before, pages) = (self.forgotten_pages, self.forgotten_units / per_page);
+        self.forgotten_units %= per_page;
+        self.forgotten_pages += pages;
         let page_bytes = self.geometry.page_bytes as usize;
         self.state.count_programs(cause, pages, pages * page_bytes as u64);
         for page in before..before + pages {

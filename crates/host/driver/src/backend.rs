@@ -140,7 +140,7 @@ impl<B: Bus> Queue<B> {
         let Encoded { entry, data } = encode::encode(command);
         match data {
             Data::None => self.send_one(op, entry),
-            Data::Out(payload) => transfer::send(self, op, entry, Out::of(payload)),
+            Data::Out(payload) => transfer::send(self, op, || entry, Out::of(payload)),
             Data::In(into) if into.is_empty() => self.send_one(op, entry),
             Data::In(into) => {
                 let at = self.place_buffer(op, into)?;

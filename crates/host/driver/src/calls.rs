@@ -76,8 +76,9 @@ impl<B: Bus> Queue<B> {
     #[inline]
     pub fn execute_write(&mut self, nsid: Nsid, slba: u64, lba_bytes: u32, data: &[u8]) -> Result<Answer> {
         self.check_len(data.len())?;
-        let entry = encode::blocks(NvmOpcode::WRITE, nsid, slba, whole_blocks_z(data.len(), lba_bytes)?);
+        let nlb_z = whole_blocks_z(data.len(), lba_bytes)?;
         let op = self.start_call()?;
+        let entry = || encode::blocks(NvmOpcode::WRITE, nsid, slba, nlb_z);
         let sent = transfer::send(self, op, entry, Out { bytes: data, buffer: None });
         self.finish_sent_call(op, sent)
     }
@@ -176,7 +177,7 @@ impl<B: Bus> Queue<B> {
     }
 
     /// Ends a call whose commands were sent, or could not be.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish_sent_call(&mut self, op: OpIndex, sent: Result<()>) -> Result<Answer> {
         match sent {
             Ok(()) => self.finish_call(op),

@@ -30,7 +30,7 @@ impl<B: Bus> Queue<B> {
     ///
     /// # Errors
     /// [`ErrorKind::Protocol`] when it belongs to none, or tells a head that cannot be.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reap(&mut self) -> Result<Option<OpIndex>> {
         let Some(completion) = self.rings.take()? else { return Ok(None) };
         if !self.awake {
@@ -52,7 +52,7 @@ impl<B: Bus> Queue<B> {
     ///
     /// # Errors
     /// As [`Queue::reap`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn step(&mut self) -> Result<bool> {
         let Some(op) = self.reap()? else { return Ok(false) };
         if self.table.op(op).is_done() {
@@ -94,32 +94,44 @@ impl<B: Bus> Queue<B> {
     ///
     /// # Errors
     /// The operation's own failure; or as [`Queue::wait_for_any`], and then the operation goes on without its call.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish_call(&mut self, op: OpIndex) -> Result<Answer> {
         self.await_call(op)?;
-        let outcome = self.conclude(op)?;
-        Ok(outcome.answer)
+        match self.table.take_plain(op) {
+            Some(answer) => Ok(answer),
+            None => Ok(self.conclude(op)?.answer),
+        }
     }
 
     /// Waits for an operation that a call has sent. Its memory is still held.
     ///
     /// # Errors
     /// As [`Queue::wait_for_any`]; the operation then goes on without its call.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn await_call(&mut self, op: OpIndex) -> Result<()> {
-        let mut patience = Patience::default();
-        while !self.table.op(op).is_done() {
-            match self.step() {
-                Ok(true) => {}
-                Ok(false) => {
-                    if let Err(error) = self.pause(&mut patience) {
-                        return Err(self.leave(op, error));
-                    }
-                }
-                Err(error) => return Err(self.leave(op, error)),
-            }
+        // A device that the doorbell ran has answered already.
+        if let Err(error) = self.step() {
+            return Err(self.leave(op, error));
+        }
+        if !self.table.op(op).is_done() {
+            self.keep_awaiting(op)?;
         }
         self.ring_head();
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn keep_awaiting(&mut self, op: OpIndex) -> Result<()> {
+        let mut patience = Patience::default();
+        while !self.table.op(op).is_done() {
+            let stepped = match self.step() {
+                Ok(false) => self.pause(&mut patience),
+                other => other.map(drop),
+            };
+            if let Err(error) = stepped {
+                return Err(self.leave(op, error));
+            }
+        }
         Ok(())
     }
 

@@ -164,7 +164,7 @@ impl<B: Bus> Queue<B> {
     ///
     /// # Errors
     /// [`ErrorKind::QueueFull`]; for a synchronous call, when the device does not make room.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_one(&mut self, op: OpIndex, entry: Entry) -> Result<()> {
         self.send_with_chunks(op, entry, &[], 0)
     }
@@ -173,7 +173,7 @@ impl<B: Bus> Queue<B> {
     ///
     /// # Errors
     /// As [`Queue::send_one`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_with_chunks(
         &mut self,
         op: OpIndex,
@@ -354,7 +354,7 @@ impl<B: Bus> Queue<B> {
     }
 
     /// Places a command and its chunks; a synchronous call waits for room, others are refused.
-    #[inline]
+    #[inline(always)]
     fn place_in_turn(&mut self, op: OpIndex, entry: Entry, payload: &[u8], chunks: u32) -> Result<()> {
         self.room(op, 1 + chunks)?;
         self.place(op, entry, payload, chunks);
@@ -373,7 +373,7 @@ impl<B: Bus> Queue<B> {
     }
 
     /// Places a command that there is room for.
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, op: OpIndex, mut entry: Entry, payload: &[u8], chunks: u32) {
         let Some(cid) = self.table.take_cid(op, 1 + chunks) else { return };
         entry.cdw0.set_cid(cid);

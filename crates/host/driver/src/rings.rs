@@ -93,7 +93,7 @@ impl<B: Bus> Rings<B> {
     }
 
     /// Places a command and the chunks behind it; all or, if there is no room, none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&mut self, entry: &Command, payload: &[u8], chunks: u32) -> bool {
         let Some(mut permit) = self.submission.reserve(1 + chunks) else { return false };
         permit.write(&entry.to_bytes());

@@ -178,6 +178,18 @@ impl Table {
         self.free_ops.push(index.0);
     }
 
+    /// Ends an operation that succeeded and holds nothing, as most do; returns its answer.
+    #[inline]
+    pub(crate) fn take_plain(&mut self, index: OpIndex) -> Option<Answer> {
+        let op = self.op(index);
+        if op.has_baggage || op.failed.is_some() || op.bounce != NONE {
+            return None;
+        }
+        let answer = op.answer;
+        self.end(index);
+        Some(answer)
+    }
+
     /// The operation.
     #[inline]
     pub(crate) fn op(&mut self, index: OpIndex) -> &mut Op {

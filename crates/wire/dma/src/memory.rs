@@ -78,21 +78,24 @@ impl DmaMemory {
     /// Copies a 64-byte ring slot out.
     ///
     /// # Errors
-    /// Outside the memory.
+    /// Outside the memory, or not aligned to 8 bytes.
     #[inline]
     pub fn read_slot64(&self, at: usize) -> Result<[u8; COMMAND_BYTES], DmaFault> {
-        let mut slot = [0; COMMAND_BYTES];
-        self.read_at(at, &mut slot)?;
-        Ok(slot)
+        let from = self.check(at, COMMAND_BYTES, size_of::<u64>())?;
+        // SAFETY: checked to be inside the mapping and aligned.
+        Ok(unsafe { load_slot(from) })
     }
 
     /// Copies a 64-byte ring slot in.
     ///
     /// # Errors
-    /// Outside the memory.
+    /// Outside the memory, or not aligned to 8 bytes.
     #[inline]
     pub fn write_slot64(&self, at: usize, slot: &[u8; COMMAND_BYTES]) -> Result<(), DmaFault> {
-        self.write_at(at, slot)
+        let to = self.check(at, COMMAND_BYTES, size_of::<u64>())?;
+        // SAFETY: checked to be inside the mapping and aligned.
+        unsafe { store_slot(to, slot) };
+        Ok(())
     }
 
     /// Loads an aligned little-endian dword with acquire order.
@@ -152,6 +155,35 @@ impl DmaMemory {
             return Err(fault(Why::Misaligned));
         }
         Ok(self.mapping.as_mut_ptr().wrapping_add(at))
+    }
+}
+
+const SLOT_WORDS: usize = COMMAND_BYTES / size_of::<u64>();
+
+/// Word by word, from and to registers: a command is taken from the fields it was just put together from, and taken
+/// apart into fields at once. Wider moves would wait for the narrower stores before them.
+///
+/// # Safety
+/// `from` is aligned to 8 bytes and 64 bytes are valid for as long as the call.
+#[inline(always)]
+pub(crate) unsafe fn load_slot(from: *mut u8) -> [u8; COMMAND_BYTES] {
+    let words: [u64; SLOT_WORDS] = core::array::from_fn(|word| {
+        // SAFETY: the caller's promise; every word lies inside the slot.
+        unsafe { AtomicU64::from_ptr(from.add(word * size_of::<u64>()).cast()) }.load(Ordering::Relaxed)
+    });
+    zerocopy::transmute!(words)
+}
+
+/// As [`load_slot`], the other way.
+///
+/// # Safety
+/// As [`load_slot`].
+#[inline(always)]
+unsafe fn store_slot(to: *mut u8, slot: &[u8; COMMAND_BYTES]) {
+    let words: [u64; SLOT_WORDS] = zerocopy::transmute!(*slot);
+    for (at, word) in words.into_iter().enumerate() {
+        // SAFETY: the caller's promise; every word lies inside the slot.
+        unsafe { AtomicU64::from_ptr(to.add(at * size_of::<u64>()).cast()) }.store(word, Ordering::Relaxed);
     }
 }
 

@@ -17,9 +17,10 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
 
-use crate::table::{Hit, Locate, MapRefusal, Range, Table, complete, load, read, store, write};
+use crate::table::{Hit, Locate, MapRefusal, Range, Table, complete, load, read, read_slot, store, write};
 use crate::{Access, BusAddr, DmaFault, DmaMemory, HostMemory};
 
 /// The bus addresses of one device: which host memory it may reach, and how.
@@ -194,6 +195,11 @@ impl HostMemory for DmaView {
     fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
         store(self, at, value)
     }
+
+    #[inline]
+    fn read_slot64(&self, at: BusAddr) -> Result<[u8; COMMAND_BYTES], DmaFault> {
+        read_slot(self, at)
+    }
 }
 
 /// The ranges hit last, the oldest replaced first.
@@ -206,7 +212,13 @@ struct Recent {
 impl Recent {
     #[inline]
     fn hit(&self, at: BusAddr) -> Option<Hit> {
-        self.hits.iter().map(Cell::get).find(|hit| hit.holds(at))
+        for recent in &self.hits {
+            let hit = recent.get();
+            if hit.holds(at) {
+                return Some(hit);
+            }
+        }
+        None
     }
 
     fn remember(&self, hit: Hit) {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::base::prp::PAGE_BYTES;
 use thiserror::Error;
 
 use crate::copy::{from_shared, to_shared};
-use crate::memory::{load_u32, store_completion, store_u32};
+use crate::memory::{load_slot, load_u32, store_completion, store_u32};
 use crate::{Access, BusAddr, DmaFault, DmaMemory, Why};
 
 /// A range that cannot be mapped or unmapped.
@@ -178,8 +179,37 @@ pub(crate) trait Locate {
     }
 }
 
+/// Copies one ring slot.
+#[inline]
+pub(crate) fn read_slot(space: &impl Locate, at: BusAddr) -> Result<[u8; COMMAND_BYTES], DmaFault> {
+    match space.readable(at) {
+        Ok((from, left)) if left >= COMMAND_BYTES && from.addr().is_multiple_of(align_of::<u64>()) => {
+            // SAFETY: `left` bytes stand mapped at `from` until the next lookup, and it is aligned.
+            Ok(unsafe { load_slot(from) })
+        }
+        _ => {
+            let mut slot = [0; COMMAND_BYTES];
+            read_pieces(space, at, &mut slot)?;
+            Ok(slot)
+        }
+    }
+}
+
 #[inline]
 pub(crate) fn read(space: &impl Locate, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
+    match space.readable(at) {
+        Ok((from, left)) if into.len() <= left => {
+            // SAFETY: `left` bytes stand mapped at `from` until the next lookup; `into` is no longer than that.
+            unsafe { from_shared(from, into) };
+            Ok(())
+        }
+        _ => read_pieces(space, at, into),
+    }
+}
+
+/// What one range does not hold. Nothing is read from nowhere.
+#[cold]
+fn read_pieces(space: &impl Locate, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
     let len = into.len();
     let fault = |why| DmaFault { at, len, why };
     let (mut place, mut rest) = (at, into);

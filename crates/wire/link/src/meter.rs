@@ -144,6 +144,14 @@ impl Meter {
         }
     }
 
+    /// The firmware takes the same step `times` times.
+    #[inline]
+    pub fn work_times(&mut self, work: Work, times: u32) {
+        if self.is_timing() {
+            (0..times).for_each(|_| self.timeline.work(work));
+        }
+    }
+
     fn note_read(&mut self, class: Class, n: u64) {
         let cost = self.link.read(n);
         if self.is_counting() {

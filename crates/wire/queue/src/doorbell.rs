@@ -71,6 +71,12 @@ impl Doorbells {
         }
     }
 
+    /// How many doorbells there are.
+    #[allow(clippy::len_without_is_empty, reason = "a controller has an admin queue")]
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
     /// Stores a value and marks the doorbell; false if there is no such doorbell.
     #[inline]
     pub fn ring(&self, index: DoorbellIndex, value: u32) -> bool {
@@ -108,15 +114,22 @@ impl Doorbells {
     /// Whether any doorbell is marked.
     #[inline]
     pub fn is_dirty(&self) -> bool {
-        self.marks.iter().any(|word| word.load(Ordering::Relaxed) != 0)
+        self.marks.iter().fold(0, |marks, word| marks | word.load(Ordering::Relaxed)) != 0
     }
 
     /// Takes all marks, and calls back for each marked doorbell in the order of the registers.
     #[inline]
-    pub fn take_dirty(&self, mut rung: impl FnMut(DoorbellIndex)) {
+    pub fn take_dirty(&self, rung: impl FnMut(DoorbellIndex)) {
+        // The relaxed look keeps locked swaps off where nobody marked. A mark that it misses belongs to a caller that
+        // has yet to enter the turn, or to leave its own mark on it.
+        if self.is_dirty() {
+            self.take_marks(rung);
+        }
+    }
+
+    #[cold]
+    fn take_marks(&self, mut rung: impl FnMut(DoorbellIndex)) {
         for (at, word) in self.marks.iter().enumerate() {
-            // The relaxed look keeps the locked swap off words that nobody marked. A mark that it misses belongs to
-            // a caller that has yet to enter the turn, or to leave its own mark on it.
             if word.load(Ordering::Relaxed) == 0 {
                 continue;
             }

@@ -142,7 +142,14 @@ impl Controller {
     }
 
     /// Before rest: leaves event indexes so that the host rings for what comes, and picks up what came meanwhile.
+    #[inline]
     pub(crate) fn arm_shadow_doorbells(&mut self, port: &mut Port<'_>) {
+        if self.admin.has_shadow_doorbells() {
+            self.leave_shadow_doorbells(port);
+        }
+    }
+
+    fn leave_shadow_doorbells(&mut self, port: &mut Port<'_>) {
         let Some(mut shadow) = self.admin.shadow.take() else { return };
         match self.leave_event_indexes(&mut shadow, port) {
             Ok(left_any) => {

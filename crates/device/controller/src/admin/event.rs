@@ -132,9 +132,18 @@ impl Controller {
         now_ps: u64,
     ) {
         self.mind_keep_alive(now_ps);
-        if self.admin.events.requests.is_empty() {
-            return;
+        if !self.admin.events.requests.is_empty() {
+            self.report_to_requests(subsystem, port, doorbells, now_ps);
         }
+    }
+
+    fn report_to_requests(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        now_ps: u64,
+    ) {
         if self.admin.events.wanted.namespace_changed() && subsystem.changes.take_news(self.id) {
             self.admin.events.raise(Event::NAMESPACE_CHANGED);
         }

@@ -62,9 +62,7 @@ pub fn fetch(
         let start = done as usize * COMMAND_BYTES;
         let end = start + run.slots as usize * COMMAND_BYTES;
         port.read(Class::ChunkFetch, sq.slot(run.first), &mut into[start..end])?;
-        for _ in 0..run.slots {
-            port.meter.work(Work::Chunk);
-        }
+        port.meter.work_times(Work::Chunk, run.slots);
         done += run.slots;
     }
     Ok(())

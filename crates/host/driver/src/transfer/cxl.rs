@@ -207,6 +207,13 @@ impl<B: Bus> Queue<B> {
     /// [`ErrorKind::Protocol`] when the device tells a place that cannot be.
     #[inline]
     pub(crate) fn note_window(&mut self, op: OpIndex) -> Result<()> {
+        if self.window.is_none() {
+            return Ok(());
+        }
+        self.note_in_window(op)
+    }
+
+    fn note_in_window(&mut self, op: OpIndex) -> Result<()> {
         let Some(window) = &mut self.window else { return Ok(()) };
         let state = self.table.op(op);
         if state.window_at.take().is_some() {

@@ -15,7 +15,7 @@ use crate::table::OpIndex;
 use crate::transfer::within;
 
 /// Sends a command with a payload.
-#[inline]
+#[inline(always)]
 pub(crate) fn send<B: Bus>(
     queue: &mut Queue<B>,
     op: OpIndex,

@@ -151,18 +151,26 @@ pub(crate) fn store_by<B: Bus>(
 }
 
 /// Sends a command other than a store, with its payload.
+///
+/// The entry is made where it is used: one that is at hand for several ways stands in memory, and the ring's wider
+/// stores wait for those of its fields.
 #[inline]
-pub(crate) fn send<B: Bus>(queue: &mut Queue<B>, op: OpIndex, entry: Entry, out: Out<'_>) -> Result<()> {
+pub(crate) fn send<B: Bus>(
+    queue: &mut Queue<B>,
+    op: OpIndex,
+    entry: impl FnOnce() -> Entry,
+    out: Out<'_>,
+) -> Result<()> {
     let method = match queue.method() {
         Method::Adaptive => adaptive::choose_for_any(queue, out.bytes.len()),
         method => method,
     };
     match method {
-        Method::Inline => inline::send(queue, op, entry, out.bytes),
+        Method::Inline => inline::send(queue, op, entry(), out.bytes),
         Method::Hybrid if out.bytes.len() as u64 <= queue.limits().inline_max_bytes => {
-            inline::send(queue, op, entry, out.bytes)
+            inline::send(queue, op, entry(), out.bytes)
         }
-        Method::Sgl => sgl::send(queue, op, entry, out),
-        _ => prp::send(queue, op, entry, out),
+        Method::Sgl => sgl::send(queue, op, entry(), out),
+        _ => prp::send(queue, op, entry(), out),
     }
 }

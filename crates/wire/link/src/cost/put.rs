@@ -209,7 +209,7 @@ impl<'a> Put<'a> {
         let loads: Vec<Load> = loads.collect();
         loads.iter().for_each(|&load| self.submit(load));
         self.spend(HostStep::Doorbell);
-        self.host.doorbell();
+        self.host.doorbell(0);
         let known_ps = self.profile.doorbell_arrival_ps(self.host_ps);
         self.device.begin(known_ps);
         let coalesce = self.profile.habits.coalesce_interrupts;
@@ -302,7 +302,7 @@ impl<'a> Put<'a> {
         }
         self.host_ps += completions as u64 * self.profile.host.ps(HostStep::Completion);
         self.spend(HostStep::Doorbell);
-        self.host.doorbell();
+        self.host.doorbell(0);
     }
 
     fn spend(&mut self, step: HostStep) {

@@ -1,0 +1,178 @@
+//! Which stage of a put an instruction belongs to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+
+use crate::callgrind::{Frame, Profile};
+
+/// The stages of a put, in the order it goes through them. `other` is the loop around the calls.
+pub const STAGES: [&str; 7] = ["encode", "ring", "fetch", "parse", "engine", "complete", "other"];
+
+const OTHER: usize = 6;
+
+/// Part of a source path, part of a function name, and the stage of what stands there. The first that fits decides.
+/// Files of `wire` and `sys` serve every stage: what stands there belongs to whoever called it.
+const RULES: &[(&str, &str, &str)] = &[
+    ("crates/byway/", "", "encode"),
+    ("host/core/", "", "encode"),
+    ("driver/src/transfer/", "", "encode"),
+    ("driver/src/progress.rs", "", "complete"),
+    ("driver/src/rings.rs", "take", "complete"),
+    ("driver/src/rings.rs", "read_entry", "complete"),
+    ("driver/src/rings.rs", "load_phase_word", "complete"),
+    ("driver/src/rings.rs", "", "ring"),
+    ("driver/src/table.rs", "complete", "complete"),
+    ("driver/src/table.rs", "end", "complete"),
+    ("driver/src/table.rs", "take_cid", "ring"),
+    ("driver/src/queue_pair.rs", "ring_tail", "ring"),
+    ("driver/src/queue_pair.rs", "ring_head", "complete"),
+    ("driver/src/queue_pair.rs", "place", "ring"),
+    ("driver/src/queue_pair.rs", "room", "ring"),
+    ("driver/src/calls.rs", "finish", "complete"),
+    ("host/driver/", "", "encode"),
+    ("in_process/src/interrupts.rs", "", "complete"),
+    ("in_process/src/", "ring_head", "complete"),
+    ("in_process/", "", "ring"),
+    ("controller/src/completion.rs", "", "complete"),
+    ("controller/src/controller.rs", "finish_run", "complete"),
+    ("controller/src/admin/event.rs", "", "complete"),
+    ("controller/src/run.rs", "", "fetch"),
+    ("controller/src/controller.rs", "", "fetch"),
+    ("controller/src/queue.rs", "", "fetch"),
+    ("controller/src/transfer/inline.rs", "", "fetch"),
+    ("controller/src/port.rs", "", ""),
+    ("device/controller/", "", "parse"),
+    ("device/kv/", "", "engine"),
+    ("device/flash/", "", "engine"),
+    ("benches/", "", "other"),
+];
+
+/// Instructions of one call by stage.
+#[derive(Debug)]
+pub struct Budget {
+    /// What was called.
+    pub case: String,
+    /// As [`STAGES`].
+    pub stages: [f64; STAGES.len()],
+}
+
+impl Budget {
+    /// Instructions of the call.
+    pub fn total(&self) -> f64 {
+        self.stages.iter().sum()
+    }
+
+    /// One JSON object.
+    pub fn json(&self) -> String {
+        let mut text = format!("{{\"case\":\"{}\"", self.case);
+        for (stage, instructions) in STAGES.iter().zip(&self.stages) {
+            let _ = write!(text, ",\"{stage}\":{instructions:.1}");
+        }
+        let _ = write!(text, ",\"total\":{:.1}}}", self.total());
+        text
+    }
+}
+
+/// The budget of a call that was made `calls` times.
+pub fn budget(case: &str, profile: &Profile, calls: u32) -> Budget {
+    let mut shares = Shares { profile, of: HashMap::new() };
+    let mut stages = [0.0; STAGES.len()];
+    for (address, (instructions, function)) in &profile.own {
+        let share = shares.of_address(*address, function);
+        add(&mut stages, &share, *instructions as f64 / f64::from(calls));
+    }
+    for (function, instructions) in &profile.foreign {
+        let share = shares.of_function(function, 0);
+        add(&mut stages, &share, *instructions as f64 / f64::from(calls));
+    }
+    Budget { case: case.to_owned(), stages }
+}
+
+/// Instructions of one call by the innermost line of Byway that they stand for, dearest first.
+pub fn lines(profile: &Profile, calls: u32) -> String {
+    let mut by_line: BTreeMap<String, u64> = BTreeMap::new();
+    for (address, (instructions, function)) in &profile.own {
+        let place = profile.chain(*address).iter().find(|frame| is_ours(frame));
+        let line = place
+            .map_or_else(|| function.clone(), |frame| format!("{} {}", short(&frame.place), frame.function));
+        *by_line.entry(line).or_default() += instructions;
+    }
+    for (function, instructions) in &profile.foreign {
+        *by_line.entry(function.clone()).or_default() += instructions;
+    }
+    let mut sorted: Vec<_> = by_line.into_iter().collect();
+    sorted.sort_by_key(|(_, instructions)| std::cmp::Reverse(*instructions));
+    let mut text = String::new();
+    for (line, instructions) in sorted {
+        let _ = writeln!(text, "{:8.1} {line}", instructions as f64 / f64::from(calls));
+    }
+    text
+}
+
+type Share = [f64; STAGES.len()];
+
+/// How the instructions of a function that serves several stages are shared out: as its callers spend them.
+struct Shares<'a> {
+    profile: &'a Profile,
+    of: HashMap<String, Share>,
+}
+
+impl Shares<'_> {
+    fn of_address(&mut self, address: u64, function: &str) -> Share {
+        match stage_of(self.profile.chain(address)) {
+            Some(stage) => one(stage),
+            None => self.of_function(function, 0),
+        }
+    }
+
+    fn of_function(&mut self, function: &str, depth: u32) -> Share {
+        if let Some(share) = self.of.get(function) {
+            return *share;
+        }
+        let profile = self.profile;
+        let sites = profile.callers.get(function).map_or(&[][..], Vec::as_slice);
+        let total: u64 = sites.iter().map(|site| site.inclusive).sum();
+        if total == 0 || depth > 16 {
+            return one(OTHER);
+        }
+        let mut share = [0.0; STAGES.len()];
+        for site in sites {
+            let stage = site.address.and_then(|address| stage_of(profile.chain(address)));
+            let of_site = stage.map_or_else(|| self.of_function(&site.caller, depth + 1), one);
+            add(&mut share, &of_site, site.inclusive as f64 / total as f64);
+        }
+        self.of.insert(function.to_owned(), share);
+        share
+    }
+}
+
+fn add(into: &mut Share, share: &Share, times: f64) {
+    into.iter_mut().zip(share).for_each(|(into, part)| *into += part * times);
+}
+
+fn one(stage: usize) -> Share {
+    let mut share = [0.0; STAGES.len()];
+    share[stage] = 1.0;
+    share
+}
+
+/// The stage of the innermost function that has one.
+fn stage_of(chain: &[Frame]) -> Option<usize> {
+    chain.iter().find_map(|frame| {
+        let name = frame.function.rsplit("::").next().unwrap_or_default();
+        let (.., stage) =
+            RULES.iter().find(|(path, function, _)| frame.place.contains(path) && name.contains(function))?;
+        STAGES.iter().position(|known| known == stage)
+    })
+}
+
+fn is_ours(frame: &Frame) -> bool {
+    frame.place.contains("/crates/")
+        && !frame.place.contains("/registry/")
+        && !frame.place.contains("/rustc/")
+}
+
+fn short(place: &str) -> &str {
+    let place = place.split(" (disc").next().unwrap_or(place);
+    place.rsplit_once("/crates/").map_or(place, |(_, path)| path)
+}

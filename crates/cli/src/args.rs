@@ -67,7 +67,7 @@ pub struct Create {
     /// A namespace: kv or nvm, with a size or for an equal part of what is left [default: kv].
     #[arg(long = "ns", value_name = "KIND[:SIZE]", value_parser = namespace::parse)]
     pub namespaces: Vec<NewNamespace>,
-    /// What holds the flash pages. A device in memory needs no image: its URI is ram:SIZE or null:SIZE.
+    /// What holds the flash pages. With ram or null the image only describes the device, which is empty at each opening.
     #[arg(long, default_value = "file")]
     pub media: Media,
     /// Print what was made as JSON.
@@ -542,6 +542,11 @@ Examples:
         #[arg(long, value_name = "PATH")]
         dir: Option<PathBuf>,
     },
+    /// The reference of all commands, as Markdown.
+    #[command(after_help = "\
+Example:
+  byway gen reference > docs/reference/commands.md")]
+    Reference,
     /// Completions for a shell.
     #[command(after_help = "\
 Example:

@@ -16,11 +16,32 @@ pub fn run(what: &GenWhat, out: &mut impl Write) -> io::Result<()> {
     match what {
         GenWhat::Man { dir: None } => clap_mangen::Man::new(command).render(out),
         GenWhat::Man { dir: Some(dir) } => write_pages(command, dir),
+        GenWhat::Reference => write_reference(command, out),
         GenWhat::Completions { shell } => {
             clap_complete::generate(*shell, &mut command, "byway", out);
             Ok(())
         }
     }
+}
+
+/// Every command's long help, one heading each.
+fn write_reference(command: clap::Command, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "# Commands\n\nMade by `byway gen reference`; a test holds it to the program.")?;
+    // A width of its own, so that the page does not depend on a terminal's.
+    let mut command = command.term_width(100);
+    command.build();
+    write_command(&mut command, out)
+}
+
+fn write_command(command: &mut clap::Command, out: &mut impl Write) -> io::Result<()> {
+    let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
+    if name.split(' ').any(|word| word == "help") {
+        return Ok(());
+    }
+    let help = command.render_long_help().to_string();
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    writeln!(out, "\n## {name}\n\n```text\n{}\n```", lines.join("\n").trim_end())?;
+    command.get_subcommands_mut().try_for_each(|sub| write_command(sub, out))
 }
 
 fn write_pages(command: clap::Command, dir: &Path) -> io::Result<()> {
@@ -41,6 +62,15 @@ mod tests {
         let page = std::fs::read_to_string(dir.path().join("man1/byway-kv-put.1")).unwrap();
         assert!(page.contains("sensor"), "{page}");
         assert!(dir.path().join("man1/byway-bench-transfer.1").exists());
+    }
+
+    #[test]
+    fn the_committed_reference_is_what_the_program_says() {
+        let mut out = Vec::new();
+        run(&GenWhat::Reference, &mut out).unwrap();
+        let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/commands.md");
+        let same = std::fs::read(committed).unwrap() == out;
+        assert!(same, "run: byway gen reference > docs/reference/commands.md");
     }
 
     #[test]

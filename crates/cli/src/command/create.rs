@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use byway::{CreateOptions, NewNamespace};
 
 use super::info;
@@ -15,16 +15,16 @@ use crate::terminal::print_json;
 /// # Errors
 /// When the file exists or cannot be made, or the namespaces do not fit.
 pub fn run(args: &Create, out: &mut impl Write) -> Result<()> {
-    if let Some(scheme) = scheme(args.media) {
-        let size = args.size;
-        bail!("a device in memory needs no image: use {scheme}:{size} where a URI is asked for");
-    }
     let namespaces = match args.namespaces.as_slice() {
         [] => vec![NewNamespace::KV],
         asked => asked.to_vec(),
     };
-    let options =
-        CreateOptions { profile: args.profile.clone(), namespaces, ..CreateOptions::new(args.size) };
+    let options = CreateOptions {
+        profile: args.profile.clone(),
+        namespaces,
+        media: media_of(args.media),
+        ..CreateOptions::new(args.size)
+    };
     byway::create(&args.image, &options)?;
     let uri = format!("embedded:{}", args.image.display());
     let described = info::describe(&uri)?;
@@ -42,11 +42,10 @@ pub fn run(args: &Create, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// The scheme of a URI for what is not kept in an image.
-fn scheme(media: Media) -> Option<&'static str> {
+fn media_of(media: Media) -> byway::Media {
     match media {
-        Media::File => None,
-        Media::Ram => Some("ram"),
-        Media::Null => Some("null"),
+        Media::File => byway::Media::File,
+        Media::Ram => byway::Media::Ram,
+        Media::Null => byway::Media::Null,
     }
 }

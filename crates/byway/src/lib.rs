@@ -31,7 +31,8 @@ pub mod uri;
 pub use byway_core::{
     AdaptivePolicy, AdminCommand, Answer, Backend, BackendQueue, Buffer, Capabilities, Command, Error,
     ErrorKind, Finished, Identity, Key, KvCommand, LbaRange, LbaRanges, Limits, Methods, Namespace,
-    NamespaceKind, Nsid, NvmCommand, Origin, Outcome, Payload, QueueOptions, Result, Retry, StoreOptions,
+    NamespaceKind, Nsid, NvmCommand, Origin, Outcome, Payload, QueueOptions, RawCommand, RawData, Result,
+    Retry, StoreOptions,
 };
 pub use byway_flash::{Cause, CauseCounters, FlashCounters, NamespaceKind as MediaNamespaceKind};
 pub use byway_kv::{KvStats, Packing};

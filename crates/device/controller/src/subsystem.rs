@@ -100,6 +100,8 @@ pub struct WindowShape {
     pub header_bytes: u32,
     /// Records begin at multiples of this.
     pub align_bytes: u32,
+    /// What stands in a page of this size is needed until the write pointer has left it.
+    pub page_bytes: u32,
 }
 
 impl std::fmt::Debug for Subsystem {
@@ -293,6 +295,7 @@ impl Subsystem {
             segment_bytes: format.window_bytes / 2,
             header_bytes: RECORD_HEADER_BYTES as u32,
             align_bytes: 1,
+            page_bytes: self.flash.geometry().page_bytes,
         }
     }
 

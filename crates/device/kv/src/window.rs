@@ -4,8 +4,9 @@
 //! the header ([`record_header_bytes`]), stores the value behind it at the place its cursor gives, and sends the key and the length alone.
 //! Records take their places in the order of the queue's commands, refused ones too.
 //!
-//! A host may store a record that ends at position e once every record that begins before
-//! e − window bytes + page bytes is completed: until then the device still needs what is there.
+//! A page of the window is needed until the device's write pointer has left it. So a host may store a record that ends
+//! at position e once the page in which the pointer stands, as far as completions have told it, begins at
+//! e − window bytes or later.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -66,6 +67,12 @@ impl KvEngine {
     #[must_use]
     pub fn window_segment_bytes(&self) -> u64 {
         self.log.layout.window_bytes as u64 / 2
+    }
+
+    /// Bytes of the pages that a window is written to flash in.
+    #[must_use]
+    pub fn window_page_bytes(&self) -> usize {
+        self.log.layout.page_bytes
     }
 
     /// Opens a window, or opens it anew: both cursors are at 0 after it.

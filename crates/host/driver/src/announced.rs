@@ -38,6 +38,8 @@ pub(crate) struct Announced {
 pub(crate) struct WindowLayout {
     /// Where the first window begins in device memory.
     pub offset: u64,
+    /// Windows that each namespace has.
+    pub windows: u32,
     /// Bytes of a window.
     pub window_bytes: u64,
     /// A record never spans a multiple of this.
@@ -46,6 +48,8 @@ pub(crate) struct WindowLayout {
     pub header_bytes: u64,
     /// Records begin at multiples of this.
     pub align_bytes: u64,
+    /// A page of this size is needed until the device's write pointer has left it.
+    pub page_bytes: u64,
 }
 
 impl Announced {
@@ -131,10 +135,15 @@ fn transfer_max(mdts: u8, mpsmin: u8) -> u64 {
 fn window_layout(area: &VendorArea) -> Option<WindowLayout> {
     let layout = WindowLayout {
         offset: area.cxl_window_offset,
+        windows: area.cxl_windows,
         window_bytes: area.cxl_window_bytes,
         segment_bytes: area.cxl_segment_bytes.into(),
         header_bytes: area.cxl_header_bytes.into(),
         align_bytes: area.cxl_align_bytes.max(1).into(),
+        page_bytes: match area.cxl_page_bytes {
+            0 => area.cxl_segment_bytes.into(),
+            told => told.into(),
+        },
     };
     let whole = layout.segment_bytes > 0 && layout.window_bytes.is_multiple_of(layout.segment_bytes);
     (area.cxl_windows > 0 && layout.window_bytes > 0 && whole).then_some(layout)

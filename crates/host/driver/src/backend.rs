@@ -138,6 +138,9 @@ impl<B: Bus> Queue<B> {
             return transfer::store(self, op, &put);
         }
         let Encoded { entry, data } = encode::encode(command);
+        if matches!(command, Command::Raw(_)) {
+            self.expect_anything(op, entry.nsid);
+        }
         match data {
             Data::None => self.send_one(op, entry),
             Data::Out(payload) => transfer::send(self, op, || entry, Out::of(payload)),

@@ -40,8 +40,8 @@ pub(crate) struct Op {
     pub answer: Answer,
     /// The first status that was no success.
     pub failed: Option<Status>,
-    /// Position of its record in the queue's window of device memory, if it has one there.
-    pub window_at: Option<u64>,
+    /// Whether it has a record in the queue's window of device memory.
+    pub in_window: bool,
     /// Whether the value goes to the namespace's log by DMA, so that the completion tells where it was put.
     pub tells_placement: bool,
     /// Whether any of what follows is set, so that ending the operation takes more than giving its place back.
@@ -69,7 +69,7 @@ impl Op {
             left: 0,
             answer: Answer::default(),
             failed: None,
-            window_at: None,
+            in_window: false,
             tells_placement: false,
             has_baggage: false,
             fault: None,

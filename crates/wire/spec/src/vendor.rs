@@ -85,8 +85,10 @@ pub struct VendorArea {
     pub cxl_align_bytes: u32,
     /// Size of the controller memory buffer's region for byte stores, 0 for none.
     pub byte_region_bytes: u64,
+    /// The device keeps a window's pages of this size until its write pointer has left them; 0 for whole segments.
+    pub cxl_page_bytes: u32,
     /// Reserved.
-    pub reserved: [u8; 936],
+    pub reserved: [u8; 932],
 }
 
 assert_size! { VendorArea = 1024; }

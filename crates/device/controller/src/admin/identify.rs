@@ -172,6 +172,7 @@ fn vendor_area(subsystem: &Subsystem, byte_region_bytes: u64) -> VendorArea {
         cxl_segment_bytes: windows.segment_bytes,
         cxl_header_bytes: windows.header_bytes,
         cxl_align_bytes: windows.align_bytes,
+        cxl_page_bytes: windows.page_bytes,
         ..VendorArea::new_zeroed()
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Chooser {
     policy: AdaptivePolicy,
     stores: Memo,
     others: Memo,
+    /// No window of device memory was to be had.
+    windowless: bool,
 }
 
 /// The choice for each length, once it was made.
@@ -43,7 +45,13 @@ struct Memo(Vec<Option<Method>>);
 
 impl Chooser {
     pub(crate) fn new(policy: AdaptivePolicy) -> Self {
-        Self { policy, stores: Memo::default(), others: Memo::default() }
+        Self { policy, stores: Memo::default(), others: Memo::default(), windowless: false }
+    }
+
+    /// Chooses no method that needs a window of device memory from now on.
+    pub(crate) fn do_without_windows(&mut self) {
+        self.windowless = true;
+        self.stores = Memo::default();
     }
 }
 
@@ -77,11 +85,7 @@ pub(crate) fn choose<B: Bus>(queue: &mut Queue<B>, len: usize, options: StoreOpt
     }
     match queue.chooser.policy {
         AdaptivePolicy::Threshold { tau_bytes, alpha, below } => {
-            if is_below(len, tau_bytes, alpha) && admits(queue.limits(), below, len) {
-                below
-            } else {
-                Method::Prp
-            }
+            if is_below(len, tau_bytes, alpha) && is_usable(queue, below, len) { below } else { Method::Prp }
         }
         AdaptivePolicy::Bytes => remembered(queue, len, Goal::Bytes),
         AdaptivePolicy::Time => remembered(queue, len, Goal::Time),
@@ -120,8 +124,7 @@ fn remembered<B: Bus>(queue: &mut Queue<B>, len: usize, goal: Goal) -> Method {
 
 fn cheapest<B: Bus>(queue: &Queue<B>, len: usize, goal: Goal, among: &[Method]) -> Method {
     let len = class(len);
-    let usable: Vec<Method> =
-        among.iter().copied().filter(|&method| is_usable(queue.limits(), method, len)).collect();
+    let usable: Vec<Method> = among.iter().copied().filter(|&method| is_usable(queue, method, len)).collect();
     with_profile(queue, |profile| cost::cheapest(len as u64, profile, goal, &usable)).unwrap_or(Method::Prp)
 }
 
@@ -133,9 +136,11 @@ fn with_profile<B: Bus, T>(queue: &Queue<B>, ask: impl FnOnce(&Profile) -> Optio
     }
 }
 
-/// Whether the device announced a method, and carries a payload of that length by it.
-fn is_usable(announced: &Announced, method: Method, len: usize) -> bool {
-    announced.methods.contains(method) && admits(announced, method, len)
+/// Whether the queue has a method, and the device carries a payload of that length by it.
+fn is_usable<B: Bus>(queue: &Queue<B>, method: Method, len: usize) -> bool {
+    let announced = queue.limits();
+    let is_there = announced.methods.contains(method);
+    is_there && admits(announced, method, len) && !(queue.chooser.windowless && method.needs_device_memory())
 }
 
 /// Whether a payload is within the announced limits of a method.
@@ -172,7 +177,7 @@ impl<B: Bus> Queue<B> {
     }
 
     fn explain_cost(&self, value_bytes: usize, unit: &str, price: impl Fn(&cost::PutCost) -> u64) -> String {
-        let usable = FOR_STORES.into_iter().filter(|&method| is_usable(self.limits(), method, value_bytes));
+        let usable = FOR_STORES.into_iter().filter(|&method| is_usable(self, method, value_bytes));
         let told = with_profile(self, |profile| {
             let tell =
                 |method| format!("{method} {}", price(&cost::of_put(method, value_bytes as u64, profile)));

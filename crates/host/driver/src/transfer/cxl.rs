@@ -6,15 +6,17 @@
 //!
 //! Stores are unordered against doorbells: they are settled (fence, read back of the last line) before the command is
 //! placed. Two rules keep the cursors together. While a store that goes to the window's log by DMA is on its way,
-//! nothing is placed: its completion tells where the device put it (the DMA log table). And the host never runs so
-//! far ahead that a page buffer could still be in use: the segments from the oldest unfinished record's on must fit
-//! the window.
+//! nothing is placed: its completion tells where the device put it (the DMA log table). And the host never stores
+//! over a page that the device still needs: one that the device's write pointer has not left, as far as completions
+//! have told the host. Where no completion could move that pointer on (values placed by DMA stand far ahead of it),
+//! and after a command passed through that may have moved it, the window is bound anew.
 
 use std::collections::VecDeque;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_link::Method;
 use byway_queue::WindowCursor;
+use byway_spec::Status;
 use byway_spec::base::feature::FeatureId;
 use byway_spec::vendor::{DmaLogEntry, VendorOpcode, WRITE_BYTES, pack_write};
 
@@ -40,11 +42,11 @@ pub(crate) struct Window<B: Bus> {
     base: u64,
     nsid: u32,
     cursor: WindowCursor,
-    /// Unfinished records in the order of their places.
+    /// Unfinished records in the order of their places, each with where the write pointer stood before it.
     unfinished: VecDeque<(OpIndex, u64)>,
     /// Stores on their way whose values the device places in the window's log by DMA.
     dma_unfinished: u32,
-    /// A store failed: the device may have closed the window, or the cursors may differ. It is bound anew.
+    /// The device may have closed the window, or the cursors may differ. It is bound anew.
     is_stale: bool,
 }
 
@@ -92,14 +94,12 @@ fn store_from<B: Bus>(
 ) -> Result<()> {
     queue.room_for_one(op)?;
     let record_bytes = queue.window_for(put.nsid.get())?.record_bytes(put, method)?;
-    let at = queue.place_record(op, record_bytes)?;
+    let at = queue.place_record(op, put.nsid.get(), record_bytes)?;
     let Some(window) = &mut queue.window else { return Err(no_window()) };
-    window.unfinished.push_back((op, at));
     let bytes = put.value.bytes.get(skip..).unwrap_or_default();
     let offset = at + window.layout.head_bytes(put.key.len()) + skip as u64;
     let stored = window.store(offset, bytes);
     window.is_stale |= stored.is_err();
-    queue.table.op(op).window_at = Some(at);
     stored
 }
 
@@ -124,38 +124,42 @@ impl<B: Bus> Window<B> {
         self.memory.settle(offset + bytes.len() as u64 - 1).map_err(from_bus)
     }
 
-    /// Whether a record at `at` would reuse a page buffer that may still be in use.
+    /// Whether a record at `at` would stand over a page that the device's write pointer may not have left.
     fn is_too_far_ahead(&self, at: u64, record_bytes: u64) -> bool {
-        let Some((_, oldest)) = self.unfinished.front() else { return false };
-        let in_use_from = oldest - oldest % self.layout.segment_bytes;
+        let pointer = self.unfinished.front().map_or(self.cursor.position(), |(_, before)| *before);
+        let in_use_from = pointer - pointer % self.layout.page_bytes;
         at + record_bytes > in_use_from + self.layout.window_bytes
+    }
+
+    /// Whether nothing is on its way that the device would still move its write pointer for.
+    fn is_idle(&self) -> bool {
+        self.unfinished.is_empty() && self.dma_unfinished == 0
     }
 }
 
 impl<B: Bus> Queue<B> {
     /// The queue's window for a namespace, bound to it if it was not yet.
-    fn window_for(&mut self, nsid: u32) -> Result<&Window<B>> {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] when all of the namespace's windows are other queues'; what the device answers.
+    pub(crate) fn window_for(&mut self, nsid: u32) -> Result<&mut Window<B>> {
         let is_bound = self.window.as_ref().is_some_and(|window| window.nsid == nsid && !window.is_stale);
         if !is_bound {
             self.bind_window(nsid)?;
         }
-        self.window.as_ref().ok_or_else(no_window)
+        self.window.as_mut().ok_or_else(no_window)
     }
 
     /// Binds a window: a fresh log, at position 0.
     fn bind_window(&mut self, nsid: u32) -> Result<()> {
-        while self
-            .window
-            .as_ref()
-            .is_some_and(|window| !window.unfinished.is_empty() || window.dma_unfinished > 0)
-        {
+        while self.window.as_ref().is_some_and(|window| !window.is_idle()) {
             self.wait_for_any()?;
         }
         self.window = None;
         let layout = self.limits().windows.ok_or_else(no_window)?;
         let memory = self.bus.device_memory().ok_or_else(no_window)?;
         let bound = self.device.set_feature(FEATURE_WINDOW, nsid, u32::from(self.qid()));
-        let index = bound.map_err(|error| error.doing("bind a window of device memory"))?.dw0;
+        let index = bound.map_err(|error| not_bound(error, &layout, nsid))?.dw0;
         let base = layout.offset + u64::from(index) * layout.window_bytes;
         if base.checked_add(layout.window_bytes).is_none_or(|end| end > memory.len_bytes()) {
             let said = format!(
@@ -180,16 +184,22 @@ impl<B: Bus> Queue<B> {
     }
 
     /// Moves the write pointer over a record, once that can be done; returns where the record is.
-    fn place_record(&mut self, op: OpIndex, record_bytes: u64) -> Result<u64> {
+    fn place_record(&mut self, op: OpIndex, nsid: u32, record_bytes: u64) -> Result<u64> {
         loop {
-            let Some(window) = &mut self.window else { return Err(no_window()) };
+            let window = self.window_for(nsid)?;
             let at = window.cursor.peek(record_bytes).ok_or_else(no_window)?;
-            if window.dma_unfinished == 0 && !window.is_too_far_ahead(at, record_bytes) {
-                return window.cursor.place(record_bytes).ok_or_else(no_window);
+            match (window.is_too_far_ahead(at, record_bytes), window.is_idle()) {
+                (false, _) if window.dma_unfinished == 0 => break,
+                (true, true) => window.is_stale = true,
+                _ => self.wait_for_any()?,
             }
-            debug_assert!(self.table.op(op).left == 0, "a record is placed before its command");
-            self.wait_for_any()?;
         }
+        let window = self.window_for(nsid)?;
+        let before = window.cursor.position();
+        let at = window.cursor.place(record_bytes).ok_or_else(no_window)?;
+        window.unfinished.push_back((op, before));
+        self.table.op(op).in_window = true;
+        Ok(at)
     }
 
     /// Notes that a store is on its way whose value the device may place in the log of the queue's window.
@@ -198,6 +208,14 @@ impl<B: Bus> Queue<B> {
         if let Some(window) = self.window.as_mut().filter(|window| window.nsid == nsid) {
             window.dma_unfinished += 1;
             self.table.op(op).tells_placement = true;
+        }
+    }
+
+    /// Notes that a command is passed through which may move the write pointer of the queue's window.
+    pub(crate) fn expect_anything(&mut self, op: OpIndex, nsid: u32) {
+        self.expect_placement(op, nsid);
+        if let Some(window) = self.window.as_mut().filter(|window| window.nsid == nsid) {
+            window.is_stale = true;
         }
     }
 
@@ -216,7 +234,7 @@ impl<B: Bus> Queue<B> {
     fn note_in_window(&mut self, op: OpIndex) -> Result<()> {
         let Some(window) = &mut self.window else { return Ok(()) };
         let state = self.table.op(op);
-        if state.window_at.take().is_some() {
+        if std::mem::take(&mut state.in_window) {
             window.unfinished.retain(|(unfinished, _)| *unfinished != op);
             window.is_stale |= state.failed.is_some();
         }
@@ -226,7 +244,7 @@ impl<B: Bus> Queue<B> {
         window.dma_unfinished -= 1;
         let result = u64::from(state.answer.dw0) | u64::from(state.answer.dw1) << 32;
         let entry = DmaLogEntry::from_result(result);
-        if state.failed.is_some() || entry.len_bytes == 0 {
+        if window.is_stale || state.failed.is_some() || entry.len_bytes == 0 {
             return Ok(());
         }
         let at = whole_position(entry.position, window.cursor.position());
@@ -236,6 +254,15 @@ impl<B: Bus> Queue<B> {
             Error::device(ErrorKind::Protocol, format!("the device tells a wrong DMA log entry: {cause}"))
         })
     }
+}
+
+#[cold]
+fn not_bound(error: Error, layout: &WindowLayout, nsid: u32) -> Error {
+    if error.nvme_status().is_some_and(|status| status.is(Status::OPERATION_DENIED)) {
+        let said = format!("all {} windows of namespace {nsid} are bound to other queues", layout.windows);
+        return Error::host(ErrorKind::Busy, said);
+    }
+    error.doing("bind a window of device memory")
 }
 
 #[cold]

@@ -119,7 +119,11 @@ fn over_limit(len: usize, limit: u64, method: Method) -> Error {
 pub(crate) fn store<B: Bus>(queue: &mut Queue<B>, op: OpIndex, put: &Put<'_>) -> Result<()> {
     match queue.method() {
         Method::Adaptive => {
-            let method = adaptive::choose(queue, put.len(), put.options);
+            let mut method = adaptive::choose(queue, put.len(), put.options);
+            if method.needs_device_memory() && queue.window_for(put.nsid.get()).is_err() {
+                queue.chooser.do_without_windows();
+                method = adaptive::choose(queue, put.len(), put.options);
+            }
             store_by(queue, op, method, put)
         }
         method => store_by(queue, op, method, put),

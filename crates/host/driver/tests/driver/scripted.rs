@@ -395,6 +395,7 @@ impl ScriptedBus {
             cxl_segment_bytes: SEGMENT_BYTES as u32,
             cxl_header_bytes: HEADER_BYTES as u32,
             cxl_align_bytes: 8,
+            cxl_page_bytes: 4096,
             byte_region_bytes: 1 << 20,
             ..VendorArea::new_zeroed()
         };

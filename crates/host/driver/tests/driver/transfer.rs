@@ -1,10 +1,13 @@
 //! How payloads go onto the ring, method by method, against a device that records.
 
 use crate::scripted::{Reply, Script, bytes, device, key, queue, queue_of, stores};
-use byway_core::{AdaptivePolicy, ErrorKind, Nsid, QueueOptions, StoreOptions};
+use byway_core::{
+    AdaptivePolicy, BackendQueue, ErrorKind, KvCommand, Nsid, Payload, QueueOptions, RawCommand, RawData,
+    StoreOptions,
+};
 use byway_link::{HostStep, Method, Profile};
-use byway_spec::Status;
 use byway_spec::vendor::{self, DmaLogEntry};
+use byway_spec::{Command as Entry, Status};
 use proptest::prelude::*;
 
 const NONE: StoreOptions = StoreOptions::NONE;
@@ -215,6 +218,47 @@ fn a_value_that_the_device_placed_by_dma_is_stepped_over() {
     assert_eq!(place(32 + 30 * 128 + head, 100), [7; 100]);
     assert_eq!(place(32 + 31 * 128 + head, 50), [0; 50]);
     assert_eq!(place(4096 + 5000 + head, 100), [7; 100]);
+}
+
+#[test]
+fn no_record_is_stored_over_a_page_that_the_device_may_still_need() {
+    let options = QueueOptions {
+        transfer: Method::Cxl,
+        timeout: std::time::Duration::from_millis(1),
+        ..QueueOptions::default()
+    };
+    let (bus, mut queue) = queue_of(Script::default(), options);
+    // Ends within a page, which the device writes to flash once a later record has left it.
+    queue.execute_store(Nsid::FIRST, &key("a"), &[1; 10_000], NONE).unwrap();
+    bus.hold();
+    for (name, len) in [("b", 12_000), ("c", 15_000), ("d", 15_000)] {
+        let value = Payload::copy_of(&vec![2; len]).unwrap();
+        let store = KvCommand::Store { nsid: Nsid::FIRST, key: key(name), value, options: NONE };
+        queue.submit(store.into(), 0).unwrap();
+    }
+    let error = queue.execute_store(Nsid::FIRST, &key("e"), &[3; 15_000], NONE).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    let mut last = [0; 1000];
+    bus.memory.read_at((crate::scripted::WINDOW_BYTES + 9000) as usize, &mut last).unwrap();
+    assert_eq!(last, [1; 1000]);
+    bus.release(&[0, 1, 2]);
+    queue.execute_store(Nsid::FIRST, &key("e"), &[3; 15_000], NONE).unwrap();
+}
+
+#[test]
+fn a_window_is_bound_anew_after_a_command_passed_through_that_may_have_moved_its_pointer() {
+    let (bus, mut queue) = queue(Method::Cxl);
+    let binds = || bus.state().features.iter().filter(|(feature, ..)| *feature == 0xc1).count();
+    queue.execute_store(Nsid::FIRST, &key("a"), &[1; 500], NONE).unwrap();
+    let mut entry = Entry::new(0x01, 0, 1);
+    entry.set_key(key("b").padded());
+    (entry.cdw10, entry.cdw11) = (5000, 1);
+    let data = RawData::ToDevice(Payload::copy_of(&[2; 5000]).unwrap());
+    queue.execute(RawCommand { entry, data }.into()).unwrap();
+    queue.execute_store(Nsid::FIRST, &key("c"), &[3; 500], NONE).unwrap();
+    assert_eq!(binds(), 2);
+    queue.execute_store(Nsid::FIRST, &key("d"), &[4; 500], NONE).unwrap();
+    assert_eq!(binds(), 2);
 }
 
 #[test]

@@ -40,6 +40,7 @@ impl KvNamespace {
             segment_bytes: self.engine.window_segment_bytes() as u32,
             header_bytes: RECORD_HEADER_BYTES as u32,
             align_bytes: 1,
+            page_bytes: self.engine.window_page_bytes() as u32,
         }
     }
 

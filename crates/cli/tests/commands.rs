@@ -192,6 +192,20 @@ fn an_image_is_never_overwritten() {
 }
 
 #[test]
+fn an_image_of_a_device_in_memory_is_empty_at_every_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    for media in ["ram", "null"] {
+        let path = dir.path().join(media);
+        let path = path.to_str().unwrap();
+        said(&["create", path, "--size", "64M", "--media", media, "--ns", "nvm:16M", "--ns", "kv"]);
+        let uri = format!("embedded:{path}?ns=1");
+        byway().args(["nvm", "write", &uri]).write_stdin("hello").assert().success();
+        let read = said(&["nvm", "read", &uri, "--length", "512"]);
+        assert!(read.bytes().all(|byte| byte == 0), "{media}");
+    }
+}
+
+#[test]
 fn nothing_is_drawn_on_a_standard_error_that_is_no_terminal() {
     let image = Image::new(&[]);
     let records = image.file("UnicodeData.txt", RECORDS.as_bytes());

@@ -206,17 +206,16 @@ impl Import<'_> {
         if json {
             return Ok(print_json(out, &ImportPoint { same: 0, row, nand_pages })?);
         }
-        writeln!(
+        let (payload, wire) = (table::mean(row.payload_bytes), table::mean(row.wire_bytes));
+        write!(
             out,
-            "{} records by {}: {} payload bytes and {} wire bytes a record, {} flash pages, {} modelled, {}",
-            row.count,
-            row.method,
-            table::mean(row.payload_bytes),
-            table::mean(row.wire_bytes),
-            nand_pages,
-            table::time(row.model_ns_mean),
-            table::rate(1e9 / row.wall_ns_mean.max(1.0)),
+            "{} records by {}: {payload} payload bytes and {wire} wire bytes a record",
+            row.count, row.method
         )?;
+        if row.model_ns_mean.is_some() {
+            write!(out, " in {} of modelled time", table::time(row.model_ns_mean))?;
+        }
+        writeln!(out, ", {nand_pages} flash pages, {}", table::rate(1e9 / row.wall_ns_mean.max(1.0)))?;
         Ok(())
     }
 

@@ -43,3 +43,8 @@ pub use kv::{Keys, Kv};
 pub use nvm::Nvm;
 pub use open::{open, open_uri};
 pub use uri::Uri;
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

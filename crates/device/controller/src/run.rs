@@ -137,9 +137,11 @@ impl Controller {
             self.blocked = true;
             return Fetched::Nothing;
         };
-        let fetched = if sq.fetched.is_some() { sq.fetched.take() } else { fetch_command(port, sq) };
+        let waits = sq.fetched.is_some();
+        let fetched = if waits { sq.fetched.take() } else { fetch_command(port, sq) };
         let Some(command) = fetched else { return Fetched::Broken };
-        let enabled = qid != 0 && self.admin.transfers.inline();
+        // One that waits was a capsule when it was fetched, and stays one whatever the host enables meanwhile.
+        let enabled = waits || qid != 0 && self.admin.transfers.inline();
         let inline_bytes = match inline::capsule(&command, enabled, self.inline.len(), sq.ring.size()) {
             Capsule::None => None,
             Capsule::Broken => return Fetched::Broken,

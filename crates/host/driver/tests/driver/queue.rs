@@ -87,6 +87,27 @@ fn a_ring_without_slots_gives_an_inline_command_back() {
     queue.submit(refused.command, 1).unwrap();
 }
 
+/// In the prototype a payload that could not be read left its command in the ring, for the next doorbell to expose.
+#[test]
+fn a_refused_inline_command_leaves_nothing_in_the_ring() {
+    let options = QueueOptions { transfer: Method::Inline, ring_entries: Some(16), ..shallow(4) };
+    let (bus, mut queue) = queue_of(Script::default(), options);
+    bus.hold();
+    queue.submit(put("a", Payload::copy_of(&[1; 640]).unwrap()), 0).unwrap();
+    for (len, kind) in
+        [(640, ErrorKind::QueueFull), (15 * 64, ErrorKind::TooLarge), (9000, ErrorKind::TooLarge)]
+    {
+        let refused = queue.submit(put("b", Payload::copy_of(&bytes(len)).unwrap()), 1).unwrap_err();
+        assert_eq!(refused.error.kind(), kind, "{len}");
+    }
+    queue.submit(put("c", Payload::copy_of(&bytes(100)).unwrap()), 2).unwrap();
+    assert_eq!(bus.state().rung.iter().map(|(_, value)| *value).collect::<Vec<_>>(), [11, 14]);
+    let seen: Vec<_> = stores(&bus).into_iter().map(|(_, value)| value).collect();
+    assert_eq!(seen, [vec![1; 640], bytes(100)]);
+    bus.release(&[0, 1]);
+    queue.drain(&mut |one| assert!(one.result.is_ok())).unwrap();
+}
+
 #[test]
 fn a_failed_command_gives_its_buffer_back_too() {
     let (bus, mut queue) = queue(Method::Prp);

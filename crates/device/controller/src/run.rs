@@ -40,8 +40,9 @@ impl Controller {
         }
     }
 
+    /// Takes what the register of doorbell `index` holds.
     #[inline]
-    fn take_doorbell(&mut self, doorbells: &Doorbells, index: DoorbellIndex) {
+    pub(crate) fn take_doorbell(&mut self, doorbells: &Doorbells, index: DoorbellIndex) {
         // The register of a shadowed doorbell only says: look. Its value may be older than one seen already.
         if self.is_shadowed(index.queue()) {
             return;

@@ -153,11 +153,20 @@ fn a_queue_made_again_starts_from_zero_whatever_the_buffer_holds() {
 }
 
 #[test]
-fn buffers_come_before_io_queues() {
-    let mut host = TestHost::new(32 * MIB, &[]);
-    let (shadow, events) = (host.alloc(4096), host.alloc(4096));
+fn buffers_may_come_after_io_queues_as_linux_sets_them() {
+    let mut host = TestHost::new(32 * MIB, &[nvm(8 * MIB, 512)]);
     host.create_pair(1, 8);
-    assert!(configure(&mut host, shadow, events).is(Status::COMMAND_SEQUENCE_ERROR));
+    for _ in 0..5 {
+        assert!(host.execute(1, Command::new(NvmOpcode::FLUSH.0, 0, 1)).status().is_success());
+    }
+    let (buffer, events) = (host.alloc(4096), host.alloc(4096));
+    assert!(configure(&mut host, buffer, events).is_success());
+    let mut shadow = ShadowHost { host, shadow: buffer, events, rings: 0 };
+    assert_eq!((shadow.word(buffer, 2), shadow.word(buffer, 3)), (5, 5), "doorbells go on from where they stand");
+    for count in [3, 7, 1] {
+        shadow.submit(1, count);
+        assert_eq!(shadow.take(1), count);
+    }
 }
 
 #[test]

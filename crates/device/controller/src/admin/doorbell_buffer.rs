@@ -4,14 +4,15 @@
 //! index the device left in the event buffer. Before it goes to rest the device leaves the values it has seen
 //! there, then looks once more: either it sees the host's newer value, or the host sees the index and rings. Both
 //! sides put a full fence between their store and their load; without it both could miss the other's.
-//! The admin queue always rings. Buffers come before I/O queues, whose doorbells then start from zero in them.
+//! The admin queue always rings. A queue that is created later starts from zero in the buffer; one that is there
+//! already, as Linux has it, goes on from what its doorbell holds.
 
 use std::sync::atomic::{Ordering, fence};
 
 use byway_dma::{BusAddr, DmaFault, HostMemory};
 use byway_link::Class;
-use byway_queue::DoorbellIndex;
-use byway_spec::{Command, Status};
+use byway_queue::{DoorbellIndex, Doorbells};
+use byway_spec::Command;
 
 use crate::controller::Controller;
 use crate::error::CommandError;
@@ -60,10 +61,11 @@ impl ShadowDoorbells {
         Ok(true)
     }
 
-    fn start(&mut self, port: &mut Port<'_>, index: DoorbellIndex) -> Result<(), DmaFault> {
-        self.seen[index.place() as usize] = 0;
+    /// A doorbell begins in the buffer with `value`.
+    fn start(&mut self, port: &mut Port<'_>, index: DoorbellIndex, value: u32) -> Result<(), DmaFault> {
+        self.seen[index.place() as usize] = value;
         self.left[index.place() as usize] = NEVER;
-        port.memory.store_u32(place(self.shadow, index), 0)?;
+        port.memory.store_u32(place(self.shadow, index), value)?;
         port.meter.device_write(Class::Shadow, ENTRY_BYTES);
         Ok(())
     }
@@ -80,7 +82,12 @@ fn is_full(cq: &CompletionQueue) -> bool {
 }
 
 impl Controller {
-    pub(super) fn configure_doorbell_buffer(&mut self, command: &Command) -> Result<Outcome, CommandError> {
+    pub(super) fn configure_doorbell_buffer(
+        &mut self,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
         let (shadow, events) = (command.prp1(), command.prp2());
         for (address, byte) in [(shadow, 24), (events, 32)] {
             let fits = address.checked_add(PAGE_BYTES as u64).is_some();
@@ -88,19 +95,37 @@ impl Controller {
                 return Err(CommandError::invalid_field("a doorbell buffer is one page").at_byte(byte));
             }
         }
-        if self.has_io_queues() {
-            let cause = "doorbell buffers are configured before I/O queues are created";
-            return Err(CommandError::new(Status::COMMAND_SEQUENCE_ERROR, cause));
-        }
-        self.admin.shadow = Some(Box::new(ShadowDoorbells::new(BusAddr(shadow), BusAddr(events))));
+        let mut buffers = Box::new(ShadowDoorbells::new(BusAddr(shadow), BusAddr(events)));
+        self.move_doorbells(&mut buffers, port, doorbells)?;
+        self.admin.shadow = Some(buffers);
         Ok(Outcome::OK)
+    }
+
+    /// Takes the doorbells of the I/O queues there are for the last time, and leaves their values in the buffer.
+    fn move_doorbells(
+        &mut self,
+        buffers: &mut ShadowDoorbells,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+    ) -> Result<(), DmaFault> {
+        for qid in 1..=MAX_IO_QUEUES {
+            for index in [DoorbellIndex::submission(qid), DoorbellIndex::completion(qid)] {
+                if self.has_doorbell(index) {
+                    // Buffers that are replaced know more than the register does.
+                    let seen = self.admin.shadow.as_ref().map(|old| old.seen[index.place() as usize]);
+                    self.take_doorbell(doorbells, index);
+                    buffers.start(port, index, seen.unwrap_or_else(|| doorbells.load(index)))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Starts a new queue's doorbell from zero: the host may have left the value of a queue of the same identifier
     /// in the buffer, and the slots it tells of hold that queue's commands.
     pub(super) fn start_shadow(&mut self, port: &mut Port<'_>, index: DoorbellIndex) {
         let Some(shadow) = self.admin.shadow.as_mut() else { return };
-        if shadow.start(port, index).is_err() {
+        if shadow.start(port, index, 0).is_err() {
             self.fail();
         }
     }

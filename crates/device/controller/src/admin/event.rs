@@ -114,7 +114,7 @@ impl Controller {
         self.admin.events.raise(event);
     }
 
-    fn has_doorbell(&self, index: DoorbellIndex) -> bool {
+    pub(super) fn has_doorbell(&self, index: DoorbellIndex) -> bool {
         let qid = usize::from(index.queue());
         match index.is_completion() {
             true => self.completion.get(qid).is_some_and(Option::is_some),

@@ -53,9 +53,7 @@ pub fn map_buffer<'a>(
     moved_bytes: usize,
     whole_pages: bool,
 ) -> Result<HostData<'a>, CommandError> {
-    if buffer_bytes > MAX_TRANSFER_BYTES {
-        return Err(CommandError::invalid_field("more bytes than one command may move"));
-    }
+    check_length(buffer_bytes)?;
     if buffer_bytes == 0 {
         return Ok(HostData::None);
     }
@@ -72,6 +70,18 @@ pub fn map_buffer<'a>(
     }
     mapped.len_bytes = moved_bytes;
     Ok(HostData::Mapped(mapped))
+}
+
+/// Whether one command may move so many bytes (MDTS).
+///
+/// # Errors
+/// Invalid Field over the largest transfer.
+#[inline]
+pub fn check_length(bytes: usize) -> Result<(), CommandError> {
+    if bytes > MAX_TRANSFER_BYTES {
+        return Err(CommandError::invalid_field("more bytes than one command may move"));
+    }
+    Ok(())
 }
 
 #[inline]

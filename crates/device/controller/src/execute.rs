@@ -147,7 +147,9 @@ impl Controller {
             data_pointer::map(port, &mut self.room.mapped, command, whole, None, self.habits.whole_page_prp)?;
         let sq = self.submission[usize::from(qid)].as_mut().ok_or(NO_QUEUE)?;
         sq.assembly.open(target, &[]);
-        data.source(&mut self.room.stage).fill(port, sq.assembly.extend_by(whole))?;
+        let moved = data.source(&mut self.room.stage).fill(port, sq.assembly.extend_by(whole));
+        // Fragments may be under way already; behind pages that did not come they must find no write.
+        moved.inspect_err(|_| sq.assembly.clear())?;
         if whole == target.len_bytes {
             return self.store_assembled(subsystem, port, qid);
         }
@@ -180,7 +182,9 @@ impl Controller {
         let (namespace, flash) = subsystem.attached(target.nsid, self.id)?;
         let room = &mut self.room;
         let mut execution = Execution { flash, port, room, carried: None, whole_pages: false, window: None };
-        namespace.kv()?.store(&mut execution, target.key, bytes)
+        let stored = namespace.kv()?.store(&mut execution, target.key, bytes);
+        sq.assembly.clear();
+        stored
     }
 
     fn store(
@@ -270,7 +274,7 @@ impl Controller {
         qid: u16,
         limit_bytes: usize,
     ) -> Result<Target, CommandError> {
-        self.assembly(qid)?.drop_unfinished();
+        self.assembly(qid)?.clear();
         self.checked_target(subsystem, command, limit_bytes)
     }
 

@@ -281,3 +281,12 @@ fn a_bulk_store_that_lies_about_a_length_stores_nothing() {
     assert_status(done, Status::INVALID_FIELD);
     assert!(list(&mut io, b"", 100).1.is_empty());
 }
+
+#[test]
+fn a_list_buffer_over_the_longest_transfer_is_refused() {
+    let mut io = Io::new();
+    store(&mut io, b"key", b"value");
+    for bytes in [(16 << 20) + 1, u32::MAX as usize] {
+        assert_status(io.run(keyed(KvOpcode::LIST, b"", bytes)), Status::INVALID_FIELD);
+    }
+}

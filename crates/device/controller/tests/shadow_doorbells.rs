@@ -162,7 +162,11 @@ fn buffers_may_come_after_io_queues_as_linux_sets_them() {
     let (buffer, events) = (host.alloc(4096), host.alloc(4096));
     assert!(configure(&mut host, buffer, events).is_success());
     let mut shadow = ShadowHost { host, shadow: buffer, events, rings: 0 };
-    assert_eq!((shadow.word(buffer, 2), shadow.word(buffer, 3)), (5, 5), "doorbells go on from where they stand");
+    assert_eq!(
+        (shadow.word(buffer, 2), shadow.word(buffer, 3)),
+        (5, 5),
+        "doorbells go on from where they stand"
+    );
     for count in [3, 7, 1] {
         shadow.submit(1, count);
         assert_eq!(shadow.take(1), count);

@@ -33,7 +33,7 @@ pub struct Target {
 impl Assembly {
     /// Opens an assembly whose first bytes are `first`. Returns whether the value is already whole.
     pub fn open(&mut self, target: Target, first: &[u8]) -> bool {
-        self.drop_unfinished();
+        self.clear();
         self.target = Some(target);
         self.bytes.extend_from_slice(first);
         self.bytes.len() >= target.len_bytes
@@ -65,8 +65,8 @@ impl Assembly {
         self.target.take().map(|target| (target, self.bytes.as_slice()))
     }
 
-    /// Forgets an unfinished value, and gives back the room of a large one.
-    pub fn drop_unfinished(&mut self) {
+    /// Forgets what it holds, and gives back the room of a large value.
+    pub fn clear(&mut self) {
         self.target = None;
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);

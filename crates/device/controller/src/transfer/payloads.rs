@@ -42,8 +42,7 @@ impl PayloadTable {
     pub fn open(&mut self, nsid: u32, key: Key, len_bytes: usize, first: &[u8]) -> Result<u16, CommandError> {
         self.clock += 1;
         let slot = self.free_slot()?;
-        self.next_id = self.next_id.wrapping_add(1);
-        let id = self.next_id;
+        let id = self.unused_id();
         let fragments = (len_bytes - first.len()).div_ceil(FRAGMENT_BYTES);
         let mut bytes = vec![0; len_bytes];
         bytes[..first.len()].copy_from_slice(first);
@@ -88,6 +87,16 @@ impl PayloadTable {
     /// Forgets everything: controller reset.
     pub fn clear(&mut self) {
         self.slots.clear();
+    }
+
+    /// An identifier that no unfinished payload has: one may have been abandoned 65536 payloads ago.
+    fn unused_id(&mut self) -> u16 {
+        loop {
+            self.next_id = self.next_id.wrapping_add(1);
+            if self.slots.iter().flatten().all(|payload| payload.id != self.next_id) {
+                return self.next_id;
+            }
+        }
     }
 
     fn free_slot(&mut self) -> Result<usize, CommandError> {

@@ -45,6 +45,8 @@ impl KvNamespace {
         if buffer_bytes < LIST_HEADER_BYTES {
             return Err(CommandError::invalid_field("the list buffer has no room for the number of keys"));
         }
+        // Before keys are gathered: the host must not choose how much memory that takes.
+        data_pointer::check_length(buffer_bytes)?;
         let Execution { flash, port, room, whole_pages, .. } = execution;
         let mut list = KeyList::new(&mut room.bytes, buffer_bytes);
         let start = start.map(|key| key.bytes());

@@ -15,6 +15,7 @@ use crate::error::CommandError;
 use crate::namespace::kv::key;
 use crate::namespace::{Execution, Namespace, Outcome, VALUE_MAX_BYTES};
 use crate::port::Port;
+use crate::queue::BoundWindow;
 use crate::subsystem::Subsystem;
 use crate::transfer::assembly::Target;
 
@@ -255,15 +256,15 @@ impl Controller {
         let key = key(command)?;
         let len_bytes = command.cdw10 as usize;
         self.with_namespace(subsystem, port, (qid, command.nsid), None, |namespace, execution| {
-            namespace.kv()?.store_in_window(execution, window.index, key, len_bytes, first)
+            namespace.kv()?.store_in_window(execution, window, key, len_bytes, first)
         })
     }
 
     /// The window of device memory that `qid` has in namespace `nsid`.
     #[inline]
-    fn window_of(&self, qid: u16, nsid: u32) -> Option<u16> {
+    fn window_of(&self, qid: u16, nsid: u32) -> Option<BoundWindow> {
         let window = self.submission.get(usize::from(qid))?.as_ref()?.window?;
-        (window.nsid == nsid).then_some(window.index)
+        (window.nsid == nsid).then_some(window)
     }
 
     /// Key and length of a write command that opens a payload. Whatever its queue had unfinished is dropped.

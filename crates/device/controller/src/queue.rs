@@ -30,12 +30,17 @@ pub struct SubmissionQueue {
 }
 
 /// A window of device memory bound to a queue.
+///
+/// The namespace may be formatted or deleted over another controller, and the window bound to another queue: this
+/// is then word of a binding that is no more, which the namespace tells by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BoundWindow {
     /// Namespace the window's value log stream belongs to.
     pub nsid: u32,
     /// Which window.
     pub index: u16,
+    /// Number of the binding; no other binding of the subsystem has it.
+    pub binding: u64,
 }
 
 impl SubmissionQueue {

@@ -84,6 +84,8 @@ pub struct Subsystem {
     slots: Vec<Option<Slot>>,
     /// Bit per controller that exists.
     controllers: u64,
+    /// Windows bound so far.
+    bindings: u64,
 }
 
 /// Windows of device memory that each key-value namespace has, and the rule by which records stand in them
@@ -127,7 +129,8 @@ impl Subsystem {
     ) -> Result<Self, SubsystemError> {
         let slots = (0..MAX_NAMESPACES).map(|_| None).collect();
         let (changes, io) = (Changes::default(), IoCounters::default());
-        let mut subsystem = Self { identity, profile, flash, changes, io, options, slots, controllers: 0 };
+        let mut subsystem =
+            Self { identity, profile, flash, changes, io, options, slots, controllers: 0, bindings: 0 };
         let records: Vec<NamespaceRecord> = subsystem.flash.namespaces().cloned().collect();
         for record in records {
             let nsid = record.nsid;
@@ -305,19 +308,25 @@ impl Subsystem {
     /// # Errors
     /// Invalid Namespace; a namespace that is not key-value; no window is free.
     pub fn bind_window(&mut self, nsid: u32) -> Result<BoundWindow, CommandError> {
-        let announced = self.window_shape();
+        let (announced, binding) = (self.window_shape(), self.bindings + 1);
         let (namespace, flash) = self.namespace_mut(nsid).ok_or(NO_NAMESPACE)?;
         let kv = namespace.kv()?;
         if kv.window_shape() != announced {
             return Err(OTHER_WINDOWS);
         }
-        let index = kv.bind_window(flash)?;
-        Ok(BoundWindow { nsid, index })
+        let window = kv.bind_window(flash, binding)?;
+        self.bindings = binding;
+        Ok(window)
     }
 
-    /// Number of a window over all namespaces: device memory holds the windows in this order.
-    pub fn window_place(&self, window: BoundWindow) -> u32 {
-        (window.nsid - 1) * self.window_shape().count + u32::from(window.index)
+    /// Number of window `index` of namespace `nsid` over all namespaces: device memory holds them in this order.
+    pub fn window_place(&self, nsid: u32, index: u16) -> u32 {
+        (nsid - 1) * self.window_shape().count + u32::from(index)
+    }
+
+    /// Whether a window is still bound as it was: the namespace was neither formatted nor deleted since.
+    pub fn is_bound(&self, window: BoundWindow) -> bool {
+        matches!(self.namespace(window.nsid), Some(Namespace::Kv(kv)) if kv.is_bound(window))
     }
 
     /// Device memory of every key-value namespace: its first window's number over all, and the memory.
@@ -328,7 +337,7 @@ impl Subsystem {
             let Some((Namespace::Kv(kv), _)) = self.namespace_mut(nsid) else { continue };
             // Windows of another shape are not where hosts are told to look for them.
             let memory = kv.window_memory().filter(|_| kv.window_shape() == announced);
-            let first = self.window_place(BoundWindow { nsid, index: 0 });
+            let first = self.window_place(nsid, 0);
             areas.extend(memory.map(|memory| (first, memory)));
         }
         areas
@@ -359,10 +368,10 @@ impl Subsystem {
         self.flash
     }
 
-    /// Gives back a window of device memory.
+    /// Gives back a window of device memory, if it is still bound as it was.
     pub fn unbind_window(&mut self, window: BoundWindow) {
         if let Some((Namespace::Kv(kv), _)) = self.namespace_mut(window.nsid) {
-            kv.unbind_window(window.index);
+            kv.unbind_window(window);
         }
     }
 }

@@ -6,11 +6,12 @@ mod io;
 
 use std::sync::Arc;
 
-use byway_controller::{Identity, Subsystem, SubsystemOptions};
-use byway_flash::{Flash, MediaKind, OpenOptions};
+use byway_controller::{ControllerId, Identity, Subsystem, SubsystemOptions};
+use byway_flash::{Flash, MediaKind, NamespaceKind, OpenOptions};
 use byway_kv::KvFormat;
 use byway_link::Profile;
 use byway_queue::WindowCursor;
+use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::feature::FeatureId;
 use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::vendor::{DmaLogEntry, VendorOpcode, WRITE_BYTES, pack_write};
@@ -30,8 +31,12 @@ struct Window {
 
 impl Window {
     fn bind(io: &mut Io) -> Self {
+        Self::bind_to(io, QUEUE)
+    }
+
+    fn bind_to(io: &mut Io, qid: u16) -> Self {
         io.enable_methods();
-        let number = io.set_feature(FeatureId::WINDOW, KV, u32::from(QUEUE)).dw0;
+        let number = io.set_feature(FeatureId::WINDOW, KV, u32::from(qid)).dw0;
         let shape = io.host.subsystem.window_shape();
         let areas = io.host.subsystem.window_memory();
         let (first, memory) = areas.into_iter().rfind(|(first, _)| *first <= number).unwrap();
@@ -58,8 +63,24 @@ fn keyed(opcode: u8, key: &[u8], len: usize) -> Command {
 }
 
 fn put(io: &mut Io, window: &mut Window, key: &[u8], value: &[u8]) -> Completion {
+    put_over(io, QUEUE, window, key, value)
+}
+
+fn put_over(io: &mut Io, qid: u16, window: &mut Window, key: &[u8], value: &[u8]) -> Completion {
     window.store(key, value, 0);
-    io.run(keyed(VendorOpcode::KV_STORE_CXL.0, key, value.len()))
+    io.host.execute(qid, keyed(VendorOpcode::KV_STORE_CXL.0, key, value.len()))
+}
+
+/// What another controller of the subsystem may do to the namespace: this one's queues do not hear of it.
+fn remake(io: &mut Io) {
+    io.host.subsystem.delete_namespace(KV).unwrap();
+    let nsid = io.host.subsystem.create_namespace(NamespaceKind::Kv, 16 << 20).unwrap();
+    io.host.subsystem.attach(nsid, ControllerId(0)).unwrap();
+    assert_eq!(nsid, KV);
+}
+
+fn format(io: &mut Io) {
+    io.host.subsystem.format_namespace(KV, 0).unwrap();
 }
 
 fn put_by_dma(io: &mut Io, key: &[u8], value: &[u8]) -> Completion {
@@ -202,4 +223,32 @@ fn a_formatted_namespace_takes_no_stores_through_old_windows() {
     let mut window = Window::bind(&mut io);
     assert_status(put(&mut io, &mut window, b"key", &value(2, 64)), Status::SUCCESS);
     assert_eq!(get(&mut io, b"key"), Some(value(2, 64)));
+}
+
+#[test]
+fn a_window_bound_anew_belongs_to_its_new_queue_alone() {
+    for remade in [format, remake] {
+        let mut io = Io::new();
+        io.host.create_pair(2, 16);
+        let mut old = Window::bind(&mut io);
+        assert_status(put(&mut io, &mut old, b"key", &value(1, 64)), Status::SUCCESS);
+        drop(old.memory);
+        remade(&mut io);
+        let mut new = Window::bind_to(&mut io, 2);
+        assert_eq!(new.base, old.base, "the window of before is free");
+        let stale = io.run(keyed(VendorOpcode::KV_STORE_CXL.0, b"key", 64));
+        assert_status(stale, Status::COMMAND_SEQUENCE_ERROR);
+        assert!(io.host.delete_sq(1).is_success());
+        assert_status(put_over(&mut io, 2, &mut new, b"new", &value(2, 64)), Status::SUCCESS);
+    }
+}
+
+#[test]
+fn a_format_that_is_refused_leaves_windows_bound() {
+    let mut io = Io::new();
+    let mut window = Window::bind(&mut io);
+    let mut command = Command::new(AdminOpcode::FORMAT_NVM.0, 0, KV);
+    command.cdw10 = 5;
+    assert_status(io.host.admin(command), Status::INVALID_FORMAT);
+    assert_status(put(&mut io, &mut window, b"key", &value(1, 64)), Status::SUCCESS);
 }

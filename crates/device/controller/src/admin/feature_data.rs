@@ -8,7 +8,7 @@ use crate::controller::Controller;
 use crate::error::CommandError;
 use crate::namespace::Outcome;
 use crate::port::Port;
-use crate::queue::SubmissionQueue;
+use crate::queue::BoundWindow;
 use crate::subsystem::Subsystem;
 
 const PS_PER_MS: u64 = 1_000_000_000;
@@ -72,6 +72,7 @@ impl Controller {
         *self.admin.features.behavior = behavior;
         Ok(())
     }
+
     /// Binds a window of device memory to submission queue CDW11[15:0] for the command's namespace. DW0 of the
     /// completion is the window's place: device memory holds windows in this order. A queue has one window; the one
     /// it had is given back.
@@ -90,20 +91,7 @@ impl Controller {
         if let Some(Some(queue)) = self.submission.get_mut(usize::from(qid)) {
             queue.window = Some(window);
         }
-        Ok(Outcome::with(subsystem.window_place(window)))
-    }
-
-    /// Takes the windows of namespace `nsid` from the queues they are bound to: what they stand in is about to go.
-    pub(super) fn release_windows_of(&mut self, subsystem: &mut Subsystem, nsid: u32) {
-        let bound = |queue: &SubmissionQueue| queue.window.is_some_and(|window| window.nsid == nsid);
-        let queues: Vec<u16> = (0..)
-            .zip(&self.submission)
-            .filter(|(_, queue)| queue.as_ref().is_some_and(bound))
-            .map(|(qid, _)| qid)
-            .collect();
-        for qid in queues {
-            self.release_window(subsystem, qid);
-        }
+        Ok(Outcome::with(subsystem.window_place(window.nsid, window.index)))
     }
 
     /// The place of the window that submission queue CDW11[15:0] has in the command's namespace.
@@ -117,10 +105,11 @@ impl Controller {
             .get(usize::from(command.cdw11 as u16))
             .and_then(Option::as_ref)
             .ok_or(NO_QUEUE)?;
-        let window = queue.window.filter(|window| window.nsid == command.nsid);
+        let mine = |window: &BoundWindow| window.nsid == command.nsid && subsystem.is_bound(*window);
+        let window = queue.window.filter(mine);
         let window = window
             .ok_or(CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "no window is bound to the queue"))?;
-        Ok(Outcome::with(subsystem.window_place(window)))
+        Ok(Outcome::with(subsystem.window_place(window.nsid, window.index)))
     }
 }
 

@@ -34,7 +34,6 @@ impl Controller {
                 "blocks carry no metadata and no protection",
             ));
         }
-        self.release_windows_of(subsystem, command.nsid);
         subsystem.format_namespace(command.nsid, cdw10.format_index())?;
         Ok(Outcome::OK)
     }

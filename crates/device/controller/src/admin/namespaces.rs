@@ -95,7 +95,6 @@ impl Controller {
             _ => return Err(NO_NAMESPACE),
         };
         for nsid in nsids {
-            self.release_windows_of(subsystem, nsid);
             subsystem.delete_namespace(nsid)?;
         }
         Ok(Outcome::OK)

@@ -12,6 +12,7 @@ use crate::data_pointer;
 use crate::error::CommandError;
 use crate::payload::{Mapped, Stage};
 use crate::port::Port;
+use crate::queue::BoundWindow;
 use crate::subsystem::{SubsystemError, SubsystemOptions};
 
 pub use kv::{BULK_MAX_BYTES, KvNamespace, VALUE_MAX_BYTES};
@@ -136,7 +137,7 @@ pub struct Execution<'a, 'p> {
     /// The profile's habit of moving whole host pages for PRPs.
     pub whole_pages: bool,
     /// The window of device memory bound to the command's queue in this namespace: values by DMA go there too.
-    pub window: Option<u16>,
+    pub window: Option<BoundWindow>,
 }
 
 impl Execution<'_, '_> {

@@ -75,7 +75,9 @@ impl KvNamespace {
     /// # Errors
     /// What the flash says.
     pub fn format(&mut self, flash: &mut Flash) -> Result<(), CommandError> {
-        Ok(self.engine.format(flash, &mut 0)?)
+        self.engine.format(flash, &mut 0)?;
+        self.windows.release_all();
+        Ok(())
     }
 
     /// Writes what its engine has in RAM only to flash, so that the next opening is fast: part of a shutdown.

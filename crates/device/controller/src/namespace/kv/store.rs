@@ -49,10 +49,14 @@ impl KvNamespace {
         }
         let (how, mut now_ps) = (how(when, Placement::Dma), port.meter.cursor_ps());
         let fill = |into: &mut [u8]| source.fill(port, into);
-        let outcome = match window.filter(|window| self.windows.is_bound(*window)) {
-            Some(window) => {
-                self.place_in_window(flash, (WindowId(window), key, how), value_bytes, fill, &mut now_ps)?
-            }
+        let outcome = match window.filter(|window| self.is_bound(*window)) {
+            Some(window) => self.place_in_window(
+                flash,
+                (WindowId(window.index), key, how),
+                value_bytes,
+                fill,
+                &mut now_ps,
+            )?,
             None => {
                 self.engine.put_with(*flash, &key, value_bytes as u64, how, fill, &mut now_ps)?;
                 Outcome::OK

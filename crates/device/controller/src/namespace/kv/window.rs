@@ -11,23 +11,24 @@ use byway_sys::Mapping;
 use super::KvNamespace;
 use crate::error::CommandError;
 use crate::namespace::{Execution, Outcome};
+use crate::queue::BoundWindow;
 use crate::subsystem::WindowShape;
 
-/// Which windows are bound to a queue.
+/// Which windows are bound to a queue, by the number of the binding.
 #[derive(Debug, Clone)]
 pub struct Windows {
-    bound: Vec<bool>,
+    bound: Vec<Option<u64>>,
 }
 
 impl Windows {
     /// `count` windows, none of them bound.
     pub fn new(count: u16) -> Self {
-        Self { bound: vec![false; usize::from(count)] }
+        Self { bound: vec![None; usize::from(count)] }
     }
 
-    /// Whether window `index` is bound.
-    pub fn is_bound(&self, index: u16) -> bool {
-        self.bound.get(usize::from(index)).copied().unwrap_or(false)
+    /// Takes every window from its queue.
+    pub fn release_all(&mut self) {
+        self.bound.fill(None);
     }
 }
 
@@ -49,40 +50,49 @@ impl KvNamespace {
         self.engine.window_memory()
     }
 
-    /// Opens a free window; host and device both begin at its position 0.
+    /// Opens a free window for binding number `binding`; host and device both begin at its position 0.
     ///
     /// # Errors
     /// Operation Denied when none is free; what the flash says.
-    pub fn bind_window(&mut self, flash: &mut Flash) -> Result<u16, CommandError> {
-        let index = self.windows.bound.iter().position(|bound| !bound).ok_or(NONE_FREE)?;
-        self.engine.open_window(flash, WindowId(index as u16), &mut 0)?;
-        self.windows.bound[index] = true;
-        Ok(index as u16)
+    pub fn bind_window(&mut self, flash: &mut Flash, binding: u64) -> Result<BoundWindow, CommandError> {
+        let free = self.windows.bound.iter().position(Option::is_none).ok_or(NONE_FREE)?;
+        let index = free as u16;
+        self.engine.open_window(flash, WindowId(index), &mut 0)?;
+        self.windows.bound[free] = Some(binding);
+        Ok(BoundWindow { nsid: self.record.nsid, index, binding })
+    }
+
+    /// Whether `window` is bound as it says, and not to another queue since.
+    pub fn is_bound(&self, window: BoundWindow) -> bool {
+        self.windows.bound.get(usize::from(window.index)) == Some(&Some(window.binding))
     }
 
     /// Closes a window. What was stored through it stays.
-    pub fn unbind_window(&mut self, index: u16) {
-        if let Some(bound) = self.windows.bound.get_mut(usize::from(index)) {
-            *bound = false;
-            self.engine.close_window(WindowId(index));
+    pub fn unbind_window(&mut self, window: BoundWindow) {
+        if self.is_bound(window) {
+            self.windows.bound[usize::from(window.index)] = None;
+            self.engine.close_window(WindowId(window.index));
         }
     }
 
-    /// Stores a value that stands in window `index` already, but for its first bytes, which came with the command.
+    /// Stores a value that stands in `window` already, but for its first bytes, which came with the command.
     ///
     /// # Errors
-    /// Command Sequence Error where the window is not open; as any store.
+    /// Command Sequence Error where the window is no longer the queue's; as any store.
     pub fn store_in_window(
         &mut self,
         execution: &mut Execution<'_, '_>,
-        index: u16,
+        window: BoundWindow,
         key: Key,
         len_bytes: usize,
         first: &[u8],
     ) -> Result<Outcome, CommandError> {
+        if !self.is_bound(window) {
+            return Err(WINDOW_GONE);
+        }
         let Execution { flash, port, .. } = execution;
         let head = &first[..first.len().min(len_bytes)];
-        let (window, how, mut now_ps) = (WindowId(index), StoreHow::default(), port.meter.cursor_ps());
+        let (window, how, mut now_ps) = (WindowId(window.index), StoreHow::default(), port.meter.cursor_ps());
         self.engine.put_in_place(*flash, window, &key, head, len_bytes as u64, how, &mut now_ps)?;
         port.meter.advance_to(now_ps);
         Ok(Outcome::OK)
@@ -109,5 +119,9 @@ impl KvNamespace {
     }
 }
 
+const WINDOW_GONE: CommandError = CommandError::new(
+    Status::COMMAND_SEQUENCE_ERROR,
+    "the queue's window went when the namespace was formatted or deleted",
+);
 const NONE_FREE: CommandError =
     CommandError::new(Status::OPERATION_DENIED, "every window of the namespace is bound to a queue");

@@ -2,81 +2,10 @@
 //! MPS and MRRS. The formulas below are written from the table's words and share no code with the device.
 #![allow(clippy::unwrap_used)]
 
-use byway::{Device, Ledger};
+mod table;
 
-/// Bytes on the link: what the papers counted, and with packet overhead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Bytes {
-    payload: u64,
-    wire: u64,
-}
-
-impl std::ops::Add for Bytes {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self { payload: self.payload + other.payload, wire: self.wire + other.wire }
-    }
-}
-
-impl std::ops::Mul<u64> for Bytes {
-    type Output = Self;
-    fn mul(self, n: u64) -> Self {
-        Self { payload: self.payload * n, wire: self.wire * n }
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Link {
-    mps: u64,
-    mrrs: u64,
-}
-
-impl Link {
-    /// 24 per request of at most MRRS; 20 + data per completion of at most min(MPS, MRRS), split within each request;
-    /// data rounds up to 4 bytes.
-    fn read(self, n: u64) -> Bytes {
-        let mut wire = 0;
-        let mut left = n;
-        while left > 0 {
-            let mut request = left.min(self.mrrs);
-            left -= request;
-            wire += 24;
-            while request > 0 {
-                let completion = request.min(self.mps.min(self.mrrs));
-                request -= completion;
-                wire += 20 + completion.next_multiple_of(4);
-            }
-        }
-        Bytes { payload: n, wire }
-    }
-
-    fn doorbells(self) -> Bytes {
-        Bytes { payload: 8, wire: 56 }
-    }
-
-    fn completion(self) -> Bytes {
-        Bytes { payload: 16, wire: 40 }
-    }
-
-    /// Counted apart in payload, with the rest in wire bytes.
-    fn interrupt(self) -> Bytes {
-        Bytes { payload: 0, wire: 24 }
-    }
-
-    fn command(self) -> Bytes {
-        Bytes { payload: 64, wire: 24 + 84 }
-    }
-
-    /// One command with its doorbells, completion and interrupt.
-    fn alone(self) -> Bytes {
-        self.doorbells() + self.command() + self.completion() + self.interrupt()
-    }
-
-    /// `n` commands rung once, with one interrupt.
-    fn together(self, n: u64) -> Bytes {
-        self.doorbells() + (self.command() + self.completion()) * n + self.interrupt()
-    }
-}
+use byway::{Device, Key, Ledger};
+use table::{Bytes, Link};
 
 /// What one put of `size` bytes costs by `method`. Two pages are named by the command itself, more by a list.
 fn expected(method: &str, size: u64, link: Link, cosmos: bool) -> Bytes {
@@ -90,6 +19,18 @@ fn expected(method: &str, size: u64, link: Link, cosmos: bool) -> Bytes {
         "piggyback" => commands(1 + size.saturating_sub(35).div_ceil(56)),
         "inline" if cosmos => link.alone() + link.read(64) * size.div_ceil(64),
         "inline" => link.alone() + link.read(size.div_ceil(64) * 64),
+        "piggyback-pt" if cosmos => link.alone() * (1 + size.saturating_sub(11).div_ceil(28)),
+        // The first completion names the payload, so it is waited for.
+        "piggyback-pt" if size <= 11 => link.alone(),
+        "piggyback-pt" => link.alone() + link.together((size - 11).div_ceil(28)),
+        "prp+tail" if size % 4096 == 0 => expected("prp", size, link, cosmos),
+        "prp+tail" if size < 4096 => expected("piggyback", size, link, cosmos),
+        "prp+tail" => {
+            let (whole, tail) = (size / 4096, size % 4096);
+            let list = if whole > 2 { link.read((whole - 1) * 8) } else { Bytes::default() };
+            let data = if cosmos { link.read(4096) * whole } else { link.read(whole * 4096) };
+            commands(1 + tail.div_ceil(56)) + list + data
+        }
         "hybrid" if size <= 35 => expected("piggyback", size, link, cosmos),
         "hybrid" => expected("inline", size, link, cosmos),
         other => unreachable!("no formula for {other}"),
@@ -106,12 +47,19 @@ fn device(profile: &str, method: &str, link: Link) -> Device {
 fn cost_of(device: &Device, puts: &mut byway::Kv, key: u32, size: u64) -> Bytes {
     let before = device.ledger();
     puts.put(&key.to_le_bytes(), &vec![0x5a; size as usize]).unwrap();
-    let spent: Ledger = device.ledger().since(&before);
+    bytes_of(&device.ledger().since(&before))
+}
+
+fn bytes_of(spent: &Ledger) -> Bytes {
     Bytes { payload: spent.payload_bytes(), wire: spent.wire_bytes() }
 }
 
+/// Methods that a formula from the table and the habits alone describes.
+const METHODS: [&str; 7] = ["prp", "sgl", "piggyback", "piggyback-pt", "prp+tail", "inline", "hybrid"];
+
 fn sizes() -> impl Iterator<Item = u64> {
-    (1..=130).chain([255, 256, 257, 511, 512, 513, 1000, 1024, 2047, 2048, 4095, 4096, 4097, 8000, 8192])
+    (1..=130)
+        .chain([255, 256, 257, 511, 512, 513, 1000, 1024, 2047, 2048, 4095, 4096, 4097, 8000, 8191, 8192])
 }
 
 fn check(profile: &str, method: &str, link: Link) {
@@ -127,10 +75,132 @@ fn check(profile: &str, method: &str, link: Link) {
     }
 }
 
+/// Where the values of records stand that are stored into a window one after the other.
+struct InWindow {
+    next: u64,
+}
+
+impl InWindow {
+    const SEGMENT: u64 = 64 << 10;
+    const HEADER: u64 = 20;
+
+    fn value_at(&mut self, key_bytes: u64, size: u64) -> u64 {
+        let record = Self::HEADER + key_bytes + size;
+        if self.next % Self::SEGMENT + record > Self::SEGMENT {
+            self.next = self.next.next_multiple_of(Self::SEGMENT);
+        }
+        let at = self.next + Self::HEADER + key_bytes;
+        self.next += record;
+        at
+    }
+}
+
+fn check_through_device_memory(profile: &str, method: &str, in_command: u64) {
+    let link = Link { mps: 256, mrrs: 512 };
+    let device = device(profile, method, link);
+    let mut kv = device.kv(None).unwrap();
+    // Binds the window, by an admin command.
+    kv.put(b"0000", b"").unwrap();
+    let mut window = InWindow { next: 0 };
+    window.value_at(4, 0);
+    for (key, size) in sizes().enumerate() {
+        let got = cost_of(&device, &mut kv, key as u32, size);
+        let skip = in_command.min(size);
+        let stored = link.cxl_store(window.value_at(4, size) + skip, size - skip);
+        let read_back = if size > skip { link.cxl_load(1) } else { Bytes::default() };
+        assert_eq!(got, link.alone() + stored + read_back, "{profile} {method} {size}");
+    }
+}
+
+#[test]
+fn stores_through_device_memory_cost_their_lines_and_one_read_back() {
+    for profile in ["cosmos", "gen5x8-cxl"] {
+        check_through_device_memory(profile, "cxl", 0);
+        check_through_device_memory(profile, "cxl+piggyback", 35);
+    }
+}
+
+#[test]
+fn byte_stores_cross_once_and_the_command_alone_after_them() {
+    let link = Link { mps: 256, mrrs: 512 };
+    for profile in ["cosmos", "gen4x4"] {
+        let device = device(profile, "prp", link);
+        let mut kv = device.kv(None).unwrap();
+        for size in sizes() {
+            let before = device.ledger();
+            kv.put_by_bytes(b"key", &vec![7; size as usize]).unwrap();
+            let expected = link.alone() + link.byte_store(size) + link.load();
+            assert_eq!(bytes_of(&device.ledger().since(&before)), expected, "{profile} {size}");
+        }
+    }
+}
+
+#[test]
+fn a_bulk_store_costs_one_command_and_its_payload_by_the_queues_method() {
+    let link = Link { mps: 256, mrrs: 512 };
+    for (profile, method) in [("cosmos", "prp"), ("gen4x4", "prp"), ("gen4x4", "sgl"), ("gen4x4", "inline")] {
+        let device = device(profile, method, link);
+        let mut kv = device.kv(None).unwrap();
+        for (count, size) in [(1, 1), (10, 35), (100, 32), (7, 1001)] {
+            let keys: Vec<Key> = (0..count).map(|n: u32| Key::new(&n.to_le_bytes()).unwrap()).collect();
+            let value = vec![3; size];
+            let pairs: Vec<(Key, &[u8])> = keys.iter().map(|key| (*key, &value[..])).collect();
+            // A count; for each pair 8 bytes of lengths, the key, and the value padded to 4.
+            let payload = 4 + u64::from(count) * (8 + 4 + size.next_multiple_of(4) as u64);
+            let before = device.ledger();
+            kv.put_bulk(&pairs).unwrap();
+            let got = bytes_of(&device.ledger().since(&before));
+            assert_eq!(
+                got,
+                expected(method, payload, link, profile == "cosmos"),
+                "{profile} {method} {count}"
+            );
+        }
+    }
+}
+
+#[test]
+fn adaptive_never_crosses_more_bytes_than_a_method_it_could_have_chosen() {
+    let link = Link { mps: 256, mrrs: 512 };
+    for profile in ["cosmos", "gen4x4", "gen5x8-cxl"] {
+        let device = device(profile, "adaptive", link);
+        let mut kv = device.kv(None).unwrap();
+        for (key, size) in sizes().enumerate() {
+            let got = cost_of(&device, &mut kv, key as u32, size);
+            for method in ["prp", "sgl", "piggyback", "inline", "prp+tail"] {
+                let other = expected(method, size, link, profile == "cosmos");
+                assert!(got.wire <= other.wire, "{profile} {size}: {got:?}, by {method} {other:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_end_of_the_ring_splits_a_fetch_and_nothing_else() {
+    for (profile, mps, mrrs) in
+        [("gen4x4", 256, 512), ("gen4x4", 128, 4096), ("gen5x4", 512, 256), ("cosmos", 256, 512)]
+    {
+        let link = Link { mps, mrrs };
+        let device =
+            byway::open(&format!("ram:64M?profile={profile}&transfer=inline&mps={mps}&mrrs={mrrs}&ring=256"));
+        let (device, mut slot) = (device.unwrap(), 0);
+        let mut kv = device.kv(None).unwrap();
+        for (key, size) in sizes().chain((0..200).map(|n| n * 37 % 8000 + 1)).enumerate() {
+            let got = cost_of(&device, &mut kv, key as u32, size);
+            let (first, chunks) = ((slot + 1) % 256, size.div_ceil(64));
+            let here = chunks.min(256 - first);
+            let split = link.read(here * 64) + link.read((chunks - here) * 64);
+            let data = if profile == "cosmos" { link.read(64) * chunks } else { split };
+            assert_eq!(got, link.alone() + data, "{profile} {size} at slot {slot} {link:?}");
+            slot = (slot + 1 + chunks) % 256;
+        }
+    }
+}
+
 #[test]
 fn every_method_costs_what_the_table_says_at_every_size() {
     for profile in ["cosmos", "gen4x4"] {
-        for method in ["prp", "sgl", "piggyback", "inline", "hybrid"] {
+        for method in METHODS {
             check(profile, method, Link { mps: 256, mrrs: 512 });
         }
     }
@@ -142,8 +212,9 @@ fn packet_sizes_are_obeyed_exactly() {
         [(128, 128), (128, 4096), (256, 128), (512, 512), (512, 4096), (4096, 256), (4096, 4096)]
     {
         for profile in ["cosmos", "gen5x4"] {
-            check(profile, "prp", Link { mps, mrrs });
-            check(profile, "inline", Link { mps, mrrs });
+            for method in METHODS {
+                check(profile, method, Link { mps, mrrs });
+            }
         }
     }
 }

@@ -4,8 +4,9 @@ use anyhow::{Context, Result};
 use byway::{AdaptivePolicy, ClockMode, Method, Packing, Profile};
 
 use crate::args::{MemoryMedia, Way};
-use crate::measure::{self, Named, Put, Tally, Target};
-use crate::report::measured::Threshold;
+use crate::measure::{self, Put, Tally, Target};
+use crate::records::Record;
+use crate::report::measured::{Stored, Threshold};
 use crate::rows::{TransferRow, WorkloadRow};
 use crate::subject::Subject;
 use crate::terminal::{Interrupt, Progress};
@@ -52,13 +53,6 @@ impl Setting {
             media: MemoryMedia::Ram,
         }
     }
-
-    /// The setting as rows name it.
-    pub fn named(&self) -> Named<'_> {
-        let link = &self.profile.link;
-        let (mps, mrrs) = (link.mps_bytes(), link.mrrs_bytes());
-        Named { profile: self.profile.name, method: self.way.name(), mps, mrrs }
-    }
 }
 
 /// How much is measured, and who watches.
@@ -98,8 +92,8 @@ pub fn profile(name: &str) -> Result<Profile> {
 /// # Errors
 /// When the device refuses the setting or a put, or the run is interrupted.
 pub fn transfer(setting: &Setting, size_bytes: u32, run: &Run) -> Result<TransferRow> {
-    let (tally, _) = measure_workload(setting, Workload::A { size_bytes }, run)?;
-    Ok(tally.row(setting.named()))
+    let (tally, subject) = measure_workload(setting, Workload::A { size_bytes }, run)?;
+    Ok(tally.row(subject.named()))
 }
 
 /// Puts of one workload.
@@ -110,7 +104,7 @@ pub fn workload(setting: &Setting, workload: Workload, run: &Run) -> Result<Work
     let (tally, subject) = measure_workload(setting, workload, run)?;
     let flash = subject.flash();
     let user_bytes = tally.value_bytes + tally.count * 4;
-    let put = tally.row(setting.named());
+    let put = tally.row(subject.named());
     Ok(WorkloadRow {
         workload: workload.to_string(),
         ops_per_s_model: put.model_ns_mean.map(|ns| 1e9 / ns),
@@ -128,7 +122,6 @@ fn measure_workload(setting: &Setting, workload: Workload, run: &Run) -> Result<
     // What only the first put of a queue costs (binding its window of device memory) is not the method's.
     subject.put(FIRST_KEY, values.value(0, sizes.first().copied().unwrap_or(0)))?;
     subject.finish()?;
-    let mut index = 0;
     let tally = measure::puts(
         &mut subject,
         sizes.len(),
@@ -136,12 +129,28 @@ fn measure_workload(setting: &Setting, workload: Workload, run: &Run) -> Result<
             let key = workload.key(index as u32, run.seed);
             put(Put { key: &key, value: values.value(index, sizes[index]) })
         },
-        || {
-            index += 1;
-            run.tick(index - 1)
-        },
+        |index| run.tick(index),
     )?;
     Ok((tally, subject))
+}
+
+/// Puts records one after another.
+///
+/// # Errors
+/// When the device refuses one, which is named by its number, or the run is interrupted.
+pub fn store(subject: &mut Subject, records: &[Record], run: &Run) -> Result<Stored> {
+    let before = subject.flash();
+    let tally = measure::puts(
+        subject,
+        records.len(),
+        |index, put| {
+            let Record { key, value } = &records[index];
+            put(Put { key, value }).with_context(|| format!("record {}", index + 1))
+        },
+        |index| run.tick(index),
+    )?;
+    let nand_pages = subject.flash().programs - before.programs;
+    Ok(Stored { row: tally.row(subject.named()), nand_pages })
 }
 
 /// Most puts that calibrating one profile takes.

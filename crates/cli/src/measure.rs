@@ -60,7 +60,7 @@ pub fn puts<T: Target>(
     target: &mut T,
     count: usize,
     mut next: impl FnMut(usize, &mut dyn FnMut(Put) -> Result<()>) -> Result<()>,
-    mut tick: impl FnMut() -> Result<()>,
+    mut tick: impl FnMut(usize) -> Result<()>,
 ) -> Result<Tally> {
     let before = target.ledger();
     let mut tally = Tally { count: count as u64, ..Tally::default() };
@@ -80,7 +80,7 @@ pub fn puts<T: Target>(
         if let (Some(from_ns), Some(to_ns)) = (from_ns, target.now_ns()) {
             tally.model_ns.push((to_ns - from_ns) as f64);
         }
-        tick()?;
+        tick(index)?;
     }
     tally.wall_ns = began.elapsed().as_nanos() as f64;
     tally.ledger = target.ledger().since(&before);
@@ -165,7 +165,7 @@ mod tests {
         let mut target = Reckoned { profile, method, ledger: Ledger::default(), now_ns };
         let value = vec![7; size];
         let next = |_: usize, put: &mut dyn FnMut(Put) -> Result<()>| put(Put { key: b"key", value: &value });
-        let tally = puts(&mut target, 10, next, || Ok(())).unwrap();
+        let tally = puts(&mut target, 10, next, |_| Ok(())).unwrap();
         tally.row(Named { profile: "cosmos", method: method.name(), mps: 256, mrrs: 512 })
     }
 
@@ -189,7 +189,7 @@ mod tests {
         let profile = Profile::by_name("cosmos").unwrap();
         let mut target = Reckoned { profile, method: Method::Prp, ledger: Ledger::default(), now_ns: None };
         let next = |_: usize, put: &mut dyn FnMut(Put) -> Result<()>| put(Put { key: b"k", value: b"v" });
-        assert!(puts(&mut target, 10, next, || anyhow::bail!("enough")).is_err());
+        assert!(puts(&mut target, 10, next, |_| anyhow::bail!("enough")).is_err());
         assert_eq!(target.ledger.row(Class::CommandFetch).count, 1);
     }
 }

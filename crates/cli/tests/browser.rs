@@ -69,7 +69,11 @@ fn every_plot_is_drawn_and_the_console_is_silent() {
         return skip("every_plot_is_drawn_and_the_console_is_silent", "chromium is not installed");
     };
     let dir = tempfile::tempdir().unwrap();
-    said(&["report", dir.path().to_str().unwrap(), "--count", "400"]);
+    let records = dir.path().join("UnicodeData.txt");
+    std::fs::write(&records, "0041;LATIN CAPITAL LETTER A;Lu\n1F600;GRINNING FACE;So\n").unwrap();
+    let (out, records) = (dir.path().to_str().unwrap(), records.to_str().unwrap());
+    let printed = said(&["report", out, "--count", "400", "--records", records]);
+    assert!(printed.contains("2 Unicode records") && printed.contains("the same: all"), "{printed}");
     let page = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
     let probed = dir.path().join("probed.html");
     std::fs::write(&probed, page.replace("</head>", &format!("{PROBE}</head>"))).unwrap();

@@ -9,10 +9,10 @@ use byway::{Key, Kv, StoreOptions};
 use serde::Serialize;
 
 use crate::args::{self, KvCommand};
+use crate::experiment::{self, Run};
 use crate::failure::No;
-use crate::measure::{self, Put};
 use crate::records::{self, Format, Records, parse_hex, to_hex};
-use crate::report::measured::ImportPoint;
+use crate::report::measured::Stored;
 use crate::subject::Subject;
 use crate::table;
 use crate::terminal::{Interrupt, Progress, print_json};
@@ -181,42 +181,11 @@ impl Import<'_> {
         let records = records.with_context(|| self.what())?;
         let mut subject = Subject::open(&self.device.uri)?;
         let progress = Progress::new("import", records.len() as u64);
-        let before = subject.flash();
-        let mut done = 0;
-        let tally = measure::puts(
-            &mut subject,
-            records.len(),
-            |index, put| {
-                let record = &records[index];
-                put(Put { key: &record.key, value: &record.value })
-                    .with_context(|| format!("record {}", index + 1))
-            },
-            || {
-                done += 1;
-                if done % 256 == 0 {
-                    progress.advance(256);
-                }
-                Ok(self.interrupt.check()?)
-            },
-        )
-        .with_context(|| self.what())?;
+        let run =
+            Run { count: records.len() as u64, seed: 0, interrupt: self.interrupt, progress: &progress };
+        let stored = experiment::store(&mut subject, &records, &run).with_context(|| self.what())?;
         drop(progress);
-        let nand_pages = subject.flash().programs - before.programs;
-        let row = tally.row(subject.named());
-        if json {
-            return Ok(print_json(out, &ImportPoint { same: 0, row, nand_pages })?);
-        }
-        let (payload, wire) = (table::mean(row.payload_bytes), table::mean(row.wire_bytes));
-        write!(
-            out,
-            "{} records by {}: {payload} payload bytes and {wire} wire bytes a record",
-            row.count, row.method
-        )?;
-        if row.model_ns_mean.is_some() {
-            write!(out, " in {} of modelled time", table::time(row.model_ns_mean))?;
-        }
-        writeln!(out, ", {nand_pages} flash pages, {}", table::rate(1e9 / row.wall_ns_mean.max(1.0)))?;
-        Ok(())
+        if json { Ok(print_json(out, &stored)?) } else { write_stored(&stored, out) }
     }
 
     fn compare(&self, json: bool, out: &mut impl Write) -> Result<()> {
@@ -244,6 +213,21 @@ impl Import<'_> {
             different.iter().take(NAMED_DIFFERENCES).map(String::as_str).collect::<Vec<_>>().join(", ");
         Err(No(format!("{} of {count} records are not the same: {named}", different.len())).into())
     }
+}
+
+fn write_stored(stored: &Stored, out: &mut impl Write) -> Result<()> {
+    let Stored { row, nand_pages } = stored;
+    let (payload, wire) = (table::mean(row.payload_bytes), table::mean(row.wire_bytes));
+    write!(
+        out,
+        "{} records by {}: {payload} payload bytes and {wire} wire bytes a record",
+        row.count, row.method
+    )?;
+    if row.model_ns_mean.is_some() {
+        write!(out, " in {} of modelled time", table::time(row.model_ns_mean))?;
+    }
+    writeln!(out, ", {nand_pages} flash pages, {}", table::rate(1e9 / row.wall_ns_mean.max(1.0)))?;
+    Ok(())
 }
 
 fn export(

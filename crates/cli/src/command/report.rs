@@ -11,7 +11,7 @@ use crate::report::claims::{Claim, Verdict};
 use crate::report::figures;
 use crate::report::html;
 use crate::report::import;
-use crate::report::measured::{COSMOS, Measured};
+use crate::report::measured::{COSMOS, Measured, Stored};
 use crate::report::run::Plan;
 use crate::table::{self, Table};
 use crate::terminal::Interrupt;
@@ -57,13 +57,14 @@ fn tables(measured: &Measured) -> Vec<(String, Table)> {
     if let Some(first) = measured.imports.first() {
         let mut table = Table::new(&HEADINGS);
         for point in &measured.imports {
-            table.push(cells(&point.row.method, &point.row, point.nand_pages));
+            let Stored { row, nand_pages } = &point.stored;
+            table.push(cells(&row.method, row, *nand_pages));
         }
         let title = format!(
             "{} Unicode records of {:.0} bytes, by every method; reopened, read back, the same: {}",
-            first.row.count,
-            first.row.size,
-            if measured.imports.iter().all(|point| point.same == point.row.count) {
+            first.stored.row.count,
+            first.stored.row.size,
+            if measured.imports.iter().all(|point| point.same == point.stored.row.count) {
                 "all"
             } else {
                 "NOT ALL"

@@ -9,7 +9,6 @@ use byway::Method;
 
 use super::measured::{COSMOS, ImportPoint};
 use crate::experiment::{self, Run, Setting};
-use crate::measure::{self, Put};
 use crate::records::{Format, Record, Records};
 use crate::subject::Subject;
 use crate::terminal::{Interrupt, Progress};
@@ -31,11 +30,11 @@ pub fn run(dir: &Path, file: &Path, interrupt: &Interrupt) -> Result<Vec<ImportP
     let mut points = Vec::new();
     for (nsid, method) in (1..).zip(Method::ALL) {
         progress.say(&format!("write records by {method}"));
-        let point = write(&image, nsid, &Setting::of(&profile, method), &records, &run)?;
-        points.push(point);
+        let mut subject = Subject::image(&image, nsid, &Setting::of(&profile, method))?;
+        points.push(ImportPoint { stored: experiment::store(&mut subject, &records, &run)?, same: 0 });
     }
     for (nsid, point) in (1..).zip(&mut points) {
-        progress.say(&format!("compare {}", point.row.method));
+        progress.say(&format!("compare {}", point.stored.row.method));
         // The device was closed after writing: what is read here was found again in the file.
         let mut subject = Subject::image(&image, nsid, &Setting::of(&profile, Method::Prp))?;
         point.same = compare(&mut subject, &records, &run)?;
@@ -44,7 +43,7 @@ pub fn run(dir: &Path, file: &Path, interrupt: &Interrupt) -> Result<Vec<ImportP
             "{} of {} records by {} came back changed or not at all",
             records.len() as u64 - point.same,
             records.len(),
-            point.row.method
+            point.stored.row.method
         );
     }
     Ok(points)
@@ -56,23 +55,6 @@ fn read(file: &Path) -> Result<Vec<Record>> {
     let records = records.with_context(|| format!("read {}", file.display()))?;
     ensure!(!records.is_empty(), "{} holds no record", file.display());
     Ok(records)
-}
-
-fn write(image: &Path, nsid: u32, setting: &Setting, records: &[Record], run: &Run) -> Result<ImportPoint> {
-    let mut subject = Subject::image(image, nsid, setting)?;
-    let before = subject.flash();
-    let mut index = 0;
-    let tally = measure::puts(
-        &mut subject,
-        records.len(),
-        |index, put| put(Put { key: &records[index].key, value: &records[index].value }),
-        || {
-            index += 1;
-            run.tick(index - 1)
-        },
-    )?;
-    let nand_pages = subject.flash().programs - before.programs;
-    Ok(ImportPoint { row: tally.row(setting.named()), nand_pages, same: 0 })
 }
 
 fn compare(subject: &mut Subject, records: &[Record], run: &Run) -> Result<u64> {

@@ -49,14 +49,22 @@ pub struct PackingPoint {
     pub model_ns_mean: f64,
 }
 
-/// The real records, once by one method.
+/// What it cost to put records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ImportPoint {
+pub struct Stored {
     /// What a put cost.
     #[serde(flatten)]
     pub row: TransferRow,
     /// Flash pages programmed.
     pub nand_pages: u64,
+}
+
+/// The real records, once by one method.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ImportPoint {
+    /// What it cost to put them.
+    #[serde(flatten)]
+    pub stored: Stored,
     /// Records that were read back after reopening and were the same.
     pub same: u64,
 }

@@ -62,6 +62,20 @@ pub fn read_back(map: &Mapping, at: usize) -> Result<u64, MapError> {
     map.load_u64(at / 8 * 8)
 }
 
+/// Asks for the line that holds an element, without waiting for it: for memory that is read at a place known some time
+/// before. Nothing happens where there is no such element.
+#[inline]
+pub fn prefetch<T>(memory: &[T], index: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(element) = memory.get(index) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: SSE, which has the instruction, is part of x86-64; it changes no value.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (memory, index);
+}
+
 fn check(map: &Mapping, at: usize, len_bytes: usize) -> Result<(), MapError> {
     if at.checked_add(len_bytes).is_some_and(|end| end <= map.len()) {
         return Ok(());

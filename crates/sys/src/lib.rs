@@ -7,7 +7,9 @@
 
 pub mod affinity;
 pub mod cacheline;
+pub mod checksum;
 pub mod file;
+pub mod huge;
 pub mod map;
 pub mod time;
 

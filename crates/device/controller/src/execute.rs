@@ -290,7 +290,7 @@ impl Controller {
         if len_bytes > limit_bytes {
             return Err(CommandError::new(Status::INVALID_VALUE_SIZE, "value over the announced limit"));
         }
-        subsystem.attached(command.nsid, self.id)?.0.kv()?;
+        subsystem.attached(command.nsid, self.id)?.0.kv()?.expect(&key);
         Ok(Target { nsid: command.nsid, key, len_bytes })
     }
 

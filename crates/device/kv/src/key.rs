@@ -42,6 +42,22 @@ impl Key {
         Ok(Self { number: u128::from_be_bytes(padded), len: bytes.len() as u8 })
     }
 
+    /// Takes a key of `len` bytes from a field of 16; what stands behind it there is not looked at.
+    ///
+    /// # Errors
+    /// As [`Key::from_slice`].
+    #[inline]
+    pub fn from_field(field: [u8; KEY_MAX_BYTES], len: usize) -> Result<Self, KeyError> {
+        match len {
+            0 => Err(KeyError::Empty),
+            1..=KEY_MAX_BYTES => {
+                let behind = 8 * (KEY_MAX_BYTES - len);
+                Ok(Self { number: u128::from_be_bytes(field) >> behind << behind, len: len as u8 })
+            }
+            _ => Err(KeyError::TooLong(len)),
+        }
+    }
+
     /// The key of a padded number and a length that was checked before.
     #[inline]
     pub(crate) fn from_number(number: u128, len: u8) -> Self {

@@ -8,6 +8,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use byway_sys::cacheline::prefetch;
+use byway_sys::huge::prefer_huge_pages;
+
 use crate::index::entry::Entry;
 use crate::key::Key;
 
@@ -48,7 +51,7 @@ impl Memtable {
         let slots = (capacity * 2).next_power_of_two();
         Self {
             entries: Vec::with_capacity(capacity),
-            slots: vec![0; slots],
+            slots: empty_slots(slots),
             shift: 64 - slots.trailing_zeros(),
             seed,
             capacity,
@@ -95,6 +98,12 @@ impl Memtable {
                 Inserted::New
             }
         }
+    }
+
+    /// Asks for the memory that finding or putting a key will look at first.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: &Key) {
+        prefetch(&self.slots, (self.hash(key) >> self.shift) as usize);
     }
 
     /// Puts every entry in order.
@@ -181,7 +190,7 @@ impl Memtable {
     #[cold]
     fn grow(&mut self) {
         let slots = self.slots.len() * 2;
-        self.slots = vec![0; slots];
+        self.slots = empty_slots(slots);
         self.shift -= 1;
         for number in 0..self.entries.len() {
             if let Found::Vacant(slot, tag) = self.find(&self.entries[number].key()) {
@@ -202,6 +211,12 @@ impl Memtable {
         merged.extend(a.chain(b));
         self.pieces.push(merged);
     }
+}
+
+fn empty_slots(count: usize) -> Vec<u32> {
+    let slots = vec![0; count];
+    prefer_huge_pages(&slots);
+    slots
 }
 
 enum Found {

@@ -157,6 +157,12 @@ impl Index {
         }
     }
 
+    /// Says that a key will soon be entered or looked for.
+    #[inline]
+    pub(crate) fn expect(&self, key: &Key) {
+        self.active.prefetch(key);
+    }
+
     /// Whether a record may come only after [`Index::make_room`].
     #[inline]
     pub(crate) fn is_full(&self) -> bool {

@@ -15,6 +15,7 @@ mod window;
 use std::ops::Range;
 
 use byway_flash::Cause;
+use byway_sys::checksum;
 
 use crate::error::KvError;
 use crate::key::Key;
@@ -363,7 +364,7 @@ impl ValueLog {
         for piece in [first, second] {
             if !piece.is_empty() {
                 fill(&mut area[piece.clone()])?;
-                value_crc = crc32c::crc32c_append(value_crc, &area[piece]);
+                value_crc = checksum::crc32c_append(value_crc, &area[piece]);
             }
         }
         let stand = Stand::new(stream as u8, spot.start);

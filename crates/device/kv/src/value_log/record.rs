@@ -9,6 +9,8 @@
 //! reader walks a log without a table of gaps. The header checksum covers the record's own position, so a copy of
 //! a record inside a value is no record, and neither is what an earlier life of the segment left behind.
 
+use byway_sys::checksum;
+
 use crate::key::{KEY_MAX_BYTES, Key};
 
 /// Bytes of a record before its key.
@@ -154,7 +156,7 @@ impl Preamble {
         covered.0[12..16].copy_from_slice(&self.value_crc.to_le_bytes());
         covered.0[16..24].copy_from_slice(&self.seq.to_le_bytes());
         covered.0[24..40].copy_from_slice(&self.key.padded());
-        crc32c::crc32c(&covered.0)
+        checksum::crc32c(&covered.0)
     }
 }
 

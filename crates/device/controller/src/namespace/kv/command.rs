@@ -1,6 +1,6 @@
 //! Key-value commands, parsed: what follows here never sees a command dword (Key Value Command Set 1.0).
 
-use byway_kv::Key;
+use byway_kv::{Key, KeyError};
 use byway_spec::kv::{KEY_MAX_BYTES, KvCdw11, KvOpcode};
 use byway_spec::{Command, Status};
 
@@ -97,10 +97,12 @@ pub fn key(command: &Command) -> Result<Key, CommandError> {
 
 #[inline]
 fn start_key(command: &Command) -> Result<StartKey, CommandError> {
-    let field = command.key();
     let len = usize::from(KvCdw11::from_bits(command.cdw11).key_len());
-    let bytes = field.get(..len).ok_or(LONG_KEY)?;
-    Ok(Key::from_slice(bytes).ok())
+    match Key::from_field(command.key(), len) {
+        Ok(key) => Ok(Some(key)),
+        Err(KeyError::Empty) => Ok(None),
+        Err(KeyError::TooLong(_)) => Err(LONG_KEY),
+    }
 }
 
 const CONTRADICTION: CommandError =

@@ -88,6 +88,12 @@ impl KvNamespace {
         self.engine.flush(flash, &mut 0)
     }
 
+    /// Says that a value of this key is on its way.
+    #[inline]
+    pub fn expect(&self, key: &Key) {
+        self.engine.expect(key);
+    }
+
     /// Executes one standard command.
     #[inline]
     pub fn execute(

@@ -33,6 +33,7 @@ impl KvNamespace {
         when: StoreIf,
     ) -> Result<Outcome, CommandError> {
         check_length(value_bytes)?;
+        self.expect(&key);
         let Execution { flash, port, room, carried, whole_pages, window } = execution;
         let data = data_pointer::map(port, &mut room.mapped, command, value_bytes, *carried, *whole_pages)?;
         let mapped = match data {

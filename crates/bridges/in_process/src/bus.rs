@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use byway_controller::Subsystem;
-use byway_dma::{Access, BusAddr, DmaMemory};
+use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace};
 use byway_driver::{Bus, BusError};
 use byway_link::{ClockMode, HostMeter, HostStep, Profile};
 use byway_queue::DoorbellIndex;
@@ -133,6 +133,13 @@ impl Bus for InProcessBus {
 
     fn profile(&self) -> Option<&Profile> {
         Some(&self.shared.profile)
+    }
+}
+
+impl InProcessBus {
+    /// Host memory as the device sees it.
+    pub fn space(&self) -> &Arc<DmaSpace> {
+        &self.shared.space
     }
 }
 

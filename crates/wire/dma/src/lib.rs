@@ -18,6 +18,7 @@ pub mod fuzz;
 mod host;
 mod memory;
 pub mod prp;
+mod record;
 mod segment;
 pub mod sgl;
 mod space;
@@ -26,6 +27,8 @@ mod table;
 pub use addr::{Access, BusAddr, DmaFault, Why};
 pub use host::HostMemory;
 pub use memory::DmaMemory;
+#[cfg(feature = "record")]
+pub use record::{Touch, Way};
 pub use segment::{Cursor, Segment, SegmentList};
 pub use space::{DmaSpace, DmaView};
 pub use table::MapRefusal;

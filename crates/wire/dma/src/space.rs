@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
 
+use crate::record::Way;
 use crate::table::{Hit, Locate, MapRefusal, Range, Table, complete, load, read, read_slot, store, write};
 use crate::{Access, BusAddr, DmaFault, DmaMemory, HostMemory};
 
@@ -28,6 +29,8 @@ use crate::{Access, BusAddr, DmaFault, DmaMemory, HostMemory};
 pub struct DmaSpace {
     table: Mutex<Arc<Table>>,
     generation: AtomicU64,
+    #[cfg(feature = "record")]
+    record: crate::record::Record,
 }
 
 impl DmaSpace {
@@ -81,6 +84,12 @@ impl DmaSpace {
     pub fn view(self: &Arc<Self>) -> DmaView {
         let table = RefCell::new(Arc::clone(&self.lock()));
         DmaView { space: Arc::clone(self), table, seen: Cell::new(NEVER), recent: Recent::default() }
+    }
+
+    /// What devices touched since the last call; from the first call on it is recorded.
+    #[cfg(feature = "record")]
+    pub fn take_record(&self) -> Vec<crate::record::Touch> {
+        self.record.take()
     }
 
     fn replace(&self, change: impl FnOnce(&Table) -> Result<Table, MapRefusal>) -> Result<(), MapRefusal> {
@@ -149,6 +158,17 @@ impl DmaView {
         *self.table.borrow_mut() = Arc::clone(&table);
     }
 
+    /// Notes an access, where a record is kept.
+    #[inline]
+    #[cfg_attr(
+        not(feature = "record"),
+        expect(unused_variables, clippy::unused_self, reason = "no record is kept")
+    )]
+    fn note(&self, way: Way, at: BusAddr, len_bytes: usize) {
+        #[cfg(feature = "record")]
+        self.space.record.note(way, at, len_bytes);
+    }
+
     #[inline(never)]
     fn find(&self, at: BusAddr, stale: bool) -> Option<Hit> {
         if stale {
@@ -173,31 +193,37 @@ impl Locate for DmaView {
 impl HostMemory for DmaView {
     #[inline]
     fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
+        self.note(Way::Read, at, into.len());
         read(self, at, into)
     }
 
     #[inline]
     fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
+        self.note(Way::Write, at, from.len());
         write(self, at, from)
     }
 
     #[inline]
     fn store_completion(&self, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), DmaFault> {
+        self.note(Way::Write, at, entry.len());
         complete(self, at, entry)
     }
 
     #[inline]
     fn load_u32(&self, at: BusAddr) -> Result<u32, DmaFault> {
+        self.note(Way::Read, at, 4);
         load(self, at)
     }
 
     #[inline]
     fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
+        self.note(Way::Write, at, 4);
         store(self, at, value)
     }
 
     #[inline]
     fn read_slot64(&self, at: BusAddr) -> Result<[u8; COMMAND_BYTES], DmaFault> {
+        self.note(Way::Read, at, COMMAND_BYTES);
         read_slot(self, at)
     }
 }

@@ -1,0 +1,46 @@
+//! What devices touched of host memory, access by access: the other side of a ledger, for tests.
+
+#[cfg(feature = "record")]
+use std::sync::{Mutex, PoisonError};
+
+#[cfg(feature = "record")]
+use crate::BusAddr;
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From host memory to the device.
+    Read,
+    /// From the device to host memory.
+    Write,
+}
+
+/// One access by a device.
+#[cfg(feature = "record")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// Which way.
+    pub way: Way,
+    /// The first byte.
+    pub at: BusAddr,
+    /// Bytes touched.
+    pub len_bytes: usize,
+}
+
+/// Accesses since they were last taken; none before they are first asked for.
+#[cfg(feature = "record")]
+#[derive(Debug, Default)]
+pub(crate) struct Record(Mutex<Option<Vec<Touch>>>);
+
+#[cfg(feature = "record")]
+impl Record {
+    pub(crate) fn note(&self, way: Way, at: BusAddr, len_bytes: usize) {
+        if let Some(touches) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            touches.push(Touch { way, at, len_bytes });
+        }
+    }
+
+    pub(crate) fn take(&self) -> Vec<Touch> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(Vec::new()).unwrap_or_default()
+    }
+}

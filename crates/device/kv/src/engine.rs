@@ -175,7 +175,7 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         let mut rest = value;
-        let fill = |piece: &mut [u8]| {
+        let fill = |piece: &mut [u8], _: &mut u64| {
             let (head, tail) = rest.split_at(piece.len());
             piece.copy_from_slice(head);
             rest = tail;
@@ -185,6 +185,7 @@ impl KvEngine {
     }
 
     /// Stores a value that `fill` writes into its final place, piece by piece in order: one copy from wherever it is.
+    /// It is given the time at which a piece is wanted, and moves that on to when the piece is there.
     ///
     /// # Errors
     /// As [`put`](Self::put), and what `fill` returns. After an error the key is as it was.
@@ -195,7 +196,7 @@ impl KvEngine {
         key: &Key,
         value_len: u64,
         how: StoreHow,
-        fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+        fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
         self.admit(store, key, value_len, how, at_ps)?;
@@ -206,6 +207,7 @@ impl KvEngine {
     }
 
     /// Reads up to `limit_bytes` of a value from byte `offset` on, handed over in pieces; the length of it all.
+    /// `into` is given the time at which a piece is there, and moves that on to when it is out of the way.
     ///
     /// When this fails, bytes that were handed over are not to be used.
     ///
@@ -219,7 +221,7 @@ impl KvEngine {
         key: &Key,
         offset: u64,
         limit_bytes: u64,
-        mut into: impl FnMut(&[u8]) -> Result<(), E>,
+        mut into: impl FnMut(&[u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<ValueInfo, E> {
         let entry = self.live_entry(store, key, at_ps)?.ok_or(KvError::NotFound)?;
@@ -260,7 +262,7 @@ impl KvEngine {
         }
         self.make_room(store, at_ps)?;
         let draft = self.draft(key, Kind::Tombstone, 0, Placement::Packed);
-        let address = self.log.append(store, SHARED, &draft, |_| Ok::<(), KvError>(()), at_ps)?;
+        let address = self.log.append(store, SHARED, &draft, |_, _| Ok::<(), KvError>(()), at_ps)?;
         self.enter(store, &draft, address, at_ps);
         Ok(true)
     }

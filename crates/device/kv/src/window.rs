@@ -153,7 +153,7 @@ impl KvEngine {
         key: &Key,
         value_len: u64,
         how: StoreHow,
-        fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+        fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<Option<WindowEntry>, E> {
         self.open_one(window)?;

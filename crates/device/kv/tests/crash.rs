@@ -171,7 +171,7 @@ fn a_value_that_fails_to_arrive_leaves_the_old_one() {
             rig.put(&key(b"k"), &value(1, len)).unwrap();
             for fail_at in 0..3 {
                 let mut pieces = 0;
-                let fill = |piece: &mut [u8]| {
+                let fill = |piece: &mut [u8], _: &mut u64| {
                     piece.fill(0xaa);
                     pieces += 1;
                     if pieces > fail_at { Err(KvError::NotFound) } else { Ok(()) }

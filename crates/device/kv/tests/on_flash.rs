@@ -58,10 +58,55 @@ fn a_store_in_memory_keeps_what_it_is_given_and_takes_modelled_time() {
         check(&mut engine, &mut flash);
         let before = at_ps;
         get(&mut engine, &mut flash, &numbered(1)).unwrap();
-        let into = |_: &[u8]| Ok::<(), KvError>(());
+        let into = |_: &[u8], _: &mut u64| Ok::<(), KvError>(());
         engine.get(&mut flash, &numbered(1001), 0, 1 << 20, into, &mut at_ps).unwrap();
         assert!(at_ps > before, "reading flash takes time");
     }
+}
+
+#[test]
+fn pieces_of_a_value_come_and_go_in_modelled_time() {
+    const PIECE_PS: u64 = 1_000_000_000_000;
+    let (mut flash, namespace) = device(MediaKind::Ram);
+    let mut engine =
+        KvEngine::create(&mut flash, &namespace, &KvFormat::default(), KvOptions::default()).unwrap();
+    let (mut at_ps, mut pieces) = (0, 0);
+    let slow = |piece: &mut [u8], at_ps: &mut u64| {
+        assert_eq!(*at_ps, pieces * PIECE_PS, "flash is faster than this host");
+        piece.fill(7);
+        (pieces, *at_ps) = (pieces + 1, *at_ps + PIECE_PS);
+        Ok::<(), KvError>(())
+    };
+    engine.put_with(&mut flash, &numbered(1), 1 << 20, StoreHow::default(), slow, &mut at_ps).unwrap();
+    assert!(pieces > 8);
+    assert_eq!(at_ps, pieces * PIECE_PS);
+    let mut taken = 0;
+    let slow = |_: &[u8], at_ps: &mut u64| {
+        (taken, *at_ps) = (taken + 1, *at_ps + PIECE_PS);
+        Ok::<(), KvError>(())
+    };
+    let before = at_ps;
+    engine.get(&mut flash, &numbered(1), 0, u64::MAX, slow, &mut at_ps).unwrap();
+    let waited_ps = at_ps - before - taken * PIECE_PS;
+    assert!(waited_ps < PIECE_PS / 1000, "pages come while pieces before them go: {waited_ps}");
+}
+
+#[test]
+fn the_pages_of_a_long_value_are_read_at_the_same_time() {
+    let (mut flash, namespace) = device(MediaKind::Ram);
+    let mut engine =
+        KvEngine::create(&mut flash, &namespace, &KvFormat::default(), KvOptions::default()).unwrap();
+    let mut at_ps = 0;
+    engine.put(&mut flash, &numbered(1), &[7; 1 << 20], StoreHow::default(), &mut at_ps).unwrap();
+    let mut time = |from, len| {
+        at_ps += 1_000_000_000_000;
+        let before = at_ps;
+        let into = |_: &[u8], _: &mut u64| Ok::<(), KvError>(());
+        engine.get(&mut flash, &numbered(1), from, len, into, &mut at_ps).unwrap();
+        at_ps - before
+    };
+    let (one, all) = (time(500_000, 10), time(0, 1 << 20));
+    assert!(all < 20 * one, "64 pages in {all} ps, one in {one} ps");
 }
 
 #[test]

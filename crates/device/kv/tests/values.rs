@@ -51,7 +51,7 @@ fn any_part_of_a_value_can_be_read() {
             [(0, 10), (50, 50), (99, 1), (len / 2, 40_000), (len - 1, 9), (len, 5), (len + 7, 5)]
         {
             let mut found = Vec::new();
-            let into = |piece: &[u8]| {
+            let into = |piece: &[u8], _: &mut u64| {
                 found.extend_from_slice(piece);
                 Ok::<(), KvError>(())
             };
@@ -79,7 +79,7 @@ fn an_error_of_the_receiver_is_given_back() {
     }
     let mut rig = Rig::new(8 << 20, small(Packing::All));
     rig.put(&key(b"k"), b"value").unwrap();
-    let refuse = |_: &[u8]| Err(Mine::Full);
+    let refuse = |_: &[u8], _: &mut u64| Err(Mine::Full);
     let found = rig.engine.get(&mut rig.store, &key(b"k"), 0, 9, refuse, &mut 0);
     assert!(matches!(found, Err(Mine::Full)));
     let missing = rig.engine.get(&mut rig.store, &key(b"j"), 0, 9, refuse, &mut 0);

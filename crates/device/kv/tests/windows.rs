@@ -46,7 +46,7 @@ impl Host {
 
     fn put_by_dma(&mut self, key: &Key, value: &[u8]) -> bool {
         let mut rest = value;
-        let fill = |piece: &mut [u8]| {
+        let fill = |piece: &mut [u8], _: &mut u64| {
             let (head, tail) = rest.split_at(piece.len());
             piece.copy_from_slice(head);
             rest = tail;

@@ -16,6 +16,15 @@ pub fn timed<T>(port: &mut Port<'_>, work: impl FnOnce(&mut u64) -> T) -> T {
     result
 }
 
+/// Runs link `work` in the midst of flash work that has come to `at_ps`, and moves that on to where the link is done.
+#[inline]
+pub fn midway<T>(port: &mut Port<'_>, at_ps: &mut u64, work: impl FnOnce(&mut Port<'_>) -> T) -> T {
+    port.meter.advance_to(*at_ps);
+    let result = work(port);
+    *at_ps = port.meter.cursor_ps().max(*at_ps);
+    result
+}
+
 /// The flash could not give back what was written.
 #[cold]
 pub fn read_error(error: FlashError) -> CommandError {

@@ -100,7 +100,7 @@ impl ValueLog {
         store: &mut S,
         stream: usize,
         draft: &Draft,
-        fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+        fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<u64, E> {
         let spot = self.place(store, stream, draft);
@@ -260,7 +260,7 @@ impl ValueLog {
         stream: usize,
         draft: &Draft,
         spot: Spot,
-        fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+        fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<u64, E> {
         let s = &self.streams[stream];
@@ -271,7 +271,7 @@ impl ValueLog {
         if !simple {
             self.prepare(store, stream, draft, spot, at_ps)?;
         }
-        if let Err(error) = self.write(store, stream, draft, spot, fill) {
+        if let Err(error) = self.write(store, stream, draft, spot, fill, at_ps) {
             self.streams[stream].close_uncommitted(store, &self.home);
             return Err(error);
         }
@@ -353,7 +353,8 @@ impl ValueLog {
         stream: usize,
         draft: &Draft,
         spot: Spot,
-        mut fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+        mut fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
+        at_ps: &mut u64,
     ) -> Result<(), E> {
         let shape = draft.shape();
         let ring = self.streams[stream].ring;
@@ -363,7 +364,7 @@ impl ValueLog {
         let mut value_crc = 0;
         for piece in [first, second] {
             if !piece.is_empty() {
-                fill(&mut area[piece.clone()])?;
+                fill(&mut area[piece.clone()], at_ps)?;
                 value_crc = checksum::crc32c_append(value_crc, &area[piece]);
             }
         }

@@ -41,7 +41,7 @@ impl ValueLog {
         store: &mut S,
         entry: &Entry,
         wanted: Wanted,
-        into: &mut impl FnMut(&[u8]) -> Result<(), E>,
+        into: &mut impl FnMut(&[u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
         let bytes = entry.shape().record_bytes();
@@ -53,7 +53,7 @@ impl ValueLog {
         let record = self.load(store, entry.address(), bytes as usize, Cause::Host, at_ps)?;
         let value = whole_value(record, stand, entry).map_err(|why| damaged(entry, why))?;
         match value.get(wanted.from as usize..wanted.to as usize) {
-            Some(part) if !part.is_empty() => into(part),
+            Some(part) if !part.is_empty() => into(part, at_ps),
             _ => Ok(()),
         }
     }
@@ -105,7 +105,7 @@ impl ValueLog {
         store: &mut S,
         entry: &Entry,
         wanted: Wanted,
-        into: &mut impl FnMut(&[u8]) -> Result<(), E>,
+        into: &mut impl FnMut(&[u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
         let shape = entry.shape();
@@ -120,15 +120,18 @@ impl ValueLog {
             whole: true,
         };
         let page_bytes = self.layout.page_bytes as u64;
-        let mut address = entry.address();
+        let (mut address, asked_ps) = (entry.address(), *at_ps);
         while !passage.is_over() {
             let left = shape.record_bytes() - passage.passed;
             let piece = left.min(page_bytes - (address & (page_bytes - 1)));
             if passage.can_leave_out(piece) {
                 passage.leave_out(piece);
             } else {
-                let bytes = self.load(store, address, piece as usize, Cause::Host, at_ps)?;
-                passage.take(bytes, entry, into)?;
+                // The pages are asked for all at once, and handed over in their order as they come.
+                let mut there_ps = asked_ps;
+                let bytes = self.load(store, address, piece as usize, Cause::Host, &mut there_ps)?;
+                *at_ps = there_ps.max(*at_ps);
+                passage.take(bytes, entry, into, at_ps)?;
             }
             address = self.beyond(address, piece).ok_or_else(|| damaged(entry, "it breaks off"))?;
         }
@@ -174,7 +177,8 @@ impl Passage {
         &mut self,
         bytes: &[u8],
         entry: &Entry,
-        into: &mut impl FnMut(&[u8]) -> Result<(), E>,
+        into: &mut impl FnMut(&[u8], &mut u64) -> Result<(), E>,
+        at_ps: &mut u64,
     ) -> Result<(), E> {
         let missing = (self.preamble_bytes as u64).saturating_sub(self.passed) as usize;
         let (head, value) = bytes.split_at(missing.min(bytes.len()));
@@ -191,7 +195,7 @@ impl Passage {
         self.passed += value.len() as u64;
         let clip = |to: u64| to.saturating_sub(value_at).min(value.len() as u64) as usize;
         let part = &value[clip(self.wanted.from)..clip(self.wanted.to).max(clip(self.wanted.from))];
-        if part.is_empty() { Ok(()) } else { into(part) }
+        if part.is_empty() { Ok(()) } else { into(part, at_ps) }
     }
 
     fn check_preamble(&self, entry: &Entry) -> Result<(), KvError> {

@@ -18,7 +18,7 @@ impl ValueLog {
         stream: usize,
         draft: &Draft,
         spot: Spot,
-        fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+        fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<u64, E> {
         let done = self.stream_pages(store, stream, draft, spot, fill, at_ps);
@@ -44,13 +44,13 @@ impl ValueLog {
         stream: usize,
         draft: &Draft,
         spot: Spot,
-        mut fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+        mut fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<u64, E> {
         let shape = draft.shape();
         let value_at = spot.start + shape.preamble_bytes() as u64;
         let front_end = self.open_front(store, stream, draft, spot, value_at, at_ps)?;
-        let mut value_crc = self.fill_ring(store, stream, value_at, front_end, 0, &mut fill)?;
+        let mut value_crc = self.fill_ring(store, stream, (value_at, front_end), 0, &mut fill, at_ps)?;
         let tail_page = self.streams[stream].page_of(spot.end);
         for page in self.streams[stream].page_of(front_end)..tail_page {
             value_crc =
@@ -66,7 +66,7 @@ impl ValueLog {
         } else if tail_bytes > 0 {
             let s = &mut self.streams[stream];
             s.open_pages(store, &self.home, tail_at, spot.end);
-            value_crc = self.fill_ring(store, stream, tail_at, spot.end, value_crc, &mut fill)?;
+            value_crc = self.fill_ring(store, stream, (tail_at, spot.end), value_crc, &mut fill, at_ps)?;
         }
         let ring = self.streams[stream].ring;
         let preamble = Preamble { shape, value_crc, seq: draft.seq, key: draft.key };
@@ -102,10 +102,10 @@ impl ValueLog {
         &mut self,
         store: &mut S,
         stream: usize,
-        from: u64,
-        to: u64,
+        (from, to): (u64, u64),
         crc: u32,
-        fill: &mut impl FnMut(&mut [u8]) -> Result<(), E>,
+        fill: &mut impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
+        at_ps: &mut u64,
     ) -> Result<u32, E> {
         let ring = self.streams[stream].ring;
         let area = store.state(&self.home);
@@ -113,7 +113,7 @@ impl ValueLog {
         let mut crc = crc;
         for piece in [first, second] {
             if !piece.is_empty() {
-                fill(&mut area[piece.clone()])?;
+                fill(&mut area[piece.clone()], at_ps)?;
                 crc = crc32c::crc32c_append(crc, &area[piece]);
             }
         }
@@ -129,10 +129,10 @@ impl ValueLog {
         page: u64,
         bytes: usize,
         crc: u32,
-        fill: &mut impl FnMut(&mut [u8]) -> Result<(), E>,
+        fill: &mut impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<u32, E> {
-        fill(&mut self.scratch[..bytes])?;
+        fill(&mut self.scratch[..bytes], at_ps)?;
         self.scratch[bytes..].fill(0);
         let crc = crc32c::crc32c_append(crc, &self.scratch[..bytes]);
         let target = self.flash_page(stream, page)?;

@@ -24,7 +24,7 @@ impl ValueLog {
         let spot = Spot { start, end: start + draft.shape().record_bytes(), ahead: false };
         let home = self.home.clone();
         let mut head = &head[..head.len().min(draft.value_len as usize)];
-        let bring = |(store, at): (&mut S, usize), piece: &mut [u8]| {
+        let bring = |(store, at): (&mut S, usize), piece: &mut [u8], _: &mut u64| {
             let (now, later) = head.split_at(head.len().min(piece.len()));
             store.write_window(&home, at, now);
             head = later;
@@ -48,14 +48,14 @@ impl ValueLog {
         stream: usize,
         draft: &Draft,
         start: u64,
-        mut fill: impl FnMut(&mut [u8]) -> Result<(), E>,
+        mut fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<u64, E> {
         let ahead = start > self.streams[stream].wp();
         let spot = Spot { start, end: start + draft.shape().record_bytes(), ahead };
         let home = self.home.clone();
-        let moved = |(store, at): (&mut S, usize), piece: &mut [u8]| {
-            fill(piece)?;
+        let moved = |(store, at): (&mut S, usize), piece: &mut [u8], at_ps: &mut u64| {
+            fill(piece, at_ps)?;
             store.write_window(&home, at, piece);
             Ok(())
         };
@@ -69,14 +69,14 @@ impl ValueLog {
         stream: usize,
         draft: &Draft,
         spot: Spot,
-        bring: impl FnMut((&mut S, usize), &mut [u8]) -> Result<(), E>,
+        bring: impl FnMut((&mut S, usize), &mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<u64, E> {
         if !self.streams[stream].fits(spot.end) {
             return Err(KvError::WindowBehind.into());
         }
         self.prepare(store, stream, draft, spot, at_ps)?;
-        if let Err(error) = self.write_to_window(store, stream, draft, spot, bring) {
+        if let Err(error) = self.write_to_window(store, stream, draft, spot, bring, at_ps) {
             self.streams[stream].close_uncommitted(store, &self.home);
             return Err(error);
         }
@@ -91,7 +91,8 @@ impl ValueLog {
         stream: usize,
         draft: &Draft,
         spot: Spot,
-        mut bring: impl FnMut((&mut S, usize), &mut [u8]) -> Result<(), E>,
+        mut bring: impl FnMut((&mut S, usize), &mut [u8], &mut u64) -> Result<(), E>,
+        at_ps: &mut u64,
     ) -> Result<(), E> {
         let (shape, ring) = (draft.shape(), self.streams[stream].ring);
         let (first, second) =
@@ -100,7 +101,7 @@ impl ValueLog {
         for piece in [first, second] {
             for at in piece.clone().step_by(self.layout.page_bytes) {
                 let copy = &mut self.scratch[..self.layout.page_bytes.min(piece.end - at)];
-                bring((&mut *store, at), copy)?;
+                bring((&mut *store, at), copy, at_ps)?;
                 store.read_window(&self.home, at, copy);
                 value_crc = crc32c::crc32c_append(value_crc, copy);
             }

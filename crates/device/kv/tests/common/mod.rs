@@ -258,7 +258,7 @@ impl Rig {
 
 pub fn get(engine: &mut KvEngine, store: &mut impl PageStore, key: &Key) -> Result<Vec<u8>, KvError> {
     let mut found = Vec::new();
-    let into = |piece: &[u8]| {
+    let into = |piece: &[u8], _: &mut u64| {
         found.extend_from_slice(piece);
         Ok::<(), KvError>(())
     };

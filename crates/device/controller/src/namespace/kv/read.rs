@@ -8,7 +8,7 @@ use super::command::StartKey;
 use super::{KvNamespace, NO_SUCH_KEY};
 use crate::data_pointer;
 use crate::error::CommandError;
-use crate::namespace::media::timed;
+use crate::namespace::media::{midway, timed};
 use crate::namespace::{Execution, Outcome};
 
 impl KvNamespace {
@@ -27,7 +27,7 @@ impl KvNamespace {
             data_pointer::map_buffer(port, &mut room.mapped, command, buffer_bytes, moved, *whole_pages)?;
         let mut sink = data.sink(&mut room.stage)?;
         let mut now_ps = port.meter.cursor_ps();
-        let put = |piece: &[u8]| sink.put(port, piece);
+        let put = |piece: &[u8], at_ps: &mut u64| midway(port, at_ps, |port| sink.put(port, piece));
         self.engine.get(*flash, &key, 0, moved as u64, put, &mut now_ps)?;
         port.meter.advance_to(now_ps);
         sink.finish(port)?;

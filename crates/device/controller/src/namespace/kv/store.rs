@@ -9,7 +9,7 @@ use super::bulk::BulkPairs;
 use super::command::StoreIf;
 use crate::data_pointer;
 use crate::error::CommandError;
-use crate::namespace::media::timed;
+use crate::namespace::media::{midway, timed};
 use crate::namespace::{Execution, Outcome, sized};
 use crate::payload::HostData;
 use crate::port::Port;
@@ -49,7 +49,7 @@ impl KvNamespace {
             return self.put(flash, port, key, value, when);
         }
         let (how, mut now_ps) = (how(when, Placement::Dma), port.meter.cursor_ps());
-        let fill = |into: &mut [u8]| source.fill(port, into);
+        let fill = |into: &mut [u8], at_ps: &mut u64| midway(port, at_ps, |port| source.fill(port, into));
         let outcome = match window.filter(|window| self.is_bound(*window)) {
             Some(window) => self.place_in_window(
                 flash,

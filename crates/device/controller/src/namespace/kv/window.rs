@@ -105,7 +105,7 @@ impl KvNamespace {
         flash: &mut Flash,
         (window, key, how): (WindowId, Key, StoreHow),
         value_bytes: usize,
-        fill: impl FnMut(&mut [u8]) -> Result<(), CommandError>,
+        fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), CommandError>,
         now_ps: &mut u64,
     ) -> Result<Outcome, CommandError> {
         let row =

@@ -1,0 +1,106 @@
+//! What modelled time commands take: link and flash one after the other where one needs what the other brings.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod io;
+
+use byway_controller::Next;
+use byway_spec::Command;
+use byway_spec::kv::{KvCdw11, KvOpcode};
+use byway_spec::nvm::NvmOpcode;
+use common::TestHost;
+use io::{BLOCKS_4096, DATA, Io, KV, QUEUE, blocks};
+
+/// More than the open pages of a key-value namespace hold, so that most of it is on flash.
+const LONG: usize = 512 << 10;
+/// Less than the page buffer holds.
+const SHORT: usize = 64 << 10;
+
+/// Runs one command from a device at rest on; its modelled picoseconds.
+fn time_of(io: &mut Io, command: Command) -> u64 {
+    let host: &mut TestHost = &mut io.host;
+    host.now_ps += 1_000_000_000_000;
+    let begun_ps = host.now_ps;
+    host.submit(QUEUE, command);
+    host.ring(QUEUE);
+    host.run();
+    let Next::At(due_ps) = host.next else { panic!("no completion is due") };
+    host.now_ps = due_ps;
+    host.run();
+    assert!(host.reap(QUEUE).unwrap().status().is_success());
+    due_ps - begun_ps
+}
+
+fn keyed(io: &Io, opcode: KvOpcode, len: usize) -> Command {
+    let mut command = Command::new(opcode.0, 0, KV);
+    command.set_key(b"key");
+    command.cdw10 = len as u32;
+    command.cdw11 = KvCdw11::new().with_key_len(3).into_bits();
+    io.point_prps(&mut command, DATA, len);
+    command
+}
+
+fn on_blocks(io: &Io, opcode: NvmOpcode, len: usize) -> Command {
+    let mut command = blocks(opcode, BLOCKS_4096, 0, len / 4096);
+    io.point_prps(&mut command, DATA, len);
+    command
+}
+
+/// Commands that write and read back, by key and by block.
+fn pairs(io: &Io, len: usize) -> [[Command; 2]; 2] {
+    [
+        [keyed(io, KvOpcode::STORE, len), keyed(io, KvOpcode::RETRIEVE, len)],
+        [on_blocks(io, NvmOpcode::WRITE, len), on_blocks(io, NvmOpcode::READ, len)],
+    ]
+}
+
+fn timed() -> Io {
+    let mut io = Io::of_profile("cosmos");
+    io.host.meter.set_timing(true);
+    io
+}
+
+#[test]
+fn what_is_read_leaves_only_when_flash_has_given_it() {
+    let mut io = timed();
+    for [write, read] in pairs(&io, LONG) {
+        time_of(&mut io, write);
+        io.host.subsystem.flash.set_timing(false);
+        let link_ps = time_of(&mut io, read);
+        io.host.subsystem.flash.set_timing(true);
+        let all_ps = time_of(&mut io, read);
+        let flash_ps = io.host.subsystem.flash.profile().read_ns * 1000;
+        assert!(all_ps >= link_ps + flash_ps, "{all_ps} ps, {link_ps} of it on the link");
+    }
+}
+
+#[test]
+fn a_write_waits_for_the_link_and_not_for_programs_while_there_is_room() {
+    let mut io = timed();
+    for [write, _] in pairs(&io, SHORT) {
+        let with_flash_ps = time_of(&mut io, write);
+        io.host.subsystem.flash.set_timing(false);
+        assert_eq!(with_flash_ps, time_of(&mut io, write));
+        io.host.subsystem.flash.set_timing(true);
+    }
+}
+
+#[test]
+fn writes_faster_than_flash_wait_for_a_place_in_its_buffer() {
+    let mut io = timed();
+    let write = on_blocks(&io, NvmOpcode::WRITE, SHORT);
+    let alone_ps = time_of(&mut io, write);
+    let mut times = Vec::new();
+    for _ in 0..64 {
+        let begun_ps = io.host.now_ps;
+        io.host.submit(QUEUE, write);
+        io.host.ring(QUEUE);
+        io.host.run();
+        let Next::At(due_ps) = io.host.next else { panic!("no completion is due") };
+        io.host.now_ps = due_ps;
+        io.host.run();
+        assert!(io.host.reap(QUEUE).unwrap().status().is_success());
+        times.push(due_ps - begun_ps);
+    }
+    assert!(times.iter().max().unwrap() > &(2 * alone_ps), "{alone_ps} ps alone, then {times:?}");
+}

@@ -39,6 +39,9 @@ impl Controller {
         if command.cdw0.fuse() != 0 {
             return Err(FUSED);
         }
+        if self.registers.is_admin_only() {
+            return Err(NO_IO_SETS);
+        }
         subsystem.io.note(command.opcode());
         if command.opcode() >= FIRST_VENDOR_OPCODE {
             return self.execute_vendor(subsystem, port, qid, command, inline_bytes);
@@ -312,6 +315,8 @@ fn method_of(opcode: VendorOpcode) -> Option<Method> {
 }
 
 const FUSED: CommandError = CommandError::invalid_field("fused commands are not supported");
+const NO_IO_SETS: CommandError =
+    CommandError::new(Status::INVALID_OPCODE, "CC.CSS selects the admin command set only");
 const NOT_ENABLED: CommandError = CommandError::new(
     Status::INVALID_OPCODE,
     "no such command, or the host did not enable its transfer method",

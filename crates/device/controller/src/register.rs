@@ -78,6 +78,12 @@ impl Registers {
         self.cc
     }
 
+    /// Whether the host chose to do without I/O command sets (CC.CSS 111b).
+    #[inline]
+    pub fn is_admin_only(&self) -> bool {
+        self.cc.css() == Cc::CSS_ADMIN_ONLY
+    }
+
     /// Controller Status.
     pub fn csts(&self) -> Csts {
         self.csts

@@ -112,10 +112,26 @@ fn effects_are_told_for_both_command_sets_and_no_other() {
     let mut host = host();
     for csi in [Csi::NVM, Csi::KV] {
         let log = host.log(LogPage::EFFECTS, csi, 4096).unwrap();
-        assert_eq!(number(&log, 4 * usize::from(AdminOpcode::IDENTIFY.0), 4), 1);
-        assert_eq!(number(&log, 1024 + 4, 4), 3, "opcode 01h writes");
+        let identify = number(&log, 4 * usize::from(AdminOpcode::IDENTIFY.0), 4);
+        assert_eq!(identify, 1 | 1 << 21, "of the controller");
+        assert_eq!(number(&log, 1024 + 4, 4), 3 | 1 << 20, "opcode 01h writes in a namespace");
     }
     assert!(host.log(LogPage::EFFECTS, Csi::ZNS, 4096).unwrap_err().is(Status::INVALID_FIELD));
+}
+
+#[test]
+fn features_that_can_be_got_are_told_with_their_scope() {
+    let mut host = host();
+    let log = host.log(LogPage::FEATURES, Csi::NVM, 1024).unwrap();
+    for fid in 0..=u8::MAX {
+        let mut capabilities = Command::new(AdminOpcode::GET_FEATURES.0, 0, 0);
+        capabilities.cdw10 = u32::from(fid) | 3 << 8;
+        let answer = host.admin(capabilities);
+        let entry = number(&log, usize::from(fid) * 4, 4);
+        assert_eq!(answer.status().is_success(), entry & 1 == 1, "{fid:#x}");
+        let of_namespace = answer.status().is_success() && answer.dw0 & 2 != 0;
+        assert_eq!(entry >> 20 & 1 == 1, of_namespace, "{fid:#x}");
+    }
 }
 
 #[test]
@@ -131,6 +147,7 @@ fn the_vendor_log_names_every_class_and_counter() {
     let table = &log[24 + rows * 48..];
     let names: Vec<&str> = (0..counters).map(|n| name_text(&table[n * 32..][..24])).collect();
     assert!(names.contains(&"program.host") && names.contains(&"erase.gc"), "{names:?}");
+    assert!(names.contains(&"packing.wasted_bytes"), "{names:?}");
 }
 
 #[test]

@@ -160,3 +160,20 @@ fn a_timeout_that_cannot_be_counted_is_refused_and_zero_switches_the_timer_off()
     host.run();
     assert!(!host.csts().cfs());
 }
+
+#[test]
+fn with_the_admin_command_set_alone_io_commands_and_format_are_invalid_opcodes() {
+    let mut host = host();
+    host.reset();
+    host.enable();
+    let cc = Cc::new().with_css(Cc::CSS_ADMIN_ONLY).with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
+    host.write_register(Register::CC, cc.with_en(true).into_bits());
+    host.create_pair(1, 8);
+    for nsid in [1, 2] {
+        let flush = host.execute(1, Command::new(NvmOpcode::FLUSH.0, 0, nsid));
+        assert!(flush.status().is(Status::INVALID_OPCODE), "{}", flush.status());
+        let format = host.admin(Command::new(AdminOpcode::FORMAT_NVM.0, 0, nsid));
+        assert!(format.status().is(Status::INVALID_OPCODE), "{}", format.status());
+    }
+    assert!(host.identify(Cns::CONTROLLER, 0, Csi::NVM).is_ok());
+}

@@ -1,38 +1,42 @@
-//! Commands Supported and Effects (log page 05h), a page for each command set. Linux drops a key-value namespace
-//! without the page of its set.
+//! Commands Supported and Effects (log page 05h), a page for each command set, and the same of features (12h). Linux
+//! drops a key-value namespace without the page of its set.
 
 use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::feature::FeatureId;
 use byway_spec::base::identify::Csi;
-use byway_spec::base::log::{Effects, EffectsLog};
+use byway_spec::base::log::{Effects, EffectsLog, FeaturesLog, ManagementLog};
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::VendorOpcode;
 use zerocopy::{FromZeros, IntoBytes};
 
+use super::feature;
 use crate::error::CommandError;
 
-const SUPPORTED: Effects = Effects::new().with_csupp(true);
+/// Of one namespace, as every I/O command.
+const SUPPORTED: Effects = Effects::new().with_csupp(true).with_csp(Effects::SCOPE_NAMESPACE);
 const CHANGES_DATA: Effects = SUPPORTED.with_lbcc(true);
+const OF_CONTROLLER: Effects = SUPPORTED.with_csp(Effects::SCOPE_CONTROLLER);
 /// Linux scans namespaces again after a command that changes the inventory.
-const CHANGES_INVENTORY: Effects = SUPPORTED.with_nic(true);
+const CHANGES_INVENTORY: Effects = SUPPORTED.with_nic(true).with_csp(Effects::SCOPE_SUBSYSTEM);
 /// Alone in its namespace, as no other command may be outstanding while it is formatted.
 const FORMATS: Effects = CHANGES_DATA.with_ncc(true).with_cse(1);
 
 const ADMIN: [(AdminOpcode, Effects); 15] = [
-    (AdminOpcode::DELETE_SQ, SUPPORTED),
-    (AdminOpcode::CREATE_SQ, SUPPORTED),
-    (AdminOpcode::GET_LOG_PAGE, SUPPORTED),
-    (AdminOpcode::DELETE_CQ, SUPPORTED),
-    (AdminOpcode::CREATE_CQ, SUPPORTED),
-    (AdminOpcode::IDENTIFY, SUPPORTED),
-    (AdminOpcode::ABORT, SUPPORTED),
-    (AdminOpcode::SET_FEATURES, SUPPORTED),
-    (AdminOpcode::GET_FEATURES, SUPPORTED),
-    (AdminOpcode::ASYNC_EVENT_REQUEST, SUPPORTED),
+    (AdminOpcode::DELETE_SQ, OF_CONTROLLER),
+    (AdminOpcode::CREATE_SQ, OF_CONTROLLER),
+    (AdminOpcode::GET_LOG_PAGE, OF_CONTROLLER),
+    (AdminOpcode::DELETE_CQ, OF_CONTROLLER),
+    (AdminOpcode::CREATE_CQ, OF_CONTROLLER),
+    (AdminOpcode::IDENTIFY, OF_CONTROLLER),
+    (AdminOpcode::ABORT, OF_CONTROLLER),
+    (AdminOpcode::SET_FEATURES, OF_CONTROLLER),
+    (AdminOpcode::GET_FEATURES, OF_CONTROLLER),
+    (AdminOpcode::ASYNC_EVENT_REQUEST, OF_CONTROLLER),
     (AdminOpcode::NAMESPACE_MANAGEMENT, CHANGES_INVENTORY),
     (AdminOpcode::NAMESPACE_ATTACHMENT, CHANGES_INVENTORY),
-    (AdminOpcode::KEEP_ALIVE, SUPPORTED),
-    (AdminOpcode::DOORBELL_BUFFER_CONFIG, SUPPORTED),
+    (AdminOpcode::KEEP_ALIVE, OF_CONTROLLER),
+    (AdminOpcode::DOORBELL_BUFFER_CONFIG, OF_CONTROLLER),
     (AdminOpcode::FORMAT_NVM, FORMATS),
 ];
 
@@ -69,6 +73,22 @@ pub(super) fn page(csi: Csi) -> Result<Vec<u8>, CommandError> {
         _ => return Err(CommandError::invalid_field("no such command set").at_byte(59)),
     }
     Ok(log.as_bytes().to_vec())
+}
+
+/// The page of features (12h): those of a namespace, and those of the controller.
+pub(super) fn features_page() -> Vec<u8> {
+    let mut log = FeaturesLog::new_zeroed();
+    for (fid, entry) in (0..=u8::MAX).zip(&mut log.features) {
+        if let Some(capabilities) = feature::capabilities(FeatureId(fid)) {
+            *entry = if capabilities.per_namespace() { SUPPORTED } else { OF_CONTROLLER };
+        }
+    }
+    log.as_bytes().to_vec()
+}
+
+/// The page of management interface commands (13h): there are none.
+pub(super) fn management_page() -> Vec<u8> {
+    ManagementLog::new_zeroed().as_bytes().to_vec()
 }
 
 fn fill(table: &mut [Effects; 256], rows: impl IntoIterator<Item = (u8, Effects)>) {

@@ -99,7 +99,7 @@ const GRANTED_QUEUES: NumberOfQueues =
     NumberOfQueues::new().with_nsq_z(MAX_IO_QUEUES - 1).with_ncq_z(MAX_IO_QUEUES - 1);
 
 /// What can be done with a feature; `None` where it is not supported.
-fn capabilities(fid: FeatureId) -> Option<FeatureCapabilities> {
+pub(super) fn capabilities(fid: FeatureId) -> Option<FeatureCapabilities> {
     let (changeable, per_namespace) = match fid {
         FeatureId::ARBITRATION
         | FeatureId::POWER_MANAGEMENT

@@ -121,7 +121,7 @@ impl Controller {
         data.aerl_z = (event::MAX_REQUESTS - 1) as u8;
         // One read-only firmware slot.
         data.frmw = 1 | 1 << 1;
-        // Effects log, extended data for Get Log Page, supported log pages.
+        // Effects log, extended data for Get Log Page; pages 00h, 12h and 13h, and the scope of each command.
         data.lpa = 1 << 1 | 1 << 2 | 1 << 5;
         data.elpe_z = (error_log::ENTRIES - 1) as u8;
         data.wctemp_k = health::WARNING_K;

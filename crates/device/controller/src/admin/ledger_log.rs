@@ -1,12 +1,14 @@
-//! The vendor log (C0h): the device's ledger, and the flash's counters by cause.
+//! The vendor log (C0h): the device's ledger, the flash's counters by cause, and what packing cost.
 //!
 //! Counters are named, so that new ones need no new version.
 
 use byway_flash::Cause;
+use byway_kv::PackingCounters;
 use byway_link::Ledger;
 use byway_spec::vendor::{Counter, LedgerLog, LedgerRow, MAGIC, VERSION, name_field};
 use zerocopy::IntoBytes;
 
+use crate::namespace::Namespace;
 use crate::subsystem::Subsystem;
 
 /// The log page.
@@ -41,6 +43,13 @@ fn counters(subsystem: &Subsystem) -> Vec<Counter> {
         counter("host_reads", subsystem.io.reads()),
         counter("host_writes", subsystem.io.writes()),
     ];
+    let packing = packing(subsystem);
+    counters.extend([
+        counter("packing.copied_bytes", packing.copied_bytes),
+        counter("packing.placed_bytes", packing.placed_bytes),
+        counter("packing.wasted_bytes", packing.wasted_bytes),
+        counter("packing.filled_bytes", packing.backfilled_bytes),
+    ]);
     for (cause, one) in flash.rows() {
         let name = short_name(cause);
         counters.extend([
@@ -52,6 +61,21 @@ fn counters(subsystem: &Subsystem) -> Vec<Counter> {
         ]);
     }
     counters
+}
+
+/// What packing cost in all key-value namespaces, since they were opened.
+fn packing(subsystem: &Subsystem) -> PackingCounters {
+    let mut sum = PackingCounters::default();
+    for (_, namespace) in subsystem.namespaces() {
+        if let Namespace::Kv(kv) = namespace {
+            let one = kv.stats().packing;
+            sum.copied_bytes += one.copied_bytes;
+            sum.placed_bytes += one.placed_bytes;
+            sum.wasted_bytes += one.wasted_bytes;
+            sum.backfilled_bytes += one.backfilled_bytes;
+        }
+    }
+    sum
 }
 
 fn counter(name: &str, value: u64) -> Counter {

@@ -19,13 +19,15 @@ use crate::port::Port;
 use crate::subsystem::Subsystem;
 
 /// Every page a controller has.
-const PAGES: [LogPage; 7] = [
+const PAGES: [LogPage; 9] = [
     LogPage::SUPPORTED_PAGES,
     LogPage::ERROR,
     LogPage::SMART,
     LogPage::FIRMWARE_SLOT,
     LogPage::CHANGED_NAMESPACES,
     LogPage::EFFECTS,
+    LogPage::FEATURES,
+    LogPage::MANAGEMENT,
     LogPage::LEDGER,
 ];
 
@@ -111,6 +113,8 @@ impl Controller {
             LogPage::FIRMWARE_SLOT => firmware_slots(),
             LogPage::CHANGED_NAMESPACES => subsystem.changes.page(self.id).as_bytes().to_vec(),
             LogPage::EFFECTS => effects::page(request.csi)?,
+            LogPage::FEATURES => effects::features_page(),
+            LogPage::MANAGEMENT => effects::management_page(),
             LogPage::LEDGER => ledger_log::page(port.meter.ledger(), subsystem),
             _ => return Err(CommandError::new(Status::INVALID_LOG_PAGE, "no such log page").at_byte(40)),
         })

@@ -20,6 +20,7 @@ open_enum! {
         ANA = 0x0c "Asymmetric Namespace Access",
         PERSISTENT_EVENT = 0x0d "Persistent Event",
         FEATURES = 0x12 "Feature Identifiers Supported and Effects",
+        MANAGEMENT = 0x13 "NVMe-MI Commands Supported and Effects",
         FDP_CONFIGURATIONS = 0x20 "FDP Configurations",
         DISCOVERY = 0x70 "Discovery",
         RESERVATION = 0x80 "Reservation Notification",
@@ -212,6 +213,24 @@ pub struct EffectsLog {
     pub reserved_2048: [u8; 2048],
 }
 
+/// Feature Identifiers Supported and Effects (12h). A feature's entry has the bits of a command's.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct FeaturesLog {
+    /// Features by identifier.
+    pub features: [Effects; 256],
+}
+
+/// NVMe-MI Commands Supported and Effects (13h).
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct ManagementLog {
+    /// Management interface commands by opcode.
+    pub commands: [Effects; 256],
+    /// Reserved.
+    pub reserved_1024: [u8; 3072],
+}
+
 /// Effects of one command.
 #[bitfield(u32)]
 #[derive(PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -241,6 +260,15 @@ pub struct Effects {
     pub csp: u16,
 }
 
+impl Effects {
+    /// CSP: one namespace.
+    pub const SCOPE_NAMESPACE: u16 = 1 << 0;
+    /// CSP: one controller.
+    pub const SCOPE_CONTROLLER: u16 = 1 << 1;
+    /// CSP: the whole NVM subsystem.
+    pub const SCOPE_SUBSYSTEM: u16 = 1 << 5;
+}
+
 assert_size! {
     SupportedPages = 1024;
     ErrorEntry = 64;
@@ -248,6 +276,8 @@ assert_size! {
     FirmwareSlots = 512;
     ChangedNamespaces = 4096;
     EffectsLog = 4096;
+    FeaturesLog = 1024;
+    ManagementLog = 4096;
 }
 assert_offset! { ErrorEntry { parameter = 14, lba = 16, nsid = 24, csi = 30, specific = 32, version = 63, } }
 assert_offset! { SmartLog {

@@ -12,10 +12,14 @@ use byway_queue::{CompletionPermit, DoorbellIndex, Doorbells};
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
 
-use crate::controller::Controller;
+use crate::controller::{Controller, QueueSet};
 use crate::error::CommandError;
 use crate::namespace::Outcome;
 use crate::port::Port;
+
+/// A coalesced interrupt waits for a completion that is due within this time: the unit that hosts set the aggregation
+/// time in (Base 2.1, Interrupt Coalescing feature).
+const AGGREGATION_PS: u64 = 100_000_000;
 
 /// The right and the duty to complete one command.
 #[derive(Debug)]
@@ -76,6 +80,11 @@ impl Completions {
     #[inline]
     pub fn next_due_ps(&self) -> Option<u64> {
         self.due.peek().map(|Reverse(due)| due.due_ps)
+    }
+
+    /// Whether a completion for queue `cqid` is due until `until_ps`.
+    fn is_due_until(&self, cqid: u16, until_ps: u64) -> bool {
+        self.due.iter().any(|Reverse(due)| due.ticket.cqid == cqid && due.due_ps <= until_ps)
     }
 
     fn push(&mut self, due_ps: u64, ticket: Ticket, entry: Completion) {
@@ -166,6 +175,9 @@ impl Controller {
     pub(crate) fn post_due(&mut self, port: &mut Port<'_>, now_ps: u64) {
         while let Some((ticket, entry)) = self.completions.pop_due(now_ps) {
             self.post(port, ticket, entry);
+            if !self.habits.coalesce_interrupts {
+                self.announce(port, now_ps);
+            }
         }
     }
 
@@ -191,16 +203,24 @@ impl Controller {
         }
     }
 
-    /// Raises one interrupt for each completion queue that has new entries.
+    /// Raises one interrupt for each completion queue that has new entries. Where interrupts are coalesced, one waits
+    /// for completions that are about to come.
     #[inline]
-    pub(crate) fn announce(&mut self, port: &mut Port<'_>) {
+    pub(crate) fn announce(&mut self, port: &mut Port<'_>, now_ps: u64) {
+        let soon_ps = if self.habits.coalesce_interrupts { now_ps.saturating_add(AGGREGATION_PS) } else { 0 };
+        let mut later = QueueSet::default();
         while let Some(cqid) = self.unannounced.first() {
             self.unannounced.remove(cqid);
+            if self.completions.is_due_until(cqid, soon_ps) {
+                later.insert(cqid);
+                continue;
+            }
             let vector = self.completion[usize::from(cqid)].as_ref().and_then(|cq| cq.vector);
             if let Some(vector) = vector.filter(|vector| !self.registers.is_masked(*vector)) {
                 port.meter.interrupt();
                 port.interrupts.raise(vector);
             }
         }
+        self.unannounced = later;
     }
 }

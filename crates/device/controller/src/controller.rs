@@ -310,7 +310,7 @@ impl Controller {
         self.report_events(subsystem, port, doorbells, now_ps);
         self.arm_shadow_doorbells(port);
         self.post_due(port, now_ps);
-        self.announce(port);
+        self.announce(port, now_ps);
         if !self.ready.is_empty() {
             return Next::Now;
         }

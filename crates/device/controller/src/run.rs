@@ -114,7 +114,7 @@ impl Controller {
                 };
                 self.finish(port, ticket, result);
                 if !self.habits.coalesce_interrupts {
-                    self.announce(port);
+                    self.announce(port, now_ps);
                 }
             }
         }

@@ -82,7 +82,7 @@ impl<B: Bus> Queue<B> {
     /// [`ErrorKind::TimedOut`] after the queue's timeout, [`ErrorKind::DeviceLost`] if the device is in a fatal state.
     pub(crate) fn wait_for_any(&mut self) -> Result<()> {
         self.ring_tail();
-        self.ring_head();
+        self.ring_head_if_near_full();
         let mut patience = Patience::default();
         while !self.step()? {
             self.pause(&mut patience)?;
@@ -125,8 +125,12 @@ impl<B: Bus> Queue<B> {
         let mut patience = Patience::default();
         while !self.table.op(op).is_done() {
             let stepped = match self.step() {
+                Ok(true) => {
+                    patience = Patience::default();
+                    Ok(())
+                }
                 Ok(false) => self.pause(&mut patience),
-                other => other.map(drop),
+                Err(error) => Err(error),
             };
             if let Err(error) = stepped {
                 return Err(self.leave(op, error));
@@ -192,8 +196,7 @@ impl<B: Bus> Queue<B> {
 
     /// Between two looks: lets the device run, then sleeps for its interrupt.
     fn pause(&mut self, patience: &mut Patience) -> Result<()> {
-        // The device may wait for room that completions taken since the last doorbell have left.
-        self.ring_head();
+        self.ring_head_if_near_full();
         patience.looks += 1;
         if patience.looks <= LOOKS {
             self.bus.poll();
@@ -201,11 +204,13 @@ impl<B: Bus> Queue<B> {
             return Ok(());
         }
         let since = *patience.since.get_or_insert_with(Instant::now);
-        self.check_health()?;
         if since.elapsed() >= self.timeout() {
+            self.check_health()?;
             return Err(silent(self.timeout()));
         }
-        self.doze(NAP)?;
+        if !self.doze(NAP)? {
+            self.check_health()?;
+        }
         self.bus.poll();
         Ok(())
     }

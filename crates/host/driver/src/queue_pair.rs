@@ -196,11 +196,15 @@ impl<B: Bus> Queue<B> {
         Ok(())
     }
 
-    /// Places one more command of an operation, waiting for room if need be. Does not ring, unless it has to wait.
+    /// Places one more command of an operation. Does not ring, unless there is no room: then what was placed of the
+    /// operation is waited for, so that the rest goes under one doorbell again.
     ///
     /// # Errors
     /// When the device does not make room.
     pub(crate) fn send_next(&mut self, op: OpIndex, entry: Entry) -> Result<()> {
+        if !self.has_room(1) {
+            self.finish_sent(op)?;
+        }
         while !self.has_room(1) {
             self.wait_for_any()?;
         }
@@ -336,6 +340,18 @@ impl<B: Bus> Queue<B> {
             self.rung_head = head;
             self.awake = false;
             self.bus.ring(DoorbellIndex::completion(self.qid), head);
+        }
+    }
+
+    /// Tells the device the head while completions are waited for, if it may run out of room before they have come.
+    /// Otherwise one doorbell for all of them follows once they have.
+    #[inline]
+    pub(crate) fn ring_head_if_near_full(&mut self) {
+        let entries = self.rings.entries();
+        let (head, rung) = (self.rings.head(), self.rung_head);
+        let untold = if head >= rung { head - rung } else { head + entries - rung };
+        if entries - 1 - untold <= entries / 4 {
+            self.ring_head();
         }
     }
 

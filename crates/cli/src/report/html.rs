@@ -101,8 +101,7 @@ fn push_claim(page: &mut String, measured: &Measured, claim: &Claim) {
     );
     push_ours(page, measured, claim);
     let _ = write!(page, "<p class=\"how\">Ours: {}.", escape(claim.how));
-    let disagrees = claim.ours(measured).iter().any(|ours| !claim.figure.agrees(ours.figure));
-    if disagrees && !claim.why.is_empty() {
+    if verdict == Verdict::Residual && !claim.why.is_empty() {
         let _ = write!(page, " {}", escape(claim.why));
     }
     page.push_str("</p>\n</article>\n");

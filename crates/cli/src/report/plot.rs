@@ -3,7 +3,6 @@
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::colour;
 
@@ -117,12 +116,12 @@ pub fn bars(bars: &Bars) -> Drawn<String> {
             let (low, high) = logarithmic(values())?;
             let mut chart =
                 frame(area).build_cartesian_2d(0.0..width, (low..high).log_scale()).map_err(failed)?;
-            mesh(area, &mut chart, &bars.groups, bars.y)?;
+            mesh(&mut chart, &bars.groups, bars.y)?;
             chart.draw_series(rectangles(bars, low)).map_err(failed)?;
         } else {
             let high = values().fold(0.0, f64::max) * 1.08;
             let mut chart = frame(area).build_cartesian_2d(0.0..width, 0.0..high).map_err(failed)?;
-            mesh(area, &mut chart, &bars.groups, bars.y)?;
+            mesh(&mut chart, &bars.groups, bars.y)?;
             chart.draw_series(rectangles(bars, 0.0)).map_err(failed)?;
         }
         Ok(())
@@ -168,7 +167,7 @@ fn draw_panel(area: &Area, panel: &Panel, parts: &[&str], (y, high): (&str, f64)
         .caption(&panel.title, (FONT, 15, &TEXT))
         .build_cartesian_2d(0.0..panel.bars.len() as f64, 0.0..high)
         .map_err(failed)?;
-    mesh(area, &mut chart, &panel.bars, y)?;
+    mesh(&mut chart, &panel.bars, y)?;
     for bar in 0..panel.bars.len() {
         let mut from = 0.0;
         for (place, (layer, part)) in panel.layers.iter().zip(parts).enumerate() {
@@ -190,7 +189,6 @@ fn frame<'a, 'b>(area: &'a Area<'b>) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
 
 /// Grid and labels of bars: one label under the middle of each group.
 fn mesh<Y>(
-    area: &Area,
     chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<plotters::coord::types::RangedCoordf64, Y>>,
     groups: &[String],
     y: &str,
@@ -211,16 +209,22 @@ where
         .y_label_formatter(&|number| number_label(*number))
         .draw()
         .map_err(failed)?;
-    let (across, up) = chart.plotting_area().get_pixel_range();
+    let (across, up) =
+        (chart.plotting_area().get_x_axis_pixel_range(), chart.plotting_area().get_y_axis_pixel_range());
+    let area = chart.plotting_area().strip_coord_spec();
+    let (left, top) = (across.start, up.start.min(up.end));
     let step = f64::from(across.end - across.start) / groups.len() as f64;
-    let centred = TextStyle::from((FONT, label_pixels(groups, step)).into_font())
-        .color(&TEXT)
-        .pos(Pos::new(HPos::Center, VPos::Top));
-    // Drawn on the whole area: the plotting area would clip what lies below its axis.
-    let (left, top) = area.get_base_pixel();
+    let centred = TextStyle::from((FONT, label_pixels(groups, step)).into_font()).color(&TEXT).pos(
+        plotters::style::text_anchor::Pos::new(
+            plotters::style::text_anchor::HPos::Center,
+            plotters::style::text_anchor::VPos::Top,
+        ),
+    );
+    let below = (up.end - up.start).abs() + 23;
     for (place, group) in groups.iter().enumerate() {
-        let middle = across.start + (step * (place as f64 + 0.5)) as i32;
-        let at = (middle - left, up.end + 6 - top);
+        let middle = (step * (place as f64 + 0.5)) as i32;
+        let (base_x, base_y) = area.get_base_pixel();
+        let at = (middle + left - base_x, below + top - base_y);
         area.draw(&Text::new(group.clone(), at, centred.clone())).map_err(failed)?;
     }
     Ok(())

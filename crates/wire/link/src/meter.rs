@@ -161,6 +161,7 @@ impl Meter {
             match class {
                 Class::CommandFetch => self.timeline.fetch(cost),
                 Class::ChunkFetch => self.timeline.fetch_chunks(cost),
+                Class::DataRead => self.timeline.read_data(cost),
                 _ => self.timeline.read(cost),
             }
         }

@@ -24,6 +24,9 @@ pub struct Timeline {
     up_free_ps: u64,
     down_free_ps: u64,
     firmware_free_ps: u64,
+    /// When the reads of payload that end at the cursor could be asked for, and the cursor they have moved.
+    data_from_ps: u64,
+    data_end_ps: u64,
     ahead: FetchAhead,
 }
 
@@ -66,6 +69,8 @@ impl Timeline {
             up_free_ps: 0,
             down_free_ps: 0,
             firmware_free_ps: 0,
+            data_from_ps: 0,
+            data_end_ps: 0,
             ahead: FetchAhead {
                 depth: usize::from(profile.habits.fetch_ahead).min(AHEAD_MAX),
                 since_ps: 0,
@@ -78,6 +83,7 @@ impl Timeline {
     /// Starts work on a command that became known to the device at `at_ps`, such as by its doorbell.
     pub fn begin(&mut self, at_ps: u64) {
         self.cursor_ps = at_ps;
+        self.data_end_ps = 0;
         self.ahead.since_ps = at_ps;
     }
 
@@ -102,6 +108,19 @@ impl Timeline {
         if self.firmware_waits {
             self.firmware_free_ps = self.firmware_free_ps.max(self.cursor_ps);
         }
+    }
+
+    /// The device reads payload. Unless the firmware waits for each transfer, reads that follow one another without a
+    /// step between them are asked for together: one does not wait for the data of the last.
+    pub fn read_data(&mut self, cost: Cost) {
+        if self.firmware_waits {
+            return self.read(cost);
+        }
+        if self.cursor_ps != self.data_end_ps {
+            self.data_from_ps = self.cursor_ps;
+        }
+        self.cursor_ps = self.schedule_read(self.data_from_ps, cost).max(self.cursor_ps);
+        self.data_end_ps = self.cursor_ps;
     }
 
     /// The device reads slots with chunks. A burst depends on the command before it, which tells its length;
@@ -186,6 +205,22 @@ mod tests {
         timeline.read(profile.link.read(4096));
         // 24 bytes up, the round trip, then 16 × 276 bytes down at 250 ps each.
         assert_eq!(timeline.cursor_ps(), 24 * 250 + 850_000 + 16 * 276 * 250);
+    }
+
+    #[test]
+    fn pages_of_one_payload_share_one_round_trip_unless_the_firmware_waits() {
+        let took = |name: &str| {
+            let profile = Profile::by_name(name).unwrap();
+            let mut timeline = Timeline::new(&profile);
+            timeline.begin(7);
+            (0..4).for_each(|_| timeline.read_data(profile.link.read(4096)));
+            let bytes_ps = timeline.serialise_ps(profile.link.read(4096).down_bytes);
+            (timeline.cursor_ps() - 7 - 4 * bytes_ps, profile.times.read_latency_ps)
+        };
+        let (together_ps, latency_ps) = took("gen4x4");
+        assert!((latency_ps..latency_ps * 11 / 10).contains(&together_ps));
+        let (one_by_one_ps, latency_ps) = took("cosmos");
+        assert!(one_by_one_ps >= 4 * latency_ps);
     }
 
     #[test]

@@ -223,9 +223,8 @@ pub const CLAIMS: &[Claim] = &[
         says: "CXL-FGT moves less than piggyback in all workloads but W(M) (68 bytes a line)",
         figure: Figure::Holds(true),
         how: "cxl against piggyback in B, C, D and M",
-        why: "The paper counts 68 bytes for each 64 of a value. We also count the line that is read back before the \
-              doorbell, and a packed value that straddles a line's end takes one more: on W(B), 8 bytes by cxl move \
-              more payload than the command that could carry them.",
+        why: "The paper's 68 bytes a line leave out the header slot. With it, 85 to 136 bytes and an answer, the \
+              wire account may turn.",
         ours: cxl_less_but_in_m,
     },
     Claim {

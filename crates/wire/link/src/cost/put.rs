@@ -212,14 +212,21 @@ impl<'a> Put<'a> {
         self.host.doorbell(0);
         let known_ps = self.profile.doorbell_arrival_ps(self.host_ps);
         self.device.begin(known_ps);
-        let coalesce = self.profile.habits.coalesce_interrupts;
+        let habits = self.profile.habits;
+        let mut arrived_ps = Vec::with_capacity(loads.len());
         for (left, &load) in (0..loads.len()).rev().zip(&loads) {
             self.run(load);
-            if left == 0 || !coalesce {
+            arrived_ps.push(self.device.arrived_ps());
+            if left == 0 || !habits.coalesce_interrupts {
                 self.device.interrupt();
             }
         }
-        self.reap(loads.len());
+        match habits.host_sleeps {
+            true => self.wake_and_reap(loads.len() as u64),
+            false => arrived_ps.into_iter().for_each(|at_ps| self.reap(at_ps)),
+        }
+        self.spend(HostStep::Doorbell);
+        self.host.doorbell(0);
     }
 
     /// The host builds one command and what goes with it into the ring.
@@ -254,11 +261,20 @@ impl<'a> Put<'a> {
     fn read_prp(&mut self, n: u64) {
         let pages = n.div_ceil(PAGE_BYTES);
         self.read_prp_list(pages);
-        let whole = self.profile.habits.whole_page_prp;
-        for page in 0..pages {
-            let len = if whole { PAGE_BYTES } else { (n - page * PAGE_BYTES).min(PAGE_BYTES) };
+        if !self.profile.habits.whole_page_prp {
+            (0..pages).for_each(|_| self.device.work(Work::PrpPage));
+            return self.read_pages(n);
+        }
+        for _ in 0..pages {
+            self.device.device_read(Class::DataRead, PAGE_BYTES);
             self.device.work(Work::PrpPage);
-            self.device.device_read(Class::DataRead, len);
+        }
+    }
+
+    /// Reads of at most a page each, one behind the other.
+    fn read_pages(&mut self, n: u64) {
+        for page in 0..n.div_ceil(PAGE_BYTES) {
+            self.device.device_read(Class::DataRead, (n - page * PAGE_BYTES).min(PAGE_BYTES));
         }
     }
 
@@ -277,32 +293,32 @@ impl<'a> Put<'a> {
     fn read_sgl(&mut self, n: u64) {
         if n > 0 {
             self.device.work(Work::SglDescriptor);
-            self.device.device_read(Class::DataRead, n);
+            self.read_pages(n);
         }
     }
 
+    /// All chunks by one read, of as many requests as it takes, or each by a read of its own.
     fn fetch_chunks(&mut self, n: u64) {
         let chunks = n.div_ceil(SLOT_BYTES);
-        let a_read =
-            if self.profile.habits.chunk_burst { self.profile.link.mrrs_bytes().into() } else { SLOT_BYTES };
-        let mut left = chunks * SLOT_BYTES;
-        while left > 0 {
-            let bytes = left.min(a_read);
-            left -= bytes;
-            self.device.device_read(Class::ChunkFetch, bytes);
-            (0..bytes / SLOT_BYTES).for_each(|_| self.device.work(Work::Chunk));
+        let (reads, slots) =
+            if self.profile.habits.chunk_burst { (chunks.min(1), chunks) } else { (chunks, 1) };
+        for _ in 0..reads {
+            self.device.device_read(Class::ChunkFetch, slots * SLOT_BYTES);
+            (0..slots).for_each(|_| self.device.work(Work::Chunk));
         }
     }
 
-    /// The host takes the completions of a burst and writes the completion queue doorbell once.
-    fn reap(&mut self, completions: usize) {
+    /// The host is woken by the last interrupt and takes all completions of a burst.
+    fn wake_and_reap(&mut self, completions: u64) {
         self.host_ps = self.host_ps.max(self.device.arrived_ps());
-        if self.profile.habits.host_sleeps {
-            self.spend(HostStep::Wake);
-        }
-        self.host_ps += completions as u64 * self.profile.host.ps(HostStep::Completion);
-        self.spend(HostStep::Doorbell);
-        self.host.doorbell(0);
+        self.spend(HostStep::Wake);
+        self.host_ps += completions * self.profile.host.ps(HostStep::Completion);
+    }
+
+    /// The polling host takes a completion that arrived at `at_ps`, before the next one comes.
+    fn reap(&mut self, at_ps: u64) {
+        self.host_ps = self.host_ps.max(at_ps);
+        self.spend(HostStep::Completion);
     }
 
     fn spend(&mut self, step: HostStep) {

@@ -62,14 +62,12 @@ impl Budget {
         self.stages.iter().sum()
     }
 
-    /// One JSON object.
-    pub fn json(&self) -> String {
-        let mut text = format!("{{\"case\":\"{}\"", self.case);
-        for (stage, instructions) in STAGES.iter().zip(&self.stages) {
-            let _ = write!(text, ",\"{stage}\":{instructions:.1}");
-        }
-        let _ = write!(text, ",\"total\":{:.1}}}", self.total());
-        text
+    /// As one row of results.
+    pub fn row(&self) -> BTreeMap<&str, serde_json::Value> {
+        let numbers = STAGES.iter().zip(&self.stages).map(|(stage, instructions)| (*stage, *instructions));
+        let numbers = numbers.chain([("total", self.total())]);
+        let rounded = numbers.map(|(stage, instructions)| (stage, serde_json::json!(instructions.round())));
+        rounded.chain([("case", serde_json::json!(self.case))]).collect()
     }
 }
 

@@ -2,81 +2,102 @@
 //!
 //! `stages` runs itself under `valgrind --tool=callgrind` once for each case and attributes every instruction to a
 //! stage by the chain of inlined functions it stands in, so nothing is kept from inlining for the sake of the count.
-//! `stages run CASE COUNT` is what runs there. See `benches/stages.sh`.
+//! Counts are exact and repeat; how long a stage takes they do not say.
 #![forbid(unsafe_code)]
 
-use std::hint::black_box;
+use std::path::PathBuf;
 use std::process::Command;
-use std::time::Instant;
 
 use byway_benches::callgrind::Profile;
+use byway_benches::case::{CASES, Case};
+use byway_benches::paired::time;
+use byway_benches::results;
 use byway_benches::stage::{self, Budget, STAGES};
+use clap::Parser;
 
-/// Calls that are counted, after as many that are not.
-const CALLS: u32 = 2000;
+/// Calls that are counted.
+const CALLS: u32 = 4000;
 
-/// What is measured: its name, the device, and whether it is a put of 32 bytes or a write of 512.
-const CASES: [(&str, &str, Call); 5] = [
-    ("nvm-write-512-inline", "null:1G?transfer=inline&ledger=off&flash=off", Call::Write),
-    ("kv-put-32-hybrid", "ram:1G?transfer=hybrid&ledger=off&flash=off", Call::Put),
-    ("kv-put-32-hybrid-ledger", "ram:1G?transfer=hybrid&ledger=on&flash=off", Call::Put),
-    ("kv-put-32-inline", "ram:1G?transfer=inline&ledger=off&flash=off", Call::Put),
-    ("kv-put-32-prp", "ram:1G?transfer=prp&ledger=off&flash=off", Call::Put),
-];
-
-#[derive(Debug, Clone, Copy)]
-enum Call {
-    Write,
-    Put,
+#[derive(Parser)]
+#[command(about = "Counts the instructions of each stage of a call")]
+struct Arguments {
+    /// Only cases whose name has this in it.
+    only: Option<String>,
+    /// Also prints the instructions of each source line, dearest first.
+    #[arg(long)]
+    lines: bool,
+    /// Also writes the results to this file, one JSON object a line.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Fails if a stage takes a tenth more than these results say it did.
+    #[arg(long)]
+    budget: Option<PathBuf>,
+    /// Makes so many calls of the case, and tells how long one took: what is run under callgrind, or a profiler.
+    #[arg(long, requires = "only")]
+    run: Option<u32>,
 }
 
 fn main() -> anyhow::Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [run, case, count] = arguments.as_slice()
-        && run == "run"
-    {
-        return measure(case, count.parse()?);
+    let arguments = Arguments::parse();
+    if let (Some(calls), Some(name)) = (arguments.run, &arguments.only) {
+        return run(Case::find(name)?, calls);
     }
-    let json = arguments.iter().any(|argument| argument == "--json");
-    let lines = arguments.iter().any(|argument| argument == "--lines");
-    let wanted: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
-    let chosen = CASES.iter().filter(|(name, ..)| wanted.is_empty() || wanted.iter().any(|w| w == name));
+    let wanted = |case: &&Case| arguments.only.as_ref().is_none_or(|only| case.name.contains(only.as_str()));
     let mut budgets = Vec::new();
-    for (name, ..) in chosen {
-        let profile = count(name)?;
-        if lines {
+    for case in CASES.iter().filter(wanted) {
+        let profile = count(*case)?;
+        if arguments.lines {
             print!("{}", stage::lines(&profile, CALLS));
         }
-        budgets.push(stage::budget(name, &profile, CALLS));
+        budgets.push(stage::budget(case.name, &profile, CALLS));
     }
-    match json {
-        true => budgets.iter().for_each(|budget| println!("{}", budget.json())),
-        false => print_table(&budgets),
+    print_table(&budgets);
+    if let Some(path) = &arguments.budget {
+        keep_within(&budgets, &std::fs::read_to_string(path)?)?;
     }
+    let rows: Vec<_> = budgets.iter().map(Budget::row).collect();
+    arguments.json.map_or(Ok(()), |path| results::keep(&path, &rows))
+}
+
+/// Compares with the rows of an earlier run.
+fn keep_within(budgets: &[Budget], earlier: &str) -> anyhow::Result<()> {
+    let rows = earlier.lines().map(serde_json::from_str).collect::<Result<Vec<serde_json::Value>, _>>()?;
+    let mut over = Vec::new();
+    for budget in budgets {
+        let Some(row) = rows.iter().find(|row| row["case"] == budget.case.as_str()) else { continue };
+        for (stage, now) in STAGES.iter().zip(budget.stages) {
+            let then = row[*stage].as_f64().unwrap_or(f64::INFINITY);
+            // Where a compiler puts a line that two stages share is not worth a failure.
+            if now > then * 1.1 + 20.0 {
+                over.push(format!("{} {stage}: {now:.0} instructions, {then:.0} before", budget.case));
+            }
+        }
+    }
+    anyhow::ensure!(over.is_empty(), "over the budget:\n{}", over.join("\n"));
     Ok(())
 }
 
 fn print_table(budgets: &[Budget]) {
-    print!("{:26}", "instructions of one call");
+    print!("{:30}", "instructions of one call");
     STAGES.iter().for_each(|stage| print!("{stage:>10}"));
     println!("{:>10}", "total");
     for budget in budgets {
-        print!("{:26}", budget.case);
+        print!("{:30}", budget.case);
         budget.stages.iter().for_each(|instructions| print!("{instructions:>10.0}"));
         println!("{:>10.0}", budget.total());
     }
 }
 
-/// Runs a case under callgrind.
-fn count(case: &str) -> anyhow::Result<Profile> {
-    let out = std::env::temp_dir().join(format!("byway-stages-{}-{case}.out", std::process::id()));
+/// Runs a case under callgrind, which counts inside of the functions that make the measured calls.
+fn count(case: Case) -> anyhow::Result<Profile> {
+    let out = std::env::temp_dir().join(format!("byway-stages-{}-{}.out", std::process::id(), case.name));
     let program = std::env::current_exe()?;
     let ran = Command::new("valgrind")
         .args(["--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--compress-strings=no"])
-        .args(["--compress-pos=no", "--collect-atstart=no", "--toggle-collect=*stages::counted*"])
+        .args(["--compress-pos=no", "--collect-atstart=no", "--toggle-collect=*stages::run_counted*"])
         .arg(format!("--callgrind-out-file={}", out.display()))
         .arg(&program)
-        .args(["run", case, &CALLS.to_string()])
+        .args([case.name, "--run", &CALLS.to_string()])
         .output();
     let ran =
         ran.map_err(|e| anyhow::anyhow!("valgrind cannot be run ({e}); install the package `valgrind`"))?;
@@ -86,39 +107,16 @@ fn count(case: &str) -> anyhow::Result<Profile> {
     Profile::parse(&text, &program)
 }
 
-fn measure(case: &str, count: u32) -> anyhow::Result<()> {
-    let (_, uri, call) =
-        CASES.iter().find(|(name, ..)| *name == case).ok_or_else(|| anyhow::anyhow!("no case {case}"))?;
-    let device = byway::open(uri)?;
-    match call {
-        Call::Write => {
-            let mut nvm = device.nvm(None)?;
-            repeat(count, |n| nvm.write(u64::from(n % 1000), &[0x5a; 512]))?;
-        }
-        Call::Put => {
-            let mut kv = device.kv(None)?;
-            repeat(count, |n| kv.put(&n.wrapping_mul(0x9e37_79b9).to_le_bytes(), &[7; 32]))?;
-        }
-    }
-    Ok(())
-}
-
-fn repeat(count: u32, mut call: impl FnMut(u32) -> byway::Result<()>) -> byway::Result<()> {
-    for n in 0..count {
-        call(n)?;
-    }
-    let start = Instant::now();
-    counted(count, call)?;
-    println!("{:.1} ns a call", start.elapsed().as_nanos() as f64 / f64::from(count));
+fn run(case: Case, calls: u32) -> anyhow::Result<()> {
+    let mut caller = case.open()?;
+    caller.warm_up()?;
+    let ns = time(calls, |calls| run_counted(&mut caller, calls))?;
+    println!("{ns:.1} ns a call");
     // Closing writes what is in RAM to the media, which is no part of a call.
     std::process::exit(0)
 }
 
-/// What is counted: callgrind collects inside of this function.
 #[inline(never)]
-fn counted(count: u32, mut call: impl FnMut(u32) -> byway::Result<()>) -> byway::Result<()> {
-    for n in count..black_box(2 * count) {
-        call(n)?;
-    }
-    Ok(())
+fn run_counted(caller: &mut byway_benches::case::Caller, calls: u32) -> byway::Result<()> {
+    caller.call(calls)
 }

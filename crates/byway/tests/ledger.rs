@@ -23,7 +23,7 @@ fn expected(method: &str, size: u64, link: Link, cosmos: bool) -> Bytes {
         // The first completion names the payload, so it is waited for.
         "piggyback-pt" if size <= 11 => link.alone(),
         "piggyback-pt" => link.alone() + link.together((size - 11).div_ceil(28)),
-        "prp+tail" if size % 4096 == 0 => expected("prp", size, link, cosmos),
+        "prp+tail" if size.is_multiple_of(4096) => expected("prp", size, link, cosmos),
         "prp+tail" if size < 4096 => expected("piggyback", size, link, cosmos),
         "prp+tail" => {
             let (whole, tail) = (size / 4096, size % 4096);

@@ -209,8 +209,7 @@ impl Controller {
     pub(crate) fn announce(&mut self, port: &mut Port<'_>, now_ps: u64) {
         let soon_ps = if self.habits.coalesce_interrupts { now_ps.saturating_add(AGGREGATION_PS) } else { 0 };
         let mut later = QueueSet::default();
-        while let Some(cqid) = self.unannounced.first() {
-            self.unannounced.remove(cqid);
+        while let Some(cqid) = self.unannounced.take_first() {
             if self.completions.is_due_until(cqid, soon_ps) {
                 later.insert(cqid);
                 continue;

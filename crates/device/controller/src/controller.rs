@@ -76,6 +76,15 @@ impl QueueSet {
         Some(word as u16 * 64 + self.words[word].trailing_zeros() as u16)
     }
 
+    /// Takes the lowest queue out of the set.
+    #[inline]
+    pub fn take_first(&mut self) -> Option<u16> {
+        let word = self.words.iter().position(|word| *word != 0)?;
+        let bits = self.words[word];
+        self.words[word] = bits & (bits - 1);
+        Some(word as u16 * 64 + bits.trailing_zeros() as u16)
+    }
+
     /// The lowest queue of the set from `start` on, or the lowest of all.
     #[inline]
     pub fn first_from(&self, start: u16) -> Option<u16> {

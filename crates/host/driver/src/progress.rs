@@ -65,13 +65,13 @@ impl<B: Bus> Queue<B> {
     ///
     /// # Errors
     /// [`ErrorKind::Protocol`], as [`Queue::note_window`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle(&mut self, op: OpIndex) -> Result<()> {
         let noted = self.note_window(op);
         match self.table.op(op).waiter {
             Waiter::Call => {}
             Waiter::Queue => self.hand_over(op),
-            Waiter::Nobody => drop(self.conclude(op)),
+            Waiter::Nobody => self.give_up(op),
         }
         noted
     }
@@ -187,7 +187,14 @@ impl<B: Bus> Queue<B> {
         }
     }
 
+    /// Ends an operation whose call is over.
+    #[cold]
+    fn give_up(&mut self, op: OpIndex) {
+        drop(self.conclude(op));
+    }
+
     /// Ends an operation and puts it where the queue's user takes it.
+    #[inline(never)]
     pub(crate) fn hand_over(&mut self, op: OpIndex) {
         let tag = self.table.op(op).tag;
         let result = self.conclude(op);

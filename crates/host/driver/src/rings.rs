@@ -118,7 +118,7 @@ impl<B: Bus> Rings<B> {
     ///
     /// # Errors
     /// [`ErrorKind::Protocol`] when it frees slots that were never filled.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self) -> Result<Option<Completion>> {
         let Some(bytes) = self.completion.take() else { return Ok(None) };
         let completion = Completion::from_bytes(&bytes);

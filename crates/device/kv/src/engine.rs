@@ -10,7 +10,6 @@ use crate::index::entry::Entry;
 use crate::index::manifest::Manifest;
 use crate::index::memtable::{MEMTABLE_ENTRY_BYTES, MEMTABLE_MAX_ENTRIES};
 use crate::index::{Index, IndexBudget, IndexCounters};
-use crate::key::Key;
 use crate::layout::{KvFormat, Layout};
 use crate::recovery::Recovery;
 use crate::store::PageStore;
@@ -19,6 +18,7 @@ use crate::value_log::read::Wanted;
 use crate::value_log::record::{Kind, Shape, VALUE_MAX_BYTES};
 use crate::value_log::{Draft, SHARED, ValueLog};
 use crate::window::Window;
+use byway_spec::Key;
 
 /// How an engine runs. Nothing here is kept in the image; it may differ from one opening to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use byway_flash::FlashError;
 
-use crate::key::{Key, KeyError};
 use crate::value_log::record::VALUE_MAX_BYTES;
+use byway_spec::{Key, KeyError};
 
 /// Why the engine could not do what it was asked.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,6 @@
 mod engine;
 mod error;
 mod index;
-mod key;
 mod layout;
 mod list;
 mod recovery;
@@ -13,10 +12,10 @@ mod store;
 mod value_log;
 mod window;
 
+pub use byway_spec::Key;
 pub use engine::{KvEngine, KvOptions, KvStats, StoreHow, ValueInfo};
 pub use error::KvError;
 pub use index::IndexCounters;
-pub use key::{KEY_MAX_BYTES, Key, KeyBytes, KeyError};
 pub use layout::{FORMAT_VERSION, KvFormat, WINDOWS_MAX};
 pub use recovery::{Damage, Recovery};
 pub use store::{Home, PageStore, STATE_AREA, WINDOWS_AREA};

@@ -7,8 +7,8 @@ use crate::index::cache::PageCache;
 use crate::index::entry::Entry;
 use crate::index::memtable::{Memtable, Walk};
 use crate::index::run::{Keep, RunCursor};
-use crate::key::Key;
 use crate::store::PageStore;
+use byway_spec::Key;
 
 impl KvEngine {
     /// Visits keys in order from the first at or after `start` (NVMe KV List), each with the length of its value,
@@ -23,7 +23,7 @@ impl KvEngine {
         mut visit: impl FnMut(&Key, u32) -> bool,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        let start = if start.is_empty() { None } else { Some(Key::from_slice(start)?) };
+        let start = if start.is_empty() { None } else { Some(Key::new(start)?) };
         let visit =
             |entry: &Entry| entry.shape().is_tombstone() || visit(&entry.key(), entry.shape().value_len());
         self.index.visit(store, start.as_ref(), visit, at_ps)

@@ -16,12 +16,12 @@ use byway_sys::Mapping;
 
 use crate::engine::{KvEngine, StoreHow};
 use crate::error::KvError;
-use crate::key::Key;
 use crate::layout::FIRST_WINDOW;
 use crate::store::PageStore;
 use crate::value_log::SHARED;
 use crate::value_log::packing::Placement;
 use crate::value_log::record::{Kind, record_header_bytes};
+use byway_spec::Key;
 
 /// A window of the namespace, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -97,7 +97,7 @@ impl Checked {
             },
             Op::Get(key) => self.check(&key),
             Op::List(start, limit) => {
-                let listed = self.rig.list(&start.bytes());
+                let listed = self.rig.list(start.as_bytes());
                 let expected = self.model.range(start..).map(|(k, v)| (*k, v.len() as u32));
                 assert_eq!(listed[..limit.min(listed.len())], expected.take(limit).collect::<Vec<_>>());
             }

@@ -102,14 +102,14 @@ fn keys_are_listed_in_order_and_a_list_goes_on_where_it_stopped() {
     let mut start = Vec::new();
     loop {
         let mut page = list(&mut rig.engine, &mut rig.store, &start);
-        page.retain(|(key, _)| key.bytes()[..] != start[..]);
+        page.retain(|(key, _)| key.as_bytes() != &start[..]);
         page.truncate(7);
         let Some((last, _)) = page.last() else { break };
-        start = last.bytes().to_vec();
+        start = last.as_bytes().to_vec();
         resumed.extend(page);
     }
     assert_eq!(resumed, expected);
-    assert_eq!(rig.list(&numbered(501).bytes())[0].0, numbered(502));
+    assert_eq!(rig.list(numbered(501).as_bytes())[0].0, numbered(502));
 }
 
 #[test]

@@ -3,12 +3,11 @@
 //! A command owns what it sends and what it receives into, so a queue can hold it for as long as a device may touch
 //! the memory. [`crate::encode`] turns it into the 64 bytes of the wire.
 
-use byway_spec::Command as Entry;
+use byway_spec::{Command as Entry, Key};
 
 use crate::buffer::Buffer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Nsid;
-use crate::key::Key;
 use crate::payload::Payload;
 
 /// One I/O command.

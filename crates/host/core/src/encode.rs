@@ -1,16 +1,15 @@
 //! Typed commands as submission queue entries: every field but the command identifier and the data pointer, which are
 //! the business of whoever carries the command.
 
-use byway_spec::Command as Entry;
 use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::nvm::{CopyCdw12, DsmCdw10, DsmCdw11, NvmCdw12, NvmOpcode};
 use byway_spec::vendor::VendorOpcode;
+use byway_spec::{Command as Entry, Key};
 
 use crate::buffer::Buffer;
 use crate::command::{Command, KvCommand, NvmCommand, RawCommand, RawData, StoreOptions, blocks_z};
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Nsid;
-use crate::key::Key;
 use crate::payload::Payload;
 
 /// Data of an encoded command: which way it goes, and the memory it goes from or to.
@@ -153,7 +152,7 @@ fn keyed(opcode: KvOpcode, nsid: Nsid, key: Option<&Key>, bytes: u32, cdw11: KvC
         entry.set_key(key.padded());
     }
     entry.cdw10 = bytes;
-    entry.cdw11 = cdw11.with_key_len(key.map_or(0, Key::len)).into_bits();
+    entry.cdw11 = cdw11.with_key_len(key.map_or(0, Key::len) as u8).into_bits();
     entry
 }
 

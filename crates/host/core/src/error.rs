@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use byway_spec::Status;
 use byway_spec::base::status::sct;
+use byway_spec::{KeyError, Status};
 
 /// A result of this API.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -257,6 +257,13 @@ fn kind_of_status(status: Status) -> ErrorKind {
         Status::UNRECOVERED_ERROR => ErrorKind::Media,
         code if code.sct() == sct::MEDIA => ErrorKind::Media,
         _ => ErrorKind::Device,
+    }
+}
+
+impl From<KeyError> for Error {
+    /// Bytes that are no key never reach a device.
+    fn from(cause: KeyError) -> Self {
+        Self::host(ErrorKind::InvalidArgument, cause.to_string())
     }
 }
 

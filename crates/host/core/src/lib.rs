@@ -11,9 +11,10 @@ mod command;
 pub mod encode;
 mod error;
 mod identity;
-mod key;
 mod payload;
 mod pool;
+
+pub use byway_spec::Key;
 
 pub use admin::{AdminCommand, encode_admin};
 pub use backend::{AdaptivePolicy, Backend, BackendQueue, Failed, Finished, QueueOptions, Refused};
@@ -25,6 +26,5 @@ pub use command::{
 };
 pub use error::{Error, ErrorKind, Origin, Result, Retry};
 pub use identity::{Identity, Namespace, NamespaceKind, Nsid};
-pub use key::Key;
 pub use payload::{Payload, SmallBytes};
 pub use pool::{BufferPool, Registrar};

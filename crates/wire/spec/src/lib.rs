@@ -19,6 +19,7 @@ compile_error!("NVMe structures are little-endian and read in place: big-endian 
 mod open_enum;
 
 pub mod base;
+mod key;
 pub mod kv;
 pub mod nvm;
 pub mod vendor;
@@ -26,3 +27,4 @@ pub mod vendor;
 pub use base::command::{Cdw0, Command, DataPointer, Direction};
 pub use base::completion::Completion;
 pub use base::status::Status;
+pub use key::{Key, KeyError};

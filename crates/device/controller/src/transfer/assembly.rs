@@ -4,7 +4,7 @@
 //! in order, and the one that brings the last byte carries the store's status. A queue has one assembly: a new
 //! write drops an unfinished one, whose store was never acknowledged.
 
-use byway_kv::Key;
+use byway_spec::Key;
 use byway_spec::Status;
 
 use crate::error::CommandError;
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn target(len_bytes: usize) -> Target {
-        Target { nsid: 1, key: Key::from_slice(b"k").unwrap(), len_bytes }
+        Target { nsid: 1, key: Key::new(b"k").unwrap(), len_bytes }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The table is bounded. A payload that nobody has added to for [`STALE_COMMANDS`] commands gives way when room is
 //! needed: its writer is gone, as a process can die between two pass-through calls.
 
-use byway_kv::Key;
+use byway_spec::Key;
 use byway_spec::Status;
 use byway_spec::vendor;
 
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     fn key() -> Key {
-        Key::from_slice(b"key").unwrap()
+        Key::new(b"key").unwrap()
     }
 
     #[test]

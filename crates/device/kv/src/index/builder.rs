@@ -10,10 +10,10 @@ use crate::index::entry::Entry;
 use crate::index::filter;
 use crate::index::page::{FILTER, PageDraft, PageShape};
 use crate::index::run::{Run, filter_ref};
-use crate::key::Key;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
 use crate::value_log::segment::Use;
+use byway_spec::Key;
 
 /// A run being written.
 pub(crate) struct RunBuilder {

@@ -7,8 +7,9 @@
 //!
 //! The key is big-endian as its bytes are; the rest is little-endian.
 
-use crate::key::{KEY_MAX_BYTES, Key};
 use crate::value_log::record::{Kind, Shape};
+use byway_spec::Key;
+use byway_spec::kv::KEY_MAX_BYTES;
 
 /// Bytes of an entry.
 pub(crate) const ENTRY_BYTES: usize = 32;
@@ -41,7 +42,7 @@ impl Entry {
 
     #[inline]
     pub(crate) fn key(&self) -> Key {
-        Key::from_number(self.number, self.shape().key_len() as u8)
+        Key::from_number(self.number, self.shape().key_len())
     }
 
     #[inline]
@@ -99,7 +100,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_entry_survives_its_encoding(key in proptest::collection::vec(any::<u8>(), 1..17), address in 0..=LOW_48, seq in 0..=LOW_48, len in 0u32..=(16 << 20)) {
-            let key = Key::from_slice(&key).unwrap();
+            let key = Key::new(&key).unwrap();
             let entry = Entry::new(&key, Shape::new(Kind::Value, key.len(), len), address, seq);
             let back = Entry::decode(&entry.encode());
             prop_assert_eq!(back, entry);

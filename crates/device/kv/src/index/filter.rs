@@ -3,7 +3,7 @@
 //! A block is small and stands in a filter page beside the data pages it covers, so a filter is read, cached and
 //! dropped like any page: memory follows the cache budget, not the number of keys.
 
-use crate::key::Key;
+use byway_spec::Key;
 
 /// Bits a key sets.
 const PROBES: u32 = 6;
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     fn key(n: u32) -> Key {
-        Key::from_slice(&n.to_be_bytes()).unwrap()
+        Key::new(&n.to_be_bytes()).unwrap()
     }
 
     #[test]

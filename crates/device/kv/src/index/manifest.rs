@@ -10,11 +10,11 @@
 
 use crate::error::KvError;
 use crate::index::run::Run;
-use crate::key::Key;
 use crate::layout::{Layout, MANIFEST_FIXED_BYTES, ROOT_AT};
 use crate::sealed;
 use crate::store::{Home, PageStore};
 use crate::value_log::segment::Segments;
+use byway_spec::Key;
 
 const MAGIC: [u8; 8] = *b"BYKVMANI";
 const POSITIONS_AT: usize = 64;
@@ -120,13 +120,13 @@ fn encode_run(run: &Run) -> [u8; RUN_BYTES] {
         bytes[8 * i..8 * i + 8].copy_from_slice(&field.to_le_bytes());
     }
     bytes[32..36].copy_from_slice(&[run.tier, run.height, run.first.len() as u8, run.last.len() as u8]);
-    bytes[40..56].copy_from_slice(&run.first.padded());
-    bytes[56..72].copy_from_slice(&run.last.padded());
+    bytes[40..56].copy_from_slice(run.first.padded());
+    bytes[56..72].copy_from_slice(run.last.padded());
     bytes
 }
 
 fn decode_run(bytes: &[u8]) -> Option<Run> {
-    let key = |at: usize, len: u8| Key::from_slice(bytes.get(at..at + usize::from(len).min(16))?).ok();
+    let key = |at: usize, len: u8| Key::new(bytes.get(at..at + usize::from(len).min(16))?).ok();
     Some(Run {
         id: long(bytes, 0),
         root: long(bytes, 8),
@@ -159,7 +159,7 @@ mod tests {
         let layout = Layout::plan(16384, 1 << 30, &KvFormat::default()).unwrap();
         let mut segments = Segments::load(&layout, &vec![0; layout.state_bytes()]).unwrap();
         segments.live.set_base(3, 77);
-        let key = |n: u8| Key::from_slice(&[n]).unwrap();
+        let key = |n: u8| Key::new(&[n]).unwrap();
         let run = Run {
             id: 5,
             tier: 1,

@@ -12,7 +12,7 @@ use byway_sys::cacheline::prefetch;
 use byway_sys::huge::prefer_huge_pages;
 
 use crate::index::entry::Entry;
-use crate::key::Key;
+use byway_spec::Key;
 
 /// Most entries a memtable can have: 24 bits of a slot name the entry.
 pub(crate) const MEMTABLE_MAX_ENTRIES: usize = (1 << 24) - 1;
@@ -270,12 +270,12 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn entry(key: u16, seq: u64) -> Entry {
-        let key = Key::from_slice(&key.to_be_bytes()).unwrap();
+        let key = Key::new(&key.to_be_bytes()).unwrap();
         Entry::new(&key, Shape::new(Kind::Value, 2, 1), 0, seq)
     }
 
     fn keys_from(table: &Memtable, start: Option<u16>) -> Vec<Key> {
-        let start = start.map(|s| Key::from_slice(&s.to_be_bytes()).unwrap());
+        let start = start.map(|s| Key::new(&s.to_be_bytes()).unwrap());
         let mut walk = table.walk(start.as_ref());
         std::iter::from_fn(|| {
             let key = walk.peek(table)?.key();
@@ -318,7 +318,7 @@ mod tests {
             }
             prop_assert_eq!(keys_from(&table, None), model.keys().copied().collect::<Vec<_>>());
             let start = start % 300;
-            let from = Key::from_slice(&start.to_be_bytes()).unwrap();
+            let from = Key::new(&start.to_be_bytes()).unwrap();
             prop_assert_eq!(keys_from(&table, Some(start)), model.range(from..).map(|(k, _)| *k).collect::<Vec<_>>());
         }
     }

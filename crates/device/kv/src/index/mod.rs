@@ -15,10 +15,10 @@ pub(crate) mod page;
 pub(crate) mod run;
 
 use crate::error::KvError;
-use crate::key::Key;
 use crate::store::{Home, PageStore};
 use crate::value_log::ValueLog;
 use crate::value_log::record::Kind;
+use byway_spec::Key;
 use cache::PageCache;
 use entry::Entry;
 use manifest::Manifest;

@@ -10,7 +10,7 @@
 
 use crate::index::entry::{ENTRY_BYTES, Entry};
 use crate::index::filter::BITS_PER_KEY;
-use crate::key::Key;
+use byway_spec::Key;
 
 /// Bytes before the first entry.
 pub(crate) const PAGE_HEADER_BYTES: usize = 64;
@@ -168,7 +168,7 @@ mod tests {
     fn page_of(keys: &[u16]) -> Vec<u8> {
         let mut draft = PageDraft::new(&PageShape::new(16384));
         for key in keys {
-            let key = Key::from_slice(&key.to_be_bytes()).unwrap();
+            let key = Key::new(&key.to_be_bytes()).unwrap();
             draft.push(&Entry::new(&key, Shape::new(Kind::Value, 2, 5), 9, 1));
         }
         draft.seal(3, 0).to_vec()
@@ -194,7 +194,7 @@ mod tests {
         fn bounds_agree_with_a_sorted_slice(keys in proptest::collection::btree_set(any::<u16>(), 1..500), probe: u16) {
             let keys: Vec<u16> = keys.into_iter().collect();
             let bytes = page_of(&keys);
-            let key = Key::from_slice(&probe.to_be_bytes()).unwrap();
+            let key = Key::new(&probe.to_be_bytes()).unwrap();
             prop_assert_eq!(lower_bound(&bytes, &key), keys.partition_point(|k| *k < probe));
             prop_assert_eq!(upper_bound(&bytes, &key), keys.partition_point(|k| *k <= probe));
         }

@@ -10,8 +10,8 @@ use crate::index::cache::{PageCache, PageName};
 use crate::index::entry::Entry;
 use crate::index::filter;
 use crate::index::page::{self, FILTER};
-use crate::key::Key;
 use crate::store::PageStore;
+use byway_spec::Key;
 
 /// What the manifest keeps of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

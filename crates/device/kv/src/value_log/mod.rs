@@ -18,9 +18,9 @@ use byway_flash::Cause;
 use byway_sys::checksum;
 
 use crate::error::KvError;
-use crate::key::Key;
 use crate::layout::Layout;
 use crate::store::{Home, PageStore};
+use byway_spec::Key;
 use packing::{Packing, PackingCounters, Placement, aligned_start};
 use record::{Kind, Preamble, RECORD_HEADER_BYTES, Shape, Stand};
 use segment::{Segments, Use};

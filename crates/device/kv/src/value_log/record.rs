@@ -11,7 +11,8 @@
 
 use byway_sys::checksum;
 
-use crate::key::{KEY_MAX_BYTES, Key};
+use byway_spec::Key;
+use byway_spec::kv::KEY_MAX_BYTES;
 
 /// Bytes of a record before its key.
 pub const RECORD_HEADER_BYTES: usize = 20;
@@ -132,7 +133,7 @@ impl Preamble {
         bytes[4..8].copy_from_slice(&self.crc(stand).to_le_bytes());
         bytes[8..12].copy_from_slice(&self.value_crc.to_le_bytes());
         bytes[12..20].copy_from_slice(&self.seq.to_le_bytes());
-        bytes[20..36].copy_from_slice(&self.key.padded());
+        bytes[20..36].copy_from_slice(self.key.padded());
         bytes
     }
 
@@ -143,7 +144,7 @@ impl Preamble {
         let shape = Shape::from_bits(word(0)?)?;
         let key = bytes.get(RECORD_HEADER_BYTES..shape.preamble_bytes())?;
         let seq = u64::from_le_bytes(bytes.get(12..20)?.try_into().ok()?);
-        let found = Self { shape, value_crc: word(8)?, seq, key: Key::from_slice(key).ok()? };
+        let found = Self { shape, value_crc: word(8)?, seq, key: Key::new(key).ok()? };
         (found.crc(stand) == word(4)?).then_some(found)
     }
 
@@ -155,7 +156,7 @@ impl Preamble {
         covered.0[8..12].copy_from_slice(&self.shape.bits().to_le_bytes());
         covered.0[12..16].copy_from_slice(&self.value_crc.to_le_bytes());
         covered.0[16..24].copy_from_slice(&self.seq.to_le_bytes());
-        covered.0[24..40].copy_from_slice(&self.key.padded());
+        covered.0[24..40].copy_from_slice(self.key.padded());
         checksum::crc32c(&covered.0)
     }
 }
@@ -171,7 +172,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn sample() -> Preamble {
-        let key = Key::from_slice(b"key").unwrap();
+        let key = Key::new(b"key").unwrap();
         Preamble { shape: Shape::new(Kind::Value, 3, 32), value_crc: 9, seq: 77, key }
     }
 

@@ -192,7 +192,7 @@ pub struct Rig {
 }
 
 pub fn key(bytes: &[u8]) -> Key {
-    Key::from_slice(bytes).unwrap()
+    Key::new(bytes).unwrap()
 }
 
 pub fn numbered(n: u64) -> Key {

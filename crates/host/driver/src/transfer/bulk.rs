@@ -30,7 +30,7 @@ fn pack(pairs: &[(Key, &[u8])], max_bytes: u64, pool: &BufferPool) -> Result<Buf
     if max_bytes == 0 {
         return Err(Error::host(ErrorKind::Unsupported, "the device did not announce bulk stores"));
     }
-    let sizes = pairs.iter().map(|(key, value)| BulkPair::bytes(usize::from(key.len()), value.len()));
+    let sizes = pairs.iter().map(|(key, value)| BulkPair::bytes(key.len(), value.len()));
     let bytes = BULK_COUNT_BYTES + sizes.sum::<usize>();
     if bytes as u64 > max_bytes {
         let said = format!("a bulk store of {bytes} bytes is over the device's limit of {max_bytes} bytes");
@@ -44,7 +44,7 @@ fn pack(pairs: &[(Key, &[u8])], max_bytes: u64, pool: &BufferPool) -> Result<Buf
 fn write_pairs(pairs: &[(Key, &[u8])], into: &mut [u8]) {
     let mut rest = put(into, &(pairs.len() as u32).to_le_bytes());
     for (key, value) in pairs {
-        let head = BulkPair { key_len: key.len(), reserved: [0; 3], value_len: value.len() as u32 };
+        let head = BulkPair { key_len: key.len() as u8, reserved: [0; 3], value_len: value.len() as u32 };
         rest = put(rest, head.as_bytes());
         rest = put(rest, key.as_bytes());
         rest = put(rest, value);

@@ -52,18 +52,18 @@ pub(crate) struct Window<B: Bus> {
 
 impl WindowLayout {
     /// Bytes of a record before its value.
-    fn head_bytes(&self, key_len: u8) -> u64 {
-        self.header_bytes + u64::from(key_len)
+    fn head_bytes(&self, key_len: usize) -> u64 {
+        self.header_bytes + key_len as u64
     }
 
     /// Bytes of a record in the window.
-    fn record_bytes(&self, key_len: u8, value_bytes: u64) -> u64 {
+    fn record_bytes(&self, key_len: usize, value_bytes: u64) -> u64 {
         (self.head_bytes(key_len) + value_bytes).next_multiple_of(self.align_bytes)
     }
 
     /// Whether a value of any key finds room in a segment.
     pub(crate) fn admits(&self, value_bytes: u64) -> bool {
-        self.record_bytes(byway_core::Key::MAX_BYTES as u8, value_bytes) <= self.segment_bytes
+        self.record_bytes(byway_core::Key::MAX_BYTES, value_bytes) <= self.segment_bytes
     }
 }
 

@@ -78,7 +78,7 @@ impl<'a> Put<'a> {
         let mut entry = Entry::new(opcode.0, 0, self.nsid.get());
         entry.set_key(self.key.padded());
         entry.cdw10 = self.len() as u32;
-        entry.cdw11 = u32::from(self.key.len());
+        entry.cdw11 = self.key.len() as u32;
         entry
     }
 

@@ -1,6 +1,6 @@
 //! The payload of Bulk Store: many pairs in one command (vendor; layout in `byway_spec::vendor::BulkPair`).
 
-use byway_kv::Key;
+use byway_spec::Key;
 use byway_spec::Status;
 use byway_spec::vendor::{BULK_COUNT_BYTES, BulkPair};
 use zerocopy::FromBytes;
@@ -35,7 +35,7 @@ impl<'a> BulkPairs<'a> {
         let (head, _) = BulkPair::read_from_prefix(self.rest).map_err(|_| CUT_SHORT)?;
         self.rest = &self.rest[size_of::<BulkPair>()..];
         let key = self.take(usize::from(head.key_len))?;
-        let key = Key::from_slice(key).map_err(|_| BAD_KEY)?;
+        let key = Key::new(key).map_err(|_| BAD_KEY)?;
         Ok((key, self.take(head.value_len as usize)?))
     }
 
@@ -94,7 +94,7 @@ mod tests {
             let read: Vec<_> = BulkPairs::new(&bytes).unwrap().map(|pair| pair.unwrap()).collect();
             prop_assert_eq!(read.len(), pairs.len());
             for ((key, value), (k, v)) in read.iter().zip(&pairs) {
-                prop_assert_eq!(&*key.bytes(), &k[..]);
+                prop_assert_eq!(key.as_bytes(), &k[..]);
                 prop_assert_eq!(*value, &v[..]);
             }
         }

@@ -1,8 +1,7 @@
 //! Key-value commands, parsed: what follows here never sees a command dword (Key Value Command Set 1.0).
 
-use byway_kv::{Key, KeyError};
 use byway_spec::kv::{KEY_MAX_BYTES, KvCdw11, KvOpcode};
-use byway_spec::{Command, Status};
+use byway_spec::{Command, Key, KeyError, Status};
 
 use crate::error::CommandError;
 
@@ -129,7 +128,7 @@ mod tests {
     }
 
     fn key_of(bytes: &[u8]) -> Key {
-        Key::from_slice(bytes).unwrap()
+        Key::new(bytes).unwrap()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Retrieve and List: from the engine to the host's buffer.
 
-use byway_kv::Key;
 use byway_spec::Command;
+use byway_spec::Key;
 use byway_spec::kv::{LIST_ENTRY_HEADER_BYTES, LIST_HEADER_BYTES, list_entry_bytes};
 
 use super::command::StartKey;
@@ -49,8 +49,7 @@ impl KvNamespace {
         data_pointer::check_length(buffer_bytes)?;
         let Execution { flash, port, room, whole_pages, .. } = execution;
         let mut list = KeyList::new(&mut room.bytes, buffer_bytes);
-        let start = start.map(|key| key.bytes());
-        let start = start.as_deref().unwrap_or_default();
+        let start = start.as_ref().map_or(&[][..], Key::as_bytes);
         timed(port, |now_ps| self.engine.list(*flash, start, |key, _| list.add(key), now_ps))?;
         let list = list.finish();
         let data = data_pointer::map_buffer(
@@ -90,7 +89,7 @@ impl<'a> KeyList<'a> {
         }
         let len: [u8; LIST_ENTRY_HEADER_BYTES] = (key.len() as u16).to_le_bytes();
         self.bytes.extend_from_slice(&len);
-        self.bytes.extend_from_slice(&key.bytes());
+        self.bytes.extend_from_slice(key.as_bytes());
         self.bytes.resize(end, 0);
         self.count += 1;
         true
@@ -111,8 +110,8 @@ mod tests {
     fn only_whole_keys_are_listed() {
         let mut bytes = vec![9; 100];
         let mut list = KeyList::new(&mut bytes, 4 + 4 + 8 - 1);
-        assert!(list.add(&Key::from_slice(b"ab").unwrap()));
-        assert!(!list.add(&Key::from_slice(b"abcde").unwrap()));
+        assert!(list.add(&Key::new(b"ab").unwrap()));
+        assert!(!list.add(&Key::new(b"abcde").unwrap()));
         assert_eq!(list.finish(), [1, 0, 0, 0, 2, 0, b'a', b'b']);
     }
 }

@@ -8,7 +8,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use byway_controller::{CmbRegisters, Controller, ControllerId, Identity, Subsystem, SubsystemOptions};
+use byway_controller::{
+    CmbRegisters, Controller, ControllerId, Identity, Subsystem, SubsystemError, SubsystemOptions,
+};
 use byway_flash::{Flash, MediaKind, OpenOptions};
 use byway_link::Profile;
 use byway_spec::kv::{KvCdw11, KvOpcode};
@@ -43,12 +45,16 @@ impl Device {
         Self { _folder: folder, path }
     }
 
-    fn open(&self, options: OpenOptions) -> Io {
+    fn subsystem(&self, options: OpenOptions) -> Result<Subsystem, SubsystemError> {
         let flash = Flash::open(&self.path, options).unwrap();
         let profile = Profile::by_name("gen4x4").unwrap();
         let identity = Identity { nqn: String::new(), serial: String::new(), model: String::new() };
+        Subsystem::new(identity, profile, flash, SubsystemOptions::default())
+    }
+
+    fn open(&self, options: OpenOptions) -> Io {
         let mut host = TestHost::disabled("gen4x4", SIZE_BYTES, MediaKind::Ram, &[]);
-        host.subsystem = Subsystem::new(identity, profile, flash, SubsystemOptions::default()).unwrap();
+        host.subsystem = self.subsystem(options).unwrap();
         host.controller = Controller::new(ControllerId(0), &mut host.subsystem, CmbRegisters::default());
         host.enable();
         Io::over(host)
@@ -81,6 +87,14 @@ fn damage(path: &Path, what: &[u8]) {
         }
     }
     assert!(found > 0, "the image does not hold the bytes to be damaged");
+}
+
+/// Where the file holds `what`.
+fn place_of(path: &Path, what: &[u8]) -> u64 {
+    let place = stretches(path).into_iter().find_map(|(from, bytes)| {
+        Some(from + bytes.windows(what.len()).position(|window| window == what)? as u64)
+    });
+    place.expect("the image does not hold these bytes")
 }
 
 fn write(io: &mut Io, slba: u64, bytes: &[u8]) -> Completion {
@@ -225,4 +239,22 @@ fn a_device_that_was_cut_off_has_what_it_acknowledged() {
         assert_status(on_key(&mut io, KvOpcode::RETRIEVE, &n.to_le_bytes(), 500), Status::SUCCESS);
         assert!(io.get(DATA, 500) == noise(n, 500));
     }
+}
+
+#[test]
+fn a_key_value_namespace_that_lost_its_header_is_damaged_and_not_made_anew() {
+    let device = Device::new(|io| assert_status(store(io, b"key", &noise(1, 500)), Status::SUCCESS));
+    let place = place_of(&device.path, b"BYWAYKV\0");
+    let file = File::options().read(true).write(true).open(&device.path).unwrap();
+    let mut header = [0; 4096];
+    file.read_exact_at(&mut header, place).unwrap();
+    for lost_bytes in [8, 4096] {
+        file.write_all_at(&vec![0; lost_bytes], place).unwrap();
+        let refused = device.subsystem(OpenOptions::default());
+        assert!(matches!(refused, Err(SubsystemError::Kv { nsid: PAIRS, .. })), "{lost_bytes}");
+    }
+    file.write_all_at(&header, place).unwrap();
+    let mut io = device.open(OpenOptions::default());
+    assert_status(on_key(&mut io, KvOpcode::RETRIEVE, b"key", 500), Status::SUCCESS);
+    assert!(io.get(DATA, 500) == noise(1, 500));
 }

@@ -42,15 +42,20 @@ impl KvNamespace {
     /// When the engine's state cannot be used, or made.
     pub fn open(
         flash: &mut Flash,
-        record: NamespaceRecord,
+        mut record: NamespaceRecord,
         options: KvOptions,
         format: &KvFormat,
     ) -> Result<Self, KvError> {
-        let engine = if has_engine(flash, &record) {
+        let is_marked = record.owner_state[0] == HAS_ENGINE;
+        let engine = if is_marked || has_engine(flash, &record) {
             KvEngine::open(flash, &record, options)?.0
         } else {
             KvEngine::create(flash, &record, format, options)?
         };
+        if !is_marked && !flash.is_read_only() {
+            flash.set_owner_state(record.nsid, &[HAS_ENGINE])?;
+            record.owner_state[0] = HAS_ENGINE;
+        }
         let windows = Windows::new(engine.window_count());
         Ok(Self { record, engine, configuration: KvConfiguration::new(), windows })
     }
@@ -150,7 +155,11 @@ impl KvNamespace {
     }
 }
 
-/// Whether an engine was made in the namespace and its making was finished: its header, written last, is there.
+/// First byte of a namespace's owner state, set once its engine is made: from then on an engine whose header is gone
+/// is damaged, and never made anew over what it held.
+const HAS_ENGINE: u8 = 1;
+
+/// Whether the making of an engine was finished, though perhaps not marked: its header, written last, is there.
 fn has_engine(flash: &Flash, record: &NamespaceRecord) -> bool {
     let area = flash.find_area(record.nsid, STATE_AREA);
     area.is_some_and(|area| flash.area(area).iter().take(HEADER_START_BYTES).any(|byte| *byte != 0))

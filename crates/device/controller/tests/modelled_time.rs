@@ -4,11 +4,14 @@
 mod common;
 mod io;
 
-use byway_controller::Next;
+use byway_controller::{CmbRegisters, Controller, ControllerId, Identity, Next, Subsystem, SubsystemOptions};
+use byway_flash::{Flash, FlashOptions, MediaKind};
+use byway_kv::{KvOptions, Packing};
+use byway_link::Profile;
 use byway_spec::Command;
 use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::nvm::NvmOpcode;
-use common::TestHost;
+use common::{TestHost, kv, nvm};
 use io::{BLOCKS_4096, DATA, Io, KV, QUEUE, blocks};
 
 /// More than the open pages of a key-value namespace hold, so that most of it is on flash.
@@ -103,4 +106,32 @@ fn writes_faster_than_flash_wait_for_a_place_in_its_buffer() {
         times.push(due_ps - begun_ps);
     }
     assert!(times.iter().max().unwrap() > &(2 * alone_ps), "{alone_ps} ps alone, then {times:?}");
+}
+
+/// A device that packs by `packing`.
+fn packing_by(packing: Packing) -> Io {
+    let profile = Profile::by_name("cosmos").unwrap();
+    let specs = [nvm(1 << 20, 512), nvm(1 << 20, 4096), kv(64 << 20)];
+    let flash = Flash::create(FlashOptions::new(66 << 20, profile.flash, MediaKind::Ram), &specs).unwrap();
+    let options =
+        SubsystemOptions { kv: KvOptions { packing, ..KvOptions::default() }, ..SubsystemOptions::default() };
+    let identity = Identity { nqn: String::new(), serial: String::new(), model: String::new() };
+    let mut host = TestHost::disabled("cosmos", 8 << 20, MediaKind::Ram, &[]);
+    host.subsystem = Subsystem::new(identity, profile, flash, options).unwrap();
+    host.controller = Controller::new(ControllerId(0), &mut host.subsystem, CmbRegisters::default());
+    host.enable();
+    let mut io = Io::over(host);
+    io.host.meter.set_timing(true);
+    io
+}
+
+#[test]
+fn packing_everything_pays_for_the_copy_of_what_came_by_dma() {
+    let [all_ps, selective_ps] = [Packing::All, Packing::Selective].map(|packing| {
+        let mut io = packing_by(packing);
+        let store = keyed(&io, KvOpcode::STORE, 4096);
+        time_of(&mut io, store)
+    });
+    let copy_ps = Profile::by_name("cosmos").unwrap().firmware.copy_line_ps * 64;
+    assert_eq!(all_ps, selective_ps + copy_ps);
 }

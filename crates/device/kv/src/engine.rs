@@ -344,6 +344,13 @@ impl KvEngine {
         }
     }
 
+    /// What packing cost since the engine was opened.
+    #[inline]
+    #[must_use]
+    pub fn packing_counters(&self) -> &PackingCounters {
+        &self.log.counters
+    }
+
     /// Changes the packing policy for what is stored from now on.
     pub fn set_packing(&mut self, packing: Packing) {
         self.log.packing = packing;

@@ -2,6 +2,7 @@
 
 use byway_flash::Flash;
 use byway_kv::{Key, Placement, StoreHow, VALUE_MAX_BYTES, WindowId};
+use byway_link::Work;
 use byway_spec::{Command, Status};
 
 use super::KvNamespace;
@@ -48,22 +49,23 @@ impl KvNamespace {
             source.fill(port, value)?;
             return self.put(flash, port, key, value, when);
         }
+        let before = self.engine.packing_counters().copied_bytes;
         let (how, mut now_ps) = (how(when, Placement::Dma), port.meter.cursor_ps());
         let fill = |into: &mut [u8], at_ps: &mut u64| midway(port, at_ps, |port| source.fill(port, into));
         let outcome = match window.filter(|window| self.is_bound(*window)) {
-            Some(window) => self.place_in_window(
-                flash,
-                (WindowId(window.index), key, how),
-                value_bytes,
-                fill,
-                &mut now_ps,
-            )?,
+            Some(window) => {
+                let place = (WindowId(window.index), key, how);
+                self.place_in_window(flash, place, value_bytes, fill, &mut now_ps)?
+            }
             None => {
                 self.engine.put_with(*flash, &key, value_bytes as u64, how, fill, &mut now_ps)?;
                 Outcome::OK
             }
         };
         port.meter.advance_to(now_ps);
+        // A policy that packs everything copies what came by DMA to where it stands.
+        let copied = self.engine.packing_counters().copied_bytes - before;
+        port.meter.work(Work::MemCopy { bytes: copied as u32 });
         Ok(outcome)
     }
 

@@ -6,19 +6,22 @@
 mod capsules;
 mod controller;
 mod input;
+mod kv_image;
 mod machine;
+mod page_store;
 mod uri;
 
 /// A target: its name, which is its corpus folder's, and what it does with an input.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
     ("prp", byway_dma::fuzz::prp),
     ("sgl", byway_dma::fuzz::sgl),
     ("uri", uri::uri),
+    ("kv_image", kv_image::kv_image),
 ];
 
 /// Runs the target called `name` on `bytes`.

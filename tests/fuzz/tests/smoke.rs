@@ -99,3 +99,8 @@ fn any_scatter_gather_list_ends_in_segments_that_add_up_or_in_a_status() {
 fn any_text_is_a_uri_or_an_error() {
     smoke("uri", 20_000);
 }
+
+#[test]
+fn a_changed_key_value_namespace_is_refused_or_usable_whatever_its_checksums_say() {
+    smoke("kv_image", 1000);
+}

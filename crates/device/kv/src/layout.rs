@@ -13,7 +13,7 @@ pub const FORMAT_VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"BYWAYKV\0";
 const HEADER_BYTES: usize = 4096;
 /// Bytes of the header that the checksum covers.
-const HEADER_USED_BYTES: usize = 56;
+pub(crate) const HEADER_USED_BYTES: usize = 56;
 /// Offset of the word that says which manifest counts.
 pub(crate) const ROOT_AT: usize = HEADER_BYTES;
 const STREAMS_AT: usize = HEADER_BYTES + 4096;

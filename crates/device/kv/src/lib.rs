@@ -3,6 +3,7 @@
 
 mod engine;
 mod error;
+pub mod fuzz;
 mod index;
 mod layout;
 mod list;

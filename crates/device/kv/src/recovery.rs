@@ -60,6 +60,7 @@ pub(crate) fn open<S: PageStore>(
     if manifest.replay_from.iter().zip(&log.streams).any(|(from, stream)| *from > stream.wp()) {
         return Err(KvError::DamagedState("a write pointer is behind its checkpoint"));
     }
+    manifest.check_replay(&log)?;
     let mut recovery = Recovery::default();
     let read_only = store.is_read_only();
     if !read_only {

@@ -99,7 +99,8 @@ impl PageCache {
         at_ps: &mut u64,
     ) -> Result<Arc<[u8]>, KvError> {
         let mut bytes = vec![0; self.shape.page_bytes];
-        let offset = name.page * self.shape.page_bytes as u64;
+        // A page number comes from flash; one that no extent holds is refused by the store.
+        let offset = name.page.saturating_mul(self.shape.page_bytes as u64);
         store.read(&self.home, offset, &mut bytes, Cause::Index, at_ps)?;
         page::check(&bytes, name.run, name.level).map_err(|why| KvError::DamagedIndex {
             run: name.run,

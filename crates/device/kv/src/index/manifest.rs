@@ -13,12 +13,19 @@ use crate::index::run::Run;
 use crate::layout::{Layout, MANIFEST_FIXED_BYTES, ROOT_AT};
 use crate::sealed;
 use crate::store::{Home, PageStore};
+use crate::value_log::record::SEQ_END;
 use crate::value_log::segment::Segments;
+use crate::value_log::{Stream, ValueLog};
 use byway_spec::Key;
 
 const MAGIC: [u8; 8] = *b"BYKVMANI";
 const POSITIONS_AT: usize = 64;
 const RUNS_AT: usize = 2048;
+/// Bounds of numbers that only grow, so that each has a next one. Runs are numbered in the segment table's ordinals.
+const GENERATION_END: u64 = 1 << 55;
+const RUN_END: u64 = 1 << 43;
+/// Pages and entries of a run have numbers that fit an index entry's address.
+const PAGE_END: u64 = 1 << 48;
 const RUN_BYTES: usize = 128;
 /// Most runs a manifest can list.
 pub(crate) const RUNS_MAX: usize = (MANIFEST_FIXED_BYTES - RUNS_AT) / RUN_BYTES;
@@ -62,10 +69,28 @@ impl Manifest {
         if manifest.generation != generation {
             return Err(KvError::DamagedState("the manifest is of another generation"));
         }
+        manifest.check()?;
         for segment in 0..layout.segments {
             segments.live.set_base(segment, word(slot, MANIFEST_FIXED_BYTES + 4 * segment));
         }
         Ok(manifest)
+    }
+
+    /// Whether the numbers leave room to go on from: a checksum tells of damage, not of sense.
+    fn check(&self) -> Result<(), KvError> {
+        let room = self.generation < GENERATION_END && self.next_run < RUN_END && self.seq < SEQ_END;
+        room.then_some(()).ok_or(KvError::DamagedState("the manifest's numbers are at their end"))
+    }
+
+    /// Whether each replay begins behind its stream's write pointer, by no more than the extent holds and the rest
+    /// of a segment that was skipped.
+    pub(crate) fn check_replay(&self, log: &ValueLog) -> Result<(), KvError> {
+        let most_bytes = (log.layout.segments as u64 + 1) * log.layout.segment_bytes();
+        let sound = |(stream, from): (&Stream, &u64)| {
+            stream.wp().checked_sub(*from).is_some_and(|bytes| bytes <= most_bytes)
+        };
+        let sound = log.streams.iter().zip(&self.replay_from).all(sound);
+        sound.then_some(()).ok_or(KvError::DamagedState("a replay position"))
     }
 
     fn encode(&self, slot: &mut [u8], layout: &Layout, segments: &Segments) {
@@ -137,7 +162,16 @@ fn decode_run(bytes: &[u8]) -> Option<Run> {
         first: key(40, bytes[34])?,
         last: key(56, bytes[35])?,
     })
-    .filter(|run| (1..=16).contains(&run.height))
+    .filter(|run| {
+        let counts = run.entries < PAGE_END && run.tombstones <= run.entries;
+        (1..=16).contains(&run.height) && run.id < RUN_END && run.root < PAGE_END && counts
+    })
+}
+
+/// Makes the checksum of a slot fit, for fuzzers.
+pub(crate) fn reseal(slot: &mut [u8]) {
+    let crc = crc32c::crc32c(&slot[12..]);
+    slot[8..12].copy_from_slice(&crc.to_le_bytes());
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {

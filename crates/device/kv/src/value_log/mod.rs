@@ -8,7 +8,7 @@ pub(crate) mod read;
 pub(crate) mod record;
 pub(crate) mod scan;
 pub(crate) mod segment;
-mod stream;
+pub(crate) mod stream;
 mod streamed;
 mod window;
 

@@ -18,6 +18,8 @@ use byway_spec::kv::KEY_MAX_BYTES;
 pub const RECORD_HEADER_BYTES: usize = 20;
 /// Longest value, in bytes.
 pub const VALUE_MAX_BYTES: u32 = 16 << 20;
+/// Sequence numbers stay below this: a reader refuses others, so that there is always a next one.
+pub(crate) const SEQ_END: u64 = 1 << 47;
 /// Longest header with its key.
 pub(crate) const PREAMBLE_MAX_BYTES: usize = RECORD_HEADER_BYTES + KEY_MAX_BYTES;
 
@@ -145,7 +147,7 @@ impl Preamble {
         let key = bytes.get(RECORD_HEADER_BYTES..shape.preamble_bytes())?;
         let seq = u64::from_le_bytes(bytes.get(12..20)?.try_into().ok()?);
         let found = Self { shape, value_crc: word(8)?, seq, key: Key::new(key).ok()? };
-        (found.crc(stand) == word(4)?).then_some(found)
+        (found.crc(stand) == word(4)? && seq < SEQ_END).then_some(found)
     }
 
     /// One checksum over one flat, aligned buffer: cheaper than a chain of small ones.

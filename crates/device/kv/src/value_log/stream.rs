@@ -17,10 +17,11 @@ use crate::store::{Home, PageStore};
 use crate::value_log::packing::DMA_ALIGN_BYTES;
 use crate::value_log::record::record_header_bytes;
 
-const TABLE_AT: usize = 64;
+pub(crate) const TABLE_AT: usize = 64;
 /// Rows of the DMA log table.
 pub(crate) const TABLE_ROWS: usize = 64;
-const TAGS_AT: usize = 1024;
+/// Where tags begin.
+pub(crate) const TAGS_AT: usize = 1024;
 
 /// A committed record ahead of the write pointer: a row of the DMA log table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,9 @@ pub(crate) struct Region {
     pub(crate) end: u64,
     row: usize,
 }
+
+/// Write pointers stay below this, so that positions ahead of them are numbers too.
+const WP_END: u64 = 1 << 55;
 
 const UNITS_MASK: u64 = (1 << 28) - 1;
 
@@ -135,7 +139,7 @@ impl Stream {
         let block_at = layout.stream_block_at(stream);
         let word = |at: usize| sealed::read(state, block_at + at);
         // Streams begin behind a segment that is none, so a pointer wiped to zero is no pointer.
-        let wp = word(0).filter(|wp| *wp >= layout.segment_bytes());
+        let wp = word(0).filter(|wp| (layout.segment_bytes()..WP_END).contains(wp));
         let wp = wp.ok_or(KvError::DamagedState("a write pointer"))?;
         let mut regions = Vec::new();
         for row in 0..TABLE_ROWS {
@@ -143,6 +147,9 @@ impl Stream {
             regions.extend(Region::decode(word, wp, ring.bytes(), row));
         }
         regions.sort_by_key(|region| region.start);
+        if regions.windows(2).any(|pair| pair[0].end > pair[1].start) {
+            return Err(KvError::DamagedState("the DMA log table"));
+        }
         let next_row = regions.last().map_or(0, |region| (region.row + 1) % TABLE_ROWS);
         let mut held = Vec::with_capacity(ring.slots());
         for slot in 0..ring.slots() {

@@ -55,7 +55,12 @@ pub fn kv_image(bytes: &[u8]) {
 }
 
 fn options() -> KvOptions {
-    KvOptions { memtable_bytes: 44 * 32, cache_bytes: 64 << 10, packing: Packing::ALL[2], ..KvOptions::default() }
+    KvOptions {
+        memtable_bytes: 44 * 32,
+        cache_bytes: 64 << 10,
+        packing: Packing::ALL[2],
+        ..KvOptions::default()
+    }
 }
 
 fn namespace() -> NamespaceRecord {
@@ -71,7 +76,7 @@ fn namespace() -> NamespaceRecord {
 }
 
 fn key(n: u16) -> Key {
-    Key::from_slice(&n.to_be_bytes()).expect("two bytes are a key")
+    Key::new(&n.to_be_bytes()).expect("two bytes are a key")
 }
 
 fn bases() -> &'static [Base] {
@@ -158,7 +163,7 @@ fn open(image: Image) -> Result<(MemoryStore, KvEngine), KvError> {
 
 fn get(store: &mut MemoryStore, engine: &mut KvEngine, key: &Key) -> Result<Vec<u8>, KvError> {
     let mut found = Vec::new();
-    let into = |piece: &[u8]| {
+    let into = |piece: &[u8], _: &mut u64| {
         found.extend_from_slice(piece);
         Ok::<(), KvError>(())
     };

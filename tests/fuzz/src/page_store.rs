@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use byway_flash::{
-    AreaRef, Cause, ExtentId, Flash, FlashError, FlashOptions, MediaKind, NamespaceKind, NamespaceRecord, NamespaceSpec,
+    AreaRef, Cause, ExtentId, Flash, FlashError, FlashOptions, MediaKind, NamespaceKind, NamespaceRecord,
+    NamespaceSpec,
 };
 use byway_kv::{Home, PageStore};
 
@@ -61,7 +62,12 @@ fn any_area() -> AreaRef {
 }
 
 impl PageStore for MemoryStore {
-    fn settle_in(&mut self, _: &NamespaceRecord, state_bytes: usize, windows_bytes: usize) -> Result<Home, FlashError> {
+    fn settle_in(
+        &mut self,
+        _: &NamespaceRecord,
+        state_bytes: usize,
+        windows_bytes: usize,
+    ) -> Result<Home, FlashError> {
         self.image.state.resize(state_bytes, 0);
         self.image.windows.resize(windows_bytes, 0);
         Ok(self.home())
@@ -79,7 +85,14 @@ impl PageStore for MemoryStore {
         self.page_bytes
     }
 
-    fn read(&mut self, _: &Home, at_bytes: u64, into: &mut [u8], _: Cause, _: &mut u64) -> Result<(), FlashError> {
+    fn read(
+        &mut self,
+        _: &Home,
+        at_bytes: u64,
+        into: &mut [u8],
+        _: Cause,
+        _: &mut u64,
+    ) -> Result<(), FlashError> {
         self.inside(at_bytes, into.len())?;
         let mut at = at_bytes as usize;
         for piece in into.chunks_mut(self.page_bytes) {
@@ -94,7 +107,14 @@ impl PageStore for MemoryStore {
         Ok(())
     }
 
-    fn write_page(&mut self, _: &Home, page: u64, data: &[u8], _: Cause, _: &mut u64) -> Result<(), FlashError> {
+    fn write_page(
+        &mut self,
+        _: &Home,
+        page: u64,
+        data: &[u8],
+        _: Cause,
+        _: &mut u64,
+    ) -> Result<(), FlashError> {
         assert_eq!(data.len(), self.page_bytes);
         self.inside(page.saturating_mul(self.page_bytes as u64), self.page_bytes)?;
         self.image.pages.insert(page, data.into());

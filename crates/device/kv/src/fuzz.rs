@@ -2,11 +2,12 @@
 //!
 //! A checksum tells of accidents. An image can also be made on purpose, and opening one must not panic either.
 
+use crate::index;
 use crate::layout::{FIRST_WINDOW, HEADER_USED_BYTES, Layout, ROOT_AT};
 use crate::sealed::{self, SEALED_MAX};
 use crate::value_log::record::{Preamble, Shape, Stand};
 use crate::value_log::stream::{TABLE_AT, TABLE_ROWS, TAGS_AT};
-use crate::{index, key::Key};
+use byway_spec::Key;
 
 /// Makes every checksum of a state area fit: header, root, streams, segment table, manifests, and the records that
 /// stand in the rings.
@@ -66,7 +67,7 @@ fn reseal_records(state: &mut [u8], layout: &Layout, stream: usize) {
         let bytes: [u8; 36] = std::array::from_fn(|i| state.get(at(i)).copied().unwrap_or(0));
         let number = |from: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[from + i]));
         let shape = Shape::from_bits(number(0)).filter(|_| bytes[0] != 0);
-        let key = shape.and_then(|shape| Key::from_slice(&bytes[20..20 + shape.key_len()]).ok());
+        let key = shape.and_then(|shape| Key::new(&bytes[20..20 + shape.key_len()]).ok());
         let Some((shape, key)) = shape.zip(key) else {
             position += 1;
             continue;

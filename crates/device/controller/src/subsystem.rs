@@ -344,7 +344,7 @@ impl Subsystem {
     }
 
     /// Flush to every namespace: what was acknowledged is in power-protected state already.
-    pub fn flush_all(&mut self, _id: ControllerId) -> Result<Outcome, CommandError> {
+    pub fn flush_all(&mut self) -> Result<Outcome, CommandError> {
         self.flash.sync().map_err(write_error)?;
         Ok(Outcome::OK)
     }

@@ -251,8 +251,6 @@ pub struct TransferLimits {
     pub inline_max_bytes: u32,
     /// Largest payload of one piggybacked value; at least 8 KiB in every profile.
     pub piggyback_max_bytes: u32,
-    /// Unfinished payloads of the pass-through form.
-    pub pt_max_unfinished: u32,
     /// Size of each queue's window of device memory.
     pub cxl_window_bytes: u32,
     /// Size of a segment of a window; no record spans a segment's end.

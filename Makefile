@@ -1,5 +1,5 @@
 # What a newcomer types. Everything else is a script in tools/ or a cargo command.
-.PHONY: all demo test lint install clean
+.PHONY: all demo test crash lint install clean
 
 PREFIX ?= /usr/local
 
@@ -13,6 +13,10 @@ demo:
 # Every test, the lints, the models, a bounded fuzz run. Ends with "N passed, N failed".
 test:
 	tools/test.sh
+
+# A thousand kills at random instants, on record.
+crash:
+	cargo run -p byway-crash-tests --release -- --kills 1000 --seed 1 --json > benches/results/crash.json
 
 lint:
 	cargo fmt --all --check

@@ -1,0 +1,306 @@
+//! One life of a writer: a process that does a workload's steps until it is killed.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use byway::{
+    BackendQueue, Command, Device, ErrorKind, Key, Kv, KvCommand, LbaRange, LbaRanges, Nvm, NvmCommand,
+    Payload, StoreOptions,
+};
+
+use crate::content::{BLOCK_BYTES, block_of, key_of, value_of};
+use crate::journal::{Journal, Told};
+use crate::workload::{Op, Workload};
+
+/// A writer gives a command up after this long: then the device hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// All that a writer is told.
+#[derive(Debug, Clone)]
+pub struct Life {
+    /// The image.
+    pub image: PathBuf,
+    /// Where its journal goes.
+    pub journal: PathBuf,
+    /// What it does.
+    pub workload: Workload,
+    /// From which its steps follow.
+    pub seed: u64,
+    /// Its first step.
+    pub first_step: u64,
+    /// Commands on their way at once.
+    pub depth: u32,
+    /// Options of the device's URI.
+    pub options: String,
+}
+
+impl Life {
+    /// Arguments by which a process is told.
+    #[must_use]
+    pub fn to_args(&self) -> Vec<String> {
+        vec![
+            self.image.display().to_string(),
+            self.journal.display().to_string(),
+            self.workload.to_string(),
+            self.seed.to_string(),
+            self.first_step.to_string(),
+            self.depth.to_string(),
+            self.options.clone(),
+        ]
+    }
+
+    /// What [`Life::to_args`] told.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn from_args(args: &[String]) -> Result<Self, String> {
+        let [image, journal, workload, seed, first_step, depth, options] = args else {
+            return Err("a life takes seven arguments".into());
+        };
+        let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text:?}: {error}"));
+        Ok(Self {
+            image: image.into(),
+            journal: journal.into(),
+            workload: workload.parse()?,
+            seed: number(seed)?,
+            first_step: number(first_step)?,
+            depth: number(depth)? as u32,
+            options: options.clone(),
+        })
+    }
+
+    /// The device's URI.
+    #[must_use]
+    pub fn uri(&self) -> String {
+        format!("embedded:{}?depth={}{}", self.image.display(), self.depth, self.options)
+    }
+
+    /// Lives it. `opened` is called once the image is open.
+    ///
+    /// # Errors
+    /// What the device answered, where that ends it. It has no other end than being killed.
+    pub fn live(&self, opened: impl FnOnce()) -> Result<(), String> {
+        if self.workload == Workload::Create && !Path::new(&self.image).exists() {
+            byway::create(&self.image, &self.workload.image()).map_err(|error| error.to_string())?;
+        }
+        let mut writer = Writer::start(self)?;
+        opened();
+        (self.first_step..).try_for_each(|step| writer.step(step))
+    }
+}
+
+struct Writer<'a> {
+    life: &'a Life,
+    journal: Journal,
+    /// `None` only while it is closed.
+    open: Option<Open>,
+}
+
+struct Open {
+    pairs: Kv,
+    blocks: Nvm,
+    device: Device,
+}
+
+impl Open {
+    fn new(life: &Life) -> byway::Result<Self> {
+        let device = byway::open(&life.uri())?;
+        Ok(Self { pairs: device.kv(None)?, blocks: device.nvm(None)?, device })
+    }
+}
+
+impl<'a> Writer<'a> {
+    fn start(life: &'a Life) -> Result<Self, String> {
+        let open = Open::new(life).map_err(|error| error.to_string())?;
+        let journal = Journal::create(&life.journal, life.first_step).map_err(|error| error.to_string())?;
+        Ok(Self { life, journal, open: Some(open) })
+    }
+
+    fn step(&mut self, step: u64) -> Result<(), String> {
+        let op = self.life.workload.op(self.life.seed, step);
+        let told = |error| format!("the journal: {error}");
+        self.journal.tell(step, Told::Begun).map_err(told)?;
+        if self.life.depth > 1 && self.submit(op, step)? {
+            return Ok(());
+        }
+        self.drain()?;
+        let done = match self.execute(op, step) {
+            Ok(()) => Told::Done,
+            Err(error) if is_refusal(&error) => Told::Refused,
+            Err(error) => return Err(format!("step {step}, {op:?}: {error}")),
+        };
+        self.journal.tell(step, done).map_err(told)
+    }
+
+    fn value(&self, step: u64, key: u16) -> Vec<u8> {
+        value_of(step, key, self.life.workload.len(self.life.seed, step, key) as usize)
+    }
+
+    fn open(&mut self) -> Result<&mut Open, byway::Error> {
+        self.open.as_mut().ok_or_else(|| byway::Error::host(ErrorKind::DeviceLost, "the device is closed"))
+    }
+
+    /// One op from its beginning to its end.
+    fn execute(&mut self, op: Op, step: u64) -> byway::Result<()> {
+        match op {
+            Op::Put { key, .. } => {
+                let value = self.value(step, key);
+                self.open()?.pairs.put(&key_of(key), &value)
+            }
+            Op::Delete { key } => self.open()?.pairs.delete(&key_of(key)),
+            Op::Get { key } => self.open()?.pairs.get(&key_of(key)).map(drop),
+            Op::List => self.list(),
+            Op::Bulk { first, pairs } => self.bulk(step, first, pairs),
+            Op::Write { lba, blocks } => self.open()?.blocks.write(lba.into(), &blocks_of(step, lba, blocks)),
+            Op::Trim { lba, blocks } => self.open()?.blocks.trim(lba.into(), blocks),
+            Op::Zero { lba, blocks } => self.open()?.blocks.write_zeroes(lba.into(), blocks),
+            Op::Flush => self.open()?.blocks.flush(),
+            Op::FormatPairs => self.format(true),
+            Op::FormatBlocks => self.format(false),
+            Op::Reopen => self.reopen(),
+        }
+    }
+
+    fn list(&mut self) -> byway::Result<()> {
+        let listed: Vec<Key> = self.open()?.pairs.keys(None).collect::<Result<_, _>>()?;
+        if listed.is_sorted_by(|a, b| a < b) {
+            return Ok(());
+        }
+        Err(byway::Error::host(ErrorKind::Protocol, "the list is not in order"))
+    }
+
+    fn bulk(&mut self, step: u64, first: u16, pairs: u16) -> byway::Result<()> {
+        let values: Vec<Vec<u8>> = (first..first + pairs).map(|key| self.value(step, key)).collect();
+        let keys: byway::Result<Vec<Key>> =
+            (first..first + pairs).map(|key| Key::new(&key_of(key)).map_err(byway::Error::from)).collect();
+        let pairs: Vec<(Key, &[u8])> = keys?.into_iter().zip(values.iter().map(Vec::as_slice)).collect();
+        self.open()?.pairs.put_bulk(&pairs)
+    }
+
+    fn format(&mut self, pairs: bool) -> byway::Result<()> {
+        let open = self.open()?;
+        let nsid = if pairs { open.pairs.nsid() } else { byway::Nsid::new(2)? };
+        open.device.driver().admin(byway::AdminCommand::Format { nsid, format: 0 })?;
+        if pairs {
+            // A format ends what was bound to the namespace: windows of device memory are bound anew by a new queue.
+            open.pairs = open.device.kv(None)?;
+        }
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> byway::Result<()> {
+        if let Some(Open { pairs, blocks, device }) = self.open.take() {
+            drop((pairs, blocks));
+            device.close()?;
+        }
+        self.open = Some(Open::new(self.life)?);
+        Ok(())
+    }
+
+    /// Submits an op that has a command of its own; false if it has none.
+    fn submit(&mut self, op: Op, step: u64) -> Result<bool, String> {
+        let failed = |error: byway::Error| format!("step {step}, {op:?}: {error}");
+        let Some(mut command) = self.command(op, step).map_err(failed)? else { return Ok(false) };
+        let of_pairs = matches!(command, Command::Kv(_));
+        loop {
+            let open = self.open().map_err(failed)?;
+            let submitted = match of_pairs {
+                true => open.pairs.queue().submit(command, step),
+                false => open.blocks.queue().submit(command, step),
+            };
+            match submitted {
+                Ok(()) => break,
+                Err(refused) if refused.error.kind() == ErrorKind::QueueFull => command = refused.command,
+                Err(refused) if is_refusal(&refused.error) => {
+                    let told = self.journal.tell(step, Told::Refused);
+                    return told.map(|()| true).map_err(|error| format!("the journal: {error}"));
+                }
+                Err(refused) => return Err(failed(refused.error)),
+            }
+            self.take_completions(1)?;
+        }
+        self.take_completions(0)?;
+        Ok(true)
+    }
+
+    fn command(&mut self, op: Op, step: u64) -> byway::Result<Option<Command>> {
+        let value = match op {
+            Op::Put { key, .. } => Payload::copy_of(&self.value(step, key))?,
+            Op::Write { lba, blocks } => Payload::copy_of(&blocks_of(step, lba, blocks))?,
+            _ => Payload::Empty,
+        };
+        let open = self.open()?;
+        let (pairs, nsid) = (open.pairs.nsid(), byway::Nsid::new(2)?);
+        let key_named = |key| Key::new(&key_of(key)).map_err(byway::Error::from);
+        Ok(Some(match op {
+            Op::Put { key, .. } => {
+                let (key, options) = (key_named(key)?, StoreOptions::NONE);
+                KvCommand::Store { nsid: pairs, key, value, options }.into()
+            }
+            Op::Delete { key } => KvCommand::Delete { nsid: pairs, key: key_named(key)? }.into(),
+            Op::Write { lba, blocks } => {
+                NvmCommand::Write { nsid, slba: lba.into(), blocks, data: value }.into()
+            }
+            Op::Trim { lba, blocks } => {
+                let ranges = LbaRanges::new(&[LbaRange { slba: lba.into(), blocks }])?;
+                NvmCommand::Deallocate { nsid, ranges }.into()
+            }
+            Op::Zero { lba, blocks } => {
+                NvmCommand::WriteZeroes { nsid, slba: lba.into(), blocks, deallocate: true }.into()
+            }
+            Op::Flush => NvmCommand::Flush { nsid }.into(),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Takes what is finished on both queues, after waiting for at least `least` on one that has commands on their way.
+    fn take_completions(&mut self, least: usize) -> Result<(), String> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let mut outcome = Ok(());
+        let (life, journal) = (self.life, &self.journal);
+        let mut on = |finished: byway::Finished| {
+            let step = finished.tag;
+            let told = match finished.result.map_err(byway::Error::from) {
+                Ok(_) => Told::Done,
+                Err(error) if is_refusal(&error) => Told::Refused,
+                Err(error) => {
+                    outcome = Err(format!("step {step}, {:?}: {error}", life.workload.op(life.seed, step)));
+                    return;
+                }
+            };
+            if let Err(error) = journal.tell(step, told) {
+                outcome = Err(format!("the journal: {error}"));
+            }
+        };
+        let waited = open
+            .pairs
+            .queue()
+            .wait(least, PATIENCE, &mut on)
+            .and_then(|_| open.blocks.queue().wait(least, PATIENCE, &mut on));
+        waited.map_err(|error| error.to_string())?;
+        outcome
+    }
+
+    fn drain(&mut self) -> Result<(), String> {
+        let on_their_way =
+            |open: &mut Open| open.pairs.queue().outstanding() + open.blocks.queue().outstanding();
+        while self.open.as_mut().map_or(0, on_their_way) > 0 {
+            self.take_completions(1)?;
+        }
+        Ok(())
+    }
+}
+
+/// No room, or more than the transfer method carries: refused, and acknowledged as that. So are stores through a window
+/// of device memory behind one that found no room, as that closed the window.
+fn is_refusal(error: &byway::Error) -> bool {
+    let closed = |status: byway_spec::Status| status.is(byway_spec::Status::COMMAND_SEQUENCE_ERROR);
+    matches!(error.kind(), ErrorKind::CapacityExceeded | ErrorKind::TooLarge)
+        || error.nvme_status().is_some_and(closed)
+}
+
+fn blocks_of(step: u64, lba: u32, blocks: u32) -> Vec<u8> {
+    let mut data = Vec::with_capacity(blocks as usize * BLOCK_BYTES);
+    (lba..lba + blocks).for_each(|at| data.extend(block_of(step, at)));
+    data
+}

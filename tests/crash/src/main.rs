@@ -1,0 +1,103 @@
+//! Kills writers at random instants and judges what they leave: `byway-crash-tests --kills 1000 --json`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use byway_crash_tests::kill::Run;
+use byway_crash_tests::life::Life;
+use byway_crash_tests::record::{Record, Verdict};
+use byway_crash_tests::workload::Workload;
+
+const USAGE: &str =
+    "usage: byway-crash-tests [--kills N] [--seed N] [--workload NAME]... [--dir DIR] [--json]";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let ended = match args.split_first() {
+        Some((first, rest)) if first == "live" => live(rest),
+        _ => kill(&args),
+    };
+    match ended {
+        Ok(code) => code,
+        Err(said) => {
+            eprintln!("{said}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// A writer, in a process of its own.
+fn live(args: &[String]) -> Result<ExitCode, String> {
+    Life::from_args(args)?.live(|| println!("open"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn kill(args: &[String]) -> Result<ExitCode, String> {
+    let Wanted { json, run } = Wanted::parse(args)?;
+    let (mut kept, mut broken, mut acknowledged) = (0, 0, 0);
+    let started = std::time::Instant::now();
+    run.go(&mut |record: &Record| {
+        acknowledged += record.acknowledged;
+        match &record.verdict {
+            Verdict::Kept => kept += 1,
+            Verdict::Broken(said) => {
+                broken += 1;
+                eprintln!("kill {}, {} by {}: {said}", record.number, record.workload, record.method);
+            }
+        }
+        match serde_json::to_string(record) {
+            Ok(line) if json => println!("{line}"),
+            _ => {}
+        }
+    });
+    // What did not come out whole stays there.
+    let _ = std::fs::remove_dir(&run.dir);
+    eprintln!(
+        "{} kills of seed {}: {kept} kept, {broken} broken; {acknowledged} acknowledged commands; {:.1} s",
+        kept + broken,
+        run.seed,
+        started.elapsed().as_secs_f64()
+    );
+    Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+struct Wanted {
+    json: bool,
+    run: Run,
+}
+
+impl Wanted {
+    fn parse(args: &[String]) -> Result<Self, String> {
+        let writer = std::env::current_exe().map_err(|error| error.to_string())?;
+        let (mut json, mut workloads) = (false, Vec::new());
+        let (mut kills, mut seed, mut dir) = (200, 1, default_dir());
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            if arg == "--json" {
+                json = true;
+                continue;
+            }
+            let value = args.next().ok_or(USAGE)?;
+            let number = || value.parse::<u64>().map_err(|_| format!("{value:?} is no number\n{USAGE}"));
+            match arg.as_str() {
+                "--kills" => kills = number()?,
+                "--seed" => seed = number()?,
+                "--workload" => workloads.push(value.parse()?),
+                "--dir" => dir = value.into(),
+                _ => return Err(USAGE.into()),
+            }
+        }
+        if workloads.is_empty() {
+            workloads = Workload::ALL.to_vec();
+        }
+        let dir = dir.join(format!("byway-crash-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        Ok(Self { json, run: Run { writer, dir, seed, kills, workloads } })
+    }
+}
+
+/// Memory where there is a file system of it: kills are many, and it is the process that dies, not the machine.
+fn default_dir() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.into() } else { std::env::temp_dir() }
+}

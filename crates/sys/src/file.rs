@@ -4,11 +4,13 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::events::FileEvents;
 use crate::map::{ExclusiveMapping, Sharing};
 
 /// Why the file could not do what was asked. Each is one sentence for a person.
@@ -72,6 +74,7 @@ pub struct ImageFile {
     file: File,
     path: PathBuf,
     read_only: bool,
+    events: Option<Arc<dyn FileEvents>>,
 }
 
 impl ImageFile {
@@ -124,10 +127,23 @@ impl ImageFile {
             false => FlockOperation::NonBlockingLockExclusive,
         };
         match rustix::fs::flock(&file, how) {
-            Ok(()) => Ok(Self { file, path: path.to_path_buf(), read_only }),
+            Ok(()) => Ok(Self { file, path: path.to_path_buf(), read_only, events: None }),
             Err(Errno::WOULDBLOCK) => Err(FileError::InUse { path: path.to_path_buf() }),
             Err(error) => Err(refusal(path, "locking", error.into())),
         }
+    }
+
+    /// Has `events` told of every operation from here on.
+    #[must_use]
+    pub fn watched_by(mut self, events: Option<Arc<dyn FileEvents>>) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// Whether someone is told of every operation: then nothing may pass unseen that need not.
+    #[must_use]
+    pub const fn is_watched(&self) -> bool {
+        self.events.is_some()
     }
 
     /// Where it is.
@@ -173,6 +189,7 @@ impl ImageFile {
     /// # Errors
     /// [`FileError::DiskFull`] and what the system says.
     pub fn allocate(&self, at: u64, len_bytes: u64) -> Result<(), FileError> {
+        self.tell("taking room in", |events| events.before_allocate(at, len_bytes))?;
         self.fallocate(FallocateFlags::KEEP_SIZE, at, len_bytes, "taking room in")
     }
 
@@ -181,6 +198,7 @@ impl ImageFile {
     /// # Errors
     /// What the system says.
     pub fn punch(&self, at: u64, len_bytes: u64) -> Result<(), FileError> {
+        self.tell("giving back room of", |events| events.before_punch(at, len_bytes))?;
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         self.fallocate(flags, at, len_bytes, "giving back room of")
     }
@@ -201,6 +219,7 @@ impl ImageFile {
     /// # Errors
     /// [`FileError::Short`] past the end, and what the system says.
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), FileError> {
+        self.tell("reading", |events| events.before_read(at, into.len() as u64))?;
         self.file.read_exact_at(into, at).map_err(|source| match source.kind() {
             io::ErrorKind::UnexpectedEof => {
                 FileError::Short { path: self.path.clone(), end: at.saturating_add(into.len() as u64) }
@@ -214,6 +233,7 @@ impl ImageFile {
     /// # Errors
     /// [`FileError::DiskFull`] and what the system says.
     pub fn write_at(&self, at: u64, from: &[u8]) -> Result<(), FileError> {
+        self.tell("writing", |events| events.before_write(at, from.len() as u64))?;
         self.file.write_all_at(from, at).map_err(|source| self.failed("writing", source))
     }
 
@@ -233,7 +253,24 @@ impl ImageFile {
     /// # Errors
     /// What the system says. After a failure the state on disk is unknown.
     pub fn sync(&self) -> Result<(), FileError> {
-        self.file.sync_data().map_err(|source| self.failed("syncing", source))
+        self.tell("syncing", |events| events.before_sync())?;
+        self.file.sync_data().map_err(|source| self.failed("syncing", source))?;
+        if let Some(events) = &self.events {
+            events.after_sync();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn tell(
+        &self,
+        doing: &'static str,
+        what: impl FnOnce(&dyn FileEvents) -> io::Result<()>,
+    ) -> Result<(), FileError> {
+        match &self.events {
+            None => Ok(()),
+            Some(events) => what(&**events).map_err(|source| self.failed(doing, source)),
+        }
     }
 
     fn failed(&self, doing: &'static str, source: io::Error) -> FileError {
@@ -301,6 +338,49 @@ mod tests {
         file.read_at(4096, &mut back).unwrap();
         assert_eq!(back, [0; 4096]);
         assert!(file.allocated_bytes().unwrap() < 1 << 20);
+    }
+
+    #[derive(Debug, Default)]
+    struct FullDisk {
+        seen: std::sync::Mutex<Vec<&'static str>>,
+    }
+
+    impl FullDisk {
+        fn note(&self, what: &'static str) {
+            self.seen.lock().unwrap().push(what);
+        }
+    }
+
+    impl FileEvents for FullDisk {
+        fn before_read(&self, _: u64, _: u64) -> io::Result<()> {
+            self.note("read");
+            Ok(())
+        }
+
+        fn before_write(&self, _: u64, _: u64) -> io::Result<()> {
+            self.note("write");
+            Err(Errno::NOSPC.into())
+        }
+
+        fn before_sync(&self) -> io::Result<()> {
+            self.note("sync");
+            Ok(())
+        }
+
+        fn after_sync(&self) {
+            self.note("synced");
+        }
+    }
+
+    #[test]
+    fn an_observer_sees_operations_and_makes_them_fail() {
+        let dir = tempfile::tempdir().unwrap();
+        let events = Arc::new(FullDisk::default());
+        let file = ImageFile::create(&dir.path().join("image")).unwrap().watched_by(Some(events.clone()));
+        assert!(matches!(file.write_at(0, &[1; 10]), Err(FileError::DiskFull { .. })));
+        assert!(matches!(file.read_at(0, &mut [0; 10]), Err(FileError::Short { .. })), "nothing was written");
+        file.sync().unwrap();
+        assert_eq!(*events.seen.lock().unwrap(), ["write", "read", "sync", "synced"]);
     }
 
     #[test]

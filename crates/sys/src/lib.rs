@@ -8,10 +8,12 @@
 pub mod affinity;
 pub mod cacheline;
 pub mod checksum;
+pub mod events;
 pub mod file;
 pub mod huge;
 pub mod map;
 pub mod time;
 
+pub use events::FileEvents;
 pub use file::{FileError, ImageFile};
 pub use map::{ExclusiveMapping, MapError, Mapping};

@@ -242,7 +242,7 @@ impl Flash {
     }
 
     #[inline]
-    fn writable_units(&self, extent: ExtentId, at_bytes: u64, len_bytes: u64) -> Result<u64, FlashError> {
+    fn writable_units(&mut self, extent: ExtentId, at_bytes: u64, len_bytes: u64) -> Result<u64, FlashError> {
         self.writable()?;
         match self.range(extent, at_bytes, len_bytes)? {
             (first, PageKind::Units) => Ok(first),
@@ -251,7 +251,7 @@ impl Flash {
     }
 
     #[inline]
-    fn writable_page(&self, extent: ExtentId, page: u64, len: usize) -> Result<u64, FlashError> {
+    fn writable_page(&mut self, extent: ExtentId, page: u64, len: usize) -> Result<u64, FlashError> {
         self.writable()?;
         let page_bytes = self.ftl.geometry.page_bytes;
         if len != page_bytes as usize {

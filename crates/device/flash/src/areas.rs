@@ -216,6 +216,7 @@ impl Flash {
     /// As [`Flash::area`].
     #[inline]
     pub fn protected(&mut self, area: AreaRef) -> &mut [u8] {
+        self.ftl.syncs.note_store();
         self.areas.bytes_mut(area)
     }
 
@@ -226,6 +227,7 @@ impl Flash {
     /// As [`Flash::area`], and when the word is not inside the area.
     #[inline]
     pub fn commit_u64(&mut self, area: AreaRef, at: usize, value: u64) {
+        self.ftl.syncs.note_store();
         self.areas.commit(area, at, value);
     }
 

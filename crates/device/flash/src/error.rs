@@ -148,6 +148,11 @@ pub enum FlashError {
     /// The image's disk is full or the file system failed.
     #[error(transparent)]
     File(#[from] FileError),
+    /// A sync failed before: what it would have made durable may be lost, and no later one can be believed.
+    #[error(
+        "an earlier sync of the image failed; what was stored since the last one that succeeded may be lost"
+    )]
+    Unsynced,
     /// Memory could not be had.
     #[error("no memory for the device")]
     Memory(#[source] io::Error),

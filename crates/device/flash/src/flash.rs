@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use byway_link::FlashProfile;
-use byway_sys::ImageFile;
+use byway_sys::{FileEvents, ImageFile};
 
 use crate::areas::AreaTable;
 use crate::blocks::BlockTable;
 use crate::counters::FlashCounters;
+use crate::durability::{Durability, SyncPoint, Syncs};
 use crate::error::{FlashError, ImageError};
 use crate::ftl::Ftl;
 use crate::geometry::{Geometry, UNIT_BYTES};
@@ -38,29 +39,64 @@ pub struct FlashOptions {
     pub timing: bool,
     /// Identifier of the device; identifiers of namespaces follow from it. The caller is the source of randomness.
     pub uuid: [u8; 16],
+    /// How the device is run.
+    pub run: RunOptions,
 }
 
 impl FlashOptions {
     /// A device of `size_bytes` with timing on, no profile name and a zero identifier.
     #[must_use]
     pub const fn new(size_bytes: u64, profile: FlashProfile, media: MediaKind) -> Self {
-        Self { size_bytes, profile, profile_name: String::new(), media, timing: true, uuid: [0; 16] }
+        let run = RunOptions::new();
+        Self { size_bytes, profile, profile_name: String::new(), media, timing: true, uuid: [0; 16], run }
+    }
+}
+
+/// How a device is run, whether made or opened. Nothing of it is kept in the image.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// What a completion promises.
+    pub durability: Durability,
+    /// Who is told of the operations on the image's file, and may make them fail.
+    pub events: Option<Arc<dyn FileEvents>>,
+    /// A sync point to leave out: for the test that proves each of them necessary.
+    pub left_out: Option<SyncPoint>,
+}
+
+impl RunOptions {
+    const fn new() -> Self {
+        Self { durability: Durability::Process, events: None, left_out: None }
     }
 }
 
 /// How an image is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct OpenOptions {
     /// Leave the file as it is; writing answers [`FlashError::ReadOnly`].
     pub read_only: bool,
     /// Whether operations take modelled time.
     pub timing: bool,
+    /// How the device is run.
+    pub run: RunOptions,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { read_only: false, timing: true }
+        Self { read_only: false, timing: true, run: RunOptions::new() }
     }
+}
+
+impl OpenOptions {
+    fn how(&self) -> How {
+        How { timing: self.timing, run: self.run.clone() }
+    }
+}
+
+/// What making and opening have in common.
+#[derive(Clone)]
+struct How {
+    timing: bool,
+    run: RunOptions,
 }
 
 /// What opening an image found and did.
@@ -102,7 +138,7 @@ impl Flash {
     /// [`ImageError`] for the size, the profile and the file; [`FlashError::NoCapacity`] when the namespaces do not
     /// fit.
     pub fn create(options: FlashOptions, namespaces: &[NamespaceSpec]) -> Result<Self, FlashError> {
-        let timing = options.timing;
+        let how = How { timing: options.timing, run: options.run };
         let superblock = |keeps| -> Result<Superblock, ImageError> {
             Ok(Superblock {
                 keeps,
@@ -113,39 +149,38 @@ impl Flash {
             })
         };
         match options.media {
-            MediaKind::File(path) => Self::create_file(&path, superblock(Keeps::File)?, timing, namespaces),
-            MediaKind::Ram => Self::create_in_memory(superblock(Keeps::Ram)?, timing, namespaces),
-            MediaKind::Null => Self::create_in_memory(superblock(Keeps::Null)?, timing, namespaces),
-            MediaKind::DescribedRam(path) => {
-                Self::describe(&path, superblock(Keeps::Ram)?, timing, namespaces)
-            }
+            MediaKind::File(path) => Self::create_file(&path, superblock(Keeps::File)?, how, namespaces),
+            MediaKind::Ram => Self::create_in_memory(superblock(Keeps::Ram)?, how, namespaces),
+            MediaKind::Null => Self::create_in_memory(superblock(Keeps::Null)?, how, namespaces),
+            MediaKind::DescribedRam(path) => Self::describe(&path, superblock(Keeps::Ram)?, how, namespaces),
             MediaKind::DescribedNull(path) => {
-                Self::describe(&path, superblock(Keeps::Null)?, timing, namespaces)
+                Self::describe(&path, superblock(Keeps::Null)?, how, namespaces)
             }
         }
     }
 
     fn create_in_memory(
         superblock: Superblock,
-        timing: bool,
+        how: How,
         namespaces: &[NamespaceSpec],
     ) -> Result<Self, FlashError> {
         let media: Box<dyn Media> = match superblock.keeps {
             Keeps::Null => Box::new(NullMedia),
             _ => Box::new(RamMedia::new(superblock.geometry, &Layout::of(&superblock.geometry))?),
         };
-        Self::create_on(Backing::Memory, media, superblock, timing, namespaces)
+        Self::create_on(Backing::Memory, media, superblock, how, namespaces)
     }
 
     /// Writes an image that only describes a device, and opens it.
     fn describe(
         path: &Path,
         superblock: Superblock,
-        timing: bool,
+        how: How,
         namespaces: &[NamespaceSpec],
     ) -> Result<Self, FlashError> {
-        Self::create_file(path, superblock, timing, namespaces)?.close()?;
-        Self::open(path, OpenOptions { timing, ..OpenOptions::default() })
+        let How { timing, run } = how.clone();
+        Self::create_file(path, superblock, how, namespaces)?.close()?;
+        Self::open(path, OpenOptions { timing, read_only: false, run })
     }
 
     /// A device in memory of the shape that an image describes. The file stays locked while the device is open.
@@ -163,7 +198,7 @@ impl Flash {
             NamespaceSpec { nsid: Some(nsid), kind, size_bytes }
         };
         let specs: Vec<NamespaceSpec> = table.iter().map(spec).collect();
-        let mut flash = Self::create_in_memory(superblock, options.timing, &specs)?;
+        let mut flash = Self::create_in_memory(superblock, options.how(), &specs)?;
         flash.description = Some(file);
         Ok(flash)
     }
@@ -171,11 +206,12 @@ impl Flash {
     fn create_file(
         path: &Path,
         superblock: Superblock,
-        timing: bool,
+        how: How,
         namespaces: &[NamespaceSpec],
     ) -> Result<Self, FlashError> {
-        let file = Arc::new(ImageFile::create(path).map_err(ImageError::from)?);
-        let made = Self::fill_file(&file, superblock, timing, namespaces);
+        let file = ImageFile::create(path).map_err(ImageError::from)?;
+        let file = Arc::new(file.watched_by(how.run.events.clone()));
+        let made = Self::fill_file(&file, superblock, how, namespaces);
         if made.is_err() {
             // The file is ours and new. What made this fail is the better error.
             let _ = std::fs::remove_file(path);
@@ -186,7 +222,7 @@ impl Flash {
     fn fill_file(
         file: &Arc<ImageFile>,
         superblock: Superblock,
-        timing: bool,
+        how: How,
         namespaces: &[NamespaceSpec],
     ) -> Result<Self, FlashError> {
         let layout = Layout::of(&superblock.geometry);
@@ -194,9 +230,9 @@ impl Flash {
         let backing = Backing::File(Arc::clone(file));
         backing.allocate(layout.fixed())?;
         let media = FileMedia::open(Arc::clone(file), superblock.geometry, &layout)?;
-        let flash = Self::create_on(backing, Box::new(media), superblock, timing, namespaces)?;
+        let mut flash = Self::create_on(backing, Box::new(media), superblock, how, namespaces)?;
         flash.superblock.write(file)?;
-        flash.backing.sync()?;
+        flash.sync()?;
         Ok(flash)
     }
 
@@ -204,12 +240,12 @@ impl Flash {
         backing: Backing,
         media: Box<dyn Media>,
         superblock: Superblock,
-        timing: bool,
+        how: How,
         namespaces: &[NamespaceSpec],
     ) -> Result<Self, FlashError> {
         let layout = Layout::of(&superblock.geometry);
         let blocks = BlockTable::create(&backing, &layout, &superblock.geometry)?;
-        let mut flash = Self::assemble(backing, media, superblock, timing, blocks, Path::new(""))?;
+        let mut flash = Self::assemble(backing, media, superblock, how, blocks, Path::new(""))?;
         flash.ftl.state.begin_power_cycle(true);
         for spec in namespaces {
             flash.add_namespace(*spec)?;
@@ -223,7 +259,8 @@ impl Flash {
     /// [`FlashError::Image`]: what is wrong with it, in one sentence.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Self, FlashError> {
         let opened = if options.read_only { ImageFile::open_read_only(path) } else { ImageFile::open(path) };
-        let file = Arc::new(opened.map_err(ImageError::from)?);
+        let file = opened.map_err(ImageError::from)?;
+        let file = Arc::new(file.watched_by(options.run.events.clone()));
         let superblock = Superblock::read(&file)?;
         if superblock.keeps != Keeps::File {
             return Self::open_described(file, superblock, options, path);
@@ -232,7 +269,7 @@ impl Flash {
         let media = FileMedia::open(Arc::clone(&file), superblock.geometry, &layout)?;
         let backing = Backing::File(file);
         let blocks = BlockTable::open(&backing, &layout, &superblock.geometry)?;
-        let mut flash = Self::assemble(backing, Box::new(media), superblock, options.timing, blocks, path)?;
+        let mut flash = Self::assemble(backing, Box::new(media), superblock, options.how(), blocks, path)?;
         flash.recover(path)?;
         Ok(flash)
     }
@@ -241,16 +278,17 @@ impl Flash {
         backing: Backing,
         media: Box<dyn Media>,
         superblock: Superblock,
-        timing: bool,
+        how: How,
         blocks: BlockTable,
         path: &Path,
     ) -> Result<Self, FlashError> {
         let geometry = superblock.geometry;
         let layout = Layout::of(&geometry);
-        let timing = FlashTiming::new(&geometry, &superblock.profile, timing);
+        let timing = FlashTiming::new(&geometry, &superblock.profile, how.timing);
         let namespaces = NamespaceTable::open(&backing, &layout)?.map_err(|what| damaged(path, &what))?;
         let areas = AreaTable::open(&backing, &layout)?.map_err(|what| damaged(path, &what))?;
-        let ftl = Ftl::open(geometry, &layout, &backing, media, timing, blocks)?;
+        let syncs = Syncs::new(backing.clone(), how.run.durability, how.run.left_out);
+        let ftl = Ftl::open(geometry, &layout, &backing, media, timing, blocks, syncs)?;
         let mapped = Vec::new();
         let recovery = Recovery::default();
         Ok(Self {
@@ -300,18 +338,18 @@ impl Flash {
             return Ok(());
         }
         // The mark follows what it vouches for.
-        self.backing.sync()?;
+        self.sync()?;
         self.closed = true;
         self.ftl.state.close();
-        self.backing.sync()
+        self.sync()
     }
 
-    /// Waits until everything is on the image's disk: what survives real power loss.
+    /// As [`Flash::make_durable`], whether something was stored or not.
     ///
     /// # Errors
     /// What syncing the file says.
     pub fn sync(&mut self) -> Result<(), FlashError> {
-        self.backing.sync()
+        self.ftl.syncs.sync()
     }
 
     /// What opening found and did.
@@ -407,7 +445,8 @@ impl Flash {
     }
 
     #[inline]
-    pub(crate) fn writable(&self) -> Result<(), FlashError> {
+    pub(crate) fn writable(&mut self) -> Result<(), FlashError> {
+        self.ftl.syncs.note_store();
         if self.is_read_only() {
             return Err(FlashError::ReadOnly);
         }

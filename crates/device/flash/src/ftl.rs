@@ -7,6 +7,7 @@
 use crate::blocks::{BlockTable, BlockUse};
 use crate::buffer::{Stream, UnitBuffer};
 use crate::counters::Cause;
+use crate::durability::Syncs;
 use crate::error::FlashError;
 use crate::frontier::Frontier;
 use crate::geometry::{BlockId, Geometry, PageId, RESERVED_BLOCKS, UNIT_BYTES, UnitId};
@@ -22,6 +23,7 @@ pub(crate) struct Ftl {
     pub(crate) geometry: Geometry,
     pub(crate) media: Box<dyn Media>,
     pub(crate) timing: FlashTiming,
+    pub(crate) syncs: Syncs,
     pub(crate) state: State,
     pub(crate) map: UnitMap,
     pub(crate) blocks: BlockTable,
@@ -43,8 +45,10 @@ impl Ftl {
         media: Box<dyn Media>,
         timing: FlashTiming,
         blocks: BlockTable,
+        syncs: Syncs,
     ) -> Result<Self, FlashError> {
         Ok(Self {
+            syncs,
             media,
             timing,
             state: State::open(backing, layout)?,

@@ -21,6 +21,7 @@ mod check;
 mod counters;
 #[cfg(test)]
 mod cut;
+mod durability;
 mod error;
 mod flash;
 mod frontier;
@@ -40,11 +41,12 @@ mod word;
 
 pub use areas::{AreaId, AreaRef};
 pub use byway_link::FlashProfile;
-pub use byway_sys::FileError;
+pub use byway_sys::{FileError, FileEvents};
 pub use check::Finding;
 pub use counters::{Cause, CauseCounters, FlashCounters};
+pub use durability::{Durability, Epoch, SyncCounters, SyncPoint};
 pub use error::{FlashError, ImageError};
-pub use flash::{Flash, FlashOptions, OpenOptions, Recovery};
+pub use flash::{Flash, FlashOptions, OpenOptions, Recovery, RunOptions};
 pub use geometry::{Geometry, MIN_SIZE_BYTES, UNIT_BYTES};
 pub use image::namespaces::{ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES};
 pub use media::MediaKind;

@@ -104,8 +104,8 @@ fn a_read_only_opener_sees_everything_and_changes_nothing() {
     }
     drop(flash);
     let before = fingerprint(&image(&dir));
-    let options = OpenOptions { read_only: true, timing: false };
-    let mut flash = Flash::open(&image(&dir), options).unwrap();
+    let options = OpenOptions { read_only: true, timing: false, ..OpenOptions::default() };
+    let mut flash = Flash::open(&image(&dir), options.clone()).unwrap();
     let mut second = Flash::open(&image(&dir), options).unwrap();
     assert!(flash.recovery().unclean);
     for unit in 0..9 {
@@ -186,7 +186,9 @@ fn features_that_only_writers_must_know_leave_an_image_readable() {
     let dir = tempfile::tempdir().unwrap();
     closed_image(&image(&dir));
     forge_superblock(&image(&dir), 24, &[1]);
-    let mut flash = Flash::open(&image(&dir), OpenOptions { read_only: true, timing: false }).unwrap();
+    let mut flash =
+        Flash::open(&image(&dir), OpenOptions { read_only: true, timing: false, ..OpenOptions::default() })
+            .unwrap();
     let extent = extent(&flash, 1);
     assert_eq!(read_unit(&mut flash, extent, 7).unwrap(), unit_of(7));
 }
@@ -196,7 +198,10 @@ fn an_image_is_opened_once() {
     let dir = tempfile::tempdir().unwrap();
     let flash = on_file(&image(&dir), &[nvm(MIB)]);
     for read_only in [false, true] {
-        let said = refusal(Flash::open(&image(&dir), OpenOptions { read_only, timing: true }));
+        let said = refusal(Flash::open(
+            &image(&dir),
+            OpenOptions { read_only, timing: true, ..OpenOptions::default() },
+        ));
         assert!(said.contains("is in use by another process"), "{said}");
     }
     drop(flash);
@@ -231,7 +236,9 @@ fn a_read_only_file_is_refused_to_writers_alone() {
     let before = fingerprint(&image(&dir));
     let said = refusal(open(&image(&dir)));
     assert!(said.ends_with("is read-only here; open it read-only to look inside"), "{said}");
-    let mut flash = Flash::open(&image(&dir), OpenOptions { read_only: true, timing: false }).unwrap();
+    let mut flash =
+        Flash::open(&image(&dir), OpenOptions { read_only: true, timing: false, ..OpenOptions::default() })
+            .unwrap();
     let extent = extent(&flash, 1);
     assert_eq!(read_unit(&mut flash, extent, 3).unwrap(), unit_of(3));
     drop(flash);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use byway_flash::{AreaId, AreaRef, Cause, ExtentId, Flash, FlashError, NamespaceRecord};
+use byway_flash::{AreaId, AreaRef, Cause, Epoch, ExtentId, Flash, FlashError, NamespaceRecord, SyncPoint};
 use byway_sys::Mapping;
 
 /// The engine's own state: manifest, segment table, write pointers, page buffers.
@@ -103,6 +103,28 @@ pub trait PageStore {
     /// Stores eight aligned bytes of the state area, little-endian, as one store after all stores before it.
     fn commit_u64(&mut self, home: &Home, at: usize, value: u64);
 
+    /// Puts what was stored so far on the medium before what follows, where power may be lost. Where it cannot, there
+    /// is nothing to do.
+    ///
+    /// # Errors
+    /// A sync that failed: then what follows must not be stored.
+    fn order(&mut self, _point: SyncPoint) -> Result<(), FlashError> {
+        Ok(())
+    }
+
+    /// As [`order`](Self::order), for what was stored in `epoch`: nothing to do if that has ended.
+    ///
+    /// # Errors
+    /// As there.
+    fn order_since(&mut self, point: SyncPoint, _epoch: Epoch) -> Result<(), FlashError> {
+        self.order(point)
+    }
+
+    /// The epoch that what is stored now belongs to.
+    fn epoch(&self) -> Epoch {
+        Epoch::default()
+    }
+
     /// Copies from window memory, which a host may be storing into.
     fn read_window(&self, home: &Home, at: usize, into: &mut [u8]);
 
@@ -186,6 +208,21 @@ impl PageStore for Flash {
     #[inline]
     fn commit_u64(&mut self, home: &Home, at: usize, value: u64) {
         Self::commit_u64(self, home.state, at, value);
+    }
+
+    #[inline]
+    fn order(&mut self, point: SyncPoint) -> Result<(), FlashError> {
+        Self::order(self, point)
+    }
+
+    #[inline]
+    fn order_since(&mut self, point: SyncPoint, epoch: Epoch) -> Result<(), FlashError> {
+        Self::order_since(self, point, epoch)
+    }
+
+    #[inline]
+    fn epoch(&self) -> Epoch {
+        Self::epoch(self)
     }
 
     fn read_window(&self, home: &Home, at: usize, into: &mut [u8]) {

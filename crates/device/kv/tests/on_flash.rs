@@ -120,7 +120,9 @@ fn a_store_in_a_file_is_there_after_its_process_went_without_a_word() {
         fill(&mut engine, &mut flash, &mut 0);
         for _ in 0..2 {
             drop((engine, flash));
-            flash = Flash::open(&path, OpenOptions { read_only: false, timing: false }).unwrap();
+            flash =
+                Flash::open(&path, OpenOptions { read_only: false, timing: false, ..OpenOptions::default() })
+                    .unwrap();
             let namespace = flash.namespace(1).unwrap().clone();
             let recovery;
             (engine, recovery) = KvEngine::open(&mut flash, &namespace, options(packing)).unwrap();
@@ -141,7 +143,8 @@ fn an_image_that_is_opened_to_be_read_is_read_and_not_written() {
     fill(&mut engine, &mut flash, &mut 0);
     drop((engine, flash));
     let before = std::fs::read(&path).unwrap();
-    let mut flash = Flash::open(&path, OpenOptions { read_only: true, timing: false }).unwrap();
+    let mut flash =
+        Flash::open(&path, OpenOptions { read_only: true, timing: false, ..OpenOptions::default() }).unwrap();
     let (mut engine, _) = KvEngine::open(&mut flash, &namespace, options(Packing::All)).unwrap();
     check(&mut engine, &mut flash);
     let put = engine.put(&mut flash, &numbered(1), b"no", StoreHow::default(), &mut 0);

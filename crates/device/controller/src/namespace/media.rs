@@ -57,7 +57,7 @@ pub fn write_error(error: FlashError) -> CommandError {
         FlashError::Media { .. } | FlashError::Lost { .. } => {
             CommandError::new(Status::WRITE_FAULT, "the rest of the unit written to is unreadable")
         }
-        FlashError::File(_) => {
+        FlashError::File(_) | FlashError::Unsynced => {
             CommandError::new(Status::WRITE_FAULT, "the image's file could not be written")
         }
         _ => CommandError::new(Status::INTERNAL_ERROR, "the image could not be written"),

@@ -1,0 +1,226 @@
+//! What a completion promises, and the syncs it takes.
+//!
+//! Stores to protected state and page writes reach the medium in any order, in pieces of a sector, until a sync. So
+//! wherever room is used again, or a word is stored that others will be believed by, what it stands on is synced
+//! first: the [`SyncPoint`]s. Room that was given up before the last sync may be used without another
+//! one: who gives it up keeps the [`Epoch`]. Which point guards what: `docs/decisions/0007-order-of-syncs.md`.
+
+use crate::error::FlashError;
+use crate::flash::Flash;
+use crate::protected::Backing;
+
+/// What survives of what was acknowledged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// It survives the death of the process at any instruction. After a loss of real power the image is as consistent
+    /// as its checksums say, unless it was synced last.
+    #[default]
+    Process,
+    /// It survives a loss of real power too: whoever posts completions calls [`Flash::make_durable`] before.
+    Media,
+    /// A device without capacitors: real power may be lost, and what no sync covers with it, never more and never
+    /// in part.
+    Volatile,
+}
+
+/// Where what was stored so far has to be on the medium before what follows is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SyncPoint {
+    /// The mark that the device is in use, before anything else changes.
+    PowerOn,
+    /// Moves away from a block and trims of it, before its records are erased.
+    BlockErase,
+    /// The page that a buffer slot was programmed to, before the slot is filled again.
+    BufferSlot,
+    /// An earlier change of a namespace's record, before the copy that was current then is written over.
+    NamespaceCopy,
+    /// A new copy of a namespace's record, before it is selected.
+    NamespaceSelect,
+    /// The mark that a namespace is leaving, before what it has goes.
+    NamespaceLeave,
+    /// What a namespace had is gone, before its place in the table is free.
+    NamespaceGone,
+    /// The page that a ring slot was programmed to, before the slot is filled again.
+    RingSlot,
+    /// The page that a window's slot was programmed to, before the host hears that the slot is its own again.
+    WindowSlot,
+    /// The write pointer past a row of the DMA log table, before the row is used again or cleared.
+    TableRow,
+    /// The root that made the other manifest count, before the one that counted is written over.
+    ManifestSlot,
+    /// A manifest and all it tells of, before the root makes it count.
+    ManifestRoot,
+    /// The manifest that no longer needs a segment, before its pages are trimmed.
+    SegmentRelease,
+    /// The trims of a segment, before it is taken for something else.
+    SegmentTake,
+    /// The end of an engine's header, before the state behind it is made anew.
+    EngineEnd,
+    /// The state of a new engine, before its header makes it one.
+    EngineStart,
+}
+
+impl SyncPoint {
+    /// Every point there is.
+    pub const ALL: [Self; 16] = [
+        Self::PowerOn,
+        Self::BlockErase,
+        Self::BufferSlot,
+        Self::NamespaceCopy,
+        Self::NamespaceSelect,
+        Self::NamespaceLeave,
+        Self::NamespaceGone,
+        Self::RingSlot,
+        Self::WindowSlot,
+        Self::TableRow,
+        Self::ManifestSlot,
+        Self::ManifestRoot,
+        Self::SegmentRelease,
+        Self::SegmentTake,
+        Self::EngineEnd,
+        Self::EngineStart,
+    ];
+}
+
+/// The time between two syncs. What was stored in an epoch is on the medium once the next one has begun.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(u64);
+
+/// Syncs of an image since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SyncCounters {
+    /// Asked for: flushes, completions, closing.
+    pub durable: u64,
+    /// Made at sync points.
+    pub ordered: u64,
+}
+
+/// The syncs of a device.
+#[derive(Debug)]
+pub(crate) struct Syncs {
+    backing: Backing,
+    durability: Durability,
+    left_out: Option<SyncPoint>,
+    epoch: Epoch,
+    /// Something was stored in this epoch.
+    stored: bool,
+    /// A sync failed. What the system dropped then it will not write later: no further sync can be believed.
+    failed: bool,
+    counters: SyncCounters,
+}
+
+impl Syncs {
+    pub(crate) fn new(backing: Backing, durability: Durability, left_out: Option<SyncPoint>) -> Self {
+        let counters = SyncCounters::default();
+        Self { backing, durability, left_out, epoch: Epoch(1), stored: true, failed: false, counters }
+    }
+
+    /// Notes that something is about to be stored.
+    #[inline]
+    pub(crate) fn note_store(&mut self) {
+        self.stored = true;
+    }
+
+    #[inline]
+    pub(crate) const fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    pub(crate) const fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// Puts everything stored so far on the medium.
+    pub(crate) fn sync(&mut self) -> Result<(), FlashError> {
+        self.counters.durable += 1;
+        self.sync_backing()?;
+        self.stored = false;
+        Ok(())
+    }
+
+    pub(crate) fn sync_if_stored(&mut self) -> Result<(), FlashError> {
+        if self.stored { self.sync() } else { Ok(()) }
+    }
+
+    #[inline]
+    pub(crate) fn order(&mut self, point: SyncPoint) -> Result<(), FlashError> {
+        match self.durability {
+            Durability::Process => Ok(()),
+            Durability::Media | Durability::Volatile => self.order_now(point),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn order_since(&mut self, point: SyncPoint, epoch: Epoch) -> Result<(), FlashError> {
+        if epoch < self.epoch { Ok(()) } else { self.order(point) }
+    }
+
+    #[cold]
+    fn order_now(&mut self, point: SyncPoint) -> Result<(), FlashError> {
+        if !self.stored || self.left_out == Some(point) {
+            return Ok(());
+        }
+        self.counters.ordered += 1;
+        // Something is stored next, or there would be nothing to order: `stored` stays.
+        self.sync_backing()
+    }
+
+    fn sync_backing(&mut self) -> Result<(), FlashError> {
+        if self.failed {
+            return Err(FlashError::Unsynced);
+        }
+        let synced = self.backing.sync();
+        self.failed = synced.is_err();
+        self.epoch.0 += u64::from(synced.is_ok());
+        synced
+    }
+}
+
+impl Flash {
+    /// What a completion promises on this device.
+    #[must_use]
+    pub const fn durability(&self) -> Durability {
+        self.ftl.syncs.durability()
+    }
+
+    /// Waits until everything stored is on the image's medium: what survives the loss of real power. Costs nothing
+    /// when nothing was stored since the last time.
+    ///
+    /// # Errors
+    /// What syncing the file says. After an error none succeeds until the image is opened again:
+    /// [`FlashError::Unsynced`].
+    pub fn make_durable(&mut self) -> Result<(), FlashError> {
+        self.ftl.syncs.sync_if_stored()
+    }
+
+    /// Puts what was stored so far on the medium before what follows. Does nothing under [`Durability::Process`].
+    ///
+    /// # Errors
+    /// As [`Flash::make_durable`]: then what follows must not be stored.
+    #[inline]
+    pub fn order(&mut self, point: SyncPoint) -> Result<(), FlashError> {
+        self.ftl.syncs.order(point)
+    }
+
+    /// As [`Flash::order`], for what was stored in `epoch`: nothing to do if that has ended.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn order_since(&mut self, point: SyncPoint, epoch: Epoch) -> Result<(), FlashError> {
+        self.ftl.syncs.order_since(point, epoch)
+    }
+
+    /// The epoch that what is stored now belongs to.
+    #[must_use]
+    #[inline]
+    pub const fn epoch(&self) -> Epoch {
+        self.ftl.syncs.epoch()
+    }
+
+    /// Syncs since the device was opened.
+    #[must_use]
+    pub const fn sync_counters(&self) -> SyncCounters {
+        self.ftl.syncs.counters
+    }
+}

@@ -224,7 +224,7 @@ fn judge(life: &Life, told: &[(u64, Told)], state: &mut State, record: &mut Reco
 
 /// Whether an image whose making was killed is refused by a word for it, not by an accident.
 fn is_refused(image: &Path) -> Result<bool, String> {
-    let Err(error) = Flash::open(image, OpenOptions { read_only: true, timing: false }) else {
+    let Err(error) = Flash::open(image, OpenOptions { read_only: true, ..OpenOptions::default() }) else {
         return Ok(false);
     };
     let said = error.to_string();
@@ -234,7 +234,7 @@ fn is_refused(image: &Path) -> Result<bool, String> {
 
 /// Everything that the flash keeps twice agrees, and everything mapped can be read.
 fn check_flash(image: &Path) -> Result<(), String> {
-    let opened = Flash::open(image, OpenOptions { read_only: true, timing: false });
+    let opened = Flash::open(image, OpenOptions { read_only: true, ..OpenOptions::default() });
     let findings = opened.map_err(|error| error.to_string())?.check();
     match findings.first() {
         None => Ok(()),

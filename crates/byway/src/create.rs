@@ -4,7 +4,10 @@ use std::path::Path;
 
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
-use byway_flash::{Flash, FlashOptions, ImageError, MIN_SIZE_BYTES, MediaKind, NamespaceKind, NamespaceSpec};
+use byway_flash::{
+    DEFAULT_OVER_PROVISIONING_PERCENT, Flash, FlashOptions, ImageError, MIN_SIZE_BYTES, MediaKind,
+    NamespaceKind, NamespaceSpec,
+};
 use byway_link::Profile;
 
 use crate::open::{from_flash, from_subsystem};
@@ -39,6 +42,8 @@ pub struct CreateOptions {
     pub media: Media,
     /// Its identity; random if not given. Two devices made with one identity and treated alike are alike.
     pub uuid: Option<[u8; 16]>,
+    /// Flash beyond its size, in percent of it, that garbage collection has to work with.
+    pub over_provisioning_percent: u32,
 }
 
 impl CreateOptions {
@@ -50,6 +55,7 @@ impl CreateOptions {
             namespaces: vec![NewNamespace::KV],
             media: Media::File,
             uuid: None,
+            over_provisioning_percent: DEFAULT_OVER_PROVISIONING_PERCENT,
         }
     }
 }
@@ -92,6 +98,7 @@ pub(crate) fn make(media: MediaKind, options: &CreateOptions, timing: bool) -> R
     let mut flash_options = FlashOptions::new(options.size_bytes, profile.flash, media);
     flash_options.profile_name.clone_from(&options.profile);
     flash_options.timing = timing;
+    flash_options.over_provisioning_percent = options.over_provisioning_percent;
     flash_options.uuid = match options.uuid {
         Some(uuid) => uuid,
         None => random_uuid()?,

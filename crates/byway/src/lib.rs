@@ -34,7 +34,10 @@ pub use byway_core::{
     NamespaceKind, Nsid, NvmCommand, Origin, Outcome, Payload, QueueOptions, RawCommand, RawData, Result,
     Retry, StoreOptions,
 };
-pub use byway_flash::{Cause, CauseCounters, FlashCounters, NamespaceKind as MediaNamespaceKind};
+pub use byway_flash::{
+    Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FlashCounters, GcPolicy,
+    NamespaceKind as MediaNamespaceKind,
+};
 pub use byway_kv::{KvStats, Packing};
 pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
 pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};

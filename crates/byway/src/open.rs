@@ -49,15 +49,16 @@ fn open_image(path: &Path, options: &Options) -> Result<Flash> {
 /// A device in memory has a key-value namespace, number 1, and one of blocks, number 2.
 fn in_memory(size_bytes: u64, options: &Options) -> CreateOptions {
     CreateOptions {
-        size_bytes,
         profile: options.profile.clone().unwrap_or_else(|| DEFAULT_PROFILE.into()),
         namespaces: vec![NewNamespace::KV, NewNamespace::NVM],
         media: Media::Ram,
         uuid: Some([0x42; 16]),
+        ..CreateOptions::new(size_bytes)
     }
 }
 
-fn start(flash: Flash, options: &Options) -> Result<Device> {
+fn start(mut flash: Flash, options: &Options) -> Result<Device> {
+    flash.set_gc_policy(options.gc);
     let profile = profile_of(&flash, options)?;
     let identity = identity_of(&flash);
     let kv = KvOptions { packing: options.packing, ..KvOptions::default() };

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use byway_core::{AdaptivePolicy, Error, ErrorKind, Nsid, Result};
+use byway_flash::GcPolicy;
 use byway_in_process::RunBy;
 use byway_kv::Packing;
 use byway_link::{ClockMode, Method};
@@ -58,6 +59,8 @@ pub struct Options {
     pub flash_timing: bool,
     /// `packing=`: how values are packed into flash pages.
     pub packing: Packing,
+    /// `gc=`: how flash garbage collection chooses blocks.
+    pub gc: GcPolicy,
     /// `depth=`: commands outstanding on a queue.
     pub depth: u32,
     /// `ring=`: entries of a submission ring.
@@ -65,9 +68,9 @@ pub struct Options {
 }
 
 /// What every option is called, for the error that lists them.
-pub const OPTION_NAMES: [&str; 17] = [
+pub const OPTION_NAMES: [&str; 18] = [
     "transfer", "policy", "tau", "alpha", "below", "profile", "link", "mps", "mrrs", "clock", "ns", "run",
-    "ledger", "flash", "packing", "depth", "ring",
+    "ledger", "flash", "packing", "gc", "depth", "ring",
 ];
 
 impl Default for Options {
@@ -85,6 +88,7 @@ impl Default for Options {
             ledger: true,
             flash_timing: true,
             packing: Packing::default(),
+            gc: GcPolicy::default(),
             depth: 128,
             ring_entries: None,
         }
@@ -149,6 +153,7 @@ impl Options {
             "ledger" => self.ledger = on_or_off(value)?,
             "flash" => self.flash_timing = on_or_off(value)?,
             "packing" => self.packing = parse(value)?,
+            "gc" => self.gc = parse(value)?,
             "depth" => self.depth = parse(value)?,
             "ring" => self.ring_entries = Some(parse(value)?),
             _ => return Err(invalid(format!("unknown; known are {}", OPTION_NAMES.join(", ")))),
@@ -247,6 +252,13 @@ mod tests {
         assert_eq!(uri.options.transfer, Method::CxlPiggyback);
         assert_eq!((uri.options.clock, uri.options.run_by), (ClockMode::Virtual, RunBy::Thread));
         assert_eq!(uri.options.ns.unwrap().get(), 2);
+    }
+
+    #[test]
+    fn garbage_collection_has_two_policies() {
+        let uri: Uri = "embedded:a?gc=cost-benefit".parse().unwrap();
+        assert_eq!(uri.options.gc, GcPolicy::CostBenefit);
+        assert!(error("embedded:a?gc=fifo").contains("expected greedy or cost-benefit"));
     }
 
     #[test]

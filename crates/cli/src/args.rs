@@ -70,6 +70,10 @@ pub struct Create {
     /// What holds the flash pages. With ram or null the image only describes the device, which is empty at each opening.
     #[arg(long, default_value = "file")]
     pub media: Media,
+    /// Flash beyond the size, in percent of it: room for garbage collection, which more of makes cheaper.
+    #[arg(long, default_value_t = byway::DEFAULT_OVER_PROVISIONING_PERCENT, value_name = "PERCENT",
+          value_parser = clap::value_parser!(u32).range(..=1000))]
+    pub over_provisioning: u32,
     /// Print what was made as JSON.
     #[arg(long)]
     pub json: bool,
@@ -114,7 +118,7 @@ pub enum MemoryMedia {
 pub struct Device {
     /// The device: embedded:PATH, or ram:SIZE for one in memory; options after `?`, joined by `&`
     /// (transfer=, policy=, tau=, alpha=, below=, profile=, link=, mps=, mrrs=, clock=, ns=, run=, ledger=, flash=,
-    /// packing=, depth=, ring=).
+    /// packing=, gc=, depth=, ring=).
     #[arg(value_name = "URI")]
     pub uri: String,
 }

@@ -23,6 +23,7 @@ pub fn run(args: &Create, out: &mut impl Write) -> Result<()> {
         profile: args.profile.clone(),
         namespaces,
         media: media_of(args.media),
+        over_provisioning_percent: args.over_provisioning,
         ..CreateOptions::new(args.size)
     };
     byway::create(&args.image, &options)?;

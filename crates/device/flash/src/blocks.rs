@@ -1,17 +1,22 @@
 //! The block table: what each block is used for, how far it is written, how much of it is live, how worn it is.
 //!
-//! An entry is two self-checking words and room for two more (reads since erase, age). Counts are kept in memory too.
+//! An entry is three self-checking words (use, wear, age) and room for one more (reads since erase). Counts are kept in
+//! memory too, with the orders in which blocks are taken: free ones by wear, full ones by live data.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 
 use crate::error::FlashError;
 use crate::geometry::{BlockId, Geometry};
 use crate::image::layout::{BLOCK_ENTRY_BYTES, Layout};
 use crate::protected::{Backing, Protected};
+use crate::victims::{GcPolicy, Victims};
+use crate::wear::{WearOrder, WearSummary};
 use crate::word;
 
 const USE_WORD: usize = 0;
 const WEAR_WORD: usize = 8;
+/// Number of the program that filled the block.
+const AGE_WORD: usize = 24;
 
 /// Keeps checks of this table apart from those of the map.
 const PLACE: u64 = 1 << 60;
@@ -71,9 +76,13 @@ impl Block {
 pub(crate) struct BlockTable {
     words: Protected,
     blocks: Vec<Block>,
-    /// Free blocks of each plane, the one that was erased first in front.
-    free: Vec<VecDeque<BlockId>>,
+    /// Free blocks of each plane, by erases.
+    free: Vec<BTreeSet<(u32, BlockId)>>,
     free_count: u32,
+    victims: Victims,
+    wear: WearOrder,
+    /// Number of the last program: the clock of ages.
+    now: u64,
     geometry: Geometry,
 }
 
@@ -99,15 +108,41 @@ impl BlockTable {
     }
 
     fn read(words: Protected, geometry: Geometry) -> Self {
-        let blocks: Vec<Block> =
-            (0..geometry.block_count()).map(|block| load(&words, BlockId(block), &geometry)).collect();
-        let mut free = vec![VecDeque::new(); geometry.plane_count() as usize];
-        let ids = (0..geometry.block_count()).map(BlockId);
-        for (id, _) in ids.zip(&blocks).filter(|(_, block)| block.used_for == BlockUse::Free) {
-            free[geometry.plane_of(id) as usize].push_back(id);
+        let count = geometry.block_count();
+        let blocks = (0..count).map(|block| load(&words, BlockId(block), &geometry)).collect();
+        let mut table = Self {
+            words,
+            blocks,
+            free: vec![BTreeSet::new(); geometry.plane_count() as usize],
+            free_count: 0,
+            victims: Victims::new(count, geometry.units_per_block()),
+            wear: WearOrder::default(),
+            now: 0,
+            geometry,
+        };
+        table.take_up();
+        table
+    }
+
+    /// Fills the orders from the table.
+    fn take_up(&mut self) {
+        let mut full = Vec::new();
+        for id in (0..self.geometry.block_count()).map(BlockId) {
+            let Block { used_for, erases, .. } = *self.get(id);
+            match used_for {
+                BlockUse::Free => self.give_free(id),
+                BlockUse::Full => full.push((self.age_word(id), id)),
+                BlockUse::OpenHost | BlockUse::OpenGc | BlockUse::Retired => {}
+            }
+            if used_for != BlockUse::Retired {
+                self.wear.insert(id, erases);
+            }
         }
-        let free_count = free.iter().map(|plane| plane.len() as u32).sum();
-        Self { words, blocks, free, free_count, geometry }
+        full.sort_unstable();
+        for (filled_at, id) in full {
+            self.now = self.now.max(filled_at);
+            self.victims.update(id, self.get(id).live, filled_at);
+        }
     }
 
     #[inline]
@@ -123,21 +158,45 @@ impl BlockTable {
         self.free_count
     }
 
-    /// Opens a free block, of `plane` or, where `any_plane`, of the plane that has most.
-    pub(crate) fn take_free(&mut self, plane: u32, any_plane: bool, open: BlockUse) -> Option<BlockId> {
+    /// How worn the blocks in use are.
+    pub(crate) fn wear(&self) -> WearSummary {
+        self.wear.summary()
+    }
+
+    /// The full block to collect next, if collecting any gains something.
+    pub(crate) fn victim(&self, policy: GcPolicy) -> Option<BlockId> {
+        self.victims.choose(policy, self.now)
+    }
+
+    /// Opens a free block of `plane` or, where it has none, of the plane that has most. What hosts write is likely to
+    /// be overwritten soon and goes to the least worn; what garbage collection moves is not, and goes to the most worn.
+    pub(crate) fn take_free(&mut self, plane: u32, open: BlockUse) -> Option<BlockId> {
         let mut plane = plane as usize;
-        if self.free[plane].is_empty() && any_plane {
+        if self.free[plane].is_empty() {
             plane = (0..self.free.len()).max_by_key(|p| self.free[*p].len())?;
         }
-        let id = self.free[plane].pop_front()?;
+        let (_, id) = match open {
+            BlockUse::OpenGc => self.free[plane].pop_last()?,
+            _ => self.free[plane].pop_first()?,
+        };
         self.free_count -= 1;
         self.change(id, |block| block.used_for = open);
         Some(id)
     }
 
-    /// Notes that one more page of an open block is programmed; true when it is full now.
-    pub(crate) fn note_program(&mut self, id: BlockId) -> bool {
+    fn give_free(&mut self, id: BlockId) {
+        let erases = self.get(id).erases;
+        self.free[self.geometry.plane_of(id) as usize].insert((erases, id));
+        self.free_count += 1;
+    }
+
+    /// Notes that one more page of an open block is programmed, by program number `seq`; true when it is full now.
+    pub(crate) fn note_program(&mut self, id: BlockId, seq: u64) -> bool {
         let pages = self.geometry.pages_per_block;
+        self.now = seq;
+        if self.get(id).written + 1 == pages {
+            self.set_age_word(id, seq);
+        }
         self.change(id, |block| {
             block.written += 1;
             if block.written == pages {
@@ -162,17 +221,20 @@ impl BlockTable {
     }
 
     pub(crate) fn retire(&mut self, id: BlockId) {
+        self.wear.remove(id, self.get(id).erases);
         self.change(id, |block| block.used_for = BlockUse::Retired);
     }
 
     /// Notes an erase: the block is free.
     pub(crate) fn note_erase(&mut self, id: BlockId) {
+        let erases = self.get(id).erases;
+        self.wear.remove(id, erases);
+        self.wear.insert(id, erases + 1);
         self.change(id, |block| {
-            *block = Block { used_for: BlockUse::Free, written: 0, live: 0, erases: block.erases + 1 };
+            *block = Block { used_for: BlockUse::Free, written: 0, live: 0, erases: erases + 1 };
         });
         store_wear(&mut self.words, id, &self.blocks[id.0 as usize]);
-        self.free[self.geometry.plane_of(id) as usize].push_back(id);
-        self.free_count += 1;
+        self.give_free(id);
     }
 
     #[inline]
@@ -180,6 +242,20 @@ impl BlockTable {
         let block = &mut self.blocks[id.0 as usize];
         how(block);
         store(&mut self.words, id, block);
+        match block.used_for {
+            BlockUse::Full => self.victims.update(id, block.live, self.now),
+            _ => self.victims.remove(id),
+        }
+    }
+
+    fn age_word(&self, id: BlockId) -> u64 {
+        let at = id.0 as usize * BLOCK_ENTRY_BYTES + AGE_WORD;
+        word::unseal(self.words.word(at), place(id, AGE_WORD)).unwrap_or(0)
+    }
+
+    fn set_age_word(&mut self, id: BlockId, seq: u64) {
+        let at = id.0 as usize * BLOCK_ENTRY_BYTES + AGE_WORD;
+        self.words.set_word(at, word::seal(seq.min(word::MAX_VALUE), place(id, AGE_WORD)));
     }
 }
 

@@ -9,16 +9,30 @@ pub(crate) struct Frontier {
     stream: Stream,
     lanes: Vec<Option<BlockId>>,
     next: usize,
+    /// Pages that the open blocks have left.
+    room_pages: u64,
+    pages_per_block: u32,
 }
 
 impl Frontier {
-    /// Lanes for `width` blocks, taking up the open blocks that the table knows.
-    pub(crate) fn open(stream: Stream, width: u32, blocks: &BlockTable) -> Self {
+    /// Lanes for `width` blocks of `pages_per_block`, taking up the open blocks that the table knows.
+    pub(crate) fn open(stream: Stream, width: u32, pages_per_block: u32, blocks: &BlockTable) -> Self {
         let used_for = open_use(stream);
-        let mut lanes: Vec<_> =
-            blocks.iter().filter(|(_, block)| block.used_for == used_for).map(|(id, _)| Some(id)).collect();
+        let open = || blocks.iter().filter(|(_, block)| block.used_for == used_for);
+        let mut lanes: Vec<_> = open().map(|(id, _)| Some(id)).collect();
         lanes.resize(lanes.len().max(width as usize), None);
-        Self { stream, lanes, next: 0 }
+        let room_pages = open().map(|(_, block)| u64::from(pages_per_block - block.written)).sum();
+        Self { stream, lanes, next: 0, room_pages, pages_per_block }
+    }
+
+    /// Pages that the open blocks have left.
+    pub(crate) const fn room_pages(&self) -> u64 {
+        self.room_pages
+    }
+
+    /// Notes that a page of an open block is programmed.
+    pub(crate) fn note_program(&mut self) {
+        self.room_pages -= 1;
     }
 
     /// Blocks that can be open at once.
@@ -31,24 +45,26 @@ impl Frontier {
         self.lanes.iter().filter(|lane| lane.is_none()).count() as u32
     }
 
-    /// The block for the next page; a lane without one opens a free block. `None`: no block is open and none is free.
-    pub(crate) fn next_block(&mut self, blocks: &mut BlockTable, planes: u32) -> Option<BlockId> {
+    /// The block for the next page. A lane without one opens a free block if it may. `None`: no block is open and
+    /// none may be opened or is free.
+    pub(crate) fn next_block(
+        &mut self,
+        blocks: &mut BlockTable,
+        planes: u32,
+        may_open: bool,
+    ) -> Option<BlockId> {
         for _ in 0..self.lanes.len() {
             let lane = self.next;
             self.next = (lane + 1) % self.lanes.len();
-            if self.lanes[lane].is_none() {
-                self.lanes[lane] = blocks.take_free(lane as u32 % planes, true, open_use(self.stream));
+            if self.lanes[lane].is_none() && may_open {
+                self.lanes[lane] = blocks.take_free(lane as u32 % planes, open_use(self.stream));
+                self.room_pages += self.lanes[lane].map_or(0, |_| u64::from(self.pages_per_block));
             }
             if let Some(block) = self.lanes[lane] {
                 return Some(block);
             }
         }
         None
-    }
-
-    /// Whether the next page needs a free block.
-    pub(crate) fn wants_block(&self) -> bool {
-        self.lanes[self.next].is_none()
     }
 
     /// Lets go of a block that is full.

@@ -10,7 +10,8 @@ use crate::counters::Cause;
 use crate::durability::Syncs;
 use crate::error::FlashError;
 use crate::frontier::Frontier;
-use crate::geometry::{BlockId, Geometry, PageId, RESERVED_BLOCKS, UNIT_BYTES, UnitId};
+use crate::gc::Victim;
+use crate::geometry::{BlockId, Geometry, PageId, UNIT_BYTES, UnitId};
 use crate::image::layout::Layout;
 use crate::map::{EntryIndex, Location, UnitMap};
 use crate::media::Media;
@@ -18,6 +19,7 @@ use crate::protected::Backing;
 use crate::spare::{PageKind, SpareRecord};
 use crate::state::State;
 use crate::timing::FlashTiming;
+use crate::victims::GcPolicy;
 
 pub(crate) struct Ftl {
     pub(crate) geometry: Geometry,
@@ -28,8 +30,11 @@ pub(crate) struct Ftl {
     pub(crate) map: UnitMap,
     pub(crate) blocks: BlockTable,
     pub(crate) buffer: UnitBuffer,
-    host: Frontier,
-    gc: Frontier,
+    pub(crate) host: Frontier,
+    pub(crate) gc: Frontier,
+    pub(crate) gc_policy: GcPolicy,
+    /// The block that garbage collection is at, between slices.
+    pub(crate) victim: Option<Victim>,
     /// Page buffers for moves, kept so that none is allocated on the way.
     scratch: Vec<Vec<u8>>,
     /// What null media accepted: units that do not fill a page yet, and pages.
@@ -54,8 +59,10 @@ impl Ftl {
             state: State::open(backing, layout)?,
             map: UnitMap::open(backing, layout, &geometry)?,
             buffer: UnitBuffer::open(backing, layout, &geometry)?,
-            host: Frontier::open(Stream::Host, geometry.host_width(), &blocks),
-            gc: Frontier::open(Stream::Gc, geometry.gc_width(), &blocks),
+            host: Frontier::open(Stream::Host, geometry.host_width(), geometry.pages_per_block, &blocks),
+            gc: Frontier::open(Stream::Gc, geometry.gc_width(), geometry.pages_per_block, &blocks),
+            gc_policy: GcPolicy::default(),
+            victim: None,
             blocks,
             geometry,
             scratch: Vec::new(),
@@ -92,18 +99,8 @@ impl Ftl {
     pub(crate) fn count_live(&self, block: BlockId) -> u32 {
         (0..self.blocks.get(block).written)
             .map(|page| self.geometry.page(block, page))
-            .filter_map(|page| self.spare(page).map(|spare| self.live_units(page, &spare)))
+            .filter_map(|page| self.spare(page).map(|spare| self.live_in(page, &spare).count()))
             .sum()
-    }
-
-    fn live_units(&self, page: PageId, spare: &SpareRecord) -> u32 {
-        match spare.kind {
-            PageKind::Page if self.is_live(page, 0, spare) => self.geometry.units_per_page(),
-            PageKind::Page => 0,
-            PageKind::Units => (0..self.geometry.units_per_page())
-                .filter(|unit| self.is_live(page, *unit, spare))
-                .count() as u32,
-        }
     }
 
     /// Whether the map points to unit `unit` of `page`.
@@ -250,6 +247,9 @@ impl Ftl {
         cause: Cause,
         at_ps: &mut u64,
     ) -> Result<PageId, FlashError> {
+        if stream == Stream::Host {
+            self.pay_for_room(*at_ps);
+        }
         let block = self.next_prepared_block(stream, *at_ps)?;
         let page_in_block = self.blocks.get(block).written;
         spare.seq = self.state.take_seq();
@@ -260,7 +260,8 @@ impl Ftl {
         self.media.program(page, data, record)?;
         *at_ps = self.timing.program(&self.geometry, block, self.bytes_on_bus(data.len()), *at_ps);
         self.state.count_programs(cause, 1, data.len() as u64);
-        if self.blocks.note_program(block) {
+        self.frontier(stream).note_program();
+        if self.blocks.note_program(block, spare.seq) {
             self.frontier(stream).close(block);
         }
         Ok(page)
@@ -285,23 +286,22 @@ impl Ftl {
         }
     }
 
-    /// The block the next page of `stream` goes to. Host writes leave garbage collection the blocks it needs.
+    /// The block the next page of `stream` goes to. Host writes leave garbage collection the blocks it needs, and
+    /// collect a whole block themselves when that leaves them none.
     fn next_block(&mut self, stream: Stream, at_ps: u64) -> Result<BlockId, FlashError> {
-        while stream == Stream::Host && self.host.wants_block() && self.is_short_of_blocks() {
+        let planes = self.geometry.plane_count();
+        if stream == Stream::Gc {
+            return self.gc.next_block(&mut self.blocks, planes, true).ok_or(FlashError::Full);
+        }
+        loop {
+            let may_open = self.blocks.free_count() > self.blocks_kept_for_gc();
+            if let Some(block) = self.host.next_block(&mut self.blocks, planes, may_open) {
+                return Ok(block);
+            }
             if !self.collect_block(at_ps)? {
                 return Err(FlashError::Full);
             }
         }
-        let planes = self.geometry.plane_count();
-        let frontier = match stream {
-            Stream::Host => &mut self.host,
-            Stream::Gc => &mut self.gc,
-        };
-        frontier.next_block(&mut self.blocks, planes).ok_or(FlashError::Full)
-    }
-
-    fn is_short_of_blocks(&self) -> bool {
-        self.blocks.free_count() <= RESERVED_BLOCKS + self.gc.closed_lanes()
     }
 
     fn frontier(&mut self, stream: Stream) -> &mut Frontier {
@@ -395,6 +395,7 @@ impl Ftl {
     }
 
     pub(crate) fn note_erase(&mut self, block: BlockId, cause: Cause, at_ps: u64) {
+        self.victim.take_if(|victim| victim.is(block));
         self.timing.erase(&self.geometry, block, at_ps);
         self.state.count_erase(cause);
         self.blocks.note_erase(block);

@@ -1,119 +1,257 @@
-//! Garbage collection: greedy. The full block with least live data is emptied and erased.
+//! Garbage collection, in slices that host writes pay.
 //!
-//! Live data moves to blocks of its own, so that what lives long gathers. Which block to take is decided in one
-//! function, [`Ftl::choose_victim`].
+//! While the room for host writes is below a mark, each page written for a host pays for moving some pages of a
+//! victim: as many as the victim costs for each page it will give, and more the less room there is. So no write waits
+//! for a whole block; one that finds no room left after all does, as the last resort.
+//!
+//! A half-collected block is an ordinary full block with less live data: nothing about it is kept, and after a kill it
+//! may be chosen again. Live data moves to blocks of its own, so that what lives long gathers.
 
-use crate::blocks::BlockUse;
 use crate::buffer::Stream;
 use crate::counters::Cause;
 use crate::error::FlashError;
 use crate::ftl::Ftl;
-use crate::geometry::{BlockId, PageId, UNIT_BYTES};
+use crate::geometry::{BlockId, PageId, RESERVED_BLOCKS, UNIT_BYTES};
 use crate::map::Location;
 use crate::read::crcs_match;
 use crate::spare::{PageKind, SpareRecord};
 
+/// Units that one host page pays for at most.
+const SLICE_UNITS_MAX: u64 = 64;
+
+/// Pages that a slice looks at at most: those with nothing live cost a glance at their spare record.
+const SLICE_PAGES_MAX: u32 = 48;
+
+/// A block that is being emptied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Victim {
+    block: BlockId,
+    next_page: u32,
+    /// Units that were live when it was chosen, and units that were not.
+    live: u64,
+    gain: u64,
+    cause: Cause,
+}
+
+impl Victim {
+    pub(crate) fn is(&self, block: BlockId) -> bool {
+        self.block == block
+    }
+}
+
+/// What one slice may do.
+#[derive(Debug, Clone, Copy)]
+struct Slice {
+    units: u64,
+    pages: u32,
+}
+
+impl Slice {
+    const WHOLE_BLOCK: Self = Self { units: u64::MAX, pages: u32::MAX };
+
+    const fn is_used_up(self) -> bool {
+        self.units == 0 || self.pages == 0
+    }
+}
+
 impl Ftl {
-    /// Empties and erases one block; false when there is none worth it.
+    /// Lets a page that is about to be written for a host pay its share of making room.
+    #[inline]
+    pub(crate) fn pay_for_room(&mut self, at_ps: u64) {
+        let room_pages = self.host_room_pages();
+        if room_pages < self.gc_start_pages() {
+            self.collect_share(room_pages, at_ps);
+        }
+    }
+
+    fn collect_share(&mut self, room_pages: u64, at_ps: u64) {
+        let Some(victim) = self.take_victim() else { return };
+        // Twice the share at half the mark, four times at a quarter: the room stays around the mark.
+        let per_page = u64::from(self.geometry.units_per_page()) * victim.live;
+        let share = (per_page * self.gc_start_pages()).div_ceil(victim.gain.max(1) * room_pages.max(1));
+        let slice = Slice { units: share.clamp(1, SLICE_UNITS_MAX), pages: SLICE_PAGES_MAX };
+        // What fails here fails again, and is told, when there is no room left to put it off.
+        let _ = self.collect_slice(victim, slice, at_ps);
+    }
+
+    /// Pages that hosts can write before garbage collection must have given a block.
+    fn host_room_pages(&self) -> u64 {
+        let free = self.blocks.free_count().saturating_sub(self.blocks_kept_for_gc());
+        self.host.room_pages() + u64::from(free) * u64::from(self.geometry.pages_per_block)
+    }
+
+    /// Room below which host writes pay: half of what the open blocks hold, which the array has on top.
+    fn gc_start_pages(&self) -> u64 {
+        u64::from(self.geometry.host_width()) * u64::from(self.geometry.pages_per_block) / 2
+    }
+
+    /// Free blocks that hosts leave to garbage collection, so that it can always finish a block.
+    pub(crate) fn blocks_kept_for_gc(&self) -> u32 {
+        RESERVED_BLOCKS + self.gc.closed_lanes()
+    }
+
+    fn take_victim(&mut self) -> Option<Victim> {
+        if let Some(victim) = self.victim.take() {
+            return Some(victim);
+        }
+        let block = self.blocks.victim(self.gc_policy)?;
+        let live = u64::from(self.blocks.get(block).live);
+        let gain = u64::from(self.geometry.units_per_block()) - live;
+        Some(Victim { block, next_page: 0, live, gain, cause: Cause::Gc })
+    }
+
+    /// Empties and erases one block, however long it takes; false when there is none worth it.
     pub(crate) fn collect_block(&mut self, at_ps: u64) -> Result<bool, FlashError> {
-        let Some(victim) = self.choose_victim() else { return Ok(false) };
-        // Moves wait for their reads but nobody waits for the moves: what they keep busy is charged to the planes.
-        let mut gc_ps = at_ps;
-        for page in 0..self.geometry.pages_per_block {
-            if self.blocks.get(victim).live == 0 {
-                break;
-            }
-            let page = self.geometry.page(victim, page);
-            match self.spare(page) {
-                Some(spare) => self.move_page(page, &spare, &mut gc_ps)?,
-                None => return Ok(self.retire(victim)),
-            }
-        }
-        if self.count_live(victim) != 0 {
-            return Ok(self.retire(victim));
-        }
-        self.media.erase(victim)?;
-        self.note_erase(victim, Cause::Gc, gc_ps);
+        let Some(victim) = self.take_victim() else { return Ok(false) };
+        self.collect_slice(victim, Slice::WHOLE_BLOCK, at_ps)?;
         Ok(true)
     }
 
-    /// The full block with fewest live units, if emptying it gains anything.
-    fn choose_victim(&self) -> Option<BlockId> {
-        let full = self.geometry.units_per_block();
-        self.blocks
-            .iter()
-            .filter(|(_, block)| block.used_for == BlockUse::Full && block.live < full)
-            .min_by_key(|(_, block)| block.live)
-            .map(|(id, _)| id)
+    /// Moves what the slice allows. Keeps the victim for the next slice, or erases it once it is empty.
+    fn collect_slice(&mut self, mut victim: Victim, mut slice: Slice, at_ps: u64) -> Result<(), FlashError> {
+        // Moves wait for their reads but nobody waits for the moves: what they keep busy is charged to the planes.
+        let mut gc_ps = at_ps;
+        while victim.next_page < self.geometry.pages_per_block {
+            if slice.is_used_up() {
+                self.victim = Some(victim);
+                return Ok(());
+            }
+            let page = self.geometry.page(victim.block, victim.next_page);
+            match self.move_page(page, victim.cause, &mut gc_ps) {
+                Ok(units) => slice.units = slice.units.saturating_sub(units),
+                Err(Moving::Untrusted) => {
+                    self.retire(victim.block);
+                    return Ok(());
+                }
+                Err(Moving::Failed(error)) => {
+                    self.victim = Some(victim);
+                    return Err(error);
+                }
+            }
+            slice.pages -= 1;
+            victim.next_page += 1;
+        }
+        // Every page was seen, and nothing is ever pointed into a full block: no entry is left here.
+        self.media.erase(victim.block)?;
+        self.note_erase(victim.block, victim.cause, gc_ps);
+        Ok(())
     }
 
     /// Takes a block out of use whose records cannot be trusted. What can be read of it still is.
-    fn retire(&mut self, block: BlockId) -> bool {
+    fn retire(&mut self, block: BlockId) {
         self.state.count_media_error();
         self.blocks.retire(block);
-        true
     }
 
-    fn move_page(&mut self, page: PageId, spare: &SpareRecord, at_ps: &mut u64) -> Result<(), FlashError> {
-        let units = self.geometry.units_per_page();
-        let live: Vec<u32> = match spare.kind {
-            PageKind::Page if self.is_live(page, 0, spare) => (0..units).collect(),
-            PageKind::Page => Vec::new(),
-            PageKind::Units => (0..units).filter(|unit| self.is_live(page, *unit, spare)).collect(),
+    /// Moves what is live of a page; says how many units.
+    fn move_page(&mut self, page: PageId, cause: Cause, at_ps: &mut u64) -> Result<u64, Moving> {
+        let Some(spare) = self.spare(page) else {
+            let block = self.geometry.block_of(page);
+            return if self.blocks.get(block).live == 0 { Ok(0) } else { Err(Moving::Untrusted) };
         };
-        if live.is_empty() {
-            return Ok(());
-        }
+        let live = self.live_in(page, &spare);
+        let (Some(first), Some(last)) = (live.first(), live.last()) else { return Ok(0) };
         let mut data = self.take_scratch();
-        let moved = self.read_for_move(page, live.len(), &mut data, at_ps).and_then(|()| match spare.kind {
-            PageKind::Page => self.move_whole(spare, &data, at_ps),
-            PageKind::Units => self.move_units(&live, spare, &data, at_ps),
+        let span = first as usize * UNIT_BYTES..(last as usize + 1) * UNIT_BYTES;
+        let moved = self.read_for_move(page, span.start, &mut data[span], cause, at_ps).and_then(|()| {
+            match spare.kind {
+                PageKind::Page => self.move_whole(&spare, &data, cause, at_ps).map_err(Moving::Failed),
+                PageKind::Units => self.move_units(live, &spare, &data, cause, at_ps).map_err(Moving::Failed),
+            }
         });
         self.give_scratch(data);
-        moved
+        moved.map(|()| u64::from(live.count()))
+    }
+
+    /// Units of a page that the map points to.
+    pub(crate) fn live_in(&self, page: PageId, spare: &SpareRecord) -> LiveUnits {
+        let units = self.geometry.units_per_page();
+        let bit = |unit| u32::from(self.is_live(page, unit, spare)) << unit;
+        LiveUnits(match spare.kind {
+            PageKind::Page => ((1 << units) - 1) * bit(0),
+            PageKind::Units => (0..units).map(bit).sum(),
+        })
     }
 
     fn read_for_move(
         &mut self,
         page: PageId,
-        units: usize,
-        data: &mut [u8],
+        at: usize,
+        into: &mut [u8],
+        cause: Cause,
         at_ps: &mut u64,
-    ) -> Result<(), FlashError> {
-        let bytes = (units * UNIT_BYTES) as u64;
-        self.media.read(page, 0, data)?;
-        self.state.count_read(Cause::Gc, bytes);
-        *at_ps = self.timing.read(&self.geometry, self.geometry.block_of(page), bytes, *at_ps);
+    ) -> Result<(), Moving> {
+        // Whether the medium or its records failed, the data is only here: the block is left as it is.
+        self.media.read(page, at, into).map_err(|_| Moving::Untrusted)?;
+        self.state.count_read(cause, into.len() as u64);
+        *at_ps = self.timing.read(&self.geometry, self.geometry.block_of(page), into.len() as u64, *at_ps);
         Ok(())
     }
 
-    fn move_whole(&mut self, spare: &SpareRecord, data: &[u8], at_ps: &mut u64) -> Result<(), FlashError> {
+    fn move_whole(
+        &mut self,
+        spare: &SpareRecord,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
         let owner = spare.owner(0);
         // A damaged page moves with its checksums, so that the units of it that are whole can still be read.
         let mut moved = *spare;
-        moved.cause = Cause::Gc as u8;
-        let to = self.program(Stream::Gc, &mut moved, data, Cause::Gc, at_ps)?;
+        moved.cause = cause as u8;
+        let to = self.program(Stream::Gc, &mut moved, data, cause, at_ps)?;
         self.flip(owner, Location::Flash(self.geometry.unit(to, 0)), PageKind::Page);
         Ok(())
     }
 
     fn move_units(
         &mut self,
-        live: &[u32],
+        live: LiveUnits,
         spare: &SpareRecord,
         data: &[u8],
+        cause: Cause,
         at_ps: &mut u64,
     ) -> Result<(), FlashError> {
-        for unit in live.iter().map(|unit| *unit as usize) {
+        for unit in live.iter().map(|unit| unit as usize) {
             let bytes = &data[unit * UNIT_BYTES..][..UNIT_BYTES];
             let (owner, crc) = (spare.owner(unit), spare.crc(unit));
             if crcs_match(spare, unit, bytes) {
-                self.append(Stream::Gc, owner, bytes, crc, Cause::Gc, at_ps)?;
+                self.append(Stream::Gc, owner, bytes, crc, cause, at_ps)?;
             } else {
                 self.state.count_media_error();
                 self.flip(owner, Location::Lost, PageKind::Units);
             }
         }
         Ok(())
+    }
+}
+
+/// Why a page was not moved.
+enum Moving {
+    /// It cannot be read, or its record not be trusted: its block is not to be erased.
+    Untrusted,
+    /// There was nowhere to put it.
+    Failed(FlashError),
+}
+
+/// A set of units of one page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LiveUnits(u32);
+
+impl LiveUnits {
+    pub(crate) const fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    fn first(self) -> Option<u32> {
+        (self.0 != 0).then(|| self.0.trailing_zeros())
+    }
+
+    fn last(self) -> Option<u32> {
+        self.0.checked_ilog2()
+    }
+
+    fn iter(self) -> impl Iterator<Item = u32> {
+        (0..u32::BITS).filter(move |unit| self.0 >> unit & 1 != 0)
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-use byway_flash::{Cause, Flash, FlashError, MediaKind};
+use byway_flash::{Cause, Flash, FlashError, FlashOptions, GcPolicy, MediaKind};
 use common::{
     MIB, create, extent, kv, nvm, open, page_of, read_unit, refusal, try_create, unit_of, write_unit,
 };
@@ -105,6 +105,54 @@ fn erases_are_spread_over_the_blocks() {
     assert_eq!(flash.check(), []);
 }
 
+/// Most bytes that garbage collection programmed during one host write of 4 KiB, over a long random overwrite.
+fn longest_stall_bytes(policy: GcPolicy, over_provisioning_percent: u32) -> u64 {
+    let mut options = FlashOptions::new(64 * MIB, common::small_profile(), MediaKind::Ram);
+    options.over_provisioning_percent = over_provisioning_percent;
+    let mut flash = Flash::create(options, &[nvm(64 * MIB)]).unwrap();
+    flash.set_gc_policy(policy);
+    let (extent, units) = (extent(&flash, 1), 64 * MIB / 4096 * 95 / 100);
+    let (mut numbers, mut longest) = (Numbers(5), 0);
+    for step in 0..4 * units {
+        let unit = if step < units { step } else { numbers.below(units) };
+        let before = flash.counters()[Cause::Gc].program_bytes;
+        write_unit(&mut flash, extent, unit, step).unwrap();
+        longest = longest.max(flash.counters()[Cause::Gc].program_bytes - before);
+    }
+    assert_eq!(flash.check(), []);
+    longest
+}
+
+#[test]
+fn no_write_waits_for_a_whole_block_to_be_collected() {
+    for policy in GcPolicy::ALL {
+        let stall = longest_stall_bytes(policy, 28);
+        assert!((16384..=10 * 16384).contains(&stall), "{}: {stall} bytes", policy.name());
+    }
+    let tight = longest_stall_bytes(GcPolicy::Greedy, 5);
+    assert!(tight <= 17 * 16384, "{tight} bytes with hardly any room to work in");
+}
+
+#[test]
+fn cost_benefit_moves_less_than_greedy_where_a_fifth_of_the_units_takes_most_writes() {
+    let amplification = |policy| {
+        let mut options = FlashOptions::new(32 * MIB, common::small_profile(), MediaKind::Ram);
+        options.over_provisioning_percent = 15;
+        let mut flash = Flash::create(options, &[nvm(32 * MIB)]).unwrap();
+        flash.set_gc_policy(policy);
+        let (extent, units, mut numbers) = (extent(&flash, 1), 32 * MIB / 4096, Numbers(6));
+        for step in 0..8 * units {
+            let hot = numbers.below(10) < 9;
+            let unit = if hot { numbers.below(units / 10) } else { numbers.below(units) };
+            write_unit(&mut flash, extent, unit, step).unwrap();
+        }
+        assert_eq!(flash.check(), []);
+        flash.counters().write_amplification().unwrap()
+    };
+    let (greedy, cost_benefit) = (amplification(GcPolicy::Greedy), amplification(GcPolicy::CostBenefit));
+    assert!(cost_benefit < greedy, "{cost_benefit} against {greedy}");
+}
+
 const ON_SMALL_DISK: &str = "BYWAY_TEST_ON_SMALL_DISK";
 
 /// Runs one test of this program again, with a file system of `kib` at the path it finds in the environment.
@@ -171,10 +219,9 @@ fn an_image_for_which_there_is_no_room_is_not_made() {
 }
 
 #[test]
-fn a_profile_without_over_provisioning_can_still_be_overwritten() {
-    let mut profile = common::small_profile();
-    profile.over_provisioning_percent = 0;
-    let options = byway_flash::FlashOptions::new(8 * MIB, profile, MediaKind::Ram);
+fn a_device_without_over_provisioning_can_still_be_overwritten() {
+    let mut options = FlashOptions::new(8 * MIB, common::small_profile(), MediaKind::Ram);
+    options.over_provisioning_percent = 0;
     let mut flash = Flash::create(options, &[nvm(8 * MIB)]).unwrap();
     let extent = extent(&flash, 1);
     let mut numbers = Numbers(9);

@@ -1,0 +1,52 @@
+//! How worn blocks are: the order of all blocks by erases.
+
+use std::collections::BTreeSet;
+
+use crate::geometry::BlockId;
+
+/// Erases of the blocks in use.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct WearSummary {
+    /// Of the block erased least often.
+    pub min: u32,
+    /// Over all blocks.
+    pub mean: f64,
+    /// Of the block erased most often.
+    pub max: u32,
+}
+
+impl WearSummary {
+    /// Distance of the most and the least worn block, in parts of the mean; nothing erased gives 0.
+    #[must_use]
+    pub fn spread(&self) -> f64 {
+        if self.mean > 0.0 { f64::from(self.max - self.min) / self.mean } else { 0.0 }
+    }
+}
+
+/// All blocks in use, by erases.
+#[derive(Debug, Default)]
+pub(crate) struct WearOrder {
+    blocks: BTreeSet<(u32, BlockId)>,
+    erases: u64,
+}
+
+impl WearOrder {
+    pub(crate) fn insert(&mut self, block: BlockId, erases: u32) {
+        self.blocks.insert((erases, block));
+        self.erases += u64::from(erases);
+    }
+
+    /// Takes out a block of so many erases.
+    pub(crate) fn remove(&mut self, block: BlockId, erases: u32) {
+        if self.blocks.remove(&(erases, block)) {
+            self.erases -= u64::from(erases);
+        }
+    }
+
+    pub(crate) fn summary(&self) -> WearSummary {
+        let (Some((min, _)), Some((max, _))) = (self.blocks.first(), self.blocks.last()) else {
+            return WearSummary::default();
+        };
+        WearSummary { min: *min, mean: self.erases as f64 / self.blocks.len() as f64, max: *max }
+    }
+}

@@ -14,9 +14,10 @@ demo:
 test:
 	tools/test.sh
 
-# A thousand kills at random instants, on record.
+# A thousand kills at random instants and a bit flipped in every byte of an image, on record.
 crash:
 	cargo run -p byway-crash-tests --release -- --kills 1000 --seed 1 --json > benches/results/crash.json
+	target/release/byway-crash-tests flips 1 > benches/results/flips.json
 
 lint:
 	cargo fmt --all --check

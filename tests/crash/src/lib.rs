@@ -5,10 +5,13 @@
 //! the step, so the journal is all that a [`model::Model`] needs to know what an image may hold after the kill.
 
 pub mod content;
+pub mod flip;
 pub mod journal;
 pub mod kill;
 pub mod life;
 pub mod model;
 pub mod random;
+pub mod reading;
 pub mod record;
+pub mod sparse;
 pub mod workload;

@@ -8,13 +8,13 @@ use byway_crash_tests::life::Life;
 use byway_crash_tests::record::{Record, Verdict};
 use byway_crash_tests::workload::Workload;
 
-const USAGE: &str =
-    "usage: byway-crash-tests [--kills N] [--seed N] [--workload NAME]... [--dir DIR] [--json]";
+const USAGE: &str = "usage: byway-crash-tests [--kills N] [--seed N] [--workload NAME]... [--dir DIR] [--json]\n       byway-crash-tests flips [ONE_BYTE_OF_SO_MANY]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let ended = match args.split_first() {
         Some((first, rest)) if first == "live" => live(rest),
+        Some((first, rest)) if first == "flips" => flips(rest),
         _ => kill(&args),
     };
     match ended {
@@ -30,6 +30,20 @@ fn main() -> ExitCode {
 fn live(args: &[String]) -> Result<ExitCode, String> {
     Life::from_args(args)?.live(|| println!("open"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Flips bits of images, and says what came of it by structure.
+fn flips(args: &[String]) -> Result<ExitCode, String> {
+    let every = args.first().map_or(Ok(1), |arg| arg.parse::<u64>().map_err(|_| USAGE.to_owned()))?;
+    let image = default_dir().join(format!("byway-flips-{}.img", std::process::id()));
+    let mut broken = 0;
+    // A panic is a verdict here, and told as that.
+    std::panic::set_hook(Box::new(|_| {}));
+    for tallied in byway_crash_tests::flip::everywhere(&image, every, &mut |said| eprintln!("{said}"))? {
+        broken += tallied.tally.broken + tallied.going_on.broken;
+        println!("{}", serde_json::to_string(&tallied).map_err(|error| error.to_string())?);
+    }
+    Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn kill(args: &[String]) -> Result<ExitCode, String> {

@@ -104,6 +104,10 @@ impl AreaTable {
         (self.region.end() - at >= len).then(|| at - self.region.at)
     }
 
+    fn place(&self, area: AreaRef) -> Option<u64> {
+        self.areas.get(usize::from(area.0))?.as_ref().map(|area| area.range.at)
+    }
+
     /// Whether memory of an area of `nsid` was given out and is still held.
     pub(crate) fn is_shared(&self, nsid: u32) -> bool {
         self.areas.iter().flatten().filter(|area| area.nsid == nsid).any(|area| match &area.memory {
@@ -197,6 +201,12 @@ impl Flash {
     #[must_use]
     pub fn find_area(&self, nsid: u32, id: AreaId) -> Option<AreaRef> {
         self.areas.find(nsid, id)
+    }
+
+    /// Where an area is in the image file: its first byte. `None` where there is no such area any more.
+    #[must_use]
+    pub fn area_at(&self, area: AreaRef) -> Option<u64> {
+        self.areas.place(area)
     }
 
     /// The bytes of an area, for reading.

@@ -474,6 +474,12 @@ impl Flash {
         self.layout.total_bytes()
     }
 
+    /// Where the image file holds what: ranges of bytes by name, in their order. What lies between them is unused.
+    #[must_use]
+    pub fn regions(&self) -> Vec<(&'static str, std::ops::Range<u64>)> {
+        self.layout.named().into_iter().map(|(name, range)| (name, range.at..range.end())).collect()
+    }
+
     #[inline]
     pub(crate) fn writable(&mut self) -> Result<(), FlashError> {
         self.ftl.syncs.note_store();

@@ -329,6 +329,12 @@ impl KvEngine {
         self.index.finish_jobs(&mut self.log, store, at_ps)
     }
 
+    /// What the namespace's state area holds, by name: ranges of its bytes, in their order.
+    #[must_use]
+    pub fn state_parts(&self) -> Vec<(&'static str, std::ops::Range<usize>)> {
+        self.log.layout.parts()
+    }
+
     /// Counts and sizes.
     #[must_use]
     pub fn stats(&self) -> KvStats {

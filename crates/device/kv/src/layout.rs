@@ -125,6 +125,21 @@ impl Layout {
         self.ring_at(FIRST_WINDOW)
     }
 
+    /// What the state area holds, by name, in its order.
+    pub(crate) fn parts(&self) -> Vec<(&'static str, std::ops::Range<usize>)> {
+        let ends = [
+            ("key-value header", ROOT_AT),
+            ("manifest root", STREAMS_AT),
+            ("streams", self.segment_row_at(0)),
+            ("segment table", self.manifest_at(0)),
+            ("manifests", self.ring_at(0)),
+            ("ring of the log", self.ring_at(1)),
+            ("ring of compaction", self.state_bytes()),
+        ];
+        let mut start = 0;
+        ends.map(|(name, end)| (name, std::mem::replace(&mut start, end)..end)).into()
+    }
+
     /// Bytes of the window area.
     pub(crate) fn windows_bytes(&self) -> usize {
         self.windows * self.window_bytes

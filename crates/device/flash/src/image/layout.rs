@@ -114,6 +114,25 @@ impl Layout {
         ]
     }
 
+    /// The regions by name, in the order of the file.
+    pub(crate) fn named(&self) -> [(&'static str, Range); Self::REGIONS] {
+        const NAMES: [&str; Layout::REGIONS] = [
+            "superblock",
+            "device state",
+            "namespace table",
+            "area table",
+            "block table",
+            "unit buffer",
+            "map presence",
+            "map",
+            "areas",
+            "spare records",
+            "pages",
+        ];
+        let regions = self.regions();
+        std::array::from_fn(|i| (NAMES[i], regions[i]))
+    }
+
     /// Length of the file.
     pub(crate) const fn total_bytes(&self) -> u64 {
         self.pages.end()

@@ -6,7 +6,7 @@ use byway_controller::{Identity, Subsystem, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
 use byway_flash::{
     DEFAULT_OVER_PROVISIONING_PERCENT, Flash, FlashOptions, ImageError, MIN_SIZE_BYTES, MediaKind,
-    NamespaceKind, NamespaceSpec,
+    NamespaceKind, NamespaceSpec, RunOptions,
 };
 use byway_link::Profile;
 
@@ -87,17 +87,23 @@ pub fn create(path: impl AsRef<Path>, options: &CreateOptions) -> Result<()> {
         Media::Ram => MediaKind::DescribedRam(path.into()),
         Media::Null => MediaKind::DescribedNull(path.into()),
     };
-    make(media, options, true)
+    make(media, options, true, RunOptions::default())
         .and_then(|mut flash| flash.close().map_err(from_flash))
         .map_err(|error| error.doing(doing()))
 }
 
 /// Makes the flash of a device, and the state of its namespaces.
-pub(crate) fn make(media: MediaKind, options: &CreateOptions, timing: bool) -> Result<Flash> {
+pub(crate) fn make(
+    media: MediaKind,
+    options: &CreateOptions,
+    timing: bool,
+    run: RunOptions,
+) -> Result<Flash> {
     let profile = profile_named(&options.profile)?;
     let mut flash_options = FlashOptions::new(options.size_bytes, profile.flash, media);
     flash_options.profile_name.clone_from(&options.profile);
     flash_options.timing = timing;
+    flash_options.run = run;
     flash_options.over_provisioning_percent = options.over_provisioning_percent;
     flash_options.uuid = match options.uuid {
         Some(uuid) => uuid,

@@ -12,7 +12,7 @@ use byway_link::{Ledger, Profile};
 use crate::kv::Kv;
 use crate::nvm::Nvm;
 use crate::open::from_flash;
-use crate::uri::Options;
+use crate::uri::{FlushMode, Options};
 
 /// A queue of an embedded device.
 pub type EmbeddedQueue = Queue<InProcessBus>;
@@ -24,6 +24,7 @@ pub struct Device {
     embedded: Embedded,
     queue: QueueOptions,
     ns: Option<Nsid>,
+    flush: FlushMode,
 }
 
 /// What the flash of a device has been through.
@@ -48,7 +49,7 @@ impl Device {
             policy: options.policy,
             ..QueueOptions::default()
         };
-        let device = Self { driver, embedded, queue, ns: options.ns };
+        let device = Self { driver, embedded, queue, ns: options.ns, flush: options.flush };
         if let Some(nsid) = options.ns {
             device.namespace(nsid)?;
         }
@@ -68,6 +69,11 @@ impl Device {
     /// The parameters it is modelled by.
     pub fn profile(&self) -> &Profile {
         self.embedded.profile()
+    }
+
+    /// What an acknowledgement survives.
+    pub fn flush_mode(&self) -> FlushMode {
+        self.flush
     }
 
     /// The driver, for admin commands and buffers.

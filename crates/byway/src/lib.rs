@@ -17,7 +17,8 @@
 //! # What an acknowledgement means
 //!
 //! A completed put is in the device's power-protected state: it survives the death of the process at any instruction
-//! and a modelled power cut. Loss of the machine's own power or kernel may lose what was not flushed.
+//! and a modelled power cut. Loss of the machine's own power or kernel may lose what was not flushed. With `flush=media`
+//! nothing is acknowledged before it is on the image's disk; see [`FlushMode`].
 
 #![forbid(unsafe_code)]
 
@@ -45,7 +46,7 @@ pub use device::{Device, EmbeddedQueue, FlashReport};
 pub use kv::{Keys, Kv};
 pub use nvm::Nvm;
 pub use open::{open, open_uri};
-pub use uri::Uri;
+pub use uri::{FlushMode, Uri};
 
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use byway_controller::{Subsystem, SubsystemError, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
 use byway_driver::{AttachOptions, Driver};
-use byway_flash::{FileError, Flash, FlashError, ImageError, MediaKind, OpenOptions};
+use byway_flash::{Durability, FileError, Flash, FlashError, ImageError, MediaKind, OpenOptions};
 use byway_in_process::{Embedded, RunOptions};
 use byway_kv::KvOptions;
 use byway_link::Profile;
 
 use crate::create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, identity_of, make, profile_named};
 use crate::device::Device;
-use crate::uri::{Options, Place, Uri};
+use crate::uri::{FlushMode, Options, Place, Uri};
 
 /// Opens the device that `uri` names.
 ///
@@ -31,19 +31,26 @@ pub fn open(uri: &str) -> Result<Device> {
 pub fn open_uri(uri: &Uri) -> Result<Device> {
     let flash = match &uri.place {
         Place::Image(path) => open_image(path, &uri.options)?,
-        Place::Ram(size_bytes) => {
-            make(MediaKind::Ram, &in_memory(*size_bytes, &uri.options), uri.options.flash_timing)?
-        }
-        Place::Null(size_bytes) => {
-            make(MediaKind::Null, &in_memory(*size_bytes, &uri.options), uri.options.flash_timing)?
-        }
+        Place::Ram(size_bytes) => make_in_memory(MediaKind::Ram, *size_bytes, &uri.options)?,
+        Place::Null(size_bytes) => make_in_memory(MediaKind::Null, *size_bytes, &uri.options)?,
     };
     start(flash, &uri.options)
 }
 
 fn open_image(path: &Path, options: &Options) -> Result<Flash> {
-    let how = OpenOptions { timing: options.flash_timing, ..OpenOptions::default() };
+    let how =
+        OpenOptions { timing: options.flash_timing, run: run_options(options), ..OpenOptions::default() };
     Flash::open(path, how).map_err(from_flash)
+}
+
+/// What its completions promise.
+fn run_options(options: &Options) -> byway_flash::RunOptions {
+    let durability = match options.flush {
+        FlushMode::Process => Durability::Process,
+        FlushMode::Command => Durability::Volatile,
+        FlushMode::Media => Durability::Media,
+    };
+    byway_flash::RunOptions { durability, ..byway_flash::RunOptions::default() }
 }
 
 /// A device in memory has a key-value namespace, number 1, and one of blocks, number 2.
@@ -55,6 +62,10 @@ fn in_memory(size_bytes: u64, options: &Options) -> CreateOptions {
         uuid: Some([0x42; 16]),
         ..CreateOptions::new(size_bytes)
     }
+}
+
+fn make_in_memory(media: MediaKind, size_bytes: u64, options: &Options) -> Result<Flash> {
+    make(media, &in_memory(size_bytes, options), options.flash_timing, run_options(options))
 }
 
 fn start(mut flash: Flash, options: &Options) -> Result<Device> {
@@ -94,6 +105,7 @@ pub(crate) fn from_flash(error: FlashError) -> Error {
         FlashError::Full | FlashError::NoCapacity { .. } => ErrorKind::CapacityExceeded,
         FlashError::Media { .. } | FlashError::Lost { .. } => ErrorKind::Media,
         FlashError::ReadOnly
+        | FlashError::Unsynced
         | FlashError::Image(ImageError::ReadOnlyFile { .. } | ImageError::ReadableOnly { .. }) => {
             ErrorKind::Denied
         }

@@ -61,6 +61,8 @@ pub struct Options {
     pub packing: Packing,
     /// `gc=`: how flash garbage collection chooses blocks.
     pub gc: GcPolicy,
+    /// `flush=`: what an acknowledgement survives.
+    pub flush: FlushMode,
     /// `depth=`: commands outstanding on a queue.
     pub depth: u32,
     /// `ring=`: entries of a submission ring.
@@ -68,10 +70,43 @@ pub struct Options {
 }
 
 /// What every option is called, for the error that lists them.
-pub const OPTION_NAMES: [&str; 18] = [
+pub const OPTION_NAMES: [&str; 19] = [
     "transfer", "policy", "tau", "alpha", "below", "profile", "link", "mps", "mrrs", "clock", "ns", "run",
-    "ledger", "flash", "packing", "gc", "depth", "ring",
+    "ledger", "flash", "packing", "gc", "flush", "depth", "ring",
 ];
+
+/// What an acknowledgement survives, and so when the image is synced (`flush=`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FlushMode {
+    /// The death of the process at any instruction. The image is synced by Flush and at the end.
+    #[default]
+    Process,
+    /// The same; what a Flush covers survives the loss of real power too, whatever is stored after it.
+    Command,
+    /// The loss of real power: a command that changes data completes only after a sync of the image that covers it.
+    Media,
+}
+
+impl FlushMode {
+    /// What an acknowledgement means, for people.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Process => {
+                "in power-protected device state. It survives the death of the process at any instruction and a modelled \
+                 power cut; loss of real power or of the kernel may lose what the kernel has not written to the image yet."
+            }
+            Self::Command => {
+                "in power-protected device state. It survives the death of the process at any instruction; loss of real \
+                 power or of the kernel may lose what no Flush command covered."
+            }
+            Self::Media => {
+                "on the disk that holds the image: synced before the completion was posted. It survives the loss of real \
+                 power and of the kernel, as far as that disk keeps what it says it has written."
+            }
+        }
+    }
+}
 
 impl Default for Options {
     fn default() -> Self {
@@ -89,6 +124,7 @@ impl Default for Options {
             flash_timing: true,
             packing: Packing::default(),
             gc: GcPolicy::default(),
+            flush: FlushMode::default(),
             depth: 128,
             ring_entries: None,
         }
@@ -154,6 +190,16 @@ impl Options {
             "flash" => self.flash_timing = on_or_off(value)?,
             "packing" => self.packing = parse(value)?,
             "gc" => self.gc = parse(value)?,
+            "flush" => {
+                self.flush = one_of(
+                    value,
+                    &[
+                        ("process", FlushMode::Process),
+                        ("command", FlushMode::Command),
+                        ("media", FlushMode::Media),
+                    ],
+                )?;
+            }
             "depth" => self.depth = parse(value)?,
             "ring" => self.ring_entries = Some(parse(value)?),
             _ => return Err(invalid(format!("unknown; known are {}", OPTION_NAMES.join(", ")))),

@@ -118,7 +118,7 @@ pub enum MemoryMedia {
 pub struct Device {
     /// The device: embedded:PATH, or ram:SIZE for one in memory; options after `?`, joined by `&`
     /// (transfer=, policy=, tau=, alpha=, below=, profile=, link=, mps=, mrrs=, clock=, ns=, run=, ledger=, flash=,
-    /// packing=, gc=, depth=, ring=).
+    /// packing=, gc=, flush=, depth=, ring=).
     #[arg(value_name = "URI")]
     pub uri: String,
 }

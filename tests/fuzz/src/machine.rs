@@ -231,6 +231,7 @@ impl Machine {
     pub fn run_once(&mut self, budget: u32) -> Next {
         let mut port =
             Port { memory: &self.view, meter: &mut self.meter, interrupts: &NoInterrupts, own_memory: 0..0 };
+        self.controller.sync_now(&mut self.subsystem, &mut port, self.now_ps);
         self.controller.run(&mut self.subsystem, &mut port, &self.doorbells, None, self.now_ps, budget)
     }
 
@@ -238,7 +239,7 @@ impl Machine {
     pub fn run(&mut self) -> Next {
         for _ in 0..RUNS_MAX {
             let next = self.run_once(64);
-            if next != Next::Now {
+            if next != Next::Now && !self.controller.wants_sync() {
                 return next;
             }
         }

@@ -13,11 +13,14 @@ use byway_spec::base::register::DOORBELL_BASE;
 
 use crate::device::{RunBy, Shared};
 use crate::memory::Window;
+use crate::runner::Runner;
 
 /// A bus to an embedded device's controller.
 #[derive(Debug, Clone)]
 pub struct InProcessBus {
     pub(crate) shared: Arc<Shared>,
+    /// The device runs for as long as somebody reaches it.
+    pub(crate) _runners: Arc<Vec<Runner>>,
 }
 
 impl Bus for InProcessBus {
@@ -92,6 +95,14 @@ impl Bus for InProcessBus {
         }
     }
 
+    #[inline]
+    fn idle(&self) {
+        let shared = &*self.shared;
+        if shared.wants_sync() && shared.run_by == RunBy::Caller {
+            shared.sync();
+        }
+    }
+
     fn wait(&self, vector: u16, timeout: Duration) -> Result<bool, BusError> {
         let shared = &*self.shared;
         if shared.run_by == RunBy::Thread {
@@ -99,6 +110,7 @@ impl Bus for InProcessBus {
         }
         let until = Instant::now() + timeout;
         loop {
+            self.idle();
             self.poll();
             if shared.vectors.take(vector) {
                 return Ok(true);

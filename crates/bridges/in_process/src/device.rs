@@ -1,9 +1,9 @@
 //! The embedded device: controller, subsystem and flash in this process.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use byway_controller::{CmbRegisters, Controller, ControllerId, Next, Port, Subsystem};
+use byway_controller::{CmbRegisters, Controller, ControllerId, FinishedSync, Next, Port, Subsystem};
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
 use byway_link::{ClockMode, HostMeter, Ledger, Meter, Profile};
 use byway_queue::{DoorbellIndex, Doorbells};
@@ -76,10 +76,16 @@ pub struct Shared {
     pub(crate) windows: Windows,
     pub(crate) run_by: RunBy,
     pub(crate) bed: Bed,
+    /// Where the thread that syncs the image sleeps.
+    pub(crate) sync_bed: Bed,
     /// When the device wants to run next, in modelled picoseconds; `NEVER` if only a doorbell gives it work.
     due_ps: AtomicU64,
     /// Whether the device waits for room in a completion queue.
     blocked: AtomicBool,
+    /// Whether commands wait for a sync of the image.
+    wants_sync: AtomicBool,
+    /// Held by the thread that syncs the image.
+    syncing: Mutex<()>,
 }
 
 impl Drop for Core {
@@ -94,12 +100,7 @@ impl Core {
     /// Runs the controller at modelled time `now_ps` until it has nothing left to do now.
     #[inline]
     pub fn run(&mut self, shared: &Shared, mut rung: Option<DoorbellIndex>, now_ps: u64) {
-        let mut port = Port {
-            memory: &self.memory,
-            meter: &mut self.meter,
-            interrupts: &shared.vectors,
-            own_memory: CMB_BASE..CMB_BASE + CMB_BYTES as u64,
-        };
+        let mut port = port(&self.memory, &mut self.meter, shared);
         let next = loop {
             match self.controller.run(
                 &mut self.subsystem,
@@ -116,7 +117,27 @@ impl Core {
         let due_ps = if let Next::At(due_ps) = next { due_ps } else { NEVER };
         shared.due_ps.store(due_ps, Relaxed);
         shared.blocked.store(self.controller.is_blocked(), Relaxed);
+        let wants_sync = self.controller.wants_sync();
+        shared.wants_sync.store(wants_sync, Relaxed);
+        if wants_sync {
+            shared.sync_bed.wake();
+        }
     }
+
+    /// Completes the commands that a sync covers, and whatever has become possible by that.
+    fn end_sync(&mut self, shared: &Shared, sync: FinishedSync) {
+        let now_ps = shared.clock.now_ps();
+        let mut port = port(&self.memory, &mut self.meter, shared);
+        self.controller.end_sync(&mut self.subsystem, &mut port, sync, now_ps);
+        self.run(shared, None, now_ps);
+    }
+}
+
+/// The device's end of the link.
+#[inline]
+fn port<'a>(memory: &'a DmaView, meter: &'a mut Meter, shared: &'a Shared) -> Port<'a> {
+    let own_memory = CMB_BASE..CMB_BASE + CMB_BYTES as u64;
+    Port { memory, meter, interrupts: &shared.vectors, own_memory }
 }
 
 impl Shared {
@@ -155,6 +176,24 @@ impl Shared {
         self.core.run(work, |core| core.run(self, None, self.clock.now_ps()))
     }
 
+    /// Whether commands wait for a sync of the image.
+    #[inline]
+    pub(crate) fn wants_sync(&self) -> bool {
+        self.wants_sync.load(Relaxed)
+    }
+
+    /// Syncs the image for the commands that wait for it. The device runs on meanwhile, whoever rings it; what it
+    /// executes then is for the next sync, which whoever waits for this one does.
+    #[cold]
+    pub(crate) fn sync(&self) {
+        let _leader = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(sync) = self.with_core(|core| core.controller.begin_sync(&mut core.subsystem)) else {
+            return;
+        };
+        let finished = sync.wait();
+        self.with_core(|core| core.end_sync(self, finished));
+    }
+
     /// When the device wants to run next by itself.
     pub(crate) fn deadline_ps(&self) -> Option<u64> {
         Some(self.due_ps.load(Relaxed)).filter(|due_ps| *due_ps != NEVER)
@@ -172,7 +211,9 @@ impl Shared {
     /// Whether running the device now would do anything.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.doorbells.is_dirty() || self.blocked.load(Relaxed) || self.is_due()
+        // A thread of the device's own is told of room by a mark.
+        let blocked = self.run_by == RunBy::Caller && self.blocked.load(Relaxed);
+        self.doorbells.is_dirty() || blocked || self.is_due()
     }
 
     /// Whether a deadline has come.
@@ -194,7 +235,7 @@ impl Shared {
 #[derive(Debug)]
 pub struct Embedded {
     pub(crate) shared: Arc<Shared>,
-    _runner: Option<Runner>,
+    runners: Arc<Vec<Runner>>,
 }
 
 impl Embedded {
@@ -207,16 +248,16 @@ impl Embedded {
             return Err(StartError::VirtualThread);
         }
         let shared = Arc::new(Shared::new(subsystem, options)?);
-        let runner = match options.run_by {
-            RunBy::Caller => None,
-            RunBy::Thread => Some(Runner::start(&shared)?),
+        let runners = match options.run_by {
+            RunBy::Caller => Vec::new(),
+            RunBy::Thread => vec![Runner::start(&shared)?, Runner::start_syncing(&shared)?],
         };
-        Ok(Self { shared, _runner: runner })
+        Ok(Self { shared, runners: Arc::new(runners) })
     }
 
     /// A bus to the device's controller.
     pub fn bus(&self) -> crate::InProcessBus {
-        crate::InProcessBus { shared: self.shared.clone() }
+        crate::InProcessBus { shared: self.shared.clone(), _runners: self.runners.clone() }
     }
 
     /// Everything counted so far, by device and host.
@@ -288,8 +329,11 @@ impl Shared {
             windows,
             run_by: options.run_by,
             bed: Bed::default(),
+            sync_bed: Bed::default(),
             due_ps: AtomicU64::new(NEVER),
             blocked: AtomicBool::new(false),
+            wants_sync: AtomicBool::new(false),
+            syncing: Mutex::new(()),
         })
     }
 }

@@ -1,7 +1,8 @@
-//! A thread that runs the device: it polls while there is work and sleeps when idle.
+//! Threads of the device's own: one that runs it, polling while there is work and sleeping when idle, and one that syncs
+//! its image for the commands that wait for that.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
@@ -23,12 +24,40 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// Starts the thread for `shared`.
+    /// Starts the thread that runs `shared`.
     pub fn start(shared: &Arc<Shared>) -> std::io::Result<Self> {
+        Self::spawn("byway-device", shared, |shared, stop| {
+            work_until_idle(shared, stop);
+            shared.sleep_until_rung(stop);
+        })
+    }
+
+    /// Starts the thread that syncs the image of `shared` for commands that wait for it, so that the device's own thread
+    /// serves others meanwhile.
+    pub fn start_syncing(shared: &Arc<Shared>) -> std::io::Result<Self> {
+        Self::spawn("byway-sync", shared, |shared, stop| {
+            if shared.wants_sync() {
+                shared.sync();
+            }
+            shared.sync_bed.sleep(NAP, || stop.load(SeqCst) || shared.wants_sync());
+        })
+    }
+
+    /// A thread that takes one step after the other for as long as the device is there.
+    fn spawn(
+        name: &str,
+        shared: &Arc<Shared>,
+        step: impl Fn(&Shared, &AtomicBool) + Send + 'static,
+    ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (weak, stopped) = (Arc::downgrade(shared), stop.clone());
-        let thread =
-            std::thread::Builder::new().name("byway-device".into()).spawn(move || run(&weak, &stopped))?;
+        let steps = move || {
+            while !stopped.load(SeqCst) {
+                let Some(shared) = weak.upgrade() else { return };
+                step(&shared, &stopped);
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.into()).spawn(steps)?;
         Ok(Self { stop, thread: Some(thread) })
     }
 }
@@ -41,14 +70,6 @@ impl Drop for Runner {
             // A panic of the device's thread has been reported by its own hook.
             let _ = thread.join();
         }
-    }
-}
-
-fn run(shared: &Weak<Shared>, stop: &AtomicBool) {
-    while !stop.load(SeqCst) {
-        let Some(shared) = shared.upgrade() else { return };
-        work_until_idle(&shared, stop);
-        shared.sleep_until_rung(stop);
     }
 }
 

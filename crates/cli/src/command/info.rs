@@ -11,11 +11,6 @@ use crate::args::Info;
 use crate::size;
 use crate::terminal::print_json;
 
-/// What an acknowledgement means, said wherever a device is described.
-const ACKNOWLEDGED: &str = "acknowledged means: in power-protected device state. It survives the death of the process at \
-                            any instruction and a modelled power cut; loss of real power or of the kernel may lose what \
-                            the kernel has not written to the image yet.";
-
 /// What a device is.
 #[derive(Debug, Serialize)]
 pub struct Described {
@@ -31,6 +26,7 @@ pub struct Described {
     methods: Vec<&'static str>,
     limits: DescribedLimits,
     flash: DescribedFlash,
+    acknowledged_means: &'static str,
 }
 
 /// One namespace.
@@ -111,6 +107,7 @@ pub fn describe(uri: &str) -> Result<Described> {
         methods: device.capabilities().methods.iter().map(byway::Method::name).collect(),
         limits: limits(&device),
         flash: flash(&device),
+        acknowledged_means: device.flush_mode().meaning(),
     })
 }
 
@@ -179,7 +176,7 @@ impl fmt::Display for Described {
         writeln!(f, "transfer methods: {}", self.methods.join(", "))?;
         self.limits.fmt_lines(f)?;
         self.flash.fmt_lines(f)?;
-        writeln!(f, "{ACKNOWLEDGED}")
+        writeln!(f, "acknowledged means: {}", self.acknowledged_means)
     }
 }
 

@@ -111,18 +111,22 @@ impl Completions {
 }
 
 impl Controller {
-    /// Ends a command: its completion is written now, or when modelled time has come to it.
+    /// Ends a command: its completion is written now, or when modelled time has come to it, or, where it `changes`
+    /// data that must be durable first, when the image is synced.
     #[inline]
     pub(crate) fn finish(
         &mut self,
         port: &mut Port<'_>,
         ticket: Ticket,
         result: Result<Outcome, CommandError>,
+        changes: bool,
     ) {
         let (status, dw0, dw1) = match result {
-            Ok(Outcome::Done { dw0, dw1 }) => (Status::SUCCESS, dw0, dw1),
+            Ok(Outcome::Done { dw0, dw1 }) if !changes => (Status::SUCCESS, dw0, dw1),
             Ok(Outcome::Later) => return self.park(ticket),
-            Err(error) => (self.log_error(&ticket, &error), error.dw0, 0),
+            // One that failed may have changed something all the same, which its result then tells.
+            Err(error) if !(changes && error.dw0 != 0) => (self.log_error(&ticket, &error), error.dw0, 0),
+            result => return self.hold(port, ticket, result),
         };
         self.complete(port, ticket, status, dw0, dw1);
     }
@@ -139,11 +143,22 @@ impl Controller {
     ) {
         port.meter.work(Work::Completion);
         port.meter.posted_write(Class::Completion, COMPLETION_BYTES as u64);
+        let entry = self.entry(&ticket, status, dw0, dw1);
+        self.deliver(port, ticket, entry, port.meter.arrived_ps());
+    }
+
+    /// The completion of a command that ends now.
+    #[inline]
+    pub(crate) fn entry(&self, ticket: &Ticket, status: Status, dw0: u32, dw1: u32) -> Completion {
         let sq_head = self.submission[usize::from(ticket.sqid)].as_ref().map_or(0, |sq| sq.ring.head());
         let result = u64::from(dw0) | u64::from(dw1) << 32;
-        let entry = Completion::new(ticket.sqid, sq_head, ticket.cid, status).with_result(result);
+        Completion::new(ticket.sqid, sq_head, ticket.cid, status).with_result(result)
+    }
+
+    /// Posts a completion, or keeps it until `due_ps` where time is modelled.
+    #[inline]
+    pub(crate) fn deliver(&mut self, port: &mut Port<'_>, ticket: Ticket, entry: Completion, due_ps: u64) {
         if port.meter.is_timing() {
-            let due_ps = port.meter.arrived_ps();
             self.completions.push(due_ps, ticket, entry);
         } else {
             self.post(port, ticket, entry);
@@ -192,6 +207,9 @@ impl Controller {
     // fields.
     #[inline(always)]
     fn post(&mut self, port: &mut Port<'_>, ticket: Ticket, entry: Completion) {
+        if let Some(sq) = self.submission[usize::from(ticket.sqid)].as_mut() {
+            sq.told_head = entry.sqhd;
+        }
         let Some(cq) = self.completion[usize::from(ticket.cqid)].as_mut() else { return };
         let place = cq.ring.post(ticket.permit);
         let entry = entry.with_phase(place.phase);

@@ -10,6 +10,7 @@ use byway_spec::base::register::{Cc, Csts};
 
 use crate::admin::AdminState;
 use crate::completion::Completions;
+use crate::held::Held;
 use crate::namespace::Room;
 use crate::port::Port;
 use crate::queue::{CompletionQueue, MAX_IO_QUEUES, SubmissionQueue};
@@ -32,6 +33,7 @@ pub struct Controller {
     pub(crate) submission: Vec<Option<SubmissionQueue>>,
     pub(crate) completion: Vec<Option<CompletionQueue>>,
     pub(crate) completions: Completions,
+    pub(crate) held: Held,
     pub(crate) admin: AdminState,
     pub(crate) payloads: PayloadTable,
     pub(crate) room: Room,
@@ -158,6 +160,7 @@ impl Controller {
             submission: (0..queues).map(|_| None).collect(),
             completion: (0..queues).map(|_| None).collect(),
             completions: Completions::default(),
+            held: Held::default(),
             admin: AdminState::new(),
             payloads: PayloadTable::default(),
             room: Room::default(),
@@ -250,6 +253,7 @@ impl Controller {
         self.submission.fill_with(|| None);
         self.completion.fill_with(|| None);
         self.completions.clear();
+        self.held.clear();
         self.admin.reset();
         self.payloads.clear();
         self.blocked = false;
@@ -270,11 +274,12 @@ impl Controller {
     }
 
     fn shut_down(&mut self, subsystem: &mut Subsystem) {
-        self.registers.set_shutdown_status(Csts::SHST_OCCURRING);
-        // What was acknowledged is in power-protected state already; a failing sync is the image's to report.
-        if subsystem.flash.sync().is_ok() {
-            self.registers.set_shutdown_status(Csts::SHST_COMPLETE);
+        let synced = subsystem.sync();
+        // The shutdown is over either way; one that could not make everything durable says so.
+        if synced.is_err() {
+            self.registers.set_fatal();
         }
+        self.registers.set_shutdown_status(Csts::SHST_COMPLETE);
     }
 
     /// Serves the doorbells rung since the last run, at modelled time `now_ps`, for at most `budget` commands.

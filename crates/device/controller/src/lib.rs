@@ -17,6 +17,7 @@ mod controller;
 mod data_pointer;
 mod error;
 mod execute;
+mod held;
 mod namespace;
 mod payload;
 mod port;
@@ -26,6 +27,7 @@ mod run;
 mod subsystem;
 mod transfer;
 
+pub use byway_flash::{FinishedSync, PendingSync};
 pub use controller::{Controller, ControllerId, MAX_TRANSFER_BYTES, Next};
 pub use error::CommandError;
 pub use port::{Interrupts, NoInterrupts, Port};

@@ -18,6 +18,8 @@ pub struct SubmissionQueue {
     pub base: BusAddr,
     /// Head and tail.
     pub ring: SubmissionConsumer,
+    /// The head that the last completion told.
+    pub told_head: u16,
     /// Completion queue its commands complete to.
     pub cqid: u16,
     /// The command at the head, fetched once, while the rest of its capsule is still to come. It waits without
@@ -49,6 +51,7 @@ impl SubmissionQueue {
         Ok(Self {
             base,
             ring: SubmissionConsumer::new(entries)?,
+            told_head: 0,
             cqid,
             fetched: None,
             assembly: Assembly::default(),
@@ -60,6 +63,13 @@ impl SubmissionQueue {
     #[inline]
     pub fn slot(&self, index: u16) -> BusAddr {
         BusAddr(self.base.0 + u64::from(index) * COMMAND_BYTES as u64)
+    }
+
+    /// The newer of two heads that the queue has had within its last pass.
+    pub fn newer(&self, one: u16, other: u16) -> u16 {
+        let size = self.ring.size();
+        let age = |head: u16| (u32::from(self.ring.head()) + size - u32::from(head)) % size;
+        if age(one) <= age(other) { one } else { other }
     }
 }
 

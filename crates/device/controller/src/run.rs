@@ -5,6 +5,7 @@ use byway_queue::{DoorbellIndex, Doorbells};
 use byway_spec::Command;
 use byway_spec::vendor;
 
+use crate::admin::effects;
 use crate::completion::Ticket;
 use crate::controller::Controller;
 use crate::port::Port;
@@ -112,7 +113,8 @@ impl Controller {
                 } else {
                     self.execute_io(subsystem, port, qid, &command, inline_bytes)
                 };
-                self.finish(port, ticket, result);
+                let changes = subsystem.synced_completions && effects::changes(qid == 0, command.opcode());
+                self.finish(port, ticket, result, changes);
                 if !self.habits.coalesce_interrupts {
                     self.announce(port, now_ps);
                 }

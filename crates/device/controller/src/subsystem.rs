@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use byway_flash::{Flash, FlashError, NamespaceKind, NamespaceRecord, NamespaceSpec};
+use byway_flash::{
+    Durability, FinishedSync, Flash, FlashError, NamespaceKind, NamespaceRecord, NamespaceSpec,
+};
 use byway_kv::{KvError, KvFormat, KvOptions, RECORD_HEADER_BYTES};
 use byway_link::Profile;
 use byway_spec::Status;
@@ -13,7 +15,7 @@ use byway_sys::Mapping;
 use crate::admin::{Changes, IoCounters};
 use crate::controller::ControllerId;
 use crate::error::CommandError;
-use crate::namespace::{Namespace, Outcome, write_error};
+use crate::namespace::{Namespace, write_error};
 use crate::queue::BoundWindow;
 
 /// Highest namespace identifier, and so how many there may be (Identify Controller NN, MNAN).
@@ -81,6 +83,8 @@ pub struct Subsystem {
     /// Commands of hosts, as SMART counts them.
     pub io: IoCounters,
     options: SubsystemOptions,
+    /// Whether a command that changes data completes only once the image is synced.
+    pub(crate) synced_completions: bool,
     slots: Vec<Option<Slot>>,
     /// Bit per controller that exists.
     controllers: u64,
@@ -129,8 +133,19 @@ impl Subsystem {
     ) -> Result<Self, SubsystemError> {
         let slots = (0..MAX_NAMESPACES).map(|_| None).collect();
         let (changes, io) = (Changes::default(), IoCounters::default());
-        let mut subsystem =
-            Self { identity, profile, flash, changes, io, options, slots, controllers: 0, bindings: 0 };
+        let synced_completions = flash.durability() == Durability::Media;
+        let mut subsystem = Self {
+            identity,
+            profile,
+            flash,
+            changes,
+            io,
+            options,
+            synced_completions,
+            slots,
+            controllers: 0,
+            bindings: 0,
+        };
         let records: Vec<NamespaceRecord> = subsystem.flash.namespaces().cloned().collect();
         for record in records {
             let nsid = record.nsid;
@@ -343,10 +358,34 @@ impl Subsystem {
         areas
     }
 
-    /// Flush to every namespace: what was acknowledged is in power-protected state already.
-    pub fn flush_all(&mut self) -> Result<Outcome, CommandError> {
-        self.flash.sync().map_err(write_error)?;
-        Ok(Outcome::OK)
+    /// Syncs the image, with the device in hand.
+    ///
+    /// # Errors
+    /// Write Fault; from then on the subsystem can only be read.
+    pub fn sync(&mut self) -> Result<(), CommandError> {
+        let sync = self.flash.begin_sync().wait();
+        self.end_sync(sync)
+    }
+
+    /// Ends a sync of the image.
+    ///
+    /// # Errors
+    /// As [`Subsystem::sync`].
+    pub(crate) fn end_sync(&mut self, sync: FinishedSync) -> Result<(), CommandError> {
+        self.flash.end_sync(sync).map_err(|_| {
+            self.freeze();
+            SYNC_FAILED
+        })
+    }
+
+    /// Takes no more stores: what the system could not write it may have dropped, so nothing stored from now on could
+    /// be promised. What can be read is still read.
+    fn freeze(&mut self) {
+        for slot in self.slots.iter_mut().flatten() {
+            if let Namespace::Kv(kv) = &mut slot.namespace {
+                kv.freeze();
+            }
+        }
     }
 
     /// Writes down what makes the next opening quick, syncs the image and marks it as closed in order.
@@ -399,6 +438,10 @@ fn creation_error(error: FlashError) -> CommandError {
     }
 }
 
+const SYNC_FAILED: CommandError = CommandError::new(
+    Status::WRITE_FAULT,
+    "a sync of the image failed: what was stored since the last one may be lost, and nothing more is taken",
+);
 const NO_NAMESPACE: CommandError =
     CommandError::new(Status::INVALID_NAMESPACE, "no such namespace is attached");
 const OTHER_WINDOWS: CommandError =

@@ -8,6 +8,7 @@
 use crate::error::FlashError;
 use crate::flash::Flash;
 use crate::protected::Backing;
+use crate::sync::{FinishedSync, PendingSync, Work};
 
 /// What survives of what was acknowledged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -102,8 +103,12 @@ pub(crate) struct Syncs {
     durability: Durability,
     left_out: Option<SyncPoint>,
     epoch: Epoch,
+    /// Everything stored in epochs before this one is on the medium.
+    synced: Epoch,
     /// Something was stored in this epoch.
     stored: bool,
+    /// A sync was begun and has not ended.
+    under_way: bool,
     /// A sync failed. What the system dropped then it will not write later: no further sync can be believed.
     failed: bool,
     counters: SyncCounters,
@@ -112,7 +117,17 @@ pub(crate) struct Syncs {
 impl Syncs {
     pub(crate) fn new(backing: Backing, durability: Durability, left_out: Option<SyncPoint>) -> Self {
         let counters = SyncCounters::default();
-        Self { backing, durability, left_out, epoch: Epoch(1), stored: true, failed: false, counters }
+        Self {
+            backing,
+            durability,
+            left_out,
+            epoch: Epoch(1),
+            synced: Epoch(1),
+            stored: true,
+            under_way: false,
+            failed: false,
+            counters,
+        }
     }
 
     /// Notes that something is about to be stored.
@@ -139,7 +154,7 @@ impl Syncs {
     }
 
     pub(crate) fn sync_if_stored(&mut self) -> Result<(), FlashError> {
-        if self.stored { self.sync() } else { Ok(()) }
+        if self.is_clean() { Ok(()) } else { self.sync() }
     }
 
     #[inline]
@@ -152,12 +167,12 @@ impl Syncs {
 
     #[inline]
     pub(crate) fn order_since(&mut self, point: SyncPoint, epoch: Epoch) -> Result<(), FlashError> {
-        if epoch < self.epoch { Ok(()) } else { self.order(point) }
+        if epoch < self.synced { Ok(()) } else { self.order(point) }
     }
 
     #[cold]
     fn order_now(&mut self, point: SyncPoint) -> Result<(), FlashError> {
-        if !self.stored || self.left_out == Some(point) {
+        if self.is_clean() || self.left_out == Some(point) {
             return Ok(());
         }
         self.counters.ordered += 1;
@@ -171,8 +186,46 @@ impl Syncs {
         }
         let synced = self.backing.sync();
         self.failed = synced.is_err();
-        self.epoch.0 += u64::from(synced.is_ok());
+        if synced.is_ok() {
+            self.epoch.0 += 1;
+            self.synced = self.epoch;
+        }
         synced
+    }
+
+    /// Whether everything stored is on the medium.
+    fn is_clean(&self) -> bool {
+        !self.stored && !self.under_way
+    }
+
+    /// Whether a sync failed.
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Begins a sync that somebody else waits for. What is stored from now on belongs to the next epoch.
+    pub(crate) fn begin(&mut self) -> PendingSync {
+        let covers = self.epoch;
+        if self.failed {
+            return PendingSync { work: Work::Failed, covers };
+        }
+        if self.is_clean() {
+            return PendingSync { work: Work::Nothing, covers };
+        }
+        self.counters.durable += 1;
+        self.epoch.0 += 1;
+        (self.stored, self.under_way) = (false, true);
+        PendingSync { work: Work::Sync(self.backing.clone()), covers }
+    }
+
+    pub(crate) fn end(&mut self, sync: FinishedSync) -> Result<(), FlashError> {
+        self.under_way = false;
+        self.failed |= sync.result.is_err();
+        if self.failed {
+            return sync.result.and(Err(FlashError::Unsynced));
+        }
+        self.synced = self.synced.max(Epoch(sync.covers.0 + 1).min(self.epoch));
+        Ok(())
     }
 }
 

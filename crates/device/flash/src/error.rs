@@ -156,8 +156,8 @@ pub enum FlashError {
     /// Memory could not be had.
     #[error("no memory for the device")]
     Memory(#[source] io::Error),
-    /// The image was opened read-only.
-    #[error("the image is open read-only")]
+    /// The image was opened read-only, or a sync of it failed.
+    #[error("the image can only be read")]
     ReadOnly,
     /// No namespace has that number.
     #[error("there is no namespace {0}")]

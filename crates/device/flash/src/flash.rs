@@ -383,10 +383,10 @@ impl Flash {
         self.ftl.state.power_history()
     }
 
-    /// Whether the image was opened read-only.
+    /// Whether the device can only be read: its image was opened so, or a sync of it failed.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        self.backing.is_read_only()
+        self.ftl.syncs.has_failed() || self.backing.is_read_only()
     }
 
     /// Turns modelled time of flash operations on or off.

@@ -335,6 +335,11 @@ impl KvEngine {
         self.log.layout.parts()
     }
 
+    /// Takes no more stores: the flash below can only be read from now on.
+    pub fn freeze(&mut self) {
+        self.read_only = true;
+    }
+
     /// Counts and sizes.
     #[must_use]
     pub fn stats(&self) -> KvStats {

@@ -164,7 +164,8 @@ pub trait BackendQueue: Send {
     )]
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused>;
 
-    /// The next finished command, if there is one; never sleeps.
+    /// The next finished command, if there is one; never sleeps. A device that runs in the caller's thread does its work
+    /// here too, such as syncing its medium.
     ///
     /// # Errors
     /// When the queue itself fails; commands that fail are [`Finished`].

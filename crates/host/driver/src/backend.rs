@@ -63,8 +63,8 @@ impl<B: Bus> BackendQueue for Queue<B> {
 
     fn next_finished(&mut self) -> Result<Option<Finished>> {
         if self.ready.is_empty() {
-            self.bus().poll();
-            while self.step()? {}
+            self.look()?;
+            self.idle_at_second_look()?;
             self.ring_head();
         }
         Ok(self.ready.pop_front())
@@ -167,15 +167,34 @@ impl<B: Bus> Queue<B> {
         }
     }
 
+    /// Lets the device run and takes every completion there is.
+    fn look(&mut self) -> Result<()> {
+        self.bus().poll();
+        while self.step()? {}
+        Ok(())
+    }
+
+    /// A caller that looks twice and submits nothing in between has nothing else to do.
+    fn idle_at_second_look(&mut self) -> Result<()> {
+        if !self.ready.is_empty() || self.table.in_flight() == 0 {
+            return Ok(());
+        }
+        if std::mem::replace(&mut self.looked, true) {
+            self.bus().idle();
+            self.look()?;
+        }
+        Ok(())
+    }
+
     /// Looks for completions for a little while; says whether any operation has finished.
     fn spin(&mut self) -> Result<bool> {
         for _ in 0..crate::progress::LOOKS {
-            self.bus().poll();
-            while self.step()? {}
+            self.look()?;
             if !self.ready.is_empty() {
                 self.ring_head();
                 return Ok(true);
             }
+            self.bus().idle();
             std::hint::spin_loop();
         }
         Ok(false)

@@ -50,6 +50,8 @@ pub struct Queue<B: Bus> {
     rung_head: u32,
     /// Whether the host has paid for waking up since it last rang.
     pub(crate) awake: bool,
+    /// Whether the caller has looked for completions in vain since it last rang.
+    pub(crate) looked: bool,
 }
 
 impl<B: Bus> Queue<B> {
@@ -83,6 +85,7 @@ impl<B: Bus> Queue<B> {
             rung_tail: 0,
             rung_head: 0,
             awake: false,
+            looked: false,
             bus,
             device,
         })
@@ -328,6 +331,7 @@ impl<B: Bus> Queue<B> {
         if tail != self.rung_tail {
             self.rung_tail = tail;
             self.awake = false;
+            self.looked = false;
             self.bus.ring(DoorbellIndex::submission(self.qid), tail);
         }
     }

@@ -75,6 +75,19 @@ pub(super) fn page(csi: Csi) -> Result<Vec<u8>, CommandError> {
     Ok(log.as_bytes().to_vec())
 }
 
+/// Whether a command changes what the device keeps: data, or what namespaces there are. Opcodes of one value mean the
+/// same kind of thing in every command set.
+pub(crate) fn changes(is_admin: bool, opcode: u8) -> bool {
+    if is_admin {
+        return [AdminOpcode::FORMAT_NVM, AdminOpcode::NAMESPACE_MANAGEMENT]
+            .map(|known| known.0)
+            .contains(&opcode);
+    }
+    let reads = [NvmOpcode::READ, NvmOpcode::COMPARE, NvmOpcode::VERIFY].map(|known| known.0);
+    let asks = [KvOpcode::LIST, KvOpcode::EXIST].map(|known| known.0);
+    !reads.contains(&opcode) && !asks.contains(&opcode)
+}
+
 /// The page of features (12h): those of a namespace, and those of the controller.
 pub(super) fn features_page() -> Vec<u8> {
     let mut log = FeaturesLog::new_zeroed();

@@ -107,6 +107,9 @@ impl Controller {
         data.oaes = AsyncEvents::new().with_namespace_changed(EVENTS.namespace_changed()).into_bits();
         self.identify_admin(&mut data);
         identify_io(&mut data);
+        // Acknowledged data is in power-protected state, but the image lies in the operating system's cache until it is
+        // synced: saying so makes a guest's fsync reach the disk. Flush of all namespaces is supported (bits 2:1).
+        data.vwc = u8::from(!subsystem.synced_completions) | 0b11 << 1;
         let (total, free) = (subsystem.flash.total_bytes(), subsystem.flash.unallocated_bytes());
         data.tnvmcap_bytes = u128::from(total).into();
         data.unvmcap_bytes = u128::from(free).into();
@@ -146,9 +149,6 @@ fn identify_io(data: &mut wire::Controller) {
         .with_timestamp(true)
         .with_verify(true)
         .with_copy(true);
-    // Acknowledged data is in power-protected state, but the image lies in the operating system's cache until it is
-    // flushed: saying so makes a guest's fsync reach the disk. Flush of all namespaces is supported (bits 2:1).
-    data.vwc = 1 | 0b11 << 1;
     data.cdfs = 1;
     data.sgls = Sgls::new().with_supported(1).with_bit_bucket(true);
 }

@@ -17,7 +17,7 @@ use crate::subsystem::Subsystem;
 mod abort;
 mod changes;
 mod doorbell_buffer;
-mod effects;
+pub(crate) mod effects;
 mod error_log;
 mod event;
 mod feature;

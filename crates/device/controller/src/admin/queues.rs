@@ -101,6 +101,7 @@ impl Controller {
             return Err(NO_SUCH_QUEUE);
         };
         self.post_all_of(port, qid);
+        self.abort_held_of(port, qid);
         self.release_window(subsystem, qid);
         self.submission[usize::from(qid)] = None;
         self.ready.remove(qid);

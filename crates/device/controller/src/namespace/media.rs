@@ -48,7 +48,7 @@ pub fn write_error(error: FlashError) -> CommandError {
     match error {
         FlashError::Full => CommandError::new(Status::CAPACITY_EXCEEDED, "the flash is full"),
         FlashError::ReadOnly => {
-            CommandError::new(Status::NAMESPACE_WRITE_PROTECTED, "the image is open read-only")
+            CommandError::new(Status::NAMESPACE_WRITE_PROTECTED, "the image can only be read")
         }
         FlashError::OutOfRange { .. } => {
             CommandError::new(Status::LBA_OUT_OF_RANGE, "past the end of the namespace")

@@ -101,6 +101,9 @@ pub enum Outcome {
     },
     /// Finishes later; the controller resumes it by queue and command identifier.
     Later,
+    /// Finished once everything stored so far is durable on the medium below, beyond the power-protected state that it
+    /// is in already.
+    OnceSynced,
 }
 
 impl Outcome {
@@ -149,15 +152,6 @@ impl Execution<'_, '_> {
         let Self { port, room, carried, whole_pages, .. } = self;
         let data = data_pointer::map(port, &mut room.mapped, command, into.len(), *carried, *whole_pages)?;
         data.source(&mut room.stage).fill(port, into)
-    }
-
-    /// Makes everything acknowledged durable on the media below, beyond the power-protected state it is in already.
-    ///
-    /// # Errors
-    /// What syncing the image says.
-    pub fn flush(&mut self) -> Result<Outcome, CommandError> {
-        self.flash.sync().map_err(write_error)?;
-        Ok(Outcome::OK)
     }
 }
 

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use byway_controller::{
-    CmbRegisters, Controller, ControllerId, Identity, Interrupts, MAX_IO_QUEUES, Next, Port, Subsystem,
-    SubsystemOptions,
+    CmbRegisters, Controller, ControllerId, FinishedSync, Identity, Interrupts, MAX_IO_QUEUES, Next, Port,
+    Subsystem, SubsystemOptions,
 };
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
-use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
+use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
 use byway_link::{Meter, Profile};
 use byway_queue::{DoorbellIndex, Doorbells};
 use byway_spec::base::admin::{AdminOpcode, CreateCqCdw11, CreateSqCdw11, QueueCdw10};
@@ -82,6 +82,8 @@ pub struct TestHost {
     pub now_ps: u64,
     /// What the last run asked for.
     pub next: Next,
+    /// Whether commands that wait for a sync are left waiting.
+    pub holds_syncs: bool,
     view: DmaView,
     interrupts: Raised,
     submission: BTreeMap<u16, HostSq>,
@@ -98,11 +100,33 @@ impl TestHost {
         host
     }
 
+    /// An enabled controller that syncs before it completes what changes data; the test ends each sync.
+    pub fn synced(size_bytes: u64, namespaces: &[NamespaceSpec]) -> Self {
+        let mut host =
+            Self::disabled_with("gen4x4", size_bytes, MediaKind::Ram, namespaces, Durability::Media);
+        host.enable();
+        host.holds_syncs = true;
+        host
+    }
+
     /// A controller as after power-on.
     pub fn disabled(profile: &str, size_bytes: u64, media: MediaKind, namespaces: &[NamespaceSpec]) -> Self {
+        Self::disabled_with(profile, size_bytes, media, namespaces, Durability::Process)
+    }
+
+    /// The same with what its completions promise.
+    pub fn disabled_with(
+        profile: &str,
+        size_bytes: u64,
+        media: MediaKind,
+        namespaces: &[NamespaceSpec],
+        durability: Durability,
+    ) -> Self {
         let profile = Profile::by_name(profile).unwrap();
-        let options = FlashOptions { uuid: [7; 16], ..FlashOptions::new(size_bytes, profile.flash, media) };
-        let flash = Flash::create(options, namespaces).unwrap();
+        let run = RunOptions { durability, ..RunOptions::default() };
+        let flash_options =
+            FlashOptions { uuid: [7; 16], run, ..FlashOptions::new(size_bytes, profile.flash, media) };
+        let flash = Flash::create(flash_options, namespaces).unwrap();
         let identity = Identity {
             nqn: "nqn.2026-01.example:byway:test".to_owned(),
             serial: "TEST0001".to_owned(),
@@ -126,6 +150,7 @@ impl TestHost {
             memory,
             now_ps: 0,
             next: Next::Idle,
+            holds_syncs: false,
             interrupts: Raised::default(),
             submission: BTreeMap::new(),
             completion: BTreeMap::new(),
@@ -228,11 +253,24 @@ impl TestHost {
         for _ in 0..100_000 {
             self.next =
                 self.controller.run(&mut self.subsystem, &mut port, &self.doorbells, None, self.now_ps, 64);
-            if self.next != Next::Now {
+            if self.next != Next::Now && self.controller.wants_sync() && !self.holds_syncs {
+                self.controller.sync_now(&mut self.subsystem, &mut port, self.now_ps);
+            } else if self.next != Next::Now {
                 return self.next;
             }
         }
         panic!("the device does not come to rest");
+    }
+
+    /// Ends a sync that was begun.
+    pub fn end_sync(&mut self, sync: FinishedSync) {
+        let mut port = Port {
+            memory: &self.view,
+            meter: &mut self.meter,
+            interrupts: &self.interrupts,
+            own_memory: 0..0,
+        };
+        self.controller.end_sync(&mut self.subsystem, &mut port, sync, self.now_ps);
     }
 
     /// Vectors raised since the last call.

@@ -93,6 +93,11 @@ impl KvNamespace {
         self.engine.flush(flash, &mut 0)
     }
 
+    /// Takes no more stores: the flash can only be read from now on.
+    pub fn freeze(&mut self) {
+        self.engine.freeze();
+    }
+
     /// Says that a value of this key is on its way.
     #[inline]
     pub fn expect(&self, key: &Key) {
@@ -114,7 +119,7 @@ impl KvNamespace {
             KvCommand::List { start, buffer_bytes } => self.list(execution, command, start, buffer_bytes),
             KvCommand::Delete(key) => self.delete(execution, key),
             KvCommand::Exist(key) => self.exist(execution, key),
-            KvCommand::Flush => execution.flush(),
+            KvCommand::Flush => Ok(Outcome::OnceSynced),
         }
     }
 

@@ -100,7 +100,7 @@ impl NvmNamespace {
                 self.dataset_management(execution, command, ranges, deallocate)
             }
             NvmCommand::Copy { to_lba, ranges } => self.copy(execution, command, to_lba, ranges),
-            NvmCommand::Flush => execution.flush(),
+            NvmCommand::Flush => Ok(Outcome::OnceSynced),
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use byway::{ClockMode, Method, NewNamespace, Packing};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::contest::{Engine, Op};
 use crate::namespace;
 use crate::records::Format;
 use crate::size;
@@ -362,6 +363,20 @@ Examples:
   byway bench workload --workloads M --methods prp,piggyback,adaptive --count 100000
   byway bench workload --workloads A:32,C --profile gen5x8-cxl --methods cxl --json")]
     Workload(WorkloadBench),
+    /// Byway beside embedded stores: puts, gets, listings, mixes, with a sync after each put and without.
+    #[command(
+        after_help = "\
+Examples:
+  byway bench kv
+  byway bench kv --vs fjall,lmdb --count 100000 --values 32,1K --ops put,get --json
+  byway bench kv --vs fjall --ops put,get --threads 2
+
+One process, the engines by turns in short rounds; after each, what still works in the background is waited for and
+charged to the processor time of its engine. Every engine keeps its files in the same folder, uncompressed, and does
+the same steps. A put that returned survives the process, in the flush rows the loss of power.",
+        verbatim_doc_comment
+    )]
+    Kv(KvBench),
     /// Find from which size on prp is as quick as piggyback and cxl, and keep it for the adaptive method.
     #[command(after_help = "\
 Examples:
@@ -478,6 +493,42 @@ pub struct WorkloadBench {
     /// How values are packed into flash pages: all, selective or selective-backfill.
     #[arg(long, default_value = "selective-backfill", value_name = "PACKING")]
     pub packing: Packing,
+}
+
+/// `byway bench kv`.
+#[derive(Debug, Args)]
+pub struct KvBench {
+    /// Stores to compare with; byway itself is always there, and named alone runs alone.
+    #[arg(long, value_delimiter = ',', value_name = "ENGINES", default_value = "fjall,lmdb")]
+    pub vs: Vec<Engine>,
+    /// Keys: 16 random bytes each.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub count: u64,
+    /// Value sizes.
+    #[arg(long, value_delimiter = ',', value_parser = size::parse_u32, value_name = "SIZES",
+          default_value = "32,128,1K")]
+    pub values: Vec<u32>,
+    /// Kinds of work [default: all, or put and get with several threads].
+    #[arg(long, value_delimiter = ',', value_name = "OPS")]
+    pub ops: Vec<Op>,
+    /// Passes, each with new stores; rates are medians of passes.
+    #[arg(long, default_value_t = 3)]
+    pub passes: u32,
+    /// Client threads, each with a queue or session of its own.
+    #[arg(long, visible_alias = "queues", default_value_t = 1)]
+    pub threads: u32,
+    /// Folder in which the stores are made and removed.
+    #[arg(long, default_value = ".", value_name = "PATH")]
+    pub dir: PathBuf,
+    /// More options of Byway's URI, as transfer=inline&ledger=off.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "OPTIONS")]
+    pub options: String,
+    /// Decides keys, values and order.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `byway bench calibrate`.

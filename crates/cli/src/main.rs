@@ -1,8 +1,8 @@
 //! The `byway` command.
-#![forbid(unsafe_code)]
 
 mod args;
 mod command;
+mod contest;
 mod experiment;
 mod failure;
 mod generate;

@@ -83,8 +83,10 @@ pub fn time(ns: Option<f64>) -> String {
 pub fn rate(per_second: f64) -> String {
     if per_second >= 1e6 {
         format!("{:.2} M/s", per_second / 1e6)
-    } else {
+    } else if per_second >= 1e4 {
         format!("{:.0} k/s", per_second / 1e3)
+    } else {
+        format!("{per_second:.0} /s")
     }
 }
 

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use crate::random::{Random, scramble};
 
 /// Location, shape and scale of the value sizes of workload M (`db_bench` value_theta, value_k, value_sigma).
-const PARETO: Pareto = Pareto { theta: 0.0, k: 0.2615, sigma: 25.45 };
+pub const VALUE_SIZES: Pareto = Pareto { theta: 0.0, k: 0.2615, sigma: 25.45 };
 /// Sizes of M above this are taken modulo it.
 const MIXED_MAX_BYTES: u64 = 1024;
 /// The two sizes of B and C.
@@ -59,7 +59,7 @@ impl Workload {
         let mut random = Random::new(seed);
         let mut sizes: Vec<u32> = match self {
             Self::A { size_bytes } => return vec![size_bytes; count],
-            Self::M => return (0..count).map(|_| PARETO.size(&mut random)).collect(),
+            Self::M => return (0..count).map(|_| VALUE_SIZES.size(&mut random)).collect(),
             Self::B => in_turn(count, &[SMALL_LARGE[0]; 9], &SMALL_LARGE[1..]),
             Self::C => in_turn(count, &SMALL_LARGE[..1], &[SMALL_LARGE[1]; 9]),
             Self::D => in_turn(count, &[8, 16, 32, 64, 128, 256, 512, 1024, 2048], &[]),
@@ -116,7 +116,7 @@ impl FromStr for Workload {
 }
 
 /// A generalised Pareto distribution.
-struct Pareto {
+pub struct Pareto {
     theta: f64,
     k: f64,
     sigma: f64,
@@ -129,7 +129,7 @@ impl Pareto {
     }
 
     /// A value size, rounded up as `db_bench` does.
-    fn size(&self, random: &mut Random) -> u32 {
+    pub fn size(&self, random: &mut Random) -> u32 {
         let bytes = self.inverse(random.open_unit()).ceil() as u64;
         (if bytes > MIXED_MAX_BYTES { bytes % MIXED_MAX_BYTES } else { bytes }) as u32
     }

@@ -1,0 +1,209 @@
+//! Byway: the embedded device on an image file, every call over its whole NVMe path.
+
+use std::path::Path;
+
+use ::byway::{
+    BackendQueue, Buffer, Command, CreateOptions, Device, Finished, Kv, KvCommand, Outcome, Payload,
+    StoreOptions,
+};
+use anyhow::{Context, Result};
+
+use super::engine::{Guarantee, Opening, Session, Store};
+use super::key::{Key, behind};
+
+/// Commands outstanding at once, where many are.
+const DEPTH: usize = 32;
+/// A retrieve asks for at least so much: a page, which the driver has ready.
+const VALUE_BUFFER_BYTES: usize = 4096;
+/// Bytes a key takes in a List answer: its length, itself, padding to 4.
+const LISTED_KEY_BYTES: usize = 20;
+/// Most keys that one List is asked for.
+const LISTED_KEYS: usize = 3200;
+/// What a record may take beside its key and value.
+const RECORD_ROOM_BYTES: u64 = 128;
+/// Room for the device's own state and for what is overwritten.
+const SPARE_BYTES: u64 = 512 << 20;
+
+struct Embedded {
+    device: Device,
+    media: bool,
+    value_bytes: usize,
+}
+
+/// Opens, or makes, the image of a folder.
+pub fn open(folder: &Path, opening: &Opening) -> Result<Box<dyn Store>> {
+    let image = folder.join("byway.img");
+    if !image.exists() {
+        let record_bytes = u64::from(opening.record_bytes) + RECORD_ROOM_BYTES;
+        let size_bytes = SPARE_BYTES + 2 * opening.keys * record_bytes;
+        byway::create(&image, &CreateOptions::new(size_bytes))?;
+    }
+    let options = &opening.options;
+    let device = byway::open(&format!("embedded:{}?{options}", image.display()))?;
+    Ok(Box::new(Embedded {
+        device,
+        media: opening.guarantee == Guarantee::Media,
+        value_bytes: (opening.value_bytes as usize).max(VALUE_BUFFER_BYTES),
+    }))
+}
+
+impl Store for Embedded {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        let buffer = |_| self.device.driver().buffer(self.value_bytes);
+        Ok(Box::new(Client {
+            kv: self.device.kv(None)?,
+            media: self.media,
+            value: vec![0; self.value_bytes],
+            listing: Some(self.device.driver().buffer(LISTED_KEYS * LISTED_KEY_BYTES + 4)?),
+            free: (0..DEPTH).map(buffer).collect::<byway::Result<_>>()?,
+        }))
+    }
+}
+
+struct Client {
+    kv: Kv,
+    media: bool,
+    value: Vec<u8>,
+    listing: Option<Buffer>,
+    free: Vec<Buffer>,
+}
+
+impl Session for Client {
+    fn put(&mut self, key: &Key, value: &[u8]) -> Result<()> {
+        self.kv.put(key, value)?;
+        self.flush()
+    }
+
+    fn get(&mut self, key: &Key, see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let Some(len) = self.kv.get_into(key, &mut self.value)? else { return Ok(false) };
+        see(self.value.get(..len).context("a value of more bytes than the bench has")?);
+        Ok(true)
+    }
+
+    fn keys(&mut self, from: &Key, limit: u64, see: &mut dyn FnMut(&[u8])) -> Result<u64> {
+        let (mut from, mut seen) = (*from, 0);
+        while seen < limit {
+            let asked = (limit - seen).min(LISTED_KEYS as u64);
+            let page = self.list(&from, asked as usize)?;
+            page.iter().for_each(|key| see(key));
+            seen += page.len() as u64;
+            match page.last() {
+                Some(last) if page.len() as u64 == asked => from = behind(last),
+                _ => break,
+            }
+        }
+        Ok(seen)
+    }
+
+    fn pairs(&mut self, from: &Key, limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64> {
+        let (mut from, mut seen) = (*from, 0);
+        while seen < limit {
+            let asked = (limit - seen).min(LISTED_KEYS as u64);
+            let page = self.list(&from, asked as usize)?;
+            for window in page.chunks(DEPTH) {
+                self.retrieve(window, see)?;
+            }
+            seen += page.len() as u64;
+            match page.last() {
+                Some(last) if page.len() as u64 == asked => from = behind(last),
+                _ => break,
+            }
+        }
+        Ok(seen)
+    }
+
+    fn put_together(&mut self, pairs: &[(Key, &[u8])]) -> Result<()> {
+        for window in pairs.chunks(DEPTH) {
+            for (key, value) in window {
+                let command = self.store(key, value)?;
+                self.kv.queue().submit(command, 0).map_err(byway::Error::from)?;
+            }
+            let Self { kv, free, .. } = self;
+            finish(kv, |_, outcome| {
+                free.extend(outcome.buffer);
+                Ok(())
+            })?;
+        }
+        self.flush()
+    }
+}
+
+impl Client {
+    fn flush(&mut self) -> Result<()> {
+        if self.media {
+            let nsid = self.kv.nsid();
+            self.kv.queue().execute_flush(nsid)?;
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, key: &Key, value: &[u8]) -> Result<Command> {
+        let value = match byway::Payload::copy_of(value) {
+            Ok(small @ (Payload::Empty | Payload::Small(_))) => small,
+            _ => {
+                let mut buffer = self.free.pop().context("a window of more commands than buffers")?;
+                buffer.set_len(value.len());
+                buffer.as_mut_slice().copy_from_slice(value);
+                buffer.into()
+            }
+        };
+        let key = byway::Key::new(key)?;
+        Ok(KvCommand::Store { nsid: self.kv.nsid(), key, value, options: StoreOptions::NONE }.into())
+    }
+
+    /// One page of keys, from `from` on.
+    fn list(&mut self, from: &Key, count: usize) -> Result<Vec<Key>> {
+        let mut into = self.listing.take().context("a listing was given up")?;
+        into.set_len(4 + count * LISTED_KEY_BYTES);
+        let start = Some(byway::Key::new(from)?);
+        let command = KvCommand::List { nsid: self.kv.nsid(), start, into };
+        let listed = self.kv.queue().execute(command.into())?.buffer.context("list gave no buffer back")?;
+        let keys = parse(listed.as_slice());
+        self.listing = Some(listed);
+        keys
+    }
+
+    /// Reads the values of a window of keys, all of them outstanding at once, and shows them in order.
+    fn retrieve(&mut self, keys: &[Key], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        for (tag, key) in keys.iter().enumerate() {
+            let mut into = self.free.pop().context("a window of more commands than buffers")?;
+            into.set_len(self.value.len());
+            let command = KvCommand::Retrieve { nsid: self.kv.nsid(), key: byway::Key::new(key)?, into };
+            self.kv.queue().submit(command.into(), tag as u64).map_err(byway::Error::from)?;
+        }
+        let mut read: [Option<Outcome>; DEPTH] = std::array::from_fn(|_| None);
+        finish(&mut self.kv, |tag, outcome| {
+            *read.get_mut(tag as usize).context("a tag of no command")? = Some(outcome);
+            Ok(())
+        })?;
+        for (key, outcome) in keys.iter().zip(&mut read) {
+            let outcome = outcome.take().context("a command that did not finish")?;
+            let len = outcome.dw0() as usize;
+            let buffer = outcome.buffer.context("retrieve gave no buffer back")?;
+            see(key, buffer.as_slice().get(..len).context("a value of more bytes than the bench has")?);
+            self.free.push(buffer);
+        }
+        Ok(())
+    }
+}
+
+/// Waits for all that is outstanding; `on` takes each outcome.
+fn finish(kv: &mut Kv, mut on: impl FnMut(u64, Outcome) -> Result<()>) -> Result<()> {
+    let mut failed = None;
+    kv.queue().drain(&mut |Finished { tag, result }| {
+        let taken = result.map_err(|refused| refused.error.into()).and_then(|outcome| on(tag, outcome));
+        failed = failed.take().or(taken.err());
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
+/// The keys of a List answer: a count, then each key's length and bytes, padded to 4.
+fn parse(bytes: &[u8]) -> Result<Vec<Key>> {
+    let (count, entries) = bytes.split_first_chunk::<4>().context("a listing without its count")?;
+    let (entries, _) = entries.as_chunks::<LISTED_KEY_BYTES>();
+    let keys = entries
+        .iter()
+        .take(u32::from_le_bytes(*count) as usize)
+        .filter_map(|entry| entry[2..18].try_into().ok());
+    Ok(keys.collect())
+}

@@ -1,0 +1,59 @@
+//! The kinds of work.
+
+use clap::ValueEnum;
+
+use super::engine::Engine;
+
+/// A kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Op {
+    /// Every key is stored once, in random order.
+    Put,
+    /// Values of random keys are read.
+    Get,
+    /// All keys are listed in order.
+    List,
+    /// All keys are listed in order, each with its value; Byway lists, then retrieves at depth 32.
+    ListGet,
+    /// Ranges of 100 pairs, from random keys on.
+    Scan,
+    /// RocksDB's mixgraph.
+    Mixgraph,
+    /// Values are stored and synced to the medium, one at a time.
+    PutFlush,
+    /// The same, 32 at a time: 32 commands outstanding, or a batch or transaction of 32.
+    #[value(name = "put_flush_qd32")]
+    PutFlushQd32,
+}
+
+impl Op {
+    /// As rows name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::ListGet => "list_get",
+            Self::Scan => "scan",
+            Self::Mixgraph => "mixgraph",
+            Self::PutFlush => "put_flush",
+            Self::PutFlushQd32 => "put_flush_qd32",
+        }
+    }
+
+    /// Whether each put is synced.
+    pub fn is_synced(self) -> bool {
+        matches!(self, Self::PutFlush | Self::PutFlushQd32)
+    }
+
+    /// Whether several clients can do it together.
+    pub fn takes_threads(self) -> bool {
+        matches!(self, Self::Put | Self::Get)
+    }
+
+    /// Whether an engine's configuration differs from its others in this work.
+    pub fn concerns(self, engine: Engine) -> bool {
+        engine != Engine::LmdbBatch || self == Self::Put
+    }
+}

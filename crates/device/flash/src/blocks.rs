@@ -165,7 +165,12 @@ impl BlockTable {
 
     /// The full block to collect next, if collecting any gains something.
     pub(crate) fn victim(&self, policy: GcPolicy) -> Option<BlockId> {
-        self.victims.choose(policy, self.now)
+        self.victims.choose(policy, self.now, |block| self.get(block).erases)
+    }
+
+    /// A full block that is so much younger than the oldest that its data should move off it.
+    pub(crate) fn too_young(&self) -> Option<BlockId> {
+        self.wear.too_young().find(|id| self.get(*id).used_for == BlockUse::Full)
     }
 
     /// Opens a free block of `plane` or, where it has none, of the plane that has most. What hosts write is likely to

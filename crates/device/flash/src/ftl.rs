@@ -35,6 +35,8 @@ pub(crate) struct Ftl {
     pub(crate) gc_policy: GcPolicy,
     /// The block that garbage collection is at, between slices.
     pub(crate) victim: Option<Victim>,
+    /// The block that wear levelling is at.
+    pub(crate) young: Option<Victim>,
     /// Page buffers for moves, kept so that none is allocated on the way.
     scratch: Vec<Vec<u8>>,
     /// What null media accepted: units that do not fill a page yet, and pages.
@@ -63,6 +65,7 @@ impl Ftl {
             gc: Frontier::open(Stream::Gc, geometry.gc_width(), geometry.pages_per_block, &blocks),
             gc_policy: GcPolicy::default(),
             victim: None,
+            young: None,
             blocks,
             geometry,
             scratch: Vec::new(),
@@ -396,6 +399,7 @@ impl Ftl {
 
     pub(crate) fn note_erase(&mut self, block: BlockId, cause: Cause, at_ps: u64) {
         self.victim.take_if(|victim| victim.is(block));
+        self.young.take_if(|young| young.is(block));
         self.timing.erase(&self.geometry, block, at_ps);
         self.state.count_erase(cause);
         self.blocks.note_erase(block);

@@ -22,6 +22,9 @@ const SLICE_UNITS_MAX: u64 = 64;
 /// Pages that a slice looks at at most: those with nothing live cost a glance at their spare record.
 const SLICE_PAGES_MAX: u32 = 48;
 
+/// Units that one host page pays for towards wear levelling, while a block is too young.
+const LEVELLING_UNITS: u64 = 1;
+
 /// A block that is being emptied.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Victim {
@@ -65,13 +68,25 @@ impl Ftl {
     }
 
     fn collect_share(&mut self, room_pages: u64, at_ps: u64) {
+        // What fails here fails again, and is told, when there is no room left to put it off.
+        let _ = self.level_share(at_ps);
         let Some(victim) = self.take_victim() else { return };
         // Twice the share at half the mark, four times at a quarter: the room stays around the mark.
         let per_page = u64::from(self.geometry.units_per_page()) * victim.live;
         let share = (per_page * self.gc_start_pages()).div_ceil(victim.gain.max(1) * room_pages.max(1));
         let slice = Slice { units: share.clamp(1, SLICE_UNITS_MAX), pages: SLICE_PAGES_MAX };
-        // What fails here fails again, and is told, when there is no room left to put it off.
         let _ = self.collect_slice(victim, slice, at_ps);
+    }
+
+    /// Goes on moving what keeps a block too young.
+    fn level_share(&mut self, at_ps: u64) -> Result<(), FlashError> {
+        let Some(mut young) = self.young.take() else { return Ok(()) };
+        let slice = Slice { units: LEVELLING_UNITS, pages: SLICE_PAGES_MAX };
+        let emptied = self.empty_some(&mut young, slice, at_ps);
+        if !matches!(emptied, Ok(true)) {
+            self.young = Some(young);
+        }
+        emptied.map(drop)
     }
 
     /// Pages that hosts can write before garbage collection must have given a block.
@@ -95,9 +110,25 @@ impl Ftl {
             return Some(victim);
         }
         let block = self.blocks.victim(self.gc_policy)?;
+        if let Some(young) = self.young.take_if(|young| young.is(block)) {
+            return Some(young);
+        }
+        Some(self.victim_at(block, Cause::Gc))
+    }
+
+    fn victim_at(&self, block: BlockId, cause: Cause) -> Victim {
         let live = u64::from(self.blocks.get(block).live);
         let gain = u64::from(self.geometry.units_per_block()) - live;
-        Some(Victim { block, next_page: 0, live, gain, cause: Cause::Gc })
+        Victim { block, next_page: 0, live, gain, cause }
+    }
+
+    /// Looks for a block to level, now that another one has become older.
+    pub(crate) fn choose_young(&mut self) {
+        if self.young.is_some() {
+            return;
+        }
+        let young = self.blocks.too_young().filter(|block| !self.victim.is_some_and(|it| it.is(*block)));
+        self.young = young.map(|block| self.victim_at(block, Cause::WearLevelling));
     }
 
     /// Empties and erases one block, however long it takes; false when there is none worth it.
@@ -107,26 +138,31 @@ impl Ftl {
         Ok(true)
     }
 
-    /// Moves what the slice allows. Keeps the victim for the next slice, or erases it once it is empty.
-    fn collect_slice(&mut self, mut victim: Victim, mut slice: Slice, at_ps: u64) -> Result<(), FlashError> {
+    /// Works on a victim as long as the slice allows, and keeps it for the next one.
+    fn collect_slice(&mut self, mut victim: Victim, slice: Slice, at_ps: u64) -> Result<(), FlashError> {
+        let emptied = self.empty_some(&mut victim, slice, at_ps);
+        if !matches!(emptied, Ok(true)) {
+            self.victim = Some(victim);
+        }
+        emptied.map(drop)
+    }
+
+    /// Moves what the slice allows, and erases the block once it is empty; true when there is no more to do on it.
+    fn empty_some(&mut self, victim: &mut Victim, mut slice: Slice, at_ps: u64) -> Result<bool, FlashError> {
         // Moves wait for their reads but nobody waits for the moves: what they keep busy is charged to the planes.
         let mut gc_ps = at_ps;
         while victim.next_page < self.geometry.pages_per_block {
             if slice.is_used_up() {
-                self.victim = Some(victim);
-                return Ok(());
+                return Ok(false);
             }
             let page = self.geometry.page(victim.block, victim.next_page);
             match self.move_page(page, victim.cause, &mut gc_ps) {
                 Ok(units) => slice.units = slice.units.saturating_sub(units),
                 Err(Moving::Untrusted) => {
                     self.retire(victim.block);
-                    return Ok(());
+                    return Ok(true);
                 }
-                Err(Moving::Failed(error)) => {
-                    self.victim = Some(victim);
-                    return Err(error);
-                }
+                Err(Moving::Failed(error)) => return Err(error),
             }
             slice.pages -= 1;
             victim.next_page += 1;
@@ -134,7 +170,8 @@ impl Ftl {
         // Every page was seen, and nothing is ever pointed into a full block: no entry is left here.
         self.media.erase(victim.block)?;
         self.note_erase(victim.block, victim.cause, gc_ps);
-        Ok(())
+        self.choose_young();
+        Ok(true)
     }
 
     /// Takes a block out of use whose records cannot be trusted. What can be read of it still is.

@@ -51,6 +51,9 @@ impl FromStr for GcPolicy {
 /// Lists there are at most; blocks with more units share lists.
 const LISTS_MAX: u32 = 4096;
 
+/// What greedy takes for as little as the least: this part of a block more.
+const NEAR_LEAST: u32 = 32;
+
 const NONE: u32 = u32::MAX;
 
 /// Full blocks by live units.
@@ -143,10 +146,21 @@ impl Victims {
         (place.before, place.after, place.list) = (before, NONE, list);
     }
 
-    /// The block to collect next at time `now`, if collecting any gains something.
-    pub(crate) fn choose(&self, policy: GcPolicy, now: u64) -> Option<BlockId> {
+    /// The block to collect next at time `now`, if collecting any gains something. Between blocks with nearly as
+    /// little live data as the least, greedy lets `wear` decide: the younger one goes first.
+    pub(crate) fn choose(
+        &self,
+        policy: GcPolicy,
+        now: u64,
+        wear: impl Fn(BlockId) -> u32,
+    ) -> Option<BlockId> {
         match policy {
-            GcPolicy::Greedy => self.heads().next().map(|(_, block)| block),
+            GcPolicy::Greedy => {
+                let (least, _) = self.heads().next()?;
+                let near = least + ((self.units_per_block >> self.shift) / NEAR_LEAST);
+                let near = self.heads().take_while(|(list, _)| *list <= near);
+                near.min_by_key(|(list, block)| (wear(*block), *list)).map(|(_, block)| block)
+            }
             GcPolicy::CostBenefit => {
                 let worth = |&(list, block): &(u32, BlockId)| self.benefit(list, block, now);
                 self.heads().max_by(|a, b| worth(a).total_cmp(&worth(b))).map(|(_, block)| block)
@@ -176,27 +190,41 @@ impl Victims {
 mod tests {
     use super::*;
 
+    fn unworn(_: BlockId) -> u32 {
+        0
+    }
+
+    #[test]
+    fn between_blocks_of_nearly_as_much_live_data_the_younger_is_taken() {
+        let mut victims = Victims::new(3, 64);
+        victims.update(BlockId(0), 30, 0);
+        victims.update(BlockId(1), 32, 0);
+        victims.update(BlockId(2), 33, 0);
+        let worn = |block: BlockId| 9 - block.0;
+        assert_eq!(victims.choose(GcPolicy::Greedy, 1, worn), Some(BlockId(1)));
+    }
+
     #[test]
     fn greedy_takes_least_live_and_of_these_the_one_left_alone_longest() {
         let mut victims = Victims::new(100, 64);
-        assert_eq!(victims.choose(GcPolicy::Greedy, 0), None);
+        assert_eq!(victims.choose(GcPolicy::Greedy, 0, unworn), None);
         for block in 0..100 {
             victims.update(BlockId(block), 64 - block % 10, u64::from(block));
         }
-        assert_eq!(victims.choose(GcPolicy::Greedy, 100), Some(BlockId(9)));
+        assert_eq!(victims.choose(GcPolicy::Greedy, 100, unworn), Some(BlockId(9)));
         victims.update(BlockId(9), 54, 101);
-        assert_eq!(victims.choose(GcPolicy::Greedy, 101), Some(BlockId(9)));
+        assert_eq!(victims.choose(GcPolicy::Greedy, 101, unworn), Some(BlockId(9)));
         victims.remove(BlockId(9));
-        assert_eq!(victims.choose(GcPolicy::Greedy, 101), Some(BlockId(19)));
+        assert_eq!(victims.choose(GcPolicy::Greedy, 101, unworn), Some(BlockId(19)));
     }
 
     #[test]
     fn a_block_that_is_wholly_live_is_no_victim() {
         let mut victims = Victims::new(2, 64);
         victims.update(BlockId(0), 64, 0);
-        assert_eq!(victims.choose(GcPolicy::Greedy, 1), None);
+        assert_eq!(victims.choose(GcPolicy::Greedy, 1, unworn), None);
         victims.update(BlockId(0), 63, 2);
-        assert_eq!(victims.choose(GcPolicy::CostBenefit, 3), Some(BlockId(0)));
+        assert_eq!(victims.choose(GcPolicy::CostBenefit, 3, unworn), Some(BlockId(0)));
     }
 
     #[test]
@@ -204,11 +232,11 @@ mod tests {
         let mut victims = Victims::new(2, 64);
         victims.update(BlockId(0), 40, 10);
         victims.update(BlockId(1), 30, 990);
-        assert_eq!(victims.choose(GcPolicy::Greedy, 1000), Some(BlockId(1)));
-        assert_eq!(victims.choose(GcPolicy::CostBenefit, 1000), Some(BlockId(0)));
+        assert_eq!(victims.choose(GcPolicy::Greedy, 1000, unworn), Some(BlockId(1)));
+        assert_eq!(victims.choose(GcPolicy::CostBenefit, 1000, unworn), Some(BlockId(0)));
         victims.update(BlockId(1), 0, 999);
         assert_eq!(
-            victims.choose(GcPolicy::CostBenefit, 1000),
+            victims.choose(GcPolicy::CostBenefit, 1000, unworn),
             Some(BlockId(1)),
             "an empty block is free room"
         );
@@ -227,8 +255,9 @@ mod tests {
             live[block as usize] = if less == 0 { units } else { less };
             victims.update(BlockId(block), live[block as usize], now);
             let least = live.iter().filter(|live| **live < units).min();
-            let chosen =
-                victims.choose(GcPolicy::Greedy, now).map(|block| live[block.0 as usize] >> victims.shift);
+            let chosen = victims
+                .choose(GcPolicy::Greedy, now, unworn)
+                .map(|block| live[block.0 as usize] >> victims.shift);
             assert_eq!(chosen, least.map(|live| live >> victims.shift));
         }
     }

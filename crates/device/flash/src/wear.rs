@@ -4,6 +4,14 @@ use std::collections::BTreeSet;
 
 use crate::geometry::BlockId;
 
+/// Erases that the most worn block may be ahead of the least worn: this part of the mean, and at least so many, as
+/// blocks that are all treated alike differ by a few.
+const LIMIT_PART: f64 = 16.0;
+const LIMIT_LEAST: u32 = 4;
+
+/// Blocks looked at for one that is too young.
+const CANDIDATES: usize = 16;
+
 /// Erases of the blocks in use.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct WearSummary {
@@ -48,5 +56,14 @@ impl WearOrder {
             return WearSummary::default();
         };
         WearSummary { min: *min, mean: self.erases as f64 / self.blocks.len() as f64, max: *max }
+    }
+
+    /// The least worn blocks, where the most worn are too far ahead of them. A few: if none of them holds data that
+    /// keeps it young, they are about to be used.
+    pub(crate) fn too_young(&self) -> impl Iterator<Item = BlockId> {
+        let WearSummary { mean, max, .. } = self.summary();
+        let limit = LIMIT_LEAST.max((mean / LIMIT_PART) as u32);
+        let young = self.blocks.iter().take(CANDIDATES).take_while(move |(erases, _)| max - erases > limit);
+        young.map(|(_, block)| *block)
     }
 }

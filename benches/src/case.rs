@@ -1,6 +1,6 @@
 //! What is measured: one call of the public API to a device of its own.
 
-use byway::{Device, Kv, Nvm};
+use byway::{Device, Key, Kv, Nvm};
 
 /// Keys that puts go round over, so that a device is in the same state however long it is measured.
 const KEYS: u32 = 50_000;
@@ -12,6 +12,21 @@ pub enum Call {
     Write,
     /// A put of 32 bytes under a 4-byte key, on media in memory.
     Put,
+    /// A get of a value of so many bytes.
+    Get(usize, Found),
+    /// One key of a list of all keys.
+    List(Found),
+}
+
+/// Where a get finds what it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// The index in RAM, the value in a page that is still open.
+    Open,
+    /// The index in RAM, the value in a page of an image file.
+    Flash,
+    /// The index in runs, as after a reopening, the value in a page of an image file.
+    Run,
 }
 
 /// A call, and how it is made.
@@ -28,7 +43,7 @@ pub struct Case {
 }
 
 /// What is measured, everywhere under these names.
-pub const CASES: [Case; 8] = [
+pub const CASES: [Case; 14] = [
     Case { name: "nvm-write-512-inline", call: Call::Write, transfer: "inline", ledger: false },
     Case { name: "nvm-write-512-inline-ledger", call: Call::Write, transfer: "inline", ledger: true },
     Case { name: "nvm-write-512-prp", call: Call::Write, transfer: "prp", ledger: false },
@@ -37,7 +52,17 @@ pub const CASES: [Case; 8] = [
     Case { name: "kv-put-32-inline", call: Call::Put, transfer: "inline", ledger: false },
     Case { name: "kv-put-32-piggyback", call: Call::Put, transfer: "piggyback", ledger: false },
     Case { name: "kv-put-32-prp", call: Call::Put, transfer: "prp", ledger: false },
+    get("kv-get-32-open", 32, Found::Open),
+    get("kv-get-32-flash", 32, Found::Flash),
+    get("kv-get-32-run", 32, Found::Run),
+    get("kv-get-1024-flash", 1024, Found::Flash),
+    Case { name: "kv-list-key", call: Call::List(Found::Flash), transfer: "adaptive", ledger: false },
+    Case { name: "kv-list-key-run", call: Call::List(Found::Run), transfer: "adaptive", ledger: false },
 ];
+
+const fn get(name: &'static str, bytes: usize, found: Found) -> Case {
+    Case { name, call: Call::Get(bytes, found), transfer: "adaptive", ledger: false }
+}
 
 impl Case {
     /// The case of this name.
@@ -54,16 +79,46 @@ impl Case {
     /// # Errors
     /// What opening says.
     pub fn open(&self) -> anyhow::Result<Caller> {
-        let media = if self.call == Call::Write { "null" } else { "ram" };
         let ledger = if self.ledger { "on" } else { "off" };
-        let device =
-            byway::open(&format!("{media}:1G?transfer={}&ledger={ledger}&flash=off", self.transfer))?;
+        let options = format!("transfer={}&ledger={ledger}&flash=off", self.transfer);
+        let device = match self.call {
+            Call::Write => byway::open(&format!("null:1G?{options}"))?,
+            Call::Put => byway::open(&format!("ram:1G?{options}"))?,
+            Call::Get(bytes, found) => filled(&options, bytes, found)?,
+            Call::List(found) => filled(&options, 0, found)?,
+        };
         let end = match self.call {
             Call::Write => End::Nvm(device.nvm(None)?),
-            Call::Put => End::Kv(device.kv(None)?),
+            Call::Put => End::Put(device.kv(None)?),
+            Call::Get(bytes, Found::Open) => End::Get(device.kv(None)?, vec![0; bytes], OPEN_KEYS),
+            Call::Get(bytes, _) => End::Get(device.kv(None)?, vec![0; bytes], KEYS),
+            Call::List(_) => End::List(device.kv(None)?, None),
         };
         Ok(Caller { end, device, at: 0 })
     }
+}
+
+/// Keys whose values of 32 bytes fit in open pages.
+const OPEN_KEYS: u32 = 1000;
+
+/// A device on an image file without a name, with all keys in it.
+fn filled(options: &str, value_bytes: usize, found: Found) -> anyhow::Result<Device> {
+    let image =
+        std::env::temp_dir().join(format!("byway-bench-{}-{value_bytes}-{found:?}", std::process::id()));
+    byway::create(&image, &byway::CreateOptions::new(1 << 30))?;
+    let uri = format!("embedded:{}?{options}", image.display());
+    let mut device = byway::open(&uri)?;
+    let keys = if found == Found::Open { OPEN_KEYS } else { KEYS };
+    let mut kv = device.kv(None)?;
+    (0..keys).try_for_each(|n| kv.put(&key(n), &vec![n as u8; value_bytes]))?;
+    drop(kv);
+    if found == Found::Run {
+        drop(device);
+        device = byway::open(&uri)?;
+    }
+    // The device keeps what it has opened.
+    std::fs::remove_file(image)?;
+    Ok(device)
 }
 
 /// Somebody who makes the call over and over.
@@ -75,7 +130,10 @@ pub struct Caller {
 
 enum End {
     Nvm(Nvm),
-    Kv(Kv),
+    Put(Kv),
+    Get(Kv, Vec<u8>, u32),
+    /// With the key that the next list begins at.
+    List(Kv, Option<Key>),
 }
 
 impl Caller {
@@ -93,7 +151,9 @@ impl Caller {
         self.at = calls.end % KEYS;
         match &mut self.end {
             End::Nvm(nvm) => write(nvm, calls),
-            End::Kv(kv) => put(kv, calls),
+            End::Put(kv) => put(kv, calls),
+            End::Get(kv, into, keys) => get_all(kv, into, *keys, calls),
+            End::List(kv, start) => list(kv, start, count),
         }
     }
 
@@ -114,5 +174,31 @@ fn write(nvm: &mut Nvm, mut calls: std::ops::Range<u32>) -> byway::Result<()> {
 
 #[inline(never)]
 fn put(kv: &mut Kv, mut calls: std::ops::Range<u32>) -> byway::Result<()> {
-    calls.try_for_each(|n| kv.put(&(n % KEYS).wrapping_mul(0x9e37_79b9).to_le_bytes(), &[7; 32]))
+    calls.try_for_each(|n| kv.put(&key(n), &[7; 32]))
+}
+
+#[inline(never)]
+fn get_all(kv: &mut Kv, into: &mut [u8], keys: u32, mut calls: std::ops::Range<u32>) -> byway::Result<()> {
+    calls.try_for_each(|n| kv.get_into(&key(n % keys), into).map(drop))
+}
+
+/// Lists so many keys from where the last list ended, and from the first again after the last.
+#[inline(never)]
+fn list(kv: &mut Kv, start: &mut Option<Key>, count: u32) -> byway::Result<()> {
+    let mut left = count;
+    while left > 0 {
+        for key in kv.keys(*start).take(left as usize) {
+            *start = Some(key?);
+            left -= 1;
+        }
+        if left > 0 {
+            *start = None;
+        }
+    }
+    Ok(())
+}
+
+/// Keys in no order.
+fn key(n: u32) -> [u8; 4] {
+    (n % KEYS).wrapping_mul(0x9e37_79b9).to_le_bytes()
 }

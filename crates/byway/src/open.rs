@@ -50,7 +50,7 @@ fn run_options(options: &Options) -> byway_flash::RunOptions {
         FlushMode::Command => Durability::Volatile,
         FlushMode::Media => Durability::Media,
     };
-    byway_flash::RunOptions { durability, ..byway_flash::RunOptions::default() }
+    byway_flash::RunOptions { durability, reads: options.reads, ..byway_flash::RunOptions::default() }
 }
 
 /// A device in memory has a key-value namespace, number 1, and one of blocks, number 2.
@@ -72,7 +72,12 @@ fn start(mut flash: Flash, options: &Options) -> Result<Device> {
     flash.set_gc_policy(options.gc);
     let profile = profile_of(&flash, options)?;
     let identity = identity_of(&flash);
-    let kv = KvOptions { packing: options.packing, ..KvOptions::default() };
+    let kv = KvOptions {
+        packing: options.packing,
+        memtable_bytes: options.memtable_bytes,
+        cache_bytes: options.cache_bytes,
+        ..KvOptions::default()
+    };
     let subsystem_options = SubsystemOptions { kv, ..SubsystemOptions::default() };
     let subsystem = Subsystem::new(identity, profile, flash, subsystem_options).map_err(from_subsystem)?;
     let run = RunOptions { run_by: options.run_by, clock: options.clock, ledger: options.ledger };

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use byway_core::{AdaptivePolicy, Error, ErrorKind, Nsid, Result};
-use byway_flash::GcPolicy;
+use byway_flash::{GcPolicy, Reads};
 use byway_in_process::RunBy;
-use byway_kv::Packing;
+use byway_kv::{KvOptions, Packing};
 use byway_link::{ClockMode, Method};
 
 /// Where a device is, and how it is to be opened.
@@ -57,6 +57,12 @@ pub struct Options {
     pub ledger: bool,
     /// `flash=`: on or off, whether flash operations take modelled time.
     pub flash_timing: bool,
+    /// `reads=`: mapped or checked, how pages of an image file are read.
+    pub reads: Reads,
+    /// `memtable=`: RAM of the index entries that are not on flash yet, in bytes; twice that while they are written out.
+    pub memtable_bytes: usize,
+    /// `cache=`: RAM for index pages, in bytes.
+    pub cache_bytes: usize,
     /// `packing=`: how values are packed into flash pages.
     pub packing: Packing,
     /// `gc=`: how flash garbage collection chooses blocks.
@@ -70,9 +76,9 @@ pub struct Options {
 }
 
 /// What every option is called, for the error that lists them.
-pub const OPTION_NAMES: [&str; 19] = [
+pub const OPTION_NAMES: [&str; 22] = [
     "transfer", "policy", "tau", "alpha", "below", "profile", "link", "mps", "mrrs", "clock", "ns", "run",
-    "ledger", "flash", "packing", "gc", "flush", "depth", "ring",
+    "ledger", "flash", "packing", "gc", "flush", "depth", "ring", "reads", "memtable", "cache",
 ];
 
 /// What an acknowledgement survives, and so when the image is synced (`flush=`).
@@ -122,6 +128,9 @@ impl Default for Options {
             run_by: RunBy::Caller,
             ledger: true,
             flash_timing: true,
+            reads: Reads::default(),
+            memtable_bytes: KvOptions::default().memtable_bytes,
+            cache_bytes: KvOptions::default().cache_bytes,
             packing: Packing::default(),
             gc: GcPolicy::default(),
             flush: FlushMode::default(),
@@ -200,6 +209,11 @@ impl Options {
                     ],
                 )?;
             }
+            "reads" => {
+                self.reads = one_of(value, &[("mapped", Reads::Mapped), ("checked", Reads::Checked)])?;
+            }
+            "memtable" => self.memtable_bytes = parse_size(value)? as usize,
+            "cache" => self.cache_bytes = parse_size(value)? as usize,
             "depth" => self.depth = parse(value)?,
             "ring" => self.ring_entries = Some(parse(value)?),
             _ => return Err(invalid(format!("unknown; known are {}", OPTION_NAMES.join(", ")))),
@@ -316,6 +330,14 @@ mod tests {
         assert!(error("embedded:a?tau=128").contains("policy=threshold"));
         assert!(error("/dev/sda").contains("expected embedded:PATH"));
         assert!(error("embedded:").contains("path"));
+    }
+
+    #[test]
+    fn memory_budgets_and_reads_are_options() {
+        let uri: Uri = "embedded:a?memtable=4M&cache=512K&reads=checked".parse().unwrap();
+        assert_eq!((uri.options.memtable_bytes, uri.options.cache_bytes), (4 << 20, 512 << 10));
+        assert_eq!(uri.options.reads, Reads::Checked);
+        assert!(error("embedded:a?reads=maybe").contains("expected mapped or checked"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::events::FileEvents;
 use crate::map::{ExclusiveMapping, Sharing};
+use crate::view::ReadMapping;
 
 /// Why the file could not do what was asked. Each is one sentence for a person.
 #[derive(Debug, Error)]
@@ -245,6 +246,14 @@ impl ImageFile {
         let sharing = if self.read_only { Sharing::CopyOnWrite } else { Sharing::Shared };
         ExclusiveMapping::file(&self.file, at, len_bytes, sharing)
             .map_err(|source| self.failed("mapping", source))
+    }
+
+    /// Maps a range for reading, holes and all; see [`ReadMapping`] for what the caller promises.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn map_to_read(&self, at: u64, len_bytes: u64) -> Result<ReadMapping, FileError> {
+        ReadMapping::file(&self.file, at, len_bytes).map_err(|source| self.failed("mapping", source))
     }
 
     /// Waits until everything written and everything stored through shared mappings is on the disk. On Linux,

@@ -13,7 +13,9 @@ pub mod file;
 pub mod huge;
 pub mod map;
 pub mod time;
+pub mod view;
 
 pub use events::FileEvents;
 pub use file::{FileError, ImageFile};
 pub use map::{ExclusiveMapping, MapError, Mapping};
+pub use view::ReadMapping;

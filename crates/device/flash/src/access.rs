@@ -32,6 +32,44 @@ impl Flash {
             .map_err(|error| self.read_error(extent, error))
     }
 
+    /// As [`Flash::read`] of bytes of one page of a KV extent, without a copy where the medium can lend them: they are
+    /// then counted and timed, and **not verified**. The caller verifies what it finds there, and where that fails
+    /// reads by [`Flash::read`], which names the damage. Else they are read into `room`.
+    ///
+    /// # Errors
+    /// As [`Flash::read`].
+    #[inline]
+    pub fn lend<'a>(
+        &'a mut self,
+        extent: ExtentId,
+        at_bytes: u64,
+        room: &'a mut [u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<&'a [u8], FlashError> {
+        let (first, kind) = self.range(extent, at_bytes, room.len() as u64)?;
+        let page_bytes = u64::from(self.ftl.geometry.page_bytes);
+        let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
+        if kind == PageKind::Page
+            && within + room.len() <= page_bytes as usize
+            && let Some(page) = self.ftl.lend_from(first + index, within, room.len(), cause, at_ps)
+        {
+            let lent = self.ftl.media.lend(page, within, room.len());
+            return lent.ok_or(FlashError::Misuse("a medium lends all of its pages or none"));
+        }
+        self.read(extent, at_bytes, room, cause, at_ps)?;
+        Ok(room)
+    }
+
+    /// Says that a byte of a KV extent will soon be read, so that its memory can come closer meanwhile.
+    #[inline]
+    pub fn expect(&self, extent: ExtentId, at_bytes: u64) {
+        let page_bytes = u64::from(self.ftl.geometry.page_bytes);
+        if let Ok((first, PageKind::Page)) = self.range(extent, at_bytes, 1) {
+            self.ftl.expect(first + at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
+        }
+    }
+
     fn read_error(&self, extent: ExtentId, error: ReadError) -> FlashError {
         match error {
             ReadError::Flash(error) => error,

@@ -18,7 +18,7 @@ use crate::image::namespaces::{
     Entry, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, NamespaceTable,
 };
 use crate::image::superblock::{Keeps, Superblock, damaged};
-use crate::media::{FileMedia, Media, MediaKind, NullMedia, RamMedia};
+use crate::media::{FileMedia, Media, MediaKind, NullMedia, RamMedia, Reads};
 use crate::protected::Backing;
 use crate::spare::PageKind;
 use crate::state::PowerHistory;
@@ -76,13 +76,15 @@ pub struct RunOptions {
     pub durability: Durability,
     /// Who is told of the operations on the image's file, and may make them fail.
     pub events: Option<Arc<dyn FileEvents>>,
+    /// How pages of an image file are read. With `events` they are read by system calls in any case.
+    pub reads: Reads,
     /// A sync point to leave out: for the test that proves each of them necessary.
     pub left_out: Option<SyncPoint>,
 }
 
 impl RunOptions {
     const fn new() -> Self {
-        Self { durability: Durability::Process, events: None, left_out: None }
+        Self { durability: Durability::Process, events: None, reads: Reads::Mapped, left_out: None }
     }
 }
 
@@ -248,7 +250,7 @@ impl Flash {
         file.set_len(layout.total_bytes())?;
         let backing = Backing::File(Arc::clone(file));
         backing.allocate(layout.fixed())?;
-        let media = FileMedia::open(Arc::clone(file), superblock.geometry, &layout)?;
+        let media = FileMedia::open(Arc::clone(file), superblock.geometry, &layout, how.run.reads)?;
         let mut flash = Self::create_on(backing, Box::new(media), superblock, how, namespaces)?;
         flash.superblock.write(file)?;
         flash.sync()?;
@@ -285,7 +287,7 @@ impl Flash {
             return Self::open_described(file, superblock, options, path);
         }
         let layout = Layout::of(&superblock.geometry);
-        let media = FileMedia::open(Arc::clone(&file), superblock.geometry, &layout)?;
+        let media = FileMedia::open(Arc::clone(&file), superblock.geometry, &layout, options.run.reads)?;
         let backing = Backing::File(file);
         let blocks = BlockTable::open(&backing, &layout, &superblock.geometry)?;
         let mut flash = Self::assemble(backing, Box::new(media), superblock, options.how(), blocks, path)?;

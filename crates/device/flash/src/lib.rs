@@ -52,7 +52,7 @@ pub use error::{FlashError, ImageError};
 pub use flash::{DEFAULT_OVER_PROVISIONING_PERCENT, Flash, FlashOptions, OpenOptions, Recovery, RunOptions};
 pub use geometry::{Geometry, MIN_SIZE_BYTES, UNIT_BYTES};
 pub use image::namespaces::{ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES};
-pub use media::MediaKind;
+pub use media::{MediaKind, Reads};
 pub use state::PowerHistory;
 pub use sync::{FinishedSync, PendingSync};
 pub use victims::{GcPolicy, UnknownGcPolicy};

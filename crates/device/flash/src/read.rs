@@ -3,7 +3,7 @@
 use crate::counters::Cause;
 use crate::error::FlashError;
 use crate::ftl::Ftl;
-use crate::geometry::{UNIT_BYTES, UnitId};
+use crate::geometry::{PageId, UNIT_BYTES, UnitId};
 use crate::map::{EntryIndex, Location};
 use crate::spare::{PageKind, SpareRecord};
 
@@ -57,6 +57,39 @@ impl Ftl {
             rest = after;
         }
         Ok(())
+    }
+
+    /// The page whose medium lends `len` bytes from byte `within` of a whole-page entry on: counted and timed as a
+    /// read, and not verified. `None` where they cannot be lent; then nothing was counted, and [`Ftl::read`] reads them.
+    #[inline]
+    pub(crate) fn lend_from(
+        &mut self,
+        entry: EntryIndex,
+        within: usize,
+        len: usize,
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Option<PageId> {
+        let Ok(Location::Flash(unit)) = self.map.load(entry) else { return None };
+        let page = self.geometry.page_of(unit);
+        let (block, page_in_block) = self.geometry.place_of(page);
+        if page_in_block >= self.blocks.get(block).written {
+            return None;
+        }
+        self.media.lend(page, within, len)?;
+        let units = (within + len).div_ceil(UNIT_BYTES) - within / UNIT_BYTES;
+        let bytes = (units * UNIT_BYTES) as u64;
+        self.state.count_read(cause, bytes);
+        *at_ps = self.timing.read(&self.geometry, block, bytes, *at_ps).max(*at_ps);
+        Some(page)
+    }
+
+    /// Asks for the memory of a byte of a whole-page entry that is soon read.
+    #[inline]
+    pub(crate) fn expect(&self, entry: EntryIndex, within: usize) {
+        if let Ok(Location::Flash(unit)) = self.map.load(entry) {
+            self.media.expect(self.geometry.page_of(unit), within);
+        }
     }
 
     fn run_at(&self, kind: PageKind, first: EntryIndex, wanted: u64) -> Result<Run, ReadError> {

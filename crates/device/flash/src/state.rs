@@ -118,9 +118,12 @@ impl State {
 
     #[inline]
     pub(crate) fn count_read(&mut self, cause: Cause, bytes: u64) {
-        self.counters[cause].reads += 1;
-        self.counters[cause].read_bytes += bytes;
-        self.keep(cause);
+        let counters = &mut self.counters[cause];
+        counters.reads += 1;
+        counters.read_bytes += bytes;
+        let [reads, read_bytes, ..] = counters.words();
+        self.words.set_word(counter_at(cause, 0), reads);
+        self.words.set_word(counter_at(cause, 1), read_bytes);
     }
 
     #[inline]

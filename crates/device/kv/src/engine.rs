@@ -75,6 +75,25 @@ pub struct ValueInfo {
     pub len: u32,
 }
 
+/// Where the value of a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Located(Entry);
+
+impl Located {
+    /// Length of the whole value, in bytes.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.0.shape().value_len()
+    }
+
+    /// Whether it is a value of no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// Counts and sizes of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvStats {
@@ -224,12 +243,49 @@ impl KvEngine {
         mut into: impl FnMut(&[u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<ValueInfo, E> {
-        let entry = self.live_entry(store, key, at_ps)?.ok_or(KvError::NotFound)?;
-        let len = entry.shape().value_len();
-        let from = offset.min(u64::from(len));
-        let to = offset.saturating_add(limit_bytes).min(u64::from(len));
-        self.log.read_value(store, &entry, Wanted { from, to }, &mut into, at_ps)?;
-        Ok(ValueInfo { len })
+        let found = self.find(store, key, at_ps)?.ok_or(KvError::NotFound)?;
+        self.read(store, &found, offset, limit_bytes, &mut into, at_ps)?;
+        Ok(ValueInfo { len: found.len() })
+    }
+
+    /// Looks a key up, for [`read`](Self::read); `None` where it has no value. The memory its value is in may come
+    /// closer meanwhile.
+    ///
+    /// # Errors
+    /// [`KvError::DamagedIndex`], errors of the flash.
+    #[inline]
+    pub fn find<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        at_ps: &mut u64,
+    ) -> Result<Option<Located>, KvError> {
+        let entry = self.live_entry(store, key, at_ps)?;
+        if let Some(entry) = &entry {
+            self.log.expect(store, entry);
+        }
+        Ok(entry.map(Located))
+    }
+
+    /// Reads up to `limit_bytes` of a value from byte `offset` on, as [`get`](Self::get) does. Nothing was changed since it
+    /// was found.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    #[inline]
+    pub fn read<S: PageStore, E: From<KvError>>(
+        &mut self,
+        store: &mut S,
+        found: &Located,
+        offset: u64,
+        limit_bytes: u64,
+        mut into: impl FnMut(&[u8], &mut u64) -> Result<(), E>,
+        at_ps: &mut u64,
+    ) -> Result<(), E> {
+        let len = u64::from(found.len());
+        let from = offset.min(len);
+        let to = offset.saturating_add(limit_bytes).min(len);
+        self.log.read_value(store, &found.0, Wanted { from, to }, &mut into, at_ps)
     }
 
     /// Length of the value of a key, from the index alone; `None` where there is none.

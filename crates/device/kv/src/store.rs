@@ -65,6 +65,28 @@ pub trait PageStore {
         at_ps: &mut u64,
     ) -> Result<(), FlashError>;
 
+    /// As [`read`](Self::read), without a copy where the store can lend the bytes: these are **not verified**, so the
+    /// caller verifies what it finds there and where that fails reads again. Else they are read into `room`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    #[inline]
+    fn lend<'a>(
+        &'a mut self,
+        home: &Home,
+        at_bytes: u64,
+        room: &'a mut [u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<&'a [u8], FlashError> {
+        self.read(home, at_bytes, room, cause, at_ps)?;
+        Ok(room)
+    }
+
+    /// Says that a byte will soon be read.
+    #[inline]
+    fn expect(&self, _home: &Home, _at_bytes: u64) {}
+
     /// Writes one whole page.
     ///
     /// # Errors
@@ -172,6 +194,23 @@ impl PageStore for Flash {
         at_ps: &mut u64,
     ) -> Result<(), FlashError> {
         Self::read(self, home.extent, at_bytes, into, cause, at_ps)
+    }
+
+    #[inline]
+    fn lend<'a>(
+        &'a mut self,
+        home: &Home,
+        at_bytes: u64,
+        room: &'a mut [u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<&'a [u8], FlashError> {
+        Self::lend(self, home.extent, at_bytes, room, cause, at_ps)
+    }
+
+    #[inline]
+    fn expect(&self, home: &Home, at_bytes: u64) {
+        Self::expect(self, home.extent, at_bytes);
     }
 
     fn write_page(

@@ -1,12 +1,13 @@
 //! Pages in the image file: data by `pread` and `pwrite`, spare records in a mapped region.
 //!
-//! Data is not mapped, so that a short file or a failing disk is an error value.
+//! Data may be lent from a mapping that is only read ([`Reads::Mapped`]): a record is then copied once, from where it
+//! lies to where it is wanted. Without it, a short file or a failing disk is an error value and never a signal.
 
 use std::sync::Arc;
 
-use byway_sys::ImageFile;
+use byway_sys::{ImageFile, ReadMapping};
 
-use super::Media;
+use super::{Media, Reads};
 use crate::error::FlashError;
 use crate::geometry::{BlockId, Geometry, PageId};
 use crate::image::layout::{Layout, Range};
@@ -21,6 +22,7 @@ pub(crate) struct FileMedia {
     pages: Range,
     spare_range: Range,
     spare: Protected,
+    view: Option<ReadMapping>,
 }
 
 impl FileMedia {
@@ -28,13 +30,26 @@ impl FileMedia {
         file: Arc<ImageFile>,
         geometry: Geometry,
         layout: &Layout,
+        reads: Reads,
     ) -> Result<Self, FlashError> {
         let spare = Backing::File(Arc::clone(&file)).map(layout.spare)?;
-        Ok(Self { file, geometry, pages: layout.pages, spare_range: layout.spare, spare })
+        let pages = layout.pages;
+        // Where there are no addresses for all of it, it is read as ever.
+        let view = match reads {
+            Reads::Mapped if !file.is_watched() => file.map_to_read(pages.at, pages.len).ok(),
+            _ => None,
+        };
+        Ok(Self { file, geometry, pages, spare_range: layout.spare, spare, view })
+    }
+
+    /// Byte `at` of a page, counted from the first page of all.
+    #[inline]
+    fn in_pages(&self, page: PageId, at: usize) -> u64 {
+        page.0 * u64::from(self.geometry.page_bytes) + at as u64
     }
 
     fn data_at(&self, page: PageId) -> u64 {
-        self.pages.at + page.0 * u64::from(self.geometry.page_bytes)
+        self.pages.at + self.in_pages(page, 0)
     }
 
     /// Where the spare records of a block are, in their region.
@@ -73,6 +88,17 @@ impl Media for FileMedia {
 
     fn read(&self, page: PageId, at: usize, into: &mut [u8]) -> Result<(), FlashError> {
         Ok(self.file.read_at(self.data_at(page) + at as u64, into)?)
+    }
+
+    #[inline]
+    fn lend(&self, page: PageId, at: usize, len: usize) -> Option<&[u8]> {
+        self.view.as_ref()?.bytes(self.in_pages(page, at), len)
+    }
+
+    fn expect(&self, page: PageId, at: usize) {
+        if let Some(view) = &self.view {
+            view.expect(self.in_pages(page, at));
+        }
     }
 
     fn spare(&self, page: PageId) -> &[u8] {

@@ -29,6 +29,17 @@ pub enum MediaKind {
     DescribedNull(PathBuf),
 }
 
+/// How pages of an image file are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reads {
+    /// Pages of key-value extents are lent from a mapping of the file and verified by whoever reads a record from
+    /// them. A disk that fails under a mapping, or a file that another program cuts short, kills the process.
+    #[default]
+    Mapped,
+    /// Every read is copied out by a system call and verified: a failing disk is an error value.
+    Checked,
+}
+
 /// NAND pages without their timing.
 ///
 /// An implementer keeps the data and spare record of every programmed page until its block is erased, answers every
@@ -47,6 +58,15 @@ pub(crate) trait Media: Send {
 
     /// Reads data from byte `at` of a page.
     fn read(&self, page: PageId, at: usize, into: &mut [u8]) -> Result<(), FlashError>;
+
+    /// Data from byte `at` of a programmed page where it lies, for media that can lend it. A medium lends all of its
+    /// pages or none.
+    fn lend(&self, _page: PageId, _at: usize, _len: usize) -> Option<&[u8]> {
+        None
+    }
+
+    /// Asks for the memory of data that is soon read, where that is cheap.
+    fn expect(&self, _page: PageId, _at: usize) {}
 
     /// The spare record of a page.
     fn spare(&self, page: PageId) -> &[u8];

@@ -1,5 +1,7 @@
 //! Pages in memory of this process, taken from the system when first programmed.
 
+use byway_sys::cacheline::prefetch;
+
 use super::Media;
 use crate::error::FlashError;
 use crate::geometry::{BlockId, Geometry, PageId};
@@ -44,6 +46,15 @@ impl Media for RamMedia {
         let at = self.data_at(page) + at;
         into.copy_from_slice(&self.data[at..at + into.len()]);
         Ok(())
+    }
+
+    fn lend(&self, page: PageId, at: usize, len: usize) -> Option<&[u8]> {
+        let at = self.data_at(page) + at;
+        self.data.get(at..at + len)
+    }
+
+    fn expect(&self, page: PageId, at: usize) {
+        prefetch(&self.data, self.data_at(page) + at);
     }
 
     fn spare(&self, page: PageId) -> &[u8] {

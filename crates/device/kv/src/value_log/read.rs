@@ -1,6 +1,7 @@
 //! Reading records back by address, with their checksums.
 
 use byway_flash::Cause;
+use byway_sys::checksum;
 
 use crate::error::KvError;
 use crate::index::entry::Entry;
@@ -16,6 +17,29 @@ pub(crate) struct Wanted {
     pub(crate) to: u64,
 }
 
+/// Where bytes of a record are: in the extent, and in their stream.
+#[derive(Clone, Copy)]
+struct Place {
+    address: u64,
+    stream: u8,
+    position: u64,
+}
+
+impl Place {
+    #[inline]
+    fn stand(self) -> Stand {
+        Stand::new(self.stream, self.position)
+    }
+}
+
+/// Who sees to it that bytes are what was written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verified {
+    ByFlash,
+    /// By the checksums of the record.
+    ByCaller,
+}
+
 /// A record on its way through: preamble first, then value bytes.
 struct Passage {
     stand: Stand,
@@ -28,13 +52,15 @@ struct Passage {
     /// Checksum of the value bytes; only of use when none was left out.
     crc: u32,
     whole: bool,
+    /// Why its header is not that of the entry.
+    refused: Option<&'static str>,
 }
 
 impl ValueLog {
     /// Reads a part of the value that an entry points to and hands it over in pieces.
     ///
-    /// A value that is read whole, or lies in one page, is checked against its checksum; a part of a longer one by
-    /// the checksums of its flash pages alone.
+    /// A value that is read whole, or lies in one page, is checked against its checksum, and so handed over from where
+    /// it lies; a part of a longer one is checked by the checksums of its flash pages alone.
     #[inline]
     pub(crate) fn read_value<S: PageStore, E: From<KvError>>(
         &mut self,
@@ -49,53 +75,84 @@ impl ValueLog {
         if in_page + bytes > self.layout.page_bytes as u64 {
             return self.read_long(store, entry, wanted, into, at_ps);
         }
-        let stand = self.stand(entry)?;
-        let record = self.load(store, entry.address(), bytes as usize, Cause::Host, at_ps)?;
-        let value = whole_value(record, stand, entry).map_err(|why| damaged(entry, why))?;
-        match value.get(wanted.from as usize..wanted.to as usize) {
-            Some(part) if !part.is_empty() => into(part, at_ps),
-            _ => Ok(()),
+        let place = self.place_of(entry.address()).ok_or_else(|| foreign(entry))?;
+        let record = self.load(store, place, bytes as usize, Verified::ByCaller, at_ps)?;
+        match whole_value(record, place.stand(), entry) {
+            Ok(value) => hand_over(value, wanted, into, at_ps),
+            Err(why) => self.read_again(store, entry, (place, why), wanted, into, at_ps),
         }
+    }
+
+    /// Says that the record of an entry will soon be read.
+    #[inline]
+    pub(crate) fn expect<S: PageStore>(&self, store: &S, entry: &Entry) {
+        store.expect(&self.home, entry.address());
+    }
+
+    /// Reads a record that was not what its entry says by verified reads: they name the damage if it is the flash's.
+    #[cold]
+    fn read_again<S: PageStore, E: From<KvError>>(
+        &mut self,
+        store: &mut S,
+        entry: &Entry,
+        (place, why): (Place, &'static str),
+        wanted: Wanted,
+        into: &mut impl FnMut(&[u8], &mut u64) -> Result<(), E>,
+        at_ps: &mut u64,
+    ) -> Result<(), E> {
+        if self.is_open(place) {
+            return Err(damaged(entry, why).into());
+        }
+        let len = entry.shape().record_bytes() as usize;
+        let record = self.load(store, place, len, Verified::ByFlash, at_ps)?;
+        let value = whole_value(record, place.stand(), entry).map_err(|why| damaged(entry, why))?;
+        hand_over(value, wanted, into, at_ps)
     }
 
     /// Bytes of one page: from the ring while it holds them, else from flash.
     #[inline]
-    pub(crate) fn load<'a, S: PageStore>(
+    fn load<'a, S: PageStore>(
         &'a mut self,
         store: &'a mut S,
-        address: u64,
+        place: Place,
         len: usize,
-        cause: Cause,
+        verified: Verified,
         at_ps: &mut u64,
     ) -> Result<&'a [u8], KvError> {
-        if let Some(Use::Log { stream, ordinal }) = self.segments.use_of(address >> self.layout.segment_shift)
-            && let Some(stream) = self.streams.get(usize::from(stream))
-        {
-            let within = address & (self.layout.segment_bytes() - 1);
-            let position = ordinal << self.layout.segment_shift | within;
-            if stream.holds(stream.page_of(position)) {
-                let (held, _) = stream.ring.pieces(position, len);
-                if !stream.ring.in_window {
-                    return Ok(&store.state(&self.home)[held]);
-                }
-                store.read_window(&self.home, held.start, &mut self.scratch[..len]);
-                return Ok(&self.scratch[..len]);
+        if self.is_open(place) {
+            let ring = self.streams[usize::from(place.stream)].ring;
+            let (held, _) = ring.pieces(place.position, len);
+            if !ring.in_window {
+                return Ok(&store.state(&self.home)[held]);
+            }
+            store.read_window(&self.home, held.start, &mut self.scratch[..len]);
+            return Ok(&self.scratch[..len]);
+        }
+        let room = &mut self.scratch[..len];
+        match verified {
+            Verified::ByCaller => Ok(store.lend(&self.home, place.address, room, Cause::Host, at_ps)?),
+            Verified::ByFlash => {
+                store.read(&self.home, place.address, room, Cause::Host, at_ps)?;
+                Ok(room)
             }
         }
-        let bytes = &mut self.scratch[..len];
-        store.read(&self.home, address, bytes, cause, at_ps)?;
-        Ok(bytes)
     }
 
-    /// Where the record of an entry stands in its stream.
+    /// Whether the page of a place is still in its stream's ring.
     #[inline]
-    fn stand(&self, entry: &Entry) -> Result<Stand, KvError> {
-        let segment = entry.address() >> self.layout.segment_shift;
-        let Some(Use::Log { stream, ordinal }) = self.segments.use_of(segment) else {
-            return Err(damaged(entry, "its segment holds no records"));
+    fn is_open(&self, place: Place) -> bool {
+        let stream = self.streams.get(usize::from(place.stream));
+        stream.is_some_and(|stream| stream.holds(stream.page_of(place.position)))
+    }
+
+    /// The place of an address, if its segment holds records.
+    #[inline]
+    fn place_of(&self, address: u64) -> Option<Place> {
+        let Use::Log { stream, ordinal } = self.segments.use_of(address >> self.layout.segment_shift)? else {
+            return None;
         };
-        let within = entry.address() & (self.layout.segment_bytes() - 1);
-        Ok(Stand::new(stream, ordinal << self.layout.segment_shift | within))
+        let within = address & (self.layout.segment_bytes() - 1);
+        Some(Place { address, stream, position: ordinal << self.layout.segment_shift | within })
     }
 
     /// Reads a record that spans pages.
@@ -109,8 +166,9 @@ impl ValueLog {
         at_ps: &mut u64,
     ) -> Result<(), E> {
         let shape = entry.shape();
+        let place = self.place_of(entry.address()).ok_or_else(|| foreign(entry))?;
         let mut passage = Passage {
-            stand: self.stand(entry)?,
+            stand: place.stand(),
             preamble_bytes: shape.preamble_bytes(),
             value_len: u64::from(shape.value_len()),
             wanted,
@@ -118,9 +176,12 @@ impl ValueLog {
             passed: 0,
             crc: 0,
             whole: true,
+            refused: None,
         };
         let page_bytes = self.layout.page_bytes as u64;
         let (mut address, asked_ps) = (entry.address(), *at_ps);
+        // Nothing else verifies a part.
+        let verified = if passage.must_reach() > 0 { Verified::ByCaller } else { Verified::ByFlash };
         while !passage.is_over() {
             let left = shape.record_bytes() - passage.passed;
             let piece = left.min(page_bytes - (address & (page_bytes - 1)));
@@ -129,13 +190,36 @@ impl ValueLog {
             } else {
                 // The pages are asked for all at once, and handed over in their order as they come.
                 let mut there_ps = asked_ps;
-                let bytes = self.load(store, address, piece as usize, Cause::Host, &mut there_ps)?;
+                let place = self.place_of(address).ok_or_else(|| foreign(entry))?;
+                let bytes = self.load(store, place, piece as usize, verified, &mut there_ps)?;
                 *at_ps = there_ps.max(*at_ps);
                 passage.take(bytes, entry, into, at_ps)?;
+                if let Some(why) = passage.refused {
+                    return Err(self.long_damage(store, entry, why).into());
+                }
             }
             address = self.beyond(address, piece).ok_or_else(|| damaged(entry, "it breaks off"))?;
         }
-        passage.finish().map_err(|why| damaged(entry, why).into())
+        passage.finish().map_err(|why| self.long_damage(store, entry, why).into())
+    }
+
+    /// What is wrong with a record that spans pages: a page that verified reads refuse, or the record itself.
+    #[cold]
+    fn long_damage<S: PageStore>(&mut self, store: &mut S, entry: &Entry, why: &'static str) -> KvError {
+        let page_bytes = self.layout.page_bytes as u64;
+        let (mut address, mut left) = (entry.address(), entry.shape().record_bytes());
+        while left > 0
+            && let Some(place) = self.place_of(address)
+        {
+            let piece = left.min(page_bytes - (address & (page_bytes - 1)));
+            if let Err(error) = self.load(store, place, piece as usize, Verified::ByFlash, &mut 0) {
+                return error;
+            }
+            left -= piece;
+            let Some(next) = self.beyond(address, piece) else { break };
+            address = next;
+        }
+        damaged(entry, why)
     }
 
     /// The address `piece` bytes further on in the same stream.
@@ -173,7 +257,7 @@ impl Passage {
         self.whole = false;
     }
 
-    fn take<E: From<KvError>>(
+    fn take<E>(
         &mut self,
         bytes: &[u8],
         entry: &Entry,
@@ -187,22 +271,25 @@ impl Passage {
             self.preamble[at..at + head.len()].copy_from_slice(head);
             self.passed += head.len() as u64;
             if head.len() == missing {
-                self.check_preamble(entry)?;
+                self.refused = self.refusal(entry);
             }
         }
+        if self.refused.is_some() {
+            return Ok(());
+        }
         let value_at = self.passed.saturating_sub(self.preamble_bytes as u64);
-        self.crc = crc32c::crc32c_append(self.crc, value);
+        self.crc = checksum::crc32c_append(self.crc, value);
         self.passed += value.len() as u64;
         let clip = |to: u64| to.saturating_sub(value_at).min(value.len() as u64) as usize;
         let part = &value[clip(self.wanted.from)..clip(self.wanted.to).max(clip(self.wanted.from))];
         if part.is_empty() { Ok(()) } else { into(part, at_ps) }
     }
 
-    fn check_preamble(&self, entry: &Entry) -> Result<(), KvError> {
+    fn refusal(&self, entry: &Entry) -> Option<&'static str> {
         match Preamble::decode(&self.preamble, self.stand) {
-            Some(found) if found.key == entry.key() && found.shape == entry.shape() => Ok(()),
-            Some(_) => Err(damaged(entry, "another record stands there")),
-            None => Err(damaged(entry, "its header does not match its checksum")),
+            Some(found) if found.key == entry.key() && found.shape == entry.shape() => None,
+            Some(_) => Some("another record stands there"),
+            None => Some("its header does not match its checksum"),
         }
     }
 
@@ -224,12 +311,31 @@ fn whole_value<'a>(record: &'a [u8], stand: Stand, entry: &Entry) -> Result<&'a 
         return Err("another record stands there");
     }
     let value = record.get(preamble.shape.preamble_bytes()..).unwrap_or_default();
-    if crc32c::crc32c(value) != preamble.value_crc {
+    if checksum::crc32c(value) != preamble.value_crc {
         return Err("its value does not match its checksum");
     }
     Ok(value)
 }
 
+#[inline]
+fn hand_over<E>(
+    value: &[u8],
+    wanted: Wanted,
+    into: &mut impl FnMut(&[u8], &mut u64) -> Result<(), E>,
+    at_ps: &mut u64,
+) -> Result<(), E> {
+    match value.get(wanted.from as usize..wanted.to as usize) {
+        Some(part) if !part.is_empty() => into(part, at_ps),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn foreign(entry: &Entry) -> KvError {
+    damaged(entry, "its segment holds no records")
+}
+
+#[cold]
 pub(crate) fn damaged(entry: &Entry, why: &'static str) -> KvError {
     KvError::DamagedRecord { key: entry.key(), address: entry.address(), why }
 }

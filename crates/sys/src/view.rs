@@ -1,0 +1,111 @@
+//! A file range mapped for reading: bytes where they lie, without a copy.
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::cacheline::prefetch;
+
+/// A file range that can be read and not written.
+///
+/// It relies on the file being locked, and on its owner not writing a part of the file that it holds a slice of. A
+/// touch beyond the end of the file, or of a page the disk cannot give, kills the process (SIGBUS): who cannot bear
+/// that reads by [`crate::ImageFile::read_at`].
+#[derive(Debug)]
+pub struct ReadMapping {
+    start: NonNull<u8>,
+    len_bytes: usize,
+}
+
+// SAFETY: the mapping is owned (unmapped once, on drop) and is not tied to the thread that made it.
+unsafe impl Send for ReadMapping {}
+// SAFETY: it is only read.
+unsafe impl Sync for ReadMapping {}
+
+impl ReadMapping {
+    /// Maps `len_bytes` of `file` from `offset_bytes`, a multiple of 4096. The range may have holes and be far larger
+    /// than memory.
+    ///
+    /// # Errors
+    /// The system's answer, and `InvalidInput` for a length of zero or over what an address can tell.
+    pub fn file(file: &File, offset_bytes: u64, len_bytes: u64) -> io::Result<Self> {
+        let len_bytes = usize::try_from(len_bytes).ok().filter(|len| (1..=isize::MAX as usize).contains(len));
+        let len_bytes = len_bytes.ok_or(io::ErrorKind::InvalidInput)?;
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // SAFETY: no address is asked for, so no existing mapping is replaced.
+        let start = unsafe {
+            rustix::mm::mmap(ptr::null_mut(), len_bytes, ProtFlags::READ, flags, file, offset_bytes)?
+        };
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let mapping = Self { start, len_bytes };
+        mapping.expect_random();
+        Ok(mapping)
+    }
+
+    /// Bytes of the range; `None` where it is not inside the mapping.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self, at: u64, len_bytes: usize) -> Option<&[u8]> {
+        let at = usize::try_from(at).ok()?;
+        let inside = at.checked_add(len_bytes).is_some_and(|end| end <= self.len_bytes);
+        // SAFETY: inside the mapping, which is readable for as long as `self` lives and that nobody writes through.
+        inside.then(|| unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at), len_bytes) })
+    }
+
+    /// Asks for the cache line of a byte that is soon read; nothing happens outside of the mapping.
+    #[inline]
+    pub fn expect(&self, at: u64) {
+        if let Some(line) = self.bytes(at, 1) {
+            prefetch(line, 0);
+        }
+    }
+
+    /// Values of random keys lie anywhere: reading ahead of them would read what nobody asked for.
+    fn expect_random(&self) {
+        let start: *mut c_void = self.start.as_ptr().cast();
+        // SAFETY: advice on our own mapping, which changes nothing of what it holds.
+        let advised = unsafe { rustix::mm::madvise(start, self.len_bytes, Advice::Random) };
+        debug_assert!(advised.is_ok(), "advice on our own range: {advised:?}");
+    }
+}
+
+impl Drop for ReadMapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by this value and no reference into it outlives it.
+        let gone = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len_bytes) };
+        debug_assert!(gone.is_ok(), "unmapping our own range: {gone:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn what_is_written_to_the_file_is_seen_where_it_lies() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 40).unwrap();
+        let mapping = ReadMapping::file(&file, 4096, (1 << 40) - 4096).unwrap();
+        file.write_all_at(b"here", 4096 + 10_000).unwrap();
+        assert_eq!(mapping.bytes(10_000, 4).unwrap(), b"here");
+        file.write_all_at(b"gone", 4096 + 10_000).unwrap();
+        assert_eq!(mapping.bytes(10_000, 4).unwrap(), b"gone");
+    }
+
+    #[test]
+    fn nothing_outside_the_mapping_is_handed_out() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8192).unwrap();
+        let mapping = ReadMapping::file(&file, 0, 8192).unwrap();
+        assert!(mapping.bytes(8192, 0).is_some());
+        assert!(mapping.bytes(8190, 3).is_none());
+        assert!(mapping.bytes(u64::MAX, 1).is_none());
+        assert!(ReadMapping::file(&file, 0, 0).is_err());
+        mapping.expect(1 << 50);
+    }
+}

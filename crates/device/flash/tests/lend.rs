@@ -39,18 +39,21 @@ proptest! {
             let data = page_of(&flash, seed);
             flash.write_page(extent, page, &data, Cause::Host, &mut 0).unwrap();
         }
+        let mut now_ps = 1 << 50;
         for (page, within, len) in looks {
             let (at, len) = (page * PAGE as u64 + within as u64, len.min(PAGE - within));
             let (mut wanted, mut room) = (vec![1; len], vec![2; len]);
-            let mut read_ps = 1 << 60;
+            // Long after whatever was before it.
+            now_ps += 2 << 40;
+            let (mut read_ps, begin_ps) = (now_ps, now_ps + (1 << 40));
             flash.read(extent, at, &mut wanted, Cause::Host, &mut read_ps).unwrap();
             let counted = flash.counters()[Cause::Host];
-            let mut lent_ps = 1 << 61;
+            let mut lent_ps = begin_ps;
             prop_assert_eq!(flash.lend(extent, at, &mut room, Cause::Host, &mut lent_ps).unwrap(), &wanted[..]);
             let after = flash.counters()[Cause::Host];
-            prop_assert_eq!(lent_ps - (1 << 61), read_ps - (1 << 60));
+            prop_assert_eq!(lent_ps - begin_ps, read_ps - now_ps);
             let units = ((within + len).div_ceil(4096) - within / 4096) as u64;
-            let on_flash = lent_ps > 1 << 61;
+            let on_flash = lent_ps > begin_ps;
             prop_assert_eq!(after.reads - counted.reads, u64::from(on_flash));
             prop_assert_eq!(after.read_bytes - counted.read_bytes, if on_flash { units * 4096 } else { 0 });
         }

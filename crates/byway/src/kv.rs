@@ -1,16 +1,22 @@
 //! Synchronous calls to a key-value namespace.
 
-use byway_core::{BackendQueue, Command, Error, ErrorKind, Key, KvCommand, Nsid, Result, StoreOptions};
+use byway_core::{
+    BackendQueue, Buffer, Command, Error, ErrorKind, Key, KvCommand, Nsid, Result, StoreOptions,
+};
 use byway_driver::Driver;
 use byway_in_process::InProcessBus;
+use byway_spec::kv::{LIST_ENTRY_HEADER_BYTES, LIST_HEADER_BYTES, list_entry_bytes};
 
 use crate::device::EmbeddedQueue;
 
 /// A value of up to this many bytes is read by one command.
 const FIRST_READ_BYTES: usize = 4096;
 
-/// Bytes of one List command's buffer.
-const LIST_BYTES: usize = 16 * 1024;
+/// Bytes of the first List command's buffer; each further one has twice as many, up to [`LIST_MAX_BYTES`].
+const LIST_BYTES: usize = 4 * 1024;
+
+/// Bytes of the buffer of a List command that goes on a long list.
+const LIST_MAX_BYTES: usize = 64 * 1024;
 
 /// A key-value namespace, with a queue of its own. One thread uses it.
 pub struct Kv {
@@ -130,25 +136,26 @@ impl Kv {
 
     /// The keys in order, from `start` on (from the first if `None`), asked for in pages as they are taken.
     pub fn keys(&mut self, start: Option<Key>) -> Keys<'_> {
-        Keys { kv: self, page: Vec::new().into_iter(), next: Next::From(start) }
+        Keys { kv: self, page: Page::default(), next: Next::From(start), list_bytes: LIST_BYTES }
     }
 
     /// One page of keys, from `start` on.
-    fn list(&mut self, start: Option<Key>) -> Result<Vec<Key>> {
-        let into = self.driver.buffer(LIST_BYTES)?;
+    fn list(&mut self, start: Option<Key>, list_bytes: usize) -> Result<Page> {
+        let into = self.driver.buffer(list_bytes)?;
         let command = Command::Kv(KvCommand::List { nsid: self.nsid, start, into });
         let outcome = self.queue.execute(command).map_err(|error| error.doing("list keys"))?;
         let buffer =
             outcome.buffer.ok_or_else(|| Error::device(ErrorKind::Protocol, "list gave no buffer back"))?;
-        parse_list(buffer.as_slice())
+        Page::of(buffer)
     }
 }
 
 /// Keys of a namespace in order.
 pub struct Keys<'a> {
     kv: &'a mut Kv,
-    page: std::vec::IntoIter<Key>,
+    page: Page,
     next: Next,
+    list_bytes: usize,
 }
 
 /// Where the next page of keys begins.
@@ -165,61 +172,122 @@ enum Next {
 impl Iterator for Keys<'_> {
     type Item = Result<Key>;
 
+    #[inline]
     fn next(&mut self) -> Option<Result<Key>> {
-        loop {
-            if let Some(key) = self.page.next() {
-                return Some(Ok(key));
-            }
+        while self.page.left == 0 {
             match self.fetch() {
                 Ok(true) => {}
                 Ok(false) => return None,
-                Err(error) => {
-                    self.next = Next::End;
-                    return Some(Err(error));
-                }
+                Err(error) => return Some(Err(self.end(error))),
             }
+        }
+        match self.page.next() {
+            Ok(key) => {
+                self.next = Next::Behind(key);
+                Some(Ok(key))
+            }
+            Err(error) => Some(Err(self.end(error))),
         }
     }
 }
 
 impl Keys<'_> {
     /// Asks for the next page; says whether there was anything in it.
+    #[inline(never)]
     fn fetch(&mut self) -> Result<bool> {
         let (start, skip) = match self.next {
             Next::From(start) => (start, None),
             Next::Behind(last) => (Some(last), Some(last)),
             Next::End => return Ok(false),
         };
-        let mut keys = self.kv.list(start)?;
+        // Dropped first, so that the pool has it.
+        self.page = Page::default();
+        self.page = self.kv.list(start, self.list_bytes)?;
+        self.list_bytes = (2 * self.list_bytes).min(LIST_MAX_BYTES);
         // The start key comes first if it is still there (Key Value Command Set, List).
-        if keys.first().copied() == skip {
-            keys.drain(..usize::from(skip.is_some()));
+        if skip.is_some() && self.page.peek()? == skip {
+            self.page.next()?;
         }
-        self.next = keys.last().map_or(Next::End, |last| Next::Behind(*last));
-        let found = !keys.is_empty();
-        self.page = keys.into_iter();
-        Ok(found)
+        if self.page.left == 0 {
+            self.next = Next::End;
+        }
+        Ok(self.page.left > 0)
+    }
+
+    #[cold]
+    fn end(&mut self, error: Error) -> Error {
+        self.page = Page::default();
+        self.next = Next::End;
+        error
     }
 }
 
-/// The keys of a List buffer: a count, then each key's length and bytes, padded to 4.
-fn parse_list(bytes: &[u8]) -> Result<Vec<Key>> {
-    let short = || Error::device(ErrorKind::Protocol, "a list that is shorter than it says");
-    let (count, mut rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
-    let mut keys = Vec::new();
-    for _ in 0..u32::from_le_bytes(*count) {
-        let (len, behind) = rest.split_first_chunk::<2>().ok_or_else(short)?;
-        let len = usize::from(u16::from_le_bytes(*len));
-        keys.push(Key::new(behind.get(..len).ok_or_else(short)?)?);
-        rest = rest.get((2 + len).next_multiple_of(4)..).ok_or_else(short)?;
+/// The buffer of a List: a count, then each key's length and bytes, padded to 4.
+#[derive(Default)]
+struct Page {
+    buffer: Option<Buffer>,
+    at: usize,
+    left: u32,
+}
+
+impl Page {
+    fn of(buffer: Buffer) -> Result<Self> {
+        let (left, at) = (count_of(buffer.as_slice())?, LIST_HEADER_BYTES);
+        Ok(Self { buffer: Some(buffer), at, left })
     }
-    Ok(keys)
+
+    #[inline]
+    fn next(&mut self) -> Result<Key> {
+        let bytes = self.buffer.as_ref().map_or(&[][..], Buffer::as_slice);
+        let (key, behind) = key_at(bytes, self.at)?;
+        (self.at, self.left) = (behind, self.left - 1);
+        Ok(key)
+    }
+
+    fn peek(&self) -> Result<Option<Key>> {
+        let bytes = self.buffer.as_ref().map_or(&[][..], Buffer::as_slice);
+        if self.left == 0 { Ok(None) } else { key_at(bytes, self.at).map(|(key, _)| Some(key)) }
+    }
+}
+
+/// Keys in a List buffer.
+fn count_of(bytes: &[u8]) -> Result<u32> {
+    bytes.first_chunk().map(|count| u32::from_le_bytes(*count)).ok_or_else(short)
+}
+
+/// The key at a place in a List buffer, and the next place.
+#[inline]
+fn key_at(bytes: &[u8], at: usize) -> Result<(Key, usize)> {
+    let rest = bytes.get(at..).ok_or_else(short)?;
+    let (len, behind) = rest.split_first_chunk::<LIST_ENTRY_HEADER_BYTES>().ok_or_else(short)?;
+    let len = usize::from(u16::from_le_bytes(*len));
+    let key = match behind.first_chunk::<{ Key::MAX_BYTES }>() {
+        Some(field) => Key::from_field(*field, len)?,
+        None => Key::new(behind.get(..len).ok_or_else(short)?)?,
+    };
+    Ok((key, at + list_entry_bytes(len)))
+}
+
+#[cold]
+fn short() -> Error {
+    Error::device(ErrorKind::Protocol, "a list that is shorter than it says")
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    /// All keys of a list.
+    fn parse_list(bytes: &[u8]) -> Result<Vec<Key>> {
+        let mut at = LIST_HEADER_BYTES;
+        let mut next = || {
+            let (key, behind) = key_at(bytes, at)?;
+            at = behind;
+            Ok(key)
+        };
+        (0..count_of(bytes)?).map(|_| next()).collect()
+    }
 
     #[test]
     fn a_list_is_read_entry_by_entry_with_its_padding() {

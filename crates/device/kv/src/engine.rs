@@ -113,6 +113,8 @@ pub struct KvStats {
     pub free_segments: u64,
     /// Bytes of a segment.
     pub segment_bytes: u64,
+    /// RAM of entries that are not on flash yet, of cached index pages and of the segment table, in bytes.
+    pub ram_bytes: u64,
 }
 
 /// One key-value namespace.
@@ -408,6 +410,7 @@ impl KvEngine {
             segments: self.log.layout.segments as u64,
             free_segments: self.log.segments.free_count() as u64,
             segment_bytes: self.log.layout.segment_bytes(),
+            ram_bytes: (self.index.ram_bytes() + self.log.segments.ram_bytes()) as u64,
         }
     }
 

@@ -31,7 +31,8 @@ pub(crate) struct RunBuilder {
     pages_left: u64,
     entries: u64,
     tombstones: u64,
-    ends: Option<(Key, Key)>,
+    first: Option<Key>,
+    last: Option<Entry>,
 }
 
 impl RunBuilder {
@@ -49,7 +50,8 @@ impl RunBuilder {
             pages_left: 0,
             entries: 0,
             tombstones: 0,
-            ends: None,
+            first: None,
+            last: None,
         }
     }
 
@@ -76,7 +78,8 @@ impl RunBuilder {
         self.data.push(entry);
         self.entries += 1;
         self.tombstones += u64::from(entry.shape().is_tombstone());
-        self.ends = Some((self.ends.map_or(key, |(first, _)| first), key));
+        self.first.get_or_insert(key);
+        self.last = Some(*entry);
         Ok(())
     }
 
@@ -87,7 +90,8 @@ impl RunBuilder {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<Option<Run>, KvError> {
-        let Some((first, last)) = self.ends else { return Ok(None) };
+        let (Some(first), Some(last)) = (self.first, self.last) else { return Ok(None) };
+        let last = last.key();
         if self.data.count() > 0 {
             self.write_data(log, store, at_ps)?;
         }

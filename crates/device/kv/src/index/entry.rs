@@ -45,6 +45,25 @@ impl Entry {
         Key::from_number(self.number, self.shape().key_len())
     }
 
+    /// The key's number: what orders entries, but for keys that differ in their length alone.
+    #[inline]
+    pub(crate) fn number(&self) -> u128 {
+        self.number
+    }
+
+    /// Whether the entry's key is not behind `key`.
+    #[inline]
+    pub(crate) fn is_at_or_below(&self, key: &Key) -> bool {
+        let number = key.number();
+        self.number < number || self.number == number && self.shape().key_len() <= key.len()
+    }
+
+    /// Whether two entries are of one key.
+    #[inline]
+    pub(crate) fn has_key_of(&self, other: &Self) -> bool {
+        self.number == other.number && self.shape().key_len() == other.shape().key_len()
+    }
+
     #[inline]
     pub(crate) fn is_of(&self, key: &Key) -> bool {
         self.number == key.number() && self.shape().key_len() == key.len()

@@ -1,23 +1,22 @@
-//! The newest entries, in RAM: a hash table for points, an order made when someone asks for it.
+//! The newest entries, in RAM: a hash table for points, and an [`Order`] for lists.
 //!
-//! Puts and gets are most of what a store does and want one probe; listing wants an order. Entries stay where they
-//! were first put, the hash table finds them, and an overwrite changes them in place. The order is kept aside as
-//! sorted pieces of entry numbers over all but the newest entries, which are sorted into a new piece when a list
-//! or a flush comes. A store that never lists never pays for order until it flushes.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! Puts and gets are most of what a store does and want one probe; listing and flushing want an order. Entries stay
+//! where they were first put, the hash table finds them, and an overwrite changes them in place. Their order is kept
+//! beside, in steps paid by puts, so that neither the first list nor a flush has all of them to sort.
 
 use byway_sys::cacheline::prefetch;
 use byway_sys::huge::prefer_huge_pages;
 
 use crate::index::entry::Entry;
+use crate::index::order::{Order, Walk};
 use byway_spec::Key;
 
 /// Most entries a memtable can have: 24 bits of a slot name the entry.
 pub(crate) const MEMTABLE_MAX_ENTRIES: usize = (1 << 24) - 1;
-/// RAM of one entry: itself, its share of a half-full hash table, its place in the order.
-pub(crate) const MEMTABLE_ENTRY_BYTES: usize = 44;
+/// RAM of one entry: itself, its share of a half-full hash table, its place in a leaf that is at least half full.
+pub(crate) const MEMTABLE_ENTRY_BYTES: usize = 48;
+/// New entries are put in order so many at once.
+const ORDER_ENTRIES: usize = 32;
 
 /// What an insertion met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +38,7 @@ pub(crate) struct Memtable {
     seed: u64,
     capacity: usize,
     tombstones: usize,
-    pieces: Vec<Vec<u32>>,
-    /// Entries before this one are in `pieces`.
-    ordered: usize,
+    order: Order,
 }
 
 impl Memtable {
@@ -56,8 +53,7 @@ impl Memtable {
             seed,
             capacity,
             tombstones: 0,
-            pieces: Vec::new(),
-            ordered: 0,
+            order: Order::new(),
         }
     }
 
@@ -95,6 +91,9 @@ impl Memtable {
                 if self.entries.len() * 2 > self.slots.len() {
                     self.grow();
                 }
+                if self.entries.len() - self.order.placed() >= ORDER_ENTRIES {
+                    self.order.place(&self.entries, ORDER_ENTRIES);
+                }
                 Inserted::New
             }
         }
@@ -106,43 +105,15 @@ impl Memtable {
         prefetch(&self.slots, (self.hash(key) >> self.shift) as usize);
     }
 
-    /// Puts every entry in order.
-    pub(crate) fn order_all(&mut self) {
-        if self.ordered == self.entries.len() {
-            return;
-        }
-        self.order_next(usize::MAX);
-        while let [.., earlier, later] = self.pieces.as_slice()
-            && earlier.len() <= 2 * later.len()
-        {
-            self.merge_last_two();
-        }
+    /// A walk in key order from the first key at or after `start`. The table takes no new keys while it lasts.
+    pub(crate) fn walk(&mut self, start: Option<&Key>) -> Walk {
+        self.order.place(&self.entries, usize::MAX);
+        start.map_or_else(Walk::default, |start| self.order.seek(&self.entries, start))
     }
 
-    /// Puts up to `count` more entries in order, as a piece of their own. Whether all are now.
-    pub(crate) fn order_next(&mut self, count: usize) -> bool {
-        let end = self.ordered.saturating_add(count).min(self.entries.len());
-        let mut keyed: Vec<(Key, u32)> =
-            (self.ordered..end).map(|number| (self.entries[number].key(), number as u32)).collect();
-        keyed.sort_unstable();
-        if !keyed.is_empty() {
-            self.pieces.push(keyed.into_iter().map(|(_, number)| number).collect());
-        }
-        self.ordered = end;
-        end == self.entries.len()
-    }
-
-    /// A walk in key order from the first key at or after `start`. All entries must be in order.
-    pub(crate) fn walk(&self, start: Option<&Key>) -> Walk {
-        debug_assert_eq!(self.ordered, self.entries.len());
-        let mut walk = Walk { heads: BinaryHeap::with_capacity(self.pieces.len()) };
-        for (piece, numbers) in self.pieces.iter().enumerate() {
-            let at = start.map_or(0, |start| {
-                numbers.partition_point(|&number| self.entries[number as usize].key() < *start)
-            });
-            walk.push(self, piece as u32, at as u32);
-        }
-        walk
+    /// Appends the next entries of a walk to `into`: at least one and at most `most`, if there are any.
+    pub(crate) fn next(&mut self, walk: &mut Walk, into: &mut Vec<Entry>, most: usize) {
+        self.order.next(&self.entries, walk, into, most);
     }
 
     fn replace(&mut self, number: usize, entry: Entry) -> Inserted {
@@ -198,19 +169,6 @@ impl Memtable {
             }
         }
     }
-
-    fn merge_last_two(&mut self) {
-        let (Some(later), Some(earlier)) = (self.pieces.pop(), self.pieces.pop()) else { return };
-        let key = |number: &u32| self.entries[*number as usize].key();
-        let mut merged = Vec::with_capacity(earlier.len() + later.len());
-        let (mut a, mut b) = (earlier.iter().peekable(), later.iter().peekable());
-        while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
-            let next = if key(x) < key(y) { a.next() } else { b.next() };
-            merged.extend(next);
-        }
-        merged.extend(a.chain(b));
-        self.pieces.push(merged);
-    }
 }
 
 fn empty_slots(count: usize) -> Vec<u32> {
@@ -222,43 +180,6 @@ fn empty_slots(count: usize) -> Vec<u32> {
 enum Found {
     At(usize),
     Vacant(usize, u32),
-}
-
-/// A walk over a memtable in key order. It borrows nothing, so that a flush can rest between two steps; the table
-/// must not change between them.
-pub(crate) struct Walk {
-    heads: BinaryHeap<Reverse<Head>>,
-}
-
-/// The next entry of one piece; ordered by key, which is unique among pieces.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Head {
-    key: Key,
-    piece: u32,
-    at: u32,
-}
-
-impl Walk {
-    /// The entry the walk stands at.
-    pub(crate) fn peek<'a>(&self, table: &'a Memtable) -> Option<&'a Entry> {
-        let Reverse(head) = self.heads.peek()?;
-        let number = table.pieces.get(head.piece as usize)?.get(head.at as usize)?;
-        table.entries.get(*number as usize)
-    }
-
-    /// Goes to the next entry.
-    pub(crate) fn advance(&mut self, table: &Memtable) {
-        if let Some(Reverse(head)) = self.heads.pop() {
-            self.push(table, head.piece, head.at + 1);
-        }
-    }
-
-    fn push(&mut self, table: &Memtable, piece: u32, at: u32) {
-        if let Some(&number) = table.pieces[piece as usize].get(at as usize) {
-            let key = table.entries[number as usize].key();
-            self.heads.push(Reverse(Head { key, piece, at }));
-        }
-    }
 }
 
 #[cfg(test)]
@@ -274,15 +195,30 @@ mod tests {
         Entry::new(&key, Shape::new(Kind::Value, 2, 1), 0, seq)
     }
 
-    fn keys_from(table: &Memtable, start: Option<u16>) -> Vec<Key> {
+    fn keys_from(table: &mut Memtable, start: Option<u16>, most: usize) -> Vec<Key> {
         let start = start.map(|s| Key::new(&s.to_be_bytes()).unwrap());
-        let mut walk = table.walk(start.as_ref());
-        std::iter::from_fn(|| {
-            let key = walk.peek(table)?.key();
-            walk.advance(table);
-            Some(key)
-        })
-        .collect()
+        let (mut walk, mut entries) = (table.walk(start.as_ref()), Vec::new());
+        loop {
+            let before = entries.len();
+            table.next(&mut walk, &mut entries, most);
+            if entries.len() == before {
+                return entries.iter().map(Entry::key).collect();
+            }
+            assert!(entries.len() - before <= most);
+        }
+    }
+
+    #[test]
+    fn keys_of_one_number_and_every_length_are_listed_in_order() {
+        let mut table = Memtable::new(16, 3);
+        let mut keys: Vec<Key> = Vec::new();
+        for first in 0..200u8 {
+            keys.extend((1..17).map(|len| Key::new(&[&[first][..], &[0; 16]].concat()[..len]).unwrap()));
+        }
+        for (seq, key) in keys.iter().rev().enumerate() {
+            table.insert(Entry::new(key, Shape::new(Kind::Value, key.len(), 1), 0, seq as u64));
+        }
+        assert_eq!(keys_from(&mut table, None, 100), keys);
     }
 
     #[test]
@@ -303,23 +239,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_memtable_is_a_sorted_map(ops in proptest::collection::vec((0u16..300, any::<bool>()), 1..600), start: u16, chunk in 1usize..50) {
+        fn a_memtable_is_a_sorted_map(ops in proptest::collection::vec((0u16..3000, any::<bool>()), 1..3000), start: u16, most in 1usize..300) {
             let (mut table, mut model) = (Memtable::new(1000, 7), BTreeMap::new());
             for (seq, (key, list)) in ops.into_iter().enumerate() {
                 table.insert(entry(key, seq as u64));
                 model.insert(entry(key, 0).key(), seq as u64);
                 if list {
-                    table.order_all();
+                    table.walk(Some(&entry(key, 0).key()));
                 }
             }
-            while !table.order_next(chunk) {}
             for (key, seq) in &model {
                 prop_assert_eq!(table.get(key).unwrap().seq(), *seq);
             }
-            prop_assert_eq!(keys_from(&table, None), model.keys().copied().collect::<Vec<_>>());
-            let start = start % 300;
+            prop_assert_eq!(keys_from(&mut table, None, most), model.keys().copied().collect::<Vec<_>>());
+            let start = start % 3000;
             let from = Key::new(&start.to_be_bytes()).unwrap();
-            prop_assert_eq!(keys_from(&table, Some(start)), model.range(from..).map(|(k, _)| *k).collect::<Vec<_>>());
+            prop_assert_eq!(keys_from(&mut table, Some(start), most), model.range(from..).map(|(k, _)| *k).collect::<Vec<_>>());
         }
     }
 }

@@ -4,16 +4,18 @@ use std::collections::HashMap;
 
 use crate::error::KvError;
 use crate::index::builder::RunBuilder;
-use crate::index::cache::PageCache;
+use crate::index::cache::{Keep, PageCache};
 use crate::index::entry::Entry;
-use crate::index::memtable::{Memtable, Walk};
-use crate::index::run::{Keep, Run, RunCursor};
+use crate::index::memtable::Memtable;
+use crate::index::order::Walk;
+use crate::index::run::{Run, RunCursor};
+use crate::index::tournament::Tournament;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
 use crate::value_log::record::Kind;
 
-/// Entries that one step of a flush sorts.
-const SORT_ENTRIES: usize = 512;
+/// Entries taken from a source at once.
+const BATCH_ENTRIES: usize = 64;
 
 /// How far a job is.
 pub(crate) enum Progress {
@@ -26,15 +28,16 @@ pub(crate) enum Progress {
 /// Writes the frozen memtable as a run.
 pub(crate) struct Flush {
     builder: RunBuilder,
-    /// `None` while entries are still being sorted.
+    /// `None` before the first step.
     walk: Option<Walk>,
+    batch: Vec<Entry>,
     /// There is nothing older that a tombstone could hide.
     drop_tombstones: bool,
 }
 
 impl Flush {
     pub(crate) fn new(builder: RunBuilder, drop_tombstones: bool) -> Self {
-        Self { builder, walk: None, drop_tombstones }
+        Self { builder, walk: None, batch: Vec::with_capacity(BATCH_ENTRIES), drop_tombstones }
     }
 
     pub(crate) fn run_id(&self) -> u64 {
@@ -50,30 +53,63 @@ impl Flush {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<Progress, KvError> {
-        let Some(walk) = &mut self.walk else {
-            if table.order_next(SORT_ENTRIES) {
-                self.walk = Some(table.walk(None));
-            }
-            return Ok(Progress::More);
-        };
-        for _ in 0..budget {
-            let Some(entry) = walk.peek(table) else {
+        let walk = self.walk.get_or_insert_with(|| table.walk(None));
+        let mut left = budget;
+        while left > 0 {
+            self.batch.clear();
+            table.next(walk, &mut self.batch, BATCH_ENTRIES.min(left));
+            if self.batch.is_empty() {
                 return Ok(Progress::Done(self.builder.finish(log, store, at_ps)?));
-            };
-            if !(self.drop_tombstones && entry.shape().is_tombstone()) {
-                self.builder.push(entry, log, store, at_ps)?;
             }
-            walk.advance(table);
+            left -= self.batch.len();
+            for entry in &self.batch {
+                if !(self.drop_tombstones && entry.shape().is_tombstone()) {
+                    self.builder.push(entry, log, store, at_ps)?;
+                }
+            }
         }
         Ok(Progress::More)
+    }
+}
+
+/// A run being merged, and the entries taken from it so far.
+struct Input {
+    cursor: RunCursor,
+    batch: Vec<Entry>,
+    at: usize,
+}
+
+impl Input {
+    /// The entry it stands at.
+    #[inline]
+    fn head(&self) -> Option<&Entry> {
+        self.batch.get(self.at)
+    }
+
+    /// Goes to the next entry.
+    #[inline]
+    fn advance<S: PageStore>(
+        &mut self,
+        pages: &mut PageCache,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        self.at += 1;
+        if self.at < self.batch.len() {
+            return Ok(());
+        }
+        self.batch.clear();
+        self.at = 0;
+        self.cursor.next(&mut self.batch, BATCH_ENTRIES, pages, store, at_ps)
     }
 }
 
 /// Merges adjacent runs into one.
 pub(crate) struct Merge {
     /// The runs merged, newest first.
-    inputs: Vec<u64>,
-    cursors: Vec<RunCursor>,
+    runs: Vec<u64>,
+    inputs: Vec<Input>,
+    tournament: Tournament,
     builder: RunBuilder,
     drop_tombstones: bool,
     /// Bytes of records that no entry points to any more, by segment.
@@ -90,10 +126,16 @@ impl Merge {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<Self, KvError> {
-        let open = runs.iter().map(|run| RunCursor::new(run, None, Keep::Passing, pages, store, at_ps));
-        let cursors = open.collect::<Result<_, _>>()?;
-        let inputs = runs.iter().map(|run| run.id).collect();
-        Ok(Self { inputs, cursors, builder, drop_tombstones, dead: HashMap::new() })
+        let mut inputs = Vec::with_capacity(runs.len());
+        for run in runs {
+            let cursor = RunCursor::new(run, None, Keep::Passed, pages, store, at_ps)?;
+            let mut input = Input { cursor, batch: Vec::with_capacity(BATCH_ENTRIES), at: 0 };
+            input.advance(pages, store, at_ps)?;
+            inputs.push(input);
+        }
+        let tournament = Tournament::new(inputs.iter().map(Input::head));
+        let runs = runs.iter().map(|run| run.id).collect();
+        Ok(Self { runs, inputs, tournament, builder, drop_tombstones, dead: HashMap::new() })
     }
 
     pub(crate) fn run_id(&self) -> u64 {
@@ -101,7 +143,7 @@ impl Merge {
     }
 
     pub(crate) fn inputs(&self) -> &[u64] {
-        &self.inputs
+        &self.runs
     }
 
     pub(crate) fn dead(&self) -> &HashMap<usize, i64> {
@@ -118,9 +160,12 @@ impl Merge {
         at_ps: &mut u64,
     ) -> Result<Progress, KvError> {
         for _ in 0..budget {
-            let Some(newest) = self.next(pages, log, store, at_ps)? else {
+            let Some(newest) = self.take(pages, store, at_ps)? else {
                 return Ok(Progress::Done(self.builder.finish(log, store, at_ps)?));
             };
+            while let Some(older) = self.take_same(&newest, pages, store, at_ps)? {
+                self.note_dead(&older, log);
+            }
             if !(self.drop_tombstones && newest.shape().is_tombstone()) {
                 self.builder.push(&newest, log, store, at_ps)?;
             }
@@ -128,28 +173,43 @@ impl Merge {
         Ok(Progress::More)
     }
 
-    /// The newest entry of the smallest key; older ones of that key are dropped.
-    fn next<S: PageStore>(
+    /// Takes the next entry; of entries of one key, the newest comes first.
+    #[inline]
+    fn take<S: PageStore>(
         &mut self,
         pages: &mut PageCache,
-        log: &ValueLog,
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<Option<Entry>, KvError> {
-        let heads = self.cursors.iter().filter_map(RunCursor::peek);
-        // `min_by_key` gives the first of equals: the newest.
-        let Some(newest) = heads.min_by_key(Entry::key) else { return Ok(None) };
-        let key = newest.key();
-        let mut is_newest = true;
-        for cursor in &mut self.cursors {
-            let Some(entry) = cursor.peek().filter(|entry| entry.is_of(&key)) else { continue };
-            if !std::mem::take(&mut is_newest) && entry.shape().kind() == Kind::Value {
-                for (segment, bytes) in log.segments.pieces(entry.address(), entry.shape().record_bytes()) {
-                    *self.dead.entry(segment).or_default() += bytes;
-                }
-            }
-            cursor.advance(pages, store, at_ps)?;
+        let Some(winner) = self.tournament.winner() else { return Ok(None) };
+        let input = &mut self.inputs[winner];
+        let entry = input.head().copied();
+        input.advance(pages, store, at_ps)?;
+        self.tournament.replace(input.head());
+        Ok(entry)
+    }
+
+    /// Takes the next entry if it has the key of `newer`.
+    #[inline]
+    fn take_same<S: PageStore>(
+        &mut self,
+        newer: &Entry,
+        pages: &mut PageCache,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<Option<Entry>, KvError> {
+        let head = self.tournament.winner().and_then(|winner| self.inputs[winner].head());
+        if !head.is_some_and(|head| head.has_key_of(newer)) {
+            return Ok(None);
         }
-        Ok(Some(newest))
+        self.take(pages, store, at_ps)
+    }
+
+    fn note_dead(&mut self, older: &Entry, log: &ValueLog) {
+        if older.shape().kind() == Kind::Value {
+            for (segment, bytes) in log.segments.pieces(older.address(), older.shape().record_bytes()) {
+                *self.dead.entry(segment).or_default() += bytes;
+            }
+        }
     }
 }

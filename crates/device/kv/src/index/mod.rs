@@ -11,8 +11,10 @@ mod jobs;
 pub(crate) mod manifest;
 pub(crate) mod memtable;
 pub(crate) mod merge;
+pub(crate) mod order;
 pub(crate) mod page;
 pub(crate) mod run;
+pub(crate) mod tournament;
 
 use crate::error::KvError;
 use crate::store::{Home, PageStore};
@@ -22,7 +24,7 @@ use byway_spec::Key;
 use cache::PageCache;
 use entry::Entry;
 use manifest::Manifest;
-use memtable::{Inserted, Memtable};
+use memtable::{Inserted, MEMTABLE_ENTRY_BYTES, Memtable};
 use merge::{Flush, Merge};
 use run::Run;
 
@@ -98,6 +100,12 @@ impl Index {
         self.active.len()
     }
 
+    /// Bytes of the memtables and of cached pages.
+    pub(crate) fn ram_bytes(&self) -> usize {
+        let frozen = self.frozen.as_ref().map_or(0, |frozen| frozen.table.len());
+        (self.active.len() + frozen) * MEMTABLE_ENTRY_BYTES + self.pages.ram_bytes()
+    }
+
     /// Entries everywhere, less tombstones twice: the number of keys, as long as no key is both in RAM and in a run
     /// or in two runs.
     pub(crate) fn keys_estimate(&self) -> u64 {
@@ -131,14 +139,10 @@ impl Index {
         }
     }
 
-    /// Everything that has entries, newest first, every memtable in order; and the cache to read runs with.
-    pub(crate) fn in_order(&mut self) -> ([Option<&Memtable>; 2], &[Run], &mut PageCache) {
-        self.active.order_all();
-        if let Some(frozen) = &mut self.frozen {
-            frozen.table.order_all();
-        }
-        let frozen = self.frozen.as_ref().map(|frozen| &frozen.table);
-        ([Some(&self.active), frozen], &self.manifest.runs, &mut self.pages)
+    /// Everything that has entries, newest first; and the cache to read runs with.
+    pub(crate) fn places(&mut self) -> ([Option<&mut Memtable>; 2], &[Run], &mut PageCache) {
+        let frozen = self.frozen.as_mut().map(|frozen| &mut frozen.table);
+        ([Some(&mut self.active), frozen], &self.manifest.runs, &mut self.pages)
     }
 
     /// Enters a record. What it replaces in RAM is no longer alive.
@@ -175,7 +179,7 @@ impl Index {
         self.frozen.is_some() || self.merge.is_some() || self.ripe || !self.to_release.is_empty()
     }
 
-    #[cold]
+    #[inline(never)]
     fn get_older<S: PageStore>(
         &mut self,
         key: &Key,
@@ -185,8 +189,10 @@ impl Index {
         if let Some(entry) = self.frozen.as_ref().and_then(|frozen| frozen.table.get(key)) {
             return Ok(Some(*entry));
         }
-        for run in &self.manifest.runs {
-            if let Some(entry) = run.get(key, &mut self.pages, store, at_ps)? {
+        let runs = &self.manifest.runs;
+        for (i, run) in runs.iter().enumerate().filter(|(_, run)| run.covers(key)) {
+            let is_oldest = i + 1 == runs.len();
+            if let Some(entry) = run.get(key, is_oldest, &mut self.pages, store, at_ps)? {
                 return Ok(Some(entry));
             }
         }

@@ -8,8 +8,10 @@
 //! The checksum covers everything after itself, to the end of the page. Level 0 holds keys; level n holds the first key of each page
 //! of level n − 1; [`FILTER`] marks a page of filter blocks.
 
+use std::ops::Range;
+
 use crate::index::entry::{ENTRY_BYTES, Entry};
-use crate::index::filter::BITS_PER_KEY;
+use crate::index::filter;
 use byway_spec::Key;
 
 /// Bytes before the first entry.
@@ -31,7 +33,7 @@ impl PageShape {
     pub(crate) fn new(page_bytes: usize) -> Self {
         let body = page_bytes - PAGE_HEADER_BYTES;
         let entries = body / ENTRY_BYTES;
-        let filter_block_bytes = (entries * BITS_PER_KEY).div_ceil(64) * 8;
+        let filter_block_bytes = filter::block_bytes(entries);
         Self { page_bytes, entries, filter_block_bytes, filter_blocks: body / filter_block_bytes }
     }
 }
@@ -135,27 +137,96 @@ pub(crate) fn entry_at(bytes: &[u8], i: usize) -> Option<Entry> {
     bytes.get(at..at + ENTRY_BYTES)?.try_into().ok().map(Entry::decode)
 }
 
+/// Entries of a checked page.
+#[inline]
+pub(crate) fn entries(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item = Entry> {
+    let (from, to) =
+        (PAGE_HEADER_BYTES + range.start * ENTRY_BYTES, PAGE_HEADER_BYTES + range.end * ENTRY_BYTES);
+    bytes.get(from..to).unwrap_or_default().as_chunks().0.iter().map(Entry::decode)
+}
+
 /// Filter block `slot` of a checked filter page.
 pub(crate) fn block_at<'a>(bytes: &'a [u8], slot: usize, shape: &PageShape) -> &'a [u8] {
     let at = PAGE_HEADER_BYTES + slot * shape.filter_block_bytes;
     bytes.get(at..at + shape.filter_block_bytes).unwrap_or_default()
 }
 
-/// How many entries of a checked page have keys below `key`.
+/// The last entry of a checked page at or below `key`, looked for near where its key's number lies between `bounds`:
+/// the numbers of the page's first key and of the first key behind it, as far as these are known.
+///
+/// Keys are often spread evenly, and then few cache lines are touched; any others cost a binary search and some steps.
 #[inline]
-pub(crate) fn lower_bound(bytes: &[u8], key: &Key) -> usize {
-    partition(bytes, |entry| entry.key() < *key)
+pub(crate) fn find(bytes: &[u8], key: &Key, bounds: &Range<u128>) -> Option<(usize, Entry)> {
+    let found = search(bytes, key, bounds).checked_sub(1)?;
+    Some((found, entry_at(bytes, found)?))
 }
 
 /// How many entries of a checked page have keys at or below `key`.
 #[inline]
+fn search(bytes: &[u8], key: &Key, bounds: &Range<u128>) -> usize {
+    let (mut from, mut to) = (0, count_of(bytes));
+    let mut bounds = bounds.clone();
+    let mut guess = 0;
+    for _ in 0..GUESSES {
+        if to - from <= NEAR {
+            break;
+        }
+        guess = from + share(key.number(), &bounds, to - from);
+        let Some(entry) = entry_at(bytes, guess) else { break };
+        if entry.is_at_or_below(key) {
+            (from, bounds.start) = (guess + 1, entry.number());
+        } else {
+            (to, bounds.end) = (guess, entry.number());
+        }
+    }
+    // What was guessed last is near: the other side is looked for from there in growing steps.
+    let mut step = NEAR;
+    while to - from > 2 * step {
+        let upward = from > guess;
+        let probe = if upward { from + step } else { to - 1 - step };
+        let at_or_below = entry_at(bytes, probe).is_some_and(|entry| entry.is_at_or_below(key));
+        match at_or_below {
+            true => from = probe + 1,
+            false => to = probe,
+        }
+        if at_or_below != upward {
+            break;
+        }
+        step *= 2;
+    }
+    partition(bytes, from..to, |entry| entry.is_at_or_below(key))
+}
+
+/// Guesses before steps: the second is close where keys are spread evenly.
+const GUESSES: usize = 2;
+/// So many entries, on neighbouring cache lines, are not worth a guess.
+const NEAR: usize = 4;
+
+/// Where `number` lies between `bounds`, as one of `count` places.
+#[inline]
+fn share(number: u128, bounds: &Range<u128>, count: usize) -> usize {
+    let (whole, part) = (bounds.end.wrapping_sub(bounds.start), number.saturating_sub(bounds.start));
+    // The 32 high bits of both are enough, and what follows fits a word.
+    let shift = 96u32.saturating_sub(whole.leading_zeros());
+    let (whole, part) = ((whole >> shift) as u64, (part >> shift) as u64);
+    let place = (part.min(whole) * count as u64).checked_div(whole).unwrap_or(0);
+    (place as usize).min(count - 1)
+}
+
+/// How many entries of a checked page have keys below `key`.
+#[inline]
+pub(crate) fn lower_bound(bytes: &[u8], key: &Key) -> usize {
+    partition(bytes, 0..count_of(bytes), |entry| entry.key() < *key)
+}
+
+/// How many entries of a checked page have keys at or below `key`.
 pub(crate) fn upper_bound(bytes: &[u8], key: &Key) -> usize {
-    partition(bytes, |entry| entry.key() <= *key)
+    partition(bytes, 0..count_of(bytes), |entry| entry.is_at_or_below(key))
 }
 
 #[inline]
-fn partition(bytes: &[u8], before: impl Fn(&Entry) -> bool) -> usize {
-    let (mut low, mut high) = (0, count_of(bytes));
+fn partition(bytes: &[u8], among: Range<usize>, before: impl Fn(&Entry) -> bool) -> usize {
+    let (mut low, mut high) = (among.start, among.end);
     while low < high {
         let middle = (low + high) / 2;
         match entry_at(bytes, middle) {
@@ -205,6 +276,25 @@ mod tests {
             let key = Key::new(&probe.to_be_bytes()).unwrap();
             prop_assert_eq!(lower_bound(&bytes, &key), keys.partition_point(|k| *k < probe));
             prop_assert_eq!(upper_bound(&bytes, &key), keys.partition_point(|k| *k <= probe));
+        }
+
+        /// Whatever the bounds say: they come from another page.
+        #[test]
+        fn a_guided_search_finds_what_a_plain_one_does(
+            keys in proptest::collection::btree_set(prop_oneof![3 => any::<u16>(), 1 => 0u16..40], 1..500),
+            probes in proptest::collection::vec(any::<u16>(), 20),
+            wrong: Option<(u128, u128)>,
+        ) {
+            let keys: Vec<u16> = keys.into_iter().collect();
+            let bytes = page_of(&keys);
+            let number = |key: u16| Key::new(&key.to_be_bytes()).unwrap().number();
+            let right = (number(keys[0]), number(keys[keys.len() - 1]).saturating_add(1));
+            let (start, end) = wrong.unwrap_or(right);
+            for probe in probes.into_iter().chain(keys.iter().copied()) {
+                let key = Key::new(&probe.to_be_bytes()).unwrap();
+                let found = find(&bytes, &key, &(start..end)).map(|(i, _)| i);
+                prop_assert_eq!(found, keys.partition_point(|k| *k <= probe).checked_sub(1));
+            }
         }
 
         #[test]

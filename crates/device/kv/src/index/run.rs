@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::error::KvError;
-use crate::index::cache::{PageCache, PageName};
+use crate::index::cache::{Keep, PageCache, PageName};
 use crate::index::entry::Entry;
 use crate::index::filter;
 use crate::index::page::{self, FILTER};
@@ -38,35 +38,45 @@ impl Run {
         PageName { page, run: self.id, level }
     }
 
-    /// The entry of a key, which may be a tombstone.
+    /// Whether a key lies between the first and the last of the run: others cost nothing.
+    #[inline]
+    pub(crate) fn covers(&self, key: &Key) -> bool {
+        self.first <= *key && *key <= self.last
+    }
+
+    /// The entry of a key that the run covers, which may be a tombstone. Where nothing older can have the key, a page
+    /// that is here already is looked into without asking its filter.
     pub(crate) fn get<S: PageStore>(
         &self,
         key: &Key,
+        is_oldest: bool,
         pages: &mut PageCache,
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<Option<Entry>, KvError> {
-        if *key < self.first || *key > self.last {
-            return Ok(None);
-        }
         let mut page = self.root;
+        let mut bounds = self.first.number()..self.last.number().saturating_add(1);
         for level in (1..=self.height).rev() {
             let bytes = pages.get(store, self.name(page, level), at_ps)?;
-            let Some(fence) =
-                page::upper_bound(bytes, key).checked_sub(1).and_then(|i| page::entry_at(bytes, i))
-            else {
-                return Ok(None);
-            };
-            if level == 1 && !self.filter_passes(fence.seq(), key, pages, store, at_ps)? {
-                return Ok(None);
+            let Some((i, fence)) = page::find(bytes, key, &bounds) else { return Ok(None) };
+            bounds.start = fence.number();
+            if i + 1 < page::count_of(bytes)
+                && let Some(next) = page::entry_at(bytes, i + 1)
+            {
+                bounds.end = next.number();
             }
             page = fence.address();
+            let is_cheap = is_oldest && pages.holds(page);
+            if level == 1 && !is_cheap && !self.filter_passes(fence.seq(), key, pages, store, at_ps)? {
+                return Ok(None);
+            }
         }
         let bytes = pages.get(store, self.name(page, 0), at_ps)?;
-        let entry = page::entry_at(bytes, page::lower_bound(bytes, key));
-        Ok(entry.filter(|entry| entry.is_of(key)))
+        let found = page::find(bytes, key, &bounds).map(|(_, entry)| entry);
+        Ok(found.filter(|entry| entry.is_of(key)))
     }
 
+    #[inline]
     fn filter_passes<S: PageStore>(
         &self,
         filter_ref: u64,
@@ -79,15 +89,6 @@ impl Run {
         let bytes = pages.get(store, self.name(filter_ref >> 8, FILTER), at_ps)?;
         Ok(filter::may_hold(page::block_at(bytes, (filter_ref & 0xff) as usize, &shape), key))
     }
-}
-
-/// How a cursor treats the pages it passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// In the cache: someone lists.
-    Cached,
-    /// Not at all: a merge.
-    Passing,
 }
 
 /// A walk over a run in key order.
@@ -110,27 +111,25 @@ impl RunCursor {
     ) -> Result<Self, KvError> {
         let mut cursor = Self { run: *run, keep, path: Vec::with_capacity(usize::from(run.height) + 1) };
         cursor.descend(run.root, start, pages, store, at_ps)?;
-        cursor.settle(pages, store, at_ps)?;
         Ok(cursor)
     }
 
-    /// The entry the cursor stands at.
-    pub(crate) fn peek(&self) -> Option<Entry> {
-        let (bytes, at) = self.path.last()?;
-        page::entry_at(bytes, *at).filter(|_| *at < page::count_of(bytes))
-    }
-
-    /// Goes to the next entry.
-    pub(crate) fn advance<S: PageStore>(
+    /// Appends the next entries to `into`: at least one and at most `most`, if there are any.
+    pub(crate) fn next<S: PageStore>(
         &mut self,
+        into: &mut Vec<Entry>,
+        most: usize,
         pages: &mut PageCache,
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        if let Some((_, at)) = self.path.last_mut() {
-            *at += 1;
+        self.settle(pages, store, at_ps)?;
+        if let Some((bytes, at)) = self.path.last_mut() {
+            let end = page::count_of(bytes).min(*at + most);
+            into.extend(page::entries(bytes, *at..end));
+            *at = end;
         }
-        self.settle(pages, store, at_ps)
+        Ok(())
     }
 
     /// Leaves pages that are used up and goes down into the next ones.
@@ -166,10 +165,9 @@ impl RunCursor {
         loop {
             let level = self.run.height - self.path.len() as u8;
             let name = self.run.name(page, level);
-            let bytes = match self.keep {
-                Keep::Cached => pages.get(store, name, at_ps)?.clone(),
-                Keep::Passing => pages.pass(store, name, at_ps)?,
-            };
+            // Inner pages are looked at again and again, whoever walks.
+            let keep = if level > 0 && self.keep == Keep::Listed { Keep::Used } else { self.keep };
+            let bytes = pages.walk(store, name, keep, at_ps)?;
             let at = match start {
                 None => 0,
                 Some(key) if level == 0 => page::lower_bound(&bytes, key),

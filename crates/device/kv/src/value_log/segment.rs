@@ -28,6 +28,8 @@ pub(crate) enum Use {
     },
 }
 
+/// RAM of a segment: its row, three counts of live bytes, its places among the free ones and by ordinal.
+const SEGMENT_RAM_BYTES: usize = 80;
 const ORDINAL_BITS: u32 = 44;
 const ORDINAL_MASK: u64 = (1 << ORDINAL_BITS) - 1;
 
@@ -84,6 +86,11 @@ impl Segments {
 
     pub(crate) fn free_count(&self) -> usize {
         self.free.len()
+    }
+
+    /// Bytes of the table and what follows from it.
+    pub(crate) fn ram_bytes(&self) -> usize {
+        self.uses.len() * SEGMENT_RAM_BYTES
     }
 
     /// Free segments that values must leave: what the index needs to be written anew, and some for deletions.

@@ -83,15 +83,19 @@ impl<'a> KeyList<'a> {
     }
 
     /// Adds a key if it fits whole. Returns whether to go on.
+    #[inline]
     fn add(&mut self, key: &Key) -> bool {
         let end = self.bytes.len() + list_entry_bytes(key.len());
         if end > self.limit_bytes {
             return false;
         }
-        let len: [u8; LIST_ENTRY_HEADER_BYTES] = (key.len() as u16).to_le_bytes();
-        self.bytes.extend_from_slice(&len);
-        self.bytes.extend_from_slice(key.as_bytes());
-        self.bytes.resize(end, 0);
+        // The longest entry, of which the rest is zero, and then as much of it as is wanted: one copy of known size.
+        let mut entry = [0; list_entry_bytes(Key::MAX_BYTES)];
+        let (len, bytes) = entry.split_at_mut(LIST_ENTRY_HEADER_BYTES);
+        len.copy_from_slice(&(key.len() as u16).to_le_bytes());
+        bytes[..Key::MAX_BYTES].copy_from_slice(key.padded());
+        self.bytes.extend_from_slice(&entry);
+        self.bytes.truncate(end);
         self.count += 1;
         true
     }

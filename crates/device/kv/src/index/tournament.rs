@@ -1,0 +1,110 @@
+//! Which of several sources in key order comes next: a tree of losers.
+//!
+//! Taking the winner and entering its next key costs one comparison for each level of the tree. Of sources that stand
+//! at the same key, the first wins: the newest.
+
+use crate::index::entry::Entry;
+
+/// What a source stands at: the key's number, then its length and the source. A source at its end is behind all keys.
+type Head = (u128, u64);
+
+const AT_END: Head = (u128::MAX, u64::MAX);
+
+/// A tree of losers over numbered sources.
+pub(crate) struct Tournament {
+    heads: Vec<Head>,
+    /// The winner at 0, and at each inner node the source that lost there.
+    nodes: Vec<usize>,
+}
+
+impl Tournament {
+    /// A tournament of sources that stand at `heads`; `None` for one at its end.
+    pub(crate) fn new<'a>(heads: impl Iterator<Item = Option<&'a Entry>>) -> Self {
+        let heads: Vec<Head> = heads.enumerate().map(|(source, entry)| head_of(source, entry)).collect();
+        let mut tournament = Self { nodes: vec![0; heads.len().max(1)], heads };
+        if tournament.heads.len() > 1 {
+            tournament.nodes[0] = tournament.play(1);
+        }
+        tournament
+    }
+
+    /// The source that comes next; `None` when all are at their end.
+    #[inline]
+    pub(crate) fn winner(&self) -> Option<usize> {
+        let winner = self.nodes[0];
+        self.heads.get(winner).filter(|head| **head != AT_END).map(|_| winner)
+    }
+
+    /// The winner stands at another entry now, or at its end.
+    #[inline]
+    pub(crate) fn replace(&mut self, entry: Option<&Entry>) {
+        let mut winner = self.nodes[0];
+        let Some(head) = self.heads.get_mut(winner) else { return };
+        *head = head_of(winner, entry);
+        let mut node = (winner + self.heads.len()) / 2;
+        while node > 0 {
+            let loser = self.nodes[node];
+            if self.heads[loser] < self.heads[winner] {
+                self.nodes[node] = winner;
+                winner = loser;
+            }
+            node /= 2;
+        }
+        self.nodes[0] = winner;
+    }
+
+    /// Plays everything below a node; its winner.
+    fn play(&mut self, node: usize) -> usize {
+        let sources = self.heads.len();
+        if node >= sources {
+            return node - sources;
+        }
+        let (one, other) = (self.play(2 * node), self.play(2 * node + 1));
+        let one_wins = self.heads[one] < self.heads[other];
+        let (winner, loser) = if one_wins { (one, other) } else { (other, one) };
+        self.nodes[node] = loser;
+        winner
+    }
+}
+
+#[inline]
+fn head_of(source: usize, entry: Option<&Entry>) -> Head {
+    entry.map_or(AT_END, |entry| (entry.number(), (entry.shape().key_len() as u64) << 32 | source as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::value_log::record::{Kind, Shape};
+    use byway_spec::Key;
+    use proptest::prelude::*;
+
+    fn entry(key: u8, source: usize) -> Entry {
+        let key = Key::new(&[key]).unwrap();
+        Entry::new(&key, Shape::new(Kind::Value, 1, 0), source as u64, 1)
+    }
+
+    proptest! {
+        #[test]
+        fn sources_come_in_order_and_the_first_of_equals_before_the_others(
+            sources in proptest::collection::vec(proptest::collection::btree_set(any::<u8>(), 0..20), 0..9),
+        ) {
+            let entries = |(source, keys): (usize, &std::collections::BTreeSet<u8>)| {
+                keys.iter().map(|key| entry(*key, source)).collect::<Vec<_>>()
+            };
+            let lists: Vec<Vec<Entry>> = sources.iter().enumerate().map(entries).collect();
+            let mut places = vec![0; lists.len()];
+            let mut tournament = Tournament::new(lists.iter().map(|list| list.first()));
+            let mut merged = Vec::new();
+            while let Some(source) = tournament.winner() {
+                merged.push(lists[source][places[source]]);
+                places[source] += 1;
+                tournament.replace(lists[source].get(places[source]));
+            }
+            let mut wanted: Vec<Entry> = lists.concat();
+            wanted.sort_by_key(|entry| (entry.key(), entry.address()));
+            prop_assert_eq!(merged, wanted);
+        }
+    }
+}

@@ -40,7 +40,7 @@ pub(crate) fn may_hold(block: &[u8], key: &Key) -> bool {
 fn place(block_bytes: usize, key: &Key) -> (usize, u64) {
     let hash = stable_hash(key);
     let lines = (block_bytes / LINE_BYTES) as u64;
-    (((hash >> 32) * lines >> 32) as usize * LINE_BYTES, mix(hash))
+    ((((hash >> 32) * lines) >> 32) as usize * LINE_BYTES, mix(hash))
 }
 
 #[inline]

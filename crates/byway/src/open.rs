@@ -43,14 +43,20 @@ fn open_image(path: &Path, options: &Options) -> Result<Flash> {
     Flash::open(path, how).map_err(from_flash)
 }
 
-/// What its completions promise.
+/// What its completions promise, and what of its medium fails.
 fn run_options(options: &Options) -> byway_flash::RunOptions {
     let durability = match options.flush {
         FlushMode::Process => Durability::Process,
         FlushMode::Command => Durability::Volatile,
         FlushMode::Media => Durability::Media,
     };
-    byway_flash::RunOptions { durability, reads: options.reads, ..byway_flash::RunOptions::default() }
+    let injection = options.inject.clone();
+    byway_flash::RunOptions {
+        durability,
+        reads: options.reads,
+        injection,
+        ..byway_flash::RunOptions::default()
+    }
 }
 
 /// A device in memory has a key-value namespace, number 1, and one of blocks, number 2.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use byway_core::{AdaptivePolicy, Error, ErrorKind, Nsid, Result};
-use byway_flash::{GcPolicy, Reads};
+use byway_flash::{GcPolicy, Injection, Reads};
 use byway_in_process::RunBy;
 use byway_kv::{KvOptions, Packing};
 use byway_link::{ClockMode, Method};
@@ -67,6 +67,8 @@ pub struct Options {
     pub packing: Packing,
     /// `gc=`: how flash garbage collection chooses blocks.
     pub gc: GcPolicy,
+    /// `inject=`: operations of the medium that fail, as `program:nth=100,read:block=5:always`; see [`Injection`].
+    pub inject: Option<Injection>,
     /// `flush=`: what an acknowledgement survives.
     pub flush: FlushMode,
     /// `depth=`: commands outstanding on a queue.
@@ -76,9 +78,9 @@ pub struct Options {
 }
 
 /// What every option is called, for the error that lists them.
-pub const OPTION_NAMES: [&str; 22] = [
+pub const OPTION_NAMES: [&str; 23] = [
     "transfer", "policy", "tau", "alpha", "below", "profile", "link", "mps", "mrrs", "clock", "ns", "run",
-    "ledger", "flash", "packing", "gc", "flush", "depth", "ring", "reads", "memtable", "cache",
+    "ledger", "flash", "packing", "gc", "inject", "flush", "depth", "ring", "reads", "memtable", "cache",
 ];
 
 /// What an acknowledgement survives, and so when the image is synced (`flush=`).
@@ -133,6 +135,7 @@ impl Default for Options {
             cache_bytes: KvOptions::default().cache_bytes,
             packing: Packing::default(),
             gc: GcPolicy::default(),
+            inject: None,
             flush: FlushMode::default(),
             depth: 128,
             ring_entries: None,
@@ -199,6 +202,7 @@ impl Options {
             "flash" => self.flash_timing = on_or_off(value)?,
             "packing" => self.packing = parse(value)?,
             "gc" => self.gc = parse(value)?,
+            "inject" => self.inject = Some(parse(value)?),
             "flush" => {
                 self.flush = one_of(
                     value,
@@ -319,6 +323,18 @@ mod tests {
         let uri: Uri = "embedded:a?gc=cost-benefit".parse().unwrap();
         assert_eq!(uri.options.gc, GcPolicy::CostBenefit);
         assert!(error("embedded:a?gc=fifo").contains("expected greedy or cost-benefit"));
+    }
+
+    #[test]
+    fn media_errors_are_injected_by_rules() {
+        let uri: Uri = "ram:64M?inject=seed=3,program:ppm=50,read:block=5:always".parse().unwrap();
+        let injection = uri.options.inject.unwrap();
+        assert_eq!((injection.seed, injection.rules.len()), (3, 2));
+        let said = error("ram:64M?inject=write:nth=1");
+        assert!(
+            said.contains("\"write:nth=1\"") && said.contains("expected program, erase or read"),
+            "{said}"
+        );
     }
 
     #[test]

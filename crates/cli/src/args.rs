@@ -119,7 +119,7 @@ pub enum MemoryMedia {
 pub struct Device {
     /// The device: embedded:PATH, or ram:SIZE for one in memory; options after `?`, joined by `&`
     /// (transfer=, policy=, tau=, alpha=, below=, profile=, link=, mps=, mrrs=, clock=, ns=, run=, ledger=, flash=,
-    /// packing=, gc=, flush=, depth=, ring=, reads=, memtable=, cache=).
+    /// packing=, gc=, inject=, flush=, depth=, ring=, reads=, memtable=, cache=).
     #[arg(value_name = "URI")]
     pub uri: String,
 }

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 
 use crate::error::FlashError;
 use crate::geometry::{BlockId, Geometry};
+use crate::health::FactoryBad;
 use crate::image::layout::{BLOCK_ENTRY_BYTES, Layout};
+use crate::injection::splitmix;
 use crate::protected::{Backing, Protected};
 use crate::victims::{GcPolicy, Victims};
 use crate::wear::{WearOrder, WearSummary};
@@ -23,6 +25,7 @@ const PLACE: u64 = 1 << 60;
 
 /// What a block is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum BlockUse {
     Free,
     /// Being filled with what callers write.
@@ -32,6 +35,40 @@ pub(crate) enum BlockUse {
     Full,
     /// Its entry or a spare record in it is damaged: never written, never erased, still read.
     Retired,
+    /// It failed to be programmed. What it holds is being moved; then it is bad.
+    Failing,
+    /// It failed, and holds nothing.
+    Bad,
+    /// It was bad from the start.
+    FactoryBad,
+}
+
+impl BlockUse {
+    const ALL: [Self; 8] = [
+        Self::Free,
+        Self::OpenHost,
+        Self::OpenGc,
+        Self::Full,
+        Self::Retired,
+        Self::Failing,
+        Self::Bad,
+        Self::FactoryBad,
+    ];
+
+    /// Whether it can be used, now or after an erase.
+    pub(crate) const fn is_good(self) -> bool {
+        matches!(self, Self::Free | Self::OpenHost | Self::OpenGc | Self::Full)
+    }
+}
+
+/// Blocks that are not what they were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct BadBlocks {
+    pub(crate) factory: u32,
+    /// Failed in use, with those that still hold data.
+    pub(crate) grown: u32,
+    /// Out of use because their records are damaged.
+    pub(crate) retired: u32,
 }
 
 /// One block.
@@ -47,25 +84,11 @@ pub(crate) struct Block {
 
 impl Block {
     fn to_value(self) -> u64 {
-        let used_for = match self.used_for {
-            BlockUse::Free => 0,
-            BlockUse::OpenHost => 1,
-            BlockUse::OpenGc => 2,
-            BlockUse::Full => 3,
-            BlockUse::Retired => 4,
-        };
-        used_for << 44 | u64::from(self.written) << 24 | u64::from(self.live)
+        (self.used_for as u64) << 44 | u64::from(self.written) << 24 | u64::from(self.live)
     }
 
     fn from_values(value: u64, erases: u64) -> Option<Self> {
-        let used_for = match value >> 44 {
-            0 => BlockUse::Free,
-            1 => BlockUse::OpenHost,
-            2 => BlockUse::OpenGc,
-            3 => BlockUse::Full,
-            4 => BlockUse::Retired,
-            _ => return None,
-        };
+        let used_for = *BlockUse::ALL.get((value >> 44) as usize)?;
         let written = (value >> 24 & 0xF_FFFF) as u32;
         Some(Self { used_for, written, live: (value & 0xFF_FFFF) as u32, erases: erases as u32 })
     }
@@ -81,21 +104,28 @@ pub(crate) struct BlockTable {
     free_count: u32,
     victims: Victims,
     wear: WearOrder,
+    bad: BadBlocks,
+    /// Blocks that failed and still hold data.
+    failing: Vec<BlockId>,
     /// Number of the last program: the clock of ages.
     now: u64,
     geometry: Geometry,
 }
 
 impl BlockTable {
-    /// The table of a new device: every block free.
+    /// The table of a new device: every block free, but those that the factory found bad.
     pub(crate) fn create(
         backing: &Backing,
         layout: &Layout,
         geometry: &Geometry,
+        factory_bad: FactoryBad,
     ) -> Result<Self, FlashError> {
         let mut words = backing.map(layout.blocks)?;
-        let fresh = Block { used_for: BlockUse::Free, written: 0, live: 0, erases: 0 };
+        let mut random = factory_bad.seed;
         for block in 0..geometry.block_count() {
+            let is_bad = splitmix(&mut random) % 1_000_000 < u64::from(factory_bad.ppm);
+            let used_for = if is_bad { BlockUse::FactoryBad } else { BlockUse::Free };
+            let fresh = Block { used_for, written: 0, live: 0, erases: 0 };
             store(&mut words, BlockId(block), &fresh);
             store_wear(&mut words, BlockId(block), &fresh);
         }
@@ -117,6 +147,8 @@ impl BlockTable {
             free_count: 0,
             victims: Victims::new(count, geometry.units_per_block()),
             wear: WearOrder::default(),
+            bad: BadBlocks::default(),
+            failing: Vec::new(),
             now: 0,
             geometry,
         };
@@ -132,9 +164,16 @@ impl BlockTable {
             match used_for {
                 BlockUse::Free => self.give_free(id),
                 BlockUse::Full => full.push((self.age_word(id), id)),
-                BlockUse::OpenHost | BlockUse::OpenGc | BlockUse::Retired => {}
+                BlockUse::Retired => self.bad.retired += 1,
+                BlockUse::FactoryBad => self.bad.factory += 1,
+                BlockUse::Bad => self.bad.grown += 1,
+                BlockUse::Failing => {
+                    self.bad.grown += 1;
+                    self.failing.push(id);
+                }
+                BlockUse::OpenHost | BlockUse::OpenGc => {}
             }
-            if used_for != BlockUse::Retired {
+            if used_for.is_good() {
                 self.wear.insert(id, erases);
             }
         }
@@ -225,9 +264,60 @@ impl BlockTable {
         self.change(id, |block| block.live = units);
     }
 
+    /// Takes a block out of use whose records cannot be trusted.
     pub(crate) fn retire(&mut self, id: BlockId) {
         self.wear.remove(id, self.get(id).erases);
+        if self.get(id).used_for == BlockUse::Failing {
+            self.bad.grown -= 1;
+            self.failing.retain(|failing| *failing != id);
+        }
+        self.bad.retired += 1;
         self.change(id, |block| block.used_for = BlockUse::Retired);
+    }
+
+    /// Notes that an open block failed to be programmed: what it holds has to leave it.
+    pub(crate) fn fail(&mut self, id: BlockId) {
+        self.wear.remove(id, self.get(id).erases);
+        self.bad.grown += 1;
+        self.failing.push(id);
+        self.change(id, |block| block.used_for = BlockUse::Failing);
+    }
+
+    /// Notes that a block holds nothing any more and is not to be used: it failed when programmed before, or now when
+    /// erased.
+    pub(crate) fn give_up(&mut self, id: BlockId) {
+        if self.get(id).used_for == BlockUse::Failing {
+            self.failing.retain(|failing| *failing != id);
+        } else {
+            self.wear.remove(id, self.get(id).erases);
+            self.bad.grown += 1;
+        }
+        self.change(id, |block| {
+            *block = Block { used_for: BlockUse::Bad, written: 0, live: 0, erases: block.erases };
+        });
+    }
+
+    /// Blocks that went bad, and from the start.
+    pub(crate) const fn bad(&self) -> BadBlocks {
+        self.bad
+    }
+
+    /// A block that failed and still holds data.
+    pub(crate) fn failing(&self) -> Option<BlockId> {
+        self.failing.first().copied()
+    }
+
+    /// Blocks beyond what the device cannot do without, factory-bad ones not counted, and how many of them are left.
+    #[inline]
+    pub(crate) fn spares(&self) -> (u32, u32) {
+        let all = self.geometry.spare_blocks().saturating_sub(self.bad.factory);
+        (all, all.saturating_sub(self.bad.grown + self.bad.retired))
+    }
+
+    /// Whether more blocks went bad than there were to spare.
+    #[inline]
+    pub(crate) fn are_worn_out(&self) -> bool {
+        self.bad.grown + self.bad.retired + self.bad.factory > self.geometry.spare_blocks()
     }
 
     /// Notes an erase: the block is free.

@@ -76,8 +76,11 @@ impl Flash {
     fn check_block(&self, id: BlockId, findings: &mut Vec<Finding>) {
         use crate::blocks::BlockUse;
         let block = *self.ftl.blocks.get(id);
-        if block.used_for == BlockUse::Retired {
-            return findings.push(Finding::Retired { block: id.0 });
+        match block.used_for {
+            BlockUse::Retired => return findings.push(Finding::Retired { block: id.0 }),
+            // Part of the life of a device, and told by its health.
+            BlockUse::Bad | BlockUse::FactoryBad => return,
+            BlockUse::Free | BlockUse::OpenHost | BlockUse::OpenGc | BlockUse::Full | BlockUse::Failing => {}
         }
         // A block with nothing live may have been cut short in its erase.
         let written = if block.live > 0 { block.written } else { 0 };

@@ -20,11 +20,13 @@ pub enum Cause {
     Index,
     /// What the device keeps for itself.
     Metadata,
+    /// Data left blocks that failed, were read too often or held it too long.
+    Refresh,
 }
 
 impl Cause {
     /// Every cause, in the order counters are kept.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Host,
         Self::Packing,
         Self::LogCompaction,
@@ -32,6 +34,7 @@ impl Cause {
         Self::WearLevelling,
         Self::Index,
         Self::Metadata,
+        Self::Refresh,
     ];
 
     /// The name reports use.
@@ -45,6 +48,7 @@ impl Cause {
             Self::WearLevelling => "wear levelling",
             Self::Index => "index",
             Self::Metadata => "metadata",
+            Self::Refresh => "refresh",
         }
     }
 }

@@ -142,6 +142,17 @@ pub enum FlashError {
     /// A length or an extent kind that the operation does not take.
     #[error("{0}")]
     Misuse(&'static str),
+    /// The medium could not do what it was asked to: the block is bad.
+    #[error("the medium failed to {doing} in block {block}")]
+    MediumFailed {
+        /// Program or erase.
+        doing: &'static str,
+        /// The block.
+        block: u32,
+    },
+    /// More blocks went bad than there were to spare. Everything can still be read.
+    #[error("no spare blocks are left: the device can only be read")]
+    WornOut,
     /// No free block is left and none can be made.
     #[error("the flash is full")]
     Full,

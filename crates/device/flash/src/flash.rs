@@ -13,12 +13,14 @@ use crate::durability::{Durability, SyncPoint, Syncs};
 use crate::error::{FlashError, ImageError};
 use crate::ftl::Ftl;
 use crate::geometry::{Geometry, UNIT_BYTES};
+use crate::health::FactoryBad;
 use crate::image::layout::Layout;
 use crate::image::namespaces::{
     Entry, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, NamespaceTable,
 };
 use crate::image::superblock::{Keeps, Superblock, damaged};
-use crate::media::{FileMedia, Media, MediaKind, NullMedia, RamMedia, Reads};
+use crate::injection::Injection;
+use crate::media::{FileMedia, InjectedMedia, Media, MediaKind, NullMedia, RamMedia, Reads};
 use crate::protected::Backing;
 use crate::spare::PageKind;
 use crate::state::PowerHistory;
@@ -45,6 +47,8 @@ pub struct FlashOptions {
     pub run: RunOptions,
     /// Flash beyond `size_bytes`, in percent of it. It stands in the image's profile in place of the modelled drive's.
     pub over_provisioning_percent: u32,
+    /// Blocks that are bad from the start. They are taken from the over-provisioning.
+    pub factory_bad: FactoryBad,
 }
 
 /// Over-provisioning of a device that asks for none. Filled to 95 % and overwritten at random it programs less than
@@ -65,6 +69,7 @@ impl FlashOptions {
             uuid: [0; 16],
             run: RunOptions::new(),
             over_provisioning_percent: DEFAULT_OVER_PROVISIONING_PERCENT,
+            factory_bad: FactoryBad { ppm: 0, seed: 0 },
         }
     }
 }
@@ -80,11 +85,19 @@ pub struct RunOptions {
     pub reads: Reads,
     /// A sync point to leave out: for the test that proves each of them necessary.
     pub left_out: Option<SyncPoint>,
+    /// Operations of the medium that shall fail.
+    pub injection: Option<Injection>,
 }
 
 impl RunOptions {
     const fn new() -> Self {
-        Self { durability: Durability::Process, events: None, reads: Reads::Mapped, left_out: None }
+        Self {
+            durability: Durability::Process,
+            events: None,
+            reads: Reads::Mapped,
+            left_out: None,
+            injection: None,
+        }
     }
 }
 
@@ -107,7 +120,7 @@ impl Default for OpenOptions {
 
 impl OpenOptions {
     fn how(&self) -> How {
-        How { timing: self.timing, run: self.run.clone() }
+        How { timing: self.timing, run: self.run.clone(), factory_bad: FactoryBad::default() }
     }
 }
 
@@ -116,6 +129,8 @@ impl OpenOptions {
 struct How {
     timing: bool,
     run: RunOptions,
+    /// Of a device that is made.
+    factory_bad: FactoryBad,
 }
 
 /// What opening an image found and did.
@@ -157,7 +172,7 @@ impl Flash {
     /// [`ImageError`] for the size, the profile and the file; [`FlashError::NoCapacity`] when the namespaces do not
     /// fit.
     pub fn create(options: FlashOptions, namespaces: &[NamespaceSpec]) -> Result<Self, FlashError> {
-        let how = How { timing: options.timing, run: options.run };
+        let how = How { timing: options.timing, run: options.run, factory_bad: options.factory_bad };
         let over_provisioning_percent = options.over_provisioning_percent;
         let profile = FlashProfile { over_provisioning_percent, ..options.profile };
         let superblock = |keeps| -> Result<Superblock, ImageError> {
@@ -199,7 +214,7 @@ impl Flash {
         how: How,
         namespaces: &[NamespaceSpec],
     ) -> Result<Self, FlashError> {
-        let How { timing, run } = how.clone();
+        let How { timing, run, .. } = how.clone();
         Self::create_file(path, superblock, how, namespaces)?.close()?;
         Self::open(path, OpenOptions { timing, read_only: false, run })
     }
@@ -265,7 +280,7 @@ impl Flash {
         namespaces: &[NamespaceSpec],
     ) -> Result<Self, FlashError> {
         let layout = Layout::of(&superblock.geometry);
-        let blocks = BlockTable::create(&backing, &layout, &superblock.geometry)?;
+        let blocks = BlockTable::create(&backing, &layout, &superblock.geometry, how.factory_bad)?;
         let mut flash = Self::assemble(backing, media, superblock, how, blocks, Path::new(""))?;
         flash.ftl.state.begin_power_cycle(true);
         for spec in namespaces {
@@ -308,6 +323,10 @@ impl Flash {
         let timing = FlashTiming::new(&geometry, &superblock.profile, how.timing);
         let namespaces = NamespaceTable::open(&backing, &layout)?.map_err(|what| damaged(path, &what))?;
         let areas = AreaTable::open(&backing, &layout)?.map_err(|what| damaged(path, &what))?;
+        let media = match &how.run.injection {
+            Some(injection) => Box::new(InjectedMedia::new(media, geometry, injection)),
+            None => media,
+        };
         let syncs = Syncs::new(backing.clone(), how.run.durability, how.run.left_out);
         let ftl = Ftl::open(geometry, &layout, &backing, media, timing, blocks, syncs)?;
         let mapped = Vec::new();
@@ -339,6 +358,7 @@ impl Flash {
         self.recovery = Recovery { unclean: !clean, ..Recovery::default() };
         self.ftl.state.begin_power_cycle(clean);
         self.recovery.recounted_blocks = self.ftl.finish_intent();
+        self.ftl.choose_side_job();
         if !self.is_read_only() {
             self.recovery.removed_namespaces = self.finish_removals()?;
         }
@@ -385,10 +405,10 @@ impl Flash {
         self.ftl.state.power_history()
     }
 
-    /// Whether the device can only be read: its image was opened so, or a sync of it failed.
+    /// Whether the device can only be read: its image was opened so, a sync of it failed, or no spare blocks are left.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        self.ftl.syncs.has_failed() || self.backing.is_read_only()
+        self.ftl.syncs.has_failed() || self.backing.is_read_only() || self.ftl.blocks.are_worn_out()
     }
 
     /// Turns modelled time of flash operations on or off.
@@ -486,9 +506,14 @@ impl Flash {
     pub(crate) fn writable(&mut self) -> Result<(), FlashError> {
         self.ftl.syncs.note_store();
         if self.is_read_only() {
-            return Err(FlashError::ReadOnly);
+            return Err(self.why_read_only());
         }
         self.not_closed()
+    }
+
+    #[cold]
+    fn why_read_only(&self) -> FlashError {
+        if self.ftl.blocks.are_worn_out() { FlashError::WornOut } else { FlashError::ReadOnly }
     }
 
     #[inline]

@@ -67,8 +67,9 @@ impl Frontier {
         None
     }
 
-    /// Lets go of a block that is full.
-    pub(crate) fn close(&mut self, block: BlockId) {
+    /// Lets go of a block that has `left_pages` yet, none unless it went bad.
+    pub(crate) fn close(&mut self, block: BlockId, left_pages: u32) {
+        self.room_pages -= u64::from(left_pages);
         for lane in &mut self.lanes {
             if *lane == Some(block) {
                 *lane = None;

@@ -4,6 +4,8 @@
 //! overwritten in place. Between the flip and the block counts stands an intent in protected state, so that counts are
 //! exact after a kill.
 
+use byway_sys::FileError;
+
 use crate::blocks::{BlockTable, BlockUse};
 use crate::buffer::{Stream, UnitBuffer};
 use crate::counters::Cause;
@@ -21,6 +23,9 @@ use crate::state::State;
 use crate::timing::FlashTiming;
 use crate::victims::GcPolicy;
 
+/// Blocks that a page is tried on before the medium is taken to fail as a whole.
+const PROGRAM_ATTEMPTS: u32 = 8;
+
 pub(crate) struct Ftl {
     pub(crate) geometry: Geometry,
     pub(crate) media: Box<dyn Media>,
@@ -35,8 +40,8 @@ pub(crate) struct Ftl {
     pub(crate) gc_policy: GcPolicy,
     /// The block that garbage collection is at, between slices.
     pub(crate) victim: Option<Victim>,
-    /// The block that wear levelling is at.
-    pub(crate) young: Option<Victim>,
+    /// The block that is emptied for its own sake: it failed, or it is too young.
+    pub(crate) side_job: Option<Victim>,
     /// Page buffers for moves, kept so that none is allocated on the way.
     scratch: Vec<Vec<u8>>,
     /// What null media accepted: units that do not fill a page yet, and pages.
@@ -65,7 +70,7 @@ impl Ftl {
             gc: Frontier::open(Stream::Gc, geometry.gc_width(), geometry.pages_per_block, &blocks),
             gc_policy: GcPolicy::default(),
             victim: None,
-            young: None,
+            side_job: None,
             blocks,
             geometry,
             scratch: Vec::new(),
@@ -241,7 +246,8 @@ impl Ftl {
         owner < self.map.len() && self.map.load(owner) == Ok(here)
     }
 
-    /// Programs the next page of a stream. Nothing points to it yet.
+    /// Programs the next page of a stream. Nothing points to it yet. Where the medium fails, the block is given up and
+    /// the page goes to another one.
     pub(crate) fn program(
         &mut self,
         stream: Stream,
@@ -253,21 +259,69 @@ impl Ftl {
         if stream == Stream::Host {
             self.pay_for_room(*at_ps);
         }
-        let block = self.next_prepared_block(stream, *at_ps)?;
-        let page_in_block = self.blocks.get(block).written;
         spare.seq = self.state.take_seq();
         let mut record = [0; 256];
         let record = &mut record[..self.geometry.spare_record_bytes()];
         spare.encode(record);
-        let page = self.geometry.page(block, page_in_block);
-        self.media.program(page, data, record)?;
-        *at_ps = self.timing.program(&self.geometry, block, self.bytes_on_bus(data.len()), *at_ps);
-        self.state.count_programs(cause, 1, data.len() as u64);
-        self.frontier(stream).note_program();
-        if self.blocks.note_program(block, spare.seq) {
-            self.frontier(stream).close(block);
+        let mut attempts_left = PROGRAM_ATTEMPTS;
+        loop {
+            let block = self.next_prepared_block(stream, *at_ps)?;
+            let page = self.geometry.page(block, self.blocks.get(block).written);
+            match self.media.program(page, data, record) {
+                Ok(()) => {
+                    self.note_program(stream, block, spare.seq, data.len(), cause, at_ps);
+                    return Ok(page);
+                }
+                Err(error) => self.go_on_after(error, stream, block, &mut attempts_left)?,
+            }
         }
-        Ok(page)
+    }
+
+    fn note_program(
+        &mut self,
+        stream: Stream,
+        block: BlockId,
+        seq: u64,
+        bytes: usize,
+        cause: Cause,
+        at_ps: &mut u64,
+    ) {
+        *at_ps = self.timing.program(&self.geometry, block, self.bytes_on_bus(bytes), *at_ps);
+        self.state.count_programs(cause, 1, bytes as u64);
+        self.frontier(stream).note_program();
+        if self.blocks.note_program(block, seq) {
+            self.frontier(stream).close(block, 0);
+        }
+    }
+
+    /// Whether a page that could not be programmed goes to the next open block. A block that the medium failed in is
+    /// bad; one that the image's file could not be written in may be written another time.
+    #[cold]
+    fn go_on_after(
+        &mut self,
+        error: FlashError,
+        stream: Stream,
+        block: BlockId,
+        attempts_left: &mut u32,
+    ) -> Result<(), FlashError> {
+        *attempts_left -= 1;
+        match error {
+            FlashError::MediumFailed { .. } => self.note_program_failure(stream, block),
+            FlashError::File(FileError::Io { .. }) => {}
+            other => return Err(other),
+        }
+        match *attempts_left {
+            _ if self.blocks.are_worn_out() => Err(FlashError::WornOut),
+            0 => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn note_program_failure(&mut self, stream: Stream, block: BlockId) {
+        let left_pages = self.geometry.pages_per_block - self.blocks.get(block).written;
+        self.frontier(stream).close(block, left_pages);
+        self.blocks.fail(block);
+        self.choose_side_job();
     }
 
     /// Data and spare bytes that cross the channel with it.
@@ -391,15 +445,29 @@ impl Ftl {
             .map(|(id, _)| id)
             .collect();
         for block in empty {
-            self.media.forget(block)?;
-            self.note_erase(block, Cause::Metadata, at_ps);
+            match self.media.forget(block) {
+                Ok(()) => self.note_erase(block, Cause::Metadata, at_ps),
+                Err(FlashError::MediumFailed { .. }) => self.give_up(block),
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
 
-    pub(crate) fn note_erase(&mut self, block: BlockId, cause: Cause, at_ps: u64) {
+    /// Takes a block that holds nothing out of use.
+    pub(crate) fn give_up(&mut self, block: BlockId) {
+        self.leave(block);
+        self.blocks.give_up(block);
+    }
+
+    /// Ends the work on a block that is no longer full.
+    fn leave(&mut self, block: BlockId) {
         self.victim.take_if(|victim| victim.is(block));
-        self.young.take_if(|young| young.is(block));
+        self.side_job.take_if(|job| job.is(block));
+    }
+
+    pub(crate) fn note_erase(&mut self, block: BlockId, cause: Cause, at_ps: u64) {
+        self.leave(block);
         self.timing.erase(&self.geometry, block, at_ps);
         self.state.count_erase(cause);
         self.blocks.note_erase(block);

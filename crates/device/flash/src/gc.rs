@@ -7,6 +7,7 @@
 //! A half-collected block is an ordinary full block with less live data: nothing about it is kept, and after a kill it
 //! may be chosen again. Live data moves to blocks of its own, so that what lives long gathers.
 
+use crate::blocks::BlockUse;
 use crate::buffer::Stream;
 use crate::counters::Cause;
 use crate::error::FlashError;
@@ -24,6 +25,9 @@ const SLICE_PAGES_MAX: u32 = 48;
 
 /// Units that one host page pays for towards wear levelling, while a block is too young.
 const LEVELLING_UNITS: u64 = 1;
+
+/// Times a page is read before what is on it is taken to be out of reach.
+const READ_ATTEMPTS: u32 = 3;
 
 /// A block that is being emptied.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +65,10 @@ impl Ftl {
     /// Lets a page that is about to be written for a host pay its share of making room.
     #[inline]
     pub(crate) fn pay_for_room(&mut self, at_ps: u64) {
+        if self.side_job.is_some() {
+            // What fails here fails again, and is told, when there is no room left to put it off.
+            let _ = self.do_side_job(at_ps);
+        }
         let room_pages = self.host_room_pages();
         if room_pages < self.gc_start_pages() {
             self.collect_share(room_pages, at_ps);
@@ -68,23 +76,26 @@ impl Ftl {
     }
 
     fn collect_share(&mut self, room_pages: u64, at_ps: u64) {
-        // What fails here fails again, and is told, when there is no room left to put it off.
-        let _ = self.level_share(at_ps);
         let Some(victim) = self.take_victim() else { return };
         // Twice the share at half the mark, four times at a quarter: the room stays around the mark.
         let per_page = u64::from(self.geometry.units_per_page()) * victim.live;
         let share = (per_page * self.gc_start_pages()).div_ceil(victim.gain.max(1) * room_pages.max(1));
         let slice = Slice { units: share.clamp(1, SLICE_UNITS_MAX), pages: SLICE_PAGES_MAX };
+        // As with side jobs.
         let _ = self.collect_slice(victim, slice, at_ps);
     }
 
-    /// Goes on moving what keeps a block too young.
-    fn level_share(&mut self, at_ps: u64) -> Result<(), FlashError> {
-        let Some(mut young) = self.young.take() else { return Ok(()) };
-        let slice = Slice { units: LEVELLING_UNITS, pages: SLICE_PAGES_MAX };
-        let emptied = self.empty_some(&mut young, slice, at_ps);
+    /// Goes on emptying a block for its own sake.
+    #[cold]
+    fn do_side_job(&mut self, at_ps: u64) -> Result<(), FlashError> {
+        let Some(mut job) = self.side_job.take() else { return Ok(()) };
+        let units = match job.cause {
+            Cause::WearLevelling => LEVELLING_UNITS,
+            _ => u64::from(self.geometry.units_per_page()),
+        };
+        let emptied = self.empty_some(&mut job, Slice { units, pages: SLICE_PAGES_MAX }, at_ps);
         if !matches!(emptied, Ok(true)) {
-            self.young = Some(young);
+            self.side_job = Some(job);
         }
         emptied.map(drop)
     }
@@ -110,7 +121,7 @@ impl Ftl {
             return Some(victim);
         }
         let block = self.blocks.victim(self.gc_policy)?;
-        if let Some(young) = self.young.take_if(|young| young.is(block)) {
+        if let Some(young) = self.side_job.take_if(|job| job.is(block)) {
             return Some(young);
         }
         Some(self.victim_at(block, Cause::Gc))
@@ -122,13 +133,17 @@ impl Ftl {
         Victim { block, next_page: 0, live, gain, cause }
     }
 
-    /// Looks for a block to level, now that another one has become older.
-    pub(crate) fn choose_young(&mut self) {
-        if self.young.is_some() {
+    /// Looks for a block to empty for its own sake: one that failed, or one that is too young.
+    pub(crate) fn choose_side_job(&mut self) {
+        if self.side_job.is_some_and(|job| job.cause == Cause::Refresh) {
             return;
         }
-        let young = self.blocks.too_young().filter(|block| !self.victim.is_some_and(|it| it.is(*block)));
-        self.young = young.map(|block| self.victim_at(block, Cause::WearLevelling));
+        if let Some(failing) = self.blocks.failing() {
+            self.side_job = Some(self.victim_at(failing, Cause::Refresh));
+        } else if self.side_job.is_none() {
+            let young = self.blocks.too_young().filter(|block| !self.victim.is_some_and(|it| it.is(*block)));
+            self.side_job = young.map(|block| self.victim_at(block, Cause::WearLevelling));
+        }
     }
 
     /// Empties and erases one block, however long it takes; false when there is none worth it.
@@ -151,7 +166,7 @@ impl Ftl {
     fn empty_some(&mut self, victim: &mut Victim, mut slice: Slice, at_ps: u64) -> Result<bool, FlashError> {
         // Moves wait for their reads but nobody waits for the moves: what they keep busy is charged to the planes.
         let mut gc_ps = at_ps;
-        while victim.next_page < self.geometry.pages_per_block {
+        while victim.next_page < self.blocks.get(victim.block).written {
             if slice.is_used_up() {
                 return Ok(false);
             }
@@ -167,11 +182,24 @@ impl Ftl {
             slice.pages -= 1;
             victim.next_page += 1;
         }
-        // Every page was seen, and nothing is ever pointed into a full block: no entry is left here.
-        self.media.erase(victim.block)?;
-        self.note_erase(victim.block, victim.cause, gc_ps);
-        self.choose_young();
+        // Every page was seen, and nothing is ever pointed into a block that is not open: no entry is left here.
+        self.erase(victim.block, victim.cause, gc_ps)?;
+        self.choose_side_job();
         Ok(true)
+    }
+
+    /// Erases a block that holds nothing. One that fails, or failed before, is given up.
+    fn erase(&mut self, block: BlockId, cause: Cause, at_ps: u64) -> Result<(), FlashError> {
+        if self.blocks.get(block).used_for == BlockUse::Failing {
+            self.give_up(block);
+            return Ok(());
+        }
+        match self.media.erase(block) {
+            Ok(()) => self.note_erase(block, cause, at_ps),
+            Err(FlashError::MediumFailed { .. }) => self.give_up(block),
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Takes a block out of use whose records cannot be trusted. What can be read of it still is.
@@ -219,7 +247,10 @@ impl Ftl {
         at_ps: &mut u64,
     ) -> Result<(), Moving> {
         // Whether the medium or its records failed, the data is only here: the block is left as it is.
-        self.media.read(page, at, into).map_err(|_| Moving::Untrusted)?;
+        let read = (0..READ_ATTEMPTS).any(|_| self.media.read(page, at, into).is_ok());
+        if !read {
+            return Err(Moving::Untrusted);
+        }
         self.state.count_read(cause, into.len() as u64);
         *at_ps = self.timing.read(&self.geometry, self.geometry.block_of(page), into.len() as u64, *at_ps);
         Ok(())

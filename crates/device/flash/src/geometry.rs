@@ -118,7 +118,7 @@ impl Geometry {
     }
 
     fn wanted_rows(&self, profile: &FlashProfile) -> u64 {
-        self.data_blocks(profile) / u64::from(self.plane_count())
+        self.data_blocks(profile.over_provisioning_percent) / u64::from(self.plane_count())
     }
 
     /// One step towards a smaller array; false when there is none left.
@@ -137,16 +137,26 @@ impl Geometry {
     }
 
     /// Blocks that hold the usable bytes and the over-provisioning.
-    fn data_blocks(&self, profile: &FlashProfile) -> u64 {
-        let percent =
-            100 + u128::from(profile.over_provisioning_percent.max(LEAST_OVER_PROVISIONING_PERCENT));
+    fn data_blocks(&self, over_provisioning_percent: u32) -> u64 {
+        let percent = 100 + u128::from(over_provisioning_percent.max(LEAST_OVER_PROVISIONING_PERCENT));
         let raw_bytes = u128::from(self.usable_bytes) * percent / 100;
         raw_bytes.div_ceil(u128::from(self.block_bytes())) as u64
     }
 
+    /// Blocks that can be open at once, and those kept for garbage collection.
+    const fn working_blocks(&self) -> u32 {
+        self.host_width() + self.gc_width() + RESERVED_BLOCKS
+    }
+
     fn rows_needed(&self, profile: &FlashProfile) -> u64 {
-        let open = self.host_width() + self.gc_width() + RESERVED_BLOCKS;
-        (self.data_blocks(profile) + u64::from(open)).div_ceil(u64::from(self.plane_count()))
+        let data_blocks = self.data_blocks(profile.over_provisioning_percent);
+        (data_blocks + u64::from(self.working_blocks())).div_ceil(u64::from(self.plane_count()))
+    }
+
+    /// Blocks that may go bad before the device can no longer be written.
+    pub(crate) fn spare_blocks(&self) -> u32 {
+        let least = self.data_blocks(LEAST_OVER_PROVISIONING_PERCENT) + u64::from(self.working_blocks());
+        u64::from(self.block_count()).saturating_sub(least) as u32
     }
 
     /// Planes in the array, each busy on its own.

@@ -179,7 +179,8 @@ impl Ftl {
         let end_unit = (from + into.len()).div_ceil(UNIT_BYTES);
         let whole = from.is_multiple_of(UNIT_BYTES) && into.len().is_multiple_of(UNIT_BYTES);
         let matches = if whole {
-            self.media.read(page, from, into)?;
+            let read = self.media.read(page, from, into);
+            self.noted(read)?;
             crcs_match(&spare, first_unit, into)
         } else {
             let mut scratch = self.take_scratch();
@@ -188,7 +189,7 @@ impl Ftl {
             let matches = read.is_ok() && crcs_match(&spare, first_unit, units);
             into.copy_from_slice(&units[from - first_unit * UNIT_BYTES..][..into.len()]);
             self.give_scratch(scratch);
-            read?;
+            self.noted(read)?;
             matches
         };
         if !matches {
@@ -197,6 +198,14 @@ impl Ftl {
         let bytes = ((end_unit - first_unit) * UNIT_BYTES) as u64;
         self.state.count_read(cause, bytes);
         Ok(self.timing.read(&self.geometry, block, bytes, at_ps))
+    }
+
+    /// Counts a media error that the medium itself reports.
+    fn noted(&mut self, read: Result<(), FlashError>) -> Result<(), FlashError> {
+        if matches!(read, Err(FlashError::Media { .. })) {
+            self.state.count_media_error();
+        }
+        read
     }
 
     /// The spare record of a page that a run points into, once it says so itself.

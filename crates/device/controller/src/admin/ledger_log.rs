@@ -92,6 +92,7 @@ fn short_name(cause: Cause) -> &'static str {
         Cause::WearLevelling => "wear",
         Cause::Index => "index",
         Cause::Metadata => "metadata",
+        Cause::Refresh => "refresh",
     }
 }
 

@@ -50,6 +50,9 @@ pub fn write_error(error: FlashError) -> CommandError {
         FlashError::ReadOnly => {
             CommandError::new(Status::NAMESPACE_WRITE_PROTECTED, "the image can only be read")
         }
+        FlashError::WornOut => {
+            CommandError::new(Status::NAMESPACE_WRITE_PROTECTED, "no spare blocks are left")
+        }
         FlashError::OutOfRange { .. } => {
             CommandError::new(Status::LBA_OUT_OF_RANGE, "past the end of the namespace")
         }

@@ -1,12 +1,14 @@
 //! Pages in, pages out, with spare bytes.
 
 mod file;
+mod inject;
 mod null;
 mod ram;
 
 use std::path::PathBuf;
 
 pub(crate) use file::FileMedia;
+pub(crate) use inject::InjectedMedia;
 pub(crate) use null::NullMedia;
 pub(crate) use ram::RamMedia;
 
@@ -67,6 +69,11 @@ pub(crate) trait Media: Send {
 
     /// Asks for the memory of data that is soon read, where that is cheap.
     fn expect(&self, _page: PageId, _at: usize) {}
+
+    /// Reads that had wrong bits which could be corrected.
+    fn corrected_reads(&self) -> u64 {
+        0
+    }
 
     /// The spare record of a page.
     fn spare(&self, page: PageId) -> &[u8];

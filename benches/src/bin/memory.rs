@@ -58,7 +58,7 @@ struct Served {
     listed_per_s: f64,
     runs: u64,
     #[serde(default)]
-    puts_per_s: f64,
+    loaded_per_s: f64,
     #[serde(default)]
     image_mib: u64,
 }
@@ -85,7 +85,7 @@ fn main() -> anyhow::Result<()> {
 fn print_row(row: &Served) {
     println!(
         "{:>11} keys: opened in {:6.1} ms, anonymous {:6.1} MiB then {:6.1} MiB, {:9.0} gets/s, {:9.0} absent/s, \
-         {:10.0} listed/s, {} runs; {:9.0} puts/s, image of {} MiB",
+         {:10.0} listed/s, {} runs; {:9.0} loaded/s, image of {} MiB",
         row.keys,
         row.open_ms,
         row.anon_open_kib as f64 / 1024.0,
@@ -94,13 +94,13 @@ fn print_row(row: &Served) {
         row.absent_per_s,
         row.listed_per_s,
         row.runs,
-        row.puts_per_s,
+        row.loaded_per_s,
         row.image_mib,
     );
 }
 
 fn measure(keys: u64, image: &Path, arguments: &Arguments) -> anyhow::Result<Served> {
-    let puts_per_s = fill(keys, image)?;
+    let loaded_per_s = fill(keys, image)?;
     let image_mib = fs::metadata(image).map(|found| std::os::unix::fs::MetadataExt::blocks(&found) >> 11)?;
     let child = Command::new(std::env::current_exe()?)
         .args(["--serve".as_ref(), image.as_os_str()])
@@ -110,10 +110,10 @@ fn measure(keys: u64, image: &Path, arguments: &Arguments) -> anyhow::Result<Ser
         .output()?;
     anyhow::ensure!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
     let served: Served = serde_json::from_slice(&child.stdout).context("what the child printed")?;
-    Ok(Served { puts_per_s, image_mib, ..served })
+    Ok(Served { loaded_per_s, image_mib, ..served })
 }
 
-/// Makes a store of so many keys; puts a second, closing included.
+/// Makes a store of so many keys; pairs loaded a second, closing included.
 fn fill(keys: u64, image: &Path) -> anyhow::Result<f64> {
     let record_bytes = 20 + 16 + VALUE.len() as u64;
     // Records, the index twice over while it is merged, and room to spare.
@@ -122,9 +122,11 @@ fn fill(keys: u64, image: &Path) -> anyhow::Result<f64> {
     let device = byway::open(&format!("embedded:{}?flash=off&ledger=off", image.display()))?;
     let mut kv = device.kv(None)?;
     let start = Instant::now();
+    let mut loader = kv.loader()?;
     for n in 0..keys {
-        kv.put(&key(n), &VALUE)?;
+        loader.add(&Key::new(&key(n))?, &VALUE)?;
     }
+    loader.finish()?;
     drop(kv);
     drop(device);
     Ok(keys as f64 / start.elapsed().as_secs_f64())
@@ -152,7 +154,7 @@ fn serve(image: &Path, arguments: &Arguments) -> anyhow::Result<Served> {
     let listed_per_s = list(&mut kv, time / 2)?;
     let limit_mib = limited.then_some(arguments.limit_mib);
     let anon_kib = anonymous_kib()?;
-    let (puts_per_s, image_mib) = (0.0, 0);
+    let (loaded_per_s, image_mib) = (0.0, 0);
     Ok(Served {
         keys,
         limit_mib,
@@ -163,7 +165,7 @@ fn serve(image: &Path, arguments: &Arguments) -> anyhow::Result<Served> {
         absent_per_s,
         listed_per_s,
         runs,
-        puts_per_s,
+        loaded_per_s,
         image_mib,
     })
 }

@@ -1,7 +1,7 @@
 //! Synchronous calls to a key-value namespace.
 
 use byway_core::{
-    BackendQueue, Buffer, Command, Error, ErrorKind, Key, KvCommand, Nsid, Result, StoreOptions,
+    BackendQueue, Buffer, Command, Error, ErrorKind, Key, KvCommand, Nsid, Outcome, Result, StoreOptions,
 };
 use byway_driver::Driver;
 use byway_in_process::InProcessBus;
@@ -39,6 +39,14 @@ impl Kv {
     /// The queue beneath, for typed commands and completions of one's own.
     pub fn queue(&mut self) -> &mut EmbeddedQueue {
         &mut self.queue
+    }
+
+    pub(crate) fn driver(&self) -> &Driver<InProcessBus> {
+        &self.driver
+    }
+
+    pub(crate) fn execute(&mut self, command: Command) -> Result<Outcome> {
+        self.queue.execute(command)
     }
 
     /// Stores a value. When this returns, the value survives the death of the process at any instruction.

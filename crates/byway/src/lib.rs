@@ -25,6 +25,7 @@
 mod create;
 mod device;
 mod kv;
+mod load;
 mod nvm;
 mod open;
 pub mod uri;
@@ -44,6 +45,7 @@ pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
 pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};
 pub use device::{Device, EmbeddedQueue, FlashReport};
 pub use kv::{Keys, Kv};
+pub use load::Loader;
 pub use nvm::Nvm;
 pub use open::{open, open_uri};
 pub use uri::{FlushMode, Uri};

@@ -253,6 +253,30 @@ fn several_namespaces_of_both_kinds_keep_apart() {
 }
 
 #[test]
+fn a_load_stores_every_pair_in_whatever_order_and_of_whatever_length() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    byway::create(&image, &CreateOptions::new(256 << 20)).unwrap();
+    let uri = format!("embedded:{}?memtable=256K&cache=256K", image.display());
+    let key = |n: u32| Key::new(&n.wrapping_mul(0x9e37_79b9).to_be_bytes()).unwrap();
+    let value = |n: u32| vec![n as u8; if n % 5000 == 7 { 200_000 } else { n as usize % 300 }];
+    {
+        let device = byway::open(&uri).unwrap();
+        let mut kv = device.kv(None).unwrap();
+        let pairs = (0..20_000).chain(0..100).map(|n| (key(n), value(n)));
+        assert_eq!(kv.load(pairs).unwrap(), 20_100);
+    }
+    let device = byway::open(&uri).unwrap();
+    let mut kv = device.kv(None).unwrap();
+    for n in (0..20_000).step_by(7) {
+        assert_eq!(kv.get(key(n).as_bytes()).unwrap(), Some(value(n)), "{n}");
+    }
+    let listed: Vec<Key> = kv.keys(None).map(|key| key.unwrap()).collect();
+    assert_eq!(listed.len(), 20_000);
+    assert!(listed.is_sorted());
+}
+
+#[test]
 fn bulk_puts_and_byte_stores_are_read_back_like_any_other() {
     let device = byway::open("ram:64M").unwrap();
     let mut kv = device.kv(None).unwrap();

@@ -162,6 +162,19 @@ Examples:
         #[arg(long)]
         if_absent: bool,
     },
+    /// Store the records of a file as fast as they can be read: many of them by one command.
+    #[command(after_help = "\
+Example:
+  byway kv load embedded:disk.img records.jsonl")]
+    Load {
+        #[command(flatten)]
+        device: Device,
+        /// The file; - is standard input.
+        file: PathBuf,
+        /// How records stand in it [default: jsonl for *.jsonl, else unicode].
+        #[arg(long)]
+        format: Option<Format>,
+    },
     /// Write the value of a key to standard output.
     #[command(after_help = "\
 Example:

@@ -99,6 +99,16 @@ fn exported_records_can_be_imported_elsewhere() {
 }
 
 #[test]
+fn a_load_stores_what_an_import_does() {
+    let image = Image::new(&[]);
+    let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
+    let loaded = said(&["kv", "load", &image.uri(""), &records]);
+    assert!(loaded.contains(&format!("{} records in ", RECORDS.lines().count())), "{loaded}");
+    said(&["kv", "import", &image.uri(""), &records, "--compare"]);
+    refused(1, &["kv", "load", &image.uri(""), "/nowhere"]);
+}
+
+#[test]
 fn an_import_tells_its_figures_as_json() {
     let image = Image::new(&[]);
     let records = image.file("UnicodeData.txt", RECORDS.as_bytes());

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use byway::{Key, Kv, StoreOptions};
@@ -43,6 +44,11 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
             let format = format.unwrap_or_else(|| format_of(file));
             let import = Import { device, file, format, interrupt };
             if *compare { import.compare(*json, out) } else { import.store(*json, out) }
+        }
+        KvCommand::Load { device, file, format } => {
+            let records = records_of(file, format.unwrap_or_else(|| format_of(file)))?;
+            let loaded = load(device, records, out, interrupt);
+            loaded.with_context(|| format!("load {}", file.display()))
         }
         KvCommand::Export { device, file, format } => {
             export(device, file.as_deref(), *format, out, interrupt)
@@ -163,13 +169,7 @@ struct Import<'a> {
 
 impl Import<'_> {
     fn records(&self) -> Result<Records<Box<dyn BufRead>>> {
-        let from: Box<dyn BufRead> = if self.file == Path::new("-") {
-            Box::new(BufReader::new(io::stdin()))
-        } else {
-            let file = File::open(self.file).with_context(|| format!("open {}", self.file.display()))?;
-            Box::new(BufReader::new(file))
-        };
-        Ok(Records::new(from, self.format))
+        records_of(self.file, self.format)
     }
 
     fn what(&self) -> String {
@@ -213,6 +213,37 @@ impl Import<'_> {
             different.iter().take(NAMED_DIFFERENCES).map(String::as_str).collect::<Vec<_>>().join(", ");
         Err(No(format!("{} of {count} records are not the same: {named}", different.len())).into())
     }
+}
+
+/// The records of a file, or of standard input.
+fn records_of(file: &Path, format: Format) -> Result<Records<Box<dyn BufRead>>> {
+    let from: Box<dyn BufRead> = if file == Path::new("-") {
+        Box::new(BufReader::new(io::stdin()))
+    } else {
+        let opened = File::open(file).with_context(|| format!("open {}", file.display()))?;
+        Box::new(BufReader::new(opened))
+    };
+    Ok(Records::new(from, format))
+}
+
+/// Stores records by bulk stores, as they are read.
+fn load(
+    device: &args::Device,
+    records: Records<impl BufRead>,
+    out: &mut impl Write,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let mut kv = open(device)?;
+    let mut loader = kv.loader()?;
+    let start = Instant::now();
+    for record in records {
+        let record = record?;
+        loader.add(&Key::new(&record.key)?, &record.value)?;
+        interrupt.check()?;
+    }
+    let count = loader.finish()?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(writeln!(out, "{count} records in {seconds:.3} s, {:.0} a second", count as f64 / seconds)?)
 }
 
 fn write_stored(stored: &Stored, out: &mut impl Write) -> Result<()> {

@@ -3,6 +3,7 @@
 //! The vendor commands that carry a value in pieces are taken apart here; what a namespace sees is a key and a
 //! whole value, whichever way it came.
 
+use byway_kv::Expect;
 use byway_link::{Method, Work};
 use byway_spec::base::command::NSID_ALL;
 use byway_spec::nvm::NvmOpcode;
@@ -293,7 +294,8 @@ impl Controller {
         if len_bytes > limit_bytes {
             return Err(CommandError::new(Status::INVALID_VALUE_SIZE, "value over the announced limit"));
         }
-        subsystem.attached(command.nsid, self.id)?.0.kv()?.expect(&key);
+        let (namespace, flash) = subsystem.attached(command.nsid, self.id)?;
+        namespace.kv()?.expect(flash, &key, Expect::Key);
         Ok(Target { nsid: command.nsid, key, len_bytes })
     }
 

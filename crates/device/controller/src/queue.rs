@@ -1,5 +1,7 @@
 //! The controller's side of its queues: where they lie in host memory, and what hangs on each.
 
+use std::collections::VecDeque;
+
 use byway_dma::BusAddr;
 use byway_queue::{BadSize, CompletionPermit, CompletionProducer, SubmissionConsumer};
 use byway_spec::Command;
@@ -25,6 +27,9 @@ pub struct SubmissionQueue {
     /// The command at the head, fetched once, while the rest of its capsule is still to come. It waits without
     /// holding other queues.
     pub fetched: Option<Command>,
+    /// Commands behind the head that were fetched with those before them, each once, so that memory they need can come
+    /// closer meanwhile. None of them carries a payload in the ring, but perhaps the last.
+    pub ahead: VecDeque<Command>,
     /// Piggybacked value on its way in.
     pub assembly: Assembly,
     /// Window of device memory bound to this queue (CXL stores).
@@ -54,6 +59,7 @@ impl SubmissionQueue {
             told_head: 0,
             cqid,
             fetched: None,
+            ahead: VecDeque::new(),
             assembly: Assembly::default(),
             window: None,
         })

@@ -1,5 +1,6 @@
 //! Serving queues: doorbells, fetching commands, and handing them to who executes them.
 
+use byway_kv::Expect;
 use byway_link::{Class, Work};
 use byway_queue::{DoorbellIndex, Doorbells};
 use byway_spec::Command;
@@ -108,6 +109,7 @@ impl Controller {
             Fetched::Nothing => self.ready.remove(qid),
             Fetched::Broken => self.fail(),
             Fetched::Command { ticket, command, inline_bytes } => {
+                self.look_ahead(subsystem, port, qid);
                 let result = if qid == 0 {
                     self.execute_admin(subsystem, port, doorbells, &command)
                 } else {
@@ -141,7 +143,10 @@ impl Controller {
             return Fetched::Nothing;
         };
         let waits = sq.fetched.is_some();
-        let fetched = if waits { sq.fetched.take() } else { fetch_command(port, sq) };
+        let fetched = match sq.fetched.take().or_else(|| sq.ahead.pop_front()) {
+            Some(command) => Some(command),
+            None => fetch_command(port, sq, 0),
+        };
         let Some(command) = fetched else { return Fetched::Broken };
         // One that waits was a capsule when it was fetched, and stays one whatever the host enables meanwhile.
         let enabled = waits || qid != 0 && self.admin.transfers.inline();
@@ -171,10 +176,50 @@ impl Controller {
     }
 }
 
-/// Reads the command at the head of `sq`; it stays there until its payload has come too.
+/// Commands fetched ahead of the one at hand.
+const AHEAD: usize = 8;
+/// So far ahead of its turn a command's index entry is asked for, and so far its value: what was asked for before has
+/// come by then.
+const ENTRY_AHEAD: usize = 4;
+const VALUE_AHEAD: usize = 2;
+
+impl Controller {
+    /// Fetches some of the commands that wait behind the one at hand, and lets their namespaces ask for memory that
+    /// they will look at, so that what several commands wait for comes at the same time. Where time is modelled,
+    /// commands are fetched when the model says.
+    #[inline]
+    fn look_ahead(&mut self, subsystem: &mut Subsystem, port: &mut Port<'_>, qid: u16) {
+        let Some(Some(sq)) = self.submission.get_mut(usize::from(qid)) else { return };
+        if qid == 0 || sq.ring.available() == 0 || sq.fetched.is_some() || port.meter.is_timing() {
+            return;
+        }
+        let (inline, limit) = (self.admin.transfers.inline(), self.inline.len());
+        let may_follow =
+            |command: &Command, entries| inline::capsule(command, inline, limit, entries) == Capsule::None;
+        let known = sq.ahead.len();
+        while sq.ahead.len() < AHEAD.min(sq.ring.available() as usize)
+            && sq.ahead.back().is_none_or(|last| may_follow(last, sq.ring.size()))
+        {
+            // A slot that cannot be read is told of when its turn comes.
+            let Some(command) = fetch_command(port, sq, sq.ahead.len() as u16) else { break };
+            sq.ahead.push_back(command);
+        }
+        let fresh = sq.ahead.iter().skip(known).map(|command| (command, Expect::Key));
+        let entry = sq.ahead.get(ENTRY_AHEAD - 1).map(|command| (command, Expect::Entry));
+        let value = sq.ahead.get(VALUE_AHEAD - 1).map(|command| (command, Expect::Value));
+        for (command, stage) in fresh.chain(entry).chain(value) {
+            if let Ok((namespace, flash)) = subsystem.attached(command.nsid, self.id) {
+                namespace.expect(flash, command, stage);
+            }
+        }
+    }
+}
+
+/// Reads the command `behind` slots behind the head of `sq`; it stays there until its payload has come too.
 #[inline]
-fn fetch_command(port: &mut Port<'_>, sq: &SubmissionQueue) -> Option<Command> {
-    let bytes = port.read_slot(Class::CommandFetch, sq.slot(sq.ring.head())).ok()?;
+fn fetch_command(port: &mut Port<'_>, sq: &SubmissionQueue, behind: u16) -> Option<Command> {
+    let slot = (u32::from(sq.ring.head()) + u32::from(behind)) % sq.ring.size();
+    let bytes = port.read_slot(Class::CommandFetch, sq.slot(slot as u16)).ok()?;
     port.meter.work(Work::Command);
     Some(Command::from_bytes(&bytes))
 }

@@ -40,7 +40,7 @@ impl Default for KvOptions {
         Self {
             packing: Packing::default(),
             memtable_bytes: 48 << 20,
-            cache_bytes: 32 << 20,
+            cache_bytes: 64 << 20,
             replay_bytes: 256 << 20,
             hash_seed: 0x5851_f42d_4c95_7f2d,
         }
@@ -73,6 +73,17 @@ pub struct StoreHow {
 pub struct ValueInfo {
     /// Length of the whole value, in bytes.
     pub len: u32,
+}
+
+/// How far the memory for a key has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Not at all: what the index looks at first is asked for.
+    Key,
+    /// That has come: the index entry is asked for.
+    Entry,
+    /// The entry has come: the value is asked for.
+    Value,
 }
 
 /// Where the value of a key is.
@@ -175,10 +186,19 @@ impl KvEngine {
         crate::recovery::open(store, namespace, options)
     }
 
-    /// Says that a key will soon be put or read, so that the memory its index entry is in can come closer meanwhile.
+    /// Says that a key will be put or read, so that memory it needs can come closer meanwhile. A caller who knows of several
+    /// keys says so of each once a stage, with other work between the stages.
     #[inline]
-    pub fn expect(&self, key: &Key) {
-        self.index.expect(key);
+    pub fn expect<S: PageStore>(&self, store: &S, key: &Key, stage: Expect) {
+        match stage {
+            Expect::Key => self.index.expect(key),
+            Expect::Entry => self.index.expect_entry(key),
+            Expect::Value => {
+                if let Some(entry) = self.index.get_active(key) {
+                    self.log.expect(store, entry);
+                }
+            }
+        }
     }
 
     /// Stores a value. When this returns, the value survives the process at any instruction.

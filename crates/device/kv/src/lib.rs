@@ -14,7 +14,7 @@ mod value_log;
 mod window;
 
 pub use byway_spec::Key;
-pub use engine::{KvEngine, KvOptions, KvStats, Located, StoreHow, ValueInfo};
+pub use engine::{Expect, KvEngine, KvOptions, KvStats, Located, StoreHow, ValueInfo};
 pub use error::KvError;
 pub use index::IndexCounters;
 pub use layout::{FORMAT_VERSION, KvFormat, WINDOWS_MAX};

@@ -3,11 +3,11 @@
 use crate::engine::KvEngine;
 use crate::error::KvError;
 use crate::index::Index;
-use crate::index::cache::{Keep, PageCache};
+use crate::index::cache::PageCache;
 use crate::index::entry::Entry;
 use crate::index::memtable::Memtable;
 use crate::index::order::Walk;
-use crate::index::run::RunCursor;
+use crate::index::run::{RunCursor, Walker};
 use crate::index::tournament::Tournament;
 use crate::store::PageStore;
 use byway_spec::Key;
@@ -94,7 +94,7 @@ impl Index {
             sources.push(Source::new(Place::Table(table, walk)));
         }
         for run in runs.iter().filter(|run| start.is_none_or(|start| *start <= run.last)) {
-            let cursor = RunCursor::new(run, start, Keep::Listed, pages, store, at_ps)?;
+            let cursor = RunCursor::new(run, start, Walker::List, pages, store, at_ps)?;
             sources.push(Source::new(Place::Run(cursor)));
         }
         for source in &mut sources {

@@ -5,6 +5,7 @@ mod media;
 pub mod nvm;
 
 use byway_flash::{Flash, NamespaceKind, NamespaceRecord};
+use byway_kv::Expect;
 use byway_spec::base::identify::Csi;
 use byway_spec::{Command, Status};
 
@@ -73,6 +74,14 @@ impl Namespace {
         match self {
             Self::Kv(kv) => Ok(kv),
             Self::Nvm(_) => Err(NOT_KEY_VALUE),
+        }
+    }
+
+    /// Says that a command will come, so that memory it needs can come closer meanwhile.
+    #[inline]
+    pub fn expect(&self, flash: &Flash, command: &Command, stage: Expect) {
+        if let Self::Kv(kv) = self {
+            kv.expect_command(flash, command, stage);
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
 
 use byway_flash::Cause;
+use byway_sys::huge::prefer_huge_pages;
 
 use crate::error::KvError;
 use crate::index::page::{self, PageShape};
@@ -23,22 +23,13 @@ pub(crate) struct PageName {
     pub(crate) level: u8,
 }
 
-/// How long a page is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
-    /// As long as it is used.
-    Used,
-    /// Until there is no more room: someone lists.
-    Listed,
-    /// Not at all: a merge passes every page once.
-    Passed,
-}
-
 /// The index's view of flash: pages, through a cache.
 pub(crate) struct PageCache {
     pub(crate) home: Home,
     pub(crate) shape: PageShape,
     frames: Vec<Frame>,
+    /// The bytes of all frames, taken from the system piece by piece as frames are needed.
+    memory: Vec<Vec<u8>>,
     by_page: HashMap<u64, u32, BuildHasherDefault<PageHasher>>,
     most_frames: usize,
     hand: usize,
@@ -48,7 +39,6 @@ pub(crate) struct PageCache {
 
 struct Frame {
     page: u64,
-    bytes: Arc<[u8]>,
     /// Used since the hand of the clock last passed.
     used: bool,
 }
@@ -60,6 +50,7 @@ impl PageCache {
             home: home.clone(),
             shape: PageShape::new(page_bytes),
             frames: Vec::new(),
+            memory: Vec::new(),
             by_page: HashMap::default(),
             most_frames: (budget_bytes / (page_bytes + FRAME_BYTES)).max(LEAST_PAGES),
             hand: 0,
@@ -78,6 +69,25 @@ impl PageCache {
         self.by_page.contains_key(&page)
     }
 
+    /// A data page: kept for later if it is asked for again before its room is wanted. So pages that every get needs,
+    /// fences and filters, are not driven out by pages that one get needs.
+    #[inline]
+    pub(crate) fn get_data<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        name: PageName,
+        at_ps: &mut u64,
+    ) -> Result<&[u8], KvError> {
+        let frame = match self.by_page.get(&name.page) {
+            Some(&frame) => {
+                self.frames[frame as usize].used = true;
+                frame as usize
+            }
+            None => self.bring(store, name, at_ps)?,
+        };
+        Ok(self.bytes_of(frame))
+    }
+
     /// A page, kept for later.
     #[inline]
     pub(crate) fn get<S: PageStore>(
@@ -90,28 +100,41 @@ impl PageCache {
             Some(&frame) => frame as usize,
             None => self.bring(store, name, at_ps)?,
         };
-        let frame = &mut self.frames[frame];
-        frame.used = true;
-        Ok(&frame.bytes)
+        self.frames[frame].used = true;
+        Ok(self.bytes_of(frame))
     }
 
-    /// A page that stays while someone walks over it.
-    pub(crate) fn walk<S: PageStore>(
+    /// A page that goes again as soon as there is no more room: someone lists.
+    pub(crate) fn pass_by<S: PageStore>(
         &mut self,
         store: &mut S,
         name: PageName,
-        keep: Keep,
         at_ps: &mut u64,
-    ) -> Result<Arc<[u8]>, KvError> {
+    ) -> Result<&[u8], KvError> {
+        let frame = match self.by_page.get(&name.page) {
+            Some(&frame) => frame as usize,
+            None => self.bring(store, name, at_ps)?,
+        };
+        Ok(self.bytes_of(frame))
+    }
+
+    /// Copies a page that is not kept: a merge passes every page once.
+    pub(crate) fn copy<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        name: PageName,
+        into: &mut Vec<u8>,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        let mut take = |bytes: &[u8]| {
+            into.clear();
+            into.extend_from_slice(bytes);
+        };
         if let Some(&frame) = self.by_page.get(&name.page) {
-            return Ok(self.frames[frame as usize].bytes.clone());
+            take(self.bytes_of(frame as usize));
+            return Ok(());
         }
-        if keep == Keep::Passed {
-            return read(store, &self.home, name, &mut self.room, |bytes| bytes.into(), at_ps);
-        }
-        let frame = self.bring(store, name, at_ps)?;
-        self.frames[frame].used = keep == Keep::Used;
-        Ok(self.frames[frame].bytes.clone())
+        read(store, &self.home, name, &mut self.room, take, at_ps)
     }
 
     /// Forgets pages that are about to be something else.
@@ -124,7 +147,13 @@ impl PageCache {
         }
     }
 
-    /// Reads a page into a frame.
+    #[inline]
+    fn bytes_of(&self, frame: usize) -> &[u8] {
+        let (piece, at) = place_of(frame, self.shape.page_bytes);
+        &self.memory[piece][at..at + self.shape.page_bytes]
+    }
+
+    /// Reads a page into a frame, as one not used yet.
     #[cold]
     fn bring<S: PageStore>(
         &mut self,
@@ -132,33 +161,58 @@ impl PageCache {
         name: PageName,
         at_ps: &mut u64,
     ) -> Result<usize, KvError> {
-        let (frames, by_page, most_frames) = (&mut self.frames, &mut self.by_page, self.most_frames);
-        let hand = &mut self.hand;
-        let keep = |bytes: &[u8]| {
-            if frames.len() < most_frames {
-                frames.push(Frame { page: name.page, bytes: bytes.into(), used: true });
-                return frames.len() - 1;
-            }
-            let victim = victim(frames, hand);
-            by_page.remove(&frames[victim].page);
-            frames[victim].fill(name.page, bytes);
-            victim
-        };
-        let frame = read(store, &self.home, name, &mut self.room, keep, at_ps)?;
+        let frame = self.free_frame();
+        let (piece, at) = place_of(frame, self.shape.page_bytes);
+        let into = &mut self.memory[piece][at..at + self.shape.page_bytes];
+        let keep = |bytes: &[u8]| into.copy_from_slice(bytes);
+        read(store, &self.home, name, &mut self.room, keep, at_ps)?;
+        self.frames[frame] = Frame { page: name.page, used: false };
         self.by_page.insert(name.page, frame as u32);
         Ok(frame)
     }
+
+    /// A frame that holds nothing.
+    fn free_frame(&mut self) -> usize {
+        let frame = if self.frames.len() < self.most_frames {
+            self.frames.push(Frame { page: u64::MAX, used: false });
+            self.frames.len() - 1
+        } else {
+            victim(&mut self.frames, &mut self.hand)
+        };
+        if place_of(frame, self.shape.page_bytes).0 == self.memory.len() {
+            self.take_memory();
+        }
+        self.by_page.remove(&self.frames[frame].page);
+        self.frames[frame].page = u64::MAX;
+        frame
+    }
+
+    /// Takes memory for the frames that follow, in huge pages where there are any: every look into a page of keys is at
+    /// another place.
+    #[cold]
+    fn take_memory(&mut self) {
+        let first = self.memory.len() * frames_of_piece(self.shape.page_bytes);
+        let frames = frames_of_piece(self.shape.page_bytes).min(self.most_frames - first);
+        let piece = vec![0; frames * self.shape.page_bytes];
+        prefer_huge_pages(&piece);
+        self.memory.push(piece);
+    }
 }
 
-impl Frame {
-    fn fill(&mut self, page: u64, bytes: &[u8]) {
-        match Arc::get_mut(&mut self.bytes) {
-            Some(held) if held.len() == bytes.len() => held.copy_from_slice(bytes),
-            // Someone walks over the page that goes.
-            _ => self.bytes = bytes.into(),
-        }
-        (self.page, self.used) = (page, true);
-    }
+/// Bytes of frames that are taken from the system at once. Those that hold no page yet are not touched.
+const PIECE_BYTES: usize = 32 << 20;
+
+/// A power of two, as pages and pieces are: what follows from it is shifts.
+#[inline]
+const fn frames_of_piece(page_bytes: usize) -> usize {
+    1 << (PIECE_BYTES.trailing_zeros() - page_bytes.trailing_zeros())
+}
+
+/// The piece of memory that a frame is in, and where.
+#[inline]
+fn place_of(frame: usize, page_bytes: usize) -> (usize, usize) {
+    let frames = frames_of_piece(page_bytes);
+    (frame >> frames.trailing_zeros(), (frame & (frames - 1)) * page_bytes)
 }
 
 /// Reads a page, checks it where it lies, and takes what is wanted of it.

@@ -105,8 +105,9 @@ impl Entry {
     }
 
     /// Whether the bytes hold a shape that this version knows.
-    pub(crate) fn is_sound(&self) -> bool {
-        Shape::from_bits(self.shape_seq as u32).is_some()
+    #[inline]
+    pub(crate) fn is_sound(bytes: &[u8; ENTRY_BYTES]) -> bool {
+        Shape::from_bits(u32::from_le_bytes([bytes[24], bytes[25], bytes[26], bytes[27]])).is_some()
     }
 }
 

@@ -46,8 +46,10 @@ impl Memtable {
     pub(crate) fn new(capacity: usize, seed: u64) -> Self {
         let capacity = capacity.clamp(16, MEMTABLE_MAX_ENTRIES);
         let slots = (capacity * 2).next_power_of_two();
+        let mut entries = Vec::with_capacity(capacity);
+        prefer_huge_pages(entries.spare_capacity_mut());
         Self {
-            entries: Vec::with_capacity(capacity),
+            entries,
             slots: empty_slots(slots),
             shift: 64 - slots.trailing_zeros(),
             seed,
@@ -73,6 +75,9 @@ impl Memtable {
 
     #[inline]
     pub(crate) fn get(&self, key: &Key) -> Option<&Entry> {
+        if self.entries.is_empty() {
+            return None;
+        }
         match self.find(key) {
             Found::At(number) => self.entries.get(number),
             Found::Vacant(..) => None,
@@ -114,6 +119,15 @@ impl Memtable {
     /// Appends the next entries of a walk to `into`: at least one and at most `most`, if there are any.
     pub(crate) fn next(&mut self, walk: &mut Walk, into: &mut Vec<Entry>, most: usize) {
         self.order.next(&self.entries, walk, into, most);
+    }
+
+    /// Asks for the entry itself, once the memory that says where it is has come.
+    #[inline]
+    pub(crate) fn prefetch_entry(&self, key: &Key) {
+        let slot = (self.hash(key) >> self.shift) as usize & (self.slots.len() - 1);
+        if let Some(number) = (self.slots[slot] & 0xff_ffff).checked_sub(1) {
+            prefetch(&self.entries, number as usize);
+        }
     }
 
     fn replace(&mut self, number: usize, entry: Entry) -> Inserted {

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use crate::error::KvError;
 use crate::index::builder::RunBuilder;
-use crate::index::cache::{Keep, PageCache};
+use crate::index::cache::PageCache;
 use crate::index::entry::Entry;
 use crate::index::memtable::Memtable;
 use crate::index::order::Walk;
-use crate::index::run::{Run, RunCursor};
+use crate::index::run::{Run, RunCursor, Walker};
 use crate::index::tournament::Tournament;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
@@ -128,7 +128,7 @@ impl Merge {
     ) -> Result<Self, KvError> {
         let mut inputs = Vec::with_capacity(runs.len());
         for run in runs {
-            let cursor = RunCursor::new(run, None, Keep::Passed, pages, store, at_ps)?;
+            let cursor = RunCursor::new(run, None, Walker::Merge, pages, store, at_ps)?;
             let mut input = Input { cursor, batch: Vec::with_capacity(BATCH_ENTRIES), at: 0 };
             input.advance(pages, store, at_ps)?;
             inputs.push(input);

@@ -167,6 +167,18 @@ impl Index {
         self.active.prefetch(key);
     }
 
+    /// Says that a key will be looked for quite soon: what [`Index::expect`] asked for has come.
+    #[inline]
+    pub(crate) fn expect_entry(&self, key: &Key) {
+        self.active.prefetch_entry(key);
+    }
+
+    /// The entry of a key, if it is where looking costs nothing but memory.
+    #[inline]
+    pub(crate) fn get_active(&self, key: &Key) -> Option<&Entry> {
+        self.active.get(key)
+    }
+
     /// Whether a record may come only after [`Index::make_room`].
     #[inline]
     pub(crate) fn is_full(&self) -> bool {

@@ -3,10 +3,8 @@
 //! Nothing of a run but its row in the manifest has to be in RAM. Level 0 pages hold entries; a level 1 page holds
 //! for each of them its first key, its page, and where its filter block is; level n + 1 does the same for level n, without filters.
 
-use std::sync::Arc;
-
 use crate::error::KvError;
-use crate::index::cache::{Keep, PageCache, PageName};
+use crate::index::cache::{PageCache, PageName};
 use crate::index::entry::Entry;
 use crate::index::filter;
 use crate::index::page::{self, FILTER};
@@ -71,7 +69,7 @@ impl Run {
                 return Ok(None);
             }
         }
-        let bytes = pages.get(store, self.name(page, 0), at_ps)?;
+        let bytes = pages.get_data(store, self.name(page, 0), at_ps)?;
         let found = page::find(bytes, key, &bounds).map(|(_, entry)| entry);
         Ok(found.filter(|entry| entry.is_of(key)))
     }
@@ -91,12 +89,31 @@ impl Run {
     }
 }
 
+/// Who walks over a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Walker {
+    /// A list: its data pages stay in the cache until there is no more room.
+    List,
+    /// A merge: its data pages do not enter the cache.
+    Merge,
+}
+
 /// A walk over a run in key order.
 pub(crate) struct RunCursor {
     run: Run,
-    keep: Keep,
-    /// From the root to the data page: the page, and which of its entries comes next.
-    path: Vec<(Arc<[u8]>, usize)>,
+    walker: Walker,
+    /// From the root to the data page.
+    path: Vec<Step>,
+    /// The data page of a merge.
+    held: Vec<u8>,
+}
+
+/// A page on the way down.
+struct Step {
+    page: u64,
+    /// Which of its entries comes next.
+    at: usize,
+    count: usize,
 }
 
 impl RunCursor {
@@ -104,12 +121,13 @@ impl RunCursor {
     pub(crate) fn new<S: PageStore>(
         run: &Run,
         start: Option<&Key>,
-        keep: Keep,
+        walker: Walker,
         pages: &mut PageCache,
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<Self, KvError> {
-        let mut cursor = Self { run: *run, keep, path: Vec::with_capacity(usize::from(run.height) + 1) };
+        let path = Vec::with_capacity(usize::from(run.height) + 1);
+        let mut cursor = Self { run: *run, walker, path, held: Vec::new() };
         cursor.descend(run.root, start, pages, store, at_ps)?;
         Ok(cursor)
     }
@@ -124,11 +142,14 @@ impl RunCursor {
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         self.settle(pages, store, at_ps)?;
-        if let Some((bytes, at)) = self.path.last_mut() {
-            let end = page::count_of(bytes).min(*at + most);
-            into.extend(page::entries(bytes, *at..end));
-            *at = end;
-        }
+        let Some(step) = self.path.last_mut() else { return Ok(()) };
+        let end = step.count.min(step.at + most);
+        let bytes = match self.walker {
+            Walker::List => pages.pass_by(store, self.run.name(step.page, 0), at_ps)?,
+            Walker::Merge => &self.held,
+        };
+        into.extend(page::entries(bytes, step.at..end));
+        step.at = end;
         Ok(())
     }
 
@@ -139,14 +160,16 @@ impl RunCursor {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        while let Some((bytes, at)) = self.path.last()
-            && *at >= page::count_of(bytes)
+        while let Some(step) = self.path.last()
+            && step.at >= step.count
         {
             self.path.pop();
-            let Some((above, at)) = self.path.last_mut() else { return Ok(()) };
-            *at += 1;
-            if *at < page::count_of(above) {
-                let next = page::entry_at(above, *at).map_or(0, |fence| fence.address());
+            let level = self.run.height - self.path.len().saturating_sub(1) as u8;
+            let Some(above) = self.path.last_mut() else { return Ok(()) };
+            above.at += 1;
+            if above.at < above.count {
+                let bytes = pages.get(store, self.run.name(above.page, level), at_ps)?;
+                let next = page::entry_at(bytes, above.at).map_or(0, |fence| fence.address());
                 self.descend(next, None, pages, store, at_ps)?;
             }
         }
@@ -162,22 +185,24 @@ impl RunCursor {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        loop {
-            let level = self.run.height - self.path.len() as u8;
+        for level in (0..=self.run.height - self.path.len() as u8).rev() {
             let name = self.run.name(page, level);
-            // Inner pages are looked at again and again, whoever walks.
-            let keep = if level > 0 && self.keep == Keep::Listed { Keep::Used } else { self.keep };
-            let bytes = pages.walk(store, name, keep, at_ps)?;
+            let bytes = match (level, self.walker) {
+                (0, Walker::Merge) => {
+                    pages.copy(store, name, &mut self.held, at_ps)?;
+                    &self.held
+                }
+                (0, Walker::List) => pages.pass_by(store, name, at_ps)?,
+                _ => pages.get(store, name, at_ps)?,
+            };
             let at = match start {
                 None => 0,
-                Some(key) if level == 0 => page::lower_bound(&bytes, key),
-                Some(key) => page::upper_bound(&bytes, key).saturating_sub(1),
+                Some(key) if level == 0 => page::lower_bound(bytes, key),
+                Some(key) => page::upper_bound(bytes, key).saturating_sub(1),
             };
-            page = page::entry_at(&bytes, at).map_or(0, |fence| fence.address());
-            self.path.push((bytes, at));
-            if level == 0 {
-                return Ok(());
-            }
+            self.path.push(Step { page, at, count: page::count_of(bytes) });
+            page = page::entry_at(bytes, at).map_or(0, |fence| fence.address());
         }
+        Ok(())
     }
 }

@@ -12,8 +12,8 @@ mod window;
 use std::fmt;
 
 use byway_flash::{Flash, NamespaceRecord};
-use byway_kv::{Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, STATE_AREA};
-use byway_spec::kv::KvConfiguration;
+use byway_kv::{Expect, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, STATE_AREA};
+use byway_spec::kv::{KvConfiguration, KvOpcode};
 use byway_spec::{Command, Status};
 
 use self::command::KvCommand;
@@ -100,8 +100,19 @@ impl KvNamespace {
 
     /// Says that a value of this key is on its way.
     #[inline]
-    pub fn expect(&self, key: &Key) {
-        self.engine.expect(key);
+    pub fn expect(&self, flash: &Flash, key: &Key, stage: Expect) {
+        self.engine.expect(flash, key, stage);
+    }
+
+    /// Says that a command will come; of those that name one key, the engine is told which.
+    #[inline]
+    pub fn expect_command(&self, flash: &Flash, command: &Command, stage: Expect) {
+        let opcode = KvOpcode(command.opcode());
+        let names_one =
+            [KvOpcode::RETRIEVE, KvOpcode::STORE, KvOpcode::EXIST, KvOpcode::DELETE].contains(&opcode);
+        if names_one && let Ok(key) = key(command) {
+            self.expect(flash, &key, stage);
+        }
     }
 
     /// Executes one standard command.

@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod check;
 mod create;
 mod device;
 mod kv;
@@ -37,11 +38,12 @@ pub use byway_core::{
     Retry, StoreOptions,
 };
 pub use byway_flash::{
-    Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FlashCounters, GcPolicy,
-    NamespaceKind as MediaNamespaceKind,
+    Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, Finding, FlashCounters, GcPolicy, Hit,
+    NamespaceKind as MediaNamespaceKind, Remedy,
 };
 pub use byway_kv::{KvStats, Packing};
 pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
+pub use check::{Checked, check, repair};
 pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};
 pub use device::{Device, EmbeddedQueue, FlashReport};
 pub use kv::{Keys, Kv};

@@ -38,6 +38,8 @@ pub enum Command {
     Create(Create),
     /// Say what a device is: profile, namespaces, transfer methods, limits, counters.
     Info(Info),
+    /// Verify every structure of an image, and repair one.
+    Check(Check),
     /// Keys and values.
     Kv(Kv),
     /// Blocks.
@@ -89,6 +91,29 @@ Examples:
 pub struct Info {
     #[command(flatten)]
     pub device: Device,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `byway check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway check disk.img
+  byway check disk.img --json
+  byway check disk.img --repair
+
+Without --repair the image is not changed, even one that was not closed. With it, what is kept twice or can be
+counted anew is restored, what is lost is dropped, and each lost key or block is listed. A repair may be interrupted and run again.
+
+Exit codes: 0 clean, 1 something was found (and repaired, if asked), 2 the image cannot be used.")]
+pub struct Check {
+    /// The image.
+    pub image: PathBuf,
+    /// Restore what can be restored, drop what is lost.
+    #[arg(long)]
+    pub repair: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

@@ -14,6 +14,11 @@ const ERROR: u8 = 2;
 #[error("{0}")]
 pub struct No(pub String);
 
+/// An image that cannot be used as it is: what was found was printed already.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unusable(pub String);
+
 /// Says on standard error why a command ended, and gives its exit code.
 pub fn end(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {

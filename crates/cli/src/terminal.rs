@@ -69,6 +69,13 @@ impl Progress {
         self.0.set_message(what.to_owned());
     }
 
+    /// So many of so many steps of a named work are done.
+    pub fn set(&self, what: &str, done: u64, total: u64) {
+        self.say(what);
+        self.0.set_length(total);
+        self.0.set_position(done);
+    }
+
     /// Some steps more are done.
     pub fn advance(&self, steps: u64) {
         self.0.inc(steps);

@@ -8,6 +8,7 @@
 pub mod affinity;
 pub mod cacheline;
 pub mod checksum;
+pub mod copy;
 pub mod events;
 pub mod file;
 pub mod huge;

@@ -4,6 +4,7 @@
 //! a panic. Where only one bit was flipped, what is found is what was stored or an error that says so.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use byway_flash::{ExtentId, NamespaceKind, NamespaceRecord, OWNER_STATE_BYTES};
@@ -25,6 +26,52 @@ struct Base {
     pairs: Pairs,
     /// Offsets of words of the state that are not zero.
     words: Vec<usize>,
+    /// What stands where in the state.
+    parts: Vec<(&'static str, Range<usize>)>,
+}
+
+/// Changes one structure of a namespace by `bytes` and opens it, checksums made to fit.
+pub fn kv_part(name: &str, bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let how = input.byte();
+    let base = &bases()[usize::from(how) % bases().len()];
+    let mut image = base.image.clone();
+    let within = |at: &usize| base.parts.iter().any(|(part, range)| *part == name && range.contains(at));
+    let words: Vec<usize> = base.words.iter().copied().filter(within).collect();
+    for _ in 0..12 {
+        if input.is_empty() {
+            break;
+        }
+        let kind = input.byte();
+        let at = usize::from(input.word());
+        if let Some(word) = words.get(at % words.len().max(1)) {
+            change_bytes(&mut image.state, word + usize::from(kind >> 5), &mut input);
+        } else {
+            change_page(&mut image, usize::from(kind), at % PAGE_BYTES, &mut input);
+        }
+    }
+    if how & 0x80 == 0 {
+        reseal(&mut image);
+    }
+    use_image(image);
+}
+
+fn reseal(image: &mut Image) {
+    fuzz::reseal_state(&mut image.state);
+    for page in image.pages.values_mut() {
+        let mut sealed = page.to_vec();
+        fuzz::reseal_page(&mut sealed);
+        *page = sealed.into();
+    }
+}
+
+fn change_page(image: &mut Image, nth: usize, at: usize, input: &mut Input<'_>) {
+    let nth = nth % image.pages.len().max(1);
+    if let Some(page) = image.pages.values_mut().nth(nth) {
+        let mut changed = page.to_vec();
+        change_bytes(&mut changed, at, input);
+        *page = changed.into();
+    }
 }
 
 /// Changes an image by `bytes` and opens it.
@@ -44,12 +91,7 @@ pub fn kv_image(bytes: &[u8]) {
         change(base, &mut image, &mut input);
     }
     if how & 0x40 == 0 {
-        fuzz::reseal_state(&mut image.state);
-        for page in image.pages.values_mut() {
-            let mut sealed = page.to_vec();
-            fuzz::reseal_page(&mut sealed);
-            *page = sealed.into();
-        }
+        reseal(&mut image);
     }
     use_image(image);
 }
@@ -106,7 +148,7 @@ fn base(puts: u16) -> Base {
     }
     let state = &store.image.state;
     let words = (0..state.len()).step_by(8).filter(|at| state[*at..at + 8] != [0; 8]).collect();
-    Base { image: store.image, pairs, words }
+    Base { image: store.image, pairs, words, parts: engine.state_parts() }
 }
 
 /// Changes some bytes: of the state, of its words most often, of a page, or of a window.
@@ -126,13 +168,9 @@ fn change(base: &Base, image: &mut Image, input: &mut Input<'_>) {
             change_bytes(&mut image.windows, at, input);
         }
         _ => {
-            let nth = usize::from(input.byte()) % image.pages.len().max(1);
+            let nth = usize::from(input.byte());
             let at = usize::from(input.word()) % PAGE_BYTES;
-            if let Some(page) = image.pages.values_mut().nth(nth) {
-                let mut changed = page.to_vec();
-                change_bytes(&mut changed, at, input);
-                *page = changed.into();
-            }
+            change_page(image, nth, at, input);
         }
     }
 }
@@ -173,6 +211,7 @@ fn get(store: &mut MemoryStore, engine: &mut KvEngine, key: &Key) -> Result<Vec<
 
 /// Everything an engine can be asked for. Errors are fine.
 fn use_image(image: Image) {
+    check_image(image.clone());
     let Ok((mut store, mut engine)) = open(image) else { return };
     for round in 0..2 {
         for n in 0..KEYS {
@@ -203,6 +242,16 @@ fn use_image(image: Image) {
         }
     }
     let _ = engine.format(&mut store, &mut 0);
+}
+
+/// The same image checked and repaired.
+fn check_image(image: Image) {
+    let mut store = MemoryStore::new(image, PAGE_BYTES, SIZE_BYTES);
+    let _ = byway_kv::mend_state(&mut store, &namespace());
+    let Ok((mut engine, recovery)) = KvEngine::open(&mut store, &namespace(), options()) else { return };
+    let watch = &mut |_: &'static str, _, _| {};
+    let found = engine.check(&mut store, 1, &recovery, watch);
+    let _ = engine.repair(&mut store, &found, watch);
 }
 
 fn flip_one_bit(base: &Base, image: &mut Image, input: &mut Input<'_>) {

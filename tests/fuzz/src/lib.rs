@@ -5,6 +5,7 @@
 
 mod capsules;
 mod controller;
+mod image;
 mod input;
 mod kv_image;
 mod machine;
@@ -15,13 +16,29 @@ mod uri;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 22] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
     ("prp", byway_dma::fuzz::prp),
     ("sgl", byway_dma::fuzz::sgl),
     ("uri", uri::uri),
     ("kv_image", kv_image::kv_image),
+    ("image_superblock", |bytes| image::image("superblock", bytes)),
+    ("image_state", |bytes| image::image("device state", bytes)),
+    ("image_namespaces", |bytes| image::image("namespace table", bytes)),
+    ("image_areas", |bytes| image::image("area table", bytes)),
+    ("image_blocks", |bytes| image::image("block table", bytes)),
+    ("image_buffer", |bytes| image::image("unit buffer", bytes)),
+    ("image_presence", |bytes| image::image("map presence", bytes)),
+    ("image_map", |bytes| image::image("map", bytes)),
+    ("image_spare", |bytes| image::image("spare records", bytes)),
+    ("kv_header", |bytes| kv_image::kv_part("key-value header", bytes)),
+    ("kv_root", |bytes| kv_image::kv_part("manifest root", bytes)),
+    ("kv_streams", |bytes| kv_image::kv_part("streams", bytes)),
+    ("kv_segments", |bytes| kv_image::kv_part("segment table", bytes)),
+    ("kv_manifests", |bytes| kv_image::kv_part("manifests", bytes)),
+    ("kv_rings", |bytes| kv_image::kv_part("ring of the log", bytes)),
+    ("kv_pages", |bytes| kv_image::kv_part("pages", bytes)),
 ];
 
 /// Runs the target called `name` on `bytes`.

@@ -5,7 +5,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use byway_fuzz_targets::run;
+use byway_fuzz_targets::{TARGETS, run};
 
 /// A small generator with a seed: a failure comes again.
 struct Random(u64);
@@ -103,4 +103,20 @@ fn any_text_is_a_uri_or_an_error() {
 #[test]
 fn a_changed_key_value_namespace_is_refused_or_usable_whatever_its_checksums_say() {
     smoke("kv_image", 1000);
+}
+
+/// The structures of the flash, each by itself.
+#[test]
+fn an_image_with_a_changed_structure_is_refused_or_usable_and_can_be_checked_and_repaired() {
+    for (name, _) in TARGETS.iter().filter(|(name, _)| name.starts_with("image_")) {
+        smoke(name, 40);
+    }
+}
+
+/// The structures of a key-value namespace, each by itself.
+#[test]
+fn a_namespace_with_a_changed_structure_is_refused_or_usable_and_can_be_checked_and_repaired() {
+    for (name, _) in TARGETS.iter().filter(|(name, _)| name.starts_with("kv_") && *name != "kv_image") {
+        smoke(name, 100);
+    }
 }

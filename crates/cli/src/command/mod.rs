@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod bench_kv;
+pub mod check;
 pub mod create;
 pub mod info;
 pub mod kv;

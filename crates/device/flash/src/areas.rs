@@ -8,8 +8,10 @@ use std::sync::Arc;
 use byway_sys::Mapping;
 
 use crate::error::FlashError;
+use crate::finding::{Finding, Remedy};
 use crate::flash::Flash;
 use crate::image::layout::{AREA_ENTRY_BYTES, AREA_SLOTS, Layout, Range};
+use crate::mend::{Mender, mend_bit};
 use crate::protected::{Backing, Protected};
 use crate::word;
 
@@ -52,13 +54,23 @@ pub(crate) struct AreaTable {
 }
 
 impl AreaTable {
-    /// Reads the table and maps every area; the inner error names the entry that is damaged.
-    pub(crate) fn open(backing: &Backing, layout: &Layout) -> Result<Result<Self, String>, FlashError> {
-        let table = backing.map(layout.area_table)?;
+    /// Reads the table and maps every area; the inner error names the entry that is damaged. With a mender, what can be
+    /// set right is, and an entry that cannot is left out.
+    pub(crate) fn open(
+        backing: &Backing,
+        layout: &Layout,
+        mut mender: Mender<'_>,
+    ) -> Result<Result<Self, String>, FlashError> {
+        let mut table = backing.map(layout.area_table)?;
         let mut areas = Vec::with_capacity(AREA_SLOTS);
         for slot in 0..AREA_SLOTS {
-            let Some(entry) = load(&table, slot, layout.areas.len) else {
-                return Ok(Err(format!("entry {slot} of the table of protected areas")));
+            if let Some(findings) = &mut mender {
+                findings.extend(mend(&mut table, slot, layout.areas.len));
+            }
+            let entry = match load(&table, slot, layout.areas.len) {
+                Some(entry) => entry,
+                None if mender.is_some() => None,
+                None => return Ok(Err(format!("entry {slot} of the table of protected areas"))),
             };
             areas.push(entry.map(|entry| entry.map(backing, layout.areas)).transpose()?);
         }
@@ -96,10 +108,11 @@ impl AreaTable {
         taken.sort_unstable_by_key(|range| range.at);
         let mut at = self.region.at;
         for range in taken {
-            if range.at - at >= len {
+            // Areas overlap in images that someone made up.
+            if range.at.saturating_sub(at) >= len {
                 break;
             }
-            at = range.end();
+            at = at.max(range.end());
         }
         (self.region.end() - at >= len).then(|| at - self.region.at)
     }
@@ -291,6 +304,37 @@ impl Entry {
         let crc = crc32c::crc32c(&table[at + 8..at + 32]);
         table.set_word(at + 32, u64::from(crc));
         table.set_word(at, word::seal(IN_USE, PLACE | slot as u64));
+    }
+}
+
+/// Sets a damaged entry right, if one bit of it was flipped.
+fn mend(table: &mut Protected, slot: usize, region_bytes: u64) -> Option<Finding> {
+    if load(table, slot, region_bytes).is_some() {
+        return None;
+    }
+    let (at, place) = (slot * AREA_ENTRY_BYTES, PLACE | slot as u64);
+    let used = table.word(at);
+    if word::unseal(used, place).is_none() {
+        table.set_word(at, word::mended(used, place).unwrap_or(used));
+    }
+    let good = |bytes: &[u8]| u64::from(crc32c::crc32c(&bytes[..24])).to_le_bytes() == bytes[24..];
+    let body = &mut table[at + 8..at + 40];
+    if !good(body) {
+        mend_bit(body, good);
+    }
+    let place = format!("entry {slot}");
+    Some(match load(table, slot, region_bytes) {
+        Some(_) => Finding::new("area table", place, "a bit of it was flipped", Remedy::Restore),
+        None => Finding::new("area table", place, "it does not match its checksum", Remedy::None),
+    })
+}
+
+/// Makes the checksums of entries fit, for fuzzers.
+pub(crate) fn reseal(region: &mut [u8]) {
+    for (slot, bytes) in region.chunks_exact_mut(AREA_ENTRY_BYTES).enumerate() {
+        word::reseal(&mut bytes[..8], PLACE | slot as u64);
+        let crc = u64::from(crc32c::crc32c(&bytes[8..32]));
+        bytes[32..40].copy_from_slice(&crc.to_le_bytes());
     }
 }
 

@@ -6,10 +6,12 @@
 use std::collections::BTreeSet;
 
 use crate::error::FlashError;
+use crate::finding::{Finding, Remedy};
 use crate::geometry::{BlockId, Geometry};
 use crate::health::FactoryBad;
 use crate::image::layout::{BLOCK_ENTRY_BYTES, Layout};
 use crate::injection::splitmix;
+use crate::mend::Mender;
 use crate::protected::{Backing, Protected};
 use crate::victims::{GcPolicy, Victims};
 use crate::wear::{WearOrder, WearSummary};
@@ -132,9 +134,18 @@ impl BlockTable {
         Ok(Self::read(words, *geometry))
     }
 
-    /// Reads the table; a damaged entry retires its block.
-    pub(crate) fn open(backing: &Backing, layout: &Layout, geometry: &Geometry) -> Result<Self, FlashError> {
-        Ok(Self::read(backing.map(layout.blocks)?, *geometry))
+    /// Reads the table; a damaged entry retires its block. With a mender, what can be set right is first.
+    pub(crate) fn open(
+        backing: &Backing,
+        layout: &Layout,
+        geometry: &Geometry,
+        mender: Mender<'_>,
+    ) -> Result<Self, FlashError> {
+        let mut words = backing.map(layout.blocks)?;
+        if let Some(findings) = mender {
+            findings.extend((0..geometry.block_count()).filter_map(|block| mend(&mut words, BlockId(block))));
+        }
+        Ok(Self::read(words, *geometry))
     }
 
     fn read(words: Protected, geometry: Geometry) -> Self {
@@ -191,6 +202,13 @@ impl BlockTable {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (BlockId, &Block)> {
         (0..).map(BlockId).zip(&self.blocks)
+    }
+
+    /// Whether an entry does not match its checksum. Its block was taken out of use when the table was read.
+    pub(crate) fn is_damaged(&self, id: BlockId) -> bool {
+        let at = id.0 as usize * BLOCK_ENTRY_BYTES;
+        let good = |word| word::unseal(self.words.word(at + word), place(id, word)).is_some();
+        !(good(USE_WORD) && good(WEAR_WORD))
     }
 
     pub(crate) const fn free_count(&self) -> u32 {
@@ -252,7 +270,8 @@ impl BlockTable {
 
     #[inline]
     pub(crate) fn add_live(&mut self, id: BlockId, units: u32) {
-        self.change(id, |block| block.live += units);
+        let most = self.geometry.units_per_block();
+        self.change(id, |block| block.live = block.live.saturating_add(units).min(most));
     }
 
     #[inline]
@@ -262,6 +281,18 @@ impl BlockTable {
 
     pub(crate) fn set_live(&mut self, id: BlockId, units: u32) {
         self.change(id, |block| block.live = units);
+    }
+
+    /// Gives a block whose entry was damaged a new one, after what its pages say.
+    pub(crate) fn restore(&mut self, id: BlockId, written: u32, erases: u32) {
+        let used_for = if written == 0 { BlockUse::Free } else { BlockUse::Full };
+        self.change(id, |block| *block = Block { used_for, written, live: 0, erases });
+        store_wear(&mut self.words, id, &self.blocks[id.0 as usize]);
+        self.wear.insert(id, erases);
+        self.bad.retired = self.bad.retired.saturating_sub(1);
+        if used_for == BlockUse::Free {
+            self.give_free(id);
+        }
     }
 
     /// Takes a block out of use whose records cannot be trusted.
@@ -324,9 +355,10 @@ impl BlockTable {
     pub(crate) fn note_erase(&mut self, id: BlockId) {
         let erases = self.get(id).erases;
         self.wear.remove(id, erases);
-        self.wear.insert(id, erases + 1);
+        let erases = erases.saturating_add(1);
+        self.wear.insert(id, erases);
         self.change(id, |block| {
-            *block = Block { used_for: BlockUse::Free, written: 0, live: 0, erases: erases + 1 };
+            *block = Block { used_for: BlockUse::Free, written: 0, live: 0, erases };
         });
         store_wear(&mut self.words, id, &self.blocks[id.0 as usize]);
         self.give_free(id);
@@ -341,6 +373,11 @@ impl BlockTable {
             BlockUse::Full => self.victims.update(id, block.live, self.now),
             _ => self.victims.remove(id),
         }
+    }
+
+    /// Number of the program that filled a block; 0 where that is not known.
+    pub(crate) fn filled_at(&self, id: BlockId) -> u64 {
+        self.age_word(id)
     }
 
     fn age_word(&self, id: BlockId) -> u64 {
@@ -367,7 +404,44 @@ fn load(words: &Protected, id: BlockId, geometry: &Geometry) -> Block {
         live: 0,
         erases: erases.unwrap_or(0) as u32,
     };
-    block.filter(fits).unwrap_or(unknown)
+    let mut block = block.filter(fits).unwrap_or(unknown);
+    if matches!(block.used_for, BlockUse::OpenHost | BlockUse::OpenGc)
+        && block.written == geometry.pages_per_block
+    {
+        block.used_for = BlockUse::Full;
+    }
+    block
+}
+
+/// Sets the words of an entry right in which one bit was flipped. An age that cannot be told is none.
+fn mend(words: &mut Protected, id: BlockId) -> Option<Finding> {
+    let mut mended = false;
+    let age_at = id.0 as usize * BLOCK_ENTRY_BYTES + AGE_WORD;
+    let age = words.word(age_at);
+    if age != 0 && word::unseal(age, place(id, AGE_WORD)).is_none() {
+        words.set_word(age_at, word::mended(age, place(id, AGE_WORD)).unwrap_or(0));
+        mended = true;
+    }
+    for word in [USE_WORD, WEAR_WORD] {
+        let (at, place) = (id.0 as usize * BLOCK_ENTRY_BYTES + word, place(id, word));
+        if word::unseal(words.word(at), place).is_none()
+            && let Some(found) = word::mended(words.word(at), place)
+        {
+            words.set_word(at, found);
+            mended = true;
+        }
+    }
+    let place = || format!("block {}", id.0);
+    mended.then(|| Finding::new("block table", place(), "a bit of its entry was flipped", Remedy::Restore))
+}
+
+/// Makes the checksums of entries fit, for fuzzers.
+pub(crate) fn reseal(region: &mut [u8]) {
+    for (block, bytes) in (0..).zip(region.chunks_exact_mut(BLOCK_ENTRY_BYTES)) {
+        for word in [USE_WORD, WEAR_WORD, AGE_WORD] {
+            word::reseal(&mut bytes[word..word + 8], place(BlockId(block), word));
+        }
+    }
 }
 
 #[inline]

@@ -76,6 +76,12 @@ impl UnitBuffer {
         (found == owner).then(|| (&self.memory[at..at + UNIT_BYTES], crc))
     }
 
+    /// Whether any position holds something of `owner`, current or not.
+    pub(crate) fn names(&self, owner: EntryIndex) -> bool {
+        let holds = |stream| (0..self.filled(stream)).any(|position| self.unit(stream, position).0 == owner);
+        [Stream::Host, Stream::Gc].into_iter().any(holds)
+    }
+
     /// The whole page of a slot.
     pub(crate) fn page(&self, stream: Stream) -> &[u8] {
         &self.memory[self.data_at(stream, 0)..][..self.page_bytes]

@@ -82,11 +82,11 @@ impl CauseCounters {
 
     const fn plus(self, other: Self) -> Self {
         Self {
-            reads: self.reads + other.reads,
-            read_bytes: self.read_bytes + other.read_bytes,
-            programs: self.programs + other.programs,
-            program_bytes: self.program_bytes + other.program_bytes,
-            erases: self.erases + other.erases,
+            reads: self.reads.saturating_add(other.reads),
+            read_bytes: self.read_bytes.saturating_add(other.read_bytes),
+            programs: self.programs.saturating_add(other.programs),
+            program_bytes: self.program_bytes.saturating_add(other.program_bytes),
+            erases: self.erases.saturating_add(other.erases),
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::image::namespaces::{
 use crate::image::superblock::{Keeps, Superblock, damaged};
 use crate::injection::Injection;
 use crate::media::{FileMedia, InjectedMedia, Media, MediaKind, NullMedia, RamMedia, Reads};
+use crate::mend::Mender;
 use crate::protected::Backing;
 use crate::spare::PageKind;
 use crate::state::PowerHistory;
@@ -220,14 +221,14 @@ impl Flash {
     }
 
     /// A device in memory of the shape that an image describes. The file stays locked while the device is open.
-    fn open_described(
+    pub(crate) fn open_described(
         file: Arc<ImageFile>,
         superblock: Superblock,
         options: OpenOptions,
         path: &Path,
     ) -> Result<Self, FlashError> {
         let layout = Layout::of(&superblock.geometry);
-        let table = NamespaceTable::open(&Backing::File(Arc::clone(&file)), &layout)?;
+        let table = NamespaceTable::open(&Backing::File(Arc::clone(&file)), &layout, None)?;
         let table = table.map_err(|what| damaged(path, &what))?;
         let spec = |entry: &Entry| {
             let NamespaceRecord { nsid, kind, size_bytes, .. } = entry.record;
@@ -281,7 +282,7 @@ impl Flash {
     ) -> Result<Self, FlashError> {
         let layout = Layout::of(&superblock.geometry);
         let blocks = BlockTable::create(&backing, &layout, &superblock.geometry, how.factory_bad)?;
-        let mut flash = Self::assemble(backing, media, superblock, how, blocks, Path::new(""))?;
+        let mut flash = Self::assemble(backing, media, superblock, how, blocks, Path::new(""), None)?;
         flash.ftl.state.begin_power_cycle(true);
         for spec in namespaces {
             flash.add_namespace(*spec)?;
@@ -301,12 +302,26 @@ impl Flash {
         if superblock.keeps != Keeps::File {
             return Self::open_described(file, superblock, options, path);
         }
+        Self::open_file(file, superblock, options, path, None)
+    }
+
+    /// Opens the device that an image holds. With a mender, what of its tables is damaged is set right or left out.
+    pub(crate) fn open_file(
+        file: Arc<ImageFile>,
+        superblock: Superblock,
+        options: OpenOptions,
+        path: &Path,
+        mut mender: Mender<'_>,
+    ) -> Result<Self, FlashError> {
         let layout = Layout::of(&superblock.geometry);
         let media = FileMedia::open(Arc::clone(&file), superblock.geometry, &layout, options.run.reads)?;
         let backing = Backing::File(file);
-        let blocks = BlockTable::open(&backing, &layout, &superblock.geometry)?;
-        let mut flash = Self::assemble(backing, Box::new(media), superblock, options.how(), blocks, path)?;
-        flash.recover(path)?;
+        let blocks = BlockTable::open(&backing, &layout, &superblock.geometry, mender.as_deref_mut())?;
+        let mender_of_tables = mender.as_deref_mut();
+        let media = Box::new(media);
+        let mut flash =
+            Self::assemble(backing, media, superblock, options.how(), blocks, path, mender_of_tables)?;
+        flash.recover(path, mender)?;
         Ok(flash)
     }
 
@@ -317,12 +332,14 @@ impl Flash {
         how: How,
         blocks: BlockTable,
         path: &Path,
+        mut mender: Mender<'_>,
     ) -> Result<Self, FlashError> {
         let geometry = superblock.geometry;
         let layout = Layout::of(&geometry);
         let timing = FlashTiming::new(&geometry, &superblock.profile, how.timing);
-        let namespaces = NamespaceTable::open(&backing, &layout)?.map_err(|what| damaged(path, &what))?;
-        let areas = AreaTable::open(&backing, &layout)?.map_err(|what| damaged(path, &what))?;
+        let named = |what: String| damaged(path, &what);
+        let namespaces = NamespaceTable::open(&backing, &layout, mender.as_deref_mut())?.map_err(named)?;
+        let areas = AreaTable::open(&backing, &layout, mender)?.map_err(named)?;
         let media = match &how.run.injection {
             Some(injection) => Box::new(InjectedMedia::new(media, geometry, injection)),
             None => media,
@@ -346,7 +363,10 @@ impl Flash {
     }
 
     /// Brings an opened image into order. Read-only, this happens in private copies of the mapped regions.
-    fn recover(&mut self, path: &Path) -> Result<(), FlashError> {
+    fn recover(&mut self, path: &Path, mender: Mender<'_>) -> Result<(), FlashError> {
+        if let Some(findings) = mender {
+            self.mend_before_recovery(findings);
+        }
         let clean = self.ftl.state.is_clean();
         if clean && !self.ftl.state.checksum_holds() {
             return Err(damaged(path, "the device state").into());
@@ -365,7 +385,7 @@ impl Flash {
         Ok(())
     }
 
-    fn fits(&self, entry: &Entry) -> bool {
+    pub(crate) fn fits(&self, entry: &Entry) -> bool {
         entry.first.checked_add(entry.entries).is_some_and(|end| end <= self.ftl.map.len())
     }
 
@@ -537,12 +557,6 @@ impl Flash {
             PageKind::Page => self.ftl.geometry.page_bytes as u64,
             PageKind::Units => UNIT_BYTES as u64,
         }
-    }
-
-    /// Entries of an extent and bytes of each.
-    pub(crate) fn extent_shape(&self, extent: ExtentId) -> Result<(u64, usize), FlashError> {
-        let entry = self.entry(extent)?;
-        Ok((entry.entries, self.entry_bytes(kind_of(entry.record.kind)) as usize))
     }
 
     #[inline]

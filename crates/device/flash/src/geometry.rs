@@ -25,6 +25,9 @@ const LEAST_OVER_PROVISIONING_PERCENT: u32 = 5;
 /// Units that fit the spare record of a page.
 const MAX_UNITS_PER_PAGE: usize = 16;
 
+/// Largest array the format can number: 4 PiB.
+const MAX_RAW_BYTES: u128 = 1 << 52;
+
 /// Free blocks that only garbage collection may take.
 pub(crate) const RESERVED_BLOCKS: u32 = 3;
 
@@ -114,7 +117,20 @@ impl Geometry {
         if !(MIN_PAGES_PER_BLOCK..=1 << 16).contains(&self.pages_per_block) {
             return Err(ImageError::BadProfile("a block must have from 16 to 65536 pages"));
         }
-        Ok(())
+        self.check_size()
+    }
+
+    /// Refuses arrays whose pages or bytes cannot be counted, and sizes beyond their arrays.
+    fn check_size(&self) -> Result<(), ImageError> {
+        let refused = ImageError::TooLarge { asked_bytes: self.usable_bytes };
+        let planes = self.channels * self.ways * self.planes;
+        let Some(blocks) = planes.checked_mul(self.blocks_per_plane) else { return Err(refused) };
+        let raw_bytes = u128::from(blocks) * u128::from(self.block_bytes());
+        // Every region's length is a small multiple of these, and fits a file then.
+        let countable = raw_bytes <= MAX_RAW_BYTES && u128::from(self.usable_bytes) <= MAX_RAW_BYTES;
+        // While it is planned, an array has no rows yet.
+        let holds = blocks == 0 || u128::from(self.usable_bytes) <= raw_bytes;
+        (countable && holds).then_some(()).ok_or(refused)
     }
 
     fn wanted_rows(&self, profile: &FlashProfile) -> u64 {

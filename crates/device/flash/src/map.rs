@@ -122,6 +122,39 @@ impl UnitMap {
         }
     }
 
+    /// What a damaged entry is with one bit set right: unmapped, or where its data is.
+    pub(crate) fn mended(&self, index: EntryIndex) -> Option<Location> {
+        let word = self.table.word((index * MAP_ENTRY_BYTES) as usize);
+        if word.is_power_of_two() {
+            return Some(Location::Unmapped);
+        }
+        let value = word::mended(word, index)? & word::MAX_VALUE;
+        Location::from_value(value)
+            .filter(|place| !matches!(place, Location::Flash(unit) if unit.0 >= self.units))
+    }
+
+    /// Marks segments right whose mark is damaged or gone though they hold entries; how many.
+    pub(crate) fn mend_presence(&mut self) -> u64 {
+        let words = (MAP_SEGMENT_BYTES / MAP_ENTRY_BYTES) as usize;
+        let mut mended = 0;
+        for segment in 0..self.presence.len().min(self.table.len() / MAP_SEGMENT_BYTES as usize) {
+            let first = segment * words;
+            let holds = |index: usize| {
+                word::unseal(self.table.word(index * MAP_ENTRY_BYTES as usize), index as u64).is_some()
+            };
+            let is_right = match self.presence[segment] {
+                PRESENT => true,
+                ABSENT => !(first..first + words).any(holds),
+                _ => false,
+            };
+            if !is_right {
+                self.presence[segment] = PRESENT;
+                mended += 1;
+            }
+        }
+        mended
+    }
+
     /// Points entry `index` at `location`, by one store. Its segment [is ready](Self::make_ready).
     #[inline]
     pub(crate) fn store(&mut self, index: EntryIndex, location: Location) {
@@ -158,6 +191,13 @@ impl UnitMap {
     #[inline]
     fn is_present(&self, index: EntryIndex) -> bool {
         self.presence[segment_of(index)] != ABSENT
+    }
+}
+
+/// Makes the checksums of entries fit, for fuzzers.
+pub(crate) fn reseal(region: &mut [u8]) {
+    for (index, bytes) in (0..).zip(region.chunks_exact_mut(MAP_ENTRY_BYTES as usize)) {
+        word::reseal(bytes, index);
     }
 }
 

@@ -8,7 +8,8 @@ impl Flash {
     /// Bytes that belong to no namespace.
     #[must_use]
     pub fn unallocated_bytes(&self) -> u64 {
-        let allocated: u64 = self.namespaces.iter().map(|entry| self.extent_bytes(entry)).sum();
+        let allocated: u64 =
+            self.namespaces.iter().fold(0, |sum: u64, entry| sum.saturating_add(self.extent_bytes(entry)));
         self.total_bytes().saturating_sub(allocated)
     }
 
@@ -76,10 +77,11 @@ impl Flash {
         taken.sort_unstable();
         let mut at = 0;
         for (first, end) in taken {
-            if first - at >= entries {
+            // Extents overlap in images that someone made up.
+            if first.saturating_sub(at) >= entries {
                 break;
             }
-            at = end;
+            at = at.max(end);
         }
         (self.ftl.map.len() - at >= entries).then_some(at)
     }

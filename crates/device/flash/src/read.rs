@@ -148,9 +148,11 @@ impl Ftl {
         into: &mut [u8],
     ) -> Result<(), ReadError> {
         let found = self.buffer.find(slot, position, entry);
-        match found.filter(|(data, crc)| crc32c::crc32c(data) == *crc) {
-            Some((data, _)) => {
-                into.copy_from_slice(&data[within..within + into.len()]);
+        let found = found.filter(|(data, crc)| crc32c::crc32c(data) == *crc);
+        // An extent of whole pages has nothing here; an image that someone made up may say so.
+        match found.and_then(|(data, _)| data.get(within..within + into.len())) {
+            Some(part) => {
+                into.copy_from_slice(part);
                 Ok(())
             }
             None => {

@@ -2,6 +2,7 @@
 
 use crate::counters::{Cause, CauseCounters, FlashCounters};
 use crate::error::FlashError;
+use crate::finding::{Finding, Remedy};
 use crate::image::layout::Layout;
 use crate::map::{EntryIndex, Location};
 use crate::protected::{Backing, Protected};
@@ -61,6 +62,46 @@ impl State {
         self.words.word(CHECKSUM) == self.checksum()
     }
 
+    /// Sets right what of a state is damaged that was closed: a flipped bit by the checksum, else the checksum. Of
+    /// counters nothing can be told then.
+    pub(crate) fn mend(&mut self) -> Option<Finding> {
+        let clean = self.words.word(CLEAN);
+        if clean != IS_CLEAN && (clean ^ IS_CLEAN).count_ones() == 1 {
+            self.words.set_word(CLEAN, IS_CLEAN);
+            return Some(Finding::new("device state", "", "its closing mark was flipped", Remedy::Restore));
+        }
+        if !self.is_clean() || self.checksum_holds() {
+            return None;
+        }
+        for byte in (POWER_CYCLES..CHECKSUM + 8).chain(COUNTERS..2 * COUNTERS) {
+            for bit in 0..8 {
+                self.words[byte] ^= 1 << bit;
+                if self.checksum_holds() {
+                    return Some(Finding::new(
+                        "device state",
+                        "",
+                        "a bit of it was flipped",
+                        Remedy::Restore,
+                    ));
+                }
+                self.words[byte] ^= 1 << bit;
+            }
+        }
+        let sum = self.checksum();
+        self.words.set_word(CHECKSUM, sum);
+        let what = "it does not match its checksum: its counters cannot be relied on";
+        Some(Finding::new("device state", "", what, Remedy::Restore))
+    }
+
+    /// Sequence number that the next program gets.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.words.word(NEXT_SEQ)
+    }
+
+    pub(crate) fn set_next_seq(&mut self, seq: u64) {
+        self.words.set_word(NEXT_SEQ, seq);
+    }
+
     /// From here on the device counts as in use, until [`State::close`].
     pub(crate) fn begin_power_cycle(&mut self, was_clean: bool) {
         self.words.set_word(CLEAN, 0);
@@ -90,7 +131,7 @@ impl State {
     /// The number of the next program; each is given once, ascending.
     pub(crate) fn take_seq(&mut self) -> u64 {
         let seq = self.words.word(NEXT_SEQ);
-        self.words.set_word(NEXT_SEQ, seq + 1);
+        self.words.set_word(NEXT_SEQ, seq.saturating_add(1));
         seq
     }
 
@@ -119,8 +160,8 @@ impl State {
     #[inline]
     pub(crate) fn count_read(&mut self, cause: Cause, bytes: u64) {
         let counters = &mut self.counters[cause];
-        counters.reads += 1;
-        counters.read_bytes += bytes;
+        add(&mut counters.reads, 1);
+        add(&mut counters.read_bytes, bytes);
         let [reads, read_bytes, ..] = counters.words();
         self.words.set_word(counter_at(cause, 0), reads);
         self.words.set_word(counter_at(cause, 1), read_bytes);
@@ -128,24 +169,24 @@ impl State {
 
     #[inline]
     pub(crate) fn count_programs(&mut self, cause: Cause, pages: u64, bytes: u64) {
-        self.counters[cause].programs += pages;
-        self.counters[cause].program_bytes += bytes;
+        add(&mut self.counters[cause].programs, pages);
+        add(&mut self.counters[cause].program_bytes, bytes);
         self.keep(cause);
     }
 
     pub(crate) fn count_erase(&mut self, cause: Cause) {
-        self.counters[cause].erases += 1;
+        add(&mut self.counters[cause].erases, 1);
         self.keep(cause);
     }
 
     #[inline]
     pub(crate) fn count_accepted(&mut self, bytes: u64) {
-        self.counters.accepted_bytes += bytes;
+        add(&mut self.counters.accepted_bytes, bytes);
         self.words.set_word(ACCEPTED_BYTES, self.counters.accepted_bytes);
     }
 
     pub(crate) fn count_media_error(&mut self) {
-        self.counters.media_errors += 1;
+        add(&mut self.counters.media_errors, 1);
         self.words.set_word(MEDIA_ERRORS, self.counters.media_errors);
     }
 
@@ -157,9 +198,22 @@ impl State {
     }
 
     fn add(&mut self, at: usize, more: u64) {
-        let sum = self.words.word(at) + more;
+        let sum = self.words.word(at).saturating_add(more);
         self.words.set_word(at, sum);
     }
+}
+
+/// Counts on. An image may have been made with counters at their end.
+#[inline]
+fn add(counter: &mut u64, more: u64) {
+    *counter = counter.saturating_add(more);
+}
+
+/// Makes the checksum of a closed state fit, for fuzzers.
+pub(crate) fn reseal(region: &mut [u8]) {
+    let sum = crc32c::crc32c(&region[POWER_CYCLES..CHECKSUM]);
+    let sum = u64::from(crc32c::crc32c_append(sum, &region[COUNTERS..2 * COUNTERS]));
+    region[CHECKSUM..CHECKSUM + 8].copy_from_slice(&sum.to_le_bytes());
 }
 
 const fn counter_at(cause: Cause, word: usize) -> usize {

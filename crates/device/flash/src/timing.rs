@@ -16,6 +16,9 @@ const PS_PER_NS: u64 = 1_000;
 /// Bytes at one MB/s take this long each.
 const PS_PER_BYTE_AT_1_MB_S: u64 = 1_000_000;
 
+/// Most pages of the page buffer that are kept account of.
+const BUFFER_PAGES_MAX: u64 = 1 << 16;
+
 /// Next-free times of planes, channels and buffer slots.
 #[derive(Debug)]
 pub(crate) struct FlashTiming {
@@ -29,14 +32,19 @@ pub(crate) struct FlashTiming {
     slot_free_ps: BinaryHeap<Reverse<u64>>,
 }
 
+/// A time of a profile: at most an hour, so that times can be added.
+fn picoseconds(nanoseconds: u64) -> u64 {
+    nanoseconds.min(3_600_000_000_000) * PS_PER_NS
+}
+
 impl FlashTiming {
     pub(crate) fn new(geometry: &Geometry, profile: &FlashProfile, on: bool) -> Self {
-        let slots = u64::from(profile.buffer_pages).max(1);
+        let slots = u64::from(profile.buffer_pages).clamp(1, BUFFER_PAGES_MAX);
         Self {
             on,
-            read_ps: profile.read_ns * PS_PER_NS,
-            program_ps: profile.program_ns * PS_PER_NS,
-            erase_ps: profile.erase_ns * PS_PER_NS,
+            read_ps: picoseconds(profile.read_ns),
+            program_ps: picoseconds(profile.program_ns),
+            erase_ps: picoseconds(profile.erase_ns),
             bus_ps_per_byte: PS_PER_BYTE_AT_1_MB_S / u64::from(profile.bus_mb_s).max(1),
             plane_free_ps: vec![0; geometry.plane_count() as usize],
             channel_free_ps: vec![0; geometry.channels as usize],

@@ -1,12 +1,15 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod check;
 mod engine;
 mod error;
 pub mod fuzz;
 mod index;
 mod layout;
 mod list;
+mod mend;
+mod rebuild;
 mod recovery;
 mod sealed;
 mod store;
@@ -18,6 +21,8 @@ pub use engine::{Expect, KvEngine, KvOptions, KvStats, Located, StoreHow, ValueI
 pub use error::KvError;
 pub use index::IndexCounters;
 pub use layout::{FORMAT_VERSION, KvFormat, WINDOWS_MAX};
+pub use mend::{mend_state, was_made};
+pub use rebuild::Repaired;
 pub use recovery::{Damage, Recovery};
 pub use store::{Home, PageStore, STATE_AREA, WINDOWS_AREA};
 pub use value_log::packing::{Packing, PackingCounters, Placement, UnknownPacking};

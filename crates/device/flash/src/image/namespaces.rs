@@ -7,8 +7,10 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::error::FlashError;
+use crate::finding::{Finding, Remedy};
 use crate::image::layout::{Layout, NAMESPACE_SLOT_BYTES, NAMESPACE_SLOTS};
 use crate::map::EntryIndex;
+use crate::mend::{Mender, mend_bit};
 use crate::protected::{Backing, Protected};
 use crate::word;
 
@@ -107,17 +109,31 @@ pub(crate) struct NamespaceTable {
 }
 
 impl NamespaceTable {
-    /// Reads the table; the error names the slot that is damaged.
-    pub(crate) fn open(backing: &Backing, layout: &Layout) -> Result<Result<Self, String>, FlashError> {
-        let memory = backing.map(layout.namespaces)?;
+    /// Reads the table; the error names the slot that is damaged. With a mender, what can be set right is, and a slot
+    /// that cannot is left out.
+    pub(crate) fn open(
+        backing: &Backing,
+        layout: &Layout,
+        mut mender: Mender<'_>,
+    ) -> Result<Result<Self, String>, FlashError> {
+        let mut memory = backing.map(layout.namespaces)?;
         let mut entries = Vec::with_capacity(NAMESPACE_SLOTS);
         for slot in 0..NAMESPACE_SLOTS {
+            if let Some(findings) = &mut mender {
+                findings.extend(mend(&mut memory, slot));
+            }
             match load(&memory, slot) {
                 Some(entry) => entries.push(entry),
+                None if mender.is_some() => entries.push(None),
                 None => return Ok(Err(format!("slot {slot} of the namespace table"))),
             }
         }
         Ok(Ok(Self { memory, entries }))
+    }
+
+    /// Leaves a record out of what is in use, without a change to the table.
+    pub(crate) fn leave_out(&mut self, extent: ExtentId) {
+        self.entries[usize::from(extent.0)] = None;
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
@@ -169,6 +185,62 @@ fn load(memory: &Protected, slot: usize) -> Option<Option<Entry>> {
             Stored::read_from_bytes(bytes).ok()?.get(slot).map(Some)
         }
         _ => None,
+    }
+}
+
+/// Sets a damaged slot right: the selector by the copies there are, a copy by its checksum or by the other one.
+fn mend(memory: &mut Protected, slot: usize) -> Option<Finding> {
+    let (at, place) = (slot * NAMESPACE_SLOT_BYTES, PLACE | slot as u64);
+    let finding = |what: &str, remedy| {
+        Some(Finding::new("namespace record", format!("slot {slot}"), what.to_owned(), remedy))
+    };
+    let selector = memory.word(at);
+    let good = |memory: &Protected, copy: u64| {
+        let bytes = memory.get(copy_at(slot, copy)..)?.get(..COPY_BYTES)?;
+        Stored::read_from_bytes(bytes).ok()?.get(slot)
+    };
+    if word::unseal(selector, place).is_none_or(|copy| copy > 2) {
+        let mended = word::mended(selector, place).filter(|word| word & word::MAX_VALUE <= 2);
+        // A copy that the owner marked is the later one of two.
+        let later =
+            |copy: &u64| good(memory, *copy).map(|entry| entry.record.owner_state != [0; OWNER_STATE_BYTES]);
+        let by_copies = [1, 2].into_iter().filter(|copy| later(copy).is_some()).max_by_key(later);
+        let by_copies = by_copies.map(|copy| word::seal(copy, place));
+        if selector == 0 && by_copies.is_none() {
+            return None;
+        }
+        let Some(found) = mended.filter(|_| selector != 0).or(by_copies) else {
+            return finding("neither its selector nor a copy matches its checksum", Remedy::None);
+        };
+        memory.set_word(at, found);
+        return finding("its selector does not match its checksum", Remedy::Restore);
+    }
+    let copy @ (1 | 2) = word::unseal(selector, place)? else { return None };
+    if good(memory, copy).is_some() {
+        return None;
+    }
+    let bytes = memory.get_mut(copy_at(slot, copy)..)?.get_mut(..COPY_BYTES)?;
+    if mend_bit(bytes, |bytes| crc32c::crc32c(&bytes[4..]).to_le_bytes() == bytes[..4]) {
+        return finding("a bit of it was flipped", Remedy::Restore);
+    }
+    if good(memory, 3 - copy).is_some() {
+        memory.set_word(at, word::seal(3 - copy, place));
+        return finding(
+            "it does not match its checksum; its copy from before the last change does",
+            Remedy::Restore,
+        );
+    }
+    finding("neither of its copies matches its checksum: a namespace cannot be told of", Remedy::None)
+}
+
+/// Makes the checksums of selectors and records fit, for fuzzers.
+pub(crate) fn reseal(region: &mut [u8]) {
+    for (slot, bytes) in region.chunks_exact_mut(NAMESPACE_SLOT_BYTES).enumerate() {
+        word::reseal(&mut bytes[..8], PLACE | slot as u64);
+        for copy in bytes[COPY_AT..].chunks_exact_mut(COPY_BYTES) {
+            let crc = crc32c::crc32c(&copy[4..]);
+            copy[..4].copy_from_slice(&crc.to_le_bytes());
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::error::{FlashError, ImageError};
+use crate::finding::{Finding, Remedy};
 use crate::geometry::Geometry;
 use crate::image::layout::{Layout, Range};
 
@@ -133,6 +134,28 @@ impl Superblock {
         Self::from_stored(&stored, path)
     }
 
+    /// Reads the superblock or, where that cannot be used, its copy; says what is wrong with either, and restores the
+    /// one from the other where the file may be written.
+    pub(crate) fn read_either(file: &ImageFile) -> Result<(Self, Option<Finding>), ImageError> {
+        let refused = match Self::read(file) {
+            Ok(found) => return Ok((found, check_copy(file)?)),
+            Err(
+                refused @ (ImageError::Damaged { .. }
+                | ImageError::NotAnImage { .. }
+                | ImageError::OtherVersion { .. }),
+            ) => refused,
+            Err(refused) => return Err(refused),
+        };
+        let Some(stored) = read_stored(file, COPY_AT)? else { return Err(refused) };
+        check_features(&stored, file)?;
+        let found = Self::from_stored(&stored, file.path())?;
+        if !file.is_read_only() {
+            file.write_at(0, stored.as_bytes())?;
+        }
+        let what = "it cannot be used; its copy can";
+        Ok((found, Some(Finding::new("superblock", "", what, Remedy::Restore))))
+    }
+
     fn from_stored(stored: &Stored, path: &Path) -> Result<Self, ImageError> {
         let geometry = stored.geometry();
         geometry.check()?;
@@ -249,6 +272,29 @@ fn checksum(stored: &Stored) -> u32 {
     crc32c::crc32c(&stored.as_bytes()[..BYTES - 4])
 }
 
+/// The superblock at a place, if it is one: magic, version and checksum.
+fn read_stored(file: &ImageFile, at: u64) -> Result<Option<Stored>, ImageError> {
+    let mut stored = Stored::new_zeroed();
+    if file.len_bytes()? < at + BYTES as u64 {
+        return Ok(None);
+    }
+    file.read_at(at, stored.as_mut_bytes())?;
+    let good = check_identity(&stored, file.path()).is_ok() && stored.crc.get() == checksum(&stored);
+    Ok(good.then_some(stored))
+}
+
+/// Compares the copy with a good superblock.
+fn check_copy(file: &ImageFile) -> Result<Option<Finding>, ImageError> {
+    let Some(first) = read_stored(file, 0)? else { return Ok(None) };
+    if read_stored(file, COPY_AT)?.is_some_and(|copy| copy.as_bytes() == first.as_bytes()) {
+        return Ok(None);
+    }
+    if !file.is_read_only() {
+        file.write_at(COPY_AT, first.as_bytes())?;
+    }
+    Ok(Some(Finding::new("superblock", "copy", "it is not what the superblock is", Remedy::Restore)))
+}
+
 fn check_identity(stored: &Stored, path: &Path) -> Result<(), ImageError> {
     if stored.magic != MAGIC {
         return Err(ImageError::NotAnImage { path: path.to_path_buf() });
@@ -275,6 +321,14 @@ fn check_features(stored: &Stored, file: &ImageFile) -> Result<(), ImageError> {
 
 fn truncated(path: &Path, expected_bytes: u64, found_bytes: u64) -> ImageError {
     ImageError::Truncated { path: path.to_path_buf(), expected_bytes, found_bytes }
+}
+
+/// Makes the checksums of superblock and copy fit, for fuzzers.
+pub(crate) fn reseal(region: &mut [u8]) {
+    for stored in region.chunks_exact_mut(BYTES).take(2) {
+        let crc = crc32c::crc32c(&stored[..BYTES - 4]);
+        stored[BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+    }
 }
 
 pub(crate) fn damaged(path: &Path, what: &str) -> ImageError {

@@ -3,6 +3,7 @@
 //! Data may be lent from a mapping that is only read ([`Reads::Mapped`]): a record is then copied once, from where it
 //! lies to where it is wanted. Without it, a short file or a failing disk is an error value and never a signal.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use byway_sys::{ImageFile, ReadMapping};
@@ -23,6 +24,8 @@ pub(crate) struct FileMedia {
     spare_range: Range,
     spare: Protected,
     view: Option<ReadMapping>,
+    /// Pages of an image opened read-only that a check has set right.
+    private: HashMap<PageId, Vec<u8>>,
 }
 
 impl FileMedia {
@@ -39,7 +42,7 @@ impl FileMedia {
             Reads::Mapped if !file.is_watched() => file.map_to_read(pages.at, pages.len).ok(),
             _ => None,
         };
-        Ok(Self { file, geometry, pages, spare_range: layout.spare, spare, view })
+        Ok(Self { file, geometry, pages, spare_range: layout.spare, spare, view, private: HashMap::new() })
     }
 
     /// Byte `at` of a page, counted from the first page of all.
@@ -80,13 +83,21 @@ impl Media for FileMedia {
     }
 
     fn program(&mut self, page: PageId, data: &[u8], spare: &[u8]) -> Result<(), FlashError> {
-        self.file.write_at(self.data_at(page), data)?;
+        if self.file.is_read_only() {
+            self.private.insert(page, data.to_vec());
+        } else {
+            self.file.write_at(self.data_at(page), data)?;
+        }
         let at = page.0 as usize * spare.len();
         self.spare[at..at + spare.len()].copy_from_slice(spare);
         Ok(())
     }
 
     fn read(&self, page: PageId, at: usize, into: &mut [u8]) -> Result<(), FlashError> {
+        if let Some(data) = self.private.get(&page) {
+            into.copy_from_slice(&data[at..at + into.len()]);
+            return Ok(());
+        }
         Ok(self.file.read_at(self.data_at(page) + at as u64, into)?)
     }
 
@@ -104,6 +115,11 @@ impl Media for FileMedia {
     fn spare(&self, page: PageId) -> &[u8] {
         let len = self.geometry.spare_record_bytes();
         &self.spare[page.0 as usize * len..][..len]
+    }
+
+    fn spare_mut(&mut self, page: PageId) -> &mut [u8] {
+        let len = self.geometry.spare_record_bytes();
+        &mut self.spare[page.0 as usize * len..][..len]
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError> {

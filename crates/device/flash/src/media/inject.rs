@@ -72,6 +72,10 @@ impl Media for InjectedMedia {
         self.inner.spare(page)
     }
 
+    fn spare_mut(&mut self, page: PageId) -> &mut [u8] {
+        self.inner.spare_mut(page)
+    }
+
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError> {
         self.erasing(block)?;
         self.inner.erase(block)

@@ -78,6 +78,9 @@ pub(crate) trait Media: Send {
     /// The spare record of a page.
     fn spare(&self, page: PageId) -> &[u8];
 
+    /// The same, to set a flipped bit of it right.
+    fn spare_mut(&mut self, page: PageId) -> &mut [u8];
+
     /// Makes a block programmable again. Its room is kept, as it will be needed soon.
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError>;
 

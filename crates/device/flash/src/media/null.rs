@@ -28,6 +28,10 @@ impl Media for NullMedia {
         &[]
     }
 
+    fn spare_mut(&mut self, _page: PageId) -> &mut [u8] {
+        &mut []
+    }
+
     fn erase(&mut self, _block: BlockId) -> Result<(), FlashError> {
         Ok(())
     }

@@ -62,6 +62,11 @@ impl Media for RamMedia {
         &self.spare[page.0 as usize * len..][..len]
     }
 
+    fn spare_mut(&mut self, page: PageId) -> &mut [u8] {
+        let len = self.geometry.spare_record_bytes();
+        &mut self.spare[page.0 as usize * len..][..len]
+    }
+
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError> {
         let len = self.geometry.pages_per_block as usize * self.geometry.spare_record_bytes();
         self.spare[block.0 as usize * len..][..len].fill(0);

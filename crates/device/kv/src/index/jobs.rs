@@ -127,6 +127,44 @@ impl Index {
         self.to_release = dead;
     }
 
+    /// A number for a run that someone else writes.
+    pub(crate) fn take_run_number(&mut self) -> u64 {
+        self.manifest.next_run += 1;
+        self.manifest.next_run - 1
+    }
+
+    /// Makes other runs the index, by the commit of a manifest, with what is alive in each segment; frees the old ones.
+    pub(crate) fn replace_runs<S: PageStore>(
+        &mut self,
+        runs: Vec<Run>,
+        live: &[i64],
+        log: &mut ValueLog,
+        store: &mut S,
+    ) -> Result<(), KvError> {
+        for (segment, bytes) in live.iter().enumerate() {
+            log.segments.live.set_base(segment, (*bytes).clamp(0, i64::from(u32::MAX)) as u32);
+        }
+        self.manifest.runs = runs;
+        let (replay_from, seq) = (self.manifest.replay_from.clone(), self.manifest.seq);
+        self.commit_manifest(log, store, replay_from, seq)?;
+        self.drop_unlisted(log, store)?;
+        self.after_change(log);
+        Ok(())
+    }
+
+    /// Frees segments that the manifest does not tell of.
+    pub(crate) fn drop_unlisted<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+    ) -> Result<(), KvError> {
+        self.note_dead_segments(log);
+        while !self.to_release.is_empty() {
+            self.step(0, log, store, &mut 0)?;
+        }
+        Ok(())
+    }
+
     fn freeze<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, seq: u64, at_ps: &mut u64) {
         for stream in 0..log.streams.len() {
             // A page that cannot be written stays open, and its segment taken, until it can.

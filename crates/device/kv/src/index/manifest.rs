@@ -17,6 +17,7 @@ use crate::value_log::record::SEQ_END;
 use crate::value_log::segment::Segments;
 use crate::value_log::{Stream, ValueLog};
 use byway_spec::Key;
+use byway_sys::checksum::flipped_bit;
 
 const MAGIC: [u8; 8] = *b"BYKVMANI";
 const POSITIONS_AT: usize = 64;
@@ -166,6 +167,27 @@ fn decode_run(bytes: &[u8]) -> Option<Run> {
         let counts = run.entries < PAGE_END && run.tombstones <= run.entries;
         (1..=16).contains(&run.height) && run.id < RUN_END && run.root < PAGE_END && counts
     })
+}
+
+/// The generation of the manifest in a slot, if that is whole.
+pub(crate) fn generation(state: &[u8], layout: &Layout, slot: usize) -> Option<u64> {
+    let at = layout.manifest_at(slot);
+    let manifest = Manifest::decode(state.get(at..at + layout.manifest_bytes())?, layout).ok()?;
+    (manifest.generation & 1 == slot as u64).then_some(manifest.generation)
+}
+
+/// Sets a flipped bit of a slot right; whether one was.
+pub(crate) fn mend(slot: &mut [u8], layout: &Layout) -> bool {
+    if Manifest::decode(slot, layout).is_ok() || slot[0..8] != MAGIC {
+        return false;
+    }
+    let stored = word(slot, 8);
+    if let Some(bit) = flipped_bit(slot.len() - 12, stored ^ crc32c::crc32c(&slot[12..])) {
+        slot[12 + bit / 8] ^= 1 << (bit % 8);
+    } else if (stored ^ crc32c::crc32c(&slot[12..])).is_power_of_two() {
+        reseal(slot);
+    }
+    Manifest::decode(slot, layout).is_ok()
 }
 
 /// Makes the checksum of a slot fit, for fuzzers.

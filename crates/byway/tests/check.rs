@@ -1,0 +1,227 @@
+//! Images that are sound, damaged by a flipped bit, and repaired.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use byway::{Checked, CreateOptions, Device, Finding, Hit, MediaNamespaceKind, NewNamespace, Nsid};
+use byway_sys::copy::{DataRanges, copy_sparse};
+use tempfile::TempDir;
+
+const LBA_BYTES: usize = 4096;
+const BLOCKS: u64 = 40;
+
+/// What an image holds.
+struct Content {
+    pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+    blocks: BTreeMap<u64, Vec<u8>>,
+}
+
+fn key(n: u32) -> Vec<u8> {
+    format!("key-{:04}", n * 7919 % 10_000).into_bytes()
+}
+
+fn value(n: u32) -> Vec<u8> {
+    let len = if n % 23 == 22 { 9000 + n as usize } else { n as usize % 300 };
+    (0..len).map(|i| (n as usize * 31 + i * 7) as u8).collect()
+}
+
+/// Makes a device with keys and blocks; `use_it` is given the open device at the end.
+fn make(path: &Path, use_it: impl FnOnce(Device)) -> Content {
+    let blocks = NewNamespace {
+        kind: MediaNamespaceKind::Nvm { lba_bytes: LBA_BYTES as u32 },
+        size_bytes: Some(8 << 20),
+    };
+    let options =
+        CreateOptions { namespaces: vec![NewNamespace::KV, blocks], ..CreateOptions::new(32 << 20) };
+    byway::create(path, &options).unwrap();
+    let device = byway::open(&format!("embedded:{}", path.display())).unwrap();
+    let mut content = Content { pairs: BTreeMap::new(), blocks: BTreeMap::new() };
+    let mut kv = device.kv(None).unwrap();
+    for n in 0..700 {
+        let (key, value) = (key(n % 600), value(n));
+        kv.put(&key, &value).unwrap();
+        content.pairs.insert(key, value);
+        if n % 9 == 8 {
+            kv.delete(&self::key(n / 2)).unwrap();
+            content.pairs.remove(&self::key(n / 2));
+        }
+    }
+    let mut nvm = device.nvm(None).unwrap();
+    for lba in 0..BLOCKS {
+        let block: Vec<u8> = (0..LBA_BYTES).map(|i| (lba as usize * 3 + i / 5) as u8).collect();
+        nvm.write(lba, &block).unwrap();
+        content.blocks.insert(lba, block);
+    }
+    drop((kv, nvm));
+    use_it(device);
+    content
+}
+
+fn folder() -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    (dir, path)
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = std::fs::remove_file(to);
+    copy_sparse(&File::open(from).unwrap(), &File::create_new(to).unwrap(), |_| {}).unwrap();
+}
+
+fn flip(path: &Path, bit: u64) {
+    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, bit / 8).unwrap();
+    file.write_all_at(&[byte[0] ^ 1 << (bit % 8)], bit / 8).unwrap();
+}
+
+/// Places of 32 bytes that are not all zero.
+fn used_places(path: &Path) -> Vec<u64> {
+    let file = File::open(path).unwrap();
+    let mut places = Vec::new();
+    for range in DataRanges::new(&file, file.metadata().unwrap().len()) {
+        let (at, len) = range.unwrap();
+        let mut bytes = vec![0; len as usize];
+        file.read_exact_at(&mut bytes, at).unwrap();
+        let used = |(_, piece): &(usize, &[u8])| piece.iter().any(|byte| *byte != 0);
+        places.extend(bytes.chunks(32).enumerate().filter(used).map(|(i, _)| at + 32 * i as u64));
+    }
+    places
+}
+
+fn checked(path: &Path) -> Checked {
+    byway::check(path, &mut |_, _, _| {}).unwrap()
+}
+
+fn repaired(path: &Path) -> Checked {
+    byway::repair(path, &mut |_, _, _| {}).unwrap()
+}
+
+fn hits_key(findings: &[Finding], key: &[u8]) -> bool {
+    let is_it = |hit: &Hit| matches!(hit, Hit::Key { key: hit, .. } if hit == key);
+    findings.iter().flat_map(|finding| &finding.hits).any(is_it)
+}
+
+fn hits_block(findings: &[Finding], lba: u64) -> bool {
+    let is_it = |hit: &Hit| matches!(hit, Hit::Blocks { first_lba, count, .. } if (*first_lba..first_lba + count).contains(&lba));
+    findings.iter().flat_map(|finding| &finding.hits).any(is_it)
+}
+
+/// Everything is as it was put, but for what `findings` name.
+fn holds(path: &Path, content: &Content, findings: &[Finding], why: &str) {
+    let device =
+        byway::open(&format!("embedded:{}", path.display())).unwrap_or_else(|error| panic!("{why}: {error}"));
+    let mut kv = device.kv(None).unwrap();
+    let log_is_damaged = findings.iter().any(|finding| finding.structure == "log");
+    for (key, value) in &content.pairs {
+        if hits_key(findings, key) || log_is_damaged {
+            continue;
+        }
+        let found = kv.get(key).unwrap_or_else(|error| panic!("{why}: {error}"));
+        assert!(found.as_ref() == Some(value), "{why}: {}", String::from_utf8_lossy(key));
+    }
+    let mut nvm = device.nvm(Some(Nsid::new(2).unwrap())).unwrap();
+    for (lba, block) in content.blocks.iter().filter(|(lba, _)| !hits_block(findings, **lba)) {
+        let mut found = vec![0; LBA_BYTES];
+        nvm.read(*lba, &mut found).unwrap_or_else(|error| panic!("{why}: block {lba}: {error}"));
+        assert!(found == *block, "{why}: block {lba}");
+    }
+}
+
+#[test]
+fn an_image_that_was_closed_is_clean_and_is_not_changed_by_a_check() {
+    let (_dir, path) = folder();
+    let content = make(&path, |device| device.close().unwrap());
+    let before = std::fs::metadata(&path).unwrap().modified().unwrap();
+    let found = checked(&path);
+    assert_eq!(found.findings, []);
+    assert_eq!((found.namespaces, found.keys), (2, content.pairs.len() as u64));
+    assert_eq!(std::fs::metadata(&path).unwrap().modified().unwrap(), before);
+}
+
+#[test]
+fn an_image_that_was_not_closed_is_clean_and_stays_unclosed() {
+    let (dir, path) = folder();
+    let unclean = dir.path().join("unclean.img");
+    make(&path, |device| {
+        copy(&path, &unclean);
+        drop(device);
+    });
+    let found = checked(&unclean);
+    assert_eq!((found.findings, found.namespaces), (vec![], 2));
+    let device = byway::open(&format!("embedded:{}", unclean.display())).unwrap();
+    drop(device);
+    assert!(checked(&unclean).is_clean());
+}
+
+/// Writes over some of the places that are used; whatever it hits is named. An image that can be used afterwards holds
+/// everything that is not named as lost, and one that cannot is left to someone who knows more.
+#[test]
+fn whatever_is_written_over_is_named_and_a_repair_ends_in_a_clean_image_or_a_refusal() {
+    let (dir, path) = folder();
+    let (base, image) = (dir.path().join("base.img"), dir.path().join("damaged.img"));
+    let content = make(&path, |device| {
+        copy(&path, &base);
+        drop(device);
+    });
+    let mut usable = 0;
+    for (nth, place) in used_places(&base).iter().enumerate().step_by(499) {
+        copy(&base, &image);
+        let file = OpenOptions::new().write(true).open(&image).unwrap();
+        file.write_all_at(&[nth as u8 | 1; 24], place + 8).unwrap();
+        drop(file);
+        let why = format!("place {place:#x}");
+        let done = repaired(&image);
+        let again = checked(&image);
+        if done.is_usable() {
+            usable += 1;
+            assert!(again.is_clean(), "{why}: {:?}, repaired before: {:?}", again.findings, done.findings);
+            holds(&image, &content, &done.findings, &why);
+        } else {
+            assert!(!again.is_usable(), "{why}: {:?}, before: {:?}", again.findings, done.findings);
+        }
+    }
+    assert!(usable > 20, "{usable}");
+}
+
+/// Flips a bit in some of the places that are used; whatever it hits is named, and a repair makes the image whole.
+fn every_flip_is_found_and_repaired(use_it: impl FnOnce(Device, &Path, &Path), step: usize) {
+    let (dir, path) = folder();
+    let (base, image) = (dir.path().join("base.img"), dir.path().join("flipped.img"));
+    let content = make(&path, |device| use_it(device, &path, &base));
+    let places = used_places(&base);
+    for (nth, place) in places.iter().enumerate().step_by(step) {
+        let bit = place * 8 + (nth as u64 * 37) % 256;
+        copy(&base, &image);
+        flip(&image, bit);
+        let why = format!("bit {bit} (place {place:#x})");
+        let found = checked(&image);
+        let done = repaired(&image);
+        assert!(done.is_usable(), "{why}: {:?}", done.findings);
+        assert_eq!(found.is_clean(), done.is_clean(), "{why}: {:?} {:?}", found.findings, done.findings);
+        holds(&image, &content, &done.findings, &why);
+        let again = checked(&image);
+        assert!(again.is_clean(), "{why}: {:?}, repaired before: {:?}", again.findings, done.findings);
+    }
+}
+
+#[test]
+fn any_flipped_bit_of_a_closed_image_is_named_and_repaired() {
+    let close = |device: Device, path: &Path, base: &Path| {
+        device.close().unwrap();
+        copy(path, base);
+    };
+    every_flip_is_found_and_repaired(close, 311);
+}
+
+#[test]
+fn any_flipped_bit_of_an_unclosed_image_is_named_and_repaired() {
+    let leave = |device: Device, path: &Path, base: &Path| {
+        copy(path, base);
+        drop(device);
+    };
+    every_flip_is_found_and_repaired(leave, 331);
+}

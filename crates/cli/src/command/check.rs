@@ -1,0 +1,147 @@
+//! `byway check`: whether an image is sound, and making it so.
+
+use std::io::Write;
+
+use anyhow::Result;
+use byway::{Checked, Finding, Hit, Remedy};
+use serde::Serialize;
+
+use crate::args::Check;
+use crate::failure::{No, Unusable};
+use crate::size;
+use crate::terminal::{Progress, print_json};
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct Report {
+    image: String,
+    clean: bool,
+    usable: bool,
+    repaired: bool,
+    namespaces: u64,
+    keys: u64,
+    live_bytes: u64,
+    known_lost: u64,
+    findings: Vec<ReportedFinding>,
+}
+
+#[derive(Debug, Serialize)]
+struct ReportedFinding {
+    structure: &'static str,
+    place: String,
+    what: String,
+    remedy: &'static str,
+    hits: Vec<ReportedHit>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ReportedHit {
+    Blocks { nsid: u32, first_lba: u64, count: u64 },
+    Pages { nsid: u32, first: u64, count: u64 },
+    Key { nsid: u32, hex: String },
+    Namespace { nsid: u32 },
+}
+
+/// Checks an image, or repairs it.
+///
+/// # Errors
+/// When it is no image, when something was found, when it cannot be used: the exit code tells which.
+pub fn run(args: &Check, out: &mut impl Write) -> Result<()> {
+    let progress = Progress::new("check", 0);
+    let mut watch = |what: &'static str, done, total| progress.set(what, done, total);
+    let checked = match args.repair {
+        true => byway::repair(&args.image, &mut watch),
+        false => byway::check(&args.image, &mut watch),
+    };
+    drop(progress);
+    let checked = checked?;
+    if args.json {
+        print_json(out, &report(args, &checked))?;
+    } else {
+        print(args, &checked, out)?;
+    }
+    out.flush()?;
+    verdict(args, &checked)
+}
+
+fn verdict(args: &Check, checked: &Checked) -> Result<()> {
+    let image = args.image.display();
+    let count = counted(checked.findings.len());
+    match (checked.is_clean(), checked.is_usable(), args.repair) {
+        (true, ..) => Ok(()),
+        (false, false, _) => Err(Unusable(format!("{image} cannot be used as it is: {count}")).into()),
+        (false, true, true) => Err(No(format!("{image} was repaired: {count}")).into()),
+        (false, true, false) if checked.loses() => {
+            Err(No(format!("{image} has lost data: {count}; --repair drops it and restores the rest")).into())
+        }
+        (false, true, false) => Err(No(format!("{image}: {count}; --repair restores all of it")).into()),
+    }
+}
+
+fn counted(findings: usize) -> String {
+    if findings == 1 { "1 finding".to_owned() } else { format!("{findings} findings") }
+}
+
+fn print(args: &Check, checked: &Checked, out: &mut impl Write) -> Result<()> {
+    for finding in &checked.findings {
+        writeln!(out, "{:9} {finding}", done(finding.remedy, args.repair))?;
+    }
+    if checked.is_clean() {
+        write!(out, "clean: ")?;
+    }
+    let live = size::human(checked.live_bytes);
+    writeln!(out, "{} namespaces, {} keys, {live} of live data read", checked.namespaces, checked.keys)?;
+    if checked.known_lost > 0 {
+        writeln!(out, "{} units are known as lost: reads say so until they are written", checked.known_lost)?;
+    }
+    Ok(())
+}
+
+/// What becomes, or became, of a finding.
+fn done(remedy: Remedy, repair: bool) -> &'static str {
+    match (remedy, repair) {
+        (Remedy::Restore, true) => "restored",
+        (Remedy::Restore, false) => "damaged",
+        (Remedy::Drop, true) => "dropped",
+        (Remedy::Drop, false) => "lost",
+        (Remedy::None, _) => "unusable",
+    }
+}
+
+fn report(args: &Check, checked: &Checked) -> Report {
+    Report {
+        image: args.image.display().to_string(),
+        clean: checked.is_clean(),
+        usable: checked.is_usable(),
+        repaired: args.repair && checked.is_usable() && !checked.is_clean(),
+        namespaces: checked.namespaces,
+        keys: checked.keys,
+        live_bytes: checked.live_bytes,
+        known_lost: checked.known_lost,
+        findings: checked.findings.iter().map(reported).collect(),
+    }
+}
+
+fn reported(finding: &Finding) -> ReportedFinding {
+    ReportedFinding {
+        structure: finding.structure,
+        place: finding.place.clone(),
+        what: finding.what.clone(),
+        remedy: finding.remedy.name(),
+        hits: finding.hits.iter().map(reported_hit).collect(),
+    }
+}
+
+fn reported_hit(hit: &Hit) -> ReportedHit {
+    match hit {
+        Hit::Blocks { nsid, first_lba, count } => {
+            ReportedHit::Blocks { nsid: *nsid, first_lba: *first_lba, count: *count }
+        }
+        Hit::Pages { nsid, first, count } => ReportedHit::Pages { nsid: *nsid, first: *first, count: *count },
+        Hit::Key { nsid, key } => {
+            ReportedHit::Key { nsid: *nsid, hex: key.iter().map(|byte| format!("{byte:02x}")).collect() }
+        }
+        Hit::Namespace { nsid } => ReportedHit::Namespace { nsid: *nsid },
+    }
+}

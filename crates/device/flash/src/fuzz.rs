@@ -1,0 +1,20 @@
+//! Entry points for fuzzers: makes checksums fit what stands there, so that damage gets past them.
+//!
+//! A checksum tells of accidents. An image can also be made on purpose, and opening one must not panic either.
+
+use crate::{areas, blocks, image, map, spare, state};
+
+/// Makes every checksum in the first bytes of a region fit; regions are named as by [`crate::Flash::regions`]. Spare
+/// records have `record_bytes` each. Regions without checksums of their own stay as they are.
+pub fn reseal(name: &str, region: &mut [u8], record_bytes: usize) {
+    match name {
+        "superblock" => image::superblock::reseal(region),
+        "device state" => state::reseal(region),
+        "namespace table" => image::namespaces::reseal(region),
+        "area table" => areas::reseal(region),
+        "block table" => blocks::reseal(region),
+        "map" => map::reseal(region),
+        "spare records" => spare::reseal(region, record_bytes),
+        _ => {}
+    }
+}

@@ -1,0 +1,68 @@
+//! Opening a damaged image to check it: what is kept twice or off by one bit is set right, the rest is named.
+//!
+//! A repair maps the image shared, so that each step is one store or one small write into it, and any order of them
+//! leaves an image that can be checked again. A check maps it privately, so that the same steps change nothing.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use byway_sys::ImageFile;
+
+use crate::error::{FlashError, ImageError};
+use crate::finding::{Finding, Remedy};
+use crate::flash::{Flash, OpenOptions, RunOptions};
+use crate::image::namespaces::ExtentId;
+use crate::image::superblock::{Keeps, Superblock};
+use crate::media::Reads;
+
+/// Where the findings of an opening go. Without one, damage refuses the opening.
+pub(crate) type Mender<'a> = Option<&'a mut Vec<Finding>>;
+
+impl Flash {
+    /// Opens an image to be checked, whatever of its tables is damaged, and says what that is. Without `repair` it is
+    /// opened read-only and set right in private memory alone.
+    ///
+    /// # Errors
+    /// [`ImageError`]: the file is no image, in use, of another version, truncated, or neither superblock can be read.
+    pub fn open_to_check(path: &Path, repair: bool) -> Result<(Self, Vec<Finding>), FlashError> {
+        let opened = if repair { ImageFile::open(path) } else { ImageFile::open_read_only(path) };
+        let file = Arc::new(opened.map_err(ImageError::from)?);
+        let (superblock, finding) = Superblock::read_either(&file)?;
+        let mut findings = Vec::from_iter(finding);
+        let run = RunOptions { reads: Reads::Checked, ..RunOptions::default() };
+        let options = OpenOptions { read_only: !repair, timing: false, run };
+        if superblock.keeps != Keeps::File {
+            return Ok((Self::open_described(file, superblock, options, path)?, findings));
+        }
+        let flash = Self::open_file(file, superblock, options, path, Some(&mut findings))?;
+        Ok((flash, findings))
+    }
+
+    /// What recovery relies on, set right before it begins.
+    pub(crate) fn mend_before_recovery(&mut self, findings: &mut Vec<Finding>) {
+        findings.extend(self.ftl.state.mend());
+        let unfit: Vec<(u32, ExtentId)> = self
+            .namespaces
+            .iter()
+            .filter(|entry| !self.fits(entry))
+            .map(|entry| (entry.record.nsid, entry.record.extent))
+            .collect();
+        for (nsid, extent) in unfit {
+            let what = format!("the extent of namespace {nsid} is not inside the map");
+            findings.push(Finding::new("namespace record", format!("slot {}", extent.0), what, Remedy::None));
+            self.namespaces.leave_out(extent);
+        }
+    }
+}
+
+/// Sets right the one bit that makes `bytes` good; false, with the bytes as they were, when there is none.
+pub(crate) fn mend_bit(bytes: &mut [u8], good: impl Fn(&[u8]) -> bool) -> bool {
+    for bit in 0..bytes.len() * 8 {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        if good(bytes) {
+            return true;
+        }
+        bytes[bit / 8] ^= 1 << (bit % 8);
+    }
+    false
+}

@@ -1,0 +1,343 @@
+//! Map and block table made anew from spare records, as far as they are damaged.
+//!
+//! The newest program of an entry is what the map should point to: pages are written in ascending sequence numbers,
+//! and a block is erased only when the map points nowhere into it.
+
+use std::collections::HashMap;
+
+use byway_sys::checksum::flipped_bit;
+
+use crate::blocks::BlockUse;
+use crate::counters::Cause;
+use crate::finding::{Finding, Remedy, Watch};
+use crate::flash::Flash;
+use crate::geometry::{BlockId, PageId, UNIT_BYTES, UnitId};
+use crate::map::{EntryIndex, Location};
+use crate::mend::mend_bit;
+use crate::spare::{PageKind, SpareRecord};
+
+/// A program of an entry: its sequence number and where it is.
+type Program = (u64, UnitId);
+
+impl Flash {
+    /// Sets protected state right by what the pages say: damaged entries of the map and the block table, counts, the
+    /// next sequence number. It says what it did; what it could not do, [`check`](Self::check) finds.
+    pub(crate) fn mend_protected(&mut self, watch: Watch<'_>) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if !self.ftl.media.keeps_data() {
+            return findings;
+        }
+        let presence = self.ftl.map.mend_presence();
+        if presence > 0 {
+            let what = format!("{presence} segments were not marked as in use");
+            findings.push(Finding::new("map", "", what, Remedy::Restore));
+        }
+        let unreadable = self.mend_spare_records(watch, &mut findings);
+        self.mend_blocks(&mut findings);
+        self.mend_map(unreadable, watch, &mut findings);
+        self.recount(&mut findings);
+        findings
+    }
+
+    /// Sets flipped bits of spare records right and the next sequence number past all of them; how many records
+    /// remain that cannot be read.
+    fn mend_spare_records(&mut self, watch: Watch<'_>, findings: &mut Vec<Finding>) -> u64 {
+        let (mut unreadable, mut newest) = (0, 0);
+        let count = self.ftl.geometry.block_count();
+        for block in (0..count).map(BlockId) {
+            watch("spare records", block.0.into(), count.into());
+            let (live, written) = self.live_and_written(block);
+            for page in 0..written {
+                let id = self.ftl.geometry.page(block, page);
+                match self.ftl.spare(id) {
+                    Some(spare) => newest = newest.max(spare.seq),
+                    None if !live => {}
+                    None if self.mend_spare(id) => {
+                        let place = format!("of block {}, page {page}", block.0);
+                        let what = "a bit of it was flipped";
+                        findings.push(Finding::new("spare record", place, what, Remedy::Restore));
+                    }
+                    None => unreadable += 1,
+                }
+            }
+        }
+        if newest >= self.ftl.state.next_seq() && newest < u64::MAX {
+            self.ftl.state.set_next_seq(newest + 1);
+            let what = "the next sequence number is not past those of written pages";
+            findings.push(Finding::new("device state", "", what, Remedy::Restore));
+        }
+        unreadable
+    }
+
+    /// Whether a block may hold live data, and how many of its pages are worth a look.
+    fn live_and_written(&self, id: BlockId) -> (bool, u32) {
+        let block = self.ftl.blocks.get(id);
+        if self.ftl.blocks.is_damaged(id) {
+            return (false, self.ftl.geometry.pages_per_block);
+        }
+        (block.live > 0, block.written)
+    }
+
+    fn mend_spare(&mut self, page: PageId) -> bool {
+        let units = self.ftl.geometry.units_per_page() as usize;
+        let record = self.ftl.media.spare_mut(page);
+        if record.iter().all(|byte| *byte == 0) {
+            return false;
+        }
+        mend_bit(record, |bytes| SpareRecord::decode(bytes, units).is_some())
+    }
+
+    /// Gives blocks whose entries were damaged new ones.
+    fn mend_blocks(&mut self, findings: &mut Vec<Finding>) {
+        let ids = (0..self.ftl.geometry.block_count()).map(BlockId);
+        let damaged: Vec<BlockId> = ids.filter(|id| self.ftl.blocks.is_damaged(*id)).collect();
+        let whole = || self.ftl.blocks.iter().filter(|(id, _)| !self.ftl.blocks.is_damaged(*id));
+        let erases: u64 = whole().map(|(_, block)| u64::from(block.erases)).sum();
+        let mean = erases / whole().count().max(1) as u64;
+        for id in damaged {
+            let pages = 0..self.ftl.geometry.pages_per_block;
+            let is_written = |page: &u32| self.ftl.spare(self.ftl.geometry.page(id, *page)).is_some();
+            let written = pages.rev().find(is_written).map_or(0, |page| page + 1);
+            self.ftl.blocks.restore(id, written, mean as u32);
+            let what = "its entry did not match its checksum; made anew from its pages";
+            findings.push(Finding::new("block table", format!("block {}", id.0), what, Remedy::Restore));
+        }
+    }
+
+    fn mend_map(&mut self, unreadable: u64, watch: Watch<'_>, findings: &mut Vec<Finding>) {
+        let mut damaged = Vec::new();
+        self.each_present(0, self.ftl.map.len(), |index| {
+            if self.ftl.map.load(index).is_err() {
+                damaged.push(index);
+            }
+        });
+        let short = self.short_blocks();
+        if damaged.is_empty() && short.is_empty() {
+            return;
+        }
+        let candidates = self.candidates(&damaged, &short);
+        let newest = self.newest_programs(candidates, watch);
+        for index in damaged {
+            let place = self.found_place(index, newest.get(&index).copied(), unreadable);
+            self.set_right(index, place, findings);
+        }
+        let lost: Vec<(EntryIndex, UnitId)> = newest
+            .into_iter()
+            .filter(|(index, (_, unit))| {
+                let block = self.ftl.geometry.block_of(self.ftl.geometry.page_of(*unit));
+                self.ftl.map.load(*index) == Ok(Location::Unmapped) && short.contains_key(&block.0)
+            })
+            .map(|(index, (_, unit))| (index, unit))
+            .collect();
+        self.restore_lost(&lost, short.values().map(|units| u64::from(*units)).sum(), findings);
+    }
+
+    /// Blocks whose entry tells of more live units than the map has in them, and how many more.
+    fn short_blocks(&self) -> HashMap<u32, u32> {
+        let missing = |id: BlockId| {
+            let live = self.ftl.blocks.get(id).live;
+            (live > 0).then(|| live.saturating_sub(self.ftl.count_live(id)))
+        };
+        let ids = (0..self.ftl.geometry.block_count()).map(BlockId);
+        ids.filter_map(|id| Some((id.0, missing(id)?))).filter(|(_, missing)| *missing > 0).collect()
+    }
+
+    /// Entries whose newest program is to be found.
+    fn candidates(&self, damaged: &[EntryIndex], short: &HashMap<u32, u32>) -> HashMap<EntryIndex, Program> {
+        let mut candidates: HashMap<EntryIndex, Program> =
+            damaged.iter().map(|index| (*index, (0, UnitId(u64::MAX)))).collect();
+        for block in short.keys() {
+            self.each_program(BlockId(*block), |owner, _| {
+                if self.ftl.map.load(owner) == Ok(Location::Unmapped) && self.owner_of(owner).is_some() {
+                    candidates.entry(owner).or_insert((0, UnitId(u64::MAX)));
+                }
+            });
+        }
+        candidates
+    }
+
+    /// The newest program of each candidate; those without any are left out.
+    fn newest_programs(
+        &self,
+        mut candidates: HashMap<EntryIndex, Program>,
+        watch: Watch<'_>,
+    ) -> HashMap<EntryIndex, Program> {
+        let count = self.ftl.geometry.block_count();
+        for block in 0..count {
+            watch("spare records", block.into(), count.into());
+            self.each_program(BlockId(block), |owner, program| {
+                if let Some(newest) = candidates.get_mut(&owner)
+                    && (newest.1.0 == u64::MAX || program.0 > newest.0)
+                {
+                    *newest = program;
+                }
+            });
+        }
+        candidates.retain(|_, program| program.1.0 != u64::MAX);
+        candidates
+    }
+
+    /// Calls `look` with every owner that a block's spare records name.
+    fn each_program(&self, id: BlockId, mut look: impl FnMut(EntryIndex, Program)) {
+        for page in 0..self.ftl.blocks.get(id).written {
+            let page = self.ftl.geometry.page(id, page);
+            let Some(spare) = self.ftl.spare(page) else { continue };
+            let units = match spare.kind {
+                PageKind::Page => 1,
+                PageKind::Units => self.ftl.geometry.units_per_page(),
+            };
+            for unit in 0..units {
+                let owner = spare.owner(unit as usize);
+                if owner < self.ftl.map.len() {
+                    look(owner, (spare.seq, self.ftl.geometry.unit(page, unit)));
+                }
+            }
+        }
+    }
+
+    /// Where a damaged entry's data is: by the entry itself but for one bit, or by its newest program. Not where the
+    /// unit buffer or a spare record that cannot be read may hold something newer.
+    fn found_place(&self, index: EntryIndex, newest: Option<Program>, unreadable: u64) -> Option<Location> {
+        match self.ftl.map.mended(index) {
+            Some(Location::Flash(unit)) if self.is_owner(index, unit) => return Some(Location::Flash(unit)),
+            Some(Location::Buffer { slot, position })
+                if self.ftl.buffer.find(slot, position, index).is_some() =>
+            {
+                return Some(Location::Buffer { slot, position });
+            }
+            Some(place @ (Location::Unmapped | Location::Lost)) => return Some(place),
+            _ => {}
+        }
+        let (_, unit) = newest?;
+        (unreadable == 0 && !self.ftl.buffer.names(index)).then_some(Location::Flash(unit))
+    }
+
+    fn is_owner(&self, index: EntryIndex, unit: UnitId) -> bool {
+        let (page, within) = (self.ftl.geometry.page_of(unit), self.ftl.geometry.unit_in_page(unit));
+        self.ftl.spare(page).is_some_and(|spare| spare.owner(within as usize) == index)
+    }
+
+    fn set_right(&mut self, index: EntryIndex, place: Option<Location>, findings: &mut Vec<Finding>) {
+        let finding = |what: &str, remedy| Finding::new("map", format!("entry {index}"), what, remedy);
+        let mut found = match place {
+            Some(_) => finding("it did not match its checksum; restored", Remedy::Restore),
+            None => {
+                finding("it does not match its checksum, and where its data is cannot be told", Remedy::Drop)
+            }
+        };
+        if let (None, Some(entry)) = (place, self.owner_of(index)) {
+            found = found.hitting(Self::hit_of(entry, index - entry.first, 1));
+        }
+        self.ftl.map.store(index, place.unwrap_or(Location::Lost));
+        findings.push(found);
+    }
+
+    /// Points entries that lost their words at their newest programs.
+    fn restore_lost(&mut self, lost: &[(EntryIndex, UnitId)], missing: u64, findings: &mut Vec<Finding>) {
+        if lost.is_empty() {
+            return;
+        }
+        for (index, unit) in lost {
+            if self.is_read_only() || self.ftl.map.make_ready(*index, 1).is_ok() {
+                self.ftl.map.store(*index, Location::Flash(*unit));
+            }
+        }
+        let mut what = format!("{} entries were gone; restored from spare records", lost.len());
+        if lost.len() as u64 > missing {
+            what += ", some of which may have been trimmed before";
+        }
+        findings.push(Finding::new("map", "", what, Remedy::Restore));
+    }
+
+    /// Counts anew what is live in each block.
+    fn recount(&mut self, findings: &mut Vec<Finding>) {
+        for id in (0..self.ftl.geometry.block_count()).map(BlockId) {
+            let block = *self.ftl.blocks.get(id);
+            if matches!(block.used_for, BlockUse::Retired | BlockUse::Free) {
+                continue;
+            }
+            let found_units = self.ftl.count_live(id);
+            if found_units != block.live {
+                self.ftl.blocks.set_live(id, found_units);
+                let what = format!("its entry told of {} live units, the map has {found_units}", block.live);
+                let place = format!("block {}", id.0);
+                findings.push(Finding::new("block table", place, what, Remedy::Restore));
+            }
+        }
+    }
+
+    /// Sets flipped bits right in the page that holds an entry, by the checksums of its units: where, if now all of it
+    /// can be read.
+    pub(crate) fn mend_data(&mut self, index: EntryIndex) -> Option<String> {
+        let Ok(Location::Flash(unit)) = self.ftl.map.load(index) else { return None };
+        let page = self.ftl.geometry.page_of(unit);
+        let spare = self.ftl.spare(page)?;
+        let mut data = vec![0; self.ftl.geometry.page_bytes as usize];
+        self.ftl.media.read(page, 0, &mut data).ok()?;
+        let mut mended = false;
+        for (i, unit) in data.chunks_exact_mut(UNIT_BYTES).enumerate() {
+            let difference = crc32c::crc32c(unit) ^ spare.crc(i);
+            if difference != 0 {
+                let bit = flipped_bit(unit.len(), difference)?;
+                unit[bit / 8] ^= 1 << (bit % 8);
+                mended = true;
+            }
+        }
+        let record = self.ftl.media.spare(page).to_vec();
+        // The same bytes but for the bit that was flipped: however much of it gets there, nothing is worse.
+        self.ftl.media.program(page, &data, &record).ok().filter(|()| mended)?;
+        let block = self.ftl.geometry.block_of(page);
+        let within = page.0 % u64::from(self.ftl.geometry.pages_per_block);
+        Some(format!("{within} of block {}", block.0))
+    }
+
+    /// Writes a page of a key-value namespace anew that cannot be read, as far as it can: units that do not match their
+    /// checksums hold nothing, and the records that stood there are lost.
+    fn write_readable_part(&mut self, index: EntryIndex) {
+        let Ok(Location::Flash(unit)) = self.ftl.map.load(index) else { return };
+        let page = self.ftl.geometry.page_of(unit);
+        let mut data = vec![0; self.ftl.geometry.page_bytes as usize];
+        if self.ftl.media.read(page, 0, &mut data).is_err() {
+            data.fill(0);
+        }
+        // Without a spare record nothing is known of the data; records have checksums of their own.
+        if let Some(spare) = self.ftl.spare(page) {
+            for (i, unit) in data.chunks_exact_mut(UNIT_BYTES).enumerate() {
+                if crc32c::crc32c(unit) != spare.crc(i) {
+                    unit.fill(0);
+                }
+            }
+        }
+        // Where there is no room for it the page stays as it is: the next repair tries again.
+        let _ = self.ftl.write_page(index, &data, Cause::Metadata, &mut 0);
+    }
+
+    /// Forgets entries that belong to no namespace, and marks entries of blocks' namespaces lost whose data cannot be
+    /// read, so that every read says so until they are written again. Only where all namespaces are known.
+    pub fn drop_lost(&mut self, findings: &[Finding]) {
+        let stray = self.stray_entries();
+        for index in stray {
+            self.ftl.trim(index, PageKind::Units);
+        }
+        let hit: Vec<_> = findings.iter().flat_map(|finding| self.entries_hit(finding)).collect();
+        for (index, kind) in hit {
+            match kind {
+                PageKind::Units if self.ftl.is_mapped(index) => {
+                    _ = self.ftl.flip(index, Location::Lost, kind)
+                }
+                PageKind::Units => {}
+                PageKind::Page => self.write_readable_part(index),
+            }
+        }
+    }
+
+    fn stray_entries(&self) -> Vec<EntryIndex> {
+        let mut stray = Vec::new();
+        self.each_present(0, self.ftl.map.len(), |index| {
+            if self.ftl.is_mapped(index) && self.owner_of(index).is_none() {
+                stray.push(index);
+            }
+        });
+        stray
+    }
+}

@@ -1,0 +1,305 @@
+//! The check of an engine: every page of every run, every entry's record, every segment and its live bytes.
+
+use std::collections::HashSet;
+
+use byway_flash::{Finding, Hit, Remedy, Watch};
+
+use crate::engine::KvEngine;
+use crate::error::KvError;
+use crate::index::cache::PageName;
+use crate::index::entry::Entry;
+use crate::index::filter;
+use crate::index::page::{self, FILTER};
+use crate::index::run::Run;
+use crate::recovery::Recovery;
+use crate::store::PageStore;
+use crate::value_log::read::Wanted;
+use crate::value_log::record::Kind;
+use crate::value_log::segment::Use;
+use byway_spec::Key;
+
+/// What a check of an engine knows so far.
+struct Checker<'a, 'w, S> {
+    engine: &'a mut KvEngine,
+    store: &'a mut S,
+    nsid: u32,
+    watch: Watch<'w>,
+    findings: Vec<Finding>,
+    /// Bytes of records that entries point to, by segment.
+    live: Vec<i64>,
+    /// Entries seen, and there are by the manifest.
+    seen: u64,
+    total: u64,
+    /// Pages of the tree that were read: one that is pointed to twice is damage, and must not be walked twice.
+    read_pages: HashSet<u64>,
+    /// Bytes of records that may still be read: records do not overlap, but someone may say so.
+    record_bytes_left: u64,
+    /// Every entry there is was read, so that live bytes can be compared.
+    complete: bool,
+}
+
+/// What a walk over a run met.
+#[derive(Default)]
+struct Walked {
+    entries: u64,
+    tombstones: u64,
+    last: Option<Key>,
+}
+
+impl KvEngine {
+    /// Checks everything an engine has: runs (fences, order, filters), the record of each entry with its checksums,
+    /// live bytes of each segment, and what opening found damaged. Nothing is changed.
+    pub fn check<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        nsid: u32,
+        recovery: &Recovery,
+        watch: Watch<'_>,
+    ) -> Vec<Finding> {
+        let runs: Vec<Run> = self.index.manifest().runs.clone();
+        let layout = self.log.layout;
+        let mut checker = Checker {
+            nsid,
+            watch,
+            findings: Vec::new(),
+            live: vec![0; layout.segments],
+            seen: 0,
+            total: runs.iter().map(|run| run.entries).sum(),
+            read_pages: HashSet::new(),
+            record_bytes_left: 2 * layout.segments as u64 * layout.segment_bytes(),
+            complete: true,
+            engine: self,
+            store,
+        };
+        checker.log(recovery);
+        checker.segments();
+        checker.memtables();
+        runs.iter().for_each(|run| checker.run(run));
+        checker.live_bytes();
+        checker.findings
+    }
+}
+
+impl<S: PageStore> Checker<'_, '_, S> {
+    fn note(&mut self, structure: &'static str, place: String, what: impl Into<String>, remedy: Remedy) {
+        let place = format!("of namespace {}, {place}", self.nsid);
+        self.findings.push(Finding::new(structure, place, what, remedy));
+    }
+
+    fn log(&mut self, recovery: &Recovery) {
+        for damage in &recovery.damage {
+            let place = format!("stream {}, bytes {} to {}", damage.stream, damage.from, damage.to);
+            let what =
+                "it is neither record nor padding: keys stored there and nowhere later have lost that store";
+            self.note("log", place, what, Remedy::Drop);
+        }
+    }
+
+    /// Whether each piece of the log has one segment. One that is missing shows in the log.
+    fn segments(&mut self) {
+        for segment in 0..self.engine.log.layout.segments as u64 {
+            let Some(Use::Log { stream, ordinal }) = self.engine.log.segments.use_of(segment) else {
+                continue;
+            };
+            if self.engine.log.segments.find(stream, ordinal) != Some(segment as u32) {
+                let what = "another segment has the same piece of the log";
+                self.note("segment table", format!("row {segment}"), what, Remedy::None);
+            }
+        }
+    }
+
+    fn memtables(&mut self) {
+        let mut entries = Vec::new();
+        let (tables, _, _) = self.engine.index.places();
+        for table in tables.into_iter().flatten() {
+            let mut walk = table.walk(None);
+            let mut before = usize::MAX;
+            while entries.len() != before {
+                before = entries.len();
+                table.next(&mut walk, &mut entries, 4096);
+            }
+        }
+        for entry in entries {
+            self.count_live(&entry);
+            self.record(&entry);
+        }
+    }
+
+    fn run(&mut self, run: &Run) {
+        let mut walked = Walked::default();
+        let whole = self.page(run, run.root, run.height, None, None, &mut walked);
+        self.complete &= whole;
+        if !whole {
+            return;
+        }
+        if (walked.entries, walked.tombstones) != (run.entries, run.tombstones) {
+            let what = format!(
+                "it has {} entries, {} of them deletions; the manifest says {} and {}",
+                walked.entries, walked.tombstones, run.entries, run.tombstones
+            );
+            self.note("index run", format!("run {}", run.id), what, Remedy::Restore);
+        }
+        if walked.last != Some(run.last) {
+            let what = "its last key is not what the manifest says";
+            self.note("index run", format!("run {}", run.id), what, Remedy::Restore);
+        }
+    }
+
+    /// Checks a page and what is below it; whether all of it could be read.
+    fn page(
+        &mut self,
+        run: &Run,
+        number: u64,
+        level: u8,
+        fence: Option<Key>,
+        filter: Option<u64>,
+        walked: &mut Walked,
+    ) -> bool {
+        let Some(bytes) = self.read_page(run, number, level, fence) else { return false };
+        if Some(fence.unwrap_or(run.first)) != first_key(&bytes) {
+            let what = "its first key is not what the page above it says";
+            self.note("index page", format!("run {}, page {number}", run.id), what, Remedy::Restore);
+            self.complete = false;
+        }
+        if level == 0 {
+            self.filter(run, number, filter, &bytes);
+            self.data(run, number, &bytes, walked);
+            return true;
+        }
+        let mut whole = true;
+        for i in 0..page::count_of(&bytes) {
+            let Some(below) = page::entry_at(&bytes, i) else { continue };
+            let filter = (level == 1).then(|| below.seq());
+            whole &= self.page(run, below.address(), level - 1, Some(below.key()), filter, walked);
+        }
+        whole
+    }
+
+    /// A page of a run, if it can be read and stands in a segment of its run.
+    fn read_page(&mut self, run: &Run, number: u64, level: u8, from: Option<Key>) -> Option<Vec<u8>> {
+        let per_segment = self.engine.log.layout.pages_per_segment();
+        let name = PageName { page: number, run: run.id, level };
+        let stands =
+            self.engine.log.segments.use_of(number / per_segment) == Some(Use::Index { run: run.id });
+        let is_new = level == FILTER || self.read_pages.insert(number);
+        let mut bytes = Vec::new();
+        let read = match (stands, is_new) {
+            (true, true) => {
+                let copied = self.engine.index.pages.copy(self.store, name, &mut bytes, &mut 0);
+                copied.map_err(|error| error.to_string())
+            }
+            (false, _) => Err("it stands in a segment that is not its run's".to_owned()),
+            (true, false) => Err("another page leads to it too".to_owned()),
+        };
+        match read {
+            Ok(()) => Some(bytes),
+            Err(why) => {
+                let from = from.map_or_else(String::new, |key| format!(" from key {key} on"));
+                let what = format!("{why}; keys{from} cannot be looked up in it");
+                self.note("index page", format!("run {}, page {number}", run.id), what, Remedy::Restore);
+                None
+            }
+        }
+    }
+
+    fn filter(&mut self, run: &Run, number: u64, filter_ref: Option<u64>, data: &[u8]) {
+        let Some(filter_ref) = filter_ref else { return };
+        let Some(bytes) = self.read_page(run, filter_ref >> 8, FILTER, None) else { return };
+        let shape = self.engine.index.pages.shape;
+        let block = page::block_at(&bytes, (filter_ref & 0xff) as usize, &shape);
+        let entries = (0..page::count_of(data)).filter_map(|i| page::entry_at(data, i));
+        let missing = entries.filter(|entry| !filter::may_hold(block, &entry.key())).count();
+        if missing > 0 {
+            let what = format!("its filter denies {missing} of its keys");
+            self.note("index page", format!("run {}, page {number}", run.id), what, Remedy::Restore);
+        }
+    }
+
+    fn data(&mut self, run: &Run, number: u64, bytes: &[u8], walked: &mut Walked) {
+        let mut disordered = false;
+        for i in 0..page::count_of(bytes) {
+            let Some(entry) = page::entry_at(bytes, i) else { continue };
+            let key = entry.key();
+            disordered |= walked.last.is_some_and(|last| last >= key);
+            walked.last = Some(key);
+            walked.entries += 1;
+            walked.tombstones += u64::from(entry.shape().is_tombstone());
+            self.count_live(&entry);
+            if self.is_newest(&entry) {
+                self.record(&entry);
+            }
+            self.seen += 1;
+            if self.seen.is_multiple_of(4096) {
+                (self.watch)("keys", self.seen, self.total);
+            }
+        }
+        if disordered {
+            let what = "its keys are not in order";
+            self.note("index page", format!("run {}, page {number}", run.id), what, Remedy::Restore);
+        }
+    }
+
+    /// Whether a get would find this entry. Where the index cannot say, the entry is looked at all the same.
+    fn is_newest(&mut self, entry: &Entry) -> bool {
+        match self.engine.index.get(&entry.key(), self.store, &mut 0) {
+            Ok(Some(found)) => found == *entry,
+            Ok(None) | Err(_) => true,
+        }
+    }
+
+    fn count_live(&mut self, entry: &Entry) {
+        if entry.shape().kind() != Kind::Value {
+            return;
+        }
+        for (segment, bytes) in self.engine.log.segments.pieces(entry.address(), entry.shape().record_bytes())
+        {
+            if let Some(live) = self.live.get_mut(segment) {
+                *live += bytes;
+            }
+        }
+    }
+
+    /// Reads the record of an entry: header, key, value, each by its checksum.
+    fn record(&mut self, entry: &Entry) {
+        if entry.shape().kind() != Kind::Value {
+            return;
+        }
+        self.record_bytes_left = self.record_bytes_left.saturating_sub(entry.shape().record_bytes());
+        if self.record_bytes_left == 0 {
+            return;
+        }
+        let wanted = Wanted { from: 0, to: u64::from(entry.shape().value_len()) };
+        let into = &mut |_: &[u8], _: &mut u64| Ok::<(), KvError>(());
+        if let Err(error) = self.engine.log.read_value(self.store, entry, wanted, into, &mut 0) {
+            let place = format!("of namespace {}, address {:#x}", self.nsid, entry.address());
+            let hit = Hit::Key { nsid: self.nsid, key: entry.key().as_bytes().to_vec() };
+            let finding = Finding::new("record", place, error.to_string(), Remedy::Drop);
+            self.findings.push(finding.hitting(hit));
+        }
+    }
+
+    fn live_bytes(&mut self) {
+        if self.record_bytes_left == 0 {
+            self.note(
+                "index",
+                "its records".to_owned(),
+                "they are more than the namespace holds",
+                Remedy::Restore,
+            );
+        }
+        if !self.complete {
+            return;
+        }
+        for segment in 0..self.live.len() {
+            let (kept, found) = (self.engine.log.segments.live.of(segment).1, self.live[segment]);
+            if kept != found {
+                let what = format!("{found} bytes of records are alive in it, {kept} are counted");
+                self.note("live bytes", format!("segment {segment}"), what, Remedy::Restore);
+            }
+        }
+    }
+}
+
+fn first_key(bytes: &[u8]) -> Option<Key> {
+    page::entry_at(bytes, 0).map(|entry| entry.key())
+}

@@ -1,0 +1,162 @@
+//! An engine's state set right before it is opened, as far as a bit was flipped or there is a second copy.
+
+use byway_flash::{Finding, Hit, NamespaceRecord, Remedy};
+
+use crate::index::manifest;
+use crate::layout::{HEADER_USED_BYTES, KvFormat, Layout, ROOT_AT};
+use crate::sealed;
+use crate::store::PageStore;
+use crate::value_log::stream::{TABLE_AT, TABLE_ROWS, TAGS_AT};
+
+/// Whether an engine was made in a namespace: its owner marked the record, or its state begins with something.
+pub fn was_made<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> bool {
+    if namespace.owner_state[0] != 0 {
+        return true;
+    }
+    let home = store.find_home(namespace);
+    home.is_some_and(|home| store.state(&home).iter().take(HEADER_START_BYTES).any(|byte| *byte != 0))
+}
+
+/// Bytes at the start of a state that are not all zero once it has a header.
+const HEADER_START_BYTES: usize = 8;
+
+/// Sets right what of an engine's state can be, in the store, and says what that was and what could not be.
+///
+/// Each step is one small change that makes a structure valid, so it may end after any of them.
+pub fn mend_state<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> Vec<Finding> {
+    let page_bytes = store.page_bytes();
+    let Some(home) = store.find_home(namespace) else {
+        let what = "its state area is not there";
+        let hit = Hit::Namespace { nsid: namespace.nsid };
+        return vec![Finding::new("key-value state", "", what, Remedy::None).hitting(hit)];
+    };
+    let mut mending = Mending { nsid: namespace.nsid, state: store.state(&home), findings: Vec::new() };
+    let Some(layout) = mending.header(page_bytes, namespace.size_bytes) else {
+        return mending.findings;
+    };
+    mending.streams(&layout);
+    mending.segments(&layout);
+    mending.manifests(&layout);
+    mending.findings
+}
+
+struct Mending<'a> {
+    nsid: u32,
+    state: &'a mut [u8],
+    findings: Vec<Finding>,
+}
+
+impl Mending<'_> {
+    fn note(&mut self, structure: &'static str, place: String, what: &str, remedy: Remedy) {
+        let place = match place.as_str() {
+            "" => format!("of namespace {}", self.nsid),
+            _ => format!("of namespace {}, {place}", self.nsid),
+        };
+        let finding = Finding::new(structure, place, what, remedy);
+        let lost = remedy == Remedy::None;
+        let hit = Hit::Namespace { nsid: self.nsid };
+        self.findings.push(if lost { finding.hitting(hit) } else { finding });
+    }
+
+    /// The layout, from a header that is sound, off by a bit, or that of the format every namespace is made with.
+    fn header(&mut self, page_bytes: usize, extent_bytes: u64) -> Option<Layout> {
+        if let Ok(layout) = Layout::read_header(self.state) {
+            return Some(layout);
+        }
+        if self.mend_header_bit() {
+            self.note("key-value header", String::new(), "a bit of it was flipped", Remedy::Restore);
+            return Layout::read_header(self.state).ok();
+        }
+        let usual = Layout::plan(page_bytes, extent_bytes, &KvFormat::default()).ok();
+        let fits = |layout: &Layout| {
+            let state = &*self.state;
+            layout.state_bytes() == state.len()
+                && sealed::read(state, layout.stream_block_at(0)).is_some_and(|wp| wp > 0)
+        };
+        if let Some(layout) = usual.filter(fits) {
+            layout.write_header(self.state);
+            let what = "it does not match its checksum; made anew for the usual format";
+            self.note("key-value header", String::new(), what, Remedy::Restore);
+            return Some(layout);
+        }
+        self.note("key-value header", String::new(), "it does not match its checksum", Remedy::None);
+        None
+    }
+
+    fn mend_header_bit(&mut self) -> bool {
+        for bit in 0..(HEADER_USED_BYTES + 4) * 8 {
+            let Some(byte) = self.state.get_mut(bit / 8) else { return false };
+            *byte ^= 1 << (bit % 8);
+            if Layout::read_header(self.state).is_ok() {
+                return true;
+            }
+            self.state[bit / 8] ^= 1 << (bit % 8);
+        }
+        false
+    }
+
+    fn word(&mut self, structure: &'static str, place: impl Fn() -> String, at: usize) {
+        if sealed::mend(self.state, at) {
+            self.note(structure, place(), "a bit of it was flipped", Remedy::Restore);
+        } else if sealed::read(self.state, at).is_none() {
+            self.note(structure, place(), "it does not match its checksum", Remedy::None);
+        }
+    }
+
+    fn streams(&mut self, layout: &Layout) {
+        for stream in 0..layout.streams() {
+            let at = layout.stream_block_at(stream);
+            self.word("write pointer", || format!("stream {stream}"), at);
+            for row in 0..TABLE_ROWS {
+                let place = || format!("stream {stream}, row {row}");
+                self.word("DMA log table", place, at + TABLE_AT + 8 * row);
+            }
+            let slots = layout.ring_bytes.max(layout.window_bytes) / layout.page_bytes;
+            for slot in 0..slots {
+                self.word("page tag", || format!("stream {stream}, slot {slot}"), at + TAGS_AT + 8 * slot);
+            }
+        }
+    }
+
+    fn segments(&mut self, layout: &Layout) {
+        for segment in 0..layout.segments {
+            self.word("segment table", || format!("row {segment}"), layout.segment_row_at(segment));
+        }
+    }
+
+    /// The root word and the manifest it selects. Where the word is gone, the newest manifest that is whole counts.
+    fn manifests(&mut self, layout: &Layout) {
+        for slot in 0..2 {
+            let range = layout.manifest_at(slot)..layout.manifest_at(slot) + layout.manifest_bytes();
+            let Some(bytes) = self.state.get_mut(range) else { continue };
+            if manifest::mend(bytes, layout) {
+                self.note("manifest", format!("slot {slot}"), "a bit of it was flipped", Remedy::Restore);
+            }
+        }
+        if sealed::mend(self.state, ROOT_AT) {
+            self.note("root word", String::new(), "a bit of it was flipped", Remedy::Restore);
+        }
+        if sealed::read(self.state, ROOT_AT).is_some() {
+            return;
+        }
+        let generation = |slot| manifest::generation(self.state, layout, slot);
+        match [generation(0), generation(1)].into_iter().flatten().max() {
+            Some(newest) => {
+                self.state[ROOT_AT..ROOT_AT + 8]
+                    .copy_from_slice(&sealed::seal(newest, ROOT_AT).to_le_bytes());
+                self.note(
+                    "root word",
+                    String::new(),
+                    "it does not match its checksum; the newest manifest counts",
+                    Remedy::Restore,
+                );
+            }
+            None => self.note(
+                "root word",
+                String::new(),
+                "neither it nor a manifest matches its checksum",
+                Remedy::None,
+            ),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Copies of sparse files that stay sparse.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
+/// Bytes copied at once.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// Shares all blocks of `from` with `to`, an empty file on the same file system; false where that cannot be done.
+///
+/// # Errors
+/// None that a copy would not meet too: those are left to the copy.
+#[must_use]
+pub fn reflink(from: &File, to: &File) -> bool {
+    rustix::fs::ioctl_ficlone(to, from).is_ok()
+}
+
+/// The ranges of a file that hold data, from `at` on, in order: holes between them read as zeroes.
+#[derive(Debug)]
+pub struct DataRanges<'a> {
+    file: &'a File,
+    at: u64,
+    len_bytes: u64,
+}
+
+impl<'a> DataRanges<'a> {
+    /// The ranges in the first `len_bytes` of a file.
+    #[must_use]
+    pub const fn new(file: &'a File, len_bytes: u64) -> Self {
+        Self { file, at: 0, len_bytes }
+    }
+
+    fn find(&mut self) -> io::Result<Option<(u64, u64)>> {
+        if self.at >= self.len_bytes {
+            return Ok(None);
+        }
+        let data = match rustix::fs::seek(self.file, SeekFrom::Data(self.at)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => return Ok(None),
+            // A file system that knows no holes: all of it is data.
+            Err(Errno::INVAL) => self.at,
+            Err(error) => return Err(error.into()),
+        };
+        let hole = rustix::fs::seek(self.file, SeekFrom::Hole(data)).unwrap_or(self.len_bytes);
+        let end = hole.min(self.len_bytes);
+        self.at = end;
+        Ok((data < end).then_some((data, end - data)))
+    }
+}
+
+impl Iterator for DataRanges<'_> {
+    type Item = io::Result<(u64, u64)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.find().transpose()
+    }
+}
+
+/// Copies `len_bytes` at `at` of `from` to the same place of `to`.
+///
+/// # Errors
+/// What the system says.
+pub fn copy_range(from: &File, to: &File, at: u64, len_bytes: u64) -> io::Result<()> {
+    let (mut at, end) = (at, at.saturating_add(len_bytes));
+    let mut piece = Vec::new();
+    while at < end {
+        let len = (end - at).min(PIECE_BYTES) as usize;
+        piece.resize(len, 0);
+        from.read_exact_at(&mut piece, at)?;
+        to.write_all_at(&piece, at)?;
+        at += len as u64;
+    }
+    Ok(())
+}
+
+/// Makes `to`, an empty file, the same as `from`; holes stay holes. `copied` is told how many bytes are.
+///
+/// # Errors
+/// What the system says.
+pub fn copy_sparse(from: &File, to: &File, mut copied: impl FnMut(u64)) -> io::Result<()> {
+    let len_bytes = from.metadata()?.len();
+    if reflink(from, to) {
+        return Ok(());
+    }
+    to.set_len(len_bytes)?;
+    let mut done = 0;
+    for range in DataRanges::new(from, len_bytes) {
+        let (mut at, mut left) = range?;
+        while left > 0 {
+            let piece = left.min(PIECE_BYTES);
+            copy_range(from, to, at, piece)?;
+            (at, left, done) = (at + piece, left - piece, done + piece);
+            copied(done);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn a_copy_of_a_sparse_file_is_the_same_and_as_sparse() {
+        let (from, to) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        from.set_len(1 << 30).unwrap();
+        from.write_all_at(b"here", 5 << 20).unwrap();
+        from.write_all_at(&[7; 9000], (1 << 30) - 9000).unwrap();
+        copy_sparse(&from, &to, |_| {}).unwrap();
+        let mut back = [0; 4];
+        to.read_exact_at(&mut back, 5 << 20).unwrap();
+        assert_eq!(&back, b"here");
+        let mut end = [0; 9000];
+        to.read_exact_at(&mut end, (1 << 30) - 9000).unwrap();
+        assert_eq!(end, [7; 9000]);
+        assert_eq!(to.metadata().unwrap().len(), 1 << 30);
+        assert!(to.metadata().unwrap().blocks() * 512 < 4 << 20);
+    }
+}

@@ -4,7 +4,7 @@ use byway_core::{
     Backend, Capabilities, Error, ErrorKind, Identity, Namespace, NamespaceKind, Nsid, QueueOptions, Result,
 };
 use byway_driver::{Driver, Queue};
-use byway_flash::FlashCounters;
+use byway_flash::{FlashCounters, FlashHealth, Geometry};
 use byway_in_process::{Embedded, InProcessBus};
 use byway_kv::KvStats;
 use byway_link::{Ledger, Profile};
@@ -38,6 +38,10 @@ pub struct FlashReport {
     pub used_bytes: u64,
     /// Bytes of one flash page.
     pub page_bytes: u32,
+    /// The shape of its array.
+    pub geometry: Geometry,
+    /// Bad blocks, spares, wear.
+    pub health: FlashHealth,
 }
 
 impl Device {
@@ -188,6 +192,8 @@ impl Device {
             total_bytes: subsystem.flash.total_bytes(),
             used_bytes: subsystem.flash.used_bytes(),
             page_bytes: subsystem.flash.geometry().page_bytes,
+            geometry: *subsystem.flash.geometry(),
+            health: subsystem.flash.health(),
         })
     }
 

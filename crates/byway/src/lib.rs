@@ -38,8 +38,8 @@ pub use byway_core::{
     Retry, StoreOptions,
 };
 pub use byway_flash::{
-    Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, Finding, FlashCounters, GcPolicy, Hit,
-    NamespaceKind as MediaNamespaceKind, Remedy,
+    Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, Finding, FlashCounters, FlashHealth, GcPolicy,
+    Geometry, Hit, NamespaceKind as MediaNamespaceKind, Remedy, WearSummary,
 };
 pub use byway_kv::{KvStats, Packing};
 pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};

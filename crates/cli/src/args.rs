@@ -415,6 +415,14 @@ the same steps. A put that returned survives the process, in the flush rows the 
         verbatim_doc_comment
     )]
     Kv(KvBench),
+    /// A device filled and then overwritten at random: write amplification by cause, wear and throughput, beside a
+    /// simple model of greedy garbage collection.
+    #[command(after_help = "\
+Examples:
+  byway bench endurance
+  byway bench endurance --size 2G --overwrites 20 --gc cost-benefit --json
+  byway bench endurance --kv --value 1K")]
+    Endurance(EnduranceBench),
     /// Find from which size on prp is as quick as piggyback and cxl, and keep it for the adaptive method.
     #[command(after_help = "\
 Examples:
@@ -565,6 +573,45 @@ pub struct KvBench {
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Print one JSON object a line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `byway bench endurance`.
+#[derive(Debug, Args)]
+pub struct EnduranceBench {
+    /// Capacity of the device.
+    #[arg(long, default_value = "1G", value_parser = size::parse, value_name = "SIZE")]
+    pub size: u64,
+    /// Profile of the device.
+    #[arg(long, default_value = "gen4x4", value_name = "PROFILE")]
+    pub profile: String,
+    /// Part of the capacity that is filled, in percent.
+    #[arg(long, default_value_t = 95, value_name = "PERCENT")]
+    pub fill: u32,
+    /// Times that as much as was filled is overwritten, each place as likely as any other.
+    #[arg(long, default_value_t = 5)]
+    pub overwrites: u32,
+    /// Policy of garbage collection: greedy or cost-benefit.
+    #[arg(long, default_value = "greedy", value_name = "POLICY")]
+    pub gc: String,
+    /// Flash beyond the size, in percent of it.
+    #[arg(long, default_value_t = byway::DEFAULT_OVER_PROVISIONING_PERCENT, value_name = "PERCENT",
+          value_parser = clap::value_parser!(u32).range(..=1000))]
+    pub over_provisioning: u32,
+    /// Write pairs to a key-value namespace, not blocks of 4 KiB.
+    #[arg(long)]
+    pub kv: bool,
+    /// Bytes of a value.
+    #[arg(long, default_value = "1K", value_parser = size::parse_u32, value_name = "SIZE")]
+    pub value: u32,
+    /// Folder in which the image is made and removed.
+    #[arg(long, default_value = ".", value_name = "PATH")]
+    pub dir: PathBuf,
+    /// Decides the order of writes.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Print one JSON object a pass, and one of the whole.
     #[arg(long)]
     pub json: bool,
 }

@@ -3,6 +3,7 @@
 mod args;
 mod command;
 mod contest;
+mod endurance;
 mod experiment;
 mod failure;
 mod generate;

@@ -1,6 +1,7 @@
 //! One file for each command of the tree.
 
 pub mod bench;
+pub mod bench_endurance;
 pub mod bench_kv;
 pub mod check;
 pub mod create;

@@ -1,0 +1,319 @@
+//! The run itself.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use byway::{
+    Cause, CreateOptions, Device, FlashCounters, FlashReport, Kv, MediaNamespaceKind, NewNamespace, Nvm,
+};
+use hdrhistogram::Histogram;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::greedy::{Greedy, Shape};
+use super::{Kind, Pass, Plan, Summary, Wear};
+use crate::random::Random;
+use crate::terminal::{Interrupt, Progress};
+
+const UNIT_BYTES: u64 = 4096;
+
+/// Bytes of a record beside its value: header and key.
+const RECORD_BYTES: u64 = 20 + KEY_BYTES;
+const KEY_BYTES: u64 = 8;
+
+/// Blocks that the device keeps free for garbage collection whatever happens.
+const RESERVED_BLOCKS: u32 = 3;
+
+/// A device, what is written to it, and the model beside it.
+pub struct Run<'a> {
+    plan: &'a Plan,
+    device: Device,
+    target: Target,
+    /// Writes that fill the device as far as it is to be filled.
+    writes: u64,
+    model: Option<Greedy>,
+    interrupt: &'a Interrupt,
+    progress: &'a Progress,
+    passes: Vec<Pass>,
+}
+
+enum Target {
+    Units(Nvm),
+    Pairs(Kv, Vec<u8>),
+}
+
+impl Target {
+    fn write(&mut self, index: u64, step: u64) -> byway::Result<()> {
+        match self {
+            Self::Units(nvm) => {
+                let mut unit = [0x5A; UNIT_BYTES as usize];
+                unit[..8].copy_from_slice(&step.to_le_bytes());
+                nvm.write(index, &unit)
+            }
+            Self::Pairs(kv, value) => {
+                value.iter_mut().zip(step.to_le_bytes()).for_each(|(place, byte)| *place = byte);
+                kv.put(&index.to_be_bytes(), value)
+            }
+        }
+    }
+
+    const fn payload_bytes(&self) -> u64 {
+        match self {
+            Self::Units(_) => UNIT_BYTES,
+            Self::Pairs(_, value) => value.len() as u64,
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Makes the device at `image`.
+    ///
+    /// # Errors
+    /// A plan that cannot be, or what the file system says.
+    pub fn new(
+        plan: &'a Plan,
+        image: &Path,
+        interrupt: &'a Interrupt,
+        progress: &'a Progress,
+    ) -> Result<Self> {
+        let blocks = MediaNamespaceKind::Nvm { lba_bytes: UNIT_BYTES as u32 };
+        let namespace = match plan.kind {
+            Kind::Nvm => NewNamespace { kind: blocks, size_bytes: None },
+            Kind::Kv => NewNamespace::KV,
+        };
+        let options = CreateOptions {
+            profile: plan.profile.clone(),
+            namespaces: vec![namespace],
+            over_provisioning_percent: plan.over_provisioning_percent,
+            ..CreateOptions::new(plan.size_bytes)
+        };
+        byway::create(image, &options)?;
+        let uri = format!("embedded:{}?flash=off&ledger=off&gc={}", image.display(), plan.gc);
+        let device = byway::open(&uri)?;
+        let filled_bytes = plan.size_bytes / 100 * u64::from(plan.fill_percent);
+        let (target, writes) = match plan.kind {
+            Kind::Nvm => (Target::Units(device.nvm(None)?), filled_bytes / UNIT_BYTES),
+            Kind::Kv => {
+                let record_bytes = RECORD_BYTES + u64::from(plan.value_bytes);
+                let value = vec![0x5A; plan.value_bytes as usize];
+                (Target::Pairs(device.kv(None)?, value), filled_bytes / record_bytes)
+            }
+        };
+        ensure!(
+            writes > 0,
+            "a device of {} bytes cannot be filled by {} %",
+            plan.size_bytes,
+            plan.fill_percent
+        );
+        let model = (plan.kind == Kind::Nvm).then(|| Greedy::new(shape(&device.flash(), writes)));
+        Ok(Self { plan, device, target, writes, model, interrupt, progress, passes: Vec::new() })
+    }
+
+    /// Fills, overwrites, and says what that came to.
+    ///
+    /// # Errors
+    /// What the device says, or an interruption.
+    pub fn run(mut self) -> Result<(Vec<Pass>, Summary)> {
+        let mut random = Random::new(self.plan.seed);
+        let scattered = Scattered::new(self.writes);
+        self.pass("fill", None, |step| scattered.at(step))?;
+        if let Target::Units(nvm) = &mut self.target {
+            let blocks =
+                u32::try_from(nvm.blocks()).context("the device is too large to be trimmed at once")?;
+            nvm.trim(0, blocks)?;
+            self.pass("fill again", None, |step| scattered.at(step))?;
+        }
+        if let Some(model) = &mut self.model {
+            (0..self.writes).for_each(|step| model.write(scattered.at(step) as u32));
+        }
+        for number in 1..=self.plan.overwrites {
+            let mut order = random.clone();
+            let writes = self.writes;
+            let model = self.model.take().map(|mut model| {
+                let (written, moved) = (model.written, model.moved);
+                (0..writes).for_each(|_| model.write(random.below(writes) as u32));
+                let amplification = 1.0 + (model.moved - moved) as f64 / (model.written - written) as f64;
+                self.model = Some(model);
+                amplification
+            });
+            self.pass(&number.to_string(), model, |_| order.below(writes))?;
+            random = order;
+        }
+        Ok(self.summary())
+    }
+
+    fn pass(
+        &mut self,
+        name: &str,
+        model_write_amplification: Option<f64>,
+        mut index: impl FnMut(u64) -> u64,
+    ) -> Result<()> {
+        self.progress.say(&format!("endurance: {name}"));
+        let before = self.device.flash().counters;
+        let mut times = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3)?;
+        let (started, cpu_started) = (Instant::now(), cpu_seconds());
+        for step in 0..self.writes {
+            let index = index(step);
+            let began = Instant::now();
+            self.target.write(index, step).with_context(|| format!("write {step} of pass {name}"))?;
+            times.saturating_record(began.elapsed().as_nanos() as u64);
+            if step.is_multiple_of(1024) {
+                self.interrupt.check()?;
+                self.progress.advance(1024.min(self.writes - step));
+            }
+        }
+        let (seconds, cpu_seconds) = (started.elapsed().as_secs_f64(), cpu_seconds() - cpu_started);
+        let payload_bytes = (self.writes * self.target.payload_bytes()) as f64;
+        let after = self.device.flash().counters;
+        let us = |quantile| times.value_at_quantile(quantile) as f64 / 1e3;
+        let by_cause = by_cause(&before, &after, payload_bytes);
+        self.passes.push(Pass {
+            pass: name.to_owned(),
+            mb_per_s: payload_bytes / 1e6 / seconds,
+            cpu_us_per_write: cpu_seconds * 1e6 / self.writes as f64,
+            p50_us: us(0.5),
+            p99_us: us(0.99),
+            p999_us: us(0.999),
+            max_us: us(1.0),
+            write_amplification: by_cause.iter().map(|(_, part)| part).sum(),
+            by_cause,
+            model_write_amplification,
+            erases: after.total().erases - before.total().erases,
+        });
+        Ok(())
+    }
+
+    fn summary(self) -> (Vec<Pass>, Summary) {
+        let report = self.device.flash();
+        let wear = report.health.wear;
+        let wear = Wear { min: wear.min, mean: wear.mean, max: wear.max };
+        let fills = self.passes.iter().filter(|pass| pass.pass.starts_with("fill"));
+        let empty_mb_per_s = fills.clone().map(|pass| pass.mb_per_s).fold(0.0, f64::max);
+        let empty_cpu_us = fills.map(|pass| pass.cpu_us_per_write).fold(f64::INFINITY, f64::min);
+        let last = self.passes.last();
+        let (last_mb_per_s, write_amplification, model_write_amplification) = last
+            .map_or((0.0, 0.0, None), |pass| {
+                (pass.mb_per_s, pass.write_amplification, pass.model_write_amplification)
+            });
+        let raw_bytes = report.geometry.raw_bytes() as f64;
+        let summary = Summary {
+            size_bytes: self.plan.size_bytes,
+            fill_percent: self.plan.fill_percent,
+            over_provisioning_percent: self.plan.over_provisioning_percent,
+            raw_beyond_percent: (raw_bytes / self.plan.size_bytes as f64 - 1.0) * 100.0,
+            gc: self.plan.gc.clone(),
+            empty_mb_per_s,
+            last_mb_per_s,
+            kept: last_mb_per_s / empty_mb_per_s,
+            kept_by_cpu: last.map_or(0.0, |pass| empty_cpu_us / pass.cpu_us_per_write),
+            write_amplification,
+            model_write_amplification,
+            difference_percent: model_write_amplification
+                .map(|model| (write_amplification / model - 1.0) * 100.0),
+            wear,
+            wear_spread: wear.spread(),
+            model_wear: self.model.as_ref().map(|model| {
+                let (min, mean, max) = model.wear();
+                Wear { min, mean, max }
+            }),
+        };
+        (self.passes, summary)
+    }
+}
+
+/// Processor time of this thread, which runs the device too.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn shape(report: &FlashReport, logical_units: u64) -> Shape {
+    let geometry = &report.geometry;
+    Shape {
+        blocks: geometry.block_count(),
+        units_per_block: geometry.units_per_block(),
+        logical_units: logical_units as u32,
+        kept_free: geometry.plane_count() / 2 + geometry.channels / 2 + RESERVED_BLOCKS,
+    }
+}
+
+fn by_cause(before: &FlashCounters, after: &FlashCounters, payload_bytes: f64) -> Vec<(&'static str, f64)> {
+    let part = |cause: Cause| {
+        let bytes = after[cause].program_bytes - before[cause].program_bytes;
+        (cause.name(), bytes as f64 / payload_bytes)
+    };
+    Cause::ALL.into_iter().map(part).filter(|(_, part)| *part > 0.0).collect()
+}
+
+/// Every number below a bound once, far apart from each other.
+struct Scattered {
+    bound: u64,
+    stride: u64,
+}
+
+impl Scattered {
+    fn new(bound: u64) -> Self {
+        let divides = |a: u64, b: u64| {
+            let (mut a, mut b) = (a, b);
+            while b != 0 {
+                (a, b) = (b, a % b);
+            }
+            a != 1
+        };
+        // The golden section of the bound, or the next number that has no divisor in common with it.
+        let mut stride = ((bound as f64 * 0.618_033_988_75) as u64).max(1);
+        while divides(stride, bound) {
+            stride += 1;
+        }
+        Self { bound, stride }
+    }
+
+    fn at(&self, step: u64) -> u64 {
+        (u128::from(step) * u128::from(self.stride) % u128::from(self.bound)) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn scattered_numbers_come_once_each() {
+        for bound in [1, 2, 6, 97, 1000, 4096] {
+            let scattered = Scattered::new(bound);
+            let mut all: Vec<u64> = (0..bound).map(|step| scattered.at(step)).collect();
+            all.sort_unstable();
+            assert_eq!(all, (0..bound).collect::<Vec<_>>());
+        }
+    }
+
+    fn small(gc: &str, overwrites: u32) -> Summary {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = Plan {
+            size_bytes: 48 << 20,
+            profile: "cosmos".into(),
+            over_provisioning_percent: 28,
+            gc: gc.into(),
+            kind: Kind::Nvm,
+            value_bytes: 0,
+            fill_percent: 95,
+            overwrites,
+            seed: 1,
+        };
+        let (interrupt, progress) = (Interrupt::listen().unwrap(), Progress::new("test", 1));
+        Run::new(&plan, &dir.path().join("image"), &interrupt, &progress).unwrap().run().unwrap().1
+    }
+
+    #[test]
+    fn the_device_amplifies_and_wears_as_the_simple_model_says() {
+        let summary = small("greedy", 5);
+        let difference = summary.difference_percent.unwrap();
+        assert!(difference.abs() < 10.0, "{summary:?}");
+        let model = summary.model_wear.unwrap();
+        assert!((summary.wear.mean / model.mean - 1.0).abs() < 0.35, "{summary:?}");
+        assert!(summary.wear.max - summary.wear.min <= 4, "{summary:?}");
+        assert!(summary.write_amplification < 2.0, "{summary:?}");
+    }
+}

@@ -92,7 +92,12 @@ impl Block {
     fn from_values(value: u64, erases: u64) -> Option<Self> {
         let used_for = *BlockUse::ALL.get((value >> 44) as usize)?;
         let written = (value >> 24 & 0xF_FFFF) as u32;
-        Some(Self { used_for, written, live: (value & 0xFF_FFFF) as u32, erases: erases as u32 })
+        Some(Self {
+            used_for,
+            written,
+            live: (value & 0xFF_FFFF) as u32,
+            erases: erases.min(u64::from(u32::MAX)) as u32,
+        })
     }
 }
 
@@ -396,8 +401,11 @@ fn load(words: &Protected, id: BlockId, geometry: &Geometry) -> Block {
     let value = word::unseal(words.word(at + USE_WORD), place(id, USE_WORD));
     let erases = word::unseal(words.word(at + WEAR_WORD), place(id, WEAR_WORD));
     let block = value.zip(erases).and_then(|(value, erases)| Block::from_values(value, erases));
-    let fits =
-        |block: &Block| block.written <= geometry.pages_per_block && block.live <= geometry.units_per_block();
+    let fits = |block: &Block| {
+        let is_open = matches!(block.used_for, BlockUse::OpenHost | BlockUse::OpenGc);
+        let most_written = geometry.pages_per_block - u32::from(is_open);
+        block.written <= most_written && block.live <= geometry.units_per_block()
+    };
     let unknown = Block {
         used_for: BlockUse::Retired,
         written: geometry.pages_per_block,

@@ -385,8 +385,14 @@ impl Flash {
         Ok(())
     }
 
+    /// Whether an extent is inside the map, long enough for its namespace, and its own.
     pub(crate) fn fits(&self, entry: &Entry) -> bool {
-        entry.first.checked_add(entry.entries).is_some_and(|end| end <= self.ftl.map.len())
+        let Some(end) = entry.first.checked_add(entry.entries) else { return false };
+        let mut others = self.namespaces.iter().filter(|other| other.record.extent != entry.record.extent);
+        end <= self.ftl.map.len()
+            && entry.record.size_bytes <= self.extent_bytes(entry)
+            && others
+                .all(|other| end <= other.first || entry.first >= other.first.saturating_add(other.entries))
     }
 
     /// Ends the use of the device in order; it answers nothing more. Without it the next opener counts an unsafe

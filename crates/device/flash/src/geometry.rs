@@ -87,6 +87,7 @@ impl Geometry {
     }
 
     fn of_profile(size_bytes: u64, profile: &FlashProfile) -> Result<Self, ImageError> {
+        let usable_bytes = size_bytes.checked_next_multiple_of(u64::from(profile.page_bytes.max(1)));
         let shape = Self {
             channels: profile.channels,
             ways: profile.ways,
@@ -95,7 +96,7 @@ impl Geometry {
             pages_per_block: profile.pages_per_block,
             page_bytes: profile.page_bytes,
             spare_bytes: profile.spare_bytes,
-            usable_bytes: size_bytes.next_multiple_of(u64::from(profile.page_bytes.max(1))),
+            usable_bytes: usable_bytes.ok_or(ImageError::TooLarge { asked_bytes: size_bytes })?,
         };
         shape.check()?;
         Ok(shape)

@@ -83,7 +83,7 @@ impl Flash {
             }
             at = at.max(end);
         }
-        (self.ftl.map.len() - at >= entries).then_some(at)
+        (self.ftl.map.len().saturating_sub(at) >= entries).then_some(at)
     }
 
     /// Removes a namespace, its protected areas and its data. Once begun, it is finished by the next opener at the

@@ -96,6 +96,10 @@ impl Bus for Recorder {
         self.bus.unmap(at)
     }
 
+    fn idle(&self, queue: u16) {
+        self.bus.idle(queue);
+    }
+
     fn poll(&self) {
         self.bus.poll();
     }

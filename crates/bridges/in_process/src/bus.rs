@@ -66,7 +66,7 @@ impl Bus for InProcessBus {
                 shared.bed.wake();
             }
             RunBy::Caller if doorbell.is_completion() => shared.ring_head(doorbell, value),
-            RunBy::Caller => shared.ring_and_run(doorbell, value),
+            RunBy::Caller => shared.ring_tail(doorbell, value),
         }
     }
 
@@ -96,11 +96,8 @@ impl Bus for InProcessBus {
     }
 
     #[inline]
-    fn idle(&self) {
-        let shared = &*self.shared;
-        if shared.wants_sync() && shared.run_by == RunBy::Caller {
-            shared.sync();
-        }
+    fn idle(&self, queue: u16) {
+        self.shared.idle(queue);
     }
 
     fn wait(&self, vector: u16, timeout: Duration) -> Result<bool, BusError> {
@@ -110,7 +107,7 @@ impl Bus for InProcessBus {
         }
         let until = Instant::now() + timeout;
         loop {
-            self.idle();
+            self.idle(vector);
             self.poll();
             if shared.vectors.take(vector) {
                 return Ok(true);

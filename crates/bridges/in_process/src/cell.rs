@@ -13,7 +13,7 @@ pub struct Guarded<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `value` is reached only by `try_run` and `run`, between a successful `Turn::try_enter` and `Turn::leave`.
+// SAFETY: `value` is reached only between a turn that was entered and `Turn::leave`.
 // The turn admits one thread at a time, entering acquires what leaving released, so `T: Send` is enough.
 #[expect(unsafe_code, reason = "a cell shared between threads, guarded by a model-checked turn")]
 unsafe impl<T: Send> Sync for Guarded<T> {}
@@ -47,11 +47,21 @@ impl<T> Guarded<T> {
         }
     }
 
+    /// Runs `work` if nobody has the turn. For values that nobody leaves word for.
+    pub fn try_run<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
+        if !self.turn.try_enter() {
+            return None;
+        }
+        // SAFETY: this thread holds the turn, so no other reference to the value exists.
+        #[expect(unsafe_code, reason = "exclusive by the turn")]
+        let result = work(unsafe { &mut *self.value.get() });
+        while !self.turn.leave() {}
+        Some(result)
+    }
+
     /// Waits for the turn and runs `work` once; word that others left meanwhile is for `after`.
     pub fn run<R>(&self, work: impl FnOnce(&mut T) -> R, mut after: impl FnMut(&mut T)) -> R {
-        while !self.turn.try_enter() {
-            std::hint::spin_loop();
-        }
+        self.turn.wait();
         // SAFETY: this thread holds the turn, so no other reference to the value exists.
         #[expect(unsafe_code, reason = "exclusive by the turn")]
         let value = unsafe { &mut *self.value.get() };

@@ -11,6 +11,7 @@ use byway_queue::{DoorbellIndex, Doorbells};
 use crate::cell::Guarded;
 use crate::clock::Clock;
 use crate::interrupts::Vectors;
+use crate::lanes::{Eager, LaneCell, Lanes};
 use crate::memory::Windows;
 use crate::runner::{Bed, Runner};
 
@@ -75,6 +76,7 @@ pub struct Shared {
     pub(crate) byte_memory: Arc<DmaMemory>,
     pub(crate) windows: Windows,
     pub(crate) run_by: RunBy,
+    pub(crate) lanes: Lanes,
     pub(crate) bed: Bed,
     /// Where the thread that syncs the image sleeps.
     pub(crate) sync_bed: Bed,
@@ -124,6 +126,11 @@ impl Core {
         }
     }
 
+    /// Runs the controller for what others left word of.
+    pub fn run_now(&mut self, shared: &Shared) {
+        self.run(shared, None, shared.clock.now_ps());
+    }
+
     /// Completes the commands that a sync covers, and whatever has become possible by that.
     fn end_sync(&mut self, shared: &Shared, sync: FinishedSync) {
         let now_ps = shared.clock.now_ps();
@@ -135,25 +142,57 @@ impl Core {
 
 /// The device's end of the link.
 #[inline]
-fn port<'a>(memory: &'a DmaView, meter: &'a mut Meter, shared: &'a Shared) -> Port<'a> {
+pub(crate) fn port<'a>(memory: &'a DmaView, meter: &'a mut Meter, shared: &'a Shared) -> Port<'a> {
     let own_memory = CMB_BASE..CMB_BASE + CMB_BYTES as u64;
     Port { memory, meter, interrupts: &shared.vectors, own_memory }
 }
 
 impl Shared {
+    /// Writes the tail of a submission queue and serves it, wherever it is.
+    #[inline]
+    pub(crate) fn ring_tail(&self, index: DoorbellIndex, value: u32) {
+        match self.lanes.cell(index.queue()) {
+            Some(_) if index.queue() == 0 => self.ring_admin(index, value),
+            Some(cell) if cell.leaves() => self.ring_away(index, value),
+            _ => self.ring_and_run(index, value),
+        }
+    }
+
+    /// Admin commands have the whole controller.
+    #[cold]
+    fn ring_admin(&self, index: DoorbellIndex, value: u32) {
+        self.doorbells.store(index, value);
+        let now_ps = self.clock.now_ps();
+        self.with_core(|core| core.run(self, Some(index), now_ps));
+    }
+
+    #[inline(never)]
+    fn ring_away(&self, index: DoorbellIndex, value: u32) {
+        self.doorbells.store(index, value);
+        if !self.serve_away(index.queue(), Eager::IfLast) {
+            self.ring_and_run(index, value);
+        }
+    }
+
     /// Writes a doorbell and runs the device for it, unless somebody runs it already: then that runner serves it.
     #[inline(never)]
     pub(crate) fn ring_and_run(&self, index: DoorbellIndex, value: u32) {
         self.doorbells.store(index, value);
         let at_ps = self.doorbell_arrival_ps();
         self.core.run_or_leave_word(
-            || _ = self.doorbells.mark(index),
+            || {
+                self.doorbells.mark(index);
+                self.lanes.cell(index.queue()).into_iter().for_each(LaneCell::meet);
+            },
             |core, first| core.run(self, first.then_some(index), at_ps),
         );
     }
 
     /// Lets the device serve the doorbells rung so far.
     pub(crate) fn run_now(&self) {
+        if self.lanes.any_away() {
+            return self.with_core(|core| core.run_now(self));
+        }
         self.core.run_or_leave_word(|| {}, |core, _| core.run(self, None, self.clock.now_ps()));
     }
 
@@ -171,9 +210,19 @@ impl Shared {
         );
     }
 
-    /// Has the device to itself for `work`.
+    /// Has the whole device to itself for `work`: every queue is in the controller.
     pub(crate) fn with_core<R>(&self, work: impl FnOnce(&mut Core) -> R) -> R {
-        self.core.run(work, |core| core.run(self, None, self.clock.now_ps()))
+        let mut work = Some(work);
+        loop {
+            let done = self.core.run(
+                |core| self.recall(core).then(|| work.take().map(|work| work(core))).flatten(),
+                |core| core.run_now(self),
+            );
+            if let Some(done) = done {
+                return done;
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Whether commands wait for a sync of the image.
@@ -205,6 +254,23 @@ impl Shared {
         self.doorbells.store(index, value);
         if self.blocked.load(Relaxed) {
             self.run_now();
+        }
+        if self.lanes.cell(index.queue()).is_some_and(LaneCell::is_blocked) {
+            self.serve_away(index.queue(), Eager::IfLast);
+        }
+    }
+
+    /// The host of queue `qid` has nothing else to do: what was put off is done now.
+    #[inline]
+    pub(crate) fn idle(&self, qid: u16) {
+        if self.run_by == RunBy::Thread {
+            return;
+        }
+        if self.lanes.cell(qid).is_some_and(LaneCell::is_gathering) {
+            self.serve_away(qid, Eager::Always);
+        }
+        if self.wants_sync() {
+            self.sync();
         }
     }
 
@@ -310,7 +376,10 @@ impl Shared {
         let mut meter = Meter::new(&profile);
         meter.set_ledger(options.ledger);
         meter.set_timing(options.clock.models_time());
-        let doorbells = Doorbells::new(byway_controller::MAX_IO_QUEUES + 1);
+        let queues = byway_controller::MAX_IO_QUEUES + 1;
+        // Modelled time orders everything, and a thread of the device's own serves all queues.
+        let queues_leave = options.clock == ClockMode::Off && options.run_by == RunBy::Caller;
+        let doorbells = Doorbells::new(queues);
         let host_meter = HostMeter::new(&profile).with_doorbells(doorbells.len());
         host_meter.set_on(options.ledger);
         let controller = Controller::new(ControllerId(0), &mut subsystem, cmb_registers());
@@ -328,6 +397,7 @@ impl Shared {
             byte_memory,
             windows,
             run_by: options.run_by,
+            lanes: Lanes::new(if queues_leave { queues } else { 0 }),
             bed: Bed::default(),
             sync_bed: Bed::default(),
             due_ps: AtomicU64::new(NEVER),

@@ -1,36 +1,37 @@
 //! Interrupts within one process: a flag for each vector, and a place to sleep until one is raised.
 
-use std::sync::atomic::{
-    AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
-};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Release, Ordering::SeqCst, fence};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use byway_controller::Interrupts;
 
-const WORDS: usize = 3;
+/// One for each queue pair, and the admin queue's.
+const VECTORS: u16 = byway_controller::MAX_IO_QUEUES + 1;
+
+/// Whether a vector was raised; on a cache line of its own, as threads with queues of their own raise theirs at once.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Flag(AtomicBool);
 
 /// The vectors of one controller.
 #[derive(Debug)]
 pub struct Vectors {
     /// Whether anybody may sleep for a vector: not where hosts run the device themselves.
     slept_on: bool,
-    raised: [AtomicU64; WORDS],
+    raised: Box<[Flag]>,
     sleepers: AtomicU32,
     gate: Mutex<()>,
     bell: Condvar,
 }
 
 impl Interrupts for Vectors {
-    /// One thread at a time raises, so no atomic read-modify-write is needed: a flag that is taken between the load
-    /// and the store comes up again, and its waiter looks once too often. With sleepers, the fence stands between
-    /// the flag and the look for them, as a sleeper's announcement and its look at the flag are ordered: one of the
-    /// two sees the other.
+    /// With sleepers, the fence stands between the flag and the look for them, as a sleeper's announcement and its look
+    /// at the flag are ordered: one of the two sees the other.
     #[inline]
     fn raise(&self, vector: u16) {
-        if let Some((word, bit)) = place(vector) {
-            let raised = self.raised[word].load(Relaxed);
-            self.raised[word].store(raised | bit, Release);
+        if let Some(flag) = self.raised.get(usize::from(vector)) {
+            flag.0.store(true, Release);
         }
         if self.slept_on {
             self.wake();
@@ -43,7 +44,7 @@ impl Vectors {
     pub fn new(slept_on: bool) -> Self {
         Self {
             slept_on,
-            raised: Default::default(),
+            raised: (0..VECTORS).map(|_| Flag::default()).collect(),
             sleepers: AtomicU32::new(0),
             gate: Mutex::new(()),
             bell: Condvar::new(),
@@ -61,9 +62,8 @@ impl Vectors {
     /// Takes the flag of `vector`; says whether it was raised.
     pub fn take(&self, vector: u16) -> bool {
         // A look first: taking is a locked operation, and most looks find nothing.
-        let is_up = |(word, bit): (usize, u64)| self.raised[word].load(SeqCst) & bit != 0;
-        let up = place(vector).filter(|place| is_up(*place));
-        up.is_some_and(|(word, bit)| self.raised[word].fetch_and(!bit, SeqCst) & bit != 0)
+        let up = self.raised.get(usize::from(vector)).filter(|flag| flag.0.load(SeqCst));
+        up.is_some_and(|flag| flag.0.swap(false, SeqCst))
     }
 
     /// Sleeps until `vector` is raised, at most `timeout`; says whether it was.
@@ -84,11 +84,6 @@ impl Vectors {
         self.sleepers.fetch_sub(1, SeqCst);
         raised
     }
-}
-
-fn place(vector: u16) -> Option<(usize, u64)> {
-    let word = usize::from(vector / 64);
-    (word < WORDS).then_some((word, 1 << (vector % 64)))
 }
 
 #[cfg(test)]

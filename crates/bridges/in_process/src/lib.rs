@@ -10,6 +10,7 @@ mod cell;
 mod clock;
 mod device;
 mod interrupts;
+mod lanes;
 mod memory;
 mod runner;
 

@@ -34,6 +34,8 @@ pub struct Controller {
     pub(crate) completion: Vec<Option<CompletionQueue>>,
     pub(crate) completions: Completions,
     pub(crate) held: Held,
+    /// Queue pairs that are checked out.
+    pub(crate) lanes_out: u32,
     pub(crate) admin: AdminState,
     pub(crate) payloads: PayloadTable,
     pub(crate) room: Room,
@@ -161,6 +163,7 @@ impl Controller {
             completion: (0..queues).map(|_| None).collect(),
             completions: Completions::default(),
             held: Held::default(),
+            lanes_out: 0,
             admin: AdminState::new(),
             payloads: PayloadTable::default(),
             room: Room::default(),

@@ -35,6 +35,11 @@ struct HeldCommand {
 }
 
 impl Held {
+    /// Whether no command waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.covered.is_empty()
+    }
+
     /// Forgets everything: controller reset.
     pub fn clear(&mut self) {
         self.waiting.clear();

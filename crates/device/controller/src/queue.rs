@@ -24,9 +24,9 @@ pub struct SubmissionQueue {
     pub told_head: u16,
     /// Completion queue its commands complete to.
     pub cqid: u16,
-    /// The command at the head, fetched once, while the rest of its capsule is still to come. It waits without
-    /// holding other queues.
-    pub fetched: Option<Command>,
+    /// The command at the head, if it was fetched already and could not be served then. It waits without holding other
+    /// queues.
+    pub fetched: Option<FetchedCommand>,
     /// Commands behind the head that were fetched with those before them, each once, so that memory they need can come
     /// closer meanwhile. None of them carries a payload in the ring, but perhaps the last.
     pub ahead: VecDeque<Command>,
@@ -34,6 +34,17 @@ pub struct SubmissionQueue {
     pub assembly: Assembly,
     /// Window of device memory bound to this queue (CXL stores).
     pub window: Option<BoundWindow>,
+}
+
+/// A command that was fetched and stays at the head of its queue: the rest of its capsule is still to come, or it is
+/// not for whoever fetched it.
+#[derive(Debug, Clone, Copy)]
+pub struct FetchedCommand {
+    /// The command.
+    pub command: Command,
+    /// Whether payloads could follow commands in the ring when it was fetched: then it was a capsule and stays one,
+    /// whatever the host enables meanwhile.
+    pub inline: bool,
 }
 
 /// A window of device memory bound to a queue.

@@ -10,7 +10,7 @@ use crate::admin::effects;
 use crate::completion::Ticket;
 use crate::controller::Controller;
 use crate::port::Port;
-use crate::queue::{MAX_IO_QUEUES, SubmissionQueue};
+use crate::queue::{FetchedCommand, MAX_IO_QUEUES, SubmissionQueue};
 use crate::subsystem::Subsystem;
 use crate::transfer::inline::{self, Capsule};
 
@@ -84,7 +84,10 @@ impl Controller {
     /// Looks anew at the heads of the completion queues that commands wait for.
     #[cold]
     pub(crate) fn wake_blocked(&mut self, doorbells: &Doorbells) {
-        for cqid in 0..=MAX_IO_QUEUES {
+        // Admin commands may be for queues that are on leave: whoever serves them has all of them in.
+        let first = u16::from(self.lanes_out > 0);
+        self.blocked |= first > 0 && matches!(&self.completion[0], Some(cq) if cq.blocks);
+        for cqid in first..=MAX_IO_QUEUES {
             if !self.is_shadowed(cqid) && matches!(&self.completion[usize::from(cqid)], Some(cq) if cq.blocks)
             {
                 let head = doorbells.load(DoorbellIndex::completion(cqid));
@@ -142,20 +145,21 @@ impl Controller {
             self.blocked = true;
             return Fetched::Nothing;
         };
-        let waits = sq.fetched.is_some();
-        let fetched = match sq.fetched.take().or_else(|| sq.ahead.pop_front()) {
-            Some(command) => Some(command),
-            None => fetch_command(port, sq, 0),
+        let enabled = qid != 0 && self.admin.transfers.inline();
+        let fetched = match sq.fetched.take() {
+            Some(waits) => Some((waits.command, waits.inline)),
+            None => {
+                let ahead = sq.ahead.pop_front();
+                ahead.or_else(|| fetch_command(port, sq, 0)).map(|command| (command, enabled))
+            }
         };
-        let Some(command) = fetched else { return Fetched::Broken };
-        // One that waits was a capsule when it was fetched, and stays one whatever the host enables meanwhile.
-        let enabled = waits || qid != 0 && self.admin.transfers.inline();
+        let Some((command, enabled)) = fetched else { return Fetched::Broken };
         let inline_bytes = match inline::capsule(&command, enabled, self.inline.len(), sq.ring.size()) {
             Capsule::None => None,
             Capsule::Broken => return Fetched::Broken,
             Capsule::Payload { slots, .. } if sq.ring.available() <= slots => {
                 // The rest of the capsule is still to come. Other queues go on meanwhile.
-                sq.fetched = Some(command);
+                sq.fetched = Some(FetchedCommand { command, inline: enabled });
                 cq.ring.give_back(permit);
                 return Fetched::Nothing;
             }

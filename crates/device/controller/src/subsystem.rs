@@ -197,6 +197,14 @@ impl Subsystem {
         (1..).zip(&self.slots).filter_map(|(nsid, slot)| Some((nsid, &slot.as_ref()?.namespace)))
     }
 
+    /// Bit `n` − 1 for each key-value namespace `n` that is attached to controller `id`.
+    pub(crate) fn key_value_namespaces(&self, id: ControllerId) -> u64 {
+        let mine = self.slots.iter().enumerate().filter(|(_, slot)| {
+            matches!(slot, Some(Slot { namespace: Namespace::Kv(_), attached }) if attached & bit(id) != 0)
+        });
+        mine.fold(0, |bits, (index, _)| bits | 1 << index)
+    }
+
     /// The controllers there are, in order of their identifiers.
     pub fn controllers(&self) -> impl Iterator<Item = ControllerId> {
         let present = self.controllers;

@@ -120,7 +120,7 @@ impl<B: Bus> AdminQueue<B> {
                 self.given_up.retain(|(given_up, _)| *given_up != completion.cid);
             }
             looks += 1;
-            self.bus.idle();
+            self.bus.idle(0);
             self.bus.poll();
             if looks < LOOKS {
                 continue;

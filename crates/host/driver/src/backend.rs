@@ -180,7 +180,7 @@ impl<B: Bus> Queue<B> {
             return Ok(());
         }
         if std::mem::replace(&mut self.looked, true) {
-            self.bus().idle();
+            self.bus().idle(self.qid());
             self.look()?;
         }
         Ok(())
@@ -194,7 +194,7 @@ impl<B: Bus> Queue<B> {
                 self.ring_head();
                 return Ok(true);
             }
-            self.bus().idle();
+            self.bus().idle(self.qid());
             std::hint::spin_loop();
         }
         Ok(false)

@@ -54,9 +54,10 @@ pub trait Bus: Send + Sync + 'static {
     /// next deadline when nothing is due.
     fn poll(&self);
 
-    /// The caller has found no completion and has nothing else to do: a device that runs in its thread and holds
-    /// completions back until it has synced its medium does so now, which may take as long as a disk does.
-    fn idle(&self) {}
+    /// The caller has found no completion on `queue` and has nothing else to do. A device that runs in its thread and
+    /// gathers commands to execute them together, or holds completions back until it has synced its medium, does so now,
+    /// which may take as long as a disk does.
+    fn idle(&self, queue: u16);
 
     /// Waits for interrupt `vector`, at most `timeout`; says whether it came. May return early.
     ///

@@ -205,7 +205,7 @@ impl<B: Bus> Queue<B> {
     fn pause(&mut self, patience: &mut Patience) -> Result<()> {
         self.ring_head_if_near_full();
         patience.looks += 1;
-        self.bus.idle();
+        self.bus.idle(self.qid());
         if patience.looks <= LOOKS {
             self.bus.poll();
             std::hint::spin_loop();

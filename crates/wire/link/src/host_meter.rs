@@ -19,7 +19,7 @@ pub struct HostMeter {
     link: PcieLink,
     cxl: CxlLink,
     /// Writes of each doorbell, by its place in the register array.
-    doorbells: Box<[AtomicU64]>,
+    doorbells: Box<[Pair]>,
     /// Writes of doorbells beyond those.
     other_doorbells: AtomicU64,
     registers: Sum,
@@ -27,6 +27,11 @@ pub struct HostMeter {
     cxl_stores: Sum,
     cxl_loads: Sum,
 }
+
+/// Writes of one queue's tail and head doorbell, on a cache line of their own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Pair([AtomicU64; 2]);
 
 /// One row that several threads add to.
 #[derive(Debug, Default)]
@@ -76,7 +81,7 @@ impl HostMeter {
     /// at once may lose a count.
     #[must_use]
     pub fn with_doorbells(mut self, doorbells: usize) -> Self {
-        self.doorbells = (0..doorbells).map(|_| AtomicU64::new(0)).collect();
+        self.doorbells = (0..doorbells.div_ceil(2)).map(|_| Pair::default()).collect();
         self
     }
 
@@ -97,7 +102,7 @@ impl HostMeter {
         if !self.is_on() {
             return;
         }
-        match self.doorbells.get(place as usize) {
+        match self.doorbells.get(place as usize / 2).map(|pair| &pair.0[place as usize % 2]) {
             Some(count) => count.store(count.load(Relaxed) + 1, Relaxed),
             None => _ = self.other_doorbells.fetch_add(1, Relaxed),
         }
@@ -146,7 +151,7 @@ impl HostMeter {
     /// What was counted so far.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::default();
-        let counts = self.doorbells.iter().chain([&self.other_doorbells]);
+        let counts = self.doorbells.iter().flat_map(|pair| &pair.0).chain([&self.other_doorbells]);
         let doorbells: u64 = counts.map(|count| count.load(Relaxed)).sum();
         ledger.record_many(Class::Doorbell, doorbells, self.link.doorbell() * doorbells);
         self.registers.record_in(&mut ledger, Class::Register);

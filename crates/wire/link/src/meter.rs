@@ -59,6 +59,11 @@ impl Meter {
         &self.ledger
     }
 
+    /// Adds what another meter of the same device counted, and leaves that one empty.
+    pub fn absorb(&mut self, other: &mut Self) {
+        self.ledger.merge(&std::mem::take(&mut other.ledger));
+    }
+
     /// The link that costs are reckoned on.
     pub fn link(&self) -> &PcieLink {
         &self.link

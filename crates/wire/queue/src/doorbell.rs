@@ -48,6 +48,13 @@ impl DoorbellIndex {
     }
 }
 
+/// Tail and head doorbell of one queue, on a cache line of their own: queues of different threads share nothing.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Pair {
+    values: [AtomicU32; 2],
+}
+
 /// The doorbells of one controller, written by hosts and read by whoever runs the device.
 ///
 /// A value is stored with Release and loaded with Acquire: a device that sees a tail sees the slots before it, and
@@ -57,7 +64,7 @@ impl DoorbellIndex {
 /// Values are not checked here: the queue that a doorbell belongs to does that.
 #[derive(Debug)]
 pub struct Doorbells {
-    values: Box<[AtomicU32]>,
+    values: Box<[Pair]>,
     marks: Box<[AtomicU64]>,
 }
 
@@ -66,7 +73,7 @@ impl Doorbells {
     pub fn new(queues: u16) -> Self {
         let doorbells = usize::from(queues) * 2;
         Self {
-            values: (0..doorbells).map(|_| AtomicU32::new(0)).collect(),
+            values: (0..queues).map(|_| Pair { values: [AtomicU32::new(0), AtomicU32::new(0)] }).collect(),
             marks: (0..doorbells.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -74,7 +81,7 @@ impl Doorbells {
     /// How many doorbells there are.
     #[allow(clippy::len_without_is_empty, reason = "a controller has an admin queue")]
     pub fn len(&self) -> usize {
-        self.values.len()
+        self.values.len() * 2
     }
 
     /// Stores a value and marks the doorbell; false if there is no such doorbell.
@@ -87,7 +94,7 @@ impl Doorbells {
     /// there is no such doorbell.
     #[inline]
     pub fn store(&self, index: DoorbellIndex, value: u32) -> bool {
-        let Some(cell) = self.values.get(index.0 as usize) else { return false };
+        let Some(cell) = self.cell(index) else { return false };
         cell.store(value, Ordering::Release);
         true
     }
@@ -100,10 +107,15 @@ impl Doorbells {
         true
     }
 
+    #[inline]
+    fn cell(&self, index: DoorbellIndex) -> Option<&AtomicU32> {
+        Some(&self.values.get(usize::from(index.queue()))?.values[usize::from(index.is_completion())])
+    }
+
     /// The value of a doorbell; 0 if there is none.
     #[inline]
     pub fn load(&self, index: DoorbellIndex) -> u32 {
-        self.values.get(index.0 as usize).map_or(0, |cell| cell.load(Ordering::Acquire))
+        self.cell(index).map_or(0, |cell| cell.load(Ordering::Acquire))
     }
 
     /// Puts a doorbell back to zero, as when its queue is created.

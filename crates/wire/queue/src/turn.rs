@@ -19,7 +19,7 @@
 //! turn. A runner that panics keeps the turn, and the device stands still, which is what a device with an unknown
 //! state should do.
 
-use crate::sync::{AtomicU8, Ordering};
+use crate::sync::{AtomicU8, Ordering, pause};
 
 const IDLE: u8 = 0;
 const RUNNING: u8 = 1;
@@ -44,6 +44,20 @@ impl Turn {
     #[inline]
     pub fn try_enter(&self) -> bool {
         self.state.compare_exchange(IDLE, RUNNING, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Waits for the turn, and leaves no mark. For turns that are held for short.
+    ///
+    /// Acquire, as [`Turn::try_enter`].
+    #[inline]
+    pub fn wait(&self) {
+        let mut round = 0;
+        // The look first: a locked operation takes the word from whoever has the turn. The model checker would let it see
+        // an old value for ever.
+        while !cfg!(loom) && self.is_running() || !self.try_enter() {
+            pause(round);
+            round = round.saturating_add(1);
+        }
     }
 
     /// Takes the turn, or leaves a mark for the runner, which then runs again: everything the caller did before is

@@ -44,19 +44,28 @@ impl ErrorLog {
 impl Controller {
     /// Keeps a command's failure in the error log; returns the status its completion bears.
     pub(crate) fn log_error(&mut self, ticket: &Ticket, error: &CommandError) -> Status {
-        let status = if may_pass(error.status) { error.status } else { error.status.with_dnr() };
-        if is_answer(status) {
-            return status;
+        let (status, entry) = error_entry(ticket.sqid, ticket.cid, error);
+        if let Some(entry) = entry {
+            self.admin.errors.add(entry);
         }
-        self.admin.errors.add(ErrorEntry {
-            sqid: ticket.sqid,
-            cid: ticket.cid,
-            phase_and_status: status.with_more().0 << 1,
-            parameter: error.location,
-            ..ErrorEntry::default()
-        });
-        status.with_more()
+        status
     }
+}
+
+/// The status that a failed command's completion bears, and what the error log is to say of it, if anything.
+pub(crate) fn error_entry(sqid: u16, cid: u16, error: &CommandError) -> (Status, Option<ErrorEntry>) {
+    let status = if may_pass(error.status) { error.status } else { error.status.with_dnr() };
+    if is_answer(status) {
+        return (status, None);
+    }
+    let entry = ErrorEntry {
+        sqid,
+        cid,
+        phase_and_status: status.with_more().0 << 1,
+        parameter: error.location,
+        ..ErrorEntry::default()
+    };
+    (status.with_more(), Some(entry))
 }
 
 /// Statuses that answer a question: no error to be looked into.

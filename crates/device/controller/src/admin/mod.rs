@@ -5,6 +5,7 @@
 
 use byway_queue::Doorbells;
 use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::log::ErrorEntry;
 use byway_spec::{Command, DataPointer, Status};
 
 use crate::controller::Controller;
@@ -37,11 +38,12 @@ mod transfers;
 pub use changes::Changes;
 use doorbell_buffer::ShadowDoorbells;
 use error_log::ErrorLog;
+pub(crate) use error_log::error_entry;
 use event::Events;
 use feature::Features;
 pub use io_counters::IoCounters;
 use keep_alive::KeepAlive;
-use transfers::EnabledTransfers;
+pub(crate) use transfers::EnabledTransfers;
 
 /// What admin commands set up, until the next controller reset.
 #[derive(Debug)]
@@ -91,6 +93,11 @@ impl AdminState {
     /// Keeps a command that finishes later: an Asynchronous Event Request.
     pub fn park(&mut self, cid: u16) {
         self.events.park(cid);
+    }
+
+    /// Adds an entry to the error log.
+    pub fn add_error(&mut self, entry: ErrorEntry) {
+        self.errors.add(entry);
     }
 
     /// Whether doorbells are read from host memory.

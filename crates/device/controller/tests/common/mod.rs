@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use byway_controller::{
-    CmbRegisters, Controller, ControllerId, FinishedSync, Identity, Interrupts, MAX_IO_QUEUES, Next, Port,
-    Subsystem, SubsystemOptions,
+    CmbRegisters, Controller, ControllerId, FinishedSync, Gathered, Identity, Interrupts, Lane,
+    MAX_IO_QUEUES, Next, Port, Subsystem, SubsystemOptions,
 };
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
@@ -260,6 +260,38 @@ impl TestHost {
             }
         }
         panic!("the device does not come to rest");
+    }
+
+    /// Takes queue pair `qid` out of the controller.
+    pub fn check_out(&mut self, qid: u16) -> Option<Box<Lane>> {
+        self.controller.check_out(&self.subsystem, qid)
+    }
+
+    /// Lets a lane gather what was rung.
+    pub fn gather(&mut self, lane: &mut Lane) -> Gathered {
+        let Self { view, meter, interrupts, doorbells, .. } = self;
+        let mut port = Port { memory: view, meter, interrupts, own_memory: 0..0 };
+        lane.gather(&mut port, doorbells)
+    }
+
+    /// Executes and completes what a lane gathered.
+    pub fn finish_lane(&mut self, lane: &mut Lane) {
+        lane.execute(&mut self.subsystem);
+        let Self { view, meter, interrupts, .. } = self;
+        lane.complete(&mut Port { memory: view, meter, interrupts, own_memory: 0..0 });
+    }
+
+    /// Serves queue pair `qid` in a lane as far as that carries its commands, and puts it back.
+    pub fn run_in_lane(&mut self, qid: u16) {
+        let mut lane = self.check_out(qid).expect("the queue can leave");
+        loop {
+            let gathered = self.gather(&mut lane);
+            self.finish_lane(&mut lane);
+            if gathered != Gathered::Full {
+                break;
+            }
+        }
+        self.controller.check_in(lane);
     }
 
     /// Ends a sync that was begun.

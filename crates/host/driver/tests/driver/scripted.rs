@@ -176,6 +176,8 @@ impl Bus for ScriptedBus {
 
     fn poll(&self) {}
 
+    fn idle(&self, _queue: u16) {}
+
     fn wait(&self, _: u16, _: Duration) -> Result<bool, BusError> {
         Ok(false)
     }

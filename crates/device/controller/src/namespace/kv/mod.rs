@@ -12,19 +12,17 @@ mod window;
 use std::fmt;
 
 use byway_flash::{Flash, NamespaceRecord};
-use byway_kv::{Expect, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, STATE_AREA};
+use byway_kv::{Expect, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, Placement, STATE_AREA};
 use byway_spec::kv::{KvConfiguration, KvOpcode};
 use byway_spec::{Command, Status};
 
-use self::command::KvCommand;
 use self::window::Windows;
 use super::media::timed;
 use super::{Execution, Outcome};
 use crate::error::CommandError;
-use crate::port::Port;
 
 pub use byway_kv::VALUE_MAX_BYTES;
-pub use command::key;
+pub use command::{KvCommand, StoreIf, key};
 pub use store::BULK_MAX_BYTES;
 
 /// A namespace of key-value pairs.
@@ -128,8 +126,14 @@ impl KvNamespace {
             }
             KvCommand::Retrieve { key, buffer_bytes } => self.retrieve(execution, command, key, buffer_bytes),
             KvCommand::List { start, buffer_bytes } => self.list(execution, command, start, buffer_bytes),
-            KvCommand::Delete(key) => self.delete(execution, key),
-            KvCommand::Exist(key) => self.exist(execution, key),
+            KvCommand::Delete(key) => {
+                let Execution { flash, port, .. } = execution;
+                timed(port, |now_ps| self.delete_at(flash, &key, now_ps)).map(|()| Outcome::OK)
+            }
+            KvCommand::Exist(key) => {
+                let Execution { flash, port, .. } = execution;
+                timed(port, |now_ps| self.exist_at(flash, &key, now_ps)).map(|()| Outcome::OK)
+            }
             KvCommand::Flush => Ok(Outcome::OnceSynced),
         }
     }
@@ -144,30 +148,65 @@ impl KvNamespace {
         self.configuration = configuration;
     }
 
-    fn delete(&mut self, execution: &mut Execution<'_, '_>, key: Key) -> Result<Outcome, CommandError> {
-        let Execution { flash, port, .. } = execution;
-        let was_there = timed(port, |now_ps| self.engine.delete(*flash, &key, now_ps))?;
+    /// Stores a value that is at hand, at modelled time `at_ps`, which moves on.
+    ///
+    /// # Errors
+    /// As any store.
+    #[inline]
+    pub fn put_at(
+        &mut self,
+        flash: &mut Flash,
+        key: &Key,
+        value: &[u8],
+        when: StoreIf,
+        at_ps: &mut u64,
+    ) -> Result<(), CommandError> {
+        Ok(self.engine.put(flash, key, value, store::how(when, Placement::Packed), at_ps)?)
+    }
+
+    /// Reads as much of a value as `into` takes; the length of all of it.
+    ///
+    /// # Errors
+    /// Key Does Not Exist; what the flash says.
+    #[inline]
+    pub fn get_at(
+        &mut self,
+        flash: &mut Flash,
+        key: &Key,
+        into: &mut [u8],
+        at_ps: &mut u64,
+    ) -> Result<u32, CommandError> {
+        let found = self.engine.find(flash, key, at_ps)?.ok_or(NO_SUCH_KEY)?;
+        let limit_bytes = u64::from(found.len()).min(into.len() as u64);
+        let mut rest = into;
+        let put = |piece: &[u8], _: &mut u64| {
+            let (head, tail) = std::mem::take(&mut rest).split_at_mut(piece.len());
+            head.copy_from_slice(piece);
+            rest = tail;
+            Ok::<(), CommandError>(())
+        };
+        self.engine.read(flash, &found, 0, limit_bytes, put, at_ps)?;
+        Ok(found.len())
+    }
+
+    /// Deletes a key.
+    ///
+    /// # Errors
+    /// Key Does Not Exist, where the host wants to be told; what the flash says.
+    pub fn delete_at(&mut self, flash: &mut Flash, key: &Key, at_ps: &mut u64) -> Result<(), CommandError> {
+        let was_there = self.engine.delete(flash, key, at_ps)?;
         if !was_there && self.configuration.ednek() {
             return Err(NO_SUCH_KEY);
         }
-        Ok(Outcome::OK)
+        Ok(())
     }
 
-    fn exist(&mut self, execution: &mut Execution<'_, '_>, key: Key) -> Result<Outcome, CommandError> {
-        match self.value_bytes(execution.flash, execution.port, key)? {
-            Some(_) => Ok(Outcome::OK),
-            None => Err(NO_SUCH_KEY),
-        }
-    }
-
-    fn value_bytes(
-        &mut self,
-        flash: &mut Flash,
-        port: &mut Port<'_>,
-        key: Key,
-    ) -> Result<Option<usize>, CommandError> {
-        let len = timed(port, |now_ps| self.engine.len_of(flash, &key, now_ps))?;
-        Ok(len.map(|bytes| bytes as usize))
+    /// Whether a key is there.
+    ///
+    /// # Errors
+    /// Key Does Not Exist; what the flash says.
+    pub fn exist_at(&mut self, flash: &mut Flash, key: &Key, at_ps: &mut u64) -> Result<(), CommandError> {
+        self.engine.len_of(flash, key, at_ps)?.ok_or(NO_SUCH_KEY).map(drop)
     }
 }
 

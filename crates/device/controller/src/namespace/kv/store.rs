@@ -91,8 +91,7 @@ impl KvNamespace {
         value: &[u8],
         when: StoreIf,
     ) -> Result<Outcome, CommandError> {
-        let how = how(when, Placement::Packed);
-        timed(port, |now_ps| self.engine.put(flash, &key, value, how, now_ps))?;
+        timed(port, |now_ps| self.put_at(flash, &key, value, when, now_ps))?;
         Ok(Outcome::OK)
     }
 
@@ -146,6 +145,6 @@ fn check_length(value_bytes: usize) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn how(when: StoreIf, placement: Placement) -> StoreHow {
+pub(super) fn how(when: StoreIf, placement: Placement) -> StoreHow {
     StoreHow { must_exist: when == StoreIf::Exists, must_not_exist: when == StoreIf::Absent, placement }
 }

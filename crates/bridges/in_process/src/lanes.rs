@@ -1,0 +1,225 @@
+//! Queue pairs on leave from the controller, each served by the thread that rings it (decision 0009).
+//!
+//! Lock order: a lane's cell, then the device. Whoever has the device only tries a cell. A queue pair is moved between
+//! controller and cell by whoever has both, so each has a doorbell served in one of two places and never in neither:
+//! its thread looks into the cell, and finds the lane there or rings the controller.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
+
+use byway_controller::{Gathered, Lane};
+use byway_dma::DmaView;
+use byway_link::Meter;
+use byway_queue::DoorbellIndex;
+
+use crate::cell::Guarded;
+use crate::device::{Core, Shared, port};
+
+/// A queue leaves once its thread has found the device running so often.
+const MEETINGS: i32 = 16;
+
+/// How often more it must, once it had to come back for a command that no lane carries.
+const PENALTY: i32 = 240;
+
+/// The queue is on leave.
+const AWAY: i32 = i32::MAX;
+
+/// No queue executed last.
+const NOBODY: u32 = u32::MAX;
+
+/// Every queue's cell.
+#[derive(Debug)]
+pub(crate) struct Lanes {
+    cells: Box<[LaneCell]>,
+    /// Lanes that are away. Changed only by whoever has the device.
+    away: AtomicU32,
+    last: Last,
+}
+
+/// The queue that executed last: what the engine writes is near its thread.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Last(AtomicU32);
+
+/// Where a queue's lane stands when it is away, on cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct LaneCell {
+    /// Meetings so far, or [`AWAY`]. A hint: what is in the cell counts.
+    state: AtomicI32,
+    /// Commands were gathered and wait for more.
+    gathering: AtomicBool,
+    /// A command waits for room in the completion queue.
+    blocked: AtomicBool,
+    lane: Guarded<Option<Box<Away>>>,
+}
+
+/// A lane, and what its thread needs to serve it.
+#[derive(Debug)]
+struct Away {
+    lane: Box<Lane>,
+    memory: DmaView,
+    meter: Meter,
+}
+
+impl Lanes {
+    /// Cells for queues 0 to `queues` − 1; none for a device whose queues never leave.
+    pub fn new(queues: u16) -> Self {
+        let cell = |_| LaneCell {
+            state: AtomicI32::new(0),
+            gathering: AtomicBool::new(false),
+            blocked: AtomicBool::new(false),
+            lane: Guarded::new(None),
+        };
+        Self {
+            cells: (0..queues).map(cell).collect(),
+            away: AtomicU32::new(0),
+            last: Last(AtomicU32::new(NOBODY)),
+        }
+    }
+
+    /// The cell of queue `qid`, if its lane may leave.
+    #[inline]
+    pub fn cell(&self, qid: u16) -> Option<&LaneCell> {
+        self.cells.get(usize::from(qid))
+    }
+
+    /// Whether any lane is away.
+    #[inline]
+    pub fn any_away(&self) -> bool {
+        self.away.load(Relaxed) > 0
+    }
+}
+
+impl LaneCell {
+    /// Whether the queue is on leave, or should be.
+    #[inline]
+    pub fn leaves(&self) -> bool {
+        self.state.load(Relaxed) >= MEETINGS
+    }
+
+    /// Notes that the queue's thread found the device running.
+    pub fn meet(&self) {
+        self.state.store(self.state.load(Relaxed).saturating_add(1), Relaxed);
+    }
+
+    /// Whether commands were gathered and wait for more.
+    #[inline]
+    pub fn is_gathering(&self) -> bool {
+        self.gathering.load(Relaxed)
+    }
+
+    /// Whether a command waits for room in the completion queue.
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        self.blocked.load(Relaxed)
+    }
+}
+
+/// What becomes of commands that were gathered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Eager {
+    /// They are executed now.
+    Always,
+    /// They are executed now if the queue executed last, or so many have come that waiting for more gains nothing.
+    IfLast,
+}
+
+impl Shared {
+    /// Serves queue `qid` in its lane, which leaves the controller for that if it can; whether it did.
+    #[inline(never)]
+    pub(crate) fn serve_away(&self, qid: u16, eager: Eager) -> bool {
+        let Some(cell) = self.lanes.cell(qid) else { return false };
+        cell.lane.run(
+            |lane| {
+                if lane.is_none() {
+                    self.check_out(cell, lane, qid);
+                }
+                let Some(away) = lane else { return false };
+                let stays = self.serve_lane(cell, away, eager);
+                if !stays {
+                    self.core
+                        .run(|core| self.check_in(core, cell, lane, -PENALTY), |core| core.run_now(self));
+                }
+                true
+            },
+            |_| {},
+        )
+    }
+
+    /// Serves a lane; says whether it stays away.
+    fn serve_lane(&self, cell: &LaneCell, away: &mut Away, eager: Eager) -> bool {
+        let Away { lane, memory, meter } = away;
+        let mut port = port(memory, meter, self);
+        let gathered = loop {
+            let gathered = lane.gather(&mut port, &self.doorbells);
+            let waits = eager == Eager::IfLast && gathered == Gathered::All && !self.executed_last(lane);
+            if waits || !lane.has_gathered() {
+                break gathered;
+            }
+            self.core.run(|core| self.execute(core, lane), |core| core.run_now(self));
+            lane.complete(&mut port);
+            if gathered != Gathered::Full {
+                break gathered;
+            }
+        };
+        cell.gathering.store(lane.has_gathered(), Relaxed);
+        cell.blocked.store(lane.is_blocked(), Relaxed);
+        gathered != Gathered::NotMine && !lane.is_broken()
+    }
+
+    fn executed_last(&self, lane: &Lane) -> bool {
+        self.lanes.last.0.load(Relaxed) == u32::from(lane.qid())
+    }
+
+    fn execute(&self, core: &mut Core, lane: &mut Lane) {
+        if !self.executed_last(lane) {
+            self.lanes.last.0.store(u32::from(lane.qid()), Relaxed);
+        }
+        lane.execute(&mut core.subsystem);
+    }
+
+    #[cold]
+    fn check_out(&self, cell: &LaneCell, to: &mut Option<Box<Away>>, qid: u16) {
+        let lane = self.core.run(
+            |core| {
+                let lane = core.controller.check_out(&core.subsystem, qid)?;
+                let mut meter = Meter::new(&self.profile);
+                meter.set_ledger(core.meter.is_counting());
+                self.lanes.away.store(self.lanes.away.load(Relaxed) + 1, Relaxed);
+                Some(Box::new(Away { lane, memory: self.space.view(), meter }))
+            },
+            |core| core.run_now(self),
+        );
+        cell.state.store(if lane.is_some() { AWAY } else { -PENALTY }, Relaxed);
+        *to = lane;
+    }
+
+    /// Puts a lane back, with everything it gathered done, and its queue's doorbells marked for the controller.
+    #[cold]
+    fn check_in(&self, core: &mut Core, cell: &LaneCell, from: &mut Option<Box<Away>>, meetings: i32) {
+        let Some(away) = from.take() else { return };
+        let Away { mut lane, memory, mut meter } = *away;
+        lane.execute(&mut core.subsystem);
+        lane.complete(&mut port(&memory, &mut meter, self));
+        core.meter.absorb(&mut meter);
+        self.lanes.away.store(self.lanes.away.load(Relaxed) - 1, Relaxed);
+        cell.state.store(meetings, Relaxed);
+        cell.gathering.store(false, Relaxed);
+        cell.blocked.store(false, Relaxed);
+        for doorbell in [DoorbellIndex::submission(lane.qid()), DoorbellIndex::completion(lane.qid())] {
+            self.doorbells.mark(doorbell);
+        }
+        core.controller.check_in(lane);
+        core.run_now(self);
+    }
+
+    /// Takes every lane in, with the device in hand; says whether all of them are. One that is being served is not.
+    pub(crate) fn recall(&self, core: &mut Core) -> bool {
+        let away = |cell: &&LaneCell| cell.state.load(Relaxed) == AWAY;
+        !self.lanes.any_away()
+            || self.lanes.cells.iter().filter(away).fold(true, |all, cell| {
+                let taken = cell.lane.try_run(|lane| self.check_in(core, cell, lane, 0));
+                all && taken.is_some()
+            })
+    }
+}

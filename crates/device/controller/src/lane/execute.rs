@@ -1,0 +1,149 @@
+//! Executing what a lane gathered, and completing it.
+
+use byway_dma::HostMemory;
+use byway_kv::Expect;
+use byway_link::Class;
+use byway_spec::base::completion::COMPLETION_BYTES;
+use byway_spec::{Completion, Status};
+
+use super::{ERRORS_KEPT, Gathering, Lane, Work};
+use crate::admin::error_entry;
+use crate::data_pointer;
+use crate::error::CommandError;
+use crate::namespace::Namespace;
+use crate::port::Port;
+use crate::subsystem::Subsystem;
+
+/// So far ahead of its turn a command's index entry is asked for, and so far its value.
+const ENTRY_AHEAD: usize = 4;
+const VALUE_AHEAD: usize = 2;
+
+impl Lane {
+    /// Executes what was gathered. The memory that commands will look at comes closer while others are executed.
+    pub fn execute(&mut self, subsystem: &mut Subsystem) {
+        for at in 0..self.gathered.len() {
+            self.expect(subsystem, at, Expect::Key);
+        }
+        for at in 0..self.gathered.len() {
+            self.expect(subsystem, at + ENTRY_AHEAD, Expect::Entry);
+            self.expect(subsystem, at + VALUE_AHEAD, Expect::Value);
+            self.execute_one(subsystem, at);
+        }
+    }
+
+    #[inline]
+    fn expect(&self, subsystem: &Subsystem, at: usize, stage: Expect) {
+        let Some(Gathering { nsid, work, .. }) = self.gathered.get(at) else { return };
+        // Values are looked at to be read.
+        if stage == Expect::Value && !matches!(work, Work::Get { .. }) {
+            return;
+        }
+        if let (Some(key), Some(Namespace::Kv(kv))) = (work.key(), subsystem.namespace(*nsid)) {
+            kv.expect(&subsystem.flash, key, stage);
+        }
+    }
+
+    #[inline]
+    fn execute_one(&mut self, subsystem: &mut Subsystem, at: usize) {
+        let Self { gathered, payloads, habits, .. } = self;
+        let Some(gathering) = gathered.get_mut(at) else { return };
+        subsystem.io.note(gathering.opcode);
+        if gathering.result.is_ok() {
+            gathering.result = perform(subsystem, habits, gathering.nsid, &gathering.work, payloads);
+        }
+    }
+
+    /// Writes the completions of what was executed, the values that were read before them.
+    pub fn complete(&mut self, port: &mut Port<'_>) {
+        let mut gathered = std::mem::take(&mut self.gathered);
+        for Gathering { ticket, work, result, .. } in gathered.drain(..) {
+            let result = match (&work, result) {
+                (Work::Get { .. }, Ok(value_bytes)) => self.send(port, &work, value_bytes),
+                (_, result) => result,
+            };
+            let (status, dw0) = match result {
+                Ok(dw0) => (Status::SUCCESS, dw0),
+                Err(error) => (self.note_error(ticket.cid, &error), error.dw0),
+            };
+            port.meter.posted_write(Class::Completion, COMPLETION_BYTES as u64);
+            let place = self.cq.ring.post(ticket.permit);
+            let head = self.sq.ring.head();
+            self.sq.told_head = head;
+            let entry = Completion::new(self.qid, head, ticket.cid, status).with_result(dw0.into());
+            let entry = entry.with_phase(place.phase).to_bytes();
+            self.broken |= port.memory.store_completion(self.cq.slot(place.index), &entry).is_err();
+            self.unannounced = true;
+            if !self.habits.coalesce_interrupts {
+                self.announce(port);
+            }
+        }
+        // The vector keeps its room.
+        self.gathered = gathered;
+        self.payload_end = 0;
+        self.announce(port);
+    }
+
+    /// Moves a value that was read to the host.
+    fn send(&mut self, port: &mut Port<'_>, work: &Work, value_bytes: u32) -> Result<u32, CommandError> {
+        let Work::Get { into, command, .. } = work else { return Ok(value_bytes) };
+        let moved = into.len.min(value_bytes as usize);
+        let Self { room, payloads, habits, .. } = self;
+        let data = data_pointer::map_buffer(
+            port,
+            &mut room.mapped,
+            command,
+            into.len,
+            moved,
+            habits.whole_page_prp,
+        )?;
+        let mut sink = data.sink(&mut room.stage)?;
+        sink.put(port, &payloads[into.at..into.at + moved])?;
+        sink.finish(port)?;
+        Ok(value_bytes)
+    }
+
+    fn note_error(&mut self, cid: u16, error: &CommandError) -> Status {
+        let (status, entry) = error_entry(self.qid, cid, error);
+        if let Some(entry) = entry {
+            if self.errors.len() == ERRORS_KEPT {
+                self.errors.remove(0);
+            }
+            self.errors.push(entry);
+        }
+        status
+    }
+
+    fn announce(&mut self, port: &mut Port<'_>) {
+        if std::mem::take(&mut self.unannounced)
+            && let Some(vector) = self.habits.vector
+        {
+            port.meter.interrupt();
+            port.interrupts.raise(vector);
+        }
+    }
+}
+
+/// Executes one command; its result's dword 0.
+#[inline]
+fn perform(
+    subsystem: &mut Subsystem,
+    habits: &super::Habits,
+    nsid: u32,
+    work: &Work,
+    payloads: &mut [u8],
+) -> Result<u32, CommandError> {
+    let (namespace, flash) = subsystem.attached(nsid, habits.id)?;
+    let kv = namespace.kv()?;
+    match work {
+        Work::Put { key, value, when } => {
+            kv.put_at(flash, key, &payloads[value.at..value.at + value.len], *when, &mut 0)?;
+            Ok(0)
+        }
+        Work::Get { key, into, .. } => {
+            kv.get_at(flash, key, &mut payloads[into.at..into.at + into.len], &mut 0)
+        }
+        Work::Delete(key) => kv.delete_at(flash, key, &mut 0).map(|()| 0),
+        Work::Exist(key) => kv.exist_at(flash, key, &mut 0).map(|()| 0),
+        Work::Nothing => Ok(0),
+    }
+}

@@ -1,0 +1,215 @@
+//! Fetching commands of a lane, with their payloads, as far as it carries them.
+
+use byway_link::Class;
+use byway_queue::{CompletionPermit, DoorbellIndex, Doorbells};
+use byway_spec::base::command::COMMAND_BYTES;
+use byway_spec::kv::KvOpcode;
+use byway_spec::vendor::{self, VendorOpcode};
+use byway_spec::{Command, Status};
+
+use super::{Gathering, LANE_COMMANDS, Lane, PAYLOAD_MAX_BYTES, Place, ROOM_BYTES, Work};
+use crate::completion::Ticket;
+use crate::data_pointer;
+use crate::error::CommandError;
+use crate::namespace::kv::{KvCommand, key};
+use crate::payload::HostData;
+use crate::port::Port;
+use crate::queue::FetchedCommand;
+use crate::transfer::inline::{self, Capsule};
+
+/// How a gathering ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gathered {
+    /// Nothing more is there, or has room to complete.
+    All,
+    /// More may be there, but no more are gathered before these are executed.
+    Full,
+    /// What is at the head of the queue is the controller's: the lane must be checked in.
+    NotMine,
+}
+
+impl Lane {
+    /// Fetches what the doorbells of its queue ask for.
+    pub fn gather(&mut self, port: &mut Port<'_>, doorbells: &Doorbells) -> Gathered {
+        if self.sq.ring.set_tail(doorbells.load(DoorbellIndex::submission(self.qid))).is_err() {
+            return Gathered::NotMine;
+        }
+        self.cq.blocks = false;
+        while self.sq.ring.available() > 0 {
+            if self.gathered.len() == LANE_COMMANDS || self.payload_end + PAYLOAD_MAX_BYTES > ROOM_BYTES {
+                return Gathered::Full;
+            }
+            let head = || Some(doorbells.load(DoorbellIndex::completion(self.qid)));
+            let Some(permit) = self.cq.permit(head) else {
+                self.cq.blocks = true;
+                return Gathered::All;
+            };
+            if let Err((permit, why)) = self.gather_one(port, permit) {
+                self.cq.ring.give_back(permit);
+                return why;
+            }
+        }
+        Gathered::All
+    }
+
+    /// Fetches the command at the head, or leaves it there.
+    #[inline]
+    fn gather_one(
+        &mut self,
+        port: &mut Port<'_>,
+        permit: CompletionPermit,
+    ) -> Result<(), (CompletionPermit, Gathered)> {
+        let Some(fetched) = self.fetch(port) else { return Err((permit, Gathered::NotMine)) };
+        let slots = match self.slots_of(&fetched) {
+            Ok(slots) if self.sq.ring.available() > slots => slots,
+            slots => {
+                self.sq.fetched = Some(fetched);
+                return Err((permit, slots.map_or_else(|why| why, |_| Gathered::All)));
+            }
+        };
+        let command = &fetched.command;
+        let at = self.payload_end;
+        if slots > 0 {
+            let into = &mut self.payloads[at..at + slots as usize * COMMAND_BYTES];
+            if inline::fetch(port, &self.sq, into, slots, self.habits.chunk_burst).is_err() {
+                self.sq.fetched = Some(fetched);
+                return Err((permit, Gathered::NotMine));
+            }
+        }
+        self.sq.ring.skip(1 + slots);
+        let ticket = Ticket { sqid: self.qid, cid: command.cid(), cqid: self.qid, permit };
+        let inline_bytes = (slots > 0).then_some(command.sgl1().length_bytes as usize);
+        let (work, result) = match self.prepare(port, command, inline_bytes) {
+            Ok(work) => (work, Ok(0)),
+            Err(error) => (Work::Nothing, Err(error)),
+        };
+        let (opcode, nsid) = (command.opcode(), command.nsid);
+        self.gathered.push(Gathering { ticket, opcode, nsid, work, result });
+        Ok(())
+    }
+
+    #[inline]
+    fn fetch(&mut self, port: &mut Port<'_>) -> Option<FetchedCommand> {
+        if let Some(fetched) = self.sq.fetched.take() {
+            return Some(fetched);
+        }
+        let inline = self.habits.transfers.inline();
+        if let Some(command) = self.sq.ahead.pop_front() {
+            return Some(FetchedCommand { command, inline });
+        }
+        let bytes = port.read_slot(Class::CommandFetch, self.sq.slot(self.sq.ring.head())).ok()?;
+        Some(FetchedCommand { command: Command::from_bytes(&bytes), inline })
+    }
+
+    /// Slots of the payload that follows a command in its ring, if the lane carries such commands.
+    fn slots_of(&self, fetched: &FetchedCommand) -> Result<u32, Gathered> {
+        let command = &fetched.command;
+        let capsule = inline::capsule(
+            command,
+            fetched.inline,
+            self.habits.inline_max_bytes.min(PAYLOAD_MAX_BYTES),
+            self.sq.ring.size(),
+        );
+        let is_mine = self.carries(command);
+        match capsule {
+            Capsule::None if is_mine => Ok(0),
+            Capsule::Payload { bytes, slots }
+                if is_mine && bytes > 0 && command.opcode() == KvOpcode::STORE.0 =>
+            {
+                Ok(slots)
+            }
+            _ => Err(Gathered::NotMine),
+        }
+    }
+
+    fn carries(&self, command: &Command) -> bool {
+        let nsid = command.nsid.wrapping_sub(1);
+        let key_value = nsid < u64::BITS && self.habits.key_value & 1 << nsid != 0;
+        let small = command.cdw10 as usize <= PAYLOAD_MAX_BYTES;
+        let by_page = self.habits.whole_page_prp && !command.cdw0.psdt().is_sgl();
+        let wanted = match command.opcode() {
+            // What is worth a page of its own is placed by the engine, straight from the link.
+            opcode if opcode == KvOpcode::STORE.0 => {
+                !by_page && (command.cdw10 as usize) < data_pointer::PAGE_BYTES
+            }
+            opcode if opcode == KvOpcode::RETRIEVE.0 => small,
+            opcode if opcode == VendorOpcode::KV_WRITE_PIGGYBACK.0 => {
+                self.habits.transfers.enabled(byway_link::Method::Piggyback)
+                    && command.cdw10 as usize <= vendor::WRITE_BYTES.min(self.habits.piggyback_max_bytes)
+            }
+            opcode => opcode == KvOpcode::DELETE.0 || opcode == KvOpcode::EXIST.0,
+        };
+        key_value && wanted && command.cdw0.fuse() == 0
+    }
+
+    /// Takes a command apart, and brings its payload.
+    #[inline]
+    fn prepare(
+        &mut self,
+        port: &mut Port<'_>,
+        command: &Command,
+        inline_bytes: Option<usize>,
+    ) -> Result<Work, CommandError> {
+        if command.opcode() == VendorOpcode::KV_WRITE_PIGGYBACK.0 {
+            return self.prepare_piggybacked(command);
+        }
+        match KvCommand::parse(command)? {
+            KvCommand::Store { key, value_bytes, when } => {
+                let value = self.bring(port, command, value_bytes, inline_bytes)?;
+                Ok(Work::Put { key, value, when })
+            }
+            KvCommand::Retrieve { key, buffer_bytes } => {
+                let into = self.take_room(buffer_bytes);
+                Ok(Work::Get { key, into, command: *command })
+            }
+            KvCommand::Delete(key) => Ok(Work::Delete(key)),
+            KvCommand::Exist(key) => Ok(Work::Exist(key)),
+            KvCommand::List { .. } | KvCommand::Flush => {
+                Err(CommandError::new(Status::INTERNAL_ERROR, "not a command of a lane"))
+            }
+        }
+    }
+
+    fn prepare_piggybacked(&mut self, command: &Command) -> Result<Work, CommandError> {
+        // Whatever the queue had unfinished is dropped by a new write.
+        self.sq.assembly.clear();
+        let key = key(command)?;
+        let value = self.take_room(command.cdw10 as usize);
+        let first = vendor::unpack_write(command);
+        self.payloads[value.at..value.at + value.len].copy_from_slice(&first[..value.len]);
+        Ok(Work::Put { key, value, when: Default::default() })
+    }
+
+    /// The value of a store, in the lane's room. Inline, it is there already.
+    #[inline]
+    fn bring(
+        &mut self,
+        port: &mut Port<'_>,
+        command: &Command,
+        value_bytes: usize,
+        inline_bytes: Option<usize>,
+    ) -> Result<Place, CommandError> {
+        if let Some(bytes) = inline_bytes {
+            if bytes != value_bytes {
+                return Err(CommandError::data_length(
+                    "the inline payload is not as long as the command says",
+                ));
+            }
+            return Ok(self.take_room(bytes));
+        }
+        let Place { at, len } = self.take_room(value_bytes);
+        let Self { room, payloads, .. } = self;
+        let data = data_pointer::map(port, &mut room.mapped, command, len, None, false)?;
+        if let HostData::Mapped(_) = data {
+            data.source(&mut room.stage).fill(port, &mut payloads[at..at + len])?;
+        }
+        Ok(Place { at, len })
+    }
+
+    /// Room for `len` bytes. There are [`PAYLOAD_MAX_BYTES`] for each command that is gathered.
+    fn take_room(&mut self, len: usize) -> Place {
+        let at = self.payload_end;
+        self.payload_end += len.next_multiple_of(COMMAND_BYTES);
+        Place { at, len }
+    }
+}

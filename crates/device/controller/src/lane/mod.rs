@@ -1,0 +1,209 @@
+//! A queue pair on leave from its controller, so that a thread can serve it beside others (decision 0009).
+//!
+//! [`Controller::check_out`] takes a pair out, [`Controller::check_in`] puts it back. In between its owner calls, over
+//! and over: [`Lane::gather`], which fetches commands and their payloads and needs nothing but the lane;
+//! [`Lane::execute`], which needs the subsystem; [`Lane::complete`], which again needs the lane alone. What a lane does
+//! not carry stays at the head of its queue, and is the controller's once the pair is back.
+
+mod execute;
+mod gather;
+
+use byway_spec::base::log::ErrorEntry;
+use byway_spec::base::register::Cc;
+use byway_spec::{Command, Key};
+
+use crate::admin::EnabledTransfers;
+use crate::completion::Ticket;
+use crate::controller::{Controller, ControllerId};
+use crate::error::CommandError;
+use crate::namespace::Room;
+use crate::namespace::kv::StoreIf;
+use crate::queue::{CompletionQueue, SubmissionQueue};
+use crate::subsystem::Subsystem;
+
+pub use gather::Gathered;
+
+/// Commands gathered at most before they are executed.
+pub const LANE_COMMANDS: usize = 32;
+
+/// Bytes of payloads that gathered commands carry at most, to the device or from it.
+const ROOM_BYTES: usize = 64 << 10;
+
+/// Longest payload of a command in a lane.
+const PAYLOAD_MAX_BYTES: usize = 4096;
+
+/// Errors kept for the controller's log; older ones are only counted there, not kept.
+const ERRORS_KEPT: usize = 64;
+
+/// What of its controller a lane goes by. Whatever changes it checks the lane in first.
+#[derive(Debug, Clone, Copy)]
+struct Habits {
+    id: ControllerId,
+    /// Bit `n` − 1 for each key-value namespace `n` that is attached.
+    key_value: u64,
+    transfers: EnabledTransfers,
+    inline_max_bytes: usize,
+    piggyback_max_bytes: usize,
+    whole_page_prp: bool,
+    chunk_burst: bool,
+    coalesce_interrupts: bool,
+    vector: Option<u16>,
+}
+
+/// A queue pair on leave.
+#[derive(Debug)]
+pub struct Lane {
+    qid: u16,
+    sq: SubmissionQueue,
+    cq: CompletionQueue,
+    habits: Habits,
+    gathered: Vec<Gathering>,
+    /// Payloads of the gathered commands, one behind the other.
+    payloads: Vec<u8>,
+    payload_end: usize,
+    room: Room,
+    errors: Vec<ErrorEntry>,
+    unannounced: bool,
+    broken: bool,
+}
+
+/// A command that was fetched.
+#[derive(Debug)]
+struct Gathering {
+    ticket: Ticket,
+    opcode: u8,
+    nsid: u32,
+    work: Work,
+    /// What came of it, once it was executed.
+    result: Result<u32, CommandError>,
+}
+
+/// Bytes of a lane's payloads.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    at: usize,
+    len: usize,
+}
+
+#[derive(Debug)]
+enum Work {
+    Put {
+        key: Key,
+        value: Place,
+        when: StoreIf,
+    },
+    /// Brings a value to `into`, and from there to where the command's data pointer says.
+    Get {
+        key: Key,
+        into: Place,
+        command: Command,
+    },
+    Delete(Key),
+    Exist(Key),
+    /// Refused when it was parsed: the result says why.
+    Nothing,
+}
+
+impl Work {
+    fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Put { key, .. } | Self::Get { key, .. } | Self::Delete(key) | Self::Exist(key) => Some(key),
+            Self::Nothing => None,
+        }
+    }
+}
+
+impl Lane {
+    /// The queue's number, the same for both of its rings.
+    pub fn qid(&self) -> u16 {
+        self.qid
+    }
+
+    /// Whether commands were gathered and not executed.
+    #[inline]
+    pub fn has_gathered(&self) -> bool {
+        !self.gathered.is_empty()
+    }
+
+    /// Whether a command waits for room in the completion queue.
+    #[inline]
+    pub fn is_blocked(&self) -> bool {
+        self.cq.blocks
+    }
+
+    /// Whether its host has unmapped its completion queue: only the controller can tell it so.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+}
+
+impl Controller {
+    /// Takes I/O queue pair `qid` out of the controller, if it is one that can leave: its completion queue is its own,
+    /// nothing of it waits, and neither doorbells in host memory nor synced completions need the controller at every step.
+    ///
+    /// The caller keeps no modelled time.
+    pub fn check_out(&mut self, subsystem: &Subsystem, qid: u16) -> Option<Box<Lane>> {
+        let index = usize::from(qid);
+        let can_leave = qid != 0
+            && self.serves_all_sets()
+            && !self.admin.has_shadow_doorbells()
+            && !subsystem.synced_completions
+            && self.held.is_empty()
+            && self.submission.get(index)?.as_ref().is_some_and(|sq| sq.cqid == qid)
+            && self.completion.get(index)?.as_ref().is_some_and(|cq| cq.submission_queues == 1);
+        if !can_leave {
+            return None;
+        }
+        let habits = self.lane_habits(subsystem, qid);
+        let (sq, cq) = (self.submission[index].take()?, self.completion[index].take()?);
+        self.ready.remove(qid);
+        self.lanes_out += 1;
+        Some(Box::new(Lane {
+            qid,
+            sq,
+            cq,
+            habits,
+            gathered: Vec::with_capacity(LANE_COMMANDS),
+            payloads: vec![0; ROOM_BYTES],
+            payload_end: 0,
+            room: Room::default(),
+            errors: Vec::new(),
+            unannounced: false,
+            broken: false,
+        }))
+    }
+
+    /// Puts a queue pair back. Everything it gathered has been executed and completed.
+    pub fn check_in(&mut self, mut lane: Box<Lane>) {
+        debug_assert!(lane.gathered.is_empty(), "a lane is emptied before it is checked in");
+        let index = usize::from(lane.qid);
+        lane.errors.drain(..).for_each(|entry| self.admin.add_error(entry));
+        self.blocked |= lane.cq.blocks;
+        let Lane { qid, sq, cq, broken, .. } = *lane;
+        (self.submission[index], self.completion[index]) = (Some(sq), Some(cq));
+        self.ready.insert(qid);
+        self.lanes_out -= 1;
+        if broken {
+            self.fail();
+        }
+    }
+
+    fn lane_habits(&self, subsystem: &Subsystem, qid: u16) -> Habits {
+        let vector = self.completion[usize::from(qid)].as_ref().and_then(|cq| cq.vector);
+        Habits {
+            id: self.id,
+            key_value: subsystem.key_value_namespaces(self.id),
+            transfers: self.admin.transfers,
+            inline_max_bytes: self.inline.len(),
+            piggyback_max_bytes: subsystem.profile.limits.piggyback_max_bytes as usize,
+            whole_page_prp: self.habits.whole_page_prp,
+            chunk_burst: self.habits.chunk_burst,
+            coalesce_interrupts: self.habits.coalesce_interrupts,
+            vector: vector.filter(|vector| !self.registers.is_masked(*vector)),
+        }
+    }
+
+    fn serves_all_sets(&self) -> bool {
+        self.is_ready() && self.registers.cc().css() == Cc::CSS_IO_SETS
+    }
+}

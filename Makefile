@@ -14,10 +14,11 @@ demo:
 test:
 	tools/test.sh
 
-# A thousand kills at random instants and a bit flipped in every byte of an image, on record.
+# A thousand kills at random instants, a bit flipped in every byte of an image, a file system that fails at each operation.
 crash:
 	cargo run -p byway-crash-tests --release -- --kills 1000 --seed 1 --json > benches/results/crash.json
 	target/release/byway-crash-tests flips 1 > benches/results/flips.json
+	target/release/byway-crash-tests faults > benches/results/faults.json
 
 lint:
 	cargo fmt --all --check

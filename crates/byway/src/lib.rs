@@ -38,8 +38,8 @@ pub use byway_core::{
     Retry, StoreOptions,
 };
 pub use byway_flash::{
-    Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, Finding, FlashCounters, FlashHealth, GcPolicy,
-    Geometry, Hit, NamespaceKind as MediaNamespaceKind, Remedy, WearSummary,
+    Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,
+    GcPolicy, Geometry, Hit, NamespaceKind as MediaNamespaceKind, Remedy, WearSummary,
 };
 pub use byway_kv::{KvStats, Packing};
 pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
@@ -49,7 +49,7 @@ pub use device::{Device, EmbeddedQueue, FlashReport};
 pub use kv::{Keys, Kv};
 pub use load::Loader;
 pub use nvm::Nvm;
-pub use open::{open, open_uri};
+pub use open::{open, open_uri, open_watched};
 pub use uri::{FlushMode, Uri};
 
 /// The example of the README, compiled and run as a test.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use byway_controller::{Subsystem, SubsystemError, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
 use byway_driver::{AttachOptions, Driver};
-use byway_flash::{Durability, FileError, Flash, FlashError, ImageError, MediaKind, OpenOptions};
+use byway_flash::{Durability, FileError, FileEvents, Flash, FlashError, ImageError, MediaKind, OpenOptions};
 use byway_in_process::{Embedded, RunOptions};
 use byway_kv::KvOptions;
 use byway_link::Profile;
@@ -24,22 +24,36 @@ pub fn open(uri: &str) -> Result<Device> {
     open_uri(&parsed).map_err(|error| error.doing(format!("open {uri}")))
 }
 
+/// Opens the device that `uri` names, and has `events` told of every operation on its image's file, and able to make it
+/// fail: for programs that try what becomes of a device whose file system fails.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_watched(uri: &str, events: Arc<dyn FileEvents>) -> Result<Device> {
+    let parsed: Uri = uri.parse()?;
+    open_with(&parsed, Some(events)).map_err(|error| error.doing(format!("open {uri}")))
+}
+
 /// Opens the device of a URI that is parsed already.
 ///
 /// # Errors
 /// As [`open`].
 pub fn open_uri(uri: &Uri) -> Result<Device> {
+    open_with(uri, None)
+}
+
+fn open_with(uri: &Uri, events: Option<Arc<dyn FileEvents>>) -> Result<Device> {
     let flash = match &uri.place {
-        Place::Image(path) => open_image(path, &uri.options)?,
+        Place::Image(path) => open_image(path, &uri.options, events)?,
         Place::Ram(size_bytes) => make_in_memory(MediaKind::Ram, *size_bytes, &uri.options)?,
         Place::Null(size_bytes) => make_in_memory(MediaKind::Null, *size_bytes, &uri.options)?,
     };
     start(flash, &uri.options)
 }
 
-fn open_image(path: &Path, options: &Options) -> Result<Flash> {
-    let how =
-        OpenOptions { timing: options.flash_timing, run: run_options(options), ..OpenOptions::default() };
+fn open_image(path: &Path, options: &Options, events: Option<Arc<dyn FileEvents>>) -> Result<Flash> {
+    let run = byway_flash::RunOptions { events, ..run_options(options) };
+    let how = OpenOptions { timing: options.flash_timing, run, ..OpenOptions::default() };
     Flash::open(path, how).map_err(from_flash)
 }
 
@@ -117,6 +131,7 @@ pub(crate) fn from_flash(error: FlashError) -> Error {
         FlashError::Media { .. } | FlashError::Lost { .. } => ErrorKind::Media,
         FlashError::ReadOnly
         | FlashError::Unsynced
+        | FlashError::Stopped { .. }
         | FlashError::Image(ImageError::ReadOnlyFile { .. } | ImageError::ReadableOnly { .. }) => {
             ErrorKind::Denied
         }
@@ -135,7 +150,7 @@ fn kind_of(error: &FileError) -> ErrorKind {
     match error {
         FileError::Missing { .. } => ErrorKind::NotFound,
         FileError::DiskFull { .. } => ErrorKind::CapacityExceeded,
-        FileError::ReadOnly { .. } => ErrorKind::Denied,
+        FileError::ReadOnly { .. } | FileError::Stopped { .. } => ErrorKind::Denied,
         FileError::InUse { .. } => ErrorKind::Busy,
         _ => ErrorKind::System,
     }

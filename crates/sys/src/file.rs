@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
@@ -57,6 +58,14 @@ pub enum FileError {
         /// End of the range that was asked for.
         end: u64,
     },
+    /// Writing it failed before, so nothing more is written.
+    #[error("{} takes no writes since {doing} it failed; open it again once its file system is well", path.display())]
+    Stopped {
+        /// The file.
+        path: PathBuf,
+        /// What failed.
+        doing: &'static str,
+    },
     /// Anything else the system says.
     #[error("{doing} {} failed", path.display())]
     Io {
@@ -69,6 +78,38 @@ pub enum FileError {
     },
 }
 
+impl FileError {
+    /// Whether the bytes that are there could not be read, or were not there to be read.
+    #[must_use]
+    pub fn is_of_reading(&self) -> bool {
+        matches!(self, Self::Short { .. } | Self::Io { doing: READING, .. })
+    }
+}
+
+/// Why a file takes no writes, or took none the last time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Its disk had no room. Writes are tried all the same: there may be room again.
+    DiskFull,
+    /// A write, or taking room, or a sync failed otherwise. What the system dropped then is not known, so nothing more
+    /// is written until the file is opened again.
+    Failed {
+        /// What was being done.
+        doing: &'static str,
+    },
+}
+
+/// The operations that can fail, as errors tell of them. Index 0 is none, so that one byte tells of a file's trouble.
+const DOINGS: [&str; 4] = ["", WRITING, ALLOCATING, SYNCING];
+const READING: &str = "reading";
+const WRITING: &str = "writing";
+const ALLOCATING: &str = "taking room in";
+const SYNCING: &str = "syncing";
+const PUNCHING: &str = "giving back room of";
+
+/// Value of the trouble byte for a full disk.
+const IS_FULL: u8 = 0xff;
+
 /// A file opened under a lock, so that it has one writer.
 #[derive(Debug)]
 pub struct ImageFile {
@@ -76,6 +117,8 @@ pub struct ImageFile {
     path: PathBuf,
     read_only: bool,
     events: Option<Arc<dyn FileEvents>>,
+    /// Nothing (0), an index of [`DOINGS`], or [`IS_FULL`].
+    trouble: AtomicU8,
 }
 
 impl ImageFile {
@@ -128,7 +171,13 @@ impl ImageFile {
             false => FlockOperation::NonBlockingLockExclusive,
         };
         match rustix::fs::flock(&file, how) {
-            Ok(()) => Ok(Self { file, path: path.to_path_buf(), read_only, events: None }),
+            Ok(()) => Ok(Self {
+                file,
+                path: path.to_path_buf(),
+                read_only,
+                events: None,
+                trouble: AtomicU8::new(0),
+            }),
             Err(Errno::WOULDBLOCK) => Err(FileError::InUse { path: path.to_path_buf() }),
             Err(error) => Err(refusal(path, "locking", error.into())),
         }
@@ -157,6 +206,18 @@ impl ImageFile {
     #[must_use]
     pub const fn is_read_only(&self) -> bool {
         self.read_only
+    }
+
+    /// Why it takes no writes, if it does not.
+    #[must_use]
+    #[inline]
+    pub fn trouble(&self) -> Option<Trouble> {
+        // Relaxed: whoever writes the file hears of a failure by its own error first.
+        match self.trouble.load(Ordering::Relaxed) {
+            0 => None,
+            IS_FULL => Some(Trouble::DiskFull),
+            doing => Some(Trouble::Failed { doing: DOINGS.get(usize::from(doing)).unwrap_or(&WRITING) }),
+        }
     }
 
     /// Length in bytes, holes included.
@@ -190,8 +251,13 @@ impl ImageFile {
     /// # Errors
     /// [`FileError::DiskFull`] and what the system says.
     pub fn allocate(&self, at: u64, len_bytes: u64) -> Result<(), FileError> {
-        self.tell("taking room in", |events| events.before_allocate(at, len_bytes))?;
-        self.fallocate(FallocateFlags::KEEP_SIZE, at, len_bytes, "taking room in")
+        self.check_stopped()?;
+        let told = self.tell(ALLOCATING, |events| events.before_allocate(at, len_bytes));
+        let done = told.and_then(|()| self.fallocate(FallocateFlags::KEEP_SIZE, at, len_bytes, ALLOCATING));
+        if done.is_ok() && self.trouble() == Some(Trouble::DiskFull) {
+            self.trouble.store(0, Ordering::Relaxed);
+        }
+        self.noting(ALLOCATING, done)
     }
 
     /// Gives the disk room of a range back; it reads as zeroes afterwards.
@@ -199,9 +265,10 @@ impl ImageFile {
     /// # Errors
     /// What the system says.
     pub fn punch(&self, at: u64, len_bytes: u64) -> Result<(), FileError> {
-        self.tell("giving back room of", |events| events.before_punch(at, len_bytes))?;
+        self.check_stopped()?;
+        self.tell(PUNCHING, |events| events.before_punch(at, len_bytes))?;
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        self.fallocate(flags, at, len_bytes, "giving back room of")
+        self.fallocate(flags, at, len_bytes, PUNCHING)
     }
 
     fn fallocate(
@@ -220,12 +287,12 @@ impl ImageFile {
     /// # Errors
     /// [`FileError::Short`] past the end, and what the system says.
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<(), FileError> {
-        self.tell("reading", |events| events.before_read(at, into.len() as u64))?;
+        self.tell(READING, |events| events.before_read(at, into.len() as u64))?;
         self.file.read_exact_at(into, at).map_err(|source| match source.kind() {
             io::ErrorKind::UnexpectedEof => {
                 FileError::Short { path: self.path.clone(), end: at.saturating_add(into.len() as u64) }
             }
-            _ => self.failed("reading", source),
+            _ => self.failed(READING, source),
         })
     }
 
@@ -234,8 +301,11 @@ impl ImageFile {
     /// # Errors
     /// [`FileError::DiskFull`] and what the system says.
     pub fn write_at(&self, at: u64, from: &[u8]) -> Result<(), FileError> {
-        self.tell("writing", |events| events.before_write(at, from.len() as u64))?;
-        self.file.write_all_at(from, at).map_err(|source| self.failed("writing", source))
+        self.check_stopped()?;
+        let told = self.tell(WRITING, |events| events.before_write(at, from.len() as u64));
+        let written = told
+            .and_then(|()| self.file.write_all_at(from, at).map_err(|source| self.failed(WRITING, source)));
+        self.noting(WRITING, written)
     }
 
     /// Maps a range: shared with the file, or private copies where it was opened read-only.
@@ -262,12 +332,35 @@ impl ImageFile {
     /// # Errors
     /// What the system says. After a failure the state on disk is unknown.
     pub fn sync(&self) -> Result<(), FileError> {
-        self.tell("syncing", |events| events.before_sync())?;
-        self.file.sync_data().map_err(|source| self.failed("syncing", source))?;
+        self.check_stopped()?;
+        let told = self.tell(SYNCING, |events| events.before_sync());
+        let synced = told.and_then(|()| self.file.sync_data().map_err(|source| self.failed(SYNCING, source)));
+        self.noting(SYNCING, synced)?;
         if let Some(events) = &self.events {
             events.after_sync();
         }
         Ok(())
+    }
+
+    #[inline]
+    fn check_stopped(&self) -> Result<(), FileError> {
+        match self.trouble() {
+            Some(Trouble::Failed { doing }) => Err(FileError::Stopped { path: self.path.clone(), doing }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps in mind how an operation failed.
+    #[inline]
+    fn noting(&self, doing: &'static str, done: Result<(), FileError>) -> Result<(), FileError> {
+        if let Err(error) = &done {
+            let failed = DOINGS.iter().position(|known| *known == doing).unwrap_or(1) as u8;
+            // A sync that finds no room has dropped what it was to write.
+            let can_go_on = matches!(error, FileError::DiskFull { .. }) && doing != SYNCING;
+            let trouble = if can_go_on { IS_FULL } else { failed };
+            self.trouble.store(trouble, Ordering::Relaxed);
+        }
+        done
     }
 
     #[inline]
@@ -390,6 +483,48 @@ mod tests {
         assert!(matches!(file.read_at(0, &mut [0; 10]), Err(FileError::Short { .. })), "nothing was written");
         file.sync().unwrap();
         assert_eq!(*events.seen.lock().unwrap(), ["write", "read", "sync", "synced"]);
+    }
+
+    /// A file system whose answer to writes and to requests for room is set from outside.
+    #[derive(Debug, Default)]
+    struct Moody(std::sync::Mutex<Option<Errno>>);
+
+    impl Moody {
+        fn answer(&self) -> io::Result<()> {
+            self.0.lock().unwrap().map_or(Ok(()), |errno| Err(errno.into()))
+        }
+    }
+
+    impl FileEvents for Moody {
+        fn before_write(&self, _: u64, _: u64) -> io::Result<()> {
+            self.answer()
+        }
+
+        fn before_allocate(&self, _: u64, _: u64) -> io::Result<()> {
+            self.answer()
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_tried_again_and_a_failing_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let events = Arc::new(Moody::default());
+        let file = ImageFile::create(&dir.path().join("image")).unwrap().watched_by(Some(events.clone()));
+        *events.0.lock().unwrap() = Some(Errno::NOSPC);
+        assert!(matches!(file.allocate(0, 4096), Err(FileError::DiskFull { .. })));
+        assert_eq!(file.trouble(), Some(Trouble::DiskFull));
+        *events.0.lock().unwrap() = None;
+        file.allocate(0, 4096).unwrap();
+        assert_eq!(file.trouble(), None);
+        *events.0.lock().unwrap() = Some(Errno::IO);
+        assert!(matches!(file.write_at(0, &[1]), Err(FileError::Io { .. })));
+        *events.0.lock().unwrap() = None;
+        assert_eq!(file.trouble(), Some(Trouble::Failed { doing: "writing" }));
+        for refused in [file.write_at(0, &[1]), file.allocate(0, 1), file.sync(), file.punch(0, 1)] {
+            let said = refused.unwrap_err().to_string();
+            assert!(said.contains("takes no writes since writing it failed"), "{said}");
+        }
+        file.read_at(0, &mut []).unwrap();
     }
 
     #[test]

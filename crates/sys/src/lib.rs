@@ -17,6 +17,6 @@ pub mod time;
 pub mod view;
 
 pub use events::FileEvents;
-pub use file::{FileError, ImageFile};
+pub use file::{FileError, ImageFile, Trouble};
 pub use map::{ExclusiveMapping, MapError, Mapping};
 pub use view::ReadMapping;

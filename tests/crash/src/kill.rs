@@ -233,7 +233,7 @@ fn is_refused(image: &Path) -> Result<bool, String> {
 }
 
 /// Everything that the flash keeps twice agrees, and everything mapped can be read.
-fn check_flash(image: &Path) -> Result<(), String> {
+pub(crate) fn check_flash(image: &Path) -> Result<(), String> {
     let opened = Flash::open(image, OpenOptions { read_only: true, ..OpenOptions::default() });
     let findings = opened.map_err(|error| error.to_string())?.check();
     match findings.first() {

@@ -5,7 +5,9 @@
 //! the step, so the journal is all that a [`model::Model`] needs to know what an image may hold after the kill.
 
 pub mod content;
+pub mod fault;
 pub mod flip;
+pub mod hands;
 pub mod journal;
 pub mod kill;
 pub mod life;

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use byway::{
-    BackendQueue, Command, Device, ErrorKind, Key, Kv, KvCommand, LbaRange, LbaRanges, Nvm, NvmCommand,
-    Payload, StoreOptions,
+    BackendQueue, Command, ErrorKind, Key, KvCommand, LbaRange, LbaRanges, NvmCommand, Payload, StoreOptions,
 };
 
-use crate::content::{BLOCK_BYTES, block_of, key_of, value_of};
+use crate::content::key_of;
+use crate::hands::{Hands, blocks_of};
 use crate::journal::{Journal, Told};
 use crate::workload::{Op, Workload};
 
@@ -75,6 +75,10 @@ impl Life {
         format!("embedded:{}?depth={}{}", self.image.display(), self.depth, self.options)
     }
 
+    fn open(&self) -> byway::Result<Hands> {
+        Hands::open(&self.uri(), self.workload, self.seed, None)
+    }
+
     /// Lives it. `opened` is called once the image is open.
     ///
     /// # Errors
@@ -93,27 +97,14 @@ struct Writer<'a> {
     life: &'a Life,
     journal: Journal,
     /// `None` only while it is closed.
-    open: Option<Open>,
-}
-
-struct Open {
-    pairs: Kv,
-    blocks: Nvm,
-    device: Device,
-}
-
-impl Open {
-    fn new(life: &Life) -> byway::Result<Self> {
-        let device = byway::open(&life.uri())?;
-        Ok(Self { pairs: device.kv(None)?, blocks: device.nvm(None)?, device })
-    }
+    hands: Option<Hands>,
 }
 
 impl<'a> Writer<'a> {
     fn start(life: &'a Life) -> Result<Self, String> {
-        let open = Open::new(life).map_err(|error| error.to_string())?;
+        let hands = life.open().map_err(|error| error.to_string())?;
         let journal = Journal::create(&life.journal, life.first_step).map_err(|error| error.to_string())?;
-        Ok(Self { life, journal, open: Some(open) })
+        Ok(Self { life, journal, hands: Some(hands) })
     }
 
     fn step(&mut self, step: u64) -> Result<(), String> {
@@ -132,68 +123,24 @@ impl<'a> Writer<'a> {
         self.journal.tell(step, done).map_err(told)
     }
 
-    fn value(&self, step: u64, key: u16) -> Vec<u8> {
-        value_of(step, key, self.life.workload.len(self.life.seed, step, key) as usize)
-    }
-
-    fn open(&mut self) -> Result<&mut Open, byway::Error> {
-        self.open.as_mut().ok_or_else(|| byway::Error::host(ErrorKind::DeviceLost, "the device is closed"))
+    fn hands(&mut self) -> byway::Result<&mut Hands> {
+        self.hands.as_mut().ok_or_else(|| byway::Error::host(ErrorKind::DeviceLost, "the device is closed"))
     }
 
     /// One op from its beginning to its end.
     fn execute(&mut self, op: Op, step: u64) -> byway::Result<()> {
         match op {
-            Op::Put { key, .. } => {
-                let value = self.value(step, key);
-                self.open()?.pairs.put(&key_of(key), &value)
-            }
-            Op::Delete { key } => self.open()?.pairs.delete(&key_of(key)),
-            Op::Get { key } => self.open()?.pairs.get(&key_of(key)).map(drop),
-            Op::List => self.list(),
-            Op::Bulk { first, pairs } => self.bulk(step, first, pairs),
-            Op::Write { lba, blocks } => self.open()?.blocks.write(lba.into(), &blocks_of(step, lba, blocks)),
-            Op::Trim { lba, blocks } => self.open()?.blocks.trim(lba.into(), blocks),
-            Op::Zero { lba, blocks } => self.open()?.blocks.write_zeroes(lba.into(), blocks),
-            Op::Flush => self.open()?.blocks.flush(),
-            Op::FormatPairs => self.format(true),
-            Op::FormatBlocks => self.format(false),
             Op::Reopen => self.reopen(),
+            op => self.hands()?.execute(op, step),
         }
-    }
-
-    fn list(&mut self) -> byway::Result<()> {
-        let listed: Vec<Key> = self.open()?.pairs.keys(None).collect::<Result<_, _>>()?;
-        if listed.is_sorted_by(|a, b| a < b) {
-            return Ok(());
-        }
-        Err(byway::Error::host(ErrorKind::Protocol, "the list is not in order"))
-    }
-
-    fn bulk(&mut self, step: u64, first: u16, pairs: u16) -> byway::Result<()> {
-        let values: Vec<Vec<u8>> = (first..first + pairs).map(|key| self.value(step, key)).collect();
-        let keys: byway::Result<Vec<Key>> =
-            (first..first + pairs).map(|key| Key::new(&key_of(key)).map_err(byway::Error::from)).collect();
-        let pairs: Vec<(Key, &[u8])> = keys?.into_iter().zip(values.iter().map(Vec::as_slice)).collect();
-        self.open()?.pairs.put_bulk(&pairs)
-    }
-
-    fn format(&mut self, pairs: bool) -> byway::Result<()> {
-        let open = self.open()?;
-        let nsid = if pairs { open.pairs.nsid() } else { byway::Nsid::new(2)? };
-        open.device.driver().admin(byway::AdminCommand::Format { nsid, format: 0 })?;
-        if pairs {
-            // A format ends what was bound to the namespace: windows of device memory are bound anew by a new queue.
-            open.pairs = open.device.kv(None)?;
-        }
-        Ok(())
     }
 
     fn reopen(&mut self) -> byway::Result<()> {
-        if let Some(Open { pairs, blocks, device }) = self.open.take() {
+        if let Some(Hands { pairs, blocks, device, .. }) = self.hands.take() {
             drop((pairs, blocks));
             device.close()?;
         }
-        self.open = Some(Open::new(self.life)?);
+        self.hands = Some(self.life.open()?);
         Ok(())
     }
 
@@ -203,10 +150,10 @@ impl<'a> Writer<'a> {
         let Some(mut command) = self.command(op, step).map_err(failed)? else { return Ok(false) };
         let of_pairs = matches!(command, Command::Kv(_));
         loop {
-            let open = self.open().map_err(failed)?;
+            let hands = self.hands().map_err(failed)?;
             let submitted = match of_pairs {
-                true => open.pairs.queue().submit(command, step),
-                false => open.blocks.queue().submit(command, step),
+                true => hands.pairs.queue().submit(command, step),
+                false => hands.blocks.queue().submit(command, step),
             };
             match submitted {
                 Ok(()) => break,
@@ -224,13 +171,13 @@ impl<'a> Writer<'a> {
     }
 
     fn command(&mut self, op: Op, step: u64) -> byway::Result<Option<Command>> {
+        let hands = self.hands()?;
         let value = match op {
-            Op::Put { key, .. } => Payload::copy_of(&self.value(step, key))?,
+            Op::Put { key, .. } => Payload::copy_of(&hands.value(step, key))?,
             Op::Write { lba, blocks } => Payload::copy_of(&blocks_of(step, lba, blocks))?,
             _ => Payload::Empty,
         };
-        let open = self.open()?;
-        let (pairs, nsid) = (open.pairs.nsid(), byway::Nsid::new(2)?);
+        let (pairs, nsid) = (hands.pairs.nsid(), byway::Nsid::new(2)?);
         let key_named = |key| Key::new(&key_of(key)).map_err(byway::Error::from);
         Ok(Some(match op {
             Op::Put { key, .. } => {
@@ -255,7 +202,7 @@ impl<'a> Writer<'a> {
 
     /// Takes what is finished on both queues, after waiting for at least `least` on one that has commands on their way.
     fn take_completions(&mut self, least: usize) -> Result<(), String> {
-        let Some(open) = &mut self.open else { return Ok(()) };
+        let Some(hands) = &mut self.hands else { return Ok(()) };
         let mut outcome = Ok(());
         let (life, journal) = (self.life, &self.journal);
         let mut on = |finished: byway::Finished| {
@@ -272,19 +219,19 @@ impl<'a> Writer<'a> {
                 outcome = Err(format!("the journal: {error}"));
             }
         };
-        let waited = open
+        let waited = hands
             .pairs
             .queue()
             .wait(least, PATIENCE, &mut on)
-            .and_then(|_| open.blocks.queue().wait(least, PATIENCE, &mut on));
+            .and_then(|_| hands.blocks.queue().wait(least, PATIENCE, &mut on));
         waited.map_err(|error| error.to_string())?;
         outcome
     }
 
     fn drain(&mut self) -> Result<(), String> {
         let on_their_way =
-            |open: &mut Open| open.pairs.queue().outstanding() + open.blocks.queue().outstanding();
-        while self.open.as_mut().map_or(0, on_their_way) > 0 {
+            |hands: &mut Hands| hands.pairs.queue().outstanding() + hands.blocks.queue().outstanding();
+        while self.hands.as_mut().map_or(0, on_their_way) > 0 {
             self.take_completions(1)?;
         }
         Ok(())
@@ -297,10 +244,4 @@ fn is_refusal(error: &byway::Error) -> bool {
     let closed = |status: byway_spec::Status| status.is(byway_spec::Status::COMMAND_SEQUENCE_ERROR);
     matches!(error.kind(), ErrorKind::CapacityExceeded | ErrorKind::TooLarge)
         || error.nvme_status().is_some_and(closed)
-}
-
-fn blocks_of(step: u64, lba: u32, blocks: u32) -> Vec<u8> {
-    let mut data = Vec::with_capacity(blocks as usize * BLOCK_BYTES);
-    (lba..lba + blocks).for_each(|at| data.extend(block_of(step, at)));
-    data
 }

@@ -3,18 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use byway_crash_tests::fault::{Fault, On, Script};
 use byway_crash_tests::kill::Run;
 use byway_crash_tests::life::Life;
 use byway_crash_tests::record::{Record, Verdict};
 use byway_crash_tests::workload::Workload;
 
-const USAGE: &str = "usage: byway-crash-tests [--kills N] [--seed N] [--workload NAME]... [--dir DIR] [--json]\n       byway-crash-tests flips [ONE_BYTE_OF_SO_MANY]";
+const USAGE: &str = "usage: byway-crash-tests [--kills N] [--seed N] [--workload NAME]... [--dir DIR] [--json]\n       byway-crash-tests flips [ONE_BYTE_OF_SO_MANY]\n       byway-crash-tests faults";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let ended = match args.split_first() {
         Some((first, rest)) if first == "live" => live(rest),
         Some((first, rest)) if first == "flips" => flips(rest),
+        Some((first, _)) if first == "faults" => faults(),
         _ => kill(&args),
     };
     match ended {
@@ -43,6 +45,33 @@ fn flips(args: &[String]) -> Result<ExitCode, String> {
         broken += tallied.tally.broken + tallied.going_on.broken;
         println!("{}", serde_json::to_string(&tallied).map_err(|error| error.to_string())?);
     }
+    Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Fails each operation of a script, in each way, and says what came of it.
+fn faults() -> Result<ExitCode, String> {
+    let place = |name| default_dir().join(format!("byway-faults-{}.{name}", std::process::id()));
+    let (base, image) = (place("base"), place("img"));
+    let script = Script::new(&base, "&transfer=adaptive")?;
+    let mut broken = 0;
+    for (on, full) in [(On::Writes, false), (On::Writes, true), (On::Reads, false)] {
+        let operations = script.operations(on, &image)?;
+        for (lasts, at) in
+            [false, true].into_iter().flat_map(|lasts| (0..operations).map(move |at| (lasts, at)))
+        {
+            let fault = Fault { on, at, lasts, full };
+            let ran = script.run(&image, fault);
+            if let Err(said) = &ran {
+                broken += 1;
+                eprintln!("{fault:?}: {said}");
+            }
+            println!(
+                "{}",
+                serde_json::json!({ "fault": fault, "outcome": ran.as_ref().ok(), "broken": ran.as_ref().err() })
+            );
+        }
+    }
+    let _ = (std::fs::remove_file(&base), std::fs::remove_file(&image));
     Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -6,7 +6,7 @@ use byway::{Device, Key, Kv, Nvm};
 
 use crate::content::{BLOCK_BYTES, Slot, block_of, key_of, value_of};
 use crate::journal::Told;
-use crate::workload::{BLOCKS, Op, Workload};
+use crate::workload::{Op, Workload};
 
 /// Blocks read by one command.
 const READ_BLOCKS: u32 = 256;
@@ -77,7 +77,7 @@ impl Model {
     /// # Errors
     /// The first thing that is not as it must be, in one sentence.
     pub fn check(&mut self, device: &Device) -> Result<(), String> {
-        let failed = |error: byway::Error| format!("after the kill: {error}");
+        let failed = |error: byway::Error| format!("no queue can be had: {error}");
         self.check_pairs(&mut device.kv(None).map_err(failed)?)?;
         self.check_blocks(&mut device.nvm(None).map_err(failed)?)?;
         self.under_way.clear();
@@ -117,7 +117,7 @@ impl Model {
 
     fn check_blocks(&mut self, nvm: &mut Nvm) -> Result<(), String> {
         let mut data = vec![0; READ_BLOCKS as usize * BLOCK_BYTES];
-        for first in (0..BLOCKS).step_by(READ_BLOCKS as usize) {
+        for first in (0..self.workload.blocks()).step_by(READ_BLOCKS as usize) {
             let read = nvm.read(first.into(), &mut data);
             read.map_err(|error| format!("blocks from {first} on cannot be read: {error}"))?;
             for (lba, block) in (first..).zip(data.chunks_exact(BLOCK_BYTES)) {

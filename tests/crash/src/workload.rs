@@ -8,9 +8,6 @@ use byway::{CreateOptions, NewNamespace};
 use crate::content::Slot;
 use crate::random::{Random, mix};
 
-/// Logical blocks that writers write to: half of the namespace's, so that both mapped and unmapped ones are met.
-pub const BLOCKS: u32 = 4096;
-
 /// What a writer spends its life with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Workload {
@@ -34,6 +31,8 @@ pub enum Workload {
     Format,
     /// The image is being made.
     Create,
+    /// A bit of everything on a small image: what is done again and again with a fault at another place each time.
+    Script,
 }
 
 /// One command, or what stands between commands.
@@ -76,7 +75,7 @@ pub enum Op {
 }
 
 impl Workload {
-    /// Every workload.
+    /// Every workload that writers are killed in.
     pub const ALL: [Self; 10] = [
         Self::Put,
         Self::Overwrite,
@@ -104,6 +103,7 @@ impl Workload {
             Self::Blocks => "blocks",
             Self::Format => "format",
             Self::Create => "create",
+            Self::Script => "script",
         }
     }
 
@@ -115,8 +115,18 @@ impl Workload {
             Self::Overwrite => 24,
             Self::Delete | Self::List | Self::Mixed | Self::Create => 300,
             Self::Full => 120,
+            Self::Script => 80,
             Self::Format => 60,
             Self::Blocks => 1,
+        }
+    }
+
+    /// Logical blocks it uses: half of the namespace's, so that both mapped and unmapped ones are met.
+    #[must_use]
+    pub const fn blocks(self) -> u32 {
+        match self {
+            Self::Script => 1024,
+            _ => 4096,
         }
     }
 
@@ -125,6 +135,7 @@ impl Workload {
     pub fn image(self) -> CreateOptions {
         let (pairs, blocks) = match self {
             Self::Full => (3 << 20, 3 << 20),
+            Self::Script => (3 << 20, 1 << 20),
             _ => (24 << 20, 4 << 20),
         };
         let kv = NewNamespace { size_bytes: Some(pairs), ..NewNamespace::KV };
@@ -144,15 +155,15 @@ impl Workload {
             Self::List if dice < 20 => Op::List,
             Self::List if dice < 40 => Op::Delete { key },
             Self::Full if dice < 10 => Op::Delete { key },
-            Self::Mixed => self.mixed_op(seed, step, key, dice),
+            Self::Mixed | Self::Script => self.mixed_op(seed, step, key, dice),
             Self::Bulk if dice < 70 => {
                 let pairs = 1 + random.below(30) as u16;
                 Op::Bulk { first: key.min(self.keys() - pairs), pairs }
             }
-            Self::Blocks => block_op(&mut random, dice),
+            Self::Blocks => self.block_op(&mut random, dice),
             Self::Format if dice < 2 => Op::FormatPairs,
             Self::Format if dice < 4 => Op::FormatBlocks,
-            Self::Format if dice < 30 => block_op(&mut random, dice + 30),
+            Self::Format if dice < 30 => self.block_op(&mut random, dice + 30),
             _ => Op::Put { key, len: self.len(seed, step, key) },
         }
     }
@@ -165,7 +176,22 @@ impl Workload {
             60 if step.is_multiple_of(7) => Op::Reopen,
             60..62 => Op::List,
             62..65 => Op::Bulk { first: key.min(self.keys() - 8), pairs: 8 },
-            _ => block_op(&mut Random::new(mix(seed, !step)), dice),
+            _ => self.block_op(&mut Random::new(mix(seed, !step)), dice),
+        }
+    }
+
+    fn block_op(self, random: &mut Random, dice: u64) -> Op {
+        let blocks = match random.below(8) {
+            0 => 1 + random.below(u64::from(self.blocks()) / 16),
+            1..4 => 8,
+            _ => 1 + random.below(20),
+        } as u32;
+        let lba = random.below(u64::from(self.blocks() - blocks)) as u32;
+        match dice {
+            0..12 => Op::Trim { lba, blocks },
+            12..20 => Op::Zero { lba, blocks },
+            20..22 => Op::Flush,
+            _ => Op::Write { lba, blocks },
         }
     }
 
@@ -177,6 +203,7 @@ impl Workload {
             (Self::Full, 0..8) => random.below(16_000),
             (_, 0) => random.below(8192),
             (_, 1) => 4096,
+            (Self::Script, 2) => random.below(20_000),
             (_, 2) if !matches!(self, Self::Bulk) => random.below(60_000),
             (_, 3..6) => random.below(36),
             _ => random.below(300),
@@ -195,24 +222,9 @@ impl Workload {
             Op::Write { lba, blocks: count } => blocks(lba, count, true),
             Op::Trim { lba, blocks: count } | Op::Zero { lba, blocks: count } => blocks(lba, count, false),
             Op::FormatPairs => (0..self.keys()).map(|key| (Slot::Pair(key), false)).collect(),
-            Op::FormatBlocks => blocks(0, BLOCKS, false),
+            Op::FormatBlocks => blocks(0, self.blocks(), false),
             Op::Get { .. } | Op::List | Op::Flush | Op::Reopen => Vec::new(),
         }
-    }
-}
-
-fn block_op(random: &mut Random, dice: u64) -> Op {
-    let blocks = match random.below(8) {
-        0 => 1 + random.below(256),
-        1..4 => 8,
-        _ => 1 + random.below(20),
-    } as u32;
-    let lba = random.below(u64::from(BLOCKS - blocks)) as u32;
-    match dice {
-        0..12 => Op::Trim { lba, blocks },
-        12..20 => Op::Zero { lba, blocks },
-        20..22 => Op::Flush,
-        _ => Op::Write { lba, blocks },
     }
 }
 

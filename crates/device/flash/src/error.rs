@@ -164,6 +164,14 @@ pub enum FlashError {
         "an earlier sync of the image failed; what was stored since the last one that succeeded may be lost"
     )]
     Unsynced,
+    /// Writing the image failed before: the device can only be read until it is opened again.
+    #[error(
+        "the device is read-only since {doing} its image failed; open it again once the file system is well"
+    )]
+    Stopped {
+        /// What failed.
+        doing: &'static str,
+    },
     /// Memory could not be had.
     #[error("no memory for the device")]
     Memory(#[source] io::Error),

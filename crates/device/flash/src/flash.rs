@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use byway_link::FlashProfile;
-use byway_sys::{FileEvents, ImageFile};
+use byway_sys::{FileEvents, ImageFile, Trouble};
 
 use crate::areas::AreaTable;
 use crate::blocks::BlockTable;
@@ -431,10 +431,35 @@ impl Flash {
         self.ftl.state.power_history()
     }
 
-    /// Whether the device can only be read: its image was opened so, a sync of it failed, or no spare blocks are left.
+    /// Whether the device can only be read: its image was opened so, writing or syncing it failed, or no spare blocks
+    /// are left.
     #[must_use]
+    #[inline]
     pub fn is_read_only(&self) -> bool {
-        self.ftl.syncs.has_failed() || self.backing.is_read_only() || self.ftl.blocks.are_worn_out()
+        self.check_takes_writes().is_err()
+    }
+
+    /// What is wrong with the image's file, if something is.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.backing.trouble()
+    }
+
+    /// Whether anything can be written.
+    ///
+    /// # Errors
+    /// [`FlashError::ReadOnly`] where the image was opened so; [`FlashError::Stopped`] or
+    /// [`FlashError::Unsynced`] once writing or syncing it failed;
+    /// [`FlashError::WornOut`] when no spare blocks are left.
+    #[inline]
+    pub fn check_takes_writes(&self) -> Result<(), FlashError> {
+        match self.backing.trouble() {
+            Some(Trouble::Failed { doing }) => Err(FlashError::Stopped { doing }),
+            _ if self.ftl.syncs.has_failed() => Err(FlashError::Unsynced),
+            _ if self.ftl.blocks.are_worn_out() => Err(FlashError::WornOut),
+            _ if self.backing.is_read_only() => Err(FlashError::ReadOnly),
+            _ => Ok(()),
+        }
     }
 
     /// Turns modelled time of flash operations on or off.
@@ -531,15 +556,8 @@ impl Flash {
     #[inline]
     pub(crate) fn writable(&mut self) -> Result<(), FlashError> {
         self.ftl.syncs.note_store();
-        if self.is_read_only() {
-            return Err(self.why_read_only());
-        }
+        self.check_takes_writes()?;
         self.not_closed()
-    }
-
-    #[cold]
-    fn why_read_only(&self) -> FlashError {
-        if self.ftl.blocks.are_worn_out() { FlashError::WornOut } else { FlashError::ReadOnly }
     }
 
     #[inline]

@@ -7,7 +7,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use byway_sys::{ExclusiveMapping, ImageFile};
+use byway_sys::{ExclusiveMapping, ImageFile, Trouble};
 
 use crate::error::FlashError;
 use crate::image::layout::Range;
@@ -55,6 +55,15 @@ impl Backing {
 
     pub(crate) fn is_read_only(&self) -> bool {
         matches!(self, Self::File(file) if file.is_read_only())
+    }
+
+    /// Why the file takes no writes, if it does not.
+    #[inline]
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        match self {
+            Self::File(file) => file.trouble(),
+            Self::Memory => None,
+        }
     }
 }
 

@@ -334,7 +334,7 @@ impl KvEngine {
         key: &Key,
         at_ps: &mut u64,
     ) -> Result<bool, KvError> {
-        self.check_writable()?;
+        self.check_writable(store)?;
         if self.live_entry(store, key, at_ps)?.is_none() {
             return Ok(false);
         }
@@ -371,7 +371,7 @@ impl KvEngine {
     /// # Errors
     /// [`KvError::Full`], errors of the flash.
     pub fn flush<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
-        self.check_writable()?;
+        self.check_writable(store)?;
         self.index.flush(&mut self.log, store, self.next_seq - 1, at_ps)?;
         self.unsaved_bytes = 0;
         self.index.finish_jobs(&mut self.log, store, at_ps)
@@ -383,7 +383,7 @@ impl KvEngine {
     /// # Errors
     /// [`KvError::Full`] when there is not even room to write the index anew, errors of the flash.
     pub fn reclaim<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
-        self.check_writable()?;
+        self.check_writable(store)?;
         self.index.flush(&mut self.log, store, self.next_seq - 1, at_ps)?;
         self.unsaved_bytes = 0;
         self.index.merge_all(&mut self.log, store, at_ps)
@@ -394,7 +394,7 @@ impl KvEngine {
     /// # Errors
     /// Errors of the flash.
     pub fn format<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
-        self.check_writable()?;
+        self.check_writable(store)?;
         let segment_bytes = self.log.layout.segment_bytes();
         for stream in 0..self.log.streams.len() {
             self.log.skip_to_multiple(store, stream, segment_bytes, at_ps)?;
@@ -468,7 +468,7 @@ impl KvEngine {
         how: StoreHow,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        self.check_writable()?;
+        self.check_writable(store)?;
         if value_len > u64::from(VALUE_MAX_BYTES) {
             return Err(KvError::too_long(value_len));
         }
@@ -526,7 +526,7 @@ impl KvEngine {
     }
 
     #[inline]
-    pub(crate) fn check_writable(&self) -> Result<(), KvError> {
-        if self.read_only { Err(FlashError::ReadOnly.into()) } else { Ok(()) }
+    pub(crate) fn check_writable<S: PageStore>(&self, store: &S) -> Result<(), KvError> {
+        if self.read_only { Err(FlashError::ReadOnly.into()) } else { Ok(store.check_takes_writes()?) }
     }
 }

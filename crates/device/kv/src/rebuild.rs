@@ -54,7 +54,7 @@ impl KvEngine {
         findings: &[Finding],
         watch: Watch<'_>,
     ) -> Result<Repaired, KvError> {
-        self.check_writable()?;
+        self.check_writable(store)?;
         let mut repaired = Repaired::default();
         if findings.is_empty() {
             return Ok(repaired);

@@ -49,6 +49,15 @@ pub trait PageStore {
     /// Whether nothing can be changed.
     fn is_read_only(&self) -> bool;
 
+    /// Whether something can be changed now. What could be may no longer be.
+    ///
+    /// # Errors
+    /// Why not.
+    #[inline]
+    fn check_takes_writes(&self) -> Result<(), FlashError> {
+        if self.is_read_only() { Err(FlashError::ReadOnly) } else { Ok(()) }
+    }
+
     /// Bytes of a page: a power of two, at least 4096.
     fn page_bytes(&self) -> usize;
 
@@ -178,6 +187,11 @@ impl PageStore for Flash {
 
     fn is_read_only(&self) -> bool {
         Self::is_read_only(self)
+    }
+
+    #[inline]
+    fn check_takes_writes(&self) -> Result<(), FlashError> {
+        Self::check_takes_writes(self)
     }
 
     fn page_bytes(&self) -> usize {

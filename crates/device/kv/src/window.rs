@@ -85,7 +85,7 @@ impl KvEngine {
         window: WindowId,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        self.check_writable()?;
+        self.check_writable(store)?;
         let segment_bytes = self.window_segment_bytes();
         let slot = self.windows.get_mut(usize::from(window.0)).ok_or(KvError::NoWindow(window.0))?;
         let bytes = self.log.layout.window_bytes as u64;

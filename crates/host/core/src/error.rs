@@ -251,9 +251,10 @@ fn kind_of_status(status: Status) -> ErrorKind {
             ErrorKind::Busy
         }
         Status::COMPARE_FAILURE => ErrorKind::Mismatch,
-        Status::ACCESS_DENIED | Status::RESERVATION_CONFLICT | Status::WRITE_TO_READ_ONLY_RANGE => {
-            ErrorKind::Denied
-        }
+        Status::ACCESS_DENIED
+        | Status::RESERVATION_CONFLICT
+        | Status::WRITE_TO_READ_ONLY_RANGE
+        | Status::NAMESPACE_WRITE_PROTECTED => ErrorKind::Denied,
         Status::UNRECOVERED_ERROR => ErrorKind::Media,
         code if code.sct() == sct::MEDIA => ErrorKind::Media,
         _ => ErrorKind::Device,

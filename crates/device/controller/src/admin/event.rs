@@ -25,6 +25,8 @@ pub(super) const MAX_REQUESTS: usize = 8;
 pub(super) struct Events {
     /// Which events the host wants (feature 0Bh).
     pub wanted: AsyncEvents,
+    /// Critical warnings when they were last looked at.
+    pub warned: u8,
     /// Identifiers of the requests that wait, oldest first.
     requests: VecDeque<u16>,
     pending: Vec<Event>,
@@ -147,6 +149,7 @@ impl Controller {
         if self.admin.events.wanted.namespace_changed() && subsystem.changes.take_news(self.id) {
             self.admin.events.raise(Event::NAMESPACE_CHANGED);
         }
+        self.raise_new_warnings(subsystem);
         while self.admin.events.can_report() {
             let Some(ticket) = self.admin.events.oldest().and_then(|cid| self.resume(doorbells, cid)) else {
                 return;

@@ -241,13 +241,25 @@ impl Controller {
     fn raise_warnings(&mut self, subsystem: &Subsystem) {
         let warnings = health::critical_warning(subsystem, &self.admin.features.thresholds);
         let wanted = warnings & self.admin.events.wanted.smart();
-        for (bit, event) in
-            [(health::WARN_TEMPERATURE, Event::TEMPERATURE), (health::WARN_READ_ONLY, Event::RELIABILITY)]
-        {
+        self.admin.events.warned = warnings;
+        for (bit, event) in [
+            (health::WARN_SPARE, Event::SPARE),
+            (health::WARN_TEMPERATURE, Event::TEMPERATURE),
+            (health::WARN_READ_ONLY, Event::RELIABILITY),
+        ] {
             if wanted & bit != 0 {
                 self.admin.events.raise(event);
             }
         }
+    }
+
+    /// As [`Self::raise_warnings`], where one stands that did not the last time.
+    pub(super) fn raise_new_warnings(&mut self, subsystem: &Subsystem) {
+        let warnings = health::critical_warning(subsystem, &self.admin.features.thresholds);
+        if warnings & !self.admin.events.warned != 0 {
+            self.raise_warnings(subsystem);
+        }
+        self.admin.events.warned = warnings;
     }
 
     fn set_error_recovery(

@@ -1,6 +1,6 @@
 //! SMART / Health Information (log page 02h) and the temperatures behind its warnings.
 
-use byway_flash::Cause;
+use byway_flash::{Cause, Trouble};
 use byway_spec::base::feature::TemperatureThreshold;
 use byway_spec::base::log::SmartLog;
 use zerocopy::{FromZeros, IntoBytes};
@@ -9,6 +9,8 @@ use crate::controller::Controller;
 use crate::error::CommandError;
 use crate::subsystem::Subsystem;
 
+/// Critical warning: the available spare is below its threshold.
+pub(super) const WARN_SPARE: u8 = 1;
 /// Critical warning: a temperature is past its threshold.
 pub(super) const WARN_TEMPERATURE: u8 = 1 << 1;
 /// Critical warning: the media can only be read.
@@ -72,7 +74,13 @@ const NO_SENSOR: CommandError = CommandError::invalid_field("no such temperature
 pub(super) fn critical_warning(subsystem: &Subsystem, thresholds: &Thresholds) -> u8 {
     let temperature = if thresholds.are_crossed() { WARN_TEMPERATURE } else { 0 };
     let read_only = if subsystem.flash.is_read_only() { WARN_READ_ONLY } else { 0 };
-    temperature | read_only
+    let spare = if is_out_of_room(subsystem) { WARN_SPARE } else { 0 };
+    temperature | read_only | spare
+}
+
+/// Whether the disk below has no room: then no flash page is left that could be taken instead of another.
+fn is_out_of_room(subsystem: &Subsystem) -> bool {
+    subsystem.flash.trouble() == Some(Trouble::DiskFull)
 }
 
 impl Controller {
@@ -83,7 +91,7 @@ impl Controller {
         let mut log = SmartLog::new_zeroed();
         log.critical_warning = critical_warning(subsystem, &self.admin.features.thresholds);
         log.temperature_k = TEMPERATURE_K.into();
-        log.spare_percent = 100;
+        log.spare_percent = if is_out_of_room(subsystem) { 0 } else { 100 };
         log.spare_threshold_percent = 10;
         log.data_units_read = u128::from(counters[Cause::Host].read_bytes.div_ceil(DATA_UNIT_BYTES)).into();
         log.data_units_written = u128::from(counters.accepted_bytes.div_ceil(DATA_UNIT_BYTES)).into();

@@ -1,6 +1,6 @@
 //! What the flash and the key-value engine answer, as the statuses of a command.
 
-use byway_flash::FlashError;
+use byway_flash::{FileError, FlashError};
 use byway_kv::KvError;
 use byway_spec::Status;
 
@@ -35,6 +35,9 @@ pub fn read_error(error: FlashError) -> CommandError {
         FlashError::Lost { .. } => {
             CommandError::new(Status::UNRECOVERED_READ_ERROR, "the data was lost before")
         }
+        FlashError::File(_) => {
+            CommandError::new(Status::UNRECOVERED_READ_ERROR, "the image's file could not be read")
+        }
         FlashError::OutOfRange { .. } => {
             CommandError::new(Status::LBA_OUT_OF_RANGE, "past the end of the namespace")
         }
@@ -60,7 +63,16 @@ pub fn write_error(error: FlashError) -> CommandError {
         FlashError::Media { .. } | FlashError::Lost { .. } => {
             CommandError::new(Status::WRITE_FAULT, "the rest of the unit written to is unreadable")
         }
-        FlashError::File(_) | FlashError::Unsynced => {
+        FlashError::Stopped { .. } | FlashError::Unsynced | FlashError::File(FileError::Stopped { .. }) => {
+            STOPPED
+        }
+        FlashError::File(FileError::DiskFull { .. }) => {
+            CommandError::new(Status::CAPACITY_EXCEEDED, "the disk that holds the image is full")
+        }
+        FlashError::File(error) if error.is_of_reading() => {
+            CommandError::new(Status::WRITE_FAULT, "what the write changes in part could not be read")
+        }
+        FlashError::File(_) => {
             CommandError::new(Status::WRITE_FAULT, "the image's file could not be written")
         }
         _ => CommandError::new(Status::INTERNAL_ERROR, "the image could not be written"),
@@ -102,6 +114,15 @@ fn of_engine_flash(error: FlashError) -> CommandError {
         FlashError::Media { .. } | FlashError::Lost { .. } => {
             CommandError::new(Status::UNRECOVERED_ERROR, "a flash page could not be read")
         }
+        FlashError::File(error) if error.is_of_reading() => {
+            CommandError::new(Status::UNRECOVERED_ERROR, "the image's file could not be read")
+        }
         other => write_error(other),
     }
 }
+
+/// What commands that write answer once the device can only be read, as on one whose spares are gone.
+const STOPPED: CommandError = CommandError::new(
+    Status::NAMESPACE_WRITE_PROTECTED,
+    "the device is read-only since its image could not be written",
+);

@@ -583,6 +583,14 @@ impl Flash {
         }
     }
 
+    /// Bytes of an extent. That of a KV namespace is longer than the namespace's size.
+    ///
+    /// # Errors
+    /// [`FlashError::Misuse`] where there is no such extent.
+    pub fn extent_len_bytes(&self, extent: ExtentId) -> Result<u64, FlashError> {
+        Ok(self.extent_bytes(self.entry(extent)?))
+    }
+
     #[inline]
     pub(crate) const fn extent_bytes(&self, entry: &Entry) -> u64 {
         entry.entries * self.entry_bytes(kind_of(entry.record.kind))

@@ -212,6 +212,13 @@ impl Geometry {
         self.block_bytes() * self.block_count() as u64
     }
 
+    /// Data bytes beyond those that namespaces may hold and the blocks that are open or kept free.
+    #[must_use]
+    pub fn over_provisioned_bytes(&self) -> u64 {
+        let open = u64::from(self.host_width() + self.gc_width() + RESERVED_BLOCKS) * self.block_bytes();
+        self.raw_bytes().saturating_sub(self.usable_bytes + open)
+    }
+
     /// Bytes of the record kept in the spare area of each page.
     #[must_use]
     pub const fn spare_record_bytes(&self) -> usize {

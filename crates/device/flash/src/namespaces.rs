@@ -2,15 +2,36 @@
 
 use crate::error::FlashError;
 use crate::flash::{Flash, kind_of};
-use crate::image::namespaces::{Entry, ExtentId, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES};
+use crate::image::namespaces::{
+    Entry, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES,
+};
 
 impl Flash {
     /// Bytes that belong to no namespace.
     #[must_use]
     pub fn unallocated_bytes(&self) -> u64 {
         let allocated: u64 =
-            self.namespaces.iter().fold(0, |sum: u64, entry| sum.saturating_add(self.extent_bytes(entry)));
+            self.namespaces.iter().fold(0, |sum: u64, entry| sum.saturating_add(self.allocated_bytes(entry)));
         self.total_bytes().saturating_sub(allocated)
+    }
+
+    /// What a namespace takes of the bytes there are: its size, rounded to what is mapped at once.
+    fn allocated_bytes(&self, entry: &Entry) -> u64 {
+        entry.record.size_bytes.next_multiple_of(self.entry_bytes(kind_of(entry.record.kind)))
+    }
+
+    /// Pages of a KV extent beyond the namespace's size: its share of the over-provisioning, to be used by log
+    /// compaction. The rest stays with garbage collection. Both work in the same array: a page that one of them has
+    /// free is free for the other too.
+    fn spare_entries(&self, spec: &NamespaceSpec) -> u64 {
+        let geometry = &self.ftl.geometry;
+        let spare_bytes = match spec.kind {
+            NamespaceKind::Kv => geometry.over_provisioned_bytes() / 4 * 3,
+            NamespaceKind::Nvm { .. } => 0,
+        };
+        let share =
+            u128::from(spare_bytes) * u128::from(spec.size_bytes) / u128::from(geometry.usable_bytes.max(1));
+        share as u64 / self.entry_bytes(kind_of(spec.kind))
     }
 
     /// The namespaces, in the order of their slots.
@@ -42,6 +63,7 @@ impl Flash {
         if spec.size_bytes > free_bytes || entries * entry_bytes > free_bytes {
             return Err(refused);
         }
+        let entries = entries + self.spare_entries(&spec);
         let first = self.place_for(entries).ok_or(refused)?;
         let extent = self.namespaces.free_slot().ok_or(FlashError::TableFull("namespaces"))?;
         let record = NamespaceRecord {

@@ -3,8 +3,9 @@
 //! A put appends its record to the value log, which commits it by one store, and then enters it in the index in RAM.
 //! The index can be made anew from the log and the manifest, so nothing after the commit can lose a put.
 
-use byway_flash::{FlashError, NamespaceRecord};
+use byway_flash::{Cause, FlashError, NamespaceRecord};
 
+use crate::compaction::{Compaction, CompactionCounters};
 use crate::error::KvError;
 use crate::index::entry::Entry;
 use crate::index::manifest::Manifest;
@@ -12,6 +13,7 @@ use crate::index::memtable::{MEMTABLE_ENTRY_BYTES, MEMTABLE_MAX_ENTRIES};
 use crate::index::{Index, IndexBudget, IndexCounters};
 use crate::layout::{KvFormat, Layout};
 use crate::recovery::Recovery;
+use crate::space::Over;
 use crate::store::PageStore;
 use crate::value_log::packing::{Packing, PackingCounters, Placement};
 use crate::value_log::read::Wanted;
@@ -112,6 +114,8 @@ pub struct KvStats {
     pub packing: PackingCounters,
     /// What the index did since the engine was opened.
     pub index: IndexCounters,
+    /// What log compaction did since the engine was opened.
+    pub compaction: CompactionCounters,
     /// Keys, as [`KvEngine::keys`] counts them.
     pub keys: u64,
     /// Entries in the memtable being filled.
@@ -135,10 +139,14 @@ pub struct KvStats {
 pub struct KvEngine {
     pub(crate) log: ValueLog,
     pub(crate) index: Index,
+    pub(crate) compaction: Compaction,
+    pub(crate) capacity_bytes: u64,
     pub(crate) windows: Vec<Option<Window>>,
     pub(crate) next_seq: u64,
     /// Log bytes that an opening would replay into the active memtable.
     pub(crate) unsaved_bytes: u64,
+    /// So many make the memtable be written out.
+    pub(crate) flush_at_bytes: u64,
     pub(crate) options: KvOptions,
     pub(crate) read_only: bool,
 }
@@ -154,7 +162,7 @@ impl KvEngine {
         format: &KvFormat,
         options: KvOptions,
     ) -> Result<Self, KvError> {
-        let layout = Layout::plan(store.page_bytes(), namespace.size_bytes, format)?;
+        let layout = Layout::plan(store.page_bytes(), store.extent_bytes(namespace), format)?;
         let home = store.settle_in(namespace, layout.state_bytes(), layout.windows_bytes())?;
         let state = store.state(&home);
         if state.len() < layout.state_bytes() {
@@ -165,7 +173,7 @@ impl KvEngine {
         store.trim_pages(&home, 0, layout.segments as u64 * layout.pages_per_segment())?;
         ValueLog::create(store, &home, &layout);
         let log = ValueLog::open(store, &home, &layout, options.packing)?;
-        let replay_from = log.streams.iter().map(|stream| stream.wp()).collect();
+        let replay_from = log.replay_positions();
         let manifest = Manifest { generation: 0, next_run: 1, seq: 0, runs: Vec::new(), replay_from };
         manifest.commit(store, &home, &layout, &log.segments)?;
         // The header comes last: without it there is no engine here, and creation can begin anew.
@@ -240,10 +248,10 @@ impl KvEngine {
         fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
-        self.admit(store, key, value_len, how, at_ps)?;
+        let over = self.admit(store, key, value_len, how, at_ps)?;
         let draft = self.draft(key, Kind::Value, value_len as u32, how.placement);
         let address = self.log.append(store, SHARED, &draft, fill, at_ps)?;
-        self.enter(store, &draft, address, at_ps);
+        self.enter(store, &draft, address, over, at_ps);
         Ok(())
     }
 
@@ -307,7 +315,7 @@ impl KvEngine {
         let len = u64::from(found.len());
         let from = offset.min(len);
         let to = offset.saturating_add(limit_bytes).min(len);
-        self.log.read_value(store, &found.0, Wanted { from, to }, &mut into, at_ps)
+        self.log.read_value(store, &found.0, Wanted { from, to }, Cause::Host, &mut into, at_ps)
     }
 
     /// Length of the value of a key, from the index alone; `None` where there is none.
@@ -338,31 +346,13 @@ impl KvEngine {
         if self.live_entry(store, key, at_ps)?.is_none() {
             return Ok(false);
         }
-        self.make_room(store, at_ps)?;
+        self.make_room(store, 0, at_ps)?;
+        // Making room may have moved it.
+        let Some(old) = self.live_entry(store, key, at_ps)? else { return Ok(false) };
         let draft = self.draft(key, Kind::Tombstone, 0, Placement::Packed);
         let address = self.log.append(store, SHARED, &draft, |_, _| Ok::<(), KvError>(()), at_ps)?;
-        self.enter(store, &draft, address, at_ps);
+        self.enter(store, &draft, address, Over::Known(Some(old)), at_ps);
         Ok(true)
-    }
-
-    /// Bytes of live records, headers and keys included. An overwritten value counts until a merge of the index finds
-    /// it, unless both are still in RAM.
-    #[must_use]
-    pub fn used_bytes(&self) -> u64 {
-        self.log.segments.live.total_bytes()
-    }
-
-    /// Bytes of the namespace that records and index can use.
-    #[must_use]
-    pub fn capacity_bytes(&self) -> u64 {
-        self.log.layout.segments as u64 * self.log.layout.segment_bytes()
-    }
-
-    /// Number of keys: exact while all are in RAM or in one run, else an estimate that counts a key overwritten
-    /// across runs more than once.
-    #[must_use]
-    pub fn keys(&self) -> u64 {
-        self.index.keys_estimate()
     }
 
     /// Writes everything that is in RAM only to flash, so that the next opening replays nothing. Durability does not
@@ -372,20 +362,18 @@ impl KvEngine {
     /// [`KvError::Full`], errors of the flash.
     pub fn flush<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
         self.check_writable(store)?;
-        self.index.flush(&mut self.log, store, self.next_seq - 1, at_ps)?;
-        self.unsaved_bytes = 0;
+        self.checkpoint(store, at_ps)?;
         self.index.finish_jobs(&mut self.log, store, at_ps)
     }
 
-    /// Finds everything that was overwritten or deleted and frees the segments that hold nothing else. The engine does
-    /// this by itself when space runs short; the put that finds it so waits for it.
+    /// Finds everything that was overwritten or deleted, frees the segments that hold nothing else, and merges the index
+    /// into one run. The engine does as much of this as it needs by itself.
     ///
     /// # Errors
     /// [`KvError::Full`] when there is not even room to write the index anew, errors of the flash.
     pub fn reclaim<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
         self.check_writable(store)?;
-        self.index.flush(&mut self.log, store, self.next_seq - 1, at_ps)?;
-        self.unsaved_bytes = 0;
+        self.checkpoint(store, at_ps)?;
         self.index.merge_all(&mut self.log, store, at_ps)
     }
 
@@ -395,13 +383,15 @@ impl KvEngine {
     /// Errors of the flash.
     pub fn format<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
         self.check_writable(store)?;
+        self.drop_compaction(store);
         let segment_bytes = self.log.layout.segment_bytes();
         for stream in 0..self.log.streams.len() {
             self.log.skip_to_multiple(store, stream, segment_bytes, at_ps)?;
         }
         self.windows.fill_with(|| None);
         self.index.clear(&mut self.log, store, self.next_seq - 1)?;
-        self.unsaved_bytes = 0;
+        self.compaction.forget();
+        self.note_checkpoint();
         let ring = self.log.streams[SHARED].ring.range();
         store.state(&self.log.home)[ring].fill(0);
         self.index.finish_jobs(&mut self.log, store, at_ps)
@@ -424,9 +414,10 @@ impl KvEngine {
         KvStats {
             packing: self.log.counters,
             index: self.index.counters,
+            compaction: self.compaction.counters,
             keys: self.keys(),
             memtable_entries: self.index.memtable_len() as u64,
-            runs: self.index.manifest().runs.len() as u64,
+            runs: self.index.runs() as u64,
             segments: self.log.layout.segments as u64,
             free_segments: self.log.segments.free_count() as u64,
             segment_bytes: self.log.layout.segment_bytes(),
@@ -458,7 +449,8 @@ impl KvEngine {
         Ok(entry.filter(|entry| !entry.shape().is_tombstone()))
     }
 
-    /// Checks a store against its limits and conditions, and makes room for its index entry.
+    /// Checks a store against its limits and conditions, and makes room for it. What is known then of the version that
+    /// it replaces.
     #[inline]
     pub(crate) fn admit<S: PageStore>(
         &mut self,
@@ -467,34 +459,40 @@ impl KvEngine {
         value_len: u64,
         how: StoreHow,
         at_ps: &mut u64,
-    ) -> Result<(), KvError> {
+    ) -> Result<Over, KvError> {
         self.check_writable(store)?;
         if value_len > u64::from(VALUE_MAX_BYTES) {
             return Err(KvError::too_long(value_len));
         }
+        self.make_room(store, self.segments_for(value_len), at_ps)?;
+        let mut over = Over::Unknown;
         if how.must_exist || how.must_not_exist {
-            let exists = self.live_entry(store, key, at_ps)?.is_some();
-            if how.must_not_exist && exists {
+            let old = self.live_entry(store, key, at_ps)?;
+            if how.must_not_exist && old.is_some() {
                 return Err(KvError::Exists);
             }
-            if how.must_exist && !exists {
+            if how.must_exist && old.is_none() {
                 return Err(KvError::NotFound);
             }
+            over = Over::Known(old);
         }
-        self.make_room(store, at_ps)
+        self.fit(store, key, value_len, over, at_ps)
     }
 
+    /// Makes room in the memtable, and for a record of up to so many segments beside those that are left alone.
     #[inline]
-    pub(crate) fn make_room<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
-        let due = self.index.is_full() || self.unsaved_bytes >= self.log.layout.segment_bytes();
-        if due && self.log.is_short_of_space() {
-            // Where this fails, the put may still find room, and says so itself if not.
-            let done = self.reclaim(store, at_ps);
-            self.index.counters.failed_steps += u64::from(done.is_err());
-        }
-        if self.index.is_full() || self.unsaved_bytes >= self.options.replay_bytes {
+    pub(crate) fn make_room<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        segments: usize,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        if self.index.is_full() || self.unsaved_bytes >= self.flush_at_bytes {
             self.index.make_room(&mut self.log, store, self.next_seq - 1, at_ps)?;
-            self.unsaved_bytes = 0;
+            self.note_checkpoint();
+        }
+        if self.log.segments.free_count() < self.log.floor + segments {
+            self.free_segments(store, segments, at_ps);
         }
         Ok(())
     }
@@ -504,24 +502,27 @@ impl KvEngine {
         Draft { key: *key, kind, seq: self.next_seq, value_len, placement }
     }
 
-    /// Enters a committed record in the index.
+    /// Enters a committed record in the index, over what is known of its older version.
     #[inline]
     pub(crate) fn enter<S: PageStore>(
         &mut self,
         store: &mut S,
         draft: &Draft,
         address: u64,
+        over: Over,
         at_ps: &mut u64,
     ) {
         let shape = Shape::new(draft.kind, draft.key.len(), draft.value_len);
+        let bytes = shape.record_bytes();
         self.next_seq += 1;
-        self.unsaved_bytes += shape.record_bytes();
-        self.index.insert(Entry::new(&draft.key, shape, address, draft.seq), &mut self.log);
-        if self.index.has_work() {
-            // The record is stored whatever becomes of this. A job that cannot go on is tried again, and in the end
-            // a put that needs its result fails.
-            let done = self.index.tend(&mut self.log, store, at_ps);
-            self.index.counters.failed_steps += u64::from(done.is_err());
+        self.unsaved_bytes += bytes;
+        let entry = Entry::new(&draft.key, shape, address, draft.seq);
+        match over {
+            Over::Unknown => drop(self.index.insert(entry, &mut self.log)),
+            Over::Known(old) => self.index.insert_over(entry, old.as_ref(), &mut self.log),
+        }
+        if self.has_work() {
+            self.tend(store, bytes, at_ps);
         }
     }
 

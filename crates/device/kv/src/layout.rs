@@ -68,7 +68,7 @@ impl Layout {
             .next_power_of_two();
         let least_bytes = ring_bytes.max(window_bytes) as u64;
         let segment_bytes =
-            (extent_bytes / 1024).next_power_of_two().clamp(least_bytes, (256 << 20).max(least_bytes));
+            (extent_bytes / 2048).next_power_of_two().clamp(least_bytes, (256 << 20).max(least_bytes));
         let segments = extent_bytes / segment_bytes;
         if segments < SEGMENTS_MIN {
             return Err(KvError::TooSmall {

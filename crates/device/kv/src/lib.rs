@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod compaction;
 mod engine;
 mod error;
 pub mod fuzz;
@@ -12,11 +13,13 @@ mod mend;
 mod rebuild;
 mod recovery;
 mod sealed;
+mod space;
 mod store;
 mod value_log;
 mod window;
 
 pub use byway_spec::Key;
+pub use compaction::CompactionCounters;
 pub use engine::{Expect, KvEngine, KvOptions, KvStats, Located, StoreHow, ValueInfo};
 pub use error::KvError;
 pub use index::IndexCounters;

@@ -94,7 +94,9 @@ impl Index {
             sources.push(Source::new(Place::Table(table, walk)));
         }
         for run in runs.iter().filter(|run| start.is_none_or(|start| *start <= run.last)) {
-            let cursor = RunCursor::new(run, start, Walker::List, pages, store, at_ps)?;
+            // What stands before a run's first key is a merge's already.
+            let start = start.filter(|start| **start > run.first).unwrap_or(&run.first);
+            let cursor = RunCursor::new(run, Some(start), Walker::List, pages, store, at_ps)?;
             sources.push(Source::new(Place::Run(cursor)));
         }
         for source in &mut sources {

@@ -4,6 +4,7 @@
 
 use byway_flash::NamespaceRecord;
 
+use crate::compaction::Compaction;
 use crate::engine::{KvEngine, KvOptions};
 use crate::error::KvError;
 use crate::index::Index;
@@ -57,7 +58,7 @@ pub(crate) fn open<S: PageStore>(
     }
     let mut log = ValueLog::open(store, &home, &layout, options.packing)?;
     let manifest = Manifest::load(store.state(&home), &layout, &mut log.segments)?;
-    if manifest.replay_from.iter().zip(&log.streams).any(|(from, stream)| *from > stream.wp()) {
+    if manifest.replay_from.iter().zip(&log.streams).any(|(from, stream)| from.position > stream.wp()) {
         return Err(KvError::DamagedState("a write pointer is behind its checkpoint"));
     }
     manifest.check_replay(&log)?;
@@ -69,7 +70,10 @@ pub(crate) fn open<S: PageStore>(
     let mut index = Index::new(manifest, &home, layout.page_bytes, options.budget());
     let seq = replay(store, &mut log, &mut index, &mut recovery);
     index.after_change(&log);
-    let engine = KvEngine {
+    let mut engine = KvEngine {
+        compaction: Compaction::default(),
+        capacity_bytes: crate::space::capacity(&layout, namespace.size_bytes),
+        flush_at_bytes: 0,
         windows: (0..layout.windows).map(|_| None).collect(),
         next_seq: seq + 1,
         unsaved_bytes: recovery.record_bytes,
@@ -78,6 +82,8 @@ pub(crate) fn open<S: PageStore>(
         options,
         read_only,
     };
+    engine.flush_at_bytes = engine.flush_due_bytes();
+    engine.refresh_marks();
     Ok((engine, recovery))
 }
 
@@ -88,9 +94,9 @@ fn mend<S: PageStore>(store: &mut S, log: &mut ValueLog, recovery: &mut Recovery
         s.rewrite_tags(store, &log.home);
         let last = (s.tail() - 1) >> log.layout.segment_shift;
         let id = s.id;
-        let unused = log
-            .segments
-            .matching(|used| matches!(used, Use::Log { stream, ordinal } if stream == id && ordinal > last));
+        let unused = log.segments.matching(
+            |_, used| matches!(used, Use::Log { stream, ordinal } if stream == id && ordinal > last),
+        );
         for segment in unused {
             let home = log.home.clone();
             // One that stays is taken again when the stream gets there.
@@ -112,7 +118,7 @@ fn replay<S: PageStore>(
 ) -> u64 {
     let mut seq = index.manifest().seq;
     for stream in 0..log.streams.len() {
-        let from = index.manifest().replay_from[stream];
+        let from = index.manifest().replay_from[stream].position;
         let mut scanner = Scanner::new(log, stream, from, log.streams[stream].wp());
         while let Some(found) = scanner.next(log, store, &mut 0) {
             seq = seq.max(take(found, stream, log, index, recovery));
@@ -135,6 +141,7 @@ fn take(found: Found, stream: usize, log: &mut ValueLog, index: &mut Index, reco
             recovery.damage.push(Damage { stream: stream as u8, from, to, address });
             return 0;
         }
+        Found::Nothing => return 0,
     };
     // A record that was ahead of the write pointer at the checkpoint is in a run already.
     let is_new = preamble.seq > index.manifest().seq;

@@ -46,6 +46,11 @@ pub trait PageStore {
     /// Where a namespace that was settled in earlier lives; `None` if it was not.
     fn find_home(&mut self, namespace: &NamespaceRecord) -> Option<Home>;
 
+    /// Bytes of a namespace's extent: at least its size. Compaction works in what is more.
+    fn extent_bytes(&self, namespace: &NamespaceRecord) -> u64 {
+        namespace.size_bytes
+    }
+
     /// Whether nothing can be changed.
     fn is_read_only(&self) -> bool;
 
@@ -183,6 +188,10 @@ impl PageStore for Flash {
         let state = self.find_area(namespace.nsid, STATE_AREA)?;
         let windows = self.find_area(namespace.nsid, WINDOWS_AREA);
         Some(Home { extent: namespace.extent, state, windows: windows.map(|area| self.area_memory(area)) })
+    }
+
+    fn extent_bytes(&self, namespace: &NamespaceRecord) -> u64 {
+        self.extent_len_bytes(namespace.extent).unwrap_or(namespace.size_bytes)
     }
 
     fn is_read_only(&self) -> bool {

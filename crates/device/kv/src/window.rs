@@ -124,10 +124,10 @@ impl KvEngine {
         let too_long = KvError::ValueTooLong { len_bytes: value_len, limit_bytes: segment_bytes };
         let start = open.base + open.cursor.place(record_bytes).ok_or(too_long)?;
         let stored = match self.admit(store, key, value_len, how, at_ps) {
-            Ok(()) => {
+            Ok(over) => {
                 let draft = self.draft(key, Kind::Value, value_len as u32, Placement::Dma);
                 let stored = self.log.append_in_place(store, stream_of(window), &draft, start, head, at_ps);
-                stored.map(|address| self.enter(store, &draft, address, at_ps))
+                stored.map(|address| self.enter(store, &draft, address, over, at_ps))
             }
             Err(refused) => Err(refused),
         };
@@ -157,15 +157,15 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<Option<WindowEntry>, E> {
         self.open_one(window)?;
-        self.admit(store, key, value_len, how, at_ps)?;
+        let over = self.admit(store, key, value_len, how, at_ps)?;
         let draft = self.draft(key, Kind::Value, value_len as u32, Placement::Dma);
         let Some(start) = self.log.dma_start(stream_of(window), &draft) else {
             let address = self.log.append(store, SHARED, &draft, fill, at_ps)?;
-            self.enter(store, &draft, address, at_ps);
+            self.enter(store, &draft, address, over, at_ps);
             return Ok(None);
         };
         let address = self.log.append_by_dma(store, stream_of(window), &draft, start, fill, at_ps)?;
-        self.enter(store, &draft, address, at_ps);
+        self.enter(store, &draft, address, over, at_ps);
         let row = self.note_dma(window, start, record_header_bytes(key.len()) as u64 + value_len)?;
         self.empty_window(store, window, at_ps)?;
         Ok(Some(row))

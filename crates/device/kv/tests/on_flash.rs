@@ -176,7 +176,10 @@ fn a_namespace_without_an_engine_is_not_opened() {
     let (mut flash, namespace) = device(MediaKind::Ram);
     let opened = KvEngine::open(&mut flash, &namespace, KvOptions::default());
     assert!(matches!(opened, Err(KvError::DamagedState(_))));
-    let small = NamespaceRecord { size_bytes: 512 << 10, ..namespace };
+    let profile = byway_link::Profile::by_name("cosmos").unwrap().flash;
+    let options = FlashOptions::new(64 << 20, profile, MediaKind::Ram);
+    let mut flash = Flash::create(options, &[spec(512 << 10)]).unwrap();
+    let small = flash.namespace(1).unwrap().clone();
     let made = KvEngine::create(&mut flash, &small, &KvFormat::default(), KvOptions::default());
     assert!(matches!(made, Err(KvError::TooSmall { .. })));
 }

@@ -210,14 +210,15 @@ fn used_bytes_survive_a_death_and_are_exact_after_a_reclaim() {
             rig.delete(&numbered(n % 70)).unwrap();
         }
         if n % 37 == 0 {
-            let before = rig.engine.used_bytes();
             rig.reopen();
-            let live: u64 = rig.list(b"").iter().map(|(_, len)| 28 + u64::from(*len)).sum();
-            assert!((live..=before).contains(&rig.engine.used_bytes()), "after put {n}");
+            let live: u64 = rig.list(b"").iter().map(|(_, len)| 28 + 36 + u64::from(*len)).sum();
+            assert!(rig.engine.used_bytes() >= live, "after put {n}");
+            rig.engine.flush(&mut rig.store, &mut 0).unwrap();
+            assert_eq!(rig.engine.used_bytes(), live, "after put {n}");
         }
     }
     rig.engine.reclaim(&mut rig.store, &mut 0).unwrap();
-    let live: u64 = rig.list(b"").iter().map(|(_, len)| 28 + u64::from(*len)).sum();
+    let live: u64 = rig.list(b"").iter().map(|(_, len)| 28 + 36 + u64::from(*len)).sum();
     assert_eq!(rig.engine.used_bytes(), live);
     rig.reopen();
     assert_eq!(rig.engine.used_bytes(), live);
@@ -236,7 +237,8 @@ fn packing_counts_what_it_copies_wastes_and_fills_in() {
     let (all, all_pages) = packed(Packing::All);
     let (selective, selective_pages) = packed(Packing::Selective);
     let (backfill, backfill_pages) = packed(Packing::SelectiveBackfill);
-    assert_eq!((all.wasted_bytes, all.copied_bytes, all.placed_bytes), (0, 100 * 4060, 0));
+    assert_eq!((all.copied_bytes, all.placed_bytes), (100 * 4060, 0));
+    assert!(all.wasted_bytes < 100 * 88, "only what short records leave at the end of a segment");
     assert_eq!((selective.copied_bytes, selective.placed_bytes), (100 * 60, 100 * 4000));
     assert_eq!((backfill.copied_bytes, backfill.placed_bytes), (100 * 60, 100 * 4000));
     assert!(backfill.backfilled_bytes > 0 && backfill.wasted_bytes < selective.wasted_bytes);

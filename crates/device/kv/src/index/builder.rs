@@ -29,6 +29,8 @@ pub(crate) struct RunBuilder {
     levels: Vec<PageDraft>,
     next_page: u64,
     pages_left: u64,
+    /// Segments taken so far.
+    segments: u64,
     entries: u64,
     tombstones: u64,
     first: Option<Key>,
@@ -48,6 +50,7 @@ impl RunBuilder {
             levels: Vec::new(),
             next_page: 0,
             pages_left: 0,
+            segments: 0,
             entries: 0,
             tombstones: 0,
             first: None,
@@ -101,6 +104,31 @@ impl RunBuilder {
         let (root, height) = self.write_levels(log, store, at_ps)?;
         let (entries, tombstones) = (self.entries, self.tombstones);
         Ok(Some(Run { id: self.id, tier: self.tier, height, root, entries, tombstones, first, last }))
+    }
+
+    /// Where the entries pushed so far fill a group of pages: a run of them, which is whole by itself. The next keys go
+    /// to later pages, and to a root that takes the place of this one.
+    pub(crate) fn cut<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<Option<Run>, KvError> {
+        let fills_group =
+            self.data.count() == self.shape.entries && self.slot + 1 == self.shape.filter_blocks;
+        let (Some(first), Some(last), true) = (self.first, self.last, fills_group) else { return Ok(None) };
+        let last = last.key();
+        self.write_data(log, store, at_ps)?;
+        let kept = self.levels.clone();
+        let (root, height) = self.write_levels(log, store, at_ps)?;
+        self.levels = kept;
+        let (entries, tombstones) = (self.entries, self.tombstones);
+        Ok(Some(Run { id: self.id, tier: self.tier, height, root, entries, tombstones, first, last }))
+    }
+
+    /// Segments taken so far.
+    pub(crate) fn segments(&self) -> u64 {
+        self.segments
     }
 
     /// Writes what is left of each level, bottom up; the last is the root.
@@ -191,7 +219,9 @@ impl RunBuilder {
 
     fn take_page<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S) -> Result<u64, KvError> {
         if self.pages_left == 0 {
-            let segment = log.segments.take(store, &log.home, Use::Index { run: self.id }, 0)?;
+            let used = Use::Index { run: self.id, order: self.segments };
+            let segment = log.segments.take(store, &log.home, used, 0)?;
+            self.segments += 1;
             self.pages_left = log.layout.pages_per_segment();
             self.next_page = u64::from(segment) * self.pages_left;
         }

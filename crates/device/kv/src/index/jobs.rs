@@ -1,6 +1,4 @@
-//! What the index does beside puts and gets: freezing, flushing, merging, freeing segments.
-
-use std::ops::Range;
+//! What the index does beside puts and gets: freezing, flushing, freeing segments.
 
 use crate::error::KvError;
 use crate::index::builder::RunBuilder;
@@ -8,17 +6,22 @@ use crate::index::manifest::RUNS_MAX;
 use crate::index::memtable::Memtable;
 use crate::index::merge::{Flush, Merge, Progress};
 use crate::index::run::Run;
+use crate::index::settle::Older;
 use crate::index::{Frozen, Index};
 use crate::store::PageStore;
-use crate::value_log::segment::Use;
+use crate::value_log::segment::{Part, ReplayFrom, Use};
 use crate::value_log::{Stream, ValueLog};
 
-/// Runs of one tier that are merged into one of the next.
-const FANOUT: usize = 4;
 /// Entries that jobs advance for each put while there are jobs: a flush and a few tiers keep up with it.
 const ENTRIES_PER_PUT: usize = 12;
 /// Entries of one step. Fewer steps cost less than many.
 const STEP_ENTRIES: usize = 192;
+/// Most entries that one put does the work of.
+const MOST_ENTRIES: usize = 384;
+/// A step counts for at least as many.
+const STEP_LEAST: usize = 12;
+/// Words of a memtable's hash table that are emptied in the time of one entry.
+const EMPTIED_PER_ENTRY: usize = 256;
 
 impl Index {
     /// Makes room in the memtable, waiting for an earlier one to be written out if it must.
@@ -77,12 +80,54 @@ impl Index {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        self.credit += ENTRIES_PER_PUT;
+        self.earn();
         if self.credit < STEP_ENTRIES {
             return Ok(());
         }
+        let mut left = self.credit.min(MOST_ENTRIES);
+        while left > 0 && self.has_work() {
+            let done = self.step(left.min(STEP_ENTRIES), log, store, at_ps)?;
+            left = left.saturating_sub(done.max(STEP_LEAST));
+        }
         self.credit = 0;
-        self.step(STEP_ENTRIES, log, store, at_ps)
+        Ok(())
+    }
+
+    /// One more record asks for its share of the work there is.
+    #[inline]
+    pub(crate) fn earn(&mut self) {
+        self.credit += ENTRIES_PER_PUT * self.hurry;
+    }
+
+    /// Frees a segment that holds nothing; false where there is none, or it cannot be freed.
+    pub(crate) fn release_one<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S) -> bool {
+        let Some(segment) = self.to_release.last().copied() else { return false };
+        self.release_some(segment, usize::MAX, log, store).is_ok()
+    }
+
+    /// Merges on where that makes room; false where it does not.
+    pub(crate) fn shrink<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> bool {
+        let wanted = self.merge.is_some() || self.is_swollen(log);
+        wanted
+            && self.finish_flush(log, store, at_ps).is_ok()
+            && self.step_merge(usize::MAX, log, store, at_ps).is_ok()
+    }
+
+    /// Writes what is left of the memtable that is being flushed, and settles it with that; false where none is.
+    pub(crate) fn settle_frozen<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<bool, KvError> {
+        let any = self.frozen.is_some();
+        self.finish_flush(log, store, at_ps)?;
+        Ok(any)
     }
 
     /// Forgets every key at once. Segments are freed by the steps that follow.
@@ -94,9 +139,9 @@ impl Index {
     ) -> Result<(), KvError> {
         self.active = Memtable::new(self.budget.memtable_entries, self.budget.hash_seed);
         self.frozen = None;
-        (self.flush, self.merge) = (None, None);
+        (self.flush, self.merge, self.settled_to) = (None, None, 0);
         log.segments.live.clear();
-        let replay_from = log.streams.iter().map(|stream| stream.wp()).collect();
+        let replay_from = log.replay_positions();
         self.manifest.runs.clear();
         self.commit_manifest(log, store, replay_from, seq)?;
         self.note_dead_segments(log);
@@ -104,27 +149,44 @@ impl Index {
     }
 
     /// Finds segments that hold nothing anyone can ask for: freed by the steps that follow.
+    ///
     pub(crate) fn note_dead_segments(&mut self, log: &ValueLog) {
-        let (runs, building) = (
-            &self.manifest.runs,
-            [self.flush.as_ref().map(Flush::run_id), self.merge.as_ref().map(Merge::run_id)],
-        );
-        let is_run = |id: u64| runs.iter().any(|run| run.id == id) || building.contains(&Some(id));
         let shift = log.layout.segment_shift;
-        let mut dead = log.segments.matching(|used| match used {
+        let dead = log.segments.matching(|segment, used| match used {
             Use::Free => false,
-            Use::Index { run } => !is_run(run),
+            Use::Index { run, order } => !self.needs_run(run) || order < self.needed_from(run),
             Use::Log { stream, ordinal } => {
-                let from = self.manifest.replay_from.get(usize::from(stream)).copied().unwrap_or(0);
-                // Pages that are still to be written would be written to whatever comes after.
-                let written = log.streams.get(usize::from(stream)).map_or(0, Stream::written_to);
-                (ordinal + 1) << shift <= from.min(written)
+                (ordinal + 1) << shift <= self.behind(stream, log)
+                    && log.segments.live.of(segment as usize) == (0, 0)
             }
         });
-        dead.retain(|&segment| log.segments.live.of(segment as usize) == (0, 0));
-        // Released from the end: the lowest numbers last, so that they are taken first.
-        dead.reverse();
         self.to_release = dead;
+        // Released from the end: the lowest numbers last, so that they are taken first.
+        self.to_release.reverse();
+    }
+
+    /// The position of a stream up to which nothing is replayed and everything is on flash: pages that are still to be
+    /// written would be written to whatever comes after.
+    pub(crate) fn behind(&self, stream: u8, log: &ValueLog) -> u64 {
+        let from = self.manifest.replay_from.get(usize::from(stream)).map_or(0, |from| from.position);
+        from.min(log.streams.get(usize::from(stream)).map_or(0, Stream::written_to))
+    }
+
+    fn needs_run(&self, id: u64) -> bool {
+        let building = [self.flush.as_ref().map(Flush::run_id), self.merge.as_ref().map(Merge::run_id)];
+        self.manifest.runs.iter().any(|run| run.id == id) || building.contains(&Some(id))
+    }
+
+    /// Whether a segment waits to be freed.
+    pub(crate) fn is_leaving(&self, segment: u32) -> bool {
+        self.to_release.contains(&segment)
+    }
+
+    /// Has a segment freed in which nothing is alive, even if the checkpoint still points there: whatever replaced it is
+    /// in the log behind the replay positions, so after a crash those entries of the runs are hidden again. But where a
+    /// record goes on into another segment, nobody could then tell that it is dead there too: that waits for the checkpoint.
+    pub(crate) fn free_soon(&mut self, segment: u32) {
+        self.to_release.push(segment);
     }
 
     /// A number for a run that someone else writes.
@@ -170,11 +232,23 @@ impl Index {
             // A page that cannot be written stays open, and its segment taken, until it can.
             let _ = log.settle(store, stream, at_ps);
         }
-        let replay_from = log.streams.iter().map(|stream| stream.wp()).collect();
-        let empty = Memtable::new(self.budget.memtable_entries, self.budget.hash_seed);
+        let replay_from = log.replay_positions();
+        let empty = self.empty_table();
         let table = std::mem::replace(&mut self.active, empty);
+        self.settled_to = 0;
         log.segments.live.freeze();
         self.frozen = Some(Frozen { table, replay_from, seq });
+    }
+
+    /// A table with nothing in it: the one that was flushed last, if it is emptied by now.
+    fn empty_table(&mut self) -> Memtable {
+        match self.spare.take() {
+            Some(mut table) => {
+                while !table.empty_some(usize::MAX) {}
+                table
+            }
+            None => Memtable::new(self.budget.memtable_entries, self.budget.hash_seed),
+        }
     }
 
     fn finish_flush<S: PageStore>(
@@ -189,28 +263,50 @@ impl Index {
         Ok(())
     }
 
-    /// Does some of the work there is: the flush first, since puts wait for it. But nothing new is begun while there
-    /// are segments to free: a job that fails again and again would take them all.
+    /// Does some of the work there is. Segments are freed first: a job that fails again and again would take them all.
+    /// The flush comes before merges, since puts wait for it. How many entries it was the work of.
     fn step<S: PageStore>(
         &mut self,
         budget: usize,
         log: &mut ValueLog,
         store: &mut S,
         at_ps: &mut u64,
-    ) -> Result<(), KvError> {
-        if self.flush.is_none()
-            && let Some(segment) = self.to_release.last().copied()
+    ) -> Result<usize, KvError> {
+        if let Some(segment) = self.to_release.last().copied() {
+            self.release_some(segment, budget, log, store)?;
+            return Ok(budget.min(log.layout.pages_per_segment() as usize));
+        }
+        if let Some(frozen) = &self.frozen {
+            let entries = frozen.table.len();
+            self.step_flush(budget, log, store, at_ps)?;
+            return Ok(budget.min(entries));
+        }
+        if let Some(table) = &mut self.spare
+            && !table.is_empty()
         {
+            table.empty_some(budget.saturating_mul(EMPTIED_PER_ENTRY));
+            return Ok(budget);
+        }
+        let entries = self.entries_on_flash() as usize;
+        self.step_merge(budget, log, store, at_ps)?;
+        Ok(budget.min(entries))
+    }
+
+    /// Frees pages of a segment: as many as the budget of entries is worth.
+    pub(crate) fn release_some<S: PageStore>(
+        &mut self,
+        segment: u32,
+        budget: usize,
+        log: &mut ValueLog,
+        store: &mut S,
+    ) -> Result<(), KvError> {
+        let home = log.home.clone();
+        if log.segments.release_some(store, &home, segment, budget as u64)? {
             let pages = log.layout.pages_per_segment();
             self.pages.forget(u64::from(segment) * pages, pages);
-            log.segments.release(store, &log.home.clone(), segment)?;
-            self.to_release.pop();
-            return Ok(());
+            self.to_release.retain(|leaving| *leaving != segment);
         }
-        if self.frozen.is_some() {
-            return self.step_flush(budget, log, store, at_ps);
-        }
-        self.step_merge(budget, log, store, at_ps)
+        Ok(())
     }
 
     fn step_flush<S: PageStore>(
@@ -230,8 +326,15 @@ impl Index {
                 self.flush.insert(Flush::new(builder, drop_tombstones))
             }
         };
-        match flush.step(&mut frozen.table, budget, log, store, at_ps) {
-            Ok(Progress::More) => Ok(()),
+        let mut older = Older {
+            frozen: None,
+            manifest: &self.manifest,
+            pages: &mut self.pages,
+            part: Part::Frozen,
+            failed: &mut self.counters.unsettled,
+        };
+        match flush.step(&mut frozen.table, &mut older, budget, log, store, at_ps) {
+            Ok(Progress::More | Progress::Cut(_)) => Ok(()),
             Ok(Progress::Done(run)) => self.end_flush(run, log, store),
             Err(error) => {
                 // What was written of the run is freed, and the flush begins anew when it is next asked for.
@@ -252,112 +355,18 @@ impl Index {
         let Some(frozen) = self.frozen.take() else { return Ok(()) };
         log.segments.live.settle();
         self.manifest.runs.splice(0..0, run);
+        self.spare = Some(frozen.table);
         self.commit_manifest(log, store, frozen.replay_from, frozen.seq)?;
         self.counters.flushes += 1;
         self.after_change(log);
         Ok(())
     }
 
-    fn step_merge<S: PageStore>(
-        &mut self,
-        budget: usize,
-        log: &mut ValueLog,
-        store: &mut S,
-        at_ps: &mut u64,
-    ) -> Result<(), KvError> {
-        let Some(merge) = &mut self.merge else { return self.begin_merge(store, at_ps) };
-        match merge.step(budget, &mut self.pages, log, store, at_ps) {
-            Ok(Progress::More) => Ok(()),
-            Ok(Progress::Done(run)) => self.end_merge(run, log, store),
-            Err(error) => {
-                self.merge = None;
-                self.note_dead_segments(log);
-                Err(error)
-            }
-        }
-    }
-    /// Merges all runs into one, so that every record that was overwritten or deleted is known.
-    pub(crate) fn merge_all<S: PageStore>(
+    pub(super) fn commit_manifest<S: PageStore>(
         &mut self,
         log: &mut ValueLog,
         store: &mut S,
-        at_ps: &mut u64,
-    ) -> Result<(), KvError> {
-        self.finish_jobs(log, store, at_ps)?;
-        let runs = &self.manifest.runs;
-        if runs.len() > 1 || runs.iter().any(|run| run.tombstones > 0) {
-            self.begin_merge_of(0..runs.len(), store, at_ps)?;
-        }
-        self.finish_jobs(log, store, at_ps)
-    }
-
-    /// Opens a merge of the lowest tier that has enough runs.
-    fn begin_merge<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
-        match self.ripe_group() {
-            Some(group) => self.begin_merge_of(group, store, at_ps),
-            None => {
-                self.ripe = false;
-                Ok(())
-            }
-        }
-    }
-
-    fn begin_merge_of<S: PageStore>(
-        &mut self,
-        group: Range<usize>,
-        store: &mut S,
-        at_ps: &mut u64,
-    ) -> Result<(), KvError> {
-        let runs = &self.manifest.runs[group.clone()];
-        let tier = runs.last().map_or(0, |run| run.tier);
-        let builder = RunBuilder::new(self.manifest.next_run, tier.saturating_add(1), self.pages.shape);
-        let drop_tombstones = group.end == self.manifest.runs.len();
-        self.merge = Some(Merge::new(runs, builder, drop_tombstones, &mut self.pages, store, at_ps)?);
-        self.manifest.next_run += 1;
-        Ok(())
-    }
-
-    /// Adjacent runs of one tier, enough for a merge. Tiers only rise with age.
-    fn ripe_group(&self) -> Option<Range<usize>> {
-        let runs = &self.manifest.runs;
-        let mut begin = 0;
-        while let Some(first) = runs.get(begin) {
-            let len = runs[begin..].iter().take_while(|run| run.tier == first.tier).count();
-            if len >= FANOUT {
-                return Some(begin..begin + len);
-            }
-            begin += len;
-        }
-        None
-    }
-
-    fn end_merge<S: PageStore>(
-        &mut self,
-        run: Option<Run>,
-        log: &mut ValueLog,
-        store: &mut S,
-    ) -> Result<(), KvError> {
-        let Some(merge) = self.merge.take() else { return Ok(()) };
-        let runs = &mut self.manifest.runs;
-        let Some(begin) = runs.iter().position(|run| merge.inputs().first() == Some(&run.id)) else {
-            return Ok(());
-        };
-        runs.splice(begin..begin + merge.inputs().len(), run);
-        for (&segment, &bytes) in merge.dead() {
-            log.segments.live.drop_from_base(segment, bytes);
-        }
-        let (replay_from, seq) = (self.manifest.replay_from.clone(), self.manifest.seq);
-        self.commit_manifest(log, store, replay_from, seq)?;
-        self.counters.merges += 1;
-        self.after_change(log);
-        Ok(())
-    }
-
-    fn commit_manifest<S: PageStore>(
-        &mut self,
-        log: &mut ValueLog,
-        store: &mut S,
-        replay_from: Vec<u64>,
+        replay_from: Vec<ReplayFrom>,
         seq: u64,
     ) -> Result<(), KvError> {
         self.manifest.generation += 1;
@@ -369,6 +378,6 @@ impl Index {
     /// Looks for what a changed manifest left without use, and for what is to be merged now.
     pub(crate) fn after_change(&mut self, log: &ValueLog) {
         self.note_dead_segments(log);
-        self.ripe = self.ripe_group().is_some();
+        self.ripe = self.ripe_group(log).is_some();
     }
 }

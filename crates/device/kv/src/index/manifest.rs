@@ -4,8 +4,9 @@
 //! is the commit of everything the manifest tells. Layout of a slot, little-endian:
 //!
 //! ```text
-//! 0 magic (8) | 8 crc (4) | 12 streams (4) | 16 generation | 24 next run | 32 sequence | 40 runs (4) | 48 reserved
-//! 64 replay position of each stream (8 each) | 2048 runs (128 each) | 16384 live bytes of each segment (4 each)
+//! 0 magic (8) | 8 crc (4) | 12 streams (4) | 16 generation | 24 next run | 32 sequence | 40 runs (8)
+//! 48 keys | 56 longest record that spans segments
+//! 64 replay position of each stream (8 each; bit 63: its segment was taken) | 2048 runs (128 each) | 16384 live bytes of each segment (4 each)
 //! ```
 
 use crate::error::KvError;
@@ -13,20 +14,25 @@ use crate::index::run::Run;
 use crate::layout::{Layout, MANIFEST_FIXED_BYTES, ROOT_AT};
 use crate::sealed;
 use crate::store::{Home, PageStore};
-use crate::value_log::record::SEQ_END;
-use crate::value_log::segment::Segments;
+use crate::value_log::record::{PREAMBLE_MAX_BYTES, SEQ_END, VALUE_MAX_BYTES};
+use crate::value_log::segment::{RUN_END, ReplayFrom, Segments};
 use crate::value_log::{Stream, ValueLog};
 use byway_spec::Key;
 use byway_sys::checksum::flipped_bit;
 
 const MAGIC: [u8; 8] = *b"BYKVMANI";
+const KEYS_AT: usize = 48;
+const LONGEST_AT: usize = 56;
 const POSITIONS_AT: usize = 64;
+/// A replay position has this bit if the segment that it stands in was taken.
+const BEGUN_BIT: u32 = 63;
 const RUNS_AT: usize = 2048;
-/// Bounds of numbers that only grow, so that each has a next one. Runs are numbered in the segment table's ordinals.
+/// Bound of a number that only grows, so that there is a next one.
 const GENERATION_END: u64 = 1 << 55;
-const RUN_END: u64 = 1 << 43;
 /// Pages and entries of a run have numbers that fit an index entry's address.
 const PAGE_END: u64 = 1 << 48;
+/// The longest record there can be.
+const RECORD_MAX_BYTES: u64 = PREAMBLE_MAX_BYTES as u64 + VALUE_MAX_BYTES as u64;
 const RUN_BYTES: usize = 128;
 /// Most runs a manifest can list.
 pub(crate) const RUNS_MAX: usize = (MANIFEST_FIXED_BYTES - RUNS_AT) / RUN_BYTES;
@@ -40,7 +46,7 @@ pub(crate) struct Manifest {
     pub(crate) seq: u64,
     /// Newest first.
     pub(crate) runs: Vec<Run>,
-    pub(crate) replay_from: Vec<u64>,
+    pub(crate) replay_from: Vec<ReplayFrom>,
 }
 
 impl Manifest {
@@ -72,8 +78,13 @@ impl Manifest {
         }
         manifest.check()?;
         for segment in 0..layout.segments {
-            segments.live.set_base(segment, word(slot, MANIFEST_FIXED_BYTES + 4 * segment));
+            // One that was freed since, and perhaps used again, has nothing of the checkpoint.
+            if segments.is_of_checkpoint((segment as u64) << layout.segment_shift, &manifest.replay_from) {
+                segments.live.set_base(segment, word(slot, MANIFEST_FIXED_BYTES + 4 * segment));
+            }
         }
+        segments.live.set_base_keys(long(slot, KEYS_AT).min(PAGE_END));
+        segments.longest_bytes = long(slot, LONGEST_AT).min(RECORD_MAX_BYTES);
         Ok(manifest)
     }
 
@@ -87,8 +98,8 @@ impl Manifest {
     /// of a segment that was skipped.
     pub(crate) fn check_replay(&self, log: &ValueLog) -> Result<(), KvError> {
         let most_bytes = (log.layout.segments as u64 + 1) * log.layout.segment_bytes();
-        let sound = |(stream, from): (&Stream, &u64)| {
-            stream.wp().checked_sub(*from).is_some_and(|bytes| bytes <= most_bytes)
+        let sound = |(stream, from): (&Stream, &ReplayFrom)| {
+            stream.wp().checked_sub(from.position).is_some_and(|bytes| bytes <= most_bytes)
         };
         let sound = log.streams.iter().zip(&self.replay_from).all(sound);
         sound.then_some(()).ok_or(KvError::DamagedState("a replay position"))
@@ -103,9 +114,12 @@ impl Manifest {
         {
             slot[16 + 8 * i..24 + 8 * i].copy_from_slice(&field.to_le_bytes());
         }
-        for (i, position) in self.replay_from.iter().enumerate() {
+        slot[KEYS_AT..KEYS_AT + 8].copy_from_slice(&segments.live.keys().1.to_le_bytes());
+        slot[LONGEST_AT..LONGEST_AT + 8].copy_from_slice(&segments.longest_bytes.to_le_bytes());
+        for (i, from) in self.replay_from.iter().enumerate() {
             let at = POSITIONS_AT + 8 * i;
-            slot[at..at + 8].copy_from_slice(&position.to_le_bytes());
+            slot[at..at + 8]
+                .copy_from_slice(&(from.position | u64::from(from.is_begun) << BEGUN_BIT).to_le_bytes());
         }
         for (i, run) in self.runs.iter().enumerate() {
             let at = RUNS_AT + RUN_BYTES * i;
@@ -134,9 +148,13 @@ impl Manifest {
             next_run: long(slot, 24),
             seq: long(slot, 32),
             runs: runs.collect::<Option<_>>().ok_or(KvError::DamagedState("a run in the manifest"))?,
-            replay_from: (0..streams).map(|i| long(slot, POSITIONS_AT + 8 * i)).collect(),
+            replay_from: (0..streams).map(|i| decode_replay(long(slot, POSITIONS_AT + 8 * i))).collect(),
         })
     }
+}
+
+fn decode_replay(word: u64) -> ReplayFrom {
+    ReplayFrom { position: word & !(1 << BEGUN_BIT), is_begun: word >> BEGUN_BIT == 1 }
 }
 
 /// `id, root, entries, tombstones (8 each) | tier, height, first key length, last key length | 40 first key | 56 last key`.
@@ -226,7 +244,8 @@ mod tests {
             first: key(1),
             last: key(2),
         };
-        let replay_from = (0..layout.streams() as u64).collect();
+        let from = |position| ReplayFrom { position, is_begun: position % 3 == 0 };
+        let replay_from = (0..layout.streams() as u64).map(from).collect();
         let manifest =
             Manifest { generation: 4, next_run: 6, seq: 1000, runs: vec![run; RUNS_MAX], replay_from };
         let mut slot = vec![0xff; layout.manifest_bytes()];

@@ -17,6 +17,8 @@ pub(crate) const MEMTABLE_MAX_ENTRIES: usize = (1 << 24) - 1;
 pub(crate) const MEMTABLE_ENTRY_BYTES: usize = 48;
 /// New entries are put in order so many at once.
 const ORDER_ENTRIES: usize = 32;
+/// Words that are emptied in the time that dropping a node of the order takes.
+const WORDS_PER_NODE: usize = 8192;
 
 /// What an insertion met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +39,11 @@ pub(crate) struct Memtable {
     shift: u32,
     seed: u64,
     capacity: usize,
-    tombstones: usize,
     order: Order,
+    /// Slots before this one are zero, while the table is being emptied.
+    emptied: usize,
+    /// A bit for each entry whose older version was looked for; as long as the last of them.
+    settled: Vec<u64>,
 }
 
 impl Memtable {
@@ -54,8 +59,9 @@ impl Memtable {
             shift: 64 - slots.trailing_zeros(),
             seed,
             capacity,
-            tombstones: 0,
             order: Order::new(),
+            emptied: slots,
+            settled: Vec::new(),
         }
     }
 
@@ -64,8 +70,55 @@ impl Memtable {
         self.entries.len()
     }
 
-    pub(crate) fn tombstones(&self) -> usize {
-        self.tombstones
+    /// Whether nothing is in it, nor left of what was.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.emptied == self.slots.len()
+    }
+
+    /// Empties the table for its next use, by about `words` words. Whether it is empty now.
+    pub(crate) fn empty_some(&mut self, words: usize) -> bool {
+        if self.entries.is_empty() && self.emptied == self.slots.len() {
+            return true;
+        }
+        self.entries.clear();
+        self.settled.clear();
+        if self.emptied == self.slots.len() {
+            self.emptied = 0;
+        }
+        if !self.order.empty_some(words / WORDS_PER_NODE + 1) {
+            return false;
+        }
+        let end = self.emptied.saturating_add(words).min(self.slots.len());
+        self.slots[self.emptied..end].fill(0);
+        self.emptied = end;
+        self.emptied == self.slots.len()
+    }
+
+    /// The entry of this number: they count up as keys come.
+    #[inline]
+    pub(crate) fn entry(&self, number: usize) -> Option<&Entry> {
+        self.entries.get(number)
+    }
+
+    /// The number of a key's entry.
+    pub(crate) fn number_of(&self, key: &Key) -> Option<usize> {
+        match self.find(key) {
+            Found::At(number) => Some(number),
+            Found::Vacant(..) => None,
+        }
+    }
+
+    /// Whether the older version of an entry's key, in older tables and runs, was looked for.
+    pub(crate) fn is_settled(&self, number: usize) -> bool {
+        self.settled.get(number / 64).is_some_and(|bits| bits >> (number % 64) & 1 == 1)
+    }
+
+    /// Notes that the older version was looked for.
+    pub(crate) fn settle(&mut self, number: usize) {
+        if self.settled.len() <= number / 64 {
+            self.settled.resize(number / 64 + 1, 0);
+        }
+        self.settled[number / 64] |= 1 << (number % 64);
     }
 
     #[inline]
@@ -92,7 +145,6 @@ impl Memtable {
             Found::Vacant(slot, tag) => {
                 self.slots[slot] = tag << 24 | (self.entries.len() as u32 + 1);
                 self.entries.push(entry);
-                self.tombstones += usize::from(entry.shape().is_tombstone());
                 if self.entries.len() * 2 > self.slots.len() {
                     self.grow();
                 }
@@ -130,14 +182,17 @@ impl Memtable {
         }
     }
 
+    /// The numbers of the next entries of a walk, as [`next`](Self::next) takes them.
+    pub(crate) fn next_numbers(&mut self, walk: &mut Walk, most: usize) -> &[u32] {
+        self.order.next_numbers(&self.entries, walk, most)
+    }
+
     fn replace(&mut self, number: usize, entry: Entry) -> Inserted {
         let old = self.entries[number];
         if old.seq() > entry.seq() {
             return Inserted::Older;
         }
         self.entries[number] = entry;
-        self.tombstones += usize::from(entry.shape().is_tombstone());
-        self.tombstones -= usize::from(old.shape().is_tombstone());
         Inserted::Replaced(old)
     }
 
@@ -175,6 +230,7 @@ impl Memtable {
     #[cold]
     fn grow(&mut self) {
         let slots = self.slots.len() * 2;
+        self.emptied = slots;
         self.slots = empty_slots(slots);
         self.shift -= 1;
         for number in 0..self.entries.len() {

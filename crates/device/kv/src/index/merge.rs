@@ -1,6 +1,8 @@
 //! Jobs that write runs, a few entries at a time: a flush of the frozen memtable, a merge of like runs.
-
-use std::collections::HashMap;
+//!
+//! A merge goes through the keys in order. Now and then it is cut: what it has written becomes a run of the manifest,
+//! what it has read is taken off the runs it reads, and their segments up to there are freed. So the room that a merge
+//! needs does not grow with the runs.
 
 use crate::error::KvError;
 use crate::index::builder::RunBuilder;
@@ -9,18 +11,23 @@ use crate::index::entry::Entry;
 use crate::index::memtable::Memtable;
 use crate::index::order::Walk;
 use crate::index::run::{Run, RunCursor, Walker};
+use crate::index::settle::Older;
 use crate::index::tournament::Tournament;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
-use crate::value_log::record::Kind;
+use byway_spec::Key;
 
 /// Entries taken from a source at once.
 const BATCH_ENTRIES: usize = 64;
+/// Segments that a merge writes before it gives back the room of what it has read.
+pub(crate) const CUT_SEGMENTS: u64 = 2;
 
 /// How far a job is.
 pub(crate) enum Progress {
     /// There is more to do.
     More,
+    /// There is more to do. What was written so far is a run that stands in for what was read so far.
+    Cut(Run),
     /// It is done, with the run it wrote, if anything was left to write.
     Done(Option<Run>),
 }
@@ -30,7 +37,7 @@ pub(crate) struct Flush {
     builder: RunBuilder,
     /// `None` before the first step.
     walk: Option<Walk>,
-    batch: Vec<Entry>,
+    batch: Vec<u32>,
     /// There is nothing older that a tombstone could hide.
     drop_tombstones: bool,
 }
@@ -44,10 +51,11 @@ impl Flush {
         self.builder.id()
     }
 
-    /// Does the work of about `budget` entries.
+    /// Does the work of about `budget` entries. Each is settled on the way: what it replaces is counted dead.
     pub(crate) fn step<S: PageStore>(
         &mut self,
         table: &mut Memtable,
+        older: &mut Older<'_>,
         budget: usize,
         log: &mut ValueLog,
         store: &mut S,
@@ -57,13 +65,16 @@ impl Flush {
         let mut left = budget;
         while left > 0 {
             self.batch.clear();
-            table.next(walk, &mut self.batch, BATCH_ENTRIES.min(left));
+            self.batch.extend_from_slice(table.next_numbers(walk, BATCH_ENTRIES.min(left)));
             if self.batch.is_empty() {
                 return Ok(Progress::Done(self.builder.finish(log, store, at_ps)?));
             }
             left -= self.batch.len();
-            for entry in &self.batch {
-                if !(self.drop_tombstones && entry.shape().is_tombstone()) {
+            for &number in &self.batch {
+                older.settle(table, number as usize, log, store, at_ps);
+                if let Some(entry) = table.entry(number as usize)
+                    && !(self.drop_tombstones && entry.shape().is_tombstone())
+                {
                     self.builder.push(entry, log, store, at_ps)?;
                 }
             }
@@ -74,6 +85,10 @@ impl Flush {
 
 /// A run being merged, and the entries taken from it so far.
 struct Input {
+    run: u64,
+    /// Entries passed since the last cut, and how many of them were tombstones.
+    passed: u64,
+    passed_tombstones: u64,
     cursor: RunCursor,
     batch: Vec<Entry>,
     at: usize,
@@ -94,6 +109,10 @@ impl Input {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
+        if let Some(entry) = self.batch.get(self.at) {
+            self.passed += 1;
+            self.passed_tombstones += u64::from(entry.shape().is_tombstone());
+        }
         self.at += 1;
         if self.at < self.batch.len() {
             return Ok(());
@@ -104,16 +123,26 @@ impl Input {
     }
 }
 
+/// What is left of an input beyond a cut.
+pub(crate) struct Rest {
+    pub(crate) run: u64,
+    /// The first key that is left; `None` when nothing is.
+    pub(crate) first: Option<Key>,
+    pub(crate) passed: u64,
+    pub(crate) passed_tombstones: u64,
+    /// A page of the run before which no other is needed any more.
+    pub(crate) needed_from: Option<u64>,
+}
+
 /// Merges adjacent runs into one.
 pub(crate) struct Merge {
-    /// The runs merged, newest first.
-    runs: Vec<u64>,
+    /// Newest first.
     inputs: Vec<Input>,
     tournament: Tournament,
     builder: RunBuilder,
     drop_tombstones: bool,
-    /// Bytes of records that no entry points to any more, by segment.
-    dead: HashMap<usize, i64>,
+    /// Segments the builder had taken at the last cut.
+    cut_at: u64,
 }
 
 impl Merge {
@@ -128,26 +157,23 @@ impl Merge {
     ) -> Result<Self, KvError> {
         let mut inputs = Vec::with_capacity(runs.len());
         for run in runs {
-            let cursor = RunCursor::new(run, None, Walker::Merge, pages, store, at_ps)?;
-            let mut input = Input { cursor, batch: Vec::with_capacity(BATCH_ENTRIES), at: 0 };
+            let cursor = RunCursor::new(run, Some(&run.first), Walker::Merge, pages, store, at_ps)?;
+            let batch = Vec::with_capacity(BATCH_ENTRIES);
+            let mut input = Input { run: run.id, passed: 0, passed_tombstones: 0, cursor, batch, at: 0 };
             input.advance(pages, store, at_ps)?;
             inputs.push(input);
         }
         let tournament = Tournament::new(inputs.iter().map(Input::head));
-        let runs = runs.iter().map(|run| run.id).collect();
-        Ok(Self { runs, inputs, tournament, builder, drop_tombstones, dead: HashMap::new() })
+        Ok(Self { inputs, tournament, builder, drop_tombstones, cut_at: 0 })
     }
 
     pub(crate) fn run_id(&self) -> u64 {
         self.builder.id()
     }
 
-    pub(crate) fn inputs(&self) -> &[u64] {
-        &self.runs
-    }
-
-    pub(crate) fn dead(&self) -> &HashMap<usize, i64> {
-        &self.dead
+    /// The runs merged, newest first.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = u64> {
+        self.inputs.iter().map(|input| input.run)
     }
 
     /// Does the work of `budget` entries.
@@ -160,17 +186,38 @@ impl Merge {
         at_ps: &mut u64,
     ) -> Result<Progress, KvError> {
         for _ in 0..budget {
+            if self.wants_cut()
+                && let Some(run) = self.builder.cut(log, store, at_ps)?
+            {
+                self.cut_at = self.builder.segments();
+                return Ok(Progress::Cut(run));
+            }
             let Some(newest) = self.take(pages, store, at_ps)? else {
                 return Ok(Progress::Done(self.builder.finish(log, store, at_ps)?));
             };
-            while let Some(older) = self.take_same(&newest, pages, store, at_ps)? {
-                self.note_dead(&older, log);
-            }
+            while self.take_same(&newest, pages, store, at_ps)?.is_some() {}
             if !(self.drop_tombstones && newest.shape().is_tombstone()) {
                 self.builder.push(&newest, log, store, at_ps)?;
             }
         }
         Ok(Progress::More)
+    }
+
+    /// Whether enough was written since the last cut that the room of what was read is worth the pages of a root.
+    fn wants_cut(&self) -> bool {
+        self.builder.segments() >= self.cut_at + CUT_SEGMENTS
+    }
+
+    /// What is left of each input at a cut.
+    pub(crate) fn rests(&mut self) -> Vec<Rest> {
+        let rest = |input: &mut Input| Rest {
+            run: input.run,
+            first: input.head().map(Entry::key),
+            passed: std::mem::take(&mut input.passed),
+            passed_tombstones: std::mem::take(&mut input.passed_tombstones),
+            needed_from: input.cursor.filter_page(),
+        };
+        self.inputs.iter_mut().map(rest).collect()
     }
 
     /// Takes the next entry; of entries of one key, the newest comes first.
@@ -203,13 +250,5 @@ impl Merge {
             return Ok(None);
         }
         self.take(pages, store, at_ps)
-    }
-
-    fn note_dead(&mut self, older: &Entry, log: &ValueLog) {
-        if older.shape().kind() == Kind::Value {
-            for (segment, bytes) in log.segments.pieces(older.address(), older.shape().record_bytes()) {
-                *self.dead.entry(segment).or_default() += bytes;
-            }
-        }
     }
 }

@@ -11,15 +11,18 @@ mod jobs;
 pub(crate) mod manifest;
 pub(crate) mod memtable;
 pub(crate) mod merge;
+mod merging;
 pub(crate) mod order;
 pub(crate) mod page;
 pub(crate) mod run;
+pub(crate) mod settle;
 pub(crate) mod tournament;
 
 use crate::error::KvError;
 use crate::store::{Home, PageStore};
 use crate::value_log::ValueLog;
 use crate::value_log::record::Kind;
+use crate::value_log::segment::{Part, ReplayFrom};
 use byway_spec::Key;
 use cache::PageCache;
 use entry::Entry;
@@ -32,7 +35,7 @@ use run::Run;
 struct Frozen {
     table: Memtable,
     /// Write pointers of all streams when it froze: where the next replay begins once it is on flash.
-    replay_from: Vec<u64>,
+    replay_from: Vec<ReplayFrom>,
     seq: u64,
 }
 
@@ -55,6 +58,8 @@ pub struct IndexCounters {
     pub stalls: u64,
     /// Steps of flushes and merges that failed, to be tried again.
     pub failed_steps: u64,
+    /// Entries whose older version could not be looked for: it counts as alive until compaction finds otherwise.
+    pub unsettled: u64,
 }
 
 /// Keys and where their records are.
@@ -62,15 +67,23 @@ pub(crate) struct Index {
     budget: IndexBudget,
     active: Memtable,
     frozen: Option<Frozen>,
+    /// The table that was flushed last, being emptied to take the next turn: making and dropping one takes milliseconds.
+    spare: Option<Memtable>,
     flush: Option<Flush>,
     merge: Option<Merge>,
     manifest: Manifest,
     pub(crate) pages: PageCache,
     /// Segments without content that are still to be freed.
     to_release: Vec<u32>,
+    /// Entries of the active memtable before this one were settled, or tried to be.
+    settled_to: usize,
+    /// The first segment, among those of a run, that is still needed while a merge reads it.
+    needed: Vec<(u64, u64)>,
     /// A tier has enough runs to merge.
     ripe: bool,
     credit: usize,
+    /// Times the usual work that each put does.
+    pub(crate) hurry: usize,
     pub(crate) counters: IndexCounters,
 }
 
@@ -81,13 +94,17 @@ impl Index {
             budget,
             active: Memtable::new(budget.memtable_entries, budget.hash_seed),
             frozen: None,
+            spare: None,
             flush: None,
             merge: None,
             manifest,
             pages,
             to_release: Vec::new(),
+            settled_to: 0,
+            needed: Vec::new(),
             ripe: false,
             credit: 0,
+            hurry: 1,
             counters: IndexCounters::default(),
         }
     }
@@ -96,8 +113,9 @@ impl Index {
         &self.manifest
     }
 
-    pub(crate) fn memtable_len(&self) -> usize {
-        self.active.len()
+    /// Runs on flash.
+    pub(crate) fn runs(&self) -> usize {
+        self.manifest.runs.len()
     }
 
     /// Bytes of the memtables and of cached pages.
@@ -106,17 +124,18 @@ impl Index {
         (self.active.len() + frozen) * MEMTABLE_ENTRY_BYTES + self.pages.ram_bytes()
     }
 
-    /// Entries everywhere, less tombstones twice: the number of keys, as long as no key is both in RAM and in a run
-    /// or in two runs.
-    pub(crate) fn keys_estimate(&self) -> u64 {
-        let frozen = self.frozen.as_ref().map(|frozen| &frozen.table);
-        let tables = [Some(&self.active), frozen].into_iter().flatten();
-        let in_ram = tables.map(|table| (table.len() as u64, table.tombstones() as u64));
-        let on_flash = self.manifest.runs.iter().map(|run| (run.entries, run.tombstones));
-        let (entries, tombstones) =
-            in_ram.chain(on_flash).fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
-        let hidden = if self.is_all_in_active() { tombstones } else { 2 * tombstones };
-        u64::saturating_sub(entries, hidden)
+    /// Entries of all runs.
+    pub(crate) fn entries_on_flash(&self) -> u64 {
+        self.manifest.runs.iter().map(|run| run.entries).sum()
+    }
+
+    /// Entries of each memtable.
+    pub(crate) fn entries_in_ram(&self) -> [usize; 2] {
+        [self.active.len(), self.frozen.as_ref().map_or(0, |frozen| frozen.table.len())]
+    }
+
+    pub(crate) fn memtable_len(&self) -> usize {
+        self.active.len()
     }
 
     /// Whether the active memtable has every key.
@@ -147,17 +166,29 @@ impl Index {
 
     /// Enters a record. What it replaces in RAM is no longer alive.
     #[inline]
-    pub(crate) fn insert(&mut self, entry: Entry, log: &mut ValueLog) {
+    pub(crate) fn insert(&mut self, entry: Entry, log: &mut ValueLog) -> Inserted {
         let adds = entry.shape().kind() == Kind::Value;
-        match self.active.insert(entry) {
-            Inserted::Older => return,
+        let inserted = self.active.insert(entry);
+        match &inserted {
+            Inserted::Older => return inserted,
             Inserted::Replaced(old) if old.shape().kind() == Kind::Value => {
                 log.segments.account(old.address(), old.shape().record_bytes(), -1);
+                log.segments.live.add_keys(Part::Active, -1);
             }
             _ => {}
         }
         if adds {
             log.segments.account(entry.address(), entry.shape().record_bytes(), 1);
+            log.segments.live.add_keys(Part::Active, 1);
+        }
+        inserted
+    }
+
+    /// Enters a record whose key's newest entry was `old`.
+    pub(crate) fn insert_over(&mut self, entry: Entry, old: Option<&Entry>, log: &mut ValueLog) {
+        if self.insert(entry, log) == Inserted::New {
+            let number = self.active.len() - 1;
+            settle::settle_over(&mut self.active, number, old, Part::Active, &self.manifest, log);
         }
     }
 
@@ -188,7 +219,8 @@ impl Index {
     /// Whether there are jobs for [`Index::tend`].
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.frozen.is_some() || self.merge.is_some() || self.ripe || !self.to_release.is_empty()
+        let emptying = self.spare.as_ref().is_some_and(|table| !table.is_empty());
+        self.frozen.is_some() || self.merge.is_some() || self.ripe || !self.to_release.is_empty() || emptying
     }
 
     #[inline(never)]

@@ -79,22 +79,42 @@ impl Order {
         Walk { node, leaf, at }
     }
 
+    /// Empties up to `count` nodes; whether there is nothing left.
+    pub(crate) fn empty_some(&mut self, count: usize) -> bool {
+        self.nodes.truncate(self.nodes.len().saturating_sub(count));
+        let is_empty = self.nodes.is_empty();
+        if is_empty {
+            *self = Self { gathered: std::mem::take(&mut self.gathered), ..Self::new() };
+        }
+        is_empty
+    }
+
     /// Appends the next entries behind a place to `into`, at least one and at most `most` if there are any, and goes past
     /// them.
     pub(crate) fn next(&mut self, entries: &[Entry], walk: &mut Walk, into: &mut Vec<Entry>, most: usize) {
-        while let Some(leaf) = self.nodes.get(walk.node).and_then(|node| node.leaves.get(walk.leaf)) {
-            if walk.at < leaf.numbers.len() {
+        let numbers = self.next_numbers(entries, walk, most);
+        into.extend(numbers.iter().map(|&number| entries[number as usize]));
+    }
+
+    /// The numbers of the next entries behind a place, as [`next`](Self::next) takes them.
+    pub(crate) fn next_numbers(&mut self, entries: &[Entry], walk: &mut Walk, most: usize) -> &[u32] {
+        while let Some(len) = self.leaf_len(walk) {
+            if walk.at < len {
                 self.sort(entries, walk.node, walk.leaf);
-                let rest = &self.nodes[walk.node].leaves[walk.leaf].numbers[walk.at..];
-                let count = rest.len().min(most);
-                into.extend(rest[..count].iter().map(|&number| entries[number as usize]));
-                walk.at += count;
-                return;
+                let from = walk.at;
+                let numbers = &self.nodes[walk.node].leaves[walk.leaf].numbers;
+                walk.at = numbers.len().min(from + most);
+                return &numbers[from..walk.at];
             }
             let is_last = walk.leaf + 1 == self.nodes[walk.node].leaves.len();
             let (node, leaf) = if is_last { (walk.node + 1, 0) } else { (walk.node, walk.leaf + 1) };
             *walk = Walk { node, leaf, at: 0 };
         }
+        &[]
+    }
+
+    fn leaf_len(&self, walk: &Walk) -> Option<usize> {
+        Some(self.nodes.get(walk.node)?.leaves.get(walk.leaf)?.numbers.len())
     }
 
     fn place_one(&mut self, entries: &[Entry], number: u32, key: u128) {

@@ -41,6 +41,7 @@ impl PageShape {
 }
 
 /// A page being filled.
+#[derive(Clone)]
 pub(crate) struct PageDraft {
     bytes: Vec<u8>,
     count: usize,

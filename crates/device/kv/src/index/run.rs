@@ -132,6 +132,12 @@ impl RunCursor {
         Ok(cursor)
     }
 
+    /// The page with the filter of the page the cursor stands in: no page of the run before it is needed further on.
+    pub(crate) fn filter_page(&self) -> Option<u64> {
+        let (bytes, at) = self.path.get(self.path.len().checked_sub(2)?)?;
+        page::entry_at(bytes, *at).map(|fence| fence.seq() >> 8)
+    }
+
     /// Appends the next entries to `into`: at least one and at most `most`, if there are any.
     pub(crate) fn next<S: PageStore>(
         &mut self,

@@ -9,7 +9,7 @@ pub(crate) mod record;
 pub(crate) mod scan;
 pub(crate) mod segment;
 pub(crate) mod stream;
-mod streamed;
+pub(crate) mod streamed;
 mod window;
 
 use std::ops::Range;
@@ -23,11 +23,13 @@ use crate::store::{Home, PageStore};
 use byway_spec::Key;
 use packing::{Packing, PackingCounters, Placement, aligned_start};
 use record::{Kind, Preamble, RECORD_HEADER_BYTES, Shape, Stand};
-use segment::{Segments, Use};
+use segment::{ReplayFrom, Segments, Use};
 pub(crate) use stream::Stream;
 
 /// The stream that everything goes to that has no window.
 pub(crate) const SHARED: usize = 0;
+/// The stream that compaction moves records to.
+pub(crate) const MOVED: usize = 1;
 /// Ordinals begin at 1: the byte before a stream's first has a position too.
 const FIRST_ORDINAL: u64 = 1;
 
@@ -64,6 +66,12 @@ pub(crate) struct ValueLog {
     pub(crate) segments: Segments,
     pub(crate) streams: Vec<Stream>,
     pub(crate) counters: PackingCounters,
+    /// Free segments that values must leave to the index, to compaction and to deletions.
+    pub(crate) floor: usize,
+    /// Free segments that compaction must leave to the index.
+    pub(crate) index_floor: usize,
+    /// Bytes that entries of overwritten keys may take in the index before all runs are merged.
+    pub(crate) swell_bytes: u64,
     scratch: Vec<u8>,
 }
 
@@ -88,7 +96,18 @@ impl ValueLog {
         let streams = streams.collect::<Result<_, _>>()?;
         let scratch = vec![0; layout.page_bytes];
         let counters = PackingCounters::default();
-        Ok(Self { layout: *layout, home: home.clone(), packing, segments, streams, counters, scratch })
+        Ok(Self {
+            layout: *layout,
+            home: home.clone(),
+            packing,
+            segments,
+            streams,
+            counters,
+            floor: 0,
+            index_floor: 0,
+            swell_bytes: u64::MAX,
+            scratch,
+        })
     }
 
     /// Appends a record and commits it; its address.
@@ -105,6 +124,16 @@ impl ValueLog {
     ) -> Result<u64, E> {
         let spot = self.place(store, stream, draft);
         self.append_at(store, stream, draft, spot, fill, at_ps)
+    }
+
+    /// Where replays begin if everything so far is in the index on flash.
+    pub(crate) fn replay_positions(&self) -> Vec<ReplayFrom> {
+        let from = |stream: &Stream| {
+            let position = stream.wp();
+            let is_begun = self.segments.find(stream.id, position >> self.layout.segment_shift).is_some();
+            ReplayFrom { position, is_begun }
+        };
+        self.streams.iter().map(from).collect()
     }
 
     /// Moves a stream's write pointer past every region ahead of it, leaving the gaps empty.
@@ -148,12 +177,6 @@ impl ValueLog {
         Ok(position)
     }
 
-    /// Whether puts may soon find no segment.
-    #[inline]
-    pub(crate) fn is_short_of_space(&self) -> bool {
-        self.segments.free_count() <= self.segments.reserve() + 2
-    }
-
     /// Writes every full page that is still open to flash.
     pub(crate) fn settle<S: PageStore>(
         &mut self,
@@ -189,20 +212,38 @@ impl ValueLog {
     #[inline]
     fn place<S: PageStore>(&mut self, store: &mut S, stream: usize, draft: &Draft) -> Spot {
         let (shape, s) = (draft.shape(), &self.streams[stream]);
-        if self.is_aligned(draft) {
+        if self.is_aligned(stream, draft) {
             return self.place_aligned(store, stream, shape);
         }
         let bytes = shape.record_bytes();
         if s.has_regions() {
-            return self.place_in_gap(store, stream, bytes);
+            let spot = self.place_in_gap(store, stream, bytes);
+            return self.keep_whole(stream, spot, 0);
         }
-        Spot { start: s.wp(), end: s.wp() + bytes, ahead: false }
+        self.keep_whole(stream, Spot { start: s.wp(), end: s.wp() + bytes, ahead: false }, 0)
     }
 
+    /// Moves a short record that would span segments to the next one: so segments of short records are freed one by one.
+    /// Its value keeps a boundary where it has `aligned` bytes before it.
     #[inline]
-    fn is_aligned(&self, draft: &Draft) -> bool {
+    fn keep_whole(&self, stream: usize, spot: Spot, aligned: u64) -> Spot {
+        let shift = self.layout.segment_shift;
+        let bytes = spot.end - spot.start;
+        if spot.start >> shift == (spot.end - 1) >> shift || bytes > self.streams[stream].ring.bytes() / 8 {
+            return spot;
+        }
+        let next = (spot.end - 1) >> shift << shift;
+        let start = if aligned == 0 { next } else { aligned_start(next, aligned) };
+        Spot { start, end: start + bytes, ahead: false }
+    }
+
+    /// Whether a value keeps a boundary. Compaction packs everything: it makes room, and a boundary serves the DMA by
+    /// which a value comes.
+    #[inline]
+    fn is_aligned(&self, stream: usize, draft: &Draft) -> bool {
         let large = draft.value_len as usize >= self.layout.page_bytes;
-        self.packing != Packing::All && draft.value_len > 0 && (large || draft.placement == Placement::Dma)
+        let packs = self.packing == Packing::All || stream == MOVED;
+        !packs && draft.value_len > 0 && (large || draft.placement == Placement::Dma)
     }
 
     #[cold]
@@ -232,7 +273,7 @@ impl ValueLog {
                 return spot;
             }
             if !s.has_regions() {
-                return Spot { ahead: false, ..spot };
+                return self.keep_whole(stream, Spot { ahead: false, ..spot }, preamble_bytes);
             }
             self.pass_region(store, stream);
         }
@@ -275,7 +316,7 @@ impl ValueLog {
             self.streams[stream].close_uncommitted(store, &self.home);
             return Err(error);
         }
-        self.count(draft);
+        self.count(stream, draft);
         self.commit(store, stream, draft, spot);
         let address = self.address(stream, spot.start).ok_or(KvError::DamagedState("the segment table"))?;
         let s = &self.streams[stream];
@@ -326,7 +367,11 @@ impl ValueLog {
         spot: Spot,
     ) -> Result<(), KvError> {
         let shift = self.layout.segment_shift;
-        let keep = if draft.kind == Kind::Value { self.segments.reserve() } else { 0 };
+        let keep = match draft.kind {
+            Kind::Value if stream == MOVED => self.index_floor,
+            Kind::Value => self.floor,
+            _ => 0,
+        };
         let wp = self.streams[stream].wp();
         for ordinal in wp >> shift..=(spot.end - 1) >> shift {
             let segment = match self.segments.find(stream as u8, ordinal) {
@@ -340,6 +385,9 @@ impl ValueLog {
             if base >= wp {
                 let first = if spot.start >= base { spot.start - base } else { spot.end - base };
                 self.segments.hint(store, &self.home, segment, first.min(1 << shift) as u32);
+            }
+            if ordinal == spot.start >> shift && ordinal != (spot.end - 1) >> shift {
+                self.segments.hint_spanning(store, &self.home, segment, (spot.start - base) as u32);
             }
         }
         Ok(())
@@ -386,13 +434,14 @@ impl ValueLog {
             return Ok(());
         }
         let target = self.flash_page(stream, page)?;
+        let cause = cause_of(stream);
         let s = &mut self.streams[stream];
         let (held, _) = s.ring.pieces(s.page_start(page), self.layout.page_bytes);
         if s.ring.in_window {
             store.read_window(&self.home, held.start, &mut self.scratch);
-            store.write_page(&self.home, target, &self.scratch, Cause::Host, at_ps)?;
+            store.write_page(&self.home, target, &self.scratch, cause, at_ps)?;
         } else {
-            store.write_page_from_state(&self.home, target, held.start, Cause::Host, at_ps)?;
+            store.write_page_from_state(&self.home, target, held.start, cause, at_ps)?;
         }
         s.page_is_on_flash(store, &self.home, page);
         Ok(())
@@ -430,11 +479,19 @@ impl ValueLog {
     }
 
     #[inline]
-    fn count(&mut self, draft: &Draft) {
+    fn count(&mut self, stream: usize, draft: &Draft) {
+        if stream == MOVED {
+            return;
+        }
         let placed = draft.placement == Placement::Dma && self.packing != Packing::All;
         let counter = if placed { &mut self.counters.placed_bytes } else { &mut self.counters.copied_bytes };
         *counter += u64::from(draft.value_len);
     }
+}
+
+/// Why pages of a stream are written.
+fn cause_of(stream: usize) -> Cause {
+    if stream == MOVED { Cause::LogCompaction } else { Cause::Host }
 }
 
 #[inline]

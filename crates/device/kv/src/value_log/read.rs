@@ -1,6 +1,6 @@
 //! Reading records back by address, with their checksums.
 
-use byway_flash::Cause;
+use byway_flash::{Cause, FlashError};
 use byway_sys::checksum;
 
 use crate::error::KvError;
@@ -67,16 +67,17 @@ impl ValueLog {
         store: &mut S,
         entry: &Entry,
         wanted: Wanted,
+        cause: Cause,
         into: &mut impl FnMut(&[u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
         let bytes = entry.shape().record_bytes();
         let in_page = entry.address() & (self.layout.page_bytes as u64 - 1);
         if in_page + bytes > self.layout.page_bytes as u64 {
-            return self.read_long(store, entry, wanted, into, at_ps);
+            return self.read_long(store, entry, wanted, cause, into, at_ps);
         }
         let place = self.place_of(entry.address()).ok_or_else(|| foreign(entry))?;
-        let record = self.load(store, place, bytes as usize, Verified::ByCaller, at_ps)?;
+        let record = self.load(store, place, bytes as usize, (Verified::ByCaller, cause), at_ps)?;
         match whole_value(record, place.stand(), entry) {
             Ok(value) => hand_over(value, wanted, into, at_ps),
             Err(why) => self.read_again(store, entry, (place, why), wanted, into, at_ps),
@@ -104,7 +105,7 @@ impl ValueLog {
             return Err(damaged(entry, why).into());
         }
         let len = entry.shape().record_bytes() as usize;
-        let record = self.load(store, place, len, Verified::ByFlash, at_ps)?;
+        let record = self.load(store, place, len, (Verified::ByFlash, Cause::Host), at_ps)?;
         let value = whole_value(record, place.stand(), entry).map_err(|why| damaged(entry, why))?;
         hand_over(value, wanted, into, at_ps)
     }
@@ -116,7 +117,7 @@ impl ValueLog {
         store: &'a mut S,
         place: Place,
         len: usize,
-        verified: Verified,
+        (verified, cause): (Verified, Cause),
         at_ps: &mut u64,
     ) -> Result<&'a [u8], KvError> {
         if self.is_open(place) {
@@ -130,9 +131,9 @@ impl ValueLog {
         }
         let room = &mut self.scratch[..len];
         match verified {
-            Verified::ByCaller => Ok(store.lend(&self.home, place.address, room, Cause::Host, at_ps)?),
+            Verified::ByCaller => Ok(store.lend(&self.home, place.address, room, cause, at_ps)?),
             Verified::ByFlash => {
-                store.read(&self.home, place.address, room, Cause::Host, at_ps)?;
+                store.read(&self.home, place.address, room, cause, at_ps)?;
                 Ok(room)
             }
         }
@@ -143,6 +144,42 @@ impl ValueLog {
     fn is_open(&self, place: Place) -> bool {
         let stream = self.streams.get(usize::from(place.stream));
         stream.is_some_and(|stream| stream.holds(stream.page_of(place.position)))
+    }
+
+    /// Reads `len` bytes of a stream from `position` on, on behalf of compaction; whether they are a record's is for the caller to see.
+    pub(crate) fn read_span<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        stream: u8,
+        position: u64,
+        len: usize,
+        into: &mut Vec<u8>,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        into.clear();
+        let (shift, page_bytes) = (self.layout.segment_shift, self.layout.page_bytes as u64);
+        while into.len() < len {
+            let position = position + into.len() as u64;
+            let piece = (len - into.len()).min((page_bytes - position % page_bytes) as usize);
+            let Some(segment) = self.segments.find(stream, position >> shift) else {
+                return Err(FlashError::OutOfRange {
+                    at_bytes: position,
+                    len_bytes: piece as u64,
+                    extent_bytes: 0,
+                }
+                .into());
+            };
+            let address = u64::from(segment) << shift | position & (self.layout.segment_bytes() - 1);
+            let place = Place { address, stream, position };
+            into.extend_from_slice(self.load(
+                store,
+                place,
+                piece,
+                (Verified::ByCaller, Cause::LogCompaction),
+                at_ps,
+            )?);
+        }
+        Ok(())
     }
 
     /// The place of an address, if its segment holds records.
@@ -162,6 +199,7 @@ impl ValueLog {
         store: &mut S,
         entry: &Entry,
         wanted: Wanted,
+        cause: Cause,
         into: &mut impl FnMut(&[u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
@@ -191,7 +229,7 @@ impl ValueLog {
                 // The pages are asked for all at once, and handed over in their order as they come.
                 let mut there_ps = asked_ps;
                 let place = self.place_of(address).ok_or_else(|| foreign(entry))?;
-                let bytes = self.load(store, place, piece as usize, verified, &mut there_ps)?;
+                let bytes = self.load(store, place, piece as usize, (verified, cause), &mut there_ps)?;
                 *at_ps = there_ps.max(*at_ps);
                 passage.take(bytes, entry, into, at_ps)?;
                 if let Some(why) = passage.refused {
@@ -212,7 +250,9 @@ impl ValueLog {
             && let Some(place) = self.place_of(address)
         {
             let piece = left.min(page_bytes - (address & (page_bytes - 1)));
-            if let Err(error) = self.load(store, place, piece as usize, Verified::ByFlash, &mut 0) {
+            if let Err(error) =
+                self.load(store, place, piece as usize, (Verified::ByFlash, Cause::Host), &mut 0)
+            {
                 return error;
             }
             left -= piece;
@@ -224,7 +264,7 @@ impl ValueLog {
 
     /// The address `piece` bytes further on in the same stream.
     fn beyond(&self, address: u64, piece: u64) -> Option<u64> {
-        let next = address + piece;
+        let next = address.checked_add(piece)?;
         if next & (self.layout.segment_bytes() - 1) != 0 {
             return Some(next);
         }

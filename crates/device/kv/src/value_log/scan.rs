@@ -14,13 +14,24 @@ pub(crate) enum Found {
     Record { preamble: Preamble, position: u64 },
     /// Bytes that are no record and no padding: `from..to` was damaged.
     Damage { from: u64, to: u64 },
+    /// Nothing yet, after as much of a walk as is done at once.
+    Nothing,
 }
+
+/// Bytes of padding or damage that a walk on behalf of compaction goes over at once.
+const AT_ONCE_BYTES: u64 = 32 << 10;
 
 /// A walk from one position of a stream to another.
 pub(crate) struct Scanner {
     stream: usize,
     position: u64,
+    /// No record begins here or further on.
+    stop: u64,
+    /// No record goes on beyond this.
     end: u64,
+    cause: Cause,
+    /// Bytes of padding or damage to go over before something is answered.
+    at_once: u64,
     page: Vec<u8>,
     /// The page in `page`; `None` before the first.
     loaded: Option<u64>,
@@ -32,11 +43,38 @@ impl Scanner {
         Self {
             stream,
             position: from,
+            stop: end,
             end,
+            cause: Cause::Metadata,
+            at_once: u64::MAX,
             page: vec![0; log.layout.page_bytes],
             loaded: None,
             readable: false,
         }
+    }
+
+    /// A walk over the records that begin in `from..stop`, on behalf of compaction.
+    pub(crate) fn for_compaction(log: &ValueLog, stream: usize, from: u64, stop: u64) -> Self {
+        let end = log.streams[stream].wp();
+        Self {
+            stop,
+            cause: Cause::LogCompaction,
+            at_once: AT_ONCE_BYTES,
+            ..Self::new(log, stream, from, end)
+        }
+    }
+
+    /// Where the walk stands.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The bytes of a record that was just found, if it lies in one page.
+    pub(crate) fn record(&self, position: u64, bytes: u64) -> Option<&[u8]> {
+        let page_bytes = self.page.len() as u64;
+        let from = (position % page_bytes) as usize;
+        let loaded = self.readable && self.loaded == Some(position / page_bytes);
+        self.page.get(from..from + bytes as usize).filter(|_| loaded)
     }
 
     /// The next record or stretch of damage; `None` at the end.
@@ -46,21 +84,23 @@ impl Scanner {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Option<Found> {
-        self.skip_padding(log, store, at_ps);
-        if self.position >= self.end {
+        if !self.skip_padding(log, store, at_ps) {
+            return Some(Found::Nothing);
+        }
+        if self.position >= self.stop {
             return None;
         }
         if let Some(found) = self.record_here(log, store, at_ps) {
             return Some(found);
         }
         let from = self.position;
-        while self.position < self.end {
+        while self.position < self.stop && self.position - from < self.at_once {
             self.step_over_damage(log, store, at_ps);
             if let Some(Preamble { .. }) = self.preamble_here(log, store, at_ps) {
                 break;
             }
         }
-        Some(Found::Damage { from, to: self.position.min(self.end) })
+        Some(Found::Damage { from, to: self.position.min(self.stop) })
     }
 
     fn record_here<S: PageStore>(
@@ -92,19 +132,20 @@ impl Scanner {
         Preamble::decode(&bytes[..len], Stand::new(self.stream as u8, self.position))
     }
 
-    /// Passes zero bytes.
-    fn skip_padding<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, at_ps: &mut u64) {
-        let page_bytes = self.page.len() as u64;
-        while self.position < self.end {
+    /// Passes zero bytes; whether it came to their end.
+    fn skip_padding<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, at_ps: &mut u64) -> bool {
+        let (page_bytes, from) = (self.page.len() as u64, self.position);
+        while self.position < self.stop && self.position - from < self.at_once {
             self.load(log, store, self.position / page_bytes, at_ps);
             let rest = &self.page[(self.position % page_bytes) as usize..];
             match rest.iter().position(|byte| *byte != 0) {
-                _ if !self.readable => return,
-                Some(0) => return,
+                _ if !self.readable => return true,
+                Some(0) => return true,
                 Some(zeroes) => self.position += zeroes as u64,
                 None => self.position += rest.len() as u64,
             }
         }
+        self.position >= self.stop
     }
 
     /// One byte on, or to the next page where this one cannot be read.
@@ -142,7 +183,9 @@ impl Scanner {
 
     fn load<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, page: u64, at_ps: &mut u64) {
         if self.loaded != Some(page) {
-            self.readable = log.read_stream_page(store, self.stream, page, &mut self.page, at_ps).is_ok();
+            let cause = self.cause;
+            let read = log.read_stream_page(store, self.stream, page, &mut self.page, cause, at_ps);
+            self.readable = read.is_ok();
             self.loaded = Some(page);
         }
     }
@@ -156,6 +199,7 @@ impl ValueLog {
         stream: usize,
         page: u64,
         into: &mut [u8],
+        cause: Cause,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         let s = &self.streams[stream];
@@ -170,7 +214,7 @@ impl ValueLog {
             return Ok(());
         }
         let address = self.address(stream, position).ok_or(KvError::DamagedState("the segment table"))?;
-        Ok(store.read(&self.home, address, into, Cause::Metadata, at_ps)?)
+        Ok(store.read(&self.home, address, into, cause, at_ps)?)
     }
 
     /// The record at the start of a region, which is ahead of the write pointer.

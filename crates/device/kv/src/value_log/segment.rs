@@ -1,17 +1,27 @@
 //! Segments: the units in which the extent is given to log streams and to the index, and what is alive in each.
 //!
-//! A row of the table is 16 bytes: a sealed word `{use (4 bits), stream (8), ordinal (44)}` that changes by one store, and a
-//! hint for compaction, the offset of the first record that begins in the segment.
-//! Ordinals of a stream count up and are never reused; of an index segment the ordinal is the run.
+//! A row of the table is 16 bytes: a sealed word `{use (4 bits), stream (8), ordinal (44)}` that changes by one store, and two
+//! hints for compaction, 4 bytes each: the offset of the first record that begins in the segment, and of the one that
+//! begins there and goes on beyond it. Ordinals of a stream count up and are never reused. An index segment has the run
+//! (32 bits) and its place among the run's segments (12 bits) there: a run is written from its first key to its last.
 
 use std::collections::HashMap;
 
 use byway_flash::FlashError;
 
 use crate::error::KvError;
+use crate::index::entry::Entry;
 use crate::layout::Layout;
 use crate::sealed;
 use crate::store::{Home, PageStore};
+
+/// Where the replay of a stream begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReplayFrom {
+    pub(crate) position: u64,
+    /// The segment of this very position was taken already: a record ahead of the write pointer may have stood there.
+    pub(crate) is_begun: bool,
+}
 
 /// What a segment is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +32,24 @@ pub(crate) enum Use {
         stream: u8,
         ordinal: u64,
     },
-    /// Pages of a run.
+    /// Pages of a run: which of its segments, in the order of their keys. The last number stands for all that follow.
     Index {
         run: u64,
+        order: u64,
     },
 }
 
 /// RAM of a segment: its row, three counts of live bytes, its places among the free ones and by ordinal.
 const SEGMENT_RAM_BYTES: usize = 80;
+/// Runs are numbered below this.
+pub(crate) const RUN_END: u64 = 1 << 32;
+const ORDER_BITS: u32 = 12;
+/// The last place among a run's segments that is told from others.
+pub(crate) const ORDER_MAX: u64 = (1 << ORDER_BITS) - 1;
+
+/// Where the hints stand in a row.
+const FIRST_HINT_AT: usize = 8;
+const SPANNING_HINT_AT: usize = 12;
 const ORDINAL_BITS: u32 = 44;
 const ORDINAL_MASK: u64 = (1 << ORDINAL_BITS) - 1;
 
@@ -38,7 +58,7 @@ impl Use {
         let (class, stream, ordinal) = match self {
             Self::Free => (0, 0, 0),
             Self::Log { stream, ordinal } => (1, stream, ordinal),
-            Self::Index { run } => (2, 0, run),
+            Self::Index { run, order } => (2, 0, run << ORDER_BITS | order.min(ORDER_MAX)),
         };
         class << 52 | u64::from(stream) << ORDINAL_BITS | ordinal & ORDINAL_MASK
     }
@@ -48,7 +68,7 @@ impl Use {
         match word >> 52 {
             0 => Some(Self::Free),
             1 => Some(Self::Log { stream, ordinal }),
-            2 => Some(Self::Index { run: ordinal }),
+            2 => Some(Self::Index { run: ordinal >> ORDER_BITS, order: ordinal & ORDER_MAX }),
             _ => None,
         }
     }
@@ -63,6 +83,10 @@ pub(crate) struct Segments {
     by_ordinal: HashMap<(u8, u64), u32>,
     /// Segments of runs.
     index_count: usize,
+    /// A segment that is being freed, and how many of its pages are trimmed.
+    releasing: Option<(u32, u64)>,
+    /// Bytes of the longest record that spans segments.
+    pub(crate) longest_bytes: u64,
     pub(crate) live: Live,
 }
 
@@ -81,7 +105,17 @@ impl Segments {
         });
         let by_ordinal = by_ordinal.collect();
         let index_count = uses.iter().filter(|used| matches!(used, Use::Index { .. })).count();
-        Ok(Self { layout: *layout, uses, free, by_ordinal, index_count, live: Live::new(layout) })
+        let live = Live::new(layout);
+        Ok(Self {
+            layout: *layout,
+            uses,
+            free,
+            by_ordinal,
+            index_count,
+            releasing: None,
+            longest_bytes: 0,
+            live,
+        })
     }
 
     pub(crate) fn free_count(&self) -> usize {
@@ -93,10 +127,14 @@ impl Segments {
         self.uses.len() * SEGMENT_RAM_BYTES
     }
 
-    /// Free segments that values must leave: what the index needs to be written anew, and some for deletions.
-    #[inline]
-    pub(crate) fn reserve(&self) -> usize {
-        (self.uses.len() / 16).max(4) + self.index_count
+    /// Segments of runs.
+    pub(crate) fn index_count(&self) -> usize {
+        self.index_count
+    }
+
+    /// Segments there are.
+    pub(crate) fn count(&self) -> usize {
+        self.uses.len()
     }
 
     /// What a segment is used for; `None` beyond the last.
@@ -110,9 +148,9 @@ impl Segments {
         self.by_ordinal.get(&(stream, ordinal)).copied()
     }
 
-    /// Segments whose use passes a test.
-    pub(crate) fn matching(&self, wanted: impl Fn(Use) -> bool) -> Vec<u32> {
-        (0..self.uses.len() as u32).filter(|&s| wanted(self.uses[s as usize])).collect()
+    /// Segments that pass a test.
+    pub(crate) fn matching(&self, wanted: impl Fn(u32, Use) -> bool) -> Vec<u32> {
+        (0..self.uses.len() as u32).filter(|&s| wanted(s, self.uses[s as usize])).collect()
     }
 
     /// Takes a free segment, leaving at least `keep` free.
@@ -138,19 +176,57 @@ impl Segments {
         home: &Home,
         segment: u32,
     ) -> Result<(), FlashError> {
-        let pages = self.layout.pages_per_segment();
-        store.trim_pages(home, u64::from(segment) * pages, pages)?;
+        self.release_some(store, home, segment, u64::MAX).map(drop)
+    }
+
+    /// Frees a segment as [`release`](Self::release) does, by at most `pages` pages. Whether it is free now.
+    pub(crate) fn release_some<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        home: &Home,
+        segment: u32,
+        pages: u64,
+    ) -> Result<bool, FlashError> {
+        let done = self.releasing.filter(|(releasing, _)| *releasing == segment).map_or(0, |(_, done)| done);
+        let in_segment = self.layout.pages_per_segment();
+        let (first, count) = (u64::from(segment) * in_segment + done, pages.min(in_segment - done));
+        store.trim_pages(home, first, count)?;
+        self.releasing = Some((segment, done + count));
+        if done + count < in_segment {
+            return Ok(false);
+        }
+        self.releasing = None;
         self.set(store, home, segment, Use::Free);
         self.live.forget(segment as usize);
         self.free.push(segment);
-        Ok(())
+        Ok(true)
     }
 
     /// Notes where the first record in a segment begins.
     pub(crate) fn hint<S: PageStore>(&self, store: &mut S, home: &Home, segment: u32, first: u32) {
-        let at = self.layout.segment_row_at(segment as usize) + 8;
+        self.set_hint(store, home, segment, FIRST_HINT_AT, first);
+    }
+
+    /// Notes where the record begins that goes on beyond a segment.
+    pub(crate) fn hint_spanning<S: PageStore>(&self, store: &mut S, home: &Home, segment: u32, at: u32) {
+        self.set_hint(store, home, segment, SPANNING_HINT_AT, at);
+    }
+
+    /// The hints of a segment: where its first record begins, and the one that goes on beyond it. Nothing vouches for them.
+    pub(crate) fn hints<S: PageStore>(&self, store: &mut S, home: &Home, segment: u32) -> (u32, u32) {
+        let row = self.layout.segment_row_at(segment as usize);
+        let state = store.state(home);
+        let hint = |at: usize| {
+            let bytes = state.get(row + at..row + at + 4).and_then(|bytes| bytes.try_into().ok());
+            bytes.map_or(0, u32::from_le_bytes)
+        };
+        (hint(FIRST_HINT_AT), hint(SPANNING_HINT_AT))
+    }
+
+    fn set_hint<S: PageStore>(&self, store: &mut S, home: &Home, segment: u32, at: usize, value: u32) {
+        let at = self.layout.segment_row_at(segment as usize) + at;
         if let Some(hint) = store.state(home).get_mut(at..at + 4) {
-            hint.copy_from_slice(&first.to_le_bytes());
+            hint.copy_from_slice(&value.to_le_bytes());
         }
     }
 
@@ -190,8 +266,30 @@ impl Segments {
         }
     }
 
+    /// Takes the bytes of a record that a newer entry replaced.
+    pub(crate) fn drop_older(&mut self, part: Part, old: &Entry) {
+        for (segment, bytes) in self.pieces(old.address(), old.shape().record_bytes()) {
+            self.live.add_to(part, segment, -bytes);
+        }
+    }
+
+    /// Whether the segment of an address was a log's already when replays would begin at these positions: else nothing
+    /// that was stored before is in it.
+    pub(crate) fn is_of_checkpoint(&self, address: u64, replay_from: &[ReplayFrom]) -> bool {
+        match self.use_of(address >> self.layout.segment_shift) {
+            Some(Use::Log { stream, ordinal }) => {
+                let start = ordinal << self.layout.segment_shift;
+                let from = replay_from.get(usize::from(stream));
+                from.is_some_and(|from| start < from.position || from.is_begun && start == from.position)
+            }
+            _ => false,
+        }
+    }
+
     #[cold]
     fn account_rest(&mut self, address: u64, bytes: u64, sign: i64) {
+        let here = self.layout.segment_bytes() - (address & (self.layout.segment_bytes() - 1));
+        self.longest_bytes = self.longest_bytes.max(bytes + here);
         if let Some(next) = self.after(address) {
             for (segment, piece) in self.pieces(next, bytes) {
                 self.live.add(segment, piece * sign);
@@ -214,22 +312,37 @@ impl Segments {
     }
 }
 
-/// Bytes of live records in each segment.
+/// Which memtable a change of the live counts came with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The one being flushed.
+    Frozen,
+    /// The one being filled.
+    Active,
+}
+
+/// Bytes of live records in each segment, and the number of keys.
 ///
 /// The manifest keeps what was alive at its checkpoint; a replay of the log adds what came after, by the same steps
 /// as the first time. So the counts are kept in three parts: as of the checkpoint, of the memtable being flushed,
 /// of the one being filled.
 pub(crate) struct Live {
-    base: Vec<i64>,
-    frozen: Vec<i64>,
-    active: Vec<i64>,
+    base: Counts,
+    frozen: Counts,
+    active: Counts,
     total: i64,
+    keys: i64,
+}
+
+struct Counts {
+    bytes: Vec<i64>,
+    keys: i64,
 }
 
 impl Live {
     fn new(layout: &Layout) -> Self {
-        let zeroes = || vec![0; layout.segments];
-        Self { base: zeroes(), frozen: zeroes(), active: zeroes(), total: 0 }
+        let counts = || Counts { bytes: vec![0; layout.segments], keys: 0 };
+        Self { base: counts(), frozen: counts(), active: counts(), total: 0, keys: 0 }
     }
 
     /// Bytes alive in all segments.
@@ -237,58 +350,86 @@ impl Live {
         self.total.max(0) as u64
     }
 
+    /// Keys that have a value, and at the checkpoint.
+    pub(crate) fn keys(&self) -> (u64, u64) {
+        (self.keys.max(0) as u64, self.base.keys.max(0) as u64)
+    }
+
     /// Bytes alive in a segment at the checkpoint, and now.
     pub(crate) fn of(&self, segment: usize) -> (i64, i64) {
-        let base = self.base[segment];
-        (base, base + self.frozen[segment] + self.active[segment])
+        let base = self.base.bytes[segment];
+        (base, base + self.frozen.bytes[segment] + self.active.bytes[segment])
     }
 
     #[inline]
     fn add(&mut self, segment: usize, bytes: i64) {
-        if let Some(live) = self.active.get_mut(segment) {
+        if let Some(live) = self.active.bytes.get_mut(segment) {
             *live += bytes;
             self.total += bytes;
         }
     }
 
-    /// Sets the count of the checkpoint.
-    pub(crate) fn set_base(&mut self, segment: usize, bytes: u32) {
-        self.total += i64::from(bytes) - self.base[segment];
-        self.base[segment] = i64::from(bytes);
+    fn add_to(&mut self, part: Part, segment: usize, bytes: i64) {
+        let counts = self.part(part);
+        if let Some(live) = counts.bytes.get_mut(segment) {
+            *live += bytes;
+            self.total += bytes;
+        }
     }
 
-    /// Takes bytes from the checkpoint's count: a merge dropped their entry.
-    pub(crate) fn drop_from_base(&mut self, segment: usize, bytes: i64) {
-        if let Some(live) = self.base.get_mut(segment) {
-            *live -= bytes;
-            self.total -= bytes;
+    /// Counts keys that came or went.
+    #[inline]
+    pub(crate) fn add_keys(&mut self, part: Part, keys: i64) {
+        self.part(part).keys += keys;
+        self.keys += keys;
+    }
+
+    #[inline]
+    fn part(&mut self, part: Part) -> &mut Counts {
+        match part {
+            Part::Frozen => &mut self.frozen,
+            Part::Active => &mut self.active,
         }
+    }
+
+    /// Sets the count of the checkpoint.
+    pub(crate) fn set_base(&mut self, segment: usize, bytes: u32) {
+        self.total += i64::from(bytes) - self.base.bytes[segment];
+        self.base.bytes[segment] = i64::from(bytes);
+    }
+
+    /// Sets the keys of the checkpoint.
+    pub(crate) fn set_base_keys(&mut self, keys: u64) {
+        self.keys += keys as i64 - self.base.keys;
+        self.base.keys = keys as i64;
     }
 
     /// Everything was forgotten.
     pub(crate) fn clear(&mut self) {
         for part in [&mut self.base, &mut self.frozen, &mut self.active] {
-            part.fill(0);
+            part.bytes.fill(0);
+            part.keys = 0;
         }
-        self.total = 0;
+        (self.total, self.keys) = (0, 0);
     }
 
     /// The memtable froze: what it added is set apart.
     pub(crate) fn freeze(&mut self) {
-        debug_assert!(self.frozen.iter().all(|live| *live == 0));
+        debug_assert!(self.frozen.bytes.iter().all(|live| *live == 0) && self.frozen.keys == 0);
         std::mem::swap(&mut self.frozen, &mut self.active);
     }
 
     /// The frozen memtable is on flash: what it added belongs to the checkpoint.
     pub(crate) fn settle(&mut self) {
-        for (base, frozen) in self.base.iter_mut().zip(&mut self.frozen) {
+        for (base, frozen) in self.base.bytes.iter_mut().zip(&mut self.frozen.bytes) {
             *base += std::mem::take(frozen);
         }
+        self.base.keys += std::mem::take(&mut self.frozen.keys);
     }
 
     fn forget(&mut self, segment: usize) {
         let parts = [&mut self.base, &mut self.frozen, &mut self.active];
-        self.total -= parts.into_iter().map(|part| std::mem::take(&mut part[segment])).sum::<i64>();
+        self.total -= parts.into_iter().map(|part| std::mem::take(&mut part.bytes[segment])).sum::<i64>();
     }
 }
 
@@ -301,7 +442,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_use_survives_its_encoding(stream: u8, ordinal in 0..=ORDINAL_MASK) {
-            for used in [Use::Free, Use::Log { stream, ordinal }, Use::Index { run: ordinal }] {
+            let index = Use::Index { run: ordinal >> ORDER_BITS, order: ordinal & ORDER_MAX };
+            for used in [Use::Free, Use::Log { stream, ordinal }, index] {
                 prop_assert!(used.encode() <= sealed::SEALED_MAX);
                 prop_assert_eq!(Use::decode(used.encode()), Some(used));
             }

@@ -102,6 +102,10 @@ impl PageStore for MemStore {
         (!self.image.state.is_empty()).then(|| self.home.clone())
     }
 
+    fn extent_bytes(&self, namespace: &NamespaceRecord) -> u64 {
+        namespace.size_bytes + namespace.size_bytes / 4
+    }
+
     fn is_read_only(&self) -> bool {
         false
     }

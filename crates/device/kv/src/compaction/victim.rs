@@ -1,0 +1,82 @@
+//! Which segment is emptied next.
+
+use crate::engine::KvEngine;
+use crate::value_log::segment::Use;
+
+/// Times that a segment is tried before it is left until the engine is opened anew.
+const TRIES: u32 = 3;
+
+/// A segment that could not be emptied.
+pub(super) struct Left {
+    pub(super) segment: u32,
+    tries: u32,
+    /// It is tried again once a checkpoint has passed this sequence number.
+    seq: u64,
+}
+
+impl KvEngine {
+    /// The segment with least alive, of those whose records are all on flash and in the index there.
+    ///
+    /// Greedy: on records that are overwritten at random it is as good as any. What is known to be dead lags behind by a
+    /// memtable or two, which keeps it from taking segments that are about to become emptier.
+    pub(super) fn choose_victim(&self) -> Option<u32> {
+        let segments = &self.log.segments;
+        let most_alive = self.log.layout.segment_bytes() as i64 * 63 / 64;
+        let alive = |segment: &u32| segments.live.of(*segment as usize).1;
+        let mut candidates = segments.matching(|segment, used| self.may_be_victim(segment, used));
+        candidates.retain(|segment| alive(segment) <= most_alive && !self.index.is_leaving(*segment));
+        candidates.into_iter().min_by_key(alive)
+    }
+
+    fn may_be_victim(&self, segment: u32, used: Use) -> bool {
+        let Use::Log { stream, ordinal } = used else { return false };
+        (ordinal + 1) << self.log.layout.segment_shift <= self.index.behind(stream, &self.log)
+            && !self.is_left(segment)
+    }
+
+    fn is_left(&self, segment: u32) -> bool {
+        let checkpoint = self.index.manifest().seq;
+        let left = self.compaction.left.iter().find(|left| left.segment == segment);
+        left.is_some_and(|left| left.tries >= TRIES || left.seq > checkpoint)
+    }
+
+    /// Leaves a segment for now: another checkpoint may tell that nothing in it is alive.
+    pub(super) fn leave(&mut self, segment: u32) {
+        let seq = self.next_seq;
+        match self.compaction.left.iter_mut().find(|left| left.segment == segment) {
+            Some(left) => (left.tries, left.seq) = (left.tries + 1, seq),
+            // The second time nothing is taken from hints.
+            None => self.compaction.left.push(Left { segment, tries: 1, seq: 0 }),
+        }
+    }
+
+    /// Forgets what is known of a segment.
+    pub(super) fn forget_left(&mut self, segment: u32) {
+        self.compaction.left.retain(|left| left.segment != segment);
+    }
+
+    /// Leaves a segment with nothing in it to the next checkpoint.
+    pub(super) fn wait_for_checkpoint(&mut self, segment: u32) {
+        let checkpoint = self.index.manifest().seq;
+        self.compaction.left.retain(|left| left.tries > 0 || left.seq > checkpoint);
+        self.compaction.left.push(Left { segment, tries: 0, seq: self.next_seq - 1 });
+    }
+
+    /// Whether a segment was tried before.
+    pub(super) fn is_tried(&self, segment: u32) -> bool {
+        self.compaction.left.iter().any(|left| left.segment == segment && left.tries > 0)
+    }
+
+    /// Before a put is refused, everything is tried once more: once for each checkpoint.
+    pub(super) fn try_left_again(&mut self) -> bool {
+        let seq = self.index.manifest().seq;
+        if self.compaction.left.is_empty() || self.compaction.tried_again_at == Some(seq) {
+            return false;
+        }
+        self.compaction.tried_again_at = Some(seq);
+        for left in self.compaction.left.iter_mut().filter(|left| left.tries > 0) {
+            (left.tries, left.seq) = (1, 0);
+        }
+        true
+    }
+}

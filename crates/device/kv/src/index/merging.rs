@@ -1,0 +1,209 @@
+//! Which runs are merged, and when.
+//!
+//! Runs of like size are merged as soon as there are enough of them (size-tiered): each entry is written once for each
+//! tier. That leaves entries of overwritten keys in several tiers. Where room is short they are merged all into one.
+
+use std::ops::Range;
+
+use crate::error::KvError;
+use crate::index::Index;
+use crate::index::builder::RunBuilder;
+use crate::index::merge::{Merge, Progress, Rest};
+use crate::index::run::Run;
+use crate::space::INDEX_BYTES_PER_KEY;
+use crate::store::PageStore;
+use crate::value_log::ValueLog;
+use crate::value_log::segment::Use;
+
+/// Runs of one tier that are merged into one of the next.
+const FANOUT: usize = 4;
+/// Most that merges are hurried on.
+const HURRY_MOST: u64 = 8;
+
+impl Index {
+    /// Merges all runs into one.
+    pub(crate) fn merge_all<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        self.finish_jobs(log, store, at_ps)?;
+        let runs = &self.manifest.runs;
+        if runs.len() > 1 || runs.iter().any(|run| run.tombstones > 0) {
+            self.begin_merge_of(0..runs.len(), store, at_ps)?;
+        }
+        self.finish_jobs(log, store, at_ps)
+    }
+
+    pub(super) fn step_merge<S: PageStore>(
+        &mut self,
+        budget: usize,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        let Some(merge) = &mut self.merge else { return self.begin_merge(log, store, at_ps) };
+        match merge.step(budget, &mut self.pages, log, store, at_ps) {
+            Ok(Progress::More) => Ok(()),
+            Ok(Progress::Cut(run)) => self.cut_merge(run, log, store),
+            Ok(Progress::Done(run)) => self.end_merge(run, log, store),
+            Err(error) => {
+                self.merge = None;
+                self.note_dead_segments(log);
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens a merge of the lowest tier that has enough runs.
+    fn begin_merge<S: PageStore>(
+        &mut self,
+        log: &ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        match self.ripe_group(log) {
+            Some(group) => self.begin_merge_of(group, store, at_ps),
+            None => {
+                self.ripe = false;
+                Ok(())
+            }
+        }
+    }
+
+    fn begin_merge_of<S: PageStore>(
+        &mut self,
+        group: Range<usize>,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        let runs = &self.manifest.runs[group.clone()];
+        let tier = tier_of(runs);
+        let builder = RunBuilder::new(self.manifest.next_run, tier, self.pages.shape);
+        let drop_tombstones = group.end == self.manifest.runs.len();
+        self.merge = Some(Merge::new(runs, builder, drop_tombstones, &mut self.pages, store, at_ps)?);
+        self.manifest.next_run += 1;
+        Ok(())
+    }
+
+    /// Runs to merge: all, where entries of overwritten keys take room that is wanted; else adjacent runs of one tier,
+    /// enough for a merge. Tiers only rise with age.
+    pub(super) fn ripe_group(&self, log: &ValueLog) -> Option<Range<usize>> {
+        let runs = &self.manifest.runs;
+        if self.is_swollen(log) {
+            return Some(0..runs.len());
+        }
+        let mut begin = 0;
+        while let Some(first) = runs.get(begin) {
+            let len = runs[begin..].iter().take_while(|run| run.tier == first.tier).count();
+            if len >= FANOUT {
+                return Some(begin..begin + len);
+            }
+            begin += len;
+        }
+        None
+    }
+
+    /// Whether the runs take more room beside that of one entry a key than can be spared.
+    pub(crate) fn is_swollen(&self, log: &ValueLog) -> bool {
+        self.runs() > 1 && swell_bytes(log) > log.swell_bytes
+    }
+
+    /// How often what can be spared is taken by then: merges must hurry.
+    pub(crate) fn hurry(&self, log: &ValueLog) -> usize {
+        (swell_bytes(log) / log.swell_bytes.max(1)).clamp(1, HURRY_MOST) as usize
+    }
+
+    /// What was merged so far takes the place of what was read for it.
+    fn cut_merge<S: PageStore>(
+        &mut self,
+        run: Run,
+        log: &mut ValueLog,
+        store: &mut S,
+    ) -> Result<(), KvError> {
+        let rests = self.merge.as_mut().map(Merge::rests).unwrap_or_default();
+        let at = self.place_of_merged(run.id);
+        for rest in &rests {
+            self.take_off(rest, log);
+        }
+        self.put_merged(at, Some(run), rests.iter().filter(|rest| rest.first.is_none()).map(|rest| rest.run));
+        self.commit_as_is(log, store)?;
+        self.note_dead_segments(log);
+        Ok(())
+    }
+
+    /// Takes what a merge has read off a run.
+    fn take_off(&mut self, rest: &Rest, log: &ValueLog) {
+        let Some(run) = self.manifest.runs.iter_mut().find(|run| run.id == rest.run) else { return };
+        run.entries = run.entries.saturating_sub(rest.passed);
+        run.tombstones = run.tombstones.saturating_sub(rest.passed_tombstones).min(run.entries);
+        run.first = rest.first.unwrap_or(run.first);
+        let segment = rest.needed_from.map(|page| page / log.layout.pages_per_segment());
+        if let Some(Use::Index { run, order }) = segment.and_then(|segment| log.segments.use_of(segment))
+            && run == rest.run
+        {
+            self.needed.retain(|(id, _)| *id != run);
+            self.needed.push((run, order));
+        }
+    }
+
+    fn end_merge<S: PageStore>(
+        &mut self,
+        run: Option<Run>,
+        log: &mut ValueLog,
+        store: &mut S,
+    ) -> Result<(), KvError> {
+        let Some(id) = self.merge.as_ref().map(Merge::run_id) else { return Ok(()) };
+        let at = self.place_of_merged(id);
+        let Some(merge) = self.merge.take() else { return Ok(()) };
+        self.put_merged(at, run, merge.inputs());
+        self.commit_as_is(log, store)?;
+        self.counters.merges += 1;
+        self.after_change(log);
+        Ok(())
+    }
+
+    /// Puts the run that a merge wrote where it belongs, in place of an earlier cut of it, and removes runs that it
+    /// stands in for.
+    fn put_merged(&mut self, at: usize, run: Option<Run>, gone: impl Iterator<Item = u64>) {
+        let runs = &mut self.manifest.runs;
+        let earlier = runs.get(at).filter(|there| Some(there.id) == run.map(|run| run.id)).is_some();
+        runs.splice(at..at + usize::from(earlier), run);
+        let gone: Vec<u64> = gone.collect();
+        runs.retain(|run| !gone.contains(&run.id));
+        self.needed.retain(|(run, _)| !gone.contains(run));
+    }
+
+    /// The place of a merge's run: its own, or behind the last of its inputs.
+    fn place_of_merged(&self, id: u64) -> usize {
+        let runs = &self.manifest.runs;
+        let own = runs.iter().position(|run| run.id == id);
+        let inputs: Vec<u64> = self.merge.iter().flat_map(Merge::inputs).collect();
+        let behind = runs.iter().rposition(|run| inputs.contains(&run.id)).map(|last| last + 1);
+        own.or(behind).unwrap_or(runs.len())
+    }
+
+    /// Segments of a run before this one are not needed any more.
+    pub(super) fn needed_from(&self, run: u64) -> u64 {
+        self.needed.iter().find(|(id, _)| *id == run).map_or(0, |(_, order)| *order)
+    }
+
+    fn commit_as_is<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S) -> Result<(), KvError> {
+        let (replay_from, seq) = (self.manifest.replay_from.clone(), self.manifest.seq);
+        self.commit_manifest(log, store, replay_from, seq)
+    }
+}
+
+/// Bytes of index segments beside those of one entry a key.
+fn swell_bytes(log: &ValueLog) -> u64 {
+    let taken_bytes = log.segments.index_count() as u64 * log.layout.segment_bytes();
+    taken_bytes.saturating_sub(log.segments.live.keys().1 * INDEX_BYTES_PER_KEY)
+}
+
+/// The tier of what these runs make: the next one, or their oldest's again where it is much larger than the rest.
+fn tier_of(runs: &[Run]) -> u8 {
+    let Some(oldest) = runs.last() else { return 0 };
+    let younger: u64 = runs[..runs.len() - 1].iter().map(|run| run.entries).sum();
+    if younger < oldest.entries { oldest.tier.max(1) } else { oldest.tier.saturating_add(1) }
+}

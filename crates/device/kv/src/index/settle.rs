@@ -1,0 +1,137 @@
+//! What a new entry replaces: found without haste, so that a put needs no look at flash.
+//!
+//! A put enters its key in RAM and does not ask whether an older version stands elsewhere. Until someone does, the old
+//! record counts as alive and the key as one more. An entry is *settled* once its older version was looked for, and what
+//! it replaced was taken off the counts: by a put that had to look anyway, by one that needs to know how much room there
+//! is, and at the latest when the memtable is flushed, in key order, which makes looking cheap.
+
+use crate::error::KvError;
+use crate::index::Index;
+use crate::index::cache::PageCache;
+use crate::index::entry::Entry;
+use crate::index::manifest::Manifest;
+use crate::index::memtable::Memtable;
+use crate::store::PageStore;
+use crate::value_log::ValueLog;
+use crate::value_log::record::Kind;
+use crate::value_log::segment::Part;
+use byway_spec::Key;
+
+/// Everything older than one memtable.
+pub(crate) struct Older<'a> {
+    pub(crate) frozen: Option<&'a Memtable>,
+    pub(crate) manifest: &'a Manifest,
+    pub(crate) pages: &'a mut PageCache,
+    /// Where changes of the counts are kept.
+    pub(crate) part: Part,
+    /// Entries whose older version could not be looked for.
+    pub(crate) failed: &'a mut u64,
+}
+
+impl Older<'_> {
+    /// Settles entry `number` of the table. Where the index cannot be read, the old version goes on to count as alive.
+    pub(crate) fn settle<S: PageStore>(
+        &mut self,
+        table: &mut Memtable,
+        number: usize,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) {
+        if table.is_settled(number) {
+            return;
+        }
+        let Some(key) = table.entry(number).map(Entry::key) else { return };
+        match self.find(&key, store, at_ps) {
+            Ok(old) => settle_over(table, number, old.as_ref(), self.part, self.manifest, log),
+            Err(_) => *self.failed += 1,
+        }
+    }
+
+    fn find<S: PageStore>(
+        &mut self,
+        key: &Key,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<Option<Entry>, KvError> {
+        if let Some(entry) = self.frozen.and_then(|table| table.get(key)) {
+            return Ok(Some(*entry));
+        }
+        let runs = &self.manifest.runs;
+        for (i, run) in runs.iter().enumerate().filter(|(_, run)| run.covers(key)) {
+            let is_oldest = i + 1 == runs.len();
+            if let Some(entry) = run.get(key, is_oldest, self.pages, store, at_ps)? {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Settles entry `number` of a table, whose older version is `old`.
+pub(crate) fn settle_over(
+    table: &mut Memtable,
+    number: usize,
+    old: Option<&Entry>,
+    part: Part,
+    manifest: &Manifest,
+    log: &mut ValueLog,
+) {
+    table.settle(number);
+    let Some(old) = old.filter(|old| old.shape().kind() == Kind::Value) else { return };
+    log.segments.live.add_keys(part, -1);
+    // An entry of a run may point to a segment that was freed since, and perhaps used again: its bytes are off already.
+    if old.seq() > manifest.seq || log.segments.is_of_checkpoint(old.address(), &manifest.replay_from) {
+        log.segments.drop_older(part, old);
+    }
+}
+
+impl Index {
+    /// Settles up to `count` entries of the memtable being filled; whether there were any left.
+    pub(crate) fn settle_some<S: PageStore>(
+        &mut self,
+        count: usize,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> bool {
+        let end = self.settled_to.saturating_add(count).min(self.active.len());
+        let any = self.settled_to < end;
+        let mut older = Older {
+            frozen: self.frozen.as_ref().map(|frozen| &frozen.table),
+            manifest: &self.manifest,
+            pages: &mut self.pages,
+            part: Part::Active,
+            failed: &mut self.counters.unsettled,
+        };
+        for number in self.settled_to..end {
+            older.settle(&mut self.active, number, log, store, at_ps);
+        }
+        self.settled_to = end;
+        any
+    }
+
+    /// Settles a key wherever it is in RAM, so that the room of its older versions is known now.
+    pub(crate) fn settle_key<S: PageStore>(
+        &mut self,
+        key: &Key,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) {
+        let manifest = &self.manifest;
+        if let Some(frozen) = &mut self.frozen
+            && let Some(number) = frozen.table.number_of(key)
+        {
+            let (pages, failed) = (&mut self.pages, &mut self.counters.unsettled);
+            let mut older = Older { frozen: None, manifest, pages, part: Part::Frozen, failed };
+            older.settle(&mut frozen.table, number, log, store, at_ps);
+        }
+        if let Some(number) = self.active.number_of(key) {
+            let frozen = self.frozen.as_ref().map(|frozen| &frozen.table);
+            let (pages, failed) = (&mut self.pages, &mut self.counters.unsettled);
+            let mut older = Older { frozen, manifest, pages, part: Part::Active, failed };
+            older.settle(&mut self.active, number, log, store, at_ps);
+        }
+    }
+}

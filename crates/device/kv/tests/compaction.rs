@@ -410,3 +410,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_merge_of_more_than_its_room_is_cut_and_survives_a_death_at_any_cut() {
+    const KEYS: u64 = 12_000;
+    let options = KvOptions { memtable_bytes: 48 * 1500, ..small(Packing::All) };
+    let mut rig = Rig::new(SIZE, options);
+    let (mut model, mut random) = (Model::new(), Random(9));
+    for n in 0..60_000u64 {
+        let key = numbered(if n < KEYS { n } else { random.below(KEYS) });
+        let value = value(n, 8);
+        rig.store.cuts = (n % 1000 == 999).then(Vec::new);
+        let before = model.insert(key, value.clone());
+        rig.put(&key, &value).unwrap();
+        for image in rig.store.cuts.take().into_iter().flatten().step_by(7) {
+            let (mut store, mut engine, recovery) = rig.open_image(image);
+            assert_eq!(recovery.damage, []);
+            for probe in (0..KEYS).step_by(29) {
+                let probe = numbered(probe);
+                let found = get(&mut engine, &mut store, &probe).ok();
+                let allowed = [model.get(&probe), before.as_ref().filter(|_| probe == key)];
+                assert!(allowed.contains(&found.as_ref()), "{probe} after {n} puts");
+            }
+        }
+    }
+    let stats = rig.engine.stats();
+    assert!(stats.index.cuts > 0, "{stats:?}");
+    check(&mut rig, &model);
+    rig.engine.reclaim(&mut rig.store, &mut 0).unwrap();
+    assert_eq!(rig.engine.stats().runs, 1);
+    check(&mut rig, &model);
+    assert_eq!(rig.reopen().damage, []);
+    check(&mut rig, &model);
+    assert_eq!((rig.engine.used_bytes(), rig.engine.keys()), (charges(&model), KEYS));
+}

@@ -326,15 +326,11 @@ impl Index {
                 self.flush.insert(Flush::new(builder, drop_tombstones))
             }
         };
-        let mut older = Older {
-            frozen: None,
-            manifest: &self.manifest,
-            pages: &mut self.pages,
-            part: Part::Frozen,
-            failed: &mut self.counters.unsettled,
-        };
+        let mut older =
+            Older { frozen: None, manifest: &self.manifest, pages: &mut self.pages, part: Part::Frozen };
         match flush.step(&mut frozen.table, &mut older, budget, log, store, at_ps) {
             Ok(Progress::More | Progress::Cut(_)) => Ok(()),
+            Ok(Progress::Stuck(error)) => Err(error),
             Ok(Progress::Done(run)) => self.end_flush(run, log, store),
             Err(error) => {
                 // What was written of the run is freed, and the flush begins anew when it is next asked for.
@@ -351,7 +347,7 @@ impl Index {
         log: &mut ValueLog,
         store: &mut S,
     ) -> Result<(), KvError> {
-        self.flush = None;
+        self.counters.unsettled += self.flush.take().map_or(0, |flush| flush.unsettled);
         let Some(frozen) = self.frozen.take() else { return Ok(()) };
         log.segments.live.settle();
         self.manifest.runs.splice(0..0, run);

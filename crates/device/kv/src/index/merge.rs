@@ -19,6 +19,8 @@ use byway_spec::Key;
 
 /// Entries taken from a source at once.
 const BATCH_ENTRIES: usize = 64;
+/// Times that a flush tries to read a page of the index, before it leaves it to compaction to find out what is alive.
+const TRIES: u32 = 64;
 /// Segments that a merge writes before it gives back the room of what it has read.
 pub(crate) const CUT_SEGMENTS: u64 = 2;
 
@@ -26,6 +28,8 @@ pub(crate) const CUT_SEGMENTS: u64 = 2;
 pub(crate) enum Progress {
     /// There is more to do.
     More,
+    /// There is more to do, when this is over.
+    Stuck(KvError),
     /// There is more to do. What was written so far is a run that stands in for what was read so far.
     Cut(Run),
     /// It is done, with the run it wrote, if anything was left to write.
@@ -38,13 +42,27 @@ pub(crate) struct Flush {
     /// `None` before the first step.
     walk: Option<Walk>,
     batch: Vec<u32>,
+    /// Entries of the batch that were written.
+    at: usize,
+    /// Times that the next entry could not be settled.
+    tries: u32,
+    /// Entries that were written all the same.
+    pub(crate) unsettled: u64,
     /// There is nothing older that a tombstone could hide.
     drop_tombstones: bool,
 }
 
 impl Flush {
     pub(crate) fn new(builder: RunBuilder, drop_tombstones: bool) -> Self {
-        Self { builder, walk: None, batch: Vec::with_capacity(BATCH_ENTRIES), drop_tombstones }
+        Self {
+            builder,
+            walk: None,
+            batch: Vec::with_capacity(BATCH_ENTRIES),
+            at: 0,
+            tries: 0,
+            unsettled: 0,
+            drop_tombstones,
+        }
     }
 
     pub(crate) fn run_id(&self) -> u64 {
@@ -64,20 +82,27 @@ impl Flush {
         let walk = self.walk.get_or_insert_with(|| table.walk(None));
         let mut left = budget;
         while left > 0 {
-            self.batch.clear();
-            self.batch.extend_from_slice(table.next_numbers(walk, BATCH_ENTRIES.min(left)));
-            if self.batch.is_empty() {
+            if self.at == self.batch.len() {
+                self.batch.clear();
+                self.at = 0;
+                self.batch.extend_from_slice(table.next_numbers(walk, BATCH_ENTRIES));
+            }
+            let Some(&number) = self.batch.get(self.at) else {
                 return Ok(Progress::Done(self.builder.finish(log, store, at_ps)?));
-            }
-            left -= self.batch.len();
-            for &number in &self.batch {
-                older.settle(table, number as usize, log, store, at_ps);
-                if let Some(entry) = table.entry(number as usize)
-                    && !(self.drop_tombstones && entry.shape().is_tombstone())
-                {
-                    self.builder.push(entry, log, store, at_ps)?;
+            };
+            if let Err(error) = older.settle(table, number as usize, log, store, at_ps) {
+                self.tries += 1;
+                if self.tries < TRIES && matches!(error, KvError::Flash(_)) {
+                    return Ok(Progress::Stuck(error));
                 }
+                self.unsettled += 1;
             }
+            if let Some(entry) = table.entry(number as usize)
+                && !(self.drop_tombstones && entry.shape().is_tombstone())
+            {
+                self.builder.push(entry, log, store, at_ps)?;
+            }
+            (self.at, self.tries, left) = (self.at + 1, 0, left - 1);
         }
         Ok(Progress::More)
     }

@@ -45,7 +45,7 @@ impl Index {
     ) -> Result<(), KvError> {
         let Some(merge) = &mut self.merge else { return self.begin_merge(log, store, at_ps) };
         match merge.step(budget, &mut self.pages, log, store, at_ps) {
-            Ok(Progress::More) => Ok(()),
+            Ok(Progress::More | Progress::Stuck(_)) => Ok(()),
             Ok(Progress::Cut(run)) => self.cut_merge(run, log, store),
             Ok(Progress::Done(run)) => self.end_merge(run, log, store),
             Err(error) => {
@@ -129,6 +129,7 @@ impl Index {
         }
         self.put_merged(at, Some(run), rests.iter().filter(|rest| rest.first.is_none()).map(|rest| rest.run));
         self.commit_as_is(log, store)?;
+        self.counters.cuts += 1;
         self.note_dead_segments(log);
         Ok(())
     }

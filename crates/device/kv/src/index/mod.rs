@@ -54,6 +54,8 @@ pub struct IndexCounters {
     pub flushes: u64,
     /// Merges of runs.
     pub merges: u64,
+    /// Times that a merge gave back the room of what it had read.
+    pub cuts: u64,
     /// Puts that had to wait for a memtable to be written out.
     pub stalls: u64,
     /// Steps of flushes and merges that failed, to be tried again.

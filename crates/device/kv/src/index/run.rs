@@ -106,6 +106,8 @@ pub(crate) struct RunCursor {
     path: Vec<Step>,
     /// The data page of a merge.
     held: Vec<u8>,
+    /// The page with the filter of the data page.
+    filter_page: u64,
 }
 
 /// A page on the way down.
@@ -127,15 +129,14 @@ impl RunCursor {
         at_ps: &mut u64,
     ) -> Result<Self, KvError> {
         let path = Vec::with_capacity(usize::from(run.height) + 1);
-        let mut cursor = Self { run: *run, walker, path, held: Vec::new() };
+        let mut cursor = Self { run: *run, walker, path, held: Vec::new(), filter_page: 0 };
         cursor.descend(run.root, start, pages, store, at_ps)?;
         Ok(cursor)
     }
 
     /// The page with the filter of the page the cursor stands in: no page of the run before it is needed further on.
     pub(crate) fn filter_page(&self) -> Option<u64> {
-        let (bytes, at) = self.path.get(self.path.len().checked_sub(2)?)?;
-        page::entry_at(bytes, *at).map(|fence| fence.seq() >> 8)
+        (!self.path.is_empty()).then_some(self.filter_page)
     }
 
     /// Appends the next entries to `into`: at least one and at most `most`, if there are any.
@@ -175,8 +176,11 @@ impl RunCursor {
             above.at += 1;
             if above.at < above.count {
                 let bytes = pages.get(store, self.run.name(above.page, level), at_ps)?;
-                let next = page::entry_at(bytes, above.at).map_or(0, |fence| fence.address());
-                self.descend(next, None, pages, store, at_ps)?;
+                let fence = page::entry_at(bytes, above.at);
+                if level == 1 {
+                    self.filter_page = fence.map_or(0, |fence| fence.seq() >> 8);
+                }
+                self.descend(fence.map_or(0, |fence| fence.address()), None, pages, store, at_ps)?;
             }
         }
         Ok(())
@@ -207,7 +211,11 @@ impl RunCursor {
                 Some(key) => page::upper_bound(bytes, key).saturating_sub(1),
             };
             self.path.push(Step { page, at, count: page::count_of(bytes) });
-            page = page::entry_at(bytes, at).map_or(0, |fence| fence.address());
+            let fence = page::entry_at(bytes, at);
+            if level == 1 {
+                self.filter_page = fence.map_or(0, |fence| fence.seq() >> 8);
+            }
+            page = fence.map_or(0, |fence| fence.address());
         }
         Ok(())
     }

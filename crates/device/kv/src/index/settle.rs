@@ -24,12 +24,13 @@ pub(crate) struct Older<'a> {
     pub(crate) pages: &'a mut PageCache,
     /// Where changes of the counts are kept.
     pub(crate) part: Part,
-    /// Entries whose older version could not be looked for.
-    pub(crate) failed: &'a mut u64,
 }
 
 impl Older<'_> {
-    /// Settles entry `number` of the table. Where the index cannot be read, the old version goes on to count as alive.
+    /// Settles entry `number` of the table.
+    ///
+    /// # Errors
+    /// Where the index cannot be read. The old version goes on to count as alive.
     pub(crate) fn settle<S: PageStore>(
         &mut self,
         table: &mut Memtable,
@@ -37,15 +38,14 @@ impl Older<'_> {
         log: &mut ValueLog,
         store: &mut S,
         at_ps: &mut u64,
-    ) {
+    ) -> Result<(), KvError> {
         if table.is_settled(number) {
-            return;
+            return Ok(());
         }
-        let Some(key) = table.entry(number).map(Entry::key) else { return };
-        match self.find(&key, store, at_ps) {
-            Ok(old) => settle_over(table, number, old.as_ref(), self.part, self.manifest, log),
-            Err(_) => *self.failed += 1,
-        }
+        let Some(key) = table.entry(number).map(Entry::key) else { return Ok(()) };
+        let old = self.find(&key, store, at_ps)?;
+        settle_over(table, number, old.as_ref(), self.part, self.manifest, log);
+        Ok(())
     }
 
     fn find<S: PageStore>(
@@ -102,10 +102,10 @@ impl Index {
             manifest: &self.manifest,
             pages: &mut self.pages,
             part: Part::Active,
-            failed: &mut self.counters.unsettled,
         };
         for number in self.settled_to..end {
-            older.settle(&mut self.active, number, log, store, at_ps);
+            // One that cannot be settled now will be when the table is written out.
+            let _ = older.settle(&mut self.active, number, log, store, at_ps);
         }
         self.settled_to = end;
         any
@@ -123,15 +123,13 @@ impl Index {
         if let Some(frozen) = &mut self.frozen
             && let Some(number) = frozen.table.number_of(key)
         {
-            let (pages, failed) = (&mut self.pages, &mut self.counters.unsettled);
-            let mut older = Older { frozen: None, manifest, pages, part: Part::Frozen, failed };
-            older.settle(&mut frozen.table, number, log, store, at_ps);
+            let mut older = Older { frozen: None, manifest, pages: &mut self.pages, part: Part::Frozen };
+            let _ = older.settle(&mut frozen.table, number, log, store, at_ps);
         }
         if let Some(number) = self.active.number_of(key) {
             let frozen = self.frozen.as_ref().map(|frozen| &frozen.table);
-            let (pages, failed) = (&mut self.pages, &mut self.counters.unsettled);
-            let mut older = Older { frozen, manifest, pages, part: Part::Active, failed };
-            older.settle(&mut self.active, number, log, store, at_ps);
+            let mut older = Older { frozen, manifest, pages: &mut self.pages, part: Part::Active };
+            let _ = older.settle(&mut self.active, number, log, store, at_ps);
         }
     }
 }

@@ -33,6 +33,9 @@ pub(super) struct Job {
     may_begin_amid: bool,
     /// A record goes on from here into another segment, or came from one.
     pub(super) spans: bool,
+    /// Where the first record begins is certain, and everything from there on was a record or padding: nothing alive
+    /// was overlooked.
+    is_all_seen: bool,
 }
 
 /// A record that is longer than the ring, moved page by page.
@@ -50,6 +53,11 @@ pub(super) struct LongMove {
 const PIECE_RECORDS: u32 = 8;
 
 impl Job {
+    /// Whether nothing that is alive can have been overlooked.
+    pub(super) fn is_all_seen(&self) -> bool {
+        self.is_all_seen && !self.scanner.has_failed()
+    }
+
     /// Whether a position is in an earlier segment.
     fn is_before(&self, position: u64, shift: u32) -> bool {
         position >> shift < (self.stop >> shift) - 1
@@ -83,6 +91,7 @@ impl KvEngine {
             long: None,
             may_begin_amid: false,
             spans: false,
+            is_all_seen: true,
         };
         if first == 0 || self.is_record(stream, start, store, at_ps) {
             return job;
@@ -97,6 +106,8 @@ impl KvEngine {
             None => {
                 // The rest of a record whose first segment is gone may stand here.
                 job.may_begin_amid = true;
+                job.is_all_seen =
+                    is_tried && self.log.segments.find(stream, ordinal.saturating_sub(1)).is_none();
                 let hinted = start + u64::from(first).min(stop - start);
                 if !is_tried && (hinted == stop || self.is_record(stream, hinted, store, at_ps)) {
                     job.scanner = self.scan(stream, hinted, stop);
@@ -417,7 +428,8 @@ impl KvEngine {
     }
 
     /// Notes that a part of a victim cannot be moved: the victim stays.
-    fn damaged(&mut self, job: &Job, from: u64, to: u64) {
+    fn damaged(&mut self, job: &mut Job, from: u64, to: u64) {
+        job.is_all_seen = false;
         let shift = self.log.layout.segment_shift;
         let within = from & (self.log.layout.segment_bytes() - 1);
         let segment = self.log.segments.find(job.stream, from >> shift).unwrap_or(job.segment);

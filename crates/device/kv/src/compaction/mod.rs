@@ -152,13 +152,18 @@ impl KvEngine {
     /// Every record of a victim was looked at.
     fn end_job(&mut self, job: &Job) {
         self.compaction.last_alive_bytes = job.alive_bytes;
-        if self.log.segments.live.of(job.segment as usize).1 != 0 {
+        let is_counted = self.log.segments.live.of(job.segment as usize).1 != 0;
+        if is_counted && !job.is_all_seen() {
             self.compaction.counters.kept_segments += 1;
             return self.leave(job.segment);
         }
         self.compaction.counters.victims += 1;
         self.forget_left(job.segment);
-        if job.spans {
+        if is_counted {
+            // Dead records that nobody could count: the index could not be read when it was written.
+            self.log.segments.live.forget(job.segment as usize);
+        }
+        if job.spans && !is_counted {
             self.wait_for_checkpoint(job.segment);
         } else {
             self.index.free_soon(job.segment);

@@ -36,6 +36,8 @@ pub(crate) struct Scanner {
     /// The page in `page`; `None` before the first.
     loaded: Option<u64>,
     readable: bool,
+    /// A page could not be read.
+    has_failed: bool,
 }
 
 impl Scanner {
@@ -50,6 +52,7 @@ impl Scanner {
             page: vec![0; log.layout.page_bytes],
             loaded: None,
             readable: false,
+            has_failed: false,
         }
     }
 
@@ -62,6 +65,11 @@ impl Scanner {
             at_once: AT_ONCE_BYTES,
             ..Self::new(log, stream, from, end)
         }
+    }
+
+    /// Whether a page could not be read so far.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Where the walk stands.
@@ -186,6 +194,7 @@ impl Scanner {
             let cause = self.cause;
             let read = log.read_stream_page(store, self.stream, page, &mut self.page, cause, at_ps);
             self.readable = read.is_ok();
+            self.has_failed |= read.is_err();
             self.loaded = Some(page);
         }
     }

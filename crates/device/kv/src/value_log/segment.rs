@@ -427,7 +427,8 @@ impl Live {
         self.base.keys += std::mem::take(&mut self.frozen.keys);
     }
 
-    fn forget(&mut self, segment: usize) {
+    /// Nothing in a segment is alive, whatever was counted.
+    pub(crate) fn forget(&mut self, segment: usize) {
         let parts = [&mut self.base, &mut self.frozen, &mut self.active];
         self.total -= parts.into_iter().map(|part| std::mem::take(&mut part.bytes[segment])).sum::<i64>();
     }

@@ -17,7 +17,8 @@ impl Flash {
 
     /// What a namespace takes of the bytes there are: its size, rounded to what is mapped at once.
     fn allocated_bytes(&self, entry: &Entry) -> u64 {
-        entry.record.size_bytes.next_multiple_of(self.entry_bytes(kind_of(entry.record.kind)))
+        let entry_bytes = self.entry_bytes(kind_of(entry.record.kind));
+        entry.record.size_bytes.div_ceil(entry_bytes).saturating_mul(entry_bytes)
     }
 
     /// Pages of a KV extent beyond the namespace's size: its share of the over-provisioning, to be used by log

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use byway_flash::{Finding, Hit, Remedy, Watch};
+use byway_flash::{Cause, Finding, Hit, Remedy, Watch};
 
 use crate::engine::KvEngine;
 use crate::error::KvError;
@@ -71,6 +71,7 @@ impl KvEngine {
             engine: self,
             store,
         };
+        checker.engine.index.settle_all(&mut checker.engine.log, checker.store, &mut 0);
         checker.log(recovery);
         checker.segments();
         checker.memtables();
@@ -120,8 +121,10 @@ impl<S: PageStore> Checker<'_, '_, S> {
             }
         }
         for entry in entries {
-            self.count_live(&entry);
-            self.record(&entry);
+            if self.is_newest(&entry) {
+                self.count_live(&entry);
+                self.record(&entry);
+            }
         }
     }
 
@@ -156,7 +159,9 @@ impl<S: PageStore> Checker<'_, '_, S> {
         walked: &mut Walked,
     ) -> bool {
         let Some(bytes) = self.read_page(run, number, level, fence) else { return false };
-        if Some(fence.unwrap_or(run.first)) != first_key(&bytes) {
+        // A merge may have taken over what the run began with.
+        let is_first = |first: Key| fence.map_or(first <= run.first, |fence| first == fence);
+        if !first_key(&bytes).is_some_and(is_first) {
             let what = "its first key is not what the page above it says";
             self.note("index page", format!("run {}, page {number}", run.id), what, Remedy::Restore);
             self.complete = false;
@@ -169,6 +174,9 @@ impl<S: PageStore> Checker<'_, '_, S> {
         let mut whole = true;
         for i in 0..page::count_of(&bytes) {
             let Some(below) = page::entry_at(&bytes, i) else { continue };
+            if page::is_taken_over(&bytes, i, &run.first) {
+                continue;
+            }
             let filter = (level == 1).then(|| below.seq());
             whole &= self.page(run, below.address(), level - 1, Some(below.key()), filter, walked);
         }
@@ -179,8 +187,8 @@ impl<S: PageStore> Checker<'_, '_, S> {
     fn read_page(&mut self, run: &Run, number: u64, level: u8, from: Option<Key>) -> Option<Vec<u8>> {
         let per_segment = self.engine.log.layout.pages_per_segment();
         let name = PageName { page: number, run: run.id, level };
-        let stands =
-            self.engine.log.segments.use_of(number / per_segment) == Some(Use::Index { run: run.id });
+        let used = self.engine.log.segments.use_of(number / per_segment);
+        let stands = matches!(used, Some(Use::Index { run: id, .. }) if id == run.id);
         let is_new = level == FILTER || self.read_pages.insert(number);
         let mut bytes = Vec::new();
         let read = match (stands, is_new) {
@@ -220,12 +228,16 @@ impl<S: PageStore> Checker<'_, '_, S> {
         for i in 0..page::count_of(bytes) {
             let Some(entry) = page::entry_at(bytes, i) else { continue };
             let key = entry.key();
+            if key < run.first {
+                // A merge has taken it over.
+                continue;
+            }
             disordered |= walked.last.is_some_and(|last| last >= key);
             walked.last = Some(key);
             walked.entries += 1;
             walked.tombstones += u64::from(entry.shape().is_tombstone());
-            self.count_live(&entry);
             if self.is_newest(&entry) {
+                self.count_live(&entry);
                 self.record(&entry);
             }
             self.seen += 1;
@@ -270,7 +282,7 @@ impl<S: PageStore> Checker<'_, '_, S> {
         }
         let wanted = Wanted { from: 0, to: u64::from(entry.shape().value_len()) };
         let into = &mut |_: &[u8], _: &mut u64| Ok::<(), KvError>(());
-        if let Err(error) = self.engine.log.read_value(self.store, entry, wanted, into, &mut 0) {
+        if let Err(error) = self.engine.log.read_value(self.store, entry, wanted, Cause::Host, into, &mut 0) {
             let place = format!("of namespace {}, address {:#x}", self.nsid, entry.address());
             let hit = Hit::Key { nsid: self.nsid, key: entry.key().as_bytes().to_vec() };
             let finding = Finding::new("record", place, error.to_string(), Remedy::Drop);

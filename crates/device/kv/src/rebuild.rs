@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
-use byway_flash::{Finding, Hit, Watch};
+use byway_flash::{Cause, Finding, Hit, Watch};
 
 use crate::engine::KvEngine;
 use crate::error::KvError;
@@ -98,6 +98,8 @@ impl KvEngine {
         }
         repaired.rebuilt = true;
         repaired.found_in_log = salvage.found_in_log;
+        let keys = runs.iter().map(|run| run.entries).sum();
+        self.log.segments.live.set_base_keys(keys);
         self.index.replace_runs(runs, &salvage.live, &mut self.log, store)
     }
 
@@ -123,7 +125,7 @@ impl KvEngine {
             bytes_left = bytes_left.checked_sub(entry.shape().record_bytes()).ok_or(KvError::Full)?;
             let wanted = Wanted { from: 0, to: u64::from(entry.shape().value_len()) };
             let into = &mut |_: &[u8], _: &mut u64| Ok::<(), KvError>(());
-            if self.log.read_value(store, &entry, wanted, into, &mut 0).is_err() {
+            if self.log.read_value(store, &entry, wanted, Cause::Host, into, &mut 0).is_err() {
                 repaired.dropped.push(entry.key());
                 continue;
             }
@@ -151,9 +153,14 @@ impl Salvage {
     fn survey<S: PageStore>(engine: &mut KvEngine, store: &mut S) -> Self {
         let segments = engine.log.layout.segments;
         let mut missing: Vec<i64> = (0..segments).map(|s| engine.log.segments.live.of(s).1).collect();
-        let gaps = each_entry(engine, store, |log, entry| {
-            if entry.shape().kind() == Kind::Value {
-                for (segment, bytes) in log.segments.pieces(entry.address(), entry.shape().record_bytes()) {
+        let gaps = each_entry(engine, store, |engine, store, entry| {
+            // What is overwritten is not counted as alive.
+            let newest = engine.index.get(&entry.key(), store, &mut 0);
+            let is_newest = newest.is_ok_and(|newest| newest == Some(entry));
+            if is_newest && entry.shape().kind() == Kind::Value {
+                for (segment, bytes) in
+                    engine.log.segments.pieces(entry.address(), entry.shape().record_bytes())
+                {
                     missing[segment] -= bytes;
                 }
             }
@@ -171,7 +178,7 @@ impl Salvage {
     ) -> HashMap<Key, Entry> {
         let is_here = |key: &Key| spread(key) % passes == pass;
         let mut newest: HashMap<Key, Entry> = HashMap::new();
-        each_entry(engine, store, |_, entry| {
+        each_entry(engine, store, |_, _, entry| {
             if is_here(&entry.key()) {
                 keep_newest(&mut newest, entry);
             }
@@ -211,7 +218,7 @@ fn keep_newest(newest: &mut HashMap<Key, Entry>, entry: Entry) -> bool {
 fn each_entry<S: PageStore>(
     engine: &mut KvEngine,
     store: &mut S,
-    mut look: impl FnMut(&crate::value_log::ValueLog, Entry),
+    mut look: impl FnMut(&mut KvEngine, &mut S, Entry),
 ) -> Vec<Gap> {
     let mut gaps = Vec::new();
     let mut read_pages = HashSet::new();
@@ -228,12 +235,15 @@ fn each_entry<S: PageStore>(
             let entries: Vec<Entry> =
                 (0..page::count_of(&bytes)).filter_map(|i| page::entry_at(&bytes, i)).collect();
             if level == 0 {
-                entries.into_iter().for_each(|entry| look(&engine.log, entry));
+                // A merge may have taken over what the run began with.
+                let entries = entries.into_iter().filter(|entry| entry.key() >= run.first);
+                entries.for_each(|entry| look(engine, store, entry));
                 continue;
             }
             let ends = entries.iter().skip(1).map(Entry::key).chain([*keys.end()]);
-            let children = entries.iter().zip(ends);
-            below.extend(children.map(|(fence, end)| (fence.address(), level - 1, fence.key()..=end)));
+            let children = entries.iter().zip(ends).enumerate();
+            let children = children.filter(|(i, _)| !page::is_taken_over(&bytes, *i, &run.first));
+            below.extend(children.map(|(_, (fence, end))| (fence.address(), level - 1, fence.key()..=end)));
         }
     }
     gaps
@@ -243,7 +253,7 @@ fn each_entry<S: PageStore>(
 fn each_record<S: PageStore>(engine: &mut KvEngine, store: &mut S, mut look: impl FnMut(&Key, Entry)) {
     let shift = engine.log.layout.segment_shift;
     for stream in 0..engine.log.streams.len() {
-        let is_here = |used: Use| matches!(used, Use::Log { stream: s, .. } if usize::from(s) == stream);
+        let is_here = |_, used: Use| matches!(used, Use::Log { stream: s, .. } if usize::from(s) == stream);
         let mut ordinals: Vec<u64> = engine
             .log
             .segments

@@ -222,7 +222,7 @@ impl Index {
     ) -> Result<(), KvError> {
         self.note_dead_segments(log);
         while !self.to_release.is_empty() {
-            self.step(0, log, store, &mut 0)?;
+            self.step(usize::MAX, log, store, &mut 0)?;
         }
         Ok(())
     }

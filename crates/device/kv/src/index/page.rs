@@ -150,6 +150,13 @@ pub(crate) fn entries(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item =
     bytes.get(from..to).unwrap_or_default().as_chunks().0.iter().map(Entry::decode)
 }
 
+/// Whether everything below entry `i` of an inner page stands before the run's first key: a merge has taken it over, and
+/// its pages may be gone.
+pub(crate) fn is_taken_over(bytes: &[u8], i: usize, first: &Key) -> bool {
+    let next = entry_at(bytes, i + 1).filter(|_| i + 1 < count_of(bytes));
+    next.is_some_and(|next| next.key() <= *first)
+}
+
 /// Filter block `slot` of a checked filter page.
 pub(crate) fn block_at<'a>(bytes: &'a [u8], slot: usize, shape: &PageShape) -> &'a [u8] {
     let at = PAGE_HEADER_BYTES + slot * shape.filter_block_bytes;

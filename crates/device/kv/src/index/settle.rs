@@ -111,6 +111,11 @@ impl Index {
         any
     }
 
+    /// Settles every entry of the memtable being filled.
+    pub(crate) fn settle_all<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, at_ps: &mut u64) {
+        while self.settle_some(usize::MAX, log, store, at_ps) {}
+    }
+
     /// Settles a key wherever it is in RAM, so that the room of its older versions is known now.
     pub(crate) fn settle_key<S: PageStore>(
         &mut self,

@@ -282,7 +282,7 @@ impl Index {
             return Ok(budget.min(entries));
         }
         if let Some(table) = &mut self.spare
-            && !table.is_empty()
+            && !table.is_emptied()
         {
             table.empty_some(budget.saturating_mul(EMPTIED_PER_ENTRY));
             return Ok(budget);

@@ -71,7 +71,7 @@ impl Memtable {
     }
 
     /// Whether nothing is in it, nor left of what was.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(crate) fn is_emptied(&self) -> bool {
         self.entries.is_empty() && self.emptied == self.slots.len()
     }
 

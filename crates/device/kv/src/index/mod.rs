@@ -221,7 +221,7 @@ impl Index {
     /// Whether there are jobs for [`Index::tend`].
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        let emptying = self.spare.as_ref().is_some_and(|table| !table.is_empty());
+        let emptying = self.spare.as_ref().is_some_and(|table| !table.is_emptied());
         self.frozen.is_some() || self.merge.is_some() || self.ripe || !self.to_release.is_empty() || emptying
     }
 

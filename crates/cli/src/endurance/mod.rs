@@ -42,7 +42,7 @@ pub struct Plan {
 /// One pass over as many writes as fill the device.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pass {
-    /// `fill`, `fill again` (after everything was trimmed) or the number of the overwrite.
+    /// `fill`, `fill 2` and `fill 3` (after everything was trimmed) or the number of the overwrite.
     pub pass: String,
     /// Payload, in megabytes (1e6) a second of wall time.
     pub mb_per_s: f64,
@@ -98,7 +98,7 @@ pub struct Summary {
     pub raw_beyond_percent: f64,
     /// Policy.
     pub gc: String,
-    /// Payload rate of the empty device: the faster of the first fill and of a fill after everything was trimmed.
+    /// Payload rate of the empty device: the fastest of the first fill and of two after everything was trimmed.
     pub empty_mb_per_s: f64,
     /// Payload rate of the last overwrite.
     pub last_mb_per_s: f64,

@@ -116,15 +116,12 @@ impl<'a> Run<'a> {
     pub fn run(mut self) -> Result<(Vec<Pass>, Summary)> {
         let mut random = Random::new(self.plan.seed);
         let scattered = Scattered::new(self.writes);
-        self.pass("fill", None, |step| scattered.at(step))?;
-        if let Target::Units(nvm) = &mut self.target {
-            let blocks =
-                u32::try_from(nvm.blocks()).context("the device is too large to be trimmed at once")?;
-            nvm.trim(0, blocks)?;
-            self.pass("fill again", None, |step| scattered.at(step))?;
-        }
-        if let Some(model) = &mut self.model {
-            (0..self.writes).for_each(|step| model.write(scattered.at(step) as u32));
+        for name in ["fill", "fill 2", "fill 3"] {
+            self.trim_all()?;
+            self.pass(name, None, |step| scattered.at(step))?;
+            if let Some(model) = &mut self.model {
+                (0..self.writes).for_each(|step| model.write(scattered.at(step) as u32));
+            }
         }
         for number in 1..=self.plan.overwrites {
             let mut order = random.clone();
@@ -140,6 +137,17 @@ impl<'a> Run<'a> {
             random = order;
         }
         Ok(self.summary())
+    }
+
+    /// Empties the device. What is written then goes to blocks that were written before, once all of them were: it
+    /// costs the host's page cache nothing new.
+    fn trim_all(&mut self) -> Result<()> {
+        if let Target::Units(nvm) = &mut self.target {
+            let blocks =
+                u32::try_from(nvm.blocks()).context("the device is too large to be trimmed at once")?;
+            nvm.trim(0, blocks)?;
+        }
+        Ok(())
     }
 
     fn pass(
@@ -312,7 +320,7 @@ mod tests {
         let difference = summary.difference_percent.unwrap();
         assert!(difference.abs() < 10.0, "{summary:?}");
         let model = summary.model_wear.unwrap();
-        assert!((summary.wear.mean / model.mean - 1.0).abs() < 0.35, "{summary:?}");
+        assert!((summary.wear.mean / model.mean - 1.0).abs() < 0.1, "{summary:?}");
         assert!(summary.wear.max - summary.wear.min <= 4, "{summary:?}");
         assert!(summary.write_amplification < 2.0, "{summary:?}");
     }

@@ -159,6 +159,19 @@ impl Flash {
         Ok(())
     }
 
+    /// Notes bytes that a host handed in to be kept in a KV extent: its pages hold other things too, so only their
+    /// owner knows. What is written by units is noted as it comes.
+    #[inline]
+    pub fn count_payload(&mut self, bytes: u64) {
+        self.ftl.state.count_accepted(bytes);
+    }
+
+    /// Notes that of the bytes programmed for `cause`, so many are empty room that packing left: they are charged to
+    /// [`Cause::Packing`] instead.
+    pub fn charge_packing(&mut self, cause: Cause, bytes: u64) {
+        self.ftl.state.charge(cause, Cause::Packing, bytes);
+    }
+
     /// Writes one whole page of a KV extent, straight to flash.
     ///
     /// # Errors
@@ -173,7 +186,6 @@ impl Flash {
     ) -> Result<(), FlashError> {
         let entry = self.writable_page(extent, page, data.len())?;
         let newly = self.ftl.write_page(entry, data, cause, at_ps)?;
-        self.ftl.state.count_accepted(data.len() as u64);
         self.add_mapped(extent, u64::from(newly));
         Ok(())
     }
@@ -195,7 +207,6 @@ impl Flash {
         let piece = self.areas.bytes(area).get(at..).and_then(|rest| rest.get(..page_bytes));
         let data = piece.ok_or(FlashError::Misuse("the protected area ends before the page"))?;
         let newly = self.ftl.write_page(entry, data, cause, at_ps)?;
-        self.ftl.state.count_accepted(page_bytes as u64);
         self.add_mapped(extent, u64::from(newly));
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::ops::{Index, IndexMut};
 pub enum Cause {
     /// A host asked for these bytes.
     Host,
-    /// Bytes left empty or moved so that values are aligned.
+    /// Bytes left empty so that values are aligned. Its bytes are of pages that other causes programmed.
     Packing,
     /// The value log made room.
     LogCompaction,
@@ -95,7 +95,7 @@ impl CauseCounters {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlashCounters {
     by_cause: [CauseCounters; Cause::ALL.len()],
-    /// Bytes that callers handed in to be written: the denominator of write amplification.
+    /// Bytes that hosts handed in to be kept, keys and values or blocks: the denominator of write amplification.
     pub accepted_bytes: u64,
     /// Units or pages that could not be read back as they were written.
     pub media_errors: u64,
@@ -116,7 +116,17 @@ impl FlashCounters {
     /// Bytes programmed for each byte accepted; nothing accepted gives `None`.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
-        (self.accepted_bytes > 0).then(|| self.total().program_bytes as f64 / self.accepted_bytes as f64)
+        self.for_each_accepted(self.total().program_bytes)
+    }
+
+    /// The part of [`write_amplification`](Self::write_amplification) that has this cause. The parts add up to it.
+    #[must_use]
+    pub fn write_amplification_of(&self, cause: Cause) -> Option<f64> {
+        self.for_each_accepted(self[cause].program_bytes)
+    }
+
+    fn for_each_accepted(&self, bytes: u64) -> Option<f64> {
+        (self.accepted_bytes > 0).then(|| bytes as f64 / self.accepted_bytes as f64)
     }
 }
 
@@ -146,6 +156,7 @@ mod tests {
         counters[Cause::Host].program_bytes = 100;
         counters[Cause::Gc].program_bytes = 50;
         assert_eq!(counters.write_amplification(), Some(1.5));
+        assert_eq!(counters.write_amplification_of(Cause::Gc), Some(0.5));
     }
 
     #[test]

@@ -174,6 +174,15 @@ impl State {
         self.keep(cause);
     }
 
+    /// Charges programmed bytes to another cause; the sum stays.
+    pub(crate) fn charge(&mut self, from: Cause, to: Cause, bytes: u64) {
+        let bytes = bytes.min(self.counters[from].program_bytes);
+        self.counters[from].program_bytes -= bytes;
+        add(&mut self.counters[to].program_bytes, bytes);
+        self.keep(from);
+        self.keep(to);
+    }
+
     pub(crate) fn count_erase(&mut self, cause: Cause) {
         add(&mut self.counters[cause].erases, 1);
         self.keep(cause);

@@ -513,6 +513,9 @@ impl KvEngine {
         at_ps: &mut u64,
     ) {
         let shape = Shape::new(draft.kind, draft.key.len(), draft.value_len);
+        if draft.kind == Kind::Value {
+            store.count_payload(draft.key.len() as u64 + u64::from(draft.value_len));
+        }
         let bytes = shape.record_bytes();
         self.next_seq += 1;
         self.unsaved_bytes += bytes;

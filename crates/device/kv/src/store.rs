@@ -133,6 +133,12 @@ pub trait PageStore {
     /// Media errors.
     fn trim_pages(&mut self, home: &Home, first: u64, count: u64) -> Result<(), FlashError>;
 
+    /// Notes bytes of a key and its value that a host handed in.
+    fn count_payload(&mut self, _bytes: u64) {}
+
+    /// Notes that so many of the bytes programmed for `cause` are room that packing left empty.
+    fn charge_packing(&mut self, _cause: Cause, _bytes: u64) {}
+
     /// The state area.
     fn state(&mut self, home: &Home) -> &mut [u8];
 
@@ -256,6 +262,14 @@ impl PageStore for Flash {
         at_ps: &mut u64,
     ) -> Result<(), FlashError> {
         self.write_page_from(home.extent, page, (home.state, at), cause, at_ps)
+    }
+
+    fn count_payload(&mut self, bytes: u64) {
+        Self::count_payload(self, bytes);
+    }
+
+    fn charge_packing(&mut self, cause: Cause, bytes: u64) {
+        Self::charge_packing(self, cause, bytes);
     }
 
     fn trim_pages(&mut self, home: &Home, first: u64, count: u64) -> Result<(), FlashError> {

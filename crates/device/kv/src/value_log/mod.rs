@@ -72,6 +72,8 @@ pub(crate) struct ValueLog {
     pub(crate) index_floor: usize,
     /// Bytes that entries of overwritten keys may take in the index before all runs are merged.
     pub(crate) swell_bytes: u64,
+    /// Empty bytes that packing left in pages since the last one was programmed.
+    uncharged_bytes: u64,
     scratch: Vec<u8>,
 }
 
@@ -106,6 +108,7 @@ impl ValueLog {
             floor: 0,
             index_floor: 0,
             swell_bytes: u64::MAX,
+            uncharged_bytes: 0,
             scratch,
         })
     }
@@ -444,6 +447,7 @@ impl ValueLog {
             store.write_page_from_state(&self.home, target, held.start, cause, at_ps)?;
         }
         s.page_is_on_flash(store, &self.home, page);
+        self.charge_packing(store, cause);
         Ok(())
     }
 
@@ -463,6 +467,16 @@ impl ValueLog {
                 self.zero_piece(store, s.ring.in_window, piece);
             }
             self.counters.wasted_bytes += to - from;
+            self.uncharged_bytes += to - from;
+        }
+    }
+
+    /// Charges empty room to packing, once pages are programmed that have it: no more than a page's at a time.
+    fn charge_packing<S: PageStore>(&mut self, store: &mut S, cause: Cause) {
+        let bytes = self.uncharged_bytes.min(self.layout.page_bytes as u64);
+        if bytes > 0 {
+            self.uncharged_bytes -= bytes;
+            store.charge_packing(cause, bytes);
         }
     }
 

@@ -26,6 +26,14 @@ use crate::victims::GcPolicy;
 /// Blocks that a page is tried on before the medium is taken to fail as a whole.
 const PROGRAM_ATTEMPTS: u32 = 8;
 
+/// What a page is programmed with.
+#[derive(Clone, Copy)]
+pub(crate) enum PageData<'a> {
+    Bytes(&'a [u8]),
+    /// The unit buffer's slot of the stream that programs it.
+    Slot,
+}
+
 pub(crate) struct Ftl {
     pub(crate) geometry: Geometry,
     pub(crate) media: Box<dyn Media>,
@@ -136,7 +144,7 @@ impl Ftl {
         }
         self.map.make_ready(entry, 1)?;
         let mut spare = self.spare_of(PageKind::Page, cause, data, |_| entry);
-        let page = self.program(Stream::Host, &mut spare, data, cause, at_ps)?;
+        let page = self.program(Stream::Host, &mut spare, PageData::Bytes(data), cause, at_ps)?;
         Ok(self.flip(entry, Location::Flash(self.geometry.unit(page, 0)), PageKind::Page))
     }
 
@@ -176,7 +184,7 @@ impl Ftl {
         at_ps: &mut u64,
     ) -> Result<u64, FlashError> {
         let mut spare = self.spare_of(PageKind::Units, cause, data, |unit| first + unit as u64);
-        let page = self.program(Stream::Host, &mut spare, data, cause, at_ps)?;
+        let page = self.program(Stream::Host, &mut spare, PageData::Bytes(data), cause, at_ps)?;
         let units = 0..self.geometry.units_per_page();
         Ok(units.map(|unit| u64::from(self.flip_to_page(first + u64::from(unit), page, unit))).sum())
     }
@@ -224,11 +232,7 @@ impl Ftl {
             let (owner, crc) = self.buffer.unit(stream, position);
             spare.set(position as usize, owner, crc);
         }
-        let mut data = self.take_scratch();
-        data.copy_from_slice(self.buffer.page(stream));
-        let programmed = self.program(stream, &mut spare, &data, cause, at_ps);
-        self.scratch.push(data);
-        let page = programmed?;
+        let page = self.program(stream, &mut spare, PageData::Slot, cause, at_ps)?;
         for position in 0..units {
             if self.is_buffered(stream, position) {
                 let (owner, _) = self.buffer.unit(stream, position);
@@ -252,7 +256,7 @@ impl Ftl {
         &mut self,
         stream: Stream,
         spare: &mut SpareRecord,
-        data: &[u8],
+        data: PageData<'_>,
         cause: Cause,
         at_ps: &mut u64,
     ) -> Result<PageId, FlashError> {
@@ -267,9 +271,14 @@ impl Ftl {
         loop {
             let block = self.next_prepared_block(stream, *at_ps)?;
             let page = self.geometry.page(block, self.blocks.get(block).written);
+            let data = match data {
+                PageData::Bytes(bytes) => bytes,
+                PageData::Slot => self.buffer.page(stream),
+            };
+            let bytes = data.len();
             match self.media.program(page, data, record) {
                 Ok(()) => {
-                    self.note_program(stream, block, spare.seq, data.len(), cause, at_ps);
+                    self.note_program(stream, block, spare.seq, bytes, cause, at_ps);
                     return Ok(page);
                 }
                 Err(error) => self.go_on_after(error, stream, block, &mut attempts_left)?,

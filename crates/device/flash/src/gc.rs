@@ -11,7 +11,7 @@ use crate::blocks::BlockUse;
 use crate::buffer::Stream;
 use crate::counters::Cause;
 use crate::error::FlashError;
-use crate::ftl::Ftl;
+use crate::ftl::{Ftl, PageData};
 use crate::geometry::{BlockId, PageId, RESERVED_BLOCKS, UNIT_BYTES};
 use crate::map::Location;
 use crate::read::crcs_match;
@@ -215,14 +215,13 @@ impl Ftl {
             return if self.blocks.get(block).live == 0 { Ok(0) } else { Err(Moving::Untrusted) };
         };
         let live = self.live_in(page, &spare);
-        let (Some(first), Some(last)) = (live.first(), live.last()) else { return Ok(0) };
+        if live.count() == 0 {
+            return Ok(0);
+        }
         let mut data = self.take_scratch();
-        let span = first as usize * UNIT_BYTES..(last as usize + 1) * UNIT_BYTES;
-        let moved = self.read_for_move(page, span.start, &mut data[span], cause, at_ps).and_then(|()| {
-            match spare.kind {
-                PageKind::Page => self.move_whole(&spare, &data, cause, at_ps).map_err(Moving::Failed),
-                PageKind::Units => self.move_units(live, &spare, &data, cause, at_ps).map_err(Moving::Failed),
-            }
+        let moved = self.read_for_move(page, live, &mut data, cause, at_ps).and_then(|()| match spare.kind {
+            PageKind::Page => self.move_whole(&spare, &data, cause, at_ps).map_err(Moving::Failed),
+            PageKind::Units => self.move_units(live, &spare, &data, cause, at_ps).map_err(Moving::Failed),
         });
         self.give_scratch(data);
         moved.map(|()| u64::from(live.count()))
@@ -238,22 +237,39 @@ impl Ftl {
         })
     }
 
+    /// Reads the live units of a page to their places in `into`.
     fn read_for_move(
         &mut self,
         page: PageId,
-        at: usize,
+        live: LiveUnits,
         into: &mut [u8],
         cause: Cause,
         at_ps: &mut u64,
     ) -> Result<(), Moving> {
         // Whether the medium or its records failed, the data is only here: the block is left as it is.
-        let read = (0..READ_ATTEMPTS).any(|_| self.media.read(page, at, into).is_ok());
-        if !read {
+        if !self.copy_lent(page, live, into) && !self.read_span(page, live, into) {
             return Err(Moving::Untrusted);
         }
-        self.state.count_read(cause, into.len() as u64);
-        *at_ps = self.timing.read(&self.geometry, self.geometry.block_of(page), into.len() as u64, *at_ps);
+        let bytes = u64::from(live.count()) * UNIT_BYTES as u64;
+        self.state.count_read(cause, bytes);
+        *at_ps = self.timing.read(&self.geometry, self.geometry.block_of(page), bytes, *at_ps);
         Ok(())
+    }
+
+    /// Copies live units from where they lie, if the medium lends its pages.
+    fn copy_lent(&self, page: PageId, live: LiveUnits, into: &mut [u8]) -> bool {
+        let Some(lent) = self.media.lend(page, 0, into.len()) else { return false };
+        for at in live.iter().map(|unit| unit as usize * UNIT_BYTES) {
+            into[at..at + UNIT_BYTES].copy_from_slice(&lent[at..at + UNIT_BYTES]);
+        }
+        true
+    }
+
+    /// Reads from the first to the last live unit at once, several times if it fails.
+    fn read_span(&self, page: PageId, live: LiveUnits, into: &mut [u8]) -> bool {
+        let (first, last) = (live.first().unwrap_or(0) as usize, live.last().unwrap_or(0) as usize);
+        let span = first * UNIT_BYTES..(last + 1) * UNIT_BYTES;
+        (0..READ_ATTEMPTS).any(|_| self.media.read(page, span.start, &mut into[span.clone()]).is_ok())
     }
 
     fn move_whole(
@@ -267,7 +283,7 @@ impl Ftl {
         // A damaged page moves with its checksums, so that the units of it that are whole can still be read.
         let mut moved = *spare;
         moved.cause = cause as u8;
-        let to = self.program(Stream::Gc, &mut moved, data, cause, at_ps)?;
+        let to = self.program(Stream::Gc, &mut moved, PageData::Bytes(data), cause, at_ps)?;
         self.flip(owner, Location::Flash(self.geometry.unit(to, 0)), PageKind::Page);
         Ok(())
     }

@@ -72,8 +72,8 @@ pub(crate) struct ValueLog {
     pub(crate) index_floor: usize,
     /// Bytes that entries of overwritten keys may take in the index before all runs are merged.
     pub(crate) swell_bytes: u64,
-    /// Empty bytes that packing left in pages since the last one was programmed.
-    uncharged_bytes: u64,
+    /// Of each stream, empty bytes that packing left in pages that are not programmed yet.
+    uncharged_bytes: Vec<u64>,
     scratch: Vec<u8>,
 }
 
@@ -95,8 +95,9 @@ impl ValueLog {
         let state = store.state(home);
         let segments = Segments::load(layout, state)?;
         let streams = (0..layout.streams()).map(|stream| Stream::load(layout, state, stream));
-        let streams = streams.collect::<Result<_, _>>()?;
+        let streams: Vec<Stream> = streams.collect::<Result<_, _>>()?;
         let scratch = vec![0; layout.page_bytes];
+        let uncharged_bytes = vec![0; streams.len()];
         let counters = PackingCounters::default();
         Ok(Self {
             layout: *layout,
@@ -108,7 +109,7 @@ impl ValueLog {
             floor: 0,
             index_floor: 0,
             swell_bytes: u64::MAX,
-            uncharged_bytes: 0,
+            uncharged_bytes,
             scratch,
         })
     }
@@ -447,7 +448,7 @@ impl ValueLog {
             store.write_page_from_state(&self.home, target, held.start, cause, at_ps)?;
         }
         s.page_is_on_flash(store, &self.home, page);
-        self.charge_packing(store, cause);
+        self.charge_packing(store, stream);
         Ok(())
     }
 
@@ -467,16 +468,16 @@ impl ValueLog {
                 self.zero_piece(store, s.ring.in_window, piece);
             }
             self.counters.wasted_bytes += to - from;
-            self.uncharged_bytes += to - from;
+            self.uncharged_bytes[stream] += to - from;
         }
     }
 
     /// Charges empty room to packing, once pages are programmed that have it: no more than a page's at a time.
-    fn charge_packing<S: PageStore>(&mut self, store: &mut S, cause: Cause) {
-        let bytes = self.uncharged_bytes.min(self.layout.page_bytes as u64);
+    fn charge_packing<S: PageStore>(&mut self, store: &mut S, stream: usize) {
+        let bytes = self.uncharged_bytes[stream].min(self.layout.page_bytes as u64);
         if bytes > 0 {
-            self.uncharged_bytes -= bytes;
-            store.charge_packing(cause, bytes);
+            self.uncharged_bytes[stream] -= bytes;
+            store.charge_packing(cause_of(stream), bytes);
         }
     }
 

@@ -133,6 +133,7 @@ impl ValueLog {
         } else if s.slot_is_open(page) {
             long.wp = s.page_start(page + 1);
             self.counters.wasted_bytes += long.wp - end;
+            self.uncharged_bytes[long.stream] += long.wp - end;
             let mut padded = std::mem::take(&mut self.scratch);
             padded[..bytes.len()].copy_from_slice(bytes);
             padded[bytes.len()..].fill(0);

@@ -8,7 +8,7 @@ use ::byway::{
 };
 use anyhow::{Context, Result};
 
-use super::engine::{Guarantee, Opening, Session, Store};
+use super::engine::{Opening, Session, Store};
 use super::key::{Key, behind};
 
 /// Commands outstanding at once, where many are.
@@ -26,7 +26,6 @@ const SPARE_BYTES: u64 = 512 << 20;
 
 struct Embedded {
     device: Device,
-    media: bool,
     value_bytes: usize,
 }
 
@@ -38,11 +37,10 @@ pub fn open(folder: &Path, opening: &Opening) -> Result<Box<dyn Store>> {
         let size_bytes = SPARE_BYTES + 2 * opening.keys * record_bytes;
         byway::create(&image, &CreateOptions::new(size_bytes))?;
     }
-    let options = &opening.options;
-    let device = byway::open(&format!("embedded:{}?{options}", image.display()))?;
+    let (options, guarantee) = (&opening.options, opening.guarantee.name());
+    let device = byway::open(&format!("embedded:{}?flush={guarantee}&{options}", image.display()))?;
     Ok(Box::new(Embedded {
         device,
-        media: opening.guarantee == Guarantee::Media,
         value_bytes: (opening.value_bytes as usize).max(VALUE_BUFFER_BYTES),
     }))
 }
@@ -52,7 +50,6 @@ impl Store for Embedded {
         let buffer = |_| self.device.driver().buffer(self.value_bytes);
         Ok(Box::new(Client {
             kv: self.device.kv(None)?,
-            media: self.media,
             value: vec![0; self.value_bytes],
             listing: Some(self.device.driver().buffer(LISTED_KEYS * LISTED_KEY_BYTES + 4)?),
             free: (0..DEPTH).map(buffer).collect::<byway::Result<_>>()?,
@@ -62,7 +59,6 @@ impl Store for Embedded {
 
 struct Client {
     kv: Kv,
-    media: bool,
     value: Vec<u8>,
     listing: Option<Buffer>,
     free: Vec<Buffer>,
@@ -70,8 +66,7 @@ struct Client {
 
 impl Session for Client {
     fn put(&mut self, key: &Key, value: &[u8]) -> Result<()> {
-        self.kv.put(key, value)?;
-        self.flush()
+        Ok(self.kv.put(key, value)?)
     }
 
     fn get(&mut self, key: &Key, see: &mut dyn FnMut(&[u8])) -> Result<bool> {
@@ -124,19 +119,11 @@ impl Session for Client {
                 Ok(())
             })?;
         }
-        self.flush()
+        Ok(())
     }
 }
 
 impl Client {
-    fn flush(&mut self) -> Result<()> {
-        if self.media {
-            let nsid = self.kv.nsid();
-            self.kv.queue().execute_flush(nsid)?;
-        }
-        Ok(())
-    }
-
     fn store(&mut self, key: &Key, value: &[u8]) -> Result<Command> {
         let value = match byway::Payload::copy_of(value) {
             Ok(small @ (Payload::Empty | Payload::Small(_))) => small,

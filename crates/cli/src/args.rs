@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use byway::{ClockMode, Method, NewNamespace, Packing};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::contest::{Engine, Op};
+use crate::contest::{Engine, Letter, Op};
 use crate::namespace;
 use crate::records::Format;
 use crate::size;
@@ -408,6 +408,7 @@ Examples:
   byway bench kv
   byway bench kv --vs fjall,lmdb --count 100000 --values 32,1K --ops put,get --json
   byway bench kv --vs fjall --ops put,get --threads 2
+  byway bench kv --ycsb A,B,C,D,E,F
 
 One process, the engines by turns in short rounds; after each, what still works in the background is waited for and
 charged to the processor time of its engine. Every engine keeps its files in the same folder, uncompressed, and does
@@ -545,18 +546,20 @@ pub struct WorkloadBench {
 #[derive(Debug, Args)]
 pub struct KvBench {
     /// Stores to compare with; byway itself is always there, and named alone runs alone.
-    #[arg(long, value_delimiter = ',', value_name = "ENGINES", default_value = "fjall,lmdb")]
+    #[arg(long, value_delimiter = ',', value_name = "ENGINES", default_value = "fjall,lmdb,rocksdb")]
     pub vs: Vec<Engine>,
     /// Keys: 16 random bytes each.
     #[arg(long, default_value_t = 1_000_000)]
     pub count: u64,
-    /// Value sizes.
-    #[arg(long, value_delimiter = ',', value_parser = size::parse_u32, value_name = "SIZES",
-          default_value = "32,128,1K")]
+    /// Value sizes [default: 32,128,1K, or 1K for YCSB alone].
+    #[arg(long, value_delimiter = ',', value_parser = size::parse_u32, value_name = "SIZES")]
     pub values: Vec<u32>,
-    /// Kinds of work [default: all, or put and get with several threads].
+    /// Kinds of work [default: all but YCSB; put and get with several threads].
     #[arg(long, value_delimiter = ',', value_name = "OPS")]
     pub ops: Vec<Op>,
+    /// Workloads of YCSB, A to F; without --ops alone.
+    #[arg(long, value_delimiter = ',', value_name = "LETTERS")]
+    pub ycsb: Vec<Letter>,
     /// Passes, each with new stores; rates are medians of passes.
     #[arg(long, default_value_t = 3)]
     pub passes: u32,

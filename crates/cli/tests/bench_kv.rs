@@ -6,7 +6,7 @@ mod common;
 use std::collections::HashSet;
 use std::path::Path;
 
-use common::{json_lines, refused, said};
+use common::{byway, json_lines, refused, said};
 use serde_json::Value;
 
 const OPS: [&str; 8] = ["put", "get", "list", "list_get", "scan", "mixgraph", "put_flush", "put_flush_qd32"];
@@ -61,6 +61,33 @@ fn a_row_counts_what_was_done() {
     assert_eq!((counts("put"), counts("list"), counts("scan")), (vec![2000], vec![2000], vec![20]));
     let ops: HashSet<&str> = rows.iter().map(|row| row["op"].as_str().unwrap()).collect();
     assert_eq!(ops.len(), 3);
+}
+
+#[test]
+fn every_workload_of_ycsb_runs_on_every_engine_with_records_of_a_kibibyte() {
+    let rows = rows(&["--count", "400", "--vs", "fjall,lmdb", "--ycsb", "A,B,C,D,E,F"]);
+    for op in ["ycsb_a", "ycsb_b", "ycsb_c", "ycsb_d", "ycsb_e", "ycsb_f"] {
+        for engine in ["byway", "fjall", "fjall-blob", "lmdb"] {
+            assert_eq!(named(&rows, engine, op).len(), 1, "{op} of {engine}");
+        }
+    }
+    assert!(rows.iter().all(|row| row["value_size"] == 1024));
+}
+
+#[test]
+fn rocksdb_is_compared_where_its_library_is_and_left_out_in_a_sentence_where_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let args =
+        ["bench", "kv", "--json", "--passes", "1", "--count", "200", "--values", "32", "--vs", "rocksdb"];
+    let output = byway().args(args).arg("--dir").arg(dir.path()).assert().success().get_output().clone();
+    let rows = json_lines(&String::from_utf8(output.stdout).unwrap());
+    let said = String::from_utf8(output.stderr).unwrap();
+    match named(&rows, "rocksdb", "put").len() {
+        0 => assert!(said.contains("rocksdb is not there"), "{said}"),
+        _ => OPS.iter().for_each(|op| assert_eq!(named(&rows, "rocksdb", op).len(), 1, "{op}")),
+    }
+    assert_eq!(named(&rows, "byway", "put").len(), 1);
+    assert_empty(dir.path());
 }
 
 #[test]

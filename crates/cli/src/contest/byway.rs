@@ -39,10 +39,7 @@ pub fn open(folder: &Path, opening: &Opening) -> Result<Box<dyn Store>> {
     }
     let (options, guarantee) = (&opening.options, opening.guarantee.name());
     let device = byway::open(&format!("embedded:{}?flush={guarantee}&{options}", image.display()))?;
-    Ok(Box::new(Embedded {
-        device,
-        value_bytes: (opening.value_bytes as usize).max(VALUE_BUFFER_BYTES),
-    }))
+    Ok(Box::new(Embedded { device, value_bytes: (opening.value_bytes as usize).max(VALUE_BUFFER_BYTES) }))
 }
 
 impl Store for Embedded {

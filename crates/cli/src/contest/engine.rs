@@ -22,6 +22,8 @@ pub enum Engine {
     /// LMDB with a thousand puts in each transaction.
     #[value(skip)]
     LmdbBatch,
+    /// RocksDB, an LSM tree, where its library is installed.
+    Rocksdb,
 }
 
 /// What a put that returned has survived.
@@ -118,7 +120,13 @@ impl Engine {
             Self::FjallBlob => "fjall-blob",
             Self::Lmdb => "lmdb",
             Self::LmdbBatch => "lmdb-1000",
+            Self::Rocksdb => "rocksdb",
         }
+    }
+
+    /// Whether it can be used here.
+    pub fn is_there(self) -> bool {
+        self != Self::Rocksdb || super::rocksdb::is_there()
     }
 
     /// The configurations that stand for this engine where values are so long.
@@ -146,6 +154,7 @@ impl Engine {
             Self::FjallBlob => super::fjall::open(folder, opening, true),
             Self::Lmdb => super::lmdb::open(folder, opening, 1),
             Self::LmdbBatch => super::lmdb::open(folder, opening, super::lmdb::BATCH_PUTS),
+            Self::Rocksdb => super::rocksdb::open(folder, opening),
         };
         opened.with_context(|| format!("open {} in {}", self.name(), folder.display()))
     }

@@ -7,13 +7,18 @@ mod key;
 mod lmdb;
 mod mixgraph;
 mod op;
+mod rocksdb;
+mod rocksdb_library;
 mod run;
 mod score;
 mod show;
 mod stopwatch;
 mod work;
+mod ycsb;
+mod zipfian;
 
 pub use engine::Engine;
 pub use op::Op;
 pub use run::{Contest, Plan};
 pub use show::table;
+pub use ycsb::Letter;

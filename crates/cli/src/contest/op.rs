@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 
 use super::engine::Engine;
+use super::ycsb::Letter;
 
 /// A kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
@@ -20,6 +21,9 @@ pub enum Op {
     Scan,
     /// RocksDB's mixgraph.
     Mixgraph,
+    /// A workload of YCSB.
+    #[value(skip)]
+    Ycsb(Letter),
     /// Values are stored and synced to the medium, one at a time.
     PutFlush,
     /// The same, 32 at a time: 32 commands outstanding, or a batch or transaction of 32.
@@ -37,6 +41,7 @@ impl Op {
             Self::ListGet => "list_get",
             Self::Scan => "scan",
             Self::Mixgraph => "mixgraph",
+            Self::Ycsb(letter) => letter.name(),
             Self::PutFlush => "put_flush",
             Self::PutFlushQd32 => "put_flush_qd32",
         }

@@ -16,6 +16,7 @@ use super::op::Op;
 use super::score::{KvRow, Score};
 use super::stopwatch::{self, Taken};
 use super::work::{Act, Step, Sum, Walk, Worker};
+use super::ycsb::{Letter, Ycsb};
 use crate::random::Random;
 use crate::terminal::{Interrupt, Progress};
 use crate::workload::Values;
@@ -65,6 +66,8 @@ impl Plan {
             Op::Put | Op::Get | Op::List | Op::ListGet => self.count,
             Op::Scan => (self.count / u64::from(SCANNED_PAIRS)).max(1),
             Op::Mixgraph => (self.count * 3 / 10).max(1),
+            Op::Ycsb(Letter::E) => (self.count * 3 / 100).max(1),
+            Op::Ycsb(_) => (self.count * 3 / 10).max(1),
             Op::PutFlush | Op::PutFlushQd32 => SYNCED_OPS.min(self.count),
         }
     }
@@ -181,7 +184,7 @@ impl<'a> Contest<'a> {
     fn opening(&self, guarantee: Guarantee) -> Opening {
         Opening {
             guarantee,
-            keys: self.plan.count + 2 * SYNCED_OPS,
+            keys: self.plan.count + self.plan.count / 20 + 2 * SYNCED_OPS,
             value_bytes: self.value_bytes.max(MIXED_BYTES),
             record_bytes: self.value_bytes.max(64),
             options: self.plan.options.clone(),
@@ -213,12 +216,12 @@ impl<'a> Contest<'a> {
             self.scores.entry((op, contestant.engine)).or_insert_with(Score::new).begin();
         }
         let sorted = std::mem::take(&mut self.sorted);
-        let mut mixgraph = Mixgraph::new(&sorted, self.plan.seed ^ u64::from(self.pass));
+        let mut mix = self.mix(op, &sorted);
         let total = self.plan.operations(op);
         let size = if op.is_synced() { SYNCED_ROUND } else { total.div_ceil(ROUNDS) };
         for (round, begin) in (0..total).step_by(size as usize).enumerate() {
             let range = begin..(begin + size).min(total);
-            let steps = self.steps(op, range.clone(), &mut mixgraph);
+            let steps = self.steps(op, range.clone(), mix.as_mut());
             let work = match op {
                 Op::List | Op::ListGet => Round::Walk(Walk {
                     from: sorted[begin as usize],
@@ -242,6 +245,7 @@ impl<'a> Contest<'a> {
             }
             self.spare_the_page_cache(&steps, field.len())?;
         }
+        drop(mix);
         self.sorted = sorted;
         let sums: Vec<Sum> = workers.iter().map(|worker| worker.sum).collect();
         for (contestant, sum) in field.iter().zip(&sums) {
@@ -283,8 +287,20 @@ impl<'a> Contest<'a> {
         Ok(self.interrupt.check()?)
     }
 
+    /// The steps of a mix, which go on from round to round.
+    fn mix<'m>(&self, op: Op, sorted: &'m [Key]) -> Box<dyn Iterator<Item = Step> + 'm> {
+        let seed = self.plan.seed ^ u64::from(self.pass);
+        match op {
+            Op::Mixgraph => Box::new(Mixgraph::new(sorted, seed)),
+            Op::Ycsb(letter) => {
+                Box::new(Ycsb::new(letter, self.keys, self.plan.count, self.value_bytes, seed))
+            }
+            _ => Box::new(std::iter::empty()),
+        }
+    }
+
     /// The steps of a round.
-    fn steps(&self, op: Op, range: std::ops::Range<u64>, mixgraph: &mut Mixgraph) -> Vec<Step> {
+    fn steps(&self, op: Op, range: std::ops::Range<u64>, mix: &mut dyn Iterator<Item = Step>) -> Vec<Step> {
         let count = self.plan.count;
         let mut random =
             Random::new(self.plan.seed ^ range.start.rotate_left(32) ^ u64::from(self.pass) ^ 0xbe);
@@ -295,7 +311,7 @@ impl<'a> Contest<'a> {
             Op::Put => self.stored(range),
             Op::Get => range.map(any(Act::Get)).collect(),
             Op::Scan => range.map(any(Act::Scan(SCANNED_PAIRS))).collect(),
-            Op::Mixgraph => mixgraph.take((range.end - range.start) as usize).collect(),
+            Op::Mixgraph | Op::Ycsb(_) => mix.take((range.end - range.start) as usize).collect(),
             Op::List | Op::ListGet => Vec::new(),
             Op::PutFlush => self.stored(count + range.start..count + range.end),
             Op::PutFlushQd32 => self.stored(count + SYNCED_OPS + range.start..count + SYNCED_OPS + range.end),

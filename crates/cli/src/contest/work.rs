@@ -17,6 +17,8 @@ pub enum Act {
     Get,
     /// Reads so many pairs in order, from the key on.
     Scan(u16),
+    /// Reads a value, then stores another.
+    ModifyWrite,
 }
 
 /// An act, its key, and what is stored.
@@ -101,6 +103,10 @@ impl<'a> Worker<'a> {
                     sum.add(value);
                 })?;
                 Ok(())
+            }
+            Act::ModifyWrite => {
+                self.get(&step.key)?;
+                self.put(step, values)
             }
         }
     }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use byway::{
-    BackendQueue, Buffer, Command, Device, EmbeddedQueue, Finished, Key, KvCommand, Nsid, Payload,
-    StoreOptions,
+    BackendQueue, Buffer, Command, CreateOptions, Device, EmbeddedQueue, Finished, Key, KvCommand, Nsid,
+    Payload, StoreOptions,
 };
 use byway_benches::paired::quantile;
 use byway_benches::results;
@@ -20,6 +20,9 @@ use serde::Serialize;
 
 /// Keys of each thread.
 const KEYS: u32 = 50_000;
+
+/// Most commands in flight on a queue.
+const DEPTH_MAX: usize = 128;
 
 /// Bytes of a value.
 const VALUE: usize = 32;
@@ -39,12 +42,18 @@ struct Arguments {
     /// Options of the device's URI.
     #[arg(long, default_value = "transfer=hybrid&ledger=off&flash=off")]
     options: String,
+    /// Keeps the devices in images in this folder, not in memory: with `flush=media`, puts that wait for syncs.
+    #[arg(long)]
+    images: Option<PathBuf>,
+    /// Only this: puts or gets.
+    #[arg(long)]
+    only: Option<Op>,
     /// Also writes the results to this file, one JSON object a line.
     #[arg(long)]
     json: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Op {
     Put,
     Get,
@@ -76,7 +85,7 @@ struct Worker {
 
 impl Worker {
     fn new(device: &Device, number: u32) -> anyhow::Result<Self> {
-        let buffers: Result<Vec<_>, _> = (0..32).map(|_| device.driver().buffer(VALUE)).collect();
+        let buffers: Result<Vec<_>, _> = (0..DEPTH_MAX).map(|_| device.driver().buffer(VALUE)).collect();
         Ok(Self { queue: device.queue()?, first: number * KEYS, at: 0, buffers: buffers? })
     }
 
@@ -143,11 +152,22 @@ struct Subject {
 }
 
 impl Subject {
-    fn open(threads: u32, options: &str) -> anyhow::Result<Self> {
-        let device = byway::open(&format!("ram:1G?{options}"))?;
+    fn open(threads: u32, arguments: &Arguments) -> anyhow::Result<Self> {
+        let options = &arguments.options;
+        let device = match &arguments.images {
+            None => byway::open(&format!("ram:1G?{options}"))?,
+            Some(folder) => {
+                let path = folder.join(format!("threads-{threads}.img"));
+                byway::create(&path, &CreateOptions::new(1 << 30))?;
+                let device = byway::open(&format!("embedded:{}?{options}", path.display()))?;
+                // Open, it is used to its end; then nobody needs it.
+                std::fs::remove_file(path)?;
+                device
+            }
+        };
         let workers: anyhow::Result<Vec<_>> = (0..threads).map(|n| Worker::new(&device, n)).collect();
         let mut subject = Self { _device: device, workers: workers? };
-        subject.slice(Op::Put, 1, KEYS)?;
+        subject.slice(Op::Put, DEPTH_MAX, KEYS)?;
         Ok(subject)
     }
 
@@ -177,10 +197,10 @@ impl Subject {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let mut one = Subject::open(1, &arguments.options)?;
-    let mut two = Subject::open(2, &arguments.options)?;
+    let mut one = Subject::open(1, &arguments)?;
+    let mut two = Subject::open(2, &arguments)?;
     let mut rows = Vec::new();
-    for op in [Op::Put, Op::Get] {
+    for op in [Op::Put, Op::Get].into_iter().filter(|op| arguments.only.is_none_or(|only| only == *op)) {
         for depth in &arguments.depths {
             let mut times = Vec::new();
             for _ in 0..arguments.pairs {

@@ -267,7 +267,7 @@ impl Shared {
             return;
         }
         if self.lanes.cell(qid).is_some_and(LaneCell::is_gathering) {
-            self.serve_away(qid, Eager::Always);
+            self.execute_gathered(qid);
         }
         if self.wants_sync() {
             self.sync();

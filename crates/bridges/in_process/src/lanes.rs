@@ -5,6 +5,7 @@
 //! its thread looks into the cell, and finds the lane there or rings the controller.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use byway_controller::{Gathered, Lane};
 use byway_dma::DmaView;
@@ -35,10 +36,21 @@ pub(crate) struct Lanes {
     last: Last,
 }
 
-/// The queue that executed last: what the engine writes is near its thread.
+/// Fewer gathered commands than this do not pay for bringing over what the engine writes.
+const FEW: u32 = 4;
+
+/// How long a thread with few commands looks whether another is executing one after the other, and how long it then
+/// leaves the engine to it.
+const LOOK: Duration = Duration::from_nanos(500);
+const TURN: Duration = Duration::from_micros(4);
+
+/// The queue that executed last: what the engine writes is near its thread. Written by whoever has the device.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Last(AtomicU32);
+struct Last {
+    qid: AtomicU32,
+    executions: AtomicU32,
+}
 
 /// Where a queue's lane stands when it is away, on cache lines of its own.
 #[derive(Debug)]
@@ -46,8 +58,8 @@ struct Last(AtomicU32);
 pub(crate) struct LaneCell {
     /// Meetings so far, or [`AWAY`]. A hint: what is in the cell counts.
     state: AtomicI32,
-    /// Commands were gathered and wait for more.
-    gathering: AtomicBool,
+    /// Commands that were gathered and wait for more.
+    gathering: AtomicU32,
     /// A command waits for room in the completion queue.
     blocked: AtomicBool,
     lane: Guarded<Option<Box<Away>>>,
@@ -66,14 +78,14 @@ impl Lanes {
     pub fn new(queues: u16) -> Self {
         let cell = |_| LaneCell {
             state: AtomicI32::new(0),
-            gathering: AtomicBool::new(false),
+            gathering: AtomicU32::new(0),
             blocked: AtomicBool::new(false),
             lane: Guarded::new(None),
         };
         Self {
             cells: (0..queues).map(cell).collect(),
             away: AtomicU32::new(0),
-            last: Last(AtomicU32::new(NOBODY)),
+            last: Last { qid: AtomicU32::new(NOBODY), executions: AtomicU32::new(0) },
         }
     }
 
@@ -105,7 +117,7 @@ impl LaneCell {
     /// Whether commands were gathered and wait for more.
     #[inline]
     pub fn is_gathering(&self) -> bool {
-        self.gathering.load(Relaxed)
+        self.gathering.load(Relaxed) > 0
     }
 
     /// Whether a command waits for room in the completion queue.
@@ -146,6 +158,27 @@ impl Shared {
         )
     }
 
+    /// Executes what queue `qid` has gathered, as nothing more will come.
+    #[cold]
+    pub(crate) fn execute_gathered(&self, qid: u16) {
+        let Some(cell) = self.lanes.cell(qid) else { return };
+        if cell.gathering.load(Relaxed) < FEW {
+            self.give_way();
+        }
+        self.serve_away(qid, Eager::Always);
+    }
+
+    /// Threads that each wait for one command at a time gain nothing by taking the engine from each other for each: it
+    /// takes longer to come over than to do its work. One that is at it is left at it for a while.
+    fn give_way(&self) {
+        let executions = || self.lanes.last.executions.load(Relaxed);
+        let before = executions();
+        spin_for(LOOK);
+        if executions() != before {
+            spin_for(TURN);
+        }
+    }
+
     /// Serves a lane; says whether it stays away.
     fn serve_lane(&self, cell: &LaneCell, away: &mut Away, eager: Eager) -> bool {
         let Away { lane, memory, meter } = away;
@@ -153,7 +186,7 @@ impl Shared {
         let gathered = loop {
             let gathered = lane.gather(&mut port, &self.doorbells);
             let waits = eager == Eager::IfLast && gathered == Gathered::All && !self.executed_last(lane);
-            if waits || !lane.has_gathered() {
+            if waits || lane.gathered() == 0 {
                 break gathered;
             }
             self.core.run(|core| self.execute(core, lane), |core| core.run_now(self));
@@ -162,19 +195,21 @@ impl Shared {
                 break gathered;
             }
         };
-        cell.gathering.store(lane.has_gathered(), Relaxed);
+        cell.gathering.store(lane.gathered() as u32, Relaxed);
         cell.blocked.store(lane.is_blocked(), Relaxed);
         gathered != Gathered::NotMine && !lane.is_broken()
     }
 
     fn executed_last(&self, lane: &Lane) -> bool {
-        self.lanes.last.0.load(Relaxed) == u32::from(lane.qid())
+        self.lanes.last.qid.load(Relaxed) == u32::from(lane.qid())
     }
 
     fn execute(&self, core: &mut Core, lane: &mut Lane) {
+        let last = &self.lanes.last;
         if !self.executed_last(lane) {
-            self.lanes.last.0.store(u32::from(lane.qid()), Relaxed);
+            last.qid.store(u32::from(lane.qid()), Relaxed);
         }
+        last.executions.store(last.executions.load(Relaxed).wrapping_add(1), Relaxed);
         lane.execute(&mut core.subsystem);
     }
 
@@ -204,7 +239,7 @@ impl Shared {
         core.meter.absorb(&mut meter);
         self.lanes.away.store(self.lanes.away.load(Relaxed) - 1, Relaxed);
         cell.state.store(meetings, Relaxed);
-        cell.gathering.store(false, Relaxed);
+        cell.gathering.store(0, Relaxed);
         cell.blocked.store(false, Relaxed);
         for doorbell in [DoorbellIndex::submission(lane.qid()), DoorbellIndex::completion(lane.qid())] {
             self.doorbells.mark(doorbell);
@@ -221,5 +256,12 @@ impl Shared {
                 let taken = cell.lane.try_run(|lane| self.check_in(core, cell, lane, 0));
                 all && taken.is_some()
             })
+    }
+}
+
+fn spin_for(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
     }
 }

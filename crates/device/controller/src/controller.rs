@@ -46,6 +46,8 @@ pub struct Controller {
     pub(crate) blocked: bool,
     /// Completion queues with entries that no interrupt has told of.
     pub(crate) unannounced: QueueSet,
+    /// Subsystem resets that it went through, or was made after.
+    resets_seen: u64,
 }
 
 /// A set of queues.
@@ -172,6 +174,7 @@ impl Controller {
             ready: ReadySet::default(),
             blocked: false,
             unannounced: QueueSet::default(),
+            resets_seen: subsystem.resets,
         }
     }
 
@@ -198,15 +201,28 @@ impl Controller {
         offset: u32,
         value: u32,
     ) {
+        self.follow_subsystem_reset(subsystem, doorbells);
         match self.registers.write32(offset, value) {
             Event::None => {}
             Event::Enable => self.enable(),
             Event::Reset => self.reset(subsystem, doorbells),
             Event::Shutdown => self.shut_down(subsystem),
             Event::SubsystemReset => {
-                self.reset(subsystem, doorbells);
-                self.registers.subsystem_reset();
+                subsystem.resets += 1;
+                self.follow_subsystem_reset(subsystem, doorbells);
             }
+        }
+    }
+
+    /// Goes through a reset of the whole subsystem, if there was one since. The controller that NSSR was written to does
+    /// so at once, any other before it does anything else: when it runs, or a register of it is written. Whoever owns
+    /// several runs each of them after a register write.
+    #[inline]
+    pub fn follow_subsystem_reset(&mut self, subsystem: &mut Subsystem, doorbells: &Doorbells) {
+        if self.resets_seen != subsystem.resets {
+            self.resets_seen = subsystem.resets;
+            self.reset(subsystem, doorbells);
+            self.registers.subsystem_reset();
         }
     }
 
@@ -297,6 +313,7 @@ impl Controller {
         now_ps: u64,
         budget: u32,
     ) -> Next {
+        self.follow_subsystem_reset(subsystem, doorbells);
         if !self.is_ready() {
             doorbells.take_dirty(|_| {});
             return Next::Idle;

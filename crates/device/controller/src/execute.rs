@@ -40,8 +40,8 @@ impl Controller {
         if command.cdw0.fuse() != 0 {
             return Err(FUSED);
         }
-        if self.registers.is_admin_only() {
-            return Err(NO_IO_SETS);
+        if !self.registers.serves_all_sets() {
+            self.check_set(subsystem, command)?;
         }
         subsystem.io.note(command.opcode());
         if command.opcode() >= FIRST_VENDOR_OPCODE {
@@ -56,6 +56,18 @@ impl Controller {
                 Namespace::Kv(kv) => kv.execute(execution, command),
             }
         })
+    }
+
+    /// Whether the host chose the command set that a command is of (CC.CSS).
+    #[cold]
+    fn check_set(&self, subsystem: &Subsystem, command: &Command) -> Result<(), CommandError> {
+        if self.registers.is_admin_only() {
+            return Err(NO_IO_SETS);
+        }
+        match subsystem.namespace(command.nsid) {
+            Some(Namespace::Kv(_)) => Err(NVM_SET_ONLY),
+            _ => Ok(()),
+        }
     }
 
     /// Runs `work` on the namespace that `nsid` names, if it is attached to this controller.
@@ -319,6 +331,8 @@ fn method_of(opcode: VendorOpcode) -> Option<Method> {
 const FUSED: CommandError = CommandError::invalid_field("fused commands are not supported");
 const NO_IO_SETS: CommandError =
     CommandError::new(Status::INVALID_OPCODE, "CC.CSS selects the admin command set only");
+const NVM_SET_ONLY: CommandError =
+    CommandError::new(Status::INVALID_NAMESPACE, "CC.CSS selects the NVM command set only");
 const NOT_ENABLED: CommandError = CommandError::new(
     Status::INVALID_OPCODE,
     "no such command, or the host did not enable its transfer method",

@@ -84,6 +84,12 @@ impl Registers {
         self.cc.css() == Cc::CSS_ADMIN_ONLY
     }
 
+    /// Whether the host chose every I/O command set there is (CC.CSS 110b).
+    #[inline]
+    pub fn serves_all_sets(&self) -> bool {
+        self.cc.css() == Cc::CSS_IO_SETS
+    }
+
     /// Controller Status.
     pub fn csts(&self) -> Csts {
         self.csts

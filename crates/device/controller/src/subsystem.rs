@@ -90,6 +90,8 @@ pub struct Subsystem {
     controllers: u64,
     /// Windows bound so far.
     bindings: u64,
+    /// Subsystem resets so far.
+    pub(crate) resets: u64,
 }
 
 /// Windows of device memory that each key-value namespace has, and the rule by which records stand in them
@@ -145,6 +147,7 @@ impl Subsystem {
             slots,
             controllers: 0,
             bindings: 0,
+            resets: 0,
         };
         let records: Vec<NamespaceRecord> = subsystem.flash.namespaces().cloned().collect();
         for record in records {

@@ -177,3 +177,36 @@ fn with_the_admin_command_set_alone_io_commands_and_format_are_invalid_opcodes()
     }
     assert!(host.identify(Cns::CONTROLLER, 0, Csi::NVM).is_ok());
 }
+
+#[test]
+fn a_subsystem_reset_reaches_every_controller_of_it() {
+    use byway_controller::{CmbRegisters, Controller, ControllerId, MAX_IO_QUEUES};
+    use byway_queue::Doorbells;
+
+    let mut host = host();
+    let other = Controller::new(ControllerId(1), &mut host.subsystem, CmbRegisters::default());
+    let mut first = std::mem::replace(&mut host.controller, other);
+    host.enable();
+    first.write_register(
+        &mut host.subsystem,
+        &Doorbells::new(MAX_IO_QUEUES + 1),
+        Register::NSSR.0,
+        NSSR_MAGIC,
+    );
+    host.run();
+    assert!(!host.csts().rdy() && host.csts().nssro());
+    host.enable();
+    host.run();
+    assert!(host.csts().rdy(), "once is enough");
+}
+
+#[test]
+fn key_value_namespaces_answer_only_where_their_command_set_was_chosen() {
+    let mut host = host();
+    let cc = Cc::new().with_css(Cc::CSS_NVM).with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
+    host.write_register(Register::CC, cc.with_en(true).into_bits());
+    host.create_pair(1, 8);
+    let flush = |nsid| Command::new(NvmOpcode::FLUSH.0, 0, nsid);
+    assert!(host.execute(1, flush(1)).status().is_success());
+    assert!(host.execute(1, flush(2)).status().is(Status::INVALID_NAMESPACE));
+}

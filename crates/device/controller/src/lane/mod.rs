@@ -9,7 +9,6 @@ mod execute;
 mod gather;
 
 use byway_spec::base::log::ErrorEntry;
-use byway_spec::base::register::Cc;
 use byway_spec::{Command, Key};
 
 use crate::admin::EnabledTransfers;
@@ -119,10 +118,10 @@ impl Lane {
         self.qid
     }
 
-    /// Whether commands were gathered and not executed.
+    /// Commands that were gathered and not executed.
     #[inline]
-    pub fn has_gathered(&self) -> bool {
-        !self.gathered.is_empty()
+    pub fn gathered(&self) -> usize {
+        self.gathered.len()
     }
 
     /// Whether a command waits for room in the completion queue.
@@ -145,7 +144,8 @@ impl Controller {
     pub fn check_out(&mut self, subsystem: &Subsystem, qid: u16) -> Option<Box<Lane>> {
         let index = usize::from(qid);
         let can_leave = qid != 0
-            && self.serves_all_sets()
+            && self.is_ready()
+            && self.registers.serves_all_sets()
             && !self.admin.has_shadow_doorbells()
             && !subsystem.synced_completions
             && self.held.is_empty()
@@ -201,9 +201,5 @@ impl Controller {
             coalesce_interrupts: self.habits.coalesce_interrupts,
             vector: vector.filter(|vector| !self.registers.is_masked(*vector)),
         }
-    }
-
-    fn serves_all_sets(&self) -> bool {
-        self.is_ready() && self.registers.cc().css() == Cc::CSS_IO_SETS
     }
 }

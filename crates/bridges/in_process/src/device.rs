@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use byway_controller::{CmbRegisters, Controller, ControllerId, FinishedSync, Next, Port, Subsystem};
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
@@ -11,6 +12,7 @@ use byway_queue::{DoorbellIndex, Doorbells};
 use crate::cell::Guarded;
 use crate::clock::Clock;
 use crate::interrupts::Vectors;
+use crate::lanes::spin_for;
 use crate::lanes::{Eager, LaneCell, Lanes};
 use crate::memory::Windows;
 use crate::runner::{Bed, Runner};
@@ -25,6 +27,9 @@ const CMB_BASE: u64 = 1 << 46;
 const CMB_BYTES: usize = 1 << 20;
 
 const NEVER: u64 = u64::MAX;
+
+/// How long a thread that waited for another's sync leaves others to join its own: far less than a disk takes.
+const JOIN: Duration = Duration::from_micros(10);
 
 /// Who runs the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -231,14 +236,24 @@ impl Shared {
         self.wants_sync.load(Relaxed)
     }
 
-    /// Syncs the image for the commands that wait for it. The device runs on meanwhile, whoever rings it; what it
-    /// executes then is for the next sync, which whoever waits for this one does.
+    /// Syncs the image for the commands that wait for it, if one of queue `qid` does, or whoever's if that is none. The
+    /// device runs on meanwhile, whoever rings it; what it executes then is for the next sync.
     #[cold]
-    pub(crate) fn sync(&self) {
-        let _leader = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(sync) = self.with_core(|core| core.controller.begin_sync(&mut core.subsystem)) else {
-            return;
+    pub(crate) fn sync(&self, qid: Option<u16>) {
+        let (_leader, waited) = match self.syncing.try_lock() {
+            Ok(leader) => (leader, false),
+            Err(_) => (self.syncing.lock().unwrap_or_else(PoisonError::into_inner), true),
         };
+        let wanted = |core: &mut Core| qid.is_none_or(|qid| core.controller.waits_for_sync(qid));
+        if waited && self.with_core(|core| wanted(core)) {
+            // Whoever synced before has its answers now, and is about to come with its next commands.
+            spin_for(JOIN);
+        }
+        let begin = |core: &mut Core| {
+            let wanted = wanted(core);
+            wanted.then(|| core.controller.begin_sync(&mut core.subsystem)).flatten()
+        };
+        let Some(sync) = self.with_core(begin) else { return };
         let finished = sync.wait();
         self.with_core(|core| core.end_sync(self, finished));
     }
@@ -270,7 +285,7 @@ impl Shared {
             self.execute_gathered(qid);
         }
         if self.wants_sync() {
-            self.sync();
+            self.sync(Some(qid));
         }
     }
 

@@ -259,7 +259,8 @@ impl Shared {
     }
 }
 
-fn spin_for(time: Duration) {
+/// Waits so long, without giving way.
+pub(crate) fn spin_for(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
         std::hint::spin_loop();

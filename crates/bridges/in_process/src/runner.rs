@@ -37,7 +37,7 @@ impl Runner {
     pub fn start_syncing(shared: &Arc<Shared>) -> std::io::Result<Self> {
         Self::spawn("byway-sync", shared, |shared, stop| {
             if shared.wants_sync() {
-                shared.sync();
+                shared.sync(None);
             }
             shared.sync_bed.sleep(NAP, || stop.load(SeqCst) || shared.wants_sync());
         })

@@ -63,6 +63,11 @@ impl Controller {
         !self.held.waiting.is_empty()
     }
 
+    /// Whether a command of queue `sqid` waits for a sync that nobody has begun.
+    pub fn waits_for_sync(&self, sqid: u16) -> bool {
+        self.held.waiting.iter().any(|held| held.ticket.sqid == sqid)
+    }
+
     /// Begins a sync for every command that waits for one; `None` if none does. One sync at a time.
     pub fn begin_sync(&mut self, subsystem: &mut Subsystem) -> Option<PendingSync> {
         if self.held.waiting.is_empty() {

@@ -76,7 +76,9 @@ fn fail(io: &mut Io) {
 fn what_changes_data_completes_only_after_a_sync_that_began_behind_it() {
     let mut io = synced();
     assert_eq!(run(&mut io, &[store(b"a"), write(0)]), []);
+    assert!(io.host.controller.waits_for_sync(QUEUE) && !io.host.controller.waits_for_sync(0));
     let first = begin(&mut io);
+    assert!(!io.host.controller.waits_for_sync(QUEUE));
     assert_eq!(run(&mut io, &[store(b"b")]), [], "executed while the sync is under way");
     io.host.end_sync(first.wait());
     assert_eq!(reap(&mut io).len(), 2, "the first two and not the third");

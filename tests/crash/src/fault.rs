@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::hands::Hands;
 use crate::journal::Told;
-use crate::kill::check_flash;
+use crate::kill::check_image;
 use crate::model::Model;
 use crate::sparse;
 use crate::workload::Workload;
@@ -147,7 +147,7 @@ impl Script {
     }
 
     fn open(&self, image: &Path, events: Option<Arc<dyn FileEvents>>) -> byway::Result<Hands> {
-        let uri = format!("embedded:{}?depth=1{}", image.display(), self.options);
+        let uri = format!("embedded:{}?depth=1&memtable=2K&cache=256K{}", image.display(), self.options);
         Hands::open(&uri, WORKLOAD, SEED, events)
     }
 
@@ -241,7 +241,7 @@ impl Script {
     /// Opened again on a file system that is well, the image has everything, and goes on.
     fn check_well(&self, image: &Path, model: &mut Model) -> Result<(), String> {
         let again = |said: String| format!("opened again: {said}");
-        check_flash(image).map_err(again)?;
+        check_image(image).map_err(again)?;
         let mut hands = self.open(image, None).map_err(|error| again(error.to_string()))?;
         // Whether the put that looked for read-only mode is there depends on what failed.
         hands.pairs.delete(b"another key").map_err(|error| again(error.to_string()))?;
@@ -253,7 +253,7 @@ impl Script {
         }
         model.check(&hands.device).map_err(|said| format!("once well again: {said}"))?;
         drop(hands);
-        check_flash(image)
+        check_image(image)
     }
 }
 

@@ -359,7 +359,7 @@ fn write(path: &Path, closed: bool) -> byway::Result<(Known, Option<byway::Devic
     byway::create(path, &byway::CreateOptions { namespaces, ..byway::CreateOptions::new(6 << 20) })?;
     let (mut known, mut step) = (Known::new(), 1);
     for life in 0..4 {
-        let device = byway::open(&format!("embedded:{}", path.display()))?;
+        let device = byway::open(&format!("embedded:{}?memtable=4K", path.display()))?;
         for _ in 0..220 {
             do_step(&device, step, &mut known)?;
             step += 1;

@@ -26,6 +26,8 @@ pub struct Record {
     pub workload: &'static str,
     /// How payloads crossed the link.
     pub method: &'static str,
+    /// Options of the device, as in its URI.
+    pub options: String,
     /// Commands on their way at once.
     pub depth: u32,
     /// The writer's first step.
@@ -55,6 +57,7 @@ impl Record {
             seed: series.seed,
             workload: series.workload.name(),
             method: series.method,
+            options: life.options.clone(),
             depth: life.depth,
             first_step: life.first_step,
             instant_us: plan.instant_us,

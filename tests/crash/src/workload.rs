@@ -143,6 +143,12 @@ impl Workload {
         CreateOptions { namespaces: vec![kv, nvm], ..CreateOptions::new(pairs + blocks) }
     }
 
+    /// Whether its memtables are small in every life, so that flushes and merges never end.
+    #[must_use]
+    pub const fn has_small_memtables(self) -> bool {
+        matches!(self, Self::Mixed | Self::Full | Self::Script)
+    }
+
     /// What step `step` does.
     #[must_use]
     pub fn op(self, seed: u64, step: u64) -> Op {

@@ -151,6 +151,16 @@ fn a_read_only_image_is_refused_and_works_again_when_it_may_be_written() {
 }
 
 #[test]
+fn an_image_that_nothing_was_written_to_checks_clean() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.img");
+    byway::create(&path, &CreateOptions::new(24 << 20)).unwrap();
+    assert_eq!(byway::check(&path, &mut |_, _, _| {}).unwrap().findings, []);
+    drop(byway::open(&format!("embedded:{}", path.display())).unwrap());
+    assert_eq!(byway::check(&path, &mut |_, _, _| {}).unwrap().findings, []);
+}
+
+#[test]
 fn an_image_is_not_made_over_a_file_that_is_there() {
     let fixture = Fixture::new();
     let before = untouched(&fixture.path);

@@ -42,7 +42,7 @@ impl Flash {
     /// Sets flipped bits of spare records right and the next sequence number past all of them; how many records
     /// remain that cannot be read.
     fn mend_spare_records(&mut self, watch: Watch<'_>, findings: &mut Vec<Finding>) -> u64 {
-        let (mut unreadable, mut newest) = (0, 0);
+        let (mut unreadable, mut newest) = (0, None);
         let count = self.ftl.geometry.block_count();
         for block in (0..count).map(BlockId) {
             watch("spare records", block.0.into(), count.into());
@@ -50,7 +50,7 @@ impl Flash {
             for page in 0..written {
                 let id = self.ftl.geometry.page(block, page);
                 match self.ftl.spare(id) {
-                    Some(spare) => newest = newest.max(spare.seq),
+                    Some(spare) => newest = newest.max(Some(spare.seq)),
                     None if !live => {}
                     None if self.mend_spare(id) => {
                         let place = format!("of block {}, page {page}", block.0);
@@ -61,8 +61,11 @@ impl Flash {
                 }
             }
         }
-        if newest >= self.ftl.state.next_seq() && newest < u64::MAX {
-            self.ftl.state.set_next_seq(newest + 1);
+        // An image without a page has no newest one.
+        if let Some(past) = newest.and_then(|newest| newest.checked_add(1))
+            && self.ftl.state.next_seq() < past
+        {
+            self.ftl.state.set_next_seq(past);
             let what = "the next sequence number is not past those of written pages";
             findings.push(Finding::new("device state", "", what, Remedy::Restore));
         }

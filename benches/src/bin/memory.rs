@@ -54,6 +54,7 @@ struct Served {
     anon_open_kib: u64,
     anon_kib: u64,
     gets_per_s: f64,
+    many_per_s: f64,
     absent_per_s: f64,
     listed_per_s: f64,
     runs: u64,
@@ -84,13 +85,14 @@ fn main() -> anyhow::Result<()> {
 
 fn print_row(row: &Served) {
     println!(
-        "{:>11} keys: opened in {:6.1} ms, anonymous {:6.1} MiB then {:6.1} MiB, {:9.0} gets/s, {:9.0} absent/s, \
+        "{:>11} keys: opened in {:6.1} ms, anonymous {:6.1} MiB then {:6.1} MiB, {:9.0} gets/s, {:9.0} by many, {:9.0} absent/s, \
          {:10.0} listed/s, {} runs; {:9.0} loaded/s, image of {} MiB",
         row.keys,
         row.open_ms,
         row.anon_open_kib as f64 / 1024.0,
         row.anon_kib as f64 / 1024.0,
         row.gets_per_s,
+        row.many_per_s,
         row.absent_per_s,
         row.listed_per_s,
         row.runs,
@@ -142,14 +144,15 @@ fn serve(image: &Path, arguments: &Arguments) -> anyhow::Result<Served> {
     let open_ms = start.elapsed().as_secs_f64() * 1e3;
     let anon_open_kib = anonymous_kib()?;
     let mut into = [0; VALUE.len()];
-    let mut get = |n: u64, is_there: bool| {
+    let mut get = |kv: &mut byway::Kv, n: u64, is_there: bool| {
         let got = kv.get_into(&key(n), &mut into)?;
         anyhow::ensure!(got.is_some() == is_there, "key {n}: {got:?}");
         Ok(())
     };
     let time = Duration::from_secs_f64(arguments.seconds);
-    let gets_per_s = rate(time, |n| get(random(n) % keys, true))?;
-    let absent_per_s = rate(time / 4, |n| get(keys + n, false))?;
+    let gets_per_s = rate(time, |n| get(&mut kv, random(n) % keys, true))?;
+    let many_per_s = many(&mut kv, keys, time / 2)?;
+    let absent_per_s = rate(time / 4, |n| get(&mut kv, keys + n, false))?;
     let runs = device.kv_stats(kv.nsid()).map_or(0, |stats| stats.runs);
     let listed_per_s = list(&mut kv, time / 2)?;
     let limit_mib = limited.then_some(arguments.limit_mib);
@@ -162,6 +165,7 @@ fn serve(image: &Path, arguments: &Arguments) -> anyhow::Result<Served> {
         anon_open_kib,
         anon_kib,
         gets_per_s,
+        many_per_s,
         absent_per_s,
         listed_per_s,
         runs,
@@ -185,6 +189,20 @@ fn rate(time: Duration, mut call: impl FnMut(u64) -> anyhow::Result<()>) -> anyh
     };
     spend(time)?;
     spend(time)
+}
+
+/// Gets a second, many under one doorbell.
+fn many(kv: &mut byway::Kv, keys: u64, time: Duration) -> anyhow::Result<f64> {
+    let (start, mut gets) = (Instant::now(), 0u64);
+    while start.elapsed() < time {
+        let wanted = (gets..gets + 1024).map(|n| Key::new(&key(random(n) % keys)));
+        let wanted = wanted.collect::<Result<Vec<Key>, _>>()?;
+        let mut missing = 0;
+        kv.get_many(&wanted, VALUE.len(), |_, value| missing += u32::from(value.is_none()))?;
+        anyhow::ensure!(missing == 0, "{missing} keys are missing");
+        gets += wanted.len() as u64;
+    }
+    Ok(gets as f64 / start.elapsed().as_secs_f64())
 }
 
 /// Keys listed in a second, from somewhere on.

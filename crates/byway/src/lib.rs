@@ -27,6 +27,7 @@ mod create;
 mod device;
 mod kv;
 mod load;
+mod many;
 mod nvm;
 mod open;
 pub mod uri;

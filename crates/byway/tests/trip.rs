@@ -253,6 +253,28 @@ fn several_namespaces_of_both_kinds_keep_apart() {
 }
 
 #[test]
+fn many_gets_at_once_bring_what_each_would_bring() {
+    for run in ["caller", "thread"] {
+        let device = byway::open(&format!("ram:64M?run={run}")).unwrap();
+        let mut kv = device.kv(None).unwrap();
+        let len = |n: u32| if n % 50 == 3 { 9000 } else { n as usize % 400 };
+        for n in (0..1000u32).filter(|n| n % 10 != 0) {
+            kv.put(&n.to_be_bytes(), &value(n, len(n))).unwrap();
+        }
+        let keys: Vec<Key> = (0..1000u32).map(|n| Key::new(&(n * 7 % 1000).to_be_bytes()).unwrap()).collect();
+        let mut seen = vec![0; keys.len()];
+        let on = |at: usize, found: Option<&[u8]>| {
+            let n = at as u32 * 7 % 1000;
+            seen[at] += 1;
+            assert_eq!(found, (n % 10 != 0).then(|| value(n, len(n))).as_deref(), "{n}");
+        };
+        kv.get_many(&keys, 512, on).unwrap();
+        assert!(seen.iter().all(|times| *times == 1));
+        kv.get_many(&[], 512, |_, _| panic!("no key was asked for")).unwrap();
+    }
+}
+
+#[test]
 fn a_load_stores_every_pair_in_whatever_order_and_of_whatever_length() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");

@@ -164,6 +164,22 @@ pub trait BackendQueue: Send {
     )]
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused>;
 
+    /// Takes commands with their tags, under one doorbell where there are doorbells: the device sees them together, and
+    /// what they wait for comes at the same time. Stops at the first that is refused.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit); those before the refused command are taken, those behind it stay where they are.
+    #[expect(
+        clippy::result_large_err,
+        reason = "a refused command is given back by value, without an allocation"
+    )]
+    fn submit_all(&mut self, commands: &mut impl Iterator<Item = (Command, u64)>) -> Result<(), Refused>
+    where
+        Self: Sized,
+    {
+        commands.find_map(|(command, tag)| self.submit(command, tag).err()).map_or(Ok(()), Err)
+    }
+
     /// The next finished command, if there is one; never sleeps. A device that runs in the caller's thread does its work
     /// here too, such as syncing its medium.
     ///

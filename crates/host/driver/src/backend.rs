@@ -61,6 +61,14 @@ impl<B: Bus> BackendQueue for Queue<B> {
         }
     }
 
+    fn submit_all(&mut self, commands: &mut impl Iterator<Item = (Command, u64)>) -> Result<(), Refused> {
+        self.holds_doorbell = true;
+        let refused = commands.find_map(|(command, tag)| self.submit(command, tag).err());
+        self.holds_doorbell = false;
+        self.ring_tail();
+        refused.map_or(Ok(()), Err)
+    }
+
     fn next_finished(&mut self) -> Result<Option<Finished>> {
         if self.ready.is_empty() {
             self.look()?;

@@ -81,7 +81,7 @@ impl<B: Bus> Queue<B> {
     /// # Errors
     /// [`ErrorKind::TimedOut`] after the queue's timeout, [`ErrorKind::DeviceLost`] if the device is in a fatal state.
     pub(crate) fn wait_for_any(&mut self) -> Result<()> {
-        self.ring_tail();
+        self.ring_tail_now();
         self.ring_head_if_near_full();
         let mut patience = Patience::default();
         while !self.step()? {

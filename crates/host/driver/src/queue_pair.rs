@@ -48,6 +48,8 @@ pub struct Queue<B: Bus> {
     rung_tail: u32,
     /// The head that the device was told last.
     rung_head: u32,
+    /// A batch of commands is put together: one doorbell for all of them follows.
+    pub(crate) holds_doorbell: bool,
     /// Whether the host has paid for waking up since it last rang.
     pub(crate) awake: bool,
     /// Whether the caller has looked for completions in vain since it last rang.
@@ -84,6 +86,7 @@ impl<B: Bus> Queue<B> {
             timeout: options.timeout,
             rung_tail: 0,
             rung_head: 0,
+            holds_doorbell: false,
             awake: false,
             looked: false,
             bus,
@@ -227,7 +230,7 @@ impl<B: Bus> Queue<B> {
     /// # Errors
     /// When the device does not answer.
     pub(crate) fn finish_sent(&mut self, op: OpIndex) -> Result<bool> {
-        self.ring_tail();
+        self.ring_tail_now();
         while self.table.op(op).left > 0 {
             self.wait_for_any()?;
         }
@@ -324,9 +327,17 @@ impl<B: Bus> Queue<B> {
         }
     }
 
-    /// Tells the device the tail, if it moved.
+    /// Tells the device the tail, if it moved; but while a batch is put together, it is told at its end.
     #[inline]
     pub(crate) fn ring_tail(&mut self) {
+        if !self.holds_doorbell {
+            self.ring_tail_now();
+        }
+    }
+
+    /// Tells the device the tail, if it moved.
+    #[inline]
+    pub(crate) fn ring_tail_now(&mut self) {
         let tail = self.rings.tail();
         if tail != self.rung_tail {
             self.rung_tail = tail;

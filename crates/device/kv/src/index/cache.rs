@@ -8,6 +8,7 @@ use byway_sys::huge::prefer_huge_pages;
 
 use crate::error::KvError;
 use crate::index::page::{self, PageShape};
+use crate::index::search::View;
 use crate::store::{Home, PageStore};
 
 /// RAM of a page beside its bytes: its frame, its share of the table of pages, what an allocation takes.
@@ -33,6 +34,8 @@ pub(crate) struct PageCache {
     by_page: HashMap<u64, u32, BuildHasherDefault<PageHasher>>,
     most_frames: usize,
     hand: usize,
+    /// Pages that were looked into and not kept, by the hash of their number.
+    seen: Vec<u64>,
     /// Where a page is read to that the store cannot lend.
     room: Vec<u8>,
 }
@@ -54,6 +57,7 @@ impl PageCache {
             by_page: HashMap::default(),
             most_frames: (budget_bytes / (page_bytes + FRAME_BYTES)).max(LEAST_PAGES),
             hand: 0,
+            seen: Vec::new(),
             room: vec![0; page_bytes],
         }
     }
@@ -69,23 +73,34 @@ impl PageCache {
         self.by_page.contains_key(&page)
     }
 
-    /// A data page: kept for later if it is asked for again before its room is wanted. So pages that every get needs,
-    /// fences and filters, are not driven out by pages that one get needs.
-    #[inline]
-    pub(crate) fn get_data<S: PageStore>(
+    /// Looks into a page that one get needs, which other gets may never ask for again. Where the cache is full, it is looked into
+    /// where it lies, and kept only if it was looked into not long ago: so pages that every get needs are not driven out
+    /// by pages that one needs, and most of such a page is not even checked. `look` may be called twice.
+    pub(crate) fn look<S: PageStore, R>(
         &mut self,
         store: &mut S,
         name: PageName,
+        look: impl Fn(&mut View<'_>) -> R,
         at_ps: &mut u64,
-    ) -> Result<&[u8], KvError> {
-        let frame = match self.by_page.get(&name.page) {
-            Some(&frame) => {
-                self.frames[frame as usize].used = true;
-                frame as usize
+    ) -> Result<R, KvError> {
+        let frame = match self.by_page.get(&name.page).copied() {
+            Some(frame) => frame as usize,
+            None if self.is_wanted(name.page) => self.bring(store, name, at_ps)?,
+            None => {
+                let offset = name.page.saturating_mul(self.shape.page_bytes as u64);
+                let lent = store.lend(&self.home, offset, &mut self.room, Cause::Index, at_ps)?;
+                if let Some(mut view) = View::of_lent(lent, name.run, name.level) {
+                    let seen = look(&mut view);
+                    if view.is_whole() {
+                        return Ok(seen);
+                    }
+                }
+                // Damaged: bringing it says by what.
+                self.bring(store, name, at_ps)?
             }
-            None => self.bring(store, name, at_ps)?,
         };
-        Ok(self.bytes_of(frame))
+        self.frames[frame].used = true;
+        Ok(look(&mut View::of_checked(self.bytes_of(frame))))
     }
 
     /// A page, kept for later.
@@ -145,6 +160,16 @@ impl PageCache {
                 self.frames[frame as usize].used = false;
             }
         }
+    }
+
+    /// Whether a page that is not here should be: there is room, or it was looked into not long ago.
+    fn is_wanted(&mut self, page: u64) -> bool {
+        if self.frames.len() < self.most_frames {
+            return true;
+        }
+        self.seen.resize(self.most_frames, u64::MAX);
+        let place = PageHasher::default().hash_of(page) as usize % self.most_frames;
+        std::mem::replace(&mut self.seen[place], page) == page
     }
 
     #[inline]
@@ -250,6 +275,13 @@ fn victim(frames: &mut [Frame], hand: &mut usize) -> usize {
 /// Page numbers are our own: one multiplication spreads them.
 #[derive(Default)]
 pub(crate) struct PageHasher(u64);
+
+impl PageHasher {
+    fn hash_of(mut self, page: u64) -> u64 {
+        self.write_u64(page);
+        self.0
+    }
+}
 
 impl Hasher for PageHasher {
     fn finish(&self) -> u64 {

@@ -15,6 +15,7 @@ mod merging;
 pub(crate) mod order;
 pub(crate) mod page;
 pub(crate) mod run;
+pub(crate) mod search;
 pub(crate) mod settle;
 pub(crate) mod tournament;
 

@@ -1,16 +1,15 @@
 //! The index page: entries in key order, or filter blocks, under one checksum.
 //!
 //! ```text
-//! byte 0       4     8     16      17         18      20           64
-//!      | magic | crc | run | level | reserved | count | reserved … | entries of 32 bytes, or filter blocks |
+//! byte 0       4     8     16      17         18      20                 36           64
+//!      | magic | crc | run | level | reserved | count | crc of each part | reserved … | entries of 32 bytes, or filter blocks |
 //! ```
 //!
-//! The checksum covers everything after itself, to the end of the page. Level 0 holds keys; level n holds the first key of each page
-//! of level n − 1; [`FILTER`] marks a page of filter blocks.
+//! A page has four parts of like length, each with a checksum in the header, of the first part behind the header; the
+//! header has its own. So a look at one key of a page that is not kept checks a quarter of it. Level 0 holds keys; level n
+//! holds the first key of each page of level n − 1; [`FILTER`] marks a page of filter blocks.
 
 use std::ops::Range;
-
-use byway_sys::cacheline::{LINE_BYTES, prefetch};
 
 use crate::index::entry::{ENTRY_BYTES, Entry};
 use crate::index::filter;
@@ -18,6 +17,8 @@ use byway_spec::Key;
 
 /// Bytes before the first entry.
 pub(crate) const PAGE_HEADER_BYTES: usize = 64;
+/// Parts of a page that have a checksum each.
+pub(crate) const PARTS: usize = 4;
 /// The level that marks a page of filter blocks.
 pub(crate) const FILTER: u8 = 0xff;
 const MAGIC: [u8; 4] = *b"BYIX";
@@ -83,8 +84,7 @@ impl PageDraft {
         self.bytes[8..16].copy_from_slice(&run.to_le_bytes());
         self.bytes[16] = level;
         self.bytes[18..20].copy_from_slice(&(self.count as u16).to_le_bytes());
-        let crc = crc32c::crc32c(&self.bytes[8..]);
-        self.bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+        seal_checksums(&mut self.bytes);
         &self.bytes
     }
 
@@ -96,37 +96,73 @@ impl PageDraft {
     }
 }
 
-/// Makes the checksum of a page fit, for fuzzers.
+/// Makes the checksums of a page fit, for fuzzers.
 pub(crate) fn reseal(bytes: &mut [u8]) {
-    if bytes.len() > PAGE_HEADER_BYTES && bytes[0..4] == MAGIC {
-        let crc = crc32c::crc32c(&bytes[8..]);
-        bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+    if bytes.len() > PARTS * PAGE_HEADER_BYTES && bytes[0..4] == MAGIC {
+        seal_checksums(bytes);
     }
 }
 
-/// Checks a page that came from flash: magic, checksum, run, level, and that what it holds can be read.
-pub(crate) fn check(bytes: &[u8], run: u64, level: u8) -> Result<(), &'static str> {
+fn seal_checksums(bytes: &mut [u8]) {
+    for part in 0..PARTS {
+        let crc = crc32c::crc32c(part_of(bytes, part)).to_le_bytes();
+        bytes[part_crc_at(part)..part_crc_at(part) + 4].copy_from_slice(&crc);
+    }
+    let crc = crc32c::crc32c(&bytes[8..PAGE_HEADER_BYTES]);
+    bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+}
+
+const fn part_crc_at(part: usize) -> usize {
+    20 + 4 * part
+}
+
+/// What a part's checksum covers.
+#[inline]
+fn part_of(bytes: &[u8], part: usize) -> &[u8] {
+    let len = bytes.len() / PARTS;
+    let from = if part == 0 { PAGE_HEADER_BYTES } else { part * len };
+    bytes.get(from..(part + 1) * len).unwrap_or_default()
+}
+
+/// Whether a part of a page with a checked header is as it was written.
+#[inline]
+pub(crate) fn part_is_whole(bytes: &[u8], part: usize) -> bool {
+    let crc = bytes.get(part_crc_at(part)..part_crc_at(part) + 4);
+    crc == Some(&crc32c::crc32c(part_of(bytes, part)).to_le_bytes())
+}
+
+/// Checks the header of a page that came from flash: magic, checksum, run, level, count.
+pub(crate) fn check_header(bytes: &[u8], run: u64, level: u8) -> Result<(), &'static str> {
     let Some((header, body)) = bytes.split_at_checked(PAGE_HEADER_BYTES) else {
         return Err("is too short");
     };
     if header[0..4] != MAGIC {
         return Err("is not an index page");
     }
-    if header[4..8] != crc32c::crc32c(&bytes[8..]).to_le_bytes() {
+    if header[4..8] != crc32c::crc32c(&header[8..]).to_le_bytes() {
         return Err("fails its checksum");
     }
     if header[8..16] != run.to_le_bytes() || header[16] != level {
         return Err("belongs elsewhere");
     }
     let count = count_of(bytes);
-    let holds_entries = level != FILTER;
-    if holds_entries && (count == 0 || count > body.len() / ENTRY_BYTES) {
+    if level != FILTER && (count == 0 || count > body.len() / ENTRY_BYTES) {
         return Err("has an impossible count");
+    }
+    Ok(())
+}
+
+/// Checks a page that came from flash as a whole, and that what it holds can be read.
+pub(crate) fn check(bytes: &[u8], run: u64, level: u8) -> Result<(), &'static str> {
+    check_header(bytes, run, level)?;
+    if !(0..PARTS).all(|part| part_is_whole(bytes, part)) {
+        return Err("fails its checksum");
     }
     // Every entry is looked at, whatever the ones before: that needs no branches.
     let sound = |sum, entry: &[u8; ENTRY_BYTES]| sum & Entry::is_sound(entry);
-    let entries = body.as_chunks().0.iter().take(count);
-    if !holds_entries || entries.fold(true, sound) { Ok(()) } else { Err("holds an unknown entry") }
+    let entries = bytes.get(PAGE_HEADER_BYTES..).unwrap_or_default().as_chunks().0.iter();
+    let is_sound = level == FILTER || entries.take(count_of(bytes)).fold(true, sound);
+    if is_sound { Ok(()) } else { Err("holds an unknown entry") }
 }
 
 /// Entries or blocks in a checked page.
@@ -157,89 +193,10 @@ pub(crate) fn is_taken_over(bytes: &[u8], i: usize, first: &Key) -> bool {
     next.is_some_and(|next| next.key() <= *first)
 }
 
-/// Filter block `slot` of a checked filter page.
-pub(crate) fn block_at<'a>(bytes: &'a [u8], slot: usize, shape: &PageShape) -> &'a [u8] {
-    let at = PAGE_HEADER_BYTES + slot * shape.filter_block_bytes;
-    bytes.get(at..at + shape.filter_block_bytes).unwrap_or_default()
-}
-
-/// The last entry of a checked page at or below `key`, looked for near where its key's number lies between `bounds`:
-/// the numbers of the page's first key and of the first key behind it, as far as these are known.
-///
-/// Keys are often spread evenly, and then few cache lines are touched; any others cost a binary search and some steps.
+/// Where filter block `slot` begins.
 #[inline]
-pub(crate) fn find(bytes: &[u8], key: &Key, bounds: &Range<u128>) -> Option<(usize, Entry)> {
-    let found = search(bytes, key, bounds).checked_sub(1)?;
-    Some((found, entry_at(bytes, found)?))
-}
-
-/// How many entries of a checked page have keys at or below `key`.
-#[inline]
-fn search(bytes: &[u8], key: &Key, bounds: &Range<u128>) -> usize {
-    let (mut from, mut to) = (0, count_of(bytes));
-    let mut bounds = bounds.clone();
-    let mut guess = 0;
-    for _ in 0..GUESSES {
-        if to - from <= NEAR {
-            break;
-        }
-        guess = from + share(key.number(), &bounds, to - from);
-        if to - from >= FAR {
-            expect_around(bytes, guess);
-        }
-        let Some(entry) = entry_at(bytes, guess) else { break };
-        if entry.is_at_or_below(key) {
-            (from, bounds.start) = (guess + 1, entry.number());
-        } else {
-            (to, bounds.end) = (guess, entry.number());
-        }
-    }
-    // What was guessed last is near: the other side is looked for from there in growing steps.
-    let mut step = NEAR;
-    while to - from > 2 * step {
-        let upward = from > guess;
-        let probe = if upward { from + step } else { to - 1 - step };
-        let at_or_below = entry_at(bytes, probe).is_some_and(|entry| entry.is_at_or_below(key));
-        match at_or_below {
-            true => from = probe + 1,
-            false => to = probe,
-        }
-        if at_or_below != upward {
-            break;
-        }
-        step *= 2;
-    }
-    partition(bytes, from..to, |entry| entry.is_at_or_below(key))
-}
-
-/// Guesses before steps: the second is close where keys are spread evenly.
-const GUESSES: usize = 2;
-/// So many entries, on neighbouring cache lines, are not worth a guess.
-const NEAR: usize = 4;
-
-/// So many entries are worth asking for the lines around a guess at once.
-const FAR: usize = 64;
-/// Lines asked for on each side: a first guess among some hundreds of even keys is mostly that close.
-const LINES_AROUND: usize = 4;
-
-#[inline]
-fn expect_around(bytes: &[u8], guess: usize) {
-    let at = PAGE_HEADER_BYTES + guess * ENTRY_BYTES;
-    for line in 0..LINES_AROUND {
-        prefetch(bytes, at + line * LINE_BYTES);
-        prefetch(bytes, at.saturating_sub((line + 1) * LINE_BYTES));
-    }
-}
-
-/// Where `number` lies between `bounds`, as one of `count` places.
-#[inline]
-fn share(number: u128, bounds: &Range<u128>, count: usize) -> usize {
-    let (whole, part) = (bounds.end.wrapping_sub(bounds.start), number.saturating_sub(bounds.start));
-    // The 32 high bits of both are enough, and what follows fits a word.
-    let shift = 96u32.saturating_sub(whole.leading_zeros());
-    let (whole, part) = ((whole >> shift) as u64, (part >> shift) as u64);
-    let place = (part.min(whole) * count as u64).checked_div(whole).unwrap_or(0);
-    (place as usize).min(count - 1)
+pub(crate) fn block_place(slot: usize, shape: &PageShape) -> usize {
+    PAGE_HEADER_BYTES + slot * shape.filter_block_bytes
 }
 
 /// How many entries of a checked page have keys below `key`.
@@ -267,13 +224,13 @@ fn partition(bytes: &[u8], among: Range<usize>, before: impl Fn(&Entry) -> bool)
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::value_log::record::{Kind, Shape};
     use proptest::prelude::*;
 
-    fn page_of(keys: &[u16]) -> Vec<u8> {
+    pub(crate) fn page_of(keys: &[u16]) -> Vec<u8> {
         let mut draft = PageDraft::new(&PageShape::new(16384));
         for key in keys {
             let key = Key::new(&key.to_be_bytes()).unwrap();
@@ -293,8 +250,11 @@ mod tests {
         let mut bytes = page_of(&[1, 2, 3]);
         assert_eq!(check(&bytes, 3, 0), Ok(()));
         assert!(check(&bytes, 4, 0).is_err() && check(&bytes, 3, 1).is_err());
-        bytes[100] ^= 1;
-        assert_eq!(check(&bytes, 3, 0), Err("fails its checksum"));
+        for at in [9, 25, 100, 5000, 16383] {
+            bytes[at] ^= 1;
+            assert_eq!(check(&bytes, 3, 0), Err("fails its checksum"), "byte {at}");
+            bytes[at] ^= 1;
+        }
     }
 
     proptest! {
@@ -305,25 +265,6 @@ mod tests {
             let key = Key::new(&probe.to_be_bytes()).unwrap();
             prop_assert_eq!(lower_bound(&bytes, &key), keys.partition_point(|k| *k < probe));
             prop_assert_eq!(upper_bound(&bytes, &key), keys.partition_point(|k| *k <= probe));
-        }
-
-        /// Whatever the bounds say: they come from another page.
-        #[test]
-        fn a_guided_search_finds_what_a_plain_one_does(
-            keys in proptest::collection::btree_set(prop_oneof![3 => any::<u16>(), 1 => 0u16..40], 1..500),
-            probes in proptest::collection::vec(any::<u16>(), 20),
-            wrong: Option<(u128, u128)>,
-        ) {
-            let keys: Vec<u16> = keys.into_iter().collect();
-            let bytes = page_of(&keys);
-            let number = |key: u16| Key::new(&key.to_be_bytes()).unwrap().number();
-            let right = (number(keys[0]), number(keys[keys.len() - 1]).saturating_add(1));
-            let (start, end) = wrong.unwrap_or(right);
-            for probe in probes.into_iter().chain(keys.iter().copied()) {
-                let key = Key::new(&probe.to_be_bytes()).unwrap();
-                let found = find(&bytes, &key, &(start..end)).map(|(i, _)| i);
-                prop_assert_eq!(found, keys.partition_point(|k| *k <= probe).checked_sub(1));
-            }
         }
 
         #[test]

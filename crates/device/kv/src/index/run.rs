@@ -8,6 +8,7 @@ use crate::index::cache::{PageCache, PageName};
 use crate::index::entry::Entry;
 use crate::index::filter;
 use crate::index::page::{self, FILTER};
+use crate::index::search::{self, View};
 use crate::store::PageStore;
 use byway_spec::Key;
 
@@ -55,12 +56,10 @@ impl Run {
         let mut page = self.root;
         let mut bounds = self.first.number()..self.last.number().saturating_add(1);
         for level in (1..=self.height).rev() {
-            let bytes = pages.get(store, self.name(page, level), at_ps)?;
-            let Some((i, fence)) = page::find(bytes, key, &bounds) else { return Ok(None) };
+            let mut view = View::of_checked(pages.get(store, self.name(page, level), at_ps)?);
+            let Some((i, fence)) = search::find(&mut view, key, &bounds) else { return Ok(None) };
             bounds.start = fence.number();
-            if i + 1 < page::count_of(bytes)
-                && let Some(next) = page::entry_at(bytes, i + 1)
-            {
+            if let Some(next) = view.entry(i + 1) {
                 bounds.end = next.number();
             }
             page = fence.address();
@@ -69,9 +68,9 @@ impl Run {
                 return Ok(None);
             }
         }
-        let bytes = pages.get_data(store, self.name(page, 0), at_ps)?;
-        let found = page::find(bytes, key, &bounds).map(|(_, entry)| entry);
-        Ok(found.filter(|entry| entry.is_of(key)))
+        let find = |view: &mut View<'_>| search::find(view, key, &bounds);
+        let found = pages.look(store, self.name(page, 0), find, at_ps)?;
+        Ok(found.map(|(_, entry)| entry).filter(|entry| entry.is_of(key)))
     }
 
     #[inline]
@@ -84,8 +83,11 @@ impl Run {
         at_ps: &mut u64,
     ) -> Result<bool, KvError> {
         let shape = pages.shape;
-        let bytes = pages.get(store, self.name(filter_ref >> 8, FILTER), at_ps)?;
-        Ok(filter::may_hold(page::block_at(bytes, (filter_ref & 0xff) as usize, &shape), key))
+        let block = page::block_place((filter_ref & 0xff) as usize, &shape);
+        let may_hold = |view: &mut View<'_>| {
+            filter::may_hold(shape.filter_block_bytes, key, |line| view.line(block + line))
+        };
+        pages.look(store, self.name(filter_ref >> 8, FILTER), may_hold, at_ps)
     }
 }
 

@@ -76,6 +76,18 @@ pub fn prefetch<T>(memory: &[T], index: usize) {
     let _ = (memory, index);
 }
 
+/// Asks for every line that holds some of the bytes.
+#[inline]
+pub fn prefetch_all(bytes: &[u8]) {
+    let mut at = 0;
+    while at < bytes.len() {
+        prefetch(bytes, at);
+        at += LINE_BYTES;
+    }
+    // They need not begin with a line.
+    prefetch(bytes, bytes.len().wrapping_sub(1));
+}
+
 fn check(map: &Mapping, at: usize, len_bytes: usize) -> Result<(), MapError> {
     if at.checked_add(len_bytes).is_some_and(|end| end <= map.len()) {
         return Ok(());

@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use crate::cacheline::prefetch;
+use crate::cacheline::prefetch_all;
 
 /// A file range that can be read and not written.
 ///
@@ -55,11 +55,11 @@ impl ReadMapping {
         inside.then(|| unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(at), len_bytes) })
     }
 
-    /// Asks for the cache line of a byte that is soon read; nothing happens outside of the mapping.
+    /// Asks for the cache lines of bytes that are soon read; nothing happens outside of the mapping.
     #[inline]
-    pub fn expect(&self, at: u64) {
-        if let Some(line) = self.bytes(at, 1) {
-            prefetch(line, 0);
+    pub fn expect(&self, at: u64, len_bytes: usize) {
+        if let Some(bytes) = self.bytes(at, len_bytes) {
+            prefetch_all(bytes);
         }
     }
 
@@ -106,6 +106,7 @@ mod tests {
         assert!(mapping.bytes(8190, 3).is_none());
         assert!(mapping.bytes(u64::MAX, 1).is_none());
         assert!(ReadMapping::file(&file, 0, 0).is_err());
-        mapping.expect(1 << 50);
+        mapping.expect(1 << 50, 1);
+        mapping.expect(0, 8192);
     }
 }

@@ -149,12 +149,14 @@ impl Client {
 
     /// Reads the values of a window of keys, all of them outstanding at once, and shows them in order.
     fn retrieve(&mut self, keys: &[Key], see: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        for (tag, key) in keys.iter().enumerate() {
+        let mut commands = Vec::with_capacity(keys.len());
+        for (tag, key) in (0..).zip(keys) {
             let mut into = self.free.pop().context("a window of more commands than buffers")?;
             into.set_len(self.value.len());
-            let command = KvCommand::Retrieve { nsid: self.kv.nsid(), key: byway::Key::new(key)?, into };
-            self.kv.queue().submit(command.into(), tag as u64).map_err(byway::Error::from)?;
+            let retrieve = KvCommand::Retrieve { nsid: self.kv.nsid(), key: byway::Key::new(key)?, into };
+            commands.push((Command::from(retrieve), tag));
         }
+        self.kv.queue().submit_all(&mut commands.into_iter()).map_err(byway::Error::from)?;
         let mut read: [Option<Outcome>; DEPTH] = std::array::from_fn(|_| None);
         finish(&mut self.kv, |tag, outcome| {
             *read.get_mut(tag as usize).context("a tag of no command")? = Some(outcome);

@@ -61,12 +61,15 @@ impl Flash {
         Ok(room)
     }
 
-    /// Says that a byte of a KV extent will soon be read, so that its memory can come closer meanwhile.
+    /// Says that bytes of a KV extent will soon be read, so that their memory can come closer meanwhile: as far as the page
+    /// that has the first of them.
     #[inline]
-    pub fn expect(&self, extent: ExtentId, at_bytes: u64) {
+    pub fn expect(&self, extent: ExtentId, at_bytes: u64, len_bytes: usize) {
         let page_bytes = u64::from(self.ftl.geometry.page_bytes);
-        if let Ok((first, PageKind::Page)) = self.range(extent, at_bytes, 1) {
-            self.ftl.expect(first + at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
+        let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
+        let len = len_bytes.min(page_bytes as usize - within);
+        if let Ok((first, PageKind::Page)) = self.range(extent, at_bytes, len as u64) {
+            self.ftl.expect(first + index, within, len);
         }
     }
 

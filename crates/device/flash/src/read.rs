@@ -84,11 +84,11 @@ impl Ftl {
         Some(page)
     }
 
-    /// Asks for the memory of a byte of a whole-page entry that is soon read.
+    /// Asks for the memory of bytes of a whole-page entry that are soon read.
     #[inline]
-    pub(crate) fn expect(&self, entry: EntryIndex, within: usize) {
+    pub(crate) fn expect(&self, entry: EntryIndex, within: usize, len: usize) {
         if let Ok(Location::Flash(unit)) = self.map.load(entry) {
-            self.media.expect(self.geometry.page_of(unit), within);
+            self.media.expect(self.geometry.page_of(unit), within, len);
         }
     }
 

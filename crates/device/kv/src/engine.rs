@@ -41,7 +41,7 @@ impl Default for KvOptions {
     fn default() -> Self {
         Self {
             packing: Packing::default(),
-            memtable_bytes: 48 << 20,
+            memtable_bytes: 56 << 20,
             cache_bytes: 64 << 20,
             replay_bytes: 256 << 20,
             hash_seed: 0x5851_f42d_4c95_7f2d,
@@ -87,6 +87,9 @@ pub enum Expect {
     /// The entry has come: the value is asked for.
     Value,
 }
+
+/// Bytes of a record that are asked for before its length is known: most small ones, wherever in a line they begin.
+const RECORD_START_BYTES: u64 = 128;
 
 /// Where the value of a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,7 +206,7 @@ impl KvEngine {
             Expect::Entry => self.index.expect_entry(key),
             Expect::Value => {
                 if let Some(entry) = self.index.get_active(key) {
-                    self.log.expect(store, entry);
+                    self.log.expect(store, entry.address(), entry.shape().record_bytes());
                 }
             }
         }
@@ -290,9 +293,15 @@ impl KvEngine {
         key: &Key,
         at_ps: &mut u64,
     ) -> Result<Option<Located>, KvError> {
+        if let Some(address) = self.index.record_of(key) {
+            // While the entry comes, so does the record it tells of.
+            self.log.expect(store, address, RECORD_START_BYTES);
+        }
         let entry = self.live_entry(store, key, at_ps)?;
-        if let Some(entry) = &entry {
-            self.log.expect(store, entry);
+        if let Some(entry) = &entry
+            && entry.shape().record_bytes() > RECORD_START_BYTES
+        {
+            self.log.expect(store, entry.address(), entry.shape().record_bytes());
         }
         Ok(entry.map(Located))
     }

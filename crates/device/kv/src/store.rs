@@ -97,9 +97,9 @@ pub trait PageStore {
         Ok(room)
     }
 
-    /// Says that a byte will soon be read.
+    /// Says that bytes will soon be read.
     #[inline]
-    fn expect(&self, _home: &Home, _at_bytes: u64) {}
+    fn expect(&self, _home: &Home, _at_bytes: u64, _len_bytes: usize) {}
 
     /// Writes one whole page.
     ///
@@ -238,8 +238,8 @@ impl PageStore for Flash {
     }
 
     #[inline]
-    fn expect(&self, home: &Home, at_bytes: u64) {
-        Self::expect(self, home.extent, at_bytes);
+    fn expect(&self, home: &Home, at_bytes: u64, len_bytes: usize) {
+        Self::expect(self, home.extent, at_bytes, len_bytes);
     }
 
     fn write_page(

@@ -106,9 +106,9 @@ impl Media for FileMedia {
         self.view.as_ref()?.bytes(self.in_pages(page, at), len)
     }
 
-    fn expect(&self, page: PageId, at: usize) {
+    fn expect(&self, page: PageId, at: usize, len: usize) {
         if let Some(view) = &self.view {
-            view.expect(self.in_pages(page, at));
+            view.expect(self.in_pages(page, at), len);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Pages in memory of this process, taken from the system when first programmed.
 
-use byway_sys::cacheline::prefetch;
+use byway_sys::cacheline::prefetch_all;
 
 use super::Media;
 use crate::error::FlashError;
@@ -53,8 +53,8 @@ impl Media for RamMedia {
         self.data.get(at..at + len)
     }
 
-    fn expect(&self, page: PageId, at: usize) {
-        prefetch(&self.data, self.data_at(page) + at);
+    fn expect(&self, page: PageId, at: usize, len: usize) {
+        self.lend(page, at, len).into_iter().for_each(prefetch_all);
     }
 
     fn spare(&self, page: PageId) -> &[u8] {

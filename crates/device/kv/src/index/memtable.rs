@@ -4,7 +4,7 @@
 //! where they were first put, the hash table finds them, and an overwrite changes them in place. Their order is kept
 //! beside, in steps paid by puts, so that neither the first list nor a flush has all of them to sort.
 
-use byway_sys::cacheline::prefetch;
+use byway_sys::cacheline::{LINE_BYTES, prefetch};
 use byway_sys::huge::prefer_huge_pages;
 
 use crate::index::entry::Entry;
@@ -14,9 +14,9 @@ use byway_spec::Key;
 /// Most entries a memtable can have: 24 bits of a slot name the entry.
 pub(crate) const MEMTABLE_MAX_ENTRIES: usize = (1 << 24) - 1;
 /// RAM of one entry: itself, its share of a half-full hash table, its place in a leaf that is at least half full.
-pub(crate) const MEMTABLE_ENTRY_BYTES: usize = 48;
+pub(crate) const MEMTABLE_ENTRY_BYTES: usize = 56;
 /// New entries are put in order so many at once.
-const ORDER_ENTRIES: usize = 32;
+const ORDER_ENTRIES: usize = 8;
 /// Words that are emptied in the time that dropping a node of the order takes.
 const WORDS_PER_NODE: usize = 8192;
 
@@ -34,8 +34,9 @@ pub(crate) enum Inserted {
 /// Newest entries by key.
 pub(crate) struct Memtable {
     entries: Vec<Entry>,
-    /// Open addressing, never more than half full: tag (8 bits) and entry number + 1 (24 bits), 0 for none.
-    slots: Vec<u32>,
+    /// Open addressing, never more than half full: the line of the record's address (modulo 2³²), tag (8 bits) and entry
+    /// number + 1 (24 bits), 0 for none. So record and entry can be asked for at the same time.
+    slots: Vec<u64>,
     shift: u32,
     seed: u64,
     capacity: usize,
@@ -103,7 +104,7 @@ impl Memtable {
     /// The number of a key's entry.
     pub(crate) fn number_of(&self, key: &Key) -> Option<usize> {
         match self.find(key) {
-            Found::At(number) => Some(number),
+            Found::At(_, number) => Some(number),
             Found::Vacant(..) => None,
         }
     }
@@ -132,7 +133,7 @@ impl Memtable {
             return None;
         }
         match self.find(key) {
-            Found::At(number) => self.entries.get(number),
+            Found::At(_, number) => self.entries.get(number),
             Found::Vacant(..) => None,
         }
     }
@@ -141,9 +142,9 @@ impl Memtable {
     #[inline]
     pub(crate) fn insert(&mut self, entry: Entry) -> Inserted {
         match self.find(&entry.key()) {
-            Found::At(number) => self.replace(number, entry),
+            Found::At(slot, number) => self.replace(slot, number, entry),
             Found::Vacant(slot, tag) => {
-                self.slots[slot] = tag << 24 | (self.entries.len() as u32 + 1);
+                self.slots[slot] = slot_of(&entry, tag, self.entries.len());
                 self.entries.push(entry);
                 if self.entries.len() * 2 > self.slots.len() {
                     self.grow();
@@ -176,9 +177,27 @@ impl Memtable {
     /// Asks for the entry itself, once the memory that says where it is has come.
     #[inline]
     pub(crate) fn prefetch_entry(&self, key: &Key) {
-        let slot = (self.hash(key) >> self.shift) as usize & (self.slots.len() - 1);
-        if let Some(number) = (self.slots[slot] & 0xff_ffff).checked_sub(1) {
-            prefetch(&self.entries, number as usize);
+        self.record_of(key);
+    }
+
+    /// About where the record of a key is: in the 64 bytes at this address, or behind them; or, seldom, somewhere else. Asks
+    /// for the entry, which knows.
+    #[inline]
+    pub(crate) fn record_of(&self, key: &Key) -> Option<u64> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let hash = self.hash(key);
+        let mask = self.slots.len() - 1;
+        let mut slot = (hash >> self.shift) as usize & mask;
+        loop {
+            let held = self.slots[slot];
+            let number = number_of(held)?;
+            if tag_of(held) == hash as u8 {
+                prefetch(&self.entries, number);
+                return Some((held >> 32) * LINE_BYTES as u64);
+            }
+            slot = (slot + 1) & mask;
         }
     }
 
@@ -187,29 +206,27 @@ impl Memtable {
         self.order.next_numbers(&self.entries, walk, most)
     }
 
-    fn replace(&mut self, number: usize, entry: Entry) -> Inserted {
+    fn replace(&mut self, slot: usize, number: usize, entry: Entry) -> Inserted {
         let old = self.entries[number];
         if old.seq() > entry.seq() {
             return Inserted::Older;
         }
         self.entries[number] = entry;
+        self.slots[slot] = slot_of(&entry, tag_of(self.slots[slot]), number);
         Inserted::Replaced(old)
     }
 
     #[inline]
     fn find(&self, key: &Key) -> Found {
         let hash = self.hash(key);
-        let tag = hash as u32 & 0xff;
+        let tag = hash as u8;
         let mask = self.slots.len() - 1;
         let mut slot = (hash >> self.shift) as usize & mask;
         loop {
             let held = self.slots[slot];
-            if held == 0 {
-                return Found::Vacant(slot, tag);
-            }
-            let number = (held & 0xff_ffff) as usize - 1;
-            if held >> 24 == tag && self.entries[number].is_of(key) {
-                return Found::At(number);
+            let Some(number) = number_of(held) else { return Found::Vacant(slot, tag) };
+            if tag_of(held) == tag && self.entries[number].is_of(key) {
+                return Found::At(slot, number);
             }
             slot = (slot + 1) & mask;
         }
@@ -235,21 +252,39 @@ impl Memtable {
         self.shift -= 1;
         for number in 0..self.entries.len() {
             if let Found::Vacant(slot, tag) = self.find(&self.entries[number].key()) {
-                self.slots[slot] = tag << 24 | (number as u32 + 1);
+                self.slots[slot] = slot_of(&self.entries[number], tag, number);
             }
         }
     }
 }
 
-fn empty_slots(count: usize) -> Vec<u32> {
+#[inline]
+fn slot_of(entry: &Entry, tag: u8, number: usize) -> u64 {
+    (entry.address() / LINE_BYTES as u64) << 32 | u64::from(tag) << 24 | (number as u64 + 1)
+}
+
+/// The entry of a slot, if it has one.
+#[inline]
+fn number_of(slot: u64) -> Option<usize> {
+    ((slot & 0xff_ffff) as usize).checked_sub(1)
+}
+
+#[inline]
+fn tag_of(slot: u64) -> u8 {
+    (slot >> 24) as u8
+}
+
+fn empty_slots(count: usize) -> Vec<u64> {
     let slots = vec![0; count];
     prefer_huge_pages(&slots);
     slots
 }
 
 enum Found {
-    At(usize),
-    Vacant(usize, u32),
+    /// In a slot, with the number of the entry.
+    At(usize, usize),
+    /// Nowhere: the slot where it would be, and its tag there.
+    Vacant(usize, u8),
 }
 
 #[cfg(test)]

@@ -207,6 +207,12 @@ impl Index {
         self.active.prefetch_entry(key);
     }
 
+    /// About where the record of a key is, if its entry is where looking costs nothing but memory, which is asked for.
+    #[inline]
+    pub(crate) fn record_of(&self, key: &Key) -> Option<u64> {
+        self.active.record_of(key)
+    }
+
     /// The entry of a key, if it is where looking costs nothing but memory.
     #[inline]
     pub(crate) fn get_active(&self, key: &Key) -> Option<&Entry> {

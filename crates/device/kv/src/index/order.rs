@@ -1,7 +1,7 @@
 //! The order of a memtable's entries, kept in leaves: which entries are where by key, and sorted only where someone looks.
 //!
 //! A leaf has the numbers of up to some hundreds of entries whose keys lie between its first key and the next leaf's, in
-//! no order; a full one is split at its median. Puts place the entries that came before them, some tens at once,
+//! no order; a full one is split at its median. Puts place the entries that came before them, a few at once,
 //! so that no one has ever to sort all of them: a walk sorts the leaf it enters.
 
 use crate::index::entry::Entry;
@@ -20,7 +20,7 @@ pub(crate) struct Order {
     /// Entries before this one are in leaves.
     placed: usize,
     /// Room for the entries of one leaf while it is sorted or split.
-    gathered: Vec<(Key, u32)>,
+    gathered: Vec<Gathered>,
 }
 
 struct Node {
@@ -39,6 +39,10 @@ impl Leaf {
         Self { numbers, is_sorted: false }
     }
 }
+
+/// An entry's key as numbers, which order as keys do, and its number: the key's number, then its length above the
+/// entry's.
+type Gathered = (u128, u64);
 
 /// A place between two entries in key order.
 #[derive(Clone, Copy, Debug, Default)]
@@ -133,11 +137,11 @@ impl Order {
         let numbers = std::mem::take(&mut self.nodes[node].leaves[leaf].numbers);
         self.gather(entries, &numbers);
         let middle = self.gathered.len() / 2;
-        let (_, (median, _), _) = self.gathered.select_nth_unstable_by_key(middle, |(key, _)| key.number());
-        let first = median.number();
+        let first = self.gathered.select_nth_unstable(middle).1.0;
         let (mut low, mut high) = (Vec::with_capacity(LEAF_ENTRIES), Vec::with_capacity(LEAF_ENTRIES));
         for (key, number) in &self.gathered {
-            if key.number() < first { low.push(*number) } else { high.push(*number) }
+            let half = if *key < first { &mut low } else { &mut high };
+            half.push(*number as u32);
         }
         let place = &mut self.nodes[node];
         place.leaves[leaf] = Leaf::of(low);
@@ -159,13 +163,17 @@ impl Order {
         self.gather(entries, &numbers);
         self.gathered.sort_unstable();
         numbers.clear();
-        numbers.extend(self.gathered.iter().map(|(_, number)| *number));
+        numbers.extend(self.gathered.iter().map(|(_, number)| *number as u32));
         self.nodes[node].leaves[leaf] = Leaf { numbers, is_sorted: true };
     }
 
     fn gather(&mut self, entries: &[Entry], numbers: &[u32]) {
         self.gathered.clear();
-        self.gathered.extend(numbers.iter().map(|&number| (entries[number as usize].key(), number)));
+        let gather = |&number: &u32| {
+            let entry = &entries[number as usize];
+            (entry.number(), (entry.shape().key_len() as u64) << 32 | u64::from(number))
+        };
+        self.gathered.extend(numbers.iter().map(gather));
     }
 }
 

@@ -17,6 +17,9 @@ pub(crate) struct Wanted {
     pub(crate) to: u64,
 }
 
+/// Most bytes of a record that are asked for.
+const EXPECTED_BYTES: u64 = 1536;
+
 /// Where bytes of a record are: in the extent, and in their stream.
 #[derive(Clone, Copy)]
 struct Place {
@@ -84,10 +87,11 @@ impl ValueLog {
         }
     }
 
-    /// Says that the record of an entry will soon be read.
+    /// Says that bytes of a record will soon be read; many of them are not worth the asking, as the processor reads on
+    /// by itself.
     #[inline]
-    pub(crate) fn expect<S: PageStore>(&self, store: &S, entry: &Entry) {
-        store.expect(&self.home, entry.address());
+    pub(crate) fn expect<S: PageStore>(&self, store: &S, address: u64, len_bytes: u64) {
+        store.expect(&self.home, address, len_bytes.min(EXPECTED_BYTES) as usize);
     }
 
     /// Reads a record that was not what its entry says by verified reads: they name the damage if it is the flash's.

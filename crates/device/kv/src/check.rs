@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use byway_flash::{Cause, Finding, Hit, Remedy, Watch};
+use byway_sys::cacheline::LINE_BYTES;
 
 use crate::engine::KvEngine;
 use crate::error::KvError;
@@ -214,9 +215,11 @@ impl<S: PageStore> Checker<'_, '_, S> {
         let Some(filter_ref) = filter_ref else { return };
         let Some(bytes) = self.read_page(run, filter_ref >> 8, FILTER, None) else { return };
         let shape = self.engine.index.pages.shape;
-        let block = page::block_at(&bytes, (filter_ref & 0xff) as usize, &shape);
+        let block = page::block_place((filter_ref & 0xff) as usize, &shape);
+        let line = |at: usize| bytes.get(block + at..block + at + LINE_BYTES);
+        let may_hold = |entry: &Entry| filter::may_hold(shape.filter_block_bytes, &entry.key(), line);
         let entries = (0..page::count_of(data)).filter_map(|i| page::entry_at(data, i));
-        let missing = entries.filter(|entry| !filter::may_hold(block, &entry.key())).count();
+        let missing = entries.filter(|entry| !may_hold(entry)).count();
         if missing > 0 {
             let what = format!("its filter denies {missing} of its keys");
             self.note("index page", format!("run {}, page {number}", run.id), what, Remedy::Restore);

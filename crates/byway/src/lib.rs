@@ -25,6 +25,7 @@
 mod check;
 mod create;
 mod device;
+mod forget;
 mod kv;
 mod load;
 mod many;
@@ -47,6 +48,7 @@ pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
 pub use check::{Checked, check, repair};
 pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};
 pub use device::{Device, EmbeddedQueue, FlashReport};
+pub use forget::Wipe;
 pub use kv::{Keys, Kv};
 pub use load::Loader;
 pub use nvm::Nvm;

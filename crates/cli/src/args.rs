@@ -40,6 +40,10 @@ pub enum Command {
     Info(Info),
     /// Verify every structure of an image, and repair one.
     Check(Check),
+    /// Empty one namespace; no byte of what it held is left in the image.
+    Format(FormatNamespace),
+    /// Empty the whole device; no byte of what was ever stored is left in the image.
+    Sanitize(Sanitize),
     /// Keys and values.
     Kv(Kv),
     /// Blocks.
@@ -117,6 +121,50 @@ pub struct Check {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `byway format`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway format disk.img --ns 1 --yes
+  byway format disk.img --ns 2 --block-bytes 4096 --yes
+  byway format disk.img --ns 1 --quick --yes")]
+pub struct FormatNamespace {
+    /// The image.
+    pub image: PathBuf,
+    /// The namespace that is emptied.
+    #[arg(long, value_name = "NUMBER")]
+    pub ns: u32,
+    /// Bytes of a block from now on: 512 or 4096, of a namespace of blocks.
+    #[arg(long, value_name = "BYTES", default_value = "512", value_parser = ["512", "4096"])]
+    pub block_bytes: String,
+    /// Only forget where things are: bytes stay in the image until their room is needed.
+    #[arg(long)]
+    pub quick: bool,
+    /// Yes, everything in the namespace shall go.
+    #[arg(long, required = true)]
+    pub yes: bool,
+}
+
+/// `byway sanitize`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway sanitize disk.img --yes
+  byway sanitize disk.img --overwrite 3 --yes
+
+Namespaces stay, empty. A sanitize that is interrupted is finished when the image is next opened. What the host's file
+system and its disk keep of blocks that were given back is beyond the image.")]
+pub struct Sanitize {
+    /// The image.
+    pub image: PathBuf,
+    /// Write over everything so many times before its room is given back.
+    #[arg(long, value_name = "PASSES", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub overwrite: Option<u8>,
+    /// Yes, everything in the device shall go.
+    #[arg(long, required = true)]
+    pub yes: bool,
 }
 
 /// What holds the flash pages of a device.

@@ -34,6 +34,12 @@ impl<'a> DataRanges<'a> {
         Self { file, at: 0, len_bytes }
     }
 
+    /// The ranges between two bytes of a file.
+    #[must_use]
+    pub const fn between(file: &'a File, at: u64, end: u64) -> Self {
+        Self { file, at, len_bytes: end }
+    }
+
     fn find(&mut self) -> io::Result<Option<(u64, u64)>> {
         if self.at >= self.len_bytes {
             return Ok(None);

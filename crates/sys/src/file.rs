@@ -11,6 +11,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::copy::DataRanges;
 use crate::events::FileEvents;
 use crate::map::{ExclusiveMapping, Sharing};
 use crate::view::ReadMapping;
@@ -306,6 +307,17 @@ impl ImageFile {
         let written = told
             .and_then(|()| self.file.write_all_at(from, at).map_err(|source| self.failed(WRITING, source)));
         self.noting(WRITING, written)
+    }
+
+    /// The parts of a range that hold data: what lies between them reads as zeroes and takes no room.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn data_ranges(&self, at: u64, len_bytes: u64) -> Result<Vec<std::ops::Range<u64>>, FileError> {
+        let end = at.saturating_add(len_bytes);
+        let found = DataRanges::between(&self.file, at, end);
+        let found = found.map(|range| range.map(|(at, len)| at..at + len));
+        found.collect::<io::Result<_>>().map_err(|source| self.failed("looking for data in", source))
     }
 
     /// Maps a range: shared with the file, or private copies where it was opened read-only.

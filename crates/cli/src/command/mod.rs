@@ -5,6 +5,7 @@ pub mod bench_endurance;
 pub mod bench_kv;
 pub mod check;
 pub mod create;
+pub mod forget;
 pub mod info;
 pub mod kv;
 pub mod nvm;

@@ -348,6 +348,10 @@ impl Controller {
         if !self.ready.is_empty() {
             return Next::Now;
         }
+        // A slice that fails is tried again; the operation goes on for as long as it takes.
+        if subsystem.is_sanitizing() && !matches!(subsystem.sanitize_slice(), Ok(false)) {
+            return Next::At(now_ps);
+        }
         match (self.completions.next_due_ps(), self.admin.deadline_ps()) {
             (None, None) => Next::Idle,
             (Some(due_ps), None) | (None, Some(due_ps)) => Next::At(due_ps),

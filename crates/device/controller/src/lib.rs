@@ -25,6 +25,7 @@ mod port;
 mod queue;
 mod register;
 mod run;
+mod sanitize;
 mod subsystem;
 mod transfer;
 

@@ -17,6 +17,7 @@ use crate::controller::ControllerId;
 use crate::error::CommandError;
 use crate::namespace::{Namespace, write_error};
 use crate::queue::BoundWindow;
+use crate::sanitize::{self, IN_PROGRESS};
 
 /// Highest namespace identifier, and so how many there may be (Identify Controller NN, MNAN).
 pub const MAX_NAMESPACES: u32 = 64;
@@ -68,6 +69,14 @@ struct Slot {
     namespace: Namespace,
     /// Bit per controller identifier.
     attached: u64,
+    /// Of these, those that are served: all, unless a sanitize operation is going on.
+    served: u64,
+}
+
+impl Slot {
+    const fn new(namespace: Namespace, attached: u64) -> Self {
+        Self { namespace, attached, served: attached }
+    }
 }
 
 /// The subsystem.
@@ -82,7 +91,7 @@ pub struct Subsystem {
     pub changes: Changes,
     /// Commands of hosts, as SMART counts them.
     pub io: IoCounters,
-    options: SubsystemOptions,
+    pub(crate) options: SubsystemOptions,
     /// Whether a command that changes data completes only once the image is synced.
     pub(crate) synced_completions: bool,
     slots: Vec<Option<Slot>>,
@@ -92,6 +101,8 @@ pub struct Subsystem {
     bindings: u64,
     /// Subsystem resets so far.
     pub(crate) resets: u64,
+    /// The sanitize operation that is going on.
+    pub(crate) sanitizing: Option<sanitize::Progress>,
 }
 
 /// Windows of device memory that each key-value namespace has, and the rule by which records stand in them
@@ -148,13 +159,15 @@ impl Subsystem {
             controllers: 0,
             bindings: 0,
             resets: 0,
+            sanitizing: None,
         };
+        subsystem.resume_sanitize()?;
         let records: Vec<NamespaceRecord> = subsystem.flash.namespaces().cloned().collect();
         for record in records {
             let nsid = record.nsid;
             let namespace = Namespace::open(&mut subsystem.flash, record, &subsystem.options)?;
             let slot = subsystem.slot_mut(nsid).ok_or(SubsystemError::Nsid(nsid))?;
-            *slot = Some(Slot { namespace, attached: !0 });
+            *slot = Some(Slot::new(namespace, !0));
         }
         Ok(subsystem)
     }
@@ -179,7 +192,8 @@ impl Subsystem {
     ) -> Result<(&mut Namespace, &mut Flash), CommandError> {
         let index = (nsid as usize).wrapping_sub(1);
         match self.slots.get_mut(index) {
-            Some(Some(slot)) if slot.attached & bit(id) != 0 => Ok((&mut slot.namespace, &mut self.flash)),
+            Some(Some(slot)) if slot.served & bit(id) != 0 => Ok((&mut slot.namespace, &mut self.flash)),
+            _ if self.sanitizing.is_some() => Err(IN_PROGRESS),
             _ => Err(NO_NAMESPACE),
         }
     }
@@ -237,6 +251,7 @@ impl Subsystem {
             ));
         }
         slot.attached |= bit(id);
+        slot.served = slot.attached;
         self.changes.note(nsid, bit(id));
         Ok(())
     }
@@ -251,6 +266,7 @@ impl Subsystem {
             return Err(CommandError::new(Status::NAMESPACE_NOT_ATTACHED, "not attached to that controller"));
         }
         slot.attached &= !bit(id);
+        slot.served = slot.attached;
         self.changes.note(nsid, bit(id));
         Ok(())
     }
@@ -265,7 +281,7 @@ impl Subsystem {
         let record = self.flash.add_namespace(spec).map_err(creation_error)?;
         match Namespace::open(&mut self.flash, record, &self.options) {
             Ok(namespace) => {
-                self.slots[nsid as usize - 1] = Some(Slot { namespace, attached: 0 });
+                self.slots[nsid as usize - 1] = Some(Slot::new(namespace, 0));
                 Ok(nsid)
             }
             Err(_) => {
@@ -281,7 +297,8 @@ impl Subsystem {
     /// # Errors
     /// Invalid Namespace, and what the flash says.
     pub fn delete_namespace(&mut self, nsid: u32) -> Result<(), CommandError> {
-        let Slot { namespace, attached } = self.slot_mut(nsid).and_then(Option::take).ok_or(NO_NAMESPACE)?;
+        let Slot { namespace, attached, .. } =
+            self.slot_mut(nsid).and_then(Option::take).ok_or(NO_NAMESPACE)?;
         let record = namespace.record().clone();
         // The engine lets go of device memory that it shares with its windows' users.
         drop(namespace);
@@ -299,20 +316,38 @@ impl Subsystem {
         if let Ok(namespace) = Namespace::open(&mut self.flash, record, &self.options)
             && let Some(slot) = self.slot_mut(nsid)
         {
-            *slot = Some(Slot { namespace, attached });
+            *slot = Some(Slot::new(namespace, attached));
         }
     }
 
-    /// Forgets everything in a namespace and gives it format `index` of its kind.
+    /// Forgets everything in a namespace and gives it format `index` of its kind. With `erase` no byte of what it held
+    /// is left in the image.
     ///
     /// # Errors
     /// Invalid Namespace, Invalid Format, and what the flash says.
-    pub fn format_namespace(&mut self, nsid: u32, index: u8) -> Result<(), CommandError> {
+    pub fn format_namespace(&mut self, nsid: u32, index: u8, erase: bool) -> Result<(), CommandError> {
         let (namespace, flash) = self.namespace_mut(nsid).ok_or(NO_NAMESPACE)?;
         namespace.format(flash, index)?;
+        if erase {
+            self.erase_namespace(nsid)?;
+        }
         let attached = self.slot(nsid).map_or(0, |slot| slot.attached);
         self.changes.note(nsid, attached);
         Ok(())
+    }
+
+    /// Serves no namespace from here on.
+    pub(crate) fn stop_serving(&mut self) {
+        self.slots.iter_mut().flatten().for_each(|slot| slot.served = 0);
+    }
+
+    /// Serves a namespace that was opened anew, as it was attached; to every controller if it was not there.
+    pub(crate) fn serve_again(&mut self, nsid: u32, namespace: Namespace) {
+        let attached = self.slot(nsid).map_or(!0, |slot| slot.attached);
+        if let Some(slot) = self.slot_mut(nsid) {
+            *slot = Some(Slot::new(namespace, attached));
+        }
+        self.changes.note(nsid, attached);
     }
 
     /// Shape of the windows that every key-value namespace has.
@@ -392,7 +427,9 @@ impl Subsystem {
     /// Takes no more stores: what the system could not write it may have dropped, so nothing stored from now on could
     /// be promised. What can be read is still read.
     fn freeze(&mut self) {
-        for slot in self.slots.iter_mut().flatten() {
+        // What engines have in RAM is of no use to namespaces that are being emptied.
+        let slots = self.slots.iter_mut().flatten().filter(|_| self.sanitizing.is_none());
+        for slot in slots {
             if let Namespace::Kv(kv) = &mut slot.namespace {
                 kv.freeze();
             }

@@ -80,7 +80,7 @@ fn remake(io: &mut Io) {
 }
 
 fn format(io: &mut Io) {
-    io.host.subsystem.format_namespace(KV, 0).unwrap();
+    io.host.subsystem.format_namespace(KV, 0, false).unwrap();
 }
 
 fn put_by_dma(io: &mut Io, key: &[u8], value: &[u8]) -> Completion {
@@ -217,7 +217,7 @@ fn a_formatted_namespace_takes_no_stores_through_old_windows() {
     let mut io = Io::new();
     let mut window = Window::bind(&mut io);
     assert_status(put(&mut io, &mut window, b"key", &value(1, 64)), Status::SUCCESS);
-    io.host.subsystem.format_namespace(KV, 0).unwrap();
+    io.host.subsystem.format_namespace(KV, 0, false).unwrap();
     assert_status(put(&mut io, &mut window, b"key", &value(1, 64)), Status::COMMAND_SEQUENCE_ERROR);
     assert_eq!(get(&mut io, b"key"), None);
     let mut window = Window::bind(&mut io);

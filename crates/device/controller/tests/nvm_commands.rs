@@ -320,7 +320,7 @@ fn an_inline_payload_of_another_length_is_refused_and_its_chunks_are_skipped() {
 fn a_format_forgets_the_blocks_and_may_change_their_size() {
     let mut io = device();
     write(&mut io, BLOCKS_512, 0, &pattern(1, 4096));
-    io.host.subsystem.format_namespace(BLOCKS_512, 1).unwrap();
+    io.host.subsystem.format_namespace(BLOCKS_512, 1, false).unwrap();
     let mut command = blocks(NvmOpcode::READ, BLOCKS_512, 0, 1);
     io.put(DATA, &[0xee; 4096]);
     io.point_prps(&mut command, DATA, 4096);
@@ -329,5 +329,5 @@ fn a_format_forgets_the_blocks_and_may_change_their_size() {
     let end = io.block_count(BLOCKS_512) / 8;
     command.set_cdw10_11(end);
     assert_status(io.run(command), Status::LBA_OUT_OF_RANGE);
-    assert!(io.host.subsystem.format_namespace(BLOCKS_512, 2).is_err());
+    assert!(io.host.subsystem.format_namespace(BLOCKS_512, 2, false).is_err());
 }

@@ -241,6 +241,14 @@ impl Flash {
         Ok(())
     }
 
+    /// Units or pages of an extent.
+    ///
+    /// # Errors
+    /// [`FlashError::Misuse`] where there is no such extent.
+    pub fn extent_entries(&self, extent: ExtentId) -> Result<u64, FlashError> {
+        Ok(self.entry(extent)?.entries)
+    }
+
     /// Forgets everything in an extent and gives the disk room of blocks that held nothing else back.
     ///
     /// # Errors

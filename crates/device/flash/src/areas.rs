@@ -129,6 +129,22 @@ impl AreaTable {
         })
     }
 
+    /// Fills every area of a namespace with zeroes, from the front.
+    pub(crate) fn wipe(&mut self, nsid: u32) {
+        let zeroes = [0; 4096];
+        for area in self.areas.iter_mut().flatten().filter(|area| area.nsid == nsid) {
+            match &mut area.memory {
+                Memory::Own(memory) => memory.fill(0),
+                Memory::Shared(map) => {
+                    for at in (0..map.len()).step_by(zeroes.len()) {
+                        let copied = map.write_at(at, &zeroes[..zeroes.len().min(map.len() - at)]);
+                        debug_assert!(copied.is_ok(), "pieces lie inside their mapping");
+                    }
+                }
+            }
+        }
+    }
+
     /// Removes every area of a namespace.
     pub(crate) fn remove_all(&mut self, nsid: u32) -> Result<(), FlashError> {
         for slot in 0..self.areas.len() {

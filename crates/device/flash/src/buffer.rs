@@ -87,6 +87,12 @@ impl UnitBuffer {
         &self.memory[self.data_at(stream, 0)..][..self.page_bytes]
     }
 
+    /// Fills a position that the map does not point to with zeroes.
+    pub(crate) fn wipe(&mut self, stream: Stream, position: u32) {
+        let at = self.data_at(stream, position);
+        self.memory[at..at + UNIT_BYTES].fill(0);
+    }
+
     /// Empties a slot that the map points nowhere into.
     pub(crate) fn clear(&mut self, stream: Stream) {
         self.memory.set_word(header(stream), 0);

@@ -244,7 +244,7 @@ impl Ftl {
     }
 
     /// Whether the map points to this position of the buffer.
-    fn is_buffered(&self, stream: Stream, position: u32) -> bool {
+    pub(crate) fn is_buffered(&self, stream: Stream, position: u32) -> bool {
         let (owner, _) = self.buffer.unit(stream, position);
         let here = Location::Buffer { slot: stream.slot(), position };
         owner < self.map.len() && self.map.load(owner) == Ok(here)

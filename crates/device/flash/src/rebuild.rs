@@ -278,7 +278,12 @@ impl Flash {
         let mut data = vec![0; self.ftl.geometry.page_bytes as usize];
         self.ftl.media.read(page, 0, &mut data).ok()?;
         let mut mended = false;
+        // What is dead may have been wiped.
+        let is_live = |ftl: &crate::ftl::Ftl, unit| ftl.is_live(page, unit, &spare);
         for (i, unit) in data.chunks_exact_mut(UNIT_BYTES).enumerate() {
+            if !is_live(&self.ftl, i as u32) {
+                continue;
+            }
             let difference = crc32c::crc32c(unit) ^ spare.crc(i);
             if difference != 0 {
                 let bit = flipped_bit(unit.len(), difference)?;

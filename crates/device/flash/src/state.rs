@@ -3,9 +3,11 @@
 use crate::counters::{Cause, CauseCounters, FlashCounters};
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy};
+use crate::forget::{Sanitize, SanitizeState};
 use crate::image::layout::Layout;
 use crate::map::{EntryIndex, Location};
 use crate::protected::{Backing, Protected};
+use crate::word;
 
 const CLEAN: usize = 0;
 const POWER_CYCLES: usize = 8;
@@ -16,6 +18,11 @@ const INTENT_OLD: usize = 40;
 const MEDIA_ERRORS: usize = 48;
 const ACCEPTED_BYTES: usize = 56;
 const CHECKSUM: usize = 64;
+/// The sanitize operation: a self-checking word, its pattern, and bytes accepted when it was done.
+const SANITIZE: usize = 512;
+const SANITIZE_PATTERN: usize = 520;
+const SANITIZED_AT: usize = 528;
+const SANITIZE_PLACE: u64 = 5 << 60;
 const COUNTERS: usize = 1024;
 
 /// Words for each cause, some of them for counters to come.
@@ -91,6 +98,24 @@ impl State {
         self.words.set_word(CHECKSUM, sum);
         let what = "it does not match its checksum: its counters cannot be relied on";
         Some(Finding::new("device state", "", what, Remedy::Restore))
+    }
+
+    /// The sanitize operation that is remembered. A damaged word tells of none: nothing can be resumed then.
+    pub(crate) fn sanitize(&self) -> Sanitize {
+        let value = word::unseal(self.words.word(SANITIZE), SANITIZE_PLACE).unwrap_or(0);
+        Sanitize::from_value(value, self.words.word(SANITIZE_PATTERN) as u32)
+    }
+
+    pub(crate) fn set_sanitize(&mut self, sanitize: Sanitize) {
+        self.words.set_word(SANITIZE_PATTERN, sanitize.pattern.into());
+        self.words.set_word(SANITIZED_AT, self.counters.accepted_bytes);
+        self.words.set_word(SANITIZE, word::seal(sanitize.to_value(), SANITIZE_PLACE));
+    }
+
+    /// Whether nothing was accepted since the last sanitize operation was done.
+    pub(crate) fn is_all_erased(&self) -> bool {
+        let is_done = self.sanitize().state == SanitizeState::Done;
+        is_done && self.words.word(SANITIZED_AT) == self.counters.accepted_bytes
     }
 
     /// Sequence number that the next program gets.

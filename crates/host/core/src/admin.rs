@@ -77,6 +77,8 @@ pub enum AdminCommand {
         nsid: Nsid,
         /// Index of the format.
         format: u8,
+        /// Erase user data: no byte of it is left.
+        erase: bool,
     },
     /// Any admin command, passed through.
     Raw(RawCommand),
@@ -135,10 +137,10 @@ pub fn encode_admin(command: &AdminCommand) -> Encoded<'_> {
             entry.cdw14 = LogCdw14::new().with_csi(*csi).into_bits();
             Encoded { entry, data: Data::In(into) }
         }
-        AdminCommand::Format { nsid, format } => {
+        AdminCommand::Format { nsid, format, erase } => {
             let mut entry = entry_of(AdminOpcode::FORMAT_NVM, Some(*nsid));
             let cdw10 = FormatCdw10::new().with_lbafl(format & 0xf).with_lbafu(format >> 4 & 3);
-            entry.cdw10 = cdw10.into_bits();
+            entry.cdw10 = cdw10.with_ses(u8::from(*erase)).into_bits();
             Encoded { entry, data: Data::None }
         }
         AdminCommand::Raw(RawCommand { entry, data }) => Encoded { entry: *entry, data: Data::of_raw(data) },

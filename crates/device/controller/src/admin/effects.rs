@@ -22,7 +22,10 @@ const CHANGES_INVENTORY: Effects = SUPPORTED.with_nic(true).with_csp(Effects::SC
 /// Alone in its namespace, as no other command may be outstanding while it is formatted.
 const FORMATS: Effects = CHANGES_DATA.with_ncc(true).with_cse(1);
 
-const ADMIN: [(AdminOpcode, Effects); 15] = [
+/// Of everything there is, alone.
+const SANITIZES: Effects = CHANGES_DATA.with_csp(Effects::SCOPE_SUBSYSTEM).with_cse(2);
+
+const ADMIN: [(AdminOpcode, Effects); 16] = [
     (AdminOpcode::DELETE_SQ, OF_CONTROLLER),
     (AdminOpcode::CREATE_SQ, OF_CONTROLLER),
     (AdminOpcode::GET_LOG_PAGE, OF_CONTROLLER),
@@ -38,6 +41,7 @@ const ADMIN: [(AdminOpcode, Effects); 15] = [
     (AdminOpcode::KEEP_ALIVE, OF_CONTROLLER),
     (AdminOpcode::DOORBELL_BUFFER_CONFIG, OF_CONTROLLER),
     (AdminOpcode::FORMAT_NVM, FORMATS),
+    (AdminOpcode::SANITIZE, SANITIZES),
 ];
 
 const NVM: [(NvmOpcode, Effects); 8] = [

@@ -9,7 +9,8 @@ use crate::error::CommandError;
 use crate::namespace::{LBA_FORMATS, Outcome};
 use crate::subsystem::Subsystem;
 
-/// Secure erase settings: none, and user data, which every format erases. Cryptographic erase is not supported.
+/// Secure erase settings: none, and user data, of which then no byte is left in the image. Nothing is encrypted, so there
+/// is no cryptographic erase.
 const ERASE_SETTINGS: std::ops::RangeInclusive<u8> = 0..=1;
 
 impl Controller {
@@ -37,7 +38,7 @@ impl Controller {
                 "blocks carry no metadata and no protection",
             ));
         }
-        subsystem.format_namespace(command.nsid, cdw10.format_index())?;
+        subsystem.format_namespace(command.nsid, cdw10.format_index(), cdw10.ses() == 1)?;
         Ok(Outcome::OK)
     }
 }

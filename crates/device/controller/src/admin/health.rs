@@ -23,6 +23,9 @@ pub(super) const WARNING_K: u16 = 343;
 /// Critical temperature (Identify Controller CCTEMP).
 pub(super) const CRITICAL_K: u16 = 353;
 
+/// Spare blocks left, in percent, below which the host is warned.
+const SPARE_THRESHOLD_PERCENT: u8 = 10;
+
 /// Data units of the log: a thousand blocks of 512 bytes.
 const DATA_UNIT_BYTES: u64 = 512_000;
 
@@ -73,14 +76,19 @@ const NO_SENSOR: CommandError = CommandError::invalid_field("no such temperature
 /// The critical warnings that stand.
 pub(super) fn critical_warning(subsystem: &Subsystem, thresholds: &Thresholds) -> u8 {
     let temperature = if thresholds.are_crossed() { WARN_TEMPERATURE } else { 0 };
-    let read_only = if subsystem.flash.is_read_only() { WARN_READ_ONLY } else { 0 };
-    let spare = if is_out_of_room(subsystem) { WARN_SPARE } else { 0 };
+    let health = subsystem.flash.health();
+    let read_only = if subsystem.flash.is_read_only() || health.worn_out { WARN_READ_ONLY } else { 0 };
+    let spare = if spare_percent(subsystem) < SPARE_THRESHOLD_PERCENT { WARN_SPARE } else { 0 };
     temperature | read_only | spare
 }
 
-/// Whether the disk below has no room: then no flash page is left that could be taken instead of another.
-fn is_out_of_room(subsystem: &Subsystem) -> bool {
-    subsystem.flash.trouble() == Some(Trouble::DiskFull)
+/// Spare blocks left; none where the disk below has no room: then no flash page is left that could be taken instead of
+/// another.
+fn spare_percent(subsystem: &Subsystem) -> u8 {
+    match subsystem.flash.trouble() {
+        Some(Trouble::DiskFull) => 0,
+        _ => subsystem.flash.health().available_spare_percent,
+    }
 }
 
 impl Controller {
@@ -91,8 +99,9 @@ impl Controller {
         let mut log = SmartLog::new_zeroed();
         log.critical_warning = critical_warning(subsystem, &self.admin.features.thresholds);
         log.temperature_k = TEMPERATURE_K.into();
-        log.spare_percent = if is_out_of_room(subsystem) { 0 } else { 100 };
-        log.spare_threshold_percent = 10;
+        log.spare_percent = spare_percent(subsystem);
+        log.spare_threshold_percent = SPARE_THRESHOLD_PERCENT;
+        log.used_percent = flash.health().percentage_used;
         log.data_units_read = u128::from(counters[Cause::Host].read_bytes.div_ceil(DATA_UNIT_BYTES)).into();
         log.data_units_written = u128::from(counters.accepted_bytes.div_ceil(DATA_UNIT_BYTES)).into();
         log.host_reads = u128::from(subsystem.io.reads()).into();

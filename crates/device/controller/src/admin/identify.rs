@@ -14,7 +14,7 @@ use zerocopy::{FromZeros, Immutable, IntoBytes};
 
 use super::feature::EVENTS;
 use super::transfers::ANNOUNCED;
-use super::{abort, error_log, event, health, keep_alive, log};
+use super::{abort, error_log, event, health, keep_alive, log, sanitize};
 use crate::controller::{Controller, ControllerId, MAX_TRANSFER_BYTES};
 use crate::error::CommandError;
 use crate::namespace::{BULK_MAX_BYTES, Outcome, VALUE_MAX_BYTES};
@@ -132,6 +132,7 @@ impl Controller {
         data.kas = keep_alive::GRANULARITY_100MS;
         // Format of the broadcast namespace is not supported; each namespace is formatted alone.
         data.fna = 1 << 3;
+        data.sanicap = sanitize::SANICAP.into();
     }
 }
 

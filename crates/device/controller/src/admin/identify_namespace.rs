@@ -122,7 +122,8 @@ impl Controller {
         nsid: u32,
     ) -> Result<Option<(&'a mut Namespace, &'a mut Flash)>, CommandError> {
         check_nsid(nsid)?;
-        Ok(subsystem.attached(nsid, self.id).ok())
+        let is_attached = subsystem.is_attached(nsid, self.id);
+        Ok(subsystem.namespace_mut(nsid).filter(|_| is_attached))
     }
 }
 

@@ -11,7 +11,7 @@ use byway_spec::base::log::{
 };
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::{effects, ledger_log};
+use super::{effects, ledger_log, sanitize};
 use crate::controller::{Controller, MAX_TRANSFER_BYTES};
 use crate::error::CommandError;
 use crate::namespace::Outcome;
@@ -19,7 +19,7 @@ use crate::port::Port;
 use crate::subsystem::Subsystem;
 
 /// Every page a controller has.
-const PAGES: [LogPage; 9] = [
+const PAGES: [LogPage; 10] = [
     LogPage::SUPPORTED_PAGES,
     LogPage::ERROR,
     LogPage::SMART,
@@ -28,6 +28,7 @@ const PAGES: [LogPage; 9] = [
     LogPage::EFFECTS,
     LogPage::FEATURES,
     LogPage::MANAGEMENT,
+    LogPage::SANITIZE,
     LogPage::LEDGER,
 ];
 
@@ -115,6 +116,7 @@ impl Controller {
             LogPage::EFFECTS => effects::page(request.csi)?,
             LogPage::FEATURES => effects::features_page(),
             LogPage::MANAGEMENT => effects::management_page(),
+            LogPage::SANITIZE => sanitize::page(subsystem),
             LogPage::LEDGER => ledger_log::page(port.meter.ledger(), subsystem),
             _ => return Err(CommandError::new(Status::INVALID_LOG_PAGE, "no such log page").at_byte(40)),
         })

@@ -33,6 +33,7 @@ mod ledger_log;
 mod log;
 mod namespaces;
 mod queues;
+mod sanitize;
 mod transfers;
 
 pub use changes::Changes;
@@ -117,6 +118,9 @@ impl Controller {
         command: &Command,
     ) -> Result<Outcome, CommandError> {
         check_form(command)?;
+        if subsystem.is_sanitizing() {
+            sanitize::refuse(command)?;
+        }
         match AdminOpcode(command.opcode()) {
             AdminOpcode::DELETE_SQ => self.delete_submission_queue(subsystem, port, command),
             AdminOpcode::CREATE_SQ => self.create_submission_queue(port, doorbells, command),
@@ -133,6 +137,7 @@ impl Controller {
             AdminOpcode::KEEP_ALIVE => self.keep_alive(),
             AdminOpcode::DOORBELL_BUFFER_CONFIG => self.configure_doorbell_buffer(port, doorbells, command),
             AdminOpcode::FORMAT_NVM => self.format(subsystem, command),
+            AdminOpcode::SANITIZE => self.sanitize(subsystem, command),
             _ => Err(CommandError::new(Status::INVALID_OPCODE, "no such admin command").at_byte(0)),
         }
     }

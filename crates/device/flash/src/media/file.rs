@@ -14,6 +14,9 @@ use crate::geometry::{BlockId, Geometry, PageId};
 use crate::image::layout::{Layout, Range};
 use crate::protected::{Backing, Protected};
 
+/// Bytes written over at once.
+const WIPE_BYTES: usize = 256 << 10;
+
 /// Data taken room for at once, so that a block that stays nearly empty takes little.
 const ROOM_BYTES: u64 = 256 << 10;
 
@@ -126,6 +129,22 @@ impl Media for FileMedia {
         let (at, len) = self.block_spare(block);
         self.spare[at..at + len].fill(0);
         Ok(())
+    }
+
+    fn wipe(&mut self, page: PageId, at: usize, len: usize, pattern: Option<u32>) -> Result<(), FlashError> {
+        let (at, len) = (self.data_at(page) + at as u64, len as u64);
+        if let Some(pattern) = pattern {
+            let filled: Vec<u8> = pattern.to_le_bytes().repeat(WIPE_BYTES / 4);
+            // Only what has room: a hole holds nothing to write over.
+            for range in self.file.data_ranges(at, len)? {
+                for from in range.clone().step_by(WIPE_BYTES) {
+                    let piece = (range.end - from).min(WIPE_BYTES as u64) as usize;
+                    self.file.write_at(from, &filled[..piece])?;
+                }
+            }
+            self.file.sync()?;
+        }
+        Ok(self.file.punch(at, len)?)
     }
 
     fn forget(&mut self, block: BlockId) -> Result<(), FlashError> {

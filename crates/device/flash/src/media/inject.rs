@@ -81,6 +81,10 @@ impl Media for InjectedMedia {
         self.inner.erase(block)
     }
 
+    fn wipe(&mut self, page: PageId, at: usize, len: usize, pattern: Option<u32>) -> Result<(), FlashError> {
+        self.inner.wipe(page, at, len, pattern)
+    }
+
     fn forget(&mut self, block: BlockId) -> Result<(), FlashError> {
         self.erasing(block)?;
         self.inner.forget(block)

@@ -84,6 +84,9 @@ pub(crate) trait Media: Send {
     /// Makes a block programmable again. Its room is kept, as it will be needed soon.
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError>;
 
+    /// Makes bytes of a page read as zeroes, whether or not it is programmed; a pattern is written over them before.
+    fn wipe(&mut self, page: PageId, at: usize, len: usize, pattern: Option<u32>) -> Result<(), FlashError>;
+
     /// Erases a block and gives its room back.
     fn forget(&mut self, block: BlockId) -> Result<(), FlashError>;
 }

@@ -36,6 +36,10 @@ impl Media for NullMedia {
         Ok(())
     }
 
+    fn wipe(&mut self, _: PageId, _: usize, _: usize, _: Option<u32>) -> Result<(), FlashError> {
+        Ok(())
+    }
+
     fn forget(&mut self, _block: BlockId) -> Result<(), FlashError> {
         Ok(())
     }

@@ -73,6 +73,12 @@ impl Media for RamMedia {
         Ok(())
     }
 
+    fn wipe(&mut self, page: PageId, at: usize, len: usize, _: Option<u32>) -> Result<(), FlashError> {
+        let at = self.data_at(page) + at;
+        self.data[at..at + len].fill(0);
+        Ok(())
+    }
+
     fn forget(&mut self, block: BlockId) -> Result<(), FlashError> {
         self.erase(block)?;
         let at = self.data_at(self.geometry.page(block, 0));

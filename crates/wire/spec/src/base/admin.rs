@@ -85,6 +85,37 @@ pub struct AbortCdw10 {
     pub cid: u16,
 }
 
+/// CDW10 of Sanitize.
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct SanitizeCdw10 {
+    /// Sanitize action.
+    #[bits(3)]
+    pub sanact: u8,
+    /// Allow unrestricted sanitize exit.
+    pub ause: bool,
+    /// Overwrite passes; 0 means 16.
+    #[bits(4)]
+    pub owpass: u8,
+    /// Invert the overwrite pattern between passes.
+    pub oipbp: bool,
+    /// No deallocate after sanitize.
+    pub ndas: bool,
+    #[bits(22)]
+    __: u32,
+}
+
+impl SanitizeCdw10 {
+    /// Leave failure mode.
+    pub const EXIT_FAILURE: u8 = 1;
+    /// Erase all blocks.
+    pub const BLOCK_ERASE: u8 = 2;
+    /// Write a pattern over everything.
+    pub const OVERWRITE: u8 = 3;
+    /// Throw the media's key away.
+    pub const CRYPTO_ERASE: u8 = 4;
+}
+
 /// CDW10 of Format NVM.
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]

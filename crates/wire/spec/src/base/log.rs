@@ -1,7 +1,7 @@
 //! Log pages (Base 2.1, section 5.1.12).
 
 use bitfield_struct::bitfield;
-use zerocopy::little_endian::{U16, U128};
+use zerocopy::little_endian::{U16, U32, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 open_enum! {
@@ -269,7 +269,23 @@ impl Effects {
     pub const SCOPE_SUBSYSTEM: u16 = 1 << 5;
 }
 
+/// Sanitize Status (81h).
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct SanitizeLog {
+    /// Progress, of 65,536.
+    pub progress: U16,
+    /// Bits 0–2: 0 never, 1 done, 2 going on, 3 failed; 3–7: passes done; 8: nothing was written since.
+    pub status: U16,
+    /// CDW10 of the command.
+    pub cdw10: U32,
+    /// Seconds that overwrite, block erase and crypto erase take, and the same without deallocation; all ones if unknown.
+    pub estimates_s: [U32; 6],
+    reserved: [u8; 480],
+}
+
 assert_size! {
+    SanitizeLog = 512;
     SupportedPages = 1024;
     ErrorEntry = 64;
     SmartLog = 512;

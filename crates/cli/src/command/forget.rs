@@ -1,0 +1,42 @@
+//! `byway format` and `byway sanitize`: namespaces and devices emptied.
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use byway::{NamespaceKind, Nsid, Wipe};
+
+use crate::args::{FormatNamespace, Sanitize};
+use crate::terminal::Progress;
+
+/// Empties a namespace.
+///
+/// # Errors
+/// When there is no such namespace, or the device refuses.
+pub fn format(args: &FormatNamespace, out: &mut impl Write) -> Result<()> {
+    let device = byway::open(&format!("embedded:{}", args.image.display()))?;
+    let nsid = Nsid::new(args.ns).context("namespaces are numbered from 1")?;
+    let is_blocks = matches!(device.namespace(nsid)?.kind, NamespaceKind::Nvm { .. });
+    let index = u8::from(is_blocks && args.block_bytes == "4096");
+    device.format(nsid, index, !args.quick)?;
+    device.close()?;
+    writeln!(out, "namespace {nsid} of {} is empty", args.image.display())?;
+    Ok(())
+}
+
+/// Empties a device.
+///
+/// # Errors
+/// When the device refuses.
+pub fn sanitize(args: &Sanitize, out: &mut impl Write) -> Result<()> {
+    let device = byway::open(&format!("embedded:{}", args.image.display()))?;
+    let wipe = match args.overwrite {
+        None => Wipe::BlockErase,
+        Some(passes) => Wipe::Overwrite { passes, pattern: 0x5a5a_5a5a },
+    };
+    let progress = Progress::new("sanitize", 1 << 16);
+    device.sanitize(wipe, |done| progress.set("sanitize", done.into(), 1 << 16))?;
+    drop(progress);
+    device.close()?;
+    writeln!(out, "{} is empty; nothing of what it held is left in it", args.image.display())?;
+    Ok(())
+}

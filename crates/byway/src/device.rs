@@ -5,10 +5,11 @@ use byway_core::{
 };
 use byway_driver::{Driver, Queue};
 use byway_flash::{FlashCounters, FlashHealth, Geometry};
-use byway_in_process::{Embedded, InProcessBus};
+use byway_in_process::{Embedded, Handle, InProcessBus};
 use byway_kv::KvStats;
 use byway_link::{Ledger, Profile};
 
+use crate::control::Control;
 use crate::kv::Kv;
 use crate::nvm::Nvm;
 use crate::open::from_flash;
@@ -21,6 +22,8 @@ pub type EmbeddedQueue = Queue<InProcessBus>;
 pub struct Device {
     // Declared before the device it speaks to, so that it shuts the device down first.
     driver: Driver<InProcessBus>,
+    // As long as it takes requests it may have to wait for the device.
+    _control: Option<Control>,
     embedded: Embedded,
     queue: QueueOptions,
     ns: Option<Nsid>,
@@ -53,11 +56,20 @@ impl Device {
             policy: options.policy,
             ..QueueOptions::default()
         };
-        let device = Self { driver, embedded, queue, ns: options.ns, flush: options.flush };
+        let handle = embedded.handle();
+        let path = embedded.with_subsystem(|subsystem| subsystem.flash.path());
+        let control = path.and_then(|path| Control::start(&path, handle));
+        let device =
+            Self { driver, _control: control, embedded, queue, ns: options.ns, flush: options.flush };
         if let Some(nsid) = options.ns {
             device.namespace(nsid)?;
         }
         Ok(device)
+    }
+
+    /// A way to the device that does not keep it open.
+    pub(crate) fn handle(&self) -> Handle {
+        self.embedded.handle()
     }
 
     /// Who the device says it is.

@@ -65,7 +65,7 @@ impl Device {
         let command =
             AdminCommand::GetLog { log, csi: 0, nsid: None, retain_event: false, offset_bytes: 0, into };
         let buffer = self.driver().admin(command)?.buffer;
-        let log = buffer.and_then(|buffer| SanitizeLog::read_from_prefix(buffer.as_slice()).ok());
+        let log = buffer.as_ref().and_then(|buffer| SanitizeLog::read_from_prefix(buffer.as_slice()).ok());
         log.map(|(log, _)| log)
             .ok_or_else(|| Error::device(ErrorKind::Device, "the sanitize log is too short"))
     }

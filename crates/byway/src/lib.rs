@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod control;
 mod create;
 mod device;
 mod forget;
@@ -31,6 +32,7 @@ mod load;
 mod many;
 mod nvm;
 mod open;
+mod snapshot;
 pub mod uri;
 
 pub use byway_core::{
@@ -53,6 +55,7 @@ pub use kv::{Keys, Kv};
 pub use load::Loader;
 pub use nvm::Nvm;
 pub use open::{open, open_uri, open_watched};
+pub use snapshot::{SnapshotReport, snapshot};
 pub use uri::{FlushMode, Uri};
 
 /// The example of the README, compiled and run as a test.

@@ -40,6 +40,8 @@ pub enum Command {
     Info(Info),
     /// Verify every structure of an image, and repair one.
     Check(Check),
+    /// Copy an image, also while another process writes to it.
+    Snapshot(Snapshot),
     /// Empty one namespace; no byte of what it held is left in the image.
     Format(FormatNamespace),
     /// Empty the whole device; no byte of what was ever stored is left in the image.
@@ -118,6 +120,25 @@ pub struct Check {
     /// Restore what can be restored, drop what is lost.
     #[arg(long)]
     pub repair: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `byway snapshot`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway snapshot disk.img copy.img
+  byway snapshot disk.img copy.img --json
+
+The copy is the image as it is at one instant: every put that was acknowledged before is in it, whole. If a process has
+the image open, that process makes the copy; its commands wait only while protected state is copied, for the time that is printed.")]
+pub struct Snapshot {
+    /// The image.
+    pub image: PathBuf,
+    /// Where the copy shall be; nothing that exists is overwritten.
+    pub out: PathBuf,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

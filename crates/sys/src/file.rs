@@ -203,6 +203,12 @@ impl ImageFile {
         &self.path
     }
 
+    /// The file itself, for copies: what is read of it passes by whoever watches.
+    #[must_use]
+    pub const fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Whether it was opened for reading alone.
     #[must_use]
     pub const fn is_read_only(&self) -> bool {

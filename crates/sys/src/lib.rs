@@ -11,6 +11,7 @@ pub mod checksum;
 pub mod copy;
 pub mod events;
 pub mod file;
+pub mod handover;
 pub mod huge;
 pub mod map;
 pub mod time;

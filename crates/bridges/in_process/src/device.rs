@@ -1,7 +1,7 @@
 //! The embedded device: controller, subsystem and flash in this process.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use byway_controller::{CmbRegisters, Controller, ControllerId, FinishedSync, Next, Port, Subsystem};
@@ -319,7 +319,26 @@ pub struct Embedded {
     runners: Arc<Vec<Runner>>,
 }
 
+/// A way to a device that does not keep it open.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    shared: Weak<Shared>,
+}
+
+impl Handle {
+    /// Looks at the subsystem, with the device standing still; `None` once the device is closed.
+    pub fn with_subsystem<R>(&self, look: impl FnOnce(&mut Subsystem) -> R) -> Option<R> {
+        let shared = self.shared.upgrade()?;
+        Some(shared.with_core(|core| look(&mut core.subsystem)))
+    }
+}
+
 impl Embedded {
+    /// A way to the device that does not keep it open.
+    pub fn handle(&self) -> Handle {
+        Handle { shared: Arc::downgrade(&self.shared) }
+    }
+
     /// Starts a device on `subsystem`.
     ///
     /// # Errors

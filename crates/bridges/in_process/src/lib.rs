@@ -15,5 +15,5 @@ mod memory;
 mod runner;
 
 pub use bus::InProcessBus;
-pub use device::{Embedded, RunBy, RunOptions, StartError};
+pub use device::{Embedded, Handle, RunBy, RunOptions, StartError};
 pub use memory::Window;

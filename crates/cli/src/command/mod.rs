@@ -10,3 +10,4 @@ pub mod info;
 pub mod kv;
 pub mod nvm;
 pub mod report;
+pub mod snapshot;

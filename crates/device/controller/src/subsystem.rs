@@ -217,7 +217,7 @@ impl Subsystem {
     /// Bit `n` − 1 for each key-value namespace `n` that is attached to controller `id`.
     pub(crate) fn key_value_namespaces(&self, id: ControllerId) -> u64 {
         let mine = self.slots.iter().enumerate().filter(|(_, slot)| {
-            matches!(slot, Some(Slot { namespace: Namespace::Kv(_), attached }) if attached & bit(id) != 0)
+            matches!(slot, Some(Slot { namespace: Namespace::Kv(_), served, .. }) if served & bit(id) != 0)
         });
         mine.fold(0, |bits, (index, _)| bits | 1 << index)
     }

@@ -547,6 +547,19 @@ impl Flash {
         self.layout.total_bytes()
     }
 
+    /// The image's file, if there is one.
+    pub(crate) fn image_file(&self) -> Option<Arc<ImageFile>> {
+        match &self.backing {
+            Backing::File(file) => Some(Arc::clone(file)),
+            Backing::Memory => None,
+        }
+    }
+
+    /// Where the image has its pages, behind everything else.
+    pub(crate) const fn pages_range(&self) -> crate::image::layout::Range {
+        self.layout.pages
+    }
+
     /// Where the image file holds what: ranges of bytes by name, in their order. What lies between them is unused.
     #[must_use]
     pub fn regions(&self) -> Vec<(&'static str, std::ops::Range<u64>)> {

@@ -42,6 +42,7 @@ mod protected;
 mod read;
 mod rebuild;
 mod report;
+mod snapshot;
 mod spare;
 mod state;
 mod sync;
@@ -65,6 +66,7 @@ pub use image::namespaces::{ExtentId, NamespaceKind, NamespaceRecord, NamespaceS
 pub use injection::{BadInjection, Injection, MediaOperation, Rule};
 pub use media::{MediaKind, Reads};
 pub use report::{Ages, BlockCounts, WearBucket};
+pub use snapshot::Snapshot;
 pub use state::PowerHistory;
 pub use sync::{FinishedSync, PendingSync};
 pub use victims::{GcPolicy, UnknownGcPolicy};

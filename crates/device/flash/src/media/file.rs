@@ -13,6 +13,7 @@ use crate::error::FlashError;
 use crate::geometry::{BlockId, Geometry, PageId};
 use crate::image::layout::{Layout, Range};
 use crate::protected::{Backing, Protected};
+use crate::snapshot::Snapshot;
 
 /// Bytes written over at once.
 const WIPE_BYTES: usize = 256 << 10;
@@ -29,6 +30,7 @@ pub(crate) struct FileMedia {
     view: Option<ReadMapping>,
     /// Pages of an image opened read-only that a check has set right.
     private: HashMap<PageId, Vec<u8>>,
+    copying: Option<Arc<Snapshot>>,
 }
 
 impl FileMedia {
@@ -45,7 +47,16 @@ impl FileMedia {
             Reads::Mapped if !file.is_watched() => file.map_to_read(pages.at, pages.len).ok(),
             _ => None,
         };
-        Ok(Self { file, geometry, pages, spare_range: layout.spare, spare, view, private: HashMap::new() })
+        Ok(Self {
+            file,
+            geometry,
+            pages,
+            spare_range: layout.spare,
+            spare,
+            view,
+            private: HashMap::new(),
+            copying: None,
+        })
     }
 
     /// Byte `at` of a page, counted from the first page of all.
@@ -56,6 +67,13 @@ impl FileMedia {
 
     fn data_at(&self, page: PageId) -> u64 {
         self.pages.at + self.in_pages(page, 0)
+    }
+
+    /// Copies a block that is about to lose what it holds.
+    fn copy_first(&self, block: BlockId) {
+        if let Some(copying) = &self.copying {
+            copying.copy_block(block.0);
+        }
     }
 
     /// Where the spare records of a block are, in their region.
@@ -125,13 +143,23 @@ impl Media for FileMedia {
         &mut self.spare[page.0 as usize * len..][..len]
     }
 
+    fn set_copying(&mut self, copying: Option<Arc<Snapshot>>) {
+        self.copying = copying;
+    }
+
+    fn is_being_copied(&self) -> bool {
+        self.copying.is_some()
+    }
+
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError> {
+        self.copy_first(block);
         let (at, len) = self.block_spare(block);
         self.spare[at..at + len].fill(0);
         Ok(())
     }
 
     fn wipe(&mut self, page: PageId, at: usize, len: usize, pattern: Option<u32>) -> Result<(), FlashError> {
+        self.copy_first(self.geometry.block_of(page));
         let (at, len) = (self.data_at(page) + at as u64, len as u64);
         if let Some(pattern) = pattern {
             let filled: Vec<u8> = pattern.to_le_bytes().repeat(WIPE_BYTES / 4);

@@ -1,11 +1,13 @@
 //! Media errors on demand: a medium before the medium, that fails by rule.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use super::Media;
 use crate::error::FlashError;
 use crate::geometry::{BlockId, Geometry, PageId};
 use crate::injection::{Injection, MediaOperation, Outcome, Triggers};
+use crate::snapshot::Snapshot;
 
 pub(crate) struct InjectedMedia {
     inner: Box<dyn Media>,
@@ -79,6 +81,14 @@ impl Media for InjectedMedia {
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError> {
         self.erasing(block)?;
         self.inner.erase(block)
+    }
+
+    fn set_copying(&mut self, copying: Option<Arc<Snapshot>>) {
+        self.inner.set_copying(copying);
+    }
+
+    fn is_being_copied(&self) -> bool {
+        self.inner.is_being_copied()
     }
 
     fn wipe(&mut self, page: PageId, at: usize, len: usize, pattern: Option<u32>) -> Result<(), FlashError> {

@@ -6,6 +6,7 @@ mod null;
 mod ram;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub(crate) use file::FileMedia;
 pub(crate) use inject::InjectedMedia;
@@ -14,6 +15,7 @@ pub(crate) use ram::RamMedia;
 
 use crate::error::FlashError;
 use crate::geometry::{BlockId, PageId};
+use crate::snapshot::Snapshot;
 
 /// What pages are kept on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +85,14 @@ pub(crate) trait Media: Send {
 
     /// Makes a block programmable again. Its room is kept, as it will be needed soon.
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError>;
+
+    /// Has blocks copied before they are erased or wiped, or no longer.
+    fn set_copying(&mut self, _copying: Option<Arc<Snapshot>>) {}
+
+    /// Whether blocks are being copied.
+    fn is_being_copied(&self) -> bool {
+        false
+    }
 
     /// Makes bytes of a page read as zeroes, whether or not it is programmed; a pattern is written over them before.
     fn wipe(&mut self, page: PageId, at: usize, len: usize, pattern: Option<u32>) -> Result<(), FlashError>;

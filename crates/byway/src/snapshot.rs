@@ -1,0 +1,106 @@
+//! Snapshots: a consistent copy of an image, while it is in use or not.
+//!
+//! A device in use is copied by the process that has it: [`Device::snapshot`], or a request of another process over its
+//! [control socket](crate::control). The copy is what a power cut at one instant would leave: everything acknowledged
+//! before is in it, whole.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use byway_core::{Error, ErrorKind, Result};
+use byway_flash::Snapshot;
+use byway_in_process::Handle;
+use byway_sys::copy::copy_sparse;
+use byway_sys::{FileError, ImageFile};
+
+use crate::control;
+use crate::device::Device;
+use crate::open::from_flash;
+
+/// What a snapshot took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SnapshotReport {
+    /// For so long the device stood still, in nanoseconds; 0 for an image that nobody had open.
+    pub pause_ns: u64,
+    /// Bytes that were copied; none where the file system shares blocks.
+    pub copied_bytes: u64,
+}
+
+impl Device {
+    /// Copies the image to `out`, which must not exist, as it is at one instant; commands go on meanwhile, but for a pause
+    /// that the report tells.
+    ///
+    /// # Errors
+    /// A device without an image, a file that is there already, what the file system says.
+    pub fn snapshot(&self, out: impl AsRef<Path>) -> Result<SnapshotReport> {
+        let handle = self.handle();
+        into_file(out.as_ref(), |to| copy_in_use(&handle, to))
+    }
+}
+
+/// Copies the image at `image` to `out`, which must not exist: by itself, or by the process that has it open.
+///
+/// # Errors
+/// No such image; one that is open in a process that takes no requests; what the file system says.
+pub fn snapshot(image: impl AsRef<Path>, out: impl AsRef<Path>) -> Result<SnapshotReport> {
+    let image = image.as_ref();
+    into_file(out.as_ref(), |to| match ImageFile::open_read_only(image) {
+        Ok(file) => {
+            let mut copied_bytes = 0;
+            let copied = copy_sparse(file.file(), &to, |bytes| copied_bytes = bytes);
+            copied.and_then(|()| to.sync_all()).map_err(|e| Error::kernel("copy the image", e))?;
+            Ok(SnapshotReport { pause_ns: 0, copied_bytes })
+        }
+        Err(FileError::InUse { .. }) => control::ask_for_snapshot(image, &to),
+        Err(error) => Err(from_flash(byway_flash::ImageError::from(error).into())),
+    })
+}
+
+/// Makes a file under another name and gives it its own once it is complete.
+fn into_file(out: &Path, fill: impl FnOnce(File) -> Result<SnapshotReport>) -> Result<SnapshotReport> {
+    if out.exists() {
+        let said = format!("{} exists already and is left as it is", out.display());
+        return Err(Error::host(ErrorKind::InvalidArgument, said));
+    }
+    let mut partial = PathBuf::from(out).into_os_string();
+    partial.push(".partial");
+    let file = File::options().read(true).write(true).create_new(true).open(&partial);
+    let file = file.map_err(|e| Error::kernel(format!("make {}", Path::new(&partial).display()), e))?;
+    let filled = fill(file).and_then(|report| {
+        std::fs::rename(&partial, out).map_err(|e| Error::kernel("name the copy", e))?;
+        Ok(report)
+    });
+    if filled.is_err() {
+        // The file is ours and new. What made this fail is the better error.
+        let _ = std::fs::remove_file(&partial);
+    }
+    filled
+}
+
+/// Copies the image of a running device into an empty file.
+pub(crate) fn copy_in_use(handle: &Handle, to: File) -> Result<SnapshotReport> {
+    let gone = || Error::host(ErrorKind::NotFound, "the device was closed meanwhile");
+    let system = |e| Error::kernel("copy the image", e);
+    let prepared = handle.with_subsystem(|subsystem| subsystem.flash.prepare_snapshot(to));
+    let snapshot = prepared.ok_or_else(gone)?.map_err(from_flash)?;
+    let shared = handle.with_subsystem(|_| (Instant::now(), snapshot.share_blocks()));
+    if let Some((begun, true)) = shared {
+        let report = SnapshotReport { pause_ns: begun.elapsed().as_nanos() as u64, copied_bytes: 0 };
+        return snapshot.finish().map(|()| report).map_err(system);
+    }
+    snapshot.copy_protected().map_err(system)?;
+    let begun = handle.with_subsystem(|subsystem| {
+        let begun = Instant::now();
+        subsystem.flash.begin_snapshot(&snapshot).map(|()| begun.elapsed())
+    });
+    let pause = begun.ok_or_else(gone)?.map_err(from_flash)?;
+    let copied_bytes = copy_blocks(&snapshot);
+    handle.with_subsystem(|subsystem| subsystem.flash.end_snapshot());
+    snapshot.finish().map_err(system)?;
+    Ok(SnapshotReport { pause_ns: pause.as_nanos() as u64, copied_bytes })
+}
+
+fn copy_blocks(snapshot: &Snapshot) -> u64 {
+    (0..snapshot.block_count()).map(|block| snapshot.copy_block(block)).sum()
+}

@@ -132,7 +132,7 @@ impl Controller {
         data.kas = keep_alive::GRANULARITY_100MS;
         // Format of the broadcast namespace is not supported; each namespace is formatted alone.
         data.fna = 1 << 3;
-        data.sanicap = sanitize::SANICAP.into();
+        data.sanicap = sanitize::SANICAP;
     }
 }
 

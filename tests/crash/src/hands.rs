@@ -85,7 +85,7 @@ impl Hands {
 
     fn format(&mut self, pairs: bool) -> byway::Result<()> {
         let nsid = if pairs { self.pairs.nsid() } else { byway::Nsid::new(2)? };
-        self.device.driver().admin(byway::AdminCommand::Format { nsid, format: 0 })?;
+        self.device.driver().admin(byway::AdminCommand::Format { nsid, format: 0, erase: false })?;
         if pairs {
             // A format ends what was bound to the namespace: windows of device memory are bound anew by a new queue.
             self.pairs = self.device.kv(None)?;

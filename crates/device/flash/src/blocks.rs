@@ -1,7 +1,6 @@
 //! The block table: what each block is used for, how far it is written, how much of it is live, how worn it is.
 //!
-//! An entry is three self-checking words (use, wear, age) and room for one more (reads since erase). Counts are kept in
-//! memory too, with the orders in which blocks are taken: free ones by wear, full ones by live data.
+//! An entry is four self-checking words: use, wear, age, reads since the erase. Counts are kept in memory too, with the orders in which blocks are taken: free ones by wear, full ones by live data.
 
 use std::collections::BTreeSet;
 
@@ -19,6 +18,8 @@ use crate::word;
 
 const USE_WORD: usize = 0;
 const WEAR_WORD: usize = 8;
+/// Page reads since the erase, where they are counted.
+const READS_WORD: usize = 16;
 /// Number of the program that filled the block.
 const AGE_WORD: usize = 24;
 
@@ -236,15 +237,18 @@ impl BlockTable {
     }
 
     /// Opens a free block of `plane` or, where it has none, of the plane that has most. What hosts write is likely to
-    /// be overwritten soon and goes to the least worn; what garbage collection moves is not, and goes to the most worn.
+    /// be overwritten soon and goes to the least worn; what garbage collection moves is not, and goes to the most worn, if
+    /// that is not far ahead already.
     pub(crate) fn take_free(&mut self, plane: u32, open: BlockUse) -> Option<BlockId> {
         let mut plane = plane as usize;
         if self.free[plane].is_empty() {
             plane = (0..self.free.len()).max_by_key(|p| self.free[*p].len())?;
         }
+        let free = &mut self.free[plane];
+        let (erases, _) = *free.last()?;
         let (_, id) = match open {
-            BlockUse::OpenGc => self.free[plane].pop_last()?,
-            _ => self.free[plane].pop_first()?,
+            BlockUse::OpenGc if !self.wear.is_too_old(erases) => free.pop_last()?,
+            _ => free.pop_first()?,
         };
         self.free_count -= 1;
         self.change(id, |block| block.used_for = open);
@@ -366,6 +370,9 @@ impl BlockTable {
             *block = Block { used_for: BlockUse::Free, written: 0, live: 0, erases };
         });
         store_wear(&mut self.words, id, &self.blocks[id.0 as usize]);
+        if self.reads(id) > 0 {
+            self.set_reads(id, 0);
+        }
         self.give_free(id);
     }
 
@@ -383,6 +390,30 @@ impl BlockTable {
     /// Number of the program that filled a block; 0 where that is not known.
     pub(crate) fn filled_at(&self, id: BlockId) -> u64 {
         self.age_word(id)
+    }
+
+    /// Page reads since the erase, where they are counted.
+    pub(crate) fn reads(&self, id: BlockId) -> u32 {
+        let at = id.0 as usize * BLOCK_ENTRY_BYTES + READS_WORD;
+        word::unseal(self.words.word(at), place(id, READS_WORD)).map_or(0, |reads| reads as u32)
+    }
+
+    pub(crate) fn count_read(&mut self, id: BlockId) {
+        let reads = self.reads(id).saturating_add(1);
+        self.set_reads(id, reads);
+    }
+
+    fn set_reads(&mut self, id: BlockId, reads: u32) {
+        let at = id.0 as usize * BLOCK_ENTRY_BYTES + READS_WORD;
+        self.words.set_word(at, word::seal(reads.into(), place(id, READS_WORD)));
+    }
+
+    /// Pages that were programmed since a block became full.
+    pub(crate) fn age(&self, id: BlockId) -> u64 {
+        match self.get(id).used_for {
+            BlockUse::Full => self.now.saturating_sub(self.age_word(id)),
+            _ => 0,
+        }
     }
 
     fn age_word(&self, id: BlockId) -> u64 {

@@ -11,6 +11,7 @@ use crate::blocks::BlockTable;
 use crate::counters::FlashCounters;
 use crate::durability::{Durability, SyncPoint, Syncs};
 use crate::error::{FlashError, ImageError};
+use crate::fading::Fading;
 use crate::ftl::Ftl;
 use crate::geometry::{Geometry, UNIT_BYTES};
 use crate::health::FactoryBad;
@@ -88,6 +89,8 @@ pub struct RunOptions {
     pub left_out: Option<SyncPoint>,
     /// Operations of the medium that shall fail.
     pub injection: Option<Injection>,
+    /// What blocks endure between two erases, and whether data is moved before.
+    pub fading: Fading,
 }
 
 impl RunOptions {
@@ -98,6 +101,7 @@ impl RunOptions {
             reads: Reads::Mapped,
             left_out: None,
             injection: None,
+            fading: Fading { reads_limit: None, age_limit: None, refresh: false },
         }
     }
 }
@@ -345,7 +349,9 @@ impl Flash {
             None => media,
         };
         let syncs = Syncs::new(backing.clone(), how.run.durability, how.run.left_out);
-        let ftl = Ftl::open(geometry, &layout, &backing, media, timing, blocks, syncs)?;
+        let mut ftl = Ftl::open(geometry, &layout, &backing, media, timing, blocks, syncs)?;
+        let refresh = how.run.fading.refresh && !backing.is_read_only();
+        ftl.fading = Fading { refresh, ..how.run.fading };
         let mapped = Vec::new();
         let recovery = Recovery::default();
         Ok(Self {

@@ -11,6 +11,7 @@ use crate::buffer::{Stream, UnitBuffer};
 use crate::counters::Cause;
 use crate::durability::Syncs;
 use crate::error::FlashError;
+use crate::fading::Fading;
 use crate::frontier::Frontier;
 use crate::gc::Victim;
 use crate::geometry::{BlockId, Geometry, PageId, UNIT_BYTES, UnitId};
@@ -48,7 +49,8 @@ pub(crate) struct Ftl {
     pub(crate) gc_policy: GcPolicy,
     /// The block that garbage collection is at, between slices.
     pub(crate) victim: Option<Victim>,
-    /// The block that is emptied for its own sake: it failed, or it is too young.
+    pub(crate) fading: Fading,
+    /// The block that is emptied for its own sake: it failed, is about to fade, or is too young.
     pub(crate) side_job: Option<Victim>,
     /// Page buffers for moves, kept so that none is allocated on the way.
     scratch: Vec<Vec<u8>>,
@@ -78,6 +80,7 @@ impl Ftl {
             gc: Frontier::open(Stream::Gc, geometry.gc_width(), geometry.pages_per_block, &blocks),
             gc_policy: GcPolicy::default(),
             victim: None,
+            fading: Fading::default(),
             side_job: None,
             blocks,
             geometry,
@@ -300,6 +303,9 @@ impl Ftl {
         self.frontier(stream).note_program();
         if self.blocks.note_program(block, seq) {
             self.frontier(stream).close(block, 0);
+            if self.fading.refresh {
+                self.choose_side_job();
+            }
         }
     }
 

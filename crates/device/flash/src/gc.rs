@@ -41,6 +41,11 @@ pub(crate) struct Victim {
 }
 
 impl Victim {
+    /// Whether its data leaves a block for this cause.
+    pub(crate) fn is_for(&self, cause: Cause) -> bool {
+        self.cause == cause
+    }
+
     pub(crate) fn is(&self, block: BlockId) -> bool {
         self.block == block
     }
@@ -87,7 +92,7 @@ impl Ftl {
 
     /// Goes on emptying a block for its own sake.
     #[cold]
-    fn do_side_job(&mut self, at_ps: u64) -> Result<(), FlashError> {
+    pub(crate) fn do_side_job(&mut self, at_ps: u64) -> Result<(), FlashError> {
         let Some(mut job) = self.side_job.take() else { return Ok(()) };
         let units = match job.cause {
             Cause::WearLevelling => LEVELLING_UNITS,
@@ -133,7 +138,7 @@ impl Ftl {
         Victim { block, next_page: 0, live, gain, cause }
     }
 
-    /// Looks for a block to empty for its own sake: one that failed, or one that is too young.
+    /// Looks for a block to empty for its own sake: one that failed, is about to fade, or is too young.
     pub(crate) fn choose_side_job(&mut self) {
         if self.side_job.is_some_and(|job| job.cause == Cause::Refresh) {
             return;
@@ -141,8 +146,10 @@ impl Ftl {
         if let Some(failing) = self.blocks.failing() {
             self.side_job = Some(self.victim_at(failing, Cause::Refresh));
         } else if self.side_job.is_none() {
-            let young = self.blocks.too_young().filter(|block| !self.victim.is_some_and(|it| it.is(*block)));
-            self.side_job = young.map(|block| self.victim_at(block, Cause::WearLevelling));
+            let is_free = |block: &BlockId| !self.victim.is_some_and(|victim| victim.is(*block));
+            let fading = self.fading_block().filter(is_free).map(|block| (block, Cause::Refresh));
+            let young = || self.blocks.too_young().filter(is_free).map(|block| (block, Cause::WearLevelling));
+            self.side_job = fading.or_else(young).map(|(block, cause)| self.victim_at(block, cause));
         }
     }
 
@@ -247,7 +254,8 @@ impl Ftl {
         at_ps: &mut u64,
     ) -> Result<(), Moving> {
         // Whether the medium or its records failed, the data is only here: the block is left as it is.
-        if !self.copy_lent(page, live, into) && !self.read_span(page, live, into) {
+        let faded = self.has_faded(self.geometry.block_of(page));
+        if faded || !self.copy_lent(page, live, into) && !self.read_span(page, live, into) {
             return Err(Moving::Untrusted);
         }
         let bytes = u64::from(live.count()) * UNIT_BYTES as u64;

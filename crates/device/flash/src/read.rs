@@ -76,11 +76,15 @@ impl Ftl {
         if page_in_block >= self.blocks.get(block).written {
             return None;
         }
+        if self.has_faded(block) {
+            return None;
+        }
         self.media.lend(page, within, len)?;
         let units = (within + len).div_ceil(UNIT_BYTES) - within / UNIT_BYTES;
         let bytes = (units * UNIT_BYTES) as u64;
         self.state.count_read(cause, bytes);
         *at_ps = self.timing.read(&self.geometry, block, bytes, *at_ps).max(*at_ps);
+        self.note_block_lent(block);
         Some(page)
     }
 
@@ -176,6 +180,9 @@ impl Ftl {
         let spare = self.spare_for(kind, run, unit)?;
         let page = self.geometry.page_of(unit);
         let block = self.geometry.block_of(page);
+        if self.has_faded(block) {
+            return Err(self.media_error(unit, "it was read too often or is too old"));
+        }
         let from = self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within;
         let first_unit = from / UNIT_BYTES;
         let end_unit = (from + into.len()).div_ceil(UNIT_BYTES);
@@ -199,6 +206,7 @@ impl Ftl {
         }
         let bytes = ((end_unit - first_unit) * UNIT_BYTES) as u64;
         self.state.count_read(cause, bytes);
+        self.note_block_read(block, at_ps);
         Ok(self.timing.read(&self.geometry, block, bytes, at_ps))
     }
 

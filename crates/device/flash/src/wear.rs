@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::geometry::BlockId;
 
-/// Erases that the most worn block may be ahead of the least worn: this part of the mean, and at least so many, as
-/// blocks that are all treated alike differ by a few.
-const LIMIT_PART: f64 = 16.0;
-const LIMIT_LEAST: u32 = 4;
+/// Erases that a block may be behind the mean: this part of it, and at least so many, as blocks that are all treated
+/// alike differ by a few. A few that are ahead are no reason to move the data of all others.
+const LIMIT_PART: f64 = 24.0;
+const LIMIT_LEAST: f64 = 2.0;
+
+/// Erases ahead of the mean up to which a block is taken for data that was moved once and may be moved again.
+const AHEAD: f64 = 1.0;
 
 /// Blocks looked at for one that is too young.
 const CANDIDATES: usize = 16;
@@ -58,12 +61,17 @@ impl WearOrder {
         WearSummary { min: *min, mean: self.erases as f64 / self.blocks.len() as f64, max: *max }
     }
 
-    /// The least worn blocks, where the most worn are too far ahead of them. A few: if none of them holds data that
-    /// keeps it young, they are about to be used.
+    /// The least worn blocks, where the others are too far ahead of them. A few: if none of them holds data that keeps
+    /// it young, they are about to be used.
     pub(crate) fn too_young(&self) -> impl Iterator<Item = BlockId> {
-        let WearSummary { mean, max, .. } = self.summary();
-        let limit = LIMIT_LEAST.max((mean / LIMIT_PART) as u32);
-        let young = self.blocks.iter().take(CANDIDATES).take_while(move |(erases, _)| max - erases > limit);
-        young.map(|(_, block)| *block)
+        let mean = self.summary().mean;
+        let oldest = mean - LIMIT_LEAST.max(mean / LIMIT_PART);
+        let young = self.blocks.iter().take(CANDIDATES);
+        young.take_while(move |(erases, _)| f64::from(*erases) < oldest).map(|(_, block)| *block)
+    }
+
+    /// Whether a block of so many erases is further ahead of the others than what stays long should be put on.
+    pub(crate) fn is_too_old(&self, erases: u32) -> bool {
+        f64::from(erases) > self.summary().mean + AHEAD
     }
 }

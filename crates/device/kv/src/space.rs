@@ -139,21 +139,20 @@ impl KvEngine {
     pub(crate) fn refresh_marks(&mut self) {
         let layout = &self.log.layout;
         let (segment_bytes, segments) = (layout.segment_bytes(), &self.log.segments);
-        let flushes = self
-            .index
-            .entries_in_ram()
-            .map(|entries| (entries as u64 * INDEX_BYTES_PER_KEY).div_ceil(segment_bytes) + 1);
+        let entries_bytes = |entries: u64| (entries * INDEX_BYTES_PER_KEY).div_ceil(segment_bytes) + 1;
+        let [active, frozen] = self.index.entries_in_ram();
+        let [flushing, merging] = self.index.segments_at_work();
+        let flush = entries_bytes(active as u64) + entries_bytes(frozen as u64).saturating_sub(flushing);
         let group = 26u64.div_ceil(layout.pages_per_segment());
-        let merged = (self.index.entries_on_flash() * INDEX_BYTES_PER_KEY).div_ceil(segment_bytes) + 1;
-        let merge = merged.min(CUT_SEGMENTS + group + 8);
-        let index = flushes.iter().sum::<u64>() + merge;
+        let merge = entries_bytes(self.index.entries_on_flash()).min(CUT_SEGMENTS + group + 8);
+        let index = flush + merge.saturating_sub(merging);
         let moves = 3 + segments.longest_bytes.div_ceil(segment_bytes);
         self.log.index_floor = index as usize;
         self.log.floor = (index + moves) as usize;
         self.compaction.pace.high = self.log.floor + self.margin();
         let spare = (segments.count() as u64 * segment_bytes).saturating_sub(self.capacity_bytes);
         let left = self.capacity_bytes.saturating_sub(self.used_bytes());
-        self.log.swell_bytes = (spare / 6 + left / 4).max(4 * segment_bytes);
+        self.log.swell_bytes = (spare / 3 + left / 4).max(4 * segment_bytes);
         self.index.hurry = self.index.hurry(&self.log);
     }
 }

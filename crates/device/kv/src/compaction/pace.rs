@@ -12,9 +12,9 @@ const SLICE_MOST_BYTES: u64 = 64 << 10;
 /// Most records that one put looks at or moves.
 const SLICE_RECORDS: u32 = 160;
 /// What is owed for each byte put, at most.
-const RATE_MOST: u64 = 24;
+const RATE_MOST: u64 = 32;
 /// Segments by which compaction begins before puts would have to wait: a share of all, and at least this many.
-const MARGIN_SHARE: usize = 48;
+const MARGIN_SHARE: usize = 32;
 const MARGIN_LEAST: usize = 4;
 
 /// When compaction works, and how much.
@@ -60,19 +60,29 @@ impl KvEngine {
         let mut at_ps = self.compaction.busy_ps.max(now_ps);
         let done = self.compact(store, &mut budget, &mut at_ps);
         self.compaction.busy_ps = at_ps;
+        if matches!(done, Ok(Slice::Idle)) && self.is_little_known() && !self.index.is_flushing() {
+            // What the memtable replaces is dead: its flush, paid by the puts that follow, will tell where.
+            self.index.make_room(&mut self.log, store, self.next_seq - 1, &mut at_ps)?;
+            self.note_checkpoint();
+        }
         let paid = if budget.records == 0 { asked - budget.bytes } else { asked };
         self.compaction.pace.owed_bytes = self.compaction.pace.owed_bytes.saturating_sub(paid);
         done.map(drop)
     }
 
-    /// Bytes of log to scan for each byte put: as many as give back a byte, and up to twice that the shorter room is.
+    /// Whether the log has grown so much since the last flush that another would tell of dead records.
+    pub(crate) fn is_little_known(&self) -> bool {
+        self.unsaved_bytes > 2 * self.log.layout.segment_bytes()
+    }
+
+    /// Bytes of log to scan for each byte put: as many as give back a byte, and up to five times that the shorter room is.
     fn rate(&self) -> u64 {
         let (high, margin) = (self.compaction.pace.high, self.margin());
         let lack = high.saturating_sub(self.log.segments.free_count()).min(margin) as u64;
         let alive = self.compaction.victim_alive_bytes();
         let dead = self.log.layout.segment_bytes().saturating_sub(alive).max(1);
         let balance = 16 * self.log.layout.segment_bytes() / dead;
-        (balance * (margin as u64 + 2 * lack) / margin as u64).div_ceil(16).clamp(1, RATE_MOST)
+        (balance * (margin as u64 + 4 * lack) / margin as u64).div_ceil(16).clamp(1, RATE_MOST)
     }
 
     /// Segments by which compaction begins early.
@@ -84,18 +94,16 @@ impl KvEngine {
     #[cold]
     pub(crate) fn free_segments<S: PageStore>(&mut self, store: &mut S, wanted: usize, at_ps: &mut u64) {
         self.refresh_marks();
-        let mut victims_left = 2 * self.log.segments.count();
+        let slices = self.log.layout.segment_bytes().div_ceil(SLICE_MOST_BYTES);
+        let mut slices_left = 2 * self.log.segments.count() as u64 * slices;
         let mut forced = false;
-        while self.log.segments.free_count() < self.log.floor + wanted && victims_left > 0 {
+        while self.log.segments.free_count() < self.log.floor + wanted && slices_left > 0 {
             self.compaction.counters.stalls += u64::from(!std::mem::replace(&mut forced, true));
             if self.index.release_one(&mut self.log, store) {
                 continue;
             }
-            victims_left -= 1;
-            if self.index.shrink(&mut self.log, store, at_ps) {
-                continue;
-            }
-            let mut budget = Budget { bytes: self.log.layout.segment_bytes(), records: u32::MAX };
+            slices_left -= 1;
+            let mut budget = Budget { bytes: SLICE_MOST_BYTES, records: u32::MAX };
             let more = match self.compact(store, &mut budget, at_ps) {
                 Ok(Slice::Spent) => true,
                 Ok(Slice::Blocked) => self.checkpoint(store, at_ps).is_ok(),
@@ -108,16 +116,20 @@ impl KvEngine {
         }
     }
 
-    /// Where nothing can be moved: has the index written out, so that more is known to be dead, or merged, so that it
-    /// takes less. Whether that gave anything.
+    /// Where nothing is worth moving: has the index written out, so that more is known to be dead, or merged, so that it
+    /// takes less; then tries again what was left. Whether there was anything to do.
     fn find_dead<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> bool {
-        let (free, seq) = (self.log.segments.free_count(), self.index.manifest().seq);
+        let seq = self.index.manifest().seq;
         let written = self.unsaved_bytes > 0 && self.checkpoint(store, at_ps).is_ok();
         if written && self.index.manifest().seq > seq {
             return true;
         }
-        let merged = self.index.merge_all(&mut self.log, store, at_ps).is_ok();
-        merged && self.log.segments.free_count() > free || self.try_left_again()
+        if self.index.merge_on(&mut self.log, store, at_ps) {
+            return true;
+        }
+        let runs = self.index.runs();
+        let merged = runs > 1 && self.index.merge_all(&mut self.log, store, at_ps).is_ok();
+        merged && self.index.runs() < runs || self.try_left_again()
     }
 
     /// Has the index written out, with everything that is in RAM.

@@ -21,7 +21,9 @@ impl KvEngine {
     /// memtable or two, which keeps it from taking segments that are about to become emptier.
     pub(super) fn choose_victim(&self) -> Option<u32> {
         let segments = &self.log.segments;
-        let most_alive = self.log.layout.segment_bytes() as i64 * 63 / 64;
+        // While a flush may tell of emptier ones, it does not pay to move nearly everything.
+        let parts = if self.is_little_known() || self.index.is_flushing() { 56 } else { 63 };
+        let most_alive = self.log.layout.segment_bytes() as i64 * parts / 64;
         let alive = |segment: &u32| segments.live.of(*segment as usize).1;
         let mut candidates = segments.matching(|segment, used| self.may_be_victim(segment, used));
         candidates.retain(|segment| alive(segment) <= most_alive && !self.index.is_leaving(*segment));

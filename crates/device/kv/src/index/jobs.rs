@@ -18,6 +18,8 @@ const ENTRIES_PER_PUT: usize = 12;
 const STEP_ENTRIES: usize = 192;
 /// Most entries that one put does the work of.
 const MOST_ENTRIES: usize = 384;
+/// Entries merged at once by a put that found no room.
+const SHRINK_ENTRIES: usize = 2048;
 /// A step counts for at least as many.
 const STEP_LEAST: usize = 12;
 /// Words of a memtable's hash table that are emptied in the time of one entry.
@@ -105,17 +107,15 @@ impl Index {
         self.release_some(segment, usize::MAX, log, store).is_ok()
     }
 
-    /// Merges on where that makes room; false where it does not.
-    pub(crate) fn shrink<S: PageStore>(
+    /// Goes on with a merge, or begins one that makes room; false where there is none, or it cannot.
+    pub(crate) fn merge_on<S: PageStore>(
         &mut self,
         log: &mut ValueLog,
         store: &mut S,
         at_ps: &mut u64,
     ) -> bool {
         let wanted = self.merge.is_some() || self.is_swollen(log);
-        wanted
-            && self.finish_flush(log, store, at_ps).is_ok()
-            && self.step_merge(usize::MAX, log, store, at_ps).is_ok()
+        wanted && self.step_merge(SHRINK_ENTRIES, log, store, at_ps).is_ok()
     }
 
     /// Writes what is left of the memtable that is being flushed, and settles it with that; false where none is.

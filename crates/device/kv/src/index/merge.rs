@@ -69,6 +69,11 @@ impl Flush {
         self.builder.id()
     }
 
+    /// Segments taken so far.
+    pub(crate) fn segments(&self) -> u64 {
+        self.builder.segments()
+    }
+
     /// Does the work of about `budget` entries. Each is settled on the way: what it replaces is counted dead.
     pub(crate) fn step<S: PageStore>(
         &mut self,
@@ -226,6 +231,11 @@ impl Merge {
             }
         }
         Ok(Progress::More)
+    }
+
+    /// Segments taken since the last cut.
+    pub(crate) fn segments(&self) -> u64 {
+        self.builder.segments() - self.cut_at
     }
 
     /// Whether enough was written since the last cut that the room of what was read is worth the pages of a root.

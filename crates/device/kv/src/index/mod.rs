@@ -127,6 +127,16 @@ impl Index {
         (self.active.len() + frozen) * MEMTABLE_ENTRY_BYTES + self.pages.ram_bytes()
     }
 
+    /// Segments that a flush and a merge at work have taken so far, of those left alone for them.
+    pub(crate) fn segments_at_work(&self) -> [u64; 2] {
+        [self.flush.as_ref().map_or(0, Flush::segments), self.merge.as_ref().map_or(0, Merge::segments)]
+    }
+
+    /// Whether a memtable is being written out.
+    pub(crate) fn is_flushing(&self) -> bool {
+        self.frozen.is_some()
+    }
+
     /// Entries of all runs.
     pub(crate) fn entries_on_flash(&self) -> u64 {
         self.manifest.runs.iter().map(|run| run.entries).sum()

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use byway_flash::FlashError;
+use byway_flash::{FlashError, SyncPoint};
 
 use crate::error::KvError;
 use crate::index::entry::Entry;
@@ -164,6 +164,7 @@ impl Segments {
         if self.free.len() <= keep {
             return Err(KvError::Full);
         }
+        store.order(SyncPoint::SegmentTake)?;
         let segment = self.free.pop().ok_or(KvError::Full)?;
         self.set(store, home, segment, used);
         Ok(segment)
@@ -188,6 +189,10 @@ impl Segments {
         pages: u64,
     ) -> Result<bool, FlashError> {
         let done = self.releasing.filter(|(releasing, _)| *releasing == segment).map_or(0, |(_, done)| done);
+        if done == 0 {
+            // What stands in for its content, a manifest or copies of its records, comes to the medium before it goes.
+            store.order(SyncPoint::SegmentRelease)?;
+        }
         let in_segment = self.layout.pages_per_segment();
         let (first, count) = (u64::from(segment) * in_segment + done, pages.min(in_segment - done));
         store.trim_pages(home, first, count)?;

@@ -372,7 +372,7 @@ fn tiny(packing: Packing) -> KvOptions {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn a_small_namespace_under_any_load_is_a_map_that_is_full_exactly_when_it_is(steps in any_steps(), policy in 0usize..3, deaths in 1u64..200) {

@@ -1,8 +1,7 @@
 //! The embedded device: controller, subsystem and flash in this process.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Weak};
 
 use byway_controller::{CmbRegisters, Controller, ControllerId, FinishedSync, Next, Port, Subsystem};
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
@@ -12,10 +11,10 @@ use byway_queue::{DoorbellIndex, Doorbells};
 use crate::cell::Guarded;
 use crate::clock::Clock;
 use crate::interrupts::Vectors;
-use crate::lanes::spin_for;
 use crate::lanes::{Eager, LaneCell, Lanes};
 use crate::memory::Windows;
 use crate::runner::{Bed, Runner};
+use crate::syncing::Syncing;
 
 /// Commands served in one run before doorbells are looked at again.
 const BUDGET: u32 = 1024;
@@ -27,9 +26,6 @@ const CMB_BASE: u64 = 1 << 46;
 const CMB_BYTES: usize = 1 << 20;
 
 const NEVER: u64 = u64::MAX;
-
-/// How long a thread that waited for another's sync leaves others to join its own: far less than a disk takes.
-const JOIN: Duration = Duration::from_micros(10);
 
 /// Who runs the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,8 +87,7 @@ pub struct Shared {
     blocked: AtomicBool,
     /// Whether commands wait for a sync of the image.
     wants_sync: AtomicBool,
-    /// Held by the thread that syncs the image.
-    syncing: Mutex<()>,
+    pub(crate) syncing: Syncing,
 }
 
 impl Drop for Core {
@@ -137,7 +132,7 @@ impl Core {
     }
 
     /// Completes the commands that a sync covers, and whatever has become possible by that.
-    fn end_sync(&mut self, shared: &Shared, sync: FinishedSync) {
+    pub fn end_sync(&mut self, shared: &Shared, sync: FinishedSync) {
         let now_ps = shared.clock.now_ps();
         let mut port = port(&self.memory, &mut self.meter, shared);
         self.controller.end_sync(&mut self.subsystem, &mut port, sync, now_ps);
@@ -234,28 +229,6 @@ impl Shared {
     #[inline]
     pub(crate) fn wants_sync(&self) -> bool {
         self.wants_sync.load(Relaxed)
-    }
-
-    /// Syncs the image for the commands that wait for it, if one of queue `qid` does, or whoever's if that is none. The
-    /// device runs on meanwhile, whoever rings it; what it executes then is for the next sync.
-    #[cold]
-    pub(crate) fn sync(&self, qid: Option<u16>) {
-        let (_leader, waited) = match self.syncing.try_lock() {
-            Ok(leader) => (leader, false),
-            Err(_) => (self.syncing.lock().unwrap_or_else(PoisonError::into_inner), true),
-        };
-        let wanted = |core: &mut Core| qid.is_none_or(|qid| core.controller.waits_for_sync(qid));
-        if waited && self.with_core(|core| wanted(core)) {
-            // Whoever synced before has its answers now, and is about to come with its next commands.
-            spin_for(JOIN);
-        }
-        let begin = |core: &mut Core| {
-            let wanted = wanted(core);
-            wanted.then(|| core.controller.begin_sync(&mut core.subsystem)).flatten()
-        };
-        let Some(sync) = self.with_core(begin) else { return };
-        let finished = sync.wait();
-        self.with_core(|core| core.end_sync(self, finished));
     }
 
     /// When the device wants to run next by itself.
@@ -437,7 +410,7 @@ impl Shared {
             due_ps: AtomicU64::new(NEVER),
             blocked: AtomicBool::new(false),
             wants_sync: AtomicBool::new(false),
-            syncing: Mutex::new(()),
+            syncing: Syncing::default(),
         })
     }
 }

@@ -260,7 +260,7 @@ impl Shared {
 }
 
 /// Waits so long, without giving way.
-pub(crate) fn spin_for(time: Duration) {
+fn spin_for(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
         std::hint::spin_loop();

@@ -13,6 +13,7 @@ mod interrupts;
 mod lanes;
 mod memory;
 mod runner;
+mod syncing;
 
 pub use bus::InProcessBus;
 pub use device::{Embedded, Handle, RunBy, RunOptions, StartError};

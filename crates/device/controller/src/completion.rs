@@ -121,14 +121,31 @@ impl Controller {
         result: Result<Outcome, CommandError>,
         changes: bool,
     ) {
-        let (status, dw0, dw1) = match result {
-            Ok(Outcome::Done { dw0, dw1 }) if !changes => (Status::SUCCESS, dw0, dw1),
-            Ok(Outcome::Later) => return self.park(ticket),
+        match result {
+            Ok(Outcome::Done { dw0, dw1 }) if !changes => {
+                self.complete(port, ticket, Status::SUCCESS, dw0, dw1)
+            }
+            result => self.finish_otherwise(port, ticket, result, changes),
+        }
+    }
+
+    #[inline(never)]
+    fn finish_otherwise(
+        &mut self,
+        port: &mut Port<'_>,
+        ticket: Ticket,
+        result: Result<Outcome, CommandError>,
+        changes: bool,
+    ) {
+        match result {
+            Ok(Outcome::Later) => self.park(ticket),
             // One that failed may have changed something all the same, which its result then tells.
-            Err(error) if !(changes && error.dw0 != 0) => (self.log_error(&ticket, &error), error.dw0, 0),
-            result => return self.hold(port, ticket, result),
-        };
-        self.complete(port, ticket, status, dw0, dw1);
+            Err(error) if !(changes && error.dw0 != 0) => {
+                let status = self.log_error(&ticket, &error);
+                self.complete(port, ticket, status, error.dw0, 0);
+            }
+            result => self.hold(port, ticket, result),
+        }
     }
 
     /// Writes a completion for `ticket`.

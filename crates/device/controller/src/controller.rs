@@ -75,6 +75,11 @@ impl QueueSet {
         self.words == [0; 3]
     }
 
+    /// Queues in the set.
+    pub fn len(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
     /// The lowest queue of the set.
     #[inline]
     pub fn first(&self) -> Option<u16> {

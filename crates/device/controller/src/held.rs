@@ -11,7 +11,7 @@ use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
 
 use crate::completion::Ticket;
-use crate::controller::Controller;
+use crate::controller::{Controller, QueueSet};
 use crate::error::CommandError;
 use crate::namespace::Outcome;
 use crate::port::Port;
@@ -66,6 +66,13 @@ impl Controller {
     /// Whether a command of queue `sqid` waits for a sync that nobody has begun.
     pub fn waits_for_sync(&self, sqid: u16) -> bool {
         self.held.waiting.iter().any(|held| held.ticket.sqid == sqid)
+    }
+
+    /// Queues of which commands wait for a sync that nobody has begun.
+    pub fn queues_that_wait(&self) -> usize {
+        let mut queues = QueueSet::default();
+        self.held.waiting.iter().for_each(|held| queues.insert(held.ticket.sqid));
+        queues.len()
     }
 
     /// Begins a sync for every command that waits for one; `None` if none does. One sync at a time.

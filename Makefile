@@ -16,8 +16,8 @@ test:
 
 # A thousand kills at random instants, a bit flipped in every byte of an image, a file system that fails at each operation.
 crash:
-	cargo run -p byway-crash-tests --release -- --kills 1000 --seed 1 --json > benches/results/crash.json
-	target/release/byway-crash-tests flips 1 > benches/results/flips.json
+	cargo run -p byway-crash-tests --release -- --kills 1000 --seed 20261121 --json > benches/results/crash.json
+	target/release/byway-crash-tests flips 4 > benches/results/flips.json
 	target/release/byway-crash-tests faults > benches/results/faults.json
 
 lint:

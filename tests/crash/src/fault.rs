@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use byway::{AdminCommand, Buffer, ErrorKind, FileEvents};
+use byway::{AdminCommand, Buffer, ErrorKind, FileEvents, Remedy};
 use rustix::io::Errno;
 use serde::Serialize;
 
@@ -184,7 +184,7 @@ impl Script {
         if outcome.refused && !outcome.hit {
             return Err("the image was refused though nothing failed".into());
         }
-        self.check_well(image, &mut model)?;
+        self.check_well(image, failing.fault.on, &mut model)?;
         Ok(outcome)
     }
 
@@ -226,7 +226,8 @@ impl Script {
         let of_writes = failing.hit.load(Ordering::Relaxed) && failing.fault.on == On::Writes;
         match (read_only, refused) {
             (true, Some(ErrorKind::Denied)) if of_writes => {}
-            (false, None) => hands.pairs.delete(b"another key").map_err(|error| error.to_string())?,
+            // What can be put need not be deletable: the open pages may be full now.
+            (false, None) => _ = hands.pairs.delete(b"another key"),
             // A disk that stays full has no room for a deletion either, once the open pages are full.
             (false, Some(ErrorKind::CapacityExceeded)) if of_writes && failing.fault.full => {}
             (warned, refused) => {
@@ -239,9 +240,9 @@ impl Script {
     }
 
     /// Opened again on a file system that is well, the image has everything, and goes on.
-    fn check_well(&self, image: &Path, model: &mut Model) -> Result<(), String> {
+    fn check_well(&self, image: &Path, on: On, model: &mut Model) -> Result<(), String> {
         let again = |said: String| format!("opened again: {said}");
-        check_image(image).map_err(again)?;
+        check(image, on).map_err(again)?;
         let mut hands = self.open(image, None).map_err(|error| again(error.to_string()))?;
         // Whether the put that looked for read-only mode is there depends on what failed.
         hands.pairs.delete(b"another key").map_err(|error| again(error.to_string()))?;
@@ -253,7 +254,23 @@ impl Script {
         }
         model.check(&hands.device).map_err(|said| format!("once well again: {said}"))?;
         drop(hands);
-        check_image(image)
+        check(image, on)
+    }
+}
+
+/// The check of an image on a file system that is well again.
+fn check(image: &Path, on: On) -> Result<(), String> {
+    match on {
+        On::Writes => check_image(image),
+        // What an overwrite replaced may be unknown where the index could not be read: until a merge finds it, it counts
+        // as live, which costs room and no data.
+        On::Reads => {
+            let checked = byway::check(image, &mut |_, _, _| {}).map_err(|error| error.to_string())?;
+            match checked.findings.iter().find(|finding| finding.remedy != Remedy::Restore) {
+                None => Ok(()),
+                Some(first) => Err(format!("the check finds data lost: {first}")),
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use byway::{Device, Key, Kv, Nvm};
 
 use crate::content::{BLOCK_BYTES, Slot, block_of, key_of, value_of};
 use crate::journal::Told;
+use crate::reading::Reading;
 use crate::workload::{Op, Workload};
 
 /// Blocks read by one command.
@@ -83,6 +84,30 @@ impl Model {
         self.under_way.clear();
         self.formatting_pairs = false;
         Ok(())
+    }
+
+    /// As [`Model::check`], of all that an image says without being changed.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_reading(&mut self, reading: &Reading) -> Result<(), String> {
+        let (before, mut present) = (self.pairs(), 0);
+        for (slot, said) in &reading.slots {
+            let found = said.as_ref().map_err(|said| format!("{slot:?} cannot be read: {said}"))?;
+            present += usize::from(found.is_some() && matches!(slot, Slot::Pair(_)));
+            self.check_slot(*slot, found.as_deref())?;
+        }
+        if self.formatting_pairs && present > 0 && self.pairs() != before {
+            return Err(format!("a format took {} pairs of {before}", before - self.pairs()));
+        }
+        let listed = reading.listed.as_ref().map_err(|said| format!("the keys cannot be listed: {said}"))?;
+        if listed.len() != present || !listed.is_sorted() {
+            return Err(format!("{} keys are listed, {present} can be read", listed.len()));
+        }
+        match (reading.damage, reading.findings.first()) {
+            (0, None) => Ok(()),
+            (damage, found) => Err(format!("{damage} stretches of logs are damaged; {found:?}")),
+        }
     }
 
     fn check_pairs(&mut self, kv: &mut Kv) -> Result<(), String> {

@@ -1,22 +1,63 @@
-//! Power cuts in tests: the process "dies" before a given store to protected state, every time at the same one.
+//! Power cuts in tests. The process "dies" before a given store to protected state, every time at the same one; or who
+//! watches is told before each store and each operation of the medium, and can look at what a cut there would leave.
 
+use std::cell::RefCell;
+
+#[cfg(test)]
 use std::cell::Cell;
+#[cfg(test)]
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+/// Where power can be cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Point {
+    /// Before a word of protected state is stored, or any bytes of it are handed out to be stored to.
+    Store,
+    /// Before a page is programmed.
+    Program,
+    /// Before bytes of a page are read.
+    Read,
+    /// Before a block is erased.
+    Erase,
+}
+
+type Watcher = Box<dyn FnMut(Point)>;
+
+thread_local! {
+    static WATCHER: RefCell<Option<Watcher>> = const { RefCell::new(None) };
+}
+
+/// Has `watcher` told, on this thread and from now on, before each point; `None` ends it. It is not told of what it
+/// does itself.
+pub fn watch(watcher: Option<Watcher>) {
+    WATCHER.set(watcher);
+}
+
+pub(crate) fn at(point: Point) {
+    let Some(mut watcher) = WATCHER.take() else { return };
+    watcher(point);
+    WATCHER.set(Some(watcher));
+}
+
+#[cfg(test)]
 thread_local! {
     static STORES_LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
 }
 
+#[cfg(test)]
 struct PowerCut;
 
 /// Called before each store of a word.
 pub(crate) fn before_store() {
+    at(Point::Store);
+    #[cfg(test)]
     STORES_LEFT.with(|left| match left.get() {
         0 => resume_unwind(Box::new(PowerCut)),
         stores => left.set(stores - 1),
     });
 }
 
+#[cfg(test)]
 /// Runs `what` until it has made `stores` stores. Says how many were left when it ended by itself.
 pub(crate) fn run_for(stores: u64, what: impl FnOnce()) -> Option<u64> {
     STORES_LEFT.set(stores);
@@ -29,6 +70,7 @@ pub(crate) fn run_for(stores: u64, what: impl FnOnce()) -> Option<u64> {
     }
 }
 
+#[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 

@@ -19,8 +19,8 @@ mod blocks;
 mod buffer;
 mod check;
 mod counters;
-#[cfg(test)]
-mod cut;
+#[cfg(any(test, feature = "cuts"))]
+pub mod cut;
 mod durability;
 mod error;
 mod fading;

@@ -83,7 +83,7 @@ impl Protected {
     /// Stores a word by one instruction, in program order with every store before and after.
     #[inline]
     pub(crate) fn set_word(&mut self, at: usize, value: u64) {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "cuts"))]
         crate::cut::before_store();
         self.map.store_u64(at, value).expect("words lie inside their region");
     }
@@ -110,6 +110,8 @@ impl Deref for Protected {
 impl DerefMut for Protected {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
+        #[cfg(any(test, feature = "cuts"))]
+        crate::cut::at(crate::cut::Point::Store);
         &mut self.map
     }
 }

@@ -104,6 +104,8 @@ impl Media for FileMedia {
     }
 
     fn program(&mut self, page: PageId, data: &[u8], spare: &[u8]) -> Result<(), FlashError> {
+        #[cfg(any(test, feature = "cuts"))]
+        crate::cut::at(crate::cut::Point::Program);
         if self.file.is_read_only() {
             self.private.insert(page, data.to_vec());
         } else {
@@ -115,6 +117,8 @@ impl Media for FileMedia {
     }
 
     fn read(&self, page: PageId, at: usize, into: &mut [u8]) -> Result<(), FlashError> {
+        #[cfg(any(test, feature = "cuts"))]
+        crate::cut::at(crate::cut::Point::Read);
         if let Some(data) = self.private.get(&page) {
             into.copy_from_slice(&data[at..at + into.len()]);
             return Ok(());
@@ -152,6 +156,8 @@ impl Media for FileMedia {
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError> {
+        #[cfg(any(test, feature = "cuts"))]
+        crate::cut::at(crate::cut::Point::Erase);
         self.copy_first(block);
         let (at, len) = self.block_spare(block);
         self.spare[at..at + len].fill(0);

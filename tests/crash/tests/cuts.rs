@@ -1,0 +1,119 @@
+//! Power cut before every operation of the medium and every store to protected memory of a script: with overwrites,
+//! deletions, bulk stores, blocks written and trimmed, flushes of memtables, merges, compaction, garbage collection.
+//! What a cut leaves is copied, read without being changed, and compared; some copies are opened, checked and written to.
+#![allow(clippy::unwrap_used)]
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use byway::ErrorKind;
+use byway_crash_tests::hands::Hands;
+use byway_crash_tests::journal::Told;
+use byway_crash_tests::model::Model;
+use byway_crash_tests::random::mix;
+use byway_crash_tests::workload::Workload;
+use byway_crash_tests::{reading, sparse};
+use byway_flash::cut::{Point, watch};
+
+const WORKLOAD: Workload = Workload::Script;
+const SEED: u64 = 11;
+const PRELUDE: u64 = 2200;
+const STEPS: u64 = 900;
+
+/// One in so many points is cut at; all of them where this is set.
+const ALL_POINTS: &str = "BYWAY_TEST_CUT_EVERYWHERE";
+const EVERY: u64 = 130;
+/// One in so many cuts is opened for writing.
+const OPENED: u64 = 8;
+
+/// What is known when power is cut.
+struct Cuts {
+    image: PathBuf,
+    copy: PathBuf,
+    model: Model,
+    every: u64,
+    seen: u64,
+    counts: [u64; 4],
+    made: u64,
+}
+
+impl Cuts {
+    fn at(&mut self, point: Point) {
+        self.seen += 1;
+        self.counts[point as usize] += 1;
+        let wanted =
+            if point == Point::Store || point == Point::Read { self.every } else { self.every.div_ceil(16) };
+        if !mix(SEED, self.seen).is_multiple_of(wanted) {
+            return;
+        }
+        self.made += 1;
+        sparse::copy(&self.image, &self.copy).unwrap();
+        let told = format!("cut {} of {point:?}", self.seen);
+        let left = reading::read(&self.copy, WORKLOAD.keys(), WORKLOAD.blocks());
+        let left = left.unwrap_or_else(|said| panic!("{told}: refused: {said}"));
+        self.model.clone().check_reading(&left).unwrap_or_else(|said| panic!("{told}: {said}"));
+        if self.made.is_multiple_of(OPENED) {
+            self.open(&told);
+        }
+    }
+
+    /// What was left is opened as a device, compared, and goes on.
+    fn open(&self, told: &str) {
+        let mut model = self.model.clone();
+        let mut hands = open(&self.copy);
+        model.check(&hands.device).unwrap_or_else(|said| panic!("{told}, opened: {said}"));
+        for step in 10_000..10_020 {
+            let told =
+                if hands.execute(WORKLOAD.op(SEED, step), step).is_ok() { Told::Done } else { Told::Refused };
+            model.apply(step, told);
+        }
+        model.check(&hands.device).unwrap_or_else(|said| panic!("{told}, going on: {said}"));
+        drop(hands);
+        let checked = byway::check(&self.copy, &mut |_, _, _| {}).unwrap();
+        assert_eq!(checked.findings, [], "{told}");
+    }
+}
+
+fn open(image: &Path) -> Hands {
+    let uri = format!("embedded:{}?transfer=adaptive&reads=checked&memtable=2K&cache=256K", image.display());
+    Hands::open(&uri, WORKLOAD, SEED, None).unwrap()
+}
+
+#[test]
+fn power_cut_before_any_operation_loses_and_tears_nothing() {
+    let dir = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap();
+    let (image, copy) = (dir.path().join("image"), dir.path().join("copy"));
+    byway::create(&image, &WORKLOAD.image()).unwrap();
+    let every = if std::env::var_os(ALL_POINTS).is_some() { 1 } else { EVERY };
+    let model = Model::new(WORKLOAD, SEED);
+    let cuts = Cuts { image: image.clone(), copy, model, every, seen: 0, counts: [0; 4], made: 0 };
+    let cuts = Rc::new(RefCell::new(cuts));
+
+    let mut hands = open(&image);
+    for step in 1..=PRELUDE + STEPS {
+        let op = WORKLOAD.op(SEED, step);
+        let settled = cuts.borrow().model.clone();
+        cuts.borrow_mut().model.apply(step, Told::Begun);
+        if step > PRELUDE {
+            let told = Rc::clone(&cuts);
+            watch(Some(Box::new(move |point| told.borrow_mut().at(point))));
+        }
+        let done = hands.execute(op, step);
+        watch(None);
+        let told = match done {
+            Ok(()) => Told::Done,
+            Err(error) if error.kind() == ErrorKind::CapacityExceeded => Told::Refused,
+            Err(error) => panic!("step {step}, {op:?}: {error}"),
+        };
+        cuts.borrow_mut().model = settled;
+        cuts.borrow_mut().model.apply(step, told);
+    }
+    let cuts = cuts.borrow();
+    let [stores, programs, reads, erases] = cuts.counts;
+    println!(
+        "{} cuts of {} points: {stores} stores, {programs} programs, {reads} reads, {erases} erases",
+        cuts.made, cuts.seen
+    );
+    assert!(stores > 1000 && programs > 50 && cuts.made > 50);
+}

@@ -1,5 +1,6 @@
 //! An open device: what it is, its queues, and what it has counted.
 
+use byway_controller::Subsystem;
 use byway_core::{
     Backend, Capabilities, Error, ErrorKind, Identity, Namespace, NamespaceKind, Nsid, QueueOptions, Result,
 };
@@ -65,6 +66,10 @@ impl Device {
             device.namespace(nsid)?;
         }
         Ok(device)
+    }
+
+    pub(crate) fn with_subsystem<R>(&self, look: impl FnOnce(&mut Subsystem) -> R) -> R {
+        self.embedded.with_subsystem(look)
     }
 
     /// A way to the device that does not keep it open.

@@ -25,6 +25,7 @@
 mod check;
 mod control;
 mod create;
+mod details;
 mod device;
 mod forget;
 mod kv;
@@ -32,6 +33,7 @@ mod load;
 mod many;
 mod nvm;
 mod open;
+mod resize;
 mod snapshot;
 pub mod uri;
 
@@ -49,12 +51,14 @@ pub use byway_kv::{KvStats, Packing};
 pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
 pub use check::{Checked, check, repair};
 pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};
+pub use details::{Details, EngineDetails, NamespaceDetails};
 pub use device::{Device, EmbeddedQueue, FlashReport};
 pub use forget::Wipe;
 pub use kv::{Keys, Kv};
 pub use load::Loader;
 pub use nvm::Nvm;
 pub use open::{open, open_uri, open_watched};
+pub use resize::resize;
 pub use snapshot::{SnapshotReport, snapshot};
 pub use uri::{FlushMode, Uri};
 

@@ -40,6 +40,8 @@ pub enum Command {
     Info(Info),
     /// Verify every structure of an image, and repair one.
     Check(Check),
+    /// Give an image another size.
+    Resize(Resize),
     /// Copy an image, also while another process writes to it.
     Snapshot(Snapshot),
     /// Empty one namespace; no byte of what it held is left in the image.
@@ -93,10 +95,14 @@ pub struct Create {
 #[command(after_help = "\
 Examples:
   byway info embedded:disk.img
+  byway info -v embedded:disk.img
   byway info 'embedded:disk.img?profile=cosmos' --json")]
 pub struct Info {
     #[command(flatten)]
     pub device: Device,
+    /// Its insides too: room, wear, write amplification by cause, ages, power history, engines.
+    #[arg(long, short)]
+    pub verbose: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -123,6 +129,27 @@ pub struct Check {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `byway resize`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway resize disk.img 16G
+  byway resize disk.img 16G --ns 2:8G
+  byway resize disk.img 4G
+
+Everything is copied into a new image beside the old one, which then takes its name: until then the old one is the image,
+whatever happens. Namespaces keep numbers, identifiers and content. The disk needs room for both.")]
+pub struct Resize {
+    /// The image; nobody may have it open.
+    pub image: PathBuf,
+    /// Capacity that the device announces from then on.
+    #[arg(value_parser = size::parse, value_name = "SIZE")]
+    pub size: u64,
+    /// Another size for a namespace of blocks.
+    #[arg(long = "ns", value_name = "NUMBER:SIZE", value_parser = namespace::parse_size)]
+    pub namespaces: Vec<(u32, u64)>,
 }
 
 /// `byway snapshot`.

@@ -43,6 +43,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Create(args) => command::create::run(args, &mut out)?,
         Command::Info(args) => command::info::run(args, &mut out)?,
         Command::Check(args) => command::check::run(args, &mut out)?,
+        Command::Resize(args) => command::resize::run(args, &mut out)?,
         Command::Snapshot(args) => command::snapshot::run(args, &mut out)?,
         Command::Format(args) => command::forget::format(args, &mut out)?,
         Command::Sanitize(args) => command::forget::sanitize(args, &mut out)?,

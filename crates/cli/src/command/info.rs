@@ -7,6 +7,7 @@ use anyhow::Result;
 use byway::{Device, NamespaceKind, Profile};
 use serde::Serialize;
 
+use super::inside::Inside;
 use crate::args::Info;
 use crate::size;
 use crate::terminal::print_json;
@@ -27,6 +28,8 @@ pub struct Described {
     limits: DescribedLimits,
     flash: DescribedFlash,
     acknowledged_means: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inside: Option<Inside>,
 }
 
 /// One namespace.
@@ -80,7 +83,12 @@ struct DescribedCause {
 /// # Errors
 /// When it cannot be opened or does not answer.
 pub fn run(args: &Info, out: &mut impl Write) -> Result<()> {
-    let described = describe(&args.device.uri)?;
+    let device = byway::open(&args.device.uri)?;
+    let mut described = describe_open(&device)?;
+    if args.verbose {
+        described.inside = Some(Inside::of(&device.details()));
+    }
+    drop(device);
     if args.json {
         return Ok(print_json(out, &described)?);
     }
@@ -93,7 +101,10 @@ pub fn run(args: &Info, out: &mut impl Write) -> Result<()> {
 /// # Errors
 /// When it cannot be opened or does not answer.
 pub fn describe(uri: &str) -> Result<Described> {
-    let device = byway::open(uri)?;
+    describe_open(&byway::open(uri)?)
+}
+
+fn describe_open(device: &Device) -> Result<Described> {
     let (identity, profile) = (device.identity(), device.profile());
     Ok(Described {
         model: identity.model.clone(),
@@ -103,11 +114,12 @@ pub fn describe(uri: &str) -> Result<Described> {
         link: profile.link.to_string(),
         mps: profile.link.mps_bytes(),
         mrrs: profile.link.mrrs_bytes(),
-        namespaces: namespaces(&device)?,
+        namespaces: namespaces(device)?,
         methods: device.capabilities().methods.iter().map(byway::Method::name).collect(),
-        limits: limits(&device),
-        flash: flash(&device),
+        limits: limits(device),
+        flash: flash(device),
         acknowledged_means: device.flush_mode().meaning(),
+        inside: None,
     })
 }
 
@@ -176,6 +188,9 @@ impl fmt::Display for Described {
         writeln!(f, "transfer methods: {}", self.methods.join(", "))?;
         self.limits.fmt_lines(f)?;
         self.flash.fmt_lines(f)?;
+        if let Some(inside) = &self.inside {
+            write!(f, "{inside}")?;
+        }
         writeln!(f, "acknowledged means: {}", self.acknowledged_means)
     }
 }

@@ -129,6 +129,15 @@ impl AreaTable {
         })
     }
 
+    /// The areas of a namespace that no one else has the memory of, with their bytes.
+    pub(crate) fn of(&self, nsid: u32) -> impl Iterator<Item = (AreaId, &[u8])> {
+        let own = move |area: &&Area| area.nsid == nsid;
+        self.areas.iter().flatten().filter(own).filter_map(|area| match &area.memory {
+            Memory::Own(memory) => Some((area.id, &memory[..area.len])),
+            Memory::Shared(_) => None,
+        })
+    }
+
     /// Fills every area of a namespace with zeroes, from the front.
     pub(crate) fn wipe(&mut self, nsid: u32) {
         let zeroes = [0; 4096];

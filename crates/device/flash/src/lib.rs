@@ -43,6 +43,7 @@ mod protected;
 mod read;
 mod rebuild;
 mod report;
+mod resize;
 mod snapshot;
 mod spare;
 mod state;

@@ -140,7 +140,8 @@ impl UnitMap {
         for segment in 0..self.presence.len().min(self.table.len() / MAP_SEGMENT_BYTES as usize) {
             let first = segment * words;
             let holds = |index: usize| {
-                word::unseal(self.table.word(index * MAP_ENTRY_BYTES as usize), index as u64).is_some()
+                let word = self.table.word(index * MAP_ENTRY_BYTES as usize);
+                word != UNMAPPED && word::unseal(word, index as u64).is_some()
             };
             let is_right = match self.presence[segment] {
                 PRESENT => true,

@@ -94,7 +94,7 @@ impl Flash {
     }
 
     /// First place between the extents there are that is long enough.
-    fn place_for(&self, entries: u64) -> Option<u64> {
+    pub(crate) fn place_for(&self, entries: u64) -> Option<u64> {
         let mut taken: Vec<(u64, u64)> =
             self.namespaces.iter().map(|entry| (entry.first, entry.first + entry.entries)).collect();
         taken.sort_unstable();

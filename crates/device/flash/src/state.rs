@@ -118,6 +118,15 @@ impl State {
         is_done && self.words.word(SANITIZED_AT) == self.counters.accepted_bytes
     }
 
+    /// Takes over what another device counted and went through: this one goes on in its place.
+    pub(crate) fn take_over(&mut self, from: &Self) {
+        for at in [POWER_CYCLES, UNSAFE_SHUTDOWNS, MEDIA_ERRORS, ACCEPTED_BYTES] {
+            self.words.set_word(at, from.words.word(at));
+        }
+        self.counters = from.counters;
+        Cause::ALL.into_iter().for_each(|cause| self.keep(cause));
+    }
+
     /// Sequence number that the next program gets.
     pub(crate) fn next_seq(&self) -> u64 {
         self.words.word(NEXT_SEQ)

@@ -47,7 +47,25 @@ struct Walked {
     last: Option<Key>,
 }
 
+/// Classes of segments by how much of them is alive: tenths.
+pub const FILL_CLASSES: usize = 10;
+
 impl KvEngine {
+    /// Segments of the log by how much of them is alive: below a tenth, below two tenths, and so on.
+    #[must_use]
+    pub fn segments_by_fill(&self) -> [u32; FILL_CLASSES] {
+        let mut counts = [0; FILL_CLASSES];
+        let layout = &self.log.layout;
+        for segment in 0..layout.segments {
+            if let Some(Use::Log { .. }) = self.log.segments.use_of(segment as u64) {
+                let live = self.log.segments.live.of(segment).1.max(0) as u64;
+                let tenth = live * FILL_CLASSES as u64 / layout.segment_bytes();
+                counts[(tenth as usize).min(FILL_CLASSES - 1)] += 1;
+            }
+        }
+        counts
+    }
+
     /// Checks everything an engine has: runs (fences, order, filters), the record of each entry with its checksums,
     /// live bytes of each segment, and what opening found damaged. Nothing is changed.
     pub fn check<S: PageStore>(

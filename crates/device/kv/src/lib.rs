@@ -19,6 +19,7 @@ mod value_log;
 mod window;
 
 pub use byway_spec::Key;
+pub use check::FILL_CLASSES;
 pub use compaction::CompactionCounters;
 pub use engine::{Expect, KvEngine, KvOptions, KvStats, Located, StoreHow, ValueInfo};
 pub use error::KvError;

@@ -12,7 +12,9 @@ mod window;
 use std::fmt;
 
 use byway_flash::{Flash, NamespaceRecord};
-use byway_kv::{Expect, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, Placement, STATE_AREA};
+use byway_kv::{
+    Expect, FILL_CLASSES, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, Placement, STATE_AREA,
+};
 use byway_spec::kv::{KvConfiguration, KvOpcode};
 use byway_spec::{Command, Status};
 
@@ -66,6 +68,11 @@ impl KvNamespace {
     /// Bytes that its records take.
     pub fn used_bytes(&self) -> u64 {
         self.engine.used_bytes()
+    }
+
+    /// Segments of its log by how much of them is alive, in tenths.
+    pub fn segments_by_fill(&self) -> [u32; FILL_CLASSES] {
+        self.engine.segments_by_fill()
     }
 
     /// What its engine counted.

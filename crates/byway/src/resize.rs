@@ -1,0 +1,44 @@
+//! Resizing an image: offline, into a new file that takes the place of the old one once it is complete.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use byway_core::{Error, Result};
+use byway_flash::{Flash, OpenOptions};
+
+use crate::open::from_flash;
+
+/// Gives the device of the image at `path` room for `size_bytes`, and namespaces of blocks other sizes where `sizes` says
+/// so. Everything keeps its content and its names. The old image is there until the new one is complete and on its
+/// disk: whatever ends this in between, the image is the one or the other. `watch` is told how much is copied, of how much.
+///
+/// # Errors
+/// Namespaces that do not fit, data beyond the end of one that shall be smaller, an image that is in use, and what the file
+/// system says. The image is as it was.
+pub fn resize(
+    path: impl AsRef<Path>,
+    size_bytes: u64,
+    sizes: &[(u32, u64)],
+    watch: &mut dyn FnMut(u64, u64),
+) -> Result<()> {
+    let path = path.as_ref();
+    let doing = || format!("resize {}", path.display());
+    let mut beside = PathBuf::from(path).into_os_string();
+    beside.push(".resized");
+    let beside = PathBuf::from(beside);
+    // Opened for writing: that finishes what a kill cut short, and keeps others out until the end.
+    let options = OpenOptions { timing: false, ..OpenOptions::default() };
+    let mut flash = Flash::open(path, options).map_err(from_flash)?;
+    // What an earlier attempt left is no image yet.
+    let _ = std::fs::remove_file(&beside);
+    let made = flash.resized(&beside, size_bytes, sizes, watch).map_err(from_flash);
+    made.map_err(|error| error.doing(doing()))?;
+    flash.close().map_err(from_flash)?;
+    let replaced = std::fs::rename(&beside, path).and_then(|()| sync_folder(path));
+    replaced.map_err(|e| Error::kernel(doing(), e))
+}
+
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}

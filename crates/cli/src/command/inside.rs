@@ -1,0 +1,301 @@
+//! The insides of a device, for `byway info --verbose`.
+
+use std::fmt;
+
+use byway::{Details, EngineDetails};
+use serde::Serialize;
+
+use crate::size::human;
+
+/// What `--json` prints of a device's insides.
+#[derive(Debug, Serialize)]
+pub struct Inside {
+    space: Space,
+    namespaces: Vec<Share>,
+    wear: Wear,
+    write_amplification: Option<f64>,
+    written_by_cause: Vec<Written>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ages: Option<Ages>,
+    power: Power,
+}
+
+#[derive(Debug, Serialize)]
+struct Space {
+    capacity_bytes: u64,
+    live_bytes: u64,
+    writable_bytes: u64,
+    raw_bytes: u64,
+    over_provisioning_percent: f64,
+    image_bytes: u64,
+    disk_bytes: u64,
+    blocks_free: u32,
+    blocks_open: u32,
+    blocks_full: u32,
+    blocks_bad: u32,
+    lost_units: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Share {
+    nsid: u32,
+    size_bytes: u64,
+    live_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine: Option<Engine>,
+}
+
+#[derive(Debug, Serialize)]
+struct Engine {
+    keys: u64,
+    runs: u64,
+    memtable_entries: u64,
+    segments: u64,
+    free_segments: u64,
+    segment_bytes: u64,
+    segments_by_fill: Vec<u32>,
+}
+
+#[derive(Debug, Serialize)]
+struct Wear {
+    erases_min: u32,
+    erases_mean: f64,
+    erases_max: u32,
+    spread_percent: f64,
+    histogram: Vec<(u32, u32, u32)>,
+    percentage_used: u8,
+    available_spare_percent: u8,
+    factory_bad_blocks: u32,
+    grown_bad_blocks: u32,
+    retired_blocks: u32,
+    media_errors: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Written {
+    cause: &'static str,
+    programmed_bytes: u64,
+    per_accepted_byte: f64,
+    erases: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Ages {
+    youngest_bytes: u64,
+    median_bytes: u64,
+    oldest_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Power {
+    cycles: u64,
+    unsafe_shutdowns: u64,
+    last_was_unsafe: bool,
+    recounted_blocks: u32,
+}
+
+impl Inside {
+    /// What a device tells, as it is printed.
+    pub fn of(details: &Details) -> Self {
+        let total = details.counters.total();
+        let accepted = details.counters.accepted_bytes;
+        let rows = details.counters.rows().filter(|(_, row)| row.program_bytes + row.erases > 0);
+        let written = rows.map(|(cause, row)| Written {
+            cause: cause.name(),
+            programmed_bytes: row.program_bytes,
+            per_accepted_byte: row.program_bytes as f64 / accepted.max(1) as f64,
+            erases: row.erases,
+        });
+        debug_assert!(total.program_bytes >= details.counters[byway::Cause::Host].program_bytes);
+        Self {
+            space: Space::of(details),
+            namespaces: details.namespaces.iter().map(Share::of).collect(),
+            wear: Wear::of(details),
+            write_amplification: details.counters.write_amplification(),
+            written_by_cause: written.collect(),
+            ages: details.ages.map(|ages| Ages {
+                youngest_bytes: ages.youngest_bytes,
+                median_bytes: ages.median_bytes,
+                oldest_bytes: ages.oldest_bytes,
+            }),
+            power: Power {
+                cycles: details.power.power_cycles,
+                unsafe_shutdowns: details.power.unsafe_shutdowns,
+                last_was_unsafe: details.recovery.unclean,
+                recounted_blocks: details.recovery.recounted_blocks,
+            },
+        }
+    }
+}
+
+impl Space {
+    fn of(details: &Details) -> Self {
+        let (raw, capacity) = (details.raw_bytes as f64, details.capacity_bytes.max(1) as f64);
+        Self {
+            capacity_bytes: details.capacity_bytes,
+            live_bytes: details.live_bytes,
+            writable_bytes: details.free_bytes,
+            raw_bytes: details.raw_bytes,
+            over_provisioning_percent: (raw / capacity - 1.0) * 100.0,
+            image_bytes: details.image_bytes,
+            disk_bytes: details.disk_bytes,
+            blocks_free: details.blocks.free,
+            blocks_open: details.blocks.open,
+            blocks_full: details.blocks.full,
+            blocks_bad: details.blocks.bad,
+            lost_units: details.lost_entries,
+        }
+    }
+}
+
+impl Share {
+    fn of(namespace: &byway::NamespaceDetails) -> Self {
+        Self {
+            nsid: namespace.nsid,
+            size_bytes: namespace.size_bytes,
+            live_bytes: namespace.live_bytes,
+            engine: namespace.engine.as_ref().map(Engine::of),
+        }
+    }
+}
+
+impl Engine {
+    fn of(engine: &EngineDetails) -> Self {
+        let stats = &engine.stats;
+        Self {
+            keys: stats.keys,
+            runs: stats.runs,
+            memtable_entries: stats.memtable_entries,
+            segments: stats.segments,
+            free_segments: stats.free_segments,
+            segment_bytes: stats.segment_bytes,
+            segments_by_fill: engine.segments_by_fill.to_vec(),
+        }
+    }
+}
+
+impl Wear {
+    fn of(details: &Details) -> Self {
+        let health = &details.health;
+        Self {
+            erases_min: health.wear.min,
+            erases_mean: health.wear.mean,
+            erases_max: health.wear.max,
+            spread_percent: health.wear.spread() * 100.0,
+            histogram: details.erases.iter().map(|b| (b.from, b.to, b.blocks)).collect(),
+            percentage_used: health.percentage_used,
+            available_spare_percent: health.available_spare_percent,
+            factory_bad_blocks: health.factory_bad_blocks,
+            grown_bad_blocks: health.grown_bad_blocks,
+            retired_blocks: health.retired_blocks,
+            media_errors: details.counters.media_errors,
+        }
+    }
+}
+
+impl fmt::Display for Inside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.space.fmt(f)?;
+        self.namespaces.iter().try_for_each(|share| share.fmt(f))?;
+        self.wear.fmt(f)?;
+        self.fmt_written(f)?;
+        if let Some(ages) = &self.ages {
+            let [young, median, old] = [ages.youngest_bytes, ages.median_bytes, ages.oldest_bytes].map(human);
+            writeln!(
+                f,
+                "ages     full blocks were filled {young} to {old} of writing ago, half of them less than {median}"
+            )?;
+        }
+        let Power { cycles, unsafe_shutdowns, last_was_unsafe, recounted_blocks } = &self.power;
+        write!(f, "power    opened {cycles} times, {unsafe_shutdowns} unsafe shutdowns; ")?;
+        match last_was_unsafe {
+            true => writeln!(f, "the last was one: {recounted_blocks} blocks recounted"),
+            false => writeln!(f, "the last close was in order"),
+        }
+    }
+}
+
+impl Inside {
+    fn fmt_written(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(amplification) = self.write_amplification else { return Ok(()) };
+        write!(f, "written  amplification {amplification:.2}")?;
+        for written in &self.written_by_cause {
+            let Written { cause, programmed_bytes, per_accepted_byte, .. } = written;
+            write!(f, "; {cause} {} ({per_accepted_byte:.2})", human(*programmed_bytes))?;
+        }
+        writeln!(f)
+    }
+}
+
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [live, capacity, writable, raw, disk] =
+            [self.live_bytes, self.capacity_bytes, self.writable_bytes, self.raw_bytes, self.disk_bytes]
+                .map(human);
+        let percent = self.over_provisioning_percent;
+        writeln!(
+            f,
+            "space    {live} of {capacity} live, {writable} writable before collection; array {raw} (+{percent:.0} %), {disk} on disk"
+        )?;
+        let Self { blocks_free, blocks_open, blocks_full, blocks_bad, .. } = self;
+        write!(f, "blocks   {blocks_free} free, {blocks_open} open, {blocks_full} full, {blocks_bad} bad")?;
+        match self.lost_units {
+            0 => writeln!(f),
+            lost => writeln!(f, "; {lost} units lost to media errors"),
+        }
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ns {:<5} {} of {} live", self.nsid, human(self.live_bytes), human(self.size_bytes))?;
+        let Some(engine) = &self.engine else { return writeln!(f) };
+        writeln!(
+            f,
+            "; {} keys in {} runs and {} in memory; {} of {} segments of {} free",
+            engine.keys,
+            engine.runs,
+            engine.memtable_entries,
+            engine.free_segments,
+            engine.segments,
+            human(engine.segment_bytes)
+        )?;
+        let used: Vec<String> = (0_u32..)
+            .zip(&engine.segments_by_fill)
+            .filter(|(_, count)| **count > 0)
+            .map(|(tenth, count)| format!("{count} to {} %", (tenth + 1) * 10))
+            .collect();
+        if used.is_empty() {
+            Ok(())
+        } else {
+            writeln!(f, "         segments by what is alive: {}", used.join(", "))
+        }
+    }
+}
+
+impl fmt::Display for Wear {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { erases_min, erases_mean, erases_max, spread_percent, percentage_used, .. } = self;
+        write!(
+            f,
+            "wear     {erases_min} to {erases_max} erases, mean {erases_mean:.1}, spread {spread_percent:.0} %"
+        )?;
+        writeln!(f, "; {percentage_used} % used, {} % of spares left", self.available_spare_percent)?;
+        if self.histogram.len() > 1 {
+            let bucket = |(from, to, blocks): &(u32, u32, u32)| match from == to {
+                true => format!("{from}: {blocks}"),
+                false => format!("{from}–{to}: {blocks}"),
+            };
+            let buckets: Vec<String> = self.histogram.iter().map(bucket).collect();
+            writeln!(f, "         blocks by erases: {}", buckets.join(", "))?;
+        }
+        let Self { factory_bad_blocks, grown_bad_blocks, retired_blocks, media_errors, .. } = self;
+        if factory_bad_blocks + grown_bad_blocks + retired_blocks > 0 || *media_errors > 0 {
+            writeln!(
+                f,
+                "errors   {media_errors} media errors; bad blocks: {factory_bad_blocks} from the factory, {grown_bad_blocks} grown, {retired_blocks} retired"
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! A device of another size with the same namespaces: everything is copied into a new image beside the old one.
+//!
+//! The shape of the array follows from the size, and with it the place of everything, so an image is not resized in place.
+//! Until the new one takes the name of the old, the old one is the image.
+
+use std::path::Path;
+
+use crate::counters::Cause;
+use crate::error::FlashError;
+use crate::flash::{Flash, FlashOptions, kind_of};
+use crate::image::namespaces::{Entry, NamespaceKind};
+use crate::map::Location;
+use crate::media::MediaKind;
+use crate::spare::PageKind;
+
+impl Flash {
+    /// Copies the device into a new image at `path` with room for `size_bytes`. Namespaces keep numbers, identifiers and
+    /// content; `sizes` may give one of blocks another size. `watch` is told how many of how many entries are copied.
+    ///
+    /// # Errors
+    /// [`FlashError::NoCapacity`] when the namespaces do not fit, [`FlashError::Misuse`] for a namespace that cannot
+    /// have the size asked for, and what reading, writing and the file say. The new file is removed then.
+    pub fn resized(
+        &mut self,
+        path: &Path,
+        size_bytes: u64,
+        sizes: &[(u32, u64)],
+        watch: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), FlashError> {
+        let entries: Vec<Entry> = self.namespaces.iter().cloned().collect();
+        let planned =
+            entries.iter().map(|entry| self.planned(entry, sizes)).collect::<Result<Vec<_>, _>>()?;
+        if let Some((nsid, _)) = sizes.iter().find(|(nsid, _)| self.namespaces.find(*nsid).is_none()) {
+            return Err(FlashError::NoNamespace(*nsid));
+        }
+        let asked_bytes =
+            planned.iter().fold(0, |sum: u64, entry| sum.saturating_add(entry.record.size_bytes));
+        if asked_bytes > size_bytes {
+            return Err(FlashError::NoCapacity { asked_bytes, free_bytes: size_bytes });
+        }
+        let mut options = FlashOptions::new(size_bytes, *self.profile(), MediaKind::File(path.into()));
+        self.profile_name().clone_into(&mut options.profile_name);
+        (options.timing, options.uuid) = (false, self.uuid());
+        options.over_provisioning_percent = self.profile().over_provisioning_percent;
+        let mut new = Self::create(options, &[])?;
+        let copied = self.copy_into(&mut new, &entries, planned, watch).and_then(|()| new.close());
+        if copied.is_err() {
+            // The file is ours and new. What made this fail is the better error.
+            let _ = std::fs::remove_file(path);
+        }
+        copied
+    }
+
+    /// A namespace as it shall be.
+    fn planned(&self, entry: &Entry, sizes: &[(u32, u64)]) -> Result<Entry, FlashError> {
+        let mut planned = entry.clone();
+        let asked = sizes.iter().find(|(nsid, _)| *nsid == entry.record.nsid);
+        let Some((_, size_bytes)) = asked.filter(|(_, size)| *size != entry.record.size_bytes) else {
+            return Ok(planned);
+        };
+        if entry.record.kind == NamespaceKind::Kv {
+            return Err(FlashError::Misuse("a key-value namespace keeps the size it was made with"));
+        }
+        planned.record.size_bytes = *size_bytes;
+        planned.entries = size_bytes.div_ceil(self.entry_bytes(kind_of(entry.record.kind))).max(1);
+        let (from, gone) = (entry.first + planned.entries, entry.entries.saturating_sub(planned.entries));
+        if gone > 0 && self.ftl.count_mapped(from, gone) > 0 {
+            return Err(FlashError::Misuse("the namespace holds data beyond the size asked for"));
+        }
+        Ok(planned)
+    }
+
+    fn copy_into(
+        &mut self,
+        new: &mut Self,
+        old: &[Entry],
+        planned: Vec<Entry>,
+        watch: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), FlashError> {
+        let total = old.iter().map(|entry| self.ftl.count_mapped(entry.first, entry.entries)).sum();
+        let mut done = 0;
+        self.copy_areas(new, 0)?;
+        for (entry, planned) in old.iter().zip(planned) {
+            let first = new.take_over(planned)?;
+            self.copy_areas(new, entry.record.nsid)?;
+            let mut mapped = Vec::new();
+            self.each_present(entry.first, entry.entries, |index| {
+                if self.ftl.is_mapped(index) {
+                    mapped.push(index);
+                }
+            });
+            for index in mapped {
+                if done % 1024 == 0 {
+                    watch(done, total);
+                }
+                self.copy_entry(new, entry, index, first)?;
+                done += 1;
+            }
+        }
+        new.ftl.state.take_over(&self.ftl.state);
+        Ok(())
+    }
+
+    /// Gives a namespace of another image a place in this one: its first entry.
+    fn take_over(&mut self, mut entry: Entry) -> Result<u64, FlashError> {
+        let asked_bytes = entry.record.size_bytes;
+        let refused = FlashError::NoCapacity { asked_bytes, free_bytes: self.unallocated_bytes() };
+        entry.first = self.place_for(entry.entries).ok_or(refused)?;
+        let (extent, first) = (entry.record.extent, entry.first);
+        self.namespaces.set(extent, Some(entry));
+        self.set_mapped(extent, Some(0));
+        Ok(first)
+    }
+
+    fn copy_areas(&self, new: &mut Self, nsid: u32) -> Result<(), FlashError> {
+        for (id, bytes) in self.areas.of(nsid) {
+            let area = new.add_area(nsid, id, bytes.len())?;
+            new.protected(area).copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// Copies what an entry holds. What was lost is lost in the copy too, and says so when it is read.
+    fn copy_entry(
+        &mut self,
+        new: &mut Self,
+        entry: &Entry,
+        index: u64,
+        first: u64,
+    ) -> Result<(), FlashError> {
+        let kind = kind_of(entry.record.kind);
+        let within = index - entry.first;
+        let mut data = vec![0; self.entry_bytes(kind) as usize];
+        let (extent, at_bytes) = (entry.record.extent, within * self.entry_bytes(kind));
+        let is_lost = self.ftl.map.load(index) == Ok(Location::Lost);
+        if is_lost || self.read(extent, at_bytes, &mut data, Cause::Metadata, &mut 0).is_err() {
+            new.ftl.map.make_ready(first + within, 1)?;
+            new.ftl.map.store(first + within, Location::Lost);
+            return Ok(());
+        }
+        match kind {
+            PageKind::Page => new.write_page(extent, within, &data, Cause::Metadata, &mut 0),
+            PageKind::Units => new.write_units(extent, within, &data, Cause::Metadata, &mut 0),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The observer of one file, and the cut.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use byway_sys::FileEvents;
+use rustix::fs::{SeekFrom, seek};
+
+use crate::random::Random;
+
+const PAGE_BYTES: usize = 4096;
+const SECTOR_BYTES: usize = 512;
+const ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
+/// One in this many events is a moment that pages may be kept as of, beside the last sync and the cut.
+const EVENTS_A_MOMENT: u64 = 4;
+
+type Page = Arc<[u8]>;
+
+/// Watches a file and knows what a power cut may leave of it.
+#[derive(Debug)]
+pub struct Forgetful {
+    path: PathBuf,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Debug)]
+struct Memory {
+    random: Random,
+    /// Pages with content, as last seen.
+    seen: BTreeMap<u64, Page>,
+    /// What each page that changed since the last sync was, first as of the sync.
+    versions: BTreeMap<u64, Vec<Page>>,
+    events: u64,
+    cut: Option<Cut>,
+}
+
+/// A cut to come.
+#[derive(Debug)]
+struct Cut {
+    at_event: u64,
+    to: PathBuf,
+}
+
+impl Forgetful {
+    /// Watches the file at `path`, which may not be there yet. What it holds now counts as synced.
+    #[must_use]
+    pub fn new(path: &Path, seed: u64) -> Arc<Self> {
+        let memory = Memory {
+            random: Random::new(seed),
+            seen: BTreeMap::new(),
+            versions: BTreeMap::new(),
+            events: 0,
+            cut: None,
+        };
+        let watched = Self { path: path.to_path_buf(), memory: Mutex::new(memory) };
+        let mut memory = watched.memory.lock().unwrap();
+        if path.exists() {
+            memory.look(path);
+        }
+        memory.versions.clear();
+        drop(memory);
+        Arc::new(watched)
+    }
+
+    /// Cuts the power `events` events from now on: the image that is left goes to `to`, and this file goes on as if
+    /// nothing had happened.
+    pub fn cut_after(&self, events: u64, to: &Path) {
+        let mut memory = self.memory.lock().unwrap();
+        memory.cut = Some(Cut { at_event: memory.events + events, to: to.to_path_buf() });
+    }
+
+    /// Whether a cut that was asked for is still to come.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.memory.lock().unwrap().cut.is_some()
+    }
+
+    /// Cuts the power now.
+    pub fn cut_now(&self, to: &Path) {
+        let mut memory = self.memory.lock().unwrap();
+        memory.cut = None;
+        memory.look(&self.path);
+        memory.write_cut(&self.path, to);
+    }
+
+    /// Events so far: writes, allocations, punches and syncs.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.memory.lock().unwrap().events
+    }
+
+    fn event(&self) {
+        let mut memory = self.memory.lock().unwrap();
+        memory.events += 1;
+        let now = memory.events;
+        if let Some(cut) = memory.cut.take_if(|cut| cut.at_event <= now) {
+            memory.look(&self.path);
+            memory.write_cut(&self.path, &cut.to);
+        } else if memory.random.one_in(EVENTS_A_MOMENT) {
+            memory.look(&self.path);
+        }
+    }
+}
+
+impl FileEvents for Forgetful {
+    fn before_write(&self, _: u64, _: u64) -> io::Result<()> {
+        self.event();
+        Ok(())
+    }
+
+    fn before_allocate(&self, _: u64, _: u64) -> io::Result<()> {
+        self.event();
+        Ok(())
+    }
+
+    fn before_punch(&self, _: u64, _: u64) -> io::Result<()> {
+        self.event();
+        Ok(())
+    }
+
+    fn before_sync(&self) -> io::Result<()> {
+        self.event();
+        Ok(())
+    }
+
+    fn after_sync(&self) {
+        let mut memory = self.memory.lock().unwrap();
+        memory.look(&self.path);
+        memory.versions.clear();
+    }
+}
+
+impl Memory {
+    /// Looks at the whole file: pages that changed have one more version.
+    fn look(&mut self, path: &Path) {
+        let file = File::open(path).unwrap();
+        let mut after_data = 0;
+        for data in data_ranges(&file) {
+            self.note_hole(after_data..data.start);
+            self.note_data(&file, &data);
+            after_data = data.end;
+        }
+        self.note_hole(after_data..u64::MAX);
+    }
+
+    fn note_data(&mut self, file: &File, pages: &Range<u64>) {
+        let mut bytes = vec![0; (pages.end - pages.start) as usize * PAGE_BYTES];
+        let mut have = 0;
+        while have < bytes.len() {
+            match file.read_at(&mut bytes[have..], pages.start * PAGE_BYTES as u64 + have as u64).unwrap() {
+                0 => break,
+                more => have += more,
+            }
+        }
+        for (page, content) in (pages.start..).zip(bytes.chunks_exact(PAGE_BYTES)) {
+            let same = match self.seen.get(&page) {
+                Some(seen) => **seen == *content,
+                None => *content == ZEROES,
+            };
+            if !same {
+                self.note(page, content.into());
+            }
+        }
+    }
+
+    /// Pages without room on the disk are zeroes.
+    fn note_hole(&mut self, pages: Range<u64>) {
+        let gone: Vec<u64> = self.seen.range(pages).map(|(page, _)| *page).collect();
+        for page in gone {
+            self.note(page, ZEROES.as_slice().into());
+            self.seen.remove(&page);
+        }
+    }
+
+    fn note(&mut self, page: u64, content: Page) {
+        let before = self.seen.insert(page, Arc::clone(&content));
+        let versions = self.versions.entry(page);
+        let versions = versions.or_insert_with(|| vec![before.unwrap_or_else(|| ZEROES.as_slice().into())]);
+        versions.push(content);
+    }
+
+    /// Writes what the cut leaves: each page that changed, or each of its sectors, as of any moment since the sync.
+    fn write_cut(&mut self, from: &Path, to: &Path) {
+        let out = File::create(to).unwrap();
+        out.set_len(File::open(from).unwrap().metadata().unwrap().len()).unwrap();
+        let fate = Fate::any(&mut self.random);
+        for (page, content) in &self.seen {
+            if !self.versions.contains_key(page) {
+                out.write_all_at(content, page * PAGE_BYTES as u64).unwrap();
+            }
+        }
+        for (page, versions) in &self.versions {
+            let kept = fate.choose(versions, &mut self.random);
+            if kept != ZEROES {
+                out.write_all_at(&kept, page * PAGE_BYTES as u64).unwrap();
+            }
+        }
+    }
+}
+
+/// How a cut treats what changed: pieces of that size are old, new or something between, with these odds in 16.
+struct Fate {
+    piece_bytes: usize,
+    old: u64,
+    new: u64,
+}
+
+impl Fate {
+    fn any(random: &mut Random) -> Self {
+        let piece_bytes = if random.one_in(2) { PAGE_BYTES } else { SECTOR_BYTES };
+        let (old, new) = [(15, 1), (8, 8), (6, 6), (1, 15), (2, 2)][random.below(5) as usize];
+        Self { piece_bytes, old, new }
+    }
+
+    fn choose(&self, versions: &[Page], random: &mut Random) -> [u8; PAGE_BYTES] {
+        let mut kept = ZEROES;
+        for at in (0..PAGE_BYTES).step_by(self.piece_bytes) {
+            let last = versions.len() - 1;
+            let version = match random.below(16) {
+                odds if odds < self.old => 0,
+                odds if odds < self.old + self.new => last,
+                _ => random.below(versions.len() as u64) as usize,
+            };
+            let piece = at..at + self.piece_bytes;
+            kept[piece.clone()].copy_from_slice(&versions[version][piece]);
+        }
+        kept
+    }
+}
+
+/// The pages that have room on the disk.
+fn data_ranges(file: &File) -> Vec<Range<u64>> {
+    let (mut ranges, mut at) = (Vec::new(), 0);
+    while let Ok(data) = seek(file, SeekFrom::Data(at)) {
+        let end = seek(file, SeekFrom::Hole(data)).unwrap();
+        ranges.push(data / PAGE_BYTES as u64..end.div_ceil(PAGE_BYTES as u64));
+        at = end;
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use byway_sys::ImageFile;
+
+    use super::*;
+
+    /// A file whose first page was synced as ones and then stored as twos and threes.
+    fn cut(seed: u64) -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, left) = (dir.path().join("file"), dir.path().join("left"));
+        let events = Forgetful::new(&path, seed);
+        let file = ImageFile::create(&path).unwrap().watched_by(Some(events.clone()));
+        file.set_len(3 * PAGE_BYTES as u64).unwrap();
+        file.write_at(0, &[1; 2 * PAGE_BYTES]).unwrap();
+        file.sync().unwrap();
+        for step in 2..12 {
+            file.write_at(0, &[step; PAGE_BYTES]).unwrap();
+        }
+        events.cut_now(&left);
+        std::fs::read(left).unwrap()
+    }
+
+    #[test]
+    fn what_was_synced_stays_and_what_was_not_is_anything_since() {
+        let (mut old, mut new, mut between, mut torn) = (0, 0, 0, 0);
+        for seed in 0..64 {
+            let left = cut(seed);
+            assert!(left[PAGE_BYTES..2 * PAGE_BYTES].iter().all(|byte| *byte == 1));
+            let sectors: Vec<u8> = left[..PAGE_BYTES].chunks(SECTOR_BYTES).map(|sector| sector[0]).collect();
+            old += u32::from(sectors == [1; 8]);
+            new += u32::from(sectors == [11; 8]);
+            between += u32::from(sectors.iter().any(|byte| (2..11).contains(byte)));
+            torn += u32::from(sectors.iter().any(|byte| *byte != sectors[0]));
+        }
+        assert!(old > 0 && new > 0 && between > 0 && torn > 0, "{old} {new} {between} {torn}");
+    }
+
+    #[test]
+    fn a_cut_comes_at_its_event() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, left) = (dir.path().join("file"), dir.path().join("left"));
+        let events = Forgetful::new(&path, 1);
+        let file = ImageFile::create(&path).unwrap().watched_by(Some(events.clone()));
+        file.write_at(0, &[1; 10]).unwrap();
+        events.cut_after(2, &left);
+        file.sync().unwrap();
+        assert!(events.is_waiting() && !left.exists());
+        file.write_at(0, &[2; 10]).unwrap();
+        assert!(!events.is_waiting());
+        assert_eq!(std::fs::read(left).unwrap()[..10], [1; 10], "the write had not begun");
+    }
+
+    #[test]
+    fn a_punched_page_may_be_there_still() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, left) = (dir.path().join("file"), dir.path().join("left"));
+        let found: Vec<u8> = (0..32)
+            .map(|seed| {
+                let _ = std::fs::remove_file(&path);
+                let events = Forgetful::new(&path, seed);
+                let file = ImageFile::create(&path).unwrap().watched_by(Some(events.clone()));
+                file.write_at(0, &[1; 2 * PAGE_BYTES]).unwrap();
+                file.sync().unwrap();
+                file.punch(0, PAGE_BYTES as u64).unwrap();
+                events.cut_now(&left);
+                std::fs::read(&left).unwrap()[0]
+            })
+            .collect();
+        assert!(found.contains(&0) && found.contains(&1));
+    }
+}

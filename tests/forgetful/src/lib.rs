@@ -1,0 +1,12 @@
+//! A file that forgets what was not synced: what a loss of real power leaves of an image.
+//!
+//! The observer is given to a device with its other options. It sees what the file holds, through mappings too, by
+//! reading it.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "support of tests: what cannot happen ends the test")]
+
+mod file;
+mod random;
+
+pub use file::Forgetful;
+pub use random::Random;

@@ -360,6 +360,20 @@ impl ImageFile {
         Ok(())
     }
 
+    /// Waits until the file's name is on the disk: a file that was just made may be nameless after a loss of power.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sync_name(&self) -> Result<(), FileError> {
+        let folder = match self.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|source| self.failed("syncing the folder of", source))
+    }
+
     #[inline]
     fn check_stopped(&self) -> Result<(), FileError> {
         match self.trouble() {

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "wraps mmap and cache-control instructions behind safe types")]
 
 pub mod affinity;
+pub mod boot;
 pub mod cacheline;
 pub mod checksum;
 pub mod copy;

@@ -154,6 +154,11 @@ impl AreaTable {
         }
     }
 
+    /// Namespaces that have areas; one with several comes several times.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = u32> {
+        self.areas.iter().flatten().map(|area| area.nsid)
+    }
+
     /// Removes every area of a namespace.
     pub(crate) fn remove_all(&mut self, nsid: u32) -> Result<(), FlashError> {
         for slot in 0..self.areas.len() {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::durability::Epoch;
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy};
 use crate::geometry::{BlockId, Geometry};
@@ -117,6 +118,8 @@ pub(crate) struct BlockTable {
     failing: Vec<BlockId>,
     /// Number of the last program: the clock of ages.
     now: u64,
+    /// When each block was erased last, if that was since the device was opened.
+    erased_in: Vec<Epoch>,
     geometry: Geometry,
 }
 
@@ -167,6 +170,7 @@ impl BlockTable {
             bad: BadBlocks::default(),
             failing: Vec::new(),
             now: 0,
+            erased_in: vec![Epoch::default(); count as usize],
             geometry,
         };
         table.take_up();
@@ -360,8 +364,28 @@ impl BlockTable {
         self.bad.grown + self.bad.retired + self.bad.factory > self.geometry.spare_blocks()
     }
 
+    /// The epoch in which a block was erased last.
+    pub(crate) fn erased_in(&self, id: BlockId) -> Epoch {
+        self.erased_in[id.0 as usize]
+    }
+
+    /// Replaces entries, by what a recovery found.
+    pub(crate) fn correct(&mut self, found: impl IntoIterator<Item = (BlockId, Block)>) {
+        for (id, block) in found {
+            self.blocks[id.0 as usize] = block;
+            store(&mut self.words, id, &block);
+        }
+        let count = self.geometry.block_count();
+        self.free.iter_mut().for_each(BTreeSet::clear);
+        self.free_count = 0;
+        self.victims = Victims::new(count, self.geometry.units_per_block());
+        self.wear = WearOrder::default();
+        self.take_up();
+    }
+
     /// Notes an erase: the block is free.
-    pub(crate) fn note_erase(&mut self, id: BlockId) {
+    pub(crate) fn note_erase(&mut self, id: BlockId, now: Epoch) {
+        self.erased_in[id.0 as usize] = now;
         let erases = self.get(id).erases;
         self.wear.remove(id, erases);
         let erases = erases.saturating_add(1);

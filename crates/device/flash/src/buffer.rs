@@ -1,11 +1,13 @@
 //! The unit buffer: units gather in power-protected memory until they fill a page.
 //!
-//! One slot for what callers write and one for garbage collection. A position is written, named, counted and only
-//! then pointed to by the map; a slot is reused only when the map points nowhere into it.
+//! Slots for what callers write and slots for garbage collection, each used in turn. A position is written, named,
+//! counted and only then pointed to by the map. A slot is filled again only when the map points nowhere into it, and
+//! once that is on the medium: the turns make room for a sync to come by itself.
 
+use crate::durability::Epoch;
 use crate::error::FlashError;
 use crate::geometry::{Geometry, UNIT_BYTES};
-use crate::image::layout::Layout;
+use crate::image::layout::{BUFFER_SLOTS, Layout};
 use crate::map::EntryIndex;
 use crate::protected::{Backing, Protected};
 
@@ -16,118 +18,191 @@ pub(crate) enum Stream {
     Gc,
 }
 
-/// Bytes of the header of a slot: filled positions, then owner and checksum of each.
+/// Bytes of the header of a slot, one sector: filled positions, then owner, checksum and number of each.
 const HEADER_BYTES: usize = 512;
 const OWNERS: usize = 8;
-const CRCS: usize = 256;
+const CRCS: usize = 160;
+const SEQS: usize = 320;
 
 /// Headers come first; data starts at the next alignment of the layout.
 const DATA: usize = 64 << 10;
+
+const SLOTS_A_STREAM: u32 = BUFFER_SLOTS / 2;
+
+/// A unit in the buffer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BufferedUnit<'a> {
+    pub(crate) owner: EntryIndex,
+    pub(crate) crc: u32,
+    pub(crate) seq: u64,
+    pub(crate) data: &'a [u8],
+}
+
+impl BufferedUnit<'_> {
+    pub(crate) fn is_whole(&self) -> bool {
+        crc32c::crc32c(self.data) == self.crc
+    }
+}
+
+/// What a slot is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// The map points into it.
+    Held,
+    /// The map points nowhere into it since this epoch.
+    Free(Epoch),
+}
 
 #[derive(Debug)]
 pub(crate) struct UnitBuffer {
     memory: Protected,
     page_bytes: usize,
     units: u32,
+    turns: [Turn; BUFFER_SLOTS as usize],
+    /// The slot that each stream fills.
+    current: [u32; 2],
 }
 
 impl UnitBuffer {
     pub(crate) fn open(backing: &Backing, layout: &Layout, geometry: &Geometry) -> Result<Self, FlashError> {
         let memory = backing.map(layout.buffer)?;
-        Ok(Self { memory, page_bytes: geometry.page_bytes as usize, units: geometry.units_per_page() })
+        let turns = [Turn::Free(Epoch::default()); BUFFER_SLOTS as usize];
+        let current = [Stream::Host, Stream::Gc].map(|stream| stream as u32 * SLOTS_A_STREAM);
+        Ok(Self {
+            memory,
+            page_bytes: geometry.page_bytes as usize,
+            units: geometry.units_per_page(),
+            turns,
+            current,
+        })
     }
 
-    /// Positions used in the slot of `stream`.
+    /// Takes up slots that the map points into: they are held, and the last of a stream is the one it fills.
+    pub(crate) fn take_up(&mut self, held: impl Fn(u32) -> bool) {
+        for slot in (0..BUFFER_SLOTS).filter(|slot| held(*slot)) {
+            self.turns[slot as usize] = Turn::Held;
+            self.current[(slot / SLOTS_A_STREAM) as usize] = slot;
+        }
+    }
+
+    /// Slots of a stream that the map points into.
+    pub(crate) fn held(&self, stream: Stream) -> Vec<u32> {
+        slots(stream).filter(|slot| self.turns[*slot as usize] == Turn::Held).collect()
+    }
+
+    /// The slot that a stream fills.
+    pub(crate) const fn current(&self, stream: Stream) -> u32 {
+        self.current[stream as usize]
+    }
+
+    /// Positions of a slot that count.
     #[inline]
-    pub(crate) fn filled(&self, stream: Stream) -> u32 {
-        (self.memory.word(header(stream)) as u32).min(self.units)
+    pub(crate) fn filled(&self, slot: u32) -> u32 {
+        (self.memory.word(header(slot)) as u32).min(self.units)
     }
 
-    pub(crate) fn is_full(&self, stream: Stream) -> bool {
-        self.filled(stream) == self.units
+    #[inline]
+    pub(crate) fn has_room(&self, stream: Stream) -> bool {
+        let slot = self.current(stream);
+        self.turns[slot as usize] == Turn::Held && self.filled(slot) < self.units
     }
 
-    /// Adds a unit to a slot that is not full and says its position. The map does not point to it yet.
-    pub(crate) fn push(&mut self, stream: Stream, owner: EntryIndex, data: &[u8], crc: u32) -> u32 {
-        let position = self.filled(stream);
-        let at = self.data_at(stream, position);
+    /// The slot to fill after the current one, and the epoch since which the map points nowhere into it.
+    pub(crate) fn next(&self, stream: Stream) -> Option<(u32, Epoch)> {
+        let (first, within) = (stream as u32 * SLOTS_A_STREAM, self.current(stream) % SLOTS_A_STREAM);
+        (1..=SLOTS_A_STREAM).map(|step| first + (within + step) % SLOTS_A_STREAM).find_map(|slot| match self
+            .turns[slot as usize]
+        {
+            Turn::Free(since) => Some((slot, since)),
+            Turn::Held => None,
+        })
+    }
+
+    /// Empties a slot and makes it the one that its stream fills.
+    pub(crate) fn begin(&mut self, slot: u32) {
+        self.memory.set_word(header(slot), 0);
+        self.turns[slot as usize] = Turn::Held;
+        self.current[(slot / SLOTS_A_STREAM) as usize] = slot;
+    }
+
+    /// Notes that the map points nowhere into a slot from this epoch on.
+    pub(crate) const fn give_up(&mut self, slot: u32, since: Epoch) {
+        self.turns[slot as usize] = Turn::Free(since);
+    }
+
+    /// Adds a unit to the current slot of a stream, which has room, and says its position. The map does not point to
+    /// it yet.
+    pub(crate) fn push(
+        &mut self,
+        stream: Stream,
+        owner: EntryIndex,
+        data: &[u8],
+        crc: u32,
+        seq: u64,
+    ) -> (u32, u32) {
+        let slot = self.current(stream);
+        let position = self.filled(slot);
+        let at = self.data_at(slot, position);
         self.memory[at..at + UNIT_BYTES].copy_from_slice(data);
-        let (owner_at, crc_at) = (owner_at(stream, position), crc_at(stream, position));
-        self.memory.set_word(owner_at, owner);
-        self.memory.set_word(crc_at, u64::from(crc));
-        self.memory.set_word(header(stream), u64::from(position + 1));
-        position
+        self.memory.set_word(field(slot, OWNERS, position), owner);
+        self.memory.set_word(field(slot, CRCS, position), u64::from(crc));
+        self.memory.set_word(field(slot, SEQS, position), seq);
+        self.memory.set_word(header(slot), u64::from(position + 1));
+        (slot, position)
     }
 
-    /// Owner and checksum of a position.
-    pub(crate) fn unit(&self, stream: Stream, position: u32) -> (EntryIndex, u32) {
-        let crc = self.memory.word(crc_at(stream, position));
-        (self.memory.word(owner_at(stream, position)), crc as u32)
-    }
-
-    /// The unit at a place that the map names, if there is such a place and it is `owner`'s.
-    pub(crate) fn find(&self, slot: u32, position: u32, owner: EntryIndex) -> Option<(&[u8], u32)> {
-        let stream = Stream::of_slot(slot)?;
-        if position >= self.filled(stream) {
+    /// The unit at a place that the map or a search names, if there is such a place.
+    pub(crate) fn unit(&self, slot: u32, position: u32) -> Option<BufferedUnit<'_>> {
+        if slot >= BUFFER_SLOTS || position >= self.filled(slot) {
             return None;
         }
-        let (found, crc) = self.unit(stream, position);
-        let at = self.data_at(stream, position);
-        (found == owner).then(|| (&self.memory[at..at + UNIT_BYTES], crc))
+        let at = self.data_at(slot, position);
+        Some(BufferedUnit {
+            owner: self.memory.word(field(slot, OWNERS, position)),
+            crc: self.memory.word(field(slot, CRCS, position)) as u32,
+            seq: self.memory.word(field(slot, SEQS, position)),
+            data: &self.memory[at..at + UNIT_BYTES],
+        })
     }
 
-    /// Whether any position holds something of `owner`, current or not.
-    pub(crate) fn names(&self, owner: EntryIndex) -> bool {
-        let holds = |stream| (0..self.filled(stream)).any(|position| self.unit(stream, position).0 == owner);
-        [Stream::Host, Stream::Gc].into_iter().any(holds)
+    /// Every unit there is, with its slot and position.
+    pub(crate) fn units(&self) -> impl Iterator<Item = (u32, u32, BufferedUnit<'_>)> {
+        let places = (0..BUFFER_SLOTS).flat_map(|slot| (0..self.units).map(move |position| (slot, position)));
+        places.filter_map(|(slot, position)| Some((slot, position, self.unit(slot, position)?)))
+    }
+
+    /// Whether any position holds something of `owner` that is newer than program `seq`.
+    pub(crate) fn names_newer(&self, owner: EntryIndex, seq: u64) -> bool {
+        self.units().any(|(_, _, unit)| unit.owner == owner && unit.seq > seq)
     }
 
     /// The whole page of a slot.
-    pub(crate) fn page(&self, stream: Stream) -> &[u8] {
-        &self.memory[self.data_at(stream, 0)..][..self.page_bytes]
+    pub(crate) fn page(&self, slot: u32) -> &[u8] {
+        &self.memory[self.data_at(slot, 0)..][..self.page_bytes]
     }
 
     /// Fills a position that the map does not point to with zeroes.
-    pub(crate) fn wipe(&mut self, stream: Stream, position: u32) {
-        let at = self.data_at(stream, position);
+    pub(crate) fn wipe(&mut self, slot: u32, position: u32) {
+        let at = self.data_at(slot, position);
         self.memory[at..at + UNIT_BYTES].fill(0);
     }
 
-    /// Empties a slot that the map points nowhere into.
-    pub(crate) fn clear(&mut self, stream: Stream) {
-        self.memory.set_word(header(stream), 0);
-    }
-
-    fn data_at(&self, stream: Stream, position: u32) -> usize {
-        DATA + stream.slot() as usize * self.page_bytes + position as usize * UNIT_BYTES
+    fn data_at(&self, slot: u32, position: u32) -> usize {
+        DATA + slot as usize * self.page_bytes + position as usize * UNIT_BYTES
     }
 }
 
-impl Stream {
-    pub(crate) const fn slot(self) -> u32 {
-        match self {
-            Self::Host => 0,
-            Self::Gc => 1,
-        }
-    }
-
-    const fn of_slot(slot: u32) -> Option<Self> {
-        match slot {
-            0 => Some(Self::Host),
-            1 => Some(Self::Gc),
-            _ => None,
-        }
-    }
+fn slots(stream: Stream) -> std::ops::Range<u32> {
+    let first = stream as u32 * SLOTS_A_STREAM;
+    first..first + SLOTS_A_STREAM
 }
 
-const fn header(stream: Stream) -> usize {
-    stream.slot() as usize * HEADER_BYTES
+const fn header(slot: u32) -> usize {
+    slot as usize * HEADER_BYTES
 }
 
-const fn owner_at(stream: Stream, position: u32) -> usize {
-    header(stream) + OWNERS + position as usize * 8
+const fn field(slot: u32, fields: usize, position: u32) -> usize {
+    header(slot) + fields + position as usize * 8
 }
 
-const fn crc_at(stream: Stream, position: u32) -> usize {
-    header(stream) + CRCS + position as usize * 8
-}
+const _: () = assert!(SEQS + 16 * 8 <= HEADER_BYTES && BUFFER_SLOTS as usize * HEADER_BYTES <= DATA);

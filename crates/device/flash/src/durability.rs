@@ -31,6 +31,8 @@ pub enum SyncPoint {
     PowerOn,
     /// Moves away from a block and trims of it, before its records are erased.
     BlockErase,
+    /// The erase of a block's records, before a page of it is programmed.
+    BlockOpen,
     /// The page that a buffer slot was programmed to, before the slot is filled again.
     BufferSlot,
     /// An earlier change of a namespace's record, before the copy that was current then is written over.
@@ -63,9 +65,10 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// Every point there is.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::PowerOn,
         Self::BlockErase,
+        Self::BlockOpen,
         Self::BufferSlot,
         Self::NamespaceCopy,
         Self::NamespaceSelect,
@@ -109,6 +112,8 @@ pub(crate) struct Syncs {
     stored: bool,
     /// A sync was begun and has not ended.
     under_way: bool,
+    /// Programs below this number are covered by the sync that was begun last.
+    begun_programs: u64,
     /// A sync failed. What the system dropped then it will not write later: no further sync can be believed.
     failed: bool,
     counters: SyncCounters,
@@ -125,6 +130,7 @@ impl Syncs {
             synced: Epoch(1),
             stored: true,
             under_way: false,
+            begun_programs: 0,
             failed: false,
             counters,
         }
@@ -153,31 +159,30 @@ impl Syncs {
         Ok(())
     }
 
-    pub(crate) fn sync_if_stored(&mut self) -> Result<(), FlashError> {
-        if self.is_clean() { Ok(()) } else { self.sync() }
-    }
-
+    /// Says whether it took a sync.
     #[inline]
-    pub(crate) fn order(&mut self, point: SyncPoint) -> Result<(), FlashError> {
+    pub(crate) fn order(&mut self, point: SyncPoint) -> Result<bool, FlashError> {
         match self.durability {
-            Durability::Process => Ok(()),
+            Durability::Process => Ok(false),
             Durability::Media | Durability::Volatile => self.order_now(point),
         }
     }
 
     #[inline]
-    pub(crate) fn order_since(&mut self, point: SyncPoint, epoch: Epoch) -> Result<(), FlashError> {
-        if epoch < self.synced { Ok(()) } else { self.order(point) }
+    pub(crate) fn is_synced(&self, epoch: Epoch) -> bool {
+        epoch < self.synced
     }
 
+    /// As [`Syncs::order`], whatever a completion promises.
     #[cold]
-    fn order_now(&mut self, point: SyncPoint) -> Result<(), FlashError> {
+    pub(crate) fn order_now(&mut self, point: SyncPoint) -> Result<bool, FlashError> {
         if self.is_clean() || self.left_out == Some(point) {
-            return Ok(());
+            return Ok(false);
         }
         self.counters.ordered += 1;
         // Something is stored next, or there would be nothing to order: `stored` stays.
-        self.sync_backing()
+        self.sync_backing()?;
+        Ok(true)
     }
 
     fn sync_backing(&mut self) -> Result<(), FlashError> {
@@ -194,7 +199,7 @@ impl Syncs {
     }
 
     /// Whether everything stored is on the medium.
-    fn is_clean(&self) -> bool {
+    pub(crate) const fn is_clean(&self) -> bool {
         !self.stored && !self.under_way
     }
 
@@ -203,8 +208,14 @@ impl Syncs {
         self.failed
     }
 
-    /// Begins a sync that somebody else waits for. What is stored from now on belongs to the next epoch.
-    pub(crate) fn begin(&mut self) -> PendingSync {
+    /// Whether the sync under way covers the program of that number.
+    pub(crate) fn may_cover(&self, program: Option<u64>) -> bool {
+        self.under_way && program < Some(self.begun_programs)
+    }
+
+    /// Begins a sync that somebody else waits for: it covers programs below the number `programs`. What is stored
+    /// from now on belongs to the next epoch.
+    pub(crate) fn begin(&mut self, programs: u64) -> PendingSync {
         let covers = self.epoch;
         if self.failed {
             return PendingSync { work: Work::Failed, covers };
@@ -214,18 +225,19 @@ impl Syncs {
         }
         self.counters.durable += 1;
         self.epoch.0 += 1;
-        (self.stored, self.under_way) = (false, true);
+        (self.stored, self.under_way, self.begun_programs) = (false, true, programs);
         PendingSync { work: Work::Sync(self.backing.clone()), covers }
     }
 
-    pub(crate) fn end(&mut self, sync: FinishedSync) -> Result<(), FlashError> {
+    /// Ends it; says below which number programs are on the medium.
+    pub(crate) fn end(&mut self, sync: FinishedSync) -> Result<u64, FlashError> {
         self.under_way = false;
         self.failed |= sync.result.is_err();
         if self.failed {
             return sync.result.and(Err(FlashError::Unsynced));
         }
         self.synced = self.synced.max(Epoch(sync.covers.0 + 1).min(self.epoch));
-        Ok(())
+        Ok(self.begun_programs)
     }
 }
 
@@ -243,7 +255,7 @@ impl Flash {
     /// What syncing the file says. After an error none succeeds until the image is opened again:
     /// [`FlashError::Unsynced`].
     pub fn make_durable(&mut self) -> Result<(), FlashError> {
-        self.ftl.syncs.sync_if_stored()
+        self.ftl.sync(true)
     }
 
     /// Puts what was stored so far on the medium before what follows. Does nothing under [`Durability::Process`].
@@ -252,7 +264,7 @@ impl Flash {
     /// As [`Flash::make_durable`]: then what follows must not be stored.
     #[inline]
     pub fn order(&mut self, point: SyncPoint) -> Result<(), FlashError> {
-        self.ftl.syncs.order(point)
+        self.ftl.order(point)
     }
 
     /// As [`Flash::order`], for what was stored in `epoch`: nothing to do if that has ended.
@@ -261,7 +273,7 @@ impl Flash {
     /// As there.
     #[inline]
     pub fn order_since(&mut self, point: SyncPoint, epoch: Epoch) -> Result<(), FlashError> {
-        self.ftl.syncs.order_since(point, epoch)
+        self.ftl.order_since(point, epoch)
     }
 
     /// The epoch that what is stored now belongs to.

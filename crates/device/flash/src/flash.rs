@@ -24,6 +24,7 @@ use crate::injection::Injection;
 use crate::media::{FileMedia, InjectedMedia, Media, MediaKind, NullMedia, RamMedia, Reads};
 use crate::mend::Mender;
 use crate::protected::Backing;
+use crate::recovery::{Owned, Recovery};
 use crate::spare::PageKind;
 use crate::state::PowerHistory;
 use crate::timing::FlashTiming;
@@ -91,6 +92,9 @@ pub struct RunOptions {
     pub injection: Option<Injection>,
     /// What blocks endure between two erases, and whether data is moved before.
     pub fading: Fading,
+    /// Take an image that was not closed for one that lost real power, whatever the kernel tells of its boot: for
+    /// images that were copied while in use, and for tests.
+    pub power_was_lost: bool,
 }
 
 impl RunOptions {
@@ -102,6 +106,7 @@ impl RunOptions {
             left_out: None,
             injection: None,
             fading: Fading { reads_limit: None, age_limit: None, refresh: false },
+            power_was_lost: false,
         }
     }
 }
@@ -136,17 +141,6 @@ struct How {
     run: RunOptions,
     /// Of a device that is made.
     factory_bad: FactoryBad,
-}
-
-/// What opening an image found and did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Recovery {
-    /// The image had not been closed.
-    pub unclean: bool,
-    /// Blocks whose live data was counted anew.
-    pub recounted_blocks: u32,
-    /// Namespaces whose removal was finished.
-    pub removed_namespaces: u32,
 }
 
 /// One flash device: NAND array, translation layer, protected state.
@@ -272,8 +266,11 @@ impl Flash {
         backing.allocate(layout.fixed())?;
         let media = FileMedia::open(Arc::clone(file), superblock.geometry, &layout, how.run.reads)?;
         let mut flash = Self::create_on(backing, Box::new(media), superblock, how, namespaces)?;
+        // What makes it an image comes last, and its name with it.
+        flash.sync()?;
         flash.superblock.write(file)?;
         flash.sync()?;
+        file.sync_name()?;
         Ok(flash)
     }
 
@@ -325,7 +322,7 @@ impl Flash {
         let media = Box::new(media);
         let mut flash =
             Self::assemble(backing, media, superblock, options.how(), blocks, path, mender_of_tables)?;
-        flash.recover(path, mender)?;
+        flash.recover(path, mender, options.run.power_was_lost)?;
         Ok(flash)
     }
 
@@ -369,7 +366,7 @@ impl Flash {
     }
 
     /// Brings an opened image into order. Read-only, this happens in private copies of the mapped regions.
-    fn recover(&mut self, path: &Path, mender: Mender<'_>) -> Result<(), FlashError> {
+    fn recover(&mut self, path: &Path, mender: Mender<'_>, power_was_lost: bool) -> Result<(), FlashError> {
         if let Some(findings) = mender {
             self.mend_before_recovery(findings);
         }
@@ -381,14 +378,51 @@ impl Flash {
             let what = format!("the extent of namespace {}", entry.record.nsid);
             return Err(damaged(path, &what).into());
         }
-        self.recovery = Recovery { unclean: !clean, ..Recovery::default() };
-        self.ftl.state.begin_power_cycle(clean);
-        self.recovery.recounted_blocks = self.ftl.finish_intent();
-        self.ftl.choose_side_job();
-        if !self.is_read_only() {
-            self.recovery.removed_namespaces = self.finish_removals()?;
+        let power_lost = !clean && (power_was_lost || !self.ftl.state.is_same_boot());
+        self.recovery = Recovery { unclean: !clean, power_lost, ..Recovery::default() };
+        let read_only = self.is_read_only();
+        if power_lost {
+            let owned = self.owned();
+            self.ftl.recover_from_power_loss(&owned, read_only, &mut self.recovery)?;
+            self.ftl.state.count_power_loss();
+            if !read_only {
+                self.remove_ownerless_areas()?;
+            }
+        } else {
+            self.recovery.recounted_blocks = self.ftl.recover_from_death(read_only);
         }
+        self.ftl.state.begin_power_cycle(clean);
+        if read_only {
+            return Ok(());
+        }
+        // Whatever a completion promises: an image that says it was closed is believed in everything else.
+        self.ftl.power_on()?;
+        self.ftl.choose_side_job();
+        self.recovery.removed_namespaces = self.finish_removals()?;
         Ok(())
+    }
+
+    /// An area that was added to a namespace whose record did not reach the medium.
+    fn remove_ownerless_areas(&mut self) -> Result<(), FlashError> {
+        let namespaces = &self.namespaces;
+        let ownerless = |nsid: &u32| *nsid != 0 && namespaces.find(*nsid).is_none();
+        let gone: Vec<u32> = self.areas.owners().filter(ownerless).collect();
+        gone.into_iter().try_for_each(|nsid| self.areas.remove_all(nsid))
+    }
+
+    /// The entries of all namespaces, in order.
+    fn owned(&self) -> Vec<Owned> {
+        let mut owned: Vec<Owned> = self
+            .namespaces
+            .iter()
+            .map(|entry| Owned {
+                first: entry.first,
+                entries: entry.entries,
+                kind: kind_of(entry.record.kind),
+            })
+            .collect();
+        owned.sort_unstable_by_key(|part| part.first);
+        owned
     }
 
     /// Whether an extent is inside the map, long enough for its namespace, and its own.
@@ -422,7 +456,7 @@ impl Flash {
     /// # Errors
     /// What syncing the file says.
     pub fn sync(&mut self) -> Result<(), FlashError> {
-        self.ftl.syncs.sync()
+        self.ftl.sync(false)
     }
 
     /// What opening found and did.

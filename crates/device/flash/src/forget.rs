@@ -7,11 +7,13 @@
 use std::ops::Range;
 
 use crate::blocks::BlockUse;
-use crate::buffer::Stream;
+
 use crate::counters::Cause;
+use crate::durability::SyncPoint;
 use crate::error::FlashError;
 use crate::flash::Flash;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES};
+use crate::image::layout::BUFFER_SLOTS;
 
 /// What is written over bytes before their room is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,10 +93,11 @@ impl Flash {
     /// [`FlashError::ReadOnly`].
     pub fn wipe_buffer(&mut self) -> Result<(), FlashError> {
         self.writable()?;
-        for stream in [Stream::Host, Stream::Gc] {
+        self.order(SyncPoint::BufferSlot)?;
+        for slot in 0..BUFFER_SLOTS {
             for position in 0..self.ftl.geometry.units_per_page() {
-                if position >= self.ftl.buffer.filled(stream) || !self.ftl.is_buffered(stream, position) {
-                    self.ftl.buffer.wipe(stream, position);
+                if self.ftl.buffered(slot, position).is_none() {
+                    self.ftl.buffer.wipe(slot, position);
                 }
             }
         }
@@ -107,6 +110,7 @@ impl Flash {
         if block.live == 0 && matches!(block.used_for, BlockUse::Free | BlockUse::Full) {
             let first = geometry.page(id, 0);
             self.wipe_pages(first, 0, geometry.block_bytes() as usize, over)?;
+            self.ftl.order(SyncPoint::BlockErase)?;
             self.ftl.media.erase(id)?;
             if block.used_for == BlockUse::Full {
                 self.ftl.note_erase(id, Cause::Metadata, 0);

@@ -9,18 +9,19 @@ use byway_sys::FileError;
 use crate::blocks::{BlockTable, BlockUse};
 use crate::buffer::{Stream, UnitBuffer};
 use crate::counters::Cause;
-use crate::durability::Syncs;
+use crate::durability::{Epoch, SyncPoint, Syncs};
 use crate::error::FlashError;
 use crate::fading::Fading;
 use crate::frontier::Frontier;
 use crate::gc::Victim;
 use crate::geometry::{BlockId, Geometry, PageId, UNIT_BYTES, UnitId};
-use crate::image::layout::Layout;
-use crate::map::{EntryIndex, Location, UnitMap};
+use crate::image::layout::{BUFFER_SLOTS, Layout};
+use crate::map::{Before, EntryIndex, Location, UnitMap};
 use crate::media::Media;
 use crate::protected::Backing;
 use crate::spare::{PageKind, SpareRecord};
 use crate::state::State;
+use crate::sync::{FinishedSync, PendingSync};
 use crate::timing::FlashTiming;
 use crate::victims::GcPolicy;
 
@@ -31,8 +32,8 @@ const PROGRAM_ATTEMPTS: u32 = 8;
 #[derive(Clone, Copy)]
 pub(crate) enum PageData<'a> {
     Bytes(&'a [u8]),
-    /// The unit buffer's slot of the stream that programs it.
-    Slot,
+    /// A slot of the unit buffer.
+    Slot(u32),
 }
 
 pub(crate) struct Ftl {
@@ -69,7 +70,7 @@ impl Ftl {
         blocks: BlockTable,
         syncs: Syncs,
     ) -> Result<Self, FlashError> {
-        Ok(Self {
+        let mut ftl = Self {
             syncs,
             media,
             timing,
@@ -87,7 +88,9 @@ impl Ftl {
             scratch: Vec::new(),
             forgotten_units: 0,
             forgotten_pages: 0,
-        })
+        };
+        ftl.take_up_slots();
+        Ok(ftl)
     }
 
     /// Repairs the block counts of a flip that was cut short; says how many blocks were counted anew.
@@ -220,37 +223,113 @@ impl Ftl {
         cause: Cause,
         at_ps: &mut u64,
     ) -> Result<bool, FlashError> {
-        if self.buffer.is_full(stream) {
-            self.flush(stream, cause, at_ps)?;
+        if !self.buffer.has_room(stream) {
+            self.open_slot(stream, cause, at_ps)?;
         }
-        let position = self.buffer.push(stream, entry, data, crc);
-        Ok(self.flip(entry, Location::Buffer { slot: stream.slot(), position }, PageKind::Units))
+        let seq = self.state.take_seq();
+        let (slot, position) = self.buffer.push(stream, entry, data, crc, seq);
+        Ok(self.flip(entry, Location::Buffer { slot, position }, PageKind::Units))
     }
 
-    /// Programs the page of a buffer slot and empties the slot.
-    fn flush(&mut self, stream: Stream, cause: Cause, at_ps: &mut u64) -> Result<(), FlashError> {
-        let units = self.geometry.units_per_page();
-        let mut spare = SpareRecord::new(PageKind::Units, cause as u8, units as usize);
-        for position in (0..units).filter(|position| self.is_buffered(stream, *position)) {
-            let (owner, crc) = self.buffer.unit(stream, position);
-            spare.set(position as usize, owner, crc);
+    /// Gives a stream an empty slot, once what the last one holds is in flash.
+    fn open_slot(&mut self, stream: Stream, cause: Cause, at_ps: &mut u64) -> Result<(), FlashError> {
+        for slot in self.buffer.held(stream) {
+            self.flush_slot(stream, slot, cause, at_ps)?;
         }
-        let page = self.program(stream, &mut spare, PageData::Slot, cause, at_ps)?;
-        for position in 0..units {
-            if self.is_buffered(stream, position) {
-                let (owner, _) = self.buffer.unit(stream, position);
-                self.flip_to_page(owner, page, position);
-            }
-        }
-        self.buffer.clear(stream);
+        let (slot, since) = self.buffer.next(stream).ok_or(FlashError::Full)?;
+        self.order_since(SyncPoint::BufferSlot, since)?;
+        self.buffer.begin(slot);
         Ok(())
     }
 
-    /// Whether the map points to this position of the buffer.
-    pub(crate) fn is_buffered(&self, stream: Stream, position: u32) -> bool {
-        let (owner, _) = self.buffer.unit(stream, position);
-        let here = Location::Buffer { slot: stream.slot(), position };
-        owner < self.map.len() && self.map.load(owner) == Ok(here)
+    /// Programs the page of a buffer slot and gives the slot up.
+    pub(crate) fn flush_slot(
+        &mut self,
+        stream: Stream,
+        slot: u32,
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        let units = self.geometry.units_per_page();
+        let mut spare = SpareRecord::new(PageKind::Units, cause as u8, units as usize);
+        let mut live = 0;
+        for position in 0..units {
+            if let Some((owner, crc)) = self.buffered(slot, position) {
+                spare.set(position as usize, owner, crc);
+                live += 1;
+            }
+        }
+        if live > 0 {
+            let page = self.program(stream, &mut spare, PageData::Slot(slot), cause, at_ps)?;
+            for position in 0..units {
+                if let Some((owner, _)) = self.buffered(slot, position) {
+                    self.flip_to_page(owner, page, position);
+                }
+            }
+        }
+        self.buffer.give_up(slot, self.syncs.epoch());
+        Ok(())
+    }
+
+    /// Owner and checksum of a buffered unit that the map points to.
+    pub(crate) fn buffered(&self, slot: u32, position: u32) -> Option<(EntryIndex, u32)> {
+        let unit = self.buffer.unit(slot, position)?;
+        let here = Location::Buffer { slot, position };
+        let is_live = unit.owner < self.map.len() && self.map.load(unit.owner) == Ok(here);
+        is_live.then_some((unit.owner, unit.crc))
+    }
+
+    /// Finds the slots that the map points into.
+    pub(crate) fn take_up_slots(&mut self) {
+        let units = self.geometry.units_per_page();
+        let held: Vec<bool> = (0..BUFFER_SLOTS)
+            .map(|slot| (0..units).any(|position| self.buffered(slot, position).is_some()))
+            .collect();
+        self.buffer.take_up(|slot| held[slot as usize]);
+    }
+
+    /// Puts what was stored so far on the medium before what follows; see [`SyncPoint`].
+    pub(crate) fn order(&mut self, point: SyncPoint) -> Result<(), FlashError> {
+        let synced = self.syncs.order(point)?;
+        self.note_sync(synced);
+        Ok(())
+    }
+
+    /// Makes the mark durable that the device is in use, with what recovery changed.
+    pub(crate) fn power_on(&mut self) -> Result<(), FlashError> {
+        let synced = self.syncs.order_now(SyncPoint::PowerOn)?;
+        self.note_sync(synced);
+        Ok(())
+    }
+
+    pub(crate) fn order_since(&mut self, point: SyncPoint, epoch: Epoch) -> Result<(), FlashError> {
+        if self.syncs.is_synced(epoch) { Ok(()) } else { self.order(point) }
+    }
+
+    /// Puts everything stored so far on the medium; only where something was, if `if_stored`.
+    pub(crate) fn sync(&mut self, if_stored: bool) -> Result<(), FlashError> {
+        if !self.syncs.is_clean() || !if_stored {
+            self.syncs.sync()?;
+            self.note_sync(true);
+        }
+        Ok(())
+    }
+
+    /// Begins a sync that somebody else waits for.
+    pub(crate) fn begin_sync(&mut self) -> PendingSync {
+        self.syncs.begin(self.state.next_seq())
+    }
+
+    pub(crate) fn end_sync(&mut self, sync: FinishedSync) -> Result<(), FlashError> {
+        let programs = self.syncs.end(sync)?;
+        self.state.note_synced(programs);
+        Ok(())
+    }
+
+    fn note_sync(&mut self, synced: bool) {
+        if synced {
+            self.state.note_synced(self.state.next_seq());
+        }
     }
 
     /// Programs the next page of a stream. Nothing points to it yet. Where the medium fails, the block is given up and
@@ -266,17 +345,23 @@ impl Ftl {
         if stream == Stream::Host {
             self.pay_for_room(*at_ps);
         }
-        spare.seq = self.state.take_seq();
         let mut record = [0; 256];
         let record = &mut record[..self.geometry.spare_record_bytes()];
-        spare.encode(record);
         let mut attempts_left = PROGRAM_ATTEMPTS;
         loop {
             let block = self.next_prepared_block(stream, *at_ps)?;
-            let page = self.geometry.page(block, self.blocks.get(block).written);
+            let page_in_block = self.blocks.get(block).written;
+            if page_in_block == 0 {
+                self.order_since(SyncPoint::BlockOpen, self.blocks.erased_in(block))?;
+            }
+            // Numbered last: making room may have programmed pages, and what is newest has the highest number.
+            spare.seq = self.state.take_seq();
+            spare.encode(record);
+            let page = self.geometry.page(block, page_in_block);
+            self.state.set_last_program(page);
             let data = match data {
                 PageData::Bytes(bytes) => bytes,
-                PageData::Slot => self.buffer.page(stream),
+                PageData::Slot(slot) => self.buffer.page(slot),
             };
             let bytes = data.len();
             match self.media.program(page, data, record) {
@@ -392,8 +477,9 @@ impl Ftl {
             PageKind::Page => self.geometry.units_per_page(),
             PageKind::Units => 1,
         };
+        let before = self.before(entry, old);
         self.state.set_intent(entry, old);
-        self.map.store(entry, new);
+        self.map.store(entry, new, before);
         if let Some(block) = self.block_at(old) {
             self.blocks.remove_live(block, units);
         }
@@ -402,6 +488,39 @@ impl Ftl {
         }
         self.state.clear_intent();
         old == Location::Unmapped
+    }
+
+    /// What an entry that leaves `old` was at the last sync.
+    #[inline]
+    fn before(&mut self, entry: EntryIndex, old: Location) -> Before {
+        match old {
+            Location::Unmapped => Before::Unmapped,
+            Location::Lost => Before::Lost,
+            Location::Flash(_) | Location::Buffer { .. } => match self.map.before(entry) {
+                Before::Mapped => Before::Mapped,
+                before => self.before_unless_synced(old, before),
+            },
+        }
+    }
+
+    #[cold]
+    fn before_unless_synced(&mut self, old: Location, before: Before) -> Before {
+        let seq = self.seq_at(old);
+        if self.syncs.may_cover(seq) {
+            // Whether `old` is what the last sync covered is being decided. A sync that fails is told of by the next.
+            let synced = self.syncs.sync();
+            self.note_sync(synced.is_ok());
+        }
+        if seq >= Some(self.state.synced_seq()) { before } else { Before::Mapped }
+    }
+
+    /// The number of what was programmed, or put in the buffer, at a place.
+    pub(crate) fn seq_at(&self, location: Location) -> Option<u64> {
+        match location {
+            Location::Flash(unit) => self.spare(self.geometry.page_of(unit)).map(|spare| spare.seq),
+            Location::Buffer { slot, position } => self.buffer.unit(slot, position).map(|unit| unit.seq),
+            Location::Unmapped | Location::Lost => None,
+        }
     }
 
     /// Forgets an entry. Says whether it was mapped.
@@ -459,6 +578,9 @@ impl Ftl {
             .filter(|(_, block)| block.used_for == BlockUse::Full && block.live == 0)
             .map(|(id, _)| id)
             .collect();
+        if !empty.is_empty() {
+            self.order(SyncPoint::BlockErase)?;
+        }
         for block in empty {
             match self.media.forget(block) {
                 Ok(()) => self.note_erase(block, Cause::Metadata, at_ps),
@@ -485,7 +607,7 @@ impl Ftl {
         self.leave(block);
         self.timing.erase(&self.geometry, block, at_ps);
         self.state.count_erase(cause);
-        self.blocks.note_erase(block);
+        self.blocks.note_erase(block, self.syncs.epoch());
     }
 
     /// A page of memory, from those kept.

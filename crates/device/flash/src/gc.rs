@@ -10,6 +10,7 @@
 use crate::blocks::BlockUse;
 use crate::buffer::Stream;
 use crate::counters::Cause;
+use crate::durability::SyncPoint;
 use crate::error::FlashError;
 use crate::ftl::{Ftl, PageData};
 use crate::geometry::{BlockId, PageId, RESERVED_BLOCKS, UNIT_BYTES};
@@ -189,7 +190,13 @@ impl Ftl {
             slice.pages -= 1;
             victim.next_page += 1;
         }
-        // Every page was seen, and nothing is ever pointed into a block that is not open: no entry is left here.
+        if self.blocks.get(victim.block).live > 0 {
+            // Every page was seen, and nothing is ever pointed into a block that is not open: a record was not what
+            // it had been.
+            self.retire(victim.block);
+            return Ok(true);
+        }
+        self.order(SyncPoint::BlockErase)?;
         self.erase(victim.block, victim.cause, gc_ps)?;
         self.choose_side_job();
         Ok(true)

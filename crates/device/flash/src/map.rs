@@ -10,6 +10,7 @@ use crate::protected::{Backing, Protected};
 use crate::word;
 
 const KIND_SHIFT: u32 = 44;
+const BEFORE_SHIFT: u32 = 42;
 // Two bits each, so that no flipped bit makes an entry a word of zeroes.
 const KIND_FLASH: u64 = 0b0011;
 const KIND_BUFFER: u64 = 0b0101;
@@ -40,6 +41,34 @@ pub(crate) enum Location {
     Lost,
 }
 
+/// What an entry was at the last sync, where it moved since: what it is again if its new place did not reach the
+/// medium. Once the place did, this says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// It had data, which is still where it was: spare records and the buffer name it.
+    Mapped,
+    Unmapped,
+    Lost,
+}
+
+impl Before {
+    const fn to_value(self) -> u64 {
+        (match self {
+            Self::Mapped => 0,
+            Self::Unmapped => 1,
+            Self::Lost => 2,
+        }) << BEFORE_SHIFT
+    }
+
+    const fn from_value(value: u64) -> Self {
+        match value >> BEFORE_SHIFT & 3 {
+            1 => Self::Unmapped,
+            2 => Self::Lost,
+            _ => Self::Mapped,
+        }
+    }
+}
+
 impl Location {
     fn to_value(self) -> Option<u64> {
         let (kind, place) = match self {
@@ -52,7 +81,7 @@ impl Location {
     }
 
     fn from_value(value: u64) -> Option<Self> {
-        let place = value & ((1 << KIND_SHIFT) - 1);
+        let place = value & ((1 << BEFORE_SHIFT) - 1);
         match value >> KIND_SHIFT {
             KIND_FLASH => Some(Self::Flash(UnitId(place))),
             KIND_BUFFER => {
@@ -156,11 +185,49 @@ impl UnitMap {
         mended
     }
 
+    /// What entry `index` was at the last sync, as long as its place is younger.
+    #[inline]
+    pub(crate) fn before(&self, index: EntryIndex) -> Before {
+        Before::from_value(self.table.word((index * MAP_ENTRY_BYTES) as usize))
+    }
+
     /// Points entry `index` at `location`, by one store. Its segment [is ready](Self::make_ready).
     #[inline]
-    pub(crate) fn store(&mut self, index: EntryIndex, location: Location) {
-        let word = location.to_value().map_or(UNMAPPED, |value| word::seal(value, index));
+    pub(crate) fn store(&mut self, index: EntryIndex, location: Location, before: Before) {
+        let sealed = |value| word::seal(value | before.to_value(), index);
+        let word = location.to_value().map_or(UNMAPPED, sealed);
         self.table.set_word((index * MAP_ENTRY_BYTES) as usize, word);
+    }
+
+    /// Ranges of entries whose segments were never used, in the file: what stands there was never meant to.
+    pub(crate) fn give_back_absent(&self) -> Result<(), FlashError> {
+        let mut index = 0;
+        while index < self.entries {
+            let absent = self.absent_from(index);
+            if absent > 0 {
+                self.backing.release(self.range.part(index * MAP_ENTRY_BYTES, absent * MAP_ENTRY_BYTES))?;
+            }
+            index += absent.max(MAP_SEGMENT_BYTES / MAP_ENTRY_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Takes the room of segments that are used once more: a cut may have undone that it was taken.
+    pub(crate) fn take_present(&self) -> Result<(), FlashError> {
+        let segments = self.entries.div_ceil(MAP_SEGMENT_BYTES / MAP_ENTRY_BYTES);
+        for segment in (0..segments).filter(|segment| self.presence[*segment as usize] != ABSENT) {
+            self.backing.allocate(self.range.part(segment * MAP_SEGMENT_BYTES, MAP_SEGMENT_BYTES))?;
+        }
+        Ok(())
+    }
+
+    /// Entries from `first`, the beginning of a segment, that are absent segment after segment.
+    fn absent_from(&self, first: EntryIndex) -> u64 {
+        let mut index = first;
+        while index < self.entries && !self.is_present(index) {
+            index += MAP_SEGMENT_BYTES / MAP_ENTRY_BYTES;
+        }
+        index.min(self.entries) - first
     }
 
     /// Takes disk room for the entries `first..first + count`, so that setting them cannot fail.

@@ -1,9 +1,10 @@
 //! Namespaces made, changed and removed.
 
+use crate::durability::SyncPoint;
 use crate::error::FlashError;
 use crate::flash::{Flash, kind_of};
 use crate::image::namespaces::{
-    Entry, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES,
+    Chosen, Entry, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES,
 };
 
 impl Flash {
@@ -77,7 +78,7 @@ impl Flash {
             owner_state: [0; OWNER_STATE_BYTES],
         };
         let entry = Entry { record: record.clone(), first, entries, leaving: false };
-        self.namespaces.set(extent, Some(entry));
+        self.set_namespace(extent, Some(entry))?;
         self.set_mapped(extent, Some(0));
         Ok(record)
     }
@@ -123,7 +124,8 @@ impl Flash {
         }
         let extent = entry.record.extent;
         entry.leaving = true;
-        self.namespaces.set(extent, Some(entry));
+        self.set_namespace(extent, Some(entry))?;
+        self.order(SyncPoint::NamespaceLeave)?;
         self.finish_removal(extent)
     }
 
@@ -133,7 +135,21 @@ impl Flash {
         self.trim(extent, 0..entries)?;
         self.areas.remove_all(nsid)?;
         self.ftl.forget_empty_blocks(0)?;
-        self.namespaces.set(extent, None);
+        self.order(SyncPoint::NamespaceGone)?;
+        self.set_namespace(extent, None)
+    }
+
+    /// Sets or frees a slot of the namespace table, by one step.
+    fn set_namespace(&mut self, extent: ExtentId, entry: Option<Entry>) -> Result<(), FlashError> {
+        if let Some(entry) = entry {
+            self.order_since(SyncPoint::NamespaceCopy, self.namespaces.changed_in(extent))?;
+            let chosen = self.namespaces.prepare(extent, &entry);
+            self.order(SyncPoint::NamespaceSelect)?;
+            self.namespaces.choose(extent, chosen, Some(entry));
+        } else {
+            self.namespaces.choose(extent, Chosen::None, None);
+        }
+        self.namespaces.note_change(extent, self.epoch());
         Ok(())
     }
 
@@ -150,8 +166,7 @@ impl Flash {
             .ok_or(FlashError::Misuse("owner state has at most 256 bytes"))?;
         place.copy_from_slice(state);
         entry.record.owner_state = owner_state;
-        self.namespaces.set(entry.record.extent, Some(entry));
-        Ok(())
+        self.set_namespace(entry.record.extent, Some(entry))
     }
 
     /// Finishes removals that were cut short; says how many.

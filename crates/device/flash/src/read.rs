@@ -1,5 +1,6 @@
 //! Reading: from map entry to verified bytes.
 
+use crate::buffer::BufferedUnit;
 use crate::counters::Cause;
 use crate::error::FlashError;
 use crate::ftl::Ftl;
@@ -151,10 +152,10 @@ impl Ftl {
         within: usize,
         into: &mut [u8],
     ) -> Result<(), ReadError> {
-        let found = self.buffer.find(slot, position, entry);
-        let found = found.filter(|(data, crc)| crc32c::crc32c(data) == *crc);
+        let found = self.buffer.unit(slot, position).filter(|unit| unit.owner == entry);
+        let found = found.filter(BufferedUnit::is_whole);
         // An extent of whole pages has nothing here; an image that someone made up may say so.
-        match found.and_then(|(data, _)| data.get(within..within + into.len())) {
+        match found.and_then(|unit| unit.data.get(within..within + into.len())) {
             Some(part) => {
                 into.copy_from_slice(part);
                 Ok(())

@@ -12,7 +12,7 @@ use crate::counters::Cause;
 use crate::finding::{Finding, Remedy, Watch};
 use crate::flash::Flash;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES, UnitId};
-use crate::map::{EntryIndex, Location};
+use crate::map::{Before, EntryIndex, Location};
 use crate::mend::mend_bit;
 use crate::spare::{PageKind, SpareRecord};
 
@@ -50,6 +50,8 @@ impl Flash {
             for page in 0..written {
                 let id = self.ftl.geometry.page(block, page);
                 match self.ftl.spare(id) {
+                    // A record that is gone may be one that was erased, or a page programmed in vain.
+                    Some(spare) if live && spare.is_void() => unreadable += 1,
                     Some(spare) => newest = newest.max(Some(spare.seq)),
                     None if !live => {}
                     None if self.mend_spare(id) => {
@@ -204,15 +206,15 @@ impl Flash {
         match self.ftl.map.mended(index) {
             Some(Location::Flash(unit)) if self.is_owner(index, unit) => return Some(Location::Flash(unit)),
             Some(Location::Buffer { slot, position })
-                if self.ftl.buffer.find(slot, position, index).is_some() =>
+                if self.ftl.buffer.unit(slot, position).is_some_and(|unit| unit.owner == index) =>
             {
                 return Some(Location::Buffer { slot, position });
             }
             Some(place @ (Location::Unmapped | Location::Lost)) => return Some(place),
             _ => {}
         }
-        let (_, unit) = newest?;
-        (unreadable == 0 && !self.ftl.buffer.names(index)).then_some(Location::Flash(unit))
+        let (seq, unit) = newest?;
+        (unreadable == 0 && !self.ftl.buffer.names_newer(index, seq)).then_some(Location::Flash(unit))
     }
 
     fn is_owner(&self, index: EntryIndex, unit: UnitId) -> bool {
@@ -231,7 +233,7 @@ impl Flash {
         if let (None, Some(entry)) = (place, self.owner_of(index)) {
             found = found.hitting(Self::hit_of(entry, index - entry.first, 1));
         }
-        self.ftl.map.store(index, place.unwrap_or(Location::Lost));
+        self.ftl.map.store(index, place.unwrap_or(Location::Lost), Before::Mapped);
         findings.push(found);
     }
 
@@ -242,7 +244,7 @@ impl Flash {
         }
         for (index, unit) in lost {
             if self.is_read_only() || self.ftl.map.make_ready(*index, 1).is_ok() {
-                self.ftl.map.store(*index, Location::Flash(*unit));
+                self.ftl.map.store(*index, Location::Flash(*unit), Before::Mapped);
             }
         }
         let mut what = format!("{} entries were gone; restored from spare records", lost.len());

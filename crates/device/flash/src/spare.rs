@@ -10,6 +10,9 @@ use crate::map::EntryIndex;
 const UNITS_MAX: usize = 16;
 const HEADER_BYTES: usize = 16;
 
+/// First word of a record that counts for nothing.
+pub(crate) const VOID: u64 = 0;
+
 /// Owner of a unit that holds nothing.
 pub(crate) const NO_OWNER: EntryIndex = u64::MAX;
 
@@ -44,6 +47,11 @@ impl SpareRecord {
     pub(crate) fn set(&mut self, unit: usize, owner: EntryIndex, crc: u32) {
         self.owners[unit] = owner;
         self.crcs[unit] = crc;
+    }
+
+    /// Whether it counts for nothing: its page was erased, or programmed in vain.
+    pub(crate) fn is_void(&self) -> bool {
+        self.seq == 0 && self.owners[..self.units()].iter().all(|owner| *owner == NO_OWNER)
     }
 
     pub(crate) fn units(&self) -> usize {
@@ -86,9 +94,13 @@ impl SpareRecord {
         into[..4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Reads a record of `units` units; `None` when it does not match its checksum.
+    /// Reads a record of `units` units; `None` when it does not match its checksum. A page that was erased, or whose
+    /// record was [voided](VOID), is one that holds nothing.
     pub(crate) fn decode(from: &[u8], units: usize) -> Option<Self> {
         let from = from.get(..HEADER_BYTES + 12 * units)?;
+        if from[..8] == VOID.to_le_bytes() {
+            return Some(Self::new(PageKind::Units, 0, units));
+        }
         let stored = u32::from_le_bytes(*from.first_chunk()?);
         if crc32c::crc32c(&from[4..]) != stored || usize::from(from[6]) != units || from[7] != 0 {
             return None;
@@ -148,7 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn an_erased_record_is_no_record() {
-        assert_eq!(SpareRecord::decode(&[0; 64], 4), None);
+    fn an_erased_record_holds_nothing() {
+        let record = SpareRecord::decode(&[0; 64], 4).unwrap();
+        assert!((0..4).all(|unit| record.owner(unit) == NO_OWNER));
+        let mut nearly = [0; 64];
+        nearly[7] = 1;
+        assert_eq!(SpareRecord::decode(&nearly, 4), None);
     }
 }

@@ -4,6 +4,7 @@ use crate::counters::{Cause, CauseCounters, FlashCounters};
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy};
 use crate::forget::{Sanitize, SanitizeState};
+use crate::geometry::PageId;
 use crate::image::layout::Layout;
 use crate::map::{EntryIndex, Location};
 use crate::protected::{Backing, Protected};
@@ -18,6 +19,10 @@ const INTENT_OLD: usize = 40;
 const MEDIA_ERRORS: usize = 48;
 const ACCEPTED_BYTES: usize = 56;
 const CHECKSUM: usize = 64;
+const SYNCED_SEQ: usize = 72;
+const BOOT_ID: usize = 80;
+const POWER_LOSSES: usize = 96;
+const LAST_PROGRAM: usize = 104;
 /// The sanitize operation: a self-checking word, its pattern, and bytes accepted when it was done.
 const SANITIZE: usize = 512;
 const SANITIZE_PATTERN: usize = 520;
@@ -27,6 +32,12 @@ const COUNTERS: usize = 1024;
 
 /// Words for each cause, some of them for counters to come.
 const CAUSE_BYTES: usize = 64;
+
+/// Keeps the check of the synced word apart from those of other tables.
+const PLACE: u64 = 4 << 60;
+
+/// A boot that the system does not tell of: never the same as another.
+const UNKNOWN_BOOT: [u64; 2] = [0; 2];
 
 /// Value of the clean word after an orderly close.
 const IS_CLEAN: u64 = u64::from_le_bytes(*b"BYWCLEAN");
@@ -38,6 +49,8 @@ pub struct PowerHistory {
     pub power_cycles: u64,
     /// Of these, times that the one before had not been closed.
     pub unsafe_shutdowns: u64,
+    /// Of those, times that real power may have been lost, with what was not synced.
+    pub power_losses: u64,
 }
 
 #[derive(Debug)]
@@ -141,6 +154,20 @@ impl State {
         self.words.set_word(CLEAN, 0);
         self.add(POWER_CYCLES, 1);
         self.add(UNSAFE_SHUTDOWNS, u64::from(!was_clean));
+        let [low, high] = this_boot();
+        self.words.set_word(BOOT_ID, low);
+        self.words.set_word(BOOT_ID + 8, high);
+    }
+
+    /// Whether the kernel that the last opener ran on still runs, so that everything stored is there.
+    pub(crate) fn is_same_boot(&self) -> bool {
+        let kept = [self.words.word(BOOT_ID), self.words.word(BOOT_ID + 8)];
+        kept == this_boot() && kept != UNKNOWN_BOOT
+    }
+
+    /// Counts a loss of real power that was recovered from.
+    pub(crate) fn count_power_loss(&mut self) {
+        self.add(POWER_LOSSES, 1);
     }
 
     /// Marks an orderly close.
@@ -159,6 +186,7 @@ impl State {
         PowerHistory {
             power_cycles: self.words.word(POWER_CYCLES),
             unsafe_shutdowns: self.words.word(UNSAFE_SHUTDOWNS),
+            power_losses: self.words.word(POWER_LOSSES),
         }
     }
 
@@ -167,6 +195,35 @@ impl State {
         let seq = self.words.word(NEXT_SEQ);
         self.words.set_word(NEXT_SEQ, seq.saturating_add(1));
         seq
+    }
+
+    /// Notes that programs below this number are on the medium.
+    pub(crate) fn note_synced(&mut self, programs: u64) {
+        let seq = programs.max(self.synced_seq()).min(word::MAX_VALUE);
+        self.words.set_word(SYNCED_SEQ, word::seal(seq, PLACE));
+    }
+
+    /// Programs below this number were on the medium at the last sync. Where that is not known, none was.
+    #[inline]
+    pub(crate) fn synced_seq(&self) -> u64 {
+        word::unseal(self.words.word(SYNCED_SEQ), PLACE).unwrap_or(0)
+    }
+
+    /// Notes the page that is about to be programmed: a kill may leave it without anything that points to it.
+    #[inline]
+    pub(crate) fn set_last_program(&mut self, page: PageId) {
+        self.words.set_word(LAST_PROGRAM, page.0 + 1);
+    }
+
+    /// The page that was programmed last, or was about to be.
+    pub(crate) fn last_program(&self) -> Option<PageId> {
+        self.words.word(LAST_PROGRAM).checked_sub(1).map(PageId)
+    }
+
+    /// Makes numbers of programs go on from `seq` at least.
+    pub(crate) fn raise_next_seq(&mut self, seq: u64) {
+        let next = self.words.word(NEXT_SEQ).max(seq);
+        self.words.set_word(NEXT_SEQ, next);
     }
 
     /// Notes that `entry` is about to leave `old`, so that a kill between the flip and the block counts is repaired.
@@ -257,6 +314,13 @@ pub(crate) fn reseal(region: &mut [u8]) {
     let sum = crc32c::crc32c(&region[POWER_CYCLES..CHECKSUM]);
     let sum = u64::from(crc32c::crc32c_append(sum, &region[COUNTERS..2 * COUNTERS]));
     region[CHECKSUM..CHECKSUM + 8].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// This boot, as two words.
+fn this_boot() -> [u64; 2] {
+    let Some(id) = byway_sys::boot::boot_id() else { return UNKNOWN_BOOT };
+    let (low, high) = id.split_at(8);
+    [low, high].map(|half| half.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)))
 }
 
 const fn counter_at(cause: Cause, word: usize) -> usize {

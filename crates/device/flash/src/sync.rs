@@ -54,7 +54,7 @@ impl PendingSync {
 impl Flash {
     /// Begins a sync of everything stored so far. One at a time.
     pub fn begin_sync(&mut self) -> PendingSync {
-        self.ftl.syncs.begin()
+        self.ftl.begin_sync()
     }
 
     /// Ends a sync. After one that failed the device can only be read: the system may have dropped what it could not
@@ -63,6 +63,6 @@ impl Flash {
     /// # Errors
     /// What syncing the file said; [`FlashError::Unsynced`] if an earlier sync failed.
     pub fn end_sync(&mut self, sync: FinishedSync) -> Result<(), FlashError> {
-        self.ftl.syncs.end(sync)
+        self.ftl.end_sync(sync)
     }
 }

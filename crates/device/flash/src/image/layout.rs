@@ -22,6 +22,9 @@ pub(crate) const MAP_ENTRY_BYTES: u64 = 8;
 /// Logical units for each usable unit, so that extents can be placed, grow and go without moving each other.
 const LOGICAL_ROOM: u64 = 4;
 
+/// Slots of the unit buffer, over both streams.
+pub(crate) const BUFFER_SLOTS: u32 = 32;
+
 /// Bytes of one block table entry.
 pub(crate) const BLOCK_ENTRY_BYTES: usize = 32;
 
@@ -89,7 +92,7 @@ impl Layout {
             namespaces: next((NAMESPACE_SLOTS * NAMESPACE_SLOT_BYTES) as u64),
             area_table: next((AREA_SLOTS * AREA_ENTRY_BYTES) as u64),
             blocks: next(u64::from(geometry.block_count()) * BLOCK_ENTRY_BYTES as u64),
-            buffer: next(ALIGN + 2 * u64::from(geometry.page_bytes)),
+            buffer: next(ALIGN + u64::from(BUFFER_SLOTS) * u64::from(geometry.page_bytes)),
             map_presence: next(map_bytes / MAP_SEGMENT_BYTES),
             map: next(map_bytes),
             areas: next((1 << 30) + geometry.usable_bytes / 8),

@@ -6,6 +6,7 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use crate::durability::Epoch;
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy};
 use crate::image::layout::{Layout, NAMESPACE_SLOT_BYTES, NAMESPACE_SLOTS};
@@ -102,10 +103,20 @@ const _: () = assert!(size_of::<Stored>() == COPY_BYTES && COPY_AT + 2 * COPY_BY
 const KIND_NVM: u32 = 1;
 const KIND_KV: u32 = 2;
 
+/// Which copy of a slot counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Chosen {
+    /// Neither: the slot is free.
+    None,
+    First,
+    Second,
+}
+
 #[derive(Debug)]
 pub(crate) struct NamespaceTable {
     memory: Protected,
     entries: Vec<Option<Entry>>,
+    changed_in: Vec<Epoch>,
 }
 
 impl NamespaceTable {
@@ -128,7 +139,7 @@ impl NamespaceTable {
                 None => return Ok(Err(format!("slot {slot} of the namespace table"))),
             }
         }
-        Ok(Ok(Self { memory, entries }))
+        Ok(Ok(Self { memory, entries, changed_in: vec![Epoch::default(); NAMESPACE_SLOTS] }))
     }
 
     /// Leaves a record out of what is in use, without a change to the table.
@@ -153,22 +164,36 @@ impl NamespaceTable {
         self.entries.iter().position(Option::is_none).map(|slot| ExtentId(slot as u16))
     }
 
-    /// Sets or frees a slot, by one step.
-    pub(crate) fn set(&mut self, extent: ExtentId, entry: Option<Entry>) {
+    /// The epoch in which a slot changed last.
+    pub(crate) fn changed_in(&self, extent: ExtentId) -> Epoch {
+        self.changed_in.get(usize::from(extent.0)).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn note_change(&mut self, extent: ExtentId, now: Epoch) {
+        self.changed_in[usize::from(extent.0)] = now;
+    }
+
+    /// Writes a record to the copy that is not selected.
+    pub(crate) fn prepare(&mut self, extent: ExtentId, entry: &Entry) -> Chosen {
         let slot = usize::from(extent.0);
-        let at = slot * NAMESPACE_SLOT_BYTES;
-        let selected = word::unseal(self.memory.word(at), PLACE | slot as u64).unwrap_or(0);
-        let next = match &entry {
-            None => 0,
-            Some(entry) => {
-                let copy = 1 + u64::from(selected == 1);
-                let stored = Stored::of(entry);
-                self.memory[copy_at(slot, copy)..][..COPY_BYTES].copy_from_slice(stored.as_bytes());
-                copy
-            }
+        let copy = match self.selected(slot) {
+            1 => Chosen::Second,
+            _ => Chosen::First,
         };
-        self.memory.set_word(at, word::seal(next, PLACE | slot as u64));
+        let at = copy_at(slot, copy as u64);
+        self.memory[at..][..COPY_BYTES].copy_from_slice(Stored::of(entry).as_bytes());
+        copy
+    }
+
+    /// Selects a copy, which is what makes the change.
+    pub(crate) fn choose(&mut self, extent: ExtentId, copy: Chosen, entry: Option<Entry>) {
+        let slot = usize::from(extent.0);
+        self.memory.set_word(slot * NAMESPACE_SLOT_BYTES, word::seal(copy as u64, PLACE | slot as u64));
         self.entries[slot] = entry;
+    }
+
+    fn selected(&self, slot: usize) -> u64 {
+        word::unseal(self.memory.word(slot * NAMESPACE_SLOT_BYTES), PLACE | slot as u64).unwrap_or(0)
     }
 }
 

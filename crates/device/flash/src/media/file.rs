@@ -14,6 +14,7 @@ use crate::geometry::{BlockId, Geometry, PageId};
 use crate::image::layout::{Layout, Range};
 use crate::protected::{Backing, Protected};
 use crate::snapshot::Snapshot;
+use crate::spare::VOID;
 
 /// Bytes written over at once.
 const WIPE_BYTES: usize = 256 << 10;
@@ -153,6 +154,11 @@ impl Media for FileMedia {
 
     fn is_being_copied(&self) -> bool {
         self.copying.is_some()
+    }
+
+    fn void(&mut self, page: PageId) {
+        let at = page.0 as usize * self.geometry.spare_record_bytes();
+        self.spare.set_word(at, VOID);
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError> {

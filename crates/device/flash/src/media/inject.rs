@@ -78,6 +78,10 @@ impl Media for InjectedMedia {
         self.inner.spare_mut(page)
     }
 
+    fn void(&mut self, page: PageId) {
+        self.inner.void(page);
+    }
+
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError> {
         self.erasing(block)?;
         self.inner.erase(block)

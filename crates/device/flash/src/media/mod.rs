@@ -83,6 +83,9 @@ pub(crate) trait Media: Send {
     /// The same, to set a flipped bit of it right.
     fn spare_mut(&mut self, page: PageId) -> &mut [u8];
 
+    /// Makes the record of a page one that counts for nothing, by one store.
+    fn void(&mut self, page: PageId);
+
     /// Makes a block programmable again. Its room is kept, as it will be needed soon.
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError>;
 

@@ -32,6 +32,8 @@ impl Media for NullMedia {
         &mut []
     }
 
+    fn void(&mut self, _page: PageId) {}
+
     fn erase(&mut self, _block: BlockId) -> Result<(), FlashError> {
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::error::FlashError;
 use crate::geometry::{BlockId, Geometry, PageId};
 use crate::image::layout::Layout;
 use crate::protected::{Backing, Protected};
+use crate::spare::VOID;
 
 pub(crate) struct RamMedia {
     geometry: Geometry,
@@ -65,6 +66,11 @@ impl Media for RamMedia {
     fn spare_mut(&mut self, page: PageId) -> &mut [u8] {
         let len = self.geometry.spare_record_bytes();
         &mut self.spare[page.0 as usize * len..][..len]
+    }
+
+    fn void(&mut self, page: PageId) {
+        let at = page.0 as usize * self.geometry.spare_record_bytes();
+        self.spare.set_word(at, VOID);
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), FlashError> {

@@ -140,7 +140,7 @@ impl Flash {
     }
 
     /// Sets or frees a slot of the namespace table, by one step.
-    fn set_namespace(&mut self, extent: ExtentId, entry: Option<Entry>) -> Result<(), FlashError> {
+    pub(crate) fn set_namespace(&mut self, extent: ExtentId, entry: Option<Entry>) -> Result<(), FlashError> {
         if let Some(entry) = entry {
             self.order_since(SyncPoint::NamespaceCopy, self.namespaces.changed_in(extent))?;
             let chosen = self.namespaces.prepare(extent, &entry);

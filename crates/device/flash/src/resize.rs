@@ -9,7 +9,7 @@ use crate::counters::Cause;
 use crate::error::FlashError;
 use crate::flash::{Flash, FlashOptions, kind_of};
 use crate::image::namespaces::{Entry, NamespaceKind};
-use crate::map::Location;
+use crate::map::{Before, Location};
 use crate::media::MediaKind;
 use crate::spare::PageKind;
 
@@ -107,7 +107,7 @@ impl Flash {
         let refused = FlashError::NoCapacity { asked_bytes, free_bytes: self.unallocated_bytes() };
         entry.first = self.place_for(entry.entries).ok_or(refused)?;
         let (extent, first) = (entry.record.extent, entry.first);
-        self.namespaces.set(extent, Some(entry));
+        self.set_namespace(extent, Some(entry))?;
         self.set_mapped(extent, Some(0));
         Ok(first)
     }
@@ -135,7 +135,7 @@ impl Flash {
         let is_lost = self.ftl.map.load(index) == Ok(Location::Lost);
         if is_lost || self.read(extent, at_bytes, &mut data, Cause::Metadata, &mut 0).is_err() {
             new.ftl.map.make_ready(first + within, 1)?;
-            new.ftl.map.store(first + within, Location::Lost);
+            new.ftl.map.store(first + within, Location::Lost, Before::Mapped);
             return Ok(());
         }
         match kind {

@@ -116,7 +116,7 @@ pub(crate) struct BlockTable {
     bad: BadBlocks,
     /// Blocks that failed and still hold data.
     failing: Vec<BlockId>,
-    /// Number of the last program: the clock of ages.
+    /// Pages programmed: the clock of ages.
     now: u64,
     /// When each block was erased last, if that was since the device was opened.
     erased_in: Vec<Epoch>,
@@ -265,12 +265,12 @@ impl BlockTable {
         self.free_count += 1;
     }
 
-    /// Notes that one more page of an open block is programmed, by program number `seq`; true when it is full now.
-    pub(crate) fn note_program(&mut self, id: BlockId, seq: u64) -> bool {
+    /// Notes that one more page of an open block is programmed, the `programs`th of the array; true when it is full now.
+    pub(crate) fn note_program(&mut self, id: BlockId, programs: u64) -> bool {
         let pages = self.geometry.pages_per_block;
-        self.now = seq;
+        self.now = programs;
         if self.get(id).written + 1 == pages {
-            self.set_age_word(id, seq);
+            self.set_age_word(id, programs);
         }
         self.change(id, |block| {
             block.written += 1;
@@ -411,7 +411,7 @@ impl BlockTable {
         }
     }
 
-    /// Number of the program that filled a block; 0 where that is not known.
+    /// Pages that were programmed when a block was filled; 0 where that is not known.
     pub(crate) fn filled_at(&self, id: BlockId) -> u64 {
         self.age_word(id)
     }
@@ -445,9 +445,9 @@ impl BlockTable {
         word::unseal(self.words.word(at), place(id, AGE_WORD)).unwrap_or(0)
     }
 
-    fn set_age_word(&mut self, id: BlockId, seq: u64) {
+    fn set_age_word(&mut self, id: BlockId, programs: u64) {
         let at = id.0 as usize * BLOCK_ENTRY_BYTES + AGE_WORD;
-        self.words.set_word(at, word::seal(seq.min(word::MAX_VALUE), place(id, AGE_WORD)));
+        self.words.set_word(at, word::seal(programs.min(word::MAX_VALUE), place(id, AGE_WORD)));
     }
 }
 

@@ -366,7 +366,7 @@ impl Ftl {
             let bytes = data.len();
             match self.media.program(page, data, record) {
                 Ok(()) => {
-                    self.note_program(stream, block, spare.seq, bytes, cause, at_ps);
+                    self.note_program(stream, block, bytes, cause, at_ps);
                     return Ok(page);
                 }
                 Err(error) => self.go_on_after(error, stream, block, &mut attempts_left)?,
@@ -374,19 +374,11 @@ impl Ftl {
         }
     }
 
-    fn note_program(
-        &mut self,
-        stream: Stream,
-        block: BlockId,
-        seq: u64,
-        bytes: usize,
-        cause: Cause,
-        at_ps: &mut u64,
-    ) {
+    fn note_program(&mut self, stream: Stream, block: BlockId, bytes: usize, cause: Cause, at_ps: &mut u64) {
         *at_ps = self.timing.program(&self.geometry, block, self.bytes_on_bus(bytes), *at_ps);
         self.state.count_programs(cause, 1, bytes as u64);
         self.frontier(stream).note_program();
-        if self.blocks.note_program(block, seq) {
+        if self.blocks.note_program(block, self.state.programs()) {
             self.frontier(stream).close(block, 0);
             if self.fading.refresh {
                 self.choose_side_job();

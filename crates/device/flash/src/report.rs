@@ -77,7 +77,7 @@ impl Flash {
     /// How old the data is; `None` while no block is full.
     #[must_use]
     pub fn ages(&self) -> Option<Ages> {
-        let now = self.ftl.state.next_seq();
+        let now = self.ftl.state.programs();
         let full = self.ftl.blocks.iter().filter(|(_, block)| block.used_for == BlockUse::Full);
         let page_bytes = u64::from(self.ftl.geometry.page_bytes);
         let age = |id| now.saturating_sub(self.ftl.blocks.filled_at(id)).saturating_mul(page_bytes);

@@ -248,6 +248,11 @@ impl State {
         &self.counters
     }
 
+    /// Pages programmed since the device was made: the clock of ages.
+    pub(crate) fn programs(&self) -> u64 {
+        self.counters.total().programs
+    }
+
     #[inline]
     pub(crate) fn count_read(&mut self, cause: Cause, bytes: u64) {
         let counters = &mut self.counters[cause];

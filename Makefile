@@ -14,7 +14,7 @@ demo:
 test:
 	tools/test.sh
 
-# A thousand kills at random instants, a bit flipped in every byte of an image, a file system that fails at each operation.
+# A thousand kills at random instants, bits flipped all over an image, a file system that fails at each operation.
 crash:
 	cargo run -p byway-crash-tests --release -- --kills 1000 --seed 20261121 --json > benches/results/crash.json
 	target/release/byway-crash-tests flips 4 > benches/results/flips.json

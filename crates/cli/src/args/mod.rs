@@ -1,0 +1,413 @@
+//! The command tree. Help, man pages and completions are all made from it.
+
+mod bench;
+mod image;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::records::Format;
+use crate::size;
+pub use bench::*;
+pub use image::*;
+
+/// Move bytes between programs and SSDs at the size the program has.
+#[derive(Debug, Parser)]
+#[command(
+    name = "byway",
+    version,
+    propagate_version = true,
+    after_help = "\
+Examples:
+  byway create disk.img --size 8G
+  byway kv put 'embedded:disk.img?transfer=inline' 0041 'LATIN CAPITAL LETTER A'
+  byway bench transfer --sizes 32 --methods prp,piggyback,inline
+
+Exit codes: 0 done, 1 no such key or a difference found, 2 an error, 130 interrupted."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make an image: the file that holds one device.
+    Create(Create),
+    /// Say what a device is: profile, namespaces, transfer methods, limits, counters.
+    Info(Info),
+    /// Verify every structure of an image, and repair one.
+    Check(Check),
+    /// Give an image another size.
+    Resize(Resize),
+    /// Copy an image, also while another process writes to it.
+    Snapshot(Snapshot),
+    /// Empty one namespace; no byte of what it held is left in the image.
+    Format(FormatNamespace),
+    /// Empty the whole device; no byte of what was ever stored is left in the image.
+    Sanitize(Sanitize),
+    /// Keys and values.
+    Kv(Kv),
+    /// Blocks.
+    Nvm(Nvm),
+    /// Measure transfer methods.
+    Bench(Bench),
+    /// Run the papers' experiments and write report.html.
+    Report(Report),
+    /// Print man pages or shell completions.
+    Gen(Gen),
+}
+
+/// Which device, and how it is driven.
+#[derive(Debug, Args)]
+pub struct Device {
+    /// The device: embedded:PATH, or ram:SIZE for one in memory; options after `?`, joined by `&`
+    /// (transfer=, policy=, tau=, alpha=, below=, profile=, link=, mps=, mrrs=, clock=, ns=, run=, ledger=, flash=,
+    /// packing=, gc=, inject=, flush=, depth=, ring=, reads=, memtable=, cache=).
+    #[arg(value_name = "URI")]
+    pub uri: String,
+}
+
+/// `byway kv`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway kv put embedded:disk.img sensor-7 21.5
+  byway kv list embedded:disk.img")]
+pub struct Kv {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: KvCommand,
+}
+
+/// What can be done with keys and values.
+#[derive(Debug, Subcommand)]
+pub enum KvCommand {
+    /// Store a value under a key.
+    #[command(after_help = "\
+Examples:
+  byway kv put 'embedded:disk.img?transfer=piggyback' sensor-7 21.5
+  byway kv put embedded:disk.img photo --file photo.jpg
+  date | byway kv put embedded:disk.img now")]
+    Put {
+        #[command(flatten)]
+        device: Device,
+        #[command(flatten)]
+        key: Key,
+        /// The value; without it and without --file it is read from standard input.
+        value: Option<String>,
+        /// Take the value from a file.
+        #[arg(long, conflicts_with = "value", value_name = "PATH")]
+        file: Option<PathBuf>,
+        /// Only if the key exists.
+        #[arg(long, conflicts_with = "if_absent")]
+        if_present: bool,
+        /// Only if the key does not exist.
+        #[arg(long)]
+        if_absent: bool,
+    },
+    /// Store the records of a file as fast as they can be read: many of them by one command.
+    #[command(after_help = "\
+Example:
+  byway kv load embedded:disk.img records.jsonl")]
+    Load {
+        #[command(flatten)]
+        device: Device,
+        /// The file; - is standard input.
+        file: PathBuf,
+        /// How records stand in it [default: jsonl for *.jsonl, else unicode].
+        #[arg(long)]
+        format: Option<Format>,
+    },
+    /// Write the value of a key to standard output.
+    #[command(after_help = "\
+Example:
+  byway kv get embedded:disk.img sensor-7")]
+    Get {
+        #[command(flatten)]
+        device: Device,
+        #[command(flatten)]
+        key: Key,
+        /// Write the value to a file instead.
+        #[arg(long, value_name = "PATH")]
+        file: Option<PathBuf>,
+    },
+    /// Delete a key.
+    #[command(after_help = "\
+Example:
+  byway kv delete embedded:disk.img sensor-7")]
+    Delete {
+        #[command(flatten)]
+        device: Device,
+        #[command(flatten)]
+        key: Key,
+    },
+    /// Say by the exit code whether a key exists.
+    #[command(after_help = "\
+Example:
+  byway kv exists embedded:disk.img sensor-7 && echo yes")]
+    Exists {
+        #[command(flatten)]
+        device: Device,
+        #[command(flatten)]
+        key: Key,
+    },
+    /// List keys in order.
+    #[command(after_help = "\
+Examples:
+  byway kv list embedded:disk.img
+  byway kv list embedded:disk.img --from 1F600 --limit 10 --json")]
+    List {
+        #[command(flatten)]
+        device: Device,
+        /// Begin at this key, or the next one after it.
+        #[arg(long, value_name = "KEY")]
+        from: Option<String>,
+        /// Print at most so many keys.
+        #[arg(long, value_name = "COUNT")]
+        limit: Option<u64>,
+        /// Keys are hexadecimal digits, here and in what is printed.
+        #[arg(long)]
+        hex: bool,
+        /// Print one JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Store every record of a file, or compare a file with what is stored.
+    #[command(after_help = "\
+Examples:
+  byway kv import 'embedded:disk.img?transfer=inline' /usr/share/unicode/UnicodeData.txt
+  byway kv import embedded:disk.img /usr/share/unicode/UnicodeData.txt --compare
+  byway kv export embedded:disk.img | byway kv import embedded:other.img - --format jsonl")]
+    Import {
+        #[command(flatten)]
+        device: Device,
+        /// The file; - is standard input.
+        file: PathBuf,
+        /// How records stand in it [default: jsonl for *.jsonl, else unicode].
+        #[arg(long)]
+        format: Option<Format>,
+        /// Write nothing: read every record back and compare.
+        #[arg(long)]
+        compare: bool,
+        /// Print the figures as one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write every record to standard output or a file.
+    #[command(after_help = "\
+Examples:
+  byway kv export embedded:disk.img > records.jsonl
+  byway kv export embedded:disk.img --format unicode --file UnicodeData.txt")]
+    Export {
+        #[command(flatten)]
+        device: Device,
+        /// Where to write [default: standard output].
+        #[arg(long, value_name = "PATH")]
+        file: Option<PathBuf>,
+        /// How records shall stand in it; unicode writes values alone, a line each.
+        #[arg(long, default_value = "jsonl")]
+        format: Format,
+    },
+}
+
+/// A key on the command line.
+#[derive(Debug, Args)]
+pub struct Key {
+    /// The key: 1 to 16 bytes of text.
+    pub key: String,
+    /// The key is hexadecimal digits.
+    #[arg(long)]
+    pub hex: bool,
+}
+
+/// `byway nvm`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  byway nvm write 'embedded:disk.img?ns=2' --file boot.bin")]
+pub struct Nvm {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: NvmCommand,
+}
+
+/// A range of bytes of a namespace, whole blocks.
+#[derive(Debug, Args)]
+pub struct Range {
+    /// First byte, a multiple of the block size.
+    #[arg(long, default_value = "0", value_parser = size::parse, value_name = "SIZE")]
+    pub offset: u64,
+    /// Bytes, a multiple of the block size.
+    #[arg(long, value_parser = size::parse, value_name = "SIZE")]
+    pub length: u64,
+}
+
+/// What can be done with blocks.
+#[derive(Debug, Subcommand)]
+pub enum NvmCommand {
+    /// Write blocks to standard output or a file.
+    #[command(after_help = "\
+Example:
+  byway nvm read 'embedded:disk.img?ns=2' --offset 1M --length 4K | xxd | head")]
+    Read {
+        #[command(flatten)]
+        device: Device,
+        #[command(flatten)]
+        range: Range,
+        /// Where to write [default: standard output].
+        #[arg(long, value_name = "PATH")]
+        file: Option<PathBuf>,
+    },
+    /// Write a file or standard input to blocks; the last block is filled with zeroes.
+    #[command(after_help = "\
+Examples:
+  byway nvm write 'embedded:disk.img?ns=2' --file boot.bin
+  echo hello | byway nvm write 'embedded:disk.img?ns=2&transfer=inline' --offset 4K")]
+    Write {
+        #[command(flatten)]
+        device: Device,
+        /// First byte, a multiple of the block size.
+        #[arg(long, default_value = "0", value_parser = size::parse, value_name = "SIZE")]
+        offset: u64,
+        /// What to write [default: standard input].
+        #[arg(long, value_name = "PATH")]
+        file: Option<PathBuf>,
+    },
+    /// Tell the device that blocks are no longer needed; they read as zeroes.
+    #[command(after_help = "\
+Example:
+  byway nvm trim 'embedded:disk.img?ns=2' --offset 1M --length 64K")]
+    Trim {
+        #[command(flatten)]
+        device: Device,
+        #[command(flatten)]
+        range: Range,
+    },
+    /// Make completed writes durable.
+    #[command(after_help = "\
+Example:
+  byway nvm flush 'embedded:disk.img?ns=2'")]
+    Flush {
+        #[command(flatten)]
+        device: Device,
+    },
+}
+
+/// `byway report`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway report out
+  byway report out --full
+  byway report out --records /usr/share/unicode/UnicodeData.txt")]
+pub struct Report {
+    /// Where report.html and report.json are written.
+    pub dir: PathBuf,
+    /// A million puts of each workload, as the papers had, instead of 100,000.
+    #[arg(long, conflicts_with = "count")]
+    pub full: bool,
+    /// Puts of each workload.
+    #[arg(long, value_name = "COUNT")]
+    pub count: Option<u64>,
+    /// Import these records (UnicodeData.txt) by each transfer method, reopen, read back and compare.
+    #[arg(long, value_name = "PATH")]
+    pub records: Option<PathBuf>,
+    /// Decides keys, sizes and values.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+}
+
+/// `byway gen`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway gen man --dir man
+  byway gen completions bash > /etc/bash_completion.d/byway")]
+pub struct Gen {
+    /// What to print.
+    #[command(subcommand)]
+    pub what: GenWhat,
+}
+
+/// What is made from the command tree.
+#[derive(Debug, Subcommand)]
+pub enum GenWhat {
+    /// The man page of `byway`, or a page for each command into a folder.
+    #[command(after_help = "\
+Examples:
+  byway gen man | man -l -
+  byway gen man --dir /usr/local/share/man/man1")]
+    Man {
+        /// A folder for all pages, made if it is not there.
+        #[arg(long, value_name = "PATH")]
+        dir: Option<PathBuf>,
+    },
+    /// The reference of all commands, as Markdown.
+    #[command(after_help = "\
+Example:
+  byway gen reference > docs/reference/commands.md")]
+    Reference,
+    /// Completions for a shell.
+    #[command(after_help = "\
+Example:
+  byway gen completions zsh > ~/.zfunc/_byway")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// Every command, with its names from the root.
+    fn commands(command: &clap::Command, path: &str) -> Vec<(String, clap::Command)> {
+        let path = format!("{path} {}", command.get_name()).trim().to_owned();
+        let below = command.get_subcommands().flat_map(|sub| commands(sub, &path));
+        std::iter::once((path.clone(), command.clone())).chain(below).collect()
+    }
+
+    /// What a shell hands to the command: words up to a pipe or a redirection, quotes taken off.
+    fn words(line: &str) -> Vec<String> {
+        let line = [" | ", " > ", " && "].iter().fold(line, |line, end| line.split(end).next().unwrap());
+        let unquoted = |(index, part): (usize, &str)| match index % 2 {
+            0 => part.replace(' ', "\n"),
+            _ => part.to_owned(),
+        };
+        let line: String = line.split('\'').enumerate().map(unquoted).collect();
+        line.split('\n').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_tree_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example_that_parses() {
+        for (path, mut command) in commands(&Cli::command(), "") {
+            let help = command.render_help().to_string();
+            let example = help.split_once("Example").unwrap_or_else(|| panic!("{path} has no example")).1;
+            assert!(example.contains(&path), "{path}: {example}");
+            for line in example.lines().filter(|line| line.trim_start().starts_with(&path)) {
+                Cli::try_parse_from(words(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_way_parses_from_its_name() {
+        for name in ["prp+tail", "bulk", "byte-store"] {
+            assert_eq!(name.parse::<Way>().unwrap().name(), name);
+        }
+        let said = "warp".parse::<Way>().unwrap_err();
+        assert!(said.contains("cxl+piggyback") && said.contains("byte-store"), "{said}");
+    }
+}

@@ -100,5 +100,6 @@ fuzz
 check scripts bash -n tools/demo.sh tools/test.sh tools/need.sh .ci/run
 judge_skips
 
+echo "took $((SECONDS / 60)) min $((SECONDS % 60)) s"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

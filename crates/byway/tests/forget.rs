@@ -85,6 +85,23 @@ fn an_erasing_format_leaves_nothing_of_its_namespace_and_all_of_the_others() {
 }
 
 #[test]
+fn an_erasing_format_of_blocks_leaves_every_page_of_pairs() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    let device = marked(&path);
+    let mut kv = device.kv(None).unwrap();
+    let before: Vec<_> = (0..KEYS).map(|n| kv.get(&key(n)).unwrap()).collect();
+    device.format(nsid(2), 0, true).unwrap();
+    for (n, before) in (0..KEYS).zip(&before) {
+        assert_eq!(kv.get(&key(n)).unwrap(), *before, "key {n}");
+    }
+    drop(kv);
+    device.close().unwrap();
+    let checked = byway::check(&path, &mut |_, _, _| {}).unwrap();
+    assert!(checked.is_clean(), "{:?}", checked.findings);
+}
+
+#[test]
 fn a_sanitized_image_holds_nothing_that_was_ever_stored_and_can_be_used() {
     for wipe in [Wipe::BlockErase, Wipe::Overwrite { passes: 2, pattern: 0xdead_beef }] {
         let dir = tempfile::tempdir().unwrap();

@@ -3,19 +3,6 @@
 
 use byway::{CreateOptions, ErrorKind, Key, Media, Method, NewNamespace, StoreOptions};
 
-const METHODS: [&str; 10] = [
-    "prp",
-    "sgl",
-    "piggyback",
-    "piggyback-pt",
-    "prp+tail",
-    "inline",
-    "hybrid",
-    "cxl",
-    "cxl+piggyback",
-    "adaptive",
-];
-
 const PROFILES: [&str; 4] = ["cosmos", "gen4x4", "gen5x4", "gen5x8-cxl"];
 
 /// A value that tells its key and its place in it apart from any other.
@@ -32,7 +19,7 @@ fn sizes() -> Vec<usize> {
 #[test]
 fn what_is_put_by_any_method_under_any_profile_is_read_back() {
     for profile in PROFILES {
-        for method in METHODS {
+        for method in Method::ALL {
             let device = byway::open(&format!("ram:128M?profile={profile}&transfer={method}")).unwrap();
             let mut kv = device.kv(None).unwrap();
             for (key, len) in (0u32..).zip(sizes()) {
@@ -52,8 +39,8 @@ fn an_image_keeps_every_value_over_closing_and_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.img");
     byway::create(&path, &CreateOptions::new(256 << 20)).unwrap();
-    let uri = |method: &str| format!("embedded:{}?transfer={method}", path.display());
-    for (round, method) in (0u32..).zip(METHODS) {
+    let uri = |method: Method| format!("embedded:{}?transfer={method}", path.display());
+    for (round, method) in (0u32..).zip(Method::ALL) {
         let device = byway::open(&uri(method)).unwrap();
         let mut kv = device.kv(None).unwrap();
         for n in 0..200 {
@@ -63,9 +50,9 @@ fn an_image_keeps_every_value_over_closing_and_reopening() {
         drop(kv);
         device.close().unwrap();
     }
-    let device = byway::open(&uri("prp")).unwrap();
+    let device = byway::open(&uri(Method::Prp)).unwrap();
     let mut kv = device.kv(None).unwrap();
-    for round in 0..METHODS.len() as u32 {
+    for round in 0..Method::ALL.len() as u32 {
         for n in 0..200 {
             let key = round * 1000 + n;
             let got = kv.get(&key.to_be_bytes()).unwrap();

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{Image, METHODS, byway, json_lines, refused, said};
+use byway_link::Method;
+use common::{Image, byway, json_lines, refused, said};
 
 const RECORDS: &str = "0041;LATIN CAPITAL LETTER A;Lu;0;L;;;;;N;;;;0061;\n\
                        00E9;LATIN SMALL LETTER E WITH ACUTE;Ll;0;L;0065 0301;;;;N;LATIN SMALL LETTER E ACUTE;;00C9;;00C9\n\
@@ -61,10 +62,10 @@ fn keys_are_listed_in_order_from_a_key_on() {
 
 #[test]
 fn records_come_back_whole_by_every_method() {
-    let namespaces = ["kv"; METHODS.len()];
+    let namespaces = ["kv"; Method::ALL.len()];
     let image = Image::new(&namespaces);
     let records = image.file("UnicodeData.txt", RECORDS.as_bytes());
-    for (nsid, method) in (1..).zip(METHODS) {
+    for (nsid, method) in (1..).zip(Method::ALL) {
         let uri = image.uri(&format!("transfer={method}&ns={nsid}"));
         said(&["kv", "import", &uri, &records]);
         said(&["kv", "import", &uri, &records, "--compare"]);

@@ -54,7 +54,7 @@ impl<'a> DataRanges<'a> {
         let hole = rustix::fs::seek(self.file, SeekFrom::Hole(data)).unwrap_or(self.len_bytes);
         let end = hole.min(self.len_bytes);
         self.at = end;
-        Ok((data < end).then_some((data, end - data)))
+        Ok((data < end).then(|| (data, end - data)))
     }
 }
 
@@ -112,6 +112,14 @@ mod tests {
 
     use super::*;
     use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn a_range_that_is_all_hole_has_no_data_whatever_lies_behind_it() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4 << 20).unwrap();
+        file.write_all_at(b"behind", 3 << 20).unwrap();
+        assert!(DataRanges::between(&file, 1 << 20, 2 << 20).next().is_none());
+    }
 
     #[test]
     fn a_copy_of_a_sparse_file_is_the_same_and_as_sparse() {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use byway::Method;
 use byway_flash::{Flash, OpenOptions};
 
 use crate::journal::{Journal, Told};
@@ -20,20 +21,6 @@ const KILLS_OF_AN_IMAGE: u64 = 6;
 /// Longest time from the opening of an image to the kill, in microseconds.
 const LIFE_US: u64 = 24_000;
 
-/// Transfer methods in turn.
-pub const METHODS: [&str; 10] = [
-    "prp",
-    "sgl",
-    "piggyback",
-    "piggyback-pt",
-    "prp+tail",
-    "inline",
-    "hybrid",
-    "cxl",
-    "cxl+piggyback",
-    "adaptive",
-];
-
 const DEPTHS: [u32; 4] = [1, 8, 1, 32];
 
 /// A series of kills of one workload by one transfer method, on one image.
@@ -46,7 +33,7 @@ pub struct Series {
     /// What writers do.
     pub workload: Workload,
     /// How payloads cross the link.
-    pub method: &'static str,
+    pub method: Method,
     /// From which everything but the instants themselves follows.
     pub seed: u64,
     /// Kills to make.
@@ -76,7 +63,7 @@ impl Run {
             let turn = series as usize;
             let workload = self.workloads[turn % self.workloads.len()];
             // Each workload comes to each method, as the method moves on by one more with each round of workloads.
-            let method = METHODS[(turn + turn / METHODS.len()) % METHODS.len()];
+            let method = Method::ALL[(turn + turn / Method::ALL.len()) % Method::ALL.len()];
             let kills = KILLS_OF_AN_IMAGE.min(self.kills - done);
             let seed = self.seed ^ series << 32;
             let (writer, dir) = (self.writer.clone(), self.dir.clone());

@@ -56,7 +56,7 @@ impl Record {
             number,
             seed: series.seed,
             workload: series.workload.name(),
-            method: series.method,
+            method: series.method.name(),
             options: life.options.clone(),
             depth: life.depth,
             first_step: life.first_step,

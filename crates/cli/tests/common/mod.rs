@@ -7,20 +7,6 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use tempfile::TempDir;
 
-/// Every transfer method by name.
-pub const METHODS: [&str; 10] = [
-    "prp",
-    "sgl",
-    "piggyback",
-    "piggyback-pt",
-    "prp+tail",
-    "inline",
-    "hybrid",
-    "cxl",
-    "cxl+piggyback",
-    "adaptive",
-];
-
 /// The command under test, with its own place for calibrations.
 pub fn byway() -> Command {
     let mut command = Command::cargo_bin("byway").unwrap();

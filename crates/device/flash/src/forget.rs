@@ -14,6 +14,7 @@ use crate::error::FlashError;
 use crate::flash::Flash;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES};
 use crate::image::layout::BUFFER_SLOTS;
+use crate::spare::{PageKind, SpareRecord};
 
 /// What is written over bytes before their room is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +128,11 @@ impl Flash {
     fn wipe_page(&mut self, page: PageId, written: bool, over: Option<Overwrite>) -> Result<(), FlashError> {
         let units = self.ftl.geometry.units_per_page();
         let spare = self.ftl.spare(page).filter(|_| written);
+        // Of an entry that takes a whole page, the map points to the first unit.
+        let whole = |spare: &SpareRecord| spare.kind == PageKind::Page && self.ftl.is_live(page, 0, spare);
+        if spare.as_ref().is_some_and(whole) {
+            return Ok(());
+        }
         for unit in 0..units {
             let is_live = spare.as_ref().is_some_and(|spare| self.ftl.is_live(page, unit, spare));
             if !is_live {

@@ -1,0 +1,51 @@
+//! Any commands, on any small device, against a plain map; with devices that are closed, dropped, killed, cut off from
+//! power, copied and resized in between. Failures are shrunk and saved beside this file, in `found.txt`, and tried again in
+//! each run. A run of so many cases: `BYWAY_TEST_CASES=2000`.
+#![allow(clippy::unwrap_used)]
+
+mod bomb;
+mod expected;
+mod life;
+mod op;
+mod open;
+mod run;
+mod seen;
+mod setup;
+
+use std::cell::RefCell;
+
+use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
+
+use crate::life::Life;
+use crate::op::{any_ops, expand};
+use crate::run::Run;
+use crate::seen::Seen;
+use crate::setup::any_setup;
+
+/// Cases of a run; of any other run, as many as the environment says.
+const CASES: u32 = 24;
+
+fn config() -> Config {
+    let cases = std::env::var("BYWAY_TEST_CASES").ok().map_or(CASES, |cases| cases.parse().unwrap());
+    let found = FileFailurePersistence::Direct("tests/commands/found.txt");
+    Config { cases, max_shrink_iters: 3000, failure_persistence: Some(Box::new(found)), ..Config::default() }
+}
+
+#[test]
+fn a_device_is_a_map_that_survives_whatever_comes_between_commands() {
+    let (config, seen) = (config(), RefCell::new(Seen::default()));
+    let enough = config.cases >= CASES;
+    let ran = TestRunner::new(config).run(&(any_setup(), any_ops()), |(setup, ops)| {
+        seen.borrow_mut().add(&Run::new(setup).go(&expand(ops)));
+        Ok(())
+    });
+    ran.unwrap_or_else(|failure| panic!("{failure}"));
+    let seen = seen.into_inner();
+    println!("{seen:?}");
+    assert!(!enough || seen.is_all_of_it(), "not everything was met: {seen:?}");
+}
+
+#[test]
+fn a_process_that_is_told_of_a_life_lives_it() {
+    Life::live_if_told();
+}

@@ -29,9 +29,39 @@ const DATA: usize = 64 << 10;
 
 const SLOTS_A_STREAM: u32 = BUFFER_SLOTS / 2;
 
+/// Where a unit is in the buffer, and of which turn of its slot: a slot whose header did not reach the medium holds
+/// what an earlier turn did, perhaps of the same owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BufferPlace {
+    slot: u8,
+    position: u8,
+    /// Low bits of the unit's number.
+    seq_low: u32,
+}
+
+/// Bits of a unit's number in a word of the map.
+const SEQ_BITS: u32 = 26;
+
+impl BufferPlace {
+    fn new(slot: u32, position: u32, seq: u64) -> Self {
+        Self { slot: slot as u8, position: position as u8, seq_low: (seq & ((1 << SEQ_BITS) - 1)) as u32 }
+    }
+
+    /// As kept in a word of the map: 42 bits.
+    pub(crate) fn to_value(self) -> u64 {
+        u64::from(self.seq_low) << 16 | u64::from(self.slot) << 8 | u64::from(self.position)
+    }
+
+    pub(crate) const fn from_value(value: u64) -> Self {
+        let seq_low = (value >> 16 & ((1 << SEQ_BITS) - 1)) as u32;
+        Self { slot: (value >> 8) as u8, position: value as u8, seq_low }
+    }
+}
+
 /// A unit in the buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BufferedUnit<'a> {
+    pub(crate) place: BufferPlace,
     pub(crate) owner: EntryIndex,
     pub(crate) crc: u32,
     pub(crate) seq: u64,
@@ -130,8 +160,8 @@ impl UnitBuffer {
         self.turns[slot as usize] = Turn::Free(since);
     }
 
-    /// Adds a unit to the current slot of a stream, which has room, and says its position. The map does not point to
-    /// it yet.
+    /// Adds a unit to the current slot of a stream, which has room, and says its place. The map does not point to it
+    /// yet.
     pub(crate) fn push(
         &mut self,
         stream: Stream,
@@ -139,7 +169,7 @@ impl UnitBuffer {
         data: &[u8],
         crc: u32,
         seq: u64,
-    ) -> (u32, u32) {
+    ) -> BufferPlace {
         let slot = self.current(stream);
         let position = self.filled(slot);
         let at = self.data_at(slot, position);
@@ -148,32 +178,39 @@ impl UnitBuffer {
         self.memory.set_word(field(slot, CRCS, position), u64::from(crc));
         self.memory.set_word(field(slot, SEQS, position), seq);
         self.memory.set_word(header(slot), u64::from(position + 1));
-        (slot, position)
+        BufferPlace::new(slot, position, seq)
     }
 
-    /// The unit at a place that the map or a search names, if there is such a place.
-    pub(crate) fn unit(&self, slot: u32, position: u32) -> Option<BufferedUnit<'_>> {
+    /// The unit at a place that the map names, if that is there.
+    pub(crate) fn unit(&self, place: BufferPlace) -> Option<BufferedUnit<'_>> {
+        self.unit_at(place.slot.into(), place.position.into()).filter(|unit| unit.place == place)
+    }
+
+    /// The unit at a position, if the slot is filled so far.
+    pub(crate) fn unit_at(&self, slot: u32, position: u32) -> Option<BufferedUnit<'_>> {
         if slot >= BUFFER_SLOTS || position >= self.filled(slot) {
             return None;
         }
         let at = self.data_at(slot, position);
+        let seq = self.memory.word(field(slot, SEQS, position));
         Some(BufferedUnit {
+            place: BufferPlace::new(slot, position, seq),
             owner: self.memory.word(field(slot, OWNERS, position)),
             crc: self.memory.word(field(slot, CRCS, position)) as u32,
-            seq: self.memory.word(field(slot, SEQS, position)),
+            seq,
             data: &self.memory[at..at + UNIT_BYTES],
         })
     }
 
-    /// Every unit there is, with its slot and position.
-    pub(crate) fn units(&self) -> impl Iterator<Item = (u32, u32, BufferedUnit<'_>)> {
+    /// Every unit there is.
+    pub(crate) fn units(&self) -> impl Iterator<Item = BufferedUnit<'_>> {
         let places = (0..BUFFER_SLOTS).flat_map(|slot| (0..self.units).map(move |position| (slot, position)));
-        places.filter_map(|(slot, position)| Some((slot, position, self.unit(slot, position)?)))
+        places.filter_map(|(slot, position)| self.unit_at(slot, position))
     }
 
     /// Whether any position holds something of `owner` that is newer than program `seq`.
     pub(crate) fn names_newer(&self, owner: EntryIndex, seq: u64) -> bool {
-        self.units().any(|(_, _, unit)| unit.owner == owner && unit.seq > seq)
+        self.units().any(|unit| unit.owner == owner && unit.seq > seq)
     }
 
     /// The whole page of a slot.
@@ -206,3 +243,4 @@ const fn field(slot: u32, fields: usize, position: u32) -> usize {
 }
 
 const _: () = assert!(SEQS + 16 * 8 <= HEADER_BYTES && BUFFER_SLOTS as usize * HEADER_BYTES <= DATA);
+const _: () = assert!(BUFFER_SLOTS <= 256);

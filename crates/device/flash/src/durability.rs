@@ -127,7 +127,8 @@ impl Syncs {
             durability,
             left_out,
             epoch: Epoch(1),
-            synced: Epoch(1),
+            // What the last opener stored, in no epoch of this one, is not known to be on the medium.
+            synced: Epoch(0),
             stored: true,
             under_way: false,
             begun_programs: 0,

@@ -82,6 +82,7 @@ impl Flash {
     /// [`FlashError::ReadOnly`], what the file says.
     pub fn wipe(&mut self, blocks: Range<u32>, over: Option<Overwrite>) -> Result<(), FlashError> {
         self.writable()?;
+        self.order(SyncPoint::BlockErase)?;
         for block in blocks.map(BlockId) {
             self.wipe_block(block, over)?;
         }
@@ -111,7 +112,6 @@ impl Flash {
         if block.live == 0 && matches!(block.used_for, BlockUse::Free | BlockUse::Full) {
             let first = geometry.page(id, 0);
             self.wipe_pages(first, 0, geometry.block_bytes() as usize, over)?;
-            self.ftl.order(SyncPoint::BlockErase)?;
             self.ftl.media.erase(id)?;
             if block.used_for == BlockUse::Full {
                 self.ftl.note_erase(id, Cause::Metadata, 0);

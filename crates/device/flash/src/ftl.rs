@@ -227,8 +227,8 @@ impl Ftl {
             self.open_slot(stream, cause, at_ps)?;
         }
         let seq = self.state.take_seq();
-        let (slot, position) = self.buffer.push(stream, entry, data, crc, seq);
-        Ok(self.flip(entry, Location::Buffer { slot, position }, PageKind::Units))
+        let place = self.buffer.push(stream, entry, data, crc, seq);
+        Ok(self.flip(entry, Location::Buffer(place), PageKind::Units))
     }
 
     /// Gives a stream an empty slot, once what the last one holds is in flash.
@@ -273,8 +273,8 @@ impl Ftl {
 
     /// Owner and checksum of a buffered unit that the map points to.
     pub(crate) fn buffered(&self, slot: u32, position: u32) -> Option<(EntryIndex, u32)> {
-        let unit = self.buffer.unit(slot, position)?;
-        let here = Location::Buffer { slot, position };
+        let unit = self.buffer.unit_at(slot, position)?;
+        let here = Location::Buffer(unit.place);
         let is_live = unit.owner < self.map.len() && self.map.load(unit.owner) == Ok(here);
         is_live.then_some((unit.owner, unit.crc))
     }
@@ -488,7 +488,7 @@ impl Ftl {
         match old {
             Location::Unmapped => Before::Unmapped,
             Location::Lost => Before::Lost,
-            Location::Flash(_) | Location::Buffer { .. } => match self.map.before(entry) {
+            Location::Flash(_) | Location::Buffer(_) => match self.map.before(entry) {
                 Before::Mapped => Before::Mapped,
                 before => self.before_unless_synced(old, before),
             },
@@ -510,7 +510,7 @@ impl Ftl {
     pub(crate) fn seq_at(&self, location: Location) -> Option<u64> {
         match location {
             Location::Flash(unit) => self.spare(self.geometry.page_of(unit)).map(|spare| spare.seq),
-            Location::Buffer { slot, position } => self.buffer.unit(slot, position).map(|unit| unit.seq),
+            Location::Buffer(place) => self.buffer.unit(place).map(|unit| unit.seq),
             Location::Unmapped | Location::Lost => None,
         }
     }

@@ -3,6 +3,7 @@
 //! An entry is one self-checking word, so a flip from the old place to the new one happens wholly or not at all.
 //! Segments of the map take disk room when an entry in them is first set.
 
+use crate::buffer::BufferPlace;
 use crate::error::FlashError;
 use crate::geometry::{Geometry, UnitId};
 use crate::image::layout::{Layout, MAP_ENTRY_BYTES, MAP_SEGMENT_BYTES, Range, map_entries};
@@ -33,10 +34,7 @@ pub(crate) enum Location {
     Unmapped,
     Flash(UnitId),
     /// In the protected unit buffer.
-    Buffer {
-        slot: u32,
-        position: u32,
-    },
+    Buffer(BufferPlace),
     /// It was acknowledged and then destroyed by a media error; reads say so until it is written again.
     Lost,
 }
@@ -74,7 +72,7 @@ impl Location {
         let (kind, place) = match self {
             Self::Unmapped => return None,
             Self::Flash(unit) => (KIND_FLASH, unit.0),
-            Self::Buffer { slot, position } => (KIND_BUFFER, u64::from(slot) << 16 | u64::from(position)),
+            Self::Buffer(place) => (KIND_BUFFER, place.to_value()),
             Self::Lost => (KIND_LOST, 0),
         };
         Some(kind << KIND_SHIFT | place)
@@ -84,9 +82,7 @@ impl Location {
         let place = value & ((1 << BEFORE_SHIFT) - 1);
         match value >> KIND_SHIFT {
             KIND_FLASH => Some(Self::Flash(UnitId(place))),
-            KIND_BUFFER => {
-                Some(Self::Buffer { slot: (place >> 16) as u32, position: (place & 0xFFFF) as u32 })
-            }
+            KIND_BUFFER => Some(Self::Buffer(BufferPlace::from_value(place))),
             KIND_LOST => Some(Self::Lost),
             _ => None,
         }

@@ -1,6 +1,6 @@
 //! Reading: from map entry to verified bytes.
 
-use crate::buffer::BufferedUnit;
+use crate::buffer::{BufferPlace, BufferedUnit};
 use crate::counters::Cause;
 use crate::error::FlashError;
 use crate::ftl::Ftl;
@@ -136,8 +136,8 @@ impl Ftl {
                 into.fill(0);
                 Ok(at_ps)
             }
-            Location::Buffer { slot, position } => {
-                self.read_buffered(run.first, slot, position, within, into)?;
+            Location::Buffer(place) => {
+                self.read_buffered(run.first, place, within, into)?;
                 Ok(at_ps)
             }
             Location::Flash(unit) => Ok(self.read_flash(kind, run, unit, within, into, cause, at_ps)?),
@@ -147,12 +147,11 @@ impl Ftl {
     fn read_buffered(
         &mut self,
         entry: EntryIndex,
-        slot: u32,
-        position: u32,
+        place: BufferPlace,
         within: usize,
         into: &mut [u8],
     ) -> Result<(), ReadError> {
-        let found = self.buffer.unit(slot, position).filter(|unit| unit.owner == entry);
+        let found = self.buffer.unit(place).filter(|unit| unit.owner == entry);
         let found = found.filter(BufferedUnit::is_whole);
         // An extent of whole pages has nothing here; an image that someone made up may say so.
         match found.and_then(|unit| unit.data.get(within..within + into.len())) {

@@ -205,10 +205,10 @@ impl Flash {
     fn found_place(&self, index: EntryIndex, newest: Option<Program>, unreadable: u64) -> Option<Location> {
         match self.ftl.map.mended(index) {
             Some(Location::Flash(unit)) if self.is_owner(index, unit) => return Some(Location::Flash(unit)),
-            Some(Location::Buffer { slot, position })
-                if self.ftl.buffer.unit(slot, position).is_some_and(|unit| unit.owner == index) =>
+            Some(Location::Buffer(place))
+                if self.ftl.buffer.unit(place).is_some_and(|unit| unit.owner == index) =>
             {
-                return Some(Location::Buffer { slot, position });
+                return Some(Location::Buffer(place));
             }
             Some(place @ (Location::Unmapped | Location::Lost)) => return Some(place),
             _ => {}

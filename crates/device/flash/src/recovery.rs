@@ -10,8 +10,9 @@
 use std::collections::HashMap;
 
 use crate::blocks::{Block, BlockUse};
-use crate::buffer::{BufferedUnit, Stream};
+use crate::buffer::Stream;
 use crate::counters::Cause;
+use crate::durability::SyncPoint;
 use crate::error::FlashError;
 use crate::frontier::Frontier;
 use crate::ftl::Ftl;
@@ -80,6 +81,9 @@ impl Ftl {
         self.take_up_slots();
         found.recounted_blocks = self.geometry.block_count();
         if !read_only {
+            // Blocks that were erased here are programmed now. What is synced does not count as such before recovery
+            // ends: should the power be lost again, all of this is found again.
+            self.syncs.order_now(SyncPoint::BlockOpen)?;
             for page in unsynced {
                 self.take_back(page)?;
             }
@@ -142,8 +146,8 @@ impl Ftl {
     fn is_certain(&mut self, entry: EntryIndex, kind: PageKind, synced_seq: u64) -> bool {
         match self.map.load(entry) {
             Ok(Location::Unmapped | Location::Lost) | Err(_) => true,
-            Ok(Location::Buffer { slot, position }) => {
-                let unit = self.buffer.unit(slot, position).filter(|unit| unit.owner == entry);
+            Ok(Location::Buffer(place)) => {
+                let unit = self.buffer.unit(place).filter(|unit| unit.owner == entry);
                 unit.is_some_and(|unit| unit.seq < synced_seq || unit.is_whole())
             }
             Ok(Location::Flash(unit)) => {
@@ -195,9 +199,9 @@ impl Ftl {
         if places.is_empty() {
             return places;
         }
-        for (slot, position, unit) in self.buffer.units() {
+        for unit in self.buffer.units() {
             if let Some(places) = places.get_mut(&unit.owner) {
-                places.push((unit.seq, Location::Buffer { slot, position }));
+                places.push((unit.seq, Location::Buffer(unit.place)));
             }
         }
         for page in self.pages() {
@@ -293,7 +297,7 @@ impl Ftl {
     }
 
     fn next_buffered_seq(&self) -> u64 {
-        self.buffer.units().map(|(_, _, unit): (_, _, BufferedUnit<'_>)| unit.seq + 1).max().unwrap_or(0)
+        self.buffer.units().map(|unit| unit.seq.saturating_add(1)).max().unwrap_or(0)
     }
 
     /// Sees to it that a page is not taken for the last of entries that it does not hold: its writes were not

@@ -112,8 +112,10 @@ impl Media for FileMedia {
         } else {
             self.file.write_at(self.data_at(page), data)?;
         }
+        // The first word comes last, and a record without it is void: one that was written back in between tells nothing.
         let at = page.0 as usize * spare.len();
-        self.spare[at..at + spare.len()].copy_from_slice(spare);
+        self.spare[at + 8..at + spare.len()].copy_from_slice(&spare[8..]);
+        self.spare.set_word(at, u64::from_le_bytes(*spare.first_chunk().unwrap_or(&[0; 8])));
         Ok(())
     }
 

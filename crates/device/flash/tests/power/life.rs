@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use byway_flash::{
-    AreaId, Cause, Durability, ExtentId, Flash, FlashError, FlashOptions, MediaKind, NamespaceKind,
-    NamespaceSpec, OpenOptions, RunOptions, SyncPoint,
+    AreaId, Cause, Durability, ExtentId, FinishedSync, Flash, FlashError, FlashOptions, MediaKind,
+    NamespaceKind, NamespaceSpec, OpenOptions, PendingSync, RunOptions, SyncPoint,
 };
 use byway_forgetful::{Forgetful, Random};
 use byway_link::Profile;
@@ -15,7 +15,7 @@ use rustix::fs::{SeekFrom, seek};
 
 use crate::model::{Model, Target, Value};
 
-const UNIT: usize = 4096;
+pub const UNIT: usize = 4096;
 const PAGE: usize = 16384;
 const UNITS: u64 = 512;
 const PAGES: u64 = 128;
@@ -23,7 +23,7 @@ const LIVES: u64 = 3;
 /// Steps that a life goes on for at most while its cut is to come.
 const STEPS_MAX: u64 = 400;
 
-const NVM: NamespaceSpec = NamespaceSpec {
+pub const NVM: NamespaceSpec = NamespaceSpec {
     nsid: Some(1),
     kind: NamespaceKind::Nvm { lba_bytes: 512 },
     size_bytes: UNITS * UNIT as u64,
@@ -156,7 +156,7 @@ fn add_passing(flash: &mut Flash, step: u64) -> Result<(), FlashError> {
 }
 
 /// Bytes that tell their step and place, and are never zero.
-fn pattern(step: u64, place: u64, len: usize) -> Value {
+pub fn pattern(step: u64, place: u64, len: usize) -> Value {
     let word = |i: usize| (step << 32 | place << 12 | i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     (0..len.div_ceil(8)).flat_map(|i| word(i).to_le_bytes()).take(len).collect()
 }
@@ -176,7 +176,7 @@ fn changed_units(model: &Model, at: u64, data: &[u8]) -> Vec<(Target, Value)> {
     changed
 }
 
-fn extent(flash: &Flash, nsid: u32) -> ExtentId {
+pub fn extent(flash: &Flash, nsid: u32) -> ExtentId {
     flash.namespace(nsid).unwrap().extent
 }
 
@@ -210,6 +210,14 @@ struct Life {
     run: RunOptions,
     random: Random,
     step: u64,
+    /// A sync that the device does not stand still for.
+    under_way: Option<UnderWay>,
+}
+
+/// What the medium did for a sync before the device heard of its end: nothing yet, or all.
+enum UnderWay {
+    Begun(PendingSync),
+    Done(FinishedSync),
 }
 
 /// Lives one after the other, each on what the power cut of the one before left.
@@ -237,7 +245,7 @@ pub fn run(
             ..RunOptions::default()
         };
         let flash = open(&path, &options)?;
-        let mut life = Life { flash, events, path, run: options, random, step };
+        let mut life = Life { flash, events, path, run: options, random, step, under_way: None };
         life.check(&mut model)?;
         // Found after a cut, and from now on what is there.
         life.flash.make_durable().map_err(|error| error.to_string())?;
@@ -286,14 +294,21 @@ impl Life {
             Durability::Media => !self.random.one_in(3),
             Durability::Process | Durability::Volatile => self.random.one_in(12),
         };
-        if acknowledges {
-            self.flash.make_durable().map_err(|error| error.to_string())?;
+        let begins = acknowledges && self.under_way.is_none() && self.random.one_in(2);
+        if begins {
+            model.begin_sync();
+            self.begin_sync();
+        } else if acknowledges {
+            self.make_durable()?;
         }
         if left.is_some() && !self.events.is_waiting() {
             return Ok(true);
         }
-        if acknowledges {
-            model.sync();
+        match acknowledges {
+            true if begins => {}
+            true if self.under_way.is_none() => model.sync(),
+            true => self.end_sync(model)?,
+            false => {}
         }
         if self.random.one_in(60) {
             self.end_process(model)?;
@@ -301,8 +316,35 @@ impl Life {
         Ok(left.is_some() && !self.events.is_waiting())
     }
 
+    fn begin_sync(&mut self) {
+        let begun = self.flash.begin_sync();
+        self.under_way = Some(match self.random.one_in(2) {
+            true => UnderWay::Begun(begun),
+            false => UnderWay::Done(begun.wait()),
+        });
+    }
+
+    /// Lets the medium finish a sync that is under way, or makes one.
+    fn make_durable(&mut self) -> Result<(), String> {
+        match self.under_way.take() {
+            Some(UnderWay::Begun(begun)) => self.under_way = Some(UnderWay::Done(begun.wait())),
+            Some(done) => self.under_way = Some(done),
+            None => self.flash.make_durable().map_err(|error| error.to_string())?,
+        }
+        Ok(())
+    }
+
+    fn end_sync(&mut self, model: &mut Model) -> Result<(), String> {
+        if let Some(UnderWay::Done(done)) = self.under_way.take() {
+            self.flash.end_sync(done).map_err(|error| error.to_string())?;
+            model.end_sync();
+        }
+        Ok(())
+    }
+
     /// The process ends, in order or not, and another goes on.
     fn end_process(&mut self, model: &mut Model) -> Result<(), String> {
+        self.under_way = None;
         if self.random.one_in(2) {
             self.flash.close().map_err(|error| error.to_string())?;
         }

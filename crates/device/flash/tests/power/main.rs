@@ -7,6 +7,7 @@
 
 mod life;
 mod model;
+mod scripted;
 
 use byway_flash::{Durability, SyncPoint};
 use life::{Base, run};

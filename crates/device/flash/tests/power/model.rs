@@ -22,11 +22,16 @@ pub type Value = Vec<u8>;
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     values: BTreeMap<Target, Vec<Value>>,
+    /// For each target, which version was the last when a sync was begun that has not ended.
+    begun: BTreeMap<Target, usize>,
 }
 
 impl Model {
     pub fn of(values: impl IntoIterator<Item = (Target, Value)>) -> Self {
-        Self { values: values.into_iter().map(|(target, value)| (target, vec![value])).collect() }
+        Self {
+            values: values.into_iter().map(|(target, value)| (target, vec![value])).collect(),
+            begun: BTreeMap::new(),
+        }
     }
 
     /// What is there now.
@@ -43,6 +48,22 @@ impl Model {
     pub fn sync(&mut self) {
         for values in self.values.values_mut() {
             values.drain(..values.len() - 1);
+        }
+        self.begun.clear();
+    }
+
+    /// A sync begins that covers everything written so far.
+    pub fn begin_sync(&mut self) {
+        let last = |(target, values): (&Target, &Vec<Value>)| (*target, values.len() - 1);
+        self.begun = self.values.iter().map(last).collect();
+    }
+
+    /// It ended: what it covered is durable.
+    pub fn end_sync(&mut self) {
+        for (target, version) in std::mem::take(&mut self.begun) {
+            if let Some(values) = self.values.get_mut(&target) {
+                values.drain(..version);
+            }
         }
     }
 

@@ -41,7 +41,7 @@ impl Default for KvOptions {
     fn default() -> Self {
         Self {
             packing: Packing::default(),
-            memtable_bytes: 56 << 20,
+            memtable_bytes: 60 << 20,
             cache_bytes: 64 << 20,
             replay_bytes: 256 << 20,
             hash_seed: 0x5851_f42d_4c95_7f2d,
@@ -530,7 +530,7 @@ impl KvEngine {
         self.unsaved_bytes += bytes;
         let entry = Entry::new(&draft.key, shape, address, draft.seq);
         match over {
-            Over::Unknown => drop(self.index.insert(entry, &mut self.log)),
+            Over::Unknown => self.index.enter(entry, &mut self.log),
             Over::Known(old) => self.index.insert_over(entry, old.as_ref(), &mut self.log),
         }
         if self.has_work() {

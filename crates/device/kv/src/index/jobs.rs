@@ -55,7 +55,7 @@ impl Index {
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         self.finish_flush(log, store, at_ps)?;
-        if self.active.len() > 0 {
+        if self.memtable_len() > 0 {
             self.make_room(log, store, seq, at_ps)?;
             self.finish_flush(log, store, at_ps)?;
         }
@@ -138,6 +138,8 @@ impl Index {
         seq: u64,
     ) -> Result<(), KvError> {
         self.active = Memtable::new(self.budget.memtable_entries, self.budget.hash_seed);
+        self.late.clear();
+        self.replaced.clear();
         self.frozen = None;
         (self.flush, self.merge, self.settled_to) = (None, None, 0);
         log.segments.live.clear();
@@ -232,6 +234,7 @@ impl Index {
             // A page that cannot be written stays open, and its segment taken, until it can.
             let _ = log.settle(store, stream, at_ps);
         }
+        self.account(log);
         let replay_from = log.replay_positions();
         let empty = self.empty_table();
         let table = std::mem::replace(&mut self.active, empty);

@@ -13,8 +13,8 @@ use byway_spec::Key;
 
 /// Most entries a memtable can have: 24 bits of a slot name the entry.
 pub(crate) const MEMTABLE_MAX_ENTRIES: usize = (1 << 24) - 1;
-/// RAM of one entry: itself, its share of a half-full hash table, its place in a leaf that is at least half full.
-pub(crate) const MEMTABLE_ENTRY_BYTES: usize = 56;
+/// RAM of one entry: itself, its share of a half-full hash table, its place in a leaf that is about two thirds full.
+pub(crate) const MEMTABLE_ENTRY_BYTES: usize = 60;
 /// New entries are put in order so many at once.
 const ORDER_ENTRIES: usize = 8;
 /// Words that are emptied in the time that dropping a node of the order takes.
@@ -122,9 +122,10 @@ impl Memtable {
         self.settled[number / 64] |= 1 << (number % 64);
     }
 
+    /// Whether it has no room for more entries than these.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.entries.len() >= self.capacity
+    pub(crate) fn is_full_with(&self, more: usize) -> bool {
+        self.entries.len() + more >= self.capacity
     }
 
     #[inline]
@@ -202,7 +203,7 @@ impl Memtable {
     }
 
     /// The numbers of the next entries of a walk, as [`next`](Self::next) takes them.
-    pub(crate) fn next_numbers(&mut self, walk: &mut Walk, most: usize) -> &[u32] {
+    pub(crate) fn next_numbers(&mut self, walk: &mut Walk, most: usize) -> impl Iterator<Item = u32> {
         self.order.next_numbers(&self.entries, walk, most)
     }
 

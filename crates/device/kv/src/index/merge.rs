@@ -90,7 +90,7 @@ impl Flush {
             if self.at == self.batch.len() {
                 self.batch.clear();
                 self.at = 0;
-                self.batch.extend_from_slice(table.next_numbers(walk, BATCH_ENTRIES));
+                self.batch.extend(table.next_numbers(walk, BATCH_ENTRIES));
             }
             let Some(&number) = self.batch.get(self.at) else {
                 return Ok(Progress::Done(self.builder.finish(log, store, at_ps)?));

@@ -32,6 +32,9 @@ use memtable::{Inserted, MEMTABLE_ENTRY_BYTES, Memtable};
 use merge::{Flush, Merge};
 use run::Run;
 
+/// Entries that enter the memtable together.
+const LATE_ENTRIES: usize = 8;
+
 /// A memtable that is being written out.
 struct Frozen {
     table: Memtable,
@@ -69,6 +72,10 @@ pub struct IndexCounters {
 pub(crate) struct Index {
     budget: IndexBudget,
     active: Memtable,
+    /// Entries newer than those of the active memtable, which they enter together: their memory has come by then.
+    late: Vec<Entry>,
+    /// Entries that were replaced and still count as alive.
+    replaced: Vec<Entry>,
     frozen: Option<Frozen>,
     /// The table that was flushed last, being emptied to take the next turn: making and dropping one takes milliseconds.
     spare: Option<Memtable>,
@@ -96,6 +103,8 @@ impl Index {
         Self {
             budget,
             active: Memtable::new(budget.memtable_entries, budget.hash_seed),
+            late: Vec::with_capacity(LATE_ENTRIES),
+            replaced: Vec::with_capacity(LATE_ENTRIES),
             frozen: None,
             spare: None,
             flush: None,
@@ -124,7 +133,7 @@ impl Index {
     /// Bytes of the memtables and of cached pages.
     pub(crate) fn ram_bytes(&self) -> usize {
         let frozen = self.frozen.as_ref().map_or(0, |frozen| frozen.table.len());
-        (self.active.len() + frozen) * MEMTABLE_ENTRY_BYTES + self.pages.ram_bytes()
+        (self.memtable_len() + frozen) * MEMTABLE_ENTRY_BYTES + self.pages.ram_bytes()
     }
 
     /// Segments that a flush and a merge at work have taken so far, of those left alone for them.
@@ -144,11 +153,11 @@ impl Index {
 
     /// Entries of each memtable.
     pub(crate) fn entries_in_ram(&self) -> [usize; 2] {
-        [self.active.len(), self.frozen.as_ref().map_or(0, |frozen| frozen.table.len())]
+        [self.memtable_len(), self.frozen.as_ref().map_or(0, |frozen| frozen.table.len())]
     }
 
     pub(crate) fn memtable_len(&self) -> usize {
-        self.active.len()
+        self.active.len() + self.late.len()
     }
 
     /// Whether the active memtable has every key.
@@ -164,6 +173,7 @@ impl Index {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<Option<Entry>, KvError> {
+        self.catch_up();
         match self.active.get(key) {
             Some(entry) => Ok(Some(*entry)),
             None if self.is_all_in_active() => Ok(None),
@@ -173,28 +183,58 @@ impl Index {
 
     /// Everything that has entries, newest first; and the cache to read runs with.
     pub(crate) fn places(&mut self) -> ([Option<&mut Memtable>; 2], &[Run], &mut PageCache) {
+        self.catch_up();
         let frozen = self.frozen.as_mut().map(|frozen| &mut frozen.table);
         ([Some(&mut self.active), frozen], &self.manifest.runs, &mut self.pages)
     }
 
-    /// Enters a record. What it replaces in RAM is no longer alive.
+    /// Enters a record of which nobody knows what it replaces. What it replaces in RAM is no longer alive: that is found out a
+    /// little later, when several entries are looked for together.
     #[inline]
-    pub(crate) fn insert(&mut self, entry: Entry, log: &mut ValueLog) -> Inserted {
-        let adds = entry.shape().kind() == Kind::Value;
-        let inserted = self.active.insert(entry);
-        match &inserted {
-            Inserted::Older => return inserted,
-            Inserted::Replaced(old) if old.shape().kind() == Kind::Value => {
-                log.segments.account(old.address(), old.shape().record_bytes(), -1);
-                log.segments.live.add_keys(Part::Active, -1);
-            }
-            _ => {}
+    pub(crate) fn enter(&mut self, entry: Entry, log: &mut ValueLog) {
+        self.active.prefetch(&entry.key());
+        count(&entry, log, 1);
+        self.late.push(entry);
+        if self.late.len() == LATE_ENTRIES {
+            self.account(log);
         }
-        if adds {
-            log.segments.account(entry.address(), entry.shape().record_bytes(), 1);
-            log.segments.live.add_keys(Part::Active, 1);
+    }
+
+    /// Enters a record. What it replaces in RAM is no longer alive.
+    pub(crate) fn insert(&mut self, entry: Entry, log: &mut ValueLog) -> Inserted {
+        self.account(log);
+        let inserted = self.active.insert(entry);
+        if let Inserted::Replaced(old) = &inserted {
+            count(old, log, -1);
+        }
+        if inserted != Inserted::Older {
+            count(&entry, log, 1);
         }
         inserted
+    }
+
+    /// Brings the memtable up to date.
+    #[inline]
+    fn catch_up(&mut self) {
+        if !self.late.is_empty() {
+            self.enter_late();
+        }
+    }
+
+    #[inline(never)]
+    fn enter_late(&mut self) {
+        for entry in self.late.drain(..) {
+            // A late entry is newer than any in the table.
+            if let Inserted::Replaced(old) = self.active.insert(entry) {
+                self.replaced.push(old);
+            }
+        }
+    }
+
+    /// The same, and takes off what was replaced.
+    pub(crate) fn account(&mut self, log: &mut ValueLog) {
+        self.catch_up();
+        self.replaced.drain(..).for_each(|old| count(&old, log, -1));
     }
 
     /// Enters a record whose key's newest entry was `old`.
@@ -232,7 +272,7 @@ impl Index {
     /// Whether a record may come only after [`Index::make_room`].
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.active.is_full()
+        self.active.is_full_with(self.late.len())
     }
 
     /// Whether there are jobs for [`Index::tend`].
@@ -260,5 +300,14 @@ impl Index {
             }
         }
         Ok(None)
+    }
+}
+
+/// Counts a record of the active memtable as alive, or no longer.
+#[inline]
+fn count(entry: &Entry, log: &mut ValueLog, by: i64) {
+    if entry.shape().kind() == Kind::Value {
+        log.segments.account(entry.address(), entry.shape().record_bytes(), by);
+        log.segments.live.add_keys(Part::Active, by);
     }
 }

@@ -1,8 +1,10 @@
 //! The order of a memtable's entries, kept in leaves: which entries are where by key, and sorted only where someone looks.
 //!
-//! A leaf has the numbers of up to some hundreds of entries whose keys lie between its first key and the next leaf's, in
-//! no order; a full one is split at its median. Puts place the entries that came before them, a few at once,
-//! so that no one has ever to sort all of them: a walk sorts the leaf it enters.
+//! A leaf has up to some hundreds of entries whose keys lie between its first key and the next leaf's, in no order; a full
+//! one is split at its median. Of each it has a [`Word`]: where its key lies, as far as 40 bits tell, and its number. So
+//! leaves are sorted and split without a look at the entries, which lie anywhere in memory; only those of one place are
+//! looked at. Puts place the entries that came before them, a few at once, so that no one has ever to sort all of them: a
+//! walk sorts the leaf it enters.
 
 use crate::index::entry::Entry;
 use byway_spec::Key;
@@ -11,6 +13,11 @@ use byway_spec::Key;
 const LEAF_ENTRIES: usize = 256;
 /// Leaves of a node before it is split.
 const NODE_LEAVES: usize = 128;
+/// Bits of a word that name the entry.
+const NUMBER_BITS: u32 = 24;
+/// Bits of a word that tell its place.
+const PLACE_BITS: u32 = 64 - NUMBER_BITS;
+const PLACE_MAX: u64 = (1 << PLACE_BITS) - 1;
 
 /// Numbers of entries, by key.
 pub(crate) struct Order {
@@ -21,6 +28,7 @@ pub(crate) struct Order {
     placed: usize,
     /// Room for the entries of one leaf while it is sorted or split.
     gathered: Vec<Gathered>,
+    words: Vec<Word>,
 }
 
 struct Node {
@@ -30,19 +38,24 @@ struct Node {
 }
 
 struct Leaf {
-    numbers: Vec<u32>,
+    words: Vec<Word>,
+    scale: Scale,
     is_sorted: bool,
 }
 
-impl Leaf {
-    fn of(numbers: Vec<u32>) -> Self {
-        Self { numbers, is_sorted: false }
-    }
-}
+/// The place of an entry's key on the scale of its leaf, and below it the entry's number.
+type Word = u64;
 
 /// An entry's key as numbers, which order as keys do, and its number: the key's number, then its length above the
 /// entry's.
 type Gathered = (u128, u64);
+
+/// A ruler along the keys: places grow as keys do, and keys of one place are told apart by their entries.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    base: u128,
+    shift: u32,
+}
 
 /// A place between two entries in key order.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,10 +65,70 @@ pub(crate) struct Walk {
     at: usize,
 }
 
+impl Scale {
+    /// All keys there are.
+    const WHOLE: Self = Self { base: 0, shift: 128 - PLACE_BITS };
+
+    /// A scale that tells keys from `least` to `most` apart as well as one can. Keys beyond them share its ends.
+    fn of(least: u128, most: u128) -> Self {
+        let bits = 128 - (most - least).leading_zeros();
+        Self { base: least, shift: bits.saturating_sub(PLACE_BITS - 1) }
+    }
+
+    #[inline]
+    fn place(self, key: u128) -> u64 {
+        (key.saturating_sub(self.base) >> self.shift).min(PLACE_MAX.into()) as u64
+    }
+
+    #[inline]
+    fn word(self, key: u128, number: u32) -> Word {
+        self.place(key) << NUMBER_BITS | Word::from(number)
+    }
+
+    /// The first key of a place that a key has.
+    fn first_of(self, place: u64) -> u128 {
+        self.base + (u128::from(place) << self.shift)
+    }
+}
+
+#[inline]
+fn place_of(word: Word) -> u64 {
+    word >> NUMBER_BITS
+}
+
+#[inline]
+fn number_of(word: Word) -> u32 {
+    word as u32 & ((1 << NUMBER_BITS) - 1)
+}
+
+impl Leaf {
+    fn new(scale: Scale) -> Self {
+        Self { words: Vec::with_capacity(LEAF_ENTRIES), scale, is_sorted: true }
+    }
+
+    #[inline]
+    fn push(&mut self, word: Word) {
+        self.is_sorted &= self.words.last().is_none_or(|last| place_of(*last) < place_of(word));
+        self.words.push(word);
+    }
+
+    /// A leaf of these entries, on a scale of their own.
+    fn of(gathered: &[Gathered]) -> Self {
+        let keys = || gathered.iter().map(|(key, _)| *key);
+        let scale = match (keys().min(), keys().max()) {
+            (Some(least), Some(most)) => Scale::of(least, most),
+            _ => Scale::WHOLE,
+        };
+        let mut leaf = Self::new(scale);
+        gathered.iter().for_each(|(key, number)| leaf.push(scale.word(*key, *number as u32)));
+        leaf
+    }
+}
+
 impl Order {
     pub(crate) fn new() -> Self {
-        let node = Node { firsts: vec![0], leaves: vec![Leaf::of(Vec::new())] };
-        Self { firsts: vec![0], nodes: vec![node], placed: 0, gathered: Vec::new() }
+        let node = Node { firsts: vec![0], leaves: vec![Leaf::new(Scale::WHOLE)] };
+        Self { firsts: vec![0], nodes: vec![node], placed: 0, gathered: Vec::new(), words: Vec::new() }
     }
 
     /// Entries that are in order.
@@ -78,8 +151,12 @@ impl Order {
         let node = last_at_or_below(&self.firsts, start.number());
         let leaf = last_at_or_below(&self.nodes[node].firsts, start.number());
         self.sort(entries, node, leaf);
-        let numbers = &self.nodes[node].leaves[leaf].numbers;
-        let at = numbers.partition_point(|&number| entries[number as usize].key() < *start);
+        let Leaf { words, scale, .. } = &self.nodes[node].leaves[leaf];
+        let place = scale.place(start.number());
+        let from = words.partition_point(|&word| place_of(word) < place);
+        let is_before = |word: &Word| entries[number_of(*word) as usize].key() < *start;
+        let at = from
+            + words[from..].iter().take_while(|word| place_of(**word) == place && is_before(word)).count();
         Walk { node, leaf, at }
     }
 
@@ -88,7 +165,8 @@ impl Order {
         self.nodes.truncate(self.nodes.len().saturating_sub(count));
         let is_empty = self.nodes.is_empty();
         if is_empty {
-            *self = Self { gathered: std::mem::take(&mut self.gathered), ..Self::new() };
+            let (gathered, words) = (std::mem::take(&mut self.gathered), std::mem::take(&mut self.words));
+            *self = Self { gathered, words, ..Self::new() };
         }
         is_empty
     }
@@ -97,18 +175,27 @@ impl Order {
     /// them.
     pub(crate) fn next(&mut self, entries: &[Entry], walk: &mut Walk, into: &mut Vec<Entry>, most: usize) {
         let numbers = self.next_numbers(entries, walk, most);
-        into.extend(numbers.iter().map(|&number| entries[number as usize]));
+        into.extend(numbers.map(|number| entries[number as usize]));
     }
 
     /// The numbers of the next entries behind a place, as [`next`](Self::next) takes them.
-    pub(crate) fn next_numbers(&mut self, entries: &[Entry], walk: &mut Walk, most: usize) -> &[u32] {
+    pub(crate) fn next_numbers(
+        &mut self,
+        entries: &[Entry],
+        walk: &mut Walk,
+        most: usize,
+    ) -> impl Iterator<Item = u32> {
+        self.next_words(entries, walk, most).iter().map(|word| number_of(*word))
+    }
+
+    fn next_words(&mut self, entries: &[Entry], walk: &mut Walk, most: usize) -> &[Word] {
         while let Some(len) = self.leaf_len(walk) {
             if walk.at < len {
                 self.sort(entries, walk.node, walk.leaf);
                 let from = walk.at;
-                let numbers = &self.nodes[walk.node].leaves[walk.leaf].numbers;
-                walk.at = numbers.len().min(from + most);
-                return &numbers[from..walk.at];
+                let words = &self.nodes[walk.node].leaves[walk.leaf].words;
+                walk.at = words.len().min(from + most);
+                return &words[from..walk.at];
             }
             let is_last = walk.leaf + 1 == self.nodes[walk.node].leaves.len();
             let (node, leaf) = if is_last { (walk.node + 1, 0) } else { (walk.node, walk.leaf + 1) };
@@ -118,35 +205,50 @@ impl Order {
     }
 
     fn leaf_len(&self, walk: &Walk) -> Option<usize> {
-        Some(self.nodes.get(walk.node)?.leaves.get(walk.leaf)?.numbers.len())
+        Some(self.nodes.get(walk.node)?.leaves.get(walk.leaf)?.words.len())
     }
 
+    #[inline]
     fn place_one(&mut self, entries: &[Entry], number: u32, key: u128) {
         let node = last_at_or_below(&self.firsts, key);
         let leaf = last_at_or_below(&self.nodes[node].firsts, key);
         let place = &mut self.nodes[node].leaves[leaf];
-        place.numbers.push(number);
-        place.is_sorted = false;
-        if place.numbers.len() >= LEAF_ENTRIES {
+        place.push(place.scale.word(key, number));
+        if place.words.len() >= LEAF_ENTRIES {
             self.split(entries, node, leaf);
         }
     }
 
-    /// Splits a leaf at its median. Keys that differ in their length alone stay together; these are never many.
+    /// Splits a leaf at its median, as far as places tell; else by the keys. Keys that differ in their length alone stay
+    /// together; these are never many.
+    #[cold]
     fn split(&mut self, entries: &[Entry], node: usize, leaf: usize) {
-        let numbers = std::mem::take(&mut self.nodes[node].leaves[leaf].numbers);
-        self.gather(entries, &numbers);
-        let middle = self.gathered.len() / 2;
-        let first = self.gathered.select_nth_unstable(middle).1.0;
-        let (mut low, mut high) = (Vec::with_capacity(LEAF_ENTRIES), Vec::with_capacity(LEAF_ENTRIES));
-        for (key, number) in &self.gathered {
-            let half = if *key < first { &mut low } else { &mut high };
-            half.push(*number as u32);
-        }
         let place = &mut self.nodes[node];
-        place.leaves[leaf] = Leaf::of(low);
+        let whole = &mut place.leaves[leaf];
+        self.words.clone_from(&whole.words);
+        let middle = self.words.len() / 2;
+        let median = place_of(*self.words.select_nth_unstable(middle).1);
+        let is_low = |word: &Word| place_of(*word) < median;
+        let low = self.words.iter().filter(|word| is_low(word)).count();
+        let (first, low, high) = if low >= LEAF_ENTRIES / 4 {
+            let (mut low, mut high) = (Leaf::new(whole.scale), Leaf::new(whole.scale));
+            whole.words.iter().for_each(|word| if is_low(word) { low.push(*word) } else { high.push(*word) });
+            (whole.scale.first_of(median), low, high)
+        } else {
+            gather(&mut self.gathered, entries, &whole.words);
+            self.gathered.sort_unstable();
+            let first = self.gathered[middle].0;
+            let (low, high) = self.gathered.split_at(self.gathered.partition_point(|(key, _)| *key < first));
+            (first, Leaf::of(low), Leaf::of(high))
+        };
+        place.leaves[leaf] = low;
         place.firsts.insert(leaf + 1, first);
-        place.leaves.insert(leaf + 1, Leaf::of(high));
+        place.leaves.insert(leaf + 1, high);
+        self.split_node(node);
+    }
+
+    fn split_node(&mut self, node: usize) {
+        let place = &mut self.nodes[node];
         if place.leaves.len() > NODE_LEAVES {
             let firsts = place.firsts.split_off(NODE_LEAVES / 2);
             let leaves = place.leaves.split_off(NODE_LEAVES / 2);
@@ -156,29 +258,49 @@ impl Order {
     }
 
     fn sort(&mut self, entries: &[Entry], node: usize, leaf: usize) {
-        if self.nodes[node].leaves[leaf].is_sorted {
+        let Leaf { words, is_sorted, .. } = &mut self.nodes[node].leaves[leaf];
+        if *is_sorted {
             return;
         }
-        let mut numbers = std::mem::take(&mut self.nodes[node].leaves[leaf].numbers);
-        self.gather(entries, &numbers);
-        self.gathered.sort_unstable();
-        numbers.clear();
-        numbers.extend(self.gathered.iter().map(|(_, number)| *number as u32));
-        self.nodes[node].leaves[leaf] = Leaf { numbers, is_sorted: true };
-    }
-
-    fn gather(&mut self, entries: &[Entry], numbers: &[u32]) {
-        self.gathered.clear();
-        let gather = |&number: &u32| {
-            let entry = &entries[number as usize];
-            (entry.number(), (entry.shape().key_len() as u64) << 32 | u64::from(number))
-        };
-        self.gathered.extend(numbers.iter().map(gather));
+        words.sort_unstable();
+        for same in words.chunk_by_mut(|one, other| place_of(*one) == place_of(*other)) {
+            if same.len() > 1 {
+                sort_by_key(&mut self.gathered, entries, same);
+            }
+        }
+        *is_sorted = true;
     }
 }
 
-/// The last of ascending `firsts`, of which the first is 0, that is not above `key`.
+/// Sorts words of one place by the keys of their entries.
+#[cold]
+fn sort_by_key(gathered: &mut Vec<Gathered>, entries: &[Entry], same: &mut [Word]) {
+    let place = same.first().map_or(0, |word| place_of(*word));
+    gather(gathered, entries, same);
+    gathered.sort_unstable();
+    for (word, (_, number)) in same.iter_mut().zip(gathered) {
+        *word = place << NUMBER_BITS | Word::from(*number as u32);
+    }
+}
+
+fn gather(gathered: &mut Vec<Gathered>, entries: &[Entry], words: &[Word]) {
+    gathered.clear();
+    gathered.extend(words.iter().map(|word| {
+        let number = number_of(*word);
+        let entry = &entries[number as usize];
+        (entry.number(), (entry.shape().key_len() as u64) << 32 | u64::from(number))
+    }));
+}
+
+/// The last of ascending `firsts`, of which the first is not above `key`, that is not above it. Where keys come at random
+/// a processor guesses wrong at every other step, so there is nothing to guess.
 #[inline]
 fn last_at_or_below(firsts: &[u128], key: u128) -> usize {
-    firsts.partition_point(|first| *first <= key).saturating_sub(1)
+    let (mut at, mut len) = (0, firsts.len());
+    while len > 1 {
+        let half = len / 2;
+        at = std::hint::select_unpredictable(firsts[at + half] <= key, at + half, at);
+        len -= half;
+    }
+    at
 }

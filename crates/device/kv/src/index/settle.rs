@@ -95,6 +95,7 @@ impl Index {
         store: &mut S,
         at_ps: &mut u64,
     ) -> bool {
+        self.account(log);
         let end = self.settled_to.saturating_add(count).min(self.active.len());
         let any = self.settled_to < end;
         let mut older = Older {
@@ -124,6 +125,7 @@ impl Index {
         store: &mut S,
         at_ps: &mut u64,
     ) {
+        self.account(log);
         let manifest = &self.manifest;
         if let Some(frozen) = &mut self.frozen
             && let Some(number) = frozen.table.number_of(key)

@@ -210,7 +210,7 @@ pub fn value(n: u64, len: usize) -> Vec<u8> {
 
 /// Small tables, so that flushes and merges come early.
 pub fn small(packing: Packing) -> KvOptions {
-    KvOptions { packing, memtable_bytes: 44 * 32, cache_bytes: 64 << 10, ..KvOptions::default() }
+    KvOptions { packing, memtable_bytes: 60 * 25, cache_bytes: 64 << 10, ..KvOptions::default() }
 }
 
 pub fn tiny_format() -> KvFormat {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use byway::{AdminCommand, Buffer, ErrorKind, FileEvents, Remedy};
+use byway::{AdminCommand, Buffer, ErrorKind, FileEvents};
 use rustix::io::Errno;
 use serde::Serialize;
 
@@ -184,7 +184,7 @@ impl Script {
         if outcome.refused && !outcome.hit {
             return Err("the image was refused though nothing failed".into());
         }
-        self.check_well(image, failing.fault.on, &mut model)?;
+        self.check_well(image, &mut model)?;
         Ok(outcome)
     }
 
@@ -240,9 +240,9 @@ impl Script {
     }
 
     /// Opened again on a file system that is well, the image has everything, and goes on.
-    fn check_well(&self, image: &Path, on: On, model: &mut Model) -> Result<(), String> {
+    fn check_well(&self, image: &Path, model: &mut Model) -> Result<(), String> {
         let again = |said: String| format!("opened again: {said}");
-        check(image, on).map_err(again)?;
+        check_image(image).map_err(again)?;
         let mut hands = self.open(image, None).map_err(|error| again(error.to_string()))?;
         // Whether the put that looked for read-only mode is there depends on what failed.
         hands.pairs.delete(b"another key").map_err(|error| again(error.to_string()))?;
@@ -254,23 +254,7 @@ impl Script {
         }
         model.check(&hands.device).map_err(|said| format!("once well again: {said}"))?;
         drop(hands);
-        check(image, on)
-    }
-}
-
-/// The check of an image on a file system that is well again.
-fn check(image: &Path, on: On) -> Result<(), String> {
-    match on {
-        On::Writes => check_image(image),
-        // What an overwrite replaced may be unknown where the index could not be read: until a merge finds it, it counts
-        // as live, which costs room and no data.
-        On::Reads => {
-            let checked = byway::check(image, &mut |_, _, _| {}).map_err(|error| error.to_string())?;
-            match checked.findings.iter().find(|finding| finding.remedy != Remedy::Restore) {
-                None => Ok(()),
-                Some(first) => Err(format!("the check finds data lost: {first}")),
-            }
-        }
+        check_image(image)
     }
 }
 

@@ -177,7 +177,14 @@ impl KvEngine {
         ValueLog::create(store, &home, &layout);
         let log = ValueLog::open(store, &home, &layout, options.packing)?;
         let replay_from = log.replay_positions();
-        let manifest = Manifest { generation: 0, next_run: 1, seq: 0, runs: Vec::new(), replay_from };
+        let manifest = Manifest {
+            generation: 0,
+            next_run: 1,
+            seq: 0,
+            runs: Vec::new(),
+            replay_from,
+            is_overcounted: false,
+        };
         manifest.commit(store, &home, &layout, &log.segments)?;
         // The header comes last: without it there is no engine here, and creation can begin anew.
         layout.write_header(store.state(&home));

@@ -80,7 +80,7 @@ impl Index {
     ///
     /// A run that ends before `start` is not touched; others cost the way down to it, and then a page for each page full
     /// of keys.
-    fn visit<S: PageStore>(
+    pub(crate) fn visit<S: PageStore>(
         &mut self,
         store: &mut S,
         start: Option<&Key>,

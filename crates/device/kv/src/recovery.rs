@@ -68,7 +68,10 @@ pub(crate) fn open<S: PageStore>(
         mend(store, &mut log, &mut recovery);
     }
     let mut index = Index::new(manifest, &home, layout.page_bytes, options.budget());
-    let seq = replay(store, &mut log, &mut index, &mut recovery);
+    if index.manifest().is_overcounted && !read_only {
+        index.recount(&mut log, store);
+    }
+    let seq = replay(store, &mut log, &mut index, &mut recovery)?;
     index.after_change(&log);
     let mut engine = KvEngine {
         compaction: Compaction::default(),
@@ -109,13 +112,15 @@ fn mend<S: PageStore>(store: &mut S, log: &mut ValueLog, recovery: &mut Recovery
     }
 }
 
-/// Enters every record since the checkpoint in the index; the highest sequence number there is.
+/// Enters every record since the checkpoint in the index; the highest sequence number there is. Of a page that the medium
+/// lost, the records are named as damage. One that the host cannot read now ends it: it may have them the next time, and to
+/// go on would be to lose them for good.
 fn replay<S: PageStore>(
     store: &mut S,
     log: &mut ValueLog,
     index: &mut Index,
     recovery: &mut Recovery,
-) -> u64 {
+) -> Result<u64, KvError> {
     let mut seq = index.manifest().seq;
     for stream in 0..log.streams.len() {
         let from = index.manifest().replay_from[stream].position;
@@ -123,13 +128,14 @@ fn replay<S: PageStore>(
         while let Some(found) = scanner.next(log, store, &mut 0) {
             seq = seq.max(take(found, stream, log, index, recovery));
         }
+        scanner.refusal().map_or(Ok(()), Err)?;
         let regions: Vec<_> = log.streams[stream].regions().iter().copied().collect();
         for region in regions {
-            let found = log.region_record(store, stream, region.start, region.end, &mut 0);
+            let found = log.region_record(store, stream, region.start, region.end, &mut 0)?;
             seq = seq.max(take(found, stream, log, index, recovery));
         }
     }
-    seq
+    Ok(seq)
 }
 
 /// Enters what the scan found; its sequence number, 0 for damage.

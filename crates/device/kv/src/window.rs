@@ -141,10 +141,11 @@ impl KvEngine {
     }
 
     /// Stores a value by DMA into a window, on a 4 KiB boundary. The row goes to the host's DMA log table; without one the
-    /// value found no place in the window and went to the shared log, which the host's cursor does not see.
+    /// value found no place in the window, or the window was closed, and it went to the shared log, which the host's cursor
+    /// does not see.
     ///
     /// # Errors
-    /// As [`put_with`](Self::put_with); [`KvError::NoWindow`].
+    /// As [`put_with`](Self::put_with).
     #[expect(clippy::too_many_arguments, reason = "a put and where it goes")]
     pub fn put_in_window_by_dma<S: PageStore, E: From<KvError>>(
         &mut self,
@@ -156,10 +157,10 @@ impl KvEngine {
         fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<Option<WindowEntry>, E> {
-        self.open_one(window)?;
         let over = self.admit(store, key, value_len, how, at_ps)?;
         let draft = self.draft(key, Kind::Value, value_len as u32, Placement::Dma);
-        let Some(start) = self.log.dma_start(stream_of(window), &draft) else {
+        let is_open = self.open_one(window).is_ok();
+        let Some(start) = self.log.dma_start(stream_of(window), &draft).filter(|_| is_open) else {
             let address = self.log.append(store, SHARED, &draft, fill, at_ps)?;
             self.enter(store, &draft, address, over, at_ps);
             return Ok(None);

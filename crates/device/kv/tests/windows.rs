@@ -153,6 +153,16 @@ fn a_window_must_be_open_and_a_record_must_fit() {
 }
 
 #[test]
+fn a_value_that_comes_by_dma_to_a_closed_window_goes_to_the_shared_log() {
+    let mut host = Host::new(Packing::All);
+    host.rig.engine.close_window(WINDOW);
+    assert!(!host.put_by_dma(&numbered(1), &value(1, 5000)));
+    assert_eq!(host.rig.get(&numbered(1)).unwrap(), value(1, 5000));
+    assert_eq!(host.rig.reopen().damage, []);
+    assert_eq!(host.rig.get(&numbered(1)).unwrap(), value(1, 5000));
+}
+
+#[test]
 fn a_window_opened_anew_begins_at_zero_and_loses_nothing() {
     let mut host = Host::new(Packing::All);
     for round in 0..5u64 {

@@ -145,6 +145,7 @@ impl Index {
         log.segments.live.clear();
         let replay_from = log.replay_positions();
         self.manifest.runs.clear();
+        self.manifest.is_overcounted = false;
         self.commit_manifest(log, store, replay_from, seq)?;
         self.note_dead_segments(log);
         Ok(())
@@ -209,6 +210,7 @@ impl Index {
             log.segments.live.set_base(segment, (*bytes).clamp(0, i64::from(u32::MAX)) as u32);
         }
         self.manifest.runs = runs;
+        self.manifest.is_overcounted = false;
         let (replay_from, seq) = (self.manifest.replay_from.clone(), self.manifest.seq);
         self.commit_manifest(log, store, replay_from, seq)?;
         self.drop_unlisted(log, store)?;
@@ -350,7 +352,9 @@ impl Index {
         log: &mut ValueLog,
         store: &mut S,
     ) -> Result<(), KvError> {
-        self.counters.unsettled += self.flush.take().map_or(0, |flush| flush.unsettled);
+        let unsettled = self.flush.take().map_or(0, |flush| flush.unsettled);
+        self.counters.unsettled += unsettled;
+        self.manifest.is_overcounted |= unsettled > 0;
         let Some(frozen) = self.frozen.take() else { return Ok(()) };
         log.segments.live.settle();
         self.manifest.runs.splice(0..0, run);

@@ -6,7 +6,8 @@
 //! ```text
 //! 0 magic (8) | 8 crc (4) | 12 streams (4) | 16 generation | 24 next run | 32 sequence | 40 runs (8)
 //! 48 keys | 56 longest record that spans segments
-//! 64 replay position of each stream (8 each; bit 63: its segment was taken) | 2048 runs (128 each) | 16384 live bytes of each segment (4 each)
+//! 64 replay position of each stream (8 each; bit 63: its segment was taken) | 2040 may count too much (8)
+//! 2048 runs (128 each) | 16384 live bytes of each segment (4 each)
 //! ```
 
 use crate::error::KvError;
@@ -26,6 +27,8 @@ const LONGEST_AT: usize = 56;
 const POSITIONS_AT: usize = 64;
 /// A replay position has this bit if the segment that it stands in was taken.
 const BEGUN_BIT: u32 = 63;
+/// 1 where some of what is counted as alive may be dead.
+const OVERCOUNTED_AT: usize = 2040;
 const RUNS_AT: usize = 2048;
 /// Bound of a number that only grows, so that there is a next one.
 const GENERATION_END: u64 = 1 << 55;
@@ -47,6 +50,8 @@ pub(crate) struct Manifest {
     /// Newest first.
     pub(crate) runs: Vec<Run>,
     pub(crate) replay_from: Vec<ReplayFrom>,
+    /// An index that could not be read left unknown what some entries replaced: that still counts as alive.
+    pub(crate) is_overcounted: bool,
 }
 
 impl Manifest {
@@ -121,6 +126,7 @@ impl Manifest {
             slot[at..at + 8]
                 .copy_from_slice(&(from.position | u64::from(from.is_begun) << BEGUN_BIT).to_le_bytes());
         }
+        slot[OVERCOUNTED_AT] = u8::from(self.is_overcounted);
         for (i, run) in self.runs.iter().enumerate() {
             let at = RUNS_AT + RUN_BYTES * i;
             slot[at..at + RUN_BYTES].copy_from_slice(&encode_run(run));
@@ -149,6 +155,7 @@ impl Manifest {
             seq: long(slot, 32),
             runs: runs.collect::<Option<_>>().ok_or(KvError::DamagedState("a run in the manifest"))?,
             replay_from: (0..streams).map(|i| decode_replay(long(slot, POSITIONS_AT + 8 * i))).collect(),
+            is_overcounted: long(slot, OVERCOUNTED_AT) != 0,
         })
     }
 }
@@ -246,8 +253,14 @@ mod tests {
         };
         let from = |position| ReplayFrom { position, is_begun: position % 3 == 0 };
         let replay_from = (0..layout.streams() as u64).map(from).collect();
-        let manifest =
-            Manifest { generation: 4, next_run: 6, seq: 1000, runs: vec![run; RUNS_MAX], replay_from };
+        let manifest = Manifest {
+            generation: 4,
+            next_run: 6,
+            seq: 1000,
+            runs: vec![run; RUNS_MAX],
+            replay_from,
+            is_overcounted: true,
+        };
         let mut slot = vec![0xff; layout.manifest_bytes()];
         manifest.encode(&mut slot, &layout, &segments);
         assert_eq!(Manifest::decode(&slot, &layout).unwrap(), manifest);

@@ -112,6 +112,31 @@ impl Index {
         any
     }
 
+    /// Counts anew what is alive at the checkpoint, where the manifest says that some of it may be dead. There is nothing
+    /// in RAM yet. An index that cannot be read now either is counted at another opening.
+    pub(crate) fn recount<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S) {
+        let (mut live, mut keys) = (vec![0; log.layout.segments], 0);
+        let (replay_from, segments) = (self.manifest.replay_from.clone(), &log.segments);
+        let add = |entry: &Entry| {
+            let is_value = entry.shape().kind() == Kind::Value;
+            keys += u64::from(is_value);
+            if is_value && segments.is_of_checkpoint(entry.address(), &replay_from) {
+                for (segment, bytes) in segments.pieces(entry.address(), entry.shape().record_bytes()) {
+                    live[segment] += bytes;
+                }
+            }
+            true
+        };
+        if self.visit(store, None, add, &mut 0).is_err() {
+            return;
+        }
+        for (segment, bytes) in live.into_iter().enumerate() {
+            log.segments.live.set_base(segment, bytes.clamp(0, i64::from(u32::MAX)) as u32);
+        }
+        log.segments.live.set_base_keys(keys);
+        self.manifest.is_overcounted = false;
+    }
+
     /// Settles every entry of the memtable being filled.
     pub(crate) fn settle_all<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, at_ps: &mut u64) {
         while self.settle_some(usize::MAX, log, store, at_ps) {}

@@ -1,6 +1,6 @@
 //! Walking a stream record by record, over damage if need be.
 
-use byway_flash::Cause;
+use byway_flash::{Cause, FlashError};
 
 use crate::error::KvError;
 use crate::store::PageStore;
@@ -17,6 +17,9 @@ pub(crate) enum Found {
     /// Nothing yet, after as much of a walk as is done at once.
     Nothing,
 }
+
+/// Times that an opening tries to read a page: what it cannot read is lost.
+const TRIES: u32 = 4;
 
 /// Bytes of padding or damage that a walk on behalf of compaction goes over at once.
 const AT_ONCE_BYTES: u64 = 32 << 10;
@@ -38,6 +41,10 @@ pub(crate) struct Scanner {
     readable: bool,
     /// A page could not be read.
     has_failed: bool,
+    /// Times that a page is tried.
+    tries: u32,
+    /// What the host said of a page that it could not read.
+    refusal: Option<KvError>,
 }
 
 impl Scanner {
@@ -53,6 +60,8 @@ impl Scanner {
             loaded: None,
             readable: false,
             has_failed: false,
+            tries: TRIES,
+            refusal: None,
         }
     }
 
@@ -63,6 +72,7 @@ impl Scanner {
             stop,
             cause: Cause::LogCompaction,
             at_once: AT_ONCE_BYTES,
+            tries: 1,
             ..Self::new(log, stream, from, end)
         }
     }
@@ -70,6 +80,11 @@ impl Scanner {
     /// Whether a page could not be read so far.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
+    }
+
+    /// Why the host could not read a page, if that was why it could not be read.
+    pub(crate) fn refusal(self) -> Option<KvError> {
+        self.refusal
     }
 
     /// Where the walk stands.
@@ -191,13 +206,20 @@ impl Scanner {
 
     fn load<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, page: u64, at_ps: &mut u64) {
         if self.loaded != Some(page) {
-            let cause = self.cause;
-            let read = log.read_stream_page(store, self.stream, page, &mut self.page, cause, at_ps);
+            let (cause, stream) = (self.cause, self.stream);
+            let mut read = || log.read_stream_page(store, stream, page, &mut self.page, cause, at_ps);
+            let read = (1..self.tries).find_map(|_| read().ok()).map_or_else(read, Ok);
             self.readable = read.is_ok();
             self.has_failed |= read.is_err();
+            self.refusal = self.refusal.take().or(read.err().filter(is_of_host));
             self.loaded = Some(page);
         }
     }
+}
+
+/// Whether the file system failed, and not the medium that is modelled.
+fn is_of_host(error: &KvError) -> bool {
+    matches!(error, KvError::Flash(FlashError::File(_) | FlashError::Image(_)))
 }
 
 impl ValueLog {
@@ -234,8 +256,9 @@ impl ValueLog {
         start: u64,
         end: u64,
         at_ps: &mut u64,
-    ) -> Found {
+    ) -> Result<Found, KvError> {
         let mut scanner = Scanner::new(self, stream, start, end);
-        scanner.record_here(self, store, at_ps).unwrap_or(Found::Damage { from: start, to: end })
+        let found = scanner.record_here(self, store, at_ps);
+        scanner.refusal().map_or(Ok(found.unwrap_or(Found::Damage { from: start, to: end })), Err)
     }
 }

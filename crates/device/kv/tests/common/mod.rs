@@ -27,6 +27,8 @@ pub struct MemStore {
     pub cuts: Option<Vec<Image>>,
     /// Page operations until they fail; `None` for never.
     pub fail_after: Option<u64>,
+    /// Reads fail from now on; writes do not.
+    pub fails_reads: bool,
     pub programs: u64,
     pub reads: u64,
 }
@@ -59,13 +61,31 @@ impl MemStore {
     pub fn new(page_bytes: usize) -> Self {
         let image = Image { state: Vec::new(), windows: Vec::new(), pages: HashMap::new() };
         let home = Home { extent: ExtentId(0), state: any_area(), windows: None };
-        Self { image, page_bytes, home, cuts: None, fail_after: None, programs: 0, reads: 0 }
+        Self {
+            image,
+            page_bytes,
+            home,
+            cuts: None,
+            fail_after: None,
+            fails_reads: false,
+            programs: 0,
+            reads: 0,
+        }
     }
 
     /// A store that finds an image.
     pub fn with(&self, image: Image) -> Self {
         let home = self.home.clone();
-        Self { image, page_bytes: self.page_bytes, home, cuts: None, fail_after: None, programs: 0, reads: 0 }
+        Self {
+            image,
+            page_bytes: self.page_bytes,
+            home,
+            cuts: None,
+            fail_after: None,
+            fails_reads: false,
+            programs: 0,
+            reads: 0,
+        }
     }
 
     fn cut(&mut self) {
@@ -123,6 +143,9 @@ impl PageStore for MemStore {
         _: &mut u64,
     ) -> Result<(), FlashError> {
         self.operate()?;
+        if self.fails_reads {
+            return Err(FlashError::Media { block: 7, page: 7, why: "told to fail" });
+        }
         self.reads += 1;
         let within = at_bytes as usize % self.page_bytes;
         assert!(within + into.len() <= self.page_bytes, "a read spans pages");
@@ -250,6 +273,11 @@ impl Rig {
         let (engine, recovery) = KvEngine::open(&mut self.store, &self.namespace, self.options).unwrap();
         self.engine = engine;
         recovery
+    }
+
+    /// Everything the check of the engine finds, of what this opening found too.
+    pub fn check(&mut self, recovery: &Recovery) -> Vec<byway_flash::Finding> {
+        self.engine.check(&mut self.store, 1, recovery, &mut |_, _, _| {})
     }
 
     /// An engine over an image; the image must be one.

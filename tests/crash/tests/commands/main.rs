@@ -23,7 +23,7 @@ use crate::seen::Seen;
 use crate::setup::any_setup;
 
 /// Cases of a run; of any other run, as many as the environment says.
-const CASES: u32 = 24;
+const CASES: u32 = 16;
 
 fn config() -> Config {
     let cases = std::env::var("BYWAY_TEST_CASES").ok().map_or(CASES, |cases| cases.parse().unwrap());

@@ -71,15 +71,8 @@ impl Ftl {
         cause: Cause,
         at_ps: &mut u64,
     ) -> Option<PageId> {
-        let Ok(Location::Flash(unit)) = self.map.load(entry) else { return None };
-        let page = self.geometry.page_of(unit);
-        let (block, page_in_block) = self.geometry.place_of(page);
-        if page_in_block >= self.blocks.get(block).written {
-            return None;
-        }
-        if self.has_faded(block) {
-            return None;
-        }
+        let page = self.lendable_page(entry)?;
+        let block = self.geometry.block_of(page);
         self.media.lend(page, within, len)?;
         let units = (within + len).div_ceil(UNIT_BYTES) - within / UNIT_BYTES;
         let bytes = (units * UNIT_BYTES) as u64;
@@ -87,6 +80,22 @@ impl Ftl {
         *at_ps = self.timing.read(&self.geometry, block, bytes, *at_ps).max(*at_ps);
         self.note_block_lent(block);
         Some(page)
+    }
+
+    /// Bytes of a whole-page entry as the medium lends them, without a count of them.
+    #[inline]
+    pub(crate) fn glance(&self, entry: EntryIndex, within: usize, len: usize) -> Option<&[u8]> {
+        self.media.lend(self.lendable_page(entry)?, within, len)
+    }
+
+    /// The page of a whole-page entry, if it is on flash and what it holds can be trusted to be there.
+    #[inline]
+    fn lendable_page(&self, entry: EntryIndex) -> Option<PageId> {
+        let Ok(Location::Flash(unit)) = self.map.load(entry) else { return None };
+        let page = self.geometry.page_of(unit);
+        let (block, page_in_block) = self.geometry.place_of(page);
+        let is_there = page_in_block < self.blocks.get(block).written && !self.has_faded(block);
+        is_there.then_some(page)
     }
 
     /// Asks for the memory of bytes of a whole-page entry that are soon read.

@@ -210,7 +210,13 @@ impl KvEngine {
     pub fn expect<S: PageStore>(&self, store: &S, key: &Key, stage: Expect) {
         match stage {
             Expect::Key => self.index.expect(key),
-            Expect::Entry => self.index.expect_entry(key),
+            Expect::Entry => {
+                if self.index.record_of(key).is_none()
+                    && let Some(address) = self.index.hint(key)
+                {
+                    self.log.expect_typical(store, address);
+                }
+            }
             Expect::Value => {
                 if let Some(entry) = self.index.get_active(key) {
                     self.log.expect(store, entry.address(), entry.shape().record_bytes());
@@ -300,11 +306,17 @@ impl KvEngine {
         key: &Key,
         at_ps: &mut u64,
     ) -> Result<Option<Located>, KvError> {
+        self.index.expect(key);
         if let Some(address) = self.index.record_of(key) {
             // While the entry comes, so does the record it tells of.
             self.log.expect(store, address, RECORD_START_BYTES);
         }
-        let entry = self.live_entry(store, key, at_ps)?;
+        let entry = match self.index.get_in_ram(key) {
+            Some(entry) => Some(entry),
+            None if self.index.is_all_in_active() => None,
+            None => self.find_in_runs(store, key, at_ps)?,
+        };
+        let entry = entry.filter(|entry| !entry.shape().is_tombstone());
         if let Some(entry) = &entry
             && entry.shape().record_bytes() > RECORD_START_BYTES
         {
@@ -332,6 +344,22 @@ impl KvEngine {
         let from = offset.min(len);
         let to = offset.saturating_add(limit_bytes).min(len);
         self.log.read_value(store, &found.0, Wanted { from, to }, Cause::Host, &mut into, at_ps)
+    }
+
+    /// The entry of a key that is in no memtable: as its record tells, where a hint says where that is, else as a run does.
+    #[inline(never)]
+    fn find_in_runs<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        at_ps: &mut u64,
+    ) -> Result<Option<Entry>, KvError> {
+        if let Some(address) = self.index.hint(key)
+            && let Some(entry) = self.log.value_of(store, address, key)
+        {
+            return Ok(Some(entry));
+        }
+        self.index.get_noting(key, store, at_ps)
     }
 
     /// Length of the value of a key, from the index alone; `None` where there is none.

@@ -90,6 +90,11 @@ impl Layout {
         1 << self.segment_shift
     }
 
+    /// Bytes of all segments: addresses are below.
+    pub(crate) fn extent_bytes(&self) -> u64 {
+        self.segments as u64 * self.segment_bytes()
+    }
+
     pub(crate) fn pages_per_segment(&self) -> u64 {
         self.segment_bytes() / self.page_bytes as u64
     }

@@ -67,7 +67,7 @@ pub(crate) fn open<S: PageStore>(
     if !read_only {
         mend(store, &mut log, &mut recovery);
     }
-    let mut index = Index::new(manifest, &home, layout.page_bytes, options.budget());
+    let mut index = Index::new(manifest, &home, &layout, options.budget());
     if index.manifest().is_overcounted && !read_only {
         index.recount(&mut log, store);
     }

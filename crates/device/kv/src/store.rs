@@ -97,6 +97,13 @@ pub trait PageStore {
         Ok(room)
     }
 
+    /// Bytes of one page where they lie, if they are in memory that can be looked at: not verified, and not counted as
+    /// read, as they will be read right after.
+    #[inline]
+    fn glance(&self, _home: &Home, _at_bytes: u64, _len_bytes: usize) -> Option<&[u8]> {
+        None
+    }
+
     /// Says that bytes will soon be read.
     #[inline]
     fn expect(&self, _home: &Home, _at_bytes: u64, _len_bytes: usize) {}
@@ -235,6 +242,11 @@ impl PageStore for Flash {
         at_ps: &mut u64,
     ) -> Result<&'a [u8], FlashError> {
         Self::lend(self, home.extent, at_bytes, room, cause, at_ps)
+    }
+
+    #[inline]
+    fn glance(&self, home: &Home, at_bytes: u64, len_bytes: usize) -> Option<&[u8]> {
+        Self::glance(self, home.extent, at_bytes, len_bytes)
     }
 
     #[inline]

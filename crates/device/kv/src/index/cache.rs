@@ -55,10 +55,21 @@ impl PageCache {
             frames: Vec::new(),
             memory: Vec::new(),
             by_page: HashMap::default(),
-            most_frames: (budget_bytes / (page_bytes + FRAME_BYTES)).max(LEAST_PAGES),
+            most_frames: most_frames(page_bytes, budget_bytes),
             hand: 0,
             seen: Vec::new(),
             room: vec![0; page_bytes],
+        }
+    }
+
+    /// Keeps to a budget from now on. Where it is another, the cache begins anew.
+    pub(crate) fn limit(&mut self, budget_bytes: usize) {
+        let most_frames = most_frames(self.shape.page_bytes, budget_bytes);
+        if self.most_frames != most_frames {
+            self.most_frames = most_frames;
+            self.frames.clear();
+            self.by_page.clear();
+            (self.memory, self.seen, self.hand) = (Vec::new(), Vec::new(), 0);
         }
     }
 
@@ -222,6 +233,11 @@ impl PageCache {
         prefer_huge_pages(&piece);
         self.memory.push(piece);
     }
+}
+
+/// Frames that a budget has room for.
+fn most_frames(page_bytes: usize, budget_bytes: usize) -> usize {
+    (budget_bytes / (page_bytes + FRAME_BYTES)).max(LEAST_PAGES)
 }
 
 /// Bytes of frames that are taken from the system at once. Those that hold no page yet are not touched.

@@ -143,6 +143,7 @@ impl Index {
         self.frozen = None;
         (self.flush, self.merge, self.settled_to) = (None, None, 0);
         log.segments.live.clear();
+        self.hints.clear();
         let replay_from = log.replay_positions();
         self.manifest.runs.clear();
         self.manifest.is_overcounted = false;
@@ -211,6 +212,7 @@ impl Index {
         }
         self.manifest.runs = runs;
         self.manifest.is_overcounted = false;
+        self.hints.clear();
         let (replay_from, seq) = (self.manifest.replay_from.clone(), self.manifest.seq);
         self.commit_manifest(log, store, replay_from, seq)?;
         self.drop_unlisted(log, store)?;
@@ -243,6 +245,15 @@ impl Index {
         self.settled_to = 0;
         log.segments.live.freeze();
         self.frozen = Some(Frozen { table, replay_from, seq });
+        self.fit_hints();
+    }
+
+    /// Divides the budget of the cache between hints and pages.
+    fn fit_hints(&mut self) {
+        let keys =
+            self.entries_on_flash() + self.frozen.as_ref().map_or(0, |frozen| frozen.table.len() as u64);
+        let hints_bytes = self.hints.fit(keys);
+        self.pages.limit(self.budget.cache_bytes.saturating_sub(hints_bytes));
     }
 
     /// A table with nothing in it: the one that was flushed last, if it is emptied by now.
@@ -333,7 +344,7 @@ impl Index {
         };
         let mut older =
             Older { frozen: None, manifest: &self.manifest, pages: &mut self.pages, part: Part::Frozen };
-        match flush.step(&mut frozen.table, &mut older, budget, log, store, at_ps) {
+        match flush.step(&mut frozen.table, &mut older, &mut self.hints, budget, log, store, at_ps) {
             Ok(Progress::More | Progress::Cut(_)) => Ok(()),
             Ok(Progress::Stuck(error)) => Err(error),
             Ok(Progress::Done(run)) => self.end_flush(run, log, store),
@@ -381,6 +392,7 @@ impl Index {
     /// Looks for what a changed manifest left without use, and for what is to be merged now.
     pub(crate) fn after_change(&mut self, log: &ValueLog) {
         self.note_dead_segments(log);
+        self.fit_hints();
         self.ripe = self.ripe_group(log).is_some();
     }
 }

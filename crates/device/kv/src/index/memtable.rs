@@ -8,6 +8,7 @@ use byway_sys::cacheline::{LINE_BYTES, prefetch};
 use byway_sys::huge::prefer_huge_pages;
 
 use crate::index::entry::Entry;
+use crate::index::hints::Hints;
 use crate::index::order::{Order, Walk};
 use byway_spec::Key;
 
@@ -101,6 +102,21 @@ impl Memtable {
         self.entries.get(number)
     }
 
+    /// The hash of the key of entry `number`, by which [`Hints`] know it.
+    pub(crate) fn hash_at(&self, number: usize) -> Option<u64> {
+        Some(self.hash(&self.entry(number)?.key()))
+    }
+
+    /// Notes where the record of entry `number` is, if it has a value.
+    pub(crate) fn leave_hint(&self, number: usize, hints: &mut Hints) {
+        let Some(entry) = self.entry(number) else { return };
+        let hash = self.hash(&entry.key());
+        match entry.shape().is_tombstone() {
+            true => hints.forget(hash),
+            false => hints.note(hash, entry.address()),
+        }
+    }
+
     /// The number of a key's entry.
     pub(crate) fn number_of(&self, key: &Key) -> Option<usize> {
         match self.find(key) {
@@ -175,12 +191,6 @@ impl Memtable {
         self.order.next(&self.entries, walk, into, most);
     }
 
-    /// Asks for the entry itself, once the memory that says where it is has come.
-    #[inline]
-    pub(crate) fn prefetch_entry(&self, key: &Key) {
-        self.record_of(key);
-    }
-
     /// About where the record of a key is: in the 64 bytes at this address, or behind them; or, seldom, somewhere else. Asks
     /// for the entry, which knows.
     #[inline]
@@ -233,16 +243,9 @@ impl Memtable {
         }
     }
 
-    /// A folded multiplication of both halves of the key, each masked by the seed.
     #[inline]
     fn hash(&self, key: &Key) -> u64 {
-        let number = key.number();
-        let high = (number >> 64) as u64 ^ self.seed;
-        let low =
-            number as u64 ^ self.seed.rotate_left(32) ^ (key.len() as u64) << 48 ^ 0x9e37_79b9_7f4a_7c15;
-        let product = u128::from(high) * u128::from(low);
-        let folded = (product >> 64) as u64 ^ product as u64;
-        folded.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ folded >> 32
+        hash_of(key, self.seed)
     }
 
     #[cold]
@@ -257,6 +260,17 @@ impl Memtable {
             }
         }
     }
+}
+
+/// A folded multiplication of both halves of the key, each masked by the seed.
+#[inline]
+pub(crate) fn hash_of(key: &Key, seed: u64) -> u64 {
+    let number = key.number();
+    let high = (number >> 64) as u64 ^ seed;
+    let low = number as u64 ^ seed.rotate_left(32) ^ (key.len() as u64) << 48 ^ 0x9e37_79b9_7f4a_7c15;
+    let product = u128::from(high) * u128::from(low);
+    let folded = (product >> 64) as u64 ^ product as u64;
+    folded.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ folded >> 32
 }
 
 #[inline]

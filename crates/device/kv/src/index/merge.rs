@@ -8,6 +8,7 @@ use crate::error::KvError;
 use crate::index::builder::RunBuilder;
 use crate::index::cache::PageCache;
 use crate::index::entry::Entry;
+use crate::index::hints::Hints;
 use crate::index::memtable::Memtable;
 use crate::index::order::Walk;
 use crate::index::run::{Run, RunCursor, Walker};
@@ -74,11 +75,14 @@ impl Flush {
         self.builder.segments()
     }
 
-    /// Does the work of about `budget` entries. Each is settled on the way: what it replaces is counted dead.
+    /// Does the work of about `budget` entries. Each is settled on the way: what it replaces is counted dead. Hints tell of
+    /// it from now on.
+    #[expect(clippy::too_many_arguments, reason = "a step, and all that it changes")]
     pub(crate) fn step<S: PageStore>(
         &mut self,
         table: &mut Memtable,
         older: &mut Older<'_>,
+        hints: &mut Hints,
         budget: usize,
         log: &mut ValueLog,
         store: &mut S,
@@ -91,6 +95,10 @@ impl Flush {
                 self.batch.clear();
                 self.at = 0;
                 self.batch.extend(table.next_numbers(walk, BATCH_ENTRIES));
+                self.batch
+                    .iter()
+                    .filter_map(|&n| table.hash_at(n as usize))
+                    .for_each(|hash| hints.expect(hash));
             }
             let Some(&number) = self.batch.get(self.at) else {
                 return Ok(Progress::Done(self.builder.finish(log, store, at_ps)?));
@@ -102,6 +110,7 @@ impl Flush {
                 }
                 self.unsettled += 1;
             }
+            table.leave_hint(number as usize, hints);
             if let Some(entry) = table.entry(number as usize)
                 && !(self.drop_tombstones && entry.shape().is_tombstone())
             {

@@ -7,6 +7,7 @@ pub(crate) mod builder;
 pub(crate) mod cache;
 pub(crate) mod entry;
 pub(crate) mod filter;
+pub(crate) mod hints;
 mod jobs;
 pub(crate) mod manifest;
 pub(crate) mod memtable;
@@ -20,6 +21,7 @@ pub(crate) mod settle;
 pub(crate) mod tournament;
 
 use crate::error::KvError;
+use crate::layout::Layout;
 use crate::store::{Home, PageStore};
 use crate::value_log::ValueLog;
 use crate::value_log::record::Kind;
@@ -27,8 +29,9 @@ use crate::value_log::segment::{Part, ReplayFrom};
 use byway_spec::Key;
 use cache::PageCache;
 use entry::Entry;
+use hints::Hints;
 use manifest::Manifest;
-use memtable::{Inserted, MEMTABLE_ENTRY_BYTES, Memtable};
+use memtable::{Inserted, MEMTABLE_ENTRY_BYTES, Memtable, hash_of};
 use merge::{Flush, Merge};
 use run::Run;
 
@@ -83,6 +86,7 @@ pub(crate) struct Index {
     merge: Option<Merge>,
     manifest: Manifest,
     pub(crate) pages: PageCache,
+    hints: Hints,
     /// Segments without content that are still to be freed.
     to_release: Vec<u32>,
     /// Entries of the active memtable before this one were settled, or tried to be.
@@ -98,8 +102,9 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    pub(crate) fn new(manifest: Manifest, home: &Home, page_bytes: usize, budget: IndexBudget) -> Self {
-        let pages = PageCache::new(home, page_bytes, budget.cache_bytes);
+    pub(crate) fn new(manifest: Manifest, home: &Home, layout: &Layout, budget: IndexBudget) -> Self {
+        let pages = PageCache::new(home, layout.page_bytes, budget.cache_bytes);
+        let hints = Hints::new(layout.extent_bytes(), budget.cache_bytes / 2);
         Self {
             budget,
             active: Memtable::new(budget.memtable_entries, budget.hash_seed),
@@ -111,6 +116,7 @@ impl Index {
             merge: None,
             manifest,
             pages,
+            hints,
             to_release: Vec::new(),
             settled_to: 0,
             needed: Vec::new(),
@@ -130,10 +136,12 @@ impl Index {
         self.manifest.runs.len()
     }
 
-    /// Bytes of the memtables and of cached pages.
+    /// Bytes of the memtables, of cached pages and of hints.
     pub(crate) fn ram_bytes(&self) -> usize {
         let frozen = self.frozen.as_ref().map_or(0, |frozen| frozen.table.len());
-        (self.memtable_len() + frozen) * MEMTABLE_ENTRY_BYTES + self.pages.ram_bytes()
+        (self.memtable_len() + frozen) * MEMTABLE_ENTRY_BYTES
+            + self.pages.ram_bytes()
+            + self.hints.ram_bytes()
     }
 
     /// Segments that a flush and a merge at work have taken so far, of those left alone for them.
@@ -179,6 +187,38 @@ impl Index {
             None if self.is_all_in_active() => Ok(None),
             None => self.get_older(key, store, at_ps),
         }
+    }
+
+    /// The newest entry of a key that is in RAM, which may be a tombstone.
+    #[inline]
+    pub(crate) fn get_in_ram(&mut self, key: &Key) -> Option<Entry> {
+        self.catch_up();
+        self.active.get(key).or_else(|| self.frozen.as_ref()?.table.get(key)).copied()
+    }
+
+    /// Where the newest record of a key that is not in RAM is said to be: the record knows better.
+    #[inline]
+    pub(crate) fn hint(&self, key: &Key) -> Option<u64> {
+        self.hints.get(self.hash(key))
+    }
+
+    /// Looks a key up that is not in RAM, and leaves a hint of where its value is.
+    pub(crate) fn get_noting<S: PageStore>(
+        &mut self,
+        key: &Key,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<Option<Entry>, KvError> {
+        let found = self.get_in_runs(key, store, at_ps)?;
+        if let Some(entry) = found.filter(|entry| entry.shape().kind() == Kind::Value) {
+            self.hints.note(self.hash(key), entry.address());
+        }
+        Ok(found)
+    }
+
+    #[inline]
+    fn hash(&self, key: &Key) -> u64 {
+        hash_of(key, self.budget.hash_seed)
     }
 
     /// Everything that has entries, newest first; and the cache to read runs with.
@@ -249,12 +289,7 @@ impl Index {
     #[inline]
     pub(crate) fn expect(&self, key: &Key) {
         self.active.prefetch(key);
-    }
-
-    /// Says that a key will be looked for quite soon: what [`Index::expect`] asked for has come.
-    #[inline]
-    pub(crate) fn expect_entry(&self, key: &Key) {
-        self.active.prefetch_entry(key);
+        self.hints.expect(self.hash(key));
     }
 
     /// About where the record of a key is, if its entry is where looking costs nothing but memory, which is asked for.
@@ -292,6 +327,16 @@ impl Index {
         if let Some(entry) = self.frozen.as_ref().and_then(|frozen| frozen.table.get(key)) {
             return Ok(Some(*entry));
         }
+        self.get_in_runs(key, store, at_ps)
+    }
+
+    /// The newest entry that runs have of a key.
+    fn get_in_runs<S: PageStore>(
+        &mut self,
+        key: &Key,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<Option<Entry>, KvError> {
         let runs = &self.manifest.runs;
         for (i, run) in runs.iter().enumerate().filter(|(_, run)| run.covers(key)) {
             let is_oldest = i + 1 == runs.len();

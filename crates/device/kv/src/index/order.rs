@@ -6,6 +6,8 @@
 //! looked at. Puts place the entries that came before them, a few at once, so that no one has ever to sort all of them: a
 //! walk sorts the leaf it enters.
 
+use byway_sys::cacheline::prefetch;
+
 use crate::index::entry::Entry;
 use byway_spec::Key;
 
@@ -174,8 +176,17 @@ impl Order {
     /// Appends the next entries behind a place to `into`, at least one and at most `most` if there are any, and goes past
     /// them.
     pub(crate) fn next(&mut self, entries: &[Entry], walk: &mut Walk, into: &mut Vec<Entry>, most: usize) {
-        let numbers = self.next_numbers(entries, walk, most);
-        into.extend(numbers.map(|number| entries[number as usize]));
+        let count = self.next_words(entries, walk, most).len();
+        let Some(leaf) = self.leaf(walk.node, walk.leaf) else { return };
+        // Entries lie anywhere. Those of the leaf behind are asked for meanwhile, one by one.
+        let behind = self.leaf(walk.node, walk.leaf + 1).or_else(|| self.leaf(walk.node + 1, 0));
+        let behind = behind.map_or(&[][..], |leaf| &leaf.words);
+        for at in walk.at - count..walk.at {
+            into.push(entries[number_of(leaf.words[at]) as usize]);
+            if let Some(&word) = behind.get(at) {
+                prefetch(entries, number_of(word) as usize);
+            }
+        }
     }
 
     /// The numbers of the next entries behind a place, as [`next`](Self::next) takes them.
@@ -189,8 +200,8 @@ impl Order {
     }
 
     fn next_words(&mut self, entries: &[Entry], walk: &mut Walk, most: usize) -> &[Word] {
-        while let Some(len) = self.leaf_len(walk) {
-            if walk.at < len {
+        while let Some(leaf) = self.leaf(walk.node, walk.leaf) {
+            if walk.at < leaf.words.len() {
                 self.sort(entries, walk.node, walk.leaf);
                 let from = walk.at;
                 let words = &self.nodes[walk.node].leaves[walk.leaf].words;
@@ -204,8 +215,8 @@ impl Order {
         &[]
     }
 
-    fn leaf_len(&self, walk: &Walk) -> Option<usize> {
-        Some(self.nodes.get(walk.node)?.leaves.get(walk.leaf)?.words.len())
+    fn leaf(&self, node: usize, leaf: usize) -> Option<&Leaf> {
+        self.nodes.get(node)?.leaves.get(leaf)
     }
 
     #[inline]

@@ -75,6 +75,8 @@ pub(crate) struct ValueLog {
     /// Of each stream, empty bytes that packing left in pages that are not programmed yet.
     uncharged_bytes: Vec<u64>,
     scratch: Vec<u8>,
+    /// Bytes of a record that was read not long ago: as many are asked for of one whose length is not known yet.
+    typical_bytes: u64,
 }
 
 impl ValueLog {
@@ -111,6 +113,7 @@ impl ValueLog {
             swell_bytes: u64::MAX,
             uncharged_bytes,
             scratch,
+            typical_bytes: 0,
         })
     }
 

@@ -7,8 +7,9 @@ use crate::error::KvError;
 use crate::index::entry::Entry;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
-use crate::value_log::record::{PREAMBLE_MAX_BYTES, Preamble, Stand};
+use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Stand};
 use crate::value_log::segment::Use;
+use byway_spec::Key;
 
 /// The part of a value that is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -87,11 +88,35 @@ impl ValueLog {
         }
     }
 
+    /// The entry of a value's record at `address`, if that can be looked at without reading, and is of `key`.
+    #[inline]
+    pub(crate) fn value_of<S: PageStore>(&mut self, store: &mut S, address: u64, key: &Key) -> Option<Entry> {
+        self.expect_typical(store, address);
+        let place = self.place_of(address)?;
+        let page_bytes = self.layout.page_bytes as u64;
+        let len = (page_bytes - (address & (page_bytes - 1))).min(PREAMBLE_MAX_BYTES as u64) as usize;
+        let found = if self.is_open(place) {
+            let header = self.load(store, place, len, (Verified::ByCaller, Cause::Host), &mut 0).ok()?;
+            Preamble::decode(header, place.stand())?
+        } else {
+            Preamble::decode(store.glance(&self.home, address, len)?, place.stand())?
+        };
+        let is_it = found.key == *key && found.shape.kind() == Kind::Value;
+        self.typical_bytes = found.shape.record_bytes();
+        is_it.then(|| Entry::new(key, found.shape, address, found.seq))
+    }
+
     /// Says that bytes of a record will soon be read; many of them are not worth the asking, as the processor reads on
     /// by itself.
     #[inline]
     pub(crate) fn expect<S: PageStore>(&self, store: &S, address: u64, len_bytes: u64) {
         store.expect(&self.home, address, len_bytes.min(EXPECTED_BYTES) as usize);
+    }
+
+    /// The same of a record whose length is not known.
+    #[inline]
+    pub(crate) fn expect_typical<S: PageStore>(&self, store: &S, address: u64) {
+        self.expect(store, address, self.typical_bytes.max(PREAMBLE_MAX_BYTES as u64));
     }
 
     /// Reads a record that was not what its entry says by verified reads: they name the damage if it is the flash's.

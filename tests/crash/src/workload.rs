@@ -23,6 +23,9 @@ pub enum Workload {
     Mixed,
     /// Overwrites and deletions in a namespace that is nearly full.
     Full,
+    /// A bit of everything over and over on a small image with much alive in it: logs are compacted and blocks collected all
+    /// the time.
+    Worn,
     /// Many pairs by one command.
     Bulk,
     /// Writes, trims and zeroes of logical blocks.
@@ -76,13 +79,14 @@ pub enum Op {
 
 impl Workload {
     /// Every workload that writers are killed in.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Put,
         Self::Overwrite,
         Self::Delete,
         Self::List,
         Self::Mixed,
         Self::Full,
+        Self::Worn,
         Self::Bulk,
         Self::Blocks,
         Self::Format,
@@ -99,6 +103,7 @@ impl Workload {
             Self::List => "list",
             Self::Mixed => "mixed",
             Self::Full => "full",
+            Self::Worn => "worn",
             Self::Bulk => "bulk",
             Self::Blocks => "blocks",
             Self::Format => "format",
@@ -115,6 +120,7 @@ impl Workload {
             Self::Overwrite => 24,
             Self::Delete | Self::List | Self::Mixed | Self::Create => 300,
             Self::Full => 120,
+            Self::Worn => 400,
             Self::Script => 80,
             Self::Format => 60,
             Self::Blocks => 1,
@@ -126,6 +132,7 @@ impl Workload {
     pub const fn blocks(self) -> u32 {
         match self {
             Self::Script => 1024,
+            Self::Worn => 2048,
             _ => 4096,
         }
     }
@@ -135,7 +142,7 @@ impl Workload {
     pub fn image(self) -> CreateOptions {
         let (pairs, blocks) = match self {
             Self::Full => (3 << 20, 3 << 20),
-            Self::Script => (3 << 20, 1 << 20),
+            Self::Script | Self::Worn => (3 << 20, 1 << 20),
             _ => (24 << 20, 4 << 20),
         };
         let kv = NewNamespace { size_bytes: Some(pairs), ..NewNamespace::KV };
@@ -146,7 +153,7 @@ impl Workload {
     /// Whether its memtables are small in every life, so that flushes and merges never end.
     #[must_use]
     pub const fn has_small_memtables(self) -> bool {
-        matches!(self, Self::Mixed | Self::Full | Self::Script)
+        matches!(self, Self::Mixed | Self::Full | Self::Worn | Self::Script)
     }
 
     /// What step `step` does.
@@ -161,7 +168,7 @@ impl Workload {
             Self::List if dice < 20 => Op::List,
             Self::List if dice < 40 => Op::Delete { key },
             Self::Full if dice < 10 => Op::Delete { key },
-            Self::Mixed | Self::Script => self.mixed_op(seed, step, key, dice),
+            Self::Mixed | Self::Script | Self::Worn => self.mixed_op(seed, step, key, dice),
             Self::Bulk if dice < 70 => {
                 let pairs = 1 + random.below(30) as u16;
                 Op::Bulk { first: key.min(self.keys() - pairs), pairs }
@@ -207,6 +214,7 @@ impl Workload {
         let mut random = Random::new(mix(seed ^ 0x4c, step) ^ u64::from(key) << 40);
         let len = match (self, random.below(16)) {
             (Self::Full, 0..8) => random.below(16_000),
+            (Self::Worn, 0..9) => random.below(9000),
             (_, 0) => random.below(8192),
             (_, 1) => 4096,
             (Self::Script, 2) => random.below(20_000),

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use byway::ErrorKind;
+use byway::{Cause, ErrorKind};
 use byway_crash_tests::hands::Hands;
 use byway_crash_tests::journal::Told;
 use byway_crash_tests::model::Model;
@@ -16,7 +16,7 @@ use byway_crash_tests::workload::Workload;
 use byway_crash_tests::{reading, sparse};
 use byway_flash::cut::{Point, watch};
 
-const WORKLOAD: Workload = Workload::Script;
+const WORKLOAD: Workload = Workload::Worn;
 const SEED: u64 = 11;
 const PRELUDE: u64 = 2200;
 const STEPS: u64 = 900;
@@ -80,6 +80,12 @@ fn open(image: &Path) -> Hands {
     Hands::open(&uri, WORKLOAD, SEED, None).unwrap()
 }
 
+/// Pages programmed by what has to be cut off in the middle too: flushes and merges, log compaction, garbage collection.
+fn moved(hands: &Hands) -> [u64; 3] {
+    let counters = hands.device.flash().counters;
+    [Cause::Index, Cause::LogCompaction, Cause::Gc].map(|cause| counters[cause].programs)
+}
+
 #[test]
 fn power_cut_before_any_operation_loses_and_tears_nothing() {
     let dir = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap();
@@ -90,8 +96,11 @@ fn power_cut_before_any_operation_loses_and_tears_nothing() {
     let cuts = Cuts { image: image.clone(), copy, model, every, seen: 0, counts: [0; 4], made: 0 };
     let cuts = Rc::new(RefCell::new(cuts));
 
-    let mut hands = open(&image);
+    let (mut hands, mut before) = (open(&image), [0; 3]);
     for step in 1..=PRELUDE + STEPS {
+        if step == PRELUDE {
+            before = moved(&hands);
+        }
         let op = WORKLOAD.op(SEED, step);
         let settled = cuts.borrow().model.clone();
         cuts.borrow_mut().model.apply(step, Told::Begun);
@@ -109,6 +118,8 @@ fn power_cut_before_any_operation_loses_and_tears_nothing() {
         cuts.borrow_mut().model = settled;
         cuts.borrow_mut().model.apply(step, told);
     }
+    let moved = moved(&hands);
+    assert!(before.iter().zip(&moved).all(|(before, after)| before < after), "{before:?}, {moved:?}");
     let cuts = cuts.borrow();
     let [stores, programs, reads, erases] = cuts.counts;
     println!(

@@ -20,12 +20,12 @@ fn nothing_is_lost(kills: u64, workloads: &[&str]) {
 
 #[test]
 fn killed_puts_and_overwrites_lose_nothing_acknowledged() {
-    nothing_is_lost(60, &["put", "overwrite"]);
+    nothing_is_lost(48, &["put", "overwrite"]);
 }
 
 #[test]
 fn killed_deletes_and_lists_lose_nothing_acknowledged() {
-    nothing_is_lost(36, &["delete", "list"]);
+    nothing_is_lost(30, &["delete", "list"]);
 }
 
 #[test]
@@ -36,6 +36,11 @@ fn killed_writes_of_everything_lose_nothing_acknowledged() {
 #[test]
 fn killed_writers_of_a_full_namespace_lose_nothing_acknowledged() {
     nothing_is_lost(20, &["full"]);
+}
+
+#[test]
+fn killed_writers_lose_nothing_acknowledged_while_logs_are_compacted_and_blocks_collected() {
+    nothing_is_lost(18, &["worn"]);
 }
 
 #[test]

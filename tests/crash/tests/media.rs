@@ -1,0 +1,198 @@
+//! A medium that fails, by rule and by seed, while blocks are collected and levelled, logs compacted, memtables written and
+//! runs merged, lists made and devices opened; with power cut in between. What fails is named; what was acknowledged is there
+//! once the medium works again, and the check of the image finds nothing.
+#![allow(clippy::unwrap_used)]
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use byway::{Cause, ErrorKind};
+use byway_crash_tests::hands::Hands;
+use byway_crash_tests::journal::Told;
+use byway_crash_tests::model::Model;
+use byway_crash_tests::random::mix;
+use byway_crash_tests::workload::{Op, Workload};
+use byway_crash_tests::{reading, sparse};
+use byway_flash::cut::watch;
+
+const WORKLOAD: Workload = Workload::Worn;
+const LIVES: u64 = 4;
+const STEPS: u64 = 900;
+/// One in so many points of a life is cut at.
+const CUT_EVERY: u64 = 12_000;
+
+/// A device whose medium fails in each life, and works in between.
+struct Trial {
+    image: PathBuf,
+    copy: PathBuf,
+    seed: u64,
+    inject: String,
+    model: Rc<RefCell<Model>>,
+    step: u64,
+    told: Figures,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+struct Figures {
+    cuts: u64,
+    /// Commands, and openings, that ended in a media error.
+    named: u64,
+    refused_openings: u64,
+    media_errors: u64,
+    bad_blocks: u32,
+    moved: [u64; Cause::ALL.len()],
+}
+
+impl Trial {
+    fn new(dir: &Path, seed: u64, inject: &str) -> Self {
+        let image = dir.join("image");
+        let _ = std::fs::remove_file(&image);
+        byway::create(&image, &WORKLOAD.image()).unwrap();
+        let model = Rc::new(RefCell::new(Model::new(WORKLOAD, seed)));
+        let (copy, inject) = (dir.join("copy"), inject.to_owned());
+        Self { image, copy, seed, inject, model, step: 0, told: Figures::default() }
+    }
+
+    fn run(mut self) -> Figures {
+        for life in 0..LIVES {
+            match self.open(&format!("&inject={},seed={}", self.inject, self.seed + life)) {
+                Ok(hands) => self.live(hands, life % 2 == 1),
+                Err(error) => {
+                    assert!(matches!(error.kind(), ErrorKind::Media | ErrorKind::System), "{error:?}");
+                    self.told.refused_openings += 1;
+                    // As much is done on a medium that works.
+                    let hands = self.open("").unwrap();
+                    self.live(hands, false);
+                }
+            }
+            self.compare(life);
+        }
+        self.told
+    }
+
+    fn open(&self, more: &str) -> byway::Result<Hands> {
+        let options = "transfer=adaptive&reads=checked&memtable=2K&cache=64K";
+        Hands::open(&format!("embedded:{}?{options}{more}", self.image.display()), WORKLOAD, self.seed, None)
+    }
+
+    /// Does the steps of a life, and has power cut now and then on the way.
+    fn live(&mut self, mut hands: Hands, ends_in_order: bool) {
+        let seen = Rc::new(RefCell::new((0, 0)));
+        for _ in 0..STEPS {
+            self.step += 1;
+            let op = WORKLOAD.op(self.seed, self.step);
+            let settled = self.model.borrow().clone();
+            self.model.borrow_mut().apply(self.step, Told::Begun);
+            self.watch(&seen);
+            let done = hands.execute(op, self.step);
+            watch(None);
+            let told = self.judge(op, done);
+            *self.model.borrow_mut() = settled;
+            self.model.borrow_mut().apply(self.step, told);
+        }
+        self.told.cuts += seen.borrow().1;
+        let flash = hands.device.flash();
+        self.told.bad_blocks += flash.health.grown_bad_blocks;
+        self.told.media_errors = flash.counters.media_errors;
+        self.told.moved = std::array::from_fn(|at| flash.counters[Cause::ALL[at]].programs);
+        let Hands { pairs, blocks, device, .. } = hands;
+        drop((pairs, blocks));
+        if ends_in_order {
+            // An end that the medium does not let be is one that never came.
+            let _ = device.close();
+        }
+    }
+
+    /// What a command came to. A write that met a media error is done or not.
+    fn judge(&mut self, op: Op, done: byway::Result<()>) -> Told {
+        let Err(error) = done else { return Told::Done };
+        match error.kind() {
+            ErrorKind::CapacityExceeded => Told::Refused,
+            // No spare blocks are left.
+            ErrorKind::Denied => Told::Refused,
+            ErrorKind::Media => {
+                self.told.named += 1;
+                Told::Begun
+            }
+            kind => panic!("{}: step {}, {op:?}: {kind:?}, {error}", self.inject, self.step),
+        }
+    }
+
+    /// Cuts power at some of the points of a command: what that leaves is read on a medium that works.
+    fn watch(&self, seen: &Rc<RefCell<(u64, u64)>>) {
+        let (seen, model) = (Rc::clone(seen), Rc::clone(&self.model));
+        let (image, copy, seed) = (self.image.clone(), self.copy.clone(), mix(self.seed, self.step));
+        let told = format!("{}: seed {}, cut in step {}", self.inject, self.seed, self.step);
+        watch(Some(Box::new(move |point| {
+            let (points, cuts) = &mut *seen.borrow_mut();
+            *points += 1;
+            if !mix(seed, *points).is_multiple_of(CUT_EVERY) {
+                return;
+            }
+            *cuts += 1;
+            sparse::copy(&image, &copy).unwrap();
+            let left = reading::read(&copy, WORKLOAD.keys(), WORKLOAD.blocks());
+            let left = left.unwrap_or_else(|said| panic!("{told} before a {point:?}: refused: {said}"));
+            let whole = model.borrow().clone().check_reading(&left);
+            whole.unwrap_or_else(|said| panic!("{told} before a {point:?}: {said}"));
+        })));
+    }
+
+    /// On a medium that works everything is there, and nothing is wrong with the image.
+    fn compare(&mut self, life: u64) {
+        let told = format!("{}: seed {}, after life {life}", self.inject, self.seed);
+        let checked = byway::check(&self.image, &mut |_, _, _| {}).unwrap();
+        assert_eq!(checked.findings, [], "{told}");
+        let hands = self.open("").unwrap();
+        self.model.borrow_mut().check(&hands.device).unwrap_or_else(|said| panic!("{told}: {said}"));
+    }
+}
+
+fn fail(rules: &[&str]) -> Vec<Figures> {
+    let dir = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap();
+    let trials = rules.iter().zip(1..).map(|(rule, seed)| Trial::new(dir.path(), seed, rule).run());
+    let figures: Vec<Figures> = trials.collect();
+    rules.iter().zip(&figures).for_each(|(rule, figures)| println!("{rule}: {figures:?}"));
+    let made = [Cause::LogCompaction, Cause::Gc, Cause::Index];
+    assert!(made.iter().all(|cause| figures.iter().any(|told| told.moved[*cause as usize] > 0)));
+    assert!(figures.iter().map(|told| told.cuts).sum::<u64>() > 0);
+    figures
+}
+
+#[test]
+fn programs_and_erases_that_fail_lose_nothing() {
+    let rules = [
+        "program:nth=50",
+        "program:ppm=1500",
+        "program:ppm=10000:once",
+        "erase:nth=3",
+        "erase:ppm=20000",
+        "program:ppm=500,erase:ppm=5000",
+    ];
+    let figures = fail(&rules);
+    assert!(figures.iter().all(|told| told.named == 0 && told.refused_openings == 0));
+    assert!(figures.iter().map(|told| told.bad_blocks).sum::<u32>() > 0);
+}
+
+#[test]
+fn reads_that_fail_are_named_and_lose_nothing() {
+    let rules = [
+        "read:nth=1",
+        "read:nth=40:always:block=3",
+        "read:ppm=3000",
+        "read:ppm=50000",
+        "read:page=2:always",
+        "read:ppm=20000:correctable",
+    ];
+    let figures = fail(&rules);
+    assert!(figures.iter().any(|told| told.named > 0));
+    assert!(figures.iter().all(|told| told.named == 0 || told.media_errors > 0));
+    assert_eq!(figures[5].named, 0, "what was corrected is right");
+}
+
+#[test]
+fn a_medium_that_fails_in_every_way_loses_nothing() {
+    fail(&["read:ppm=4000,program:ppm=700,erase:ppm=3000", "read:ppm=30000,program:nth=9,erase:nth=2"]);
+}

@@ -4,7 +4,7 @@
 //! [control socket](crate::control). The copy is what a power cut at one instant would leave: everything acknowledged
 //! before is in it, whole.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -65,9 +65,11 @@ fn into_file(out: &Path, fill: impl FnOnce(File) -> Result<SnapshotReport>) -> R
     }
     let mut partial = PathBuf::from(out).into_os_string();
     partial.push(".partial");
-    let file = File::options().read(true).write(true).create_new(true).open(&partial);
-    let file = file.map_err(|e| Error::kernel(format!("make {}", Path::new(&partial).display()), e))?;
+    let file = begin(Path::new(&partial))?;
+    let lock = file.try_clone().map_err(|e| Error::kernel("make the copy", e))?;
     let filled = fill(file).and_then(|report| {
+        // Whoever made it for us may have it open for a moment still.
+        let _ = lock.unlock();
         std::fs::rename(&partial, out).map_err(|e| Error::kernel("name the copy", e))?;
         Ok(report)
     });
@@ -76,6 +78,23 @@ fn into_file(out: &Path, fill: impl FnOnce(File) -> Result<SnapshotReport>) -> R
         let _ = std::fs::remove_file(&partial);
     }
     filled
+}
+
+/// An empty file. What a copy that was killed left of it goes; another copy that is being made stays.
+fn begin(partial: &Path) -> Result<File> {
+    let failed = |e| Error::kernel(format!("make {}", partial.display()), e);
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(partial);
+    let file = file.map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let said = format!("{} is being made by another copy", partial.display());
+            return Err(Error::host(ErrorKind::Busy, said));
+        }
+        Err(TryLockError::Error(e)) => return Err(failed(e)),
+    }
+    file.set_len(0).map_err(failed)?;
+    Ok(file)
 }
 
 /// Copies the image of a running device into an empty file.

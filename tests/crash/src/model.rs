@@ -42,12 +42,15 @@ impl Model {
         match told {
             Told::Done => self.settle(op, step),
             Told::Refused if of_one_part => {}
-            Told::Begun | Told::Refused => {
-                self.formatting_pairs |= matches!(op, Op::FormatPairs);
-                for (slot, holds) in self.workload.effects(op) {
-                    self.under_way.entry(slot).or_default().push(holds.then_some(step));
-                }
-            }
+            Told::Begun | Told::Refused => self.begin(op, step),
+        }
+    }
+
+    /// Takes in that an op was begun, of which nobody knows how far it came.
+    pub fn begin(&mut self, op: Op, step: u64) {
+        self.formatting_pairs |= matches!(op, Op::FormatPairs);
+        for (slot, holds) in self.workload.effects(op) {
+            self.under_way.entry(slot).or_default().push(holds.then_some(step));
         }
     }
 

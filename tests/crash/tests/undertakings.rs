@@ -1,0 +1,211 @@
+//! Kills at random instants of what takes long: a snapshot, a resize, a format, a sanitize, a repair, a load. Each leaves what
+//! was, or what shall be, and can be done again.
+#![allow(clippy::unwrap_used)]
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use byway::{Key, Nsid, Remedy, Wipe};
+use byway_crash_tests::content::{key_of, value_of};
+use byway_crash_tests::hands::Hands;
+use byway_crash_tests::journal::Told;
+use byway_crash_tests::model::Model;
+use byway_crash_tests::random::{Random, mix};
+use byway_crash_tests::sparse;
+use byway_crash_tests::workload::{Op, Workload};
+
+const WORKLOAD: Workload = Workload::Worn;
+const SEED: u64 = 3;
+const STEPS: u64 = 1000;
+/// The step that an undertaking counts as.
+const STEP: u64 = STEPS + 1;
+const KILLS: u64 = 12;
+
+/// How a process is told what to undertake, and of which image.
+const TOLD: &str = "BYWAY_TEST_UNDERTAKING";
+
+fn uri(image: &Path) -> String {
+    format!("embedded:{}?transfer=adaptive&memtable=2K&cache=256K", image.display())
+}
+
+fn open(image: &Path) -> Hands {
+    Hands::open(&uri(image), WORKLOAD, SEED, None).unwrap()
+}
+
+/// Does it from its beginning to its end.
+fn undertake(what: &str, image: &Path) {
+    let device = || byway::open(&uri(image)).unwrap();
+    match what {
+        "snapshot" => _ = byway::snapshot(image, image.with_extension("copy")).unwrap(),
+        "live snapshot" => _ = device().snapshot(image.with_extension("copy")).unwrap(),
+        "resize" => byway::resize(image, 12 << 20, &[(2, 2 << 20)], &mut |_, _| {}).unwrap(),
+        "format of pairs" => device().format(Nsid::new(1).unwrap(), 0, true).unwrap(),
+        "format of blocks" => device().format(Nsid::new(2).unwrap(), 0, true).unwrap(),
+        "sanitize" => device().sanitize(Wipe::BlockErase, |_| {}).unwrap(),
+        "repair" => drop(byway::repair(image, &mut |_, _, _| {}).unwrap()),
+        "load" => {
+            let pairs = (0..WORKLOAD.keys()).map(|key| (Key::new(&key_of(key)).unwrap(), loaded(key)));
+            let _ = device().kv(None).unwrap().load(pairs).unwrap();
+        }
+        _ => panic!("{what:?}"),
+    }
+}
+
+fn loaded(key: u16) -> Vec<u8> {
+    value_of(STEP, key, WORKLOAD.len(SEED, STEP, key) as usize)
+}
+
+/// What it may change: each of the slots, whole.
+fn changes(what: &str) -> Vec<Op> {
+    match what {
+        "format of pairs" => vec![Op::FormatPairs],
+        "format of blocks" => vec![Op::FormatBlocks],
+        "sanitize" => vec![Op::FormatPairs, Op::FormatBlocks],
+        "load" => vec![Op::Bulk { first: 0, pairs: WORKLOAD.keys() }],
+        _ => vec![],
+    }
+}
+
+#[test]
+fn a_process_that_is_told_undertakes_it() {
+    let Ok(told) = std::env::var(TOLD) else { return };
+    let (what, image) = told.split_once(':').unwrap();
+    eprintln!("open");
+    undertake(what, Path::new(image));
+}
+
+/// Has another process undertake it, and kills that after so long.
+fn kill_in(what: &str, image: &Path, instant: Duration) {
+    let mut process = Command::new(std::env::current_exe().unwrap())
+        .args(["a_process_that_is_told_undertakes_it", "--exact", "--nocapture"])
+        .env(TOLD, format!("{what}:{}", image.display()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _ = process.stderr.as_mut().unwrap().read(&mut [0]);
+    std::thread::sleep(instant);
+    let ended = process.try_wait().unwrap();
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert!(ended.is_none_or(|status| status.success()), "{what}: ended by itself, {ended:?}");
+}
+
+/// An image on which much was done, and what it holds.
+fn base(dir: &Path) -> (PathBuf, Model) {
+    let (image, base) = (dir.join("made"), dir.join("base"));
+    byway::create(&image, &WORKLOAD.image()).unwrap();
+    let (mut hands, mut model) = (open(&image), Model::new(WORKLOAD, SEED));
+    for step in 1..=STEPS {
+        let done = hands.execute(WORKLOAD.op(SEED, step), step);
+        model.apply(step, if done.is_ok() { Told::Done } else { Told::Refused });
+    }
+    // As it is while it is open: whoever opens the copy has to make it whole first.
+    sparse::copy(&image, &base).unwrap();
+    (base, model)
+}
+
+/// Flips bits until a check finds something, all of which can be restored.
+fn damage(image: &Path) {
+    let file = File::options().read(true).write(true).open(image).unwrap();
+    let places: Vec<u64> = sparse::stretches(&file).unwrap().into_iter().flatten().step_by(97).collect();
+    for at in places {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 4], at).unwrap();
+        let checked = byway::check(image, &mut |_, _, _| {}).unwrap();
+        let restores =
+            |finding: &byway::Finding| finding.remedy == Remedy::Restore && finding.hits.is_empty();
+        if checked.is_usable() && !checked.is_clean() && checked.findings.iter().all(restores) {
+            return;
+        }
+        file.write_all_at(&byte, at).unwrap();
+    }
+    panic!("no damage of this image can be restored");
+}
+
+/// The image is sound, and holds what it held or what it shall hold.
+fn judge(what: &str, image: &Path, model: &Model, told: &str) {
+    let checked = byway::check(image, &mut |_, _, _| {}).unwrap();
+    assert_eq!(checked.findings, [], "{told}");
+    let hands = open(image);
+    let mut model = model.clone();
+    changes(what).iter().for_each(|op| model.begin(*op, STEP));
+    model.check(&hands.device).unwrap_or_else(|said| panic!("{told}: {said}"));
+}
+
+fn killed(what: &str) {
+    // A process that is being started has whatever the one that starts it has open: the images of other tests too.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let dir = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap();
+    let (base, model) = base(dir.path());
+    let image = dir.path().join("image");
+    if what == "repair" {
+        damage(&base);
+    }
+    let fresh = || {
+        for left in ["image", "image.copy", "image.copy.partial", "image.resized"] {
+            let _ = std::fs::remove_file(dir.path().join(left));
+        }
+        sparse::copy(&base, &image).unwrap();
+    };
+    fresh();
+    let begun = Instant::now();
+    undertake(what, &image);
+    let whole_us = begun.elapsed().as_micros() as u64;
+    let mut random = Random::new(mix(SEED, what.len() as u64));
+    for kill in 0..KILLS {
+        fresh();
+        let instant = Duration::from_micros(random.below(whole_us + whole_us / 4));
+        let told = format!("{what}, kill {kill}, after {instant:?} of {whole_us} us");
+        kill_in(what, &image, instant);
+        let copy = image.with_extension("copy");
+        if copy.exists() {
+            judge(what, &copy, &model, &format!("{told}, the copy"));
+            std::fs::remove_file(&copy).unwrap();
+        }
+        if what != "repair" {
+            judge(what, &image, &model, &told);
+        }
+        undertake(what, &image);
+        judge(what, &image, &model, &format!("{told}, done again"));
+    }
+}
+
+#[test]
+fn killed_snapshots_leave_the_image_and_a_whole_copy_or_none() {
+    killed("snapshot");
+    killed("live snapshot");
+}
+
+#[test]
+fn killed_resizes_leave_the_old_image_or_the_new_one() {
+    killed("resize");
+}
+
+#[test]
+fn killed_formats_forget_everything_or_nothing_of_their_namespace() {
+    killed("format of pairs");
+    killed("format of blocks");
+}
+
+#[test]
+fn killed_sanitizes_are_finished_at_the_next_opening() {
+    killed("sanitize");
+}
+
+#[test]
+fn killed_repairs_can_be_done_again() {
+    killed("repair");
+}
+
+#[test]
+fn killed_loads_leave_each_pair_old_or_new() {
+    killed("load");
+}

@@ -1,11 +1,14 @@
-//! CRC-32C of a few bytes at a time.
+//! CRC-32C, by what the processor has.
 //!
-//! The `crc32c` crate is made for long inputs: it looks the processor up, aligns, and splits into three chains. A record
-//! of a log has some tens of bytes, for which one chain of the processor's instruction is several times cheaper. Longer
-//! inputs are handed on.
+//! A record of a log has some tens of bytes: for these one chain of the processor's instruction is cheapest. Longer inputs are
+//! folded by carry-less multiplication, 256 bytes at a time, where the processor has it for wide registers: three times as quick as
+//! chains (Gopal and others, Fast CRC Computation for Generic Polynomials Using PCLMULQDQ, Intel 2009). Elsewhere the `crc32c` crate has three chains.
 
 /// Up to this length one chain of instructions is the quickest.
 const SHORT_BYTES: usize = 256;
+
+/// The polynomial, lowest power in the highest bit.
+const POLYNOMIAL: u32 = 0x82f6_3b78;
 
 /// The checksum of `bytes`.
 #[inline]
@@ -23,6 +26,19 @@ pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
         // SAFETY: the processor has the instruction.
         return unsafe { short(crc, bytes) };
     }
+    long_append(crc, bytes)
+}
+
+#[inline(never)]
+fn long_append(crc: u32, bytes: &[u8]) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if std::arch::is_x86_feature_detected!("avx512f")
+        && std::arch::is_x86_feature_detected!("vpclmulqdq")
+        && std::arch::is_x86_feature_detected!("sse4.2")
+    {
+        // SAFETY: the processor has the instructions.
+        return unsafe { folded(crc, bytes) };
+    }
     crc32c::crc32c_append(crc, bytes)
 }
 
@@ -32,7 +48,6 @@ pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
 /// One wrong answer in 2³² / (8 · len) for bytes that differ in more: not for long ones.
 #[must_use]
 pub fn flipped_bit(len: usize, difference: u32) -> Option<usize> {
-    const POLYNOMIAL: u32 = 0x82f6_3b78;
     // The checksum is linear: a flipped bit changes it by what the bits after it make of that bit alone.
     let step = |change: u32| change >> 1 ^ if change & 1 == 1 { POLYNOMIAL } else { 0 };
     let mut change = POLYNOMIAL;
@@ -67,13 +82,77 @@ fn short(crc: u32, bytes: &[u8]) -> u32 {
     !sum
 }
 
+/// x to this power, modulo the polynomial, lowest power in the highest bit.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const fn power(exponent: u32) -> i64 {
+    let (mut value, mut left) = (1u32 << 31, exponent);
+    while left > 0 {
+        value = value >> 1 ^ if value & 1 == 1 { POLYNOMIAL } else { 0 };
+        left -= 1;
+    }
+    value as i64
+}
+
+/// What the two halves of 16 bytes are multiplied by, so that they count as so many bytes further behind. A product of two
+/// numbers whose lowest power is in the highest bit comes out one bit too low, and a factor of 32 bits stands 32 bits too low.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const fn further_by(bytes: u32) -> [i64; 2] {
+    [power(8 * bytes + 31), power(8 * bytes - 33)]
+}
+
+/// # Safety
+/// The processor has AVX-512, VPCLMULQDQ and SSE 4.2.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]
+fn folded(crc: u32, bytes: &[u8]) -> u32 {
+    use std::arch::x86_64::{
+        __m512i, _mm_crc32_u64, _mm512_clmulepi64_epi128, _mm512_loadu_si512, _mm512_set_epi64,
+        _mm512_setr_epi64, _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512,
+    };
+    const FOUR: [i64; 2] = const { further_by(256) };
+    const ONE: [i64; 2] = const { further_by(64) };
+    let factors = |[low, high]: [i64; 2]| _mm512_set_epi64(high, low, high, low, high, low, high, low);
+    let (by_four, by_one) = (factors(FOUR), factors(ONE));
+    let load = |block: &[u8; 64]| {
+        // SAFETY: 64 bytes, wherever they begin.
+        unsafe { _mm512_loadu_si512(block.as_ptr().cast()) }
+    };
+    let fold = |sum: __m512i, factors: __m512i, next: __m512i| {
+        let low = _mm512_clmulepi64_epi128::<0x00>(sum, factors);
+        let high = _mm512_clmulepi64_epi128::<0x11>(sum, factors);
+        _mm512_ternarylogic_epi64::<0x96>(low, high, next)
+    };
+    let (blocks, rest) = bytes.as_chunks::<64>();
+    let (fours, ones) = blocks.as_chunks::<4>();
+    let Some((first, fours)) = fours.split_first() else { return short(crc, bytes) };
+    let mut sums = [load(&first[0]), load(&first[1]), load(&first[2]), load(&first[3])];
+    sums[0] = _mm512_xor_si512(sums[0], _mm512_setr_epi64(i64::from(!crc), 0, 0, 0, 0, 0, 0, 0));
+    for four in fours {
+        for (sum, block) in sums.iter_mut().zip(four) {
+            *sum = fold(*sum, by_four, load(block));
+        }
+    }
+    let [mut sum, second, third, fourth] = sums;
+    for next in [second, third, fourth] {
+        sum = fold(sum, by_one, next);
+    }
+    for block in ones {
+        sum = fold(sum, by_one, load(block));
+    }
+    let mut words = [0u64; 8];
+    // SAFETY: 64 bytes.
+    unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), sum) };
+    let sum = words.iter().fold(0, |sum, word| _mm_crc32_u64(sum, *word));
+    short(!(sum as u32), rest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_length_and_every_split_gives_the_checksum_of_the_whole() {
-        let bytes: Vec<u8> = (0..600u32).map(|i| (i * 37 + 11) as u8).collect();
+        let bytes: Vec<u8> = (0..1500u32).map(|i| (i * 37 + 11) as u8).collect();
         for len in 0..bytes.len() {
             let whole = &bytes[..len];
             assert_eq!(crc32c(whole), crc32c::crc32c(whole), "{len} bytes");

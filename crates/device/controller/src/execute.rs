@@ -3,7 +3,6 @@
 //! The vendor commands that carry a value in pieces are taken apart here; what a namespace sees is a key and a
 //! whole value, whichever way it came.
 
-use byway_kv::Expect;
 use byway_link::{Method, Work};
 use byway_spec::base::command::NSID_ALL;
 use byway_spec::nvm::NvmOpcode;
@@ -138,13 +137,14 @@ impl Controller {
         command: &Command,
     ) -> Result<Outcome, CommandError> {
         let limit = subsystem.profile.limits.piggyback_max_bytes as usize;
-        let target = self.target(subsystem, command, qid, limit)?;
+        let target = self.target(command, qid, limit)?;
         let first = vendor::unpack_write(command);
         let first = &first[..FIRST_BYTES.min(target.len_bytes)];
         port.meter.work(Work::MemCopy { bytes: first.len() as u32 });
         if first.len() == target.len_bytes {
             return self.store(subsystem, port, qid, target, first);
         }
+        self.check_key_value(subsystem, target.nsid)?;
         self.assembly(qid)?.open(target, first);
         Ok(Outcome::OK)
     }
@@ -158,7 +158,8 @@ impl Controller {
         command: &Command,
     ) -> Result<Outcome, CommandError> {
         // The piggyback limit is for the tail, which is shorter than a page and so below every limit announced.
-        let target = self.target(subsystem, command, qid, VALUE_MAX_BYTES as usize)?;
+        let target = self.target(command, qid, VALUE_MAX_BYTES as usize)?;
+        self.check_key_value(subsystem, target.nsid)?;
         let whole = target.len_bytes & !(data_pointer::PAGE_BYTES - 1);
         let data =
             data_pointer::map(port, &mut self.room.mapped, command, whole, None, self.habits.whole_page_prp)?;
@@ -225,13 +226,14 @@ impl Controller {
         command: &Command,
     ) -> Result<Outcome, CommandError> {
         let limit = subsystem.profile.limits.piggyback_max_bytes as usize;
-        let target = self.checked_target(subsystem, command, limit)?;
+        let target = checked_target(command, limit)?;
         let first = vendor::unpack_write_pt(command);
         let first = &first[..first.len().min(target.len_bytes)];
         port.meter.work(Work::MemCopy { bytes: first.len() as u32 });
         if first.len() == target.len_bytes {
             return self.store(subsystem, port, qid, target, first);
         }
+        self.check_key_value(subsystem, target.nsid)?;
         let id = self.payloads.open(target.nsid, target.key, target.len_bytes, first)?;
         Ok(Outcome::with(u32::from(id)))
     }
@@ -284,37 +286,31 @@ impl Controller {
     }
 
     /// Key and length of a write command that opens a payload. Whatever its queue had unfinished is dropped.
-    fn target(
-        &mut self,
-        subsystem: &mut Subsystem,
-        command: &Command,
-        qid: u16,
-        limit_bytes: usize,
-    ) -> Result<Target, CommandError> {
+    #[inline]
+    fn target(&mut self, command: &Command, qid: u16, limit_bytes: usize) -> Result<Target, CommandError> {
         self.assembly(qid)?.clear();
-        self.checked_target(subsystem, command, limit_bytes)
+        checked_target(command, limit_bytes)
     }
 
-    fn checked_target(
-        &mut self,
-        subsystem: &mut Subsystem,
-        command: &Command,
-        limit_bytes: usize,
-    ) -> Result<Target, CommandError> {
-        let key = key(command)?;
-        let len_bytes = command.cdw10 as usize;
-        if len_bytes > limit_bytes {
-            return Err(CommandError::new(Status::INVALID_VALUE_SIZE, "value over the announced limit"));
-        }
-        let (namespace, flash) = subsystem.attached(command.nsid, self.id)?;
-        namespace.kv()?.expect(flash, &key, Expect::Key);
-        Ok(Target { nsid: command.nsid, key, len_bytes })
+    /// Refuses a payload in pieces for a namespace that could not store it, before its pieces are taken.
+    fn check_key_value(&self, subsystem: &mut Subsystem, nsid: u32) -> Result<(), CommandError> {
+        subsystem.attached(nsid, self.id)?.0.kv().map(drop)
     }
 
     fn assembly(&mut self, qid: u16) -> Result<&mut crate::transfer::assembly::Assembly, CommandError> {
         let sq = self.submission.get_mut(usize::from(qid)).and_then(Option::as_mut);
         sq.map(|sq| &mut sq.assembly).ok_or(NO_QUEUE)
     }
+}
+
+#[inline]
+fn checked_target(command: &Command, limit_bytes: usize) -> Result<Target, CommandError> {
+    let key = key(command)?;
+    let len_bytes = command.cdw10 as usize;
+    if len_bytes > limit_bytes {
+        return Err(CommandError::new(Status::INVALID_VALUE_SIZE, "value over the announced limit"));
+    }
+    Ok(Target { nsid: command.nsid, key, len_bytes })
 }
 
 fn method_of(opcode: VendorOpcode) -> Option<Method> {

@@ -361,7 +361,9 @@ impl BlockTable {
     /// Whether more blocks went bad than there were to spare.
     #[inline]
     pub(crate) fn are_worn_out(&self) -> bool {
-        self.bad.grown + self.bad.retired + self.bad.factory > self.geometry.spare_blocks()
+        let bad = self.bad.grown + self.bad.retired + self.bad.factory;
+        // Every put asks, and how many there are to spare takes a division.
+        bad > 0 && bad > self.geometry.spare_blocks()
     }
 
     /// The epoch in which a block was erased last.

@@ -4,6 +4,8 @@
 //! counted and only then pointed to by the map. A slot is filled again only when the map points nowhere into it, and
 //! once that is on the medium: the turns make room for a sync to come by itself.
 
+use byway_sys::checksum;
+
 use crate::durability::Epoch;
 use crate::error::FlashError;
 use crate::geometry::{Geometry, UNIT_BYTES};
@@ -70,7 +72,7 @@ pub(crate) struct BufferedUnit<'a> {
 
 impl BufferedUnit<'_> {
     pub(crate) fn is_whole(&self) -> bool {
-        crc32c::crc32c(self.data) == self.crc
+        checksum::crc32c(self.data) == self.crc
     }
 }
 

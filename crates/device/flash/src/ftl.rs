@@ -4,7 +4,7 @@
 //! overwritten in place. Between the flip and the block counts stands an intent in protected state, so that counts are
 //! exact after a kill.
 
-use byway_sys::FileError;
+use byway_sys::{FileError, checksum};
 
 use crate::blocks::{BlockTable, BlockUse};
 use crate::buffer::{Stream, UnitBuffer};
@@ -176,7 +176,8 @@ impl Ftl {
             entry += u64::from(self.geometry.units_per_page());
         }
         for unit in pages.remainder().chunks_exact(UNIT_BYTES) {
-            newly += u64::from(self.append(Stream::Host, entry, unit, crc32c::crc32c(unit), cause, at_ps)?);
+            newly +=
+                u64::from(self.append(Stream::Host, entry, unit, checksum::crc32c(unit), cause, at_ps)?);
             entry += 1;
         }
         Ok(newly)
@@ -208,7 +209,7 @@ impl Ftl {
     ) -> SpareRecord {
         let mut spare = SpareRecord::new(kind, cause as u8, self.geometry.units_per_page() as usize);
         for (unit, bytes) in data.chunks_exact(UNIT_BYTES).enumerate() {
-            spare.set(unit, owner(unit), crc32c::crc32c(bytes));
+            spare.set(unit, owner(unit), checksum::crc32c(bytes));
         }
         spare
     }

@@ -1,5 +1,7 @@
 //! Reading: from map entry to verified bytes.
 
+use byway_sys::checksum;
+
 use crate::buffer::{BufferPlace, BufferedUnit};
 use crate::counters::Cause;
 use crate::error::FlashError;
@@ -251,5 +253,5 @@ impl Ftl {
 pub(crate) fn crcs_match(spare: &SpareRecord, first: usize, data: &[u8]) -> bool {
     data.chunks_exact(UNIT_BYTES)
         .enumerate()
-        .all(|(i, unit)| first + i < spare.units() && crc32c::crc32c(unit) == spare.crc(first + i))
+        .all(|(i, unit)| first + i < spare.units() && checksum::crc32c(unit) == spare.crc(first + i))
 }

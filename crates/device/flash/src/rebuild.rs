@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use byway_sys::checksum::flipped_bit;
+use byway_sys::checksum::{self, flipped_bit};
 
 use crate::blocks::BlockUse;
 use crate::counters::Cause;
@@ -286,7 +286,7 @@ impl Flash {
             if !is_live(&self.ftl, i as u32) {
                 continue;
             }
-            let difference = crc32c::crc32c(unit) ^ spare.crc(i);
+            let difference = checksum::crc32c(unit) ^ spare.crc(i);
             if difference != 0 {
                 let bit = flipped_bit(unit.len(), difference)?;
                 unit[bit / 8] ^= 1 << (bit % 8);
@@ -313,7 +313,7 @@ impl Flash {
         // Without a spare record nothing is known of the data; records have checksums of their own.
         if let Some(spare) = self.ftl.spare(page) {
             for (i, unit) in data.chunks_exact_mut(UNIT_BYTES).enumerate() {
-                if crc32c::crc32c(unit) != spare.crc(i) {
+                if checksum::crc32c(unit) != spare.crc(i) {
                     unit.fill(0);
                 }
             }

@@ -9,6 +9,8 @@
 
 use std::collections::HashMap;
 
+use byway_sys::checksum;
+
 use crate::blocks::{Block, BlockUse};
 use crate::buffer::Stream;
 use crate::counters::Cause;
@@ -329,7 +331,7 @@ impl Ftl {
         if self.read(PageKind::Units, entry, 0, &mut unit, Cause::Metadata, &mut 0).is_err() {
             return Ok(());
         }
-        let crc = crc32c::crc32c(&unit);
+        let crc = checksum::crc32c(&unit);
         self.append(Stream::Gc, entry, &unit, crc, Cause::Metadata, &mut 0)?;
         Ok(())
     }

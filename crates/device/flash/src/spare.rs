@@ -5,6 +5,8 @@
 //! 16 owner of each unit (u64)                             …  crc32c of each unit's data (u32)
 //! ```
 
+use byway_sys::checksum;
+
 use crate::map::EntryIndex;
 
 const UNITS_MAX: usize = 16;
@@ -90,7 +92,7 @@ impl SpareRecord {
         for (place, crc) in crcs.as_chunks_mut().0.iter_mut().zip(&self.crcs[..units]) {
             *place = crc.to_le_bytes();
         }
-        let crc = crc32c::crc32c(&into[4..HEADER_BYTES + 12 * units]);
+        let crc = checksum::crc32c(&into[4..HEADER_BYTES + 12 * units]);
         into[..4].copy_from_slice(&crc.to_le_bytes());
     }
 
@@ -102,7 +104,7 @@ impl SpareRecord {
             return Some(Self::new(PageKind::Units, 0, units));
         }
         let stored = u32::from_le_bytes(*from.first_chunk()?);
-        if crc32c::crc32c(&from[4..]) != stored || usize::from(from[6]) != units || from[7] != 0 {
+        if checksum::crc32c(&from[4..]) != stored || usize::from(from[6]) != units || from[7] != 0 {
             return None;
         }
         let kind = match from[4] {
@@ -128,7 +130,7 @@ pub(crate) fn reseal(region: &mut [u8], record_bytes: usize) {
     for bytes in region.chunks_exact_mut(record_bytes) {
         let units = usize::from(bytes[6]).min((record_bytes - HEADER_BYTES) / 12);
         if bytes.iter().any(|byte| *byte != 0) {
-            let crc = crc32c::crc32c(&bytes[4..HEADER_BYTES + 12 * units]);
+            let crc = checksum::crc32c(&bytes[4..HEADER_BYTES + 12 * units]);
             bytes[..4].copy_from_slice(&crc.to_le_bytes());
         }
     }

@@ -43,7 +43,7 @@ impl Default for KvOptions {
             packing: Packing::default(),
             memtable_bytes: 60 << 20,
             cache_bytes: 64 << 20,
-            replay_bytes: 256 << 20,
+            replay_bytes: 1 << 30,
             hash_seed: 0x5851_f42d_4c95_7f2d,
         }
     }

@@ -34,8 +34,12 @@ impl Lane {
     #[inline]
     fn expect(&self, subsystem: &Subsystem, at: usize, stage: Expect) {
         let Some(Gathering { nsid, work, .. }) = self.gathered.get(at) else { return };
-        // Values are looked at to be read.
-        if stage == Expect::Value && !matches!(work, Work::Get { .. }) {
+        // A store looks for nothing, and values are looked at to be read.
+        let looks = match stage {
+            Expect::Key | Expect::Entry => !matches!(work, Work::Put { .. }),
+            Expect::Value => matches!(work, Work::Get { .. }),
+        };
+        if !looks {
             return;
         }
         if let (Some(key), Some(Namespace::Kv(kv))) = (work.key(), subsystem.namespace(*nsid)) {

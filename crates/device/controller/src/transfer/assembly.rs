@@ -66,7 +66,14 @@ impl Assembly {
     }
 
     /// Forgets what it holds, and gives back the room of a large value.
+    #[inline]
     pub fn clear(&mut self) {
+        if self.target.is_some() || !self.bytes.is_empty() {
+            self.forget();
+        }
+    }
+
+    fn forget(&mut self) {
         self.target = None;
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);

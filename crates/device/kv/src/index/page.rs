@@ -11,6 +11,8 @@
 
 use std::ops::Range;
 
+use byway_sys::checksum;
+
 use crate::index::entry::{ENTRY_BYTES, Entry};
 use crate::index::filter;
 use byway_spec::Key;
@@ -105,10 +107,10 @@ pub(crate) fn reseal(bytes: &mut [u8]) {
 
 fn seal_checksums(bytes: &mut [u8]) {
     for part in 0..PARTS {
-        let crc = crc32c::crc32c(part_of(bytes, part)).to_le_bytes();
+        let crc = checksum::crc32c(part_of(bytes, part)).to_le_bytes();
         bytes[part_crc_at(part)..part_crc_at(part) + 4].copy_from_slice(&crc);
     }
-    let crc = crc32c::crc32c(&bytes[8..PAGE_HEADER_BYTES]);
+    let crc = checksum::crc32c(&bytes[8..PAGE_HEADER_BYTES]);
     bytes[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
@@ -128,7 +130,7 @@ fn part_of(bytes: &[u8], part: usize) -> &[u8] {
 #[inline]
 pub(crate) fn part_is_whole(bytes: &[u8], part: usize) -> bool {
     let crc = bytes.get(part_crc_at(part)..part_crc_at(part) + 4);
-    crc == Some(&crc32c::crc32c(part_of(bytes, part)).to_le_bytes())
+    crc == Some(&checksum::crc32c(part_of(bytes, part)).to_le_bytes())
 }
 
 /// Checks the header of a page that came from flash: magic, checksum, run, level, count.
@@ -139,7 +141,7 @@ pub(crate) fn check_header(bytes: &[u8], run: u64, level: u8) -> Result<(), &'st
     if header[0..4] != MAGIC {
         return Err("is not an index page");
     }
-    if header[4..8] != crc32c::crc32c(&header[8..]).to_le_bytes() {
+    if header[4..8] != checksum::crc32c(&header[8..]).to_le_bytes() {
         return Err("fails its checksum");
     }
     if header[8..16] != run.to_le_bytes() || header[16] != level {

@@ -4,6 +4,7 @@
 //! between two, while other streams go on.
 
 use byway_flash::FlashError;
+use byway_sys::checksum;
 
 use crate::error::KvError;
 use crate::store::PageStore;
@@ -144,7 +145,7 @@ impl ValueLog {
             s.open_pages(store, &self.home, long.at, end);
             self.feed_ring(store, long, bytes);
         }
-        long.value_crc = crc32c::crc32c_append(long.value_crc, bytes);
+        long.value_crc = checksum::crc32c_append(long.value_crc, bytes);
         long.at = end;
         Ok(())
     }

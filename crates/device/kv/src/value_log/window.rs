@@ -3,6 +3,8 @@
 //! Window memory may change under the device at any time, so it is only ever copied: no reference into it is held, and what was checked
 //! is what was copied.
 
+use byway_sys::checksum;
+
 use crate::error::KvError;
 use crate::store::PageStore;
 use crate::value_log::packing::aligned_start;
@@ -103,7 +105,7 @@ impl ValueLog {
                 let copy = &mut self.scratch[..self.layout.page_bytes.min(piece.end - at)];
                 bring((&mut *store, at), copy, at_ps)?;
                 store.read_window(&self.home, at, copy);
-                value_crc = crc32c::crc32c_append(value_crc, copy);
+                value_crc = checksum::crc32c_append(value_crc, copy);
             }
         }
         let preamble = Preamble { shape, value_crc, seq: draft.seq, key: draft.key };

@@ -103,19 +103,18 @@ impl KvNamespace {
         self.engine.freeze();
     }
 
-    /// Says that a value of this key is on its way.
+    /// Says that this key will be looked for.
     #[inline]
     pub fn expect(&self, flash: &Flash, key: &Key, stage: Expect) {
         self.engine.expect(flash, key, stage);
     }
 
-    /// Says that a command will come; of those that name one key, the engine is told which.
+    /// Says that a command will come; of those that look for one key, the engine is told which. A store looks for nothing.
     #[inline]
     pub fn expect_command(&self, flash: &Flash, command: &Command, stage: Expect) {
         let opcode = KvOpcode(command.opcode());
-        let names_one =
-            [KvOpcode::RETRIEVE, KvOpcode::STORE, KvOpcode::EXIST, KvOpcode::DELETE].contains(&opcode);
-        if names_one && let Ok(key) = key(command) {
+        let looks_for_one = [KvOpcode::RETRIEVE, KvOpcode::EXIST, KvOpcode::DELETE].contains(&opcode);
+        if looks_for_one && let Ok(key) = key(command) {
             self.expect(flash, &key, stage);
         }
     }

@@ -1,7 +1,7 @@
 //! Storing values, whichever way they come.
 
 use byway_flash::Flash;
-use byway_kv::{Expect, Key, Placement, StoreHow, VALUE_MAX_BYTES, WindowId};
+use byway_kv::{Key, Placement, StoreHow, VALUE_MAX_BYTES, WindowId};
 use byway_link::Work;
 use byway_spec::{Command, Status};
 
@@ -17,9 +17,6 @@ use crate::port::Port;
 
 /// Longest payload of Bulk Store in bytes.
 pub const BULK_MAX_BYTES: usize = 1 << 20;
-
-/// Pairs whose index memory is asked for ahead of their turn.
-const BULK_AHEAD: usize = 8;
 
 /// A value that comes by byte-exact DMA is worth an aligned place of its own from this length on. Where the
 /// controller moves whole pages, its DMA can go nowhere else.
@@ -37,7 +34,6 @@ impl KvNamespace {
         when: StoreIf,
     ) -> Result<Outcome, CommandError> {
         check_length(value_bytes)?;
-        self.expect(execution.flash, &key, Expect::Key);
         let Execution { flash, port, room, carried, whole_pages, window } = execution;
         let data = data_pointer::map(port, &mut room.mapped, command, value_bytes, *carried, *whole_pages)?;
         let mapped = match data {
@@ -122,15 +118,8 @@ impl KvNamespace {
         let pairs = BulkPairs::new(payload)?;
         pairs.clone().check()?;
         let mut stored = 0;
-        let mut ahead = pairs.clone();
-        for pair in ahead.by_ref().take(BULK_AHEAD) {
-            self.expect(execution.flash, &pair?.0, Expect::Key);
-        }
         for pair in pairs {
             let (key, value) = pair?;
-            if let Some(later) = ahead.next() {
-                self.expect(execution.flash, &later?.0, Expect::Key);
-            }
             self.store(execution, key, value).map_err(|error| CommandError { dw0: stored, ..error })?;
             stored += 1;
         }

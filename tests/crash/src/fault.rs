@@ -275,7 +275,11 @@ fn one_sentence(error: &byway::Error) -> Result<(), String> {
 /// Bit of the critical warning: the media can only be read (Base 2.1, figure 206).
 const WARN_READ_ONLY: u8 = 1 << 3;
 
-fn critical_warning(device: &byway::Device) -> byway::Result<u8> {
+/// What the health log warns of (Base 2.1, figure 206).
+///
+/// # Errors
+/// When the device does not answer.
+pub fn critical_warning(device: &byway::Device) -> byway::Result<u8> {
     const SMART: u8 = 2;
     let into = Buffer::zeroed(512)?;
     let log =

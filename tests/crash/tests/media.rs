@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use byway::{Cause, ErrorKind};
+use byway_crash_tests::fault::critical_warning;
 use byway_crash_tests::hands::Hands;
 use byway_crash_tests::journal::Told;
 use byway_crash_tests::model::Model;
@@ -195,4 +196,32 @@ fn reads_that_fail_are_named_and_lose_nothing() {
 #[test]
 fn a_medium_that_fails_in_every_way_loses_nothing() {
     fail(&["read:ppm=4000,program:ppm=700,erase:ppm=3000", "read:ppm=30000,program:nth=9,erase:nth=2"]);
+}
+
+/// Bit of the critical warning: media errors made the device less reliable (Base 2.1, figure 206).
+const WARN_RELIABILITY: u8 = 1 << 2;
+
+#[test]
+fn a_log_that_an_opening_cannot_read_is_told_of_and_a_second_try_may_have_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let [made, killed, image] = ["made", "killed", "image"].map(|name| dir.path().join(name));
+    byway::create(&made, &WORKLOAD.image()).unwrap();
+    let device = byway::open(&format!("embedded:{}?memtable=1M", made.display())).unwrap();
+    let mut kv = device.kv(None).unwrap();
+    (0..300u32).for_each(|n| kv.put(&n.to_be_bytes(), &[n as u8; 900]).unwrap());
+    // As a killed process leaves it: nothing but the log has the keys.
+    sparse::copy(&made, &killed).unwrap();
+    let open = |inject: &str| {
+        sparse::copy(&killed, &image).unwrap();
+        byway::open(&format!("embedded:{}?memtable=1M&reads=checked{inject}", image.display())).unwrap()
+    };
+    for inject in ["", "&inject=read:nth=1,read:nth=9,read:nth=17"] {
+        let device = open(inject);
+        assert_eq!(critical_warning(&device).unwrap(), 0, "{inject}");
+        assert_eq!(device.kv(None).unwrap().keys(None).count(), 300, "{inject}");
+    }
+    let device = open("&inject=read:nth=5:always");
+    assert_eq!(critical_warning(&device).unwrap(), WARN_RELIABILITY);
+    let lost = device.kv_stats(byway::Nsid::new(1).unwrap()).unwrap().lost_log_bytes;
+    assert!(lost > 0 && device.flash().counters.media_errors > 0, "{lost} bytes");
 }

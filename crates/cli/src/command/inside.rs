@@ -54,6 +54,7 @@ struct Engine {
     free_segments: u64,
     segment_bytes: u64,
     segments_by_fill: Vec<u32>,
+    lost_log_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -170,6 +171,7 @@ impl Engine {
             free_segments: stats.free_segments,
             segment_bytes: stats.segment_bytes,
             segments_by_fill: engine.segments_by_fill.to_vec(),
+            lost_log_bytes: stats.lost_log_bytes,
         }
     }
 }
@@ -260,6 +262,13 @@ impl fmt::Display for Share {
             engine.segments,
             human(engine.segment_bytes)
         )?;
+        if engine.lost_log_bytes > 0 {
+            let lost = human(engine.lost_log_bytes);
+            writeln!(
+                f,
+                "         {lost} of its log could not be read at the opening: stores there are lost"
+            )?;
+        }
         let used: Vec<String> = (0_u32..)
             .zip(&engine.segments_by_fill)
             .filter(|(_, count)| **count > 0)

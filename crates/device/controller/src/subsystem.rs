@@ -214,6 +214,12 @@ impl Subsystem {
         (1..).zip(&self.slots).filter_map(|(nsid, slot)| Some((nsid, &slot.as_ref()?.namespace)))
     }
 
+    /// Whether a namespace has lost stores to errors of the medium: what it answers may be older than what was last stored.
+    pub(crate) fn has_lost_stores(&self) -> bool {
+        self.namespaces()
+            .any(|(_, namespace)| matches!(namespace, Namespace::Kv(kv) if kv.lost_log_bytes() > 0))
+    }
+
     /// Bit `n` − 1 for each key-value namespace `n` that is attached to controller `id`.
     pub(crate) fn key_value_namespaces(&self, id: ControllerId) -> u64 {
         let mine = self.slots.iter().enumerate().filter(|(_, slot)| {

@@ -133,6 +133,8 @@ pub struct KvStats {
     pub segment_bytes: u64,
     /// RAM of entries that are not on flash yet, of cached index pages and of the segment table, in bytes.
     pub ram_bytes: u64,
+    /// Bytes of the log that could not be read at the opening. Keys stored there, and nowhere later, have lost that store.
+    pub lost_log_bytes: u64,
 }
 
 /// One key-value namespace.
@@ -152,6 +154,7 @@ pub struct KvEngine {
     pub(crate) flush_at_bytes: u64,
     pub(crate) options: KvOptions,
     pub(crate) read_only: bool,
+    pub(crate) lost_log_bytes: u64,
 }
 
 impl KvEngine {
@@ -435,6 +438,7 @@ impl KvEngine {
         self.windows.fill_with(|| None);
         self.index.clear(&mut self.log, store, self.next_seq - 1)?;
         self.compaction.forget();
+        self.lost_log_bytes = 0;
         self.note_checkpoint();
         let ring = self.log.streams[SHARED].ring.range();
         store.state(&self.log.home)[ring].fill(0);
@@ -466,7 +470,14 @@ impl KvEngine {
             free_segments: self.log.segments.free_count() as u64,
             segment_bytes: self.log.layout.segment_bytes(),
             ram_bytes: (self.index.ram_bytes() + self.log.segments.ram_bytes()) as u64,
+            lost_log_bytes: self.lost_log_bytes,
         }
+    }
+
+    /// As [`KvStats::lost_log_bytes`]. A format ends it: nothing that was lost is asked for any more.
+    #[must_use]
+    pub fn lost_log_bytes(&self) -> u64 {
+        self.lost_log_bytes
     }
 
     /// What packing cost since the engine was opened.

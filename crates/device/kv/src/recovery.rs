@@ -80,6 +80,7 @@ pub(crate) fn open<S: PageStore>(
         windows: (0..layout.windows).map(|_| None).collect(),
         next_seq: seq + 1,
         unsaved_bytes: recovery.record_bytes,
+        lost_log_bytes: recovery.damage.iter().map(|damage| damage.to - damage.from).sum(),
         log,
         index,
         options,

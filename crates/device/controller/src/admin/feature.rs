@@ -245,6 +245,7 @@ impl Controller {
         for (bit, event) in [
             (health::WARN_SPARE, Event::SPARE),
             (health::WARN_TEMPERATURE, Event::TEMPERATURE),
+            (health::WARN_RELIABILITY, Event::RELIABILITY),
             (health::WARN_READ_ONLY, Event::RELIABILITY),
         ] {
             if wanted & bit != 0 {

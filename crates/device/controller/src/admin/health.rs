@@ -13,6 +13,8 @@ use crate::subsystem::Subsystem;
 pub(super) const WARN_SPARE: u8 = 1;
 /// Critical warning: a temperature is past its threshold.
 pub(super) const WARN_TEMPERATURE: u8 = 1 << 1;
+/// Critical warning: media errors made the device less reliable than it was.
+pub(super) const WARN_RELIABILITY: u8 = 1 << 2;
 /// Critical warning: the media can only be read.
 pub(super) const WARN_READ_ONLY: u8 = 1 << 3;
 
@@ -79,7 +81,8 @@ pub(super) fn critical_warning(subsystem: &Subsystem, thresholds: &Thresholds) -
     let health = subsystem.flash.health();
     let read_only = if subsystem.flash.is_read_only() || health.worn_out { WARN_READ_ONLY } else { 0 };
     let spare = if spare_percent(subsystem) < SPARE_THRESHOLD_PERCENT { WARN_SPARE } else { 0 };
-    temperature | read_only | spare
+    let reliability = if subsystem.has_lost_stores() { WARN_RELIABILITY } else { 0 };
+    temperature | read_only | spare | reliability
 }
 
 /// Spare blocks left; none where the disk below has no room: then no flash page is left that could be taken instead of

@@ -80,6 +80,11 @@ impl KvNamespace {
         self.engine.stats()
     }
 
+    /// Bytes of its log that could not be read at the opening.
+    pub fn lost_log_bytes(&self) -> u64 {
+        self.engine.lost_log_bytes()
+    }
+
     /// Forgets every key. Windows that were bound take no more stores until they are bound anew.
     ///
     /// # Errors

@@ -9,7 +9,8 @@ use std::path::Path;
 use common::{byway, json_lines, refused, said};
 use serde_json::Value;
 
-const OPS: [&str; 8] = ["put", "get", "list", "list_get", "scan", "mixgraph", "put_flush", "put_flush_qd32"];
+const OPS: [&str; 9] =
+    ["put", "get", "get_qd32", "list", "list_get", "scan", "mixgraph", "put_flush", "put_flush_qd32"];
 
 /// Rows of a small run in a folder of its own, which must be empty afterwards.
 fn rows(more: &[&str]) -> Vec<Value> {

@@ -72,17 +72,30 @@ impl Session for Client {
         Ok(true)
     }
 
+    fn get_together(&mut self, keys: &[Key], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        // A key that is not there fails its command.
+        for window in keys.chunks(DEPTH) {
+            self.retrieve(window, &mut |_, value| see(value))?;
+        }
+        Ok(true)
+    }
+
     fn keys(&mut self, from: &Key, limit: u64, see: &mut dyn FnMut(&[u8])) -> Result<u64> {
         let (mut from, mut seen) = (*from, 0);
         while seen < limit {
             let asked = (limit - seen).min(LISTED_KEYS as u64);
             let page = self.list(&from, asked as usize)?;
-            page.iter().for_each(|key| see(key));
-            seen += page.len() as u64;
-            match page.last() {
-                Some(last) if page.len() as u64 == asked => from = behind(last),
-                _ => break,
+            let (mut last, before) = (from, seen);
+            for key in keys_of(page.as_slice())? {
+                see(key);
+                last = *key;
+                seen += 1;
             }
+            self.listing = Some(page);
+            if seen - before < asked {
+                break;
+            }
+            from = behind(&last);
         }
         Ok(seen)
     }
@@ -91,7 +104,9 @@ impl Session for Client {
         let (mut from, mut seen) = (*from, 0);
         while seen < limit {
             let asked = (limit - seen).min(LISTED_KEYS as u64);
-            let page = self.list(&from, asked as usize)?;
+            let listed = self.list(&from, asked as usize)?;
+            let page: Vec<Key> = keys_of(listed.as_slice())?.copied().collect();
+            self.listing = Some(listed);
             for window in page.chunks(DEPTH) {
                 self.retrieve(window, see)?;
             }
@@ -135,16 +150,13 @@ impl Client {
         Ok(KvCommand::Store { nsid: self.kv.nsid(), key, value, options: StoreOptions::NONE }.into())
     }
 
-    /// One page of keys, from `from` on.
-    fn list(&mut self, from: &Key, count: usize) -> Result<Vec<Key>> {
+    /// One page of keys, from `from` on, in the buffer for it.
+    fn list(&mut self, from: &Key, count: usize) -> Result<Buffer> {
         let mut into = self.listing.take().context("a listing was given up")?;
         into.set_len(4 + count * LISTED_KEY_BYTES);
         let start = Some(byway::Key::new(from)?);
         let command = KvCommand::List { nsid: self.kv.nsid(), start, into };
-        let listed = self.kv.queue().execute(command.into())?.buffer.context("list gave no buffer back")?;
-        let keys = parse(listed.as_slice());
-        self.listing = Some(listed);
-        keys
+        self.kv.queue().execute(command.into())?.buffer.context("list gave no buffer back")
     }
 
     /// Reads the values of a window of keys, all of them outstanding at once, and shows them in order.
@@ -184,12 +196,9 @@ fn finish(kv: &mut Kv, mut on: impl FnMut(u64, Outcome) -> Result<()>) -> Result
 }
 
 /// The keys of a List answer: a count, then each key's length and bytes, padded to 4.
-fn parse(bytes: &[u8]) -> Result<Vec<Key>> {
+fn keys_of(bytes: &[u8]) -> Result<impl Iterator<Item = &Key>> {
     let (count, entries) = bytes.split_first_chunk::<4>().context("a listing without its count")?;
     let (entries, _) = entries.as_chunks::<LISTED_KEY_BYTES>();
-    let keys = entries
-        .iter()
-        .take(u32::from_le_bytes(*count) as usize)
-        .filter_map(|entry| entry[2..18].try_into().ok());
-    Ok(keys.collect())
+    let listed = entries.iter().take(u32::from_le_bytes(*count) as usize);
+    Ok(listed.filter_map(|entry| entry.get(2..18)?.try_into().ok()))
 }

@@ -84,6 +84,14 @@ pub trait Session {
     /// What the engine says.
     fn get(&mut self, key: &Key, see: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
+    /// Shows the values of some keys, in their order; says whether all are there.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn get_together(&mut self, keys: &[Key], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        keys.iter().try_fold(true, |all, key| Ok(self.get(key, see)? && all))
+    }
+
     /// Shows at most `limit` keys in order, from `from` on; says how many there were.
     ///
     /// # Errors

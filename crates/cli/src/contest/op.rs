@@ -13,6 +13,9 @@ pub enum Op {
     Put,
     /// Values of random keys are read.
     Get,
+    /// The same, 32 at a time: 32 commands outstanding; one after another where an engine has nothing better.
+    #[value(name = "get_qd32")]
+    GetQd32,
     /// All keys are listed in order.
     List,
     /// All keys are listed in order, each with its value; Byway lists, then retrieves at depth 32.
@@ -37,6 +40,7 @@ impl Op {
         match self {
             Self::Put => "put",
             Self::Get => "get",
+            Self::GetQd32 => "get_qd32",
             Self::List => "list",
             Self::ListGet => "list_get",
             Self::Scan => "scan",

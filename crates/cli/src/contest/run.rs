@@ -63,7 +63,7 @@ impl Plan {
     /// Operations of a kind of work in one pass.
     pub fn operations(&self, op: Op) -> u64 {
         match op {
-            Op::Put | Op::Get | Op::List | Op::ListGet => self.count,
+            Op::Put | Op::Get | Op::GetQd32 | Op::List | Op::ListGet => self.count,
             Op::Scan => (self.count / u64::from(SCANNED_PAIRS)).max(1),
             Op::Mixgraph => (self.count * 3 / 10).max(1),
             Op::Ycsb(Letter::E) => (self.count * 3 / 100).max(1),
@@ -106,13 +106,14 @@ struct Contestant {
 enum Round<'a> {
     Steps(&'a [Step]),
     Together(&'a [Step]),
+    GetTogether(&'a [Step]),
     Walk(Walk),
 }
 
 impl Round<'_> {
     fn ops(&self) -> u64 {
         match self {
-            Round::Steps(steps) | Round::Together(steps) => steps.len() as u64,
+            Round::Steps(steps) | Round::Together(steps) | Round::GetTogether(steps) => steps.len() as u64,
             Round::Walk(walk) => walk.count,
         }
     }
@@ -230,6 +231,7 @@ impl<'a> Contest<'a> {
                     page: TIMED_KEYS.min(size),
                 }),
                 Op::PutFlushQd32 => Round::Together(&steps),
+                Op::GetQd32 => Round::GetTogether(&steps),
                 _ => Round::Steps(&steps),
             };
             for turn in 0..field.len() {
@@ -280,6 +282,9 @@ impl<'a> Contest<'a> {
             Round::Together(steps) => {
                 stopwatch::time(|| worker.take_together(steps, &self.values, TOGETHER, score.times()))?.1
             }
+            Round::GetTogether(steps) => {
+                stopwatch::time(|| worker.get_together(steps, TOGETHER, score.times()))?.1
+            }
             Round::Walk(walk) => stopwatch::time(|| worker.walk(&walk, score.times()))?.1,
         };
         score.add(work.ops(), taken, plain || !is_short);
@@ -309,7 +314,7 @@ impl<'a> Contest<'a> {
         };
         match op {
             Op::Put => self.stored(range),
-            Op::Get => range.map(any(Act::Get)).collect(),
+            Op::Get | Op::GetQd32 => range.map(any(Act::Get)).collect(),
             Op::Scan => range.map(any(Act::Scan(SCANNED_PAIRS))).collect(),
             Op::Mixgraph | Op::Ycsb(_) => mix.take((range.end - range.start) as usize).collect(),
             Op::List | Op::ListGet => Vec::new(),

@@ -145,6 +145,29 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
+    /// Reads the values of the steps' keys `together` at a time. The time of each get is that of its group.
+    ///
+    /// # Errors
+    /// What the engine says; a key that is not there.
+    pub fn get_together(
+        &mut self,
+        steps: &[Step],
+        together: usize,
+        times: &mut Histogram<u64>,
+    ) -> Result<()> {
+        let Self { session, sum } = self;
+        let mut lap = Lap::begin();
+        let mut keys = Vec::with_capacity(together);
+        for group in steps.chunks(together) {
+            keys.clear();
+            keys.extend(group.iter().map(|step| step.key));
+            let found = session.get_together(&keys, &mut |value| sum.add(value))?;
+            ensure!(found, "a key that was stored is not there");
+            times.saturating_record_n(lap.next_ns(), group.len() as u64);
+        }
+        session.settle()
+    }
+
     /// Reads `count` keys in order from `from` on, with their values or without. Times are those of `page` items.
     ///
     /// # Errors

@@ -309,22 +309,20 @@ impl KvEngine {
         key: &Key,
         at_ps: &mut u64,
     ) -> Result<Option<Located>, KvError> {
-        self.index.expect(key);
+        self.index.expect_hint(key);
         if let Some(address) = self.index.record_of(key) {
             // While the entry comes, so does the record it tells of.
             self.log.expect(store, address, RECORD_START_BYTES);
         }
         let entry = match self.index.get_in_ram(key) {
-            Some(entry) => Some(entry),
+            Some(entry) if entry.shape().is_tombstone() => None,
+            Some(entry) => {
+                self.log.expect_rest(store, &entry, RECORD_START_BYTES);
+                Some(entry)
+            }
             None if self.index.is_all_in_active() => None,
             None => self.find_in_runs(store, key, at_ps)?,
         };
-        let entry = entry.filter(|entry| !entry.shape().is_tombstone());
-        if let Some(entry) = &entry
-            && entry.shape().record_bytes() > RECORD_START_BYTES
-        {
-            self.log.expect(store, entry.address(), entry.shape().record_bytes());
-        }
         Ok(entry.map(Located))
     }
 
@@ -362,7 +360,12 @@ impl KvEngine {
         {
             return Ok(Some(entry));
         }
-        self.index.get_noting(key, store, at_ps)
+        let found = self.index.get_noting(key, store, at_ps)?;
+        let found = found.filter(|entry| !entry.shape().is_tombstone());
+        if let Some(entry) = &found {
+            self.log.expect_rest(store, entry, 0);
+        }
+        Ok(found)
     }
 
     /// Length of the value of a key, from the index alone; `None` where there is none.

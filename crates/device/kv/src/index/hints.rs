@@ -68,9 +68,15 @@ impl Hints {
         if is_worth { self.most_buckets * size_of::<Bucket>() } else { 0 }
     }
 
+    /// Whether any key may have one.
+    #[inline]
+    pub(crate) fn are_there(&self) -> bool {
+        !self.buckets.is_empty()
+    }
+
     /// Forgets all hints.
     pub(crate) fn clear(&mut self) {
-        if !self.buckets.is_empty() {
+        if self.are_there() {
             self.begin();
         }
     }
@@ -111,7 +117,7 @@ impl Hints {
     }
 
     fn is_crowded(&self) -> bool {
-        !self.buckets.is_empty() && self.hints > self.buckets.len() * CROWDED_HINTS
+        self.are_there() && self.hints > self.buckets.len() * CROWDED_HINTS
     }
 
     fn begin(&mut self) {

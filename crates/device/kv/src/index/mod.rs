@@ -289,7 +289,15 @@ impl Index {
     #[inline]
     pub(crate) fn expect(&self, key: &Key) {
         self.active.prefetch(key);
-        self.hints.expect(self.hash(key));
+        self.expect_hint(key);
+    }
+
+    /// Says that a key will be looked for that is perhaps in no memtable.
+    #[inline]
+    pub(crate) fn expect_hint(&self, key: &Key) {
+        if self.hints.are_there() {
+            self.hints.expect(self.hash(key));
+        }
     }
 
     /// About where the record of a key is, if its entry is where looking costs nothing but memory, which is asked for.

@@ -101,9 +101,22 @@ impl ValueLog {
         } else {
             Preamble::decode(store.glance(&self.home, address, len)?, place.stand())?
         };
-        let is_it = found.key == *key && found.shape.kind() == Kind::Value;
+        if found.key != *key || found.shape.kind() != Kind::Value {
+            return None;
+        }
+        let entry = Entry::new(key, found.shape, address, found.seq);
+        self.expect_rest(store, &entry, self.typical_bytes);
         self.typical_bytes = found.shape.record_bytes();
-        is_it.then(|| Entry::new(key, found.shape, address, found.seq))
+        Some(entry)
+    }
+
+    /// Says that a record will soon be read of which so many bytes were asked for before its length was known.
+    #[inline]
+    pub(crate) fn expect_rest<S: PageStore>(&self, store: &S, entry: &Entry, asked_bytes: u64) {
+        let len_bytes = entry.shape().record_bytes();
+        if len_bytes > asked_bytes {
+            self.expect(store, entry.address(), len_bytes);
+        }
     }
 
     /// Says that bytes of a record will soon be read; many of them are not worth the asking, as the processor reads on

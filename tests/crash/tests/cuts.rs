@@ -21,7 +21,7 @@ const SEED: u64 = 11;
 const PRELUDE: u64 = 2200;
 const STEPS: u64 = 900;
 
-/// One in so many points is cut at; all of them where this is set.
+/// One in so many points is cut at; all of them where this is set, or all that are no stores where it is `media`.
 const ALL_POINTS: &str = "BYWAY_TEST_CUT_EVERYWHERE";
 const EVERY: u64 = 130;
 /// One in so many cuts is opened for writing.
@@ -33,6 +33,7 @@ struct Cuts {
     copy: PathBuf,
     model: Model,
     every: u64,
+    at_all_media: bool,
     seen: u64,
     counts: [u64; 4],
     made: u64,
@@ -42,8 +43,12 @@ impl Cuts {
     fn at(&mut self, point: Point) {
         self.seen += 1;
         self.counts[point as usize] += 1;
-        let wanted =
-            if point == Point::Store || point == Point::Read { self.every } else { self.every.div_ceil(16) };
+        let wanted = match point {
+            Point::Store => self.every,
+            _ if self.at_all_media => 1,
+            Point::Read => self.every,
+            Point::Program | Point::Erase => self.every.div_ceil(16),
+        };
         if !mix(SEED, self.seen).is_multiple_of(wanted) {
             return;
         }
@@ -91,9 +96,12 @@ fn power_cut_before_any_operation_loses_and_tears_nothing() {
     let dir = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap();
     let (image, copy) = (dir.path().join("image"), dir.path().join("copy"));
     byway::create(&image, &WORKLOAD.image()).unwrap();
-    let every = if std::env::var_os(ALL_POINTS).is_some() { 1 } else { EVERY };
+    let wish = std::env::var_os(ALL_POINTS);
+    let at_all_media = wish.as_ref().is_some_and(|wish| wish == "media");
+    let every = if wish.is_some() && !at_all_media { 1 } else { EVERY };
     let model = Model::new(WORKLOAD, SEED);
-    let cuts = Cuts { image: image.clone(), copy, model, every, seen: 0, counts: [0; 4], made: 0 };
+    let cuts =
+        Cuts { image: image.clone(), copy, model, every, at_all_media, seen: 0, counts: [0; 4], made: 0 };
     let cuts = Rc::new(RefCell::new(cuts));
 
     let (mut hands, mut before) = (open(&image), [0; 3]);

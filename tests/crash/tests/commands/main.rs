@@ -14,13 +14,14 @@ mod setup;
 
 use std::cell::RefCell;
 
+use byway::Method;
 use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 
 use crate::life::Life;
-use crate::op::{any_ops, expand};
+use crate::op::{Op, any_ops, expand};
 use crate::run::Run;
 use crate::seen::Seen;
-use crate::setup::any_setup;
+use crate::setup::{Setup, any_setup};
 
 /// Cases of a run; of any other run, as many as the environment says.
 const CASES: u32 = 16;
@@ -43,6 +44,31 @@ fn a_device_is_a_map_that_survives_whatever_comes_between_commands() {
     let seen = seen.into_inner();
     println!("{seen:?}");
     assert!(!enough || seen.is_all_of_it(), "not everything was met: {seen:?}");
+}
+
+/// Sequences that found a fault, as they were shrunk: an erasing format that wiped pages of another namespace, a snapshot of
+/// a hole, a byte store behind a refused store through a window.
+#[test]
+fn what_failed_once_does_not_fail_again() {
+    let setup = Setup {
+        profile: "cosmos",
+        method: Method::Prp,
+        lba_bytes: 512,
+        over_provisioning_percent: 10,
+        memtable: "2K",
+        packing: "all",
+        flush: "process",
+        run: "caller",
+        gc: "greedy",
+    };
+    let go = |setup, ops: &[Op]| Run::new(setup).go(&expand(ops.to_vec()));
+    let (put, churn) = (|key| Op::Put { key, len: 0 }, |seed, steps| Op::Churn { seed, steps });
+    go(setup, &[churn(0, 23), Op::FormatBlocks { erase: true }]);
+    go(setup, &[put(0), Op::FormatPairs { erase: true }, churn(0, 23), Op::Snapshot]);
+    let full =
+        [put(16), churn(50509, 93), churn(46231, 484), put(0), churn(6781, 18), churn(25956, 188), put(0)];
+    let byte_store = Op::PutByBytes { key: 0, len: 5000 };
+    go(Setup { method: Method::Cxl, ..setup }, &[&full[..], &[byte_store]].concat());
 }
 
 #[test]

@@ -17,6 +17,9 @@ const PAGE_BYTES: usize = 4096;
 const SECTOR_BYTES: usize = 512;
 const ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
+/// Pages that are looked at at once.
+const PAGES_AT_ONCE: usize = 16;
+
 /// One in this many events is a moment that pages may be kept as of, beside the last sync and the cut.
 const EVENTS_A_MOMENT: u64 = 4;
 
@@ -38,6 +41,8 @@ struct Memory {
     versions: BTreeMap<u64, Vec<Page>>,
     events: u64,
     cut: Option<Cut>,
+    /// What is read goes here.
+    room: Vec<u8>,
 }
 
 /// A cut to come.
@@ -57,6 +62,7 @@ impl Forgetful {
             versions: BTreeMap::new(),
             events: 0,
             cut: None,
+            room: Vec::new(),
         };
         let watched = Self { path: path.to_path_buf(), memory: Mutex::new(memory) };
         let mut memory = watched.memory.lock().unwrap();
@@ -150,22 +156,24 @@ impl Memory {
     }
 
     fn note_data(&mut self, file: &File, pages: &Range<u64>) {
-        let mut bytes = vec![0; (pages.end - pages.start) as usize * PAGE_BYTES];
-        let mut have = 0;
-        while have < bytes.len() {
-            match file.read_at(&mut bytes[have..], pages.start * PAGE_BYTES as u64 + have as u64).unwrap() {
-                0 => break,
-                more => have += more,
-            }
+        let mut room = std::mem::take(&mut self.room);
+        room.resize(PAGES_AT_ONCE * PAGE_BYTES, 0);
+        for first in pages.clone().step_by(PAGES_AT_ONCE) {
+            let count = (pages.end - first).min(PAGES_AT_ONCE as u64) as usize;
+            let bytes = &mut room[..count * PAGE_BYTES];
+            read_to(file, first * PAGE_BYTES as u64, bytes);
+            (first..).zip(bytes.chunks_exact(PAGE_BYTES)).for_each(|(page, content)| self.see(page, content));
         }
-        for (page, content) in (pages.start..).zip(bytes.chunks_exact(PAGE_BYTES)) {
-            let same = match self.seen.get(&page) {
-                Some(seen) => **seen == *content,
-                None => *content == ZEROES,
-            };
-            if !same {
-                self.note(page, content.into());
-            }
+        self.room = room;
+    }
+
+    fn see(&mut self, page: u64, content: &[u8]) {
+        let same = match self.seen.get(&page) {
+            Some(seen) => **seen == *content,
+            None => *content == ZEROES,
+        };
+        if !same {
+            self.note(page, content.into());
         }
     }
 
@@ -232,6 +240,34 @@ impl Fate {
         }
         kept
     }
+}
+
+/// Copies an image, holes as holes.
+///
+/// # Panics
+/// Where a file cannot be read or written.
+pub fn copy_sparse(from: &Path, to: &Path) {
+    let (from, to) = (File::open(from).unwrap(), File::create(to).unwrap());
+    to.set_len(from.metadata().unwrap().len()).unwrap();
+    let mut page = [0; PAGE_BYTES];
+    for at in data_ranges(&from).into_iter().flatten() {
+        read_to(&from, at * PAGE_BYTES as u64, &mut page);
+        if page != ZEROES {
+            to.write_all_at(&page, at * PAGE_BYTES as u64).unwrap();
+        }
+    }
+}
+
+/// Reads up to the end of the file.
+fn read_to(file: &File, at: u64, into: &mut [u8]) {
+    let mut have = 0;
+    while have < into.len() {
+        match file.read_at(&mut into[have..], at + have as u64).unwrap() {
+            0 => break,
+            more => have += more,
+        }
+    }
+    into[have..].fill(0);
 }
 
 /// The pages that have room on the disk.

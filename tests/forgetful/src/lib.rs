@@ -8,5 +8,5 @@
 mod file;
 mod random;
 
-pub use file::Forgetful;
+pub use file::{Forgetful, copy_sparse};
 pub use random::Random;

@@ -55,8 +55,6 @@ pub enum SyncPoint {
     ManifestRoot,
     /// The manifest that no longer needs a segment, before its pages are trimmed.
     SegmentRelease,
-    /// The trims of a segment, before it is taken for something else.
-    SegmentTake,
     /// The end of an engine's header, before the state behind it is made anew.
     EngineEnd,
     /// The state of a new engine, before its header makes it one.
@@ -65,7 +63,7 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// Every point there is.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 16] = [
         Self::PowerOn,
         Self::BlockErase,
         Self::BlockOpen,
@@ -80,7 +78,6 @@ impl SyncPoint {
         Self::ManifestSlot,
         Self::ManifestRoot,
         Self::SegmentRelease,
-        Self::SegmentTake,
         Self::EngineEnd,
         Self::EngineStart,
     ];
@@ -282,6 +279,13 @@ impl Flash {
     #[inline]
     pub const fn epoch(&self) -> Epoch {
         self.ftl.syncs.epoch()
+    }
+
+    /// Whether everything stored in `epoch` is on the medium.
+    #[must_use]
+    #[inline]
+    pub fn is_synced(&self, epoch: Epoch) -> bool {
+        self.ftl.syncs.is_synced(epoch)
     }
 
     /// Syncs since the device was opened.

@@ -3,7 +3,7 @@
 //! A put appends its record to the value log, which commits it by one store, and then enters it in the index in RAM.
 //! The index can be made anew from the log and the manifest, so nothing after the commit can lose a put.
 
-use byway_flash::{Cause, FlashError, NamespaceRecord};
+use byway_flash::{Cause, FlashError, NamespaceRecord, SyncPoint};
 
 use crate::compaction::{Compaction, CompactionCounters};
 use crate::error::KvError;
@@ -11,8 +11,9 @@ use crate::index::entry::Entry;
 use crate::index::manifest::Manifest;
 use crate::index::memtable::{MEMTABLE_ENTRY_BYTES, MEMTABLE_MAX_ENTRIES};
 use crate::index::{Index, IndexBudget, IndexCounters};
-use crate::layout::{KvFormat, Layout};
+use crate::layout::{HEADER_BYTES, KvFormat, LOSSES_AT, Layout};
 use crate::recovery::Recovery;
+use crate::sealed;
 use crate::space::Over;
 use crate::store::PageStore;
 use crate::value_log::packing::{Packing, PackingCounters, Placement};
@@ -175,7 +176,9 @@ impl KvEngine {
             return Err(KvError::DamagedState("the state area is of another format"));
         }
         // Whatever was here before ends with its header.
-        state.fill(0);
+        state[..HEADER_BYTES].fill(0);
+        store.order(SyncPoint::EngineEnd)?;
+        store.state(&home).fill(0);
         store.trim_pages(&home, 0, layout.segments as u64 * layout.pages_per_segment())?;
         ValueLog::create(store, &home, &layout);
         let log = ValueLog::open(store, &home, &layout, options.packing)?;
@@ -189,6 +192,8 @@ impl KvEngine {
             is_overcounted: false,
         };
         manifest.commit(store, &home, &layout, &log.segments)?;
+        store.commit_u64(&home, LOSSES_AT, sealed::seal(store.power_losses(), LOSSES_AT));
+        store.order(SyncPoint::EngineStart)?;
         // The header comes last: without it there is no engine here, and creation can begin anew.
         layout.write_header(store.state(&home));
         Ok(Self::open(store, namespace, options)?.0)
@@ -443,6 +448,7 @@ impl KvEngine {
         self.compaction.forget();
         self.lost_log_bytes = 0;
         self.note_checkpoint();
+        store.order_since(SyncPoint::SegmentRelease, self.log.segments.manifest_in)?;
         let ring = self.log.streams[SHARED].ring.range();
         store.state(&self.log.home)[ring].fill(0);
         self.index.finish_jobs(&mut self.log, store, at_ps)

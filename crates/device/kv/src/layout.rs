@@ -11,11 +11,13 @@ use crate::error::KvError;
 /// Version of the on-image format.
 pub const FORMAT_VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"BYWAYKV\0";
-const HEADER_BYTES: usize = 4096;
+pub(crate) const HEADER_BYTES: usize = 4096;
 /// Bytes of the header that the checksum covers.
 pub(crate) const HEADER_USED_BYTES: usize = 56;
 /// Offset of the word that says which manifest counts.
 pub(crate) const ROOT_AT: usize = HEADER_BYTES;
+/// Offset of the word that says how many losses of power the engine recovered from.
+pub(crate) const LOSSES_AT: usize = ROOT_AT + 8;
 const STREAMS_AT: usize = HEADER_BYTES + 4096;
 /// Bytes of one stream's control block.
 pub(crate) const STREAM_BLOCK_BYTES: usize = 4096;

@@ -10,6 +10,7 @@ mod index;
 mod layout;
 mod list;
 mod mend;
+mod power_loss;
 mod rebuild;
 mod recovery;
 mod sealed;

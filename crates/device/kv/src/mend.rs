@@ -6,7 +6,7 @@ use crate::index::manifest;
 use crate::layout::{HEADER_USED_BYTES, KvFormat, Layout, ROOT_AT};
 use crate::sealed;
 use crate::store::PageStore;
-use crate::value_log::stream::{TABLE_AT, TABLE_ROWS, TAGS_AT};
+use crate::value_log::stream::{PROGRAMMED_AT, SYNCED_AT, TABLE_AT, TABLE_ROWS, TAGS_AT};
 
 /// Whether an engine was made in a namespace: its owner marked the record, or its state begins with something.
 pub fn was_made<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> bool {
@@ -107,6 +107,8 @@ impl Mending<'_> {
         for stream in 0..layout.streams() {
             let at = layout.stream_block_at(stream);
             self.word("write pointer", || format!("stream {stream}"), at);
+            self.word("mark of programmed pages", || format!("stream {stream}"), at + PROGRAMMED_AT);
+            self.word("mark of synced bytes", || format!("stream {stream}"), at + SYNCED_AT);
             for row in 0..TABLE_ROWS {
                 let place = || format!("stream {stream}, row {row}");
                 self.word("DMA log table", place, at + TABLE_AT + 8 * row);

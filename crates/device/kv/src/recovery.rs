@@ -11,11 +11,12 @@ use crate::index::Index;
 use crate::index::entry::Entry;
 use crate::index::manifest::Manifest;
 use crate::layout::Layout;
+use crate::power_loss;
 use crate::store::PageStore;
-use crate::value_log::ValueLog;
 use crate::value_log::record::Kind;
 use crate::value_log::scan::{Found, Scanner};
 use crate::value_log::segment::Use;
+use crate::value_log::{Stream, ValueLog};
 
 /// What opening found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct Recovery {
     pub record_bytes: u64,
     /// Full pages that had not reached flash yet.
     pub pages_written: u64,
+    /// Bytes at the ends of streams that a loss of power took: no sync had covered them.
+    pub torn_bytes: u64,
     /// Segments taken for records that were never committed.
     pub segments_freed: u64,
     /// Stretches of the log that could not be read. Keys stored there, and nowhere later, have lost that store.
@@ -64,8 +67,17 @@ pub(crate) fn open<S: PageStore>(
     manifest.check_replay(&log)?;
     let mut recovery = Recovery::default();
     let read_only = store.is_read_only();
+    let lost_power = power_loss::is_to_be_dealt_with(store, &home);
+    if lost_power {
+        power_loss::cut_tails(store, &mut log, &manifest, &mut recovery)?;
+    } else {
+        log.streams.iter_mut().for_each(Stream::forget_programmed);
+    }
     if !read_only {
         mend(store, &mut log, &mut recovery);
+    }
+    if !read_only && (lost_power || recovery.segments_freed > 0) {
+        power_loss::note_dealt_with(store, &home)?;
     }
     let mut index = Index::new(manifest, &home, &layout, options.budget());
     if index.manifest().is_overcounted && !read_only {
@@ -95,7 +107,7 @@ pub(crate) fn open<S: PageStore>(
 fn mend<S: PageStore>(store: &mut S, log: &mut ValueLog, recovery: &mut Recovery) {
     for stream in 0..log.streams.len() {
         let s = &log.streams[stream];
-        s.rewrite_tags(store, &log.home);
+        s.rewrite_block(store, &log.home);
         let last = (s.tail() - 1) >> log.layout.segment_shift;
         let id = s.id;
         let unused = log.segments.matching(

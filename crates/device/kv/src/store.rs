@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use byway_flash::{AreaId, AreaRef, Cause, Epoch, ExtentId, Flash, FlashError, NamespaceRecord, SyncPoint};
+use byway_flash::{
+    AreaId, AreaRef, Cause, Durability, Epoch, ExtentId, Flash, FlashError, NamespaceRecord, SyncPoint,
+};
 use byway_sys::Mapping;
 
 /// The engine's own state: manifest, segment table, write pointers, page buffers.
@@ -169,6 +171,26 @@ pub trait PageStore {
         self.order(point)
     }
 
+    /// Whether what was stored in `epoch` is on the medium for certain.
+    fn is_synced(&self, _epoch: Epoch) -> bool {
+        false
+    }
+
+    /// Whether what was stored in `epoch` can be lost though this process lives: power may be lost, and it is not synced.
+    fn may_lose(&self, _epoch: Epoch) -> bool {
+        false
+    }
+
+    /// Whether a page holds what was written to it: not one that never was, or was trimmed since.
+    fn holds_page(&self, _home: &Home, _page: u64) -> bool {
+        false
+    }
+
+    /// How often real power was lost, or may have been, since the device was made.
+    fn power_losses(&self) -> u64 {
+        0
+    }
+
     /// The epoch that what is stored now belongs to.
     fn epoch(&self) -> Epoch {
         Epoch::default()
@@ -311,6 +333,24 @@ impl PageStore for Flash {
     #[inline]
     fn epoch(&self) -> Epoch {
         Self::epoch(self)
+    }
+
+    #[inline]
+    fn is_synced(&self, epoch: Epoch) -> bool {
+        Self::is_synced(self, epoch)
+    }
+
+    #[inline]
+    fn may_lose(&self, epoch: Epoch) -> bool {
+        self.durability() != Durability::Process && !Self::is_synced(self, epoch)
+    }
+
+    fn holds_page(&self, home: &Home, page: u64) -> bool {
+        self.is_mapped(home.extent, page).unwrap_or(false)
+    }
+
+    fn power_losses(&self) -> u64 {
+        self.power_history().power_losses
     }
 
     fn read_window(&self, home: &Home, at: usize, into: &mut [u8]) {

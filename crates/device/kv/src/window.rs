@@ -11,6 +11,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use byway_flash::SyncPoint;
 use byway_queue::WindowCursor;
 use byway_sys::Mapping;
 
@@ -90,6 +91,7 @@ impl KvEngine {
         let slot = self.windows.get_mut(usize::from(window.0)).ok_or(KvError::NoWindow(window.0))?;
         let bytes = self.log.layout.window_bytes as u64;
         let base = self.log.skip_to_multiple(store, stream_of(window), bytes, at_ps)?;
+        store.order(SyncPoint::WindowSlot)?;
         *slot = Some(Window { base, cursor: WindowCursor::new(segment_bytes) });
         Ok(())
     }
@@ -191,7 +193,12 @@ impl KvEngine {
         window: WindowId,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        let emptied = self.log.settle(store, stream_of(window), at_ps);
+        let stream = stream_of(window);
+        let before = self.log.streams[stream].programmed_to;
+        let mut emptied = self.log.settle(store, stream, at_ps);
+        if emptied.is_ok() && self.log.streams[stream].programmed_to > before {
+            emptied = store.order(SyncPoint::WindowSlot).map_err(KvError::from);
+        }
         if emptied.is_err() {
             self.close_window(window);
         }

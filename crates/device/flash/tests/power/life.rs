@@ -1,7 +1,5 @@
 //! Lives of one device, each ended by a power cut.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -9,9 +7,8 @@ use byway_flash::{
     AreaId, Cause, Durability, ExtentId, FinishedSync, Flash, FlashError, FlashOptions, MediaKind,
     NamespaceKind, NamespaceSpec, OpenOptions, PendingSync, RunOptions, SyncPoint,
 };
-use byway_forgetful::{Forgetful, Random};
+use byway_forgetful::{Forgetful, Random, copy_sparse};
 use byway_link::Profile;
-use rustix::fs::{SeekFrom, seek};
 
 use crate::model::{Model, Target, Value};
 
@@ -388,17 +385,4 @@ fn check_values(flash: &mut Flash, model: &mut Model, last_only: bool) -> Result
     }
     *model = Model::of(found);
     Ok(())
-}
-
-fn copy_sparse(from: &Path, to: &Path) {
-    let (from, to) = (File::open(from).unwrap(), File::create(to).unwrap());
-    to.set_len(from.metadata().unwrap().len()).unwrap();
-    let mut at = 0;
-    while let Ok(data) = seek(&from, SeekFrom::Data(at)) {
-        let end = seek(&from, SeekFrom::Hole(data)).unwrap();
-        let mut piece = vec![0; (end - data) as usize];
-        from.read_exact_at(&mut piece, data).unwrap();
-        to.write_all_at(&piece, data).unwrap();
-        at = end;
-    }
 }

@@ -386,7 +386,13 @@ impl Index {
         self.manifest.generation += 1;
         self.manifest.replay_from = replay_from;
         self.manifest.seq = seq;
-        self.manifest.commit(store, &log.home, &log.layout, &log.segments)
+        let committed = self.manifest.commit(store, &log.home, &log.layout, &log.segments);
+        match committed {
+            Ok(()) => log.segments.manifest_in = store.epoch(),
+            // The next one goes to the same slot: the other is the one that counts.
+            Err(_) => self.manifest.generation -= 1,
+        }
+        committed
     }
 
     /// Looks for what a changed manifest left without use, and for what is to be merged now.

@@ -10,6 +10,8 @@
 //! 2048 runs (128 each) | 16384 live bytes of each segment (4 each)
 //! ```
 
+use byway_flash::SyncPoint;
+
 use crate::error::KvError;
 use crate::index::run::Run;
 use crate::layout::{Layout, MANIFEST_FIXED_BYTES, ROOT_AT};
@@ -63,11 +65,13 @@ impl Manifest {
         layout: &Layout,
         segments: &Segments,
     ) -> Result<(), KvError> {
+        store.order_since(SyncPoint::ManifestSlot, segments.manifest_in)?;
         let at = layout.manifest_at((self.generation & 1) as usize);
         let state = store.state(home);
         let slot =
             state.get_mut(at..at + layout.manifest_bytes()).ok_or(KvError::DamagedState("its size"))?;
         self.encode(slot, layout, segments);
+        store.order(SyncPoint::ManifestRoot)?;
         store.commit_u64(home, ROOT_AT, sealed::seal(self.generation, ROOT_AT));
         Ok(())
     }

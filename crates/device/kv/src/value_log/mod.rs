@@ -14,7 +14,7 @@ mod window;
 
 use std::ops::Range;
 
-use byway_flash::Cause;
+use byway_flash::{Cause, SyncPoint};
 use byway_sys::checksum;
 
 use crate::error::KvError;
@@ -357,13 +357,96 @@ impl ValueLog {
     ) -> Result<(), KvError> {
         self.settle(store, stream, at_ps)?;
         self.take_segments(store, stream, draft, spot)?;
+        let wp = self.streams[stream].wp();
+        self.order_slots(store, stream, wp, spot.end)?;
+        if spot.ahead
+            && let Some(passed) = self.streams[stream].row_passed_in()
+        {
+            store.order_since(SyncPoint::TableRow, passed)?;
+        }
         let s = &mut self.streams[stream];
+        s.clear_spent(store, &self.home);
+        s.note_synced(store, &self.home);
         s.open_pages(store, &self.home, s.wp(), spot.end);
         s.ready_to = s.page_start(s.page_of(spot.end - 1) + 1);
         if !spot.ahead && spot.start > s.wp() {
             self.zero(store, stream, spot.start);
         }
         Ok(())
+    }
+
+    /// Sees to it that what the slots held that `from..end` needs is on the medium elsewhere.
+    fn order_slots<S: PageStore>(
+        &self,
+        store: &mut S,
+        stream: usize,
+        from: u64,
+        end: u64,
+    ) -> Result<(), KvError> {
+        if let Some(given_up) = self.streams[stream].given_up(from, end) {
+            store.order_since(SyncPoint::RingSlot, given_up)?;
+        }
+        Ok(())
+    }
+
+    /// Ends a stream where the power took it. Pages from there on are in the ring, or nowhere.
+    pub(crate) fn cut_back<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        end: u64,
+    ) -> Result<(), KvError> {
+        let s = &self.streams[stream];
+        let (page, within) = (s.page_of(end), (end - s.page_start(s.page_of(end))) as usize);
+        let mut kept = vec![0; self.layout.page_bytes];
+        let is_read = within > 0
+            && self.read_stream_page(store, stream, page, &mut kept, Cause::Metadata, &mut 0).is_ok();
+        self.streams[stream].cut_back(store, &self.home, end)?;
+        self.streams[stream].segment = (u64::MAX, 0);
+        if is_read {
+            self.fill_ring(store, stream, end - within as u64, &kept[..within]);
+        }
+        self.trim_from(store, stream, page)
+    }
+
+    /// Empties the ring behind the end of a stream: what stood there is nowhere any more, so that no later loss of power
+    /// can bring it back.
+    pub(crate) fn clear_behind<S: PageStore>(&mut self, store: &mut S, stream: usize) {
+        self.streams[stream].close_uncommitted(store, &self.home);
+        for (from, to) in self.streams[stream].unused() {
+            self.fill_ring(store, stream, from, &vec![0; (to - from) as usize]);
+        }
+    }
+
+    /// A position, or where its segment begins if that was not taken.
+    pub(crate) fn taken_before(&mut self, stream: usize, position: u64) -> u64 {
+        let shift = self.layout.segment_shift;
+        if self.address(stream, position).is_some() { position } else { position >> shift << shift }
+    }
+
+    /// Forgets pages of a stream from `page` on to the end of its segment.
+    fn trim_from<S: PageStore>(&mut self, store: &mut S, stream: usize, page: u64) -> Result<(), KvError> {
+        let position = self.streams[stream].page_start(page);
+        let Some(address) = self.address(stream, position).filter(|_| !store.is_read_only()) else {
+            return Ok(());
+        };
+        let in_segment = self.layout.pages_per_segment();
+        let first = address / self.layout.page_bytes as u64;
+        Ok(store.trim_pages(&self.home, first, in_segment - first % in_segment)?)
+    }
+
+    /// Puts bytes of a stream into its ring.
+    fn fill_ring<S: PageStore>(&self, store: &mut S, stream: usize, position: u64, bytes: &[u8]) {
+        let ring = &self.streams[stream].ring;
+        let (first, second) = ring.pieces(position, bytes.len());
+        let (head, rest) = bytes.split_at(first.len());
+        for (piece, bytes) in [(first, head), (second, rest)] {
+            if ring.in_window {
+                store.write_window(&self.home, piece.start, bytes);
+            } else {
+                store.state(&self.home)[piece].copy_from_slice(bytes);
+            }
+        }
     }
 
     fn take_segments<S: PageStore>(

@@ -218,13 +218,13 @@ impl Scanner {
 }
 
 /// Whether the file system failed, and not the medium that is modelled.
-fn is_of_host(error: &KvError) -> bool {
+pub(crate) fn is_of_host(error: &KvError) -> bool {
     matches!(error, KvError::Flash(FlashError::File(_) | FlashError::Image(_)))
 }
 
 impl ValueLog {
     /// Copies a page of a stream, wherever it is.
-    fn read_stream_page<S: PageStore>(
+    pub(super) fn read_stream_page<S: PageStore>(
         &mut self,
         store: &mut S,
         stream: usize,

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use byway_flash::{FlashError, SyncPoint};
+use byway_flash::{Epoch, FlashError, SyncPoint};
 
 use crate::error::KvError;
 use crate::index::entry::Entry;
@@ -88,6 +88,8 @@ pub(crate) struct Segments {
     /// Bytes of the longest record that spans segments.
     pub(crate) longest_bytes: u64,
     pub(crate) live: Live,
+    /// When the manifest that counts was selected.
+    pub(crate) manifest_in: Epoch,
 }
 
 impl Segments {
@@ -115,6 +117,7 @@ impl Segments {
             releasing: None,
             longest_bytes: 0,
             live,
+            manifest_in: Epoch::default(),
         })
     }
 
@@ -164,10 +167,15 @@ impl Segments {
         if self.free.len() <= keep {
             return Err(KvError::Full);
         }
-        store.order(SyncPoint::SegmentTake)?;
         let segment = self.free.pop().ok_or(KvError::Full)?;
         self.set(store, home, segment, used);
         Ok(segment)
+    }
+
+    /// Has free segments hold nothing: a loss of power may have undone that their pages were trimmed.
+    pub(crate) fn trim_free<S: PageStore>(&self, store: &mut S, home: &Home) -> Result<(), FlashError> {
+        let pages = self.layout.pages_per_segment();
+        self.free.iter().try_for_each(|segment| store.trim_pages(home, u64::from(*segment) * pages, pages))
     }
 
     /// Frees a segment and forgets its pages. The row changes last: a segment is never free with content.

@@ -4,11 +4,14 @@
 //! `p >> segment_shift` and, while its page is open, at byte `p mod ring_bytes` of the ring. A record is committed by one store:
 //! of the write pointer past it, or, for an aligned value whose gap stays open, of its word in the DMA log table.
 //!
-//! Control block: write pointer (byte 0), DMA log table (64 words from byte 64), tags (one word a ring page from byte
-//! 1024). All are sealed words. A tag says which page its ring slot holds while that page is not on flash.
+//! Control block: write pointer (byte 0), pages programmed (8), position synced (16), DMA log table (64 words from
+//! byte 64), tags (one word a ring page from byte 1024). All are sealed words. A tag says which page its ring slot
+//! holds; it stays until the slot is used again, since a page that was programmed may be lost with the power until a sync.
 
 use std::collections::VecDeque;
 use std::ops::Range;
+
+use byway_flash::Epoch;
 
 use crate::error::KvError;
 use crate::layout::{FIRST_WINDOW, Layout};
@@ -17,6 +20,10 @@ use crate::store::{Home, PageStore};
 use crate::value_log::packing::DMA_ALIGN_BYTES;
 use crate::value_log::record::record_header_bytes;
 
+/// Pages below this are on flash, as far as the process that wrote it lived to see.
+pub(crate) const PROGRAMMED_AT: usize = 8;
+/// Everything before this position was synced once.
+pub(crate) const SYNCED_AT: usize = 16;
 pub(crate) const TABLE_AT: usize = 64;
 /// Rows of the DMA log table.
 pub(crate) const TABLE_ROWS: usize = 64;
@@ -118,6 +125,13 @@ pub(crate) struct Stream {
     pub(crate) segment: (u64, u64),
     regions: VecDeque<Region>,
     next_row: usize,
+    /// For each ring slot, when its page was programmed.
+    programmed_in: Vec<Epoch>,
+    /// Rows of regions that the write pointer passed, and when.
+    spent: VecDeque<(usize, Epoch)>,
+    synced_to: u64,
+    /// Where the write pointer was in some epoch that was not synced yet.
+    noted: Option<(Epoch, u64)>,
 }
 
 impl Stream {
@@ -141,15 +155,7 @@ impl Stream {
         // Streams begin behind a segment that is none, so a pointer wiped to zero is no pointer.
         let wp = word(0).filter(|wp| (layout.segment_bytes()..WP_END).contains(wp));
         let wp = wp.ok_or(KvError::DamagedState("a write pointer"))?;
-        let mut regions = Vec::new();
-        for row in 0..TABLE_ROWS {
-            let word = word(TABLE_AT + 8 * row).ok_or(KvError::DamagedState("the DMA log table"))?;
-            regions.extend(Region::decode(word, wp, ring.bytes(), row));
-        }
-        regions.sort_by_key(|region| region.start);
-        if regions.windows(2).any(|pair| pair[0].end > pair[1].start) {
-            return Err(KvError::DamagedState("the DMA log table"));
-        }
+        let regions = read_regions(state, block_at, wp, ring.bytes())?;
         let next_row = regions.last().map_or(0, |region| (region.row + 1) % TABLE_ROWS);
         let mut held = Vec::with_capacity(ring.slots());
         for slot in 0..ring.slots() {
@@ -167,8 +173,16 @@ impl Stream {
             segment: (u64::MAX, 0),
             regions,
             next_row,
+            programmed_in: vec![Epoch::default(); ring.slots()],
+            spent: VecDeque::new(),
+            synced_to: word(SYNCED_AT).unwrap_or(0),
+            noted: None,
         };
+        let programmed = word(PROGRAMMED_AT).ok_or(KvError::DamagedState("a mark of programmed pages"))?;
         loaded.drop_foreign_tags();
+        if programmed > loaded.programmed_to {
+            loaded.programmed_to = programmed.min(loaded.page_of(wp));
+        }
         Ok(loaded)
     }
 
@@ -291,11 +305,117 @@ impl Stream {
         }
     }
 
+    /// When the slots that pages up to the one of `end - 1` need were given up, at the latest.
+    pub(crate) fn given_up(&self, from: u64, end: u64) -> Option<Epoch> {
+        let slots = (self.page_of(from)..=self.page_of(end - 1))
+            .map(|page| (page, self.ring.slot(page)))
+            .filter(|(page, slot)| self.held[*slot] != 0 && self.held[*slot] != page + 1);
+        slots.map(|(_, slot)| self.programmed_in[slot]).max()
+    }
+
+    /// When the row that the next region takes was passed, if it still holds what it held then.
+    pub(crate) fn row_passed_in(&self) -> Option<Epoch> {
+        self.spent.iter().find(|(row, _)| *row == self.next_row).map(|(_, epoch)| *epoch)
+    }
+
+    /// Notes how far the stream is synced. The mark may be late: what is behind it is damage where it cannot be read.
+    pub(crate) fn note_synced<S: PageStore>(&mut self, store: &mut S, home: &Home) {
+        if let Some((epoch, wp)) = self.noted
+            && store.is_synced(epoch)
+        {
+            let at = self.block_at + SYNCED_AT;
+            store.commit_u64(home, at, sealed::seal(wp, at));
+            (self.noted, self.synced_to) = (None, wp);
+        }
+        if self.noted.is_none() && self.synced_to < self.wp {
+            self.noted = Some((store.epoch(), self.wp));
+        }
+    }
+
+    /// Everything before this position was synced once.
+    pub(crate) fn synced_to(&self) -> u64 {
+        self.synced_to
+    }
+
+    /// After a loss of power: a page whose programming did not reach the medium is in its slot still. One that is on
+    /// flash is there whole, and its slot may hold parts of a later page.
+    pub(crate) fn distrust_programs(&mut self, mut is_on_flash: impl FnMut(u64) -> bool) {
+        let current = self.page_of(self.wp);
+        for held in &mut self.held {
+            if held.checked_sub(1).is_some_and(|page| page < current && is_on_flash(page)) {
+                *held = 0;
+            }
+        }
+        self.hold_current();
+        self.find_programmed();
+    }
+
+    /// Without a loss of power, what was programmed is on flash: what slots kept of it is not needed any more.
+    pub(crate) fn forget_programmed(&mut self) {
+        for held in &mut self.held {
+            if *held <= self.programmed_to {
+                *held = 0;
+            }
+        }
+    }
+
+    /// The page that the write pointer stands in is in its slot, whether its tag reached the medium or not.
+    fn hold_current(&mut self) {
+        let page = self.page_of(self.wp);
+        if self.wp > self.page_start(page) {
+            let slot = self.ring.slot(page);
+            self.held[slot] = page + 1;
+        }
+    }
+
+    /// After a loss of power: ends the stream at `end`. Rows ahead of it are regions again, and pages from there on
+    /// are in the ring alone.
+    pub(crate) fn cut_back<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        home: &Home,
+        end: u64,
+    ) -> Result<(), KvError> {
+        store.commit_u64(home, self.block_at, sealed::seal(end, self.block_at));
+        self.wp = end;
+        let state = store.state(home);
+        self.regions = read_regions(state, self.block_at, end, self.ring.bytes())?.into();
+        self.next_row = self.regions.back().map_or(0, |region| (region.row + 1) % TABLE_ROWS);
+        self.ready_to = 0;
+        let current = self.page_of(end);
+        for slot in 0..self.held.len() {
+            let tag = sealed::read(state, self.block_at + TAGS_AT + 8 * slot).unwrap_or(0);
+            if tag > current {
+                self.held[slot] = tag;
+            }
+        }
+        self.hold_current();
+        self.drop_foreign_tags();
+        Ok(())
+    }
+
+    /// Parts of the ring that hold nothing: behind the write pointer's page as far as slots are free, without regions.
+    pub(crate) fn unused(&self) -> Vec<(u64, u64)> {
+        let first = self.page_of(self.wp);
+        let pages = (first..first + self.ring.slots() as u64)
+            .filter(|page| self.held[self.ring.slot(*page)].checked_sub(1).is_none_or(|held| held >= first));
+        let parts = pages.map(|page| (self.page_start(page).max(self.wp), self.page_start(page + 1)));
+        parts.flat_map(|(from, to)| self.gaps(from, to)).collect()
+    }
+
+    /// Forgets a region whose record is torn.
+    pub(crate) fn drop_region<S: PageStore>(&mut self, store: &mut S, home: &Home, region: Region) {
+        store.commit_u64(home, self.block_at + TABLE_AT + 8 * region.row, 0);
+        self.regions.retain(|other| *other != region);
+    }
+
     /// Notes that a page is on flash. Its slot may still serve reads.
     pub(crate) fn page_is_on_flash<S: PageStore>(&mut self, store: &mut S, home: &Home, page: u64) {
-        let at = self.tag_at(page);
-        store.commit_u64(home, at, 0);
+        let at = self.block_at + PROGRAMMED_AT;
+        store.commit_u64(home, at, sealed::seal(page + 1, at));
         self.programmed_to = page + 1;
+        let slot = self.ring.slot(page);
+        self.programmed_in[slot] = store.epoch();
     }
 
     /// Forgets pages that were opened for a record that was not committed.
@@ -314,7 +434,7 @@ impl Stream {
         let (mut at, mut gaps) = (from, Vec::new());
         for region in &self.regions {
             gaps.push((at.min(to), region.start.min(to)));
-            at = region.end;
+            at = at.max(region.end);
         }
         gaps.push((at.min(to), to));
         gaps.retain(|(from, to)| from < to);
@@ -337,9 +457,20 @@ impl Stream {
         while let Some(region) = self.regions.front().copied()
             && region.start < self.wp
         {
-            // Cleared, so that the word is not taken for a region when positions come round.
-            store.commit_u64(home, self.block_at + TABLE_AT + 8 * region.row, 0);
+            self.spent.push_back((region.row, store.epoch()));
             self.regions.pop_front();
+        }
+        self.clear_spent(store, home);
+    }
+
+    /// Clears rows that were passed, so that their words are not taken for regions when positions come round. A row
+    /// is the commit of its record until the write pointer past it cannot be lost.
+    pub(crate) fn clear_spent<S: PageStore>(&mut self, store: &mut S, home: &Home) {
+        while let Some((row, epoch)) = self.spent.front().copied()
+            && !store.may_lose(epoch)
+        {
+            store.commit_u64(home, self.block_at + TABLE_AT + 8 * row, 0);
+            self.spent.pop_front();
         }
     }
 
@@ -352,19 +483,43 @@ impl Stream {
                 self.held[slot] = 0;
             }
         }
+        self.find_programmed();
+    }
+
+    fn find_programmed(&mut self) {
         let first =
             self.held.iter().filter(|held| **held != 0).min().map_or(self.page_of(self.wp), |held| held - 1);
         self.programmed_to = first.min(self.page_of(self.wp));
     }
 
-    /// Clears in protected memory what loading dropped.
-    pub(crate) fn rewrite_tags<S: PageStore>(&self, store: &mut S, home: &Home) {
+    /// Puts in protected memory what opening made of it: tags, how far pages are on flash, and the rows of the DMA log
+    /// table that count.
+    pub(crate) fn rewrite_block<S: PageStore>(&self, store: &mut S, home: &Home) {
         for (slot, held) in self.held.iter().enumerate() {
-            if *held == 0 {
-                store.commit_u64(home, self.block_at + TAGS_AT + 8 * slot, 0);
-            }
+            let at = self.block_at + TAGS_AT + 8 * slot;
+            store.commit_u64(home, at, if *held == 0 { 0 } else { sealed::seal(*held, at) });
+        }
+        let at = self.block_at + PROGRAMMED_AT;
+        store.commit_u64(home, at, sealed::seal(self.programmed_to, at));
+        for row in (0..TABLE_ROWS).filter(|row| self.regions.iter().all(|region| region.row != *row)) {
+            store.commit_u64(home, self.block_at + TABLE_AT + 8 * row, 0);
         }
     }
+}
+
+/// The regions ahead of a write pointer, in order.
+fn read_regions(state: &[u8], block_at: usize, wp: u64, ring_bytes: u64) -> Result<Vec<Region>, KvError> {
+    let mut regions = Vec::new();
+    for row in 0..TABLE_ROWS {
+        let word = sealed::read(state, block_at + TABLE_AT + 8 * row);
+        let word = word.ok_or(KvError::DamagedState("the DMA log table"))?;
+        regions.extend(Region::decode(word, wp, ring_bytes, row));
+    }
+    regions.sort_by_key(|region| region.start);
+    if regions.windows(2).any(|pair| pair[0].end > pair[1].start) {
+        return Err(KvError::DamagedState("the DMA log table"));
+    }
+    Ok(regions)
 }
 
 #[cfg(test)]

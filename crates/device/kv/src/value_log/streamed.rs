@@ -106,8 +106,10 @@ impl ValueLog {
         self.settle(store, stream, at_ps)?;
         self.take_segments(store, stream, draft, spot)?;
         let value_at = spot.start + draft.shape().preamble_bytes() as u64;
-        let s = &mut self.streams[stream];
+        let s = &self.streams[stream];
         let front_end = s.page_start(s.page_of(value_at - 1) + 1);
+        self.order_slots(store, stream, s.wp(), front_end)?;
+        let s = &mut self.streams[stream];
         s.open_pages(store, &self.home, s.wp(), front_end);
         s.ready_to = 0;
         if spot.start > s.wp() {
@@ -142,7 +144,8 @@ impl ValueLog {
             self.scratch = padded;
             fed?;
         } else {
-            s.open_pages(store, &self.home, long.at, end);
+            self.order_slots(store, long.stream, long.at, end)?;
+            self.streams[long.stream].open_pages(store, &self.home, long.at, end);
             self.feed_ring(store, long, bytes);
         }
         long.value_crc = checksum::crc32c_append(long.value_crc, bytes);

@@ -1,0 +1,139 @@
+//! After a loss of real power: each stream ends before the first record that did not reach the medium.
+//!
+//! What a sync covered is there: in the ring, whose slots are used again only after a sync, or on flash. Behind it the
+//! write pointer may tell of records that are torn or gone. They are found by their checksums, and nothing of them is
+//! left where a later record could be taken for them.
+
+use byway_flash::{Cause, SyncPoint};
+
+use crate::error::KvError;
+use crate::index::entry::Entry;
+use crate::index::manifest::Manifest;
+use crate::layout::LOSSES_AT;
+use crate::recovery::Recovery;
+use crate::sealed;
+use crate::store::{Home, PageStore};
+use crate::value_log::ValueLog;
+use crate::value_log::read::Wanted;
+use crate::value_log::record::{Kind, Preamble};
+use crate::value_log::scan::{Found, Scanner, is_of_host};
+
+/// Whether the device lost power since the engine last dealt with that.
+pub(crate) fn is_to_be_dealt_with<S: PageStore>(store: &mut S, home: &Home) -> bool {
+    sealed::read(store.state(home), LOSSES_AT) != Some(store.power_losses())
+}
+
+/// Notes that every loss of power so far is dealt with. What was done for that is on the medium first.
+pub(crate) fn note_dealt_with<S: PageStore>(store: &mut S, home: &Home) -> Result<(), KvError> {
+    store.order(SyncPoint::EngineStart)?;
+    let losses = sealed::seal(store.power_losses(), LOSSES_AT);
+    store.commit_u64(home, LOSSES_AT, losses);
+    Ok(())
+}
+
+/// Cuts every stream back to what is there.
+pub(crate) fn cut_tails<S: PageStore>(
+    store: &mut S,
+    log: &mut ValueLog,
+    manifest: &Manifest,
+    recovery: &mut Recovery,
+) -> Result<(), KvError> {
+    let home = log.home.clone();
+    for stream in 0..log.streams.len() {
+        distrust_programs(store, log, stream);
+        let (from, wp) = (manifest.replay_from[stream].position, log.streams[stream].wp());
+        // The pointer may have come without the segment that it stands in.
+        let whole_to = whole_to(store, log, stream, from, wp)?;
+        let end = log.taken_before(stream, whole_to).max(from);
+        recovery.torn_bytes += wp - end;
+        log.cut_back(store, stream, end)?;
+        drop_torn_regions(store, log, stream)?;
+        log.clear_behind(store, stream);
+    }
+    if !store.is_read_only() {
+        log.segments.trim_free(store, &home)?;
+    }
+    Ok(())
+}
+
+fn distrust_programs<S: PageStore>(store: &S, log: &mut ValueLog, stream: usize) {
+    let (segments, home, layout) = (&log.segments, &log.home, &log.layout);
+    let s = &mut log.streams[stream];
+    let (id, pages) = (s.id, layout.pages_per_segment());
+    s.distrust_programs(|page| match segments.find(id, page / pages) {
+        Some(segment) => store.holds_page(home, u64::from(segment) * pages + page % pages),
+        // Nobody asks for what its segment was freed of.
+        None => true,
+    });
+}
+
+/// The end of the last record before which everything is whole, or damage that a sync had covered. A page that the host
+/// cannot read now ends it: to go on would be to lose its records for good.
+fn whole_to<S: PageStore>(
+    store: &mut S,
+    log: &mut ValueLog,
+    stream: usize,
+    from: u64,
+    wp: u64,
+) -> Result<u64, KvError> {
+    let mut scanner = Scanner::new(log, stream, from, wp);
+    let torn = first_torn(store, log, stream, &mut scanner)?;
+    scanner.refusal().map_or(Ok(torn.unwrap_or(wp)), Err)
+}
+
+fn first_torn<S: PageStore>(
+    store: &mut S,
+    log: &mut ValueLog,
+    stream: usize,
+    scanner: &mut Scanner,
+) -> Result<Option<u64>, KvError> {
+    let synced_to = log.streams[stream].synced_to();
+    while let Some(found) = scanner.next(log, store, &mut 0) {
+        match found {
+            Found::Damage { from, .. } if from >= synced_to => return Ok(Some(from)),
+            Found::Damage { .. } | Found::Nothing => {}
+            Found::Record { preamble, position } => {
+                let is_new = position + preamble.shape.record_bytes() > synced_to;
+                if is_new && !is_whole(store, log, stream, &preamble, position)? {
+                    return Ok(Some(position));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn is_whole<S: PageStore>(
+    store: &mut S,
+    log: &mut ValueLog,
+    stream: usize,
+    preamble: &Preamble,
+    position: u64,
+) -> Result<bool, KvError> {
+    let Some(address) = log.address(stream, position) else { return Ok(false) };
+    if preamble.shape.kind() != Kind::Value || preamble.shape.value_len() == 0 {
+        return Ok(true);
+    }
+    let entry = Entry::new(&preamble.key, preamble.shape, address, preamble.seq);
+    let wanted = Wanted { from: 0, to: u64::from(preamble.shape.value_len()) };
+    let mut nowhere = |_: &[u8], _: &mut u64| Ok::<(), KvError>(());
+    match log.read_value(store, &entry, wanted, Cause::Metadata, &mut nowhere, &mut 0) {
+        Err(error) if is_of_host(&error) => Err(error),
+        read => Ok(read.is_ok()),
+    }
+}
+
+fn drop_torn_regions<S: PageStore>(store: &mut S, log: &mut ValueLog, stream: usize) -> Result<(), KvError> {
+    let regions: Vec<_> = log.streams[stream].regions().iter().copied().collect();
+    for region in regions {
+        let whole = match log.region_record(store, stream, region.start, region.end, &mut 0)? {
+            Found::Record { preamble, position } => is_whole(store, log, stream, &preamble, position)?,
+            Found::Damage { .. } | Found::Nothing => false,
+        };
+        if !whole {
+            let home = log.home.clone();
+            log.streams[stream].drop_region(store, &home, region);
+        }
+    }
+    Ok(())
+}

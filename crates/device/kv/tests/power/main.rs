@@ -1,0 +1,28 @@
+//! Real power is lost at any moment: what a sync covered is there, whole, and of the rest each store and deletion wholly
+//! or not at all.
+//!
+//! The image is a file that forgets ([`byway_forgetful`]). The device is so small that memtables are written out, runs
+//! merged and logs compacted all the time. Cuts come at any event of the file, one after the other on the same image,
+//! with deaths of the process and orderly ends between them.
+#![allow(clippy::unwrap_used)]
+
+mod life;
+mod model;
+
+use byway_flash::Durability;
+use life::{Base, run};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn with_media_durability_no_acknowledged_store_is_lost_or_torn(seed: u64, steps in 1u64..200) {
+        run(Base::shared(), seed, steps, Durability::Media, None).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn without_capacitors_no_flushed_store_is_lost_or_torn(seed: u64, steps in 1u64..200) {
+        run(Base::shared(), seed, steps, Durability::Volatile, None).map_err(TestCaseError::fail)?;
+    }
+}

@@ -129,7 +129,11 @@ impl KvEngine {
         }
         let runs = self.index.runs();
         let merged = runs > 1 && self.index.merge_all(&mut self.log, store, at_ps).is_ok();
-        merged && self.index.runs() < runs || self.try_left_again()
+        if merged && self.index.runs() < runs || self.try_left_again() {
+            return true;
+        }
+        // One that was frozen after the last record may be all that is not known yet.
+        self.index.is_flushing() && self.checkpoint(store, at_ps).is_ok()
     }
 
     /// Has the index written out, with everything that is in RAM.

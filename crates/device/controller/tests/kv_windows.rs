@@ -252,3 +252,11 @@ fn a_format_that_is_refused_leaves_windows_bound() {
     assert_status(io.host.admin(command), Status::INVALID_FORMAT);
     assert_status(put(&mut io, &mut window, b"key", &value(1, 64)), Status::SUCCESS);
 }
+
+#[test]
+fn every_profile_prices_windows_as_a_device_announces_them() {
+    let announced = Io::new().host.subsystem.window_shape().segment_bytes;
+    for name in Profile::names() {
+        assert_eq!(Profile::by_name(name).unwrap().limits.cxl_segment_bytes, announced, "{name}");
+    }
+}

@@ -251,9 +251,8 @@ pub struct TransferLimits {
     pub inline_max_bytes: u32,
     /// Largest payload of one piggybacked value; at least 8 KiB in every profile.
     pub piggyback_max_bytes: u32,
-    /// Size of each queue's window of device memory.
-    pub cxl_window_bytes: u32,
-    /// Size of a segment of a window; no record spans a segment's end.
+    /// Size of a segment of a queue's window of device memory; no record spans a segment's end. What key-value
+    /// namespaces have by default: a device announces that of its own.
     pub cxl_segment_bytes: u32,
     /// Largest packet payload (MPS) the controller sends.
     pub mps_max_bytes: u32,
@@ -338,7 +337,6 @@ mod tests {
         for name in Profile::names() {
             let limits = Profile::by_name(name).unwrap().limits;
             assert!(limits.inline_max_bytes >= 8192 && limits.piggyback_max_bytes >= 8192, "{name}");
-            assert_eq!(limits.cxl_window_bytes % limits.cxl_segment_bytes, 0, "{name}");
         }
     }
 

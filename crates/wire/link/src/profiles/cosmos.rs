@@ -128,8 +128,7 @@ const LIMITS: TransferLimits = TransferLimits {
     // A ring of 256 bounds one payload to 254 slots [R]; two more stay for commands.
     inline_max_bytes: 252 * 64,
     piggyback_max_bytes: 16_384,
-    cxl_window_bytes: 256 << 10,
-    cxl_segment_bytes: 16 << 10,
+    cxl_segment_bytes: 64 << 10,
     // Capability of the core [R].
     mps_max_bytes: 512,
 };

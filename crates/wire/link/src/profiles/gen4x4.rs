@@ -107,7 +107,6 @@ pub const HABITS: Habits = Habits {
 pub const LIMITS: TransferLimits = TransferLimits {
     inline_max_bytes: 32_768,
     piggyback_max_bytes: 16_384,
-    cxl_window_bytes: 256 << 10,
-    cxl_segment_bytes: 16 << 10,
+    cxl_segment_bytes: 64 << 10,
     mps_max_bytes: 512,
 };

@@ -98,16 +98,17 @@ fn tell(out: &mut impl Write, summary: &Summary) -> Result<()> {
     let wear = summary.wear;
     writeln!(
         out,
-        "erases of a block: {} to {}, mean {:.2}; spread {:.2}",
-        wear.min, wear.max, wear.mean, summary.wear_spread
+        "erases of a block: {} to {}, mean {:.2}; standard deviation {:.2} of it, most and least apart by {:.2}",
+        wear.min, wear.max, wear.mean, wear.variation, summary.wear_spread
     )?;
     if let Some(model) = summary.model_wear {
         writeln!(
             out,
-            "erases in the model: {} to {}, mean {:.2}; spread {:.2}",
+            "erases in the model: {} to {}, mean {:.2}; standard deviation {:.2} of it, most and least apart by {:.2}",
             model.min,
             model.max,
             model.mean,
+            model.variation,
             model.spread()
         )?;
     }

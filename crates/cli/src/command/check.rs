@@ -91,7 +91,8 @@ fn print(args: &Check, checked: &Checked, out: &mut impl Write) -> Result<()> {
         write!(out, "clean: ")?;
     }
     let live = size::human(checked.live_bytes);
-    writeln!(out, "{} namespaces, {} keys, {live} of live data read", checked.namespaces, checked.keys)?;
+    let namespaces = if checked.namespaces == 1 { "namespace" } else { "namespaces" };
+    writeln!(out, "{} {namespaces}, {} keys, {live} of live data read", checked.namespaces, checked.keys)?;
     if checked.known_lost > 0 {
         writeln!(out, "{} units are known as lost: reads say so until they are written", checked.known_lost)?;
     }

@@ -63,6 +63,7 @@ struct Wear {
     erases_mean: f64,
     erases_max: u32,
     spread_percent: f64,
+    variation_percent: f64,
     histogram: Vec<(u32, u32, u32)>,
     percentage_used: u8,
     available_spare_percent: u8,
@@ -184,6 +185,7 @@ impl Wear {
             erases_mean: health.wear.mean,
             erases_max: health.wear.max,
             spread_percent: health.wear.spread() * 100.0,
+            variation_percent: health.wear.variation() * 100.0,
             histogram: details.erases.iter().map(|b| (b.from, b.to, b.blocks)).collect(),
             percentage_used: health.percentage_used,
             available_spare_percent: health.available_spare_percent,
@@ -284,10 +286,11 @@ impl fmt::Display for Share {
 
 impl fmt::Display for Wear {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { erases_min, erases_mean, erases_max, spread_percent, percentage_used, .. } = self;
+        let Self { erases_min, erases_mean, erases_max, percentage_used, .. } = self;
+        let Self { spread_percent, variation_percent, .. } = self;
         write!(
             f,
-            "wear     {erases_min} to {erases_max} erases, mean {erases_mean:.1}, spread {spread_percent:.0} %"
+            "wear     {erases_min} to {erases_max} erases, mean {erases_mean:.1}, deviation {variation_percent:.0} %, spread {spread_percent:.0} %"
         )?;
         writeln!(f, "; {percentage_used} % used, {} % of spares left", self.available_spare_percent)?;
         if self.histogram.len() > 1 {

@@ -4,6 +4,8 @@
 //! than so many blocks are free, the full block with least live data is moved and erased whole. It shares no code with
 //! the device's translation layer.
 
+use super::Wear;
+
 /// The array that is modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -112,11 +114,14 @@ impl Greedy {
         true
     }
 
-    /// Fewest, mean and most erases of a block.
-    pub fn wear(&self) -> (u32, f64, u32) {
+    /// Erases of its blocks.
+    pub fn wear(&self) -> Wear {
         let erases = || self.blocks.iter().map(|block| block.erases);
-        let sum: u64 = erases().map(u64::from).sum();
-        (erases().min().unwrap_or(0), sum as f64 / self.blocks.len() as f64, erases().max().unwrap_or(0))
+        let count = self.blocks.len() as f64;
+        let mean = erases().map(f64::from).sum::<f64>() / count;
+        let squares: f64 = erases().map(|erases| (f64::from(erases) - mean).powi(2)).sum();
+        let variation = if mean > 0.0 { (squares / count).sqrt() / mean } else { 0.0 };
+        Wear { min: erases().min().unwrap_or(0), mean, max: erases().max().unwrap_or(0), variation }
     }
 }
 

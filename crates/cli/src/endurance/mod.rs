@@ -76,6 +76,8 @@ pub struct Wear {
     pub mean: f64,
     /// Of the block erased most often.
     pub max: u32,
+    /// Standard deviation in parts of the mean.
+    pub variation: f64,
 }
 
 impl Wear {
@@ -116,8 +118,10 @@ pub struct Summary {
     pub difference_percent: Option<f64>,
     /// Erases of the device's blocks.
     pub wear: Wear,
-    /// Most and least worn, in parts of the mean.
+    /// Most and least worn, their distance in parts of the mean.
     pub wear_spread: f64,
+    /// Standard deviation of erases, in parts of the mean.
+    pub wear_variation: f64,
     /// Erases of the model's blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_wear: Option<Wear>,

@@ -17,8 +17,9 @@ use crate::terminal::{Interrupt, Progress};
 
 const UNIT_BYTES: u64 = 4096;
 
-/// Bytes of a record beside its value: header and key.
-const RECORD_BYTES: u64 = 20 + KEY_BYTES;
+/// What a pair takes beside its value: header, key, and what is reserved for it in the index. Of it, too, the capacity of a
+/// namespace is made.
+const PAIR_BYTES: u64 = 20 + KEY_BYTES + 36;
 const KEY_BYTES: u64 = 8;
 
 /// Blocks that the device keeps free for garbage collection whatever happens.
@@ -94,9 +95,9 @@ impl<'a> Run<'a> {
         let (target, writes) = match plan.kind {
             Kind::Nvm => (Target::Units(device.nvm(None)?), filled_bytes / UNIT_BYTES),
             Kind::Kv => {
-                let record_bytes = RECORD_BYTES + u64::from(plan.value_bytes);
+                let pair_bytes = PAIR_BYTES + u64::from(plan.value_bytes);
                 let value = vec![0x5A; plan.value_bytes as usize];
-                (Target::Pairs(device.kv(None)?, value), filled_bytes / record_bytes)
+                (Target::Pairs(device.kv(None)?, value), filled_bytes / pair_bytes)
             }
         };
         ensure!(
@@ -117,7 +118,7 @@ impl<'a> Run<'a> {
         let mut random = Random::new(self.plan.seed);
         let scattered = Scattered::new(self.writes);
         for name in ["fill", "fill 2", "fill 3"] {
-            self.trim_all()?;
+            self.empty()?;
             self.pass(name, None, |step| scattered.at(step))?;
             if let Some(model) = &mut self.model {
                 (0..self.writes).for_each(|step| model.write(scattered.at(step) as u32));
@@ -141,11 +142,14 @@ impl<'a> Run<'a> {
 
     /// Empties the device. What is written then goes to blocks that were written before, once all of them were: it
     /// costs the host's page cache nothing new.
-    fn trim_all(&mut self) -> Result<()> {
-        if let Target::Units(nvm) = &mut self.target {
-            let blocks =
-                u32::try_from(nvm.blocks()).context("the device is too large to be trimmed at once")?;
-            nvm.trim(0, blocks)?;
+    fn empty(&mut self) -> Result<()> {
+        match &mut self.target {
+            Target::Units(nvm) => {
+                let blocks =
+                    u32::try_from(nvm.blocks()).context("the device is too large to be trimmed at once")?;
+                nvm.trim(0, blocks)?;
+            }
+            Target::Pairs(kv, _) => self.device.format(kv.nsid(), 0, false)?,
         }
         Ok(())
     }
@@ -194,7 +198,7 @@ impl<'a> Run<'a> {
     fn summary(self) -> (Vec<Pass>, Summary) {
         let report = self.device.flash();
         let wear = report.health.wear;
-        let wear = Wear { min: wear.min, mean: wear.mean, max: wear.max };
+        let wear = Wear { min: wear.min, mean: wear.mean, max: wear.max, variation: wear.variation() };
         let fills = self.passes.iter().filter(|pass| pass.pass.starts_with("fill"));
         let empty_mb_per_s = fills.clone().map(|pass| pass.mb_per_s).fold(0.0, f64::max);
         let empty_cpu_us = fills.map(|pass| pass.cpu_us_per_write).fold(f64::INFINITY, f64::min);
@@ -220,10 +224,8 @@ impl<'a> Run<'a> {
                 .map(|model| (write_amplification / model - 1.0) * 100.0),
             wear,
             wear_spread: wear.spread(),
-            model_wear: self.model.as_ref().map(|model| {
-                let (min, mean, max) = model.wear();
-                Wear { min, mean, max }
-            }),
+            wear_variation: wear.variation,
+            model_wear: self.model.as_ref().map(Greedy::wear),
         };
         (self.passes, summary)
     }
@@ -322,6 +324,7 @@ mod tests {
         let model = summary.model_wear.unwrap();
         assert!((summary.wear.mean / model.mean - 1.0).abs() < 0.1, "{summary:?}");
         assert!(summary.wear.max - summary.wear.min <= 4, "{summary:?}");
+        assert!((summary.wear.variation - model.variation).abs() < 0.05, "{summary:?}");
         assert!(summary.write_amplification < 2.0, "{summary:?}");
     }
 }

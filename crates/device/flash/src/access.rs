@@ -6,6 +6,7 @@ use crate::areas::AreaRef;
 use crate::counters::Cause;
 use crate::error::FlashError;
 use crate::flash::{Flash, kind_of};
+use crate::frontier::Front;
 use crate::geometry::UNIT_BYTES;
 use crate::image::namespaces::ExtentId;
 use crate::read::ReadError;
@@ -201,8 +202,38 @@ impl Flash {
         cause: Cause,
         at_ps: &mut u64,
     ) -> Result<(), FlashError> {
+        let front = Front::of_page(cause, false);
+        self.write_page_to(front, extent, page, data, cause, at_ps)
+    }
+
+    /// As [`Flash::write_page`], for a page that was made of others that were written for the same cause: it goes to blocks
+    /// of its own, as it will live longer than they did.
+    ///
+    /// # Errors
+    /// As [`Flash::write_page`].
+    pub fn write_merged_page(
+        &mut self,
+        extent: ExtentId,
+        page: u64,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        let front = Front::of_page(cause, true);
+        self.write_page_to(front, extent, page, data, cause, at_ps)
+    }
+
+    fn write_page_to(
+        &mut self,
+        front: Front,
+        extent: ExtentId,
+        page: u64,
+        data: &[u8],
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
         let entry = self.writable_page(extent, page, data.len())?;
-        let newly = self.ftl.write_page(entry, data, cause, at_ps)?;
+        let newly = self.ftl.write_page(front, entry, data, cause, at_ps)?;
         self.add_mapped(extent, u64::from(newly));
         Ok(())
     }
@@ -223,7 +254,7 @@ impl Flash {
         let entry = self.writable_page(extent, page, page_bytes)?;
         let piece = self.areas.bytes(area).get(at..).and_then(|rest| rest.get(..page_bytes));
         let data = piece.ok_or(FlashError::Misuse("the protected area ends before the page"))?;
-        let newly = self.ftl.write_page(entry, data, cause, at_ps)?;
+        let newly = self.ftl.write_page(Front::of_page(cause, false), entry, data, cause, at_ps)?;
         self.add_mapped(extent, u64::from(newly));
         Ok(())
     }

@@ -24,6 +24,10 @@ const READS_WORD: usize = 16;
 /// Number of the program that filled the block.
 const AGE_WORD: usize = 24;
 
+/// Data is cold that stayed in its block while pages were programmed for so many whole arrays. Where every place is as likely
+/// to be overwritten, hardly any stays for one and a half.
+const COLD_ARRAYS: u64 = 2;
+
 /// Keeps checks of this table apart from those of the map.
 const PLACE: u64 = 1 << 60;
 
@@ -45,10 +49,18 @@ pub(crate) enum BlockUse {
     Bad,
     /// It was bad from the start.
     FactoryBad,
+    /// Being filled with whole pages: of values,
+    OpenValues,
+    /// of values that were moved,
+    OpenMoved,
+    /// of indexes,
+    OpenIndex,
+    /// of indexes that were merged.
+    OpenMerged,
 }
 
 impl BlockUse {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 12] = [
         Self::Free,
         Self::OpenHost,
         Self::OpenGc,
@@ -57,11 +69,33 @@ impl BlockUse {
         Self::Failing,
         Self::Bad,
         Self::FactoryBad,
+        Self::OpenValues,
+        Self::OpenMoved,
+        Self::OpenIndex,
+        Self::OpenMerged,
     ];
 
     /// Whether it can be used, now or after an erase.
     pub(crate) const fn is_good(self) -> bool {
-        matches!(self, Self::Free | Self::OpenHost | Self::OpenGc | Self::Full)
+        self.is_open() || matches!(self, Self::Free | Self::Full)
+    }
+
+    /// Whether pages of it are being written.
+    pub(crate) const fn is_open(self) -> bool {
+        matches!(
+            self,
+            Self::OpenHost
+                | Self::OpenGc
+                | Self::OpenValues
+                | Self::OpenMoved
+                | Self::OpenIndex
+                | Self::OpenMerged
+        )
+    }
+
+    /// Whether what it is filled with is likely to stay.
+    const fn is_for_long(self) -> bool {
+        matches!(self, Self::OpenGc | Self::OpenMoved)
     }
 }
 
@@ -192,7 +226,7 @@ impl BlockTable {
                     self.bad.grown += 1;
                     self.failing.push(id);
                 }
-                BlockUse::OpenHost | BlockUse::OpenGc => {}
+                _ => {}
             }
             if used_for.is_good() {
                 self.wear.insert(id, erases);
@@ -235,9 +269,11 @@ impl BlockTable {
         self.victims.choose(policy, self.now, |block| self.get(block).erases)
     }
 
-    /// A full block that is so much younger than the oldest that its data should move off it.
+    /// A full block that is so much younger than others that its data should move off it: it would not by itself, as it
+    /// stayed while the array was written more than once.
     pub(crate) fn too_young(&self) -> Option<BlockId> {
-        self.wear.too_young().find(|id| self.get(*id).used_for == BlockUse::Full)
+        let array_pages = u64::from(self.geometry.block_count()) * u64::from(self.geometry.pages_per_block);
+        self.wear.too_young().find(|id| self.age(*id) > COLD_ARRAYS * array_pages)
     }
 
     /// Opens a free block of `plane` or, where it has none, of the plane that has most. What hosts write is likely to
@@ -250,10 +286,8 @@ impl BlockTable {
         }
         let free = &mut self.free[plane];
         let (erases, _) = *free.last()?;
-        let (_, id) = match open {
-            BlockUse::OpenGc if !self.wear.is_too_old(erases) => free.pop_last()?,
-            _ => free.pop_first()?,
-        };
+        let takes_old = open.is_for_long() && !self.wear.is_too_old(erases);
+        let (_, id) = if takes_old { free.pop_last()? } else { free.pop_first()? };
         self.free_count -= 1;
         self.change(id, |block| block.used_for = open);
         Some(id)
@@ -459,8 +493,7 @@ fn load(words: &Protected, id: BlockId, geometry: &Geometry) -> Block {
     let erases = word::unseal(words.word(at + WEAR_WORD), place(id, WEAR_WORD));
     let block = value.zip(erases).and_then(|(value, erases)| Block::from_values(value, erases));
     let fits = |block: &Block| {
-        let is_open = matches!(block.used_for, BlockUse::OpenHost | BlockUse::OpenGc);
-        let most_written = geometry.pages_per_block - u32::from(is_open);
+        let most_written = geometry.pages_per_block - u32::from(block.used_for.is_open());
         block.written <= most_written && block.live <= geometry.units_per_block()
     };
     let unknown = Block {
@@ -470,9 +503,7 @@ fn load(words: &Protected, id: BlockId, geometry: &Geometry) -> Block {
         erases: erases.unwrap_or(0) as u32,
     };
     let mut block = block.filter(fits).unwrap_or(unknown);
-    if matches!(block.used_for, BlockUse::OpenHost | BlockUse::OpenGc)
-        && block.written == geometry.pages_per_block
-    {
+    if block.used_for.is_open() && block.written == geometry.pages_per_block {
         block.used_for = BlockUse::Full;
     }
     block

@@ -2,11 +2,75 @@
 
 use crate::blocks::{BlockTable, BlockUse};
 use crate::buffer::Stream;
-use crate::geometry::BlockId;
+use crate::counters::Cause;
+use crate::geometry::{BlockId, Geometry};
+
+/// Data that is likely to die together, and so goes to blocks of its own: a block whose pages die at one time is
+/// erased without moving any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Front {
+    /// Units that hosts write.
+    Host,
+    /// What garbage collection moves: it lives long.
+    Gc,
+    /// Whole pages that hosts fill: values.
+    Values,
+    /// Whole pages of values that were moved because they live long.
+    Moved,
+    /// Whole pages of indexes: they live shortest.
+    Index,
+    /// Whole pages of indexes that were written anew from such ones.
+    Merged,
+}
+
+impl Front {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Host, Self::Gc, Self::Values, Self::Moved, Self::Index, Self::Merged];
+
+    /// Where a whole page goes that is written for a cause, anew or for the first time.
+    pub(crate) const fn of_page(cause: Cause, anew: bool) -> Self {
+        match cause {
+            Cause::LogCompaction => Self::Moved,
+            Cause::Index if anew => Self::Merged,
+            Cause::Index => Self::Index,
+            _ => Self::Values,
+        }
+    }
+
+    /// What its open blocks are used for.
+    pub(crate) const fn open_use(self) -> BlockUse {
+        match self {
+            Self::Host => BlockUse::OpenHost,
+            Self::Gc => BlockUse::OpenGc,
+            Self::Values => BlockUse::OpenValues,
+            Self::Moved => BlockUse::OpenMoved,
+            Self::Index => BlockUse::OpenIndex,
+            Self::Merged => BlockUse::OpenMerged,
+        }
+    }
+
+    /// Blocks that it has open at once.
+    pub(crate) const fn width(self, geometry: &Geometry) -> u32 {
+        match self {
+            Self::Host => geometry.host_width(),
+            Self::Gc => geometry.gc_width(),
+            Self::Values | Self::Moved | Self::Index | Self::Merged => geometry.page_width(),
+        }
+    }
+}
+
+impl From<Stream> for Front {
+    fn from(stream: Stream) -> Self {
+        match stream {
+            Stream::Host => Self::Host,
+            Stream::Gc => Self::Gc,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Frontier {
-    stream: Stream,
+    front: Front,
     lanes: Vec<Option<BlockId>>,
     next: usize,
     /// Pages that the open blocks have left.
@@ -15,14 +79,14 @@ pub(crate) struct Frontier {
 }
 
 impl Frontier {
-    /// Lanes for `width` blocks of `pages_per_block`, taking up the open blocks that the table knows.
-    pub(crate) fn open(stream: Stream, width: u32, pages_per_block: u32, blocks: &BlockTable) -> Self {
-        let used_for = open_use(stream);
+    /// The frontier of a front, taking up the open blocks that the table knows.
+    pub(crate) fn open(front: Front, geometry: &Geometry, blocks: &BlockTable) -> Self {
+        let (used_for, pages_per_block) = (front.open_use(), geometry.pages_per_block);
         let open = || blocks.iter().filter(|(_, block)| block.used_for == used_for);
         let mut lanes: Vec<_> = open().map(|(id, _)| Some(id)).collect();
-        lanes.resize(lanes.len().max(width as usize), None);
+        lanes.resize(lanes.len().max(front.width(geometry) as usize), None);
         let room_pages = open().map(|(_, block)| u64::from(pages_per_block - block.written)).sum();
-        Self { stream, lanes, next: 0, room_pages, pages_per_block }
+        Self { front, lanes, next: 0, room_pages, pages_per_block }
     }
 
     /// Pages that the open blocks have left.
@@ -57,7 +121,7 @@ impl Frontier {
             let lane = self.next;
             self.next = (lane + 1) % self.lanes.len();
             if self.lanes[lane].is_none() && may_open {
-                self.lanes[lane] = blocks.take_free(lane as u32 % planes, open_use(self.stream));
+                self.lanes[lane] = blocks.take_free(lane as u32 % planes, self.front.open_use());
                 self.room_pages += self.lanes[lane].map_or(0, |_| u64::from(self.pages_per_block));
             }
             if let Some(block) = self.lanes[lane] {
@@ -78,9 +142,21 @@ impl Frontier {
     }
 }
 
-const fn open_use(stream: Stream) -> BlockUse {
-    match stream {
-        Stream::Host => BlockUse::OpenHost,
-        Stream::Gc => BlockUse::OpenGc,
+/// The frontier of each front.
+#[derive(Debug)]
+pub(crate) struct Frontiers([Frontier; Front::ALL.len()]);
+
+impl Frontiers {
+    /// All of them, with the open blocks that the table knows.
+    pub(crate) fn open(geometry: &Geometry, blocks: &BlockTable) -> Self {
+        Self(Front::ALL.map(|front| Frontier::open(front, geometry, blocks)))
+    }
+
+    pub(crate) const fn of(&self, front: Front) -> &Frontier {
+        &self.0[front as usize]
+    }
+
+    pub(crate) const fn of_mut(&mut self, front: Front) -> &mut Frontier {
+        &mut self.0[front as usize]
     }
 }

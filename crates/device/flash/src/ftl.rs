@@ -12,7 +12,7 @@ use crate::counters::Cause;
 use crate::durability::{Epoch, SyncPoint, Syncs};
 use crate::error::FlashError;
 use crate::fading::Fading;
-use crate::frontier::Frontier;
+use crate::frontier::{Front, Frontiers};
 use crate::gc::Victim;
 use crate::geometry::{BlockId, Geometry, PageId, UNIT_BYTES, UnitId};
 use crate::image::layout::{BUFFER_SLOTS, Layout};
@@ -45,8 +45,7 @@ pub(crate) struct Ftl {
     pub(crate) map: UnitMap,
     pub(crate) blocks: BlockTable,
     pub(crate) buffer: UnitBuffer,
-    pub(crate) host: Frontier,
-    pub(crate) gc: Frontier,
+    pub(crate) frontiers: Frontiers,
     pub(crate) gc_policy: GcPolicy,
     /// The block that garbage collection is at, between slices.
     pub(crate) victim: Option<Victim>,
@@ -77,8 +76,7 @@ impl Ftl {
             state: State::open(backing, layout)?,
             map: UnitMap::open(backing, layout, &geometry)?,
             buffer: UnitBuffer::open(backing, layout, &geometry)?,
-            host: Frontier::open(Stream::Host, geometry.host_width(), geometry.pages_per_block, &blocks),
-            gc: Frontier::open(Stream::Gc, geometry.gc_width(), geometry.pages_per_block, &blocks),
+            frontiers: Frontiers::open(&geometry, &blocks),
             gc_policy: GcPolicy::default(),
             victim: None,
             fading: Fading::default(),
@@ -136,9 +134,10 @@ impl Ftl {
         SpareRecord::decode(self.media.spare(page), self.geometry.units_per_page() as usize)
     }
 
-    /// Writes one whole page for one entry. Says whether the entry was unmapped before.
+    /// Writes one whole page for one entry to a front. Says whether the entry was unmapped before.
     pub(crate) fn write_page(
         &mut self,
+        front: Front,
         entry: EntryIndex,
         data: &[u8],
         cause: Cause,
@@ -150,7 +149,7 @@ impl Ftl {
         }
         self.map.make_ready(entry, 1)?;
         let mut spare = self.spare_of(PageKind::Page, cause, data, |_| entry);
-        let page = self.program(Stream::Host, &mut spare, PageData::Bytes(data), cause, at_ps)?;
+        let page = self.program(front, &mut spare, PageData::Bytes(data), cause, at_ps)?;
         Ok(self.flip(entry, Location::Flash(self.geometry.unit(page, 0)), PageKind::Page))
     }
 
@@ -191,7 +190,7 @@ impl Ftl {
         at_ps: &mut u64,
     ) -> Result<u64, FlashError> {
         let mut spare = self.spare_of(PageKind::Units, cause, data, |unit| first + unit as u64);
-        let page = self.program(Stream::Host, &mut spare, PageData::Bytes(data), cause, at_ps)?;
+        let page = self.program(Front::Host, &mut spare, PageData::Bytes(data), cause, at_ps)?;
         let units = 0..self.geometry.units_per_page();
         Ok(units.map(|unit| u64::from(self.flip_to_page(first + u64::from(unit), page, unit))).sum())
     }
@@ -261,7 +260,7 @@ impl Ftl {
             }
         }
         if live > 0 {
-            let page = self.program(stream, &mut spare, PageData::Slot(slot), cause, at_ps)?;
+            let page = self.program(stream.into(), &mut spare, PageData::Slot(slot), cause, at_ps)?;
             for position in 0..units {
                 if let Some((owner, _)) = self.buffered(slot, position) {
                     self.flip_to_page(owner, page, position);
@@ -333,24 +332,24 @@ impl Ftl {
         }
     }
 
-    /// Programs the next page of a stream. Nothing points to it yet. Where the medium fails, the block is given up and
+    /// Programs the next page of a front. Nothing points to it yet. Where the medium fails, the block is given up and
     /// the page goes to another one.
     pub(crate) fn program(
         &mut self,
-        stream: Stream,
+        front: Front,
         spare: &mut SpareRecord,
         data: PageData<'_>,
         cause: Cause,
         at_ps: &mut u64,
     ) -> Result<PageId, FlashError> {
-        if stream == Stream::Host {
-            self.pay_for_room(*at_ps);
+        if front != Front::Gc {
+            self.pay_for_room(front, *at_ps);
         }
         let mut record = [0; 256];
         let record = &mut record[..self.geometry.spare_record_bytes()];
         let mut attempts_left = PROGRAM_ATTEMPTS;
         loop {
-            let block = self.next_prepared_block(stream, *at_ps)?;
+            let block = self.next_prepared_block(front, *at_ps)?;
             let page_in_block = self.blocks.get(block).written;
             if page_in_block == 0 {
                 self.order_since(SyncPoint::BlockOpen, self.blocks.erased_in(block))?;
@@ -367,20 +366,20 @@ impl Ftl {
             let bytes = data.len();
             match self.media.program(page, data, record) {
                 Ok(()) => {
-                    self.note_program(stream, block, bytes, cause, at_ps);
+                    self.note_program(front, block, bytes, cause, at_ps);
                     return Ok(page);
                 }
-                Err(error) => self.go_on_after(error, stream, block, &mut attempts_left)?,
+                Err(error) => self.go_on_after(error, front, block, &mut attempts_left)?,
             }
         }
     }
 
-    fn note_program(&mut self, stream: Stream, block: BlockId, bytes: usize, cause: Cause, at_ps: &mut u64) {
+    fn note_program(&mut self, front: Front, block: BlockId, bytes: usize, cause: Cause, at_ps: &mut u64) {
         *at_ps = self.timing.program(&self.geometry, block, self.bytes_on_bus(bytes), *at_ps);
         self.state.count_programs(cause, 1, bytes as u64);
-        self.frontier(stream).note_program();
+        self.frontiers.of_mut(front).note_program();
         if self.blocks.note_program(block, self.state.programs()) {
-            self.frontier(stream).close(block, 0);
+            self.frontiers.of_mut(front).close(block, 0);
             if self.fading.refresh {
                 self.choose_side_job();
             }
@@ -393,13 +392,13 @@ impl Ftl {
     fn go_on_after(
         &mut self,
         error: FlashError,
-        stream: Stream,
+        front: Front,
         block: BlockId,
         attempts_left: &mut u32,
     ) -> Result<(), FlashError> {
         *attempts_left -= 1;
         match error {
-            FlashError::MediumFailed { .. } => self.note_program_failure(stream, block),
+            FlashError::MediumFailed { .. } => self.note_program_failure(front, block),
             FlashError::File(FileError::Io { .. }) => {}
             other => return Err(other),
         }
@@ -410,9 +409,9 @@ impl Ftl {
         }
     }
 
-    fn note_program_failure(&mut self, stream: Stream, block: BlockId) {
+    fn note_program_failure(&mut self, front: Front, block: BlockId) {
         let left_pages = self.geometry.pages_per_block - self.blocks.get(block).written;
-        self.frontier(stream).close(block, left_pages);
+        self.frontiers.of_mut(front).close(block, left_pages);
         self.blocks.fail(block);
         self.choose_side_job();
     }
@@ -422,11 +421,11 @@ impl Ftl {
         data_bytes as u64 + u64::from(self.geometry.spare_bytes)
     }
 
-    /// The block the next page of `stream` goes to, with room for it: on a full disk, the first open block that has.
-    fn next_prepared_block(&mut self, stream: Stream, at_ps: u64) -> Result<BlockId, FlashError> {
-        let mut lanes_left = self.frontier(stream).width();
+    /// The block the next page of a front goes to, with room for it: on a full disk, the first open block that has.
+    fn next_prepared_block(&mut self, front: Front, at_ps: u64) -> Result<BlockId, FlashError> {
+        let mut lanes_left = self.frontiers.of_mut(front).width();
         loop {
-            let block = self.next_block(stream, at_ps)?;
+            let block = self.next_block(front, at_ps)?;
             lanes_left = lanes_left.saturating_sub(1);
             match self.media.prepare(block, self.blocks.get(block).written) {
                 Ok(()) => return Ok(block),
@@ -436,28 +435,25 @@ impl Ftl {
         }
     }
 
-    /// The block the next page of `stream` goes to. Host writes leave garbage collection the blocks it needs, and
+    /// The block the next page of a front goes to. Host writes leave garbage collection the blocks it needs, and
     /// collect a whole block themselves when that leaves them none.
-    fn next_block(&mut self, stream: Stream, at_ps: u64) -> Result<BlockId, FlashError> {
+    fn next_block(&mut self, front: Front, at_ps: u64) -> Result<BlockId, FlashError> {
         let planes = self.geometry.plane_count();
-        if stream == Stream::Gc {
-            return self.gc.next_block(&mut self.blocks, planes, true).ok_or(FlashError::Full);
+        if front == Front::Gc {
+            return self
+                .frontiers
+                .of_mut(front)
+                .next_block(&mut self.blocks, planes, true)
+                .ok_or(FlashError::Full);
         }
         loop {
             let may_open = self.blocks.free_count() > self.blocks_kept_for_gc();
-            if let Some(block) = self.host.next_block(&mut self.blocks, planes, may_open) {
+            if let Some(block) = self.frontiers.of_mut(front).next_block(&mut self.blocks, planes, may_open) {
                 return Ok(block);
             }
             if !self.collect_block(at_ps)? {
                 return Err(FlashError::Full);
             }
-        }
-    }
-
-    fn frontier(&mut self, stream: Stream) -> &mut Frontier {
-        match stream {
-            Stream::Host => &mut self.host,
-            Stream::Gc => &mut self.gc,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::buffer::Stream;
 use crate::counters::Cause;
 use crate::durability::SyncPoint;
 use crate::error::FlashError;
+use crate::frontier::Front;
 use crate::ftl::{Ftl, PageData};
 use crate::geometry::{BlockId, PageId, RESERVED_BLOCKS, UNIT_BYTES};
 use crate::map::Location;
@@ -70,22 +71,22 @@ impl Slice {
 impl Ftl {
     /// Lets a page that is about to be written for a host pay its share of making room.
     #[inline]
-    pub(crate) fn pay_for_room(&mut self, at_ps: u64) {
+    pub(crate) fn pay_for_room(&mut self, front: Front, at_ps: u64) {
         if self.side_job.is_some() {
             // What fails here fails again, and is told, when there is no room left to put it off.
             let _ = self.do_side_job(at_ps);
         }
-        let room_pages = self.host_room_pages();
-        if room_pages < self.gc_start_pages() {
-            self.collect_share(room_pages, at_ps);
+        let (room_pages, mark_pages) = (self.room_pages(front), self.gc_start_pages(front));
+        if room_pages < mark_pages {
+            self.collect_share(room_pages, mark_pages, at_ps);
         }
     }
 
-    fn collect_share(&mut self, room_pages: u64, at_ps: u64) {
+    fn collect_share(&mut self, room_pages: u64, mark_pages: u64, at_ps: u64) {
         let Some(victim) = self.take_victim() else { return };
         // Twice the share at half the mark, four times at a quarter: the room stays around the mark.
         let per_page = u64::from(self.geometry.units_per_page()) * victim.live;
-        let share = (per_page * self.gc_start_pages()).div_ceil(victim.gain.max(1) * room_pages.max(1));
+        let share = (per_page * mark_pages).div_ceil(victim.gain.max(1) * room_pages.max(1));
         let slice = Slice { units: share.clamp(1, SLICE_UNITS_MAX), pages: SLICE_PAGES_MAX };
         // As with side jobs.
         let _ = self.collect_slice(victim, slice, at_ps);
@@ -106,20 +107,20 @@ impl Ftl {
         emptied.map(drop)
     }
 
-    /// Pages that hosts can write before garbage collection must have given a block.
-    fn host_room_pages(&self) -> u64 {
+    /// Pages that can be written to a front before garbage collection must have given a block.
+    fn room_pages(&self, front: Front) -> u64 {
         let free = self.blocks.free_count().saturating_sub(self.blocks_kept_for_gc());
-        self.host.room_pages() + u64::from(free) * u64::from(self.geometry.pages_per_block)
+        self.frontiers.of(front).room_pages() + u64::from(free) * u64::from(self.geometry.pages_per_block)
     }
 
-    /// Room below which host writes pay: half of what the open blocks hold, which the array has on top.
-    fn gc_start_pages(&self) -> u64 {
-        u64::from(self.geometry.host_width()) * u64::from(self.geometry.pages_per_block) / 2
+    /// Room below which writes pay: half of what the open blocks hold, which the array has on top.
+    fn gc_start_pages(&self, front: Front) -> u64 {
+        u64::from(front.width(&self.geometry)) * u64::from(self.geometry.pages_per_block) / 2
     }
 
     /// Free blocks that hosts leave to garbage collection, so that it can always finish a block.
     pub(crate) fn blocks_kept_for_gc(&self) -> u32 {
-        RESERVED_BLOCKS + self.gc.closed_lanes()
+        RESERVED_BLOCKS + self.frontiers.of(Front::Gc).closed_lanes()
     }
 
     fn take_victim(&mut self) -> Option<Victim> {
@@ -298,7 +299,7 @@ impl Ftl {
         // A damaged page moves with its checksums, so that the units of it that are whole can still be read.
         let mut moved = *spare;
         moved.cause = cause as u8;
-        let to = self.program(Stream::Gc, &mut moved, PageData::Bytes(data), cause, at_ps)?;
+        let to = self.program(Front::Gc, &mut moved, PageData::Bytes(data), cause, at_ps)?;
         self.flip(owner, Location::Flash(self.geometry.unit(to, 0)), PageKind::Page);
         Ok(())
     }

@@ -31,6 +31,12 @@ const MAX_RAW_BYTES: u128 = 1 << 52;
 /// Free blocks that only garbage collection may take.
 pub(crate) const RESERVED_BLOCKS: u32 = 3;
 
+/// Kinds of whole pages that go to blocks of their own.
+const PAGE_FRONTS: u32 = 4;
+
+/// Part of the array that may be open for whole pages of one kind.
+const PAGE_WIDTH_PART: u64 = 128;
+
 /// A block, numbered over the whole array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub u32);
@@ -162,7 +168,7 @@ impl Geometry {
 
     /// Blocks that can be open at once, and those kept for garbage collection.
     const fn working_blocks(&self) -> u32 {
-        self.host_width() + self.gc_width() + RESERVED_BLOCKS
+        self.host_width() + self.gc_width() + PAGE_FRONTS * self.page_width() + RESERVED_BLOCKS
     }
 
     fn rows_needed(&self, profile: &FlashProfile) -> u64 {
@@ -212,11 +218,19 @@ impl Geometry {
         self.block_bytes() * self.block_count() as u64
     }
 
-    /// Data bytes beyond those that namespaces may hold and the blocks that are open or kept free.
+    /// Data bytes that a namespace of `size_bytes`, written by whole pages, may use beyond its size: its share of what lies
+    /// beyond those that namespaces may hold. Garbage collection keeps the blocks it cannot do without. The rest of the
+    /// namespaces, if there is any, keeps its share of the blocks that are open for units.
     #[must_use]
-    pub fn over_provisioned_bytes(&self) -> u64 {
-        let open = u64::from(self.host_width() + self.gc_width() + RESERVED_BLOCKS) * self.block_bytes();
-        self.raw_bytes().saturating_sub(self.usable_bytes + open)
+    pub fn spare_bytes_for_pages(&self, size_bytes: u64) -> u64 {
+        let kept = self.gc_width() + (PAGE_FRONTS + 1) * self.page_width() + RESERVED_BLOCKS;
+        let share = |bytes: u64| {
+            (u128::from(bytes) * u128::from(size_bytes) / u128::from(self.usable_bytes.max(1))) as u64
+        };
+        let open_bytes = u64::from(self.host_width()) * self.block_bytes();
+        let others_bytes = open_bytes.saturating_sub(share(open_bytes));
+        let taken_bytes = self.usable_bytes + u64::from(kept) * self.block_bytes() + others_bytes;
+        share(self.raw_bytes().saturating_sub(taken_bytes))
     }
 
     /// Bytes of the record kept in the spare area of each page.
@@ -233,6 +247,20 @@ impl Geometry {
     /// Blocks open at once for garbage collection: one a channel, as it is background work.
     pub(crate) const fn gc_width(&self) -> u32 {
         self.channels
+    }
+
+    /// Blocks open at once for whole pages of one kind: at least one a channel, that pages can be read at the same time, and
+    /// at most one a plane. What is written at one time shares so many blocks and dies at about one time, so they are to
+    /// be a small part of the array.
+    pub(crate) const fn page_width(&self) -> u32 {
+        let most = self.usable_bytes / self.block_bytes() / PAGE_WIDTH_PART;
+        if most < self.channels as u64 {
+            self.channels
+        } else if most < self.plane_count() as u64 {
+            most as u32
+        } else {
+            self.plane_count()
+        }
     }
 
     pub(crate) const fn plane_of(&self, block: BlockId) -> u32 {

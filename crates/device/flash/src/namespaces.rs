@@ -22,18 +22,29 @@ impl Flash {
         entry.record.size_bytes.div_ceil(entry_bytes).saturating_mul(entry_bytes)
     }
 
-    /// Pages of a KV extent beyond the namespace's size: its share of the over-provisioning, to be used by log
-    /// compaction. The rest stays with garbage collection. Both work in the same array: a page that one of them has
-    /// free is free for the other too.
+    /// Pages of a KV extent beyond the namespace's size: its share of the over-provisioning. Log compaction makes better
+    /// use of it than garbage collection, which has next to nothing to move where pages that die together share blocks.
     fn spare_entries(&self, spec: &NamespaceSpec) -> u64 {
-        let geometry = &self.ftl.geometry;
         let spare_bytes = match spec.kind {
-            NamespaceKind::Kv => geometry.over_provisioned_bytes() / 4 * 3,
+            NamespaceKind::Kv => self.ftl.geometry.spare_bytes_for_pages(spec.size_bytes),
             NamespaceKind::Nvm { .. } => 0,
         };
-        let share =
-            u128::from(spare_bytes) * u128::from(spec.size_bytes) / u128::from(geometry.usable_bytes.max(1));
-        share as u64 / self.entry_bytes(kind_of(spec.kind))
+        spare_bytes / self.entry_bytes(kind_of(spec.kind))
+    }
+
+    /// Bytes of bad blocks that an extent bears, in proportion to its length.
+    #[must_use]
+    pub fn lost_bytes_of(&self, extent: ExtentId) -> u64 {
+        let bad = self.ftl.blocks.bad();
+        let lost = bad.factory + bad.grown + bad.retired;
+        if lost == 0 {
+            return 0;
+        }
+        let geometry = &self.ftl.geometry;
+        let lost_bytes = u128::from(geometry.block_bytes()) * u128::from(lost);
+        let extent_bytes = self.extent_len_bytes(extent).unwrap_or(0);
+        let share = lost_bytes * u128::from(extent_bytes) / u128::from(geometry.raw_bytes().max(1));
+        (share as u64).min(extent_bytes)
     }
 
     /// The namespaces, in the order of their slots.

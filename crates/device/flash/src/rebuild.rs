@@ -11,6 +11,7 @@ use crate::blocks::BlockUse;
 use crate::counters::Cause;
 use crate::finding::{Finding, Remedy, Watch};
 use crate::flash::Flash;
+use crate::frontier::Front;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES, UnitId};
 use crate::map::{Before, EntryIndex, Location};
 use crate::mend::mend_bit;
@@ -319,7 +320,7 @@ impl Flash {
             }
         }
         // Where there is no room for it the page stays as it is: the next repair tries again.
-        let _ = self.ftl.write_page(index, &data, Cause::Metadata, &mut 0);
+        let _ = self.ftl.write_page(Front::Values, index, &data, Cause::Metadata, &mut 0);
     }
 
     /// Forgets entries that belong to no namespace, and marks entries of blocks' namespaces lost whose data cannot be

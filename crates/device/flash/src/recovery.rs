@@ -16,7 +16,7 @@ use crate::buffer::Stream;
 use crate::counters::Cause;
 use crate::durability::SyncPoint;
 use crate::error::FlashError;
-use crate::frontier::Frontier;
+use crate::frontier::Frontiers;
 use crate::ftl::Ftl;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES};
 use crate::map::{Before, EntryIndex, Location};
@@ -259,9 +259,7 @@ impl Ftl {
         }
         self.state.raise_next_seq(next_seq);
         self.blocks.correct(corrected);
-        let (geometry, pages) = (self.geometry, self.geometry.pages_per_block);
-        self.host = Frontier::open(Stream::Host, geometry.host_width(), pages, &self.blocks);
-        self.gc = Frontier::open(Stream::Gc, geometry.gc_width(), pages, &self.blocks);
+        self.frontiers = Frontiers::open(&self.geometry, &self.blocks);
         unsynced
     }
 

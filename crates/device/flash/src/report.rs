@@ -47,9 +47,9 @@ impl Flash {
         for (_, block) in self.ftl.blocks.iter() {
             *match block.used_for {
                 BlockUse::Free => &mut counts.free,
-                BlockUse::OpenHost | BlockUse::OpenGc => &mut counts.open,
+                open if open.is_open() => &mut counts.open,
                 BlockUse::Full | BlockUse::Failing => &mut counts.full,
-                BlockUse::Retired | BlockUse::Bad | BlockUse::FactoryBad => &mut counts.bad,
+                _ => &mut counts.bad,
             } += 1;
         }
         counts
@@ -107,9 +107,7 @@ impl Flash {
             .ftl
             .blocks
             .iter()
-            .filter(|(_, block)| {
-                matches!(block.used_for, BlockUse::Free | BlockUse::OpenHost | BlockUse::OpenGc)
-            })
+            .filter(|(_, block)| block.used_for == BlockUse::Free || block.used_for.is_open())
             .map(|(_, block)| unwritten(block.written))
             .sum();
         pages * u64::from(geometry.units_per_page()) * UNIT_BYTES as u64

@@ -24,6 +24,8 @@ pub struct WearSummary {
     pub mean: f64,
     /// Of the block erased most often.
     pub max: u32,
+    /// Standard deviation over all blocks.
+    pub deviation: f64,
 }
 
 impl WearSummary {
@@ -31,6 +33,13 @@ impl WearSummary {
     #[must_use]
     pub fn spread(&self) -> f64 {
         if self.mean > 0.0 { f64::from(self.max - self.min) / self.mean } else { 0.0 }
+    }
+
+    /// Coefficient of variation: the standard deviation in parts of the mean; nothing erased gives 0. Unlike
+    /// [`spread`](Self::spread) it tells something while blocks were erased a few times, and one more is a large part.
+    #[must_use]
+    pub fn variation(&self) -> f64 {
+        if self.mean > 0.0 { self.deviation / self.mean } else { 0.0 }
     }
 }
 
@@ -58,13 +67,20 @@ impl WearOrder {
         let (Some((min, _)), Some((max, _))) = (self.blocks.first(), self.blocks.last()) else {
             return WearSummary::default();
         };
-        WearSummary { min: *min, mean: self.erases as f64 / self.blocks.len() as f64, max: *max }
+        let mean = self.mean();
+        let squares: f64 = self.blocks.iter().map(|(erases, _)| (f64::from(*erases) - mean).powi(2)).sum();
+        let deviation = (squares / self.blocks.len() as f64).sqrt();
+        WearSummary { min: *min, mean, max: *max, deviation }
+    }
+
+    fn mean(&self) -> f64 {
+        if self.blocks.is_empty() { 0.0 } else { self.erases as f64 / self.blocks.len() as f64 }
     }
 
     /// The least worn blocks, where the others are too far ahead of them. A few: if none of them holds data that keeps
     /// it young, they are about to be used.
     pub(crate) fn too_young(&self) -> impl Iterator<Item = BlockId> {
-        let mean = self.summary().mean;
+        let mean = self.mean();
         let oldest = mean - LIMIT_LEAST.max(mean / LIMIT_PART);
         let young = self.blocks.iter().take(CANDIDATES);
         young.take_while(move |(erases, _)| f64::from(*erases) < oldest).map(|(_, block)| *block)
@@ -72,6 +88,6 @@ impl WearOrder {
 
     /// Whether a block of so many erases is further ahead of the others than what stays long should be put on.
     pub(crate) fn is_too_old(&self, erases: u32) -> bool {
-        f64::from(erases) > self.summary().mean + AHEAD
+        f64::from(erases) > self.mean() + AHEAD
     }
 }

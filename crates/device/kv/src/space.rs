@@ -26,6 +26,10 @@ const SETTLED_PER_PUT: usize = 4;
 /// Entries settled at once by a put that needs the room.
 const SETTLED_AT_ONCE: usize = 64;
 
+/// Part of the capacity that is written between two flushes of a full namespace: flushing more often costs more in the index
+/// than is won by knowing earlier what is dead.
+const FLUSH_SHARE: u64 = 32;
+
 /// What is known of the version that a store replaces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Over {
@@ -131,7 +135,7 @@ impl KvEngine {
     /// should be known soon, and compaction can only work on what is on flash with its index.
     pub(crate) fn flush_due_bytes(&self) -> u64 {
         let left = self.capacity_bytes.saturating_sub(self.used_bytes());
-        let least = (self.capacity_bytes / 64).max(2 * self.log.layout.segment_bytes());
+        let least = (self.capacity_bytes / FLUSH_SHARE).max(2 * self.log.layout.segment_bytes());
         self.options.replay_bytes.min(least.max(left / 4))
     }
 
@@ -147,6 +151,8 @@ impl KvEngine {
         let merge = entries_bytes(self.index.entries_on_flash()).min(CUT_SEGMENTS + group + 8);
         let index = flush + merge.saturating_sub(merging);
         let moves = 3 + segments.longest_bytes.div_ceil(segment_bytes);
+        // Of the extent, what the flash has no blocks for any more is never taken.
+        let index = index + self.compaction.pace.withheld;
         self.log.index_floor = index as usize;
         self.log.floor = (index + moves) as usize;
         self.compaction.pace.high = self.log.floor + self.margin();

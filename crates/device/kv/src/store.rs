@@ -53,6 +53,11 @@ pub trait PageStore {
         namespace.size_bytes
     }
 
+    /// Bytes of an extent that cannot be written all at once with the rest of it: their blocks went bad.
+    fn withheld_bytes(&self, _home: &Home) -> u64 {
+        0
+    }
+
     /// Whether nothing can be changed.
     fn is_read_only(&self) -> bool;
 
@@ -122,6 +127,20 @@ pub trait PageStore {
         cause: Cause,
         at_ps: &mut u64,
     ) -> Result<(), FlashError>;
+
+    /// As [`write_page`](Self::write_page), for a page of the index that others were merged into: it lives longer than they did.
+    ///
+    /// # Errors
+    /// As [`write_page`](Self::write_page).
+    fn write_merged_page(
+        &mut self,
+        home: &Home,
+        page: u64,
+        data: &[u8],
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        self.write_page(home, page, data, Cause::Index, at_ps)
+    }
 
     /// Writes one whole page from byte `at` of the state area.
     ///
@@ -229,6 +248,11 @@ impl PageStore for Flash {
         self.extent_len_bytes(namespace.extent).unwrap_or(namespace.size_bytes)
     }
 
+    #[inline]
+    fn withheld_bytes(&self, home: &Home) -> u64 {
+        self.lost_bytes_of(home.extent)
+    }
+
     fn is_read_only(&self) -> bool {
         Self::is_read_only(self)
     }
@@ -285,6 +309,16 @@ impl PageStore for Flash {
         at_ps: &mut u64,
     ) -> Result<(), FlashError> {
         Self::write_page(self, home.extent, page, data, cause, at_ps)
+    }
+
+    fn write_merged_page(
+        &mut self,
+        home: &Home,
+        page: u64,
+        data: &[u8],
+        at_ps: &mut u64,
+    ) -> Result<(), FlashError> {
+        Self::write_merged_page(self, home.extent, page, data, Cause::Index, at_ps)
     }
 
     fn write_page_from_state(

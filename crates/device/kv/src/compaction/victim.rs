@@ -15,10 +15,9 @@ pub(super) struct Left {
 }
 
 impl KvEngine {
-    /// The segment with least alive, of those whose records are all on flash and in the index there.
-    ///
-    /// Greedy: on records that are overwritten at random it is as good as any. What is known to be dead lags behind by a
-    /// memtable or two, which keeps it from taking segments that are about to become emptier.
+    /// The segment that is worth most, of those whose records are all on flash and in the index there: what emptying it gives,
+    /// weighed against what that costs and how long it has been there (Rosenblum and Ousterhout, 1992). On records that
+    /// are overwritten at random it takes segments nearly in their order, and so frees flash blocks that neighbours share.
     pub(super) fn choose_victim(&self) -> Option<u32> {
         let segments = &self.log.segments;
         // While a flush may tell of emptier ones, it does not pay to move nearly everything.
@@ -27,7 +26,12 @@ impl KvEngine {
         let alive = |segment: &u32| segments.live.of(*segment as usize).1;
         let mut candidates = segments.matching(|segment, used| self.may_be_victim(segment, used));
         candidates.retain(|segment| alive(segment) <= most_alive && !self.index.is_leaving(*segment));
-        candidates.into_iter().min_by_key(alive)
+        let full = self.log.layout.segment_bytes() as f64;
+        let worth = |segment: &u32| {
+            let alive = alive(segment).max(0) as f64;
+            (segments.age(*segment) + 1) as f64 * (full - alive) / (full + alive)
+        };
+        candidates.into_iter().max_by(|a, b| worth(a).total_cmp(&worth(b)))
     }
 
     fn may_be_victim(&self, segment: u32, used: Use) -> bool {

@@ -157,7 +157,7 @@ impl RunBuilder {
     ) -> Result<(), KvError> {
         let Some(first) = self.data.first() else { return Ok(()) };
         let page = self.take_page(log, store)?;
-        store.write_page(&log.home, page, self.data.seal(self.id, 0), Cause::Index, at_ps)?;
+        write_page(self.tier, page, self.data.seal(self.id, 0), log, store, at_ps)?;
         self.data.clear();
         let beside = filter_ref(self.filter_page.unwrap_or_default(), self.slot);
         self.push_fence(0, Entry::fence(&first, page, beside), log, store, at_ps)?;
@@ -175,7 +175,7 @@ impl RunBuilder {
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         if let Some(page) = self.filter_page.take() {
-            store.write_page(&log.home, page, self.filter.seal(self.id, FILTER), Cause::Index, at_ps)?;
+            write_page(self.tier, page, self.filter.seal(self.id, FILTER), log, store, at_ps)?;
         }
         self.filter.clear();
         self.slot = 0;
@@ -212,7 +212,7 @@ impl RunBuilder {
         let page = self.take_page(log, store)?;
         let draft = &mut self.levels[level];
         let first = draft.first().ok_or(KvError::DamagedState("an index level without entries"))?;
-        store.write_page(&log.home, page, draft.seal(self.id, level as u8 + 1), Cause::Index, at_ps)?;
+        write_page(self.tier, page, draft.seal(self.id, level as u8 + 1), log, store, at_ps)?;
         draft.clear();
         Ok(Entry::fence(&first, page, 0))
     }
@@ -229,4 +229,19 @@ impl RunBuilder {
         self.next_page += 1;
         Ok(self.next_page - 1)
     }
+}
+
+/// Writes a page of a run: those of merged ones go where what lives longer is.
+fn write_page<S: PageStore>(
+    tier: u8,
+    page: u64,
+    data: &[u8],
+    log: &ValueLog,
+    store: &mut S,
+    at_ps: &mut u64,
+) -> Result<(), KvError> {
+    Ok(match tier {
+        0 => store.write_page(&log.home, page, data, Cause::Index, at_ps)?,
+        _ => store.write_merged_page(&log.home, page, data, at_ps)?,
+    })
 }

@@ -18,6 +18,8 @@ pub(crate) const MEMTABLE_MAX_ENTRIES: usize = (1 << 24) - 1;
 pub(crate) const MEMTABLE_ENTRY_BYTES: usize = 60;
 /// New entries are put in order so many at once.
 const ORDER_ENTRIES: usize = 8;
+/// Words that are emptied in the time that finding the slot of an entry takes.
+const WORDS_PER_ENTRY: usize = 64;
 /// Words that are emptied in the time that dropping a node of the order takes.
 const WORDS_PER_NODE: usize = 8192;
 
@@ -79,21 +81,47 @@ impl Memtable {
 
     /// Empties the table for its next use, by about `words` words. Whether it is empty now.
     pub(crate) fn empty_some(&mut self, words: usize) -> bool {
-        if self.entries.is_empty() && self.emptied == self.slots.len() {
+        if self.is_emptied() {
             return true;
         }
-        self.entries.clear();
         self.settled.clear();
-        if self.emptied == self.slots.len() {
-            self.emptied = 0;
-        }
         if !self.order.empty_some(words / WORDS_PER_NODE + 1) {
             return false;
+        }
+        let is_swept = self.emptied < self.slots.len();
+        if !is_swept && self.entries.len() * WORDS_PER_ENTRY < self.slots.len() {
+            return self.drop_some(words / WORDS_PER_ENTRY + 1);
+        }
+        if !is_swept {
+            self.entries.clear();
+            self.emptied = 0;
         }
         let end = self.emptied.saturating_add(words).min(self.slots.len());
         self.slots[self.emptied..end].fill(0);
         self.emptied = end;
         self.emptied == self.slots.len()
+    }
+
+    /// Drops the last entries, each with its slot. The later ones go first: whatever stands before the slot of one that is
+    /// left is there still. Whether none is left.
+    fn drop_some(&mut self, count: usize) -> bool {
+        let left = self.entries.len().saturating_sub(count);
+        while self.entries.len() > left
+            && let Some(entry) = self.entries.pop()
+        {
+            let slot = self.slot_of_number(&entry.key(), self.entries.len());
+            self.slots[slot] = 0;
+        }
+        left == 0
+    }
+
+    fn slot_of_number(&self, key: &Key, number: usize) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut slot = (self.hash(key) >> self.shift) as usize & mask;
+        while number_of(self.slots[slot]) != Some(number) {
+            slot = (slot + 1) & mask;
+        }
+        slot
     }
 
     /// The entry of this number: they count up as keys come.
@@ -370,6 +398,22 @@ mod tests {
         (0..5000).for_each(|k| assert_eq!(table.insert(entry(k, 1)), Inserted::New));
         assert!((0..5000).all(|k| table.get(&entry(k, 1).key()).is_some()));
         assert!(table.get(&entry(5000, 1).key()).is_none());
+    }
+
+    #[test]
+    fn a_table_that_was_emptied_in_steps_knows_nothing_of_what_was_in_it() {
+        for (count, words) in [(40u16, 64), (40, 6400), (900, 64), (900, usize::MAX)] {
+            let mut table = Memtable::new(2000, 5);
+            for round in 0..3 {
+                (0..count).for_each(|k| assert_eq!(table.insert(entry(k, round)), Inserted::New));
+                table.walk(None);
+                while !table.empty_some(words) {}
+                assert!(table.is_emptied() && table.len() == 0);
+                assert!((0..count).all(|k| table.get(&entry(k, 0).key()).is_none()));
+                assert!(table.slots.iter().all(|slot| *slot == 0));
+                assert!(keys_from(&mut table, None, 100).is_empty());
+            }
+        }
     }
 
     proptest! {

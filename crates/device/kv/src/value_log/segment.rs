@@ -5,7 +5,7 @@
 //! begins there and goes on beyond it. Ordinals of a stream count up and are never reused. An index segment has the run
 //! (32 bits) and its place among the run's segments (12 bits) there: a run is written from its first key to its last.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use byway_flash::{Epoch, FlashError, SyncPoint};
 
@@ -78,6 +78,9 @@ impl Use {
 pub(crate) struct Segments {
     layout: Layout,
     uses: Vec<Use>,
+    /// When each segment was taken, by the count of those taken: how old what is in it is.
+    taken_at: Vec<u64>,
+    takes: u64,
     /// Free segments; the lowest is taken first.
     free: Vec<u32>,
     by_ordinal: HashMap<(u8, u64), u32>,
@@ -108,9 +111,12 @@ impl Segments {
         let by_ordinal = by_ordinal.collect();
         let index_count = uses.iter().filter(|used| matches!(used, Use::Index { .. })).count();
         let live = Live::new(layout);
+        let (taken_at, takes) = (order_of(&uses), uses.len() as u64);
         Ok(Self {
             layout: *layout,
             uses,
+            taken_at,
+            takes,
             free,
             by_ordinal,
             index_count,
@@ -138,6 +144,11 @@ impl Segments {
     /// Segments there are.
     pub(crate) fn count(&self) -> usize {
         self.uses.len()
+    }
+
+    /// Segments that were taken since this one was.
+    pub(crate) fn age(&self, segment: u32) -> u64 {
+        self.takes - self.taken_at[segment as usize]
     }
 
     /// What a segment is used for; `None` beyond the last.
@@ -168,6 +179,8 @@ impl Segments {
             return Err(KvError::Full);
         }
         let segment = self.free.pop().ok_or(KvError::Full)?;
+        self.takes += 1;
+        self.taken_at[segment as usize] = self.takes;
         self.set(store, home, segment, used);
         Ok(segment)
     }
@@ -323,6 +336,26 @@ impl Segments {
         let place = self.layout.segment_row_at(segment as usize);
         store.commit_u64(home, place, sealed::seal(used.encode(), place));
     }
+}
+
+/// About when each segment was taken, as far as their places in their streams tell: pieces of a stream count up to the number
+/// of all segments, in equal steps.
+fn order_of(uses: &[Use]) -> Vec<u64> {
+    let mut by_stream: BTreeMap<u8, Vec<(u64, usize)>> = BTreeMap::new();
+    for (segment, used) in uses.iter().enumerate() {
+        if let Use::Log { stream, ordinal } = *used {
+            by_stream.entry(stream).or_default().push((ordinal, segment));
+        }
+    }
+    let mut order = vec![0; uses.len()];
+    for pieces in by_stream.values_mut() {
+        pieces.sort_unstable();
+        let count = pieces.len();
+        for (place, (_, segment)) in pieces.iter().enumerate() {
+            order[*segment] = ((place + 1) * uses.len() / count) as u64;
+        }
+    }
+    order
 }
 
 /// Which memtable a change of the live counts came with.

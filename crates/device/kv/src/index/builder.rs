@@ -240,8 +240,9 @@ fn write_page<S: PageStore>(
     store: &mut S,
     at_ps: &mut u64,
 ) -> Result<(), KvError> {
-    Ok(match tier {
-        0 => store.write_page(&log.home, page, data, Cause::Index, at_ps)?,
-        _ => store.write_merged_page(&log.home, page, data, at_ps)?,
-    })
+    let written = match tier {
+        0 => store.write_page(&log.home, page, data, Cause::Index, at_ps),
+        _ => store.write_merged_page(&log.home, page, data, at_ps),
+    };
+    Ok(written?)
 }

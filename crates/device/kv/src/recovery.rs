@@ -108,7 +108,7 @@ fn mend<S: PageStore>(store: &mut S, log: &mut ValueLog, recovery: &mut Recovery
     for stream in 0..log.streams.len() {
         let s = &log.streams[stream];
         s.rewrite_block(store, &log.home);
-        let last = (s.tail() - 1) >> log.layout.segment_shift;
+        let last = s.tail().saturating_sub(1) >> log.layout.segment_shift;
         let id = s.id;
         let unused = log.segments.matching(
             |_, used| matches!(used, Use::Log { stream, ordinal } if stream == id && ordinal > last),

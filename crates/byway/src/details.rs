@@ -37,6 +37,8 @@ pub struct Details {
     pub ages: Option<Ages>,
     /// What this opening found.
     pub recovery: Recovery,
+    /// Time that it took, in nanoseconds, recovery of the flash and of all engines included.
+    pub opened_in_ns: u64,
     /// Openings, and closes that never came.
     pub power: PowerHistory,
     /// Entries that a media error took and nobody wrote since.
@@ -71,6 +73,7 @@ impl Device {
     pub fn details(&self) -> Details {
         self.with_subsystem(|subsystem| {
             let mut details = details_of(&subsystem.flash);
+            details.opened_in_ns = self.opened_in_ns;
             for namespace in &mut details.namespaces {
                 let found = subsystem.namespace_mut(namespace.nsid);
                 namespace.engine = found
@@ -103,6 +106,7 @@ fn details_of(flash: &Flash) -> Details {
         counters: *flash.counters(),
         ages: flash.ages(),
         recovery: flash.recovery(),
+        opened_in_ns: 0,
         power: flash.power_history(),
         lost_entries: flash.lost_entries(),
     }

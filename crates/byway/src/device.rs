@@ -1,5 +1,7 @@
 //! An open device: what it is, its queues, and what it has counted.
 
+use std::time::Instant;
+
 use byway_controller::Subsystem;
 use byway_core::{
     Backend, Capabilities, Error, ErrorKind, Identity, Namespace, NamespaceKind, Nsid, QueueOptions, Result,
@@ -29,6 +31,8 @@ pub struct Device {
     queue: QueueOptions,
     ns: Option<Nsid>,
     flush: FlushMode,
+    /// Time that the opening took.
+    pub(crate) opened_in_ns: u64,
 }
 
 /// What the flash of a device has been through.
@@ -49,7 +53,13 @@ pub struct FlashReport {
 }
 
 impl Device {
-    pub(crate) fn new(embedded: Embedded, driver: Driver<InProcessBus>, options: &Options) -> Result<Self> {
+    /// A device that began to be opened at `begun`.
+    pub(crate) fn new(
+        embedded: Embedded,
+        driver: Driver<InProcessBus>,
+        options: &Options,
+        begun: Instant,
+    ) -> Result<Self> {
         let queue = QueueOptions {
             depth: options.depth,
             ring_entries: options.ring_entries,
@@ -60,8 +70,9 @@ impl Device {
         let handle = embedded.handle();
         let path = embedded.with_subsystem(|subsystem| subsystem.flash.path());
         let control = path.and_then(|path| Control::start(&path, handle));
-        let device =
-            Self { driver, _control: control, embedded, queue, ns: options.ns, flush: options.flush };
+        let (ns, flush) = (options.ns, options.flush);
+        let opened_in_ns = begun.elapsed().as_nanos() as u64;
+        let device = Self { driver, _control: control, embedded, queue, ns, flush, opened_in_ns };
         if let Some(nsid) = options.ns {
             device.namespace(nsid)?;
         }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use byway_controller::{Subsystem, SubsystemError, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
@@ -43,12 +44,13 @@ pub fn open_uri(uri: &Uri) -> Result<Device> {
 }
 
 fn open_with(uri: &Uri, events: Option<Arc<dyn FileEvents>>) -> Result<Device> {
+    let begun = Instant::now();
     let flash = match &uri.place {
         Place::Image(path) => open_image(path, &uri.options, events)?,
         Place::Ram(size_bytes) => make_in_memory(MediaKind::Ram, *size_bytes, &uri.options)?,
         Place::Null(size_bytes) => make_in_memory(MediaKind::Null, *size_bytes, &uri.options)?,
     };
-    start(flash, &uri.options)
+    start(flash, &uri.options, begun)
 }
 
 fn open_image(path: &Path, options: &Options, events: Option<Arc<dyn FileEvents>>) -> Result<Flash> {
@@ -88,7 +90,7 @@ fn make_in_memory(media: MediaKind, size_bytes: u64, options: &Options) -> Resul
     make(media, &in_memory(size_bytes, options), options.flash_timing, run_options(options))
 }
 
-fn start(mut flash: Flash, options: &Options) -> Result<Device> {
+fn start(mut flash: Flash, options: &Options, begun: Instant) -> Result<Device> {
     flash.set_gc_policy(options.gc);
     let profile = profile_of(&flash, options)?;
     let identity = identity_of(&flash);
@@ -104,7 +106,7 @@ fn start(mut flash: Flash, options: &Options) -> Result<Device> {
     let embedded = Embedded::start(subsystem, run);
     let embedded = embedded.map_err(|e| Error::host(ErrorKind::Unsupported, e.to_string()))?;
     let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default())?;
-    Device::new(embedded, driver, options)
+    Device::new(embedded, driver, options, begun)
 }
 
 /// The profile the device runs by: the one asked for, or the image's own, with the link as asked for.

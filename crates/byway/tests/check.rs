@@ -159,6 +159,24 @@ fn an_image_that_was_not_closed_is_clean_and_stays_unclosed() {
     assert!(checked(&unclean).is_clean());
 }
 
+#[test]
+fn an_opening_tells_what_it_replayed_and_how_long_it_took() {
+    let (dir, path) = folder();
+    let unclean = dir.path().join("unclean.img");
+    make(&path, |device| {
+        copy(&path, &unclean);
+        drop(device);
+    });
+    let replay_of = |path: &Path| {
+        let details = byway::open(&format!("embedded:{}", path.display())).unwrap().details();
+        assert!(details.opened_in_ns > 0);
+        details.namespaces.iter().find_map(|namespace| namespace.engine).unwrap().stats.replay
+    };
+    let replay = replay_of(&unclean);
+    assert!(replay.records > 0 && replay.record_bytes > 0, "{replay:?}");
+    assert_eq!(replay_of(&path).records, 0, "it was closed in order");
+}
+
 /// Writes over some of the places that are used; whatever it hits is named. An image that can be used afterwards holds
 /// everything that is not named as lost, and one that cannot is left to someone who knows more.
 #[test]

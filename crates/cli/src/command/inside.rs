@@ -55,6 +55,9 @@ struct Engine {
     segment_bytes: u64,
     segments_by_fill: Vec<u32>,
     lost_log_bytes: u64,
+    replayed_records: u64,
+    replayed_bytes: u64,
+    torn_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -94,6 +97,8 @@ struct Power {
     unsafe_shutdowns: u64,
     last_was_unsafe: bool,
     recounted_blocks: u32,
+    power_was_lost: bool,
+    opened_in_ns: u64,
 }
 
 impl Inside {
@@ -125,6 +130,8 @@ impl Inside {
                 unsafe_shutdowns: details.power.unsafe_shutdowns,
                 last_was_unsafe: details.recovery.unclean,
                 recounted_blocks: details.recovery.recounted_blocks,
+                power_was_lost: details.recovery.power_lost,
+                opened_in_ns: details.opened_in_ns,
             },
         }
     }
@@ -173,6 +180,9 @@ impl Engine {
             segment_bytes: stats.segment_bytes,
             segments_by_fill: engine.segments_by_fill.to_vec(),
             lost_log_bytes: stats.lost_log_bytes,
+            replayed_records: stats.replay.records,
+            replayed_bytes: stats.replay.record_bytes,
+            torn_bytes: stats.replay.torn_bytes,
         }
     }
 }
@@ -210,12 +220,20 @@ impl fmt::Display for Inside {
                 "ages     full blocks were filled {young} to {old} of writing ago, half of them less than {median}"
             )?;
         }
-        let Power { cycles, unsafe_shutdowns, last_was_unsafe, recounted_blocks } = &self.power;
+        self.power.fmt(f)
+    }
+}
+
+impl fmt::Display for Power {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cycles, unsafe_shutdowns, recounted_blocks, .. } = self;
         write!(f, "power    opened {cycles} times, {unsafe_shutdowns} unsafe shutdowns; ")?;
-        match last_was_unsafe {
-            true => writeln!(f, "the last was one: {recounted_blocks} blocks recounted"),
-            false => writeln!(f, "the last close was in order"),
+        match (self.power_was_lost, self.last_was_unsafe) {
+            (true, _) => write!(f, "the last was one, and power was lost")?,
+            (false, true) => write!(f, "the last was one: {recounted_blocks} blocks recounted")?,
+            (false, false) => write!(f, "the last close was in order")?,
         }
+        writeln!(f, "; this opening took {:.1} ms", self.opened_in_ns as f64 / 1e6)
     }
 }
 
@@ -264,6 +282,14 @@ impl fmt::Display for Share {
             engine.segments,
             human(engine.segment_bytes)
         )?;
+        if engine.replayed_records > 0 || engine.torn_bytes > 0 {
+            let (records, bytes) = (engine.replayed_records, human(engine.replayed_bytes));
+            write!(f, "         {records} records ({bytes}) of its log replayed at the opening")?;
+            match engine.torn_bytes {
+                0 => writeln!(f)?,
+                torn => writeln!(f, ", {} that no sync had covered cut off", human(torn))?,
+            }
+        }
         if engine.lost_log_bytes > 0 {
             let lost = human(engine.lost_log_bytes);
             writeln!(

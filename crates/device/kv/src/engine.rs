@@ -12,7 +12,7 @@ use crate::index::manifest::Manifest;
 use crate::index::memtable::{MEMTABLE_ENTRY_BYTES, MEMTABLE_MAX_ENTRIES};
 use crate::index::{Index, IndexBudget, IndexCounters};
 use crate::layout::{HEADER_BYTES, KvFormat, LOSSES_AT, Layout};
-use crate::recovery::Recovery;
+use crate::recovery::{Recovery, Replay};
 use crate::sealed;
 use crate::space::Over;
 use crate::store::PageStore;
@@ -136,6 +136,8 @@ pub struct KvStats {
     pub ram_bytes: u64,
     /// Bytes of the log that could not be read at the opening. Keys stored there, and nowhere later, have lost that store.
     pub lost_log_bytes: u64,
+    /// What the opening read again of the log.
+    pub replay: Replay,
 }
 
 /// One key-value namespace.
@@ -156,6 +158,7 @@ pub struct KvEngine {
     pub(crate) options: KvOptions,
     pub(crate) read_only: bool,
     pub(crate) lost_log_bytes: u64,
+    pub(crate) replay: Replay,
 }
 
 impl KvEngine {
@@ -480,6 +483,7 @@ impl KvEngine {
             segment_bytes: self.log.layout.segment_bytes(),
             ram_bytes: (self.index.ram_bytes() + self.log.segments.ram_bytes()) as u64,
             lost_log_bytes: self.lost_log_bytes,
+            replay: self.replay,
         }
     }
 

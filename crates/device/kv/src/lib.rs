@@ -28,7 +28,7 @@ pub use index::IndexCounters;
 pub use layout::{FORMAT_VERSION, KvFormat, WINDOWS_MAX};
 pub use mend::{mend_state, was_made};
 pub use rebuild::Repaired;
-pub use recovery::{Damage, Recovery};
+pub use recovery::{Damage, Recovery, Replay};
 pub use store::{Home, PageStore, STATE_AREA, WINDOWS_AREA};
 pub use value_log::packing::{Packing, PackingCounters, Placement, UnknownPacking};
 pub use value_log::record::{RECORD_HEADER_BYTES, VALUE_MAX_BYTES, record_header_bytes};

@@ -35,6 +35,17 @@ pub struct Recovery {
     pub damage: Vec<Damage>,
 }
 
+/// What an opening read again of the log, as part of [`KvStats`](crate::KvStats): what its time went to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replay {
+    /// As [`Recovery::records`].
+    pub records: u64,
+    /// As [`Recovery::record_bytes`].
+    pub record_bytes: u64,
+    /// As [`Recovery::torn_bytes`].
+    pub torn_bytes: u64,
+}
+
 /// A stretch of a log that is no record and no padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
@@ -46,6 +57,12 @@ pub struct Damage {
     pub to: u64,
     /// Where the first byte is in the namespace.
     pub address: u64,
+}
+
+impl Recovery {
+    fn replay(&self) -> Replay {
+        Replay { records: self.records, record_bytes: self.record_bytes, torn_bytes: self.torn_bytes }
+    }
 }
 
 /// Opens an engine; see [`KvEngine::open`].
@@ -93,6 +110,7 @@ pub(crate) fn open<S: PageStore>(
         next_seq: seq + 1,
         unsaved_bytes: recovery.record_bytes,
         lost_log_bytes: recovery.damage.iter().map(|damage| damage.to - damage.from).sum(),
+        replay: recovery.replay(),
         log,
         index,
         options,

@@ -1,0 +1,188 @@
+//! A device over a file that forgets, and who watches both.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use byway::{BackendQueue, ErrorKind, FileEvents, Profile, QueueOptions};
+use byway_controller::{Identity, Subsystem, SubsystemOptions};
+use byway_dma::{DmaSpace, Way};
+use byway_driver::{AttachOptions, Driver, Queue};
+use byway_flash::{Flash, OpenOptions};
+use byway_forgetful::Forgetful;
+use byway_in_process::{Embedded, InProcessBus, RunOptions};
+use byway_kv::KvOptions;
+
+use crate::model::{History, Model};
+use crate::step::{BLOCK_BYTES, PAIRS, Step, Target, VALUE_MAX, Value, blocks_nsid, key_of};
+
+const COMPLETION_BYTES: usize = 16;
+
+/// Sees file and host memory: at a cut, how many completions the device had posted.
+#[derive(Debug)]
+pub struct Watch {
+    pub file: Arc<Forgetful>,
+    space: OnceLock<Arc<DmaSpace>>,
+    posted: Mutex<usize>,
+    at_cut: OnceLock<usize>,
+}
+
+impl Watch {
+    pub fn new(path: &Path, seed: u64) -> Arc<Self> {
+        let file = Forgetful::new(path, seed);
+        Arc::new(Self { file, space: OnceLock::new(), posted: Mutex::new(0), at_cut: OnceLock::new() })
+    }
+
+    /// Counts completions from now on.
+    pub fn count_in(&self, space: &Arc<DmaSpace>) {
+        space.take_record();
+        self.space.set(Arc::clone(space)).unwrap();
+    }
+
+    /// Completions that were posted so far.
+    pub fn posted(&self) -> usize {
+        let touches = self.space.get().map(|space| space.take_record()).unwrap_or_default();
+        let completions =
+            touches.iter().filter(|touch| touch.way == Way::Write && touch.len_bytes == COMPLETION_BYTES);
+        let mut posted = self.posted.lock().unwrap();
+        *posted += completions.count();
+        *posted
+    }
+
+    /// Completions that were posted when the power was cut, if it was.
+    pub fn at_cut(&self) -> Option<usize> {
+        self.at_cut.get().copied()
+    }
+
+    /// Cuts the power now.
+    pub fn cut_now(&self, left: &Path) {
+        self.file.cut_now(left);
+        self.at_cut.set(self.posted()).unwrap();
+    }
+
+    fn event(&self, pass_on: impl FnOnce(&Forgetful) -> io::Result<()>) -> io::Result<()> {
+        let waited = self.file.is_waiting();
+        let passed = pass_on(&self.file);
+        if waited && !self.file.is_waiting() {
+            self.at_cut.set(self.posted()).unwrap();
+        }
+        passed
+    }
+}
+
+impl FileEvents for Watch {
+    fn before_write(&self, at: u64, len: u64) -> io::Result<()> {
+        self.event(|file| file.before_write(at, len))
+    }
+
+    fn before_allocate(&self, at: u64, len: u64) -> io::Result<()> {
+        self.event(|file| file.before_allocate(at, len))
+    }
+
+    fn before_punch(&self, at: u64, len: u64) -> io::Result<()> {
+        self.event(|file| file.before_punch(at, len))
+    }
+
+    fn before_sync(&self) -> io::Result<()> {
+        self.event(Forgetful::before_sync)
+    }
+
+    fn after_sync(&self) {
+        self.file.after_sync();
+    }
+}
+
+/// An open device and a queue of it.
+pub struct Device {
+    queue: Queue<InProcessBus>,
+    driver: Driver<InProcessBus>,
+    embedded: Embedded,
+}
+
+impl Device {
+    /// Memtables are small, so that they are written out and merged all the time.
+    pub fn open(path: &Path, run: byway_flash::RunOptions, depth: u32) -> Self {
+        let flash = Flash::open(path, OpenOptions { timing: false, run, ..OpenOptions::default() }).unwrap();
+        assert_eq!(flash.recovery().lost, 0, "{:?}", flash.recovery());
+        let kv = KvOptions {
+            memtable_bytes: 2 << 10,
+            cache_bytes: 64 << 10,
+            replay_bytes: 64 << 10,
+            ..KvOptions::default()
+        };
+        let identity = Identity { nqn: "nqn.test".into(), serial: "1".into(), model: "test".into() };
+        let profile = Profile::by_name("gen4x4").unwrap();
+        let options = SubsystemOptions { kv, ..SubsystemOptions::default() };
+        let subsystem = Subsystem::new(identity, profile, flash, options).unwrap();
+        let embedded = Embedded::start(subsystem, RunOptions::default()).unwrap();
+        assert_eq!(embedded.with_subsystem(|subsystem| subsystem.flash.check()), []);
+        let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default()).unwrap();
+        let queue = driver.queue(QueueOptions { depth, ..QueueOptions::default() }).unwrap();
+        Self { queue, driver, embedded }
+    }
+
+    pub fn space(&self) -> &Arc<DmaSpace> {
+        self.driver.bus().space()
+    }
+
+    pub fn garbage_collected(&self) -> bool {
+        let erases = |subsystem: &mut Subsystem| subsystem.flash.counters()[byway::Cause::Gc].erases;
+        self.embedded.with_subsystem(erases) > 0
+    }
+
+    /// Most commands that may be under way.
+    pub fn depth(&self) -> u32 {
+        self.queue.depth()
+    }
+
+    /// How many commands more may be under way.
+    pub fn room(&self) -> u32 {
+        self.queue.depth() - self.queue.outstanding()
+    }
+
+    /// Submits steps under one doorbell.
+    pub fn submit(&mut self, steps: &[(Step, u64)], history: &mut History) {
+        steps.iter().for_each(|(step, number)| history.submit(*step, *number));
+        let mut commands = steps.iter().map(|(step, number)| (step.command(*number), *number));
+        self.queue.submit_all(&mut commands).unwrap();
+    }
+
+    /// Takes completions until no more than so many commands are under way.
+    pub fn take(&mut self, left: u32, history: &mut History) {
+        while self.queue.outstanding() > left {
+            let Some(finished) = self.queue.next_finished().unwrap() else { continue };
+            let absent = |failed: &byway::Error| failed.kind() == ErrorKind::KeyNotFound;
+            if let Err(failed) = finished.result {
+                assert!(absent(&failed.error), "step {}: {}", finished.tag, failed.error);
+            }
+            history.take(finished.tag);
+        }
+    }
+
+    /// All that can be read.
+    pub fn read(&mut self) -> Model {
+        let mut found = Model::default();
+        let mut value = vec![0; VALUE_MAX];
+        for target in Target::all() {
+            let read = self.read_one(target, &mut value);
+            found.set(target, read);
+        }
+        found
+    }
+
+    fn read_one(&mut self, target: Target, value: &mut [u8]) -> Value {
+        match target {
+            Target::Pair(key) => match self.queue.execute_retrieve(PAIRS, &key_of(key), value) {
+                Ok(answer) => value[..answer.dw0 as usize].to_vec(),
+                Err(error) if error.kind() == ErrorKind::KeyNotFound => Value::new(),
+                Err(error) => panic!("{target:?}: {error}"),
+            },
+            Target::Block(at) => {
+                let block = &mut value[..BLOCK_BYTES];
+                let read = self.queue.execute_read(blocks_nsid(), at, BLOCK_BYTES as u32, block);
+                read.unwrap_or_else(|error| panic!("{target:?}: {error}"));
+                if block.iter().all(|byte| *byte == 0) { Value::new() } else { block.to_vec() }
+            }
+        }
+    }
+}

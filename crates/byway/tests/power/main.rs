@@ -1,0 +1,53 @@
+//! Real power is lost at any moment of a whole device: host, queues, controller, engines and flash over a file that forgets
+//! ([`byway_forgetful`]). With `flush=media` whatever has a completion is there, with `flush=command` whatever a Flush covered.
+//!
+//! Cuts come at any event of the file. A completion counts from the moment that the device has stored it to host memory, taken
+//! by the host or not; what has none may be there or not. A run of so many seeds: `BYWAY_TEST_CASES=500`.
+#![allow(clippy::unwrap_used)]
+
+mod device;
+mod life;
+mod model;
+mod step;
+
+use byway_flash::Durability;
+use life::{Trial, run};
+use model::Promise;
+
+const CASES: u64 = 8;
+
+fn seeds() -> std::ops::Range<u64> {
+    0..std::env::var("BYWAY_TEST_CASES").ok().map_or(CASES, |cases| cases.parse().unwrap())
+}
+
+fn nothing_is_lost(depth: u32, durability: Durability, promise: Promise) {
+    for seed in seeds() {
+        run(Trial { seed, depth, durability, promise }).unwrap();
+    }
+}
+
+#[test]
+fn with_flush_media_nothing_completed_is_lost_at_depth_1() {
+    nothing_is_lost(1, Durability::Media, Promise::Completion);
+}
+
+#[test]
+fn with_flush_media_nothing_completed_is_lost_at_depth_32() {
+    nothing_is_lost(32, Durability::Media, Promise::Completion);
+}
+
+#[test]
+fn with_flush_command_nothing_that_a_flush_covered_is_lost() {
+    nothing_is_lost(1, Durability::Volatile, Promise::Flush);
+    nothing_is_lost(32, Durability::Volatile, Promise::Flush);
+}
+
+/// All other syncs are made under `flush=command`: what is missing is the completion's own.
+#[test]
+fn without_the_sync_of_their_own_completions_are_lost() {
+    for depth in [1, 32] {
+        let (durability, promise) = (Durability::Volatile, Promise::Completion);
+        let lost = (0..CASES).filter(|seed| run(Trial { seed: *seed, depth, durability, promise }).is_err());
+        assert!(lost.count() > 0, "depth {depth}");
+    }
+}

@@ -1,0 +1,88 @@
+//! What a host knows: which command changed what, in which order completions came, and what follows of that.
+
+use std::collections::BTreeMap;
+
+use crate::step::{Step, Target, Value};
+
+/// What makes a command durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Promise {
+    /// Its completion (`flush=media`).
+    Completion,
+    /// The completion of a Flush that was submitted after it (`flush=command`).
+    Flush,
+}
+
+/// A command that was submitted.
+#[derive(Debug)]
+struct Told {
+    step: Step,
+    number: u64,
+    /// Completions that the host had taken by then.
+    after: usize,
+    /// Which completion was its own.
+    place: Option<usize>,
+}
+
+/// What is there for certain, and what was submitted since.
+#[derive(Debug, Clone, Default)]
+pub struct Model(BTreeMap<Target, Value>);
+
+impl Model {
+    /// What is at a target.
+    pub fn at(&self, target: Target) -> Value {
+        self.0.get(&target).cloned().unwrap_or_default()
+    }
+
+    pub fn set(&mut self, target: Target, value: Value) {
+        self.0.insert(target, value);
+    }
+}
+
+/// The commands of one life, in the order of their submission.
+#[derive(Debug, Default)]
+pub struct History {
+    told: Vec<Told>,
+    /// Completions that the host has taken.
+    pub taken: usize,
+}
+
+impl History {
+    pub fn submit(&mut self, step: Step, number: u64) {
+        self.told.push(Told { step, number, after: self.taken, place: None });
+    }
+
+    /// The host takes the completion of step `number`.
+    pub fn take(&mut self, number: u64) {
+        let told = self.told.iter_mut().rev().find(|told| told.number == number).unwrap();
+        assert_eq!(told.place.replace(self.taken), None, "{told:?} completed twice");
+        self.taken += 1;
+    }
+
+    /// What may be where once so many completions were posted: as `before`, or as a command that followed left it; the last one
+    /// that is durable, or any that was submitted behind it.
+    pub fn allowed(&self, before: &Model, posted: usize, promise: Promise) -> BTreeMap<Target, Vec<Value>> {
+        let mut allowed: BTreeMap<Target, Vec<Value>> =
+            before.0.iter().map(|(target, value)| (*target, vec![value.clone()])).collect();
+        for told in &self.told {
+            let durable = self.is_durable(told, posted, promise);
+            for (target, value) in told.step.effects(told.number) {
+                let versions = allowed.entry(target).or_insert_with(|| vec![Value::new()]);
+                if durable {
+                    versions.clear();
+                }
+                versions.push(value);
+            }
+        }
+        allowed
+    }
+
+    fn is_durable(&self, told: &Told, posted: usize, promise: Promise) -> bool {
+        let Some(place) = told.place.filter(|place| *place < posted) else { return false };
+        let covers = |flush: &Told| {
+            let is_done = flush.place.is_some_and(|place| place < posted);
+            flush.step == Step::Flush { nsid: told.step.nsid() } && is_done && place < flush.after
+        };
+        promise == Promise::Completion || self.told.iter().any(covers)
+    }
+}

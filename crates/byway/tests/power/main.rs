@@ -51,3 +51,9 @@ fn without_the_sync_of_their_own_completions_are_lost() {
         assert!(lost.count() > 0, "depth {depth}");
     }
 }
+
+/// A slot's header that reached the medium without the data was vouched for by the numbers of the next life.
+#[test]
+fn a_unit_that_no_sync_covered_is_not_believed_at_the_second_loss() {
+    run(Trial { seed: 32, depth: 32, durability: Durability::Media, promise: Promise::Completion }).unwrap();
+}

@@ -157,6 +157,11 @@ impl UnitBuffer {
         self.current[(slot / SLOTS_A_STREAM) as usize] = slot;
     }
 
+    /// Empties all slots. The map points into none of them, on the medium neither.
+    pub(crate) fn empty(&mut self) {
+        (0..BUFFER_SLOTS).for_each(|slot| self.memory.set_word(header(slot), 0));
+    }
+
     /// Notes that the map points nowhere into a slot from this epoch on.
     pub(crate) const fn give_up(&mut self, slot: u32, since: Epoch) {
         self.turns[slot as usize] = Turn::Free(since);

@@ -90,6 +90,10 @@ impl Ftl {
                 self.take_back(page)?;
             }
             self.flush_slots()?;
+            // Units in the buffer that nothing points to were never synced, whole or not. The numbers that are synced
+            // from here on would vouch for them at the next loss.
+            self.syncs.order_now(SyncPoint::BufferSlot)?;
+            self.buffer.empty();
         }
         Ok(())
     }

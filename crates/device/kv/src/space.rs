@@ -4,6 +4,7 @@
 //! old index pages. The extent has more room than that. Compaction and merges turn what is dead into free segments as
 //! long as there is anything dead, so a put is refused exactly when what is alive would exceed the capacity.
 
+use crate::compaction::AGE_LEAST_SEGMENTS;
 use crate::engine::KvEngine;
 use crate::error::KvError;
 use crate::index::entry::Entry;
@@ -27,7 +28,7 @@ const SETTLED_PER_PUT: usize = 4;
 const SETTLED_AT_ONCE: usize = 64;
 
 /// Part of the capacity that is written between two flushes of a full namespace: flushing more often costs more in the index
-/// than is won by knowing earlier what is dead.
+/// than is won by knowing earlier what is dead. Half of it in a namespace of few segments, which has less to spare.
 const FLUSH_SHARE: u64 = 32;
 
 /// What is known of the version that a store replaces.
@@ -135,7 +136,9 @@ impl KvEngine {
     /// should be known soon, and compaction can only work on what is on flash with its index.
     pub(crate) fn flush_due_bytes(&self) -> u64 {
         let left = self.capacity_bytes.saturating_sub(self.used_bytes());
-        let least = (self.capacity_bytes / FLUSH_SHARE).max(2 * self.log.layout.segment_bytes());
+        let is_small = self.log.segments.count() < AGE_LEAST_SEGMENTS;
+        let least = (self.capacity_bytes / (FLUSH_SHARE << u64::from(is_small)))
+            .max(2 * self.log.layout.segment_bytes());
         self.options.replay_bytes.min(least.max(left / 4))
     }
 

@@ -3,6 +3,9 @@
 use crate::engine::KvEngine;
 use crate::value_log::segment::Use;
 
+/// Of fewer segments, or where a put waits for one, the emptiest is taken: a victim that gives little costs a large share of the
+/// room there is, however good it is for the flash below.
+pub(crate) const AGE_LEAST_SEGMENTS: usize = 512;
 /// Times that a segment is tried before it is left until the engine is opened anew.
 const TRIES: u32 = 3;
 
@@ -26,6 +29,9 @@ impl KvEngine {
         let alive = |segment: &u32| segments.live.of(*segment as usize).1;
         let mut candidates = segments.matching(|segment, used| self.may_be_victim(segment, used));
         candidates.retain(|segment| alive(segment) <= most_alive && !self.index.is_leaving(*segment));
+        if segments.count() < AGE_LEAST_SEGMENTS || segments.free_count() <= self.log.floor {
+            return candidates.into_iter().min_by_key(alive);
+        }
         let full = self.log.layout.segment_bytes() as f64;
         let worth = |segment: &u32| {
             let alive = alive(segment).max(0) as f64;

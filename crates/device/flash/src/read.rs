@@ -195,6 +195,10 @@ impl Ftl {
             return Err(self.media_error(unit, "it was read too often or is too old"));
         }
         let from = self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within;
+        if from + into.len() > self.geometry.page_bytes as usize {
+            // The map of an extent of whole pages, made up by someone, points amid one.
+            return Err(self.media_error(unit, "its map entry does not point to a whole page"));
+        }
         let first_unit = from / UNIT_BYTES;
         let end_unit = (from + into.len()).div_ceil(UNIT_BYTES);
         let whole = from.is_multiple_of(UNIT_BYTES) && into.len().is_multiple_of(UNIT_BYTES);

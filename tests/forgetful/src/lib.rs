@@ -7,6 +7,8 @@
 
 mod file;
 mod random;
+mod versions;
 
 pub use file::{Forgetful, copy_sparse};
 pub use random::Random;
+pub use versions::Versions;

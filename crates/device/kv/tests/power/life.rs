@@ -7,14 +7,17 @@ use byway_flash::{
     Durability, FinishedSync, Flash, FlashOptions, FlashProfile, MediaKind, NamespaceKind, NamespaceRecord,
     NamespaceSpec, OpenOptions, PendingSync, RunOptions, SyncPoint,
 };
-use byway_forgetful::{Forgetful, Random, copy_sparse};
+use byway_forgetful::{Forgetful, Random, Versions, copy_sparse};
 use byway_kv::{
     Key, KvEngine, KvError, KvFormat, KvOptions, Packing, Placement, Recovery, StoreHow, WindowId,
     record_header_bytes,
 };
 use byway_queue::WindowCursor;
 
-use crate::model::{Model, Value};
+/// A value, or none.
+type Value = Option<Vec<u8>>;
+/// Values by the number of their key.
+type Model = Versions<u64, Value>;
 
 const KEYS: u64 = 64;
 const LIVES: u64 = 4;

@@ -7,7 +7,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod life;
-mod model;
 
 use byway_flash::Durability;
 use life::{Base, run};

@@ -267,10 +267,14 @@ impl Segments {
         }
     }
 
-    /// The pieces of a record, which may span segments: each with its segment and bytes.
+    /// The pieces of a record, which may span segments: each with its segment and bytes. An entry that points past the
+    /// extent has none.
     pub(crate) fn pieces(&self, address: u64, bytes: u64) -> Vec<(usize, i64)> {
         let segment_bytes = self.layout.segment_bytes();
         let (mut address, mut left, mut pieces) = (address, bytes, Vec::with_capacity(1));
+        if address >> self.layout.segment_shift >= self.layout.segments as u64 {
+            return pieces;
+        }
         loop {
             let piece = left.min(segment_bytes - (address & (segment_bytes - 1)));
             pieces.push(((address >> self.layout.segment_shift) as usize, piece as i64));

@@ -72,8 +72,7 @@ impl Device {
     #[must_use]
     pub fn details(&self) -> Details {
         self.with_subsystem(|subsystem| {
-            let mut details = details_of(&subsystem.flash);
-            details.opened_in_ns = self.opened_in_ns;
+            let mut details = details_of(&subsystem.flash, self.opened_in_ns);
             for namespace in &mut details.namespaces {
                 let found = subsystem.namespace_mut(namespace.nsid);
                 namespace.engine = found
@@ -85,7 +84,7 @@ impl Device {
     }
 }
 
-fn details_of(flash: &Flash) -> Details {
+fn details_of(flash: &Flash, opened_in_ns: u64) -> Details {
     let namespaces = flash.namespaces().map(|record| NamespaceDetails {
         nsid: record.nsid,
         size_bytes: record.size_bytes,
@@ -106,7 +105,7 @@ fn details_of(flash: &Flash) -> Details {
         counters: *flash.counters(),
         ages: flash.ages(),
         recovery: flash.recovery(),
-        opened_in_ns: 0,
+        opened_in_ns,
         power: flash.power_history(),
         lost_entries: flash.lost_entries(),
     }

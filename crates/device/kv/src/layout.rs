@@ -32,6 +32,9 @@ const SEGMENTS_MIN: u64 = 8;
 /// Bytes of a manifest before its table of live bytes.
 pub(crate) const MANIFEST_FIXED_BYTES: usize = 16384;
 
+/// Below so many segments, room is given to what is safe before what is good for the flash.
+const FEW_SEGMENTS: usize = 512;
+
 /// What is chosen when a namespace is made, and never after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvFormat {
@@ -86,6 +89,11 @@ impl Layout {
             windows: usize::from(format.windows.min(WINDOWS_MAX)),
             window_bytes,
         })
+    }
+
+    /// Whether each segment is so large a share of the namespace that there is none to spare.
+    pub(crate) fn has_few_segments(&self) -> bool {
+        self.segments < FEW_SEGMENTS
     }
 
     pub(crate) fn segment_bytes(&self) -> u64 {

@@ -4,7 +4,6 @@
 //! old index pages. The extent has more room than that. Compaction and merges turn what is dead into free segments as
 //! long as there is anything dead, so a put is refused exactly when what is alive would exceed the capacity.
 
-use crate::compaction::AGE_LEAST_SEGMENTS;
 use crate::engine::KvEngine;
 use crate::error::KvError;
 use crate::index::entry::Entry;
@@ -136,9 +135,9 @@ impl KvEngine {
     /// should be known soon, and compaction can only work on what is on flash with its index.
     pub(crate) fn flush_due_bytes(&self) -> u64 {
         let left = self.capacity_bytes.saturating_sub(self.used_bytes());
-        let is_small = self.log.segments.count() < AGE_LEAST_SEGMENTS;
-        let least = (self.capacity_bytes / (FLUSH_SHARE << u64::from(is_small)))
-            .max(2 * self.log.layout.segment_bytes());
+        let layout = &self.log.layout;
+        let share = FLUSH_SHARE << u64::from(layout.has_few_segments());
+        let least = (self.capacity_bytes / share).max(2 * layout.segment_bytes());
         self.options.replay_bytes.min(least.max(left / 4))
     }
 

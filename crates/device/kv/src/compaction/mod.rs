@@ -20,7 +20,6 @@ use crate::recovery::Damage;
 use crate::store::PageStore;
 use job::Job;
 pub(crate) use pace::Pace;
-pub(crate) use victim::AGE_LEAST_SEGMENTS;
 use victim::Left;
 
 /// Stretches of damage that are remembered.

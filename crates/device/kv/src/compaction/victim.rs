@@ -3,9 +3,6 @@
 use crate::engine::KvEngine;
 use crate::value_log::segment::Use;
 
-/// Of fewer segments, or where a put waits for one, the emptiest is taken: a victim that gives little costs a large share of the
-/// room there is, however good it is for the flash below.
-pub(crate) const AGE_LEAST_SEGMENTS: usize = 512;
 /// Times that a segment is tried before it is left until the engine is opened anew.
 const TRIES: u32 = 3;
 
@@ -21,6 +18,7 @@ impl KvEngine {
     /// The segment that is worth most, of those whose records are all on flash and in the index there: what emptying it gives,
     /// weighed against what that costs and how long it has been there (Rosenblum and Ousterhout, 1992). On records that
     /// are overwritten at random it takes segments nearly in their order, and so frees flash blocks that neighbours share.
+    /// Where room is short, the emptiest.
     pub(super) fn choose_victim(&self) -> Option<u32> {
         let segments = &self.log.segments;
         // While a flush may tell of emptier ones, it does not pay to move nearly everything.
@@ -29,7 +27,8 @@ impl KvEngine {
         let alive = |segment: &u32| segments.live.of(*segment as usize).1;
         let mut candidates = segments.matching(|segment, used| self.may_be_victim(segment, used));
         candidates.retain(|segment| alive(segment) <= most_alive && !self.index.is_leaving(*segment));
-        if segments.count() < AGE_LEAST_SEGMENTS || segments.free_count() <= self.log.floor {
+        // A victim that gives little costs a large share of few segments, or a put that waits, more than it is good for.
+        if self.log.layout.has_few_segments() || segments.free_count() <= self.log.floor {
             return candidates.into_iter().min_by_key(alive);
         }
         let full = self.log.layout.segment_bytes() as f64;

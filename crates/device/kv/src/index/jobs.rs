@@ -153,7 +153,6 @@ impl Index {
     }
 
     /// Finds segments that hold nothing anyone can ask for: freed by the steps that follow.
-    ///
     pub(crate) fn note_dead_segments(&mut self, log: &ValueLog) {
         let shift = log.layout.segment_shift;
         let dead = log.segments.matching(|segment, used| match used {

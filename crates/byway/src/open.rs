@@ -71,6 +71,7 @@ fn run_options(options: &Options) -> byway_flash::RunOptions {
         durability,
         reads: options.reads,
         injection,
+        fading: options.fading,
         ..byway_flash::RunOptions::default()
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use byway_core::{AdaptivePolicy, Error, ErrorKind, Nsid, Result};
-use byway_flash::{GcPolicy, Injection, Reads};
+use byway_flash::{Fading, GcPolicy, Injection, Reads};
 use byway_in_process::RunBy;
 use byway_kv::{KvOptions, Packing};
 use byway_link::{ClockMode, Method};
@@ -69,6 +69,8 @@ pub struct Options {
     pub gc: GcPolicy,
     /// `inject=`: operations of the medium that fail, as `program:nth=100,read:block=5:always`; see [`Injection`].
     pub inject: Option<Injection>,
+    /// `fading=`: how many reads and how much age data stands, as `reads=100000,age=5000000,refresh`; see [`Fading`].
+    pub fading: Fading,
     /// `flush=`: what an acknowledgement survives.
     pub flush: FlushMode,
     /// `depth=`: commands outstanding on a queue.
@@ -78,9 +80,10 @@ pub struct Options {
 }
 
 /// What every option is called, for the error that lists them.
-pub const OPTION_NAMES: [&str; 23] = [
+pub const OPTION_NAMES: [&str; 24] = [
     "transfer", "policy", "tau", "alpha", "below", "profile", "link", "mps", "mrrs", "clock", "ns", "run",
     "ledger", "flash", "packing", "gc", "inject", "flush", "depth", "ring", "reads", "memtable", "cache",
+    "fading",
 ];
 
 /// What an acknowledgement survives, and so when the image is synced (`flush=`).
@@ -136,6 +139,7 @@ impl Default for Options {
             packing: Packing::default(),
             gc: GcPolicy::default(),
             inject: None,
+            fading: Fading::default(),
             flush: FlushMode::default(),
             depth: 128,
             ring_entries: None,
@@ -203,6 +207,7 @@ impl Options {
             "packing" => self.packing = parse(value)?,
             "gc" => self.gc = parse(value)?,
             "inject" => self.inject = Some(parse(value)?),
+            "fading" => self.fading = parse(value)?,
             "flush" => {
                 self.flush = one_of(
                     value,

@@ -60,7 +60,7 @@ pub use byway_sys::{FileError, FileEvents, Trouble};
 pub use counters::{Cause, CauseCounters, FlashCounters};
 pub use durability::{Durability, Epoch, SyncCounters, SyncPoint};
 pub use error::{FlashError, ImageError};
-pub use fading::Fading;
+pub use fading::{BadFading, Fading};
 pub use finding::{Finding, Hit, Remedy, Watch};
 pub use flash::{DEFAULT_OVER_PROVISIONING_PERCENT, Flash, FlashOptions, OpenOptions, RunOptions};
 pub use forget::{Overwrite, Sanitize, SanitizeState};

@@ -6,6 +6,7 @@ use byway::{ClockMode, Method, Packing};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::contest::{Engine, Letter, Op};
+use crate::endurance::skew::Skew;
 use crate::size;
 use crate::workload::Workload;
 
@@ -56,6 +57,7 @@ the same steps. A put that returned survives the process, in the flush rows the 
 Examples:
   byway bench endurance
   byway bench endurance --size 2G --overwrites 20 --gc cost-benefit --json
+  byway bench endurance --skew 80/20
   byway bench endurance --kv --value 1K")]
     Endurance(EnduranceBench),
     /// Find from which size on prp is as quick as piggyback and cxl, and keep it for the adaptive method.
@@ -229,6 +231,9 @@ pub struct EnduranceBench {
     /// Times that as much as was filled is overwritten, each place as likely as any other.
     #[arg(long, default_value_t = 5)]
     pub overwrites: u32,
+    /// Overwrite some places more often: percent of writes and of the places they go to, as 80/20.
+    #[arg(long, value_name = "WRITES/PLACES")]
+    pub skew: Option<Skew>,
     /// Policy of garbage collection: greedy or cost-benefit.
     #[arg(long, default_value = "greedy", value_name = "POLICY")]
     pub gc: String,

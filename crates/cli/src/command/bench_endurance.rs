@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::{Result, ensure};
 
 use crate::args::EnduranceBench;
+use crate::endurance::skew::Skew;
 use crate::endurance::{Kind, Pass, Plan, Run, Summary};
 use crate::size;
 use crate::table::Table;
@@ -25,6 +26,7 @@ pub fn run(args: &EnduranceBench, out: &mut impl Write, interrupt: &Interrupt) -
         value_bytes: args.value,
         fill_percent: args.fill,
         overwrites: args.overwrites,
+        skew: args.skew.unwrap_or(Skew::NONE),
         seed: args.seed,
     };
     let folder = tempfile::Builder::new().prefix("byway-endurance-").tempdir_in(&args.dir)?;

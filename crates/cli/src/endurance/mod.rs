@@ -2,8 +2,10 @@
 
 pub mod greedy;
 mod run;
+pub mod skew;
 
 use serde::Serialize;
+use skew::Skew;
 
 pub use run::Run;
 
@@ -35,6 +37,8 @@ pub struct Plan {
     pub fill_percent: u32,
     /// Times that as much as was filled is overwritten.
     pub overwrites: u32,
+    /// Where overwrites go.
+    pub skew: Skew,
     /// Decides the order.
     pub seed: u64,
 }

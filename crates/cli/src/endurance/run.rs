@@ -126,15 +126,15 @@ impl<'a> Run<'a> {
         }
         for number in 1..=self.plan.overwrites {
             let mut order = random.clone();
-            let writes = self.writes;
+            let (writes, skew) = (self.writes, self.plan.skew);
             let model = self.model.take().map(|mut model| {
                 let (written, moved) = (model.written, model.moved);
-                (0..writes).for_each(|_| model.write(random.below(writes) as u32));
+                (0..writes).for_each(|_| model.write(skew.place(&mut random, writes) as u32));
                 let amplification = 1.0 + (model.moved - moved) as f64 / (model.written - written) as f64;
                 self.model = Some(model);
                 amplification
             });
-            self.pass(&number.to_string(), model, |_| order.below(writes))?;
+            self.pass(&number.to_string(), model, |_| skew.place(&mut order, writes))?;
             random = order;
         }
         Ok(self.summary())
@@ -288,6 +288,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::endurance::skew::Skew;
 
     #[test]
     fn scattered_numbers_come_once_each() {
@@ -310,6 +311,7 @@ mod tests {
             value_bytes: 0,
             fill_percent: 95,
             overwrites,
+            skew: Skew::NONE,
             seed: 1,
         };
         let (interrupt, progress) = (Interrupt::listen().unwrap(), Progress::new("test", 1));

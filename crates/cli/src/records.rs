@@ -1,4 +1,4 @@
-//! Records in files: the Unicode Character Database, and lines of JSON for everything else.
+//! Records in files: the Unicode Character Database, lines with a tab in them, and lines of JSON for everything else.
 //!
 //! The Unicode Character Database (`UnicodeData.txt`, Debian package `unicode-data`) has one record a line, some
 //! 35,000 of 20 to 300 bytes. Its key is the first field, the code point in hexadecimal; its value is the record.
@@ -17,6 +17,19 @@ pub enum Format {
     Unicode,
     /// One JSON object a line: `{"key": …, "value": …}`; `key_hex` and `value_hex` for bytes that are no text.
     Jsonl,
+    /// Key before the first tab of a line, value after it. What holds an end of a line cannot be written so.
+    Tsv,
+}
+
+impl Format {
+    /// What the name of a file says of how records stand in it.
+    pub fn of_name(name: &str) -> Self {
+        match name.rsplit_once('.').map(|(_, ending)| ending) {
+            Some("jsonl") => Self::Jsonl,
+            Some("tsv") => Self::Tsv,
+            _ => Self::Unicode,
+        }
+    }
 }
 
 /// One key with its value.
@@ -86,6 +99,7 @@ impl<R: BufRead> Records<R> {
         let record = match self.format {
             Format::Unicode => parse_unicode(&self.text),
             Format::Jsonl => parse_json(&self.text),
+            Format::Tsv => parse_tsv(&self.text),
         };
         record.map_err(|why| RecordError::Line { line: self.line, why })
     }
@@ -115,6 +129,11 @@ fn parse_unicode(line: &[u8]) -> Result<Record, String> {
         ));
     }
     Ok(Record { key: key.to_vec(), value: line.to_vec() })
+}
+
+fn parse_tsv(line: &[u8]) -> Result<Record, String> {
+    let tab = line.iter().position(|&byte| byte == b'\t').ok_or("no tab after the key")?;
+    Ok(Record { key: line[..tab].to_vec(), value: line[tab + 1..].to_vec() })
 }
 
 /// A record as JSON.
@@ -149,11 +168,12 @@ fn bytes_of(name: &str, text: Option<&str>, hex: Option<&str>) -> Result<Vec<u8>
 /// Writes one record as a line of its format.
 ///
 /// # Errors
-/// Those of the writer.
+/// Those of the writer, and bytes that the format has no way to write.
 pub fn write(out: &mut impl Write, format: Format, key: &[u8], value: &[u8]) -> io::Result<()> {
     match format {
         Format::Unicode => out.write_all(value)?,
         Format::Jsonl => write_json(&mut *out, key, value)?,
+        Format::Tsv => write_tsv(&mut *out, key, value)?,
     }
     out.write_all(b"\n")
 }
@@ -169,6 +189,16 @@ fn write_json(out: &mut impl Write, key: &[u8], value: &[u8]) -> io::Result<()> 
         Err(_) => json.value_hex = Some(to_hex(value).into()),
     }
     serde_json::to_writer(out, &json).map_err(io::Error::from)
+}
+
+fn write_tsv(out: &mut impl Write, key: &[u8], value: &[u8]) -> io::Result<()> {
+    let ends_a_line = |bytes: &[u8]| bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r'));
+    if key.contains(&b'\t') || ends_a_line(key) || ends_a_line(value) {
+        let why =
+            format!("key {} or its value has a tab or an end of a line: export it as jsonl", to_hex(key));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    out.write_all(&[key, b"\t", value].concat())
 }
 
 /// Bytes from hexadecimal digits.
@@ -246,8 +276,20 @@ mod tests {
         }
 
         #[test]
+        fn tabbed_lines_bring_back_what_they_can_hold(key in proptest::collection::vec(any::<u8>(), 1..16),
+                                                      value in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let mut text = Vec::new();
+            if write(&mut text, Format::Tsv, &key, &value).is_ok() {
+                let records: Vec<Record> = Records::new(&text[..], Format::Tsv).map(Result::unwrap).collect();
+                prop_assert_eq!(records, vec![Record { key, value }]);
+            } else {
+                prop_assert!(key.iter().chain(&value).any(|byte| b"\t\r\n".contains(byte)));
+            }
+        }
+
+        #[test]
         fn any_bytes_are_records_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            for format in [Format::Unicode, Format::Jsonl] {
+            for format in [Format::Unicode, Format::Jsonl, Format::Tsv] {
                 for record in Records::new(&bytes[..], format) {
                     drop(record);
                 }

@@ -118,7 +118,7 @@ Example:
         device: Device,
         /// The file; - is standard input.
         file: PathBuf,
-        /// How records stand in it [default: jsonl for *.jsonl, else unicode].
+        /// How records stand in it [default: jsonl for *.jsonl, tsv for *.tsv, else unicode].
         #[arg(long)]
         format: Option<Format>,
     },
@@ -187,7 +187,7 @@ Examples:
         device: Device,
         /// The file; - is standard input.
         file: PathBuf,
-        /// How records stand in it [default: jsonl for *.jsonl, else unicode].
+        /// How records stand in it [default: jsonl for *.jsonl, tsv for *.tsv, else unicode].
         #[arg(long)]
         format: Option<Format>,
         /// Write nothing: read every record back and compare.

@@ -41,12 +41,13 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
             list(device, from, limit.unwrap_or(u64::MAX), Shown { hex: *hex, json: *json }, out)
         }
         KvCommand::Import { device, file, format, compare, json } => {
-            let format = format.unwrap_or_else(|| format_of(file));
+            let format = format.unwrap_or_else(|| Format::of_name(&file.to_string_lossy()));
             let import = Import { device, file, format, interrupt };
             if *compare { import.compare(*json, out) } else { import.store(*json, out) }
         }
         KvCommand::Load { device, file, format } => {
-            let records = records_of(file, format.unwrap_or_else(|| format_of(file)))?;
+            let records =
+                records_of(file, format.unwrap_or_else(|| Format::of_name(&file.to_string_lossy())))?;
             let loaded = load(device, records, out, interrupt);
             loaded.with_context(|| format!("load {}", file.display()))
         }
@@ -149,14 +150,6 @@ fn list(
         shown.write(&key?, out)?;
     }
     Ok(())
-}
-
-fn format_of(file: &Path) -> Format {
-    if file.extension().is_some_and(|extension| extension == "jsonl") {
-        Format::Jsonl
-    } else {
-        Format::Unicode
-    }
 }
 
 /// A file of records and the device they are for.

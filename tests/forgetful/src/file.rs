@@ -25,6 +25,15 @@ const EVENTS_A_MOMENT: u64 = 4;
 
 type Page = Arc<[u8]>;
 
+/// What a cut leaves of a sector that changed since the last sync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// What it was then.
+    Synced,
+    /// What was stored last.
+    Stored,
+}
+
 /// Watches a file and knows what a power cut may leave of it.
 #[derive(Debug)]
 pub struct Forgetful {
@@ -93,6 +102,25 @@ impl Forgetful {
         memory.cut = None;
         memory.look(&self.path);
         memory.write_cut(&self.path, to);
+    }
+
+    /// Cuts the power now; `keep` says what is left of each sector that changed since the last sync, by its place in the
+    /// file.
+    pub fn cut_by(&self, to: &Path, keep: impl Fn(u64) -> Kept) {
+        let mut memory = self.memory.lock().unwrap();
+        memory.cut = None;
+        memory.look(&self.path);
+        memory.write_pages(&self.path, to, |page, versions, _| {
+            let mut kept = ZEROES;
+            for at in (0..PAGE_BYTES).step_by(SECTOR_BYTES) {
+                let version = match keep(page * PAGE_BYTES as u64 + at as u64) {
+                    Kept::Synced => versions.first(),
+                    Kept::Stored => versions.last(),
+                };
+                kept[at..at + SECTOR_BYTES].copy_from_slice(&version.unwrap()[at..at + SECTOR_BYTES]);
+            }
+            kept
+        });
     }
 
     /// Events so far: writes, allocations, punches and syncs.
@@ -195,16 +223,26 @@ impl Memory {
 
     /// Writes what the cut leaves: each page that changed, or each of its sectors, as of any moment since the sync.
     fn write_cut(&mut self, from: &Path, to: &Path) {
+        let fate = Fate::any(&mut self.random);
+        self.write_pages(from, to, |_, versions, random| fate.choose(versions, random));
+    }
+
+    /// Writes a file of what was synced, and of what `keep` leaves of pages that changed since.
+    fn write_pages(
+        &mut self,
+        from: &Path,
+        to: &Path,
+        keep: impl Fn(u64, &[Page], &mut Random) -> [u8; PAGE_BYTES],
+    ) {
         let out = File::create(to).unwrap();
         out.set_len(File::open(from).unwrap().metadata().unwrap().len()).unwrap();
-        let fate = Fate::any(&mut self.random);
         for (page, content) in &self.seen {
             if !self.versions.contains_key(page) {
                 out.write_all_at(content, page * PAGE_BYTES as u64).unwrap();
             }
         }
         for (page, versions) in &self.versions {
-            let kept = fate.choose(versions, &mut self.random);
+            let kept = keep(*page, versions, &mut self.random);
             if kept != ZEROES {
                 out.write_all_at(&kept, page * PAGE_BYTES as u64).unwrap();
             }

@@ -21,7 +21,7 @@ use crate::ftl::Ftl;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES};
 use crate::map::{Before, EntryIndex, Location};
 use crate::read::crcs_match;
-use crate::spare::{NO_OWNER, PageKind, SpareRecord};
+use crate::spare::{PageKind, SpareRecord};
 
 /// What opening an image found and did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -253,9 +253,12 @@ impl Ftl {
                     used = true;
                     continue;
                 };
-                used |= spare.seq > 0 || spare.owner(0) != NO_OWNER;
-                next_seq = next_seq.max(spare.seq + 1);
-                if spare.seq >= synced_seq && spare.owner(0) != NO_OWNER {
+                if spare.is_void() {
+                    continue;
+                }
+                used = true;
+                next_seq = next_seq.max(spare.seq.saturating_add(1));
+                if spare.seq >= synced_seq {
                     unsynced.push(page);
                 }
             }

@@ -1,10 +1,10 @@
 //! Losses of power that are put together by hand: of what was stored since a sync, named regions did not reach the medium.
 
-use std::fs::{self, OpenOptions as FileOptions};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use byway_flash::{Cause, Durability, Flash, FlashOptions, MediaKind, OpenOptions, RunOptions};
+use byway_forgetful::{Forgetful, Kept};
 use byway_link::Profile;
 
 use crate::life::{UNIT, extent, pattern};
@@ -15,17 +15,20 @@ const UNITS_A_TURN: u64 = 16 * 4;
 struct Device {
     folder: tempfile::TempDir,
     flash: Flash,
+    events: Arc<Forgetful>,
+    lives: u32,
 }
 
 impl Device {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let profile = Profile::by_name("gen4x4").unwrap().flash;
-        let media = MediaKind::File(folder.path().join("image"));
-        let mut options = FlashOptions::new(4 << 20, profile, media);
-        options.run.durability = Durability::Volatile;
+        let path = folder.path().join("image");
+        let (events, run) = run_of(&path);
+        let mut options = FlashOptions::new(4 << 20, profile, MediaKind::File(path));
+        options.run = run;
         let flash = Flash::create(options, &[crate::life::NVM]).unwrap();
-        Self { folder, flash }
+        Self { folder, flash, events, lives: 0 }
     }
 
     fn write(&mut self, unit: u64, step: u64) {
@@ -40,31 +43,39 @@ impl Device {
         self.flash.write_units(extent, first, &data, Cause::Host, &mut 0).unwrap();
     }
 
-    /// Syncs, and keeps the image as it is then.
-    fn sync(&mut self) -> PathBuf {
+    fn sync(&mut self) {
         self.flash.make_durable().unwrap();
-        let synced = self.folder.path().join("synced");
-        fs::copy(self.folder.path().join("image"), &synced).unwrap();
-        synced
     }
 
-    /// The device after a loss of power that left a region as of the sync, and everything else as it is.
-    fn lose(&self, region: &str, synced: &Path) -> Flash {
-        let left = self.folder.path().join("left");
-        fs::copy(self.folder.path().join("image"), &left).unwrap();
-        let (_, range) = self.flash.regions().into_iter().find(|(name, _)| *name == region).unwrap();
-        let mut bytes = vec![0; (range.end - range.start) as usize];
-        FileOptions::new().read(true).open(synced).unwrap().read_exact_at(&mut bytes, range.start).unwrap();
-        FileOptions::new().write(true).open(&left).unwrap().write_all_at(&bytes, range.start).unwrap();
-        let run = RunOptions { power_was_lost: true, ..RunOptions::default() };
-        Flash::open(&left, OpenOptions { timing: false, run, ..OpenOptions::default() }).unwrap()
+    fn holds(&mut self, unit: u64, step: u64) -> bool {
+        let (extent, mut data) = (extent(&self.flash, 1), vec![0; UNIT]);
+        self.flash.read(extent, unit * UNIT as u64, &mut data, Cause::Host, &mut 0).unwrap();
+        data == pattern(step, unit, UNIT)
+    }
+
+    /// Loses power, and with it what was stored in these regions since the last sync.
+    fn lose(self, regions: &[&str]) -> Self {
+        let all = self.flash.regions();
+        let lost: Vec<_> = all.iter().filter(|(name, _)| regions.contains(name)).collect();
+        assert_eq!(lost.len(), regions.len());
+        let is_lost = |at: u64| lost.iter().any(|(_, range)| range.contains(&at));
+        let path = self.path(self.lives + 1);
+        self.events.cut_by(&path, |at| if is_lost(at) { Kept::Synced } else { Kept::Stored });
+        let (events, run) = run_of(&path);
+        let run = RunOptions { power_was_lost: true, ..run };
+        let flash = Flash::open(&path, OpenOptions { timing: false, run, ..OpenOptions::default() }).unwrap();
+        Self { flash, events, lives: self.lives + 1, ..self }
+    }
+
+    fn path(&self, life: u32) -> PathBuf {
+        self.folder.path().join(format!("left-{life}"))
     }
 }
 
-fn read(flash: &mut Flash, unit: u64) -> Vec<u8> {
-    let (extent, mut data) = (extent(flash, 1), vec![0; UNIT]);
-    flash.read(extent, unit * UNIT as u64, &mut data, Cause::Host, &mut 0).unwrap();
-    data
+fn run_of(path: &Path) -> (Arc<Forgetful>, RunOptions) {
+    let events = Forgetful::new(path, 0);
+    let watching = Some(events.clone() as Arc<_>);
+    (events, RunOptions { durability: Durability::Volatile, events: watching, ..RunOptions::default() })
 }
 
 #[test]
@@ -75,10 +86,29 @@ fn a_buffer_slot_of_an_earlier_turn_does_not_vouch_for_what_it_was_filled_with_s
     }
     device.write_page(4, 2);
     // The slot that unit 7 was in is the next to be filled, by itself again.
-    let synced = device.sync();
+    device.sync();
     device.write(7, 3);
-    let mut left = device.lose("unit buffer", &synced);
-    assert!(read(&mut left, 7) == pattern(2, 7, UNIT), "neither what was lost nor what the slot held before");
-    assert_eq!(left.recovery().reverted, 1);
-    assert_eq!(left.check(), []);
+    let mut left = device.lose(&["unit buffer"]);
+    assert!(left.holds(7, 2), "neither what was lost nor what the slot held before");
+    assert_eq!(left.flash.recovery().reverted, 1);
+    assert_eq!(left.flash.check(), []);
+}
+
+/// Its record was kept, as its first unit names nobody, and vouched for data of the life before at the next loss.
+#[test]
+fn a_page_that_no_sync_covered_is_not_believed_at_the_second_loss_though_its_first_unit_is_nobodys() {
+    let mut device = Device::new();
+    device.write_page(4, 1);
+    device.sync();
+    // The slot's first unit is dead once it is programmed, for the sake of unit 40.
+    for unit in [20, 5, 20, 30, 40] {
+        device.write(unit, 2);
+    }
+    let mut device = device.lose(&["map", "pages"]);
+    assert!(device.holds(5, 1));
+    device.sync();
+    device.write_page(4, 3);
+    let mut left = device.lose(&["pages"]);
+    assert!(left.holds(5, 1), "what was there at the last sync");
+    assert_eq!(left.flash.check(), []);
 }

@@ -79,6 +79,9 @@ fn examine(path: &Path, repair: bool, watch: Watch<'_>) -> Result<Checked> {
             examine_engine(&mut flash, record, repair && may_mend, watch, &mut checked);
         }
     }
+    if repair && checked.is_usable() {
+        flash.accept_pages(&checked.findings);
+    }
     checked.live_bytes = flash.used_bytes();
     checked.known_lost = flash.lost_entries();
     if repair {

@@ -213,6 +213,7 @@ fn check_image(path: &Path, repair: bool) -> Result<(), FlashError> {
     let (mut flash, _) = Flash::open_to_check(path, repair)?;
     let findings = flash.mend(&mut |_, _, _| {});
     flash.drop_lost(&findings);
+    flash.accept_pages(&findings);
     let _ = (flash.lost_entries(), flash.check());
     flash.close()
 }

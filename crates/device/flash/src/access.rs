@@ -35,7 +35,8 @@ impl Flash {
 
     /// As [`Flash::read`] of bytes of one page of a KV extent, without a copy where the medium can lend them: they are
     /// then counted and timed, and **not verified**. The caller verifies what it finds there, and where that fails
-    /// reads by [`Flash::read`], which names the damage. Else they are read into `room`.
+    /// reads by [`Flash::read`], which names the damage. Else they are read into `room`: as [`Flash::read`] does, or, of an
+    /// image that is checked, as they are.
     ///
     /// # Errors
     /// As [`Flash::read`].
@@ -58,8 +59,22 @@ impl Flash {
             let lent = self.ftl.media.lend(page, within, room.len());
             return lent.ok_or(FlashError::Misuse("a medium lends all of its pages or none"));
         }
-        self.read(extent, at_bytes, room, cause, at_ps)?;
-        Ok(room)
+        match self.read(extent, at_bytes, room, cause, at_ps) {
+            Ok(()) => Ok(room),
+            Err(error) => self.as_it_is(extent, at_bytes, room).then_some(&*room).ok_or(error),
+        }
+    }
+
+    /// Reads what does not match the checksums of its page, of an image that is checked; false where it cannot be read at all.
+    #[cold]
+    fn as_it_is(&self, extent: ExtentId, at_bytes: u64, into: &mut [u8]) -> bool {
+        let page_bytes = u64::from(self.ftl.geometry.page_bytes);
+        let (index, within) = (at_bytes / page_bytes, (at_bytes % page_bytes) as usize);
+        let range = self.range(extent, at_bytes, into.len() as u64);
+        let Ok((first, PageKind::Page)) = range else { return false };
+        self.is_checked
+            && within + into.len() <= page_bytes as usize
+            && self.ftl.read_as_it_is(first + index, within, into)
     }
 
     /// Bytes of one page of a KV extent where the medium has them, for one who will [borrow](Flash::lend) them right after: neither

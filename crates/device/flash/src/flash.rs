@@ -160,6 +160,8 @@ pub struct Flash {
     backing: Backing,
     recovery: Recovery,
     closed: bool,
+    /// Whoever verifies what it borrows is lent what does not match the checksum of its page, too.
+    pub(crate) is_checked: bool,
     /// The file that describes a device in memory, locked while it is open.
     description: Option<Arc<ImageFile>>,
 }
@@ -361,6 +363,7 @@ impl Flash {
             backing,
             recovery,
             closed: false,
+            is_checked: false,
             description: None,
         })
     }

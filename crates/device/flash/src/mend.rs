@@ -34,7 +34,8 @@ impl Flash {
         if superblock.keeps != Keeps::File {
             return Ok((Self::open_described(file, superblock, options, path)?, findings));
         }
-        let flash = Self::open_file(file, superblock, options, path, Some(&mut findings))?;
+        let mut flash = Self::open_file(file, superblock, options, path, Some(&mut findings))?;
+        flash.is_checked = true;
         Ok((flash, findings))
     }
 

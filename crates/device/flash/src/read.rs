@@ -84,6 +84,11 @@ impl Ftl {
         Some(page)
     }
 
+    /// Reads bytes of a whole-page entry that match no checksum, perhaps; false where there are none.
+    pub(crate) fn read_as_it_is(&self, entry: EntryIndex, within: usize, into: &mut [u8]) -> bool {
+        self.lendable_page(entry).is_some_and(|page| self.media.read(page, within, into).is_ok())
+    }
+
     /// Bytes of a whole-page entry as the medium lends them, without a count of them.
     #[inline]
     pub(crate) fn glance(&self, entry: EntryIndex, within: usize, len: usize) -> Option<&[u8]> {

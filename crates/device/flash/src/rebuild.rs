@@ -302,29 +302,24 @@ impl Flash {
         Some(format!("{within} of block {}", block.0))
     }
 
-    /// Writes a page of a key-value namespace anew that cannot be read, as far as it can: units that do not match their
-    /// checksums hold nothing, and the records that stood there are lost.
-    fn write_readable_part(&mut self, index: EntryIndex) {
-        let Ok(Location::Flash(unit)) = self.ftl.map.load(index) else { return };
-        let page = self.ftl.geometry.page_of(unit);
+    /// Writes a page of a key-value namespace anew as it is, or, where the medium does not give it at all, as zeroes.
+    fn write_as_it_is(&mut self, index: EntryIndex) {
         let mut data = vec![0; self.ftl.geometry.page_bytes as usize];
-        if self.ftl.media.read(page, 0, &mut data).is_err() {
-            data.fill(0);
+        if !self.ftl.is_mapped(index)
+            || self.ftl.read(PageKind::Page, index, 0, &mut data, Cause::Metadata, &mut 0).is_ok()
+        {
+            return;
         }
-        // Without a spare record nothing is known of the data; records have checksums of their own.
-        if let Some(spare) = self.ftl.spare(page) {
-            for (i, unit) in data.chunks_exact_mut(UNIT_BYTES).enumerate() {
-                if checksum::crc32c(unit) != spare.crc(i) {
-                    unit.fill(0);
-                }
-            }
+        if !self.ftl.read_as_it_is(index, 0, &mut data) {
+            data.fill(0);
         }
         // Where there is no room for it the page stays as it is: the next repair tries again.
         let _ = self.ftl.write_page(Front::Values, index, &data, Cause::Metadata, &mut 0);
     }
 
     /// Forgets entries that belong to no namespace, and marks entries of blocks' namespaces lost whose data cannot be
-    /// read, so that every read says so until they are written again. Only where all namespaces are known.
+    /// read, so that every read says so until they are written again. Only where all namespaces are known. Pages of
+    /// key-value namespaces are for their engines, and for [`Flash::accept_pages`] after them.
     pub fn drop_lost(&mut self, findings: &[Finding]) {
         let stray = self.stray_entries();
         for index in stray {
@@ -336,10 +331,18 @@ impl Flash {
                 PageKind::Units if self.ftl.is_mapped(index) => {
                     _ = self.ftl.flip(index, Location::Lost, kind)
                 }
-                PageKind::Units => {}
-                PageKind::Page => self.write_readable_part(index),
+                PageKind::Units | PageKind::Page => {}
             }
         }
+    }
+
+    /// Gives pages of key-value namespaces that do not match their checksums new ones. Their engines verify
+    /// what stands there by checksums of its own, and must have dropped before what did not hold: nothing tells it from what does
+    /// any more to whoever reads a part of a value.
+    pub fn accept_pages(&mut self, findings: &[Finding]) {
+        let hit: Vec<_> = findings.iter().flat_map(|finding| self.entries_hit(finding)).collect();
+        let pages = hit.into_iter().filter(|(_, kind)| *kind == PageKind::Page);
+        pages.for_each(|(index, _)| self.write_as_it_is(index));
     }
 
     fn stray_entries(&self) -> Vec<EntryIndex> {

@@ -1,5 +1,5 @@
 # What a newcomer types. Everything else is a script in tools/ or a cargo command.
-.PHONY: all demo test crash lint install clean
+.PHONY: all demo test fuzz crash lint install clean
 
 PREFIX ?= /usr/local
 
@@ -13,6 +13,10 @@ demo:
 # Every test, the lints, the models, a bounded fuzz run. Ends with "N passed, N failed".
 test:
 	tools/test.sh
+
+# New inputs for every decoder and for the device, a minute a target. Ends with counts; BYWAY_FUZZ_SECONDS=600 for longer.
+fuzz:
+	tools/fuzz.sh
 
 # A thousand kills at random instants, bits flipped all over an image, a file system that fails at each operation.
 crash:

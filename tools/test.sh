@@ -3,6 +3,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/need.sh
+. tools/fuzz.sh
 
 # The kind of machine decides which skips are allowed: tests/skips/KIND.txt.
 kind=${BYWAY_MACHINE:-$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)}
@@ -54,28 +55,12 @@ cargo_tests() {
     fi
 }
 
-# Coverage-guided runs of a few seconds a target, from the committed corpus; with an address sanitizer where a
-# nightly compiler is there. The flags are those of cargo-fuzz, so cargo-fuzz itself is not needed.
+# Coverage-guided runs of a few seconds a target, from the committed corpus and at a fixed seed.
 fuzz() {
-    [ -f fuzz/Cargo.toml ] || return 0
-    local toolchain=() flags seconds=${BYWAY_FUZZ_SECONDS:-10} target
-    flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
-    flags+=" -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table"
-    flags+=" -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions"
-    if cargo +nightly --version >/dev/null 2>&1; then
-        toolchain=(+nightly)
-        flags+=" -Zsanitizer=address"
-    fi
-    local host
-    host=$(rustc -vV | sed -n 's/^host: //p')
-    check fuzz-build env RUSTFLAGS="$flags" cargo "${toolchain[@]}" build --release --manifest-path fuzz/Cargo.toml \
-        --target "$host" --target-dir target/fuzz
-    for target in fuzz/fuzz_targets/*.rs; do
-        target=$(basename "$target" .rs)
-        mkdir -p "target/fuzz/found/$target" "fuzz/corpus/$target"
-        check "fuzz-$target" "target/fuzz/$host/release/$target" -max_total_time="$seconds" -timeout=10 \
-            -rss_limit_mb=2048 "-artifact_prefix=target/fuzz/found/$target/" \
-            "target/fuzz/found/$target" "fuzz/corpus/$target"
+    local target
+    check fuzz-build fuzz_build
+    for target in $(fuzz_targets); do
+        check "fuzz-$target" fuzz_check "$target"
     done
 }
 
@@ -97,7 +82,7 @@ check clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 cargo_tests tests cargo test --workspace --no-fail-fast
 cargo_tests loom env RUSTFLAGS="--cfg loom" cargo test -p byway-queue --release --lib --target-dir target/loom
 fuzz
-check scripts bash -n tools/demo.sh tools/test.sh tools/need.sh .ci/run
+check scripts bash -n tools/demo.sh tools/test.sh tools/fuzz.sh tools/need.sh .ci/run
 judge_skips
 
 echo "took $((SECONDS / 60)) min $((SECONDS % 60)) s"

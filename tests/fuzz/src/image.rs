@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use byway_flash::{
-    Cause, Flash, FlashError, FlashOptions, FlashProfile, MediaKind, NamespaceKind, NamespaceSpec,
+    Cause, ExtentId, Flash, FlashError, FlashOptions, FlashProfile, MediaKind, NamespaceKind, NamespaceSpec,
     OpenOptions, UNIT_BYTES,
 };
 
@@ -24,6 +24,8 @@ struct Piece {
     within: usize,
     at: u64,
     bytes: Vec<u8>,
+    /// Where it holds something, in steps of four bytes.
+    used: Vec<usize>,
 }
 
 /// An image as a device left it.
@@ -43,20 +45,27 @@ pub fn image(name: &str, bytes: &[u8]) {
     let file = File::create(&path).expect("a file");
     file.set_len(base.len_bytes).expect("a sparse file");
     for piece in &base.pieces {
+        if piece.name != name {
+            file.write_all_at(&piece.bytes, piece.at).expect("room for a small image");
+            continue;
+        }
         let mut bytes = piece.bytes.clone();
-        if piece.name == name {
-            change(&mut bytes, &mut input);
-            if how & 2 == 0 && piece.within == 0 {
-                byway_flash::fuzz::reseal(name, &mut bytes, base.record_bytes);
-            }
+        change(&mut bytes, &piece.used, &mut input);
+        if how & 2 == 0 && piece.within == 0 {
+            byway_flash::fuzz::reseal(name, &mut bytes, base.record_bytes);
         }
         file.write_all_at(&bytes, piece.at).expect("room for a small image");
     }
     drop(file);
     if how & 4 == 0 {
-        let _ = use_image(&path);
+        let _ = look_at_image(&path).and_then(|()| use_image(&path));
     }
-    let _ = check_image(&path, how & 8 == 0);
+    if how & 0x10 == 0 {
+        let _ = check_image(&path, how & 8 == 0);
+    }
+    if how & 0x20 == 0 {
+        let _ = look_at_image(&path);
+    }
     let _ = use_image(&path);
 }
 
@@ -143,17 +152,21 @@ fn pieces_of(file: &File, name: &'static str, start: u64, end: u64) -> Vec<Piece
             let mut bytes = vec![0; PIECE.min(end - at) as usize];
             file.read_exact_at(&mut bytes, at).expect("a readable file");
             if bytes.iter().any(|byte| *byte != 0) && !pieces.iter().any(|piece: &Piece| piece.at == at) {
-                pieces.push(Piece { name, within: (at - start) as usize, at, bytes });
+                let used = used(&bytes);
+                pieces.push(Piece { name, within: (at - start) as usize, at, bytes, used });
             }
         }
     }
     pieces
 }
 
-/// Changes up to eight places, most of them places that hold something.
-fn change(bytes: &mut [u8], input: &mut Input<'_>) {
+fn used(bytes: &[u8]) -> Vec<usize> {
+    (0..bytes.len()).step_by(4).filter(|at| bytes[*at..*at + 4] != [0; 4]).collect()
+}
+
+/// Changes up to eight places, most of them `used` ones.
+fn change(bytes: &mut [u8], used: &[usize], input: &mut Input<'_>) {
     const NUMBERS: [u64; 8] = [0, 1, u64::MAX, 1 << 47, 1 << 63, 0xffff_ffff, SIZE_BYTES, (1 << 48) - 1];
-    let used: Vec<usize> = (0..bytes.len()).step_by(4).filter(|at| bytes[*at..*at + 4] != [0; 4]).collect();
     for _ in 0..8 {
         if input.is_empty() {
             return;
@@ -179,33 +192,51 @@ fn change(bytes: &mut [u8], input: &mut Input<'_>) {
     }
 }
 
+/// Units of a namespace that are read and written: of each page some.
+fn some_units() -> impl Iterator<Item = u64> {
+    (0..64).step_by(3)
+}
+
+fn extents(flash: &Flash) -> Vec<(ExtentId, NamespaceKind)> {
+    flash.namespaces().map(|record| (record.extent, record.kind)).collect()
+}
+
+/// Opens and reads. Errors are fine.
+fn look_at_image(path: &Path) -> Result<(), FlashError> {
+    let mut flash = Flash::open(path, OpenOptions { read_only: true, ..OpenOptions::default() })?;
+    let mut unit = [0; UNIT_BYTES];
+    for (extent, _) in extents(&flash) {
+        for at in some_units() {
+            let _ = flash.read(extent, at * UNIT_BYTES as u64, &mut unit, Cause::Host, &mut 0);
+        }
+        let _ = flash.write_units(extent, 0, &unit, Cause::Host, &mut 0);
+    }
+    let _ = flash.close();
+    Ok(())
+}
+
 /// Everything a device can be asked for. Errors are fine.
 fn use_image(path: &Path) -> Result<(), FlashError> {
-    for read_only in [true, false] {
-        let mut flash = Flash::open(path, OpenOptions { read_only, ..OpenOptions::default() })?;
-        let extents: Vec<_> = flash.namespaces().map(|record| (record.extent, record.kind)).collect();
-        let page_bytes = flash.geometry().page_bytes as usize;
-        let mut page = vec![0; page_bytes];
-        for (extent, kind) in extents {
-            for at in 0..64_u64 {
-                let _ =
-                    flash.read(extent, at * UNIT_BYTES as u64, &mut page[..UNIT_BYTES], Cause::Host, &mut 0);
-                let _ = match kind {
-                    NamespaceKind::Kv => flash.write_page(extent, at, &page, Cause::Host, &mut 0),
-                    NamespaceKind::Nvm { .. } => {
-                        flash.write_units(extent, at, &page[..UNIT_BYTES], Cause::Host, &mut 0)
-                    }
-                };
-            }
-            let _ = (flash.trim(extent, 3..9), flash.used_bytes(), flash.unallocated_bytes());
+    let mut flash = Flash::open(path, OpenOptions::default())?;
+    let mut page = vec![0; flash.geometry().page_bytes as usize];
+    for (extent, kind) in extents(&flash) {
+        for at in some_units() {
+            let _ = flash.read(extent, at * UNIT_BYTES as u64, &mut page[..UNIT_BYTES], Cause::Host, &mut 0);
+            let _ = match kind {
+                NamespaceKind::Kv => flash.write_page(extent, at, &page, Cause::Host, &mut 0),
+                NamespaceKind::Nvm { .. } => {
+                    flash.write_units(extent, at, &page[..UNIT_BYTES], Cause::Host, &mut 0)
+                }
+            };
         }
-        let _ = flash.check();
-        let spec = NamespaceSpec { nsid: None, kind: NamespaceKind::Kv, size_bytes: 64 << 10 };
-        let made = flash.add_namespace(spec);
-        let _ = made.map(|record| flash.add_area(record.nsid, byway_flash::AreaId(1), 4096));
-        let _ = flash.remove_namespace(1);
-        let _ = flash.close();
+        let _ = (flash.trim(extent, 3..9), flash.used_bytes(), flash.unallocated_bytes());
     }
+    let _ = flash.check();
+    let spec = NamespaceSpec { nsid: None, kind: NamespaceKind::Kv, size_bytes: 64 << 10 };
+    let made = flash.add_namespace(spec);
+    let _ = made.map(|record| flash.add_area(record.nsid, byway_flash::AreaId(1), 4096));
+    let _ = flash.remove_namespace(1);
+    let _ = flash.close();
     Ok(())
 }
 

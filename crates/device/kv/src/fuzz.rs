@@ -64,9 +64,14 @@ fn reseal_records(state: &mut [u8], layout: &Layout, stream: usize) {
     let mut position = wp - wp.min(layout.ring_bytes as u64);
     while position < wp {
         let at = |offset: usize| ring + ((position as usize + offset) & mask);
+        // Most places hold nothing, or the middle of a value.
+        if state.get(at(0)).is_none_or(|first| *first == 0) {
+            position += 1;
+            continue;
+        }
         let bytes: [u8; 36] = std::array::from_fn(|i| state.get(at(i)).copied().unwrap_or(0));
         let number = |from: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[from + i]));
-        let shape = Shape::from_bits(number(0)).filter(|_| bytes[0] != 0);
+        let shape = Shape::from_bits(number(0));
         let key = shape.and_then(|shape| Key::new(&bytes[20..20 + shape.key_len()]).ok());
         let Some((shape, key)) = shape.zip(key) else {
             position += 1;

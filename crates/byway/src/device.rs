@@ -8,7 +8,7 @@ use byway_core::{
 };
 use byway_driver::{Driver, Queue};
 use byway_flash::{FlashCounters, FlashHealth, Geometry};
-use byway_in_process::{Embedded, Handle, InProcessBus};
+use byway_in_process::{Embedded, Failed, Handle, InProcessBus};
 use byway_kv::KvStats;
 use byway_link::{Ledger, Profile};
 
@@ -235,8 +235,10 @@ impl Device {
     /// Syncs the image and marks it as closed in order. Queues that are still open go on, and unmark it.
     ///
     /// # Errors
-    /// When the file system refuses.
+    /// When the file system refuses; [`ErrorKind::DeviceLost`] where the device has failed.
     pub fn close(self) -> Result<()> {
-        self.embedded.with_subsystem(|subsystem| subsystem.close()).map_err(from_flash)
+        let closed = self.embedded.try_with_subsystem(|subsystem| subsystem.close());
+        let failed = |failed: Failed| Error::device(ErrorKind::DeviceLost, failed.to_string());
+        closed.map_err(failed)?.map_err(from_flash)
     }
 }

@@ -99,7 +99,7 @@ fn begin(partial: &Path) -> Result<File> {
 
 /// Copies the image of a running device into an empty file.
 pub(crate) fn copy_in_use(handle: &Handle, to: File) -> Result<SnapshotReport> {
-    let gone = || Error::host(ErrorKind::NotFound, "the device was closed meanwhile");
+    let gone = || Error::host(ErrorKind::NotFound, "the device was closed, or failed, meanwhile");
     let system = |e| Error::kernel("copy the image", e);
     let prepared = handle.with_subsystem(|subsystem| subsystem.flash.prepare_snapshot(to));
     let snapshot = prepared.ok_or_else(gone)?.map_err(from_flash)?;

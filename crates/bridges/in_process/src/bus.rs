@@ -11,7 +11,7 @@ use byway_link::{ClockMode, HostMeter, HostStep, Profile};
 use byway_queue::DoorbellIndex;
 use byway_spec::base::register::DOORBELL_BASE;
 
-use crate::device::{RunBy, Shared};
+use crate::device::{Failed, RunBy, Shared};
 use crate::memory::Window;
 use crate::runner::Runner;
 
@@ -29,11 +29,12 @@ impl Bus for InProcessBus {
     fn read_register(&self, offset: u32, bytes: u32) -> Result<u64, BusError> {
         check_register(offset, bytes)?;
         self.shared.host_meter.register_read(u64::from(bytes));
-        Ok(self.shared.with_core(|core| {
+        let read = self.shared.with_core(|core| {
             let low = u64::from(core.controller.read_register(offset));
             let high = if bytes == 8 { u64::from(core.controller.read_register(offset + 4)) } else { 0 };
             low | high << 32
-        }))
+        });
+        Ok(read?)
     }
 
     fn write_register(&self, offset: u32, bytes: u32, value: u64) -> Result<(), BusError> {
@@ -51,7 +52,7 @@ impl Bus for InProcessBus {
                     (value >> 32) as u32,
                 );
             }
-        });
+        })?;
         Ok(())
     }
 
@@ -102,6 +103,9 @@ impl Bus for InProcessBus {
 
     fn wait(&self, vector: u16, timeout: Duration) -> Result<bool, BusError> {
         let shared = &*self.shared;
+        if shared.has_failed() {
+            return Err(Failed.into());
+        }
         if shared.run_by == RunBy::Thread {
             return Ok(shared.vectors.sleep(vector, timeout));
         }
@@ -111,6 +115,9 @@ impl Bus for InProcessBus {
             self.poll();
             if shared.vectors.take(vector) {
                 return Ok(true);
+            }
+            if shared.has_failed() {
+                return Err(Failed.into());
             }
             if Instant::now() >= until {
                 return Ok(false);
@@ -162,6 +169,12 @@ impl Shared {
         } else {
             std::thread::yield_now();
         }
+    }
+}
+
+impl From<Failed> for BusError {
+    fn from(failed: Failed) -> Self {
+        Self::Gone(failed.to_string())
     }
 }
 

@@ -6,7 +6,7 @@ use std::cell::UnsafeCell;
 
 use byway_queue::Turn;
 
-/// A value that one thread at a time may reach: whoever holds the turn.
+/// A value that one thread at a time may reach: whoever holds the turn. Nobody, once that panicked.
 #[derive(Debug)]
 pub struct Guarded<T> {
     turn: Turn,
@@ -24,6 +24,26 @@ impl<T> Guarded<T> {
         Self { turn: Turn::new(), value: UnsafeCell::new(value) }
     }
 
+    /// The value, unless somebody panicked with it.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        if self.has_failed() { None } else { Some(self.value.get_mut()) }
+    }
+
+    /// Whether somebody panicked with it.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.turn.has_failed()
+    }
+
+    /// Does `work`; if it panics, nobody reaches the value any more.
+    #[inline]
+    pub fn or_fail<R>(&self, work: impl FnOnce() -> R) -> R {
+        let failing = Failing(&self.turn);
+        let result = work();
+        std::mem::forget(failing);
+        result
+    }
+
     /// Runs `work` if nobody else is running, with `first` set; otherwise calls `leave_word` and, should the runner
     /// have gone meanwhile, runs then. Runs again for as long as others left word meanwhile. Never waits.
     #[inline]
@@ -36,15 +56,17 @@ impl<T> Guarded<T> {
                 return;
             }
         }
-        loop {
-            // SAFETY: this thread holds the turn, so no other reference to the value exists.
-            #[expect(unsafe_code, reason = "exclusive by the turn")]
-            work(unsafe { &mut *self.value.get() }, first);
-            first = false;
-            if self.turn.leave() {
-                return;
+        self.or_fail(|| {
+            loop {
+                // SAFETY: this thread holds the turn, so no other reference to the value exists.
+                #[expect(unsafe_code, reason = "exclusive by the turn")]
+                work(unsafe { &mut *self.value.get() }, first);
+                first = false;
+                if self.turn.leave() {
+                    return;
+                }
             }
-        }
+        });
     }
 
     /// Runs `work` if nobody has the turn. For values that nobody leaves word for.
@@ -54,21 +76,35 @@ impl<T> Guarded<T> {
         }
         // SAFETY: this thread holds the turn, so no other reference to the value exists.
         #[expect(unsafe_code, reason = "exclusive by the turn")]
-        let result = work(unsafe { &mut *self.value.get() });
+        let result = self.or_fail(|| work(unsafe { &mut *self.value.get() }));
         while !self.turn.leave() {}
         Some(result)
     }
 
-    /// Waits for the turn and runs `work` once; word that others left meanwhile is for `after`.
-    pub fn run<R>(&self, work: impl FnOnce(&mut T) -> R, mut after: impl FnMut(&mut T)) -> R {
-        self.turn.wait();
+    /// Waits for the turn and runs `work` once; word that others left meanwhile is for `after`. Nothing is run, and
+    /// nothing comes of it, once somebody panicked with the value.
+    pub fn run<R>(&self, work: impl FnOnce(&mut T) -> R, mut after: impl FnMut(&mut T)) -> Option<R> {
+        if !self.turn.wait() {
+            return None;
+        }
         // SAFETY: this thread holds the turn, so no other reference to the value exists.
         #[expect(unsafe_code, reason = "exclusive by the turn")]
         let value = unsafe { &mut *self.value.get() };
-        let result = work(value);
-        while !self.turn.leave() {
-            after(value);
-        }
-        result
+        Some(self.or_fail(|| {
+            let result = work(value);
+            while !self.turn.leave() {
+                after(value);
+            }
+            result
+        }))
+    }
+}
+
+/// Fails a turn, unless it is forgotten.
+struct Failing<'a>(&'a Turn);
+
+impl Drop for Failing<'_> {
+    fn drop(&mut self) {
+        self.0.fail();
     }
 }

@@ -90,13 +90,21 @@ pub struct Shared {
     pub(crate) syncing: Syncing,
 }
 
-impl Drop for Core {
+impl Drop for Shared {
     /// Marks the image as closed in order. A failure leaves it marked as open, which the next opener handles as it
-    /// handles a crash.
+    /// handles a crash; a device that panicked is left so too.
     fn drop(&mut self) {
-        let _ = self.subsystem.close();
+        if let Some(core) = self.core.get_mut() {
+            let _ = core.subsystem.close();
+        }
     }
 }
+
+/// The device's code panicked. What it had begun is as a death of the process leaves it: nothing more is done with
+/// the image, which the next opening recovers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the device failed: its code panicked; the image has to be opened anew")]
+pub struct Failed;
 
 impl Core {
     /// Runs the controller at modelled time `now_ps` until it has nothing left to do now.
@@ -163,7 +171,7 @@ impl Shared {
     fn ring_admin(&self, index: DoorbellIndex, value: u32) {
         self.doorbells.store(index, value);
         let now_ps = self.clock.now_ps();
-        self.with_core(|core| core.run(self, Some(index), now_ps));
+        let _ = self.with_core(|core| core.run(self, Some(index), now_ps));
     }
 
     #[inline(never)]
@@ -191,7 +199,8 @@ impl Shared {
     /// Lets the device serve the doorbells rung so far.
     pub(crate) fn run_now(&self) {
         if self.lanes.any_away() {
-            return self.with_core(|core| core.run_now(self));
+            let _ = self.with_core(|core| core.run_now(self));
+            return;
         }
         self.core.run_or_leave_word(|| {}, |core, _| core.run(self, None, self.clock.now_ps()));
     }
@@ -211,18 +220,24 @@ impl Shared {
     }
 
     /// Has the whole device to itself for `work`: every queue is in the controller.
-    pub(crate) fn with_core<R>(&self, work: impl FnOnce(&mut Core) -> R) -> R {
+    pub(crate) fn with_core<R>(&self, work: impl FnOnce(&mut Core) -> R) -> Result<R, Failed> {
         let mut work = Some(work);
         loop {
             let done = self.core.run(
                 |core| self.recall(core).then(|| work.take().map(|work| work(core))).flatten(),
                 |core| core.run_now(self),
             );
-            if let Some(done) = done {
-                return done;
+            if let Some(done) = done.ok_or(Failed)? {
+                return Ok(done);
             }
             std::thread::yield_now();
         }
+    }
+
+    /// Whether the device's code panicked.
+    #[inline]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.core.has_failed()
     }
 
     /// Whether commands wait for a sync of the image.
@@ -299,10 +314,10 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Looks at the subsystem, with the device standing still; `None` once the device is closed.
+    /// Looks at the subsystem, with the device standing still; `None` once the device is closed or has failed.
     pub fn with_subsystem<R>(&self, look: impl FnOnce(&mut Subsystem) -> R) -> Option<R> {
         let shared = self.shared.upgrade()?;
-        Some(shared.with_core(|core| look(&mut core.subsystem)))
+        shared.with_core(|core| look(&mut core.subsystem)).ok()
     }
 }
 
@@ -334,21 +349,43 @@ impl Embedded {
     }
 
     /// Everything counted so far, by device and host.
+    ///
+    /// # Panics
+    /// As [`Embedded::with_subsystem`].
     pub fn ledger(&self) -> Ledger {
-        let mut ledger = self.shared.with_core(|core| *core.meter.ledger());
+        let mut ledger = self.look(|core| *core.meter.ledger());
         ledger.merge(&self.shared.host_meter.ledger());
         ledger
     }
 
     /// Turns counting on or off from now on.
+    ///
+    /// # Panics
+    /// As [`Embedded::with_subsystem`].
     pub fn set_ledger(&self, on: bool) {
         self.shared.host_meter.set_on(on);
-        self.shared.with_core(|core| core.meter.set_ledger(on));
+        self.look(|core| core.meter.set_ledger(on));
     }
 
     /// Looks at the subsystem, with the device standing still.
+    ///
+    /// # Panics
+    /// Where the device has failed: its code panicked before, in this thread or another.
     pub fn with_subsystem<R>(&self, look: impl FnOnce(&mut Subsystem) -> R) -> R {
+        self.look(|core| look(&mut core.subsystem))
+    }
+
+    /// As [`Embedded::with_subsystem`].
+    ///
+    /// # Errors
+    /// Where that panics.
+    pub fn try_with_subsystem<R>(&self, look: impl FnOnce(&mut Subsystem) -> R) -> Result<R, Failed> {
         self.shared.with_core(|core| look(&mut core.subsystem))
+    }
+
+    #[expect(clippy::panic, reason = "as a lock whose holder panicked")]
+    fn look<R>(&self, look: impl FnOnce(&mut Core) -> R) -> R {
+        self.shared.with_core(look).unwrap_or_else(|failed| panic!("{failed}"))
     }
 
     /// Nanoseconds: modelled under a virtual or paced clock, else the machine's.

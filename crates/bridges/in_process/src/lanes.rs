@@ -141,21 +141,19 @@ impl Shared {
     #[inline(never)]
     pub(crate) fn serve_away(&self, qid: u16, eager: Eager) -> bool {
         let Some(cell) = self.lanes.cell(qid) else { return false };
-        cell.lane.run(
-            |lane| {
-                if lane.is_none() {
-                    self.check_out(cell, lane, qid);
-                }
-                let Some(away) = lane else { return false };
-                let stays = self.serve_lane(cell, away, eager);
-                if !stays {
-                    self.core
-                        .run(|core| self.check_in(core, cell, lane, -PENALTY), |core| core.run_now(self));
-                }
-                true
-            },
-            |_| {},
-        )
+        let serve = |lane: &mut Option<Box<Away>>| {
+            if lane.is_none() {
+                self.check_out(cell, lane, qid);
+            }
+            let Some(away) = lane else { return false };
+            let stays = self.serve_lane(cell, away, eager);
+            if !stays {
+                self.core.run(|core| self.check_in(core, cell, lane, -PENALTY), |core| core.run_now(self));
+            }
+            true
+        };
+        // A lane is a part of the device: without it the rest cannot be had either.
+        self.core.or_fail(|| cell.lane.run(serve, |_| {})).unwrap_or(false)
     }
 
     /// Executes what queue `qid` has gathered, as nothing more will come.
@@ -189,7 +187,10 @@ impl Shared {
             if waits || lane.gathered() == 0 {
                 break gathered;
             }
-            self.core.run(|core| self.execute(core, lane), |core| core.run_now(self));
+            let executed = self.core.run(|core| self.execute(core, lane), |core| core.run_now(self));
+            if executed.is_none() {
+                break gathered;
+            }
             lane.complete(&mut port);
             if gathered != Gathered::Full {
                 break gathered;
@@ -225,6 +226,7 @@ impl Shared {
             },
             |core| core.run_now(self),
         );
+        let lane = lane.flatten();
         cell.state.store(if lane.is_some() { AWAY } else { -PENALTY }, Relaxed);
         *to = lane;
     }

@@ -16,5 +16,5 @@ mod runner;
 mod syncing;
 
 pub use bus::InProcessBus;
-pub use device::{Embedded, Handle, RunBy, RunOptions, StartError};
+pub use device::{Embedded, Failed, Handle, RunBy, RunOptions, StartError};
 pub use memory::Window;

@@ -148,7 +148,7 @@ impl Window {
         if let Some(found) = windows.find(offset, len_bytes) {
             return Ok(found);
         }
-        self.shared.with_core(|core| windows.refresh(&mut core.subsystem));
+        self.shared.with_core(|core| windows.refresh(&mut core.subsystem))?;
         windows.find(offset, len_bytes).ok_or_else(|| self.outside(offset, len_bytes))
     }
 

@@ -53,7 +53,7 @@ impl Runner {
         let (weak, stopped) = (Arc::downgrade(shared), stop.clone());
         let steps = move || {
             while !stopped.load(SeqCst) {
-                let Some(shared) = weak.upgrade() else { return };
+                let Some(shared) = weak.upgrade().filter(|shared| !shared.has_failed()) else { return };
                 step(&shared, &stopped);
             }
         };
@@ -75,7 +75,7 @@ impl Drop for Runner {
 
 fn work_until_idle(shared: &Shared, stop: &AtomicBool) {
     let mut last_work = Instant::now();
-    while !stop.load(SeqCst) && last_work.elapsed() < LINGER {
+    while !stop.load(SeqCst) && !shared.has_failed() && last_work.elapsed() < LINGER {
         for _ in 0..64 {
             if shared.has_work() {
                 shared.run_now();

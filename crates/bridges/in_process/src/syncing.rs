@@ -6,7 +6,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::device::{Core, Shared};
+use crate::device::{Core, Failed, Shared};
 
 /// How long a leader leaves those who waited with it last time to come with their next commands: far less than a disk
 /// takes for the sync that they would need otherwise.
@@ -59,16 +59,28 @@ impl Syncing {
     }
 }
 
+/// Gives the lead back when it is dropped.
+struct Lead<'a> {
+    syncing: &'a Syncing,
+    queues: usize,
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        self.syncing.end(self.queues);
+    }
+}
+
 impl Shared {
     /// Syncs the image until no command of queue `qid` waits for it, or none of any queue where that is none. The device
-    /// runs on meanwhile, whoever rings it.
+    /// runs on meanwhile, whoever rings it. Nothing is waited for on a device that failed.
     #[cold]
     pub(crate) fn sync(&self, qid: Option<u16>) {
         let waits = |core: &mut Core| match qid {
             Some(qid) => core.controller.waits_for_sync(qid),
             None => core.controller.wants_sync(),
         };
-        while self.with_core(waits) {
+        while self.with_core(waits).unwrap_or(false) {
             if let Some(queues) = self.syncing.lead_or_wait() {
                 self.lead(queues);
             }
@@ -76,18 +88,24 @@ impl Shared {
     }
 
     fn lead(&self, expected: usize) {
+        let mut lead = Lead { syncing: &self.syncing, queues: 0 };
+        // Who panics on the way leaves commands behind that wait for a sync which never ends.
+        let _ = self.core.or_fail(|| self.sync_once(expected, &mut lead.queues));
+    }
+
+    fn sync_once(&self, expected: usize, queues: &mut usize) -> Result<(), Failed> {
         let start = Instant::now();
-        let queues = loop {
-            let queues = self.with_core(|core| core.controller.queues_that_wait());
-            if queues >= expected || start.elapsed() >= JOIN {
-                break queues;
+        loop {
+            *queues = self.with_core(|core| core.controller.queues_that_wait())?;
+            if *queues >= expected || start.elapsed() >= JOIN {
+                break;
             }
             std::thread::yield_now();
-        };
-        if let Some(sync) = self.with_core(|core| core.controller.begin_sync(&mut core.subsystem)) {
-            let finished = sync.wait();
-            self.with_core(|core| core.end_sync(self, finished));
         }
-        self.syncing.end(queues);
+        if let Some(sync) = self.with_core(|core| core.controller.begin_sync(&mut core.subsystem))? {
+            let finished = sync.wait();
+            self.with_core(|core| core.end_sync(self, finished))?;
+        }
+        Ok(())
     }
 }

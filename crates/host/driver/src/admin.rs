@@ -12,7 +12,7 @@ use byway_queue::DoorbellIndex;
 use byway_spec::{Command, Completion};
 
 use crate::bus::Bus;
-use crate::mapped::from_bus;
+use crate::mapped::{from_bus, is_gone};
 use crate::rings::Rings;
 use crate::transfer::prp::Prps;
 
@@ -137,8 +137,10 @@ impl<B: Bus> AdminQueue<B> {
 
 impl<B: Bus> Drop for AdminQueue<B> {
     fn drop(&mut self) {
-        // The device may still write what was given up; it is kept for ever.
-        std::mem::forget(std::mem::take(&mut self.given_up));
+        if !is_gone(&*self.bus) {
+            // The device may still write what was given up; it is kept for ever.
+            std::mem::forget(std::mem::take(&mut self.given_up));
+        }
     }
 }
 

@@ -135,7 +135,7 @@ impl DeviceMemory for NoMemory {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BusError {
-    /// The device, or the process that runs it, is gone.
+    /// The device, or the process that runs it, is gone: nothing touches mapped memory any more.
     #[error("the device is gone: {0}")]
     Gone(String),
     /// No register of this size there.

@@ -19,6 +19,7 @@ use crate::announced::Announced;
 use crate::attach::{AttachOptions, attach};
 use crate::bus::Bus;
 use crate::identify;
+use crate::mapped::is_gone;
 use crate::queue_pair::Queue;
 
 /// Ring entries of a queue that was not told how many, at least: an 8 KiB inline payload takes 129.
@@ -266,6 +267,9 @@ impl<B: Bus> Drop for Shared<B> {
 impl<B: Bus> Drop for Queue<B> {
     fn drop(&mut self) {
         if self.device.delete_queue(self.qid()).is_err() {
+            if is_gone(&*self.bus) {
+                return;
+            }
             self.table.leak();
             self.bounce.leak();
             // The number is not used again either: the device still has the queue.

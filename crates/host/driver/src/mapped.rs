@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use byway_core::{Buffer, Error, ErrorKind, Registrar, Result};
 use byway_dma::{BusAddr, DmaMemory};
+use byway_spec::base::register::Register;
 
 use crate::bus::{Bus, BusError};
 
@@ -57,6 +58,11 @@ impl<B: Bus> Registrar for MapForBus<B> {
         // As for `Mapped`.
         let _ = self.0.unmap(BusAddr(token));
     }
+}
+
+/// Whether the device is gone, and with it whoever might touch memory that a command named.
+pub(crate) fn is_gone<B: Bus>(bus: &B) -> bool {
+    matches!(bus.read_register(Register::CSTS.0, 4), Err(BusError::Gone(_)))
 }
 
 /// A failure of the bus as an error of the API.

@@ -311,11 +311,11 @@ impl Leave {
     }
 
     fn serve_away(&self) -> bool {
-        self.cell.wait();
+        assert!(self.cell.wait());
         let is_away = self.away.load(Relaxed) == 1;
         if is_away {
             self.note_serving();
-            self.shared.turn.wait();
+            assert!(self.shared.turn.wait());
             self.shared.run(Some(TAIL));
             self.leave_device();
         }
@@ -326,7 +326,7 @@ impl Leave {
     /// Somebody needs the whole controller.
     fn recall(&self) {
         loop {
-            self.shared.turn.wait();
+            assert!(self.shared.turn.wait());
             if self.away.load(Relaxed) == 1 && self.cell.try_enter() {
                 self.note_serving();
                 self.away.store(0, Relaxed);

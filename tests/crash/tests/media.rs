@@ -224,4 +224,25 @@ fn a_log_that_an_opening_cannot_read_is_told_of_and_a_second_try_may_have_it() {
     assert_eq!(critical_warning(&device).unwrap(), WARN_RELIABILITY);
     let lost = device.kv_stats(byway::Nsid::new(1).unwrap()).unwrap().lost_log_bytes;
     assert!(lost > 0 && device.flash().counters.media_errors > 0, "{lost} bytes");
+    // What is left is written out when it ends: the next opening does not read the log there.
+    drop(device);
+    is_told_of_until_it_is_repaired(&image, lost);
+}
+
+fn is_told_of_until_it_is_repaired(image: &Path, lost: u64) {
+    let uri = format!("embedded:{}?memtable=1M", image.display());
+    let warning_and_loss = || {
+        let device = byway::open(&uri).unwrap();
+        let stats = device.kv_stats(byway::Nsid::new(1).unwrap()).unwrap();
+        (critical_warning(&device).unwrap(), stats.lost_log_bytes)
+    };
+    for _ in 0..2 {
+        assert_eq!(warning_and_loss(), (WARN_RELIABILITY, lost));
+        let checked = byway::check(image, &mut |_, _, _| {}).unwrap();
+        assert_eq!(checked.findings.len(), 1, "{:?}", checked.findings);
+        assert!(checked.findings[0].structure == "log" && checked.loses(), "{:?}", checked.findings);
+    }
+    assert!(byway::repair(image, &mut |_, _, _| {}).unwrap().loses());
+    assert!(byway::check(image, &mut |_, _, _| {}).unwrap().is_clean());
+    assert_eq!(warning_and_loss(), (0, 0));
 }

@@ -294,7 +294,7 @@ impl fmt::Display for Share {
             let lost = human(engine.lost_log_bytes);
             writeln!(
                 f,
-                "         {lost} of its log could not be read at the opening: stores there are lost"
+                "         {lost} of its log could not be read at an opening: stores there are lost (byway check --repair)"
             )?;
         }
         let used: Vec<String> = (0_u32..)

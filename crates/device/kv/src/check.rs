@@ -113,6 +113,14 @@ impl<S: PageStore> Checker<'_, '_, S> {
                 "it is neither record nor padding: keys stored there and nowhere later have lost that store";
             self.note("log", place, what, Remedy::Drop);
         }
+        let bytes = self.engine.index.manifest().lost_log_bytes;
+        if bytes > 0 {
+            let what = format!(
+                "{bytes} bytes could not be read at an earlier opening: keys stored there and nowhere later have lost \
+                 that store"
+            );
+            self.note("log", "before what is replayed".to_owned(), what, Remedy::Drop);
+        }
     }
 
     /// Whether each piece of the log has one segment. One that is missing shows in the log.

@@ -134,7 +134,8 @@ pub struct KvStats {
     pub segment_bytes: u64,
     /// RAM of entries that are not on flash yet, of cached index pages and of the segment table, in bytes.
     pub ram_bytes: u64,
-    /// Bytes of the log that could not be read at the opening. Keys stored there, and nowhere later, have lost that store.
+    /// Bytes of the log that openings could not read, until a repair or a format. Keys stored there, and nowhere later,
+    /// have lost that store.
     pub lost_log_bytes: u64,
     /// What the opening read again of the log.
     pub replay: Replay,
@@ -157,7 +158,6 @@ pub struct KvEngine {
     pub(crate) flush_at_bytes: u64,
     pub(crate) options: KvOptions,
     pub(crate) read_only: bool,
-    pub(crate) lost_log_bytes: u64,
     pub(crate) replay: Replay,
 }
 
@@ -193,6 +193,7 @@ impl KvEngine {
             runs: Vec::new(),
             replay_from,
             is_overcounted: false,
+            lost_log_bytes: 0,
         };
         manifest.commit(store, &home, &layout, &log.segments)?;
         store.commit_u64(&home, LOSSES_AT, sealed::seal(store.power_losses(), LOSSES_AT));
@@ -449,7 +450,6 @@ impl KvEngine {
         self.windows.fill_with(|| None);
         self.index.clear(&mut self.log, store, self.next_seq - 1)?;
         self.compaction.forget();
-        self.lost_log_bytes = 0;
         self.note_checkpoint();
         store.order_since(SyncPoint::SegmentRelease, self.log.segments.manifest_in)?;
         let ring = self.log.streams[SHARED].ring.range();
@@ -482,15 +482,15 @@ impl KvEngine {
             free_segments: self.log.segments.free_count() as u64,
             segment_bytes: self.log.layout.segment_bytes(),
             ram_bytes: (self.index.ram_bytes() + self.log.segments.ram_bytes()) as u64,
-            lost_log_bytes: self.lost_log_bytes,
+            lost_log_bytes: self.lost_log_bytes(),
             replay: self.replay,
         }
     }
 
-    /// As [`KvStats::lost_log_bytes`]. A format ends it: nothing that was lost is asked for any more.
+    /// As [`KvStats::lost_log_bytes`].
     #[must_use]
     pub fn lost_log_bytes(&self) -> u64 {
-        self.lost_log_bytes
+        self.index.lost_log_bytes
     }
 
     /// What packing cost since the engine was opened.

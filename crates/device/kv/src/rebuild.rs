@@ -65,13 +65,14 @@ impl KvEngine {
             |finding: &Finding| matches!(finding.structure, "index page" | "index run" | "live bytes");
         if findings.iter().any(of_index) {
             self.rebuild(store, watch, &mut repaired)?;
-            return Ok(repaired);
+        } else {
+            for key in findings.iter().flat_map(|finding| &finding.hits).filter_map(key_of) {
+                self.delete(store, &key, &mut 0)?;
+                repaired.dropped.push(key);
+            }
+            self.flush(store, &mut 0)?;
         }
-        for key in findings.iter().flat_map(|finding| &finding.hits).filter_map(key_of) {
-            self.delete(store, &key, &mut 0)?;
-            repaired.dropped.push(key);
-        }
-        self.flush(store, &mut 0)?;
+        self.index.forget_losses(&mut self.log, store, self.next_seq - 1)?;
         Ok(repaired)
     }
 

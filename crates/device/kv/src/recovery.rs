@@ -101,6 +101,10 @@ pub(crate) fn open<S: PageStore>(
         index.recount(&mut log, store);
     }
     let seq = replay(store, &mut log, &mut index, &mut recovery)?;
+    index.lost_log_bytes = recovery
+        .damage
+        .iter()
+        .fold(index.lost_log_bytes, |sum, damage| sum.saturating_add(damage.to - damage.from));
     index.after_change(&log);
     let mut engine = KvEngine {
         compaction: Compaction::default(),
@@ -109,7 +113,6 @@ pub(crate) fn open<S: PageStore>(
         windows: (0..layout.windows).map(|_| None).collect(),
         next_seq: seq + 1,
         unsaved_bytes: recovery.record_bytes,
-        lost_log_bytes: recovery.damage.iter().map(|damage| damage.to - damage.from).sum(),
         replay: recovery.replay(),
         log,
         index,

@@ -147,8 +147,27 @@ impl Index {
         let replay_from = log.replay_positions();
         self.manifest.runs.clear();
         self.manifest.is_overcounted = false;
+        (self.lost_log_bytes, self.manifest.lost_log_bytes) = (0, 0);
         self.commit_manifest(log, store, replay_from, seq)?;
         self.note_dead_segments(log);
+        Ok(())
+    }
+
+    /// Tells no more of what was lost of the log. Nothing is in RAM only.
+    pub(crate) fn forget_losses<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        seq: u64,
+    ) -> Result<(), KvError> {
+        if self.lost_log_bytes == 0 {
+            return Ok(());
+        }
+        log.settle_all(store, &mut 0);
+        (self.lost_log_bytes, self.manifest.lost_log_bytes) = (0, 0);
+        let replay_from = log.replay_positions();
+        self.commit_manifest(log, store, replay_from, seq)?;
+        self.after_change(log);
         Ok(())
     }
 
@@ -233,10 +252,7 @@ impl Index {
     }
 
     fn freeze<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, seq: u64, at_ps: &mut u64) {
-        for stream in 0..log.streams.len() {
-            // A page that cannot be written stays open, and its segment taken, until it can.
-            let _ = log.settle(store, stream, at_ps);
-        }
+        log.settle_all(store, at_ps);
         self.account(log);
         let replay_from = log.replay_positions();
         let empty = self.empty_table();
@@ -366,6 +382,7 @@ impl Index {
         self.counters.unsettled += unsettled;
         self.manifest.is_overcounted |= unsettled > 0;
         let Some(frozen) = self.frozen.take() else { return Ok(()) };
+        self.manifest.lost_log_bytes = self.lost_log_bytes;
         log.segments.live.settle();
         self.manifest.runs.splice(0..0, run);
         self.spare = Some(frozen.table);

@@ -6,7 +6,8 @@
 //! ```text
 //! 0 magic (8) | 8 crc (4) | 12 streams (4) | 16 generation | 24 next run | 32 sequence | 40 runs (8)
 //! 48 keys | 56 longest record that spans segments
-//! 64 replay position of each stream (8 each; bit 63: its segment was taken) | 2040 may count too much (8)
+//! 64 replay position of each stream (8 each; bit 63: its segment was taken)
+//! 2032 bytes lost of the log before those | 2040 may count too much (8)
 //! 2048 runs (128 each) | 16384 live bytes of each segment (4 each)
 //! ```
 
@@ -29,6 +30,7 @@ const LONGEST_AT: usize = 56;
 const POSITIONS_AT: usize = 64;
 /// A replay position has this bit if the segment that it stands in was taken.
 const BEGUN_BIT: u32 = 63;
+const LOST_AT: usize = 2032;
 /// 1 where some of what is counted as alive may be dead.
 const OVERCOUNTED_AT: usize = 2040;
 const RUNS_AT: usize = 2048;
@@ -54,6 +56,9 @@ pub(crate) struct Manifest {
     pub(crate) replay_from: Vec<ReplayFrom>,
     /// An index that could not be read left unknown what some entries replaced: that still counts as alive.
     pub(crate) is_overcounted: bool,
+    /// Bytes of the logs before the replay positions that could not be read when they were replayed. They are told of
+    /// until somebody has dealt with that.
+    pub(crate) lost_log_bytes: u64,
 }
 
 impl Manifest {
@@ -130,6 +135,7 @@ impl Manifest {
             slot[at..at + 8]
                 .copy_from_slice(&(from.position | u64::from(from.is_begun) << BEGUN_BIT).to_le_bytes());
         }
+        slot[LOST_AT..LOST_AT + 8].copy_from_slice(&self.lost_log_bytes.to_le_bytes());
         slot[OVERCOUNTED_AT] = u8::from(self.is_overcounted);
         for (i, run) in self.runs.iter().enumerate() {
             let at = RUNS_AT + RUN_BYTES * i;
@@ -160,6 +166,7 @@ impl Manifest {
             runs: runs.collect::<Option<_>>().ok_or(KvError::DamagedState("a run in the manifest"))?,
             replay_from: (0..streams).map(|i| decode_replay(long(slot, POSITIONS_AT + 8 * i))).collect(),
             is_overcounted: long(slot, OVERCOUNTED_AT) != 0,
+            lost_log_bytes: long(slot, LOST_AT),
         })
     }
 }
@@ -264,6 +271,7 @@ mod tests {
             runs: vec![run; RUNS_MAX],
             replay_from,
             is_overcounted: true,
+            lost_log_bytes: 99,
         };
         let mut slot = vec![0xff; layout.manifest_bytes()];
         manifest.encode(&mut slot, &layout, &segments);

@@ -85,6 +85,9 @@ pub(crate) struct Index {
     flush: Option<Flush>,
     merge: Option<Merge>,
     manifest: Manifest,
+    /// Bytes of the logs that could not be read when they were replayed, now or earlier. The next manifest that lets the
+    /// replay begin behind them tells of them.
+    pub(crate) lost_log_bytes: u64,
     pub(crate) pages: PageCache,
     hints: Hints,
     /// Segments without content that are still to be freed.
@@ -114,6 +117,7 @@ impl Index {
             spare: None,
             flush: None,
             merge: None,
+            lost_log_bytes: manifest.lost_log_bytes,
             manifest,
             pages,
             hints,

@@ -203,6 +203,14 @@ impl ValueLog {
         Ok(())
     }
 
+    /// As [`settle`](Self::settle), of every stream. A page that cannot be written stays open, and its segment taken,
+    /// until it can.
+    pub(crate) fn settle_all<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) {
+        for stream in 0..self.streams.len() {
+            let _ = self.settle(store, stream, at_ps);
+        }
+    }
+
     /// The address of a position whose segment is taken.
     #[inline]
     pub(crate) fn address(&mut self, stream: usize, position: u64) -> Option<u64> {

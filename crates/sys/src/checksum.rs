@@ -29,6 +29,27 @@ pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
     long_append(crc, bytes)
 }
 
+/// The checksum of words, little-endian: as [`crc32c`] of their bytes.
+#[inline]
+#[must_use]
+pub fn crc32c_words<const WORDS: usize>(words: &[u64; WORDS]) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if std::arch::is_x86_feature_detected!("sse4.2") {
+        // SAFETY: the processor has the instruction.
+        return unsafe { of_words(words) };
+    }
+    words.iter().fold(0, |crc, word| crc32c_append(crc, &word.to_le_bytes()))
+}
+
+/// # Safety
+/// The processor has SSE 4.2.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "sse4.2")]
+fn of_words<const WORDS: usize>(words: &[u64; WORDS]) -> u32 {
+    let sum = u64::from(u32::MAX);
+    !words.iter().fold(sum, |sum, word| std::arch::x86_64::_mm_crc32_u64(sum, *word)) as u32
+}
+
 #[inline(never)]
 fn long_append(crc: u32, bytes: &[u8]) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -159,6 +180,13 @@ mod tests {
             let (first, second) = whole.split_at(len / 3);
             assert_eq!(crc32c_append(crc32c(first), second), crc32c(whole), "{len} bytes in two");
         }
+    }
+
+    #[test]
+    fn words_have_the_checksum_of_their_bytes() {
+        let words: [u64; 5] = std::array::from_fn(|i| 0x0123_4567_89ab_cdef_u64.rotate_left(7 * i as u32));
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(crc32c_words(&words), crc32c(&bytes));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace};
 use byway_driver::{Bus, BusError};
 use byway_link::{ClockMode, HostMeter, HostStep, Profile};
 use byway_queue::DoorbellIndex;
+use byway_spec::Key;
 use byway_spec::base::register::DOORBELL_BASE;
 
 use crate::device::{Failed, RunBy, Shared};
@@ -68,6 +69,14 @@ impl Bus for InProcessBus {
             }
             RunBy::Caller if doorbell.is_completion() => shared.ring_head(doorbell, value),
             RunBy::Caller => shared.ring_tail(doorbell, value),
+        }
+    }
+
+    #[inline]
+    fn expect(&self, nsid: u32, key: &Key) {
+        // What a thread of the device's own reads is of no use in this processor's caches.
+        if self.shared.run_by == RunBy::Caller {
+            self.shared.outlooks.expect(nsid, key);
         }
     }
 

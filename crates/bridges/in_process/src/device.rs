@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use byway_controller::{CmbRegisters, Controller, ControllerId, FinishedSync, Next, Port, Subsystem};
+use byway_controller::{
+    CmbRegisters, Controller, ControllerId, FinishedSync, Next, Outlooks, Port, Subsystem,
+};
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
 use byway_link::{ClockMode, HostMeter, Ledger, Meter, Profile};
 use byway_queue::{DoorbellIndex, Doorbells};
@@ -76,6 +78,7 @@ pub struct Shared {
     pub(crate) next_bus_addr: AtomicU64,
     pub(crate) byte_memory: Arc<DmaMemory>,
     pub(crate) windows: Windows,
+    pub(crate) outlooks: Outlooks,
     pub(crate) run_by: RunBy,
     pub(crate) lanes: Lanes,
     pub(crate) bed: Bed,
@@ -428,6 +431,7 @@ impl Shared {
         host_meter.set_on(options.ledger);
         let controller = Controller::new(ControllerId(0), &mut subsystem, cmb_registers());
         let windows = Windows::new(&mut subsystem);
+        let outlooks = subsystem.outlooks();
         let core = Core { subsystem, controller, memory: space.view(), meter };
         Ok(Self {
             core: Guarded::new(core),
@@ -440,6 +444,7 @@ impl Shared {
             next_bus_addr: AtomicU64::new(1 << 32),
             byte_memory,
             windows,
+            outlooks,
             run_by: options.run_by,
             lanes: Lanes::new(if queues_leave { queues } else { 0 }),
             bed: Bed::default(),

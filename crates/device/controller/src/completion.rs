@@ -205,6 +205,13 @@ impl Controller {
     /// Posts every completion whose time has come.
     #[inline]
     pub(crate) fn post_due(&mut self, port: &mut Port<'_>, now_ps: u64) {
+        if !self.completions.due.is_empty() {
+            self.post_waiting(port, now_ps);
+        }
+    }
+
+    #[inline(never)]
+    fn post_waiting(&mut self, port: &mut Port<'_>, now_ps: u64) {
         while let Some((ticket, entry)) = self.completions.pop_due(now_ps) {
             self.post(port, ticket, entry);
             if !self.habits.coalesce_interrupts {

@@ -47,8 +47,10 @@ impl<'a> HostData<'a> {
     pub fn sink(self, stage: &'a mut Stage) -> Result<Sink<'a>, CommandError> {
         stage.clear();
         match self {
-            HostData::Mapped(mapped) => Ok(Sink { mapped: Some(mapped), stage, segment: 0, within: 0 }),
-            HostData::None => Ok(Sink { mapped: None, stage, segment: 0, within: 0 }),
+            HostData::Mapped(mapped) => {
+                Ok(Sink { mapped: Some(mapped), stage, segment: 0, within: 0, left: mapped.len_bytes })
+            }
+            HostData::None => Ok(Sink { mapped: None, stage, segment: 0, within: 0, left: 0 }),
             HostData::Carried(_) => {
                 Err(CommandError::invalid_field("an inline payload only goes to the device"))
             }
@@ -189,6 +191,8 @@ pub struct Sink<'a> {
     stage: &'a mut Stage,
     segment: usize,
     within: usize,
+    /// Bytes of the payload that are still to come.
+    left: usize,
 }
 
 impl Sink<'_> {
@@ -198,7 +202,9 @@ impl Sink<'_> {
             let step = self.step()?;
             let waiting = self.stage.end;
             let n = from.len().min(step - waiting);
-            if waiting == 0 && n == step {
+            let is_last = n == self.left;
+            self.left = self.left.saturating_sub(n);
+            if waiting == 0 && (n == step || is_last) {
                 self.flush(port, &from[..n])?;
             } else {
                 self.stage.bytes[waiting..waiting + n].copy_from_slice(&from[..n]);

@@ -18,8 +18,8 @@ use crate::transfer::inline::{self, Capsule};
 enum Fetched {
     /// The queue has nothing that can be served now.
     Nothing,
-    /// A command, and the length of the inline payload that came with it.
-    Command { ticket: Ticket, command: Command, inline_bytes: Option<usize> },
+    /// A command, with the length of the inline payload that came with it.
+    Command { ticket: Ticket, inline_bytes: Option<usize> },
     /// The queue's boundary between commands and payloads is lost.
     Broken,
 }
@@ -108,10 +108,11 @@ impl Controller {
         now_ps: u64,
     ) {
         port.meter.begin(now_ps);
-        match self.fetch(port, doorbells, qid) {
+        let mut command = Command::default();
+        match self.fetch(port, doorbells, qid, &mut command) {
             Fetched::Nothing => self.ready.remove(qid),
             Fetched::Broken => self.fail(),
-            Fetched::Command { ticket, command, inline_bytes } => {
+            Fetched::Command { ticket, inline_bytes } => {
                 self.look_ahead(subsystem, port, qid);
                 let result = if qid == 0 {
                     self.execute_admin(subsystem, port, doorbells, &command)
@@ -127,10 +128,16 @@ impl Controller {
         }
     }
 
-    /// Fetches the next command of `qid` with its inline payload, if all of it has arrived and its completion has
-    /// a place.
-    #[inline]
-    fn fetch(&mut self, port: &mut Port<'_>, doorbells: &Doorbells, qid: u16) -> Fetched {
+    /// Fetches the next command of `qid` into `command`, with its inline payload, if all of it has arrived and its completion
+    /// has a place.
+    #[inline(always)]
+    fn fetch(
+        &mut self,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        qid: u16,
+        command: &mut Command,
+    ) -> Fetched {
         let Some(sq) = self.submission[usize::from(qid)].as_mut() else { return Fetched::Nothing };
         if sq.ring.available() == 0 {
             return Fetched::Nothing;
@@ -146,20 +153,19 @@ impl Controller {
             return Fetched::Nothing;
         };
         let enabled = qid != 0 && self.admin.transfers.inline();
-        let fetched = match sq.fetched.take() {
-            Some(waits) => Some((waits.command, waits.inline)),
-            None => {
-                let ahead = sq.ahead.pop_front();
-                ahead.or_else(|| fetch_command(port, sq, 0)).map(|command| (command, enabled))
-            }
+        let enabled = if sq.fetched.is_some() || !sq.ahead.is_empty() {
+            take_fetched(sq, command).unwrap_or(enabled)
+        } else {
+            let Some(fresh) = fetch_command(port, sq, sq.ring.head()) else { return Fetched::Broken };
+            *command = fresh;
+            enabled
         };
-        let Some((command, enabled)) = fetched else { return Fetched::Broken };
-        let inline_bytes = match inline::capsule(&command, enabled, self.inline.len(), sq.ring.size()) {
+        let inline_bytes = match inline::capsule(command, enabled, self.inline.len(), sq.ring.size()) {
             Capsule::None => None,
             Capsule::Broken => return Fetched::Broken,
             Capsule::Payload { slots, .. } if sq.ring.available() <= slots => {
                 // The rest of the capsule is still to come. Other queues go on meanwhile.
-                sq.fetched = Some(FetchedCommand { command, inline: enabled });
+                sq.fetched = Some(FetchedCommand { command: *command, inline: enabled });
                 cq.ring.give_back(permit);
                 return Fetched::Nothing;
             }
@@ -176,7 +182,7 @@ impl Controller {
             self.ready.remove(qid);
         }
         let ticket = Ticket { sqid: qid, cid: command.cid(), cqid: sq.cqid, permit };
-        Fetched::Command { ticket, command, inline_bytes }
+        Fetched::Command { ticket, inline_bytes }
     }
 }
 
@@ -205,7 +211,8 @@ impl Controller {
             && sq.ahead.back().is_none_or(|last| may_follow(last, sq.ring.size()))
         {
             // A slot that cannot be read is told of when its turn comes.
-            let Some(command) = fetch_command(port, sq, sq.ahead.len() as u16) else { break };
+            let slot = sq.ring.behind_head(sq.ahead.len() as u32);
+            let Some(command) = fetch_command(port, sq, slot) else { break };
             sq.ahead.push_back(command);
         }
         let fresh = sq.ahead.iter().skip(known).map(|command| (command, Expect::Key));
@@ -219,11 +226,23 @@ impl Controller {
     }
 }
 
-/// Reads the command `behind` slots behind the head of `sq`; it stays there until its payload has come too.
-#[inline]
-fn fetch_command(port: &mut Port<'_>, sq: &SubmissionQueue, behind: u16) -> Option<Command> {
-    let slot = (u32::from(sq.ring.head()) + u32::from(behind)) % sq.ring.size();
-    let bytes = port.read_slot(Class::CommandFetch, sq.slot(slot as u16)).ok()?;
+/// Takes the command at the head, which was fetched before; whether payloads could follow commands then, if that was noted.
+#[inline(never)]
+fn take_fetched(sq: &mut SubmissionQueue, into: &mut Command) -> Option<bool> {
+    if let Some(waits) = sq.fetched.take() {
+        *into = waits.command;
+        return Some(waits.inline);
+    }
+    *into = sq.ahead.pop_front()?;
+    None
+}
+
+/// Reads the command in a slot of `sq`; it stays there until its payload has come too.
+///
+/// Always inlined: in memory that was written word by word, what takes it apart finds it at once.
+#[inline(always)]
+fn fetch_command(port: &mut Port<'_>, sq: &SubmissionQueue, slot: u16) -> Option<Command> {
+    let bytes = port.read_slot(Class::CommandFetch, sq.slot(slot)).ok()?;
     port.meter.work(Work::Command);
     Some(Command::from_bytes(&bytes))
 }

@@ -16,6 +16,7 @@ use crate::admin::{Changes, IoCounters};
 use crate::controller::ControllerId;
 use crate::error::CommandError;
 use crate::namespace::{Namespace, write_error};
+use crate::outlook::Outlooks;
 use crate::queue::BoundWindow;
 use crate::sanitize::{self, IN_PROGRESS};
 
@@ -95,6 +96,7 @@ pub struct Subsystem {
     /// Whether a command that changes data completes only once the image is synced.
     pub(crate) synced_completions: bool,
     slots: Vec<Option<Slot>>,
+    outlooks: Outlooks,
     /// Bit per controller that exists.
     controllers: u64,
     /// Windows bound so far.
@@ -146,6 +148,7 @@ impl Subsystem {
     ) -> Result<Self, SubsystemError> {
         let slots = (0..MAX_NAMESPACES).map(|_| None).collect();
         let (changes, io) = (Changes::default(), IoCounters::default());
+        let outlooks = Outlooks::new(MAX_NAMESPACES);
         let synced_completions = flash.durability() == Durability::Media;
         let mut subsystem = Self {
             identity,
@@ -156,6 +159,7 @@ impl Subsystem {
             options,
             synced_completions,
             slots,
+            outlooks,
             controllers: 0,
             bindings: 0,
             resets: 0,
@@ -166,10 +170,24 @@ impl Subsystem {
         for record in records {
             let nsid = record.nsid;
             let namespace = Namespace::open(&mut subsystem.flash, record, &subsystem.options)?;
-            let slot = subsystem.slot_mut(nsid).ok_or(SubsystemError::Nsid(nsid))?;
-            *slot = Some(Slot::new(namespace, !0));
+            subsystem.seat(nsid, namespace, !0).ok_or(SubsystemError::Nsid(nsid))?;
         }
         Ok(subsystem)
+    }
+
+    /// Puts a namespace where `nsid` finds it; `None` where that is no identifier.
+    fn seat(&mut self, nsid: u32, mut namespace: Namespace, attached: u64) -> Option<()> {
+        if let Namespace::Kv(kv) = &mut namespace {
+            kv.tell(self.outlooks.of(nsid)?);
+        }
+        *self.slot_mut(nsid)? = Some(Slot::new(namespace, attached));
+        Some(())
+    }
+
+    /// Where the namespaces look first for a key.
+    #[must_use]
+    pub fn outlooks(&self) -> Outlooks {
+        self.outlooks.clone()
     }
 
     fn slot_mut(&mut self, nsid: u32) -> Option<&mut Option<Slot>> {
@@ -287,7 +305,7 @@ impl Subsystem {
         let record = self.flash.add_namespace(spec).map_err(creation_error)?;
         match Namespace::open(&mut self.flash, record, &self.options) {
             Ok(namespace) => {
-                self.slots[nsid as usize - 1] = Some(Slot::new(namespace, 0));
+                self.seat(nsid, namespace, 0);
                 Ok(nsid)
             }
             Err(_) => {
@@ -319,10 +337,8 @@ impl Subsystem {
     /// Puts back a namespace that could not be removed, if the flash still has all of it.
     fn keep_namespace(&mut self, record: NamespaceRecord, attached: u64) {
         let nsid = record.nsid;
-        if let Ok(namespace) = Namespace::open(&mut self.flash, record, &self.options)
-            && let Some(slot) = self.slot_mut(nsid)
-        {
-            *slot = Some(Slot::new(namespace, attached));
+        if let Ok(namespace) = Namespace::open(&mut self.flash, record, &self.options) {
+            self.seat(nsid, namespace, attached);
         }
     }
 
@@ -350,9 +366,7 @@ impl Subsystem {
     /// Serves a namespace that was opened anew, as it was attached; to every controller if it was not there.
     pub(crate) fn serve_again(&mut self, nsid: u32, namespace: Namespace) {
         let attached = self.slot(nsid).map_or(!0, |slot| slot.attached);
-        if let Some(slot) = self.slot_mut(nsid) {
-            *slot = Some(Slot::new(namespace, attached));
-        }
+        self.seat(nsid, namespace, attached);
         self.changes.note(nsid, attached);
     }
 

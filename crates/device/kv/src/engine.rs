@@ -12,12 +12,13 @@ use crate::index::manifest::Manifest;
 use crate::index::memtable::{MEMTABLE_ENTRY_BYTES, MEMTABLE_MAX_ENTRIES};
 use crate::index::{Index, IndexBudget, IndexCounters};
 use crate::layout::{HEADER_BYTES, KvFormat, LOSSES_AT, Layout};
+use crate::outlook::Outlook;
 use crate::recovery::{Recovery, Replay};
 use crate::sealed;
 use crate::space::Over;
 use crate::store::PageStore;
 use crate::value_log::packing::{Packing, PackingCounters, Placement};
-use crate::value_log::read::Wanted;
+use crate::value_log::read::{Sought, Wanted};
 use crate::value_log::record::{Kind, Shape, VALUE_MAX_BYTES};
 use crate::value_log::{Draft, SHARED, ValueLog};
 use crate::window::Window;
@@ -94,14 +95,17 @@ const RECORD_START_BYTES: u64 = 128;
 
 /// Where the value of a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Located(Entry);
+pub struct Located {
+    address: u64,
+    shape: Shape,
+}
 
 impl Located {
     /// Length of the whole value, in bytes.
     #[inline]
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.0.shape().value_len()
+        self.shape.value_len()
     }
 
     /// Whether it is a value of no bytes.
@@ -159,6 +163,7 @@ pub struct KvEngine {
     pub(crate) options: KvOptions,
     pub(crate) read_only: bool,
     pub(crate) replay: Replay,
+    pub(crate) outlook: Outlook,
 }
 
 impl KvEngine {
@@ -214,6 +219,12 @@ impl KvEngine {
         options: KvOptions,
     ) -> Result<(Self, Recovery), KvError> {
         crate::recovery::open(store, namespace, options)
+    }
+
+    /// Tells `outlook` from now on where gets look first.
+    pub fn tell(&mut self, outlook: Outlook) {
+        outlook.tell(self.index.tables());
+        self.outlook = outlook;
     }
 
     /// Says that a key will be put or read, so that memory it needs can come closer meanwhile. A caller who knows of several
@@ -302,7 +313,7 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<ValueInfo, E> {
         let found = self.find(store, key, at_ps)?.ok_or(KvError::NotFound)?;
-        self.read(store, &found, offset, limit_bytes, &mut into, at_ps)?;
+        self.read(store, key, &found, offset, limit_bytes, &mut into, at_ps)?;
         Ok(ValueInfo { len: found.len() })
     }
 
@@ -323,20 +334,22 @@ impl KvEngine {
             // While the entry comes, so does the record it tells of.
             self.log.expect(store, address, RECORD_START_BYTES);
         }
-        let entry = match self.index.get_in_ram(key) {
-            Some(entry) if entry.shape().is_tombstone() => None,
-            Some(entry) => {
-                self.log.expect_rest(store, &entry, RECORD_START_BYTES);
-                Some(entry)
+        let in_ram = self.index.get_in_ram(key).map(|entry| (entry.address(), entry.shape()));
+        let found = match in_ram {
+            Some((_, shape)) if shape.is_tombstone() => None,
+            Some((address, shape)) => {
+                self.log.expect_rest(store, address, shape, RECORD_START_BYTES);
+                Some(Located { address, shape })
             }
             None if self.index.is_all_in_active() => None,
             None => self.find_in_runs(store, key, at_ps)?,
         };
-        Ok(entry.map(Located))
+        self.outlook.tell(self.index.tables());
+        Ok(found)
     }
 
-    /// Reads up to `limit_bytes` of a value from byte `offset` on, as [`get`](Self::get) does. Nothing was changed since it
-    /// was found.
+    /// Reads up to `limit_bytes` of the value of `key` from byte `offset` on, as [`get`](Self::get) does. Nothing was changed
+    /// since it was found.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -344,6 +357,7 @@ impl KvEngine {
     pub fn read<S: PageStore, E: From<KvError>>(
         &mut self,
         store: &mut S,
+        key: &Key,
         found: &Located,
         offset: u64,
         limit_bytes: u64,
@@ -353,26 +367,28 @@ impl KvEngine {
         let len = u64::from(found.len());
         let from = offset.min(len);
         let to = offset.saturating_add(limit_bytes).min(len);
-        self.log.read_value(store, &found.0, Wanted { from, to }, Cause::Host, &mut into, at_ps)
+        let sought = Sought { key, address: found.address, shape: found.shape };
+        self.log.read_sought(store, &sought, Wanted { from, to }, Cause::Host, &mut into, at_ps)
     }
 
-    /// The entry of a key that is in no memtable: as its record tells, where a hint says where that is, else as a run does.
+    /// Where the value of a key is that is in no memtable: as its record tells, where a hint says where that is, else as a run does.
     #[inline(never)]
     fn find_in_runs<S: PageStore>(
         &mut self,
         store: &mut S,
         key: &Key,
         at_ps: &mut u64,
-    ) -> Result<Option<Entry>, KvError> {
+    ) -> Result<Option<Located>, KvError> {
         if let Some(address) = self.index.hint(key)
-            && let Some(entry) = self.log.value_of(store, address, key)
+            && let Some(shape) = self.log.value_of(store, address, key)
         {
-            return Ok(Some(entry));
+            return Ok(Some(Located { address, shape }));
         }
         let found = self.index.get_noting(key, store, at_ps)?;
         let found = found.filter(|entry| !entry.shape().is_tombstone());
-        if let Some(entry) = &found {
-            self.log.expect_rest(store, entry, 0);
+        let found = found.map(|entry| Located { address: entry.address(), shape: entry.shape() });
+        if let Some(Located { address, shape }) = found {
+            self.log.expect_rest(store, address, shape, 0);
         }
         Ok(found)
     }

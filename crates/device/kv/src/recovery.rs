@@ -11,6 +11,7 @@ use crate::index::Index;
 use crate::index::entry::Entry;
 use crate::index::manifest::Manifest;
 use crate::layout::Layout;
+use crate::outlook::Outlook;
 use crate::power_loss;
 use crate::store::PageStore;
 use crate::value_log::record::Kind;
@@ -118,6 +119,7 @@ pub(crate) fn open<S: PageStore>(
         index,
         options,
         read_only,
+        outlook: Outlook::default(),
     };
     engine.flush_at_bytes = engine.flush_due_bytes();
     engine.refresh_marks();

@@ -145,6 +145,9 @@ impl<B: Bus> Queue<B> {
             let put = Put { nsid: *nsid, key, value: Out::of(value), options: *options };
             return transfer::store(self, op, &put);
         }
+        if let Command::Kv(KvCommand::Retrieve { nsid, key, .. }) = command {
+            self.bus().expect(nsid.get(), key);
+        }
         let Encoded { entry, data } = encode::encode(command);
         if matches!(command, Command::Raw(_)) {
             self.expect_anything(op, entry.nsid);

@@ -16,6 +16,7 @@ use std::time::Duration;
 use byway_dma::{BusAddr, DmaMemory};
 use byway_link::{HostMeter, HostStep, Profile};
 use byway_queue::DoorbellIndex;
+use byway_spec::Key;
 
 /// What a driver in user space needs of a PCIe-like device.
 pub trait Bus: Send + Sync + 'static {
@@ -37,6 +38,13 @@ pub trait Bus: Send + Sync + 'static {
     /// Writes a doorbell: the tail of a submission queue or the head of a completion queue.
     /// A device that is gone takes no notice.
     fn ring(&self, doorbell: DoorbellIndex, value: u32);
+
+    /// A command that looks for `key` in namespace `nsid` is being put together. A device in the same machine may have the
+    /// memory come closer that it looks at first; it does nothing else, and the command need not follow.
+    #[inline]
+    fn expect(&self, nsid: u32, key: &Key) {
+        let _ = (nsid, key);
+    }
 
     /// Makes memory known to the device, readable and writable.
     ///

@@ -100,6 +100,12 @@ impl SubmissionConsumer {
         self.ring.size()
     }
 
+    /// The slot `n` behind the head, `n` less than the size.
+    #[inline]
+    pub fn behind_head(&self, n: u32) -> u16 {
+        self.ring.after(self.ring.head(), n)
+    }
+
     /// The head that completions tell (SQHD).
     #[inline]
     pub fn head(&self) -> u16 {

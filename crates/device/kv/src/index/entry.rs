@@ -83,8 +83,8 @@ impl Entry {
 
     #[inline]
     pub(crate) fn shape(&self) -> Shape {
-        // Entries come from `new` or from a page whose shapes were checked when it was read.
-        Shape::from_bits(self.shape_seq as u32).unwrap_or(Shape::new(Kind::Void, 1, 0))
+        // Entries come from `new` or `decode`.
+        Shape::from_known_bits(self.shape_seq as u32)
     }
 
     pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
@@ -95,15 +95,17 @@ impl Entry {
         bytes
     }
 
+    /// The entry in these bytes; a shape that this version does not know is that of room left behind.
     #[inline]
     pub(crate) fn decode(bytes: &[u8; ENTRY_BYTES]) -> Self {
         let (key, rest) = bytes.split_at(KEY_MAX_BYTES);
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| rest[at + i]));
-        Self {
-            number: u128::from_be_bytes(std::array::from_fn(|i| key[i])),
-            address_seq: word(0),
-            shape_seq: word(8),
-        }
+        let shape_seq = match Shape::from_bits(word(8) as u32) {
+            Some(_) => word(8),
+            None => word(8) >> 32 << 32 | u64::from(Shape::new(Kind::Void, 1, 0).bits()),
+        };
+        let number = u128::from_be_bytes(std::array::from_fn(|i| key[i]));
+        Self { number, address_seq: word(0), shape_seq }
     }
 
     /// Whether the bytes hold a shape that this version knows.

@@ -86,6 +86,12 @@ impl Hints {
         size_of_val(self.buckets.as_slice())
     }
 
+    /// Where they are in memory, and how many buckets of them there are.
+    #[inline]
+    pub(crate) fn place(&self) -> (usize, usize) {
+        (self.buckets.as_ptr().addr(), self.buckets.len())
+    }
+
     /// Asks for the memory where the hint of a key would be.
     #[inline]
     pub(crate) fn expect(&self, hash: u64) {
@@ -159,13 +165,9 @@ impl Hints {
         self.buckets.push(added);
     }
 
-    /// The bucket of a hash: by as many of its low bits as there are buckets for.
     #[inline]
     fn bucket_of(&self, hash: u64) -> Option<usize> {
-        let len = self.buckets.len();
-        let half = 1usize << len.checked_ilog2()?;
-        let bucket = hash as usize & (2 * half - 1);
-        Some(if bucket < len { bucket } else { bucket - half })
+        bucket_of(hash, self.buckets.len())
     }
 
     /// The bits of a hash from those on that a grown table tells buckets apart by.
@@ -173,6 +175,14 @@ impl Hints {
     fn tag_of(&self, hash: u64) -> u64 {
         hash.rotate_right(self.least_bits) & (u64::MAX >> self.address_bits)
     }
+}
+
+/// The bucket of a hash among so many: by as many of its low bits as there are buckets for.
+#[inline]
+pub(crate) fn bucket_of(hash: u64, buckets: usize) -> Option<usize> {
+    let half = 1usize << buckets.checked_ilog2()?;
+    let bucket = hash as usize & (half | (half - 1));
+    Some(if bucket < buckets { bucket } else { bucket - half })
 }
 
 #[cfg(test)]

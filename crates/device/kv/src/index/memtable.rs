@@ -208,6 +208,13 @@ impl Memtable {
         prefetch(&self.slots, (self.hash(key) >> self.shift) as usize);
     }
 
+    /// Where its hash table is in memory, 0 while there is nothing in it, and what a hash is shifted by there.
+    #[inline]
+    pub(crate) fn place(&self) -> (usize, u32) {
+        let address = if self.entries.is_empty() { 0 } else { self.slots.as_ptr().addr() };
+        (address, self.shift)
+    }
+
     /// A walk in key order from the first key at or after `start`. The table takes no new keys while it lasts.
     pub(crate) fn walk(&mut self, start: Option<&Key>) -> Walk {
         self.order.place(&self.entries, usize::MAX);

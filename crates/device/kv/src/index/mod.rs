@@ -22,6 +22,7 @@ pub(crate) mod tournament;
 
 use crate::error::KvError;
 use crate::layout::Layout;
+use crate::outlook::Tables;
 use crate::store::{Home, PageStore};
 use crate::value_log::ValueLog;
 use crate::value_log::record::Kind;
@@ -195,9 +196,9 @@ impl Index {
 
     /// The newest entry of a key that is in RAM, which may be a tombstone.
     #[inline]
-    pub(crate) fn get_in_ram(&mut self, key: &Key) -> Option<Entry> {
+    pub(crate) fn get_in_ram(&mut self, key: &Key) -> Option<&Entry> {
         self.catch_up();
-        self.active.get(key).or_else(|| self.frozen.as_ref()?.table.get(key)).copied()
+        self.active.get(key).or_else(|| self.frozen.as_ref()?.table.get(key))
     }
 
     /// Where the newest record of a key that is not in RAM is said to be: the record knows better.
@@ -302,6 +303,12 @@ impl Index {
         if self.hints.are_there() {
             self.hints.expect(self.hash(key));
         }
+    }
+
+    /// Where a get looks first.
+    #[inline]
+    pub(crate) fn tables(&self) -> Tables {
+        Tables { seed: self.budget.hash_seed, slots: self.active.place(), hints: self.hints.place() }
     }
 
     /// About where the record of a key is, if its entry is where looking costs nothing but memory, which is asked for.

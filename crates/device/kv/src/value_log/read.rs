@@ -7,7 +7,7 @@ use crate::error::KvError;
 use crate::index::entry::Entry;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
-use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Stand};
+use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, Shape, Stand};
 use crate::value_log::segment::Use;
 use byway_spec::Key;
 
@@ -16,6 +16,14 @@ use byway_spec::Key;
 pub(crate) struct Wanted {
     pub(crate) from: u64,
     pub(crate) to: u64,
+}
+
+/// A record that is read: where it stands, and what it must be.
+#[derive(Clone, Copy)]
+pub(crate) struct Sought<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) address: u64,
+    pub(crate) shape: Shape,
 }
 
 /// Most bytes of a record that are asked for.
@@ -65,7 +73,6 @@ impl ValueLog {
     ///
     /// A value that is read whole, or lies in one page, is checked against its checksum, and so handed over from where
     /// it lies; a part of a longer one is checked by the checksums of its flash pages alone.
-    #[inline]
     pub(crate) fn read_value<S: PageStore, E: From<KvError>>(
         &mut self,
         store: &mut S,
@@ -75,22 +82,38 @@ impl ValueLog {
         into: &mut impl FnMut(&[u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
-        let bytes = entry.shape().record_bytes();
-        let in_page = entry.address() & (self.layout.page_bytes as u64 - 1);
+        let key = entry.key();
+        let sought = Sought { key: &key, address: entry.address(), shape: entry.shape() };
+        self.read_sought(store, &sought, wanted, cause, into, at_ps)
+    }
+
+    /// As [`read_value`](Self::read_value).
+    #[inline]
+    pub(crate) fn read_sought<S: PageStore, E: From<KvError>>(
+        &mut self,
+        store: &mut S,
+        sought: &Sought<'_>,
+        wanted: Wanted,
+        cause: Cause,
+        into: &mut impl FnMut(&[u8], &mut u64) -> Result<(), E>,
+        at_ps: &mut u64,
+    ) -> Result<(), E> {
+        let bytes = sought.shape.record_bytes();
+        let in_page = sought.address & (self.layout.page_bytes as u64 - 1);
         if in_page + bytes > self.layout.page_bytes as u64 {
-            return self.read_long(store, entry, wanted, cause, into, at_ps);
+            return self.read_long(store, sought, wanted, cause, into, at_ps);
         }
-        let place = self.place_of(entry.address()).ok_or_else(|| foreign(entry))?;
+        let place = self.place_of(sought.address).ok_or_else(|| foreign(sought))?;
         let record = self.load(store, place, bytes as usize, (Verified::ByCaller, cause), at_ps)?;
-        match whole_value(record, place.stand(), entry) {
+        match whole_value(record, place.stand(), sought) {
             Ok(value) => hand_over(value, wanted, into, at_ps),
-            Err(why) => self.read_again(store, entry, (place, why), wanted, into, at_ps),
+            Err(why) => self.read_again(store, sought, (place, why), wanted, into, at_ps),
         }
     }
 
-    /// The entry of a value's record at `address`, if that can be looked at without reading, and is of `key`.
+    /// The shape of a value's record at `address`, if that can be looked at without reading, and is of `key`.
     #[inline]
-    pub(crate) fn value_of<S: PageStore>(&mut self, store: &mut S, address: u64, key: &Key) -> Option<Entry> {
+    pub(crate) fn value_of<S: PageStore>(&mut self, store: &mut S, address: u64, key: &Key) -> Option<Shape> {
         self.expect_typical(store, address);
         let place = self.place_of(address)?;
         let page_bytes = self.layout.page_bytes as u64;
@@ -104,18 +127,17 @@ impl ValueLog {
         if found.key != *key || found.shape.kind() != Kind::Value {
             return None;
         }
-        let entry = Entry::new(key, found.shape, address, found.seq);
-        self.expect_rest(store, &entry, self.typical_bytes);
+        self.expect_rest(store, address, found.shape, self.typical_bytes);
         self.typical_bytes = found.shape.record_bytes();
-        Some(entry)
+        Some(found.shape)
     }
 
     /// Says that a record will soon be read of which so many bytes were asked for before its length was known.
     #[inline]
-    pub(crate) fn expect_rest<S: PageStore>(&self, store: &S, entry: &Entry, asked_bytes: u64) {
-        let len_bytes = entry.shape().record_bytes();
+    pub(crate) fn expect_rest<S: PageStore>(&self, store: &S, address: u64, shape: Shape, asked_bytes: u64) {
+        let len_bytes = shape.record_bytes();
         if len_bytes > asked_bytes {
-            self.expect(store, entry.address(), len_bytes);
+            self.expect(store, address, len_bytes);
         }
     }
 
@@ -137,18 +159,18 @@ impl ValueLog {
     fn read_again<S: PageStore, E: From<KvError>>(
         &mut self,
         store: &mut S,
-        entry: &Entry,
+        sought: &Sought<'_>,
         (place, why): (Place, &'static str),
         wanted: Wanted,
         into: &mut impl FnMut(&[u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
         if self.is_open(place) {
-            return Err(damaged(entry, why).into());
+            return Err(damaged(sought, why).into());
         }
-        let len = entry.shape().record_bytes() as usize;
+        let len = sought.shape.record_bytes() as usize;
         let record = self.load(store, place, len, (Verified::ByFlash, Cause::Host), at_ps)?;
-        let value = whole_value(record, place.stand(), entry).map_err(|why| damaged(entry, why))?;
+        let value = whole_value(record, place.stand(), sought).map_err(|why| damaged(sought, why))?;
         hand_over(value, wanted, into, at_ps)
     }
 
@@ -239,14 +261,14 @@ impl ValueLog {
     fn read_long<S: PageStore, E: From<KvError>>(
         &mut self,
         store: &mut S,
-        entry: &Entry,
+        sought: &Sought<'_>,
         wanted: Wanted,
         cause: Cause,
         into: &mut impl FnMut(&[u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
-        let shape = entry.shape();
-        let place = self.place_of(entry.address()).ok_or_else(|| foreign(entry))?;
+        let shape = sought.shape;
+        let place = self.place_of(sought.address).ok_or_else(|| foreign(sought))?;
         let mut passage = Passage {
             stand: place.stand(),
             preamble_bytes: shape.preamble_bytes(),
@@ -259,7 +281,7 @@ impl ValueLog {
             refused: None,
         };
         let page_bytes = self.layout.page_bytes as u64;
-        let (mut address, asked_ps) = (entry.address(), *at_ps);
+        let (mut address, asked_ps) = (sought.address, *at_ps);
         // Nothing else verifies a part.
         let verified = if passage.must_reach() > 0 { Verified::ByCaller } else { Verified::ByFlash };
         while !passage.is_over() {
@@ -270,24 +292,29 @@ impl ValueLog {
             } else {
                 // The pages are asked for all at once, and handed over in their order as they come.
                 let mut there_ps = asked_ps;
-                let place = self.place_of(address).ok_or_else(|| foreign(entry))?;
+                let place = self.place_of(address).ok_or_else(|| foreign(sought))?;
                 let bytes = self.load(store, place, piece as usize, (verified, cause), &mut there_ps)?;
                 *at_ps = there_ps.max(*at_ps);
-                passage.take(bytes, entry, into, at_ps)?;
+                passage.take(bytes, sought, into, at_ps)?;
                 if let Some(why) = passage.refused {
-                    return Err(self.long_damage(store, entry, why).into());
+                    return Err(self.long_damage(store, sought, why).into());
                 }
             }
-            address = self.beyond(address, piece).ok_or_else(|| damaged(entry, "it breaks off"))?;
+            address = self.beyond(address, piece).ok_or_else(|| damaged(sought, "it breaks off"))?;
         }
-        passage.finish().map_err(|why| self.long_damage(store, entry, why).into())
+        passage.finish().map_err(|why| self.long_damage(store, sought, why).into())
     }
 
     /// What is wrong with a record that spans pages: a page that verified reads refuse, or the record itself.
     #[cold]
-    fn long_damage<S: PageStore>(&mut self, store: &mut S, entry: &Entry, why: &'static str) -> KvError {
+    fn long_damage<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        sought: &Sought<'_>,
+        why: &'static str,
+    ) -> KvError {
         let page_bytes = self.layout.page_bytes as u64;
-        let (mut address, mut left) = (entry.address(), entry.shape().record_bytes());
+        let (mut address, mut left) = (sought.address, sought.shape.record_bytes());
         while left > 0
             && let Some(place) = self.place_of(address)
         {
@@ -301,7 +328,7 @@ impl ValueLog {
             let Some(next) = self.beyond(address, piece) else { break };
             address = next;
         }
-        damaged(entry, why)
+        damaged(sought, why)
     }
 
     /// The address `piece` bytes further on in the same stream.
@@ -342,7 +369,7 @@ impl Passage {
     fn take<E>(
         &mut self,
         bytes: &[u8],
-        entry: &Entry,
+        sought: &Sought<'_>,
         into: &mut impl FnMut(&[u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
@@ -353,7 +380,7 @@ impl Passage {
             self.preamble[at..at + head.len()].copy_from_slice(head);
             self.passed += head.len() as u64;
             if head.len() == missing {
-                self.refused = self.refusal(entry);
+                self.refused = self.refusal(sought);
             }
         }
         if self.refused.is_some() {
@@ -367,9 +394,9 @@ impl Passage {
         if part.is_empty() { Ok(()) } else { into(part, at_ps) }
     }
 
-    fn refusal(&self, entry: &Entry) -> Option<&'static str> {
+    fn refusal(&self, sought: &Sought<'_>) -> Option<&'static str> {
         match Preamble::decode(&self.preamble, self.stand) {
-            Some(found) if found.key == entry.key() && found.shape == entry.shape() => None,
+            Some(found) if found.key == *sought.key && found.shape == sought.shape => None,
             Some(_) => Some("another record stands there"),
             None => Some("its header does not match its checksum"),
         }
@@ -385,15 +412,17 @@ impl Passage {
     }
 }
 
-/// The value of a record that lies in one piece, if record and value are what the entry says.
+/// The value of a record that lies in one piece, if record and value are what was sought.
 #[inline]
-fn whole_value<'a>(record: &'a [u8], stand: Stand, entry: &Entry) -> Result<&'a [u8], &'static str> {
-    let preamble = Preamble::decode(record, stand).ok_or("its header does not match its checksum")?;
-    if preamble.key != entry.key() || preamble.shape != entry.shape() {
-        return Err("another record stands there");
-    }
-    let value = record.get(preamble.shape.preamble_bytes()..).unwrap_or_default();
-    if checksum::crc32c(value) != preamble.value_crc {
+fn whole_value<'a>(record: &'a [u8], stand: Stand, sought: &Sought<'_>) -> Result<&'a [u8], &'static str> {
+    let Some(value_crc) = Preamble::value_crc_of(record, stand, sought.key, sought.shape) else {
+        return Err(match Preamble::decode(record, stand) {
+            Some(_) => "another record stands there",
+            None => "its header does not match its checksum",
+        });
+    };
+    let value = record.get(sought.shape.preamble_bytes()..).unwrap_or_default();
+    if checksum::crc32c(value) != value_crc {
         return Err("its value does not match its checksum");
     }
     Ok(value)
@@ -413,11 +442,11 @@ fn hand_over<E>(
 }
 
 #[cold]
-fn foreign(entry: &Entry) -> KvError {
-    damaged(entry, "its segment holds no records")
+fn foreign(sought: &Sought<'_>) -> KvError {
+    damaged(sought, "its segment holds no records")
 }
 
 #[cold]
-pub(crate) fn damaged(entry: &Entry, why: &'static str) -> KvError {
-    KvError::DamagedRecord { key: entry.key(), address: entry.address(), why }
+pub(crate) fn damaged(sought: &Sought<'_>, why: &'static str) -> KvError {
+    KvError::DamagedRecord { key: *sought.key, address: sought.address, why }
 }

@@ -13,7 +13,8 @@ use std::fmt;
 
 use byway_flash::{Flash, NamespaceRecord};
 use byway_kv::{
-    Expect, FILL_CLASSES, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, Placement, STATE_AREA,
+    Expect, FILL_CLASSES, Key, KvEngine, KvError, KvFormat, KvOptions, KvStats, Outlook, Placement,
+    STATE_AREA,
 };
 use byway_spec::kv::{KvConfiguration, KvOpcode};
 use byway_spec::{Command, Status};
@@ -108,6 +109,11 @@ impl KvNamespace {
         self.engine.freeze();
     }
 
+    /// Tells `outlook` from now on where its engine looks first.
+    pub fn tell(&mut self, outlook: Outlook) {
+        self.engine.tell(outlook);
+    }
+
     /// Says that this key will be looked for.
     #[inline]
     pub fn expect(&self, flash: &Flash, key: &Key, stage: Expect) {
@@ -131,11 +137,18 @@ impl KvNamespace {
         execution: &mut Execution<'_, '_>,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
+        // The key goes from the command's fields to registers: one that was put into a command of another kind, in memory,
+        // would be waited for.
+        if command.opcode() == KvOpcode::RETRIEVE.0 {
+            return self.retrieve(execution, command, &key(command)?, command.cdw10 as usize);
+        }
         match KvCommand::parse(command)? {
             KvCommand::Store { key, value_bytes, when } => {
                 self.store_payload(execution, command, key, value_bytes, when)
             }
-            KvCommand::Retrieve { key, buffer_bytes } => self.retrieve(execution, command, key, buffer_bytes),
+            KvCommand::Retrieve { key, buffer_bytes } => {
+                self.retrieve(execution, command, &key, buffer_bytes)
+            }
             KvCommand::List { start, buffer_bytes } => self.list(execution, command, start, buffer_bytes),
             KvCommand::Delete(key) => {
                 let Execution { flash, port, .. } = execution;
@@ -196,7 +209,7 @@ impl KvNamespace {
             rest = tail;
             Ok::<(), CommandError>(())
         };
-        self.engine.read(flash, &found, 0, limit_bytes, put, at_ps)?;
+        self.engine.read(flash, key, &found, 0, limit_bytes, put, at_ps)?;
         Ok(found.len())
     }
 

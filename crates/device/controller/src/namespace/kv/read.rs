@@ -17,11 +17,11 @@ impl KvNamespace {
         &mut self,
         execution: &mut Execution<'_, '_>,
         command: &Command,
-        key: Key,
+        key: &Key,
         buffer_bytes: usize,
     ) -> Result<Outcome, CommandError> {
         let Execution { flash, port, room, whole_pages, .. } = execution;
-        let found = timed(port, |now_ps| self.engine.find(*flash, &key, now_ps))?.ok_or(NO_SUCH_KEY)?;
+        let found = timed(port, |now_ps| self.engine.find(*flash, key, now_ps))?.ok_or(NO_SUCH_KEY)?;
         let value_bytes = found.len() as usize;
         let moved = value_bytes.min(buffer_bytes);
         let data =
@@ -29,7 +29,7 @@ impl KvNamespace {
         let mut sink = data.sink(&mut room.stage)?;
         let mut now_ps = port.meter.cursor_ps();
         let put = |piece: &[u8], at_ps: &mut u64| midway(port, at_ps, |port| sink.put(port, piece));
-        self.engine.read(*flash, &found, 0, moved as u64, put, &mut now_ps)?;
+        self.engine.read(*flash, key, &found, 0, moved as u64, put, &mut now_ps)?;
         port.meter.advance_to(now_ps);
         sink.finish(port)?;
         Ok(Outcome::with(value_bytes as u32))

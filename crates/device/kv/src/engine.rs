@@ -3,6 +3,8 @@
 //! A put appends its record to the value log, which commits it by one store, and then enters it in the index in RAM.
 //! The index can be made anew from the log and the manifest, so nothing after the commit can lose a put.
 
+use std::ops::Range;
+
 use byway_flash::{Cause, FlashError, NamespaceRecord, SyncPoint};
 
 use crate::compaction::{Compaction, CompactionCounters};
@@ -313,7 +315,8 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<ValueInfo, E> {
         let found = self.find(store, key, at_ps)?.ok_or(KvError::NotFound)?;
-        self.read(store, key, &found, offset, limit_bytes, &mut into, at_ps)?;
+        let part = offset..offset.saturating_add(limit_bytes);
+        self.read(store, key, &found, part, &mut into, at_ps)?;
         Ok(ValueInfo { len: found.len() })
     }
 
@@ -348,7 +351,7 @@ impl KvEngine {
         Ok(found)
     }
 
-    /// Reads up to `limit_bytes` of the value of `key` from byte `offset` on, as [`get`](Self::get) does. Nothing was changed
+    /// Reads a part of the value of `key`, as far as there is one, as [`get`](Self::get) does. Nothing was changed
     /// since it was found.
     ///
     /// # Errors
@@ -359,14 +362,12 @@ impl KvEngine {
         store: &mut S,
         key: &Key,
         found: &Located,
-        offset: u64,
-        limit_bytes: u64,
+        part: Range<u64>,
         mut into: impl FnMut(&[u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
         let len = u64::from(found.len());
-        let from = offset.min(len);
-        let to = offset.saturating_add(limit_bytes).min(len);
+        let (from, to) = (part.start.min(len), part.end.min(len));
         let sought = Sought { key, address: found.address, shape: found.shape };
         self.log.read_sought(store, &sought, Wanted { from, to }, Cause::Host, &mut into, at_ps)
     }

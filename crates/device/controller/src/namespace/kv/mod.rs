@@ -209,7 +209,7 @@ impl KvNamespace {
             rest = tail;
             Ok::<(), CommandError>(())
         };
-        self.engine.read(flash, key, &found, 0, limit_bytes, put, at_ps)?;
+        self.engine.read(flash, key, &found, 0..limit_bytes, put, at_ps)?;
         Ok(found.len())
     }
 

@@ -29,7 +29,7 @@ impl KvNamespace {
         let mut sink = data.sink(&mut room.stage)?;
         let mut now_ps = port.meter.cursor_ps();
         let put = |piece: &[u8], at_ps: &mut u64| midway(port, at_ps, |port| sink.put(port, piece));
-        self.engine.read(*flash, key, &found, 0, moved as u64, put, &mut now_ps)?;
+        self.engine.read(*flash, key, &found, 0..moved as u64, put, &mut now_ps)?;
         port.meter.advance_to(now_ps);
         sink.finish(port)?;
         Ok(Outcome::with(value_bytes as u32))

@@ -57,11 +57,19 @@ impl KvOptions {
     pub(crate) fn budget(&self) -> IndexBudget {
         IndexBudget {
             memtable_entries: (self.memtable_bytes / MEMTABLE_ENTRY_BYTES).clamp(16, MEMTABLE_MAX_ENTRIES),
-            cache_bytes: self.cache_bytes,
+            cache_bytes: self.cache_bytes - self.notes_bytes(),
             hash_seed: self.hash_seed,
         }
     }
+
+    /// RAM for notes of which records are dead, of that for the index: they spare looking there.
+    pub(crate) fn notes_bytes(&self) -> usize {
+        self.cache_bytes / NOTES_SHARE
+    }
 }
+
+/// The part of the cache that notes of dead records may take.
+const NOTES_SHARE: usize = 8;
 
 /// What a store asks for (NVMe KV Store, store options), and how its value comes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -78,6 +78,7 @@ pub(crate) fn open<S: PageStore>(
         return Err(KvError::DamagedState("the flash has pages of another size"));
     }
     let mut log = ValueLog::open(store, &home, &layout, options.packing)?;
+    log.segments.dead.limit(options.notes_bytes());
     let manifest = Manifest::load(store.state(&home), &layout, &mut log.segments)?;
     if manifest.replay_from.iter().zip(&log.streams).any(|(from, stream)| from.position > stream.wp()) {
         return Err(KvError::DamagedState("a write pointer is behind its checkpoint"));

@@ -39,7 +39,7 @@ impl KvEngine {
         candidates.into_iter().max_by(|a, b| worth(a).total_cmp(&worth(b)))
     }
 
-    fn may_be_victim(&self, segment: u32, used: Use) -> bool {
+    pub(super) fn may_be_victim(&self, segment: u32, used: Use) -> bool {
         let Use::Log { stream, ordinal } = used else { return false };
         (ordinal + 1) << self.log.layout.segment_shift <= self.index.behind(stream, &self.log)
             && !self.is_left(segment)

@@ -143,6 +143,7 @@ impl Index {
         self.frozen = None;
         (self.flush, self.merge, self.settled_to) = (None, None, 0);
         log.segments.live.clear();
+        log.segments.dead.forget_all();
         self.hints.clear();
         let replay_from = log.replay_positions();
         self.manifest.runs.clear();
@@ -230,6 +231,7 @@ impl Index {
         }
         self.manifest.runs = runs;
         self.manifest.is_overcounted = false;
+        log.segments.dead.forget_all();
         self.hints.clear();
         let (replay_from, seq) = (self.manifest.replay_from.clone(), self.manifest.seq);
         self.commit_manifest(log, store, replay_from, seq)?;
@@ -381,6 +383,9 @@ impl Index {
         let unsettled = self.flush.take().map_or(0, |flush| flush.unsettled);
         self.counters.unsettled += unsettled;
         self.manifest.is_overcounted |= unsettled > 0;
+        if unsettled > 0 {
+            log.segments.dead.forget_all();
+        }
         let Some(frozen) = self.frozen.take() else { return Ok(()) };
         self.manifest.lost_log_bytes = self.lost_log_bytes;
         log.segments.live.settle();

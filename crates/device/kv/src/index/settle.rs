@@ -142,6 +142,22 @@ impl Index {
         while self.settle_some(usize::MAX, log, store, at_ps) {}
     }
 
+    /// Whether the newest entry of a key that runs have is its newest of all. Else what replaced it is settled over it.
+    pub(crate) fn is_newest(&mut self, entry: &Entry, log: &mut ValueLog) -> bool {
+        self.account(log);
+        let key = entry.key();
+        let frozen = self.frozen.as_mut().map(|frozen| &mut frozen.table);
+        for (table, part) in [(frozen, Part::Frozen), (Some(&mut self.active), Part::Active)] {
+            let Some(table) = table else { continue };
+            let Some(number) = table.number_of(&key) else { continue };
+            if !table.is_settled(number) {
+                settle_over(table, number, Some(entry), part, &self.manifest, log);
+            }
+            return false;
+        }
+        true
+    }
+
     /// Settles a key wherever it is in RAM, so that the room of its older versions is known now.
     pub(crate) fn settle_key<S: PageStore>(
         &mut self,

@@ -3,6 +3,7 @@
 //! An address is a byte of the namespace's extent. A record stands there whole; one that is longer than its segment
 //! goes on in the stream's next segment.
 
+pub(crate) mod dead;
 pub(crate) mod packing;
 pub(crate) mod read;
 pub(crate) mod record;
@@ -331,9 +332,10 @@ impl ValueLog {
             self.streams[stream].close_uncommitted(store, &self.home);
             return Err(error);
         }
+        // What is committed is entered in the index in any case: compaction counts on that.
+        let address = self.address(stream, spot.start).ok_or(KvError::DamagedState("the segment table"))?;
         self.count(stream, draft);
         self.commit(store, stream, draft, spot);
-        let address = self.address(stream, spot.start).ok_or(KvError::DamagedState("the segment table"))?;
         let s = &self.streams[stream];
         if s.page_of(s.wp()) > s.programmed_to {
             // The record is committed. A page that cannot be programmed now stays open, and is tried again before

@@ -11,9 +11,10 @@ use byway_flash::{Epoch, FlashError, SyncPoint};
 
 use crate::error::KvError;
 use crate::index::entry::Entry;
-use crate::layout::Layout;
+use crate::layout::{FIRST_WINDOW, Layout};
 use crate::sealed;
 use crate::store::{Home, PageStore};
+use crate::value_log::dead::Dead;
 
 /// Where the replay of a stream begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +40,9 @@ pub(crate) enum Use {
     },
 }
 
-/// RAM of a segment: its row, three counts of live bytes, its places among the free ones and by ordinal.
-const SEGMENT_RAM_BYTES: usize = 80;
+/// RAM of a segment: its row, three counts of live bytes, where its dead records are noted, its places among the free ones
+/// and by ordinal.
+const SEGMENT_RAM_BYTES: usize = 112;
 /// Runs are numbered below this.
 pub(crate) const RUN_END: u64 = 1 << 32;
 const ORDER_BITS: u32 = 12;
@@ -91,6 +93,7 @@ pub(crate) struct Segments {
     /// Bytes of the longest record that spans segments.
     pub(crate) longest_bytes: u64,
     pub(crate) live: Live,
+    pub(crate) dead: Dead,
     /// When the manifest that counts was selected.
     pub(crate) manifest_in: Epoch,
 }
@@ -110,7 +113,7 @@ impl Segments {
         });
         let by_ordinal = by_ordinal.collect();
         let index_count = uses.iter().filter(|used| matches!(used, Use::Index { .. })).count();
-        let live = Live::new(layout);
+        let (live, dead) = (Live::new(layout), Dead::new(layout.segments, layout.segment_shift));
         let (taken_at, takes) = (order_of(&uses), uses.len() as u64);
         Ok(Self {
             layout: *layout,
@@ -123,6 +126,7 @@ impl Segments {
             releasing: None,
             longest_bytes: 0,
             live,
+            dead,
             manifest_in: Epoch::default(),
         })
     }
@@ -133,7 +137,7 @@ impl Segments {
 
     /// Bytes of the table and what follows from it.
     pub(crate) fn ram_bytes(&self) -> usize {
-        self.uses.len() * SEGMENT_RAM_BYTES
+        self.uses.len() * SEGMENT_RAM_BYTES + self.dead.ram_bytes()
     }
 
     /// Segments of runs.
@@ -182,6 +186,9 @@ impl Segments {
         self.takes += 1;
         self.taken_at[segment as usize] = self.takes;
         self.set(store, home, segment, used);
+        if matches!(used, Use::Log { stream, .. } if usize::from(stream) < FIRST_WINDOW) {
+            self.dead.begin(segment);
+        }
         Ok(segment)
     }
 
@@ -224,6 +231,7 @@ impl Segments {
         self.releasing = None;
         self.set(store, home, segment, Use::Free);
         self.live.forget(segment as usize);
+        self.dead.forget(segment);
         self.free.push(segment);
         Ok(true)
     }
@@ -259,6 +267,9 @@ impl Segments {
     /// Adds (`sign` 1) or takes (−1) a record's bytes, segment by segment.
     #[inline]
     pub(crate) fn account(&mut self, address: u64, bytes: u64, sign: i64) {
+        if sign < 0 {
+            self.dead.note(address);
+        }
         let segment_bytes = self.layout.segment_bytes();
         let room = segment_bytes - (address & (segment_bytes - 1));
         self.live.add((address >> self.layout.segment_shift) as usize, bytes.min(room) as i64 * sign);
@@ -298,6 +309,7 @@ impl Segments {
 
     /// Takes the bytes of a record that a newer entry replaced.
     pub(crate) fn drop_older(&mut self, part: Part, old: &Entry) {
+        self.dead.note(old.address());
         for (segment, bytes) in self.pieces(old.address(), old.shape().record_bytes()) {
             self.live.add_to(part, segment, -bytes);
         }

@@ -161,13 +161,13 @@ impl ValueLog {
         at_ps: &mut u64,
     ) -> Result<u64, KvError> {
         let (draft, start) = (&long.draft, long.spot.start);
+        let address = self.address(long.stream, start).ok_or(KvError::DamagedState("the segment table"))?;
         let preamble =
             Preamble { shape: draft.shape(), value_crc: long.value_crc, seq: draft.seq, key: draft.key };
         let s = &mut self.streams[long.stream];
         put_preamble(store.state(&self.home), &s.ring, start, &preamble, Stand::new(s.id, start));
         s.commit(store, &self.home, long.wp);
         self.count(long.stream, draft);
-        let address = self.address(long.stream, start).ok_or(KvError::DamagedState("the segment table"))?;
         // As in `append_at`: the record is committed whatever becomes of its page now.
         let _ = self.settle(store, long.stream, at_ps);
         Ok(address)

@@ -1,7 +1,9 @@
 //! The observer of one file, and the cut.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -25,13 +27,15 @@ const EVENTS_A_MOMENT: u64 = 4;
 
 type Page = Arc<[u8]>;
 
-/// What a cut leaves of a sector that changed since the last sync.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
-    /// What it was then.
-    Synced,
+/// A sector that changed since the last sync.
+#[derive(Debug, Clone, Copy)]
+pub struct Sector<'a> {
+    /// Its first byte in the file.
+    pub at: u64,
+    /// What it was at the sync.
+    pub synced: &'a [u8],
     /// What was stored last.
-    Stored,
+    pub stored: &'a [u8],
 }
 
 /// Watches a file and knows what a power cut may leave of it.
@@ -50,6 +54,8 @@ struct Memory {
     versions: BTreeMap<u64, Vec<Page>>,
     events: u64,
     cut: Option<Cut>,
+    cuts: Option<Cuts>,
+    syncs: u64,
     /// What is read goes here.
     room: Vec<u8>,
 }
@@ -59,6 +65,21 @@ struct Memory {
 struct Cut {
     at_event: u64,
     to: PathBuf,
+}
+
+/// A cut at each event.
+struct Cuts {
+    folder: PathBuf,
+    reached: Box<dyn Fn(&Sector<'_>) -> bool + Send>,
+    /// What the last image was made of.
+    last: Option<u64>,
+    left: Vec<PathBuf>,
+}
+
+impl fmt::Debug for Cuts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cuts").field("left", &self.left).finish_non_exhaustive()
+    }
 }
 
 impl Forgetful {
@@ -71,6 +92,8 @@ impl Forgetful {
             versions: BTreeMap::new(),
             events: 0,
             cut: None,
+            cuts: None,
+            syncs: 0,
             room: Vec::new(),
         };
         let watched = Self { path: path.to_path_buf(), memory: Mutex::new(memory) };
@@ -104,23 +127,27 @@ impl Forgetful {
         memory.write_cut(&self.path, to);
     }
 
-    /// Cuts the power now; `keep` says what is left of each sector that changed since the last sync, by its place in the
-    /// file.
-    pub fn cut_by(&self, to: &Path, keep: impl Fn(u64) -> Kept) {
+    /// Cuts the power now; of the sectors that changed since the last sync, those reached the medium that `reached` says.
+    pub fn cut_by(&self, to: &Path, reached: impl Fn(&Sector<'_>) -> bool) {
         let mut memory = self.memory.lock().unwrap();
         memory.cut = None;
         memory.look(&self.path);
-        memory.write_pages(&self.path, to, |page, versions, _| {
-            let mut kept = ZEROES;
-            for at in (0..PAGE_BYTES).step_by(SECTOR_BYTES) {
-                let version = match keep(page * PAGE_BYTES as u64 + at as u64) {
-                    Kept::Synced => versions.first(),
-                    Kept::Stored => versions.last(),
-                };
-                kept[at..at + SECTOR_BYTES].copy_from_slice(&version.unwrap()[at..at + SECTOR_BYTES]);
-            }
-            kept
-        });
+        memory.write_pages(&self.path, to, |page, versions, _| chosen(page, versions, &reached));
+    }
+
+    /// Cuts the power at every event from now on, as [`Forgetful::cut_by`] does, and this file goes on as if nothing had
+    /// happened. The images that are left go to `folder`; one that is as the one before is not written.
+    pub fn cut_at_events(&self, folder: &Path, reached: impl Fn(&Sector<'_>) -> bool + Send + 'static) {
+        let cuts =
+            Cuts { folder: folder.to_path_buf(), reached: Box::new(reached), last: None, left: Vec::new() };
+        self.memory.lock().unwrap().cuts = Some(cuts);
+    }
+
+    /// Cuts the power once more, and at no event from now on. The images that were left.
+    pub fn end_cuts(&self) -> Vec<PathBuf> {
+        let mut memory = self.memory.lock().unwrap();
+        memory.cut_again(&self.path);
+        memory.cuts.take().unwrap().left
     }
 
     /// Events so far: writes, allocations, punches and syncs.
@@ -132,6 +159,7 @@ impl Forgetful {
     fn event(&self) {
         let mut memory = self.memory.lock().unwrap();
         memory.events += 1;
+        memory.cut_again(&self.path);
         let now = memory.events;
         if let Some(cut) = memory.cut.take_if(|cut| cut.at_event <= now) {
             memory.look(&self.path);
@@ -167,6 +195,7 @@ impl FileEvents for Forgetful {
         let mut memory = self.memory.lock().unwrap();
         memory.look(&self.path);
         memory.versions.clear();
+        memory.syncs += 1;
     }
 }
 
@@ -221,6 +250,24 @@ impl Memory {
         versions.push(content);
     }
 
+    /// Cuts the power, where that is done at every event.
+    fn cut_again(&mut self, from: &Path) {
+        let Some(mut cuts) = self.cuts.take() else { return };
+        self.look(from);
+        let mut made_of = DefaultHasher::new();
+        self.syncs.hash(&mut made_of);
+        for (page, versions) in &self.versions {
+            (page, chosen(*page, versions, &cuts.reached)).hash(&mut made_of);
+        }
+        let made_of = Some(made_of.finish());
+        if cuts.last != made_of {
+            let to = cuts.folder.join(format!("cut-{}", cuts.left.len()));
+            self.write_pages(from, &to, |page, versions, _| chosen(page, versions, &cuts.reached));
+            (cuts.last, cuts.left) = (made_of, [cuts.left, vec![to]].concat());
+        }
+        self.cuts = Some(cuts);
+    }
+
     /// Writes what the cut leaves: each page that changed, or each of its sectors, as of any moment since the sync.
     fn write_cut(&mut self, from: &Path, to: &Path) {
         let fate = Fate::any(&mut self.random);
@@ -248,6 +295,19 @@ impl Memory {
             }
         }
     }
+}
+
+/// What is left of a page of which some sectors reached the medium.
+fn chosen(page: u64, versions: &[Page], reached: impl Fn(&Sector<'_>) -> bool) -> [u8; PAGE_BYTES] {
+    let mut kept = ZEROES;
+    let (Some(synced), Some(stored)) = (versions.first(), versions.last()) else { return kept };
+    let sectors = synced.chunks(SECTOR_BYTES).zip(stored.chunks(SECTOR_BYTES));
+    for ((synced, stored), within) in sectors.zip((0..).step_by(SECTOR_BYTES)) {
+        let sector = Sector { at: page * PAGE_BYTES as u64 + within as u64, synced, stored };
+        let is_new = synced != stored && reached(&sector);
+        kept[within..within + SECTOR_BYTES].copy_from_slice(if is_new { stored } else { synced });
+    }
+    kept
 }
 
 /// How a cut treats what changed: pieces of that size are old, new or something between, with these odds in 16.

@@ -9,6 +9,6 @@ mod file;
 mod random;
 mod versions;
 
-pub use file::{Forgetful, Kept, copy_sparse};
+pub use file::{Forgetful, Sector, copy_sparse};
 pub use random::Random;
 pub use versions::Versions;

@@ -29,20 +29,22 @@ pub enum Durability {
 pub enum SyncPoint {
     /// The mark that the device is in use, before anything else changes.
     PowerOn,
+    /// Everything, before the mark that the device was closed.
+    PowerOff,
     /// Moves away from a block and trims of it, before its records are erased.
     BlockErase,
     /// The erase of a block's records, before a page of it is programmed.
     BlockOpen,
     /// The page that a buffer slot was programmed to, before the slot is filled again.
     BufferSlot,
+    /// What an entry of the map had nothing before, while it is open whether a sync covered that, before it moves on.
+    EntryMove,
     /// An earlier change of a namespace's record, before the copy that was current then is written over.
     NamespaceCopy,
     /// A new copy of a namespace's record, before it is selected.
     NamespaceSelect,
     /// The mark that a namespace is leaving, before what it has goes.
     NamespaceLeave,
-    /// What a namespace had is gone, before its place in the table is free.
-    NamespaceGone,
     /// The page that a ring slot was programmed to, before the slot is filled again.
     RingSlot,
     /// The page that a window's slot was programmed to, before the host hears that the slot is its own again.
@@ -63,15 +65,16 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// Every point there is.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::PowerOn,
+        Self::PowerOff,
         Self::BlockErase,
         Self::BlockOpen,
         Self::BufferSlot,
+        Self::EntryMove,
         Self::NamespaceCopy,
         Self::NamespaceSelect,
         Self::NamespaceLeave,
-        Self::NamespaceGone,
         Self::RingSlot,
         Self::WindowSlot,
         Self::TableRow,

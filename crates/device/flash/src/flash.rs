@@ -399,7 +399,7 @@ impl Flash {
             return Ok(());
         }
         // Whatever a completion promises: an image that says it was closed is believed in everything else.
-        self.ftl.power_on()?;
+        self.ftl.order_now(SyncPoint::PowerOn)?;
         self.ftl.choose_side_job();
         self.recovery.removed_namespaces = self.finish_removals()?;
         Ok(())
@@ -447,8 +447,9 @@ impl Flash {
         if self.closed {
             return Ok(());
         }
-        // The mark follows what it vouches for.
-        self.sync()?;
+        // The mark follows what it vouches for: counters too, which are kept without a word.
+        self.ftl.syncs.note_store();
+        self.ftl.order_now(SyncPoint::PowerOff)?;
         self.closed = true;
         self.ftl.state.close();
         self.sync()

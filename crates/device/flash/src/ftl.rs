@@ -295,9 +295,9 @@ impl Ftl {
         Ok(())
     }
 
-    /// Makes the mark durable that the device is in use, with what recovery changed.
-    pub(crate) fn power_on(&mut self) -> Result<(), FlashError> {
-        let synced = self.syncs.order_now(SyncPoint::PowerOn)?;
+    /// As [`Ftl::order`], whatever a completion promises.
+    pub(crate) fn order_now(&mut self, point: SyncPoint) -> Result<(), FlashError> {
+        let synced = self.syncs.order_now(point)?;
         self.note_sync(synced);
         Ok(())
     }
@@ -497,8 +497,8 @@ impl Ftl {
         let seq = self.seq_at(old);
         if self.syncs.may_cover(seq) {
             // Whether `old` is what the last sync covered is being decided. A sync that fails is told of by the next.
-            let synced = self.syncs.sync();
-            self.note_sync(synced.is_ok());
+            let synced = self.syncs.order_now(SyncPoint::EntryMove);
+            self.note_sync(synced.unwrap_or(false));
         }
         if seq >= Some(self.state.synced_seq()) { before } else { Before::Mapped }
     }

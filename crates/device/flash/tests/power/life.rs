@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use byway_flash::{
     AreaId, Cause, Durability, ExtentId, FinishedSync, Flash, FlashError, FlashOptions, MediaKind,
-    NamespaceKind, NamespaceSpec, OpenOptions, PendingSync, RunOptions, SyncPoint,
+    NamespaceKind, NamespaceSpec, OpenOptions, PendingSync, RunOptions,
 };
 use byway_forgetful::{Forgetful, Random, copy_sparse};
 use byway_link::Profile;
@@ -145,7 +145,7 @@ impl Step {
     }
 }
 
-fn add_passing(flash: &mut Flash, step: u64) -> Result<(), FlashError> {
+pub fn add_passing(flash: &mut Flash, step: u64) -> Result<(), FlashError> {
     let made = flash.add_namespace(PASSING)?;
     let area = flash.add_area(3, AREA, 64)?;
     flash.protected(area).copy_from_slice(&pattern(step, 1, 64));
@@ -218,13 +218,7 @@ enum UnderWay {
 }
 
 /// Lives one after the other, each on what the power cut of the one before left.
-pub fn run(
-    base: &Base,
-    seed: u64,
-    steps: u64,
-    durability: Durability,
-    left_out: Option<SyncPoint>,
-) -> Result<(), String> {
+pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let mut path = folder.path().join("image");
     copy_sparse(&base.path, &path);
@@ -237,7 +231,6 @@ pub fn run(
         let options = RunOptions {
             durability,
             events: Some(events.clone()),
-            left_out,
             power_was_lost: life > 0,
             ..RunOptions::default()
         };

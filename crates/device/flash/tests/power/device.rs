@@ -1,0 +1,181 @@
+//! A small device over a file that forgets, for losses of power that are put together by hand.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use byway_flash::{
+    Cause, Durability, Flash, FlashOptions, MediaKind, NamespaceSpec, OpenOptions, RunOptions, SyncPoint,
+};
+use byway_forgetful::{Forgetful, Sector};
+use byway_link::Profile;
+
+use crate::life::{NVM, UNIT, extent, pattern};
+
+pub struct Device {
+    pub flash: Flash,
+    folder: tempfile::TempDir,
+    path: PathBuf,
+    events: Option<Arc<Forgetful>>,
+    lives: u32,
+}
+
+/// Nearly all that there is.
+pub const UNITS: u64 = 1008;
+
+/// A sector that changed since the last sync, by the region of the image that it is in.
+pub struct Place<'a> {
+    pub region: &'static str,
+    /// Its first byte in the region.
+    pub at: u64,
+    pub sector: Sector<'a>,
+}
+
+/// Which of the sectors that changed since the last sync reached the medium.
+pub type Reached = fn(&Place<'_>) -> bool;
+
+impl Device {
+    /// Nobody watches its first life.
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." });
+        let folder = folder.unwrap();
+        let profile = Profile::by_name("gen4x4").unwrap().flash;
+        let path = folder.path().join("image");
+        let mut options = FlashOptions::new(4 << 20, profile, MediaKind::File(path.clone()));
+        options.over_provisioning_percent = 5;
+        options.run.durability = Durability::Volatile;
+        let nvm = NamespaceSpec { size_bytes: UNITS * UNIT as u64, ..NVM };
+        let flash = Flash::create(options, &[nvm]).unwrap();
+        Self { flash, folder, path, events: None, lives: 0 }
+    }
+
+    pub fn write(&mut self, unit: u64, step: u64) {
+        let extent = extent(&self.flash, 1);
+        self.flash.write_units(extent, unit, &pattern(step, unit, UNIT), Cause::Host, &mut 0).unwrap();
+    }
+
+    /// Writes four units, straight to flash.
+    pub fn write_page(&mut self, first: u64, step: u64) {
+        let data: Vec<u8> = (first..first + 4).flat_map(|unit| pattern(step, unit, UNIT)).collect();
+        let extent = extent(&self.flash, 1);
+        self.flash.write_units(extent, first, &data, Cause::Host, &mut 0).unwrap();
+    }
+
+    pub fn sync(&mut self) {
+        self.flash.make_durable().unwrap();
+    }
+
+    pub fn holds(&mut self, unit: u64, step: u64) -> bool {
+        content(&mut self.flash, unit) == pattern(step, unit, UNIT)
+    }
+
+    /// Loses power, and with it what was stored in these regions since the last sync.
+    pub fn lose(mut self, regions: &[&str]) -> Self {
+        self.lose_to_next(|place| !regions.contains(&place.region));
+        self.let_go();
+        let events = Forgetful::new(&self.path, 0);
+        let run = RunOptions { power_was_lost: true, ..watched(&events, None) };
+        let flash = open(&self.path, run).unwrap();
+        Self { flash, events: Some(events), ..self }
+    }
+
+    /// Loses power, but for the sectors that reached the medium.
+    fn lose_to_next(&mut self, reached: impl Fn(&Place<'_>) -> bool) {
+        self.lives += 1;
+        let (left, regions) =
+            (self.folder.path().join(format!("left-{}", self.lives)), Regions::of(&self.flash));
+        self.events().cut_by(&left, |sector| reached(&regions.place(sector)));
+        self.path = left;
+    }
+
+    /// Ends in order and begins again, watched.
+    pub fn watch(&mut self) {
+        self.begin(&Life::IN_ORDER, None);
+    }
+
+    /// Begins another life, with one sync point left out. If the power is cut at events, it is from the end of this life on:
+    /// see [`Device::cuts`].
+    pub fn begin(&mut self, life: &Life, left_out: Option<SyncPoint>) {
+        let (regions, path) = (Regions::of(&self.flash), self.path.clone());
+        match life.survived {
+            None => self.flash.close().unwrap(),
+            Some(survived) => self.lose_to_next(survived),
+        }
+        self.let_go();
+        let events = Forgetful::new(&self.path, 0);
+        if let Some(reached) = life.reached {
+            events.cut_at_events(self.folder.path(), move |sector| reached(&regions.place(sector)));
+        }
+        let run = RunOptions { durability: life.durability, ..watched(&events, left_out) };
+        self.flash = open(&self.path, RunOptions { power_was_lost: path != self.path, ..run }).unwrap();
+        self.events = Some(events);
+    }
+
+    /// Cuts the power once, now.
+    pub fn cut_now(&self, reached: Reached) {
+        let regions = Regions::of(&self.flash);
+        self.events().cut_at_events(self.folder.path(), move |sector| reached(&regions.place(sector)));
+    }
+
+    fn events(&self) -> &Forgetful {
+        self.events.as_ref().unwrap()
+    }
+
+    /// Every image that a cut left since, opened.
+    pub fn cuts(&self) -> impl Iterator<Item = Result<Flash, String>> {
+        self.events().end_cuts().into_iter().map(|left| {
+            let run = RunOptions { power_was_lost: true, ..RunOptions::default() };
+            open(&left, run)
+        })
+    }
+
+    /// The image is let go of, so that it can be opened again.
+    fn let_go(&mut self) {
+        let profile = Profile::by_name("gen4x4").unwrap().flash;
+        self.flash = Flash::create(FlashOptions::new(4 << 20, profile, MediaKind::Ram), &[]).unwrap();
+    }
+}
+
+/// A life, and the end of the one before.
+pub struct Life {
+    /// The one before ended in a loss of power that these sectors survived, and not in order.
+    pub survived: Option<Reached>,
+    pub durability: Durability,
+    /// The power is cut at every event, and these sectors reach the medium.
+    pub reached: Option<Reached>,
+}
+
+impl Life {
+    pub const IN_ORDER: Self = Self { survived: None, durability: Durability::Volatile, reached: None };
+}
+
+struct Regions(Vec<(&'static str, std::ops::Range<u64>)>);
+
+impl Regions {
+    fn of(flash: &Flash) -> Self {
+        Self(flash.regions())
+    }
+
+    fn place<'a>(&self, sector: &Sector<'a>) -> Place<'a> {
+        let found = self.0.iter().find(|(_, range)| range.contains(&sector.at));
+        let (region, start) = found.map_or(("", 0), |(region, range)| (*region, range.start));
+        Place { region, at: sector.at - start, sector: *sector }
+    }
+}
+
+fn open(path: &Path, run: RunOptions) -> Result<Flash, String> {
+    let options = OpenOptions { timing: false, run, ..OpenOptions::default() };
+    Flash::open(path, options).map_err(|error| format!("opening: {error}"))
+}
+
+fn watched(events: &Arc<Forgetful>, left_out: Option<SyncPoint>) -> RunOptions {
+    let events = Some(events.clone() as Arc<_>);
+    RunOptions { durability: Durability::Volatile, events, left_out, ..RunOptions::default() }
+}
+
+pub fn content(flash: &mut Flash, unit: u64) -> Vec<u8> {
+    let (extent, mut data) = (extent(flash, 1), vec![0; UNIT]);
+    match flash.read(extent, unit * UNIT as u64, &mut data, Cause::Host, &mut 0) {
+        Ok(()) => data,
+        Err(error) => error.to_string().into_bytes(),
+    }
+}

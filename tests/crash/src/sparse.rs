@@ -34,11 +34,55 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let source = File::open(from)?;
     let target = File::create(to)?;
     target.set_len(source.metadata()?.len())?;
-    let mut bytes = Vec::new();
     for stretch in stretches(&source)? {
-        bytes.resize((stretch.end - stretch.start) as usize, 0);
-        source.read_exact_at(&mut bytes, stretch.start)?;
-        target.write_all_at(&bytes, stretch.start)?;
+        target.write_all_at(&read(&source, &stretch)?, stretch.start)?;
     }
     Ok(())
+}
+
+/// A copy that is made again and again of a file that changes little in between.
+#[derive(Debug, Default)]
+pub struct Mirror {
+    /// What the copy holds.
+    held: Vec<(Range<u64>, Vec<u8>)>,
+}
+
+impl Mirror {
+    /// Brings `to` up to what `from` holds; true if anything was different. Nobody else may write `to`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn update(&mut self, from: &Path, to: &Path) -> io::Result<bool> {
+        const PAGE_BYTES: usize = 4096;
+        let source = File::open(from)?;
+        let stretches = stretches(&source)?;
+        if !self.held.iter().map(|(stretch, _)| stretch).eq(&stretches) {
+            copy(from, to)?;
+            self.held = stretches
+                .into_iter()
+                .map(|stretch| Ok((stretch.clone(), read(&source, &stretch)?)))
+                .collect::<io::Result<_>>()?;
+            return Ok(true);
+        }
+        let target = File::options().write(true).open(to)?;
+        let mut changed = false;
+        for (stretch, held) in &mut self.held {
+            let now = read(&source, stretch)?;
+            for (i, page) in now.chunks(PAGE_BYTES).enumerate() {
+                let at = i * PAGE_BYTES;
+                if held[at..at + page.len()] != *page {
+                    target.write_all_at(page, stretch.start + at as u64)?;
+                    changed = true;
+                }
+            }
+            *held = now;
+        }
+        Ok(changed)
+    }
+}
+
+fn read(file: &File, stretch: &Range<u64>) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; (stretch.end - stretch.start) as usize];
+    file.read_exact_at(&mut bytes, stretch.start)?;
+    Ok(bytes)
 }

@@ -23,42 +23,91 @@ const STEPS: u64 = 900;
 
 /// One in so many points is cut at; all of them where this is set, or all that are no stores where it is `media`.
 const ALL_POINTS: &str = "BYWAY_TEST_CUT_EVERYWHERE";
+/// `PART/PARTS` of those points, so that a long run can be made in pieces: parts are numbered from 0.
+const PART: &str = "BYWAY_TEST_CUT_PART";
 const EVERY: u64 = 130;
-/// One in so many cuts is opened for writing.
+/// One in so many cuts that leave another image than the one before is opened for writing.
 const OPENED: u64 = 8;
 
 /// What is known when power is cut.
 struct Cuts {
     image: PathBuf,
     copy: PathBuf,
+    opened: PathBuf,
+    mirror: sparse::Mirror,
     model: Model,
-    every: u64,
-    at_all_media: bool,
+    /// Whether the model is another one than at the last cut.
+    is_new_step: bool,
+    wish: Wish,
     seen: u64,
     counts: [u64; 4],
     made: u64,
+    /// Cuts that left another image than the one before, or the same one after another command.
+    distinct: u64,
+    /// Those that were opened for writing.
+    written: u64,
 }
 
-impl Cuts {
-    fn at(&mut self, point: Point) {
-        self.seen += 1;
-        self.counts[point as usize] += 1;
-        let wanted = match point {
+/// Where to cut.
+struct Wish {
+    every: u64,
+    at_all_media: bool,
+    part: u64,
+    parts: u64,
+}
+
+impl Wish {
+    fn of_environment() -> Self {
+        let wish = std::env::var(ALL_POINTS).ok();
+        let at_all_media = wish.as_ref().is_some_and(|wish| wish == "media");
+        let part = std::env::var(PART).unwrap_or_else(|_| "0/1".into());
+        let (part, parts) = part.split_once('/').unwrap();
+        Self {
+            every: if wish.is_some() && !at_all_media { 1 } else { EVERY },
+            at_all_media,
+            part: part.parse().unwrap(),
+            parts: parts.parse().unwrap(),
+        }
+    }
+
+    fn is_wanted(&self, point: Point, number: u64) -> bool {
+        let every = match point {
             Point::Store => self.every,
             _ if self.at_all_media => 1,
             Point::Read => self.every,
             Point::Program | Point::Erase => self.every.div_ceil(16),
         };
-        if !mix(SEED, self.seen).is_multiple_of(wanted) {
+        let drawn = mix(SEED, number);
+        drawn.is_multiple_of(every) && drawn / every % self.parts == self.part
+    }
+}
+
+impl Cuts {
+    fn begin(&mut self, step: u64) {
+        self.model.apply(step, Told::Begun);
+        self.is_new_step = true;
+    }
+
+    fn at(&mut self, point: Point) {
+        self.seen += 1;
+        self.counts[point as usize] += 1;
+        if !self.wish.is_wanted(point, self.seen) {
             return;
         }
         self.made += 1;
-        sparse::copy(&self.image, &self.copy).unwrap();
+        let is_new_image = self.mirror.update(&self.image, &self.copy).unwrap();
+        if !is_new_image && !std::mem::take(&mut self.is_new_step) {
+            return;
+        }
+        self.is_new_step = false;
+        self.distinct += 1;
         let told = format!("cut {} of {point:?}", self.seen);
         let left = reading::read(&self.copy, WORKLOAD.keys(), WORKLOAD.blocks());
         let left = left.unwrap_or_else(|said| panic!("{told}: refused: {said}"));
         self.model.clone().check_reading(&left).unwrap_or_else(|said| panic!("{told}: {said}"));
-        if self.made.is_multiple_of(OPENED) {
+        if self.distinct.is_multiple_of(OPENED) {
+            self.written += 1;
+            sparse::copy(&self.copy, &self.opened).unwrap();
             self.open(&told);
         }
     }
@@ -66,7 +115,7 @@ impl Cuts {
     /// What was left is opened as a device, compared, and goes on.
     fn open(&self, told: &str) {
         let mut model = self.model.clone();
-        let mut hands = open(&self.copy);
+        let mut hands = open(&self.opened);
         model.check(&hands.device).unwrap_or_else(|said| panic!("{told}, opened: {said}"));
         for step in 10_000..10_020 {
             let told =
@@ -75,7 +124,7 @@ impl Cuts {
         }
         model.check(&hands.device).unwrap_or_else(|said| panic!("{told}, going on: {said}"));
         drop(hands);
-        let checked = byway::check(&self.copy, &mut |_, _, _| {}).unwrap();
+        let checked = byway::check(&self.opened, &mut |_, _, _| {}).unwrap();
         assert_eq!(checked.findings, [], "{told}");
     }
 }
@@ -96,12 +145,20 @@ fn power_cut_before_any_operation_loses_and_tears_nothing() {
     let dir = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap();
     let (image, copy) = (dir.path().join("image"), dir.path().join("copy"));
     byway::create(&image, &WORKLOAD.image()).unwrap();
-    let wish = std::env::var_os(ALL_POINTS);
-    let at_all_media = wish.as_ref().is_some_and(|wish| wish == "media");
-    let every = if wish.is_some() && !at_all_media { 1 } else { EVERY };
-    let model = Model::new(WORKLOAD, SEED);
-    let cuts =
-        Cuts { image: image.clone(), copy, model, every, at_all_media, seen: 0, counts: [0; 4], made: 0 };
+    let cuts = Cuts {
+        image: image.clone(),
+        copy,
+        opened: dir.path().join("opened"),
+        mirror: sparse::Mirror::default(),
+        model: Model::new(WORKLOAD, SEED),
+        is_new_step: true,
+        wish: Wish::of_environment(),
+        seen: 0,
+        counts: [0; 4],
+        made: 0,
+        distinct: 0,
+        written: 0,
+    };
     let cuts = Rc::new(RefCell::new(cuts));
 
     let (mut hands, mut before) = (open(&image), [0; 3]);
@@ -111,7 +168,7 @@ fn power_cut_before_any_operation_loses_and_tears_nothing() {
         }
         let op = WORKLOAD.op(SEED, step);
         let settled = cuts.borrow().model.clone();
-        cuts.borrow_mut().model.apply(step, Told::Begun);
+        cuts.borrow_mut().begin(step);
         if step > PRELUDE {
             let told = Rc::clone(&cuts);
             watch(Some(Box::new(move |point| told.borrow_mut().at(point))));
@@ -131,8 +188,9 @@ fn power_cut_before_any_operation_loses_and_tears_nothing() {
     let cuts = cuts.borrow();
     let [stores, programs, reads, erases] = cuts.counts;
     println!(
-        "{} cuts of {} points: {stores} stores, {programs} programs, {reads} reads, {erases} erases",
-        cuts.made, cuts.seen
+        "{} cuts of {} points: {stores} stores, {programs} programs, {reads} reads, {erases} erases; {} left another \
+         image than the one before, {} of these were written to",
+        cuts.made, cuts.seen, cuts.distinct, cuts.written
     );
-    assert!(stores > 1000 && programs > 50 && cuts.made > 50);
+    assert!(stores > 1000 && programs > 50 && cuts.made > 50 / cuts.wish.parts);
 }

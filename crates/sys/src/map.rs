@@ -62,7 +62,9 @@ impl Mapping {
     /// The system's answer, and `InvalidInput` for a length of zero.
     pub fn anonymous(len_bytes: usize) -> io::Result<Self> {
         refuse_empty(len_bytes)?;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // Miri knows nothing of reservations.
+        let reserve = if cfg!(miri) { MapFlags::empty() } else { MapFlags::NORESERVE };
+        let flags = MapFlags::PRIVATE | reserve;
         // SAFETY: no address is asked for, so no existing mapping is replaced.
         let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), len_bytes, READ_WRITE, flags)? };
         Self::from_raw(start, len_bytes)

@@ -59,8 +59,8 @@ pub enum SyncPoint {
     SegmentRelease,
     /// The end of an engine's header, before the state behind it is made anew.
     EngineEnd,
-    /// The state of a new engine, before its header makes it one.
-    EngineStart,
+    /// What an engine cut off after a loss of power, before anything takes its place.
+    TailCut,
 }
 
 impl SyncPoint {
@@ -82,7 +82,7 @@ impl SyncPoint {
         Self::ManifestRoot,
         Self::SegmentRelease,
         Self::EngineEnd,
-        Self::EngineStart,
+        Self::TailCut,
     ];
 }
 

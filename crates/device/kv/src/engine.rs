@@ -212,8 +212,8 @@ impl KvEngine {
         };
         manifest.commit(store, &home, &layout, &log.segments)?;
         store.commit_u64(&home, LOSSES_AT, sealed::seal(store.power_losses(), LOSSES_AT));
-        store.order(SyncPoint::EngineStart)?;
-        // The header comes last: without it there is no engine here, and creation can begin anew.
+        // The header comes last: without it there is no engine here, and creation can begin anew. What it stands on was synced
+        // for the manifest, but for words that are 0 if they are not there, which is what they should say.
         layout.write_header(store.state(&home));
         Ok(Self::open(store, namespace, options)?.0)
     }
@@ -476,7 +476,7 @@ impl KvEngine {
         self.index.clear(&mut self.log, store, self.next_seq - 1)?;
         self.compaction.forget();
         self.note_checkpoint();
-        store.order_since(SyncPoint::SegmentRelease, self.log.segments.manifest_in)?;
+        // The manifest before does not need it: what was in it was programmed, and that synced for the manifest that counts now.
         let ring = self.log.streams[SHARED].ring.range();
         store.state(&self.log.home)[ring].fill(0);
         self.index.finish_jobs(&mut self.log, store, at_ps)

@@ -23,9 +23,10 @@ pub(crate) fn is_to_be_dealt_with<S: PageStore>(store: &mut S, home: &Home) -> b
     sealed::read(store.state(home), LOSSES_AT) != Some(store.power_losses())
 }
 
-/// Notes that every loss of power so far is dealt with. What was done for that is on the medium first.
+/// Notes that every loss of power so far is dealt with. What was done for that is on the medium first: records that were cut
+/// off must not come back behind others that take the place of the first.
 pub(crate) fn note_dealt_with<S: PageStore>(store: &mut S, home: &Home) -> Result<(), KvError> {
-    store.order(SyncPoint::EngineStart)?;
+    store.order(SyncPoint::TailCut)?;
     let losses = sealed::seal(store.power_losses(), LOSSES_AT);
     store.commit_u64(home, LOSSES_AT, losses);
     Ok(())

@@ -306,7 +306,7 @@ const OF_ENGINES: [SyncPoint; 8] = [
     SyncPoint::ManifestRoot,
     SyncPoint::SegmentRelease,
     SyncPoint::EngineEnd,
-    SyncPoint::EngineStart,
+    SyncPoint::TailCut,
 ];
 
 #[test]

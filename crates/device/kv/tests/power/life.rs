@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use byway_flash::{
     Durability, FinishedSync, Flash, FlashOptions, FlashProfile, MediaKind, NamespaceKind, NamespaceRecord,
-    NamespaceSpec, OpenOptions, PendingSync, RunOptions, SyncPoint,
+    NamespaceSpec, OpenOptions, PendingSync, RunOptions,
 };
 use byway_forgetful::{Forgetful, Random, Versions, copy_sparse};
 use byway_kv::{
@@ -15,7 +15,7 @@ use byway_kv::{
 use byway_queue::WindowCursor;
 
 /// A value, or none.
-type Value = Option<Vec<u8>>;
+pub type Value = Option<Vec<u8>>;
 /// Values by the number of their key.
 type Model = Versions<u64, Value>;
 
@@ -25,14 +25,14 @@ const LIVES: u64 = 4;
 const STEPS_MAX: u64 = 400;
 /// Longer than a ring.
 const LONG_BYTES: u64 = 20 << 10;
-const WINDOW: WindowId = WindowId(1);
+pub const WINDOW: WindowId = WindowId(1);
 
 const NAMESPACE: NamespaceSpec =
     NamespaceSpec { nsid: Some(1), kind: NamespaceKind::Kv, size_bytes: 640 << 10 };
-const FORMAT: KvFormat = KvFormat { ring_pages: 4, windows: 2, window_bytes: 16 << 10 };
+pub const FORMAT: KvFormat = KvFormat { ring_pages: 4, windows: 2, window_bytes: 16 << 10 };
 
 /// Pages of one unit, and few of them a block.
-const PROFILE: FlashProfile = FlashProfile {
+pub const PROFILE: FlashProfile = FlashProfile {
     channels: 2,
     ways: 1,
     planes: 1,
@@ -86,20 +86,20 @@ impl Base {
 }
 
 /// Small tables, so that flushes and merges come early.
-fn small(packing: Packing) -> KvOptions {
+pub fn small(packing: Packing) -> KvOptions {
     KvOptions { packing, memtable_bytes: 44 * 24, cache_bytes: 64 << 10, ..KvOptions::default() }
 }
 
-fn namespace(flash: &Flash) -> NamespaceRecord {
+pub fn namespace(flash: &Flash) -> NamespaceRecord {
     flash.namespace(1).unwrap().clone()
 }
 
-fn key(n: u64) -> Key {
+pub fn key(n: u64) -> Key {
     Key::new(&n.to_be_bytes()).unwrap()
 }
 
 /// Bytes that tell their step and key.
-fn pattern(step: u64, key: u64, len: u64) -> Vec<u8> {
+pub fn pattern(step: u64, key: u64, len: u64) -> Vec<u8> {
     let word = |i: u64| (step << 32 | key << 16 | i).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     (0..len.div_ceil(8)).flat_map(|i| word(i).to_le_bytes()).take(len as usize).collect()
 }
@@ -152,15 +152,15 @@ impl Step {
 }
 
 /// The device, and the cursor of the host that stores into its window.
-struct Device {
-    engine: KvEngine,
-    flash: Flash,
-    host: Option<WindowCursor>,
+pub struct Device {
+    pub engine: KvEngine,
+    pub flash: Flash,
+    pub host: Option<WindowCursor>,
 }
 
 impl Device {
     /// Opens an image, and its engine; one whose making was cut short is made anew, where that may be.
-    fn open(path: &Path, run: &RunOptions, packing: Packing, may_be_none: bool) -> Result<Self, String> {
+    pub fn open(path: &Path, run: &RunOptions, packing: Packing, may_be_none: bool) -> Result<Self, String> {
         let (flash, engine, recovery) = Self::open_parts(path, run, packing, may_be_none)?;
         let mut device = Self { engine, flash, host: None };
         device.check_structures(&recovery)?;
@@ -248,7 +248,7 @@ impl Device {
         Ok(self.host.get_or_insert_with(|| WindowCursor::new(segment_bytes)))
     }
 
-    fn put_in_place(&mut self, key: &Key, value: &[u8]) -> Result<(), KvError> {
+    pub fn put_in_place(&mut self, key: &Key, value: &[u8]) -> Result<(), KvError> {
         let header_bytes = record_header_bytes(key.len());
         let (range, page_bytes) = (self.engine.window_range(WINDOW), self.engine.window_page_bytes() as u64);
         let cursor = self.cursor()?;
@@ -282,7 +282,7 @@ impl Device {
         Ok(())
     }
 
-    fn get(&mut self, n: u64) -> Result<Value, KvError> {
+    pub fn get(&mut self, n: u64) -> Result<Value, KvError> {
         let mut found = Vec::new();
         let into = |piece: &[u8], _: &mut u64| {
             found.extend_from_slice(piece);
@@ -345,13 +345,7 @@ struct Life {
 }
 
 /// Lives one after the other, each on what the power cut of the one before left.
-pub fn run(
-    base: &Base,
-    seed: u64,
-    steps: u64,
-    durability: Durability,
-    left_out: Option<SyncPoint>,
-) -> Result<(), String> {
+pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let mut path = folder.path().join("image");
     copy_sparse(&base.path, &path);
@@ -361,13 +355,8 @@ pub fn run(
         let left = folder.path().join(format!("left-{life}"));
         let events = Forgetful::new(&path, random.next());
         let power_was_lost = life > 0;
-        let run = RunOptions {
-            durability,
-            events: Some(events.clone()),
-            left_out,
-            power_was_lost,
-            ..RunOptions::default()
-        };
+        let run =
+            RunOptions { durability, events: Some(events.clone()), power_was_lost, ..RunOptions::default() };
         let device = Some(Device::open(&path, &run, packing(&mut random), made)?);
         let mut life = Life { device, events, path, run, random, step, under_way: None, made: false };
         life.device().check_values(&mut model, false)?;

@@ -7,6 +7,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod life;
+mod points;
+mod stage;
 
 use byway_flash::Durability;
 use life::{Base, run};
@@ -17,11 +19,11 @@ proptest! {
 
     #[test]
     fn with_media_durability_no_acknowledged_store_is_lost_or_torn(seed: u64, steps in 1u64..200) {
-        run(Base::shared(), seed, steps, Durability::Media, None).map_err(TestCaseError::fail)?;
+        run(Base::shared(), seed, steps, Durability::Media).map_err(TestCaseError::fail)?;
     }
 
     #[test]
     fn without_capacitors_no_flushed_store_is_lost_or_torn(seed: u64, steps in 1u64..200) {
-        run(Base::shared(), seed, steps, Durability::Volatile, None).map_err(TestCaseError::fail)?;
+        run(Base::shared(), seed, steps, Durability::Volatile).map_err(TestCaseError::fail)?;
     }
 }

@@ -196,7 +196,8 @@ pub struct Sink<'a> {
 }
 
 impl Sink<'_> {
-    /// Writes the next bytes of the payload. What does not fill a step waits until [`Sink::finish`].
+    /// Writes the next bytes of the payload. What does not fill a step, and is not the last, waits until [`Sink::finish`].
+    #[inline]
     pub fn put(&mut self, port: &mut Port<'_>, mut from: &[u8]) -> Result<(), CommandError> {
         while !from.is_empty() {
             let step = self.step()?;
@@ -217,6 +218,7 @@ impl Sink<'_> {
     }
 
     /// Writes out what still waits.
+    #[inline]
     pub fn finish(mut self, port: &mut Port<'_>) -> Result<(), CommandError> {
         let waiting = self.stage.end;
         self.flush_full(port, waiting)

@@ -7,6 +7,7 @@
 
 use byway_dma::{BusAddr, DmaFault, DmaView, HostMemory};
 use byway_link::{Class, Meter};
+use byway_spec::Command;
 use byway_spec::base::command::COMMAND_BYTES;
 
 /// Raises a message-signalled interrupt towards the host.
@@ -46,12 +47,12 @@ impl Port<'_> {
         Ok(())
     }
 
-    /// Reads one ring slot of host memory.
+    /// Reads the command in one ring slot of host memory.
     #[inline]
-    pub fn read_slot(&mut self, class: Class, at: BusAddr) -> Result<[u8; COMMAND_BYTES], DmaFault> {
-        let slot = self.memory.read_slot64(at)?;
-        self.meter.device_read(class, COMMAND_BYTES as u64);
-        Ok(slot)
+    pub fn read_command(&mut self, at: BusAddr, into: &mut Command) -> Result<(), DmaFault> {
+        self.memory.read_slot64(at, into.as_mut_bytes())?;
+        self.meter.device_read(Class::CommandFetch, COMMAND_BYTES as u64);
+        Ok(())
     }
 
     /// Writes host memory as one write of `from.len()` bytes.

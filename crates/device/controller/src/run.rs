@@ -1,7 +1,7 @@
 //! Serving queues: doorbells, fetching commands, and handing them to who executes them.
 
 use byway_kv::Expect;
-use byway_link::{Class, Work};
+use byway_link::Work;
 use byway_queue::{DoorbellIndex, Doorbells};
 use byway_spec::Command;
 use byway_spec::vendor;
@@ -156,8 +156,9 @@ impl Controller {
         let enabled = if sq.fetched.is_some() || !sq.ahead.is_empty() {
             take_fetched(sq, command).unwrap_or(enabled)
         } else {
-            let Some(fresh) = fetch_command(port, sq, sq.ring.head()) else { return Fetched::Broken };
-            *command = fresh;
+            if fetch_command(port, sq, sq.ring.head(), command).is_none() {
+                return Fetched::Broken;
+            }
             enabled
         };
         let inline_bytes = match inline::capsule(command, enabled, self.inline.len(), sq.ring.size()) {
@@ -212,7 +213,10 @@ impl Controller {
         {
             // A slot that cannot be read is told of when its turn comes.
             let slot = sq.ring.behind_head(sq.ahead.len() as u32);
-            let Some(command) = fetch_command(port, sq, slot) else { break };
+            let mut command = Command::default();
+            if fetch_command(port, sq, slot, &mut command).is_none() {
+                break;
+            }
             sq.ahead.push_back(command);
         }
         let fresh = sq.ahead.iter().skip(known).map(|command| (command, Expect::Key));
@@ -238,11 +242,9 @@ fn take_fetched(sq: &mut SubmissionQueue, into: &mut Command) -> Option<bool> {
 }
 
 /// Reads the command in a slot of `sq`; it stays there until its payload has come too.
-///
-/// Always inlined: in memory that was written word by word, what takes it apart finds it at once.
 #[inline(always)]
-fn fetch_command(port: &mut Port<'_>, sq: &SubmissionQueue, slot: u16) -> Option<Command> {
-    let bytes = port.read_slot(Class::CommandFetch, sq.slot(slot)).ok()?;
+fn fetch_command(port: &mut Port<'_>, sq: &SubmissionQueue, slot: u16, into: &mut Command) -> Option<()> {
+    port.read_command(sq.slot(slot), into).ok()?;
     port.meter.work(Work::Command);
-    Some(Command::from_bytes(&bytes))
+    Some(())
 }

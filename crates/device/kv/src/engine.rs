@@ -94,9 +94,9 @@ pub struct ValueInfo {
 pub enum Expect {
     /// Not at all: what the index looks at first is asked for.
     Key,
-    /// That has come: the index entry is asked for.
+    /// That has come: the index entry is asked for, and the start of the record.
     Entry,
-    /// The entry has come: the value is asked for.
+    /// The entry has come: what a long record has beyond its start is asked for.
     Value,
 }
 
@@ -243,16 +243,17 @@ impl KvEngine {
     pub fn expect<S: PageStore>(&self, store: &S, key: &Key, stage: Expect) {
         match stage {
             Expect::Key => self.index.expect(key),
-            Expect::Entry => {
-                if self.index.record_of(key).is_none()
-                    && let Some(address) = self.index.hint(key)
-                {
-                    self.log.expect_typical(store, address);
+            Expect::Entry => match self.index.record_of(key) {
+                Some(address) => self.log.expect(store, address, RECORD_START_BYTES),
+                None => {
+                    if let Some(address) = self.index.hint(key) {
+                        self.log.expect_typical(store, address);
+                    }
                 }
-            }
+            },
             Expect::Value => {
                 if let Some(entry) = self.index.get_active(key) {
-                    self.log.expect(store, entry.address(), entry.shape().record_bytes());
+                    self.log.expect_rest(store, entry.address(), entry.shape(), RECORD_START_BYTES);
                 }
             }
         }

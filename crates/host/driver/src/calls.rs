@@ -130,13 +130,18 @@ impl<B: Bus> Queue<B> {
         if let Err(error) = sent.and_then(|()| self.await_call(op)) {
             return Err(self.leave_if_sent(op, error));
         }
-        // The page is read before the operation gives it back.
+        // The page is read before it is given back.
         if self.table.op(op).failed.is_none() {
             let answer = self.answer_so_far(op);
             let len = filled(&answer, into.len());
             self.bounce.copy_out(page, into.get_mut(..len).unwrap_or_default());
         }
-        Ok(self.conclude(op)?.answer)
+        self.table.op(op).take_bounce();
+        self.bounce.give_back(page);
+        match self.table.take_plain(op) {
+            Some(answer) => Ok(answer),
+            None => Ok(self.conclude(op)?.answer),
+        }
     }
 
     /// The same for what does not fit a page: by a buffer of the device's pool.

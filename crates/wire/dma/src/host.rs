@@ -42,15 +42,13 @@ pub trait HostMemory {
     /// Not mapped for the device to write, or not aligned.
     fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault>;
 
-    /// Copies one 64-byte ring slot.
+    /// Copies one 64-byte ring slot, word by word straight to `into`: who takes it apart finds each word at once.
     ///
     /// # Errors
     /// As [`Self::read`].
     #[inline]
-    fn read_slot64(&self, at: BusAddr) -> Result<[u8; COMMAND_BYTES], DmaFault> {
-        let mut slot = [0; COMMAND_BYTES];
-        self.read(at, &mut slot)?;
-        Ok(slot)
+    fn read_slot64(&self, at: BusAddr, into: &mut [u8; COMMAND_BYTES]) -> Result<(), DmaFault> {
+        self.read(at, into)
     }
 }
 

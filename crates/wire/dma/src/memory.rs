@@ -82,8 +82,10 @@ impl DmaMemory {
     #[inline]
     pub fn read_slot64(&self, at: usize) -> Result<[u8; COMMAND_BYTES], DmaFault> {
         let from = self.check(at, COMMAND_BYTES, size_of::<u64>())?;
+        let mut slot = [0; COMMAND_BYTES];
         // SAFETY: checked to be inside the mapping and aligned.
-        Ok(unsafe { load_slot(from) })
+        unsafe { load_slot(from, &mut slot) };
+        Ok(slot)
     }
 
     /// Copies a 64-byte ring slot in.
@@ -166,12 +168,14 @@ const SLOT_WORDS: usize = COMMAND_BYTES / size_of::<u64>();
 /// # Safety
 /// `from` is aligned to 8 bytes and 64 bytes are valid for as long as the call.
 #[inline(always)]
-pub(crate) unsafe fn load_slot(from: *mut u8) -> [u8; COMMAND_BYTES] {
-    let words: [u64; SLOT_WORDS] = core::array::from_fn(|word| {
+pub(crate) unsafe fn load_slot(from: *mut u8, into: &mut [u8; COMMAND_BYTES]) {
+    let (words, _) = into.as_chunks_mut::<{ size_of::<u64>() }>();
+    for (at, word) in words.iter_mut().enumerate() {
         // SAFETY: the caller's promise; every word lies inside the slot.
-        unsafe { AtomicU64::from_ptr(from.add(word * size_of::<u64>()).cast()) }.load(Ordering::Relaxed)
-    });
-    zerocopy::transmute!(words)
+        let loaded =
+            unsafe { AtomicU64::from_ptr(from.add(at * size_of::<u64>()).cast()) }.load(Ordering::Relaxed);
+        *word = loaded.to_ne_bytes();
+    }
 }
 
 /// As [`load_slot`], the other way.

@@ -3,8 +3,8 @@
 //! The host maps and unmaps from any thread; a device looks addresses up several times a command. So the table of
 //! ranges is immutable and replaced as a whole: [`DmaSpace`] holds the current one under a lock, with a generation
 //! number beside it, and each [`DmaView`] keeps a reference to the one it saw last and the ranges it hit last: a
-//! command goes round a submission ring, its data and a completion ring. A lookup is one atomic load and a few
-//! comparisons until something is mapped or unmapped.
+//! command goes round a submission ring, its data and a completion ring. A lookup is one atomic load and one
+//! comparison until something is mapped or unmapped.
 //!
 //! Ordering: the generation is stored with release after the table is in place and loaded with acquire, so a view
 //! that sees a new generation finds the new table. A host that maps, then rings a doorbell, is seen mapping by
@@ -175,7 +175,7 @@ impl DmaView {
             self.refresh();
         }
         let hit = self.table.borrow().hit(at)?;
-        self.recent.remember(hit);
+        self.recent.remember(at, hit);
         Some(hit)
     }
 }
@@ -222,39 +222,49 @@ impl HostMemory for DmaView {
     }
 
     #[inline]
-    fn read_slot64(&self, at: BusAddr) -> Result<[u8; COMMAND_BYTES], DmaFault> {
+    fn read_slot64(&self, at: BusAddr, into: &mut [u8; COMMAND_BYTES]) -> Result<(), DmaFault> {
         self.note(Way::Read, at, COMMAND_BYTES);
-        read_slot(self, at)
+        read_slot(self, at, into)
     }
 }
 
-/// The ranges hit last, the oldest replaced first.
-#[derive(Debug, Default)]
+/// Ranges that are remembered. A queue has two rings, its bounce pages, and a buffer for each command in flight.
+const RECENT_RANGES: usize = 64;
+
+/// Addresses closer than this are remembered in one place. Ranges that a host hands out one by one lie further apart.
+const RECENT_BYTES_LOG2: u32 = 22;
+
+/// The ranges hit last, each in the place that the address says: one look tells.
+#[derive(Debug)]
 struct Recent {
-    hits: [Cell<Hit>; 4],
-    oldest: Cell<u8>,
+    hits: Box<[Cell<Hit>; RECENT_RANGES]>,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self { hits: Box::new(std::array::from_fn(|_| Cell::default())) }
+    }
 }
 
 impl Recent {
     #[inline]
     fn hit(&self, at: BusAddr) -> Option<Hit> {
-        for recent in &self.hits {
-            let hit = recent.get();
-            if hit.holds(at) {
-                return Some(hit);
-            }
-        }
-        None
+        let hit = self.place(at).get();
+        hit.holds(at).then_some(hit)
     }
 
-    fn remember(&self, hit: Hit) {
-        let oldest = self.oldest.get();
-        self.oldest.set(oldest.wrapping_add(1));
-        self.hits[usize::from(oldest) % self.hits.len()].set(hit);
+    fn remember(&self, at: BusAddr, hit: Hit) {
+        self.place(at).set(hit);
     }
 
     fn forget(&self) {
         self.hits.iter().for_each(|hit| hit.set(Hit::default()));
+    }
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of places")]
+    fn place(&self, at: BusAddr) -> &Cell<Hit> {
+        &self.hits[(at.0 >> RECENT_BYTES_LOG2) as usize % RECENT_RANGES]
     }
 }
 
@@ -384,6 +394,25 @@ mod tests {
     }
 
     #[test]
+    fn ranges_remembered_in_one_place_are_told_apart() {
+        let space = Arc::new(DmaSpace::new());
+        let apart = (RECENT_RANGES as u64) << RECENT_BYTES_LOG2;
+        let starts = [0, PAGE, apart, apart + PAGE, 5 * apart];
+        for (mark, start) in (1..).zip(starts) {
+            let memory = pages(1);
+            memory.write_at(0, &[mark]).unwrap();
+            space.map(memory, BusAddr(start), Access::ReadWrite).unwrap();
+        }
+        let view = space.view();
+        for (mark, start) in (1..).zip(starts).chain((1..).zip(starts)) {
+            let mut byte = [0];
+            view.read(BusAddr(start), &mut byte).unwrap();
+            assert_eq!(byte, [mark]);
+        }
+        assert!(view.read(BusAddr(2 * apart), &mut [0]).is_err());
+    }
+
+    #[test]
     fn a_view_sees_mappings_come_and_go() {
         let space = Arc::new(DmaSpace::new());
         let view = space.view();
@@ -408,8 +437,10 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 for _ in 0..LOOKS {
-                    assert_eq!(view.read_slot64(BusAddr(0)).unwrap(), [1; 64]);
-                    if let Ok(slot) = view.read_slot64(BusAddr(PAGE)) {
+                    let mut slot = [0; 64];
+                    view.read_slot64(BusAddr(0), &mut slot).unwrap();
+                    assert_eq!(slot, [1; 64]);
+                    if view.read_slot64(BusAddr(PAGE), &mut slot).is_ok() {
                         assert_eq!(slot, [2; 64]);
                     }
                 }

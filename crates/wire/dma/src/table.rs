@@ -181,17 +181,18 @@ pub(crate) trait Locate {
 
 /// Copies one ring slot.
 #[inline]
-pub(crate) fn read_slot(space: &impl Locate, at: BusAddr) -> Result<[u8; COMMAND_BYTES], DmaFault> {
+pub(crate) fn read_slot(
+    space: &impl Locate,
+    at: BusAddr,
+    into: &mut [u8; COMMAND_BYTES],
+) -> Result<(), DmaFault> {
     match space.readable(at) {
         Ok((from, left)) if left >= COMMAND_BYTES && from.addr().is_multiple_of(align_of::<u64>()) => {
             // SAFETY: `left` bytes stand mapped at `from` until the next lookup, and it is aligned.
-            Ok(unsafe { load_slot(from) })
+            unsafe { load_slot(from, into) };
+            Ok(())
         }
-        _ => {
-            let mut slot = [0; COMMAND_BYTES];
-            read_pieces(space, at, &mut slot)?;
-            Ok(slot)
-        }
+        _ => read_pieces(space, at, into),
     }
 }
 

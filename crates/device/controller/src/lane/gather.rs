@@ -1,6 +1,5 @@
 //! Fetching commands of a lane, with their payloads, as far as it carries them.
 
-use byway_link::Class;
 use byway_queue::{CompletionPermit, DoorbellIndex, Doorbells};
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::kv::KvOpcode;
@@ -97,8 +96,9 @@ impl Lane {
         if let Some(command) = self.sq.ahead.pop_front() {
             return Some(FetchedCommand { command, inline });
         }
-        let bytes = port.read_slot(Class::CommandFetch, self.sq.slot(self.sq.ring.head())).ok()?;
-        Some(FetchedCommand { command: Command::from_bytes(&bytes), inline })
+        let mut command = Command::default();
+        port.read_command(self.sq.slot(self.sq.ring.head()), &mut command).ok()?;
+        Some(FetchedCommand { command, inline })
     }
 
     /// Slots of the payload that follows a command in its ring, if the lane carries such commands.

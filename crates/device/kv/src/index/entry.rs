@@ -98,14 +98,24 @@ impl Entry {
     /// The entry in these bytes; a shape that this version does not know is that of room left behind.
     #[inline]
     pub(crate) fn decode(bytes: &[u8; ENTRY_BYTES]) -> Self {
+        let entry = Self::decode_sound(bytes);
+        if Self::is_sound(bytes) {
+            return entry;
+        }
+        let void = u64::from(Shape::new(Kind::Void, 1, 0).bits());
+        Self { shape_seq: entry.shape_seq >> 32 << 32 | void, ..entry }
+    }
+
+    /// The entry in bytes that [are sound](Self::is_sound).
+    #[inline]
+    pub(crate) fn decode_sound(bytes: &[u8; ENTRY_BYTES]) -> Self {
         let (key, rest) = bytes.split_at(KEY_MAX_BYTES);
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| rest[at + i]));
-        let shape_seq = match Shape::from_bits(word(8) as u32) {
-            Some(_) => word(8),
-            None => word(8) >> 32 << 32 | u64::from(Shape::new(Kind::Void, 1, 0).bits()),
-        };
-        let number = u128::from_be_bytes(std::array::from_fn(|i| key[i]));
-        Self { number, address_seq: word(0), shape_seq }
+        Self {
+            number: u128::from_be_bytes(std::array::from_fn(|i| key[i])),
+            address_seq: word(0),
+            shape_seq: word(8),
+        }
     }
 
     /// Whether the bytes hold a shape that this version knows.

@@ -185,7 +185,7 @@ pub(crate) fn entry_at(bytes: &[u8], i: usize) -> Option<Entry> {
 pub(crate) fn entries(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item = Entry> {
     let (from, to) =
         (PAGE_HEADER_BYTES + range.start * ENTRY_BYTES, PAGE_HEADER_BYTES + range.end * ENTRY_BYTES);
-    bytes.get(from..to).unwrap_or_default().as_chunks().0.iter().map(Entry::decode)
+    bytes.get(from..to).unwrap_or_default().as_chunks().0.iter().map(Entry::decode_sound)
 }
 
 /// Whether everything below entry `i` of an inner page stands before the run's first key: a merge has taken it over, and

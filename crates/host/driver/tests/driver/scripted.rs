@@ -294,7 +294,8 @@ impl ScriptedBus {
             return None;
         }
         let mut take = || {
-            let slot = self.space.read_slot64(BusAddr(ring.submission + u64::from(ring.head) * 64)).unwrap();
+            let (at, mut slot) = (BusAddr(ring.submission + u64::from(ring.head) * 64), [0; 64]);
+            self.space.read_slot64(at, &mut slot).unwrap();
             ring.head = (ring.head + 1) % ring.entries;
             slot
         };

@@ -151,6 +151,12 @@ impl Command {
         zerocopy::transmute!(*bytes)
     }
 
+    /// The 64 bytes of a ring slot where they stand, to be read into.
+    #[inline]
+    pub fn as_mut_bytes(&mut self) -> &mut [u8; COMMAND_BYTES] {
+        zerocopy::transmute_mut!(self)
+    }
+
     /// The 64 bytes of a ring slot.
     #[inline]
     pub fn to_bytes(&self) -> [u8; COMMAND_BYTES] {

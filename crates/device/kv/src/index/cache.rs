@@ -114,6 +114,30 @@ impl PageCache {
         Ok(look(&mut View::of_checked(self.bytes_of(frame))))
     }
 
+    /// Looks into a page on a way over all pages, where it lies: it is not kept. `look` may be called twice.
+    pub(crate) fn pass_into<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        name: PageName,
+        mut look: impl FnMut(&mut View<'_>),
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        if let Some(&frame) = self.by_page.get(&name.page) {
+            look(&mut View::of_checked(self.bytes_of(frame as usize)));
+            return Ok(());
+        }
+        let offset = name.page.saturating_mul(self.shape.page_bytes as u64);
+        let lent = store.lend(&self.home, offset, &mut self.room, Cause::Index, at_ps)?;
+        if let Some(mut view) = View::of_lent(lent, name.run, name.level) {
+            look(&mut view);
+            if view.is_whole() {
+                return Ok(());
+            }
+        }
+        let look = |bytes: &[u8]| look(&mut View::of_checked(bytes));
+        read(store, &self.home, name, &mut self.room, look, at_ps)
+    }
+
     /// A page, kept for later.
     #[inline]
     pub(crate) fn get<S: PageStore>(

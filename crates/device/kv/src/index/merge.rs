@@ -99,6 +99,8 @@ impl Flush {
                     .iter()
                     .filter_map(|&n| table.hash_at(n as usize))
                     .for_each(|hash| hints.expect(hash));
+                // What cannot be settled now is tried one by one.
+                let _ = older.settle_each(table, &self.batch, log, store, at_ps);
             }
             let Some(&number) = self.batch.get(self.at) else {
                 return Ok(Progress::Done(self.builder.finish(log, store, at_ps)?));

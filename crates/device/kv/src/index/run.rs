@@ -3,6 +3,8 @@
 //! Nothing of a run but its row in the manifest has to be in RAM. Level 0 pages hold entries; a level 1 page holds
 //! for each of them its first key, its page, and where its filter block is; level n + 1 does the same for level n, without filters.
 
+use std::ops::Range;
+
 use crate::error::KvError;
 use crate::index::cache::{PageCache, PageName};
 use crate::index::entry::Entry;
@@ -32,6 +34,23 @@ pub(crate) fn filter_ref(page: u64, slot: usize) -> u64 {
     page << 8 | slot as u64
 }
 
+/// A data page, as the pages above it tell.
+struct Leaf {
+    page: u64,
+    /// Numbers of its first key and of the first behind it.
+    bounds: Range<u128>,
+    /// Where its filter block is.
+    filter: u64,
+}
+
+impl Leaf {
+    /// Whether a key that is not before it is certainly not behind it.
+    #[inline]
+    fn has(&self, key: &Key) -> bool {
+        key.number() < self.bounds.end
+    }
+}
+
 impl Run {
     fn name(&self, page: u64, level: u8) -> PageName {
         PageName { page, run: self.id, level }
@@ -53,24 +72,68 @@ impl Run {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<Option<Entry>, KvError> {
-        let mut page = self.root;
-        let mut bounds = self.first.number()..self.last.number().saturating_add(1);
-        for level in (1..=self.height).rev() {
-            let mut view = View::of_checked(pages.get(store, self.name(page, level), at_ps)?);
-            let Some((i, fence)) = search::find(&mut view, key, &bounds) else { return Ok(None) };
-            bounds.start = fence.number();
-            if let Some(next) = view.entry(i + 1) {
-                bounds.end = next.number();
-            }
-            page = fence.address();
-            let is_cheap = is_oldest && pages.holds(page);
-            if level == 1 && !is_cheap && !self.filter_passes(fence.seq(), key, pages, store, at_ps)? {
-                return Ok(None);
-            }
+        let Some(leaf) = self.leaf_of(key, pages, store, at_ps)? else { return Ok(None) };
+        let is_cheap = is_oldest && pages.holds(leaf.page);
+        if !is_cheap && !self.filter_passes(leaf.filter, key, pages, store, at_ps)? {
+            return Ok(None);
         }
-        let find = |view: &mut View<'_>| search::find(view, key, &bounds);
-        let found = pages.look(store, self.name(page, 0), find, at_ps)?;
+        let find = |view: &mut View<'_>| search::find(view, key, &leaf.bounds);
+        let found = pages.look(store, self.name(leaf.page, 0), find, at_ps)?;
         Ok(found.map(|(_, entry)| entry).filter(|entry| entry.is_of(key)))
+    }
+
+    /// Looks up keys that are in order and that the run covers, for someone who passes the whole run: each page is looked into
+    /// once for all keys it may have, and not kept. What was found, in the order of the keys, is appended to `into`, each with
+    /// the place of its key.
+    pub(crate) fn get_each<S: PageStore>(
+        &self,
+        keys: &[Key],
+        into: &mut Vec<(usize, Entry)>,
+        pages: &mut PageCache,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        let mut done = 0;
+        while let Some(key) = keys.get(done) {
+            let leaf = self.leaf_of(key, pages, store, at_ps)?;
+            let here =
+                keys[done + 1..].iter().take_while(|next| leaf.as_ref().is_some_and(|leaf| leaf.has(next)));
+            let end = done + 1 + here.count();
+            if let Some(leaf) = leaf {
+                let (wanted, before) = (&keys[done..end], into.len());
+                let find = |view: &mut View<'_>| {
+                    into.truncate(before);
+                    let found = |i: usize, entry: Entry| into.push((done + i, entry));
+                    search::find_each(view, wanted, &leaf.bounds, found);
+                };
+                pages.pass_into(store, self.name(leaf.page, 0), find, at_ps)?;
+            }
+            done = end;
+        }
+        Ok(())
+    }
+
+    /// The data page that has a key, if the run has it.
+    #[inline]
+    fn leaf_of<S: PageStore>(
+        &self,
+        key: &Key,
+        pages: &mut PageCache,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<Option<Leaf>, KvError> {
+        let bounds = self.first.number()..self.last.number().saturating_add(1);
+        let mut leaf = Leaf { page: self.root, bounds, filter: 0 };
+        for level in (1..=self.height).rev() {
+            let mut view = View::of_checked(pages.get(store, self.name(leaf.page, level), at_ps)?);
+            let Some((i, fence)) = search::find(&mut view, key, &leaf.bounds) else { return Ok(None) };
+            leaf.bounds.start = fence.number();
+            if let Some(next) = view.entry(i + 1) {
+                leaf.bounds.end = next.number();
+            }
+            (leaf.page, leaf.filter) = (fence.address(), fence.seq());
+        }
+        Ok(Some(leaf))
     }
 
     #[inline]

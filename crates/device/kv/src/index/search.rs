@@ -84,6 +84,63 @@ pub(crate) fn find(view: &mut View<'_>, key: &Key, bounds: &Range<u128>) -> Opti
     Some((found, view.entry(found)?))
 }
 
+/// Finds those of some keys, in order, that a page has; `found` is told of each with its place among them. Where they are
+/// close together each is looked for from the one before on.
+pub(crate) fn find_each(
+    view: &mut View<'_>,
+    keys: &[Key],
+    bounds: &Range<u128>,
+    mut found: impl FnMut(usize, Entry),
+) {
+    let place = |key: &Key| share(key.number(), bounds, view.count());
+    let (Some(first), Some(last)) = (keys.first().map(place), keys.last().map(place)) else { return };
+    let is_dense = keys.len() * DENSE > last.saturating_sub(first);
+    let mut from = 0;
+    if is_dense {
+        from = keys.first().map_or(0, |key| search(view, key, bounds));
+        from = from.saturating_sub(1);
+    } else {
+        keys.iter().for_each(|key| expect_around(view.bytes, share(key.number(), bounds, view.count())));
+    }
+    for (i, key) in keys.iter().enumerate() {
+        from = if is_dense { pass(view, from, key) } else { search(view, key, bounds) };
+        if let Some(entry) = from.checked_sub(1).and_then(|last| view.entry(last))
+            && entry.is_of(key)
+        {
+            found(i, entry);
+        }
+    }
+}
+
+/// How many entries of a page have keys at or below `key`: at least `from`. Looked for in growing steps.
+#[inline]
+fn pass(view: &mut View<'_>, from: usize, key: &Key) -> usize {
+    let (mut low, mut high, mut step) = (from, view.count(), 1);
+    while low + step <= high {
+        let probe = low + step - 1;
+        if !view.entry(probe).is_some_and(|entry| entry.is_at_or_below(key)) {
+            high = probe;
+            break;
+        }
+        (low, step) = (probe + 1, step * 2);
+    }
+    halve(view, low..high, key)
+}
+
+/// The same, where it is known to be in a range.
+#[inline]
+fn halve(view: &mut View<'_>, among: Range<usize>, key: &Key) -> usize {
+    let (mut from, mut to) = (among.start, among.end);
+    while from < to {
+        let middle = (from + to) / 2;
+        match view.entry(middle) {
+            Some(entry) if entry.is_at_or_below(key) => from = middle + 1,
+            _ => to = middle,
+        }
+    }
+    from
+}
+
 /// How many entries of a page have keys at or below `key`.
 #[inline]
 fn search(view: &mut View<'_>, key: &Key, bounds: &Range<u128>) -> usize {
@@ -120,16 +177,11 @@ fn search(view: &mut View<'_>, key: &Key, bounds: &Range<u128>) -> usize {
         }
         step *= 2;
     }
-    while from < to {
-        let middle = (from + to) / 2;
-        match view.entry(middle) {
-            Some(entry) if entry.is_at_or_below(key) => from = middle + 1,
-            _ => to = middle,
-        }
-    }
-    from
+    halve(view, from..to, key)
 }
 
+/// Where keys are no further apart than so many entries, each is looked for from the one before on.
+const DENSE: usize = 12;
 /// Guesses before steps: the second is close where keys are spread evenly.
 const GUESSES: usize = 2;
 /// So many entries, on neighbouring cache lines, are not worth a guess.
@@ -190,6 +242,19 @@ mod tests {
                 let found = |view: &mut View<'_>| find(view, &key, &(start..end)).map(|(i, _)| i);
                 prop_assert_eq!(found(&mut View::of_checked(&bytes)), wanted);
                 prop_assert_eq!(found(&mut View::of_lent(&bytes, 3, 0).unwrap()), wanted);
+                let other = probe.saturating_add(300);
+                let both = [key, Key::new(&other.to_be_bytes()).unwrap()];
+                let many = [&[key; 100][..], &both[..]].concat();
+                for sought in [&both[..], &many[..]] {
+                    let wanted: Vec<usize> =
+                        (0..sought.len()).filter(|i| keys.iter().any(|k| number(*k) == sought[*i].number())).collect();
+                    let mut seen = Vec::new();
+                    find_each(&mut View::of_checked(&bytes), sought, &(start..end), |i, entry| {
+                        assert!(entry.is_of(&sought[i]));
+                        seen.push(i);
+                    });
+                    prop_assert_eq!(seen, wanted);
+                }
                 // A damaged part is never looked at, or said to be.
                 let mut view = View::of_lent(&damaged, 3, 0).unwrap();
                 let found = found(&mut view);

@@ -48,6 +48,41 @@ impl Older<'_> {
         Ok(())
     }
 
+    /// Settles entries of the table whose keys are in order, in one way over the runs.
+    ///
+    /// # Errors
+    /// Where the index cannot be read. Some are settled then, others not.
+    pub(crate) fn settle_each<S: PageStore>(
+        &mut self,
+        table: &mut Memtable,
+        numbers: &[u32],
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        debug_assert!(self.frozen.is_none(), "only runs are gone through");
+        let unsettled = numbers.iter().map(|number| *number as usize).filter(|n| !table.is_settled(*n));
+        let (mut numbers, mut keys): (Vec<usize>, Vec<Key>) =
+            unsettled.filter_map(|n| Some((n, table.entry(n)?.key()))).unzip();
+        let mut found = Vec::with_capacity(keys.len());
+        for run in &self.manifest.runs {
+            let from = keys.partition_point(|key| *key < run.first);
+            let to = keys.partition_point(|key| *key <= run.last);
+            found.clear();
+            run.get_each(&keys[from..to.max(from)], &mut found, self.pages, store, at_ps)?;
+            for (at, old) in &found {
+                settle_over(table, numbers[from + at], Some(old), self.part, self.manifest, log);
+            }
+            if !found.is_empty() {
+                numbers.retain(|number| !table.is_settled(*number));
+                keys.clear();
+                keys.extend(numbers.iter().filter_map(|n| Some(table.entry(*n)?.key())));
+            }
+        }
+        numbers.iter().for_each(|number| table.settle(*number));
+        Ok(())
+    }
+
     fn find<S: PageStore>(
         &mut self,
         key: &Key,

@@ -309,8 +309,12 @@ impl Segments {
 
     /// Takes the bytes of a record that a newer entry replaced.
     pub(crate) fn drop_older(&mut self, part: Part, old: &Entry) {
-        self.dead.note(old.address());
-        for (segment, bytes) in self.pieces(old.address(), old.shape().record_bytes()) {
+        let (address, bytes) = (old.address(), old.shape().record_bytes());
+        self.dead.note(address);
+        if (address & (self.layout.segment_bytes() - 1)) + bytes <= self.layout.segment_bytes() {
+            return self.live.add_to(part, (address >> self.layout.segment_shift) as usize, -(bytes as i64));
+        }
+        for (segment, bytes) in self.pieces(address, bytes) {
             self.live.add_to(part, segment, -bytes);
         }
     }

@@ -1,12 +1,14 @@
 //! A device over a file that forgets, and who watches both.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use byway::{BackendQueue, ErrorKind, FileEvents, Profile, QueueOptions};
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
-use byway_dma::{DmaSpace, Way};
+use byway_dma::{BusAddr, DmaSpace, Way};
 use byway_driver::{AttachOptions, Driver, Queue};
 use byway_flash::{Flash, OpenOptions};
 use byway_forgetful::Forgetful;
@@ -23,14 +25,38 @@ const COMPLETION_BYTES: usize = 16;
 pub struct Watch {
     pub file: Arc<Forgetful>,
     space: OnceLock<Arc<DmaSpace>>,
-    posted: Mutex<usize>,
-    at_cut: OnceLock<usize>,
+    posted: Mutex<Posted>,
+    at_cut: OnceLock<Posted>,
+    /// Done once, in the thread that syncs.
+    meanwhile: Mutex<Option<Meanwhile>>,
+}
+
+/// Completions by the ring that they were posted to.
+pub type Posted = BTreeMap<u64, usize>;
+
+/// What others do while a thread syncs.
+pub struct Meanwhile {
+    /// Not before the medium has what the sync covers.
+    pub is_late: bool,
+    pub what: Box<dyn FnOnce() + Send>,
+}
+
+impl fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Meanwhile").field("is_late", &self.is_late).finish_non_exhaustive()
+    }
 }
 
 impl Watch {
     pub fn new(path: &Path, seed: u64) -> Arc<Self> {
         let file = Forgetful::new(path, seed);
-        Arc::new(Self { file, space: OnceLock::new(), posted: Mutex::new(0), at_cut: OnceLock::new() })
+        Arc::new(Self {
+            file,
+            space: OnceLock::new(),
+            posted: Mutex::default(),
+            at_cut: OnceLock::new(),
+            meanwhile: Mutex::default(),
+        })
     }
 
     /// Counts completions from now on.
@@ -41,30 +67,54 @@ impl Watch {
 
     /// Completions that were posted so far.
     pub fn posted(&self) -> usize {
+        self.posted_by_ring().values().sum()
+    }
+
+    fn posted_by_ring(&self) -> Posted {
         let touches = self.space.get().map(|space| space.take_record()).unwrap_or_default();
         let completions =
             touches.iter().filter(|touch| touch.way == Way::Write && touch.len_bytes == COMPLETION_BYTES);
         let mut posted = self.posted.lock().unwrap();
-        *posted += completions.count();
-        *posted
+        completions.for_each(|touch| *posted.entry(ring_of(touch.at)).or_default() += 1);
+        posted.clone()
     }
 
     /// Completions that were posted when the power was cut, if it was.
     pub fn at_cut(&self) -> Option<usize> {
-        self.at_cut.get().copied()
+        self.at_cut.get().map(|posted| posted.values().sum())
+    }
+
+    /// Of these, those to one ring.
+    pub fn at_cut_to(&self, ring: u64) -> usize {
+        self.at_cut.get().and_then(|posted| posted.get(&ring)).copied().unwrap_or(0)
+    }
+
+    /// Has something done while the next sync is under way, in the thread that syncs.
+    pub fn meanwhile(&self, what: Meanwhile) {
+        *self.meanwhile.lock().unwrap() = Some(what);
+    }
+
+    /// Has nothing done.
+    pub fn no_more(&self) {
+        self.meanwhile.lock().unwrap().take();
+    }
+
+    fn do_meanwhile(&self, is_late: bool) {
+        let what = self.meanwhile.lock().unwrap().take_if(|meanwhile| meanwhile.is_late == is_late);
+        what.into_iter().for_each(|meanwhile| (meanwhile.what)());
     }
 
     /// Cuts the power now.
     pub fn cut_now(&self, left: &Path) {
         self.file.cut_now(left);
-        self.at_cut.set(self.posted()).unwrap();
+        self.at_cut.set(self.posted_by_ring()).unwrap();
     }
 
     fn event(&self, pass_on: impl FnOnce(&Forgetful) -> io::Result<()>) -> io::Result<()> {
         let waited = self.file.is_waiting();
         let passed = pass_on(&self.file);
         if waited && !self.file.is_waiting() {
-            self.at_cut.set(self.posted()).unwrap();
+            self.at_cut.set(self.posted_by_ring()).unwrap();
         }
         passed
     }
@@ -84,12 +134,20 @@ impl FileEvents for Watch {
     }
 
     fn before_sync(&self) -> io::Result<()> {
-        self.event(Forgetful::before_sync)
+        self.event(Forgetful::before_sync)?;
+        self.do_meanwhile(false);
+        Ok(())
     }
 
     fn after_sync(&self) {
         self.file.after_sync();
+        self.do_meanwhile(true);
     }
+}
+
+/// The ring that a completion went to: each is mapped at a place of its own.
+pub fn ring_of(at: BusAddr) -> u64 {
+    at.0 >> 21
 }
 
 /// An open device and a queue of it.
@@ -119,6 +177,15 @@ impl Device {
         let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default()).unwrap();
         let queue = driver.queue(QueueOptions { depth, ..QueueOptions::default() }).unwrap();
         Self { queue, driver, embedded }
+    }
+
+    /// Another queue.
+    pub fn queue(&self, depth: u32) -> Queue<InProcessBus> {
+        self.driver.queue(QueueOptions { depth, ..QueueOptions::default() }).unwrap()
+    }
+
+    pub fn bus(&self) -> &Arc<InProcessBus> {
+        self.driver.bus()
     }
 
     pub fn space(&self) -> &Arc<DmaSpace> {

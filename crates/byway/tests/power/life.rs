@@ -1,5 +1,6 @@
 //! Lives of one device, each ended by a power cut.
 
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +9,7 @@ use byway_flash::{Durability, RunOptions};
 use byway_forgetful::{Random, copy_sparse};
 
 use crate::device::{Device, Watch};
-use crate::model::{History, Model, Promise};
+use crate::model::{Allowed, History, Model, Promise};
 use crate::step::{Step, Target};
 
 const LIVES: u64 = 3;
@@ -16,14 +17,14 @@ const LIVES: u64 = 3;
 const EARLY: u64 = 4;
 
 /// A closed image full of what was overwritten, so that garbage is collected from the start.
-struct Base {
+pub struct Base {
     _folder: tempfile::TempDir,
-    path: PathBuf,
-    model: Model,
+    pub path: PathBuf,
+    pub model: Model,
 }
 
 impl Base {
-    fn shared() -> &'static Self {
+    pub fn shared() -> &'static Self {
         static BASE: OnceLock<Base> = OnceLock::new();
         BASE.get_or_init(Self::make)
     }
@@ -48,7 +49,7 @@ impl Base {
     }
 }
 
-fn folder() -> tempfile::TempDir {
+pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap()
 }
 
@@ -147,15 +148,18 @@ fn live(
 /// Whether everything is as it may be; from here on what was found is what is there.
 fn check(device: &mut Device, known: &Known, trial: Trial) -> Result<Model, Lost> {
     let allowed = known.history.allowed(&known.before, known.posted, trial.promise);
+    check_values(device, &allowed, &trial)
+}
+
+pub fn check_values(device: &mut Device, allowed: &Allowed, trial: &dyn Debug) -> Result<Model, Lost> {
     let found = device.read();
     for target in Target::all() {
         let value = found.at(target);
         let versions = allowed.get(&target);
         if !versions.map_or(value.is_empty(), |versions| versions.contains(&value)) {
             let count = versions.map_or(0, Vec::len);
-            return Err(Lost(format!(
-                "{target:?} is none of the {count} versions that it may be: {trial:?}"
-            )));
+            let why = format!("{target:?} is none of the {count} versions that it may be: {trial:?}");
+            return Err(Lost(why));
         }
     }
     Ok(found)

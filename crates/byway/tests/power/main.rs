@@ -8,6 +8,7 @@
 mod device;
 mod life;
 mod model;
+mod queues;
 mod step;
 
 use byway_flash::Durability;
@@ -49,6 +50,15 @@ fn without_the_sync_of_their_own_completions_are_lost() {
         let (durability, promise) = (Durability::Volatile, Promise::Completion);
         let lost = (0..CASES).filter(|seed| run(Trial { seed: *seed, depth, durability, promise }).is_err());
         assert!(lost.count() > 0, "depth {depth}");
+    }
+    let lost = (0..CASES).filter(|seed| queues::run(*seed, Durability::Volatile).is_err());
+    assert!(lost.count() > 0, "several queues");
+}
+
+#[test]
+fn with_flush_media_nothing_completed_is_lost_of_several_queues_under_a_running_sync() {
+    for seed in seeds() {
+        queues::run(seed, Durability::Media).unwrap();
     }
 }
 

@@ -34,10 +34,18 @@ impl Model {
         self.0.get(&target).cloned().unwrap_or_default()
     }
 
+    /// That, as the one version of each target.
+    pub fn versions(&self) -> Allowed {
+        self.0.iter().map(|(target, value)| (*target, vec![value.clone()])).collect()
+    }
+
     pub fn set(&mut self, target: Target, value: Value) {
         self.0.insert(target, value);
     }
 }
+
+/// What may be where.
+pub type Allowed = BTreeMap<Target, Vec<Value>>;
 
 /// The commands of one life, in the order of their submission.
 #[derive(Debug, Default)]
@@ -61,9 +69,14 @@ impl History {
 
     /// What may be where once so many completions were posted: as `before`, or as a command that followed left it; the last one
     /// that is durable, or any that was submitted behind it.
-    pub fn allowed(&self, before: &Model, posted: usize, promise: Promise) -> BTreeMap<Target, Vec<Value>> {
-        let mut allowed: BTreeMap<Target, Vec<Value>> =
-            before.0.iter().map(|(target, value)| (*target, vec![value.clone()])).collect();
+    pub fn allowed(&self, before: &Model, posted: usize, promise: Promise) -> Allowed {
+        let mut allowed = before.versions();
+        self.add_to(&mut allowed, posted, promise);
+        allowed
+    }
+
+    /// The same, on top of what others did elsewhere.
+    pub fn add_to(&self, allowed: &mut Allowed, posted: usize, promise: Promise) {
         for told in &self.told {
             let durable = self.is_durable(told, posted, promise);
             for (target, value) in told.step.effects(told.number) {
@@ -74,7 +87,6 @@ impl History {
                 versions.push(value);
             }
         }
-        allowed
     }
 
     fn is_durable(&self, told: &Told, posted: usize, promise: Promise) -> bool {

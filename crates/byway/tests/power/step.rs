@@ -62,6 +62,19 @@ impl Step {
         }
     }
 
+    /// The same at a place that is one host's of so many: keys and blocks that no other changes, though blocks may share a unit.
+    pub fn of_host(self, host: u64, hosts: u64) -> Self {
+        let (share, key_of) = (BLOCKS / hosts, |key: u64| key - key % hosts + host);
+        let first_of = |first: u64, blocks: u64| host * share + first % (share - blocks);
+        match self {
+            Self::Put { key, len } => Self::Put { key: key_of(key), len },
+            Self::Delete { key } => Self::Delete { key: key_of(key) },
+            Self::Write { first, blocks } => Self::Write { first: first_of(first, blocks), blocks },
+            Self::Trim { first, blocks } => Self::Trim { first: first_of(first, blocks), blocks },
+            Self::Flush { nsid } => Self::Flush { nsid },
+        }
+    }
+
     pub fn nsid(self) -> Nsid {
         match self {
             Self::Put { .. } | Self::Delete { .. } => PAIRS,

@@ -14,6 +14,7 @@
 use byway_flash::SyncPoint;
 
 use crate::error::KvError;
+use crate::index::entry::ENTRY_BYTES;
 use crate::index::run::Run;
 use crate::layout::{Layout, MANIFEST_FIXED_BYTES, ROOT_AT};
 use crate::sealed;
@@ -158,7 +159,10 @@ impl Manifest {
         if streams != layout.streams() || runs > RUNS_MAX {
             return Err(KvError::DamagedState("the manifest counts wrong"));
         }
-        let runs = (0..runs).map(|i| decode_run(&slot[RUNS_AT + RUN_BYTES * i..][..RUN_BYTES]));
+        // What a repair does is measured by the entries, so a run cannot claim more than there is room for.
+        let entries_max = layout.extent_bytes() / ENTRY_BYTES as u64;
+        let run = |i| decode_run(&slot[RUNS_AT + RUN_BYTES * i..][..RUN_BYTES]);
+        let runs = (0..runs).map(|i| run(i).filter(|run| run.entries <= entries_max));
         Ok(Self {
             generation: long(slot, 16),
             next_run: long(slot, 24),
@@ -281,6 +285,31 @@ mod tests {
             slot[at] ^= 1;
             assert!(Manifest::decode(&slot, &layout).is_err(), "byte {at}");
             slot[at] ^= 1;
+        }
+    }
+
+    #[test]
+    fn a_run_of_more_entries_than_an_extent_holds_is_refused() {
+        let layout = Layout::plan(16384, 1 << 30, &KvFormat::default()).unwrap();
+        let segments = Segments::load(&layout, &vec![0; layout.state_bytes()]).unwrap();
+        let key = Key::new(&[1]).unwrap();
+        let most = layout.extent_bytes() / ENTRY_BYTES as u64;
+        for (entries, is_refused) in [(most, false), (most + 1, true), (PAGE_END - 1, true)] {
+            let run =
+                Run { id: 5, tier: 1, height: 2, root: 9, entries, tombstones: 0, first: key, last: key };
+            let replay_from = vec![ReplayFrom { position: 0, is_begun: true }; layout.streams()];
+            let manifest = Manifest {
+                generation: 4,
+                next_run: 6,
+                seq: 1000,
+                runs: vec![run],
+                replay_from,
+                is_overcounted: false,
+                lost_log_bytes: 0,
+            };
+            let mut slot = vec![0; layout.manifest_bytes()];
+            manifest.encode(&mut slot, &layout, &segments);
+            assert_eq!(Manifest::decode(&slot, &layout).is_err(), is_refused, "{entries} entries");
         }
     }
 }

@@ -100,7 +100,7 @@ fn image(folder: &Path) -> std::path::PathBuf {
 fn fall(device: Device) {
     let Device { mut queues, _driver, embedded } = device;
     let mut first = queues.remove(0);
-    let fell = catch_unwind(AssertUnwindSafe(|| put(&mut first, 2, 1 << 20)));
+    let fell = catch_unwind(AssertUnwindSafe(|| put(&mut first, 2, 512 << 10)));
     assert!(matches!(fell, Err(_) | Ok(Err(_))), "{fell:?}");
     let other = std::thread::spawn(move || {
         let error = put(&mut queues[0], 3, 100).unwrap_err();

@@ -65,7 +65,7 @@ fn an_image_keeps_every_value_over_closing_and_reopening() {
 #[test]
 fn large_values_cross_by_the_methods_that_carry_them() {
     for method in ["prp", "sgl", "prp+tail", "adaptive"] {
-        let device = byway::open(&format!("ram:512M?transfer={method}")).unwrap();
+        let device = byway::open(&format!("ram:2G?transfer={method}")).unwrap();
         let mut kv = device.kv(None).unwrap();
         for (key, len) in (0u32..).zip([16 << 10, (64 << 10) + 1, 1 << 20, (3 << 20) + 77, 16 << 20]) {
             kv.put(&key.to_be_bytes(), &value(key, len)).unwrap();

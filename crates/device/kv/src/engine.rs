@@ -17,11 +17,11 @@ use crate::layout::{HEADER_BYTES, KvFormat, LOSSES_AT, Layout};
 use crate::outlook::Outlook;
 use crate::recovery::{Recovery, Replay};
 use crate::sealed;
-use crate::space::Over;
+use crate::space::{Over, charge};
 use crate::store::PageStore;
 use crate::value_log::packing::{Packing, PackingCounters, Placement};
 use crate::value_log::read::{Sought, Wanted};
-use crate::value_log::record::{Kind, Shape, VALUE_MAX_BYTES};
+use crate::value_log::record::{Kind, Shape};
 use crate::value_log::{Draft, SHARED, ValueLog};
 use crate::window::Window;
 use byway_spec::Key;
@@ -164,10 +164,13 @@ pub struct KvEngine {
     pub(crate) index: Index,
     pub(crate) compaction: Compaction,
     pub(crate) capacity_bytes: u64,
+    pub(crate) value_max_bytes: u32,
     pub(crate) windows: Vec<Option<Window>>,
     pub(crate) next_seq: u64,
-    /// Log bytes that an opening would replay into the active memtable.
+    /// Log bytes that an opening would replay into the active memtable, and what their keys take of the index.
     pub(crate) unsaved_bytes: u64,
+    /// Bytes left empty for alignment that are among the unsaved ones, since the engine was opened.
+    pub(crate) wasted_bytes: u64,
     /// So many make the memtable be written out.
     pub(crate) flush_at_bytes: u64,
     pub(crate) options: KvOptions,
@@ -555,8 +558,9 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<Over, KvError> {
         self.check_writable(store)?;
-        if value_len > u64::from(VALUE_MAX_BYTES) {
-            return Err(KvError::too_long(value_len));
+        if value_len > u64::from(self.value_max_bytes) {
+            let limit_bytes = u64::from(self.value_max_bytes);
+            return Err(KvError::ValueTooLong { len_bytes: value_len, limit_bytes });
         }
         self.make_room(store, self.segments_for(value_len), at_ps)?;
         let mut over = Over::Unknown;
@@ -581,7 +585,7 @@ impl KvEngine {
         segments: usize,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        if self.index.is_full() || self.unsaved_bytes >= self.flush_at_bytes {
+        if self.is_due() {
             self.index.make_room(&mut self.log, store, self.next_seq - 1, at_ps)?;
             self.note_checkpoint();
         }
@@ -589,6 +593,12 @@ impl KvEngine {
             self.free_segments(store, segments, at_ps);
         }
         Ok(())
+    }
+
+    /// Whether the memtable is to be written out before anything more is stored.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.index.is_full() || self.unsaved_bytes >= self.flush_at_bytes
     }
 
     #[inline]
@@ -612,7 +622,9 @@ impl KvEngine {
         }
         let bytes = shape.record_bytes();
         self.next_seq += 1;
-        self.unsaved_bytes += bytes;
+        let wasted_bytes = self.log.counters.wasted_bytes;
+        self.unsaved_bytes += charge(bytes) + (wasted_bytes - self.wasted_bytes);
+        self.wasted_bytes = wasted_bytes;
         let entry = Entry::new(&draft.key, shape, address, draft.seq);
         match over {
             Over::Unknown => self.index.enter(entry, &mut self.log),

@@ -2,7 +2,6 @@
 
 use byway_flash::FlashError;
 
-use crate::value_log::record::VALUE_MAX_BYTES;
 use byway_spec::{Key, KeyError};
 
 /// Why the engine could not do what it was asked.
@@ -83,10 +82,4 @@ pub enum KvError {
     /// The flash below.
     #[error(transparent)]
     Flash(#[from] FlashError),
-}
-
-impl KvError {
-    pub(crate) fn too_long(len_bytes: u64) -> Self {
-        Self::ValueTooLong { len_bytes, limit_bytes: u64::from(VALUE_MAX_BYTES) }
-    }
 }

@@ -7,6 +7,8 @@
 //! ```
 
 use crate::error::KvError;
+use crate::reserve::Reserve;
+use crate::value_log::record::VALUE_MAX_BYTES;
 
 /// Version of the on-image format.
 pub const FORMAT_VERSION: u32 = 1;
@@ -28,7 +30,17 @@ pub(crate) const FIRST_WINDOW: usize = 2;
 /// Most windows a namespace can have.
 pub const WINDOWS_MAX: u16 = 128;
 const RING_PAGES_MAX: usize = 256;
-const SEGMENTS_MIN: u64 = 8;
+const SEGMENTS_MIN: usize = 8;
+/// Pages of the shortest segments.
+const SEGMENT_PAGES_MIN: u64 = 2;
+/// Of what is kept back, the share that a namespace holds at least.
+const ROOM_SHARE: u64 = 4;
+/// One window has a segment of its own for each so many segments.
+const WINDOW_SHARE: usize = 32;
+/// Of a segment, the share that a record has at most which never spans two.
+const WHOLE_SHARE: u64 = 32;
+/// Values of that length are taken, where they are not more than a sixteenth of the extent.
+const SHORT_VALUE_BYTES: u64 = 128 << 10;
 /// Bytes of a manifest before its table of live bytes.
 pub(crate) const MANIFEST_FIXED_BYTES: usize = 16384;
 
@@ -72,23 +84,70 @@ impl Layout {
             .clamp(4 * page_bytes, RING_PAGES_MAX * page_bytes)
             .next_power_of_two();
         let least_bytes = ring_bytes.max(window_bytes) as u64;
-        let segment_bytes =
+        let usual_bytes =
             (extent_bytes / 2048).next_power_of_two().clamp(least_bytes, (256 << 20).max(least_bytes));
-        let segments = extent_bytes / segment_bytes;
-        if segments < SEGMENTS_MIN {
-            return Err(KvError::TooSmall {
-                asked_bytes: extent_bytes,
-                least_bytes: SEGMENTS_MIN * least_bytes,
-            });
-        }
-        Ok(Self {
+        // In a small extent, what each stream and each run leaves empty of its last segment must not be much of it all.
+        let small_bytes = (extent_bytes / FEW_SEGMENTS as u64)
+            .next_power_of_two()
+            .max(SEGMENT_PAGES_MIN * page_bytes as u64);
+        let segment_bytes = usual_bytes.min(small_bytes);
+        let planned = Self {
             page_bytes,
             segment_shift: segment_bytes.trailing_zeros(),
-            segments: segments as usize,
+            segments: (extent_bytes / segment_bytes) as usize,
             ring_bytes,
             windows: usize::from(format.windows.min(WINDOWS_MAX)),
             window_bytes,
-        })
+        };
+        if planned.has_room() {
+            return Ok(planned);
+        }
+        let asked_bytes = extent_bytes;
+        Err(KvError::TooSmall { asked_bytes, least_bytes: planned.least_extent_bytes() })
+    }
+
+    /// Whether enough is left beside what is kept back.
+    fn has_room(&self) -> bool {
+        let kept_back = Reserve::of(self).segments();
+        self.segments as u64 >= kept_back + kept_back / ROOM_SHARE
+    }
+
+    /// The shortest extent with room, by these segments or longer.
+    fn least_extent_bytes(mut self) -> u64 {
+        while !self.has_room() {
+            self.segments += 1;
+        }
+        self.extent_bytes()
+    }
+
+    /// Longest value, in bytes: a record that is on its way and the one that it replaces must not be much of the extent.
+    pub(crate) fn value_max_bytes(&self) -> u32 {
+        let extent_bytes = self.extent_bytes();
+        let share_bytes = (extent_bytes / 32).max(SHORT_VALUE_BYTES.min(extent_bytes / 16));
+        share_bytes.min(u64::from(VALUE_MAX_BYTES)) as u32
+    }
+
+    /// Windows that may have a segment of their own at one time.
+    pub(crate) fn windows_in_segments(&self) -> usize {
+        self.windows.min(self.segments / WINDOW_SHARE)
+    }
+
+    /// Streams that may stand in a segment at one time.
+    pub(crate) fn streams_in_segments(&self) -> usize {
+        FIRST_WINDOW + self.windows_in_segments()
+    }
+
+    /// Longest record that is kept whole in a segment.
+    #[inline]
+    pub(crate) fn whole_bytes(&self, ring_bytes: u64) -> u64 {
+        (ring_bytes / 8).min(self.segment_bytes() / WHOLE_SHARE)
+    }
+
+    /// How much of a segment is filled by records that are packed, at least. One that is kept whole leaves out less than
+    /// its length, one that is longer than the ring a page at its end.
+    pub(crate) fn dense_percent(&self) -> u64 {
+        let ring_pages = (self.ring_bytes / self.page_bytes) as u64;
+        (100 * ring_pages / (ring_pages + 1)).min(100 - 100 / WHOLE_SHARE)
     }
 
     /// Whether each segment is so large a share of the namespace that there is none to spare.
@@ -222,8 +281,8 @@ impl Layout {
             && (12..=40).contains(&self.segment_shift)
             && ring_is_sound(self.ring_bytes)
             && ring_is_sound(self.window_bytes)
-            && self.segment_bytes() >= self.ring_bytes.max(self.window_bytes) as u64
-            && (SEGMENTS_MIN as usize..=1 << 24).contains(&self.segments)
+            && self.segment_bytes() >= self.page_bytes as u64
+            && (SEGMENTS_MIN..=1 << 24).contains(&self.segments)
             && self.windows <= usize::from(WINDOWS_MAX);
         if sound && self.state_bytes() <= state_bytes {
             return Ok(());

@@ -14,6 +14,7 @@ mod outlook;
 mod power_loss;
 mod rebuild;
 mod recovery;
+mod reserve;
 mod sealed;
 mod space;
 mod store;

@@ -13,6 +13,7 @@ use crate::index::manifest::Manifest;
 use crate::layout::Layout;
 use crate::outlook::Outlook;
 use crate::power_loss;
+use crate::reserve::INDEX_BYTES_PER_KEY;
 use crate::store::PageStore;
 use crate::value_log::record::Kind;
 use crate::value_log::scan::{Found, Scanner};
@@ -110,11 +111,13 @@ pub(crate) fn open<S: PageStore>(
     index.after_change(&log);
     let mut engine = KvEngine {
         compaction: Compaction::default(),
-        capacity_bytes: crate::space::capacity(&layout, namespace.size_bytes),
+        capacity_bytes: crate::reserve::capacity(&layout, namespace.size_bytes),
+        value_max_bytes: layout.value_max_bytes(),
+        wasted_bytes: 0,
         flush_at_bytes: 0,
         windows: (0..layout.windows).map(|_| None).collect(),
         next_seq: seq + 1,
-        unsaved_bytes: recovery.record_bytes,
+        unsaved_bytes: recovery.record_bytes + recovery.records * INDEX_BYTES_PER_KEY,
         replay: recovery.replay(),
         log,
         index,

@@ -7,28 +7,17 @@
 use crate::engine::KvEngine;
 use crate::error::KvError;
 use crate::index::entry::Entry;
-use crate::index::merge::CUT_SEGMENTS;
-use crate::layout::Layout;
+use crate::reserve::{self, INDEX_BYTES_PER_KEY, Reserve};
 use crate::store::PageStore;
 use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES};
 use byway_spec::Key;
 
-/// What the index takes for a key: its entry, its share of filters and inner pages.
-pub(crate) const INDEX_BYTES_PER_KEY: u64 = 36;
-/// The share of the extent that is never promised: dead records must gather before moving the rest pays.
-const SLACK_PERCENT: u64 = 6;
-/// Segments that are partly filled or on their way: of the streams and of runs being written and read.
-const OPEN_SEGMENTS: u64 = 48;
 /// Near its capacity, a namespace finds out what puts have replaced before it has to know.
 const NEARLY_FULL_SHARE: u64 = 32;
 /// Entries that a put settles there.
 const SETTLED_PER_PUT: usize = 4;
 /// Entries settled at once by a put that needs the room.
 const SETTLED_AT_ONCE: usize = 64;
-
-/// Part of the capacity that is written between two flushes of a full namespace: flushing more often costs more in the index
-/// than is won by knowing earlier what is dead. Half of it in a namespace of few segments, which has less to spare.
-const FLUSH_SHARE: u64 = 32;
 
 /// What is known of the version that a store replaces.
 #[derive(Clone, Copy, Debug)]
@@ -37,14 +26,6 @@ pub(crate) enum Over {
     Unknown,
     /// This one, or none.
     Known(Option<Entry>),
-}
-
-/// Bytes of live records and index entries that a namespace of `size_bytes` can hold in an extent of this layout.
-pub(crate) fn capacity(layout: &Layout, size_bytes: u64) -> u64 {
-    let segments = layout.segments as u64;
-    let open = OPEN_SEGMENTS.min(segments * 2 / 5) + segments / 50;
-    let room = segments.saturating_sub(open) * layout.segment_bytes();
-    size_bytes.min(room / 100 * (100 - SLACK_PERCENT))
 }
 
 /// What a record of `record_bytes` takes of the capacity.
@@ -60,6 +41,12 @@ impl KvEngine {
     pub fn used_bytes(&self) -> u64 {
         let live = &self.log.segments.live;
         live.total_bytes() + live.keys().0 * INDEX_BYTES_PER_KEY
+    }
+
+    /// Longest value that is taken, in bytes: [`VALUE_MAX_BYTES`](crate::VALUE_MAX_BYTES), or less in a small namespace.
+    #[must_use]
+    pub fn value_max_bytes(&self) -> u32 {
+        self.value_max_bytes
     }
 
     /// Bytes that [`used_bytes`](Self::used_bytes) can reach. A put that would exceed it is refused.
@@ -126,41 +113,48 @@ impl KvEngine {
         }
     }
 
-    /// Most segments that a record takes: header and boundary included, it may begin in one and end in one more.
+    /// Most segments that a record takes.
+    #[inline]
     pub(crate) fn segments_for(&self, value_len: u64) -> usize {
-        1 + ((value_len + 8192) >> self.log.layout.segment_shift) as usize
+        reserve::store_segments(&self.log.layout, value_len) as usize
     }
 
-    /// Log bytes after which the memtable is written out, full or not. Where the namespace is nearly full, what is dead
-    /// should be known soon, and compaction can only work on what is on flash with its index.
+    /// Bytes of records and index entries after which the memtable is written out, full or not. Where the namespace is
+    /// nearly full, what is dead should be known soon, and compaction can only work on what is on flash with its index.
     pub(crate) fn flush_due_bytes(&self) -> u64 {
         let left = self.capacity_bytes.saturating_sub(self.used_bytes());
-        let layout = &self.log.layout;
-        let share = FLUSH_SHARE << u64::from(layout.has_few_segments());
-        let least = (self.capacity_bytes / share).max(2 * layout.segment_bytes());
+        let least = reserve::full_flush_bytes(&self.log.layout, self.capacity_bytes);
         self.options.replay_bytes.min(least.max(left / 4))
     }
 
     /// Computes anew how many free segments are left alone, and by whom.
     pub(crate) fn refresh_marks(&mut self) {
-        let layout = &self.log.layout;
-        let (segment_bytes, segments) = (layout.segment_bytes(), &self.log.segments);
-        let entries_bytes = |entries: u64| (entries * INDEX_BYTES_PER_KEY).div_ceil(segment_bytes) + 1;
-        let [active, frozen] = self.index.entries_in_ram();
+        let (layout, segments) = (&self.log.layout, &self.log.segments);
+        let segment_bytes = layout.segment_bytes();
+        let [active, frozen] = self.index.entries_in_ram().map(|entries| entries as u64);
         let [flushing, merging] = self.index.segments_at_work();
-        let flush = entries_bytes(active as u64) + entries_bytes(frozen as u64).saturating_sub(flushing);
-        let group = 26u64.div_ceil(layout.pages_per_segment());
-        let merge = entries_bytes(self.index.entries_on_flash()).min(CUT_SEGMENTS + group + 8);
-        let index = flush + merge.saturating_sub(merging);
-        let moves = 3 + segments.longest_bytes.div_ceil(segment_bytes);
+        let due = if layout.has_few_segments() { self.due_entries().max(active) } else { active };
+        let writing = reserve::segments_of_entries(layout, frozen) * u64::from(frozen > 0);
+        let writing = writing.saturating_sub(flushing);
+        let merge = reserve::segments_of_entries(layout, self.index.entries_on_flash())
+            .min(reserve::merge_segments(layout));
+        let moves = reserve::move_segments(layout, segments.longest_bytes);
         // Of the extent, what the flash has no blocks for any more is never taken.
-        let index = index + self.compaction.pace.withheld;
-        self.log.index_floor = index as usize;
-        self.log.floor = (index + moves) as usize;
-        self.compaction.pace.high = self.log.floor + self.margin();
+        let beside = writing + merge.saturating_sub(merging) + self.compaction.pace.withheld;
         let spare = (segments.count() as u64 * segment_bytes).saturating_sub(self.capacity_bytes);
         let left = self.capacity_bytes.saturating_sub(self.used_bytes());
-        self.log.swell_bytes = (spare / 3 + left / 4).max(4 * segment_bytes);
+        let kept_back = Reserve::of(layout);
+        let spare = spare.saturating_sub(kept_back.segments() * segment_bytes);
+        self.log.swell_bytes = spare / 3 + left / 4 + kept_back.swelling * segment_bytes;
+        let flush = |entries| reserve::segments_of_entries(layout, entries);
+        self.log.index_floor = (beside + flush(active + reserve::SLICE_ENTRIES)) as usize;
+        self.log.floor = (beside + flush(due.max(active + reserve::SLICE_ENTRIES)) + moves) as usize;
+        self.compaction.pace.high = self.log.floor + self.margin();
         self.index.hurry = self.index.hurry(&self.log);
+    }
+
+    /// Most entries of the memtable being filled by the time that it is written out.
+    fn due_entries(&self) -> u64 {
+        reserve::due_entries(self.flush_at_bytes).min(self.index.most_entries() as u64)
     }
 }

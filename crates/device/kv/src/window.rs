@@ -18,6 +18,7 @@ use byway_sys::Mapping;
 use crate::engine::{KvEngine, StoreHow};
 use crate::error::KvError;
 use crate::layout::FIRST_WINDOW;
+use crate::space::Over;
 use crate::store::PageStore;
 use crate::value_log::SHARED;
 use crate::value_log::packing::Placement;
@@ -42,6 +43,8 @@ pub(crate) struct Window {
     /// The stream's position where the cursors' 0 is.
     base: u64,
     cursor: WindowCursor,
+    /// Values are copied from here to the shared stream: there are too few segments for this window to have one.
+    is_copied: bool,
 }
 
 impl KvEngine {
@@ -88,12 +91,42 @@ impl KvEngine {
     ) -> Result<(), KvError> {
         self.check_writable(store)?;
         let segment_bytes = self.window_segment_bytes();
-        let slot = self.windows.get_mut(usize::from(window.0)).ok_or(KvError::NoWindow(window.0))?;
-        let bytes = self.log.layout.window_bytes as u64;
-        let base = self.log.skip_to_multiple(store, stream_of(window), bytes, at_ps)?;
-        store.order(SyncPoint::WindowSlot)?;
-        *slot = Some(Window { base, cursor: WindowCursor::new(segment_bytes) });
+        if usize::from(window.0) >= self.windows.len() {
+            return Err(KvError::NoWindow(window.0));
+        }
+        let is_copied = self.windows_beside(window) >= self.log.layout.windows_in_segments();
+        let base = if is_copied { 0 } else { self.next_base(store, window, at_ps)? };
+        let cursor = WindowCursor::new(segment_bytes);
+        self.windows[usize::from(window.0)] = Some(Window { base, cursor, is_copied });
         Ok(())
+    }
+
+    /// Moves the stream of a window on to where the window's memory begins.
+    fn next_base<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        window: WindowId,
+        at_ps: &mut u64,
+    ) -> Result<u64, KvError> {
+        let bytes = self.log.layout.window_bytes as u64;
+        self.make_room(store, (bytes >> self.log.layout.segment_shift) as usize, at_ps)?;
+        let passed_from = self.log.streams[stream_of(window)].wp();
+        let base = self.log.skip_to_multiple(store, stream_of(window), bytes, at_ps)?;
+        self.unsaved_bytes += base - passed_from;
+        store.order(SyncPoint::WindowSlot)?;
+        Ok(base)
+    }
+
+    /// Other windows that have a segment, or may take one.
+    fn windows_beside(&self, window: WindowId) -> usize {
+        let shift = self.log.layout.segment_shift;
+        let takes = |(i, open): (usize, &Option<Window>)| {
+            let stream = &self.log.streams[FIRST_WINDOW + i];
+            i != usize::from(window.0)
+                && (open.as_ref().is_some_and(|open| !open.is_copied)
+                    || self.log.segments.find(stream.id, stream.tail() >> shift).is_some())
+        };
+        self.windows.iter().enumerate().filter(|window| takes(*window)).count()
     }
 
     /// Closes a window: what is in it stays, stores to it are refused.
@@ -125,7 +158,10 @@ impl KvEngine {
         let record_bytes = record_header_bytes(key.len()) as u64 + value_len;
         let too_long = KvError::ValueTooLong { len_bytes: value_len, limit_bytes: segment_bytes };
         let start = open.base + open.cursor.place(record_bytes).ok_or(too_long)?;
-        let stored = match self.admit(store, key, value_len, how, at_ps) {
+        if open.is_copied {
+            return self.put_copy(store, window, (key, head, value_len), start, how, at_ps);
+        }
+        let stored = match self.admit_in_place(store, window, start, (key, value_len), how, at_ps) {
             Ok(over) => {
                 let draft = self.draft(key, Kind::Value, value_len as u32, Placement::Dma);
                 let stored = self.log.append_in_place(store, stream_of(window), &draft, start, head, at_ps);
@@ -140,6 +176,42 @@ impl KvEngine {
                 Err(refused)
             }
         }
+    }
+
+    /// As [`admit`](Self::admit), for a record that begins at `start`: the stream takes segments for what it passes, too.
+    fn admit_in_place<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        window: WindowId,
+        start: u64,
+        (key, value_len): (&Key, u64),
+        how: StoreHow,
+        at_ps: &mut u64,
+    ) -> Result<Over, KvError> {
+        self.check_writable(store)?;
+        let passed_bytes = start.saturating_sub(self.log.streams[stream_of(window)].wp());
+        self.make_room(store, self.segments_for(passed_bytes + value_len), at_ps)?;
+        self.admit(store, key, value_len, how, at_ps)
+    }
+
+    /// Stores a value that stands in a window in the shared stream.
+    fn put_copy<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        window: WindowId,
+        (key, head, value_len): (&Key, &[u8], u64),
+        start: u64,
+        how: StoreHow,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        let ring = self.window_range(window);
+        let value_at = start + record_header_bytes(key.len()) as u64;
+        let at = ring.start + (value_at % ring.len() as u64) as usize;
+        let mut value = vec![0; value_len as usize];
+        store.read_window(&self.log.home, at, &mut value);
+        let head_bytes = head.len().min(value.len());
+        value[..head_bytes].copy_from_slice(&head[..head_bytes]);
+        self.put(store, key, &value, how, at_ps)
     }
 
     /// Stores a value by DMA into a window, on a 4 KiB boundary. The row goes to the host's DMA log table; without one the
@@ -161,7 +233,7 @@ impl KvEngine {
     ) -> Result<Option<WindowEntry>, E> {
         let over = self.admit(store, key, value_len, how, at_ps)?;
         let draft = self.draft(key, Kind::Value, value_len as u32, Placement::Dma);
-        let is_open = self.open_one(window).is_ok();
+        let is_open = self.open_one(window).is_ok_and(|open| !open.is_copied);
         let Some(start) = self.log.dma_start(stream_of(window), &draft).filter(|_| is_open) else {
             let address = self.log.append(store, SHARED, &draft, fill, at_ps)?;
             self.enter(store, &draft, address, over, at_ps);
@@ -216,10 +288,14 @@ impl KvEngine {
         at_ps: &mut u64,
     ) {
         let draft = self.draft(key, Kind::Void, value_len, Placement::Dma);
-        if self.log.append_in_place(store, stream_of(window), &draft, start, &[], at_ps).is_err() {
+        let marked = self.log.append_in_place(store, stream_of(window), &draft, start, &[], at_ps);
+        self.next_seq += 1;
+        // The host goes on behind it, over pages that are full now.
+        if marked.is_err() || self.empty_window(store, window, at_ps).is_err() {
             self.close_window(window);
         }
-        self.next_seq += 1;
+        // It is dead, and given back once replays begin behind it.
+        self.unsaved_bytes += draft.record_bytes();
     }
 
     fn open_one(&mut self, window: WindowId) -> Result<&mut Window, KvError> {

@@ -15,7 +15,7 @@ fn values_of_every_size_come_back_whole_before_and_after_a_death() {
         [0, 1, 31, 4059, 4060, 4061, 4095, 4096, 4097, 12_288, 16_384, 16_385, 65_536, 1 << 20, 16 << 20];
     for packing in Packing::ALL {
         for how in [StoreHow::default(), DMA] {
-            let mut rig = Rig::new(64 << 20, small(packing));
+            let mut rig = Rig::new(512 << 20, small(packing));
             for (n, len) in edges.into_iter().enumerate() {
                 rig.put_how(&numbered(n as u64), &value(n as u64, len), how).unwrap();
             }
@@ -35,7 +35,7 @@ fn values_of_every_size_come_back_whole_before_and_after_a_death() {
 
 #[test]
 fn a_value_longer_than_the_limit_is_refused_with_the_limit() {
-    let mut rig = Rig::new(64 << 20, small(Packing::All));
+    let mut rig = Rig::new(512 << 20, small(Packing::All));
     let long = vec![0; VALUE_MAX_BYTES as usize + 1];
     let error = rig.put(&key(b"k"), &long).unwrap_err();
     assert_eq!(error.to_string(), "the value has 16777217 bytes; the limit here is 16777216");

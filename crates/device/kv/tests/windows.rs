@@ -180,3 +180,21 @@ fn a_window_opened_anew_begins_at_zero_and_loses_nothing() {
         assert!((0..20).all(|n| host.rig.get(&numbered(round * 100 + n)).unwrap() == value(n, 333)));
     }
 }
+
+#[test]
+fn a_host_that_goes_on_after_refused_stores_overwrites_nothing_that_counts() {
+    let mut host = Host::new(Packing::All);
+    let kept = value(1, 100);
+    host.put(&key(b"kept"), &kept, 0);
+    let must_exist = StoreHow { must_exist: true, ..StoreHow::default() };
+    for len in [5000, 8000] {
+        host.store(&key(b"gone"), &value(2, len), 0);
+        assert!(matches!(host.command(&key(b"gone"), &[], len, must_exist), Err(KvError::NotFound)));
+    }
+    // The pointer stands in the window's last page: its first is the host's again.
+    host.store(&key(b"next"), &value(3, 5000), 0);
+    assert_eq!(host.rig.get(&key(b"kept")).unwrap(), kept);
+    host.command(&key(b"next"), &[], 5000, StoreHow::default()).unwrap();
+    assert_eq!(host.rig.reopen().damage, []);
+    assert_eq!(host.rig.get(&key(b"kept")).unwrap(), kept);
+}

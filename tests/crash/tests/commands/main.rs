@@ -72,7 +72,6 @@ fn what_failed_once_does_not_fail_again() {
 }
 
 #[test]
-#[ignore = "fails: see docs/decisions/0002"]
 fn a_deletion_has_room_in_a_namespace_of_few_segments() {
     let churn = |(seed, steps)| Op::Churn { seed, steps };
     let mut ops = vec![Op::Put { key: 0, len: 0 }, Op::Put { key: 0, len: 96 }];

@@ -191,6 +191,7 @@ fn kv_common() -> Box<KvData> {
 
 fn kv_data(namespace: &KvNamespace, flash: &Flash) -> Box<KvData> {
     let mut data = kv_common();
+    data.kvf[0].value_max_bytes = namespace.value_max_bytes();
     let record = namespace.record();
     data.nsze_bytes = record.size_bytes;
     data.nuse_bytes = namespace.used_bytes();

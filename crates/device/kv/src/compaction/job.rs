@@ -8,6 +8,7 @@ use crate::engine::KvEngine;
 use crate::error::KvError;
 use crate::index::entry::Entry;
 use crate::recovery::Damage;
+use crate::space::charge;
 use crate::store::PageStore;
 use crate::value_log::packing::Placement;
 use crate::value_log::read::Wanted;
@@ -187,7 +188,7 @@ impl KvEngine {
         budget: &mut Budget,
         at_ps: &mut u64,
     ) -> Result<bool, KvError> {
-        while !budget.is_spent() && !self.index.is_full() {
+        while !budget.is_spent() && !self.is_due() {
             if job.long.is_some() {
                 self.move_piece(job, store, budget, at_ps)?;
                 continue;
@@ -373,7 +374,7 @@ impl KvEngine {
         let entry = Entry::new(&draft.key, old.shape(), address, draft.seq);
         let bytes = old.shape().record_bytes();
         self.next_seq = self.next_seq.max(draft.seq + 1);
-        self.unsaved_bytes += bytes;
+        self.unsaved_bytes += charge(bytes);
         self.index.insert_over(entry, Some(old), &mut self.log);
         self.index.earn();
         self.compaction.counters.moved_records += 1;

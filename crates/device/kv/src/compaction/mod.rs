@@ -98,7 +98,7 @@ pub(crate) enum Slice {
     Spent,
     /// No segment is worth emptying, or none can be.
     Idle,
-    /// The memtable has no room for what is moved.
+    /// The memtable is to be written out first.
     Blocked,
 }
 
@@ -121,7 +121,7 @@ impl KvEngine {
         at_ps: &mut u64,
     ) -> Result<Slice, KvError> {
         while !budget.is_spent() {
-            if self.index.is_full() {
+            if self.is_due() {
                 return Ok(Slice::Blocked);
             }
             let Some(mut job) = self.take_job(store, at_ps) else { return Ok(Slice::Idle) };

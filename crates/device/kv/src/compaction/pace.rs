@@ -113,6 +113,10 @@ impl KvEngine {
                 continue;
             }
             slices_left -= 1;
+            if self.index.is_swollen(&self.log) && self.index.merge_on(&mut self.log, store, at_ps) {
+                self.refresh_marks();
+                continue;
+            }
             let mut budget = Budget { bytes: SLICE_MOST_BYTES, records: u32::MAX };
             let more = match self.compact(store, &mut budget, at_ps) {
                 Ok(Slice::Spent) => true,
@@ -129,9 +133,8 @@ impl KvEngine {
     /// Where nothing is worth moving: has the index written out, so that more is known to be dead, or merged, so that it
     /// takes less; then tries again what was left. Whether there was anything to do.
     fn find_dead<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> bool {
-        let seq = self.index.manifest().seq;
         let written = self.unsaved_bytes > 0 && self.checkpoint(store, at_ps).is_ok();
-        if written && self.index.manifest().seq > seq {
+        if written {
             return true;
         }
         if self.index.merge_on(&mut self.log, store, at_ps) {

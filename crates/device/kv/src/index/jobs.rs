@@ -57,7 +57,26 @@ impl Index {
         self.finish_flush(log, store, at_ps)?;
         if self.memtable_len() > 0 {
             self.make_room(log, store, seq, at_ps)?;
-            self.finish_flush(log, store, at_ps)?;
+            return self.finish_flush(log, store, at_ps);
+        }
+        self.pass_by(log, store, seq, at_ps)
+    }
+
+    /// Has replays begin behind records that tell of no key, where there are no others.
+    fn pass_by<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        seq: u64,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        for stream in 0..log.streams.len() {
+            log.settle(store, stream, at_ps)?;
+        }
+        let replay_from = log.replay_positions();
+        if replay_from != self.manifest.replay_from {
+            self.commit_manifest(log, store, replay_from, seq)?;
+            self.after_change(log);
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::index::Index;
 use crate::index::builder::RunBuilder;
 use crate::index::merge::{Merge, Progress, Rest};
 use crate::index::run::Run;
-use crate::space::INDEX_BYTES_PER_KEY;
+use crate::reserve::INDEX_BYTES_PER_KEY;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
 use crate::value_log::segment::Use;

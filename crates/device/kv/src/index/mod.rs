@@ -169,6 +169,11 @@ impl Index {
         [self.memtable_len(), self.frozen.as_ref().map_or(0, |frozen| frozen.table.len())]
     }
 
+    /// Most entries of a memtable.
+    pub(crate) fn most_entries(&self) -> usize {
+        self.budget.memtable_entries
+    }
+
     pub(crate) fn memtable_len(&self) -> usize {
         self.active.len() + self.late.len()
     }

@@ -48,6 +48,10 @@ impl Draft {
     fn shape(&self) -> Shape {
         Shape::new(self.kind, self.key.len(), self.value_len)
     }
+
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.shape().record_bytes()
+    }
 }
 
 /// Where a record goes.
@@ -174,15 +178,31 @@ impl ValueLog {
             self.zero(store, stream, page_end);
         }
         // A long record that failed may have left pages here that nothing tells of.
-        if let Some(address) = self.address(stream, wp) {
-            let page_bytes = self.layout.page_bytes as u64;
-            let left_out = (position - page_end) / page_bytes;
-            store.trim_pages(&self.home, address / page_bytes + 1, left_out)?;
-        }
+        self.trim_from(store, stream, page + 1, position)?;
+        self.take_passed(store, stream, position)?;
         self.streams[stream].commit(store, &self.home, position);
         self.streams[stream].ready_to = 0;
         self.settle(store, stream, at_ps)?;
         Ok(position)
+    }
+
+    /// Takes the segments up to a position that the stream is moved on to, so that none is missing when it is walked over.
+    /// They hold nothing, and are free again once replays begin behind them.
+    fn take_passed<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        position: u64,
+    ) -> Result<(), KvError> {
+        let shift = self.layout.segment_shift;
+        for ordinal in self.streams[stream].wp() >> shift..position >> shift {
+            if self.segments.find(stream as u8, ordinal).is_none() {
+                let used = Use::Log { stream: stream as u8, ordinal };
+                let segment = self.segments.take(store, &self.home, used, 0)?;
+                self.segments.hint(store, &self.home, segment, 1 << shift);
+            }
+        }
+        Ok(())
     }
 
     /// Writes every full page that is still open to flash.
@@ -245,7 +265,8 @@ impl ValueLog {
     fn keep_whole(&self, stream: usize, spot: Spot, aligned: u64) -> Spot {
         let shift = self.layout.segment_shift;
         let bytes = spot.end - spot.start;
-        if spot.start >> shift == (spot.end - 1) >> shift || bytes > self.streams[stream].ring.bytes() / 8 {
+        let most = self.layout.whole_bytes(self.streams[stream].ring.bytes());
+        if spot.start >> shift == (spot.end - 1) >> shift || bytes > most {
             return spot;
         }
         let next = (spot.end - 1) >> shift << shift;
@@ -416,7 +437,11 @@ impl ValueLog {
         if is_read {
             self.fill_ring(store, stream, end - within as u64, &kept[..within]);
         }
-        self.trim_from(store, stream, page)
+        if store.is_read_only() {
+            return Ok(());
+        }
+        let segment_bytes = self.layout.segment_bytes();
+        self.trim_from(store, stream, page, (end / segment_bytes + 1) * segment_bytes)
     }
 
     /// Empties the ring behind the end of a stream: what stood there is nowhere any more, so that no later loss of power
@@ -434,15 +459,27 @@ impl ValueLog {
         if self.address(stream, position).is_some() { position } else { position >> shift << shift }
     }
 
-    /// Forgets pages of a stream from `page` on to the end of its segment.
-    fn trim_from<S: PageStore>(&mut self, store: &mut S, stream: usize, page: u64) -> Result<(), KvError> {
-        let position = self.streams[stream].page_start(page);
-        let Some(address) = self.address(stream, position).filter(|_| !store.is_read_only()) else {
-            return Ok(());
-        };
+    /// Forgets pages of a stream from `page` on to a position, as far as the segments of `page` and of the page before it go.
+    fn trim_from<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        stream: usize,
+        page: u64,
+        to: u64,
+    ) -> Result<(), KvError> {
         let in_segment = self.layout.pages_per_segment();
-        let first = address / self.layout.page_bytes as u64;
-        Ok(store.trim_pages(&self.home, first, in_segment - first % in_segment)?)
+        let last = self.streams[stream].page_of(to);
+        let mut from = page;
+        while from < last {
+            let end = (from / in_segment + 1) * in_segment;
+            let position = self.streams[stream].page_start(from);
+            if let Some(address) = self.address(stream, position) {
+                let first = address / self.layout.page_bytes as u64;
+                store.trim_pages(&self.home, first, end.min(last) - from)?;
+            }
+            from = end;
+        }
+        Ok(())
     }
 
     /// Puts bytes of a stream into its ring.

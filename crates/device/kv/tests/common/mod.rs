@@ -22,6 +22,8 @@ pub struct Image {
 pub struct MemStore {
     pub image: Image,
     pub page_bytes: usize,
+    /// How much longer the extent of a namespace is than the namespace.
+    pub spare_percent: u64,
     home: Home,
     /// Copies of the image before each commit, page write and trim, while wanted.
     pub cuts: Option<Vec<Image>>,
@@ -31,6 +33,7 @@ pub struct MemStore {
     pub fails_reads: bool,
     pub programs: u64,
     pub reads: u64,
+    pub trims: u64,
 }
 
 /// A reference to an area: of a real flash, since only one can make it.
@@ -64,12 +67,14 @@ impl MemStore {
         Self {
             image,
             page_bytes,
+            spare_percent: 25,
             home,
             cuts: None,
             fail_after: None,
             fails_reads: false,
             programs: 0,
             reads: 0,
+            trims: 0,
         }
     }
 
@@ -79,12 +84,14 @@ impl MemStore {
         Self {
             image,
             page_bytes: self.page_bytes,
+            spare_percent: self.spare_percent,
             home,
             cuts: None,
             fail_after: None,
             fails_reads: false,
             programs: 0,
             reads: 0,
+            trims: 0,
         }
     }
 
@@ -123,7 +130,7 @@ impl PageStore for MemStore {
     }
 
     fn extent_bytes(&self, namespace: &NamespaceRecord) -> u64 {
-        namespace.size_bytes + namespace.size_bytes / 4
+        namespace.size_bytes + namespace.size_bytes * self.spare_percent / 100
     }
 
     fn is_read_only(&self) -> bool {
@@ -192,6 +199,7 @@ impl PageStore for MemStore {
     fn trim_pages(&mut self, _: &Home, first: u64, count: u64) -> Result<(), FlashError> {
         self.operate()?;
         self.cut();
+        self.trims += 1;
         (first..first + count).for_each(|page| drop(self.image.pages.remove(&page)));
         Ok(())
     }

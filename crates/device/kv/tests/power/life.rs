@@ -28,7 +28,7 @@ const LONG_BYTES: u64 = 20 << 10;
 pub const WINDOW: WindowId = WindowId(1);
 
 const NAMESPACE: NamespaceSpec =
-    NamespaceSpec { nsid: Some(1), kind: NamespaceKind::Kv, size_bytes: 640 << 10 };
+    NamespaceSpec { nsid: Some(1), kind: NamespaceKind::Kv, size_bytes: 560 << 10 };
 pub const FORMAT: KvFormat = KvFormat { ring_pages: 4, windows: 2, window_bytes: 16 << 10 };
 
 /// Pages of one unit, and few of them a block.

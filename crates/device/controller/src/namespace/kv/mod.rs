@@ -66,6 +66,11 @@ impl KvNamespace {
         &self.record
     }
 
+    /// Longest value that it takes.
+    pub fn value_max_bytes(&self) -> u32 {
+        self.engine.value_max_bytes()
+    }
+
     /// Bytes that its records take.
     pub fn used_bytes(&self) -> u64 {
         self.engine.used_bytes()

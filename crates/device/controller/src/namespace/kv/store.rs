@@ -1,7 +1,7 @@
 //! Storing values, whichever way they come.
 
 use byway_flash::Flash;
-use byway_kv::{Key, Placement, StoreHow, VALUE_MAX_BYTES, WindowId};
+use byway_kv::{Key, Placement, StoreHow, WindowId};
 use byway_link::Work;
 use byway_spec::{Command, Status};
 
@@ -33,7 +33,7 @@ impl KvNamespace {
         value_bytes: usize,
         when: StoreIf,
     ) -> Result<Outcome, CommandError> {
-        check_length(value_bytes)?;
+        check_length(value_bytes, self.value_max_bytes())?;
         let Execution { flash, port, room, carried, whole_pages, window } = execution;
         let data = data_pointer::map(port, &mut room.mapped, command, value_bytes, *carried, *whole_pages)?;
         let mapped = match data {
@@ -127,9 +127,12 @@ impl KvNamespace {
     }
 }
 
-fn check_length(value_bytes: usize) -> Result<(), CommandError> {
-    if value_bytes > VALUE_MAX_BYTES as usize {
-        return Err(CommandError::new(Status::INVALID_VALUE_SIZE, "the value is longer than 16 MiB"));
+fn check_length(value_bytes: usize, limit_bytes: u32) -> Result<(), CommandError> {
+    if value_bytes > limit_bytes as usize {
+        return Err(CommandError::new(
+            Status::INVALID_VALUE_SIZE,
+            "the value is longer than the namespace takes",
+        ));
     }
     Ok(())
 }

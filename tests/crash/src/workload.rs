@@ -147,7 +147,12 @@ impl Workload {
         };
         let kv = NewNamespace { size_bytes: Some(pairs), ..NewNamespace::KV };
         let nvm = NewNamespace { size_bytes: Some(blocks), ..NewNamespace::NVM };
-        CreateOptions { namespaces: vec![kv, nvm], ..CreateOptions::new(pairs + blocks) }
+        let options = CreateOptions { namespaces: vec![kv, nvm], ..CreateOptions::new(pairs + blocks) };
+        match self {
+            // So little is left over that blocks are collected.
+            Self::Script | Self::Worn => CreateOptions { over_provisioning_percent: 10, ..options },
+            _ => options,
+        }
     }
 
     /// Whether its memtables are small in every life, so that flushes and merges never end.

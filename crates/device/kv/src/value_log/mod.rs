@@ -87,8 +87,11 @@ pub(crate) struct ValueLog {
 impl ValueLog {
     /// Writes the control blocks of a new namespace.
     pub(crate) fn create<S: PageStore>(store: &mut S, home: &Home, layout: &Layout) {
+        // At the beginning of every ring, which may be longer than a segment.
+        let ring_bytes = layout.ring_bytes.max(layout.window_bytes) as u64;
+        let first = (FIRST_ORDINAL << layout.segment_shift).max(ring_bytes);
         for stream in 0..layout.streams() {
-            Stream::create(store, home, layout, stream, FIRST_ORDINAL << layout.segment_shift);
+            Stream::create(store, home, layout, stream, first);
         }
     }
 

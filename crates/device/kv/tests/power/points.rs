@@ -100,9 +100,10 @@ const TABLE_ROWS: u64 = 64;
 /// A row is used again, and the write pointer past the record that it committed is not there.
 const TABLE_ROW: Script = Script {
     point: SyncPoint::TableRow,
+    // So large that all rows stand in one segment.
     size: Size {
-        flash_bytes: 16 << 20,
-        namespace_bytes: 8 << 20,
+        flash_bytes: 512 << 20,
+        namespace_bytes: 256 << 20,
         format: KvFormat { ring_pages: 128, ..FORMAT },
     },
     prepare: |stage| {

@@ -19,7 +19,7 @@ pub type Value = Option<Vec<u8>>;
 /// Values by the number of their key.
 type Model = Versions<u64, Value>;
 
-const KEYS: u64 = 64;
+const KEYS: u64 = 128;
 const LIVES: u64 = 4;
 /// Steps that a life goes on for at most while its cut is to come.
 const STEPS_MAX: u64 = 400;

@@ -132,6 +132,8 @@ impl Flash {
             return Err(FlashError::Misuse("units are written whole"));
         }
         let base = self.writable_units(extent, at_bytes, data.len() as u64)?;
+        // Looked at once the data is copied.
+        self.ftl.map.expect(base + first);
         self.ftl.state.count_accepted(data.len() as u64);
         let newly = self.ftl.write_units(base + first, data, cause, at_ps)?;
         self.add_mapped(extent, newly);

@@ -3,6 +3,8 @@
 //! An entry is one self-checking word, so a flip from the old place to the new one happens wholly or not at all.
 //! Segments of the map take disk room when an entry in them is first set.
 
+use byway_sys::cacheline::prefetch;
+
 use crate::buffer::BufferPlace;
 use crate::error::FlashError;
 use crate::geometry::{Geometry, UnitId};
@@ -128,6 +130,12 @@ impl UnitMap {
     /// Entries there are.
     pub(crate) const fn len(&self) -> u64 {
         self.entries
+    }
+
+    /// Asks for the memory of entry `index`, which will soon be looked at.
+    #[inline]
+    pub(crate) fn expect(&self, index: EntryIndex) {
+        prefetch(&self.table, index.wrapping_mul(MAP_ENTRY_BYTES) as usize);
     }
 
     /// Where the data of entry `index` is.

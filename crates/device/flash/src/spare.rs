@@ -125,6 +125,13 @@ impl SpareRecord {
     }
 }
 
+/// The owners that a record's bytes name, whatever its checksum says: for who asks for memory ahead.
+#[inline]
+pub(crate) fn owners_in(from: &[u8], units: usize) -> impl Iterator<Item = EntryIndex> {
+    let owners = from.get(HEADER_BYTES..HEADER_BYTES + 8 * units).unwrap_or_default();
+    owners.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
 /// Makes the checksums of records of `record_bytes` fit that say something, for fuzzers.
 pub(crate) fn reseal(region: &mut [u8], record_bytes: usize) {
     for bytes in region.chunks_exact_mut(record_bytes) {

@@ -305,7 +305,8 @@ impl Tally {
 }
 
 /// Opens an image with a flipped bit and writes to it: what it said before of slots that were not written to, it says
-/// afterwards, or that it cannot. False where the image is refused.
+/// afterwards, or that it cannot, or what is true: a page that was still open is programmed again. False where the image is
+/// refused.
 fn go_on(image: &Path, known: &Known) -> Result<bool, String> {
     let Ok(before) = read(image, KEYS, BLOCKS) else { return Ok(false) };
     let Ok(device) = byway::open(&format!("embedded:{}", image.display())) else { return Ok(false) };
@@ -324,7 +325,9 @@ fn go_on(image: &Path, known: &Known) -> Result<bool, String> {
         let right = match (written.get(slot), is) {
             (Some(None), _) | (_, Err(_)) => true,
             (Some(Some(content)), Ok(is)) => content == is,
-            (None, Ok(is)) => was.as_ref().is_ok_and(|was| was == is),
+            (None, Ok(is)) => {
+                was.as_ref().is_ok_and(|was| was == is) || is.as_deref() == known.get(slot).map(Vec::as_slice)
+            }
         };
         if !right {
             let len = |said: &crate::reading::Said| {

@@ -13,7 +13,7 @@ use byway_kv::{
     Key, KvEngine, KvError, KvFormat, KvOptions, Packing, Placement, StoreHow, WindowId, record_header_bytes,
 };
 use byway_queue::WindowCursor;
-use common::{MemStore, Rig, key, namespace, value};
+use common::{MemStore, Rig, key, namespace, pieces_of, value};
 use proptest::prelude::*;
 
 /// What a key takes beside its record.
@@ -264,13 +264,7 @@ impl Tried {
         }
         self.stamp += 1;
         let value = value(self.stamp, len);
-        let mut rest = &value[..];
-        let fill = |piece: &mut [u8], _: &mut u64| {
-            let (head, tail) = rest.split_at(piece.len());
-            piece.copy_from_slice(head);
-            rest = tail;
-            Ok::<(), KvError>(())
-        };
+        let fill = pieces_of(&value);
         let how = StoreHow { placement: Placement::Dma, ..StoreHow::default() };
         let Rig { store, engine, .. } = &mut self.rig;
         let row = engine.put_in_window_by_dma(store, WindowId(window), key, len as u64, how, fill, &mut 0);

@@ -6,7 +6,7 @@ mod common;
 
 use byway_kv::{Key, KvError, Packing, Placement, StoreHow, WindowId, record_header_bytes};
 use byway_queue::WindowCursor;
-use common::{Rig, key, numbered, small, value};
+use common::{Rig, key, numbered, pieces_of, small, value};
 
 const WINDOW: WindowId = WindowId(1);
 
@@ -45,13 +45,7 @@ impl Host {
     }
 
     fn put_by_dma(&mut self, key: &Key, value: &[u8]) -> bool {
-        let mut rest = value;
-        let fill = |piece: &mut [u8], _: &mut u64| {
-            let (head, tail) = rest.split_at(piece.len());
-            piece.copy_from_slice(head);
-            rest = tail;
-            Ok::<(), KvError>(())
-        };
+        let fill = pieces_of(value);
         let how = StoreHow { placement: Placement::Dma, ..StoreHow::default() };
         let Rig { store, engine, .. } = &mut self.rig;
         let row =

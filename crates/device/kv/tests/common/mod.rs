@@ -301,6 +301,16 @@ impl Rig {
     }
 }
 
+/// Fills the pieces that an engine asks for with `value`, from its beginning on.
+pub fn pieces_of(mut value: &[u8]) -> impl FnMut(&mut [u8], &mut u64) -> Result<(), KvError> + '_ {
+    move |piece, _| {
+        let (head, tail) = value.split_at(piece.len());
+        piece.copy_from_slice(head);
+        value = tail;
+        Ok(())
+    }
+}
+
 pub fn get(engine: &mut KvEngine, store: &mut impl PageStore, key: &Key) -> Result<Vec<u8>, KvError> {
     let mut found = Vec::new();
     let into = |piece: &[u8], _: &mut u64| {

@@ -1,0 +1,133 @@
+//! Whether notes of dead records and the index say the same of every record that compaction may look at.
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::engine::{KvOptions, StoreHow};
+use crate::layout::KvFormat;
+use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceRecord, NamespaceSpec};
+use byway_spec::Key;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put { key: u16, len: usize },
+    Delete { key: u16 },
+    Flush,
+    Settle,
+    Reclaim,
+    Reopen,
+    Format,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        400 => (0u16..600, prop_oneof![20 => 0usize..24_000, 1 => 0usize..150_000])
+            .prop_map(|(key, len)| Step::Put { key, len }),
+        40 => (0u16..600).prop_map(|key| Step::Delete { key }),
+        4 => Just(Step::Flush),
+        4 => Just(Step::Settle),
+        1 => Just(Step::Reclaim),
+        1 => Just(Step::Reopen),
+        1 => Just(Step::Format),
+    ]
+}
+
+struct Rig {
+    flash: Flash,
+    namespace: NamespaceRecord,
+    kv: KvEngine,
+}
+
+impl Rig {
+    fn new(options: KvOptions) -> Self {
+        let profile = byway_link::Profile::by_name("cosmos").unwrap().flash;
+        let spec = NamespaceSpec { nsid: None, kind: NamespaceKind::Kv, size_bytes: 12 << 20 };
+        let mut flash = Flash::create(FlashOptions::new(32 << 20, profile, MediaKind::Ram), &[spec]).unwrap();
+        let namespace = flash.namespace(1).unwrap().clone();
+        let format = KvFormat { ring_pages: 4, windows: 1, window_bytes: 64 << 10 };
+        let kv = KvEngine::create(&mut flash, &namespace, &format, options).unwrap();
+        Self { flash, namespace, kv }
+    }
+
+    fn apply(&mut self, step: &Step, n: usize) {
+        let (flash, kv) = (&mut self.flash, &mut self.kv);
+        let key_of = |key: &u16| Key::new(&key.to_be_bytes()).unwrap();
+        match step {
+            Step::Put { key, len } => {
+                let done = kv.put(flash, &key_of(key), &vec![n as u8; *len], StoreHow::default(), &mut 0);
+                assert!(matches!(done, Ok(()) | Err(KvError::Full)), "{done:?}");
+            }
+            Step::Delete { key } => drop(kv.delete(flash, &key_of(key), &mut 0).unwrap()),
+            Step::Flush => kv.flush(flash, &mut 0).unwrap(),
+            Step::Settle => kv.index.settle_all(&mut kv.log, flash, &mut 0),
+            Step::Reclaim => kv.reclaim(flash, &mut 0).unwrap(),
+            Step::Reopen => self.kv = KvEngine::open(flash, &self.namespace, kv.options).unwrap().0,
+            Step::Format => kv.format(flash, &mut 0).unwrap(),
+        }
+    }
+
+    /// Values in segments that may be emptied and whose dead records are all noted; each is alive by the notes if
+    /// it is by the index.
+    fn agree(&mut self) -> usize {
+        let kv = &mut self.kv;
+        let shift = kv.log.layout.segment_shift;
+        let mut seen = 0;
+        for segment in 0..kv.log.layout.segments as u32 {
+            let address = u64::from(segment) << shift;
+            let Some(used @ Use::Log { stream, ordinal }) = kv.log.segments.use_of(segment.into()) else {
+                continue;
+            };
+            if !kv.log.segments.dead.knows(address) || !kv.may_be_victim(segment, used) {
+                continue;
+            }
+            let mut job = kv.begin_job(segment, &mut self.flash, &mut 0);
+            while let Some(found) = job.scanner.next(&mut kv.log, &mut self.flash, &mut 0) {
+                let Found::Record { preamble, position } = found else { continue };
+                if preamble.shape.kind() != Kind::Value {
+                    continue;
+                }
+                let at = address | position & (kv.log.layout.segment_bytes() - 1);
+                let entry = Entry::new(&preamble.key, preamble.shape, at, preamble.seq);
+                let newest = kv.index.get(&preamble.key, &mut self.flash, &mut 0).unwrap();
+                let is_newest = newest.is_some_and(|newest| newest == entry);
+                let by_notes = kv.is_alive(&entry, &mut self.flash, &mut 0).unwrap();
+                assert_eq!(by_notes, is_newest, "stream {stream}, segment {ordinal}: {entry:?}, {newest:?}");
+                seen += 1;
+            }
+        }
+        seen
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    /// Whatever was put, deleted, flushed, moved and settled before, and wherever a memtable is on its way to flash.
+    #[test]
+    fn a_record_is_alive_by_the_notes_exactly_if_it_is_by_the_index(
+        steps in proptest::collection::vec(step(), 1500..3000),
+        every in 50usize..400,
+        memtable_entries in 20usize..400,
+    ) {
+        let memtable_bytes = memtable_entries * crate::index::memtable::MEMTABLE_ENTRY_BYTES;
+        let mut rig = Rig::new(KvOptions { memtable_bytes, ..KvOptions::default() });
+        for (n, step) in steps.iter().enumerate() {
+            rig.apply(step, n);
+            if n % every == 0 {
+                rig.agree();
+            }
+        }
+    }
+}
+
+#[test]
+fn compaction_asks_the_notes_of_nearly_every_record() {
+    let options = KvOptions { memtable_bytes: 24 << 10, ..KvOptions::default() };
+    let mut rig = Rig::new(options);
+    let mut seen = 0;
+    for n in 0..6000u32 {
+        let key = (n.wrapping_mul(2_654_435_761) >> 20) as u16 % 600;
+        rig.apply(&Step::Put { key, len: 15_000 }, n as usize);
+        seen += if n % 1000 == 0 { rig.agree() } else { 0 };
+    }
+    let moved = rig.kv.stats().compaction.moved_records;
+    assert!(seen > 500 && moved > 500, "{seen} {moved}");
+}

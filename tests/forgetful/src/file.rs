@@ -56,6 +56,8 @@ struct Memory {
     cut: Option<Cut>,
     cuts: Option<Cuts>,
     syncs: u64,
+    /// Pages of room that was given back, as they were on the disk.
+    given_back: Vec<Page>,
     /// What is read goes here.
     room: Vec<u8>,
 }
@@ -94,6 +96,7 @@ impl Forgetful {
             cut: None,
             cuts: None,
             syncs: 0,
+            given_back: Vec::new(),
             room: Vec::new(),
         };
         let watched = Self { path: path.to_path_buf(), memory: Mutex::new(memory) };
@@ -150,6 +153,13 @@ impl Forgetful {
         memory.cuts.take().unwrap().left
     }
 
+    /// Pages of room that was given back since it is watched, with what the disk held of them then: what was stored and never
+    /// synced is not on it.
+    #[must_use]
+    pub fn given_back(&self) -> Vec<Vec<u8>> {
+        self.memory.lock().unwrap().given_back.iter().map(|page| page.to_vec()).collect()
+    }
+
     /// Events so far: writes, allocations, punches and syncs.
     #[must_use]
     pub fn events(&self) -> u64 {
@@ -181,8 +191,10 @@ impl FileEvents for Forgetful {
         Ok(())
     }
 
-    fn before_punch(&self, _: u64, _: u64) -> io::Result<()> {
+    fn before_punch(&self, at: u64, len_bytes: u64) -> io::Result<()> {
         self.event();
+        let pages = at / PAGE_BYTES as u64..(at + len_bytes) / PAGE_BYTES as u64;
+        self.memory.lock().unwrap().give_back(&self.path, pages);
         Ok(())
     }
 
@@ -248,6 +260,16 @@ impl Memory {
         let versions = self.versions.entry(page);
         let versions = versions.or_insert_with(|| vec![before.unwrap_or_else(|| ZEROES.as_slice().into())]);
         versions.push(content);
+    }
+
+    /// Notes what the disk holds of pages.
+    fn give_back(&mut self, path: &Path, pages: Range<u64>) {
+        self.look(path);
+        let on_disk = self.seen.range(pages).map(|(page, seen)| {
+            let synced = self.versions.get(page).and_then(|versions| versions.first());
+            Arc::clone(synced.unwrap_or(seen))
+        });
+        self.given_back.extend(on_disk.filter(|page| **page != ZEROES));
     }
 
     /// Cuts the power, where that is done at every event.

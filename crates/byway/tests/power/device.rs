@@ -179,6 +179,27 @@ impl Device {
         Self { queue, driver, embedded }
     }
 
+    pub fn driver(&self) -> &Driver<InProcessBus> {
+        &self.driver
+    }
+
+    /// Where a region of the image is; nowhere, if there is none of that name.
+    pub fn region(&self, name: &str) -> std::ops::Range<u64> {
+        let regions = self.embedded.with_subsystem(|subsystem| subsystem.flash.regions());
+        regions.into_iter().find(|(found, _)| *found == name).map_or(0..0, |(_, range)| range)
+    }
+
+    /// The host goes, in order; the device stays.
+    pub fn shut_down(self) -> Embedded {
+        self.embedded
+    }
+
+    /// Does whatever is left of a sanitize operation.
+    pub fn wait_for_sanitize(&self) {
+        let go_on = |subsystem: &mut Subsystem| subsystem.sanitize_slice().unwrap();
+        while self.embedded.with_subsystem(go_on) {}
+    }
+
     /// Another queue.
     pub fn queue(&self, depth: u32) -> Queue<InProcessBus> {
         self.driver.queue(QueueOptions { depth, ..QueueOptions::default() }).unwrap()

@@ -298,7 +298,7 @@ impl Controller {
     }
 
     fn shut_down(&mut self, subsystem: &mut Subsystem) {
-        let synced = subsystem.sync();
+        let synced = subsystem.shut_down();
         // The shutdown is over either way; one that could not make everything durable says so.
         if synced.is_err() {
             self.registers.set_fatal();

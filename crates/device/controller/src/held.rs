@@ -5,7 +5,7 @@
 //! that begins now covers, [`Controller::end_sync`] completes those. In between the device may run: what it executes
 //! meanwhile waits for the next sync, and what needs none completes as always.
 
-use byway_flash::{FinishedSync, PendingSync};
+use byway_flash::{FinishedSync, PendingSync, SyncPoint};
 use byway_link::{Class, Work};
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
@@ -81,7 +81,7 @@ impl Controller {
             return None;
         }
         self.held.covered.append(&mut self.held.waiting);
-        Some(subsystem.flash.begin_sync())
+        Some(subsystem.flash.begin_sync(SyncPoint::Completion))
     }
 
     /// Ends a sync: completes the commands that it covers. If it failed they fail, and the subsystem can only be read

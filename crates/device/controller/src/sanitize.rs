@@ -3,7 +3,9 @@
 //! The operation goes on in slices, and the image remembers it from its first instant: one that a power loss or a kill cuts
 //! short is finished when the subsystem is opened, before any namespace is. Meanwhile no namespace is served.
 
-use byway_flash::{FlashError, NamespaceKind, NamespaceRecord, Overwrite, Sanitize, SanitizeState};
+use byway_flash::{
+    FlashError, NamespaceKind, NamespaceRecord, Overwrite, Sanitize, SanitizeState, SyncPoint,
+};
 use byway_spec::Status;
 use byway_spec::base::admin::SanitizeCdw10;
 
@@ -34,7 +36,7 @@ impl Subsystem {
         let cdw10 = cdw10.into_bits() as u16;
         let begun = Sanitize { state: SanitizeState::Running, cdw10, passes: 0, pattern };
         self.flash.set_sanitize(begun).map_err(write_error)?;
-        self.flash.sync().map_err(write_error)?;
+        self.flash.order_always(SyncPoint::SanitizeBegun).map_err(write_error)?;
         self.stop_serving();
         self.sanitizing = Some(Progress::default());
         Ok(())
@@ -155,11 +157,11 @@ impl Subsystem {
 
     /// Opens the empty namespaces, and says that the operation is done.
     fn end_sanitize(&mut self) -> Result<(), FlashError> {
-        self.flash.sync()?;
+        self.flash.order_always(SyncPoint::SanitizeDone)?;
         let done = Sanitize { state: SanitizeState::Done, ..self.flash.sanitize() };
         self.flash.set_sanitize(done)?;
         self.reopen_all();
-        self.flash.sync()
+        Ok(())
     }
 
     /// Opens every namespace anew, attached as it was. One that cannot be opened is served no more.

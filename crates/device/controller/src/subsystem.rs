@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use byway_flash::{
-    Durability, FinishedSync, Flash, FlashError, NamespaceKind, NamespaceRecord, NamespaceSpec,
+    Durability, FinishedSync, Flash, FlashError, NamespaceKind, NamespaceRecord, NamespaceSpec, SyncPoint,
 };
 use byway_kv::{KvError, KvFormat, KvOptions, RECORD_HEADER_BYTES};
 use byway_link::Profile;
@@ -424,19 +424,19 @@ impl Subsystem {
         areas
     }
 
-    /// Syncs the image, with the device in hand.
+    /// Syncs the image before a host hears that its controller is shut down, with the device in hand.
     ///
     /// # Errors
     /// Write Fault; from then on the subsystem can only be read.
-    pub fn sync(&mut self) -> Result<(), CommandError> {
-        let sync = self.flash.begin_sync().wait();
+    pub(crate) fn shut_down(&mut self) -> Result<(), CommandError> {
+        let sync = self.flash.begin_sync(SyncPoint::Shutdown).wait();
         self.end_sync(sync)
     }
 
     /// Ends a sync of the image.
     ///
     /// # Errors
-    /// As [`Subsystem::sync`].
+    /// As [`Subsystem::shut_down`].
     pub(crate) fn end_sync(&mut self, sync: FinishedSync) -> Result<(), CommandError> {
         self.flash.end_sync(sync).map_err(|_| {
             self.freeze();

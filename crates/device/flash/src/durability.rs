@@ -27,10 +27,18 @@ pub enum Durability {
 /// Where what was stored so far has to be on the medium before what follows is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SyncPoint {
+    /// A new image but for its superblock, before that makes it one.
+    Made,
     /// The mark that the device is in use, before anything else changes.
     PowerOn,
     /// Everything, before the mark that the device was closed.
     PowerOff,
+    /// That mark, before whoever closed the device hears that it is.
+    Closed,
+    /// What was stored for commands, before they are completed.
+    Completion,
+    /// Everything, before a host hears that its controller is shut down.
+    Shutdown,
     /// Moves away from a block and trims of it, before its records are erased.
     BlockErase,
     /// The erase of a block's records, before a page of it is programmed.
@@ -45,6 +53,12 @@ pub enum SyncPoint {
     NamespaceSelect,
     /// The mark that a namespace is leaving, before what it has goes.
     NamespaceLeave,
+    /// What was written over bytes, before their room is given back.
+    Overwrite,
+    /// The mark that a sanitize operation is going on, before its command is completed and anything goes.
+    SanitizeBegun,
+    /// What a sanitize operation did, before the mark that it is done.
+    SanitizeDone,
     /// The page that a ring slot was programmed to, before the slot is filled again.
     RingSlot,
     /// The page that a window's slot was programmed to, before the host hears that the slot is its own again.
@@ -64,10 +78,12 @@ pub enum SyncPoint {
 }
 
 impl SyncPoint {
-    /// Every point there is.
-    pub const ALL: [Self; 17] = [
+    /// Those of the flash.
+    pub const OF_FLASH: [Self; 12] = [
+        Self::Made,
         Self::PowerOn,
         Self::PowerOff,
+        Self::Closed,
         Self::BlockErase,
         Self::BlockOpen,
         Self::BufferSlot,
@@ -75,6 +91,11 @@ impl SyncPoint {
         Self::NamespaceCopy,
         Self::NamespaceSelect,
         Self::NamespaceLeave,
+        Self::Overwrite,
+    ];
+
+    /// Those of key-value engines.
+    pub const OF_ENGINES: [Self; 8] = [
         Self::RingSlot,
         Self::WindowSlot,
         Self::TableRow,
@@ -84,6 +105,10 @@ impl SyncPoint {
         Self::EngineEnd,
         Self::TailCut,
     ];
+
+    /// Those of whole devices. There are no others.
+    pub const OF_DEVICES: [Self; 4] =
+        [Self::Completion, Self::Shutdown, Self::SanitizeBegun, Self::SanitizeDone];
 }
 
 /// The time between two syncs. What was stored in an epoch is on the medium once the next one has begun.
@@ -152,12 +177,15 @@ impl Syncs {
         self.durability
     }
 
-    /// Puts everything stored so far on the medium.
-    pub(crate) fn sync(&mut self) -> Result<(), FlashError> {
+    /// Puts everything stored so far on the medium. Says whether it took a sync.
+    pub(crate) fn sync(&mut self, point: SyncPoint) -> Result<bool, FlashError> {
+        if self.left_out == Some(point) {
+            return Ok(false);
+        }
         self.counters.durable += 1;
         self.sync_backing()?;
         self.stored = false;
-        Ok(())
+        Ok(true)
     }
 
     /// Says whether it took a sync.
@@ -216,12 +244,12 @@ impl Syncs {
 
     /// Begins a sync that somebody else waits for: it covers programs below the number `programs`. What is stored
     /// from now on belongs to the next epoch.
-    pub(crate) fn begin(&mut self, programs: u64) -> PendingSync {
+    pub(crate) fn begin(&mut self, point: SyncPoint, programs: u64) -> PendingSync {
         let covers = self.epoch;
         if self.failed {
             return PendingSync { work: Work::Failed, covers };
         }
-        if self.is_clean() {
+        if self.is_clean() || self.left_out == Some(point) {
             return PendingSync { work: Work::Nothing, covers };
         }
         self.counters.durable += 1;
@@ -256,7 +284,7 @@ impl Flash {
     /// What syncing the file says. After an error none succeeds until the image is opened again:
     /// [`FlashError::Unsynced`].
     pub fn make_durable(&mut self) -> Result<(), FlashError> {
-        self.ftl.sync(true)
+        if self.ftl.syncs.is_clean() { Ok(()) } else { self.ftl.sync(SyncPoint::Completion) }
     }
 
     /// Puts what was stored so far on the medium before what follows. Does nothing under [`Durability::Process`].
@@ -266,6 +294,14 @@ impl Flash {
     #[inline]
     pub fn order(&mut self, point: SyncPoint) -> Result<(), FlashError> {
         self.ftl.order(point)
+    }
+
+    /// As [`Flash::order`], whatever a completion promises.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn order_always(&mut self, point: SyncPoint) -> Result<(), FlashError> {
+        self.ftl.order_now(point)
     }
 
     /// As [`Flash::order`], for what was stored in `epoch`: nothing to do if that has ended.

@@ -268,10 +268,9 @@ impl Flash {
         backing.allocate(layout.fixed())?;
         let media = FileMedia::open(Arc::clone(file), superblock.geometry, &layout, how.run.reads)?;
         let mut flash = Self::create_on(backing, Box::new(media), superblock, how, namespaces)?;
-        // What makes it an image comes last, and its name with it.
-        flash.sync()?;
+        // What makes it an image comes last, and its name with it. Whatever is promised of it is promised by a later sync.
+        flash.ftl.sync(SyncPoint::Made)?;
         flash.superblock.write(file)?;
-        flash.sync()?;
         file.sync_name()?;
         Ok(flash)
     }
@@ -452,15 +451,7 @@ impl Flash {
         self.ftl.order_now(SyncPoint::PowerOff)?;
         self.closed = true;
         self.ftl.state.close();
-        self.sync()
-    }
-
-    /// As [`Flash::make_durable`], whether something was stored or not.
-    ///
-    /// # Errors
-    /// What syncing the file says.
-    pub fn sync(&mut self) -> Result<(), FlashError> {
-        self.ftl.sync(false)
+        self.ftl.sync(SyncPoint::Closed)
     }
 
     /// What opening found and did.

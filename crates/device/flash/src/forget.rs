@@ -7,13 +7,13 @@
 use std::ops::Range;
 
 use crate::blocks::BlockUse;
-
 use crate::counters::Cause;
 use crate::durability::SyncPoint;
 use crate::error::FlashError;
 use crate::flash::Flash;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES};
 use crate::image::layout::BUFFER_SLOTS;
+use crate::media::Media;
 use crate::spare::{PageKind, SpareRecord};
 
 /// What is written over bytes before their room is given back.
@@ -68,6 +68,16 @@ impl Sanitize {
     }
 }
 
+/// Bytes that nothing points to, from byte `at` of a page on.
+#[derive(Debug, Clone, Copy)]
+struct Dead {
+    page: PageId,
+    at: usize,
+    len: usize,
+}
+
+type Done = Result<(), FlashError>;
+
 impl Flash {
     /// Blocks of the array, each wiped by [`wipe`](Self::wipe).
     #[must_use]
@@ -75,18 +85,24 @@ impl Flash {
         self.ftl.geometry.block_count()
     }
 
-    /// Wipes what is dead in some blocks: no byte of it is in the image any more. Full blocks that hold nothing else are
-    /// erased.
+    /// Wipes what is dead in some blocks: no byte of it is in the image any more, nor on the disk if something is written
+    /// over it. Full blocks that hold nothing else are erased.
     ///
     /// # Errors
     /// [`FlashError::ReadOnly`], what the file says.
     pub fn wipe(&mut self, blocks: Range<u32>, over: Option<Overwrite>) -> Result<(), FlashError> {
         self.writable()?;
         self.order(SyncPoint::BlockErase)?;
-        for block in blocks.map(BlockId) {
-            self.wipe_block(block, over)?;
+        if let Some(Overwrite { pattern }) = over {
+            for block in blocks.clone().map(BlockId) {
+                let overwrite = |media: &mut dyn Media, dead: Dead| {
+                    media.overwrite(dead.page, dead.at, dead.len, pattern)
+                };
+                self.each_dead(block, overwrite)?;
+            }
+            self.ftl.order_now(SyncPoint::Overwrite)?;
         }
-        Ok(())
+        blocks.map(BlockId).try_for_each(|block| self.wipe_block(block))
     }
 
     /// Wipes what is dead in the unit buffer.
@@ -106,50 +122,56 @@ impl Flash {
         Ok(())
     }
 
-    fn wipe_block(&mut self, id: BlockId, over: Option<Overwrite>) -> Result<(), FlashError> {
-        let block = *self.ftl.blocks.get(id);
-        let geometry = self.ftl.geometry;
-        if block.live == 0 && matches!(block.used_for, BlockUse::Free | BlockUse::Full) {
-            let first = geometry.page(id, 0);
-            self.wipe_pages(first, 0, geometry.block_bytes() as usize, over)?;
+    fn wipe_block(&mut self, id: BlockId) -> Result<(), FlashError> {
+        self.each_dead(id, |media, dead| media.wipe(dead.page, dead.at, dead.len))?;
+        if self.is_all_dead(id) {
             self.ftl.media.erase(id)?;
-            if block.used_for == BlockUse::Full {
+            if self.ftl.blocks.get(id).used_for == BlockUse::Full {
                 self.ftl.note_erase(id, Cause::Metadata, 0);
             }
-            return Ok(());
-        }
-        for page in 0..geometry.pages_per_block {
-            self.wipe_page(geometry.page(id, page), page < block.written, over)?;
         }
         Ok(())
     }
 
-    /// Wipes the units of a page that nothing points to.
-    fn wipe_page(&mut self, page: PageId, written: bool, over: Option<Overwrite>) -> Result<(), FlashError> {
-        let units = self.ftl.geometry.units_per_page();
+    fn is_all_dead(&self, id: BlockId) -> bool {
+        let block = self.ftl.blocks.get(id);
+        block.live == 0 && matches!(block.used_for, BlockUse::Free | BlockUse::Full)
+    }
+
+    /// Has something done to what nothing points to in a block.
+    fn each_dead(&mut self, id: BlockId, mut act: impl FnMut(&mut dyn Media, Dead) -> Done) -> Done {
+        let geometry = self.ftl.geometry;
+        if self.is_all_dead(id) {
+            let all = Dead { page: geometry.page(id, 0), at: 0, len: geometry.block_bytes() as usize };
+            return act(&mut *self.ftl.media, all);
+        }
+        let written = self.ftl.blocks.get(id).written;
+        for page in 0..geometry.pages_per_block {
+            self.each_dead_unit(geometry.page(id, page), page < written, &mut act)?;
+        }
+        Ok(())
+    }
+
+    fn each_dead_unit(
+        &mut self,
+        page: PageId,
+        written: bool,
+        mut act: impl FnMut(&mut dyn Media, Dead) -> Done,
+    ) -> Done {
         let spare = self.ftl.spare(page).filter(|_| written);
         // Of an entry that takes a whole page, the map points to the first unit.
         let whole = |spare: &SpareRecord| spare.kind == PageKind::Page && self.ftl.is_live(page, 0, spare);
         if spare.as_ref().is_some_and(whole) {
             return Ok(());
         }
-        for unit in 0..units {
+        for unit in 0..self.ftl.geometry.units_per_page() {
             let is_live = spare.as_ref().is_some_and(|spare| self.ftl.is_live(page, unit, spare));
             if !is_live {
-                self.wipe_pages(page, unit as usize * UNIT_BYTES, UNIT_BYTES, over)?;
+                let dead = Dead { page, at: unit as usize * UNIT_BYTES, len: UNIT_BYTES };
+                act(&mut *self.ftl.media, dead)?;
             }
         }
         Ok(())
-    }
-
-    fn wipe_pages(
-        &mut self,
-        page: PageId,
-        at: usize,
-        len: usize,
-        over: Option<Overwrite>,
-    ) -> Result<(), FlashError> {
-        self.ftl.media.wipe(page, at, len, over.map(|over| over.pattern))
     }
 
     /// Fills the areas of a namespace with zeroes, those whose memory was given out too.

@@ -306,18 +306,16 @@ impl Ftl {
         if self.syncs.is_synced(epoch) { Ok(()) } else { self.order(point) }
     }
 
-    /// Puts everything stored so far on the medium; only where something was, if `if_stored`.
-    pub(crate) fn sync(&mut self, if_stored: bool) -> Result<(), FlashError> {
-        if !self.syncs.is_clean() || !if_stored {
-            self.syncs.sync()?;
-            self.note_sync(true);
-        }
+    /// Puts everything stored so far on the medium, as it has been promised.
+    pub(crate) fn sync(&mut self, point: SyncPoint) -> Result<(), FlashError> {
+        let synced = self.syncs.sync(point)?;
+        self.note_sync(synced);
         Ok(())
     }
 
     /// Begins a sync that somebody else waits for.
-    pub(crate) fn begin_sync(&mut self) -> PendingSync {
-        self.syncs.begin(self.state.next_seq())
+    pub(crate) fn begin_sync(&mut self, point: SyncPoint) -> PendingSync {
+        self.syncs.begin(point, self.state.next_seq())
     }
 
     pub(crate) fn end_sync(&mut self, sync: FinishedSync) -> Result<(), FlashError> {

@@ -4,7 +4,7 @@
 //! [`Flash::begin_sync`] with the device at hand, [`PendingSync::wait`] without it, [`Flash::end_sync`] with it again.
 //! Everything stored before the first step is on the disk after the second; what is stored meanwhile may be, or not.
 
-use crate::durability::Epoch;
+use crate::durability::{Epoch, SyncPoint};
 use crate::error::FlashError;
 use crate::flash::Flash;
 use crate::protected::Backing;
@@ -52,9 +52,9 @@ impl PendingSync {
 }
 
 impl Flash {
-    /// Begins a sync of everything stored so far. One at a time.
-    pub fn begin_sync(&mut self) -> PendingSync {
-        self.ftl.begin_sync()
+    /// Begins a sync of everything stored so far, for what `point` says. One at a time.
+    pub fn begin_sync(&mut self, point: SyncPoint) -> PendingSync {
+        self.ftl.begin_sync(point)
     }
 
     /// Ends a sync. After one that failed the device can only be read: the system may have dropped what it could not

@@ -172,21 +172,23 @@ impl Media for FileMedia {
         Ok(())
     }
 
-    fn wipe(&mut self, page: PageId, at: usize, len: usize, pattern: Option<u32>) -> Result<(), FlashError> {
+    fn overwrite(&mut self, page: PageId, at: usize, len: usize, pattern: u32) -> Result<(), FlashError> {
         self.copy_first(self.geometry.block_of(page));
-        let (at, len) = (self.data_at(page) + at as u64, len as u64);
-        if let Some(pattern) = pattern {
-            let filled: Vec<u8> = pattern.to_le_bytes().repeat(WIPE_BYTES / 4);
-            // Only what has room: a hole holds nothing to write over.
-            for range in self.file.data_ranges(at, len)? {
-                for from in range.clone().step_by(WIPE_BYTES) {
-                    let piece = (range.end - from).min(WIPE_BYTES as u64) as usize;
-                    self.file.write_at(from, &filled[..piece])?;
-                }
+        let at = self.data_at(page) + at as u64;
+        let filled: Vec<u8> = pattern.to_le_bytes().repeat(len.min(WIPE_BYTES).div_ceil(4));
+        // Only what has room: a hole holds nothing to write over.
+        for range in self.file.data_ranges(at, len as u64)? {
+            for from in range.clone().step_by(WIPE_BYTES) {
+                let piece = (range.end - from).min(WIPE_BYTES as u64) as usize;
+                self.file.write_at(from, &filled[..piece])?;
             }
-            self.file.sync()?;
         }
-        Ok(self.file.punch(at, len)?)
+        Ok(())
+    }
+
+    fn wipe(&mut self, page: PageId, at: usize, len: usize) -> Result<(), FlashError> {
+        self.copy_first(self.geometry.block_of(page));
+        Ok(self.file.punch(self.data_at(page) + at as u64, len as u64)?)
     }
 
     fn forget(&mut self, block: BlockId) -> Result<(), FlashError> {

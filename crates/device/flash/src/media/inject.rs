@@ -95,8 +95,12 @@ impl Media for InjectedMedia {
         self.inner.is_being_copied()
     }
 
-    fn wipe(&mut self, page: PageId, at: usize, len: usize, pattern: Option<u32>) -> Result<(), FlashError> {
-        self.inner.wipe(page, at, len, pattern)
+    fn overwrite(&mut self, page: PageId, at: usize, len: usize, pattern: u32) -> Result<(), FlashError> {
+        self.inner.overwrite(page, at, len, pattern)
+    }
+
+    fn wipe(&mut self, page: PageId, at: usize, len: usize) -> Result<(), FlashError> {
+        self.inner.wipe(page, at, len)
     }
 
     fn forget(&mut self, block: BlockId) -> Result<(), FlashError> {

@@ -97,8 +97,13 @@ pub(crate) trait Media: Send {
         false
     }
 
-    /// Makes bytes of a page read as zeroes, whether or not it is programmed; a pattern is written over them before.
-    fn wipe(&mut self, page: PageId, at: usize, len: usize, pattern: Option<u32>) -> Result<(), FlashError>;
+    /// Writes a pattern over bytes of a page where they lie, whether or not it is programmed.
+    fn overwrite(&mut self, _page: PageId, _at: usize, _len: usize, _pattern: u32) -> Result<(), FlashError> {
+        Ok(())
+    }
+
+    /// Makes bytes of a page read as zeroes, whether or not it is programmed, and gives their room back.
+    fn wipe(&mut self, page: PageId, at: usize, len: usize) -> Result<(), FlashError>;
 
     /// Erases a block and gives its room back.
     fn forget(&mut self, block: BlockId) -> Result<(), FlashError>;

@@ -38,7 +38,7 @@ impl Media for NullMedia {
         Ok(())
     }
 
-    fn wipe(&mut self, _: PageId, _: usize, _: usize, _: Option<u32>) -> Result<(), FlashError> {
+    fn wipe(&mut self, _: PageId, _: usize, _: usize) -> Result<(), FlashError> {
         Ok(())
     }
 

@@ -79,7 +79,7 @@ impl Media for RamMedia {
         Ok(())
     }
 
-    fn wipe(&mut self, page: PageId, at: usize, len: usize, _: Option<u32>) -> Result<(), FlashError> {
+    fn wipe(&mut self, page: PageId, at: usize, len: usize) -> Result<(), FlashError> {
         let at = self.data_at(page) + at;
         self.data[at..at + len].fill(0);
         Ok(())

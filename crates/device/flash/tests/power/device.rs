@@ -19,6 +19,9 @@ pub struct Device {
     lives: u32,
 }
 
+/// The superblock and its copy.
+const SUPERBLOCK_BYTES: u64 = 8192;
+
 /// Nearly all that there is.
 pub const UNITS: u64 = 1008;
 
@@ -36,15 +39,10 @@ pub type Reached = fn(&Place<'_>) -> bool;
 impl Device {
     /// Nobody watches its first life.
     pub fn new() -> Self {
-        let folder = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." });
-        let folder = folder.unwrap();
-        let profile = Profile::by_name("gen4x4").unwrap().flash;
+        let folder = folder();
         let path = folder.path().join("image");
-        let mut options = FlashOptions::new(4 << 20, profile, MediaKind::File(path.clone()));
-        options.over_provisioning_percent = 5;
-        options.run.durability = Durability::Volatile;
-        let nvm = NamespaceSpec { size_bytes: UNITS * UNIT as u64, ..NVM };
-        let flash = Flash::create(options, &[nvm]).unwrap();
+        let run = RunOptions { durability: Durability::Volatile, ..RunOptions::default() };
+        let flash = make(&path, run);
         Self { flash, folder, path, events: None, lives: 0 }
     }
 
@@ -116,6 +114,11 @@ impl Device {
         self.events().cut_at_events(self.folder.path(), move |sector| reached(&regions.place(sector)));
     }
 
+    /// What was on the disk of room that was given back.
+    pub fn given_back(&self) -> Vec<Vec<u8>> {
+        self.events().given_back()
+    }
+
     fn events(&self) -> &Forgetful {
         self.events.as_ref().unwrap()
     }
@@ -160,6 +163,35 @@ impl Regions {
         let (region, start) = found.map_or(("", 0), |(region, range)| (*region, range.start));
         Place { region, at: sector.at - start, sector: *sector }
     }
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap()
+}
+
+fn make(path: &Path, run: RunOptions) -> Flash {
+    let profile = Profile::by_name("gen4x4").unwrap().flash;
+    let mut options = FlashOptions::new(4 << 20, profile, MediaKind::File(path.into()));
+    options.over_provisioning_percent = 5;
+    options.run = run;
+    let nvm = NamespaceSpec { size_bytes: UNITS * UNIT as u64, ..NVM };
+    Flash::create(options, &[nvm]).unwrap()
+}
+
+/// Makes a device, with one sync point left out, and has power cut at every event: of what was not synced, the superblock
+/// reaches the medium. Every image that a cut left, opened.
+pub fn left_of_making(left_out: Option<SyncPoint>) -> impl Iterator<Item = Result<Flash, String>> {
+    let folder = folder();
+    let path = folder.path().join("image");
+    let events = Forgetful::new(&path, 0);
+    events.cut_at_events(folder.path(), |sector| sector.at < SUPERBLOCK_BYTES);
+    make(&path, watched(&events, left_out)).close().unwrap();
+    let left = events.end_cuts();
+    left.into_iter().map(move |left| {
+        // It is there as long as images are opened.
+        let _folder = &folder;
+        open(&left, RunOptions { power_was_lost: true, ..RunOptions::default() })
+    })
 }
 
 fn open(path: &Path, run: RunOptions) -> Result<Flash, String> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use byway_flash::{
     AreaId, Cause, Durability, ExtentId, FinishedSync, Flash, FlashError, FlashOptions, MediaKind,
-    NamespaceKind, NamespaceSpec, OpenOptions, PendingSync, RunOptions,
+    NamespaceKind, NamespaceSpec, OpenOptions, PendingSync, RunOptions, SyncPoint,
 };
 use byway_forgetful::{Forgetful, Random, copy_sparse};
 use byway_link::Profile;
@@ -307,7 +307,7 @@ impl Life {
     }
 
     fn begin_sync(&mut self) {
-        let begun = self.flash.begin_sync();
+        let begun = self.flash.begin_sync(SyncPoint::Completion);
         self.under_way = Some(match self.random.one_in(2) {
             true => UnderWay::Begun(begun),
             false => UnderWay::Done(begun.wait()),

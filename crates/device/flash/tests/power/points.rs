@@ -4,9 +4,9 @@
 //! A script ends its first life in order. From there on power is cut at every event of the file; of what was stored
 //! since the last sync only those sectors reach the medium that would be most harmful.
 
-use byway_flash::{AreaId, Cause, Durability, Flash, SyncPoint};
+use byway_flash::{AreaId, Cause, Durability, Flash, Overwrite, SyncPoint};
 
-use crate::device::{Device, Life, Place, Reached, UNITS, content};
+use crate::device::{Device, Life, Place, Reached, UNITS, content, left_of_making};
 use crate::life::{UNIT, extent, pattern};
 use crate::scripted::UNITS_A_TURN;
 
@@ -93,6 +93,19 @@ const POWER_OFF: Script = Script {
     },
     life: cut(|place| place.region == "map" || place.region == "device state"),
     holds: |flash| is_unit(flash, 4, 1) || is_unit(flash, 4, 2),
+    ..POWER_ON
+};
+
+/// Whoever closed the device was told that it is, and the next opening takes it for one that died.
+const CLOSED: Script = Script {
+    point: SyncPoint::Closed,
+    act: |device| {
+        device.write_page(4, 2);
+        device.flash.close().unwrap();
+        device.cut_now(|_| false);
+    },
+    life: Life::IN_ORDER,
+    holds: |flash| is_unit(flash, 4, 2) && !flash.recovery().unclean,
     ..POWER_ON
 };
 
@@ -219,7 +232,7 @@ const ENTRY_MOVE: Script = Script {
     life: Life::IN_ORDER,
     act: |device| {
         device.write_page(4, 1);
-        let synced = device.flash.begin_sync().wait();
+        let synced = device.flash.begin_sync(SyncPoint::Completion).wait();
         device.write_page(4, 2);
         device.flash.end_sync(synced).unwrap();
         // Only now the first write is acknowledged.
@@ -279,10 +292,37 @@ fn passing_is(flash: &mut Flash, step: u64) -> bool {
     read.is_ok() && page == pattern(step, 0, 4 * UNIT) && area == Some(pattern(step, 1, 64))
 }
 
+/// A superblock says that there is an image, and nothing of it is there.
+fn make(left_out: Option<SyncPoint>) -> Result<(), String> {
+    left_of_making(left_out).try_for_each(|left| match left {
+        Ok(flash) if flash.namespace(1).is_some() => Ok(()),
+        Ok(_) => Err("an image without its namespace".to_owned()),
+        Err(refused) if refused.contains("is not a Byway image") => Ok(()),
+        Err(refused) => Err(refused),
+    })
+}
+
+/// What was written over bytes never reached the disk, and their room was given back with them in it.
+fn write_over(left_out: Option<SyncPoint>) -> Result<(), String> {
+    let mut device = Device::new();
+    device.write_page(4, 1);
+    device.begin(&Life::IN_ORDER, left_out);
+    device.write_page(4, 2);
+    let over = Overwrite { pattern: 0x5555_5555 };
+    device.flash.wipe(0..device.flash.block_count(), Some(over)).unwrap();
+    let given_back = device.given_back();
+    assert!(!given_back.is_empty());
+    match given_back.contains(&pattern(1, 4, UNIT)) {
+        true => Err("what was wiped is on the disk".to_owned()),
+        false => Ok(()),
+    }
+}
+
 /// A script for each point, and for each place in the code that has one.
-const SCRIPTS: [Script; 14] = [
+const SCRIPTS: [Script; 15] = [
     POWER_ON,
     POWER_OFF,
+    CLOSED,
     BLOCK_ERASE,
     BLOCK_ERASE_OF_FORGOTTEN,
     BLOCK_ERASE_BY_WIPE,
@@ -297,17 +337,10 @@ const SCRIPTS: [Script; 14] = [
     NAMESPACE_LEAVE,
 ];
 
-/// Points that engines call; those are proven with them.
-const OF_ENGINES: [SyncPoint; 8] = [
-    SyncPoint::RingSlot,
-    SyncPoint::WindowSlot,
-    SyncPoint::TableRow,
-    SyncPoint::ManifestSlot,
-    SyncPoint::ManifestRoot,
-    SyncPoint::SegmentRelease,
-    SyncPoint::EngineEnd,
-    SyncPoint::TailCut,
-];
+/// What is played by itself: it says what was lost.
+type Play = fn(Option<SyncPoint>) -> Result<(), String>;
+
+const PLAYS: [(SyncPoint, Play); 2] = [(SyncPoint::Made, make), (SyncPoint::Overwrite, write_over)];
 
 #[test]
 fn every_sync_point_is_necessary() {
@@ -315,11 +348,16 @@ fn every_sync_point_is_necessary() {
         assert_eq!(script.play(None), Ok(()));
         assert!(script.play(Some(script.point)).is_err(), "without {:?} nothing was lost", script.point);
     }
+    for (point, play) in PLAYS {
+        assert_eq!(play(None), Ok(()));
+        assert!(play(Some(point)).is_err(), "without {point:?} nothing was lost");
+    }
 }
 
 #[test]
 fn every_sync_point_has_a_script() {
-    let scripted = |point: &SyncPoint| SCRIPTS.iter().any(|script| script.point == *point);
-    let own = SyncPoint::ALL.into_iter().filter(|point| !OF_ENGINES.contains(point));
-    assert_eq!(own.filter(|point| !scripted(point)).collect::<Vec<_>>(), []);
+    let scripts = SCRIPTS.iter().map(|script| script.point);
+    let proven: Vec<SyncPoint> = scripts.chain(PLAYS.map(|(point, _)| point)).collect();
+    let unproven = SyncPoint::OF_FLASH.into_iter().filter(|point| !proven.contains(point));
+    assert_eq!(unproven.collect::<Vec<_>>(), []);
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use byway_flash::{
     Durability, FinishedSync, Flash, FlashOptions, FlashProfile, MediaKind, NamespaceKind, NamespaceRecord,
-    NamespaceSpec, OpenOptions, PendingSync, RunOptions,
+    NamespaceSpec, OpenOptions, PendingSync, RunOptions, SyncPoint,
 };
 use byway_forgetful::{Forgetful, Random, Versions, copy_sparse};
 use byway_kv::{
@@ -428,7 +428,7 @@ impl Life {
         match self.under_way.take() {
             None if self.random.one_in(2) => {
                 model.begin_sync();
-                let begun = self.device().flash.begin_sync();
+                let begun = self.device().flash.begin_sync(SyncPoint::Completion);
                 self.under_way = Some(match self.random.one_in(2) {
                     true => UnderWay::Begun(begun),
                     false => UnderWay::Done(begun.wait()),

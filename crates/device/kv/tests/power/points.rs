@@ -267,3 +267,10 @@ fn a_format_needs_no_sync_of_its_own_before_it_empties_the_ring() {
 fn a_new_engine_needs_no_sync_of_its_own_before_its_header() {
     assert_eq!(CREATE.play(None), Ok(()));
 }
+
+#[test]
+fn every_sync_point_of_an_engine_has_a_script() {
+    let scripted = |point: &SyncPoint| SCRIPTS.iter().any(|script| script.point == *point);
+    let unproven = SyncPoint::OF_ENGINES.into_iter().filter(|point| !scripted(point));
+    assert_eq!(unproven.collect::<Vec<_>>(), []);
+}

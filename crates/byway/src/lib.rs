@@ -41,7 +41,7 @@ pub use byway_core::{
     AdaptivePolicy, AdminCommand, Answer, Backend, BackendQueue, Buffer, Capabilities, Command, Error,
     ErrorKind, Finished, Identity, Key, KvCommand, LbaRange, LbaRanges, Limits, Methods, Namespace,
     NamespaceKind, Nsid, NvmCommand, Origin, Outcome, Payload, QueueOptions, RawCommand, RawData, Result,
-    Retry, StoreOptions,
+    Retry, SmallBytes, StoreOptions,
 };
 pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,

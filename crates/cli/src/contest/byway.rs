@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ::byway::{
     BackendQueue, Buffer, Command, CreateOptions, Device, Finished, Kv, KvCommand, Outcome, Payload,
-    StoreOptions,
+    SmallBytes, StoreOptions,
 };
 use anyhow::{Context, Result};
 
@@ -137,9 +137,9 @@ impl Session for Client {
 
 impl Client {
     fn store(&mut self, key: &Key, value: &[u8]) -> Result<Command> {
-        let value = match byway::Payload::copy_of(value) {
-            Ok(small @ (Payload::Empty | Payload::Small(_))) => small,
-            _ => {
+        let value = match SmallBytes::new(value) {
+            Some(small) => Payload::Small(small),
+            None => {
                 let mut buffer = self.free.pop().context("a window of more commands than buffers")?;
                 buffer.set_len(value.len());
                 buffer.as_mut_slice().copy_from_slice(value);

@@ -266,7 +266,7 @@ impl Flash {
         file.set_len(layout.total_bytes())?;
         let backing = Backing::File(Arc::clone(file));
         backing.allocate(layout.fixed())?;
-        let media = FileMedia::open(Arc::clone(file), superblock.geometry, &layout, how.run.reads)?;
+        let media = FileMedia::open(Arc::clone(file), superblock.geometry, &layout, &how.run)?;
         let mut flash = Self::create_on(backing, Box::new(media), superblock, how, namespaces)?;
         // What makes it an image comes last, and its name with it. Whatever is promised of it is promised by a later sync.
         flash.ftl.sync(SyncPoint::Made)?;
@@ -316,7 +316,7 @@ impl Flash {
         mut mender: Mender<'_>,
     ) -> Result<Self, FlashError> {
         let layout = Layout::of(&superblock.geometry);
-        let media = FileMedia::open(Arc::clone(&file), superblock.geometry, &layout, options.run.reads)?;
+        let media = FileMedia::open(Arc::clone(&file), superblock.geometry, &layout, &options.run)?;
         let backing = Backing::File(file);
         let blocks = BlockTable::open(&backing, &layout, &superblock.geometry, mender.as_deref_mut())?;
         let mender_of_tables = mender.as_deref_mut();

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use byway_sys::{ImageFile, ReadMapping};
 
 use super::{Media, Reads};
+use crate::durability::Durability;
 use crate::error::FlashError;
+use crate::flash::RunOptions;
 use crate::geometry::{BlockId, Geometry, PageId};
 use crate::image::layout::{Layout, Range};
 use crate::protected::{Backing, Protected};
@@ -29,6 +31,7 @@ pub(crate) struct FileMedia {
     spare_range: Range,
     spare: Protected,
     view: Option<ReadMapping>,
+    durability: Durability,
     /// Pages of an image opened read-only that a check has set right.
     private: HashMap<PageId, Vec<u8>>,
     copying: Option<Arc<Snapshot>>,
@@ -39,12 +42,12 @@ impl FileMedia {
         file: Arc<ImageFile>,
         geometry: Geometry,
         layout: &Layout,
-        reads: Reads,
+        run: &RunOptions,
     ) -> Result<Self, FlashError> {
         let spare = Backing::File(Arc::clone(&file)).map(layout.spare)?;
         let pages = layout.pages;
         // Where there are no addresses for all of it, it is read as ever.
-        let view = match reads {
+        let view = match run.reads {
             Reads::Mapped if !file.is_watched() => file.map_to_read(pages.at, pages.len).ok(),
             _ => None,
         };
@@ -55,6 +58,7 @@ impl FileMedia {
             spare_range: layout.spare,
             spare,
             view,
+            durability: run.durability,
             private: HashMap::new(),
             copying: None,
         })
@@ -75,6 +79,16 @@ impl FileMedia {
         if let Some(copying) = &self.copying {
             copying.copy_block(block.0);
         }
+    }
+
+    /// Takes room for data. Where completions wait for syncs, room that was never written is filled with zeroes: the file
+    /// system notes the first write to each piece of it, and a sync would wait for those notes.
+    fn take_room(&self, at: u64, len: u64) -> Result<(), FlashError> {
+        self.file.allocate(at, len)?;
+        if self.durability == Durability::Process || !self.file.data_ranges(at, len)?.is_empty() {
+            return Ok(());
+        }
+        Ok(self.file.write_at(at, &vec![0; len as usize])?)
     }
 
     /// Where the spare records of a block are, in their region.
@@ -99,7 +113,7 @@ impl Media for FileMedia {
         let offset = u64::from(page) * page_bytes;
         if offset.is_multiple_of(ROOM_BYTES) {
             let len = ROOM_BYTES.min(self.geometry.block_bytes() - offset);
-            self.file.allocate(self.data_at(self.geometry.page(block, page)), len)?;
+            self.take_room(self.data_at(self.geometry.page(block, page)), len)?;
         }
         Ok(())
     }

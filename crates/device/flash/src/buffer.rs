@@ -4,6 +4,8 @@
 //! counted and only then pointed to by the map. A slot is filled again only when the map points nowhere into it, and
 //! once that is on the medium: the turns make room for a sync to come by itself.
 
+use std::fmt;
+
 use byway_sys::checksum;
 
 use crate::durability::Epoch;
@@ -57,6 +59,12 @@ impl BufferPlace {
     pub(crate) const fn from_value(value: u64) -> Self {
         let seq_low = (value >> 16 & ((1 << SEQ_BITS) - 1)) as u32;
         Self { slot: (value >> 8) as u8, position: value as u8, seq_low }
+    }
+}
+
+impl fmt::Display for BufferPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slot {}, position {}", self.slot, self.position)
     }
 }
 
@@ -218,6 +226,39 @@ impl UnitBuffer {
     /// Whether any position holds something of `owner` that is newer than program `seq`.
     pub(crate) fn names_newer(&self, owner: EntryIndex, seq: u64) -> bool {
         self.units().any(|unit| unit.owner == owner && unit.seq > seq)
+    }
+
+    /// Sets right the one bit that keeps the unit at a place from being what the map says: `owner`'s, of that turn, and
+    /// whole. False, with nothing changed, where it is that or one bit is not all.
+    pub(crate) fn mend(&mut self, place: BufferPlace, owner: EntryIndex) -> bool {
+        let (slot, position) = (u32::from(place.slot), u32::from(place.position));
+        if slot >= BUFFER_SLOTS || position >= self.units {
+            return false;
+        }
+        let filled = self.filled(slot);
+        let at = |fields| field(slot, fields, position);
+        let wrong_owner = self.memory.word(at(OWNERS)) ^ owner;
+        let wrong_turn = BufferPlace::new(slot, position, self.memory.word(at(SEQS))).seq_low ^ place.seq_low;
+        let data_at = self.data_at(slot, position);
+        let crc = checksum::crc32c(&self.memory[data_at..data_at + UNIT_BYTES]);
+        let wrong_crc = crc ^ self.memory.word(at(CRCS)) as u32;
+        let is_named = position < filled;
+        match (is_named, wrong_owner.count_ones(), wrong_turn.count_ones(), wrong_crc.count_ones()) {
+            (false, 0, 0, 0) => self.memory.set_word(header(slot), u64::from(position + 1)),
+            (true, 1, 0, 0) => self.memory.set_word(at(OWNERS), owner),
+            (true, 0, 1, 0) => {
+                let seq = self.memory.word(at(SEQS)) ^ u64::from(wrong_turn);
+                self.memory.set_word(at(SEQS), seq);
+            }
+            // No bit of a unit changes a single one of its checksum.
+            (true, 0, 0, 1) => self.memory.set_word(at(CRCS), u64::from(crc)),
+            (true, 0, 0, 2..) => {
+                let Some(bit) = checksum::flipped_bit(UNIT_BYTES, wrong_crc) else { return false };
+                self.memory[data_at + bit / 8] ^= 1 << (bit % 8);
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// The whole page of a slot.

@@ -10,6 +10,7 @@ use crate::flash::{Flash, kind_of};
 use crate::geometry::{BlockId, UNIT_BYTES};
 use crate::image::namespaces::{Entry, NamespaceKind};
 use crate::map::{EntryIndex, Location};
+use crate::rebuild::Mended;
 use crate::spare::PageKind;
 
 /// Entries or blocks looked at between two words to whoever watches.
@@ -153,9 +154,9 @@ impl Flash {
             let extent = entry.record.extent;
             let read = self.read(extent, index * entry_bytes, &mut data, Cause::Metadata, &mut 0);
             let Err(error) = read else { continue };
-            if mends && let Some(place) = self.mend_data(entry.first + index) {
-                let what = "a bit of its data was flipped";
-                findings.push(Finding::new("page", place, what, Remedy::Restore));
+            let mended = mends.then(|| self.mend_data(entry.first + index)).flatten();
+            findings.extend(mended.as_ref().map(Mended::finding));
+            if mended.is_some_and(|mended| mended.is_whole) {
                 continue;
             }
             match &mut bad {

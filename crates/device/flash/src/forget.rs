@@ -14,7 +14,6 @@ use crate::flash::Flash;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES};
 use crate::image::layout::BUFFER_SLOTS;
 use crate::media::Media;
-use crate::spare::{PageKind, SpareRecord};
 
 /// What is written over bytes before their room is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,14 +158,9 @@ impl Flash {
         mut act: impl FnMut(&mut dyn Media, Dead) -> Done,
     ) -> Done {
         let spare = self.ftl.spare(page).filter(|_| written);
-        // Of an entry that takes a whole page, the map points to the first unit.
-        let whole = |spare: &SpareRecord| spare.kind == PageKind::Page && self.ftl.is_live(page, 0, spare);
-        if spare.as_ref().is_some_and(whole) {
-            return Ok(());
-        }
+        let live = spare.map(|spare| self.ftl.live_in(page, &spare));
         for unit in 0..self.ftl.geometry.units_per_page() {
-            let is_live = spare.as_ref().is_some_and(|spare| self.ftl.is_live(page, unit, spare));
-            if !is_live {
+            if !live.is_some_and(|live| live.contains(unit)) {
                 let dead = Dead { page, at: unit as usize * UNIT_BYTES, len: UNIT_BYTES };
                 act(&mut *self.ftl.media, dead)?;
             }

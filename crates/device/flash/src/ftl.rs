@@ -123,13 +123,6 @@ impl Ftl {
             .sum()
     }
 
-    /// Whether the map points to unit `unit` of `page`.
-    pub(crate) fn is_live(&self, page: PageId, unit: u32, spare: &SpareRecord) -> bool {
-        let owner = spare.owner(unit as usize);
-        let here = Location::Flash(self.geometry.unit(page, unit));
-        owner < self.map.len() && self.map.load(owner) == Ok(here)
-    }
-
     pub(crate) fn spare(&self, page: PageId) -> Option<SpareRecord> {
         SpareRecord::decode(self.media.spare(page), self.geometry.units_per_page() as usize)
     }

@@ -267,10 +267,16 @@ impl Ftl {
         moved.map(|()| u64::from(live.count()))
     }
 
-    /// Units of a page that the map points to.
+    /// Units of a page that hold something: those that the map points to, and all of a page that was written for one
+    /// entry, of which the map names the first.
     pub(crate) fn live_in(&self, page: PageId, spare: &SpareRecord) -> LiveUnits {
         let units = self.geometry.units_per_page();
-        let bit = |unit| u32::from(self.is_live(page, unit, spare)) << unit;
+        let is_named = |unit: u32| {
+            let owner = spare.owner(unit as usize);
+            let here = Location::Flash(self.geometry.unit(page, unit));
+            owner < self.map.len() && self.map.load(owner) == Ok(here)
+        };
+        let bit = |unit| u32::from(is_named(unit)) << unit;
         LiveUnits(match spare.kind {
             PageKind::Page => ((1 << units) - 1) * bit(0),
             PageKind::Units => (0..units).map(bit).sum(),
@@ -364,6 +370,10 @@ enum Moving {
 pub(crate) struct LiveUnits(u32);
 
 impl LiveUnits {
+    pub(crate) const fn contains(self, unit: u32) -> bool {
+        self.0 >> unit & 1 == 1
+    }
+
     pub(crate) const fn count(self) -> u32 {
         self.0.count_ones()
     }
@@ -376,7 +386,7 @@ impl LiveUnits {
         self.0.checked_ilog2()
     }
 
-    fn iter(self) -> impl Iterator<Item = u32> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = u32> {
         (0..u32::BITS).filter(move |unit| self.0 >> unit & 1 != 0)
     }
 }

@@ -36,6 +36,7 @@ impl Flash {
         let unreadable = self.mend_spare_records(watch, &mut findings);
         self.mend_blocks(&mut findings);
         self.mend_map(unreadable, watch, &mut findings);
+        self.mend_buffer(&mut findings);
         self.recount(&mut findings);
         findings
     }
@@ -255,6 +256,22 @@ impl Flash {
         findings.push(Finding::new("map", "", what, Remedy::Restore));
     }
 
+    /// Sets flipped bits of the unit buffer right, by what the map says of it.
+    fn mend_buffer(&mut self, findings: &mut Vec<Finding>) {
+        let mut named = Vec::new();
+        self.each_present(0, self.ftl.map.len(), |index| {
+            if let Ok(Location::Buffer(place)) = self.ftl.map.load(index) {
+                named.push((place, index));
+            }
+        });
+        for (place, index) in named {
+            if self.ftl.buffer.mend(place, index) {
+                let what = "a bit of it was flipped";
+                findings.push(Finding::new("unit buffer", format!("{place}"), what, Remedy::Restore));
+            }
+        }
+    }
+
     /// Counts anew what is live in each block.
     fn recount(&mut self, findings: &mut Vec<Finding>) {
         for id in (0..self.ftl.geometry.block_count()).map(BlockId) {
@@ -272,34 +289,27 @@ impl Flash {
         }
     }
 
-    /// Sets flipped bits right in the page that holds an entry, by the checksums of its units: where, if now all of it
-    /// can be read.
-    pub(crate) fn mend_data(&mut self, index: EntryIndex) -> Option<String> {
+    /// Sets flipped bits right in the page that holds an entry, by the checksums of its units.
+    pub(crate) fn mend_data(&mut self, index: EntryIndex) -> Option<Mended> {
         let Ok(Location::Flash(unit)) = self.ftl.map.load(index) else { return None };
         let page = self.ftl.geometry.page_of(unit);
         let spare = self.ftl.spare(page)?;
         let mut data = vec![0; self.ftl.geometry.page_bytes as usize];
         self.ftl.media.read(page, 0, &mut data).ok()?;
-        let mut mended = false;
+        let (mut bits, mut is_whole) = (0, true);
         // What is dead may have been wiped.
-        let is_live = |ftl: &crate::ftl::Ftl, unit| ftl.is_live(page, unit, &spare);
-        for (i, unit) in data.chunks_exact_mut(UNIT_BYTES).enumerate() {
-            if !is_live(&self.ftl, i as u32) {
-                continue;
-            }
-            let difference = checksum::crc32c(unit) ^ spare.crc(i);
-            if difference != 0 {
-                let bit = flipped_bit(unit.len(), difference)?;
-                unit[bit / 8] ^= 1 << (bit % 8);
-                mended = true;
+        let live = self.ftl.live_in(page, &spare);
+        for unit in live.iter().map(|unit| unit as usize) {
+            match mend_unit(&mut data[unit * UNIT_BYTES..][..UNIT_BYTES], spare.crc(unit)) {
+                Some(mended) => bits += u32::from(mended),
+                None => is_whole = false,
             }
         }
         let record = self.ftl.media.spare(page).to_vec();
-        // The same bytes but for the bit that was flipped: however much of it gets there, nothing is worse.
-        self.ftl.media.program(page, &data, &record).ok().filter(|()| mended)?;
-        let block = self.ftl.geometry.block_of(page);
-        let within = page.0 % u64::from(self.ftl.geometry.pages_per_block);
-        Some(format!("{within} of block {}", block.0))
+        // The same bytes but for the bits that were flipped: however much of it gets there, nothing is worse.
+        self.ftl.media.program(page, &data, &record).ok().filter(|()| bits > 0)?;
+        let (block, within) = self.ftl.geometry.place_of(page);
+        Some(Mended { place: format!("{within} of block {}", block.0), bits, is_whole })
     }
 
     /// Writes a page of a key-value namespace anew as it is, or, where the medium does not give it at all, as zeroes.
@@ -354,4 +364,35 @@ impl Flash {
         });
         stray
     }
+}
+
+/// What was set right of a page.
+pub(crate) struct Mended {
+    place: String,
+    /// Bits that were flipped: one of a unit at most.
+    bits: u32,
+    /// Now all of it can be read.
+    pub(crate) is_whole: bool,
+}
+
+impl Mended {
+    pub(crate) fn finding(&self) -> Finding {
+        let what = match self.bits {
+            1 => "a bit of its data was flipped".to_owned(),
+            bits => format!("{bits} bits of its data were flipped"),
+        };
+        Finding::new("page", &self.place, what, Remedy::Restore)
+    }
+}
+
+/// Sets right the one bit of a unit that makes it match its checksum; whether there was one to set right, `None` where
+/// that does not help.
+fn mend_unit(unit: &mut [u8], crc: u32) -> Option<bool> {
+    let difference = checksum::crc32c(unit) ^ crc;
+    if difference == 0 {
+        return Some(false);
+    }
+    let bit = flipped_bit(unit.len(), difference)?;
+    unit[bit / 8] ^= 1 << (bit % 8);
+    Some(true)
 }

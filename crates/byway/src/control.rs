@@ -3,29 +3,53 @@
 //! The socket has no file: its name in Linux's abstract name space follows from the image's device and inode, so it is there
 //! as long as the image is open, and whoever names the image finds it. Requests are taken from the same user and from
 //! root. The file that a snapshot goes to is made by who asks for it and handed over.
+//!
+//! While a copy is made the asked process says so five times a second. So neither end waits for one that was stopped or
+//! says nothing, and a copy that nobody waits for any more is given up. A device that closes waits for a copy that is
+//! being made, and for nothing else.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Write};
+use std::net::Shutdown;
+use std::ops::ControlFlow;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_in_process::Handle;
 use byway_sys::handover;
 
-use crate::snapshot::{SnapshotReport, copy_in_use};
+use crate::snapshot::{SnapshotReport, copy_in_use, given_up};
+
+/// A client sends its request, and takes its answer, within this time.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A process that has an image open says something within this time.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often it says that it is still at it.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 
 /// The thread that takes requests for one device. It ends with the device.
 #[derive(Debug)]
 pub(crate) struct Control {
-    stop: Arc<AtomicBool>,
+    talk: Arc<Talk>,
     address: SocketAddr,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread shares with whoever ends it.
+#[derive(Debug, Default)]
+struct Talk {
+    stop: AtomicBool,
+    /// Who is served now.
+    client: Mutex<Option<UnixStream>>,
 }
 
 impl Control {
@@ -33,17 +57,21 @@ impl Control {
     pub(crate) fn start(path: &Path, handle: Handle) -> Option<Self> {
         let address = address_of(path).ok()?;
         let listener = UnixListener::bind_addr(&address).ok()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let serve = move || serve(&listener, &handle, &stopped);
+        let talk = Arc::new(Talk::default());
+        let shared = Arc::clone(&talk);
+        let serve = move || serve(&listener, &handle, &shared);
         let thread = std::thread::Builder::new().name("byway-control".into()).spawn(serve).ok()?;
-        Some(Self { stop, address, thread: Some(thread) })
+        Some(Self { talk, address, thread: Some(thread) })
     }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
+        self.talk.stop.store(true, Ordering::SeqCst);
+        // Nothing more is heard of a client that has not made its request yet. The answer to one that has goes out.
+        if let Some(client) = &*self.talk.client() {
+            let _ = client.shutdown(Shutdown::Read);
+        }
         // A connection wakes the thread; where none can be made, it is gone already.
         let _ = UnixStream::connect_addr(&self.address);
         if let Some(thread) = self.thread.take() {
@@ -52,54 +80,153 @@ impl Drop for Control {
     }
 }
 
+impl Talk {
+    fn client(&self) -> std::sync::MutexGuard<'_, Option<UnixStream>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `stream` served from here on, unless all is to end.
+    fn begins(&self, stream: &UnixStream) -> bool {
+        *self.client() = stream.try_clone().ok();
+        // Looked at after the client is known: whoever stops the thread sees the client, or the thread sees the stop.
+        !self.stop.load(Ordering::SeqCst)
+    }
+}
+
 fn address_of(path: &Path) -> std::io::Result<SocketAddr> {
     let found = std::fs::metadata(path)?;
     SocketAddr::from_abstract_name(format!("byway-{:x}-{:x}", found.dev(), found.ino()))
 }
 
-fn serve(listener: &UnixListener, handle: &Handle, stop: &AtomicBool) {
+fn serve(listener: &UnixListener, handle: &Handle, talk: &Talk) {
     for stream in listener.incoming() {
-        if stop.load(Ordering::Acquire) {
+        let Ok(stream) = stream else { continue };
+        if !talk.begins(&stream) {
             return;
         }
-        if let Ok(stream) = stream {
-            // Who asked and went away needs no answer.
-            let _ = answer(&stream, handle);
-        }
+        // Who asked and went away needs no answer.
+        let _ = answer(&stream, handle);
+        *talk.client() = None;
     }
 }
 
 fn answer(mut stream: &UnixStream, handle: &Handle) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     if !handover::is_allowed(stream)? {
         return stream.write_all(b"error the image belongs to another user\n");
     }
     let Some(to) = handover::receive(stream)? else {
         return stream.write_all(b"error the request names no file\n");
     };
-    match copy_in_use(handle, File::from(to)) {
+    match copy_for(stream, handle, File::from(to)) {
         Ok(report) => writeln!(stream, "done {} {}", report.pause_ns, report.copied_bytes),
         Err(error) => writeln!(stream, "error {error}"),
     }
 }
 
-/// Asks the process that has the image at `image` open to copy it into a file.
-pub(crate) fn ask_for_snapshot(image: &Path, to: &File) -> Result<SnapshotReport> {
+/// Makes the copy and says every now and then how far it is. It is given up once nobody listens.
+fn copy_for(mut stream: &UnixStream, handle: &Handle, to: File) -> Result<SnapshotReport> {
+    let (copied_bytes, nobody_listens) = &(AtomicU64::new(0), AtomicBool::new(false));
+    let (ended, ends) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let listens = scope.spawn(move || {
+            while ends.recv_timeout(SIGN_OF_LIFE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if writeln!(stream, "copied {}", copied_bytes.load(Ordering::Relaxed)).is_err() {
+                    return nobody_listens.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        let made = copy_in_use(handle, to, &mut |bytes| {
+            copied_bytes.store(bytes, Ordering::Relaxed);
+            match nobody_listens.load(Ordering::Relaxed) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        drop(ended);
+        // Before the answer is written.
+        let _ = listens.join();
+        made
+    })
+}
+
+/// Asks the process that has the image at `image` open to copy it into a file. `watch` is told how many bytes it has copied.
+pub(crate) fn ask_for_snapshot(
+    image: &Path,
+    to: &File,
+    watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<SnapshotReport> {
     let nobody = |_| {
         let said = format!("{} is open in a process that takes no requests", image.display());
         Error::host(ErrorKind::Busy, said)
     };
+    let stream = address_of(image).and_then(|at| UnixStream::connect_addr(&at)).map_err(nobody)?;
     let system = |e| Error::kernel("ask for a snapshot", e);
-    let mut stream = address_of(image).and_then(|at| UnixStream::connect_addr(&at)).map_err(nobody)?;
+    stream.set_read_timeout(Some(SERVER_TIMEOUT)).map_err(system)?;
+    stream.set_write_timeout(Some(SERVER_TIMEOUT)).map_err(system)?;
     handover::send(&stream, to).map_err(system)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).map_err(system)?;
-    parse(answer.trim()).ok_or_else(|| {
-        let said = answer.trim().trim_start_matches("error ");
-        Error::host(ErrorKind::System, format!("the process that has {} open: {said}", image.display()))
-    })
+    for line in BufReader::new(stream).lines() {
+        let line = line.map_err(|error| unanswered(image, error))?;
+        match Said::of(&line) {
+            Said::Copied(bytes) if watch(bytes).is_break() => return Err(given_up()),
+            Said::Copied(_) => {}
+            Said::Done(report) => return Ok(report),
+            Said::Refused(why) => {
+                let said = format!("the process that has {} open: {why}", image.display());
+                return Err(Error::host(ErrorKind::System, said));
+            }
+        }
+    }
+    let said = format!("the process that has {} open ended before the copy was made", image.display());
+    Err(Error::host(ErrorKind::System, said))
 }
 
-fn parse(answer: &str) -> Option<SnapshotReport> {
-    let (pause_ns, copied_bytes) = answer.strip_prefix("done ")?.split_once(' ')?;
+fn unanswered(image: &Path, error: std::io::Error) -> Error {
+    use std::io::ErrorKind::{TimedOut, WouldBlock};
+    if !matches!(error.kind(), TimedOut | WouldBlock) {
+        return Error::kernel("ask for a snapshot", error);
+    }
+    let (image, seconds) = (image.display(), SERVER_TIMEOUT.as_secs());
+    let said = format!("the process that has {image} open said nothing for {seconds} seconds");
+    Error::host(ErrorKind::TimedOut, said)
+}
+
+/// A line of the process that makes the copy.
+#[derive(Debug, PartialEq, Eq)]
+enum Said<'a> {
+    Copied(u64),
+    Done(SnapshotReport),
+    Refused(&'a str),
+}
+
+impl<'a> Said<'a> {
+    fn of(line: &'a str) -> Self {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let understood = match word {
+            "copied" => rest.parse().ok().map(Self::Copied),
+            "done" => report(rest).map(Self::Done),
+            _ => None,
+        };
+        understood.unwrap_or(Self::Refused(line.strip_prefix("error ").unwrap_or(line)))
+    }
+}
+
+fn report(said: &str) -> Option<SnapshotReport> {
+    let (pause_ns, copied_bytes) = said.split_once(' ')?;
     Some(SnapshotReport { pause_ns: pause_ns.parse().ok()?, copied_bytes: copied_bytes.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_understood_is_told_as_it_was_said() {
+        assert_eq!(Said::of("copied 7"), Said::Copied(7));
+        let report = SnapshotReport { pause_ns: 5, copied_bytes: 6 };
+        assert_eq!(Said::of("done 5 6"), Said::Done(report));
+        assert_eq!(Said::of("error the disk is full"), Said::Refused("the disk is full"));
+        assert_eq!(Said::of("done 5"), Said::Refused("done 5"));
+    }
 }

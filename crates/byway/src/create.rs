@@ -5,7 +5,7 @@ use std::path::Path;
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
 use byway_flash::{
-    DEFAULT_OVER_PROVISIONING_PERCENT, Flash, FlashOptions, ImageError, MIN_SIZE_BYTES, MediaKind,
+    Bytes, DEFAULT_OVER_PROVISIONING_PERCENT, Flash, FlashOptions, ImageError, MIN_SIZE_BYTES, MediaKind,
     NamespaceKind, NamespaceSpec, RunOptions,
 };
 use byway_link::Profile;
@@ -140,7 +140,7 @@ fn sizes(namespaces: &[NewNamespace], total_bytes: u64) -> Result<Vec<NamespaceS
     let open = namespaces.iter().filter(|n| n.size_bytes.is_none()).count() as u64;
     let share = (total_bytes.saturating_sub(given) / open.max(1)) / GRAIN * GRAIN;
     if given > total_bytes || (open > 0 && share == 0) {
-        let said = format!("namespaces of {given} bytes do not fit a device of {total_bytes} bytes");
+        let said = format!("namespaces of {} do not fit a device of {}", Bytes(given), Bytes(total_bytes));
         return Err(Error::host(ErrorKind::CapacityExceeded, said));
     }
     let spec = |n: &NewNamespace| NamespaceSpec {

@@ -12,7 +12,6 @@ use byway_in_process::{Embedded, Failed, Handle, InProcessBus};
 use byway_kv::KvStats;
 use byway_link::{Ledger, Profile};
 
-use crate::control::Control;
 use crate::kv::Kv;
 use crate::nvm::Nvm;
 use crate::open::from_flash;
@@ -21,12 +20,11 @@ use crate::uri::{FlushMode, Options};
 /// A queue of an embedded device.
 pub type EmbeddedQueue = Queue<InProcessBus>;
 
-/// An open device. Queues outlive it: the device closes when the last of both is dropped.
+/// An open device. Queues outlive it: the device closes when the last of both is dropped, and takes requests of other
+/// processes until then.
 pub struct Device {
     // Declared before the device it speaks to, so that it shuts the device down first.
     driver: Driver<InProcessBus>,
-    // As long as it takes requests it may have to wait for the device.
-    _control: Option<Control>,
     embedded: Embedded,
     queue: QueueOptions,
     ns: Option<Nsid>,
@@ -67,12 +65,9 @@ impl Device {
             policy: options.policy,
             ..QueueOptions::default()
         };
-        let handle = embedded.handle();
-        let path = embedded.with_subsystem(|subsystem| subsystem.flash.path());
-        let control = path.and_then(|path| Control::start(&path, handle));
         let (ns, flush) = (options.ns, options.flush);
         let opened_in_ns = begun.elapsed().as_nanos() as u64;
-        let device = Self { driver, _control: control, embedded, queue, ns, flush, opened_in_ns };
+        let device = Self { driver, embedded, queue, ns, flush, opened_in_ns };
         if let Some(nsid) = options.ns {
             device.namespace(nsid)?;
         }

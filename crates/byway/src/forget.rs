@@ -1,5 +1,7 @@
 //! Forgetting: namespaces formatted, devices sanitized.
 
+use std::ops::ControlFlow;
+
 use byway_core::{AdminCommand, Error, ErrorKind, Nsid, RawData, Result};
 use byway_spec::Command;
 use byway_spec::base::admin::{AdminOpcode, SanitizeCdw10};
@@ -33,11 +35,11 @@ impl Device {
     }
 
     /// Sanitizes the device: no byte of what was ever stored is left in its image. `watch` is told how far it is, of 65,536.
-    /// A sanitize that is cut short is finished when the image is next opened.
+    /// It may leave: what is left to do is done while the device is used, or when the image is next opened.
     ///
     /// # Errors
-    /// What the device says.
-    pub fn sanitize(&self, wipe: Wipe, mut watch: impl FnMut(u16)) -> Result<()> {
+    /// What the device says; [`ErrorKind::Cancelled`] where `watch` left.
+    pub fn sanitize(&self, wipe: Wipe, mut watch: impl FnMut(u16) -> ControlFlow<()>) -> Result<()> {
         let mut entry = Command::new(AdminOpcode::SANITIZE.0, 0, 0);
         let cdw10 = SanitizeCdw10::new();
         match wipe {
@@ -53,7 +55,11 @@ impl Device {
             let status = self.sanitize_status()?;
             match status.status.get() & 7 {
                 1 => return Ok(()),
-                2 => watch(status.progress.get()),
+                2 if watch(status.progress.get()).is_break() => {
+                    let said = "left before it was done; it goes on when the image is next opened";
+                    return Err(Error::host(ErrorKind::Cancelled, said));
+                }
+                2 => {}
                 _ => return Err(Error::device(ErrorKind::Device, "the sanitize operation failed")),
             }
         }

@@ -33,6 +33,7 @@ mod load;
 mod many;
 mod nvm;
 mod open;
+mod prefix;
 mod resize;
 mod snapshot;
 pub mod uri;
@@ -58,8 +59,9 @@ pub use kv::{Keys, Kv};
 pub use load::Loader;
 pub use nvm::Nvm;
 pub use open::{open, open_uri, open_watched};
+pub use prefix::PrefixKeys;
 pub use resize::resize;
-pub use snapshot::{SnapshotReport, snapshot};
+pub use snapshot::{SnapshotReport, snapshot, snapshot_watched};
 pub use uri::{FlushMode, Uri};
 
 /// The example of the README, compiled and run as a test.

@@ -12,6 +12,7 @@ use byway_in_process::{Embedded, RunOptions};
 use byway_kv::KvOptions;
 use byway_link::Profile;
 
+use crate::control::Control;
 use crate::create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, identity_of, make, profile_named};
 use crate::device::Device;
 use crate::uri::{FlushMode, Options, Place, Uri};
@@ -104,8 +105,12 @@ fn start(mut flash: Flash, options: &Options, begun: Instant) -> Result<Device> 
     let subsystem_options = SubsystemOptions { kv, ..SubsystemOptions::default() };
     let subsystem = Subsystem::new(identity, profile, flash, subsystem_options).map_err(from_subsystem)?;
     let run = RunOptions { run_by: options.run_by, clock: options.clock, ledger: options.ledger };
+    let path = subsystem.flash.path();
     let embedded = Embedded::start(subsystem, run);
-    let embedded = embedded.map_err(|e| Error::host(ErrorKind::Unsupported, e.to_string()))?;
+    let mut embedded = embedded.map_err(|e| Error::host(ErrorKind::Unsupported, e.to_string()))?;
+    if let Some(control) = path.and_then(|path| Control::start(&path, embedded.handle())) {
+        embedded.keep(control);
+    }
     let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default())?;
     Device::new(embedded, driver, options, begun)
 }
@@ -131,6 +136,8 @@ fn profile_of(flash: &Flash, options: &Options) -> Result<Profile> {
 pub(crate) fn from_flash(error: FlashError) -> Error {
     let kind = match &error {
         FlashError::Full | FlashError::NoCapacity { .. } => ErrorKind::CapacityExceeded,
+        FlashError::TooSmall { .. } => ErrorKind::InvalidArgument,
+        FlashError::Ended => ErrorKind::Cancelled,
         FlashError::Media { .. } | FlashError::Lost { .. } => ErrorKind::Media,
         FlashError::ReadOnly
         | FlashError::Unsynced

@@ -1,6 +1,7 @@
 //! Resizing an image: offline, into a new file that takes the place of the old one once it is complete.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use byway_core::{Error, Result};
@@ -10,16 +11,17 @@ use crate::open::from_flash;
 
 /// Gives the device of the image at `path` room for `size_bytes`, and namespaces of blocks other sizes where `sizes` says
 /// so. Everything keeps its content and its names. The old image is there until the new one is complete and on its
-/// disk: whatever ends this in between, the image is the one or the other. `watch` is told how much is copied, of how much.
+/// disk: whatever ends this in between, the image is the one or the other. `watch` is told how much is copied, of how much, and
+/// may end it.
 ///
 /// # Errors
-/// Namespaces that do not fit, data beyond the end of one that shall be smaller, an image that is in use, and what the file
-/// system says. The image is as it was.
+/// Namespaces that do not fit, data beyond the end of one that shall be smaller, an image that is in use, what the file
+/// system says, and [`ErrorKind::Cancelled`](byway_core::ErrorKind::Cancelled) where `watch` ended it. The image is as it was.
 pub fn resize(
     path: impl AsRef<Path>,
     size_bytes: u64,
     sizes: &[(u32, u64)],
-    watch: &mut dyn FnMut(u64, u64),
+    watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<()> {
     let path = path.as_ref();
     let doing = || format!("resize {}", path.display());
@@ -32,8 +34,9 @@ pub fn resize(
     // What an earlier attempt left is no image yet.
     let _ = std::fs::remove_file(&beside);
     let made = flash.resized(&beside, size_bytes, sizes, watch).map_err(from_flash);
-    made.map_err(|error| error.doing(doing()))?;
-    flash.close().map_err(from_flash)?;
+    // In order, also where nothing came of it.
+    let closed = flash.close().map_err(from_flash);
+    made.and(closed).map_err(|error| error.doing(doing()))?;
     let replaced = std::fs::rename(&beside, path).and_then(|()| sync_folder(path));
     replaced.map_err(|e| Error::kernel(doing(), e))
 }

@@ -5,13 +5,14 @@
 //! before is in it, whole.
 
 use std::fs::{File, TryLockError};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_flash::Snapshot;
 use byway_in_process::Handle;
-use byway_sys::copy::copy_sparse;
+use byway_sys::copy::copy_sparse_until;
 use byway_sys::{FileError, ImageFile};
 
 use crate::control;
@@ -35,7 +36,7 @@ impl Device {
     /// A device without an image, a file that is there already, what the file system says.
     pub fn snapshot(&self, out: impl AsRef<Path>) -> Result<SnapshotReport> {
         let handle = self.handle();
-        into_file(out.as_ref(), |to| copy_in_use(&handle, to))
+        into_file(out.as_ref(), |to| copy_in_use(&handle, to, &mut |_| ControlFlow::Continue(())))
     }
 }
 
@@ -44,17 +45,47 @@ impl Device {
 /// # Errors
 /// No such image; one that is open in a process that takes no requests; what the file system says.
 pub fn snapshot(image: impl AsRef<Path>, out: impl AsRef<Path>) -> Result<SnapshotReport> {
+    snapshot_watched(image, out, &mut |_| ControlFlow::Continue(()))
+}
+
+/// As [`snapshot`]; `watch` is told how many bytes are copied, and may end it: then nothing is left of the copy.
+///
+/// # Errors
+/// As [`snapshot`]; [`ErrorKind::Cancelled`] where `watch` ended it.
+pub fn snapshot_watched(
+    image: impl AsRef<Path>,
+    out: impl AsRef<Path>,
+    watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<SnapshotReport> {
     let image = image.as_ref();
     into_file(out.as_ref(), |to| match ImageFile::open_read_only(image) {
-        Ok(file) => {
-            let mut copied_bytes = 0;
-            let copied = copy_sparse(file.file(), &to, |bytes| copied_bytes = bytes);
-            copied.and_then(|()| to.sync_all()).map_err(|e| Error::kernel("copy the image", e))?;
-            Ok(SnapshotReport { pause_ns: 0, copied_bytes })
-        }
-        Err(FileError::InUse { .. }) => control::ask_for_snapshot(image, &to),
+        Ok(file) => copy_closed(&file, &to, watch),
+        Err(FileError::InUse { .. }) => control::ask_for_snapshot(image, &to, watch),
         Err(error) => Err(from_flash(byway_flash::ImageError::from(error).into())),
     })
+}
+
+fn copy_closed(
+    file: &ImageFile,
+    to: &File,
+    watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<SnapshotReport> {
+    let mut copied_bytes = 0;
+    let copied = copy_sparse_until(file.file(), to, |bytes| {
+        copied_bytes = bytes;
+        watch(bytes)
+    });
+    let system = |e| Error::kernel("copy the image", e);
+    match copied.map_err(system)? {
+        ControlFlow::Break(()) => return Err(given_up()),
+        ControlFlow::Continue(()) => to.sync_all().map_err(system)?,
+    }
+    Ok(SnapshotReport { pause_ns: 0, copied_bytes })
+}
+
+/// What a copy ends in that its watcher ended.
+pub(crate) fn given_up() -> Error {
+    Error::host(ErrorKind::Cancelled, "the copy was given up; nothing is left of it")
 }
 
 /// Makes a file under another name and gives it its own once it is complete.
@@ -98,7 +129,12 @@ fn begin(partial: &Path) -> Result<File> {
 }
 
 /// Copies the image of a running device into an empty file.
-pub(crate) fn copy_in_use(handle: &Handle, to: File) -> Result<SnapshotReport> {
+/// `watch` is told how many bytes of pages are copied.
+pub(crate) fn copy_in_use(
+    handle: &Handle,
+    to: File,
+    watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<SnapshotReport> {
     let gone = || Error::host(ErrorKind::NotFound, "the device was closed, or failed, meanwhile");
     let system = |e| Error::kernel("copy the image", e);
     let prepared = handle.with_subsystem(|subsystem| subsystem.flash.prepare_snapshot(to));
@@ -114,12 +150,17 @@ pub(crate) fn copy_in_use(handle: &Handle, to: File) -> Result<SnapshotReport> {
         subsystem.flash.begin_snapshot(&snapshot).map(|()| begun.elapsed())
     });
     let pause = begun.ok_or_else(gone)?.map_err(from_flash)?;
-    let copied_bytes = copy_blocks(&snapshot);
+    let copied_bytes = copy_blocks(&snapshot, watch);
     handle.with_subsystem(|subsystem| subsystem.flash.end_snapshot());
+    let copied_bytes = copied_bytes.ok_or_else(given_up)?;
     snapshot.finish().map_err(system)?;
     Ok(SnapshotReport { pause_ns: pause.as_nanos() as u64, copied_bytes })
 }
 
-fn copy_blocks(snapshot: &Snapshot) -> u64 {
-    (0..snapshot.block_count()).map(|block| snapshot.copy_block(block)).sum()
+/// The bytes copied, unless `watch` ended it.
+fn copy_blocks(snapshot: &Snapshot, watch: &mut dyn FnMut(u64) -> ControlFlow<()>) -> Option<u64> {
+    (0..snapshot.block_count()).try_fold(0, |copied, block| {
+        let copied = copied + snapshot.copy_block(block);
+        watch(copied).is_continue().then_some(copied)
+    })
 }

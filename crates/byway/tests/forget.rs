@@ -2,10 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use byway::{CreateOptions, Device, MediaNamespaceKind, NewNamespace, Nsid, Wipe};
+use byway::{CreateOptions, Device, ErrorKind, MediaNamespaceKind, NewNamespace, Nsid, Wipe};
 use byway_sys::copy::{DataRanges, copy_sparse};
 
 const KEYS: u32 = 900;
@@ -107,7 +108,7 @@ fn a_sanitized_image_holds_nothing_that_was_ever_stored_and_can_be_used() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk.img");
         let device = marked(&path);
-        device.sanitize(wipe, |_| {}).unwrap();
+        device.sanitize(wipe, |_| ControlFlow::Continue(())).unwrap();
         assert_eq!(markers_in(&path), [""; 0], "{wipe:?}");
         store(&device);
         let mut kv = device.kv(None).unwrap();
@@ -117,6 +118,18 @@ fn a_sanitized_image_holds_nothing_that_was_ever_stored_and_can_be_used() {
         let checked = byway::check(&path, &mut |_, _, _| {}).unwrap();
         assert!(checked.is_clean(), "{:?}", checked.findings);
     }
+}
+
+#[test]
+fn a_sanitize_that_its_caller_left_is_finished_by_the_next_opening() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    let device = marked(&path);
+    let left = device.sanitize(Wipe::BlockErase, |_| ControlFlow::Break(())).unwrap_err();
+    assert_eq!(left.kind(), ErrorKind::Cancelled);
+    drop(device);
+    drop(byway::open(&format!("embedded:{}", path.display())).unwrap());
+    assert_eq!(markers_in(&path), [""; 0]);
 }
 
 #[test]
@@ -131,6 +144,7 @@ fn a_sanitize_that_is_cut_short_is_finished_by_the_next_opener() {
             if looks == 2 {
                 copy_sparse(&File::open(&path).unwrap(), &File::create_new(&cut).unwrap(), |_| {}).unwrap();
             }
+            ControlFlow::Continue(())
         })
         .unwrap();
     assert!(looks >= 2, "{looks}");

@@ -1,12 +1,17 @@
 //! Images of another size: everything is there, by its names; what does not fit is refused and nothing changes.
 #![allow(clippy::unwrap_used)]
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
-use byway::{CreateOptions, Device, MediaNamespaceKind, NewNamespace, Nsid};
+use byway::{CreateOptions, Device, ErrorKind, MediaNamespaceKind, NewNamespace, Nsid};
 
 fn open(path: &Path) -> Device {
     byway::open(&format!("embedded:{}", path.display())).unwrap()
+}
+
+fn resize(path: &Path, size_bytes: u64, sizes: &[(u32, u64)]) -> byway::Result<()> {
+    byway::resize(path, size_bytes, sizes, &mut |_, _| ControlFlow::Continue(()))
 }
 
 fn nsid(n: u32) -> Nsid {
@@ -56,7 +61,7 @@ fn a_grown_image_holds_everything_and_keeps_who_it_is() {
     let before = open(&path);
     let (serial, was) = (before.identity().serial.clone(), before.details());
     drop(before);
-    byway::resize(&path, 96 << 20, &[(2, 40 << 20)], &mut |_, _| {}).unwrap();
+    resize(&path, 96 << 20, &[(2, 40 << 20)]).unwrap();
     holds_everything(&path);
     let device = open(&path);
     assert_eq!(device.identity().serial, serial);
@@ -73,14 +78,40 @@ fn an_image_shrinks_to_what_its_namespaces_need_and_no_further() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk.img");
     image(&path);
-    let refused = byway::resize(&path, 24 << 20, &[], &mut |_, _| {}).unwrap_err().to_string();
-    assert!(refused.contains("29360128"), "{refused}");
-    let refused = byway::resize(&path, 24 << 20, &[(2, 1 << 18)], &mut |_, _| {}).unwrap_err().to_string();
+    let refused = resize(&path, 24 << 20, &[]).unwrap_err().to_string();
+    assert!(refused.contains("have 28 MiB together") && refused.contains("device of 24 MiB"), "{refused}");
+    let refused = resize(&path, 24 << 20, &[(2, 1 << 18)]).unwrap_err().to_string();
     assert!(refused.contains("holds data beyond"), "{refused}");
-    let refused = byway::resize(&path, 64 << 20, &[(1, 8 << 20)], &mut |_, _| {}).unwrap_err().to_string();
+    let refused = resize(&path, 64 << 20, &[(1, 8 << 20)]).unwrap_err().to_string();
     assert!(refused.contains("keeps the size"), "{refused}");
     holds_everything(&path);
-    byway::resize(&path, 24 << 20, &[(2, 1 << 20)], &mut |_, _| {}).unwrap();
+    resize(&path, 24 << 20, &[(2, 1 << 20)]).unwrap();
     holds_everything(&path);
     assert_eq!(open(&path).details().capacity_bytes, 24 << 20);
+}
+
+#[test]
+fn a_refused_resize_leaves_the_image_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    image(&path);
+    for _ in 0..3 {
+        resize(&path, 1 << 20, &[]).unwrap_err();
+    }
+    let details = open(&path).details();
+    assert_eq!(details.power.unsafe_shutdowns, 0);
+    assert!(!details.recovery.unclean);
+}
+
+#[test]
+fn a_resize_that_is_ended_leaves_the_image_as_it_was_and_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    image(&path);
+    let ended = byway::resize(&path, 96 << 20, &[], &mut |_, _| ControlFlow::Break(())).unwrap_err();
+    assert_eq!(ended.kind(), ErrorKind::Cancelled);
+    assert!(!dir.path().join("disk.img.resized").exists());
+    let details = open(&path).details();
+    assert_eq!((details.power.unsafe_shutdowns, details.capacity_bytes), (0, 32 << 20));
+    holds_everything(&path);
 }

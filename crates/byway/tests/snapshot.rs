@@ -1,11 +1,15 @@
 //! Copies of images that are in use: everything acknowledged before is in them, and they are sound.
 #![allow(clippy::unwrap_used)]
 
+use std::ops::ControlFlow;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-use byway::{CreateOptions, Device};
+use byway::{CreateOptions, Device, ErrorKind, NewNamespace};
 
 fn open(path: &Path) -> Device {
     byway::open(&format!("embedded:{}", path.display())).unwrap()
@@ -81,6 +85,88 @@ fn a_snapshot_is_taken_by_whoever_has_the_image_open_when_another_asks() {
         let report = byway::snapshot(&path, copy).unwrap();
         assert!(report.pause_ns > 0);
     });
+}
+
+#[test]
+fn an_image_that_only_a_namespace_or_a_queue_keeps_open_is_copied_by_its_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    let namespaces = vec![NewNamespace::KV, NewNamespace::NVM];
+    byway::create(&path, &CreateOptions { namespaces, ..CreateOptions::new(32 << 20) }).unwrap();
+    let copied = |name: &str| {
+        let copy = dir.path().join(name);
+        assert!(byway::snapshot(&path, &copy).unwrap().pause_ns > 0, "{name}");
+        assert!(byway::check(&copy, &mut |_, _, _| {}).unwrap().is_clean(), "{name}");
+    };
+    let mut kv = open(&path).kv(None).unwrap();
+    kv.put(b"key", b"value").unwrap();
+    copied("kv");
+    kv.put(b"key", b"other").unwrap();
+    drop(kv);
+    let nvm = open(&path).nvm(None).unwrap();
+    copied("nvm");
+    drop(nvm);
+    let queue = open(&path).queue().unwrap();
+    copied("queue");
+    drop(queue);
+    assert_eq!(open(&path).kv(None).unwrap().get(b"key").unwrap().as_deref(), Some(&b"other"[..]));
+}
+
+#[test]
+fn a_client_that_says_nothing_keeps_no_device_from_closing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    let device = open(&path);
+    let silent: Vec<UnixStream> =
+        (0..3).map(|_| UnixStream::connect_addr(&address_of(&path)).unwrap()).collect();
+    let closed = std::thread::spawn(move || drop(device));
+    // Far less than the device would wait for a request, and any time at all where it waits for ever.
+    let until = Instant::now() + Duration::from_secs(3);
+    while !closed.is_finished() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(closed.is_finished());
+    drop(open(&path));
+    drop(silent);
+}
+
+/// Where the process that has an image open takes requests.
+fn address_of(image: &Path) -> SocketAddr {
+    let found = image.metadata().unwrap();
+    SocketAddr::from_abstract_name(format!("byway-{:x}-{:x}", found.dev(), found.ino())).unwrap()
+}
+
+#[test]
+fn a_process_that_has_the_image_open_and_says_nothing_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copy) = (dir.path().join("disk.img"), dir.path().join("copy.img"));
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    let _deaf = UnixListener::bind_addr(&address_of(&path)).unwrap();
+    let _device = open(&path);
+    let refused = byway::snapshot(&path, &copy).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TimedOut, "{refused}");
+    assert!(!copy.exists() && !dir.path().join("copy.img.partial").exists());
+}
+
+#[test]
+fn a_copy_that_is_ended_leaves_nothing_and_the_device_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copy) = (dir.path().join("disk.img"), dir.path().join("copy.img"));
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    let end = |path: &Path| byway::snapshot_watched(path, &copy, &mut |_| ControlFlow::Break(()));
+    let mut kv = open(&path).kv(None).unwrap();
+    for n in 0..200 {
+        kv.put(&key(n), &vec![n as u8; 60_000]).unwrap();
+    }
+    drop(kv);
+    // Where the file system shares blocks, there is nothing to be ended.
+    if let Err(ended) = end(&path) {
+        assert_eq!(ended.kind(), ErrorKind::Cancelled);
+        assert!(!copy.exists() && !dir.path().join("copy.img.partial").exists());
+    }
+    let _ = std::fs::remove_file(&copy);
+    byway::snapshot(&path, &copy).unwrap();
 }
 
 #[test]

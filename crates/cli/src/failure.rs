@@ -19,11 +19,19 @@ pub struct No(pub String);
 #[error("{0}")]
 pub struct Unusable(pub String);
 
+/// The answer is no, and its exit code says all of it.
+#[derive(Debug, thiserror::Error)]
+#[error("no")]
+pub struct Silent;
+
 /// Says on standard error why a command ended, and gives its exit code.
 pub fn end(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         // Whoever read our output has enough.
         return ExitCode::SUCCESS;
+    }
+    if error.downcast_ref::<Silent>().is_some() {
+        return ExitCode::from(NO);
     }
     eprintln!("byway: {}", sentence(error));
     if error.downcast_ref::<Interrupted>().is_some() {
@@ -68,7 +76,7 @@ mod tests {
 
     #[test]
     fn an_interruption_and_a_no_are_told_apart_under_any_context() {
-        let interrupted = Err::<(), _>(Interrupted).context("import").unwrap_err();
+        let interrupted = Err::<(), _>(Interrupted("all is well")).context("import").unwrap_err();
         assert!(interrupted.downcast_ref::<Interrupted>().is_some());
         let no = Err::<(), _>(No("no such key".to_owned())).context("get").unwrap_err();
         assert!(no.downcast_ref::<No>().is_some());

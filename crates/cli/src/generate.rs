@@ -18,8 +18,10 @@ pub fn run(what: &GenWhat, out: &mut impl Write) -> io::Result<()> {
         GenWhat::Man { dir: Some(dir) } => write_pages(command, dir),
         GenWhat::Reference => write_reference(command, out),
         GenWhat::Completions { shell } => {
-            clap_complete::generate(*shell, &mut command, "byway", out);
-            Ok(())
+            // It panics where it cannot write, so it writes into memory.
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut command, "byway", &mut script);
+            out.write_all(&script)
         }
     }
 }

@@ -76,6 +76,11 @@ impl<R: BufRead> Records<R> {
         Self { from, format, line: 0, text: Vec::new() }
     }
 
+    /// The line of the record that was read last, counted from 1.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
     fn read_line(&mut self) -> Option<Result<(), RecordError>> {
         self.text.clear();
         self.line += 1;

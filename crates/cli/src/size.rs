@@ -1,5 +1,10 @@
 //! Sizes as people write them: `8G`, `512`, `4KiB`.
 
+/// A number of things, by their name for one.
+pub fn counted(number: u64, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
 /// A text that is no size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(

@@ -1,19 +1,25 @@
 //! What the terminal sees: progress on standard error if it is one, data on standard output, and Ctrl-C.
 
 use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use byway::ErrorKind;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 /// Exit code of a command that was interrupted: 128 and the number of the signal, as shells have it.
 pub const INTERRUPTED: u8 = 130;
 
-/// The work was interrupted; what was acknowledged before is kept.
+/// The work was interrupted, and what became of it.
 #[derive(Debug, thiserror::Error)]
-#[error("interrupted; every put that was acknowledged is kept")]
-pub struct Interrupted;
+#[error("interrupted; {0}")]
+pub struct Interrupted(pub &'static str);
+
+/// What becomes of puts.
+const KEPT: &str = "every put that was acknowledged is kept";
 
 /// Whether Ctrl-C or SIGTERM came. The first asks the work to end and close its device; the second ends the process.
 #[derive(Clone, Debug)]
@@ -39,8 +45,59 @@ impl Interrupt {
     /// [`Interrupted`] once a signal came.
     pub fn check(&self) -> Result<(), Interrupted> {
         // Relaxed: the flag guards no other memory.
-        if self.0.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
+        if self.0.load(Ordering::Relaxed) { Err(Interrupted(KEPT)) } else { Ok(()) }
     }
+
+    /// The same for whoever watches long work of the library, and may end it.
+    pub fn flow(&self) -> ControlFlow<()> {
+        match self.check() {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+
+    /// What watched work ended in: where [`flow`](Self::flow) ended it, an interruption that `left` the rest so.
+    ///
+    /// # Errors
+    /// The work's own; [`Interrupted`].
+    pub fn ended<T>(&self, work: byway::Result<T>, left: &'static str) -> anyhow::Result<T> {
+        match work {
+            Err(error) if error.kind() == ErrorKind::Cancelled && self.check().is_err() => {
+                Err(Interrupted(left).into())
+            }
+            work => Ok(work?),
+        }
+    }
+
+    /// For work that looks at nothing and may end at any instant: a signal ends the process, and says what is `left`.
+    ///
+    /// # Errors
+    /// When the system refuses a signal handler or a thread.
+    pub fn ends_at_once(&self, left: &'static str) -> io::Result<()> {
+        on_signal(move || {
+            eprintln!("byway: {}", Interrupted(left));
+            std::process::exit(INTERRUPTED.into());
+        })
+    }
+
+    /// For work that cannot be stopped: a signal has that said. A second one ends the process all the same.
+    ///
+    /// # Errors
+    /// As [`ends_at_once`](Self::ends_at_once).
+    pub fn has_to_wait(&self, why: &'static str) -> io::Result<()> {
+        on_signal(move || eprintln!("byway: {why}; a second Ctrl-C ends the program all the same"))
+    }
+}
+
+/// Has a thread of its own do something at each signal.
+fn on_signal(what: impl Fn() + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for _ in signals.forever() {
+            what();
+        }
+    })?;
+    Ok(())
 }
 
 /// A bar for long work; nothing at all when standard error is no terminal.

@@ -19,7 +19,7 @@ fn a_value_is_there_for_the_next_process() {
     said(&["kv", "exists", &uri, "sensor-7"]);
     said(&["kv", "delete", &uri, "sensor-7"]);
     assert!(refused(1, &["kv", "get", &uri, "sensor-7"]).contains("sensor-7"));
-    refused(1, &["kv", "exists", &uri, "sensor-7"]);
+    assert_eq!(refused(1, &["kv", "exists", &uri, "sensor-7"]), "");
 }
 
 #[test]
@@ -58,6 +58,10 @@ fn keys_are_listed_in_order_from_a_key_on() {
     assert_eq!(said(&["kv", "list", &uri, "--hex", "--limit", "1"]), "6170706c65\n");
     let json = json_lines(&said(&["kv", "list", &uri, "--json"]));
     assert_eq!(json[0]["key"], "apple");
+    assert_eq!(said(&["kv", "list", &uri, "--prefix", "p"]), "pear\nplum\n");
+    assert_eq!(said(&["kv", "list", &uri, "--prefix", "p", "--from", "pf"]), "plum\n");
+    assert_eq!(said(&["kv", "list", &uri, "--hex", "--prefix", "66"]), "666967\n");
+    assert!(refused(2, &["kv", "list", &uri, "--prefix", "a prefix of 18 bytes"]).contains("16"));
 }
 
 #[test]
@@ -71,6 +75,37 @@ fn records_come_back_whole_by_every_method() {
         said(&["kv", "import", &uri, &records, "--compare"]);
         assert_eq!(said(&["kv", "export", &uri, "--format", "unicode"]), RECORDS, "{method}");
     }
+}
+
+#[test]
+fn a_load_names_the_line_that_is_no_record() {
+    let image = Image::new(&[]);
+    let records = image.file("bad.tsv", b"good\tvalue\nthis key has more than 16 bytes\tvalue\n");
+    let error = refused(2, &["kv", "load", &image.uri(""), &records]);
+    assert!(error.contains("line 2") && error.contains("16"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_opened_is_told_with_its_cause() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().to_str().unwrap();
+    let error = refused(2, &["create", &format!("{folder}/none/e.img"), "--size", "64M"]);
+    assert!(error.contains(&format!("{folder}/none does not exist")), "{error}");
+    assert!(refused(2, &["info", &format!("embedded:{folder}")]).contains("directory"));
+    assert!(refused(2, &["check", folder]).contains("directory"));
+    let image = Image::new(&[]);
+    let piece = image.file("piece", &std::fs::read(image.path()).unwrap()[..100]);
+    let error = refused(2, &["info", &format!("embedded:{piece}")]);
+    assert!(error.contains("100 bytes of at least 4096"), "{error}");
+}
+
+#[test]
+fn a_namespace_of_keys_takes_no_size_of_blocks() {
+    let image = Image::new(&["kv:16M"]);
+    let path = image.path();
+    let error =
+        refused(2, &["format", path.to_str().unwrap(), "--ns", "1", "--block-bytes", "4096", "--yes"]);
+    assert!(error.contains("--block-bytes"), "{error}");
 }
 
 #[test]
@@ -159,10 +194,7 @@ fn what_cannot_be_is_refused_by_one_sentence_that_names_the_limit() {
             vec!["create", "/tmp/byway-never.img", "--size", "64M", "--profile", "nope"],
             vec!["cosmos", "gen5x8-cxl"],
         ),
-        (
-            vec!["create", "/tmp/byway-never.img", "--size", "64M", "--ns", "kv:1G"],
-            vec!["1073741824", "67108864"],
-        ),
+        (vec!["create", "/tmp/byway-never.img", "--size", "64M", "--ns", "kv:1G"], vec!["1 GiB", "64 MiB"]),
         (vec!["bench", "transfer", "--mps", "100"], vec!["128", "4096"]),
         (vec!["bench", "transfer", "--link", "gen9x9"], vec!["gen4x4"]),
         (vec!["bench", "transfer", "--methods", "warp"], vec!["piggyback-pt", "byte-store"]),
@@ -224,22 +256,29 @@ fn nothing_is_drawn_on_a_standard_error_that_is_no_terminal() {
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// The command, started.
+fn started(args: &[&str]) -> std::process::Child {
+    std::process::Command::new(assert_cmd::cargo::cargo_bin("byway"))
+        .args(args)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
 #[test]
 fn a_reader_that_leaves_is_no_error() {
     let image = Image::new(&[]);
     for key in 0..50 {
         said(&["kv", "put", &image.uri(""), &format!("key{key}"), "v"]);
     }
-    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin("byway"))
-        .args(["kv", "list", &image.uri("")])
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(0));
+    for args in [vec!["kv", "list", &image.uri("")], vec!["gen", "completions", "bash"], vec!["gen", "man"]] {
+        let mut child = started(&args);
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.stderr.is_empty(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::SeekFrom;
@@ -88,9 +89,25 @@ pub fn copy_range(from: &File, to: &File, at: u64, len_bytes: u64) -> io::Result
 /// # Errors
 /// What the system says.
 pub fn copy_sparse(from: &File, to: &File, mut copied: impl FnMut(u64)) -> io::Result<()> {
+    let go_on = |bytes| {
+        copied(bytes);
+        ControlFlow::Continue(())
+    };
+    copy_sparse_until(from, to, go_on).map(drop)
+}
+
+/// As [`copy_sparse`]; `copied` may end it before all is copied.
+///
+/// # Errors
+/// What the system says.
+pub fn copy_sparse_until(
+    from: &File,
+    to: &File,
+    mut copied: impl FnMut(u64) -> ControlFlow<()>,
+) -> io::Result<ControlFlow<()>> {
     let len_bytes = from.metadata()?.len();
     if reflink(from, to) {
-        return Ok(());
+        return Ok(ControlFlow::Continue(()));
     }
     to.set_len(len_bytes)?;
     let mut done = 0;
@@ -100,10 +117,12 @@ pub fn copy_sparse(from: &File, to: &File, mut copied: impl FnMut(u64)) -> io::R
             let piece = left.min(PIECE_BYTES);
             copy_range(from, to, at, piece)?;
             (at, left, done) = (at + piece, left - piece, done + piece);
-            copied(done);
+            if copied(done).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
     }
-    Ok(())
+    Ok(ControlFlow::Continue(()))
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ pub enum FileError {
         doing: &'static str,
     },
     /// Anything else the system says.
-    #[error("{doing} {} failed", path.display())]
+    #[error("{doing} {} failed: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -126,14 +126,16 @@ impl ImageFile {
     /// Makes a new file and locks it. An existing file is left alone.
     ///
     /// # Errors
-    /// [`FileError::Exists`], [`FileError::ReadOnly`] and what the system says.
+    /// [`FileError::Exists`], [`FileError::ReadOnly`], [`FileError::Missing`] of the folder, and what the system says.
     pub fn create(path: &Path) -> Result<Self, FileError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)
-            .map_err(|source| refusal(path, "creating", source))?;
+        let file =
+            OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(|source| {
+                match refusal(path, "creating", source) {
+                    // Of a file that is to be made, it is the folder that is missing.
+                    FileError::Missing { path } => FileError::Missing { path: folder_of(&path) },
+                    refused => refused,
+                }
+            })?;
         Self::locked(file, path, false)
     }
 
@@ -410,6 +412,11 @@ impl ImageFile {
     fn failed(&self, doing: &'static str, source: io::Error) -> FileError {
         refusal(&self.path, doing, source)
     }
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new(".")).to_path_buf()
 }
 
 fn refusal(path: &Path, doing: &'static str, source: io::Error) -> FileError {

@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -43,10 +44,12 @@ fn undertake(what: &str, image: &Path) {
     match what {
         "snapshot" => _ = byway::snapshot(image, image.with_extension("copy")).unwrap(),
         "live snapshot" => _ = device().snapshot(image.with_extension("copy")).unwrap(),
-        "resize" => byway::resize(image, 12 << 20, &[(2, 2 << 20)], &mut |_, _| {}).unwrap(),
+        "resize" => {
+            byway::resize(image, 12 << 20, &[(2, 2 << 20)], &mut |_, _| ControlFlow::Continue(())).unwrap()
+        }
         "format of pairs" => device().format(Nsid::new(1).unwrap(), 0, true).unwrap(),
         "format of blocks" => device().format(Nsid::new(2).unwrap(), 0, true).unwrap(),
-        "sanitize" => device().sanitize(Wipe::BlockErase, |_| {}).unwrap(),
+        "sanitize" => device().sanitize(Wipe::BlockErase, |_| ControlFlow::Continue(())).unwrap(),
         "repair" => drop(byway::repair(image, &mut |_, _, _| {}).unwrap()),
         "load" => {
             let pairs = (0..WORKLOAD.keys()).map(|key| (Key::new(&key_of(key)).unwrap(), loaded(key)));

@@ -12,13 +12,15 @@ use byway_queue::DoorbellIndex;
 use byway_spec::Key;
 use byway_spec::base::register::DOORBELL_BASE;
 
-use crate::device::{Failed, RunBy, Shared};
+use crate::device::{Companion, Failed, RunBy, Shared};
 use crate::memory::Window;
 use crate::runner::Runner;
 
 /// A bus to an embedded device's controller.
 #[derive(Debug, Clone)]
 pub struct InProcessBus {
+    // Declared first, so that it is gone before the image is closed.
+    pub(crate) _companion: Option<Companion>,
     pub(crate) shared: Arc<Shared>,
     /// The device runs for as long as somebody reaches it.
     pub(crate) _runners: Arc<Vec<Runner>>,

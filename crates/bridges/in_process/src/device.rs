@@ -1,5 +1,6 @@
 //! The embedded device: controller, subsystem and flash in this process.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
@@ -303,9 +304,14 @@ impl Shared {
     }
 }
 
+/// What lives for as long as a device does.
+pub(crate) type Companion = Arc<dyn Any + Send + Sync>;
+
 /// An open embedded device. Dropping the last handle (the device and every bus) stops it and closes the image.
 #[derive(Debug)]
 pub struct Embedded {
+    // Declared first, so that it is gone before the image is closed.
+    companion: Option<Companion>,
     pub(crate) shared: Arc<Shared>,
     runners: Arc<Vec<Runner>>,
 }
@@ -343,12 +349,22 @@ impl Embedded {
             RunBy::Caller => Vec::new(),
             RunBy::Thread => vec![Runner::start(&shared)?, Runner::start_syncing(&shared)?],
         };
-        Ok(Self { shared, runners: Arc::new(runners) })
+        Ok(Self { companion: None, shared, runners: Arc::new(runners) })
+    }
+
+    /// Keeps `companion` for as long as somebody reaches the device: it is dropped with the last of the device and of the
+    /// buses taken from here on, before the image is closed.
+    pub fn keep(&mut self, companion: impl Any + Send + Sync) {
+        self.companion = Some(Arc::new(companion));
     }
 
     /// A bus to the device's controller.
     pub fn bus(&self) -> crate::InProcessBus {
-        crate::InProcessBus { shared: self.shared.clone(), _runners: self.runners.clone() }
+        crate::InProcessBus {
+            _companion: self.companion.clone(),
+            shared: self.shared.clone(),
+            _runners: self.runners.clone(),
+        }
     }
 
     /// Everything counted so far, by device and host.

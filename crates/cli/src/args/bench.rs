@@ -10,7 +10,7 @@ use crate::endurance::skew::Skew;
 use crate::size;
 use crate::workload::Workload;
 
-/// `byway bench`.
+/// `byway bench`: methods, stores and endurance, measured.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -37,19 +37,16 @@ Examples:
   byway bench workload --workloads A:32,C --profile gen5x8-cxl --methods cxl --json")]
     Workload(WorkloadBench),
     /// Byway beside embedded stores: puts, gets, listings, mixes, with a sync after each put and without.
-    #[command(
-        after_help = "\
+    #[command(after_help = "\
 Examples:
   byway bench kv
   byway bench kv --vs fjall,lmdb --count 100000 --values 32,1K --ops put,get --json
   byway bench kv --vs fjall --ops put,get --threads 2
   byway bench kv --ycsb A,B,C,D,E,F
 
-One process, the engines by turns in short rounds; after each, what still works in the background is waited for and
-charged to the processor time of its engine. Every engine keeps its files in the same folder, uncompressed, and does
-the same steps. A put that returned survives the process, in the flush rows the loss of power.",
-        verbatim_doc_comment
-    )]
+One process, the engines by turns in short rounds; after each, what still works in the background is waited for and \
+charged to the processor time of its engine. Every engine keeps its files in the same folder, uncompressed, and does \
+the same steps. A put that returned survives the process, in the flush rows the loss of power.")]
     Kv(KvBench),
     /// A device filled and then overwritten at random: write amplification by cause, wear and throughput, beside a
     /// simple model of greedy garbage collection.

@@ -30,7 +30,8 @@ pub struct Create {
     /// What holds the flash pages. With ram or null the image only describes the device, which is empty at each opening.
     #[arg(long, default_value = "file")]
     pub media: Media,
-    /// Flash beyond the size, in percent of it: room for garbage collection, which more of makes cheaper.
+    /// Flash beyond the size, in percent of it and rounded up to whole blocks: room for garbage collection, which more of
+    /// makes cheaper. A small device has more, as blocks and their spares come whole; `info -v` says how much.
     #[arg(long, default_value_t = byway::DEFAULT_OVER_PROVISIONING_PERCENT, value_name = "PERCENT",
           value_parser = clap::value_parser!(u32).range(..=1000))]
     pub over_provisioning: u32,
@@ -65,8 +66,8 @@ Examples:
   byway check disk.img --json
   byway check disk.img --repair
 
-Without --repair the image is not changed, even one that was not closed. With it, what is kept twice or can be
-counted anew is restored, what is lost is dropped, and each lost key or block is listed. A repair may be interrupted and run again.
+Without --repair the image is not changed, even one that was not closed. With it, what is kept twice or can be counted \
+anew is restored, what is lost is dropped, and each lost key or block is listed. A repair may be interrupted and run again.
 
 Exit codes: 0 clean, 1 something was found (and repaired, if asked), 2 the image cannot be used.")]
 pub struct Check {
@@ -88,8 +89,8 @@ Examples:
   byway resize disk.img 16G --ns 2:8G
   byway resize disk.img 4G
 
-Everything is copied into a new image beside the old one, which then takes its name: until then the old one is the image,
-whatever happens. Namespaces keep numbers, identifiers and content. The disk needs room for both.")]
+Everything is copied into a new image beside the old one, which then takes its name: until then the old one is the \
+image, whatever happens. Namespaces keep numbers, identifiers and content. The disk needs room for both.")]
 pub struct Resize {
     /// The image; nobody may have it open.
     pub image: PathBuf,
@@ -108,8 +109,9 @@ Examples:
   byway snapshot disk.img copy.img
   byway snapshot disk.img copy.img --json
 
-The copy is the image as it is at one instant: every put that was acknowledged before is in it, whole. If a process has
-the image open, that process makes the copy; its commands wait only while protected state is copied, for the time that is printed.")]
+The copy is the image as it is at one instant: every put that was acknowledged before is in it, whole. If a process has \
+the image open, that process makes the copy; its commands wait only while protected state is copied, for the time that \
+is printed.")]
 pub struct Snapshot {
     /// The image.
     pub image: PathBuf,
@@ -133,9 +135,9 @@ pub struct FormatNamespace {
     /// The namespace that is emptied.
     #[arg(long, value_name = "NUMBER")]
     pub ns: u32,
-    /// Bytes of a block from now on: 512 or 4096, of a namespace of blocks.
-    #[arg(long, value_name = "BYTES", default_value = "512", value_parser = ["512", "4096"])]
-    pub block_bytes: String,
+    /// Bytes of a block of a namespace of blocks from now on: 512 or 4096 [default: 512].
+    #[arg(long, value_name = "BYTES", value_parser = ["512", "4096"])]
+    pub block_bytes: Option<String>,
     /// Only forget where things are: bytes stay in the image until their room is needed.
     #[arg(long)]
     pub quick: bool,
@@ -151,7 +153,7 @@ Examples:
   byway sanitize disk.img --yes
   byway sanitize disk.img --overwrite 3 --yes
 
-Namespaces stay, empty. A sanitize that is interrupted is finished when the image is next opened. What the host's file
+Namespaces stay, empty. A sanitize that is interrupted is finished when the image is next opened. What the host's file \
 system and its disk keep of blocks that were given back is beyond the image.")]
 pub struct Sanitize {
     /// The image.

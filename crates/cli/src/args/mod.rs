@@ -53,7 +53,7 @@ pub enum Command {
     Kv(Kv),
     /// Blocks.
     Nvm(Nvm),
-    /// Measure transfer methods.
+    /// Measure transfer methods, key-value stores side by side, and endurance.
     Bench(Bench),
     /// Run the papers' experiments and write report.html.
     Report(Report),
@@ -159,6 +159,7 @@ Example:
     #[command(after_help = "\
 Examples:
   byway kv list embedded:disk.img
+  byway kv list embedded:disk.img --prefix sensor-
   byway kv list embedded:disk.img --from 1F600 --limit 10 --json")]
     List {
         #[command(flatten)]
@@ -166,6 +167,9 @@ Examples:
         /// Begin at this key, or the next one after it.
         #[arg(long, value_name = "KEY")]
         from: Option<String>,
+        /// Only keys that begin with this.
+        #[arg(long, value_name = "PREFIX")]
+        prefix: Option<String>,
         /// Print at most so many keys.
         #[arg(long, value_name = "COUNT")]
         limit: Option<u64>,

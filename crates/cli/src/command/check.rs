@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::args::Check;
 use crate::failure::{No, Unusable};
 use crate::size;
-use crate::terminal::{Progress, print_json};
+use crate::terminal::{Interrupt, Progress, print_json};
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
@@ -47,7 +47,11 @@ enum ReportedHit {
 ///
 /// # Errors
 /// When it is no image, when something was found, when it cannot be used: the exit code tells which.
-pub fn run(args: &Check, out: &mut impl Write) -> Result<()> {
+pub fn run(args: &Check, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+    interrupt.ends_at_once(match args.repair {
+        true => "a repair that is run again goes on with what is left",
+        false => "the image is as it was",
+    })?;
     let progress = Progress::new("check", 0);
     let mut watch = |what: &'static str, done, total| progress.set(what, done, total);
     let checked = match args.repair {

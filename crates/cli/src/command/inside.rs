@@ -5,7 +5,7 @@ use std::fmt;
 use byway::{Details, EngineDetails};
 use serde::Serialize;
 
-use crate::size::human;
+use crate::size::{counted, human};
 
 /// What `--json` prints of a device's insides.
 #[derive(Debug, Serialize)]
@@ -227,10 +227,17 @@ impl fmt::Display for Inside {
 impl fmt::Display for Power {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cycles, unsafe_shutdowns, recounted_blocks, .. } = self;
-        write!(f, "power    opened {cycles} times, {unsafe_shutdowns} unsafe shutdowns; ")?;
+        write!(
+            f,
+            "power    opened {}, {}; ",
+            counted(*cycles, "time"),
+            counted(*unsafe_shutdowns, "unsafe shutdown")
+        )?;
         match (self.power_was_lost, self.last_was_unsafe) {
             (true, _) => write!(f, "the last was one, and power was lost")?,
-            (false, true) => write!(f, "the last was one: {recounted_blocks} blocks recounted")?,
+            (false, true) => {
+                write!(f, "the last was one: {} recounted", counted(u64::from(*recounted_blocks), "block"))?
+            }
             (false, false) => write!(f, "the last close was in order")?,
         }
         writeln!(f, "; this opening took {:.1} ms", self.opened_in_ns as f64 / 1e6)
@@ -263,7 +270,7 @@ impl fmt::Display for Space {
         write!(f, "blocks   {blocks_free} free, {blocks_open} open, {blocks_full} full, {blocks_bad} bad")?;
         match self.lost_units {
             0 => writeln!(f),
-            lost => writeln!(f, "; {lost} units lost to media errors"),
+            lost => writeln!(f, "; {} lost to media errors", counted(lost, "unit")),
         }
     }
 }
@@ -274,17 +281,17 @@ impl fmt::Display for Share {
         let Some(engine) = &self.engine else { return writeln!(f) };
         writeln!(
             f,
-            "; {} keys in {} runs and {} in memory; {} of {} segments of {} free",
-            engine.keys,
-            engine.runs,
+            "; {} in {} and {} in memory; {} of {} of {} free",
+            counted(engine.keys, "key"),
+            counted(engine.runs, "run"),
             engine.memtable_entries,
             engine.free_segments,
-            engine.segments,
+            counted(engine.segments, "segment"),
             human(engine.segment_bytes)
         )?;
         if engine.replayed_records > 0 || engine.torn_bytes > 0 {
-            let (records, bytes) = (engine.replayed_records, human(engine.replayed_bytes));
-            write!(f, "         {records} records ({bytes}) of its log replayed at the opening")?;
+            let (records, bytes) = (counted(engine.replayed_records, "record"), human(engine.replayed_bytes));
+            write!(f, "         {records} ({bytes}) of its log replayed at the opening")?;
             match engine.torn_bytes {
                 0 => writeln!(f)?,
                 torn => writeln!(f, ", {} that no sync had covered cut off", human(torn))?,
@@ -331,7 +338,8 @@ impl fmt::Display for Wear {
         if factory_bad_blocks + grown_bad_blocks + retired_blocks > 0 || *media_errors > 0 {
             writeln!(
                 f,
-                "errors   {media_errors} media errors; bad blocks: {factory_bad_blocks} from the factory, {grown_bad_blocks} grown, {retired_blocks} retired"
+                "errors   {}; bad blocks: {factory_bad_blocks} from the factory, {grown_bad_blocks} grown, {retired_blocks} retired",
+                counted(*media_errors, "media error")
             )?;
         }
         Ok(())

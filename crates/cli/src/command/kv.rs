@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::args::{self, KvCommand};
 use crate::experiment::{self, Run};
-use crate::failure::No;
+use crate::failure::{No, Silent};
 use crate::records::{self, Format, Records, parse_hex, to_hex};
 use crate::report::measured::Stored;
 use crate::subject::Subject;
@@ -36,9 +36,11 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
         KvCommand::Get { device, key, file } => get(device, key, file.as_deref(), out),
         KvCommand::Delete { device, key } => delete(device, key),
         KvCommand::Exists { device, key } => exists(device, key),
-        KvCommand::List { device, from, limit, hex, json } => {
-            let from = from.as_deref().map(|from| key_of(from, *hex)).transpose()?;
-            list(device, from, limit.unwrap_or(u64::MAX), Shown { hex: *hex, json: *json }, out)
+        KvCommand::List { device, from, prefix, limit, hex, json } => {
+            let bytes = |text: &Option<String>| text.as_deref().map(|text| key_of(text, *hex)).transpose();
+            let (from, prefix) = (bytes(from)?, bytes(prefix)?.unwrap_or_default());
+            let shown = Shown { hex: *hex, json: *json };
+            list(device, from, &prefix, limit.unwrap_or(u64::MAX), shown, out)
         }
         KvCommand::Import { device, file, format, compare, json } => {
             let format = format.unwrap_or_else(|| Format::of_name(&file.to_string_lossy()));
@@ -103,7 +105,7 @@ fn delete(device: &args::Device, key: &args::Key) -> Result<()> {
 }
 
 fn exists(device: &args::Device, key: &args::Key) -> Result<()> {
-    if open(device)?.exists(&parse_key(key)?)? { Ok(()) } else { Err(no_key(&key.key).into()) }
+    if open(device)?.exists(&parse_key(key)?)? { Ok(()) } else { Err(Silent.into()) }
 }
 
 /// How keys are shown.
@@ -140,13 +142,14 @@ impl Shown {
 fn list(
     device: &args::Device,
     from: Option<Vec<u8>>,
+    prefix: &[u8],
     limit: u64,
     shown: Shown,
     out: &mut impl Write,
 ) -> Result<()> {
     let from = from.map(|from| Key::new(&from)).transpose()?;
     let mut kv = open(device)?;
-    for key in kv.keys(from).take(usize::try_from(limit)?) {
+    for key in kv.keys_with_prefix(prefix, from)?.take(usize::try_from(limit)?) {
         shown.write(&key?, out)?;
     }
     Ok(())
@@ -222,16 +225,17 @@ fn records_of(file: &Path, format: Format) -> Result<Records<Box<dyn BufRead>>> 
 /// Stores records by bulk stores, as they are read.
 fn load(
     device: &args::Device,
-    records: Records<impl BufRead>,
+    mut records: Records<impl BufRead>,
     out: &mut impl Write,
     interrupt: &Interrupt,
 ) -> Result<()> {
     let mut kv = open(device)?;
     let mut loader = kv.loader()?;
     let start = Instant::now();
-    for record in records {
+    while let Some(record) = records.next() {
         let record = record?;
-        loader.add(&Key::new(&record.key)?, &record.value)?;
+        let key = Key::new(&record.key).with_context(|| format!("line {}", records.line()))?;
+        loader.add(&key, &record.value)?;
         interrupt.check()?;
     }
     let count = loader.finish()?;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::args::Snapshot;
 use crate::size;
-use crate::terminal::print_json;
+use crate::terminal::{Interrupt, print_json};
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
@@ -22,8 +22,9 @@ struct Report {
 ///
 /// # Errors
 /// When there is no such image, the copy exists, or the file system refuses.
-pub fn run(args: &Snapshot, out: &mut impl Write) -> Result<()> {
-    let taken = byway::snapshot(&args.image, &args.out)?;
+pub fn run(args: &Snapshot, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+    let taken = byway::snapshot_watched(&args.image, &args.out, &mut |_| interrupt.flow());
+    let taken = interrupt.ended(taken, "nothing is left of the copy")?;
     let (image, to) = (args.image.display().to_string(), args.out.display().to_string());
     if args.json {
         let report = Report { image, out: to, pause_ns: taken.pause_ns, copied_bytes: taken.copied_bytes };

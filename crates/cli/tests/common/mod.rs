@@ -35,9 +35,14 @@ pub struct Image {
 impl Image {
     /// A new image with these namespaces.
     pub fn new(namespaces: &[&str]) -> Self {
+        Self::sized("64M", namespaces)
+    }
+
+    /// The same of another size.
+    pub fn sized(size: &str, namespaces: &[&str]) -> Self {
         let image = Self { dir: tempfile::tempdir().unwrap() };
         let path = image.path();
-        let mut args = vec!["create", path.to_str().unwrap(), "--size", "64M"];
+        let mut args = vec!["create", path.to_str().unwrap(), "--size", size];
         args.extend(namespaces.iter().flat_map(|namespace| ["--ns", *namespace]));
         said(&args);
         image

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use byway_sys::FileError;
 use thiserror::Error;
 
+use crate::size::Bytes;
+
 /// Why an image could not be made or opened. A refused image is left as it was.
 #[derive(Debug, Error)]
 pub enum ImageError {
@@ -42,11 +44,11 @@ pub enum ImageError {
         bits: u64,
     },
     /// The file is shorter than its superblock says.
-    #[error("{} is truncated: it has {found_bytes} bytes of the {expected_bytes} its superblock tells of", path.display())]
+    #[error("{} is truncated: it has {found_bytes} bytes of at least {expected_bytes}", path.display())]
     Truncated {
         /// The file.
         path: PathBuf,
-        /// Length by the superblock.
+        /// Length by the superblock, or the superblock's own.
         expected_bytes: u64,
         /// Length of the file.
         found_bytes: u64,
@@ -72,7 +74,7 @@ pub enum ImageError {
         path: PathBuf,
     },
     /// The size asked for is below the least.
-    #[error("an image of {asked_bytes} bytes is too small; the least is {least_bytes}")]
+    #[error("an image of {} is too small; the least is {}", Bytes(*asked_bytes), Bytes(*least_bytes))]
     TooSmall {
         /// Size asked for.
         asked_bytes: u64,
@@ -185,13 +187,24 @@ pub enum FlashError {
     #[error("namespace {0} exists already")]
     NamespaceExists(u32),
     /// The namespace does not fit.
-    #[error("a namespace of {asked_bytes} bytes does not fit: {free_bytes} bytes are not in any namespace")]
+    #[error("a namespace of {} does not fit: {} are not in any namespace", Bytes(*asked_bytes), Bytes(*free_bytes))]
     NoCapacity {
         /// Size asked for.
         asked_bytes: u64,
         /// Bytes in no namespace.
         free_bytes: u64,
     },
+    /// A device is to become smaller than its namespaces.
+    #[error("its namespaces have {} together, which a device of {} does not hold", Bytes(*namespaces_bytes), Bytes(*size_bytes))]
+    TooSmall {
+        /// Bytes of all namespaces.
+        namespaces_bytes: u64,
+        /// Size asked for.
+        size_bytes: u64,
+    },
+    /// Whoever watched a long operation ended it.
+    #[error("ended before it was done; everything is as it was")]
+    Ended,
     /// A table of the image has no free entry.
     #[error("the image holds no more {0}")]
     TableFull(&'static str),

@@ -3,6 +3,7 @@
 //! The shape of the array follows from the size, and with it the place of everything, so an image is not resized in place.
 //! Until the new one takes the name of the old, the old one is the image.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::counters::Cause;
@@ -15,17 +16,19 @@ use crate::spare::PageKind;
 
 impl Flash {
     /// Copies the device into a new image at `path` with room for `size_bytes`. Namespaces keep numbers, identifiers and
-    /// content; `sizes` may give one of blocks another size. `watch` is told how many of how many entries are copied.
+    /// content; `sizes` may give one of blocks another size. `watch` is told how many of how many entries are copied, and
+    /// may end it.
     ///
     /// # Errors
-    /// [`FlashError::NoCapacity`] when the namespaces do not fit, [`FlashError::Misuse`] for a namespace that cannot
-    /// have the size asked for, and what reading, writing and the file say. The new file is removed then.
+    /// [`FlashError::TooSmall`] when the namespaces do not fit, [`FlashError::Misuse`] for a namespace that cannot have
+    /// the size asked for, [`FlashError::Ended`] where `watch` ended it, and what reading, writing and the file say. The
+    /// new file is removed then.
     pub fn resized(
         &mut self,
         path: &Path,
         size_bytes: u64,
         sizes: &[(u32, u64)],
-        watch: &mut dyn FnMut(u64, u64),
+        watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<(), FlashError> {
         let entries: Vec<Entry> = self.namespaces.iter().cloned().collect();
         let planned =
@@ -36,7 +39,7 @@ impl Flash {
         let asked_bytes =
             planned.iter().fold(0, |sum: u64, entry| sum.saturating_add(entry.record.size_bytes));
         if asked_bytes > size_bytes {
-            return Err(FlashError::NoCapacity { asked_bytes, free_bytes: size_bytes });
+            return Err(FlashError::TooSmall { namespaces_bytes: asked_bytes, size_bytes });
         }
         let mut options = FlashOptions::new(size_bytes, *self.profile(), MediaKind::File(path.into()));
         self.profile_name().clone_into(&mut options.profile_name);
@@ -75,7 +78,7 @@ impl Flash {
         new: &mut Self,
         old: &[Entry],
         planned: Vec<Entry>,
-        watch: &mut dyn FnMut(u64, u64),
+        watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<(), FlashError> {
         let total = old.iter().map(|entry| self.ftl.count_mapped(entry.first, entry.entries)).sum();
         let mut done = 0;
@@ -90,8 +93,8 @@ impl Flash {
                 }
             });
             for index in mapped {
-                if done % 1024 == 0 {
-                    watch(done, total);
+                if done % 1024 == 0 && watch(done, total).is_break() {
+                    return Err(FlashError::Ended);
                 }
                 self.copy_entry(new, entry, index, first)?;
                 done += 1;

@@ -1,5 +1,6 @@
 //! Commands on a device and on the map beside it, and what stands between them.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use byway::{ErrorKind, Method};
@@ -237,7 +238,8 @@ impl Run {
     fn resize(&mut self, mib: u8, blocks_mib: u8) {
         self.end(true);
         let (bytes, blocks_bytes) = (u64::from(mib) << 20, u64::from(blocks_mib) << 20);
-        let resized = byway::resize(&self.image, bytes, &[(2, blocks_bytes)], &mut |_, _| {});
+        let resized =
+            byway::resize(&self.image, bytes, &[(2, blocks_bytes)], &mut |_, _| ControlFlow::Continue(()));
         let beyond = |lba: &u32| u64::from(*lba + 1) * u64::from(self.setup.lba_bytes) > blocks_bytes;
         match resized {
             Ok(()) => {

@@ -1,0 +1,84 @@
+//! Ctrl-C in long work on images: it ends soon, with 130, and says what is left.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Image, said};
+
+/// Interrupts a command once it has a file open, and gives what it said. It has to end with 130.
+fn interrupted(args: &[&str], file: &Path) -> String {
+    let (code, said) = ended(args, file);
+    assert_eq!(code, Some(130), "{args:?}: {said}");
+    said
+}
+
+/// The same with whatever code.
+fn ended(args: &[&str], file: &Path) -> (Option<i32>, String) {
+    let program = assert_cmd::cargo::cargo_bin("byway");
+    let child =
+        Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while !has_open(child.id(), file) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn has_open(pid: u32, file: &Path) -> bool {
+    let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    open.flatten().any(|entry| std::fs::read_link(entry.path()).is_ok_and(|name| name == file))
+}
+
+/// An image with so much in it that nobody copies, checks or empties it in no time.
+fn filled() -> (Image, String) {
+    let image = Image::sized("512M", &["nvm:400M"]);
+    let data = image.file("data", &vec![0x5a; 200 << 20]);
+    said(&["nvm", "write", &image.uri(""), "--file", &data]);
+    std::fs::remove_file(data).unwrap();
+    let path = image.path().to_str().unwrap().to_owned();
+    (image, path)
+}
+
+#[test]
+fn an_interrupted_resize_leaves_the_image_closed_as_it_was() {
+    let (image, path) = filled();
+    let beside = format!("{path}.resized");
+    let error = interrupted(&["resize", &path, "2G"], Path::new(&beside));
+    assert!(error.contains("as it was"), "{error}");
+    assert!(!Path::new(&beside).exists());
+    assert!(said(&["info", "-v", &image.uri("")]).contains("0 unsafe shutdowns"));
+}
+
+#[test]
+fn an_interrupted_snapshot_leaves_nothing_of_the_copy() {
+    let (image, path) = filled();
+    let copy = image.dir.path().join("copy");
+    let partial = image.dir.path().join("copy.partial");
+    let (code, error) = ended(&["snapshot", &path, copy.to_str().unwrap()], &partial);
+    // Where the file system shares blocks, a copy is made before anybody can interrupt it.
+    assert!(code == Some(130) || copy.exists(), "{error}");
+    assert!(error.contains("nothing is left") != copy.exists(), "{error}");
+    assert!(!partial.exists());
+}
+
+#[test]
+fn an_interrupted_sanitize_is_finished_by_the_next_opening() {
+    let (image, path) = filled();
+    let error = interrupted(&["sanitize", &path, "--overwrite", "3", "--yes"], &image.path());
+    assert!(error.contains("next opened"), "{error}");
+    let read = said(&["nvm", "read", &image.uri(""), "--length", "512"]);
+    assert!(read.bytes().all(|byte| byte == 0));
+}
+
+#[test]
+fn an_interrupted_check_ends_at_once() {
+    let (image, path) = filled();
+    let error = interrupted(&["check", &path], &image.path());
+    assert!(error.contains("as it was"), "{error}");
+    said(&["check", &path]);
+}

@@ -23,6 +23,10 @@ pub struct Details {
     pub image_bytes: u64,
     /// Bytes that the image takes on its disk.
     pub disk_bytes: u64,
+    /// Bytes that the disk which holds the image has left for its owner; `None` for a device in memory.
+    pub disk_free_bytes: Option<u64>,
+    /// Why the device takes no writes, if it does not: opened for reading, without spares, after a failed write.
+    pub refuses_writes: Option<String>,
     /// Its namespaces.
     pub namespaces: Vec<NamespaceDetails>,
     /// Blocks by what they are used for.
@@ -98,6 +102,8 @@ fn details_of(flash: &Flash, opened_in_ns: u64) -> Details {
         free_bytes: flash.free_bytes(),
         image_bytes: flash.path().map_or(0, |_| flash.image_bytes()),
         disk_bytes: flash.disk_bytes().unwrap_or(0),
+        disk_free_bytes: flash.disk_free_bytes(),
+        refuses_writes: flash.check_takes_writes().err().map(|why| why.to_string()),
         namespaces: namespaces.collect(),
         blocks: flash.block_counts(),
         health: flash.health(),

@@ -160,7 +160,7 @@ impl Device {
     pub fn kv(&self, nsid: Option<Nsid>) -> Result<Kv> {
         let is_kv = |kind: &NamespaceKind| matches!(kind, NamespaceKind::Kv { .. });
         let namespace = self.pick(nsid, "key-value", is_kv)?;
-        Kv::new(self.queue()?, namespace.nsid, self.driver.clone())
+        Kv::new(self.queue()?, &namespace, self.driver.clone())
     }
 
     /// Synchronous calls to a namespace of blocks: the given one, the URI's, or the device's first.

@@ -1,13 +1,15 @@
 //! Synchronous calls to a key-value namespace.
 
 use byway_core::{
-    BackendQueue, Buffer, Command, Error, ErrorKind, Key, KvCommand, Nsid, Outcome, Result, StoreOptions,
+    BackendQueue, Buffer, Command, Error, ErrorKind, Key, KvCommand, Namespace, NamespaceKind, Nsid, Outcome,
+    Result, StoreOptions,
 };
 use byway_driver::Driver;
 use byway_in_process::InProcessBus;
 use byway_spec::kv::{LIST_ENTRY_HEADER_BYTES, LIST_HEADER_BYTES, list_entry_bytes};
 
 use crate::device::EmbeddedQueue;
+use crate::words;
 
 /// A value of up to this many bytes is read by one command.
 const FIRST_READ_BYTES: usize = 4096;
@@ -22,13 +24,21 @@ const LIST_MAX_BYTES: usize = 64 * 1024;
 pub struct Kv {
     queue: EmbeddedQueue,
     nsid: Nsid,
+    value_max_bytes: u32,
     driver: Driver<InProcessBus>,
     scratch: Vec<u8>,
 }
 
 impl Kv {
-    pub(crate) fn new(queue: EmbeddedQueue, nsid: Nsid, driver: Driver<InProcessBus>) -> Result<Self> {
-        Ok(Self { queue, nsid, driver, scratch: vec![0; FIRST_READ_BYTES] })
+    pub(crate) fn new(
+        queue: EmbeddedQueue,
+        namespace: &Namespace,
+        driver: Driver<InProcessBus>,
+    ) -> Result<Self> {
+        let NamespaceKind::Kv { value_max_bytes, .. } = namespace.kind else {
+            return Err(Error::host(ErrorKind::InvalidArgument, "not a namespace of keys and values"));
+        };
+        Ok(Self { queue, nsid: namespace.nsid, value_max_bytes, driver, scratch: vec![0; FIRST_READ_BYTES] })
     }
 
     /// The namespace.
@@ -46,7 +56,17 @@ impl Kv {
     }
 
     pub(crate) fn execute(&mut self, command: Command) -> Result<Outcome> {
-        self.queue.execute(command)
+        self.queue.execute(command).map_err(|error| self.explained(error))
+    }
+
+    /// An error of this namespace's queue, with the limit it met or what the device says of it.
+    #[cold]
+    fn explained(&self, error: Error) -> Error {
+        if error.kind() == ErrorKind::TooLarge && error.nvme_status().is_some() {
+            let (nsid, limit) = (self.nsid, self.value_max_bytes);
+            return error.with_source(format!("a value in namespace {nsid} has at most {limit} bytes"));
+        }
+        words::explained(error, self.queue.qid(), &self.driver)
     }
 
     /// Stores a value. When this returns, the value survives the death of the process at any instruction.
@@ -66,7 +86,7 @@ impl Kv {
     pub fn put_if(&mut self, key: &[u8], value: &[u8], options: StoreOptions) -> Result<()> {
         let key = Key::new(key)?;
         let stored = self.queue.execute_store(self.nsid, &key, value, options);
-        stored.map(drop).map_err(|error| error.doing(format!("put key {key}")))
+        stored.map(drop).map_err(|error| self.explained(error).doing(format!("put key {key}")))
     }
 
     /// The value of a key, or `None` if there is no such key.
@@ -102,7 +122,7 @@ impl Kv {
         match self.queue.execute_retrieve(self.nsid, &key, into) {
             Ok(answer) => Ok(Some(answer.dw0 as usize)),
             Err(error) if error.kind() == ErrorKind::KeyNotFound => Ok(None),
-            Err(error) => Err(error.doing(format!("get key {key}"))),
+            Err(error) => Err(self.explained(error).doing(format!("get key {key}"))),
         }
     }
 
@@ -113,7 +133,7 @@ impl Kv {
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         let key = Key::new(key)?;
         let deleted = self.queue.execute_delete(self.nsid, &key);
-        deleted.map(drop).map_err(|error| error.doing(format!("delete key {key}")))
+        deleted.map(drop).map_err(|error| self.explained(error).doing(format!("delete key {key}")))
     }
 
     /// Whether a key is there.
@@ -122,7 +142,8 @@ impl Kv {
     /// A key of a wrong length, or what the device says.
     pub fn exists(&mut self, key: &[u8]) -> Result<bool> {
         let key = Key::new(key)?;
-        self.queue.execute_exist(self.nsid, &key).map_err(|error| error.doing(format!("look for key {key}")))
+        let found = self.queue.execute_exist(self.nsid, &key);
+        found.map_err(|error| self.explained(error).doing(format!("look for key {key}")))
     }
 
     /// Stores many pairs by one command (the bulk put of KV-CSD). Not atomic: on an error, a first part is stored.
@@ -130,7 +151,8 @@ impl Kv {
     /// # Errors
     /// As [`Kv::put`]; more pairs than the device takes at once.
     pub fn put_bulk(&mut self, pairs: &[(Key, &[u8])]) -> Result<()> {
-        self.queue.execute_bulk_store(self.nsid, pairs).map(drop)
+        let stored = self.queue.execute_bulk_store(self.nsid, pairs);
+        stored.map(drop).map_err(|error| self.explained(error))
     }
 
     /// Stores a value through the controller memory buffer (the byte interface of 2B-SSD).
@@ -139,7 +161,8 @@ impl Kv {
     /// As [`Kv::put`]; a device without such a buffer.
     pub fn put_by_bytes(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let key = Key::new(key)?;
-        self.queue.execute_byte_store(self.nsid, &key, value, StoreOptions::NONE).map(drop)
+        let stored = self.queue.execute_byte_store(self.nsid, &key, value, StoreOptions::NONE);
+        stored.map(drop).map_err(|error| self.explained(error))
     }
 
     /// The keys in order, from `start` on (from the first if `None`), asked for in pages as they are taken.
@@ -151,7 +174,7 @@ impl Kv {
     fn list(&mut self, start: Option<Key>, list_bytes: usize) -> Result<Page> {
         let into = self.driver.buffer(list_bytes)?;
         let command = Command::Kv(KvCommand::List { nsid: self.nsid, start, into });
-        let outcome = self.queue.execute(command).map_err(|error| error.doing("list keys"))?;
+        let outcome = self.execute(command).map_err(|error| error.doing("list keys"))?;
         let buffer =
             outcome.buffer.ok_or_else(|| Error::device(ErrorKind::Protocol, "list gave no buffer back"))?;
         Page::of(buffer)

@@ -37,6 +37,7 @@ mod prefix;
 mod resize;
 mod snapshot;
 pub mod uri;
+mod words;
 
 pub use byway_core::{
     AdaptivePolicy, AdminCommand, Answer, Backend, BackendQueue, Buffer, Capabilities, Command, Error,
@@ -58,7 +59,7 @@ pub use forget::Wipe;
 pub use kv::{Keys, Kv};
 pub use load::Loader;
 pub use nvm::Nvm;
-pub use open::{open, open_uri, open_watched};
+pub use open::{open, open_to_read, open_uri, open_watched};
 pub use prefix::PrefixKeys;
 pub use resize::resize;
 pub use snapshot::{SnapshotReport, snapshot, snapshot_watched};

@@ -8,6 +8,7 @@ use byway_driver::Driver;
 use byway_in_process::InProcessBus;
 
 use crate::device::EmbeddedQueue;
+use crate::words;
 
 /// A namespace of blocks, with a queue of its own. One thread uses it.
 pub struct Nvm {
@@ -15,7 +16,7 @@ pub struct Nvm {
     nsid: Nsid,
     lba_bytes: u32,
     blocks: u64,
-    _driver: Driver<InProcessBus>,
+    driver: Driver<InProcessBus>,
 }
 
 impl Nvm {
@@ -27,7 +28,7 @@ impl Nvm {
         let NamespaceKind::Nvm { lba_bytes, blocks } = namespace.kind else {
             return Err(Error::host(ErrorKind::InvalidArgument, "not a namespace of blocks"));
         };
-        Ok(Self { queue, nsid: namespace.nsid, lba_bytes, blocks, _driver: driver })
+        Ok(Self { queue, nsid: namespace.nsid, lba_bytes, blocks, driver })
     }
 
     /// Size of a block in bytes.
@@ -51,7 +52,8 @@ impl Nvm {
     /// A length that is no whole number of blocks, a range outside the namespace, or what the device says.
     #[inline]
     pub fn write(&mut self, slba: u64, data: &[u8]) -> Result<()> {
-        self.queue.execute_write(self.nsid, slba, self.lba_bytes, data).map(drop)
+        let written = self.queue.execute_write(self.nsid, slba, self.lba_bytes, data);
+        written.map(drop).map_err(|error| self.explained(error))
     }
 
     /// Reads whole blocks from block `slba` on.
@@ -60,7 +62,8 @@ impl Nvm {
     /// As [`Nvm::write`].
     #[inline]
     pub fn read(&mut self, slba: u64, into: &mut [u8]) -> Result<()> {
-        self.queue.execute_read(self.nsid, slba, self.lba_bytes, into).map(drop)
+        let read = self.queue.execute_read(self.nsid, slba, self.lba_bytes, into);
+        read.map(drop).map_err(|error| self.explained(error))
     }
 
     /// Makes completed writes durable on the media below.
@@ -68,7 +71,8 @@ impl Nvm {
     /// # Errors
     /// What the device says.
     pub fn flush(&mut self) -> Result<()> {
-        self.queue.execute_flush(self.nsid).map(drop)
+        let flushed = self.queue.execute_flush(self.nsid);
+        flushed.map(drop).map_err(|error| self.explained(error))
     }
 
     /// Tells the device that blocks are no longer needed: they read as zeroes.
@@ -89,6 +93,13 @@ impl Nvm {
     }
 
     fn send(&mut self, command: NvmCommand) -> Result<()> {
-        self.queue.execute(Command::Nvm(command)).map(drop)
+        let done = self.queue.execute(Command::Nvm(command));
+        done.map(drop).map_err(|error| self.explained(error))
+    }
+
+    /// An error of this namespace's queue, with what the device says of it.
+    #[cold]
+    fn explained(&self, error: Error) -> Error {
+        words::explained(error, self.queue.qid(), &self.driver)
     }
 }

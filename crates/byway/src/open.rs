@@ -44,6 +44,22 @@ pub fn open_uri(uri: &Uri) -> Result<Device> {
     open_with(uri, None)
 }
 
+/// Opens the device that `uri` names to read it: an image that may not be written as with `readonly=1`.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_to_read(uri: &str) -> Result<Device> {
+    let mut parsed: Uri = uri.parse()?;
+    let opened = match open_uri(&parsed) {
+        Err(error) if error.kind() == ErrorKind::Denied && !parsed.options.read_only => {
+            parsed.options.read_only = true;
+            open_uri(&parsed)
+        }
+        opened => opened,
+    };
+    opened.map_err(|error| error.doing(format!("open {uri}")))
+}
+
 fn open_with(uri: &Uri, events: Option<Arc<dyn FileEvents>>) -> Result<Device> {
     let begun = Instant::now();
     let flash = match &uri.place {
@@ -56,7 +72,7 @@ fn open_with(uri: &Uri, events: Option<Arc<dyn FileEvents>>) -> Result<Device> {
 
 fn open_image(path: &Path, options: &Options, events: Option<Arc<dyn FileEvents>>) -> Result<Flash> {
     let run = byway_flash::RunOptions { events, ..run_options(options) };
-    let how = OpenOptions { timing: options.flash_timing, run, ..OpenOptions::default() };
+    let how = OpenOptions { read_only: options.read_only, timing: options.flash_timing, run };
     Flash::open(path, how).map_err(from_flash)
 }
 

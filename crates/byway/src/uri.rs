@@ -73,6 +73,8 @@ pub struct Options {
     pub fading: Fading,
     /// `flush=`: what an acknowledgement survives.
     pub flush: FlushMode,
+    /// `readonly=`: whether an image is opened for reading alone; others may read it at the same time.
+    pub read_only: bool,
     /// `depth=`: commands outstanding on a queue.
     pub depth: u32,
     /// `ring=`: entries of a submission ring.
@@ -80,10 +82,10 @@ pub struct Options {
 }
 
 /// What every option is called, for the error that lists them.
-pub const OPTION_NAMES: [&str; 24] = [
+pub const OPTION_NAMES: [&str; 25] = [
     "transfer", "policy", "tau", "alpha", "below", "profile", "link", "mps", "mrrs", "clock", "ns", "run",
     "ledger", "flash", "packing", "gc", "inject", "flush", "depth", "ring", "reads", "memtable", "cache",
-    "fading",
+    "fading", "readonly",
 ];
 
 /// What an acknowledgement survives, and so when the image is synced (`flush=`).
@@ -141,6 +143,7 @@ impl Default for Options {
             inject: None,
             fading: Fading::default(),
             flush: FlushMode::default(),
+            read_only: false,
             depth: 128,
             ring_entries: None,
         }
@@ -223,6 +226,10 @@ impl Options {
             }
             "memtable" => self.memtable_bytes = parse_size(value)? as usize,
             "cache" => self.cache_bytes = parse_size(value)? as usize,
+            "readonly" => {
+                let known = [("1", true), ("0", false), ("on", true), ("off", false)];
+                self.read_only = one_of(value, &known)?;
+            }
             "depth" => self.depth = parse(value)?,
             "ring" => self.ring_entries = Some(parse(value)?),
             _ => return Err(invalid(format!("unknown; known are {}", OPTION_NAMES.join(", ")))),

@@ -37,7 +37,7 @@ fn has_open(pid: u32, file: &Path) -> bool {
 /// An image with so much in it that nobody copies, checks or empties it in no time.
 fn filled() -> (Image, String) {
     let image = Image::sized("512M", &["nvm:400M"]);
-    let data = image.file("data", &vec![0x5a; 200 << 20]);
+    let data = image.file("data", &vec![0x5a; 128 << 20]);
     said(&["nvm", "write", &image.uri(""), "--file", &data]);
     std::fs::remove_file(data).unwrap();
     let path = image.path().to_str().unwrap().to_owned();

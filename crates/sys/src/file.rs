@@ -247,6 +247,16 @@ impl ImageFile {
         Ok(found.blocks() * 512)
     }
 
+    /// Bytes that its file system has left for who may not use what is kept for the superuser.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn disk_free_bytes(&self) -> Result<u64, FileError> {
+        let found = rustix::fs::fstatvfs(&self.file);
+        let found = found.map_err(|error| self.failed("measuring the disk of", error.into()))?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     /// Sets the length; new bytes are a hole that reads as zeroes.
     ///
     /// # Errors

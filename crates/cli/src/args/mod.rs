@@ -66,7 +66,7 @@ pub enum Command {
 pub struct Device {
     /// The device: embedded:PATH, or ram:SIZE for one in memory; options after `?`, joined by `&`
     /// (transfer=, policy=, tau=, alpha=, below=, profile=, link=, mps=, mrrs=, clock=, ns=, run=, ledger=, flash=,
-    /// packing=, gc=, inject=, flush=, depth=, ring=, reads=, memtable=, cache=, fading=).
+    /// packing=, gc=, inject=, flush=, depth=, ring=, reads=, memtable=, cache=, fading=, readonly=).
     #[arg(value_name = "URI")]
     pub uri: String,
 }

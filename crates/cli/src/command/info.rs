@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Write;
 
 use anyhow::Result;
-use byway::{Device, NamespaceKind, Profile};
+use byway::{Device, Namespace, NamespaceKind, Profile};
 use serde::Serialize;
 
 use super::inside::Inside;
@@ -41,8 +41,19 @@ pub struct DescribedNamespace {
     used_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     block_bytes: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    keys: Option<u64>,
+    /// What a namespace of keys and values holds of them.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pairs: Option<DescribedPairs>,
+}
+
+/// What a namespace of keys and values holds, and can hold.
+#[derive(Debug, Serialize)]
+struct DescribedPairs {
+    keys: u64,
+    /// Bytes of records and their index entries at which it is full: what `used_bytes` can reach.
+    capacity_bytes: u64,
+    key_max_bytes: u16,
+    value_max_bytes: u32,
 }
 
 impl fmt::Display for DescribedNamespace {
@@ -83,7 +94,7 @@ struct DescribedCause {
 /// # Errors
 /// When it cannot be opened or does not answer.
 pub fn run(args: &Info, out: &mut impl Write) -> Result<()> {
-    let device = byway::open(&args.device.uri)?;
+    let device = byway::open_to_read(&args.device.uri)?;
     let mut described = describe_open(&device)?;
     if args.verbose {
         described.inside = Some(Inside::of(&device.details()));
@@ -133,9 +144,16 @@ fn namespaces(device: &Device) -> Result<Vec<DescribedNamespace>> {
             NamespaceKind::Nvm { lba_bytes, .. } => Some(lba_bytes),
             _ => None,
         },
-        keys: device.kv_stats(namespace.nsid).map(|stats| stats.keys),
+        pairs: pairs(device, &namespace),
     });
     Ok(namespaces.collect())
+}
+
+fn pairs(device: &Device, namespace: &Namespace) -> Option<DescribedPairs> {
+    let NamespaceKind::Kv { key_max_bytes, value_max_bytes, .. } = namespace.kind else { return None };
+    let stats = device.kv_stats(namespace.nsid)?;
+    let (keys, capacity_bytes) = (stats.keys, stats.capacity_bytes);
+    Some(DescribedPairs { keys, capacity_bytes, key_max_bytes, value_max_bytes })
 }
 
 fn limits(device: &Device) -> DescribedLimits {
@@ -178,11 +196,11 @@ impl fmt::Display for Described {
             self.profile, self.link, self.mps, self.mrrs
         )?;
         for namespace in &self.namespaces {
-            write!(f, "{namespace}, {} used", size::human(namespace.used_bytes))?;
-            match (namespace.block_bytes, namespace.keys) {
-                (Some(bytes), _) => writeln!(f, ", blocks of {bytes} bytes")?,
-                (None, Some(keys)) => writeln!(f, ", {keys} keys")?,
-                (None, None) => writeln!(f)?,
+            let used = size::human(namespace.used_bytes);
+            match (namespace.block_bytes, &namespace.pairs) {
+                (Some(bytes), _) => writeln!(f, "{namespace}, {used} used, blocks of {bytes} bytes")?,
+                (None, Some(pairs)) => writeln!(f, "{namespace}, {used} of {pairs}")?,
+                (None, None) => writeln!(f, "{namespace}, {used} used")?,
             }
         }
         writeln!(f, "transfer methods: {}", self.methods.join(", "))?;
@@ -192,6 +210,15 @@ impl fmt::Display for Described {
             write!(f, "{inside}")?;
         }
         writeln!(f, "acknowledged means: {}", self.acknowledged_means)
+    }
+}
+
+impl fmt::Display for DescribedPairs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (capacity, longest) =
+            (size::human(self.capacity_bytes), size::human(self.value_max_bytes.into()));
+        let (keys, key_max_bytes) = (size::counted(self.keys, "key"), self.key_max_bytes);
+        write!(f, "{capacity} used by {keys}; keys of 1 to {key_max_bytes} bytes, values of up to {longest}")
     }
 }
 

@@ -7,6 +7,9 @@ use serde::Serialize;
 
 use crate::size::{counted, human};
 
+/// With so little left, a disk has no room for a block of flash.
+const FULL_BELOW_BYTES: u64 = 1 << 20;
+
 /// What `--json` prints of a device's insides.
 #[derive(Debug, Serialize)]
 pub struct Inside {
@@ -29,6 +32,10 @@ struct Space {
     over_provisioning_percent: f64,
     image_bytes: u64,
     disk_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk_free_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refuses_writes: Option<String>,
     blocks_free: u32,
     blocks_open: u32,
     blocks_full: u32,
@@ -48,6 +55,7 @@ struct Share {
 #[derive(Debug, Serialize)]
 struct Engine {
     keys: u64,
+    capacity_bytes: u64,
     runs: u64,
     memtable_entries: u64,
     segments: u64,
@@ -148,6 +156,8 @@ impl Space {
             over_provisioning_percent: (raw / capacity - 1.0) * 100.0,
             image_bytes: details.image_bytes,
             disk_bytes: details.disk_bytes,
+            disk_free_bytes: details.disk_free_bytes,
+            refuses_writes: details.refuses_writes.clone(),
             blocks_free: details.blocks.free,
             blocks_open: details.blocks.open,
             blocks_full: details.blocks.full,
@@ -173,6 +183,7 @@ impl Engine {
         let stats = &engine.stats;
         Self {
             keys: stats.keys,
+            capacity_bytes: stats.capacity_bytes,
             runs: stats.runs,
             memtable_entries: stats.memtable_entries,
             segments: stats.segments,
@@ -262,10 +273,18 @@ impl fmt::Display for Space {
             [self.live_bytes, self.capacity_bytes, self.writable_bytes, self.raw_bytes, self.disk_bytes]
                 .map(human);
         let percent = self.over_provisioning_percent;
-        writeln!(
+        write!(
             f,
             "space    {live} of {capacity} live, {writable} writable before collection; array {raw} (+{percent:.0} %), {disk} on disk"
         )?;
+        match self.disk_free_bytes {
+            Some(free) if free < FULL_BELOW_BYTES => writeln!(f, ", which is full")?,
+            Some(free) => writeln!(f, ", which has {} free", human(free))?,
+            None => writeln!(f)?,
+        }
+        if let Some(why) = &self.refuses_writes {
+            writeln!(f, "         no writes are taken: {why}")?;
+        }
         let Self { blocks_free, blocks_open, blocks_full, blocks_bad, .. } = self;
         write!(f, "blocks   {blocks_free} free, {blocks_open} open, {blocks_full} full, {blocks_bad} bad")?;
         match self.lost_units {
@@ -281,7 +300,8 @@ impl fmt::Display for Share {
         let Some(engine) = &self.engine else { return writeln!(f) };
         writeln!(
             f,
-            "; {} in {} and {} in memory; {} of {} of {} free",
+            "; {} of pairs at most; {} in {} and {} in memory; {} of {} of {} free",
+            human(engine.capacity_bytes),
             counted(engine.keys, "key"),
             counted(engine.runs, "run"),
             engine.memtable_entries,

@@ -63,6 +63,11 @@ fn open(device: &args::Device) -> Result<Kv> {
     Ok(byway::open(&device.uri)?.kv(None)?)
 }
 
+/// The same for a command that only reads.
+fn open_to_read(device: &args::Device) -> Result<Kv> {
+    Ok(byway::open_to_read(&device.uri)?.kv(None)?)
+}
+
 fn parse_key(key: &args::Key) -> Result<Vec<u8>> {
     key_of(&key.key, key.hex)
 }
@@ -84,7 +89,7 @@ fn read_value(value: Option<&str>, file: Option<&Path>) -> Result<Vec<u8>> {
 }
 
 fn get(device: &args::Device, key: &args::Key, file: Option<&Path>, out: &mut impl Write) -> Result<()> {
-    let value = open(device)?.get(&parse_key(key)?)?.ok_or_else(|| no_key(&key.key))?;
+    let value = open_to_read(device)?.get(&parse_key(key)?)?.ok_or_else(|| no_key(&key.key))?;
     match file {
         Some(path) => std::fs::write(path, value).with_context(|| format!("write {}", path.display())),
         None => Ok(out.write_all(&value)?),
@@ -105,7 +110,7 @@ fn delete(device: &args::Device, key: &args::Key) -> Result<()> {
 }
 
 fn exists(device: &args::Device, key: &args::Key) -> Result<()> {
-    if open(device)?.exists(&parse_key(key)?)? { Ok(()) } else { Err(Silent.into()) }
+    if open_to_read(device)?.exists(&parse_key(key)?)? { Ok(()) } else { Err(Silent.into()) }
 }
 
 /// How keys are shown.
@@ -148,7 +153,7 @@ fn list(
     out: &mut impl Write,
 ) -> Result<()> {
     let from = from.map(|from| Key::new(&from)).transpose()?;
-    let mut kv = open(device)?;
+    let mut kv = open_to_read(device)?;
     for key in kv.keys_with_prefix(prefix, from)?.take(usize::try_from(limit)?) {
         shown.write(&key?, out)?;
     }
@@ -185,7 +190,7 @@ impl Import<'_> {
     }
 
     fn compare(&self, json: bool, out: &mut impl Write) -> Result<()> {
-        let mut kv = open(self.device)?;
+        let mut kv = open_to_read(self.device)?;
         let (mut count, mut different) = (0u64, Vec::new());
         for record in self.records()? {
             let record = record.with_context(|| self.what())?;
@@ -272,7 +277,7 @@ fn export(
         }
         None => None,
     };
-    let mut kv = open(device)?;
+    let mut kv = open_to_read(device)?;
     // The keys first: taking them and reading values use one queue.
     let keys = kv.keys(None).collect::<byway::Result<Vec<Key>>>()?;
     for key in keys {

@@ -20,7 +20,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 pub fn run(command: &NvmCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     match command {
         NvmCommand::Read { device, range, file } => {
-            let blocks = Blocks::open(device)?;
+            let blocks = Blocks(byway::open_to_read(&device.uri)?.nvm(None)?);
             match file {
                 Some(path) => {
                     let file = File::create_new(path).with_context(|| format!("make {}", path.display()))?;

@@ -36,7 +36,7 @@ pub enum ImageError {
         bits: u64,
     },
     /// The image uses features that allow this program to read it only.
-    #[error("{} uses image features (bits {bits:#x}) that this program can only read: open it read-only", path.display())]
+    #[error("{} uses image features (bits {bits:#x}) that this program can only read: readonly=1 opens it", path.display())]
     ReadableOnly {
         /// The file.
         path: PathBuf,
@@ -68,7 +68,7 @@ pub enum ImageError {
         path: PathBuf,
     },
     /// The file may not be written and read-only was not asked for.
-    #[error("{} is read-only here; open it read-only to look inside", path.display())]
+    #[error("{} is read-only here: readonly=1 opens it to look inside", path.display())]
     ReadOnlyFile {
         /// The file.
         path: PathBuf,

@@ -576,6 +576,15 @@ impl Flash {
         }
     }
 
+    /// Bytes that the disk which holds the image has left; `None` for other media, or where nobody knows.
+    #[must_use]
+    pub fn disk_free_bytes(&self) -> Option<u64> {
+        match &self.backing {
+            Backing::File(file) => file.disk_free_bytes().ok(),
+            Backing::Memory => None,
+        }
+    }
+
     /// Length of the image file, holes included.
     #[must_use]
     pub const fn image_bytes(&self) -> u64 {

@@ -9,7 +9,7 @@ pub struct Bytes(pub u64);
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-        match units.into_iter().find(|(_, shift)| self.0 >> shift > 0 && self.0 % (1 << shift) == 0) {
+        match units.into_iter().find(|(_, shift)| self.0 >> shift > 0 && self.0.is_multiple_of(1 << shift)) {
             Some((unit, shift)) => write!(f, "{} {unit}", self.0 >> shift),
             None => write!(f, "{} bytes", self.0),
         }

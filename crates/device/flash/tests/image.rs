@@ -168,7 +168,7 @@ fn another_version_and_unknown_features_are_refused() {
     let cases = [
         (8, 2_u8, "is a Byway image of format version 2; this program knows version 1"),
         (32, 4, "uses image features unknown to this program (bits 0x4)"),
-        (24, 1, "uses image features (bits 0x1) that this program can only read: open it read-only"),
+        (24, 1, "uses image features (bits 0x1) that this program can only read: readonly=1 opens it"),
     ];
     for (at, value, sentence) in cases {
         closed_image(&image(&dir));
@@ -235,7 +235,7 @@ fn a_read_only_file_is_refused_to_writers_alone() {
     fs::set_permissions(image(&dir), fs::Permissions::from_mode(0o444)).unwrap();
     let before = fingerprint(&image(&dir));
     let said = refusal(open(&image(&dir)));
-    assert!(said.ends_with("is read-only here; open it read-only to look inside"), "{said}");
+    assert!(said.ends_with("is read-only here: readonly=1 opens it to look inside"), "{said}");
     let mut flash =
         Flash::open(&image(&dir), OpenOptions { read_only: true, timing: false, ..OpenOptions::default() })
             .unwrap();

@@ -136,6 +136,8 @@ pub struct KvStats {
     pub compaction: CompactionCounters,
     /// Keys, as [`KvEngine::keys`] counts them.
     pub keys: u64,
+    /// Bytes of live records and their index entries that the namespace can hold: a put that would exceed it is refused.
+    pub capacity_bytes: u64,
     /// Entries in the memtable being filled.
     pub memtable_entries: u64,
     /// Runs on flash.
@@ -505,6 +507,7 @@ impl KvEngine {
             index: self.index.counters,
             compaction: self.compaction.counters,
             keys: self.keys(),
+            capacity_bytes: self.capacity_bytes,
             memtable_entries: self.index.memtable_len() as u64,
             runs: self.index.runs() as u64,
             segments: self.log.layout.segments as u64,

@@ -1,5 +1,5 @@
 //! What Byway adds to NVMe: the announcement in Identify Controller, the feature that enables transfer methods,
-//! the vendor log, and the vendor I/O opcodes with the packing of their fields.
+//! the vendor logs, and the vendor I/O opcodes with the packing of their fields.
 //!
 //! Nothing here is sent to a device that did not announce it in [`VendorArea`] and on which the host did not
 //! enable it by feature [`FEATURE_METHODS`]. Opcodes that carry payload in the command itself have 00b in their
@@ -285,6 +285,37 @@ impl BulkPair {
     /// Bytes a pair takes in the payload.
     pub const fn bytes(key_bytes: usize, value_bytes: usize) -> usize {
         size_of::<Self>() + key_bytes.next_multiple_of(4) + value_bytes.next_multiple_of(4)
+    }
+}
+
+/// Vendor log: an [`ErrorText`] for each entry of the Error Information log, which names this page in its Vendor Specific
+/// Information Available field.
+pub const LOG_ERROR_TEXTS: LogPage = LogPage::ERROR_TEXTS;
+
+/// What an error was, in words, in [`LOG_ERROR_TEXTS`].
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+pub struct ErrorText {
+    /// Serial number of the error, as in the Error Information log; 0 for no entry.
+    pub error_count: u64,
+    /// The words, ASCII, padded with zeroes.
+    pub text: [u8; 120],
+}
+
+impl ErrorText {
+    /// What error `error_count` was. Words beyond the room are cut off.
+    #[must_use]
+    pub fn new(error_count: u64, words: &str) -> Self {
+        let mut text = [0; 120];
+        text.iter_mut().zip(words.bytes()).for_each(|(to, from)| *to = from);
+        Self { error_count, text }
+    }
+
+    /// The words, if they are text.
+    #[must_use]
+    pub fn words(&self) -> Option<&str> {
+        let len = self.text.iter().position(|byte| *byte == 0).unwrap_or(self.text.len());
+        core::str::from_utf8(self.text.get(..len)?).ok().filter(|words| !words.is_empty())
     }
 }
 

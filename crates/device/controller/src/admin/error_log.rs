@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use byway_spec::Status;
-use byway_spec::base::log::ErrorEntry;
+use byway_spec::base::log::{ErrorEntry, LogPage};
+use byway_spec::vendor::ErrorText;
 use zerocopy::IntoBytes;
 
 use crate::completion::Ticket;
@@ -16,16 +17,24 @@ pub(super) const ENTRIES: usize = 64;
 /// The newest errors, newest first.
 #[derive(Debug, Default)]
 pub(super) struct ErrorLog {
-    entries: VecDeque<ErrorEntry>,
+    entries: VecDeque<Noted>,
     count: u64,
+}
+
+/// An error for the log, and what it was in words.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Noted {
+    pub entry: ErrorEntry,
+    pub words: &'static str,
 }
 
 impl ErrorLog {
     /// Adds an entry and numbers it; the oldest makes room.
-    pub fn add(&mut self, entry: ErrorEntry) {
+    pub fn add(&mut self, noted: Noted) {
         self.count += 1;
         self.entries.truncate(ENTRIES - 1);
-        self.entries.push_front(ErrorEntry { error_count: self.count, ..entry });
+        let entry = ErrorEntry { error_count: self.count, vendor_log: LogPage::ERROR_TEXTS.0, ..noted.entry };
+        self.entries.push_front(Noted { entry, ..noted });
     }
 
     /// Errors since power-on.
@@ -35,8 +44,18 @@ impl ErrorLog {
 
     /// The log page.
     pub fn page(&self) -> Vec<u8> {
-        let mut page: Vec<u8> = self.entries.iter().flat_map(|entry| entry.as_bytes().to_vec()).collect();
+        let entries = self.entries.iter().flat_map(|noted| noted.entry.as_bytes().to_vec());
+        let mut page: Vec<u8> = entries.collect();
         page.resize(ENTRIES * size_of::<ErrorEntry>(), 0);
+        page
+    }
+
+    /// The vendor log page with the words for each entry.
+    pub fn texts_page(&self) -> Vec<u8> {
+        let text = |noted: &Noted| ErrorText::new(noted.entry.error_count, noted.words);
+        let mut page: Vec<u8> =
+            self.entries.iter().flat_map(|noted| text(noted).as_bytes().to_vec()).collect();
+        page.resize(ENTRIES * size_of::<ErrorText>(), 0);
         page
     }
 }
@@ -44,16 +63,16 @@ impl ErrorLog {
 impl Controller {
     /// Keeps a command's failure in the error log; returns the status its completion bears.
     pub(crate) fn log_error(&mut self, ticket: &Ticket, error: &CommandError) -> Status {
-        let (status, entry) = error_entry(ticket.sqid, ticket.cid, error);
-        if let Some(entry) = entry {
-            self.admin.errors.add(entry);
+        let (status, noted) = note(ticket.sqid, ticket.cid, error);
+        if let Some(noted) = noted {
+            self.admin.errors.add(noted);
         }
         status
     }
 }
 
 /// The status that a failed command's completion bears, and what the error log is to say of it, if anything.
-pub(crate) fn error_entry(sqid: u16, cid: u16, error: &CommandError) -> (Status, Option<ErrorEntry>) {
+pub(crate) fn note(sqid: u16, cid: u16, error: &CommandError) -> (Status, Option<Noted>) {
     let status = if may_pass(error.status) { error.status } else { error.status.with_dnr() };
     if is_answer(status) {
         return (status, None);
@@ -65,7 +84,7 @@ pub(crate) fn error_entry(sqid: u16, cid: u16, error: &CommandError) -> (Status,
         parameter: error.location,
         ..ErrorEntry::default()
     };
-    (status.with_more(), Some(entry))
+    (status.with_more(), Some(Noted { entry, words: error.cause }))
 }
 
 /// Statuses that answer a question: no error to be looked into.
@@ -100,11 +119,14 @@ mod tests {
     fn the_newest_error_stands_first_and_the_oldest_makes_room() {
         let mut log = ErrorLog::default();
         for cid in 0..100 {
-            log.add(ErrorEntry { cid, ..ErrorEntry::default() });
+            log.add(Noted { entry: ErrorEntry { cid, ..ErrorEntry::default() }, words: "it failed" });
         }
         let page = log.page();
         assert_eq!(page.len(), ENTRIES * 64);
         assert_eq!((page[0], page[10]), (100, 99));
         assert_eq!((page[63 * 64], page[63 * 64 + 10]), (37, 36));
+        let texts = log.texts_page();
+        assert_eq!((texts[0], &texts[8..18]), (100, b"it failed\0".as_slice()));
+        assert_eq!((texts.len(), texts[63 * 128]), (ENTRIES * 128, 37));
     }
 }

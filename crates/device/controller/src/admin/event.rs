@@ -11,6 +11,7 @@ use byway_spec::base::event::{Event, EventType};
 use byway_spec::base::feature::AsyncEvents;
 use byway_spec::base::log::{ErrorEntry, LogPage};
 
+use super::Noted;
 use crate::controller::Controller;
 use crate::error::{CommandError, NO_LOCATION};
 use crate::namespace::Outcome;
@@ -104,13 +105,15 @@ impl Controller {
     /// A doorbell of no queue, or a value outside its queue, was written: nothing follows but an event.
     #[cold]
     pub(crate) fn note_invalid_doorbell(&mut self, index: DoorbellIndex, value: u32) {
-        self.admin.errors.add(ErrorEntry {
+        let entry = ErrorEntry {
             sqid: 0xffff,
             cid: 0xffff,
             parameter: NO_LOCATION,
             specific: u64::from(index.queue()) | u64::from(value) << 32,
             ..ErrorEntry::default()
-        });
+        };
+        let words = "a doorbell of no queue, or a value outside its queue, was written";
+        self.admin.errors.add(Noted { entry, words });
         let event =
             if self.has_doorbell(index) { Event::INVALID_DOORBELL_VALUE } else { Event::INVALID_DOORBELL };
         self.admin.events.raise(event);

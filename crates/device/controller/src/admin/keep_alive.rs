@@ -3,6 +3,7 @@
 use byway_spec::Status;
 use byway_spec::base::log::ErrorEntry;
 
+use super::Noted;
 use crate::controller::Controller;
 use crate::error::{CommandError, NO_LOCATION};
 use crate::namespace::Outcome;
@@ -64,13 +65,15 @@ impl Controller {
 
     fn keep_alive_expired(&mut self) {
         self.admin.keep_alive.deadline_ps = None;
-        self.admin.errors.add(ErrorEntry {
+        let entry = ErrorEntry {
             sqid: 0xffff,
             cid: 0xffff,
             phase_and_status: Status::KEEP_ALIVE_EXPIRED.0 << 1,
             parameter: NO_LOCATION,
             ..ErrorEntry::default()
-        });
+        };
+        let words = "the host said nothing within its keep alive time";
+        self.admin.errors.add(Noted { entry, words });
         self.fail();
     }
 }

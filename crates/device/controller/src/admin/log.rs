@@ -19,7 +19,7 @@ use crate::port::Port;
 use crate::subsystem::Subsystem;
 
 /// Every page a controller has.
-const PAGES: [LogPage; 10] = [
+const PAGES: [LogPage; 11] = [
     LogPage::SUPPORTED_PAGES,
     LogPage::ERROR,
     LogPage::SMART,
@@ -30,6 +30,7 @@ const PAGES: [LogPage; 10] = [
     LogPage::MANAGEMENT,
     LogPage::SANITIZE,
     LogPage::LEDGER,
+    LogPage::ERROR_TEXTS,
 ];
 
 /// Firmware revision, the same in Identify Controller and its slot.
@@ -117,6 +118,7 @@ impl Controller {
             LogPage::FEATURES => effects::features_page(),
             LogPage::MANAGEMENT => effects::management_page(),
             LogPage::SANITIZE => sanitize::page(subsystem),
+            LogPage::ERROR_TEXTS => self.admin.errors.texts_page(),
             LogPage::LEDGER => ledger_log::page(port.meter.ledger(), subsystem),
             _ => return Err(CommandError::new(Status::INVALID_LOG_PAGE, "no such log page").at_byte(40)),
         })

@@ -5,7 +5,6 @@
 
 use byway_queue::Doorbells;
 use byway_spec::base::admin::AdminOpcode;
-use byway_spec::base::log::ErrorEntry;
 use byway_spec::{Command, DataPointer, Status};
 
 use crate::controller::Controller;
@@ -39,7 +38,7 @@ mod transfers;
 pub use changes::Changes;
 use doorbell_buffer::ShadowDoorbells;
 use error_log::ErrorLog;
-pub(crate) use error_log::error_entry;
+pub(crate) use error_log::{Noted, note};
 use event::Events;
 use feature::Features;
 pub use io_counters::IoCounters;
@@ -97,8 +96,8 @@ impl AdminState {
     }
 
     /// Adds an entry to the error log.
-    pub fn add_error(&mut self, entry: ErrorEntry) {
-        self.errors.add(entry);
+    pub fn add_error(&mut self, noted: Noted) {
+        self.errors.add(noted);
     }
 
     /// Whether doorbells are read from host memory.

@@ -7,7 +7,7 @@ use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
 
 use super::{ERRORS_KEPT, Gathering, Lane, Work};
-use crate::admin::error_entry;
+use crate::admin::note;
 use crate::data_pointer;
 use crate::error::CommandError;
 use crate::namespace::Namespace;
@@ -107,12 +107,12 @@ impl Lane {
     }
 
     fn note_error(&mut self, cid: u16, error: &CommandError) -> Status {
-        let (status, entry) = error_entry(self.qid, cid, error);
-        if let Some(entry) = entry {
+        let (status, noted) = note(self.qid, cid, error);
+        if let Some(noted) = noted {
             if self.errors.len() == ERRORS_KEPT {
                 self.errors.remove(0);
             }
-            self.errors.push(entry);
+            self.errors.push(noted);
         }
         status
     }

@@ -8,10 +8,9 @@
 mod execute;
 mod gather;
 
-use byway_spec::base::log::ErrorEntry;
 use byway_spec::{Command, Key};
 
-use crate::admin::EnabledTransfers;
+use crate::admin::{EnabledTransfers, Noted};
 use crate::completion::Ticket;
 use crate::controller::{Controller, ControllerId};
 use crate::error::CommandError;
@@ -61,7 +60,7 @@ pub struct Lane {
     payloads: Vec<u8>,
     payload_end: usize,
     room: Room,
-    errors: Vec<ErrorEntry>,
+    errors: Vec<Noted>,
     unannounced: bool,
     broken: bool,
 }
@@ -177,7 +176,7 @@ impl Controller {
     pub fn check_in(&mut self, mut lane: Box<Lane>) {
         debug_assert!(lane.gathered.is_empty(), "a lane is emptied before it is checked in");
         let index = usize::from(lane.qid);
-        lane.errors.drain(..).for_each(|entry| self.admin.add_error(entry));
+        lane.errors.drain(..).for_each(|noted| self.admin.add_error(noted));
         self.blocked |= lane.cq.blocks;
         let Lane { qid, sq, cq, broken, .. } = *lane;
         (self.submission[index], self.completion[index]) = (Some(sq), Some(cq));

@@ -27,6 +27,7 @@ open_enum! {
         SANITIZE = 0x81 "Sanitize Status",
         CHANGED_ZONES = 0xbf "Changed Zone List",
         LEDGER = 0xc0 "Byway Ledger and Counters",
+        ERROR_TEXTS = 0xc1 "Byway Error Texts",
     }
 }
 

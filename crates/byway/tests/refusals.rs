@@ -1,0 +1,166 @@
+//! What is refused is refused in words that name the limit it met, and what can only be read can be read.
+#![allow(clippy::unwrap_used)]
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use byway::{CreateOptions, Error, ErrorKind, FileEvents, Kv, NamespaceKind, NewNamespace};
+
+/// The errno of a disk without room, on Linux.
+const ENOSPC: i32 = 28;
+
+fn uri(path: &Path, options: &str) -> String {
+    format!("embedded:{}?{options}", path.display())
+}
+
+fn image(dir: &tempfile::TempDir) -> std::path::PathBuf {
+    let path = dir.path().join("disk.img");
+    let namespaces = vec![NewNamespace::KV, NewNamespace::NVM];
+    byway::create(&path, &CreateOptions { namespaces, ..CreateOptions::new(32 << 20) }).unwrap();
+    path
+}
+
+/// Stores until it is refused.
+fn refusal(kv: &mut Kv) -> Error {
+    (0_u32..).find_map(|n| kv.put(&n.to_be_bytes(), &[7; 60_000]).err()).unwrap()
+}
+
+/// A disk that has no room once it is told so.
+#[derive(Debug, Default)]
+struct Disk {
+    is_full: AtomicBool,
+}
+
+impl Disk {
+    fn takes(&self) -> io::Result<()> {
+        if self.is_full.load(Relaxed) { Err(io::Error::from_raw_os_error(ENOSPC)) } else { Ok(()) }
+    }
+}
+
+impl FileEvents for Disk {
+    fn before_write(&self, _: u64, _: u64) -> io::Result<()> {
+        self.takes()
+    }
+
+    fn before_allocate(&self, _: u64, _: u64) -> io::Result<()> {
+        self.takes()
+    }
+
+    fn before_punch(&self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn before_sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn after_sync(&self) {}
+}
+
+#[test]
+fn a_full_namespace_and_a_full_disk_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = image(&dir);
+    let refused = refusal(&mut byway::open(&uri(&path, "")).unwrap().kv(None).unwrap());
+    assert_eq!(refused.kind(), ErrorKind::CapacityExceeded);
+    assert!(refused.to_string().ends_with("the namespace is full"), "{refused}");
+
+    let disk = Arc::new(Disk::default());
+    std::fs::remove_file(&path).unwrap();
+    let path = image(&dir);
+    let device = byway::open_watched(&uri(&path, ""), disk.clone()).unwrap();
+    disk.is_full.store(true, Relaxed);
+    let refused = refusal(&mut device.kv(None).unwrap());
+    assert_eq!(refused.kind(), ErrorKind::CapacityExceeded);
+    assert!(refused.to_string().ends_with("the disk that holds the image is full"), "{refused}");
+    let mut nvm = device.nvm(None).unwrap();
+    let refused = (0..8192).find_map(|block| nvm.write(block * 8, &[7; 4096]).err()).unwrap();
+    assert!(refused.to_string().ends_with("the disk that holds the image is full"), "{refused}");
+}
+
+#[test]
+fn a_value_that_is_too_long_is_refused_with_the_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let device = byway::open(&uri(&image(&dir), "")).unwrap();
+    let mut kv = device.kv(None).unwrap();
+    let NamespaceKind::Kv { value_max_bytes, .. } = device.namespace(kv.nsid()).unwrap().kind else {
+        panic!("no such namespace")
+    };
+    let refused = kv.put(b"key", &vec![1; value_max_bytes as usize + 1]).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge);
+    assert!(refused.to_string().contains(&format!("at most {value_max_bytes} bytes")), "{refused}");
+    kv.put(b"key", &vec![1; value_max_bytes as usize]).unwrap();
+}
+
+#[test]
+fn a_device_without_spares_says_so_now_and_when_it_is_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = image(&dir);
+    let refused = {
+        let mut kv = byway::open(&uri(&path, "inject=seed=1,program:ppm=100000")).unwrap().kv(None).unwrap();
+        let put = |n: u32| kv.put(&(n % 50).to_be_bytes(), &[7; 60_000]).err();
+        (0..).filter_map(put).find(|error| error.kind() == ErrorKind::Denied).unwrap()
+    };
+    assert!(refused.to_string().ends_with("no spare blocks are left"), "{refused}");
+    let details = byway::open(&uri(&path, "")).unwrap().details();
+    assert!(details.refuses_writes.unwrap().contains("no spare blocks are left"));
+    assert!(details.disk_free_bytes.is_some());
+}
+
+#[test]
+fn an_image_is_read_by_many_at_once_where_each_opens_it_for_reading_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = image(&dir);
+    byway::open(&uri(&path, "")).unwrap().kv(None).unwrap().put(b"key", b"value").unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let one = byway::open(&uri(&path, "readonly=1")).unwrap();
+    let other = byway::open(&uri(&path, "readonly=1")).unwrap();
+    for device in [&one, &other] {
+        let mut kv = device.kv(None).unwrap();
+        assert_eq!(kv.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+        assert_eq!(kv.keys(None).count(), 1);
+        let refused = kv.put(b"key", b"other").unwrap_err();
+        assert!(refused.to_string().ends_with("the image can only be read"), "{refused}");
+    }
+    drop((one, other));
+    assert!(std::fs::read(&path).unwrap() == before);
+}
+
+#[test]
+fn a_file_that_may_not_be_written_is_opened_to_read_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = image(&dir);
+    byway::open(&uri(&path, "")).unwrap().kv(None).unwrap().put(b"key", b"value").unwrap();
+    let mut mode = path.metadata().unwrap().permissions();
+    mode.set_readonly(true);
+    std::fs::set_permissions(&path, mode).unwrap();
+    let refused = byway::open(&uri(&path, "")).err().unwrap();
+    assert!(refused.to_string().contains("readonly=1"), "{refused}");
+    let device = byway::open_to_read(&uri(&path, "")).unwrap();
+    assert_eq!(device.kv(None).unwrap().get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    assert!(device.details().refuses_writes.unwrap().contains("can only be read"));
+}
+
+#[test]
+fn keys_of_a_prefix_are_listed_and_no_others() {
+    let device = byway::open("ram:32M").unwrap();
+    let mut kv = device.kv(None).unwrap();
+    let keys: Vec<String> = (0..3000).map(|n| format!("{}-{n:04}", ["a", "b", "bb"][n % 3])).collect();
+    keys.iter().for_each(|key| kv.put(key.as_bytes(), b"value").unwrap());
+    kv.put(&[0xff; 16], b"last").unwrap();
+    for prefix in ["", "a", "b", "b-", "bb", "bb-29", "c"] {
+        let found: Vec<_> =
+            kv.keys_with_prefix(prefix.as_bytes(), None).unwrap().map(Result::unwrap).collect();
+        let wanted =
+            keys.iter().filter(|key| key.starts_with(prefix)).count() + usize::from(prefix.is_empty());
+        assert_eq!(found.len(), wanted, "{prefix}");
+        assert!(found.is_sorted() && found.iter().all(|key| key.as_bytes().starts_with(prefix.as_bytes())));
+    }
+    let start = byway::Key::new(b"b-1500").unwrap();
+    let mut found = kv.keys_with_prefix(b"b", Some(start)).unwrap().map(Result::unwrap);
+    assert!(found.next().unwrap() >= start && found.all(|key| key.as_bytes().starts_with(b"b")));
+    assert_eq!(kv.keys_with_prefix(&[0xff], None).unwrap().count(), 1);
+    assert!(kv.keys_with_prefix(&[0; 17], None).is_err());
+}

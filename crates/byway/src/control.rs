@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_in_process::Handle;
-use byway_sys::handover;
+use byway_sys::{CopyFile, handover};
 
 use crate::snapshot::{SnapshotReport, copy_in_use, given_up};
 
@@ -119,14 +119,15 @@ fn answer(mut stream: &UnixStream, handle: &Handle) -> std::io::Result<()> {
     let Some(to) = handover::receive(stream)? else {
         return stream.write_all(b"error the request names no file\n");
     };
-    match copy_for(stream, handle, File::from(to)) {
+    // Whoever asks gives it its name.
+    match copy_for(stream, handle, CopyFile::new(File::from(to), Path::new(""))) {
         Ok(report) => writeln!(stream, "done {} {}", report.pause_ns, report.copied_bytes),
         Err(error) => writeln!(stream, "error {error}"),
     }
 }
 
 /// Makes the copy and says every now and then how far it is. It is given up once nobody listens.
-fn copy_for(mut stream: &UnixStream, handle: &Handle, to: File) -> Result<SnapshotReport> {
+fn copy_for(mut stream: &UnixStream, handle: &Handle, to: CopyFile) -> Result<SnapshotReport> {
     let (copied_bytes, nobody_listens) = &(AtomicU64::new(0), AtomicBool::new(false));
     let (ended, ends) = mpsc::channel::<()>();
     std::thread::scope(|scope| {

@@ -1,11 +1,11 @@
 //! Resizing an image: offline, into a new file that takes the place of the old one once it is complete.
 
-use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use byway_core::{Error, Result};
 use byway_flash::{Flash, OpenOptions};
+use byway_sys::names::{NamePoint, rename, sync_name};
 
 use crate::open::from_flash;
 
@@ -37,11 +37,6 @@ pub fn resize(
     // In order, also where nothing came of it.
     let closed = flash.close().map_err(from_flash);
     made.and(closed).map_err(|error| error.doing(doing()))?;
-    let replaced = std::fs::rename(&beside, path).and_then(|()| sync_folder(path));
+    let replaced = rename(&beside, path).and_then(|()| sync_name(path, NamePoint::ReplacedName));
     replaced.map_err(|e| Error::kernel(doing(), e))
-}
-
-fn sync_folder(path: &Path) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -13,7 +13,8 @@ use byway_core::{Error, ErrorKind, Result};
 use byway_flash::Snapshot;
 use byway_in_process::Handle;
 use byway_sys::copy::copy_sparse_until;
-use byway_sys::{FileError, ImageFile};
+use byway_sys::names::{NamePoint, rename, sync_name};
+use byway_sys::{CopyFile, FileError, ImageFile};
 
 use crate::control;
 use crate::device::Device;
@@ -60,14 +61,14 @@ pub fn snapshot_watched(
     let image = image.as_ref();
     into_file(out.as_ref(), |to| match ImageFile::open_read_only(image) {
         Ok(file) => copy_closed(&file, &to, watch),
-        Err(FileError::InUse { .. }) => control::ask_for_snapshot(image, &to, watch),
+        Err(FileError::InUse { .. }) => control::ask_for_snapshot(image, to.file(), watch),
         Err(error) => Err(from_flash(byway_flash::ImageError::from(error).into())),
     })
 }
 
 fn copy_closed(
     file: &ImageFile,
-    to: &File,
+    to: &CopyFile,
     watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<SnapshotReport> {
     let mut copied_bytes = 0;
@@ -78,7 +79,7 @@ fn copy_closed(
     let system = |e| Error::kernel("copy the image", e);
     match copied.map_err(system)? {
         ControlFlow::Break(()) => return Err(given_up()),
-        ControlFlow::Continue(()) => to.sync_all().map_err(system)?,
+        ControlFlow::Continue(()) => to.sync().map_err(system)?,
     }
     Ok(SnapshotReport { pause_ns: 0, copied_bytes })
 }
@@ -89,7 +90,7 @@ pub(crate) fn given_up() -> Error {
 }
 
 /// Makes a file under another name and gives it its own once it is complete.
-fn into_file(out: &Path, fill: impl FnOnce(File) -> Result<SnapshotReport>) -> Result<SnapshotReport> {
+fn into_file(out: &Path, fill: impl FnOnce(CopyFile) -> Result<SnapshotReport>) -> Result<SnapshotReport> {
     if out.exists() {
         let said = format!("{} exists already and is left as it is", out.display());
         return Err(Error::host(ErrorKind::InvalidArgument, said));
@@ -98,10 +99,11 @@ fn into_file(out: &Path, fill: impl FnOnce(File) -> Result<SnapshotReport>) -> R
     partial.push(".partial");
     let file = begin(Path::new(&partial))?;
     let lock = file.try_clone().map_err(|e| Error::kernel("make the copy", e))?;
-    let filled = fill(file).and_then(|report| {
+    let filled = fill(CopyFile::new(file, Path::new(&partial))).and_then(|report| {
         // Whoever made it for us may have it open for a moment still.
         let _ = lock.unlock();
-        std::fs::rename(&partial, out).map_err(|e| Error::kernel("name the copy", e))?;
+        let named = rename(Path::new(&partial), out).and_then(|()| sync_name(out, NamePoint::CopyName));
+        named.map_err(|e| Error::kernel("name the copy", e))?;
         Ok(report)
     });
     if filled.is_err() {
@@ -132,7 +134,7 @@ fn begin(partial: &Path) -> Result<File> {
 /// `watch` is told how many bytes of pages are copied.
 pub(crate) fn copy_in_use(
     handle: &Handle,
-    to: File,
+    to: CopyFile,
     watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> Result<SnapshotReport> {
     let gone = || Error::host(ErrorKind::NotFound, "the device was closed, or failed, meanwhile");

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use byway::{Checked, CreateOptions, Device, Finding, Hit, MediaNamespaceKind, NewNamespace, Nsid};
-use byway_sys::copy::{DataRanges, copy_sparse};
+use byway_sys::copy::{CopyFile, DataRanges, copy_sparse};
 use tempfile::TempDir;
 
 const LBA_BYTES: usize = 4096;
@@ -68,7 +68,8 @@ fn folder() -> (TempDir, PathBuf) {
 
 fn copy(from: &Path, to: &Path) {
     let _ = std::fs::remove_file(to);
-    copy_sparse(&File::open(from).unwrap(), &File::create_new(to).unwrap(), |_| {}).unwrap();
+    copy_sparse(&File::open(from).unwrap(), &CopyFile::new(File::create_new(to).unwrap(), to), |_| {})
+        .unwrap();
 }
 
 fn flip(path: &Path, bit: u64) {

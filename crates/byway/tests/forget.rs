@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use byway::{CreateOptions, Device, ErrorKind, MediaNamespaceKind, NewNamespace, Nsid, Wipe};
-use byway_sys::copy::{DataRanges, copy_sparse};
+use byway_sys::copy::{CopyFile, DataRanges, copy_sparse};
 
 const KEYS: u32 = 900;
 
@@ -142,7 +142,12 @@ fn a_sanitize_that_is_cut_short_is_finished_by_the_next_opener() {
         .sanitize(Wipe::BlockErase, |_| {
             looks += 1;
             if looks == 2 {
-                copy_sparse(&File::open(&path).unwrap(), &File::create_new(&cut).unwrap(), |_| {}).unwrap();
+                copy_sparse(
+                    &File::open(&path).unwrap(),
+                    &CopyFile::new(File::create_new(&cut).unwrap(), &cut),
+                    |_| {},
+                )
+                .unwrap();
             }
             ControlFlow::Continue(())
         })

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use byway::{CreateOptions, Device, MediaNamespaceKind, NewNamespace, Nsid};
-use byway_sys::copy::{DataRanges, copy_sparse};
+use byway_sys::copy::{CopyFile, DataRanges, copy_sparse};
 
 const LBA_BYTES: usize = 512;
 /// Bytes that are kept or left out together.
@@ -174,7 +174,12 @@ fn make_the_golden_images() {
     device.close().unwrap();
     let device = byway::open(&uri).unwrap();
     fill(&device, 1);
-    copy_sparse(&File::open(&path).unwrap(), &File::create_new(&unclosed).unwrap(), |_| {}).unwrap();
+    copy_sparse(
+        &File::open(&path).unwrap(),
+        &CopyFile::new(File::create_new(&unclosed).unwrap(), &unclosed),
+        |_| {},
+    )
+    .unwrap();
     device.close().unwrap();
     std::fs::create_dir_all(folder()).unwrap();
     for (path, name) in [(&path, "v1-closed.img"), (&unclosed, "v1-unclosed.img")] {
@@ -186,6 +191,7 @@ fn make_the_golden_images() {
 fn holds_everything_in_a_copy(path: &Path) {
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("copy.img");
-    copy_sparse(&File::open(path).unwrap(), &File::create_new(&copy).unwrap(), |_| {}).unwrap();
+    copy_sparse(&File::open(path).unwrap(), &CopyFile::new(File::create_new(&copy).unwrap(), &copy), |_| {})
+        .unwrap();
     holds_everything(&copy);
 }

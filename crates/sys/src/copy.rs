@@ -4,20 +4,75 @@ use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
+use crate::events::{FileEvents, of_file};
+use crate::names::{NamePoint, sync_content};
+
 /// Bytes copied at once.
 const PIECE_BYTES: u64 = 1 << 20;
+
+/// A file that becomes a copy.
+#[derive(Debug)]
+pub struct CopyFile {
+    file: File,
+    path: PathBuf,
+    events: Option<Arc<dyn FileEvents>>,
+}
+
+impl CopyFile {
+    /// A copy in an empty file, which for now is at `path`.
+    #[must_use]
+    pub fn new(file: File, path: &Path) -> Self {
+        Self { file, path: path.into(), events: of_file(path) }
+    }
+
+    /// Sets its length; new bytes are a hole that reads as zeroes.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_len(&self, len_bytes: u64) -> io::Result<()> {
+        self.file.set_len(len_bytes)
+    }
+
+    /// Writes a whole range.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.events.iter().try_for_each(|events| events.before_write(at, bytes.len() as u64))?;
+        self.file.write_all_at(bytes, at)
+    }
+
+    /// Waits until all of it is on its disk.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sync(&self) -> io::Result<()> {
+        self.events.iter().try_for_each(|events| events.before_sync())?;
+        sync_content(&self.file, &self.path, NamePoint::CopyContent)?;
+        self.events.iter().for_each(|events| events.after_sync());
+        Ok(())
+    }
+
+    /// The file itself: what is done to it passes by whoever watches.
+    #[must_use]
+    pub const fn file(&self) -> &File {
+        &self.file
+    }
+}
 
 /// Shares all blocks of `from` with `to`, an empty file on the same file system; false where that cannot be done.
 ///
 /// # Errors
 /// None that a copy would not meet too: those are left to the copy.
 #[must_use]
-pub fn reflink(from: &File, to: &File) -> bool {
-    rustix::fs::ioctl_ficlone(to, from).is_ok()
+pub fn reflink(from: &File, to: &CopyFile) -> bool {
+    rustix::fs::ioctl_ficlone(&to.file, from).is_ok()
 }
 
 /// The ranges of a file that hold data, from `at` on, in order: holes between them read as zeroes.
@@ -71,14 +126,14 @@ impl Iterator for DataRanges<'_> {
 ///
 /// # Errors
 /// What the system says.
-pub fn copy_range(from: &File, to: &File, at: u64, len_bytes: u64) -> io::Result<()> {
+pub fn copy_range(from: &File, to: &CopyFile, at: u64, len_bytes: u64) -> io::Result<()> {
     let (mut at, end) = (at, at.saturating_add(len_bytes));
     let mut piece = Vec::new();
     while at < end {
         let len = (end - at).min(PIECE_BYTES) as usize;
         piece.resize(len, 0);
         from.read_exact_at(&mut piece, at)?;
-        to.write_all_at(&piece, at)?;
+        to.write_at(at, &piece)?;
         at += len as u64;
     }
     Ok(())
@@ -88,7 +143,7 @@ pub fn copy_range(from: &File, to: &File, at: u64, len_bytes: u64) -> io::Result
 ///
 /// # Errors
 /// What the system says.
-pub fn copy_sparse(from: &File, to: &File, mut copied: impl FnMut(u64)) -> io::Result<()> {
+pub fn copy_sparse(from: &File, to: &CopyFile, mut copied: impl FnMut(u64)) -> io::Result<()> {
     let go_on = |bytes| {
         copied(bytes);
         ControlFlow::Continue(())
@@ -102,7 +157,7 @@ pub fn copy_sparse(from: &File, to: &File, mut copied: impl FnMut(u64)) -> io::R
 /// What the system says.
 pub fn copy_sparse_until(
     from: &File,
-    to: &File,
+    to: &CopyFile,
     mut copied: impl FnMut(u64) -> ControlFlow<()>,
 ) -> io::Result<ControlFlow<()>> {
     let len_bytes = from.metadata()?.len();
@@ -142,11 +197,13 @@ mod tests {
 
     #[test]
     fn a_copy_of_a_sparse_file_is_the_same_and_as_sparse() {
-        let (from, to) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        let from = tempfile::tempfile().unwrap();
+        let to = CopyFile::new(tempfile::tempfile().unwrap(), Path::new("copy"));
         from.set_len(1 << 30).unwrap();
         from.write_all_at(b"here", 5 << 20).unwrap();
         from.write_all_at(&[7; 9000], (1 << 30) - 9000).unwrap();
         copy_sparse(&from, &to, |_| {}).unwrap();
+        let to = to.file();
         let mut back = [0; 4];
         to.read_exact_at(&mut back, 5 << 20).unwrap();
         assert_eq!(&back, b"here");

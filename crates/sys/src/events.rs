@@ -2,10 +2,16 @@
 //!
 //! Two things stand on this: file systems that are full or failing, by choice, and files that forget what was not synced.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
 
-/// An observer of an [`ImageFile`](crate::ImageFile).
+use crate::names::NameStep;
+
+/// An observer of one file: an [`ImageFile`](crate::ImageFile), or a copy of one.
 ///
 /// An implementer may answer with an error, which becomes the operation's own: nothing was done then. It is called on
 /// the thread that operates on the file, before the system is asked. It may rely on being told of every read, write,
@@ -53,4 +59,49 @@ pub trait FileEvents: fmt::Debug + Send + Sync {
 
     /// Everything stored before the sync began is on the disk.
     fn after_sync(&self) {}
+}
+
+/// An observer of what a thread does to files and their names. Made for tests.
+pub trait FolderEvents {
+    /// Who is told of the operations on the file at `path`, which is made or opened now.
+    fn file(&self, _path: &Path) -> Option<Arc<dyn FileEvents>> {
+        None
+    }
+
+    /// A name is about to be given, or to be put on the disk.
+    ///
+    /// # Errors
+    /// What the step is to fail with.
+    fn before(&self, _step: &NameStep<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// That is done.
+    fn after(&self, _step: &NameStep<'_>) {}
+}
+
+thread_local! {
+    static WATCHING: RefCell<Option<Rc<dyn FolderEvents>>> = const { RefCell::new(None) };
+}
+
+/// Does something with `events` told of what this thread does to files and names on the way.
+pub fn watching<R>(events: Rc<dyn FolderEvents>, act: impl FnOnce() -> R) -> R {
+    /// Has nobody told any more, however `act` ends.
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            WATCHING.set(None);
+        }
+    }
+    WATCHING.set(Some(events));
+    let _end = End;
+    act()
+}
+
+pub(crate) fn of_folder() -> Option<Rc<dyn FolderEvents>> {
+    WATCHING.with_borrow(Option::clone)
+}
+
+pub(crate) fn of_file(path: &Path) -> Option<Arc<dyn FileEvents>> {
+    of_folder()?.file(path)
 }

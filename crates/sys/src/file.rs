@@ -12,8 +12,9 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::copy::DataRanges;
-use crate::events::FileEvents;
+use crate::events::{FileEvents, of_file};
 use crate::map::{ExclusiveMapping, Sharing};
+use crate::names::{NamePoint, sync_name};
 use crate::view::ReadMapping;
 
 /// Why the file could not do what was asked. Each is one sentence for a person.
@@ -178,7 +179,7 @@ impl ImageFile {
                 file,
                 path: path.to_path_buf(),
                 read_only,
-                events: None,
+                events: of_file(path),
                 trouble: AtomicU8::new(0),
             }),
             Err(Errno::WOULDBLOCK) => Err(FileError::InUse { path: path.to_path_buf() }),
@@ -186,10 +187,10 @@ impl ImageFile {
         }
     }
 
-    /// Has `events` told of every operation from here on.
+    /// Has `events`, if there are any, told of every operation from here on.
     #[must_use]
     pub fn watched_by(mut self, events: Option<Arc<dyn FileEvents>>) -> Self {
-        self.events = events;
+        self.events = events.or(self.events);
         self
     }
 
@@ -364,6 +365,7 @@ impl ImageFile {
     pub fn sync(&self) -> Result<(), FileError> {
         self.check_stopped()?;
         let told = self.tell(SYNCING, |events| events.before_sync());
+        #[expect(clippy::disallowed_methods, reason = "whoever asks for it names it")]
         let synced = told.and_then(|()| self.file.sync_data().map_err(|source| self.failed(SYNCING, source)));
         self.noting(SYNCING, synced)?;
         if let Some(events) = &self.events {
@@ -377,12 +379,7 @@ impl ImageFile {
     /// # Errors
     /// What the system says.
     pub fn sync_name(&self) -> Result<(), FileError> {
-        let folder = match self.path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        File::open(folder)
-            .and_then(|folder| folder.sync_all())
+        sync_name(&self.path, NamePoint::ImageName)
             .map_err(|source| self.failed("syncing the folder of", source))
     }
 

@@ -15,10 +15,13 @@ pub mod file;
 pub mod handover;
 pub mod huge;
 pub mod map;
+pub mod names;
 pub mod time;
 pub mod view;
 
-pub use events::FileEvents;
+pub use copy::CopyFile;
+pub use events::{FileEvents, FolderEvents, watching};
 pub use file::{FileError, ImageFile, Trouble};
 pub use map::{ExclusiveMapping, MapError, Mapping};
+pub use names::{NamePoint, NameStep};
 pub use view::ReadMapping;

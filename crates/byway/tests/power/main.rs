@@ -8,6 +8,7 @@
 mod device;
 mod life;
 mod model;
+mod names;
 mod points;
 mod queues;
 mod step;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use byway_sys::ImageFile;
 
+use crate::durability::Durability;
 use crate::error::{FlashError, ImageError};
 use crate::finding::{Finding, Remedy};
 use crate::flash::{Flash, OpenOptions, RunOptions};
@@ -29,7 +30,10 @@ impl Flash {
         let file = Arc::new(opened.map_err(ImageError::from)?);
         let (superblock, finding) = Superblock::read_either(&file)?;
         let mut findings = Vec::from_iter(finding);
-        let run = RunOptions { reads: Reads::Checked, ..RunOptions::default() };
+        // A repair that loses power on its way has lost nothing else: it orders what it stores, as a device does that
+        // promises nothing before a sync.
+        let durability = if repair { Durability::Volatile } else { Durability::Process };
+        let run = RunOptions { reads: Reads::Checked, durability, ..RunOptions::default() };
         let options = OpenOptions { read_only: !repair, timing: false, run };
         if superblock.keeps != Keeps::File {
             return Ok((Self::open_described(file, superblock, options, path)?, findings));

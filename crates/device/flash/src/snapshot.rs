@@ -5,13 +5,13 @@
 //! instant itself: it is copied once before, and then what changed since. The device stands still for that long.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use byway_sys::ImageFile;
 use byway_sys::copy::{DataRanges, copy_range, reflink};
+use byway_sys::{CopyFile, ImageFile};
 
 use crate::error::FlashError;
 use crate::flash::Flash;
@@ -29,7 +29,7 @@ const COPIED: u8 = 0;
 #[derive(Debug)]
 pub struct Snapshot {
     from: Arc<ImageFile>,
-    to: File,
+    to: CopyFile,
     pages: Range,
     block_bytes: u64,
     /// Of each block: whether its pages are still to be copied. Only after the instant; nothing is before.
@@ -54,17 +54,17 @@ impl Snapshot {
                 if seen.contains_key(&at) {
                     continue;
                 }
-                read_exact(self.from.file(), at, &mut bytes)?;
+                self.from.file().read_exact_at(&mut bytes, at)?;
                 let sum = crc32c::crc32c(&bytes);
                 if pieces.get(&at) != Some(&sum) {
-                    write_all(&self.to, at, &bytes)?;
+                    self.to.write_at(at, &bytes)?;
                 }
                 seen.insert(at, sum);
             }
         }
         let gone: Vec<u64> = pieces.keys().copied().filter(|at| !seen.contains_key(at)).collect();
         bytes.fill(0);
-        gone.into_iter().try_for_each(|at| write_all(&self.to, at, &bytes))?;
+        gone.into_iter().try_for_each(|at| self.to.write_at(at, &bytes))?;
         *pieces = seen;
         Ok(())
     }
@@ -119,16 +119,8 @@ impl Snapshot {
         if self.failed.load(Ordering::Relaxed) {
             return Err(io::Error::other("a block could not be copied"));
         }
-        self.to.sync_all()
+        self.to.sync()
     }
-}
-
-fn read_exact(file: &File, at: u64, into: &mut [u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, into, at)
-}
-
-fn write_all(file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
 }
 
 impl Flash {
@@ -136,7 +128,7 @@ impl Flash {
     ///
     /// # Errors
     /// [`FlashError::Misuse`] for a device without an image, or while another copy is made; what the file says.
-    pub fn prepare_snapshot(&self, to: File) -> Result<Arc<Snapshot>, FlashError> {
+    pub fn prepare_snapshot(&self, to: CopyFile) -> Result<Arc<Snapshot>, FlashError> {
         let Some(from) = self.image_file().filter(|_| !self.ftl.media.is_being_copied()) else {
             return Err(FlashError::Misuse("only an image can be copied, and once at a time"));
         };

@@ -66,6 +66,13 @@ fn with_flush_media_nothing_completed_is_lost_of_several_queues_under_a_running_
     }
 }
 
+/// A recovery opened a block: the sync of that counted, and vouched for units in the buffer that none had covered, when
+/// the power was lost again before they were gone.
+#[test]
+fn syncs_in_the_midst_of_a_recovery_vouch_for_nothing() {
+    run(Trial { seed: 159, depth: 1, durability: Durability::Volatile, promise: Promise::Flush }).unwrap();
+}
+
 /// A slot's header that reached the medium without the data was vouched for by the numbers of the next life.
 #[test]
 fn a_unit_that_no_sync_covered_is_not_believed_at_the_second_loss() {

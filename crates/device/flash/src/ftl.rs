@@ -41,6 +41,8 @@ pub(crate) struct Ftl {
     pub(crate) media: Box<dyn Media>,
     pub(crate) timing: FlashTiming,
     pub(crate) syncs: Syncs,
+    /// A loss of power is being recovered from: numbers of programs that are synced meanwhile are not vouched for.
+    pub(crate) recovers: bool,
     pub(crate) state: State,
     pub(crate) map: UnitMap,
     pub(crate) blocks: BlockTable,
@@ -71,6 +73,7 @@ impl Ftl {
     ) -> Result<Self, FlashError> {
         let mut ftl = Self {
             syncs,
+            recovers: false,
             media,
             timing,
             state: State::open(backing, layout)?,
@@ -318,7 +321,7 @@ impl Ftl {
     }
 
     fn note_sync(&mut self, synced: bool) {
-        if synced {
+        if synced && !self.recovers {
             self.state.note_synced(self.state.next_seq());
         }
     }

@@ -82,19 +82,28 @@ impl Ftl {
         self.state.clear_intent();
         self.take_up_slots();
         found.recounted_blocks = self.geometry.block_count();
-        if !read_only {
-            // Blocks that were erased here are programmed now. What is synced does not count as such before recovery
-            // ends: should the power be lost again, all of this is found again.
-            self.syncs.order_now(SyncPoint::BlockOpen)?;
-            for page in unsynced {
-                self.take_back(page)?;
-            }
-            self.flush_slots()?;
-            // Units in the buffer that nothing points to were never synced, whole or not. The numbers that are synced
-            // from here on would vouch for them at the next loss.
-            self.syncs.order_now(SyncPoint::BufferSlot)?;
-            self.buffer.empty();
+        if read_only {
+            return Ok(());
         }
+        self.recovers = true;
+        let settled = self.settle_unsynced(unsynced);
+        self.recovers = false;
+        settled
+    }
+
+    /// Takes pages back that no sync covered, and empties the buffer. What is synced on the way, by whoever makes room or
+    /// opens a block, does not count as such before all of it is done: should the power be lost again, it is found again.
+    fn settle_unsynced(&mut self, unsynced: Vec<PageId>) -> Result<(), FlashError> {
+        // Blocks that were erased here are programmed now.
+        self.order_now(SyncPoint::BlockOpen)?;
+        for page in unsynced {
+            self.take_back(page)?;
+        }
+        self.flush_slots()?;
+        // Units in the buffer that nothing points to were never synced, whole or not. The numbers that are synced
+        // from here on would vouch for them at the next loss.
+        self.order_now(SyncPoint::BufferSlot)?;
+        self.buffer.empty();
         Ok(())
     }
 

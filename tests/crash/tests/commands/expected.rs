@@ -43,6 +43,7 @@ impl Expected {
             Op::Trim { lba, blocks } | Op::Zero { lba, blocks } => {
                 map.blocks.retain(|at, _| !(lba..lba + blocks).contains(at));
             }
+            Op::Sanitize { .. } => map = Self::default(),
             Op::FormatPairs { .. } => map.pairs.clear(),
             Op::FormatBlocks { .. } => map.blocks.clear(),
             _ => {}

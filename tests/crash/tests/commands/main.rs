@@ -6,6 +6,7 @@
 mod bomb;
 mod expected;
 mod life;
+mod loss;
 mod op;
 mod open;
 mod run;

@@ -80,6 +80,9 @@ pub enum Op {
     FormatBlocks {
         erase: bool,
     },
+    Sanitize {
+        overwrite: bool,
+    },
     /// So many puts and writes that follow from the seed: what makes logs be compacted and blocks be collected.
     Churn {
         seed: u16,
@@ -99,6 +102,11 @@ pub enum Op {
     },
     /// The device is exchanged for a snapshot of it, taken while it is open.
     Snapshot,
+    /// The device is opened anew with `flush=media`, and real power is lost that many operations of its file from there on, with
+    /// what was not synced: at the latest before the next of these that are no commands.
+    Lose {
+        events: u16,
+    },
     /// The device, and its namespace of blocks, get that many MiB.
     Resize {
         mib: u8,
@@ -115,6 +123,7 @@ impl Op {
                 | Self::Drop
                 | Self::Cut { .. }
                 | Self::Kill { .. }
+                | Self::Lose { .. }
                 | Self::Snapshot
                 | Self::Resize { .. }
         )
@@ -202,6 +211,8 @@ fn any_break() -> impl Strategy<Value = Op> {
         1 => (5u8..16, 1u8..6).prop_map(|(mib, blocks_mib)| Op::Resize { mib, blocks_mib }),
         1 => any::<bool>().prop_map(|erase| Op::FormatPairs { erase }),
         1 => any::<bool>().prop_map(|erase| Op::FormatBlocks { erase }),
+        1 => any::<bool>().prop_map(|overwrite| Op::Sanitize { overwrite }),
+        3 => prop_oneof![0u16..30, 0u16..300].prop_map(|events| Op::Lose { events }),
     ]
 }
 

@@ -1,6 +1,9 @@
 //! An open device, and the commands on it.
 
-use byway::{Device, ErrorKind, Key, Kv, Nsid, Nvm, StoreOptions};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use byway::{Device, ErrorKind, FileEvents, Key, Kv, Nsid, Nvm, StoreOptions, Wipe};
 use byway_crash_tests::content::{key_of, value_of};
 
 use crate::expected::{Found, all_keys};
@@ -15,7 +18,15 @@ pub struct Open {
 
 impl Open {
     pub fn new(uri: &str) -> Self {
-        let device = byway::open(uri).unwrap();
+        Self::of(byway::open(uri).unwrap())
+    }
+
+    /// The same with somebody who watches its file.
+    pub fn new_watched(uri: &str, events: Arc<dyn FileEvents>) -> Self {
+        Self::of(byway::open_watched(uri, events).unwrap())
+    }
+
+    fn of(device: Device) -> Self {
         Self { pairs: device.kv(None).unwrap(), blocks: device.nvm(None).unwrap(), device }
     }
 
@@ -48,6 +59,7 @@ impl Open {
             }
             Op::FormatPairs { erase } => self.format(1, erase),
             Op::FormatBlocks { erase } => self.format(2, erase),
+            Op::Sanitize { overwrite } => self.sanitize(overwrite),
             _ => Ok(()),
         }
     }
@@ -67,6 +79,14 @@ impl Open {
             // A format ends what was bound to the namespace: windows are bound anew by a new queue.
             self.pairs = self.device.kv(None)?;
         }
+        Ok(())
+    }
+
+    fn sanitize(&mut self, overwrite: bool) -> byway::Result<()> {
+        let wipe =
+            if overwrite { Wipe::Overwrite { passes: 1, pattern: 0x5555_5555 } } else { Wipe::BlockErase };
+        self.device.sanitize(wipe, |_| ControlFlow::Continue(()))?;
+        self.pairs = self.device.kv(None)?;
         Ok(())
     }
 

@@ -9,10 +9,11 @@ use byway_crash_tests::content::key_of;
 use crate::bomb::Bomb;
 use crate::expected::Expected;
 use crate::life::{Life, Told};
+use crate::loss::Loss;
 use crate::op::Op;
 use crate::open::{Open, is_refusal};
 use crate::seen::Seen;
-use crate::setup::Setup;
+use crate::setup::{PAIRS_BYTES, Setup};
 
 /// Less alive than this is never too much for the namespace of pairs.
 const ALWAYS_FITS_BYTES: u64 = 600 << 10;
@@ -34,6 +35,7 @@ pub struct Run {
     open: Option<Open>,
     expected: Expected,
     bomb: Option<Bomb>,
+    loss: Option<Loss>,
     blocks_bytes: u64,
     stamp: u64,
     seen: Seen,
@@ -55,6 +57,7 @@ impl Run {
             open,
             expected,
             bomb: None,
+            loss: None,
             blocks_bytes: setup.blocks_bytes(),
             stamp: 0,
             seen: Seen::default(),
@@ -67,7 +70,11 @@ impl Run {
         while let Some((op, behind)) = rest.split_first() {
             rest = behind;
             self.stamp += 1;
+            if !op.is_command() {
+                self.lose(&self.expected.clone(), Op::Flush);
+            }
             match *op {
+                Op::Lose { events } => self.watch(events),
                 Op::Kill { points } => rest = self.kill(points, rest),
                 Op::Cut { points } => {
                     let copy = self.dir.path().join("copy");
@@ -79,6 +86,7 @@ impl Run {
             }
         }
         self.bomb = None;
+        self.lose(&self.expected.clone(), Op::Flush);
         self.compare();
         self.reopen(true);
         self.compare();
@@ -104,6 +112,9 @@ impl Run {
         let done = self.open().execute(op, stamp);
         if self.bomb.as_ref().is_some_and(Bomb::has_gone_off) {
             return self.cut(&after, op);
+        }
+        if self.loss.as_ref().is_some_and(Loss::has_come) {
+            return self.lose(&after, op);
         }
         match done {
             Ok(()) => self.look(op, after),
@@ -226,6 +237,31 @@ impl Run {
         self.compare_after(after, op);
     }
 
+    /// Opens the device so that real power is lost in a while.
+    fn watch(&mut self, events: u16) {
+        self.bomb = None;
+        self.end(true);
+        let loss = Loss::new(&self.image, self.dir.path().join("left"), self.stamp, events);
+        let uri = Setup { flush: "media", ..self.setup }.uri(&self.image);
+        self.open = Some(Open::new_watched(&uri, loss.file.clone()));
+        self.loss = Some(loss);
+    }
+
+    /// Real power is lost, if it is to be, and the device goes on with what that left: `op` is done or not.
+    fn lose(&mut self, after: &Expected, op: Op) {
+        let Some(loss) = self.loss.take() else { return };
+        self.seen.losses += 1;
+        self.bomb = None;
+        self.note_programs();
+        // Whatever comes until the end of the device comes after the loss, or is lost too.
+        loss.has_come().then(|| self.end(false));
+        loss.leave(&self.image);
+        self.open = None;
+        self.check();
+        self.start();
+        self.compare_after(after, op);
+    }
+
     fn exchange(&mut self) {
         let copy = self.dir.path().join("snapshot");
         self.open().device.snapshot(&copy).unwrap();
@@ -246,10 +282,14 @@ impl Run {
                 assert!(!self.expected.blocks.keys().any(beyond), "what lay beyond {blocks_bytes} is gone");
                 self.blocks_bytes = blocks_bytes;
             }
-            Err(error) => assert!(
-                error.kind() == ErrorKind::CapacityExceeded || self.expected.blocks.keys().any(beyond),
-                "{mib} MiB, blocks {blocks_mib}: {error}"
-            ),
+            Err(error) => {
+                let is_right = match error.kind() {
+                    ErrorKind::CapacityExceeded => true,
+                    ErrorKind::InvalidArgument => PAIRS_BYTES + blocks_bytes > bytes,
+                    _ => self.expected.blocks.keys().any(beyond),
+                };
+                assert!(is_right, "{mib} MiB, blocks {blocks_mib}: {error}");
+            }
         }
         self.check();
         self.start();
@@ -286,7 +326,7 @@ impl Run {
     fn compare_after(&mut self, after: &Expected, op: Op) {
         let before = self.expected.pairs.len();
         self.compare_with(after);
-        if let Op::FormatPairs { .. } = op {
+        if let Op::FormatPairs { .. } | Op::Sanitize { .. } = op {
             let left = self.expected.pairs.len();
             assert!(left == 0 || left == before, "a format took {} pairs of {before}", before - left);
         }

@@ -9,6 +9,8 @@ pub struct Seen {
     pub programs: [u64; Cause::ALL.len()],
     /// Power cuts that happened.
     pub cuts: u64,
+    /// Losses of real power.
+    pub losses: u64,
     /// Processes killed.
     pub kills: u64,
     /// Commands refused for want of room.
@@ -26,6 +28,7 @@ impl Seen {
     pub fn add(&mut self, other: &Self) {
         self.programs.iter_mut().zip(other.programs).for_each(|(into, more)| *into += more);
         self.cuts += other.cuts;
+        self.losses += other.losses;
         self.kills += other.kills;
         self.refusals += other.refusals;
     }
@@ -34,6 +37,6 @@ impl Seen {
     pub fn is_all_of_it(&self) -> bool {
         let wanted = [Cause::Host, Cause::Index, Cause::LogCompaction, Cause::Gc, Cause::WearLevelling];
         let met = |cause: &Cause| self.programs[*cause as usize] > 0;
-        wanted.iter().all(met) && self.cuts > 0 && self.kills > 0
+        wanted.iter().all(met) && self.cuts > 0 && self.kills > 0 && self.losses > 0
     }
 }

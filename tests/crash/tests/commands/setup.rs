@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::op::BLOCKS;
 
 /// Small namespaces, so that every few hundred commands a log is compacted and blocks are collected.
-const PAIRS_BYTES: u64 = 3 << 20;
+pub const PAIRS_BYTES: u64 = 3 << 20;
 
 /// An image and how it is opened.
 #[derive(Debug, Clone, Copy)]

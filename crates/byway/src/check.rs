@@ -101,8 +101,8 @@ fn examine_engine(
     if !byway_kv::was_made(flash, record) {
         return;
     }
-    let found = byway_kv::mend_state(flash, record);
-    checked.findings.extend(found);
+    checked.findings.extend(byway_kv::mend_state(flash, record));
+    checked.findings.extend(byway_kv::mend_log(flash, record));
     let (mut engine, recovery) = match KvEngine::open(flash, record, KvOptions::default()) {
         Ok(opened) => opened,
         Err(error) => return checked.findings.push(unusable(nsid, &error)),
@@ -124,7 +124,7 @@ fn unusable(nsid: u32, error: &KvError) -> Finding {
     found.hitting(Hit::Namespace { nsid })
 }
 
-/// What a repair dropped or guessed beyond what the check had named.
+/// What a repair dropped beyond what the check had named.
 fn dropped(nsid: u32, found: &[Finding], repaired: &Repaired) -> Vec<Finding> {
     let named = |key: &[u8]| {
         let is_it = |hit: &Hit| matches!(hit, Hit::Key { key: hit, .. } if hit == key);
@@ -135,12 +135,5 @@ fn dropped(nsid: u32, found: &[Finding], repaired: &Repaired) -> Vec<Finding> {
         let hit = Hit::Key { nsid, key: key.as_bytes().to_vec() };
         Finding::new("record", place.clone(), "it cannot be read", Remedy::Drop).hitting(hit)
     });
-    let guessed = (repaired.found_in_log > 0).then(|| {
-        let what = format!(
-            "{} keys were found by their records alone; those among them that had been deleted are back",
-            repaired.found_in_log
-        );
-        Finding::new("index", place.clone(), what, Remedy::Restore)
-    });
-    more.chain(guessed).collect()
+    more.collect()
 }

@@ -15,10 +15,10 @@ use crate::words;
 const FIRST_READ_BYTES: usize = 4096;
 
 /// Bytes of the first List command's buffer; each further one has twice as many, up to [`LIST_MAX_BYTES`].
-const LIST_BYTES: usize = 4 * 1024;
+pub(crate) const LIST_BYTES: usize = 4 * 1024;
 
 /// Bytes of the buffer of a List command that goes on a long list.
-const LIST_MAX_BYTES: usize = 64 * 1024;
+pub(crate) const LIST_MAX_BYTES: usize = 64 * 1024;
 
 /// A key-value namespace, with a queue of its own. One thread uses it.
 pub struct Kv {
@@ -171,7 +171,7 @@ impl Kv {
     }
 
     /// One page of keys, from `start` on.
-    fn list(&mut self, start: Option<Key>, list_bytes: usize) -> Result<Page> {
+    pub(crate) fn list(&mut self, start: Option<Key>, list_bytes: usize) -> Result<Page> {
         let into = self.driver.buffer(list_bytes)?;
         let command = Command::Kv(KvCommand::List { nsid: self.nsid, start, into });
         let outcome = self.execute(command).map_err(|error| error.doing("list keys"))?;
@@ -255,7 +255,7 @@ impl Keys<'_> {
 
 /// The buffer of a List: a count, then each key's length and bytes, padded to 4.
 #[derive(Default)]
-struct Page {
+pub(crate) struct Page {
     buffer: Option<Buffer>,
     at: usize,
     left: u32,
@@ -267,8 +267,13 @@ impl Page {
         Ok(Self { buffer: Some(buffer), at, left })
     }
 
+    /// Keys that were not taken yet.
+    pub(crate) const fn left(&self) -> u32 {
+        self.left
+    }
+
     #[inline]
-    fn next(&mut self) -> Result<Key> {
+    pub(crate) fn next(&mut self) -> Result<Key> {
         let bytes = self.buffer.as_ref().map_or(&[][..], Buffer::as_slice);
         let (key, behind) = key_at(bytes, self.at)?;
         (self.at, self.left) = (behind, self.left - 1);

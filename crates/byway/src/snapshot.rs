@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use byway_core::{Error, ErrorKind, Result};
-use byway_flash::Snapshot;
+use byway_flash::{Flash, Snapshot};
 use byway_in_process::Handle;
 use byway_sys::copy::copy_sparse_until;
 use byway_sys::names::{NamePoint, rename, sync_name};
@@ -60,7 +60,10 @@ pub fn snapshot_watched(
 ) -> Result<SnapshotReport> {
     let image = image.as_ref();
     into_file(out.as_ref(), |to| match ImageFile::open_read_only(image) {
-        Ok(file) => copy_closed(&file, &to, watch),
+        Ok(file) => {
+            Flash::recognise(&file).map_err(from_flash)?;
+            copy_closed(&file, &to, watch)
+        }
         Err(FileError::InUse { .. }) => control::ask_for_snapshot(image, to.file(), watch),
         Err(error) => Err(from_flash(byway_flash::ImageError::from(error).into())),
     })

@@ -185,3 +185,13 @@ fn a_closed_image_is_copied_as_sparse_as_it_is_and_nothing_is_overwritten() {
     let said = byway::snapshot(&path, &copy).unwrap_err().to_string();
     assert!(said.contains("exists already"), "{said}");
 }
+
+#[test]
+fn a_file_that_is_no_image_is_not_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("letter.txt"), dir.path().join("copy.img"));
+    std::fs::write(&file, "Dear reader, this is not an image. ".repeat(1000)).unwrap();
+    let error = byway::snapshot(&file, &out).unwrap_err();
+    assert!(error.to_string().contains("is not a Byway image"), "{error}");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "nothing is left behind");
+}

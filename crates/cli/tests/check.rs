@@ -70,6 +70,45 @@ fn a_key_whose_record_is_gone_is_named_and_dropped_and_the_others_stay() {
     assert_eq!(said(&["kv", "get", &image.uri(""), "key-12"]), "value 12");
 }
 
+/// Writes an image with many keys, and damages the pages of the log or the index that hold `needle`.
+fn damaged(needle: &[u8]) -> Image {
+    let image = Image::new(&["kv"]);
+    let rows: String = (0..3000).map(|n| format!("key{n:05}\tthe value of number {n:05}\n")).collect();
+    let file = image.file("rows.tsv", rows.as_bytes());
+    said(&["kv", "load", &image.uri(""), &file]);
+    let path = image.path();
+    let place = *places_of(&path, needle).last().unwrap();
+    OpenOptions::new().write(true).open(&path).unwrap().write_all_at(&[0xee; 100], place).unwrap();
+    image
+}
+
+fn exported(image: &Image) -> (String, String) {
+    let done = byway().args(["kv", "export", &image.uri("")]).assert().code(2).get_output().clone();
+    (String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap())
+}
+
+#[test]
+fn an_export_goes_on_past_a_record_that_cannot_be_read_and_ends_with_an_error() {
+    let (rows, said) = exported(&damaged(b"the value of number 01234"));
+    let lacking = 3000 - rows.lines().count();
+    assert!((1..5).contains(&lacking), "{lacking}");
+    assert!(said.contains("key01234") && !rows.contains("key01234"), "{said}");
+    assert!(said.contains(&format!("the export lacks {lacking} key")), "{said}");
+}
+
+#[test]
+fn an_export_goes_on_past_an_index_page_that_cannot_be_read() {
+    // The entry of a key in the index: the key, padded.
+    let (rows, said) = exported(&damaged(b"key01234\0\0\0\0\0\0\0\0"));
+    let count = rows.lines().count();
+    assert!((2400..3000).contains(&count), "{count}");
+    assert!(rows.contains("key00000") && rows.contains("key02999"));
+    assert!(
+        said.contains("cannot be listed") && said.contains("the export lacks 1 stretch of keys"),
+        "{said}"
+    );
+}
+
 fn places_of(path: &std::path::Path, needle: &[u8]) -> Vec<u64> {
     let file = std::fs::File::open(path).unwrap();
     let mut places = Vec::new();

@@ -69,6 +69,8 @@ pub struct Tallied {
     pub tally: Tally,
     /// Images that were written to.
     pub going_on: Tally,
+    /// Images that were repaired.
+    pub repaired: Tally,
 }
 
 /// Flips a bit in one byte of `every`, of an image at `image` that was closed and one that was killed; in fewer of the
@@ -91,9 +93,11 @@ pub fn everywhere(image: &Path, every: u64, on: &mut impl FnMut(String)) -> Resu
             };
             let tally = subject.flip_all(&structure, |at, byte| one_of(at, byte, every), on);
             let going_on = subject.flip_and_go_on(&structure, |at, byte| one_of(at, byte, every * 16), on);
+            let repaired = subject.flip_and_repair(&structure, |at, byte| one_of(at, byte, every * 16), on);
             let said = |error: io::Error| error.to_string();
             let (tally, going_on) = (tally.map_err(said)?, going_on.map_err(said)?);
-            all.push(Tallied { image: name, structure: structure.name, tally, going_on });
+            let repaired = repaired.map_err(said)?;
+            all.push(Tallied { image: name, structure: structure.name, tally, going_on, repaired });
         }
     }
     let _ = std::fs::remove_file(image);
@@ -203,6 +207,31 @@ impl Subject {
         wanted: impl Fn(u64, u8) -> bool,
         on: &mut impl FnMut(String),
     ) -> io::Result<Tally> {
+        self.flip_copies(structure, wanted, "going on", |copy| go_on(copy, &self.known), on)
+    }
+
+    /// As [`Subject::flip_all`], of copies that are repaired then: one flipped bit costs nothing, and leaves nothing to be
+    /// found.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn flip_and_repair(
+        &self,
+        structure: &Structure,
+        wanted: impl Fn(u64, u8) -> bool,
+        on: &mut impl FnMut(String),
+    ) -> io::Result<Tally> {
+        self.flip_copies(structure, wanted, "repaired", |copy| self.repair(copy), on)
+    }
+
+    fn flip_copies(
+        &self,
+        structure: &Structure,
+        wanted: impl Fn(u64, u8) -> bool,
+        doing: &str,
+        judge: impl Fn(&Path) -> Result<bool, String>,
+        on: &mut impl FnMut(String),
+    ) -> io::Result<Tally> {
         let bytes = bytes_of(&File::open(&self.path)?, &structure.bytes)?;
         let copy = self.path.with_extension("copy");
         let mut tally = Tally::default();
@@ -211,29 +240,44 @@ impl Subject {
             sparse::copy(&self.path, &copy)?;
             OpenOptions::new().write(true).open(&copy)?.write_all_at(&[byte ^ 1 << bit], at)?;
             tally.flips += 1;
-            match catch_unwind(|| go_on(&copy, &self.known)) {
-                Ok(Ok(true)) => tally.went_on += 1,
-                Ok(Ok(false)) => tally.refused += 1,
-                Ok(Err(said)) => {
-                    tally.broken += 1;
-                    on(format!(
-                        "{}, byte {}, bit {bit}, going on: {said}",
-                        structure.name,
-                        at - structure.bytes.start
-                    ));
+            let said = match catch_unwind(AssertUnwindSafe(|| judge(&copy))) {
+                Ok(Ok(went_on)) => {
+                    *(if went_on { &mut tally.went_on } else { &mut tally.refused }) += 1;
+                    continue;
                 }
-                Err(_) => {
-                    tally.broken += 1;
-                    on(format!(
-                        "{}, byte {}, bit {bit}, going on: a panic",
-                        structure.name,
-                        at - structure.bytes.start
-                    ));
-                }
-            }
+                Ok(Err(said)) => said,
+                Err(_) => "a panic".to_owned(),
+            };
+            tally.broken += 1;
+            on(format!(
+                "{}, byte {}, bit {bit}, {doing}: {said}",
+                structure.name,
+                at - structure.bytes.start
+            ));
         }
         let _ = std::fs::remove_file(&copy);
         Ok(tally)
+    }
+
+    /// Repairs a copy; it must be whole then, and what was found first must be what a check foretold.
+    fn repair(&self, copy: &Path) -> Result<bool, String> {
+        let said = |error: byway::Error| error.to_string();
+        let foretold = byway::check(copy, &mut |_, _, _| {}).map_err(said)?;
+        let done = byway::repair(copy, &mut |_, _, _| {}).map_err(said)?;
+        if done.loses() || !done.is_usable() {
+            return Err(format!("{:?}", done.findings));
+        }
+        if foretold.findings != done.findings {
+            return Err(format!("{:?} was foretold, done was {:?}", foretold.findings, done.findings));
+        }
+        let again = byway::check(copy, &mut |_, _, _| {}).map_err(said)?;
+        if !again.is_clean() {
+            return Err(format!("{:?}, and before {:?}", again.findings, done.findings));
+        }
+        match self.judge(Ok(read(copy, KEYS, BLOCKS))) {
+            (Verdict::Harmless, _) => Ok(true),
+            (verdict, _) => Err(format!("{verdict:?} after {:?}", done.findings)),
+        }
     }
 
     /// What came of a flip, and the slots it took.

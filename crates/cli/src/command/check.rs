@@ -98,7 +98,12 @@ fn print(args: &Check, checked: &Checked, out: &mut impl Write) -> Result<()> {
     let namespaces = if checked.namespaces == 1 { "namespace" } else { "namespaces" };
     writeln!(out, "{} {namespaces}, {} keys, {live} of live data read", checked.namespaces, checked.keys)?;
     if checked.known_lost > 0 {
-        writeln!(out, "{} units are known as lost: reads say so until they are written", checked.known_lost)?;
+        let (units, are, they) = match checked.known_lost {
+            1 => ("unit", "is", "it is"),
+            _ => ("units", "are", "they are"),
+        };
+        let lost = checked.known_lost;
+        writeln!(out, "{lost} {units} {are} known as lost: reads say so until {they} written")?;
     }
     Ok(())
 }

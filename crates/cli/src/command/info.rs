@@ -50,6 +50,8 @@ pub struct DescribedNamespace {
 #[derive(Debug, Serialize)]
 struct DescribedPairs {
     keys: u64,
+    /// Entries that may replace others which are counted still.
+    unsettled_entries: u64,
     /// Bytes of records and their index entries at which it is full: what `used_bytes` can reach.
     capacity_bytes: u64,
     key_max_bytes: u16,
@@ -153,7 +155,8 @@ fn pairs(device: &Device, namespace: &Namespace) -> Option<DescribedPairs> {
     let NamespaceKind::Kv { key_max_bytes, value_max_bytes, .. } = namespace.kind else { return None };
     let stats = device.kv_stats(namespace.nsid)?;
     let (keys, capacity_bytes) = (stats.keys, stats.capacity_bytes);
-    Some(DescribedPairs { keys, capacity_bytes, key_max_bytes, value_max_bytes })
+    let unsettled_entries = stats.unsettled_entries;
+    Some(DescribedPairs { keys, unsettled_entries, capacity_bytes, key_max_bytes, value_max_bytes })
 }
 
 fn limits(device: &Device) -> DescribedLimits {
@@ -199,7 +202,7 @@ impl fmt::Display for Described {
             let used = size::human(namespace.used_bytes);
             match (namespace.block_bytes, &namespace.pairs) {
                 (Some(bytes), _) => writeln!(f, "{namespace}, {used} used, blocks of {bytes} bytes")?,
-                (None, Some(pairs)) => writeln!(f, "{namespace}, {used} of {pairs}")?,
+                (None, Some(pairs)) => writeln!(f, "{namespace}, {}{used} of {pairs}", pairs.at_most())?,
                 (None, None) => writeln!(f, "{namespace}, {used} used")?,
             }
         }
@@ -213,12 +216,23 @@ impl fmt::Display for Described {
     }
 }
 
+impl DescribedPairs {
+    /// What stands before numbers that may be too high.
+    fn at_most(&self) -> &'static str {
+        if self.unsettled_entries > 0 { "at most " } else { "" }
+    }
+}
+
 impl fmt::Display for DescribedPairs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (capacity, longest) =
             (size::human(self.capacity_bytes), size::human(self.value_max_bytes.into()));
         let (keys, key_max_bytes) = (size::counted(self.keys, "key"), self.key_max_bytes);
-        write!(f, "{capacity} used by {keys}; keys of 1 to {key_max_bytes} bytes, values of up to {longest}")
+        let at_most = self.at_most();
+        write!(
+            f,
+            "{capacity} used by {at_most}{keys}; keys of 1 to {key_max_bytes} bytes, values of up to {longest}"
+        )
     }
 }
 

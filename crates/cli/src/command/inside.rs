@@ -56,6 +56,7 @@ struct Share {
 struct Engine {
     keys: u64,
     capacity_bytes: u64,
+    unsettled_entries: u64,
     runs: u64,
     memtable_entries: u64,
     segments: u64,
@@ -184,6 +185,7 @@ impl Engine {
         Self {
             keys: stats.keys,
             capacity_bytes: stats.capacity_bytes,
+            unsettled_entries: stats.unsettled_entries,
             runs: stats.runs,
             memtable_entries: stats.memtable_entries,
             segments: stats.segments,
@@ -300,8 +302,9 @@ impl fmt::Display for Share {
         let Some(engine) = &self.engine else { return writeln!(f) };
         writeln!(
             f,
-            "; {} of pairs at most; {} in {} and {} in memory; {} of {} of {} free",
+            "; {} of pairs at most; {}{} in {} and {} in memory; {} of {} of {} free",
             human(engine.capacity_bytes),
+            if engine.unsettled_entries > 0 { "at most " } else { "" },
             counted(engine.keys, "key"),
             counted(engine.runs, "run"),
             engine.memtable_entries,

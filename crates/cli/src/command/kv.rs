@@ -5,8 +5,8 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
-use byway::{Key, Kv, StoreOptions};
+use anyhow::{Context, Result, bail};
+use byway::{ErrorKind, Key, Kv, StoreOptions};
 use serde::Serialize;
 
 use crate::args::{self, KvCommand};
@@ -278,12 +278,24 @@ fn export(
         None => None,
     };
     let mut kv = open_to_read(device)?;
+    let mut stretches = 0;
     // The keys first: taking them and reading values use one queue.
-    let keys = kv.keys(None).collect::<byway::Result<Vec<Key>>>()?;
+    let keys = kv.listable_keys(|unlisted| {
+        stretches += 1;
+        eprintln!("byway: {unlisted}");
+    })?;
+    let mut unread = 0;
     for key in keys {
         interrupt.check()?;
         let key = key.as_bytes();
-        let value = kv.get(key)?.with_context(|| format!("key {} vanished", key.escape_ascii()))?;
+        let value = match kv.get(key) {
+            Err(error) if error.kind() == ErrorKind::Media => {
+                unread += 1;
+                eprintln!("byway: {error}");
+                continue;
+            }
+            got => got?.with_context(|| format!("key {} vanished", key.escape_ascii()))?,
+        };
         match &mut file {
             Some(file) => records::write(file, format, key, &value)?,
             None => records::write(&mut *out, format, key, &value)?,
@@ -292,5 +304,24 @@ fn export(
     if let Some(mut file) = file {
         file.flush()?;
     }
-    Ok(())
+    ensure_all(unread, stretches)
+}
+
+/// An error where an export lacks something.
+fn ensure_all(unread: u64, stretches: u64) -> Result<()> {
+    let some = |count: u64, one: &str, more: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        count => Some(format!("{count} {more}")),
+    };
+    let lacking = [
+        some(unread, "key that cannot be read", "keys that cannot be read"),
+        some(stretches, "stretch of keys that cannot be listed", "stretches of keys that cannot be listed"),
+    ];
+    let lacking: Vec<String> = lacking.into_iter().flatten().collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let lacking = lacking.join(" and ");
+    bail!("the export lacks {lacking}; all else is in it")
 }

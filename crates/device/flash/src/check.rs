@@ -222,7 +222,9 @@ impl Bad {
     fn finding(self, entry: &Entry) -> Finding {
         let (what, remedy) = match kind_of(entry.record.kind) {
             PageKind::Units => (format!("it cannot be read: {}", self.why), Remedy::Drop),
-            PageKind::Page => (format!("{}; what is lost of it is named by key", self.why), Remedy::Restore),
+            PageKind::Page => {
+                (format!("{}; each record there is judged by its own checksums", self.why), Remedy::Restore)
+            }
         };
         Finding::new(DATA, "", what, remedy).hitting(Flash::hit_of(entry, self.first, self.count))
     }

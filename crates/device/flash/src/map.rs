@@ -169,6 +169,7 @@ impl UnitMap {
     /// Marks segments right whose mark is damaged or gone though they hold entries; how many.
     pub(crate) fn mend_presence(&mut self) -> u64 {
         let words = (MAP_SEGMENT_BYTES / MAP_ENTRY_BYTES) as usize;
+        let stored = self.backing.stored(self.range);
         let mut mended = 0;
         for segment in 0..self.presence.len().min(self.table.len() / MAP_SEGMENT_BYTES as usize) {
             let first = segment * words;
@@ -178,6 +179,7 @@ impl UnitMap {
             };
             let is_right = match self.presence[segment] {
                 PRESENT => true,
+                ABSENT if !is_stored(&stored, segment as u64 * MAP_SEGMENT_BYTES) => true,
                 ABSENT => !(first..first + words).any(holds),
                 _ => false,
             };
@@ -264,6 +266,11 @@ impl UnitMap {
     fn is_present(&self, index: EntryIndex) -> bool {
         self.presence[segment_of(index)] != ABSENT
     }
+}
+
+/// Whether something is stored of the segment that begins at this byte of the map.
+fn is_stored(stored: &[std::ops::Range<u64>], at: u64) -> bool {
+    stored.iter().any(|range| range.start < at + MAP_SEGMENT_BYTES && range.end > at)
 }
 
 /// Makes the checksums of entries fit, for fuzzers.

@@ -43,6 +43,17 @@ impl Flash {
         Ok((flash, findings))
     }
 
+    /// Whether a file is an image, of this version or another, sound or not.
+    ///
+    /// # Errors
+    /// [`ImageError::NotAnImage`], what the file system says.
+    pub fn recognise(file: &ImageFile) -> Result<(), FlashError> {
+        match Superblock::read_either(file) {
+            Ok(_) | Err(ImageError::Damaged { .. } | ImageError::OtherVersion { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// What recovery relies on, set right before it begins.
     pub(crate) fn mend_before_recovery(&mut self, findings: &mut Vec<Finding>) {
         findings.extend(self.ftl.state.mend());

@@ -46,6 +46,19 @@ impl Backing {
         }
     }
 
+    /// The parts of a range that are not holes, counted from its beginning. A look into a hole takes room of a file system
+    /// that is memory, and ends the process where that is full.
+    pub(crate) fn stored(&self, range: Range) -> Vec<std::ops::Range<u64>> {
+        let all = 0..range.len;
+        match self {
+            Self::File(file) => file.data_ranges(range.at, range.len).map_or_else(
+                |_| vec![all],
+                |found| found.into_iter().map(|part| part.start - range.at..part.end - range.at).collect(),
+            ),
+            Self::Memory => vec![all],
+        }
+    }
+
     pub(crate) fn sync(&self) -> Result<(), FlashError> {
         match self {
             Self::File(file) if !file.is_read_only() => Ok(file.sync()?),

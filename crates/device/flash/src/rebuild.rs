@@ -305,9 +305,12 @@ impl Flash {
                 None => is_whole = false,
             }
         }
+        if bits == 0 {
+            return None;
+        }
         let record = self.ftl.media.spare(page).to_vec();
         // The same bytes but for the bits that were flipped: however much of it gets there, nothing is worse.
-        self.ftl.media.program(page, &data, &record).ok().filter(|()| bits > 0)?;
+        self.ftl.media.program(page, &data, &record).ok()?;
         let (block, within) = self.ftl.geometry.place_of(page);
         Some(Mended { place: format!("{within} of block {}", block.0), bits, is_whole })
     }

@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 
-use byway_flash::{Cause, Finding, Hit, Remedy, Watch};
+use byway_flash::{Finding, Remedy, Watch};
 use byway_sys::cacheline::LINE_BYTES;
 
 use crate::engine::KvEngine;
-use crate::error::KvError;
 use crate::index::cache::PageName;
 use crate::index::entry::Entry;
 use crate::index::filter;
@@ -14,7 +13,6 @@ use crate::index::page::{self, FILTER};
 use crate::index::run::Run;
 use crate::recovery::Recovery;
 use crate::store::PageStore;
-use crate::value_log::read::Wanted;
 use crate::value_log::record::Kind;
 use crate::value_log::segment::Use;
 use byway_spec::Key;
@@ -33,6 +31,8 @@ struct Checker<'a, 'w, S> {
     total: u64,
     /// Pages of the tree that were read: one that is pointed to twice is damage, and must not be walked twice.
     read_pages: HashSet<u64>,
+    /// Pages of filters that cannot be read: one serves many pages of keys, and is told of once.
+    bad_filters: HashSet<u64>,
     /// Bytes of records that may still be read: records do not overlap, but someone may say so.
     record_bytes_left: u64,
     /// Every entry there is was read, so that live bytes can be compared.
@@ -79,16 +79,17 @@ impl KvEngine {
         let layout = self.log.layout;
         let mut checker = Checker {
             nsid,
-            watch,
+            watch: &mut *watch,
             findings: Vec::new(),
             live: vec![0; layout.segments],
             seen: 0,
             total: runs.iter().map(|run| run.entries).sum(),
             read_pages: HashSet::new(),
+            bad_filters: HashSet::new(),
             record_bytes_left: 2 * layout.segments as u64 * layout.segment_bytes(),
             complete: true,
-            engine: self,
-            store,
+            engine: &mut *self,
+            store: &mut *store,
         };
         checker.engine.index.settle_all(&mut checker.engine.log, checker.store, &mut 0);
         checker.log(recovery);
@@ -96,7 +97,11 @@ impl KvEngine {
         checker.memtables();
         runs.iter().for_each(|run| checker.run(run));
         checker.live_bytes();
-        checker.findings
+        let mut findings = checker.findings;
+        if findings.iter().any(is_of_index) {
+            findings.extend(self.foretell(store, nsid, watch));
+        }
+        findings
     }
 }
 
@@ -137,18 +142,8 @@ impl<S: PageStore> Checker<'_, '_, S> {
     }
 
     fn memtables(&mut self) {
-        let mut entries = Vec::new();
-        let (tables, _, _) = self.engine.index.places();
-        for table in tables.into_iter().flatten() {
-            let mut walk = table.walk(None);
-            let mut before = usize::MAX;
-            while entries.len() != before {
-                before = entries.len();
-                table.next(&mut walk, &mut entries, 4096);
-            }
-        }
-        for entry in entries {
-            if self.is_newest(&entry) {
+        for entry in self.engine.entries_in_memory() {
+            if self.is_found(&entry) {
                 self.count_live(&entry);
                 self.record(&entry);
             }
@@ -229,8 +224,14 @@ impl<S: PageStore> Checker<'_, '_, S> {
         match read {
             Ok(()) => Some(bytes),
             Err(why) => {
-                let from = from.map_or_else(String::new, |key| format!(" from key {key} on"));
-                let what = format!("{why}; keys{from} cannot be looked up in it");
+                let what = match from {
+                    _ if level == FILTER => format!("{why}; it tells which keys other pages may hold"),
+                    Some(key) => format!("{why}; not every key from {key} on can be looked up in it"),
+                    None => format!("{why}; not every key of the run can be looked up"),
+                };
+                if level == FILTER {
+                    self.bad_filters.insert(number);
+                }
                 self.note("index page", format!("run {}, page {number}", run.id), what, Remedy::Restore);
                 None
             }
@@ -239,6 +240,9 @@ impl<S: PageStore> Checker<'_, '_, S> {
 
     fn filter(&mut self, run: &Run, number: u64, filter_ref: Option<u64>, data: &[u8]) {
         let Some(filter_ref) = filter_ref else { return };
+        if self.bad_filters.contains(&(filter_ref >> 8)) {
+            return;
+        }
         let Some(bytes) = self.read_page(run, filter_ref >> 8, FILTER, None) else { return };
         let shape = self.engine.index.pages.shape;
         let block = page::block_place((filter_ref & 0xff) as usize, &shape);
@@ -265,7 +269,7 @@ impl<S: PageStore> Checker<'_, '_, S> {
             walked.last = Some(key);
             walked.entries += 1;
             walked.tombstones += u64::from(entry.shape().is_tombstone());
-            if self.is_newest(&entry) {
+            if self.is_found(&entry) {
                 self.count_live(&entry);
                 self.record(&entry);
             }
@@ -280,12 +284,11 @@ impl<S: PageStore> Checker<'_, '_, S> {
         }
     }
 
-    /// Whether a get would find this entry. Where the index cannot say, the entry is looked at all the same.
-    fn is_newest(&mut self, entry: &Entry) -> bool {
-        match self.engine.index.get(&entry.key(), self.store, &mut 0) {
-            Ok(Some(found)) => found == *entry,
-            Ok(None) | Err(_) => true,
-        }
+    /// Whether a get finds this entry. Where the index cannot say, it is looked at with what the log says.
+    fn is_found(&mut self, entry: &Entry) -> bool {
+        let is_found = self.engine.is_found(self.store, entry);
+        self.complete &= is_found.is_some();
+        is_found == Some(true)
     }
 
     fn count_live(&mut self, entry: &Entry) {
@@ -309,14 +312,8 @@ impl<S: PageStore> Checker<'_, '_, S> {
         if self.record_bytes_left == 0 {
             return;
         }
-        let wanted = Wanted { from: 0, to: u64::from(entry.shape().value_len()) };
-        let into = &mut |_: &[u8], _: &mut u64| Ok::<(), KvError>(());
-        if let Err(error) = self.engine.log.read_value(self.store, entry, wanted, Cause::Host, into, &mut 0) {
-            let place = format!("of namespace {}, address {:#x}", self.nsid, entry.address());
-            let hit = Hit::Key { nsid: self.nsid, key: entry.key().as_bytes().to_vec() };
-            let finding = Finding::new("record", place, error.to_string(), Remedy::Drop);
-            self.findings.push(finding.hitting(hit));
-        }
+        let finding = self.engine.record_finding(self.store, self.nsid, entry);
+        self.findings.extend(finding);
     }
 
     fn live_bytes(&mut self) {
@@ -341,6 +338,11 @@ impl<S: PageStore> Checker<'_, '_, S> {
             }
         }
     }
+}
+
+/// Whether a finding is such that the index is made anew.
+pub(crate) fn is_of_index(finding: &Finding) -> bool {
+    matches!(finding.structure, "index page" | "index run" | "live bytes")
 }
 
 fn first_key(bytes: &[u8]) -> Option<Key> {

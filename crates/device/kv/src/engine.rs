@@ -138,6 +138,9 @@ pub struct KvStats {
     pub keys: u64,
     /// Bytes of live records and their index entries that the namespace can hold: a put that would exceed it is refused.
     pub capacity_bytes: u64,
+    /// Entries of which it is not known yet whether they replace older ones: as many keys may be counted twice, and what they
+    /// replace counts as used.
+    pub unsettled_entries: u64,
     /// Entries in the memtable being filled.
     pub memtable_entries: u64,
     /// Runs on flash.
@@ -508,6 +511,7 @@ impl KvEngine {
             compaction: self.compaction.counters,
             keys: self.keys(),
             capacity_bytes: self.capacity_bytes,
+            unsettled_entries: self.index.unsettled() as u64,
             memtable_entries: self.index.memtable_len() as u64,
             runs: self.index.runs() as u64,
             segments: self.log.layout.segments as u64,

@@ -15,6 +15,7 @@ mod power_loss;
 mod rebuild;
 mod recovery;
 mod reserve;
+mod salvage;
 mod sealed;
 mod space;
 mod store;
@@ -28,7 +29,7 @@ pub use engine::{Expect, KvEngine, KvOptions, KvStats, Located, StoreHow, ValueI
 pub use error::KvError;
 pub use index::IndexCounters;
 pub use layout::{FORMAT_VERSION, KvFormat, WINDOWS_MAX};
-pub use mend::{mend_state, was_made};
+pub use mend::{mend_log, mend_state, was_made};
 pub use outlook::Outlook;
 pub use rebuild::Repaired;
 pub use recovery::{Damage, Recovery, Replay};

@@ -2,10 +2,13 @@
 
 use byway_flash::{Finding, Hit, NamespaceRecord, Remedy};
 
-use crate::index::manifest;
+use crate::index::manifest::{self, Manifest};
 use crate::layout::{HEADER_USED_BYTES, KvFormat, Layout, ROOT_AT};
 use crate::sealed;
 use crate::store::PageStore;
+use crate::value_log::ValueLog;
+use crate::value_log::packing::Packing;
+use crate::value_log::scan::{Found, Scanner};
 use crate::value_log::stream::{PROGRAMMED_AT, SYNCED_AT, TABLE_AT, TABLE_ROWS, TAGS_AT};
 
 /// Whether an engine was made in a namespace: its owner marked the record, or its state begins with something.
@@ -38,6 +41,51 @@ pub fn mend_state<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> V
     mending.segments(&layout);
     mending.manifests(&layout);
     mending.findings
+}
+
+/// Sets flipped bits right in what of a log is not on flash yet, in the store, and says where. For a state that
+/// [was mended](mend_state).
+pub fn mend_log<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let Some(home) = store.find_home(namespace) else { return findings };
+    let Ok(layout) = Layout::read_header(store.state(&home)) else { return findings };
+    if layout.page_bytes != store.page_bytes() {
+        return findings;
+    }
+    let Ok(mut log) = ValueLog::open(store, &home, &layout, Packing::default()) else { return findings };
+    let Ok(manifest) = Manifest::load(store.state(&home), &layout, &mut log.segments) else {
+        return findings;
+    };
+    for stream in 0..log.streams.len() {
+        let from = manifest.replay_from.get(stream).map_or(u64::MAX, |from| from.position);
+        for position in mend_stream(store, &mut log, stream, from) {
+            let place = format!("of namespace {}, stream {stream}, byte {position}", namespace.nsid);
+            findings.push(Finding::new("log", place, "a bit of it was flipped", Remedy::Restore));
+        }
+    }
+    findings
+}
+
+/// Mends what an opening would read of a stream; says where.
+fn mend_stream<S: PageStore>(store: &mut S, log: &mut ValueLog, stream: usize, from: u64) -> Vec<u64> {
+    let mut mended = Vec::new();
+    let wp = log.streams[stream].wp();
+    let mut scanner = Scanner::new(log, stream, from.min(wp), wp);
+    while let Some(found) = scanner.next(log, store, &mut 0) {
+        let Found::Damage { from, to } = found else { continue };
+        if log.mend_record(store, stream, from) || log.mend_padding(store, stream, from, to) {
+            mended.push(from);
+            scanner = Scanner::new(log, stream, from, wp);
+        }
+    }
+    let regions: Vec<_> = log.streams[stream].regions().iter().copied().collect();
+    for region in regions {
+        let found = log.region_record(store, stream, region.start, region.end, &mut 0);
+        if matches!(found, Ok(Found::Damage { .. })) && log.mend_record(store, stream, region.start) {
+            mended.push(region.start);
+        }
+    }
+    mended
 }
 
 struct Mending<'a> {

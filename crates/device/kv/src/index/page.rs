@@ -135,7 +135,18 @@ pub(crate) fn part_is_whole(bytes: &[u8], part: usize) -> bool {
 
 /// Checks the header of a page that came from flash: magic, checksum, run, level, count.
 pub(crate) fn check_header(bytes: &[u8], run: u64, level: u8) -> Result<(), &'static str> {
-    let Some((header, body)) = bytes.split_at_checked(PAGE_HEADER_BYTES) else {
+    check_name(bytes, run, level)?;
+    let count = count_of(bytes);
+    let most = bytes.len().saturating_sub(PAGE_HEADER_BYTES) / ENTRY_BYTES;
+    if level != FILTER && (count == 0 || count > most) {
+        return Err("has an impossible count");
+    }
+    Ok(())
+}
+
+/// Checks that bytes begin with a header, and whose.
+pub(crate) fn check_name(bytes: &[u8], run: u64, level: u8) -> Result<(), &'static str> {
+    let Some((header, _)) = bytes.split_at_checked(PAGE_HEADER_BYTES) else {
         return Err("is too short");
     };
     if header[0..4] != MAGIC {
@@ -146,10 +157,6 @@ pub(crate) fn check_header(bytes: &[u8], run: u64, level: u8) -> Result<(), &'st
     }
     if header[8..16] != run.to_le_bytes() || header[16] != level {
         return Err("belongs elsewhere");
-    }
-    let count = count_of(bytes);
-    if level != FILTER && (count == 0 || count > body.len() / ENTRY_BYTES) {
-        return Err("has an impossible count");
     }
     Ok(())
 }
@@ -186,6 +193,14 @@ pub(crate) fn entries(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item =
     let (from, to) =
         (PAGE_HEADER_BYTES + range.start * ENTRY_BYTES, PAGE_HEADER_BYTES + range.end * ENTRY_BYTES);
     bytes.get(from..to).unwrap_or_default().as_chunks().0.iter().map(Entry::decode_sound)
+}
+
+/// Entries of one part of a page, whose bytes are what was written.
+pub(crate) fn entries_of_part(part: &[u8], nth: usize) -> Vec<Entry> {
+    let from = if nth == 0 { PAGE_HEADER_BYTES } else { 0 };
+    let slots = part.get(from..).unwrap_or_default().as_chunks().0.iter();
+    // Behind the last entry there are zeroes, which are none.
+    slots.take_while(|slot| Entry::is_sound(slot)).map(Entry::decode_sound).collect()
 }
 
 /// Whether everything below entry `i` of an inner page stands before the run's first key: a merge has taken it over, and

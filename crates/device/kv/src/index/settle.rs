@@ -147,6 +147,12 @@ impl Index {
         any
     }
 
+    /// Entries of which it may not be known what they replace.
+    pub(crate) fn unsettled(&self) -> usize {
+        let frozen = self.frozen.as_ref().map_or(0, |frozen| frozen.table.len());
+        self.active.len().saturating_sub(self.settled_to) + frozen
+    }
+
     /// Counts anew what is alive at the checkpoint, where the manifest says that some of it may be dead. There is nothing
     /// in RAM yet. An index that cannot be read now either is counted at another opening.
     pub(crate) fn recount<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S) {

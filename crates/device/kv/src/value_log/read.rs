@@ -246,6 +246,11 @@ impl ValueLog {
         Ok(())
     }
 
+    /// The stream of an address and the position in it, if its segment holds records.
+    pub(super) fn place_in_stream(&self, address: u64) -> Option<(usize, u64)> {
+        self.place_of(address).map(|place| (usize::from(place.stream), place.position))
+    }
+
     /// The place of an address, if its segment holds records.
     #[inline]
     fn place_of(&self, address: u64) -> Option<Place> {

@@ -1,5 +1,7 @@
 //! Walking a stream record by record, over damage if need be.
 
+use std::ops::Range;
+
 use byway_flash::{Cause, FlashError};
 
 use crate::error::KvError;
@@ -21,6 +23,9 @@ pub(crate) enum Found {
 /// Times that an opening tries to read a page: what it cannot read is lost.
 const TRIES: u32 = 4;
 
+/// Bytes of a page that have a checksum of their own.
+const PART_BYTES: usize = 4096;
+
 /// Bytes of padding or damage that a walk on behalf of compaction goes over at once.
 const AT_ONCE_BYTES: u64 = 32 << 10;
 
@@ -39,6 +44,9 @@ pub(crate) struct Scanner {
     /// The page in `page`; `None` before the first.
     loaded: Option<u64>,
     readable: bool,
+    /// Parts of the page that do not match their checksums: what stands there is a record if its own checksum says so,
+    /// and nothing else.
+    doubtful: Vec<Range<usize>>,
     /// A page could not be read.
     has_failed: bool,
     /// Times that a page is tried.
@@ -59,6 +67,7 @@ impl Scanner {
             page: vec![0; log.layout.page_bytes],
             loaded: None,
             readable: false,
+            doubtful: Vec::new(),
             has_failed: false,
             tries: TRIES,
             refusal: None,
@@ -160,9 +169,12 @@ impl Scanner {
         let (page_bytes, from) = (self.page.len() as u64, self.position);
         while self.position < self.stop && self.position - from < self.at_once {
             self.load(log, store, self.position / page_bytes, at_ps);
-            let rest = &self.page[(self.position % page_bytes) as usize..];
+            let at = (self.position % page_bytes) as usize;
+            // Zeroes that were written there by someone else are no padding.
+            let doubtful = self.doubtful.iter().find(|part| part.end > at).map(|part| part.start.max(at));
+            let rest = &self.page[at..doubtful.unwrap_or(self.page.len())];
             match rest.iter().position(|byte| *byte != 0) {
-                _ if !self.readable => return true,
+                _ if !self.readable || rest.is_empty() => return true,
                 Some(0) => return true,
                 Some(zeroes) => self.position += zeroes as u64,
                 None => self.position += rest.len() as u64,
@@ -209,11 +221,48 @@ impl Scanner {
             let (cause, stream) = (self.cause, self.stream);
             let mut read = || log.read_stream_page(store, stream, page, &mut self.page, cause, at_ps);
             let read = (1..self.tries).find_map(|_| read().ok()).map_or_else(read, Ok);
-            self.readable = read.is_ok();
             self.has_failed |= read.is_err();
+            self.doubtful.clear();
+            let is_patient = self.tries > 1;
+            self.readable = match &read {
+                Ok(()) => true,
+                Err(error) => is_patient && !is_of_host(error) && self.load_parts(log, store, page, at_ps),
+            };
             self.refusal = self.refusal.take().or(read.err().filter(is_of_host));
             self.loaded = Some(page);
         }
+    }
+}
+
+impl Scanner {
+    /// Reads a page that does not match its checksums part by part, and those parts that do not as they are; whether
+    /// there are any.
+    fn load_parts<S: PageStore>(
+        &mut self,
+        log: &mut ValueLog,
+        store: &mut S,
+        page: u64,
+        at_ps: &mut u64,
+    ) -> bool {
+        let start = page * self.page.len() as u64;
+        let Some(address) = log.address(self.stream, start) else { return false };
+        let (mut room, mut is_there) = ([0; PART_BYTES], false);
+        for (nth, part) in self.page.chunks_exact_mut(PART_BYTES).enumerate() {
+            let at = address + (nth * PART_BYTES) as u64;
+            if store.read(&log.home, at, part, self.cause, at_ps).is_ok() {
+                is_there = true;
+                continue;
+            }
+            match store.lend(&log.home, at, &mut room, self.cause, at_ps) {
+                Ok(lent) => {
+                    part.copy_from_slice(lent);
+                    is_there = true;
+                }
+                Err(_) => part.fill(0),
+            }
+            self.doubtful.push(nth * PART_BYTES..(nth + 1) * PART_BYTES);
+        }
+        is_there
     }
 }
 

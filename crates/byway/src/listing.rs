@@ -15,7 +15,7 @@ const SHORT_LIST_BYTES: usize = 256;
 pub struct Unlisted {
     /// The last key before them; `None` where they are the first.
     pub after: Option<Key>,
-    /// The first key behind them, or one between; `None` where no key behind them can be listed.
+    /// The first key behind them that can be listed; `None` where there is none.
     pub before: Option<Key>,
     /// What the device says.
     pub error: Error,
@@ -73,23 +73,22 @@ impl Kv {
         Ok(keys.len() > before)
     }
 
-    /// The first key found, of all that there may be behind one that cannot be listed from, that can be: further and further
-    /// behind, then between.
+    /// The first key that can be listed behind one that cannot be listed from: looked for further and further behind, then
+    /// between.
     fn listable_behind(&mut self, from: Option<Key>) -> Result<Option<Key>> {
         let (first, mut near) = (from.map_or(0, |key| key.number()), 0);
         for shift in 0..u128::BITS {
-            let far = 1 << shift;
-            let Some(there) = first.checked_add(far) else { break };
-            if self.can_list(there)? {
-                return self.first_listable(first, near, far).map(Some);
+            let far = (1 << shift).min(u128::MAX - first);
+            if self.can_list(first + far)? {
+                return self.first_listable(first, near, far);
             }
             near = far;
         }
         Ok(None)
     }
 
-    /// Where between two distances from `first` listing begins to work: it does at the far one.
-    fn first_listable(&mut self, first: u128, mut near: u128, mut far: u128) -> Result<Key> {
+    /// The first key behind where, between two distances from `first`, listing begins to work: it does at the far one.
+    fn first_listable(&mut self, first: u128, mut near: u128, mut far: u128) -> Result<Option<Key>> {
         while far - near > 1 {
             let between = near + (far - near) / 2;
             match self.can_list(first + between)? {
@@ -97,12 +96,14 @@ impl Kv {
                 false => near = between,
             }
         }
-        Ok(key_at(first + far))
+        let mut page = self.list(Some(key_at(first + far)), SHORT_LIST_BYTES)?;
+        if page.left() == 0 { Ok(None) } else { page.next().map(Some) }
     }
 
+    /// Whether keys from one of this number on can be listed, or there are none.
     fn can_list(&mut self, number: u128) -> Result<bool> {
         match self.list(Some(key_at(number)), SHORT_LIST_BYTES) {
-            Ok(page) => Ok(page.left() > 0),
+            Ok(_) => Ok(true),
             Err(error) if error.kind() == ErrorKind::Media => Ok(false),
             Err(error) => Err(error),
         }

@@ -23,12 +23,11 @@ pub struct Unlisted {
 
 impl fmt::Display for Unlisted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "keys")?;
-        if let Some(after) = self.after {
-            write!(f, " after {after}")?;
-        }
-        if let Some(before) = self.before {
-            write!(f, " and before {before}")?;
+        match (self.after, self.before) {
+            (Some(after), Some(before)) => write!(f, "keys after {after} and before {before}")?,
+            (Some(after), None) => write!(f, "keys after {after}")?,
+            (None, Some(before)) => write!(f, "keys before {before}")?,
+            (None, None) => write!(f, "keys")?,
         }
         write!(f, " cannot be listed: {}", self.error)
     }

@@ -13,7 +13,7 @@ use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES};
 use byway_spec::Key;
 
 /// Near its capacity, a namespace finds out what puts have replaced before it has to know.
-const NEARLY_FULL_SHARE: u64 = 32;
+const NEARLY_FULL_SHARE: u64 = 128;
 /// Entries that a put settles there.
 const SETTLED_PER_PUT: usize = 4;
 /// Entries settled at once by a put that needs the room.

@@ -35,6 +35,43 @@ pub(crate) struct FileMedia {
     /// Pages of an image opened read-only that a check has set right.
     private: HashMap<PageId, Vec<u8>>,
     copying: Option<Arc<Snapshot>>,
+    rooms: Rooms,
+}
+
+/// Which pieces of blocks were given room since the file was opened: the system is not asked for it again, as that costs
+/// as much as a tenth of writing them.
+struct Rooms {
+    /// A bit for each piece.
+    words: Vec<u64>,
+    of_block: usize,
+}
+
+impl Rooms {
+    fn new(geometry: &Geometry) -> Self {
+        let of_block = geometry.block_bytes().div_ceil(ROOM_BYTES) as usize;
+        Self { words: vec![0; (geometry.block_count() as usize * of_block).div_ceil(64)], of_block }
+    }
+
+    fn holds(&self, block: BlockId, piece: usize) -> bool {
+        let bit = block.0 as usize * self.of_block + piece;
+        self.words.get(bit / 64).is_some_and(|word| word >> (bit % 64) & 1 == 1)
+    }
+
+    fn note(&mut self, block: BlockId, piece: usize) {
+        let bit = block.0 as usize * self.of_block + piece;
+        if let Some(word) = self.words.get_mut(bit / 64) {
+            *word |= 1 << (bit % 64);
+        }
+    }
+
+    /// A block may have lost room.
+    fn forget(&mut self, block: BlockId) {
+        for bit in (0..self.of_block).map(|piece| block.0 as usize * self.of_block + piece) {
+            if let Some(word) = self.words.get_mut(bit / 64) {
+                *word &= !(1 << (bit % 64));
+            }
+        }
+    }
 }
 
 impl FileMedia {
@@ -61,6 +98,7 @@ impl FileMedia {
             durability: run.durability,
             private: HashMap::new(),
             copying: None,
+            rooms: Rooms::new(&geometry),
         })
     }
 
@@ -104,17 +142,19 @@ impl Media for FileMedia {
     }
 
     fn prepare(&mut self, block: BlockId, page: u32) -> Result<(), FlashError> {
+        let offset = u64::from(page) * u64::from(self.geometry.page_bytes);
+        let piece = (offset / ROOM_BYTES) as usize;
+        if !offset.is_multiple_of(ROOM_BYTES) || self.rooms.holds(block, piece) {
+            return Ok(());
+        }
         if page == 0 {
             let (at, len) = self.block_spare(block);
             let range = self.spare_range.part(at as u64, len as u64);
             self.file.allocate(range.at, range.len)?;
         }
-        let page_bytes = u64::from(self.geometry.page_bytes);
-        let offset = u64::from(page) * page_bytes;
-        if offset.is_multiple_of(ROOM_BYTES) {
-            let len = ROOM_BYTES.min(self.geometry.block_bytes() - offset);
-            self.take_room(self.data_at(self.geometry.page(block, page)), len)?;
-        }
+        let len = ROOM_BYTES.min(self.geometry.block_bytes() - offset);
+        self.take_room(self.data_at(self.geometry.page(block, page)), len)?;
+        self.rooms.note(block, piece);
         Ok(())
     }
 
@@ -202,12 +242,29 @@ impl Media for FileMedia {
 
     fn wipe(&mut self, page: PageId, at: usize, len: usize) -> Result<(), FlashError> {
         self.copy_first(self.geometry.block_of(page));
+        self.rooms.forget(self.geometry.block_of(page));
         Ok(self.file.punch(self.data_at(page) + at as u64, len as u64)?)
     }
 
     fn forget(&mut self, block: BlockId) -> Result<(), FlashError> {
         self.erase(block)?;
+        self.rooms.forget(block);
         let data = self.data_at(self.geometry.page(block, 0));
         Ok(self.file.punch(data, self.geometry.block_bytes())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_lost_its_room_is_given_it_again_and_its_neighbours_keep_theirs() {
+        let mut rooms = Rooms { words: vec![0; 4], of_block: 24 };
+        let all = || (0..10).flat_map(|block| (0..24).map(move |piece| (BlockId(block), piece)));
+        assert!(all().all(|(block, piece)| !rooms.holds(block, piece)));
+        all().for_each(|(block, piece)| rooms.note(block, piece));
+        rooms.forget(BlockId(5));
+        assert!(all().all(|(block, piece)| rooms.holds(block, piece) == (block != BlockId(5))));
     }
 }

@@ -205,6 +205,7 @@ impl KvEngine {
             match found {
                 Found::Record { preamble, position } => {
                     job.may_begin_amid = false;
+                    job.scanner.next_key().into_iter().for_each(|key| self.index.expect_in_ram(key));
                     self.consider(job, &preamble, position, store, budget, at_ps)?;
                 }
                 Found::Damage { .. } if job.may_begin_amid => {}
@@ -306,7 +307,11 @@ impl KvEngine {
             }
             None => {
                 let mut buffer = std::mem::take(&mut self.compaction.buffer);
-                let moved = match self.gather(old, &mut buffer, store, at_ps) {
+                let gathered = match self.log.glance_value(store, old.address(), preamble, &mut buffer) {
+                    true => Ok(()),
+                    false => self.gather(old, &mut buffer, store, at_ps),
+                };
+                let moved = match gathered {
                     Ok(()) => self.append_moved(store, &draft, &buffer, at_ps),
                     Err(error) => Err(error),
                 };

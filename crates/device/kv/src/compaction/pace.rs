@@ -7,6 +7,8 @@ use crate::store::PageStore;
 
 /// Compaction rests until this many bytes of log are owed: a slice is worth its beginning.
 const SLICE_LEAST_BYTES: u64 = 4 << 10;
+/// Puts pay their share together once they have stored so many bytes, or the index has a step to go.
+const UNPAID_MOST_BYTES: u64 = 4 << 10;
 /// Most bytes of log that one put scans or moves, beside four times its own.
 const SLICE_MOST_BYTES: u64 = 64 << 10;
 /// Most records that one put looks at or moves.
@@ -24,6 +26,8 @@ pub(crate) struct Pace {
     pub(crate) high: usize,
     /// Segments that the flash could not hold if they were taken.
     pub(crate) withheld: u64,
+    /// Bytes of records that were stored since a put last paid.
+    unpaid_bytes: u64,
     /// Bytes of log that are to be scanned.
     owed_bytes: u64,
 }
@@ -35,9 +39,20 @@ impl KvEngine {
         self.index.has_work() || self.log.segments.free_count() <= self.compaction.pace.high
     }
 
-    /// A put's share of the work that puts cause, for a record of `bytes`.
-    #[cold]
+    /// A put's share of the work that puts cause, for a record of `bytes`: what it costs to ask how much that is, one in several
+    /// puts pays for all.
+    #[inline]
     pub(crate) fn tend<S: PageStore>(&mut self, store: &mut S, bytes: u64, at_ps: &mut u64) {
+        self.index.earn();
+        self.compaction.pace.unpaid_bytes += bytes;
+        if self.compaction.pace.unpaid_bytes >= UNPAID_MOST_BYTES || self.index.is_step_due() {
+            let bytes = std::mem::take(&mut self.compaction.pace.unpaid_bytes);
+            self.tend_for(store, bytes, at_ps);
+        }
+    }
+
+    #[cold]
+    fn tend_for<S: PageStore>(&mut self, store: &mut S, bytes: u64, at_ps: &mut u64) {
         // The record is stored whatever becomes of this. A job that cannot go on is tried again, and in the end
         // a put that needs its result fails.
         let done = self.index.tend(&mut self.log, store, at_ps);
@@ -158,8 +173,9 @@ impl KvEngine {
 
     /// The memtable is empty.
     pub(crate) fn note_checkpoint(&mut self) {
-        self.unsaved_bytes = 0;
+        let before_bytes = std::mem::take(&mut self.unsaved_bytes);
         self.flush_at_bytes = self.flush_due_bytes();
+        self.index.expect_entries(self.flush_at_bytes, before_bytes);
         self.refresh_marks();
     }
 }

@@ -24,19 +24,33 @@ impl KvEngine {
         // While a flush may tell of emptier ones, it does not pay to move nearly everything.
         let parts = if self.is_little_known() || self.index.is_flushing() { 56 } else { 63 };
         let most_alive = self.log.layout.segment_bytes() as i64 * parts / 64;
-        let alive = |segment: &u32| segments.live.of(*segment as usize).1;
-        let mut candidates = segments.matching(|segment, used| self.may_be_victim(segment, used));
-        candidates.retain(|segment| alive(segment) <= most_alive && !self.index.is_leaving(*segment));
         // A victim that gives little costs a large share of few segments, or a put that waits, more than it is good for.
-        if self.log.layout.has_few_segments() || segments.free_count() <= self.log.floor {
-            return candidates.into_iter().min_by_key(alive);
-        }
+        let wants_emptiest = self.log.layout.has_few_segments() || segments.free_count() <= self.log.floor;
         let full = self.log.layout.segment_bytes() as f64;
-        let worth = |segment: &u32| {
-            let alive = alive(segment).max(0) as f64;
-            (segments.age(*segment) + 1) as f64 * (full - alive) / (full + alive)
-        };
-        candidates.into_iter().max_by(|a, b| worth(a).total_cmp(&worth(b)))
+        let mut best = None;
+        for segment in 0..segments.count() as u32 {
+            let alive = segments.live.of(segment as usize).1;
+            if alive > most_alive {
+                continue;
+            }
+            let worth = match wants_emptiest {
+                true => -alive as f64,
+                false => {
+                    let alive = alive.max(0) as f64;
+                    (segments.age(segment) + 1) as f64 * (full - alive) / (full + alive)
+                }
+            };
+            // Most are worth less than one before: the rest is asked of few.
+            if best.is_none_or(|(most, _)| worth > most) && self.may_be_taken(segment) {
+                best = Some((worth, segment));
+            }
+        }
+        best.map(|(_, segment)| segment)
+    }
+
+    fn may_be_taken(&self, segment: u32) -> bool {
+        let used = self.log.segments.use_of(u64::from(segment));
+        used.is_some_and(|used| self.may_be_victim(segment, used)) && !self.index.is_leaving(segment)
     }
 
     pub(super) fn may_be_victim(&self, segment: u32, used: Use) -> bool {

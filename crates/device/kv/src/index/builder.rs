@@ -70,19 +70,42 @@ impl RunBuilder {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        if self.data.count() == self.shape.entries {
-            self.write_data(log, store, at_ps)?;
+        self.extend(std::slice::from_ref(entry), log, store, at_ps)
+    }
+
+    /// Entries that can be appended before a page is written, or the next one is begun.
+    pub(crate) fn page_room(&self) -> usize {
+        match self.shape.entries - self.data.count() {
+            0 => self.shape.entries,
+            room => room,
         }
-        let key = entry.key();
-        if self.filter_page.is_none() {
-            self.filter_page = Some(self.take_page(log, store)?);
+    }
+
+    /// Appends entries; keys must come in order.
+    pub(crate) fn extend<S: PageStore>(
+        &mut self,
+        entries: &[Entry],
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
+        let mut rest = entries;
+        while let Some(first) = rest.first() {
+            if self.data.count() == self.shape.entries {
+                self.write_data(log, store, at_ps)?;
+            }
+            if self.filter_page.is_none() {
+                self.filter_page = Some(self.take_page(log, store)?);
+            }
+            let (here, after) = rest.split_at(rest.len().min(self.page_room()));
+            filter::insert_each(self.filter.block_mut(self.slot, &self.shape), here);
+            self.data.extend(here);
+            self.entries += here.len() as u64;
+            self.tombstones += here.iter().filter(|entry| entry.shape().is_tombstone()).count() as u64;
+            self.first.get_or_insert_with(|| first.key());
+            self.last = here.last().copied();
+            rest = after;
         }
-        filter::insert(self.filter.block_mut(self.slot, &self.shape), &key);
-        self.data.push(entry);
-        self.entries += 1;
-        self.tombstones += u64::from(entry.shape().is_tombstone());
-        self.first.get_or_insert(key);
-        self.last = Some(*entry);
         Ok(())
     }
 

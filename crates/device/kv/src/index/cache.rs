@@ -33,6 +33,8 @@ pub(crate) struct PageCache {
     memory: Vec<Vec<u8>>,
     by_page: HashMap<u64, u32, BuildHasherDefault<PageHasher>>,
     most_frames: usize,
+    /// Frames whose pages were forgotten.
+    free: Vec<u32>,
     hand: usize,
     /// Pages that were looked into and not kept, by the hash of their number.
     seen: Vec<u64>,
@@ -56,6 +58,7 @@ impl PageCache {
             memory: Vec::new(),
             by_page: HashMap::default(),
             most_frames: most_frames(page_bytes, budget_bytes),
+            free: Vec::new(),
             hand: 0,
             seen: Vec::new(),
             room: vec![0; page_bytes],
@@ -69,6 +72,7 @@ impl PageCache {
             self.most_frames = most_frames;
             self.frames.clear();
             self.by_page.clear();
+            self.free.clear();
             (self.memory, self.seen, self.hand) = (Vec::new(), Vec::new(), 0);
         }
     }
@@ -114,7 +118,8 @@ impl PageCache {
         Ok(look(&mut View::of_checked(self.bytes_of(frame))))
     }
 
-    /// Looks into a page on a way over all pages, where it lies: it is not kept. `look` may be called twice.
+    /// Looks into a page on a way over all pages: where it lies, unless there is room to keep it for the next way. `look` may
+    /// be called twice.
     pub(crate) fn pass_into<S: PageStore>(
         &mut self,
         store: &mut S,
@@ -124,6 +129,11 @@ impl PageCache {
     ) -> Result<(), KvError> {
         if let Some(&frame) = self.by_page.get(&name.page) {
             look(&mut View::of_checked(self.bytes_of(frame as usize)));
+            return Ok(());
+        }
+        if self.has_room() {
+            let frame = self.bring(store, name, at_ps)?;
+            look(&mut View::of_checked(self.bytes_of(frame)));
             return Ok(());
         }
         let offset = name.page.saturating_mul(self.shape.page_bytes as u64);
@@ -191,20 +201,25 @@ impl PageCache {
     pub(crate) fn forget(&mut self, first: u64, count: u64) {
         for page in first..first + count {
             if let Some(frame) = self.by_page.remove(&page) {
-                self.frames[frame as usize].page = u64::MAX;
-                self.frames[frame as usize].used = false;
+                self.frames[frame as usize] = Frame { page: u64::MAX, used: false };
+                self.free.push(frame);
             }
         }
     }
 
     /// Whether a page that is not here should be: there is room, or it was looked into not long ago.
     fn is_wanted(&mut self, page: u64) -> bool {
-        if self.frames.len() < self.most_frames {
+        if self.has_room() {
             return true;
         }
         self.seen.resize(self.most_frames, u64::MAX);
         let place = PageHasher::default().hash_of(page) as usize % self.most_frames;
         std::mem::replace(&mut self.seen[place], page) == page
+    }
+
+    /// Whether a page can be kept without another's going.
+    fn has_room(&self) -> bool {
+        self.frames.len() < self.most_frames || !self.free.is_empty()
     }
 
     #[inline]
@@ -233,7 +248,9 @@ impl PageCache {
 
     /// A frame that holds nothing.
     fn free_frame(&mut self) -> usize {
-        let frame = if self.frames.len() < self.most_frames {
+        let frame = if let Some(frame) = self.free.pop() {
+            frame as usize
+        } else if self.frames.len() < self.most_frames {
             self.frames.push(Frame { page: u64::MAX, used: false });
             self.frames.len() - 1
         } else {
@@ -312,7 +329,7 @@ fn victim(frames: &mut [Frame], hand: &mut usize) -> usize {
     }
 }
 
-/// Page numbers are our own: one multiplication spreads them.
+/// Numbers of pages and segments are our own: one multiplication spreads them.
 #[derive(Default)]
 pub(crate) struct PageHasher(u64);
 

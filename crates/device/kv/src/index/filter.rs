@@ -4,6 +4,7 @@
 //! dropped like any page: memory follows the cache budget, not the number of keys. All bits of a key stand in one line of
 //! 64 bytes, so that a look touches one cache line, or two where pages do not begin with one.
 
+use crate::index::entry::Entry;
 use byway_spec::Key;
 
 /// Bits a key sets.
@@ -18,11 +19,17 @@ pub(crate) const fn block_bytes(keys: usize) -> usize {
     (keys * BITS_PER_KEY).div_ceil(8 * LINE_BYTES) * LINE_BYTES
 }
 
+/// Adds the keys of entries to a block.
+pub(crate) fn insert_each(block: &mut [u8], entries: &[Entry]) {
+    entries.iter().for_each(|entry| insert(block, &entry.key()));
+}
+
 /// Adds a key to a block.
 #[inline]
-pub(crate) fn insert(block: &mut [u8], key: &Key) {
+fn insert(block: &mut [u8], key: &Key) {
     let (line, bits) = place(block.len(), key);
-    if let Some(line) = block.get_mut(line..line + LINE_BYTES) {
+    let lines = block.as_chunks_mut::<LINE_BYTES>().0;
+    if let Some(line) = lines.get_mut(line / LINE_BYTES) {
         probes(bits).for_each(|bit| line[bit / 8] |= 1 << (bit % 8));
     }
 }

@@ -94,15 +94,14 @@ impl Index {
         Ok(())
     }
 
-    /// One put's share of the work that puts cause.
+    /// Does what records have [earned](Self::earn), as soon as that is worth a step.
     pub(crate) fn tend<S: PageStore>(
         &mut self,
         log: &mut ValueLog,
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        self.earn();
-        if self.credit < STEP_ENTRIES {
+        if !self.is_step_due() {
             return Ok(());
         }
         let mut left = self.credit.min(MOST_ENTRIES);
@@ -118,6 +117,12 @@ impl Index {
     #[inline]
     pub(crate) fn earn(&mut self) {
         self.credit += ENTRIES_PER_PUT * self.hurry;
+    }
+
+    /// Whether as much was earned as is worth a step.
+    #[inline]
+    pub(crate) fn is_step_due(&self) -> bool {
+        self.credit >= STEP_ENTRIES
     }
 
     /// Frees a segment that holds nothing; false where there is none, or it cannot be freed.

@@ -23,6 +23,11 @@ const WORDS_PER_ENTRY: usize = 64;
 /// Words that are emptied in the time that dropping a node of the order takes.
 const WORDS_PER_NODE: usize = 8192;
 
+/// Room in the slots of a table for so many times the entries that are expected.
+const SPARE_TIMES: usize = 2;
+/// Slots that a table has in use at least.
+const LEAST_SLOTS: usize = 1024;
+
 /// What an insertion met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inserted {
@@ -40,6 +45,8 @@ pub(crate) struct Memtable {
     /// Open addressing, never more than half full: the line of the record's address (modulo 2³²), tag (8 bits) and entry
     /// number + 1 (24 bits), 0 for none. So record and entry can be asked for at the same time.
     slots: Vec<u64>,
+    /// Of these slots, as many as this turn needs, less one: few slots stay in the processor's cache.
+    mask: usize,
     shift: u32,
     seed: u64,
     capacity: usize,
@@ -60,6 +67,7 @@ impl Memtable {
         Self {
             entries,
             slots: empty_slots(slots),
+            mask: slots - 1,
             shift: 64 - slots.trailing_zeros(),
             seed,
             capacity,
@@ -74,9 +82,26 @@ impl Memtable {
         self.entries.len()
     }
 
+    /// An empty table that will have about so many entries uses no more slots than these want. Where more come than twice
+    /// as many, it is full early.
+    pub(crate) fn expect_entries(&mut self, entries: usize) {
+        if !self.is_emptied() {
+            return;
+        }
+        let slots = entries.saturating_mul(2 * SPARE_TIMES).max(LEAST_SLOTS);
+        let slots = slots.min(self.slots.len()).next_power_of_two().min(self.slots.len());
+        (self.mask, self.shift, self.emptied) = (slots - 1, 64 - slots.trailing_zeros(), slots);
+    }
+
+    /// Slots in use.
+    #[inline]
+    fn slot_count(&self) -> usize {
+        self.mask + 1
+    }
+
     /// Whether nothing is in it, nor left of what was.
     pub(crate) fn is_emptied(&self) -> bool {
-        self.entries.is_empty() && self.emptied == self.slots.len()
+        self.entries.is_empty() && self.emptied == self.slot_count()
     }
 
     /// Empties the table for its next use, by about `words` words. Whether it is empty now.
@@ -88,18 +113,18 @@ impl Memtable {
         if !self.order.empty_some(words / WORDS_PER_NODE + 1) {
             return false;
         }
-        let is_swept = self.emptied < self.slots.len();
-        if !is_swept && self.entries.len() * WORDS_PER_ENTRY < self.slots.len() {
+        let is_swept = self.emptied < self.slot_count();
+        if !is_swept && self.entries.len() * WORDS_PER_ENTRY < self.slot_count() {
             return self.drop_some(words / WORDS_PER_ENTRY + 1);
         }
         if !is_swept {
             self.entries.clear();
             self.emptied = 0;
         }
-        let end = self.emptied.saturating_add(words).min(self.slots.len());
+        let end = self.emptied.saturating_add(words).min(self.slot_count());
         self.slots[self.emptied..end].fill(0);
         self.emptied = end;
-        self.emptied == self.slots.len()
+        self.emptied == self.slot_count()
     }
 
     /// Drops the last entries, each with its slot. The later ones go first: whatever stands before the slot of one that is
@@ -116,7 +141,7 @@ impl Memtable {
     }
 
     fn slot_of_number(&self, key: &Key, number: usize) -> usize {
-        let mask = self.slots.len() - 1;
+        let mask = self.mask;
         let mut slot = (self.hash(key) >> self.shift) as usize & mask;
         while number_of(self.slots[slot]) != Some(number) {
             slot = (slot + 1) & mask;
@@ -128,6 +153,12 @@ impl Memtable {
     #[inline]
     pub(crate) fn entry(&self, number: usize) -> Option<&Entry> {
         self.entries.get(number)
+    }
+
+    /// Asks for the memory of entry `number`.
+    #[inline]
+    pub(crate) fn expect_at(&self, number: usize) {
+        prefetch(&self.entries, number);
     }
 
     /// The hash of the key of entry `number`, by which [`Hints`] know it.
@@ -169,7 +200,7 @@ impl Memtable {
     /// Whether it has no room for more entries than these.
     #[inline]
     pub(crate) fn is_full_with(&self, more: usize) -> bool {
-        self.entries.len() + more >= self.capacity
+        self.entries.len() + more >= self.capacity.min(self.slot_count() / 2)
     }
 
     #[inline]
@@ -191,7 +222,7 @@ impl Memtable {
             Found::Vacant(slot, tag) => {
                 self.slots[slot] = slot_of(&entry, tag, self.entries.len());
                 self.entries.push(entry);
-                if self.entries.len() * 2 > self.slots.len() {
+                if self.entries.len() * 2 > self.slot_count() {
                     self.grow();
                 }
                 if self.entries.len() - self.order.placed() >= ORDER_ENTRIES {
@@ -234,7 +265,7 @@ impl Memtable {
             return None;
         }
         let hash = self.hash(key);
-        let mask = self.slots.len() - 1;
+        let mask = self.mask;
         let mut slot = (hash >> self.shift) as usize & mask;
         loop {
             let held = self.slots[slot];
@@ -266,7 +297,7 @@ impl Memtable {
     fn find(&self, key: &Key) -> Found {
         let hash = self.hash(key);
         let tag = hash as u8;
-        let mask = self.slots.len() - 1;
+        let mask = self.mask;
         let mut slot = (hash >> self.shift) as usize & mask;
         loop {
             let held = self.slots[slot];
@@ -285,9 +316,13 @@ impl Memtable {
 
     #[cold]
     fn grow(&mut self) {
-        let slots = self.slots.len() * 2;
-        self.emptied = slots;
-        self.slots = empty_slots(slots);
+        let slots = self.slot_count() * 2;
+        if slots > self.slots.len() {
+            self.slots = empty_slots(slots);
+        } else {
+            self.slots[..slots / 2].fill(0);
+        }
+        (self.mask, self.emptied) = (slots - 1, slots);
         self.shift -= 1;
         for number in 0..self.entries.len() {
             if let Found::Vacant(slot, tag) = self.find(&self.entries[number].key()) {
@@ -420,6 +455,21 @@ mod tests {
                 assert!(table.slots.iter().all(|slot| *slot == 0));
                 assert!(keys_from(&mut table, None, 100).is_empty());
             }
+        }
+    }
+
+    #[test]
+    fn a_table_that_expects_few_entries_is_full_early_and_one_that_gets_more_still_finds_them() {
+        let mut table = Memtable::new(20_000, 5);
+        for (expected, most) in [(100, 512), (5000, 16_384), (3, 512), (1 << 40, 20_000)] {
+            table.expect_entries(expected);
+            (0..most - 1).for_each(|k| assert_eq!(table.insert(entry(k, 1)), Inserted::New));
+            assert!(!table.is_full_with(0) && table.is_full_with(1));
+            (most - 1..25_000).for_each(|k| assert_eq!(table.insert(entry(k, 1)), Inserted::New));
+            assert!((0..25_000).all(|k| table.get(&entry(k, 1).key()).is_some()));
+            table.expect_entries(10);
+            while !table.empty_some(640) {}
+            assert!(table.slots.iter().all(|slot| *slot == 0));
         }
     }
 

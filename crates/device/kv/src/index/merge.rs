@@ -13,7 +13,7 @@ use crate::index::memtable::Memtable;
 use crate::index::order::Walk;
 use crate::index::run::{Run, RunCursor, Walker};
 use crate::index::settle::Older;
-use crate::index::tournament::Tournament;
+use crate::index::tournament::{Limit, Tournament};
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
 use byway_spec::Key;
@@ -45,6 +45,8 @@ pub(crate) struct Flush {
     batch: Vec<u32>,
     /// Entries of the batch that were written.
     at: usize,
+    /// Those that are written together.
+    taken: Vec<Entry>,
     /// Times that the next entry could not be settled.
     tries: u32,
     /// Entries that were written all the same.
@@ -60,6 +62,7 @@ impl Flush {
             walk: None,
             batch: Vec::with_capacity(BATCH_ENTRIES),
             at: 0,
+            taken: Vec::with_capacity(BATCH_ENTRIES),
             tries: 0,
             unsettled: 0,
             drop_tombstones,
@@ -88,19 +91,25 @@ impl Flush {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<Progress, KvError> {
-        let walk = self.walk.get_or_insert_with(|| table.walk(None));
         let mut left = budget;
         while left > 0 {
             if self.at == self.batch.len() {
                 self.batch.clear();
                 self.at = 0;
+                let walk = self.walk.get_or_insert_with(|| table.walk(None));
                 self.batch.extend(table.next_numbers(walk, BATCH_ENTRIES));
+                self.batch.iter().for_each(|&n| table.expect_at(n as usize));
                 self.batch
                     .iter()
                     .filter_map(|&n| table.hash_at(n as usize))
                     .for_each(|hash| hints.expect(hash));
                 // What cannot be settled now is tried one by one.
                 let _ = older.settle_each(table, &self.batch, log, store, at_ps);
+            }
+            let settled = self.write_settled(table, hints, left, log, store, at_ps)?;
+            if settled > 0 {
+                left -= settled;
+                continue;
             }
             let Some(&number) = self.batch.get(self.at) else {
                 return Ok(Progress::Done(self.builder.finish(log, store, at_ps)?));
@@ -124,6 +133,34 @@ impl Flush {
     }
 }
 
+impl Flush {
+    /// Writes up to `most` entries of the batch, as far as they are settled; how many.
+    fn write_settled<S: PageStore>(
+        &mut self,
+        table: &Memtable,
+        hints: &mut Hints,
+        most: usize,
+        log: &mut ValueLog,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> Result<usize, KvError> {
+        let numbers = self.batch[self.at..].iter().take(most).map(|number| *number as usize);
+        self.taken.clear();
+        let mut count = 0;
+        for number in numbers.take_while(|number| table.is_settled(*number)) {
+            table.leave_hint(number, hints);
+            let entry = table.entry(number);
+            self.taken.extend(entry.filter(|entry| !(self.drop_tombstones && entry.shape().is_tombstone())));
+            count += 1;
+        }
+        if count > 0 {
+            self.builder.extend(&self.taken, log, store, at_ps)?;
+            (self.at, self.tries) = (self.at + count, 0);
+        }
+        Ok(count)
+    }
+}
+
 /// A run being merged, and the entries taken from it so far.
 struct Input {
     run: u64,
@@ -142,19 +179,29 @@ impl Input {
         self.batch.get(self.at)
     }
 
-    /// Goes to the next entry.
+    /// Entries from the one it stands at on that come before what the others stand at, `most` at most, as far as they are
+    /// here. The first always does.
+    #[inline]
+    fn stretch(&self, limit: Limit, most: usize) -> &[Entry] {
+        let ahead = self.batch.get(self.at..).unwrap_or_default();
+        let behind = ahead.iter().take(most.max(1)).skip(1).take_while(|entry| limit.is_above(entry));
+        let len = 1 + behind.count();
+        &ahead[..len.min(ahead.len())]
+    }
+
+    /// Goes over so many entries.
     #[inline]
     fn advance<S: PageStore>(
         &mut self,
+        count: usize,
         pages: &mut PageCache,
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        if let Some(entry) = self.batch.get(self.at) {
-            self.passed += 1;
-            self.passed_tombstones += u64::from(entry.shape().is_tombstone());
-        }
-        self.at += 1;
+        let passed = self.batch.get(self.at..self.at + count).unwrap_or_default();
+        self.passed += passed.len() as u64;
+        self.passed_tombstones += passed.iter().filter(|entry| entry.shape().is_tombstone()).count() as u64;
+        self.at += count;
         if self.at < self.batch.len() {
             return Ok(());
         }
@@ -180,6 +227,8 @@ pub(crate) struct Merge {
     /// Newest first.
     inputs: Vec<Input>,
     tournament: Tournament,
+    /// The newest entries of the next keys.
+    taken: Vec<Entry>,
     builder: RunBuilder,
     drop_tombstones: bool,
     /// Segments the builder had taken at the last cut.
@@ -201,11 +250,12 @@ impl Merge {
             let cursor = RunCursor::new(run, Some(&run.first), Walker::Merge, pages, store, at_ps)?;
             let batch = Vec::with_capacity(BATCH_ENTRIES);
             let mut input = Input { run: run.id, passed: 0, passed_tombstones: 0, cursor, batch, at: 0 };
-            input.advance(pages, store, at_ps)?;
+            input.advance(0, pages, store, at_ps)?;
             inputs.push(input);
         }
         let tournament = Tournament::new(inputs.iter().map(Input::head));
-        Ok(Self { inputs, tournament, builder, drop_tombstones, cut_at: 0 })
+        let taken = Vec::with_capacity(BATCH_ENTRIES);
+        Ok(Self { inputs, tournament, taken, builder, drop_tombstones, cut_at: 0 })
     }
 
     pub(crate) fn run_id(&self) -> u64 {
@@ -226,20 +276,22 @@ impl Merge {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<Progress, KvError> {
-        for _ in 0..budget {
+        let mut left = budget;
+        while left > 0 {
             if self.wants_cut()
                 && let Some(run) = self.builder.cut(log, store, at_ps)?
             {
                 self.cut_at = self.builder.segments();
                 return Ok(Progress::Cut(run));
             }
-            let Some(newest) = self.take(pages, store, at_ps)? else {
+            // Not beyond a page: it may be the last one of a cut.
+            let most = left.min(BATCH_ENTRIES).min(self.builder.page_room());
+            let count = self.take(most, pages, store, at_ps)?;
+            if count == 0 {
                 return Ok(Progress::Done(self.builder.finish(log, store, at_ps)?));
-            };
-            while self.take_same(&newest, pages, store, at_ps)?.is_some() {}
-            if !(self.drop_tombstones && newest.shape().is_tombstone()) {
-                self.builder.push(&newest, log, store, at_ps)?;
             }
+            self.builder.extend(&self.taken, log, store, at_ps)?;
+            left -= count;
         }
         Ok(Progress::More)
     }
@@ -266,35 +318,34 @@ impl Merge {
         self.inputs.iter_mut().map(rest).collect()
     }
 
-    /// Takes the next entry; of entries of one key, the newest comes first.
-    #[inline]
+    /// Takes the newest entries of the next keys, and goes over older ones of these; of how many keys, 0 at the end. What one
+    /// run has in a row is taken in a row. Of entries of one key, the newest comes first.
     fn take<S: PageStore>(
         &mut self,
+        most: usize,
         pages: &mut PageCache,
         store: &mut S,
         at_ps: &mut u64,
-    ) -> Result<Option<Entry>, KvError> {
-        let Some(winner) = self.tournament.winner() else { return Ok(None) };
-        let input = &mut self.inputs[winner];
-        let entry = input.head().copied();
-        input.advance(pages, store, at_ps)?;
-        self.tournament.replace(input.head());
-        Ok(entry)
-    }
-
-    /// Takes the next entry if it has the key of `newer`.
-    #[inline]
-    fn take_same<S: PageStore>(
-        &mut self,
-        newer: &Entry,
-        pages: &mut PageCache,
-        store: &mut S,
-        at_ps: &mut u64,
-    ) -> Result<Option<Entry>, KvError> {
-        let head = self.tournament.winner().and_then(|winner| self.inputs[winner].head());
-        if !head.is_some_and(|head| head.has_key_of(newer)) {
-            return Ok(None);
+    ) -> Result<usize, KvError> {
+        self.taken.clear();
+        let (mut count, mut last) = (0, None::<Entry>);
+        while let Some(winner) = self.tournament.winner() {
+            let input = &mut self.inputs[winner];
+            let stretch = input.stretch(self.tournament.limit(), most - count);
+            let is_older = last.zip(stretch.first()).is_some_and(|(last, first)| first.has_key_of(&last));
+            if count == most && !is_older {
+                break;
+            }
+            let newest = &stretch[usize::from(is_older)..];
+            match self.drop_tombstones {
+                true => self.taken.extend(newest.iter().filter(|entry| !entry.shape().is_tombstone())),
+                false => self.taken.extend_from_slice(newest),
+            }
+            (count, last) = (count + newest.len(), stretch.last().copied());
+            let len = stretch.len();
+            input.advance(len, pages, store, at_ps)?;
+            self.tournament.replace(input.head());
         }
-        self.take(pages, store, at_ps)
+        Ok(count)
     }
 }

@@ -174,6 +174,14 @@ impl Index {
         self.budget.memtable_entries
     }
 
+    /// The memtable being filled, if it is empty, will have about as many entries as the one before would have in so many bytes,
+    /// when it had its own in `before_bytes`.
+    pub(crate) fn expect_entries(&mut self, bytes: u64, before_bytes: u64) {
+        let Some(frozen) = &self.frozen else { return };
+        let entries = u128::from(bytes) * frozen.table.len() as u128 / u128::from(before_bytes.max(1));
+        self.active.expect_entries(entries.min(self.budget.memtable_entries as u128) as usize);
+    }
+
     pub(crate) fn memtable_len(&self) -> usize {
         self.active.len() + self.late.len()
     }
@@ -300,6 +308,13 @@ impl Index {
     pub(crate) fn expect(&self, key: &Key) {
         self.active.prefetch(key);
         self.expect_hint(key);
+    }
+
+    /// Says that a key will be looked for in the memtables.
+    #[inline]
+    pub(crate) fn expect_in_ram(&self, key: &Key) {
+        self.active.prefetch(key);
+        self.frozen.iter().for_each(|frozen| frozen.table.prefetch(key));
     }
 
     /// Says that a key will be looked for that is perhaps in no memtable.

@@ -67,10 +67,16 @@ impl PageDraft {
 
     /// Appends an entry; the caller keeps the order and counts.
     pub(crate) fn push(&mut self, entry: &Entry) {
+        self.extend(std::slice::from_ref(entry));
+    }
+
+    /// Appends entries; the caller keeps the order and counts.
+    pub(crate) fn extend(&mut self, entries: &[Entry]) {
         let at = PAGE_HEADER_BYTES + self.count * ENTRY_BYTES;
-        self.bytes[at..at + ENTRY_BYTES].copy_from_slice(&entry.encode());
-        self.first.get_or_insert(entry.key());
-        self.count += 1;
+        let places = self.bytes[at..at + entries.len() * ENTRY_BYTES].as_chunks_mut().0;
+        places.iter_mut().zip(entries).for_each(|(place, entry)| *place = entry.encode());
+        self.first = self.first.or(entries.first().map(Entry::key));
+        self.count += entries.len();
     }
 
     /// The filter block of index `slot`.

@@ -70,6 +70,7 @@ impl Older<'_> {
             let to = keys.partition_point(|key| *key <= run.last);
             found.clear();
             run.get_each(&keys[from..to.max(from)], &mut found, self.pages, store, at_ps)?;
+            found.iter().for_each(|(_, old)| log.segments.dead.expect_note(old.address()));
             for (at, old) in &found {
                 settle_over(table, numbers[from + at], Some(old), self.part, self.manifest, log);
             }

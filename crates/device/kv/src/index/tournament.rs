@@ -10,6 +10,18 @@ type Head = (u128, u64);
 
 const AT_END: Head = (u128::MAX, u64::MAX);
 
+/// The least key that sources other than the winner stand at: its number and length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit(u128, u64);
+
+impl Limit {
+    /// Whether an entry's key is below it.
+    #[inline]
+    pub(crate) fn is_above(self, entry: &Entry) -> bool {
+        entry.number() < self.0 || entry.number() == self.0 && (entry.shape().key_len() as u64) < self.1
+    }
+}
+
 /// A tree of losers over numbered sources.
 pub(crate) struct Tournament {
     heads: Vec<Head>,
@@ -33,6 +45,18 @@ impl Tournament {
     pub(crate) fn winner(&self) -> Option<usize> {
         let winner = self.nodes[0];
         self.heads.get(winner).filter(|head| **head != AT_END).map(|_| winner)
+    }
+
+    /// Whether an entry of the winner's comes before what any other source stands at.
+    #[inline]
+    pub(crate) fn limit(&self) -> Limit {
+        let mut least = AT_END;
+        let mut node = (self.nodes[0] + self.heads.len()) / 2;
+        while node > 0 {
+            least = least.min(self.heads.get(self.nodes[node]).copied().unwrap_or(AT_END));
+            node /= 2;
+        }
+        Limit(least.0, least.1 >> 32)
     }
 
     /// The winner stands at another entry now, or at its end.
@@ -98,6 +122,12 @@ mod tests {
             let mut tournament = Tournament::new(lists.iter().map(|list| list.first()));
             let mut merged = Vec::new();
             while let Some(source) = tournament.winner() {
+                let others = (0..lists.len()).filter(|other| *other != source);
+                let least = others.filter_map(|other| lists[other].get(places[other])).map(Entry::key).min();
+                for entry in &lists[source][places[source]..] {
+                    let is_above = tournament.limit().is_above(entry);
+                    prop_assert_eq!(is_above, least.is_none_or(|least| entry.key() < least));
+                }
                 merged.push(lists[source][places[source]]);
                 places[source] += 1;
                 tournament.replace(lists[source].get(places[source]));

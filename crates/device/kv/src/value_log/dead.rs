@@ -7,6 +7,8 @@
 //!
 //! Notes are offsets as long as they are few, then a bit for every place where a record may begin.
 
+use byway_sys::cacheline::prefetch;
+
 use crate::value_log::record::RECORD_HEADER_BYTES;
 
 /// Bytes of a segment for each bit: no two records begin in one such stretch.
@@ -107,12 +109,23 @@ impl Dead {
     pub(crate) fn holds(&self, address: u64) -> bool {
         let (segment, offset) = self.place(address);
         match self.segments.get(segment) {
-            Some(Notes::Few(offsets)) => offsets.contains(&(offset as u32)),
+            Some(Notes::Few(offsets)) => is_among(offsets, offset as u32),
             Some(Notes::Many(words)) => {
                 let stretch = offset / STRETCH_BYTES;
                 words.get(stretch / 64).is_some_and(|word| word >> (stretch % 64) & 1 == 1)
             }
             None | Some(Notes::None) => false,
+        }
+    }
+
+    /// Asks for the memory in which the death of the record at an address will be noted.
+    #[inline]
+    pub(crate) fn expect_note(&self, address: u64) {
+        let (segment, offset) = self.place(address);
+        match self.segments.get(segment) {
+            Some(Notes::Few(offsets)) => prefetch(offsets, offsets.len()),
+            Some(Notes::Many(words)) => prefetch(words, offset / STRETCH_BYTES / 64),
+            None | Some(Notes::None) => {}
         }
     }
 
@@ -149,6 +162,14 @@ impl Dead {
         self.bytes = self.bytes - held.bytes() + notes.bytes();
         *held = notes;
     }
+}
+
+/// Many are compared at once before anyone asks whether one was the same.
+#[inline]
+fn is_among(offsets: &[u32], offset: u32) -> bool {
+    let (blocks, rest) = offsets.as_chunks::<64>();
+    blocks.iter().any(|block| block.iter().fold(false, |any, held| any | (*held == offset)))
+        || rest.iter().fold(false, |any, held| any | (*held == offset))
 }
 
 #[inline]
@@ -232,5 +253,16 @@ mod tests {
         (0..2 * 4096).step_by(21).for_each(|address| dead.note(address));
         assert!((0..2 * 4096).step_by(21).all(|address| dead.knows(address) && dead.holds(address)));
         assert_eq!(dead.ram_bytes(), 2 * 4096 / 128);
+    }
+
+    #[test]
+    fn a_few_deaths_in_a_long_segment_are_told_from_all_others() {
+        let mut dead = Dead::new(1, 20);
+        dead.limit(1 << 20);
+        dead.begin(0);
+        let noted = |n: u64| n * 1060 % (1 << 20);
+        (0..300).for_each(|n| dead.note(noted(n)));
+        assert!((0..300).all(|n| dead.holds(noted(n))));
+        assert!((300..900).all(|n| !dead.holds(noted(n))));
     }
 }

@@ -4,6 +4,7 @@
 //! goes on in the stream's next segment.
 
 pub(crate) mod dead;
+mod glance;
 mod mend;
 pub(crate) mod packing;
 pub(crate) mod read;

@@ -8,6 +8,7 @@ use crate::error::KvError;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
 use crate::value_log::record::{PREAMBLE_MAX_BYTES, Preamble, Shape, Stand};
+use byway_spec::Key;
 
 /// What stands at a position of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,10 @@ pub(crate) struct Scanner {
     page: Vec<u8>,
     /// The page in `page`; `None` before the first.
     loaded: Option<u64>,
+    /// The page that was last looked at where it lies.
+    lent: Option<u64>,
+    /// The record that comes next, if it was looked at where it lies.
+    ahead: Option<(u64, Preamble)>,
     readable: bool,
     /// Parts of the page that do not match their checksums: what stands there is a record if its own checksum says so,
     /// and nothing else.
@@ -66,6 +71,8 @@ impl Scanner {
             at_once: u64::MAX,
             page: vec![0; log.layout.page_bytes],
             loaded: None,
+            lent: None,
+            ahead: None,
             readable: false,
             doubtful: Vec::new(),
             has_failed: false,
@@ -116,6 +123,9 @@ impl Scanner {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Option<Found> {
+        if let Some(found) = self.glance(log, store, at_ps) {
+            return Some(found);
+        }
         if !self.skip_padding(log, store, at_ps) {
             return Some(Found::Nothing);
         }
@@ -133,6 +143,44 @@ impl Scanner {
             }
         }
         Some(Found::Damage { from, to: self.position.min(self.stop) })
+    }
+
+    /// The record here, if compaction can look at it where it lies and its header is whole. Anything else, padding too, is
+    /// believed only where the flash has verified the page it is in: then that is read.
+    fn glance<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, at_ps: &mut u64) -> Option<Found> {
+        let (position, page) = (self.position, self.position / self.page.len() as u64);
+        if self.cause != Cause::LogCompaction || position >= self.stop || self.loaded == Some(page) {
+            return None;
+        }
+        let ahead = self.ahead.take().filter(|(ahead, _)| *ahead == position).map(|(_, preamble)| preamble);
+        let preamble = ahead.or_else(|| log.glance_preamble(store, self.stream, position))?;
+        let end = position + preamble.shape.record_bytes();
+        if end > self.end {
+            return None;
+        }
+        if self.lent != Some(page) {
+            log.lend_stream_page(store, self.stream, page, self.cause, at_ps)?;
+            self.lent = Some(page);
+        }
+        self.position = end;
+        self.look_ahead(log, store, preamble.shape.record_bytes());
+        Some(Found::Record { preamble, position })
+    }
+
+    /// Looks at the next record, and asks for the memory of one further on, where it is if records are alike.
+    fn look_ahead<S: PageStore>(&mut self, log: &ValueLog, store: &S, len_bytes: u64) {
+        if self.position < self.stop {
+            let preamble = log.glance_preamble(store, self.stream, self.position);
+            let behind = self.position + preamble.map_or(len_bytes, |preamble| preamble.shape.record_bytes());
+            log.expect_header(store, self.stream, behind + len_bytes);
+            log.expect_if_alive(store, self.stream, self.position, behind - self.position);
+            self.ahead = preamble.map(|preamble| (self.position, preamble));
+        }
+    }
+
+    /// The key of the record that comes next, if it is known already.
+    pub(crate) fn next_key(&self) -> Option<&Key> {
+        self.ahead.as_ref().map(|(_, preamble)| &preamble.key)
     }
 
     fn record_here<S: PageStore>(

@@ -6,10 +6,12 @@
 //! (32 bits) and its place among the run's segments (12 bits) there: a run is written from its first key to its last.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasherDefault;
 
 use byway_flash::{Epoch, FlashError, SyncPoint};
 
 use crate::error::KvError;
+use crate::index::cache::PageHasher;
 use crate::index::entry::Entry;
 use crate::layout::{FIRST_WINDOW, Layout};
 use crate::sealed;
@@ -85,7 +87,8 @@ pub(crate) struct Segments {
     takes: u64,
     /// Free segments; the lowest is taken first.
     free: Vec<u32>,
-    by_ordinal: HashMap<(u8, u64), u32>,
+    /// By their [places](place_of) in their streams.
+    by_ordinal: HashMap<u64, u32, BuildHasherDefault<PageHasher>>,
     /// Segments of runs.
     index_count: usize,
     /// A segment that is being freed, and how many of its pages are trimmed.
@@ -108,7 +111,7 @@ impl Segments {
         }
         let free = (0..uses.len() as u32).rev().filter(|&s| uses[s as usize] == Use::Free).collect();
         let by_ordinal = uses.iter().enumerate().filter_map(|(segment, used)| match *used {
-            Use::Log { stream, ordinal } => Some(((stream, ordinal), segment as u32)),
+            Use::Log { stream, ordinal } => Some((place_of(stream, ordinal), segment as u32)),
             _ => None,
         });
         let by_ordinal = by_ordinal.collect();
@@ -162,8 +165,9 @@ impl Segments {
     }
 
     /// The segment that holds ordinal `ordinal` of a stream.
+    #[inline]
     pub(crate) fn find(&self, stream: u8, ordinal: u64) -> Option<u32> {
-        self.by_ordinal.get(&(stream, ordinal)).copied()
+        self.by_ordinal.get(&place_of(stream, ordinal)).copied()
     }
 
     /// Segments that pass a test.
@@ -345,10 +349,10 @@ impl Segments {
 
     fn set<S: PageStore>(&mut self, store: &mut S, home: &Home, segment: u32, used: Use) {
         if let Use::Log { stream, ordinal } = self.uses[segment as usize] {
-            self.by_ordinal.remove(&(stream, ordinal));
+            self.by_ordinal.remove(&place_of(stream, ordinal));
         }
         if let Use::Log { stream, ordinal } = used {
-            self.by_ordinal.insert((stream, ordinal), segment);
+            self.by_ordinal.insert(place_of(stream, ordinal), segment);
         }
         self.index_count -= usize::from(matches!(self.uses[segment as usize], Use::Index { .. }));
         self.index_count += usize::from(matches!(used, Use::Index { .. }));
@@ -356,6 +360,12 @@ impl Segments {
         let place = self.layout.segment_row_at(segment as usize);
         store.commit_u64(home, place, sealed::seal(used.encode(), place));
     }
+}
+
+/// The place of a segment in the streams, as one number.
+#[inline]
+fn place_of(stream: u8, ordinal: u64) -> u64 {
+    u64::from(stream) << ORDINAL_BITS | ordinal & ORDINAL_MASK
 }
 
 /// About when each segment was taken, as far as their places in their streams tell: pieces of a stream count up to the number

@@ -36,7 +36,13 @@ pub fn resize(
     let made = flash.resized(&beside, size_bytes, sizes, watch).map_err(from_flash);
     // In order, also where nothing came of it.
     let closed = flash.close().map_err(from_flash);
-    made.and(closed).map_err(|error| error.doing(doing()))?;
-    let replaced = rename(&beside, path).and_then(|()| sync_name(path, NamePoint::ReplacedName));
-    replaced.map_err(|e| Error::kernel(doing(), e))
+    let replaced = made.and(closed).map_err(|error| error.doing(doing())).and_then(|()| {
+        let replaced = rename(&beside, path).and_then(|()| sync_name(path, NamePoint::ReplacedName));
+        replaced.map_err(|e| Error::kernel(doing(), e))
+    });
+    if replaced.is_err() {
+        // It is whole perhaps, and nobody's.
+        let _ = std::fs::remove_file(&beside);
+    }
+    replaced
 }

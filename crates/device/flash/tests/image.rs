@@ -224,7 +224,7 @@ fn an_image_that_cannot_be_made_leaves_no_file() {
     assert!(said.contains("does not fit"), "{said}");
     assert!(!image(&dir).exists());
     let said = refusal(try_create(MediaKind::File(image(&dir)), 1000, &[]));
-    assert!(said.contains("too small; the least is 4194304"), "{said}");
+    assert!(said.contains("too small; the least is 4 MiB"), "{said}");
     assert!(!image(&dir).exists());
 }
 

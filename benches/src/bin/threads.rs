@@ -175,22 +175,26 @@ impl Subject {
     fn slice(&mut self, op: Op, depth: usize, calls: u32) -> anyhow::Result<f64> {
         let all = self.workers.len() as u32 * calls;
         let barrier = Barrier::new(self.workers.len());
-        let Some((mine, others)) = self.workers.split_first_mut() else { return Ok(0.0) };
-        let elapsed = std::thread::scope(|scope| {
-            let barrier = &barrier;
-            let work = |worker: &mut Worker| {
-                barrier.wait();
-                worker.work(op, depth, calls)
-            };
-            let others: Vec<_> = others.iter_mut().map(|other| scope.spawn(move || work(other))).collect();
+        let barrier = &barrier;
+        let work = |worker: &mut Worker| {
             barrier.wait();
             let start = Instant::now();
-            mine.work(op, depth, calls)?;
-            for other in others {
-                other.join().map_err(|_| anyhow!("a thread panicked"))??;
-            }
-            anyhow::Ok(start.elapsed())
-        })?;
+            worker.work(op, depth, calls)?;
+            anyhow::Ok((start, Instant::now()))
+        };
+        let times: anyhow::Result<Vec<_>> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                self.workers.iter_mut().map(|worker| scope.spawn(move || work(worker))).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().map_err(|_| anyhow!("a thread panicked"))?
+            };
+            threads.into_iter().map(join).collect()
+        });
+        // From when the first begins: the barrier lets go of one some microseconds before the other.
+        let times = times?;
+        let start = times.iter().map(|(start, _)| *start).min();
+        let end = times.iter().map(|(_, end)| *end).max();
+        let elapsed = start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start);
         Ok(elapsed.as_nanos() as f64 / f64::from(all))
     }
 }

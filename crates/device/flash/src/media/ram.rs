@@ -1,6 +1,7 @@
 //! Pages in memory of this process, taken from the system when first programmed.
 
 use byway_sys::cacheline::prefetch_all;
+use byway_sys::huge::prefer_huge_pages;
 
 use super::Media;
 use crate::error::FlashError;
@@ -8,6 +9,10 @@ use crate::geometry::{BlockId, Geometry, PageId};
 use crate::image::layout::Layout;
 use crate::protected::{Backing, Protected};
 use crate::spare::VOID;
+
+/// A medium of at least so many bytes takes huge pages. Each is filled with zeroes at once, and more of them are begun than a
+/// small one would ever need.
+const HUGE_FROM_BYTES: usize = 512 << 20;
 
 pub(crate) struct RamMedia {
     geometry: Geometry,
@@ -18,7 +23,12 @@ pub(crate) struct RamMedia {
 impl RamMedia {
     pub(crate) fn new(geometry: Geometry, layout: &Layout) -> Result<Self, FlashError> {
         let backing = Backing::Memory;
-        Ok(Self { geometry, data: backing.map(layout.pages)?, spare: backing.map(layout.spare)? })
+        let (data, spare) = (backing.map(layout.pages)?, backing.map(layout.spare)?);
+        if data.len() >= HUGE_FROM_BYTES {
+            // A page of 4 KiB costs as much to get as twenty small puts.
+            prefer_huge_pages(&data);
+        }
+        Ok(Self { geometry, data, spare })
     }
 
     fn data_at(&self, page: PageId) -> usize {

@@ -42,7 +42,7 @@ const FEW: u32 = 4;
 /// How long a thread with few commands looks whether another is executing one after the other, and how long it then
 /// leaves the engine to it.
 const LOOK: Duration = Duration::from_nanos(500);
-const TURN: Duration = Duration::from_micros(4);
+const TURN: Duration = Duration::from_micros(10);
 
 /// The queue that executed last: what the engine writes is near its thread. Written by whoever has the device.
 #[derive(Debug)]
@@ -209,6 +209,7 @@ impl Shared {
         let last = &self.lanes.last;
         if !self.executed_last(lane) {
             last.qid.store(u32::from(lane.qid()), Relaxed);
+            lane.take_over(&core.subsystem);
         }
         last.executions.store(last.executions.load(Relaxed).wrapping_add(1), Relaxed);
         lane.execute(&mut core.subsystem);

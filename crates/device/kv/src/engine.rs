@@ -25,6 +25,7 @@ use crate::value_log::record::{Kind, Shape};
 use crate::value_log::{Draft, SHARED, ValueLog};
 use crate::window::Window;
 use byway_spec::Key;
+use byway_sys::cacheline::prefetch_to_write;
 
 /// How an engine runs. Nothing here is kept in the image; it may differ from one opening to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,12 +268,19 @@ impl KvEngine {
         }
     }
 
+    /// Says that another thread put and got last: what both write comes over at once.
+    pub fn take_over(&self) {
+        prefetch_to_write(self);
+        self.index.take_over();
+        self.log.take_over();
+    }
+
     /// Stores a value. When this returns, the value survives the process at any instruction.
     ///
     /// # Errors
     /// [`KvError::ValueTooLong`], [`KvError::Exists`], [`KvError::NotFound`], [`KvError::Full`], errors of the
     /// flash. After an error the key is as it was.
-    #[inline]
+    #[inline(always)]
     pub fn put<S: PageStore>(
         &mut self,
         store: &mut S,
@@ -296,7 +304,7 @@ impl KvEngine {
     ///
     /// # Errors
     /// As [`put`](Self::put), and what `fill` returns. After an error the key is as it was.
-    #[inline]
+    #[inline(always)]
     pub fn put_with<S: PageStore, E: From<KvError>>(
         &mut self,
         store: &mut S,
@@ -614,7 +622,7 @@ impl KvEngine {
     }
 
     /// Enters a committed record in the index, over what is known of its older version.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter<S: PageStore>(
         &mut self,
         store: &mut S,

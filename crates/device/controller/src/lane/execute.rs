@@ -6,7 +6,7 @@ use byway_link::Class;
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
 
-use super::{ERRORS_KEPT, Gathering, Lane, Work};
+use super::{ERRORS_KEPT, Gathering, Lane, Place, What, Work};
 use crate::admin::note;
 use crate::data_pointer;
 use crate::error::CommandError;
@@ -31,19 +31,30 @@ impl Lane {
         }
     }
 
+    /// Says that another lane executed last, in another thread perhaps: what puts write comes over at once. Gets write so
+    /// little of it that they would only take it away.
+    pub fn take_over(&self, subsystem: &Subsystem) {
+        let put = self.gathered.iter().find(|gathering| gathering.work.what == What::Put);
+        if let Some(Gathering { nsid, .. }) = put
+            && let Some(Namespace::Kv(kv)) = subsystem.namespace(*nsid)
+        {
+            kv.take_over();
+        }
+    }
+
     #[inline]
     fn expect(&self, subsystem: &Subsystem, at: usize, stage: Expect) {
         let Some(Gathering { nsid, work, .. }) = self.gathered.get(at) else { return };
         // A store looks for nothing, and values are looked at to be read.
         let looks = match stage {
-            Expect::Key | Expect::Entry => !matches!(work, Work::Put { .. }),
-            Expect::Value => matches!(work, Work::Get { .. }),
+            Expect::Key | Expect::Entry => work.what != What::Put,
+            Expect::Value => work.what == What::Get,
         };
         if !looks {
             return;
         }
         if let (Some(key), Some(Namespace::Kv(kv))) = (work.key(), subsystem.namespace(*nsid)) {
-            kv.expect(&subsystem.flash, key, stage);
+            kv.expect(&subsystem.flash, &key, stage);
         }
     }
 
@@ -60,9 +71,9 @@ impl Lane {
     /// Writes the completions of what was executed, the values that were read before them.
     pub fn complete(&mut self, port: &mut Port<'_>) {
         let mut gathered = std::mem::take(&mut self.gathered);
-        for Gathering { ticket, work, result, .. } in gathered.drain(..) {
-            let result = match (&work, result) {
-                (Work::Get { .. }, Ok(value_bytes)) => self.send(port, &work, value_bytes),
+        for (at, Gathering { ticket, work, result, .. }) in gathered.drain(..).enumerate() {
+            let result = match (work.what, result) {
+                (What::Get, Ok(value_bytes)) => self.send(port, at, work.value, value_bytes),
                 (_, result) => result,
             };
             let (status, dw0) = match result {
@@ -87,11 +98,17 @@ impl Lane {
         self.announce(port);
     }
 
-    /// Moves a value that was read to the host.
-    fn send(&mut self, port: &mut Port<'_>, work: &Work, value_bytes: u32) -> Result<u32, CommandError> {
-        let Work::Get { into, command, .. } = work else { return Ok(value_bytes) };
+    /// Moves a value that was read to the host, to where the command gathered at `at` says.
+    fn send(
+        &mut self,
+        port: &mut Port<'_>,
+        at: usize,
+        into: Place,
+        value_bytes: u32,
+    ) -> Result<u32, CommandError> {
         let moved = into.len.min(value_bytes as usize);
-        let Self { room, payloads, habits, .. } = self;
+        let Self { room, payloads, habits, commands, .. } = self;
+        let command = &commands[at];
         let data = data_pointer::map_buffer(
             port,
             &mut room.mapped,
@@ -138,16 +155,13 @@ fn perform(
 ) -> Result<u32, CommandError> {
     let (namespace, flash) = subsystem.attached(nsid, habits.id)?;
     let kv = namespace.kv()?;
-    match work {
-        Work::Put { key, value, when } => {
-            kv.put_at(flash, key, &payloads[value.at..value.at + value.len], *when, &mut 0)?;
-            Ok(0)
-        }
-        Work::Get { key, into, .. } => {
-            kv.get_at(flash, key, &mut payloads[into.at..into.at + into.len], &mut 0)
-        }
-        Work::Delete(key) => kv.delete_at(flash, key, &mut 0).map(|()| 0),
-        Work::Exist(key) => kv.exist_at(flash, key, &mut 0).map(|()| 0),
-        Work::Nothing => Ok(0),
+    let Some(key) = work.key() else { return Ok(0) };
+    let value = work.value.at..work.value.at + work.value.len;
+    match work.what {
+        What::Put => kv.put_at(flash, &key, &payloads[value], work.when, &mut 0).map(|()| 0),
+        What::Get => kv.get_at(flash, &key, &mut payloads[value], &mut 0),
+        What::Delete => kv.delete_at(flash, &key, &mut 0).map(|()| 0),
+        What::Exist => kv.exist_at(flash, &key, &mut 0).map(|()| 0),
+        What::Nothing => Ok(0),
     }
 }

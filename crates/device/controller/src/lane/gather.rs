@@ -6,11 +6,11 @@ use byway_spec::kv::KvOpcode;
 use byway_spec::vendor::{self, VendorOpcode};
 use byway_spec::{Command, Status};
 
-use super::{Gathering, LANE_COMMANDS, Lane, PAYLOAD_MAX_BYTES, Place, ROOM_BYTES, Work};
+use super::{Gathering, LANE_COMMANDS, Lane, PAYLOAD_MAX_BYTES, Place, ROOM_BYTES, What, Work};
 use crate::completion::Ticket;
 use crate::data_pointer;
 use crate::error::CommandError;
-use crate::namespace::kv::{KvCommand, key};
+use crate::namespace::kv::{KvCommand, StoreIf, key};
 use crate::payload::HostData;
 use crate::port::Port;
 use crate::queue::FetchedCommand;
@@ -58,7 +58,12 @@ impl Lane {
         port: &mut Port<'_>,
         permit: CompletionPermit,
     ) -> Result<(), (CompletionPermit, Gathered)> {
-        let Some(fetched) = self.fetch(port) else { return Err((permit, Gathered::NotMine)) };
+        let inline = self.habits.transfers.inline();
+        // Read to where it stays: moved right after it was written in other pieces, it would be waited for.
+        let mut fetched = FetchedCommand { command: Command::default(), inline };
+        if self.fetch(port, &mut fetched).is_none() {
+            return Err((permit, Gathered::NotMine));
+        }
         let slots = match self.slots_of(&fetched) {
             Ok(slots) if self.sq.ring.available() > slots => slots,
             slots => {
@@ -80,7 +85,7 @@ impl Lane {
         let inline_bytes = (slots > 0).then_some(command.sgl1().length_bytes as usize);
         let (work, result) = match self.prepare(port, command, inline_bytes) {
             Ok(work) => (work, Ok(0)),
-            Err(error) => (Work::Nothing, Err(error)),
+            Err(error) => (Work::NOTHING, Err(error)),
         };
         let (opcode, nsid) = (command.opcode(), command.nsid);
         self.gathered.push(Gathering { ticket, opcode, nsid, work, result });
@@ -88,17 +93,15 @@ impl Lane {
     }
 
     #[inline]
-    fn fetch(&mut self, port: &mut Port<'_>) -> Option<FetchedCommand> {
-        if let Some(fetched) = self.sq.fetched.take() {
-            return Some(fetched);
+    fn fetch(&mut self, port: &mut Port<'_>, into: &mut FetchedCommand) -> Option<()> {
+        if self.sq.fetched.is_some() {
+            *into = self.sq.fetched.take()?;
+        } else if let Some(command) = self.sq.ahead.pop_front() {
+            into.command = command;
+        } else {
+            port.read_command(self.sq.slot(self.sq.ring.head()), &mut into.command).ok()?;
         }
-        let inline = self.habits.transfers.inline();
-        if let Some(command) = self.sq.ahead.pop_front() {
-            return Some(FetchedCommand { command, inline });
-        }
-        let mut command = Command::default();
-        port.read_command(self.sq.slot(self.sq.ring.head()), &mut command).ok()?;
-        Some(FetchedCommand { command, inline })
+        Some(())
     }
 
     /// Slots of the payload that follows a command in its ring, if the lane carries such commands.
@@ -153,23 +156,39 @@ impl Lane {
         if command.opcode() == VendorOpcode::KV_WRITE_PIGGYBACK.0 {
             return self.prepare_piggybacked(command);
         }
-        match KvCommand::parse(command)? {
-            KvCommand::Store { key, value_bytes, when } => {
-                let value = self.bring(port, command, value_bytes, inline_bytes)?;
-                Ok(Work::Put { key, value, when })
-            }
-            KvCommand::Retrieve { key, buffer_bytes } => {
-                let into = self.take_room(buffer_bytes);
-                Ok(Work::Get { key, into, command: *command })
-            }
-            KvCommand::Delete(key) => Ok(Work::Delete(key)),
-            KvCommand::Exist(key) => Ok(Work::Exist(key)),
-            KvCommand::List { .. } | KvCommand::Flush => {
-                Err(CommandError::new(Status::INTERNAL_ERROR, "not a command of a lane"))
-            }
-        }
+        let what = match KvOpcode(command.opcode()) {
+            KvOpcode::RETRIEVE => return self.prepare_get(command),
+            KvOpcode::DELETE => What::Delete,
+            KvOpcode::EXIST => What::Exist,
+            _ => return self.prepare_store(port, command, inline_bytes),
+        };
+        Ok(Work::new(what, key(command)?, Place::default(), StoreIf::Any))
     }
 
+    #[inline]
+    fn prepare_get(&mut self, command: &Command) -> Result<Work, CommandError> {
+        let key = key(command)?;
+        let into = self.take_room(command.cdw10 as usize);
+        if let Some(kept) = self.commands.get_mut(self.gathered.len()) {
+            *kept = *command;
+        }
+        Ok(Work::new(What::Get, key, into, StoreIf::Any))
+    }
+
+    fn prepare_store(
+        &mut self,
+        port: &mut Port<'_>,
+        command: &Command,
+        inline_bytes: Option<usize>,
+    ) -> Result<Work, CommandError> {
+        let KvCommand::Store { key, value_bytes, when } = KvCommand::parse(command)? else {
+            return Err(CommandError::new(Status::INTERNAL_ERROR, "not a command of a lane"));
+        };
+        let value = self.bring(port, command, value_bytes, inline_bytes)?;
+        Ok(Work::new(What::Put, key, value, when))
+    }
+
+    #[inline]
     fn prepare_piggybacked(&mut self, command: &Command) -> Result<Work, CommandError> {
         // Whatever the queue had unfinished is dropped by a new write.
         self.sq.assembly.clear();
@@ -177,7 +196,7 @@ impl Lane {
         let value = self.take_room(command.cdw10 as usize);
         let first = vendor::unpack_write(command);
         self.payloads[value.at..value.at + value.len].copy_from_slice(&first[..value.len]);
-        Ok(Work::Put { key, value, when: Default::default() })
+        Ok(Work::new(What::Put, key, value, StoreIf::Any))
     }
 
     /// The value of a store, in the lane's room. Inline, it is there already.

@@ -56,6 +56,8 @@ pub struct Lane {
     cq: CompletionQueue,
     habits: Habits,
     gathered: Vec<Gathering>,
+    /// Of each gathered command that brings a value, the command itself: its data pointer says where to.
+    commands: Box<[Command; LANE_COMMANDS]>,
     /// Payloads of the gathered commands, one behind the other.
     payloads: Vec<u8>,
     payload_end: usize,
@@ -77,37 +79,51 @@ struct Gathering {
 }
 
 /// Bytes of a lane's payloads.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Place {
     at: usize,
     len: usize,
 }
 
-#[derive(Debug)]
-enum Work {
-    Put {
-        key: Key,
-        value: Place,
-        when: StoreIf,
-    },
-    /// Brings a value to `into`, and from there to where the command's data pointer says.
-    Get {
-        key: Key,
-        into: Place,
-        command: Command,
-    },
-    Delete(Key),
-    Exist(Key),
+/// What there is to do. Numbers side by side: as variants with a key in each, commands would be put together in memory byte by
+/// byte, and the processor would wait for them when they are moved from there.
+#[derive(Debug, Clone, Copy)]
+struct Work {
+    what: What,
+    key_number: u128,
+    key_len: usize,
+    /// A value that is put, or room for one that is got.
+    value: Place,
+    when: StoreIf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Put,
+    Get,
+    Delete,
+    Exist,
     /// Refused when it was parsed: the result says why.
     Nothing,
 }
 
 impl Work {
-    fn key(&self) -> Option<&Key> {
-        match self {
-            Self::Put { key, .. } | Self::Get { key, .. } | Self::Delete(key) | Self::Exist(key) => Some(key),
-            Self::Nothing => None,
-        }
+    const NOTHING: Self = Self {
+        what: What::Nothing,
+        key_number: 0,
+        key_len: 0,
+        value: Place { at: 0, len: 0 },
+        when: StoreIf::Any,
+    };
+
+    #[inline]
+    fn new(what: What, key: Key, value: Place, when: StoreIf) -> Self {
+        Self { what, key_number: key.number(), key_len: key.len(), value, when }
+    }
+
+    #[inline]
+    fn key(&self) -> Option<Key> {
+        (self.what != What::Nothing).then(|| Key::from_number(self.key_number, self.key_len))
     }
 }
 
@@ -163,6 +179,7 @@ impl Controller {
             cq,
             habits,
             gathered: Vec::with_capacity(LANE_COMMANDS),
+            commands: Box::new([Command::default(); LANE_COMMANDS]),
             payloads: vec![0; ROOM_BYTES],
             payload_end: 0,
             room: Room::default(),

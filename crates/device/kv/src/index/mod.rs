@@ -28,6 +28,7 @@ use crate::value_log::ValueLog;
 use crate::value_log::record::Kind;
 use crate::value_log::segment::{Part, ReplayFrom};
 use byway_spec::Key;
+use byway_sys::cacheline::prefetch_to_write;
 use cache::PageCache;
 use entry::Entry;
 use hints::Hints;
@@ -248,7 +249,7 @@ impl Index {
 
     /// Enters a record of which nobody knows what it replaces. What it replaces in RAM is no longer alive: that is found out a
     /// little later, when several entries are looked for together.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter(&mut self, entry: Entry, log: &mut ValueLog) {
         self.active.prefetch(&entry.key());
         count(&entry, log, 1);
@@ -322,6 +323,13 @@ impl Index {
     pub(crate) fn expect_hint(&self, key: &Key) {
         if self.hints.are_there() {
             self.hints.expect(self.hash(key));
+        }
+    }
+
+    /// What each put writes comes over from another processor, beside the index itself.
+    pub(crate) fn take_over(&self) {
+        for entries in [&self.late, &self.replaced] {
+            prefetch_to_write(entries.as_slice());
         }
     }
 

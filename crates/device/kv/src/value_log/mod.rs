@@ -18,6 +18,7 @@ mod window;
 use std::ops::Range;
 
 use byway_flash::{Cause, SyncPoint};
+use byway_sys::cacheline::prefetch_to_write;
 use byway_sys::checksum;
 
 use crate::error::KvError;
@@ -130,7 +131,7 @@ impl ValueLog {
     /// Appends a record and commits it; its address.
     ///
     /// `fill` writes the value into its final place, piece by piece. When it fails nothing was appended.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn append<S: PageStore, E: From<KvError>>(
         &mut self,
         store: &mut S,
@@ -141,6 +142,11 @@ impl ValueLog {
     ) -> Result<u64, E> {
         let spot = self.place(store, stream, draft);
         self.append_at(store, stream, draft, spot, fill, at_ps)
+    }
+
+    /// What each append writes comes over from another processor, beside the log itself.
+    pub(crate) fn take_over(&self) {
+        self.streams.get(SHARED).into_iter().for_each(prefetch_to_write);
     }
 
     /// Where replays begin if everything so far is in the index on flash.
@@ -336,7 +342,7 @@ impl ValueLog {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn append_at<S: PageStore, E: From<KvError>>(
         &mut self,
         store: &mut S,

@@ -125,6 +125,11 @@ impl KvNamespace {
         self.engine.expect(flash, key, stage);
     }
 
+    /// Says that another thread executed commands last.
+    pub fn take_over(&self) {
+        self.engine.take_over();
+    }
+
     /// Says that a command will come; of those that look for one key, the engine is told which. A store looks for nothing.
     #[inline]
     pub fn expect_command(&self, flash: &Flash, command: &Command, stage: Expect) {
@@ -181,7 +186,9 @@ impl KvNamespace {
     ///
     /// # Errors
     /// As any store.
-    #[inline]
+    // One body for controller and lanes, with the engine's put in it: of two, the compiler takes out the parts that it finds in
+    // both, and each put waits for what is handed to them in memory.
+    #[inline(never)]
     pub fn put_at(
         &mut self,
         flash: &mut Flash,

@@ -2,11 +2,10 @@
 //!
 //! An entry is four self-checking words: use, wear, age, reads since the erase. Counts are kept in memory too, with the orders in which blocks are taken: free ones by wear, full ones by live data.
 
-use std::collections::BTreeSet;
-
 use crate::durability::Epoch;
 use crate::error::FlashError;
 use crate::finding::{Finding, Remedy};
+use crate::free::{FreeBlocks, Worn};
 use crate::geometry::{BlockId, Geometry};
 use crate::health::FactoryBad;
 use crate::image::layout::{BLOCK_ENTRY_BYTES, Layout};
@@ -92,11 +91,6 @@ impl BlockUse {
                 | Self::OpenMerged
         )
     }
-
-    /// Whether what it is filled with is likely to stay.
-    const fn is_for_long(self) -> bool {
-        matches!(self, Self::OpenGc | Self::OpenMoved)
-    }
 }
 
 /// Blocks that are not what they were.
@@ -142,9 +136,7 @@ impl Block {
 pub(crate) struct BlockTable {
     words: Protected,
     blocks: Vec<Block>,
-    /// Free blocks of each plane, by erases.
-    free: Vec<BTreeSet<(u32, BlockId)>>,
-    free_count: u32,
+    free: FreeBlocks,
     victims: Victims,
     wear: WearOrder,
     bad: BadBlocks,
@@ -197,8 +189,7 @@ impl BlockTable {
         let mut table = Self {
             words,
             blocks,
-            free: vec![BTreeSet::new(); geometry.plane_count() as usize],
-            free_count: 0,
+            free: FreeBlocks::new(&geometry),
             victims: Victims::new(count, geometry.units_per_block()),
             wear: WearOrder::default(),
             bad: BadBlocks::default(),
@@ -256,7 +247,16 @@ impl BlockTable {
     }
 
     pub(crate) const fn free_count(&self) -> u32 {
-        self.free_count
+        self.free.count()
+    }
+
+    /// A full block that holds nothing, where there are too few free ones to choose among.
+    #[inline]
+    pub(crate) fn wanted_dead(&self) -> Option<BlockId> {
+        if !self.free.are_few() {
+            return None;
+        }
+        self.victims.emptiest().filter(|block| self.get(*block).live == 0)
     }
 
     /// How worn the blocks in use are.
@@ -276,27 +276,23 @@ impl BlockTable {
         self.wear.too_young().find(|id| self.age(*id) > COLD_ARRAYS * array_pages)
     }
 
-    /// Opens a free block of `plane` or, where it has none, of the plane that has most. What hosts write is likely to
-    /// be overwritten soon and goes to the least worn; what garbage collection moves is not, and goes to the most worn, if
-    /// that is not far ahead already.
+    /// Opens a free block. Units that hosts write take planes in turn, and the least worn of each; what garbage collection
+    /// moves stays, and takes the most worn, if that is not far ahead already. Pages take what suits how long they live.
     pub(crate) fn take_free(&mut self, plane: u32, open: BlockUse) -> Option<BlockId> {
-        let mut plane = plane as usize;
-        if self.free[plane].is_empty() {
-            plane = (0..self.free.len()).max_by_key(|p| self.free[*p].len())?;
-        }
-        let free = &mut self.free[plane];
-        let (erases, _) = *free.last()?;
-        let takes_old = open.is_for_long() && !self.wear.is_too_old(erases);
-        let (_, id) = if takes_old { free.pop_last()? } else { free.pop_first()? };
-        self.free_count -= 1;
+        let id = match open {
+            BlockUse::OpenValues | BlockUse::OpenMoved => self.free.take(Worn::Most, plane),
+            BlockUse::OpenIndex | BlockUse::OpenMerged => self.free.take(Worn::Least, plane),
+            BlockUse::OpenGc if !self.wear.is_too_old(self.free.most_erases(plane)?) => {
+                self.free.take_of_plane(plane, Worn::Most)
+            }
+            _ => self.free.take_of_plane(plane, Worn::Least),
+        }?;
         self.change(id, |block| block.used_for = open);
         Some(id)
     }
 
     fn give_free(&mut self, id: BlockId) {
-        let erases = self.get(id).erases;
-        self.free[self.geometry.plane_of(id) as usize].insert((erases, id));
-        self.free_count += 1;
+        self.free.insert(id, self.get(id).erases);
     }
 
     /// Notes that one more page of an open block is programmed, the `programs`th of the array; true when it is full now.
@@ -412,8 +408,7 @@ impl BlockTable {
             store(&mut self.words, id, &block);
         }
         let count = self.geometry.block_count();
-        self.free.iter_mut().for_each(BTreeSet::clear);
-        self.free_count = 0;
+        self.free.clear();
         self.victims = Victims::new(count, self.geometry.units_per_block());
         self.wear = WearOrder::default();
         self.take_up();

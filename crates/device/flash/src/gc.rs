@@ -83,10 +83,21 @@ impl Ftl {
             // What fails here fails again, and is told, when there is no room left to put it off.
             let _ = self.do_side_job(at_ps);
         }
+        if let Some(dead) = self.blocks.wanted_dead() {
+            // As with side jobs.
+            let _ = self.collect_dead(dead, at_ps);
+        }
         let (room_pages, mark_pages) = (self.room_pages(front), self.gc_start_pages(front));
         if room_pages < mark_pages {
             self.collect_share(room_pages, mark_pages, at_ps);
         }
+    }
+
+    /// Erases a block that holds nothing before its room is needed: a choice among more free blocks spreads wear better.
+    fn collect_dead(&mut self, block: BlockId, at_ps: u64) -> Result<(), FlashError> {
+        let begun = self.victim.take_if(|victim| victim.is(block));
+        let victim = begun.unwrap_or_else(|| self.victim_at(block, Cause::Gc));
+        self.collect_slice(victim, Slice { units: SLICE_UNITS_MAX, pages: SLICE_PAGES_MAX }, at_ps)
     }
 
     fn collect_share(&mut self, room_pages: u64, mark_pages: u64, at_ps: u64) {

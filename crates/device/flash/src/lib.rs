@@ -27,6 +27,7 @@ mod fading;
 mod finding;
 mod flash;
 mod forget;
+mod free;
 mod frontier;
 mod ftl;
 pub mod fuzz;

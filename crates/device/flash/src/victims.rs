@@ -168,6 +168,12 @@ impl Victims {
         }
     }
 
+    /// A block of the list with the least live data: where blocks share lists, not all of these hold nothing.
+    #[inline]
+    pub(crate) fn emptiest(&self) -> Option<BlockId> {
+        (self.occupied[0] & 1 == 1).then(|| BlockId(self.lists[0].head))
+    }
+
     fn benefit(&self, list: u32, block: BlockId, now: u64) -> f64 {
         let live = f64::from(list << self.shift);
         let age = now.saturating_sub(self.blocks[block.0 as usize].changed_at).max(1);

@@ -126,6 +126,24 @@ fn blocks_that_cold_data_keeps_young_are_used_in_turn_and_the_moves_charged() {
     }
 }
 
+#[test]
+fn blocks_wear_alike_where_what_lives_short_and_what_lives_long_is_written_side_by_side() {
+    let mut flash = create(MediaKind::Ram, 64 * MIB, &[kv(64 * MIB)]);
+    let extent = extent(&flash, 1);
+    let pages = flash.extent_entries(extent).unwrap();
+    let (values, index) = (pages * 7 / 10, pages / 10);
+    let page = page_of(&flash, 1);
+    // Both are written in order, each over what it wrote before: the index seven times as often as values.
+    for step in 0..10 * pages {
+        flash.write_page(extent, step % values, &page, Cause::Host, &mut 0).unwrap();
+        flash.write_page(extent, values + step % index, &page, Cause::Index, &mut 0).unwrap();
+    }
+    let wear = flash.wear();
+    assert!(wear.mean > 10.0 && wear.variation() < 0.05, "{} of {wear:?}", wear.variation());
+    assert_eq!(flash.counters()[Cause::WearLevelling].programs, 0, "nothing is moved for it");
+    assert_eq!(flash.check(), []);
+}
+
 /// Most bytes that garbage collection programmed during one host write of 4 KiB, over a long random overwrite.
 fn longest_stall_bytes(policy: GcPolicy, over_provisioning_percent: u32) -> u64 {
     let mut options = FlashOptions::new(64 * MIB, common::small_profile(), MediaKind::Ram);

@@ -40,7 +40,7 @@ impl ValueLog {
 
     /// What is committed from `position` on: as much as a record in memory may have.
     fn span_to_mend<S: PageStore>(&mut self, store: &mut S, stream: usize, position: u64) -> Option<Vec<u8>> {
-        let s = &self.streams[stream];
+        let s = self.streams.get(stream)?;
         let (tail, most) = (s.tail(), s.ring.bytes());
         let end = tail.min(position.checked_add(most)?);
         let (page_bytes, mut at) = (self.layout.page_bytes as u64, position);
@@ -58,7 +58,7 @@ impl ValueLog {
 
     /// Flips bits of a byte of a stream; false where that is not in memory.
     fn flip<S: PageStore>(&mut self, store: &mut S, stream: usize, position: u64, bits: u8) -> bool {
-        let s = &self.streams[stream];
+        let Some(s) = self.streams.get(stream) else { return false };
         if !s.holds(s.page_of(position)) {
             return false;
         }

@@ -14,7 +14,7 @@ use thiserror::Error;
 use crate::copy::DataRanges;
 use crate::events::{FileEvents, of_file};
 use crate::map::{ExclusiveMapping, Sharing};
-use crate::names::{NamePoint, sync_name};
+use crate::names::{NamePoint, folder_of, sync_name};
 use crate::view::ReadMapping;
 
 /// Why the file could not do what was asked. Each is one sentence for a person.
@@ -133,7 +133,9 @@ impl ImageFile {
             OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(|source| {
                 match refusal(path, "creating", source) {
                     // Of a file that is to be made, it is the folder that is missing.
-                    FileError::Missing { path } => FileError::Missing { path: folder_of(&path) },
+                    FileError::Missing { path } => {
+                        FileError::Missing { path: folder_of(&path).to_path_buf() }
+                    }
                     refused => refused,
                 }
             })?;
@@ -419,11 +421,6 @@ impl ImageFile {
     fn failed(&self, doing: &'static str, source: io::Error) -> FileError {
         refusal(&self.path, doing, source)
     }
-}
-
-fn folder_of(path: &Path) -> PathBuf {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    folder.unwrap_or(Path::new(".")).to_path_buf()
 }
 
 fn refusal(path: &Path, doing: &'static str, source: io::Error) -> FileError {

@@ -59,9 +59,13 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 /// # Errors
 /// What the system says.
 pub fn sync_name(path: &Path, point: NamePoint) -> io::Result<()> {
+    told(NameStep::Sync { point, path }, || put_on_disk(&File::open(folder_of(path))?))
+}
+
+/// Where a name stands.
+pub(crate) fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    told(NameStep::Sync { point, path }, || put_on_disk(&File::open(folder)?))
+    folder.unwrap_or(Path::new("."))
 }
 
 /// Waits until a file without a lock, and what belongs to it, is on its disk.

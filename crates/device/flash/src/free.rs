@@ -27,13 +27,13 @@ pub(crate) struct FreeBlocks {
     count: u32,
     /// Blocks of the array that a choice is made among.
     choice: u32,
-    planes: u32,
+    geometry: Geometry,
 }
 
 impl FreeBlocks {
     pub(crate) fn new(geometry: &Geometry) -> Self {
         let choice = (geometry.block_count() / CHOICE_PART).max(1);
-        Self { levels: BTreeMap::new(), count: 0, choice, planes: geometry.plane_count() }
+        Self { levels: BTreeMap::new(), count: 0, choice, geometry: *geometry }
     }
 
     pub(crate) const fn count(&self) -> u32 {
@@ -47,8 +47,7 @@ impl FreeBlocks {
     }
 
     pub(crate) fn insert(&mut self, block: BlockId, erases: u32) {
-        let plane = block.0 % self.planes;
-        self.levels.entry(erases).or_default().insert((plane, block));
+        self.levels.entry(erases).or_default().insert((self.geometry.plane_of(block), block));
         self.count += 1;
     }
 
@@ -123,7 +122,17 @@ mod tests {
 
     /// 32 blocks of four planes, ten of which are a choice. Block `b` has `b / 8` erases.
     fn free() -> FreeBlocks {
-        let mut free = FreeBlocks { levels: BTreeMap::new(), count: 0, choice: 10, planes: 4 };
+        let geometry = Geometry {
+            channels: 2,
+            ways: 2,
+            planes: 1,
+            blocks_per_plane: 8,
+            pages_per_block: 16,
+            page_bytes: 4096,
+            spare_bytes: 64,
+            usable_bytes: 0,
+        };
+        let mut free = FreeBlocks { choice: 10, ..FreeBlocks::new(&geometry) };
         (0..32).for_each(|block| free.insert(BlockId(block), block / 8));
         free
     }

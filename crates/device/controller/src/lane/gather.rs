@@ -156,6 +156,7 @@ impl Lane {
         if command.opcode() == VendorOpcode::KV_WRITE_PIGGYBACK.0 {
             return self.prepare_piggybacked(command);
         }
+        // Not by `KvCommand::parse` but for stores: each would be moved out of a variant with a key in it (see `Work`).
         let what = match KvOpcode(command.opcode()) {
             KvOpcode::RETRIEVE => return self.prepare_get(command),
             KvOpcode::DELETE => What::Delete,

@@ -23,6 +23,7 @@ const WIPE_BYTES: usize = 256 << 10;
 
 /// Data taken room for at once, so that a block that stays nearly empty takes little.
 const ROOM_BYTES: u64 = 256 << 10;
+static ZEROES: [u8; ROOM_BYTES as usize] = [0; ROOM_BYTES as usize];
 
 pub(crate) struct FileMedia {
     file: Arc<ImageFile>,
@@ -126,7 +127,7 @@ impl FileMedia {
         if self.durability == Durability::Process || !self.file.data_ranges(at, len)?.is_empty() {
             return Ok(());
         }
-        Ok(self.file.write_at(at, &vec![0; len as usize])?)
+        Ok(self.file.write_at(at, &ZEROES[..len as usize])?)
     }
 
     /// Where the spare records of a block are, in their region.

@@ -28,8 +28,8 @@ pub(crate) const SLICE_ENTRIES: u64 = 192;
 /// Part of a namespace that is written between two flushes once it is full: flushing more often costs more in the index
 /// than is won by knowing earlier what is dead. Half of it in a namespace of few segments, which has less to spare.
 const FLUSH_SHARE: u64 = 32;
-/// Runs that a merge reads, each with a segment of which a part is passed.
-const MERGED_RUNS: u64 = 8;
+/// Runs that a merge reads at most, each with a segment of which a part is passed.
+pub(crate) const MERGED_RUNS: usize = 8;
 /// Segments that the index may swell by before all runs are merged.
 const SWELL_SEGMENTS: u64 = 4;
 /// Segments that moves need beside those of a long record: the one begun, the next, one for what spans them.
@@ -103,7 +103,7 @@ pub(crate) fn segments_of_entries(layout: &Layout, entries: u64) -> u64 {
 /// Segments that a merge takes before it gives any back.
 pub(crate) fn merge_segments(layout: &Layout) -> u64 {
     let group = PageShape::new(layout.page_bytes).filter_blocks as u64 + 1;
-    CUT_SEGMENTS + group.div_ceil(layout.pages_per_segment()) + MERGED_RUNS
+    CUT_SEGMENTS + group.div_ceil(layout.pages_per_segment()) + MERGED_RUNS as u64
 }
 
 /// Segments that moves need where the longest record that spans segments has so many bytes.

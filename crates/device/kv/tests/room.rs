@@ -355,3 +355,38 @@ proptest! {
         tried.check();
     }
 }
+
+/// Small memtables are written out many times while one merge of the whole index goes on, and the next one reads them all.
+#[test]
+fn runs_that_pile_up_behind_a_large_merge_leave_it_room() {
+    let mut store = MemStore::new(16384);
+    store.spare_percent = 28;
+    let options = KvOptions { memtable_bytes: 223 * 60, cache_bytes: 4 << 20, ..KvOptions::default() };
+    let format = KvFormat { ring_pages: 8, windows: 0, window_bytes: 64 << 10 };
+    let namespace = namespace(8 << 20);
+    let engine = KvEngine::create(&mut store, &namespace, &format, options).unwrap();
+    let mut rig = Rig { store, engine, options, namespace };
+    let mut state = 4_210_675_189_646_705_480_u64;
+    let mut below = |end: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % end
+    };
+    let keys = rig.engine.capacity_bytes() * 84 / 100 / (32 + 28 + 36);
+    for step in 0..3 * keys {
+        let n = if step < keys { step } else { below(keys) };
+        let key = Key::new(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()).unwrap();
+        let len = below(129) * below(129) / 128;
+        let placement = match if step < keys { 99 } else { below(100) } {
+            0..13 => {
+                rig.delete(&key).map(drop).unwrap();
+                continue;
+            }
+            13..26 => Placement::Dma,
+            _ => Placement::Packed,
+        };
+        let how = StoreHow { placement, ..StoreHow::default() };
+        let put = rig.put_how(&key, &[7; 128][..len as usize], how);
+        let used_bytes = rig.engine.used_bytes();
+        assert!(put.is_ok(), "{put:?} at {step}: {used_bytes} of {} bytes", rig.engine.capacity_bytes());
+    }
+}

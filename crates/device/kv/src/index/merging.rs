@@ -10,7 +10,7 @@ use crate::index::Index;
 use crate::index::builder::RunBuilder;
 use crate::index::merge::{Merge, Progress, Rest};
 use crate::index::run::Run;
-use crate::reserve::INDEX_BYTES_PER_KEY;
+use crate::reserve::{INDEX_BYTES_PER_KEY, MERGED_RUNS};
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
 use crate::value_log::segment::Use;
@@ -29,6 +29,10 @@ impl Index {
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
         self.finish_jobs(log, store, at_ps)?;
+        while self.runs() > MERGED_RUNS {
+            self.begin_merge_of(0..MERGED_RUNS, store, at_ps)?;
+            self.finish_jobs(log, store, at_ps)?;
+        }
         let runs = &self.manifest.runs;
         if runs.len() > 1 || runs.iter().any(|run| run.tombstones > 0) {
             self.begin_merge_of(0..runs.len(), store, at_ps)?;
@@ -91,14 +95,16 @@ impl Index {
     /// enough for a merge. Tiers only rise with age.
     pub(super) fn ripe_group(&self, log: &ValueLog) -> Option<Range<usize>> {
         let runs = &self.manifest.runs;
+        // Small ones pile up while a large merge goes on: more than room is kept for are merged in several turns.
         if self.is_swollen(log) {
-            return Some(0..runs.len());
+            return Some(0..runs.len().min(MERGED_RUNS));
         }
         let mut begin = 0;
         while let Some(first) = runs.get(begin) {
             let len = runs[begin..].iter().take_while(|run| run.tier == first.tier).count();
             if len >= FANOUT {
-                return Some(begin..begin + len);
+                let end = begin + len;
+                return Some(begin.max(end.saturating_sub(MERGED_RUNS))..end);
             }
             begin += len;
         }

@@ -63,7 +63,7 @@ impl Kv {
 fn taken(finished: Finished, rooms: &mut Vec<Buffer>, on: impl FnOnce(Option<&[u8]>)) -> Result<bool> {
     let (whole, room) = match finished.result {
         Ok(outcome) => (Some(outcome.answer.dw0 as usize), outcome.buffer),
-        Err(Failed { error, buffer }) if error.kind() == ErrorKind::KeyNotFound => (None, buffer),
+        Err(Failed { error, buffer, .. }) if error.kind() == ErrorKind::KeyNotFound => (None, buffer),
         Err(failed) => return Err(failed.into()),
     };
     let room =

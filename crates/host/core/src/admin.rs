@@ -99,7 +99,7 @@ impl AdminCommand {
             Self::GetFeature { into, .. } => into,
             Self::SetFeature { data, .. } => data.into_buffer(),
             Self::Format { .. } => None,
-            Self::Raw(command) => command.data.into_buffer(),
+            Self::Raw(command) => command.data.into_payload().into_buffer(),
         }
     }
 }

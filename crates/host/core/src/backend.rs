@@ -7,12 +7,16 @@
 //! sleep: an idle queue burns no core.
 //!
 //! **What it may rely on.** A queue is used by one thread at a time (`&mut self`), so it needs no locks. Tags are the
-//! caller's and mean nothing to it; it does not check that they differ. Buffers are page-aligned, and nobody else
-//! writes them while a command holds them.
+//! caller's and mean nothing to it; it does not check that they differ. Nobody else touches a buffer's memory while a
+//! command holds it.
+//!
+//! **When a command begins.** At the latest with the queue's next [`start`](BackendQueue::start), `next_finished` or
+//! `sleep`: a backend may put commands together until then, so that one system call or doorbell carries many.
 //!
 //! Whoever uses a backend may submit from wherever a completion is delivered by [`BackendQueue::next_finished`], at full
 //! depth: the completion's place is free before it is delivered. This holds for every backend.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use byway_link::Method;
@@ -23,11 +27,15 @@ use crate::capability::Capabilities;
 use crate::command::{Command, Outcome};
 use crate::error::{Error, Result};
 use crate::identity::{Identity, Namespace};
+use crate::payload::Payload;
 
 /// One interface to one open device.
 pub trait Backend: Send + Sync {
     /// Its queues.
     type Queue: BackendQueue;
+
+    /// The word for it in URIs and reports: `io_uring`, `psync`, `embedded`.
+    fn name(&self) -> &'static str;
 
     /// Who the device says it is.
     fn identity(&self) -> &Identity;
@@ -122,13 +130,31 @@ pub struct Finished {
     pub result: Result<Outcome, Failed>,
 }
 
-/// A command that failed, with the buffer that it had taken.
+/// A command that failed, with the buffers that it had taken.
 #[derive(Debug)]
 pub struct Failed {
     /// Why.
     pub error: Error,
     /// Its buffer.
     pub buffer: Option<Buffer>,
+    /// The buffers of a vectored command.
+    pub vector: Vec<Buffer>,
+}
+
+impl Failed {
+    /// A failure that gives this memory back.
+    #[must_use]
+    #[cold]
+    pub fn with_memory(error: Error, memory: Payload) -> Self {
+        let (buffer, vector) = memory.into_buffers();
+        Self { error, buffer, vector }
+    }
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, buffer: None, vector: Vec::new() }
+    }
 }
 
 impl From<Failed> for Error {
@@ -163,6 +189,30 @@ pub trait BackendQueue: Send {
         reason = "a refused command is given back by value, without an allocation"
     )]
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused>;
+
+    /// Takes a command that is given up, as by [`cancel`](Self::cancel), if it has not finished after `timeout`; then
+    /// its failure's kind is [`crate::ErrorKind::TimedOut`].
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    #[expect(
+        clippy::result_large_err,
+        reason = "a refused command is given back by value, without an allocation"
+    )]
+    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused>;
+
+    /// Begins every command that was submitted, for a program that will not look at the queue soon.
+    ///
+    /// # Errors
+    /// When the queue itself fails.
+    fn start(&mut self) -> Result<()>;
+
+    /// A descriptor that can be read when finished commands may be there to be taken, for a program's own event loop.
+    /// Whoever was woken takes completions until there are none. It stays the queue's.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Unsupported`] for a backend that has none, or the system's answer.
+    fn event(&mut self) -> Result<BorrowedFd<'_>>;
 
     /// Takes commands with their tags, under one doorbell where there are doorbells: the device sees them together, and
     /// what they wait for comes at the same time. Stops at the first that is refused.

@@ -1,10 +1,12 @@
-//! Memory that commands send from and receive into: page-aligned, and owned by one party at a time.
+//! Memory that commands send from and receive into, owned by one party at a time.
 //!
 //! A program owns a buffer until it submits it; a queue owns it until the completion gives it back. In between nobody
 //! else can name its bytes, which is what makes a device's writes into it harmless. Memory that a device may still
 //! write is never freed: a command that was given up keeps its buffer until the device has answered.
 
+use std::any::Any;
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use byway_dma::DmaMemory;
@@ -12,15 +14,39 @@ use byway_dma::DmaMemory;
 use crate::error::{Error, Result};
 use crate::pool::{BufferPool, Lease};
 
-/// Alignment and granularity of buffers, in bytes: a memory page.
+/// Alignment and granularity of buffers that are allocated here, in bytes: a memory page.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Page-aligned memory of a length of its own, up to a capacity in whole pages.
+/// Memory with one owner, of a length of its own up to a capacity.
+///
+/// What [`Buffer::zeroed`] and a backend's `buffer` give is page-aligned and whole pages long, and any device can use
+/// it. What a program brings ([`Buffer::from_bytes`], [`Buffer::lent`]) stands where it stands: a backend that needs
+/// more of memory than that refuses it, or carries a copy.
 pub struct Buffer {
-    memory: Arc<DmaMemory>,
+    start: NonNull<u8>,
     len: usize,
-    lease: Option<Lease>,
+    capacity: usize,
+    memory: Memory,
 }
+
+/// Whose memory it is.
+enum Memory {
+    /// Pages of this buffer alone.
+    Own(Arc<DmaMemory>),
+    /// Pages that go back to a pool.
+    Leased(Arc<DmaMemory>, Lease),
+    /// A part of memory that a program brought, kept by all its parts.
+    Part(Arc<dyn Any + Send + Sync>),
+    /// A program's, which keeps it in place for as long as the buffer is in use.
+    Lent,
+}
+
+#[expect(unsafe_code, reason = "a raw pointer is sent with the one owner of what it points to")]
+// SAFETY: the buffer is the one owner of its bytes, and its memory is bound to no thread.
+unsafe impl Send for Buffer {}
+#[expect(unsafe_code, reason = "a raw pointer is shared with the one owner of what it points to")]
+// SAFETY: `&Buffer` gives shared references to the bytes alone.
+unsafe impl Sync for Buffer {}
 
 impl Buffer {
     /// A buffer of `len` zeroes. Its memory is known to no device yet: a backend that must prepare memory does so for
@@ -29,7 +55,7 @@ impl Buffer {
     /// # Errors
     /// When there is no memory.
     pub fn zeroed(len: usize) -> Result<Self> {
-        Ok(Self { memory: allocate(len)?, len, lease: None })
+        Ok(Self::of_pages(allocate(len)?, len, Memory::Own))
     }
 
     /// A buffer that holds a copy of `bytes`.
@@ -42,8 +68,66 @@ impl Buffer {
         Ok(buffer)
     }
 
+    /// A buffer over memory that a program has already, without a copy. [`Buffer::split_off`] makes several of it.
+    #[must_use]
+    pub fn from_bytes(bytes: Box<[u8]>) -> Self {
+        let len = bytes.len();
+        let bytes = Box::leak(bytes);
+        let start = NonNull::from(&mut *bytes).cast();
+        let keeper: Arc<dyn Any + Send + Sync> = Arc::new(Boxed { start, len });
+        Self { start, len, capacity: len, memory: Memory::Part(keeper) }
+    }
+
+    /// A buffer over memory that stays a program's: for the borders to other languages.
+    ///
+    /// # Safety
+    /// `start` points to `len` bytes that stay valid and that nobody else touches until this buffer is dropped; and a
+    /// buffer in a command is dropped only when its completion was taken and dropped.
+    #[must_use]
+    #[expect(unsafe_code, reason = "the caller vouches for the memory")]
+    pub unsafe fn lent(start: NonNull<u8>, len: usize) -> Self {
+        Self { start, len, capacity: len, memory: Memory::Lent }
+    }
+
     pub(crate) fn leased(memory: Arc<DmaMemory>, len: usize, lease: Lease) -> Self {
-        Self { memory, len, lease: Some(lease) }
+        Self::of_pages(memory, len, |memory| Memory::Leased(memory, lease))
+    }
+
+    fn of_pages(memory: Arc<DmaMemory>, len: usize, whose: impl FnOnce(Arc<DmaMemory>) -> Memory) -> Self {
+        let capacity = memory.len();
+        // A mapping never begins at zero.
+        let start = NonNull::new(memory.mapping().as_mut_ptr()).unwrap_or(NonNull::dangling());
+        Self { start, len, capacity, memory: whose(memory) }
+    }
+
+    /// Cuts the buffer in two at byte `at` of its capacity, without a copy; returns the second part. Both lengths
+    /// become their capacities.
+    ///
+    /// # Panics
+    /// If `at` is beyond the capacity, as a slice's `split_at`.
+    #[must_use]
+    pub fn split_off(&mut self, at: usize) -> Self {
+        assert!(at <= self.capacity, "split at {at} of {} bytes", self.capacity);
+        let keeper = match std::mem::replace(&mut self.memory, Memory::Lent) {
+            Memory::Part(keeper) => keeper,
+            // What is left of a lent buffer is lent for as long.
+            Memory::Lent => Arc::new(()),
+            whole => Arc::new(Whole(Self { memory: whole, ..Self::nothing() })),
+        };
+        self.memory = Memory::Part(Arc::clone(&keeper));
+        let second = Self {
+            // Within the allocation, or one byte behind it.
+            start: NonNull::new(self.start.as_ptr().wrapping_add(at)).unwrap_or(NonNull::dangling()),
+            len: self.capacity - at,
+            capacity: self.capacity - at,
+            memory: Memory::Part(keeper),
+        };
+        (self.len, self.capacity) = (at, at);
+        second
+    }
+
+    fn nothing() -> Self {
+        Self { start: NonNull::dangling(), len: 0, capacity: 0, memory: Memory::Lent }
     }
 
     /// Length in bytes: what a command sends, or at most receives.
@@ -64,60 +148,106 @@ impl Buffer {
     #[must_use]
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.memory.len()
+        self.capacity
     }
 
     /// Sets the length; at most the capacity. Bytes keep their values.
     pub fn set_len(&mut self, len: usize) {
-        self.len = len.min(self.capacity());
+        self.len = len.min(self.capacity);
     }
 
     /// The bytes.
     #[must_use]
     #[inline]
-    #[expect(unsafe_code, reason = "DMA memory hands out no references; its one owner may have them")]
+    #[expect(
+        unsafe_code,
+        reason = "memory of a device's hands out no references; its one owner may have them"
+    )]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: the mapping is at least `len` bytes long (`set_len`, `allocate`) and lives as long as `self.memory`.
-        // References to it are only made here and in `as_mut_slice`, and last no longer than the borrow of `self`.
-        // A device touches the memory only for a command that holds the buffer by value; then there is no `self`.
-        unsafe { std::slice::from_raw_parts(self.memory.mapping().as_ptr(), self.len) }
+        // SAFETY: `start` points to `capacity` bytes, at least `len`, which live as long as `self.memory` or, lent, as
+        // long as `self` by `lent`'s contract. References to them are only made here and in `as_mut_slice`, and last no
+        // longer than the borrow of `self`. A device touches the memory only for a command that holds the buffer by
+        // value; then there is no `self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
     /// The bytes, to be changed.
     #[must_use]
     #[inline]
-    #[expect(unsafe_code, reason = "DMA memory hands out no references; its one owner may have them")]
+    #[expect(
+        unsafe_code,
+        reason = "memory of a device's hands out no references; its one owner may have them"
+    )]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as in `as_slice`; `&mut self` makes it the only reference.
-        unsafe { std::slice::from_raw_parts_mut(self.memory.mapping().as_mut_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 
-    /// The memory, for a backend that hands it to a device.
+    /// First byte, for a system call that reads or writes the memory while a command holds the buffer.
     #[must_use]
     #[inline]
-    pub fn memory(&self) -> &Arc<DmaMemory> {
-        &self.memory
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The pages, for a backend that hands them to a device; `None` for memory that a program brought.
+    #[must_use]
+    #[inline]
+    pub fn memory(&self) -> Option<&Arc<DmaMemory>> {
+        match &self.memory {
+            Memory::Own(memory) | Memory::Leased(memory, _) => Some(memory),
+            Memory::Part(_) | Memory::Lent => None,
+        }
     }
 
     /// What `pool`'s backend called the memory when it prepared it, if the buffer is of that pool.
     #[must_use]
     #[inline]
     pub fn token(&self, pool: &BufferPool) -> Option<u64> {
-        self.lease.as_ref()?.token_of(pool)
+        match &self.memory {
+            Memory::Leased(_, lease) => lease.token_of(pool),
+            Memory::Own(_) | Memory::Part(_) | Memory::Lent => None,
+        }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some(lease) = self.lease.take() {
-            lease.end(Arc::clone(&self.memory));
+        if let Memory::Leased(..) = self.memory
+            && let Memory::Leased(memory, lease) = std::mem::replace(&mut self.memory, Memory::Lent)
+        {
+            lease.end(memory);
         }
     }
 }
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Buffer({} of {} bytes)", self.len, self.capacity())
+        write!(out, "Buffer({} of {} bytes)", self.len, self.capacity)
+    }
+}
+
+/// A buffer that was cut: its parts are dropped before it is.
+struct Whole(#[expect(dead_code, reason = "kept for what dropping it does")] Buffer);
+
+/// A leaked box, to be freed when the last part of it is dropped.
+struct Boxed {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+#[expect(unsafe_code, reason = "owns the box that it points to")]
+// SAFETY: it owns the bytes, and gives nobody access to them.
+unsafe impl Send for Boxed {}
+#[expect(unsafe_code, reason = "owns the box that it points to")]
+// SAFETY: as for `Send`.
+unsafe impl Sync for Boxed {}
+
+impl Drop for Boxed {
+    #[expect(unsafe_code, reason = "gives the box back that was leaked for its parts")]
+    fn drop(&mut self) {
+        // SAFETY: made from a leaked `Box<[u8]>` of this length, and every buffer over it is gone: each held this.
+        drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len)) });
     }
 }
 
@@ -151,5 +281,24 @@ mod tests {
         buffer.set_len(1 << 30);
         assert_eq!(buffer.len(), 4096);
         assert_eq!(Buffer::zeroed(0).unwrap().as_slice(), b"");
+    }
+
+    #[test]
+    fn a_programs_own_bytes_become_buffers_that_can_be_cut() {
+        let mut first = Buffer::from_bytes((0..100).collect());
+        let second = first.split_off(40);
+        drop(first);
+        assert_eq!(second.as_slice(), (40..100).collect::<Vec<u8>>());
+        assert!(second.memory().is_none());
+    }
+
+    #[test]
+    fn a_cut_buffer_of_pages_keeps_them_until_both_parts_are_gone() {
+        let mut first = Buffer::zeroed(8192).unwrap();
+        let mut second = first.split_off(4096);
+        second.as_mut_slice().fill(7);
+        assert!(first.as_slice().iter().all(|byte| *byte == 0));
+        drop(first);
+        assert!(second.as_slice().iter().all(|byte| *byte == 7));
     }
 }

@@ -104,6 +104,33 @@ pub struct Capabilities {
     pub bulk_store: bool,
     /// Whether a command that was sent can be cancelled.
     pub cancel: bool,
+    /// Which commands of the NVM command set its block namespaces take, beside Read and Write.
+    pub nvm: NvmCommands,
+    /// What a command's memory must begin and end on, in bytes: 1 where any memory will do.
+    pub memory_align_bytes: u32,
+    /// Whether a queue has a descriptor that tells of completions.
+    pub event: bool,
+    /// Whether commands go on while the program does something else. Where not, `submit` or taking completions does
+    /// their work.
+    pub overlaps: bool,
+}
+
+/// Commands of the NVM command set that not every backend can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as the commands are")]
+pub struct NvmCommands {
+    pub flush: bool,
+    pub write_zeroes: bool,
+    pub deallocate: bool,
+    pub compare: bool,
+    pub verify: bool,
+    pub copy: bool,
+}
+
+impl NvmCommands {
+    /// All of them.
+    pub const ALL: Self =
+        Self { flush: true, write_zeroes: true, deallocate: true, compare: true, verify: true, copy: true };
 }
 
 #[cfg(test)]

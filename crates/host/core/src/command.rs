@@ -30,6 +30,8 @@ pub enum Command {
 pub enum NvmCommand {
     /// Reads `blocks` blocks from `slba` into `into`.
     Read { nsid: Nsid, slba: u64, blocks: u32, into: Buffer },
+    /// Reads `blocks` blocks from `slba` into several buffers, one behind the other.
+    ReadVectored { nsid: Nsid, slba: u64, blocks: u32, into: Vec<Buffer> },
     /// Writes `blocks` blocks at `slba`.
     Write { nsid: Nsid, slba: u64, blocks: u32, data: Payload },
     /// Makes completed writes durable.
@@ -86,16 +88,19 @@ pub enum RawData {
     ToDevice(Payload),
     /// Received from the device.
     FromDevice(Buffer),
+    /// Received from the device into several buffers, one behind the other.
+    FromDeviceVectored(Vec<Buffer>),
 }
 
 impl RawData {
-    /// The buffer of the transfer, if it has one.
+    /// What the transfer reads or writes.
     #[must_use]
-    pub fn into_buffer(self) -> Option<Buffer> {
+    pub fn into_payload(self) -> Payload {
         match self {
-            Self::None => None,
-            Self::ToDevice(payload) => payload.into_buffer(),
-            Self::FromDevice(buffer) => Some(buffer),
+            Self::None => Payload::Empty,
+            Self::ToDevice(payload) => payload,
+            Self::FromDevice(buffer) => Payload::Buffer(buffer),
+            Self::FromDeviceVectored(parts) => Payload::Vectored(parts),
         }
     }
 }
@@ -226,13 +231,15 @@ pub struct Answer {
     pub slots: u32,
 }
 
-/// What a successful command answered, and its buffer.
+/// What a successful command answered, and its buffers.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The answer.
     pub answer: Answer,
     /// The buffer that the command took, sent or filled.
     pub buffer: Option<Buffer>,
+    /// The buffers of a vectored command, in their order.
+    pub vector: Vec<Buffer>,
 }
 
 impl Outcome {
@@ -244,36 +251,44 @@ impl Outcome {
 }
 
 impl Command {
+    /// What the command sends or receives into, for whoever holds it while the command is under way.
+    #[must_use]
+    #[inline]
+    pub fn into_payload(self) -> Payload {
+        match self {
+            Self::Nvm(command) => command.into_payload(),
+            Self::Kv(command) => command.into_payload(),
+            Self::Raw(command) => command.data.into_payload(),
+        }
+    }
+
     /// The buffer that the command holds, for a command that will not be sent.
     #[must_use]
     pub fn into_buffer(self) -> Option<Buffer> {
-        match self {
-            Self::Nvm(command) => command.into_buffer(),
-            Self::Kv(command) => command.into_buffer(),
-            Self::Raw(command) => command.data.into_buffer(),
-        }
+        self.into_payload().into_buffer()
     }
 }
 
 impl NvmCommand {
-    fn into_buffer(self) -> Option<Buffer> {
+    fn into_payload(self) -> Payload {
         match self {
-            Self::Read { into, .. } => Some(into),
-            Self::Write { data, .. } | Self::Compare { data, .. } => data.into_buffer(),
-            Self::Deallocate { ranges, .. } => ranges.payload.into_buffer(),
-            Self::Copy { from, .. } => from.payload.into_buffer(),
-            Self::Flush { .. } | Self::WriteZeroes { .. } | Self::Verify { .. } => None,
+            Self::Read { into, .. } => Payload::Buffer(into),
+            Self::ReadVectored { into, .. } => Payload::Vectored(into),
+            Self::Write { data, .. } | Self::Compare { data, .. } => data,
+            Self::Deallocate { ranges, .. } => ranges.payload,
+            Self::Copy { from, .. } => from.payload,
+            Self::Flush { .. } | Self::WriteZeroes { .. } | Self::Verify { .. } => Payload::Empty,
         }
     }
 }
 
 impl KvCommand {
-    fn into_buffer(self) -> Option<Buffer> {
+    fn into_payload(self) -> Payload {
         match self {
-            Self::Store { value, .. } => value.into_buffer(),
-            Self::Retrieve { into, .. } | Self::List { into, .. } => Some(into),
-            Self::BulkStore { pairs, .. } => pairs.into_buffer(),
-            Self::Delete { .. } | Self::Exist { .. } => None,
+            Self::Store { value, .. } => value,
+            Self::Retrieve { into, .. } | Self::List { into, .. } => Payload::Buffer(into),
+            Self::BulkStore { pairs, .. } => pairs,
+            Self::Delete { .. } | Self::Exist { .. } => Payload::Empty,
         }
     }
 }

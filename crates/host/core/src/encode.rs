@@ -21,6 +21,8 @@ pub enum Data<'a> {
     Out(&'a Payload),
     /// From the device, at most the buffer's length.
     In(&'a Buffer),
+    /// From the device into several buffers, at most the sum of their lengths.
+    InVectored(&'a [Buffer]),
 }
 
 impl<'a> Data<'a> {
@@ -29,7 +31,26 @@ impl<'a> Data<'a> {
             RawData::None => Self::None,
             RawData::ToDevice(payload) => Self::Out(payload),
             RawData::FromDevice(buffer) => Self::In(buffer),
+            RawData::FromDeviceVectored(parts) => Self::InVectored(parts),
         }
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Out(payload) => payload.len(),
+            Self::In(buffer) => buffer.len(),
+            Self::InVectored(parts) => parts.iter().map(Buffer::len).sum(),
+        }
+    }
+
+    /// Whether no byte is moved.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
@@ -71,6 +92,7 @@ pub fn check(command: &Command) -> Result<()> {
 fn check_blocks(command: &NvmCommand) -> Result<()> {
     match command {
         NvmCommand::Read { blocks, .. }
+        | NvmCommand::ReadVectored { blocks, .. }
         | NvmCommand::Write { blocks, .. }
         | NvmCommand::WriteZeroes { blocks, .. }
         | NvmCommand::Compare { blocks, .. }
@@ -180,6 +202,9 @@ fn encode_nvm(command: &NvmCommand) -> Encoded<'_> {
         NvmCommand::Read { nsid, slba, blocks, into } => {
             Encoded { entry: range(NvmOpcode::READ, *nsid, *slba, *blocks), data: Data::In(into) }
         }
+        NvmCommand::ReadVectored { nsid, slba, blocks, into } => {
+            Encoded { entry: range(NvmOpcode::READ, *nsid, *slba, *blocks), data: Data::InVectored(into) }
+        }
         NvmCommand::Write { nsid, slba, blocks, data } => {
             Encoded { entry: range(NvmOpcode::WRITE, *nsid, *slba, *blocks), data: Data::Out(data) }
         }
@@ -253,7 +278,7 @@ mod tests {
         let encoded = encode(&command);
         assert_eq!((encoded.entry.cdw10, encoded.entry.cdw11), (0, 4));
         let Data::Out(payload) = encoded.data else { panic!("a deallocate sends its ranges") };
-        assert_eq!(payload.as_slice(), [0, 0, 0, 0, 3, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(payload.contiguous().unwrap(), [0, 0, 0, 0, 3, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
         assert!(LbaRanges::new(&[]).is_err());
     }
 }

@@ -4,6 +4,7 @@
 //! ([`Buffer`], [`Payload`]), so that submitting one is safe whatever becomes of the program that waits for it.
 
 mod admin;
+mod apart;
 mod backend;
 mod buffer;
 mod capability;
@@ -17,9 +18,10 @@ mod pool;
 pub use byway_spec::Key;
 
 pub use admin::{AdminCommand, encode_admin};
+pub use apart::{Apart, Carried};
 pub use backend::{AdaptivePolicy, Backend, BackendQueue, Failed, Finished, QueueOptions, Refused};
 pub use buffer::{Buffer, PAGE_BYTES};
-pub use capability::{Capabilities, Limits, Methods};
+pub use capability::{Capabilities, Limits, Methods, NvmCommands};
 pub use command::{
     Answer, Command, CopyRanges, KvCommand, LbaRange, LbaRanges, NvmCommand, Outcome, RawCommand, RawData,
     StoreOptions, blocks_z,

@@ -49,6 +49,8 @@ pub enum Payload {
     Small(SmallBytes),
     /// A buffer; its whole length is sent, and it is given back with the completion.
     Buffer(Buffer),
+    /// Buffers, sent one behind the other, and given back with the completion.
+    Vectored(Vec<Buffer>),
 }
 
 impl Payload {
@@ -64,15 +66,25 @@ impl Payload {
         }
     }
 
-    /// The bytes to send.
+    /// The bytes to send, unless they stand in several buffers.
     #[must_use]
     #[inline]
-    pub fn as_slice(&self) -> &[u8] {
+    pub fn contiguous(&self) -> Option<&[u8]> {
         match self {
-            Self::Empty => &[],
-            Self::Small(small) => small.as_slice(),
-            Self::Buffer(buffer) => buffer.as_slice(),
+            Self::Empty => Some(&[]),
+            Self::Small(small) => Some(small.as_slice()),
+            Self::Buffer(buffer) => Some(buffer.as_slice()),
+            Self::Vectored(_) => None,
         }
+    }
+
+    /// The bytes to send, part by part.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let parts = match self {
+            Self::Vectored(parts) => parts.as_slice(),
+            Self::Empty | Self::Small(_) | Self::Buffer(_) => &[],
+        };
+        self.contiguous().into_iter().chain(parts.iter().map(Buffer::as_slice))
     }
 
     /// Length in bytes.
@@ -83,6 +95,7 @@ impl Payload {
             Self::Empty => 0,
             Self::Small(small) => small.as_slice().len(),
             Self::Buffer(buffer) => buffer.len(),
+            Self::Vectored(parts) => parts.iter().map(Buffer::len).sum(),
         }
     }
 
@@ -98,7 +111,18 @@ impl Payload {
     pub fn into_buffer(self) -> Option<Buffer> {
         match self {
             Self::Buffer(buffer) => Some(buffer),
-            Self::Empty | Self::Small(_) => None,
+            Self::Empty | Self::Small(_) | Self::Vectored(_) => None,
+        }
+    }
+
+    /// The buffer, or the buffers, that a completion gives back.
+    #[must_use]
+    #[inline]
+    pub fn into_buffers(self) -> (Option<Buffer>, Vec<Buffer>) {
+        match self {
+            Self::Buffer(buffer) => (Some(buffer), Vec::new()),
+            Self::Vectored(parts) => (None, parts),
+            Self::Empty | Self::Small(_) => (None, Vec::new()),
         }
     }
 }
@@ -106,6 +130,12 @@ impl Payload {
 impl From<Buffer> for Payload {
     fn from(buffer: Buffer) -> Self {
         Self::Buffer(buffer)
+    }
+}
+
+impl From<Vec<Buffer>> for Payload {
+    fn from(parts: Vec<Buffer>) -> Self {
+        Self::Vectored(parts)
     }
 }
 
@@ -124,7 +154,8 @@ mod tests {
     fn few_bytes_are_held_in_place_and_many_in_a_buffer() {
         let kinds = [0, 1, 127, 128].map(|n| Payload::copy_of(&vec![5; n]).unwrap());
         assert!(matches!(kinds, [Payload::Empty, Payload::Small(_), Payload::Small(_), Payload::Buffer(_)]));
-        let lengths = kinds.map(|payload| payload.as_slice().iter().filter(|byte| **byte == 5).count());
+        let lengths =
+            kinds.map(|payload| payload.contiguous().unwrap().iter().filter(|byte| **byte == 5).count());
         assert_eq!(lengths, [0, 1, 127, 128]);
     }
 }

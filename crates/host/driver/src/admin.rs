@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 
 use byway_core::encode::{Data, Encoded};
 use byway_core::{
-    AdminCommand, Answer, Buffer, BufferPool, Error, ErrorKind, Outcome, Payload, Result, encode_admin,
+    AdminCommand, Answer, Buffer, BufferPool, Carried, Error, ErrorKind, Outcome, Payload, Result,
+    encode_admin,
 };
 use byway_dma::BusAddr;
 use byway_queue::DoorbellIndex;
 use byway_spec::{Command, Completion};
 
 use crate::bus::Bus;
-use crate::mapped::{from_bus, is_gone};
+use crate::mapped::{from_bus, is_gone, pages_of};
 use crate::rings::Rings;
 use crate::transfer::prp::Prps;
 
@@ -63,6 +64,17 @@ impl<B: Bus> AdminQueue<B> {
     /// # Errors
     /// The device's status; [`ErrorKind::TimedOut`]; when the data cannot be mapped.
     pub(crate) fn execute(&mut self, command: AdminCommand, pool: &BufferPool) -> Result<Outcome> {
+        if command.is_in_pages() {
+            return self.execute_in_pages(command, pool);
+        }
+        let copy = pool.take(command.data().len())?;
+        let (command, apart) = command.apart(copy);
+        let mut outcome = self.execute_in_pages(command, pool)?;
+        apart.rejoin(&mut outcome);
+        Ok(outcome)
+    }
+
+    fn execute_in_pages(&mut self, command: AdminCommand, pool: &BufferPool) -> Result<Outcome> {
         let Encoded { mut entry, data } = encode_admin(&command);
         let staged = stage(data, pool)?;
         let mut mapped = None;
@@ -70,7 +82,7 @@ impl<B: Bus> AdminQueue<B> {
         if let Some(buffer) = staged.as_ref().or_else(|| buffer_of(data)) {
             let at = match buffer.token(pool) {
                 Some(at) => BusAddr(at),
-                None => *mapped.insert(self.bus.map(buffer.memory()).map_err(from_bus)?),
+                None => *mapped.insert(self.bus.map(pages_of(buffer)?).map_err(from_bus)?),
             };
             let prps = Prps::new(at, buffer.len(), pool)?;
             entry.set_prps(prps.first, prps.second);
@@ -90,7 +102,7 @@ impl<B: Bus> AdminQueue<B> {
             return Err(Error::status(completion.status()));
         }
         let answer = Answer { dw0: completion.dw0, dw1: completion.dw1, commands: 1, slots: 1 };
-        Ok(Outcome { answer, buffer: command.into_buffer() })
+        Ok(Outcome { answer, buffer: command.into_buffer(), vector: Vec::new() })
     }
 
     fn send(&mut self, entry: &mut Command) -> Result<()> {
@@ -150,7 +162,7 @@ fn buffer_of(data: Data<'_>) -> Option<&Buffer> {
         Data::In(buffer) | Data::Out(Payload::Buffer(buffer)) => {
             Some(buffer).filter(|buffer| !buffer.is_empty())
         }
-        Data::None | Data::Out(Payload::Empty | Payload::Small(_)) => None,
+        Data::None | Data::InVectored(_) | Data::Out(_) => None,
     }
 }
 

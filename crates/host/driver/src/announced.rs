@@ -1,8 +1,8 @@
 //! What a device announced, in the form that the transfer methods ask for it.
 
-use byway_core::{Capabilities, Limits, Methods};
+use byway_core::{Capabilities, Limits, Methods, NvmCommands};
 use byway_link::Method;
-use byway_spec::base::identify::Controller;
+use byway_spec::base::identify::{Controller, Oncs};
 use byway_spec::base::register::Cap;
 use byway_spec::vendor::{self, VendorArea};
 
@@ -31,6 +31,8 @@ pub(crate) struct Announced {
     pub windows: Option<WindowLayout>,
     /// Whether the vendor area is there.
     pub byway: bool,
+    /// Optional commands of the NVM command set.
+    pub nvm: NvmCommands,
 }
 
 /// How windows of device memory are laid out, and the records in them.
@@ -64,6 +66,7 @@ impl Announced {
             transfer_max_bytes: transfer_max(controller.mdts, cap.mpsmin()),
             ring_entries_max: u32::from(cap.mqes_z()) + 1,
             methods: Methods::NONE.with(Method::Prp).with(Method::Adaptive),
+            nvm: nvm_commands(controller.oncs),
             ..Self::default()
         };
         if controller.sgls.supported() != 0 {
@@ -119,7 +122,23 @@ impl Announced {
             admin_commands: true,
             bulk_store: self.bulk_max_bytes > 0,
             cancel: true,
+            nvm: self.nvm,
+            memory_align_bytes: 1,
+            event: false,
+            overlaps: true,
         }
+    }
+}
+
+/// ONCS; Flush is every device's.
+fn nvm_commands(oncs: Oncs) -> NvmCommands {
+    NvmCommands {
+        flush: true,
+        write_zeroes: oncs.write_zeroes(),
+        deallocate: oncs.dataset_management(),
+        compare: oncs.compare(),
+        verify: oncs.verify(),
+        copy: oncs.copy(),
     }
 }
 

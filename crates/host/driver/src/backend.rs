@@ -1,11 +1,12 @@
 //! The driver as a [`Backend`]: queued commands that own their memory.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use byway_core::encode::{self, Data, Encoded};
 use byway_core::{
-    AdminCommand, Backend, BackendQueue, Buffer, Capabilities, Command, Error, ErrorKind, Finished, Identity,
-    KvCommand, Namespace, Outcome, QueueOptions, Refused, Result,
+    AdminCommand, Apart, Backend, BackendQueue, Buffer, Capabilities, Carried, Command, Error, ErrorKind,
+    Finished, Identity, KvCommand, Namespace, Outcome, QueueOptions, Refused, Result,
 };
 use byway_spec::Command as Entry;
 use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
@@ -18,6 +19,10 @@ use crate::transfer::{self, Out, Put};
 
 impl<B: Bus> Backend for Driver<B> {
     type Queue = Queue<B>;
+
+    fn name(&self) -> &'static str {
+        "driver"
+    }
 
     fn identity(&self) -> &Identity {
         Driver::identity(self)
@@ -46,19 +51,34 @@ impl<B: Bus> Backend for Driver<B> {
 
 impl<B: Bus> BackendQueue for Queue<B> {
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+        let (command, apart) = self.in_pages(command)?;
         let op = match self.check(&command).and_then(|()| self.start(tag)) {
             Ok(op) => op,
-            Err(error) => return Err(Refused { command, error }),
+            Err(error) => return Err(refused(command, apart, error)),
         };
         let sent = self.send_command(op, &command);
         let was_sent = self.table.op(op).answer.commands > 0;
         match sent {
-            Err(error) if !was_sent => Err(Refused { command, error: self.leave(op, error) }),
+            Err(error) if !was_sent => Err(refused(command, apart, self.leave(op, error))),
             sent => {
-                self.keep(op, command, sent.err());
+                self.keep(op, command, apart, sent.err());
                 Ok(())
             }
         }
+    }
+
+    fn submit_within(&mut self, command: Command, _: u64, _: Duration) -> Result<(), Refused> {
+        let said = "this backend gives no command a time of its own";
+        Err(Refused { command, error: Error::host(ErrorKind::Unsupported, said) })
+    }
+
+    /// Every command begins when it is submitted.
+    fn start(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        Err(Error::host(ErrorKind::Unsupported, "a queue of this backend has no descriptor"))
     }
 
     fn submit_all(&mut self, commands: &mut impl Iterator<Item = (Command, u64)>) -> Result<(), Refused> {
@@ -110,12 +130,11 @@ impl<B: Bus> BackendQueue for Queue<B> {
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
+        let (command, apart) = self.in_pages(command)?;
         self.check(&command)?;
         let op = self.start_call()?;
         let sent = self.send_command(op, &command);
-        if let Some(buffer) = command.into_buffer() {
-            self.table.op(op).hold(Some(buffer), true);
-        }
+        self.hold(op, command, apart);
         if let Err(error) = sent {
             return Err(self.leave(op, error));
         }
@@ -128,11 +147,7 @@ impl<B: Bus> Queue<B> {
     /// Refuses what no device could take.
     fn check(&self, command: &Command) -> Result<()> {
         encode::check(command)?;
-        let len = match encode::encode(command).data {
-            Data::None => 0,
-            Data::Out(payload) => payload.len(),
-            Data::In(buffer) => buffer.len(),
-        };
+        let len = encode::encode(command).data.len();
         if matches!(command, Command::Kv(KvCommand::BulkStore { .. })) && self.limits().bulk_max_bytes == 0 {
             return Err(Error::host(ErrorKind::Unsupported, "the device did not announce bulk stores"));
         }
@@ -160,16 +175,41 @@ impl<B: Bus> Queue<B> {
                 let at = self.place_buffer(op, into)?;
                 self.send_in(op, entry, at, into.len())
             }
+            Data::InVectored(_) => Err(not_in_pages()),
         }
     }
 
-    /// Keeps a command's buffer with its operation, now that it was sent, with the fault that ended the sending.
-    fn keep(&mut self, op: OpIndex, command: Command, fault: Option<Error>) {
+    /// The command with its data in pages, and the program's memory if a copy travels for it.
+    fn in_pages(&self, command: Command) -> Result<(Command, Option<Apart>), Refused> {
+        if command.is_in_pages() {
+            return Ok((command, None));
+        }
+        match self.check(&command).and_then(|()| self.take_buffer(command.data().len())) {
+            Ok(copy) => {
+                let (command, apart) = command.apart(copy);
+                Ok((command, Some(apart)))
+            }
+            Err(error) => Err(Refused { command, error }),
+        }
+    }
+
+    /// Lets an operation hold its command's memory until it ends.
+    #[inline]
+    fn hold(&mut self, op: OpIndex, command: Command, apart: Option<Apart>) {
         let state = self.table.op(op);
         // A copy in staging memory is held already; then the command has no buffer of its own.
         if let Some(buffer) = command.into_buffer() {
             state.hold(Some(buffer), true);
         }
+        if let Some(apart) = apart {
+            state.set_apart(apart);
+        }
+    }
+
+    /// Keeps a command's buffer with its operation, now that it was sent, with the fault that ended the sending.
+    fn keep(&mut self, op: OpIndex, command: Command, apart: Option<Apart>, fault: Option<Error>) {
+        self.hold(op, command, apart);
+        let state = self.table.op(op);
         state.sending = false;
         state.fail(fault);
         if state.is_done() {
@@ -210,4 +250,20 @@ impl<B: Bus> Queue<B> {
         }
         Ok(false)
     }
+}
+
+/// A command that was not sent, with the memory that the program gave it.
+#[cold]
+fn refused(command: Command, apart: Option<Apart>, error: Error) -> Refused {
+    let command = match apart {
+        Some(apart) => command.with_memory(apart.into_memory()).0,
+        None => command,
+    };
+    Refused { command, error }
+}
+
+/// For memory that `in_pages` should have put into pages before.
+#[cold]
+fn not_in_pages() -> Error {
+    Error::host(ErrorKind::Unsupported, "a device cannot be given memory in several pieces")
 }

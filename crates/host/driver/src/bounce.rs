@@ -8,6 +8,8 @@ use std::sync::Arc;
 use byway_core::{Buffer, BufferPool, PAGE_BYTES, Result};
 use byway_dma::{BusAddr, DmaMemory};
 
+use crate::mapped::pages_of;
+
 /// Pages that are mapped once, handed out last in, first out: a queue used synchronously stays on one warm page.
 #[derive(Debug)]
 pub(crate) struct BouncePages {
@@ -26,7 +28,7 @@ impl BouncePages {
     pub(crate) fn new(pool: &BufferPool, pages: u16) -> Result<Self> {
         let buffer = pool.take(usize::from(pages) * PAGE_BYTES)?;
         let at = BusAddr(buffer.token(pool).unwrap_or_default());
-        let memory = Arc::clone(buffer.memory());
+        let memory = Arc::clone(pages_of(&buffer)?);
         Ok(Self { memory, at, free: (0..pages).rev().collect(), lease: Some(buffer) })
     }
 

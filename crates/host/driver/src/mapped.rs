@@ -21,7 +21,7 @@ impl<B: Bus> Mapped<B> {
     /// # Errors
     /// When there is no memory, or it cannot be mapped.
     pub(crate) fn zeroed(bus: &Arc<B>, len: usize) -> Result<Self> {
-        let memory = Arc::clone(Buffer::zeroed(len)?.memory());
+        let memory = Arc::clone(pages_of(&Buffer::zeroed(len)?)?);
         let at = bus.map(&memory).map_err(from_bus)?;
         Ok(Self { bus: Arc::clone(bus), memory, at })
     }
@@ -58,6 +58,12 @@ impl<B: Bus> Registrar for MapForBus<B> {
         // As for `Mapped`.
         let _ = self.0.unmap(BusAddr(token));
     }
+}
+
+/// The pages of a buffer that was found to stand in pages before.
+pub(crate) fn pages_of(buffer: &Buffer) -> Result<&Arc<DmaMemory>> {
+    let unknown = || Error::host(ErrorKind::Unsupported, "a device can be given memory in whole pages alone");
+    buffer.memory().ok_or_else(unknown)
 }
 
 /// Whether the device is gone, and with it whoever might touch memory that a command named.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use byway_core::{Answer, Error, ErrorKind, Failed, Finished, Outcome, Result};
+use byway_core::{Answer, Apart, Buffer, Error, ErrorKind, Failed, Finished, Outcome, Result};
 use byway_link::HostStep;
 use byway_spec::Completion;
 use byway_spec::base::register::{Csts, Register};
@@ -165,8 +165,8 @@ impl<B: Bus> Queue<B> {
         }
         self.table.end(op);
         match failed {
-            None => Ok(Outcome { answer, buffer: None }),
-            Some(status) => Err(Failed { error: Error::status(status), buffer: None }),
+            None => Ok(Outcome { answer, ..Outcome::default() }),
+            Some(status) => Err(Failed::from(Error::status(status))),
         }
     }
 
@@ -175,15 +175,15 @@ impl<B: Bus> Queue<B> {
         state.has_baggage = false;
         let (fault, held, mapped) = (state.fault.take(), state.held.take(), state.mapped.take());
         let buffer = if std::mem::take(&mut state.give_back) { held } else { None };
+        let apart = state.apart.take();
         drop(state.lists.take());
         if let Some(at) = mapped {
             // A bus that cannot unmap has lost its device; nobody is left to touch the memory.
             let _ = self.bus.unmap(at);
         }
         match (self.conclude(op), fault) {
-            (Ok(outcome), None) => Ok(Outcome { buffer, ..outcome }),
-            (Ok(_), Some(error)) => Err(Failed { error, buffer }),
-            (Err(failed), _) => Err(Failed { buffer, ..failed }),
+            (Ok(outcome), None) => Ok(rejoined(Outcome { buffer, ..outcome }, apart)),
+            (Ok(_), Some(error)) | (Err(Failed { error, .. }), _) => Err(failed(error, buffer, apart)),
         }
     }
 
@@ -240,6 +240,22 @@ impl<B: Bus> Queue<B> {
             return Err(Error::device(ErrorKind::DeviceLost, lost(bits as u32, status)));
         }
         Ok(())
+    }
+}
+
+/// An outcome with the program's own memory in place of the copy that travelled.
+fn rejoined(mut outcome: Outcome, apart: Option<Apart>) -> Outcome {
+    if let Some(apart) = apart {
+        apart.rejoin(&mut outcome);
+    }
+    outcome
+}
+
+/// A failure with the program's own memory.
+fn failed(error: Error, buffer: Option<Buffer>, apart: Option<Apart>) -> Failed {
+    match apart {
+        Some(apart) => Failed::with_memory(error, apart.into_memory()),
+        None => Failed { error, buffer, vector: Vec::new() },
     }
 }
 

@@ -17,7 +17,7 @@ use crate::announced::Announced;
 use crate::bounce::BouncePages;
 use crate::bus::Bus;
 use crate::device::Shared;
-use crate::mapped::from_bus;
+use crate::mapped::{from_bus, pages_of};
 use crate::rings::Rings;
 use crate::table::{OpIndex, Table, Waiter};
 use crate::transfer::Out;
@@ -271,7 +271,7 @@ impl<B: Bus> Queue<B> {
         if let Some(at) = buffer.token(&self.device.pool) {
             return Ok(BusAddr(at));
         }
-        let at = self.bus.map(buffer.memory()).map_err(from_bus)?;
+        let at = self.bus.map(pages_of(buffer)?).map_err(from_bus)?;
         self.table.op(op).mapped_at(at);
         Ok(at)
     }

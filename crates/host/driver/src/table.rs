@@ -3,7 +3,7 @@
 //! An *operation* is what the program asked for; most take one command, a value in fragments takes several. Plain
 //! arrays and free lists: taking and giving back an identifier is a push and a pop.
 
-use byway_core::{Answer, Buffer, Error};
+use byway_core::{Answer, Apart, Buffer, Error};
 use byway_dma::BusAddr;
 use byway_spec::Status;
 
@@ -52,6 +52,8 @@ pub(crate) struct Op {
     pub held: Option<Buffer>,
     /// Whether `held` is the program's.
     pub give_back: bool,
+    /// The program's memory, where `held` is a copy of it.
+    pub apart: Option<Apart>,
     /// Pages of PRP lists.
     pub lists: Option<Buffer>,
     /// Where `held` was mapped for this operation alone.
@@ -75,6 +77,7 @@ impl Op {
             fault: None,
             held: None,
             give_back: false,
+            apart: None,
             lists: None,
             mapped: None,
             bounce: NONE,
@@ -87,6 +90,12 @@ impl Op {
         self.has_baggage |= memory.is_some();
         self.held = memory;
         self.give_back = give_back;
+    }
+
+    /// Keeps the program's memory until the operation ends, since a copy travels for it.
+    pub(crate) fn set_apart(&mut self, apart: Apart) {
+        self.has_baggage = true;
+        self.apart = Some(apart);
     }
 
     /// Holds the memory of PRP lists until the operation ends.

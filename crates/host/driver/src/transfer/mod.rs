@@ -40,9 +40,11 @@ impl<'a> Out<'a> {
     pub(crate) fn of(payload: &'a Payload) -> Self {
         let buffer = match payload {
             Payload::Buffer(buffer) => Some(buffer),
-            Payload::Empty | Payload::Small(_) => None,
+            Payload::Empty | Payload::Small(_) | Payload::Vectored(_) => None,
         };
-        Self { bytes: payload.as_slice(), buffer }
+        // What stands in several buffers was gathered before (`Carried::apart`).
+        debug_assert!(!matches!(payload, Payload::Vectored(_)), "vectored data reached a transfer method");
+        Self { bytes: payload.contiguous().unwrap_or_default(), buffer }
     }
 }
 

@@ -1,0 +1,275 @@
+//! Copies that travel in place of memory that a backend cannot use where it stands: several buffers, or memory that a
+//! program brought and no device knows.
+
+use crate::admin::{AdminCommand, encode_admin};
+use crate::buffer::Buffer;
+use crate::command::{Command, KvCommand, NvmCommand, Outcome, RawCommand, RawData};
+use crate::encode::{Data, encode};
+use crate::identity::Nsid;
+use crate::payload::Payload;
+
+/// The memory of a command whose data travels in a copy.
+#[derive(Debug)]
+pub struct Apart {
+    memory: Payload,
+    receives: bool,
+}
+
+impl Apart {
+    /// The memory as the command had it, for a command that was not sent or failed.
+    #[must_use]
+    pub fn into_memory(self) -> Payload {
+        self.memory
+    }
+
+    /// Puts the memory back in place of the copy, with what came from the device.
+    pub fn rejoin(mut self, outcome: &mut Outcome) {
+        if let Some(copy) = outcome.buffer.take()
+            && self.receives
+        {
+            scatter(copy.as_slice(), &mut self.memory);
+        }
+        (outcome.buffer, outcome.vector) = self.memory.into_buffers();
+    }
+}
+
+/// A command whose data may have to travel in a copy.
+pub trait Carried: Sized {
+    /// Its data.
+    fn data(&self) -> Data<'_>;
+
+    /// The same command with other memory, and the memory that it had.
+    #[must_use]
+    fn with_memory(self, memory: Payload) -> (Self, Payload);
+
+    /// Whether its data stands in one piece in pages that any device can be given.
+    fn is_in_pages(&self) -> bool {
+        match self.data() {
+            Data::Out(Payload::Buffer(buffer)) | Data::In(buffer) => {
+                buffer.memory().is_some() || buffer.is_empty()
+            }
+            Data::None | Data::Out(Payload::Empty | Payload::Small(_)) => true,
+            Data::Out(Payload::Vectored(_)) | Data::InVectored(_) => false,
+        }
+    }
+
+    /// The same command with its data in `copy`, which has the data's length.
+    #[must_use]
+    fn apart(self, mut copy: Buffer) -> (Self, Apart) {
+        let receives = match self.data() {
+            Data::Out(payload) => {
+                gather(payload, copy.as_mut_slice());
+                false
+            }
+            Data::In(_) | Data::InVectored(_) => true,
+            Data::None => false,
+        };
+        let (command, memory) = self.with_memory(Payload::Buffer(copy));
+        (command, Apart { memory, receives })
+    }
+}
+
+fn gather(from: &Payload, mut into: &mut [u8]) {
+    for part in from.parts() {
+        let (here, rest) = into.split_at_mut(part.len().min(into.len()));
+        here.copy_from_slice(part.get(..here.len()).unwrap_or(part));
+        into = rest;
+    }
+}
+
+fn scatter(mut from: &[u8], into: &mut Payload) {
+    let parts = match into {
+        Payload::Buffer(buffer) => std::slice::from_mut(buffer),
+        Payload::Vectored(parts) => parts.as_mut_slice(),
+        Payload::Empty | Payload::Small(_) => &mut [],
+    };
+    for part in parts {
+        let (here, rest) = from.split_at(part.len().min(from.len()));
+        if let Some(start) = part.as_mut_slice().get_mut(..here.len()) {
+            start.copy_from_slice(here);
+        }
+        from = rest;
+    }
+}
+
+/// The buffer of memory that is one: what a command that takes no more can be given.
+fn one(memory: Payload) -> Result<Buffer, Payload> {
+    match memory {
+        Payload::Buffer(buffer) => Ok(buffer),
+        other => Err(other),
+    }
+}
+
+impl Carried for Command {
+    fn data(&self) -> Data<'_> {
+        encode(self).data
+    }
+
+    fn with_memory(self, memory: Payload) -> (Self, Payload) {
+        match self {
+            Self::Nvm(command) => swap(command, memory, nvm_with_memory),
+            Self::Kv(command) => swap(command, memory, kv_with_memory),
+            Self::Raw(RawCommand { entry, data }) => {
+                let (data, had) = raw_with_memory(data, memory);
+                (Self::Raw(RawCommand { entry, data }), had)
+            }
+        }
+    }
+}
+
+fn swap<C: Into<Command>>(
+    command: C,
+    memory: Payload,
+    with: impl FnOnce(C, Payload) -> (C, Payload),
+) -> (Command, Payload) {
+    let (command, had) = with(command, memory);
+    (command.into(), had)
+}
+
+fn nvm_with_memory(command: NvmCommand, memory: Payload) -> (NvmCommand, Payload) {
+    match command {
+        NvmCommand::Read { nsid, slba, blocks, into } => {
+            (read(nsid, slba, blocks, memory), Payload::Buffer(into))
+        }
+        NvmCommand::ReadVectored { nsid, slba, blocks, into } => {
+            (read(nsid, slba, blocks, memory), Payload::Vectored(into))
+        }
+        NvmCommand::Write { nsid, slba, blocks, data } => {
+            (NvmCommand::Write { nsid, slba, blocks, data: memory }, data)
+        }
+        NvmCommand::Compare { nsid, slba, blocks, data } => {
+            (NvmCommand::Compare { nsid, slba, blocks, data: memory }, data)
+        }
+        NvmCommand::Deallocate { nsid, mut ranges } => {
+            let had = std::mem::replace(&mut ranges.payload, memory);
+            (NvmCommand::Deallocate { nsid, ranges }, had)
+        }
+        NvmCommand::Copy { nsid, to, mut from } => {
+            let had = std::mem::replace(&mut from.payload, memory);
+            (NvmCommand::Copy { nsid, to, from }, had)
+        }
+        other @ (NvmCommand::Flush { .. } | NvmCommand::WriteZeroes { .. } | NvmCommand::Verify { .. }) => {
+            (other, memory)
+        }
+    }
+}
+
+/// A read into one buffer or several.
+fn read(nsid: Nsid, slba: u64, blocks: u32, memory: Payload) -> NvmCommand {
+    match memory.into_buffers() {
+        (Some(into), _) => NvmCommand::Read { nsid, slba, blocks, into },
+        (None, into) => NvmCommand::ReadVectored { nsid, slba, blocks, into },
+    }
+}
+
+fn kv_with_memory(command: KvCommand, memory: Payload) -> (KvCommand, Payload) {
+    match command {
+        KvCommand::Store { nsid, key, value, options } => {
+            (KvCommand::Store { nsid, key, value: memory, options }, value)
+        }
+        KvCommand::Retrieve { nsid, key, into } => match one(memory) {
+            Ok(other) => (KvCommand::Retrieve { nsid, key, into: other }, Payload::Buffer(into)),
+            Err(refused) => (KvCommand::Retrieve { nsid, key, into }, refused),
+        },
+        KvCommand::List { nsid, start, into } => match one(memory) {
+            Ok(other) => (KvCommand::List { nsid, start, into: other }, Payload::Buffer(into)),
+            Err(refused) => (KvCommand::List { nsid, start, into }, refused),
+        },
+        KvCommand::BulkStore { nsid, pairs } => (KvCommand::BulkStore { nsid, pairs: memory }, pairs),
+        other @ (KvCommand::Delete { .. } | KvCommand::Exist { .. }) => (other, memory),
+    }
+}
+
+fn raw_with_memory(data: RawData, memory: Payload) -> (RawData, Payload) {
+    match data {
+        RawData::None => (RawData::None, memory),
+        RawData::ToDevice(had) => (RawData::ToDevice(memory), had),
+        RawData::FromDevice(_) | RawData::FromDeviceVectored(_) => {
+            let with = match memory.into_buffers() {
+                (Some(into), _) => RawData::FromDevice(into),
+                (None, into) => RawData::FromDeviceVectored(into),
+            };
+            (with, data.into_payload())
+        }
+    }
+}
+
+impl Carried for AdminCommand {
+    fn data(&self) -> Data<'_> {
+        encode_admin(self).data
+    }
+
+    fn with_memory(mut self, memory: Payload) -> (Self, Payload) {
+        match &mut self {
+            Self::Identify { into, .. }
+            | Self::GetLog { into, .. }
+            | Self::GetFeature { into: Some(into), .. } => match one(memory) {
+                Ok(other) => {
+                    let had = std::mem::replace(into, other);
+                    (self, Payload::Buffer(had))
+                }
+                Err(refused) => (self, refused),
+            },
+            Self::SetFeature { data, .. } => {
+                let had = std::mem::replace(data, memory);
+                (self, had)
+            }
+            Self::Raw(command) => {
+                let (data, had) = raw_with_memory(std::mem::take(&mut command.data), memory);
+                command.data = data;
+                (self, had)
+            }
+            Self::GetFeature { into: None, .. } | Self::Format { .. } => (self, memory),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn parts(lens: [usize; 2]) -> Vec<Buffer> {
+        lens.map(|len| Buffer::zeroed(len).unwrap()).into()
+    }
+
+    #[test]
+    fn what_comes_for_several_buffers_is_spread_over_them() {
+        let into = parts([3, 5]);
+        let command = Command::from(NvmCommand::ReadVectored { nsid: Nsid::FIRST, slba: 0, blocks: 1, into });
+        assert!(!command.is_in_pages());
+        let (command, apart) = command.apart(Buffer::zeroed(8).unwrap());
+        assert!(command.is_in_pages());
+        let Payload::Buffer(mut copy) = command.into_payload() else { panic!("a read into the copy") };
+        copy.as_mut_slice().copy_from_slice(b"abcdefgh");
+        let mut outcome = Outcome { buffer: Some(copy), ..Outcome::default() };
+        apart.rejoin(&mut outcome);
+        let got: Vec<&[u8]> = outcome.vector.iter().map(Buffer::as_slice).collect();
+        assert_eq!(got, [&b"abc"[..], b"defgh"]);
+        assert!(outcome.buffer.is_none());
+    }
+
+    #[test]
+    fn what_several_buffers_send_is_gathered_and_they_come_back() {
+        let data =
+            Payload::Vectored(vec![Buffer::copy_of(b"one").unwrap(), Buffer::copy_of(b"two").unwrap()]);
+        let command = Command::from(NvmCommand::Write { nsid: Nsid::FIRST, slba: 0, blocks: 1, data });
+        let (command, apart) = command.apart(Buffer::zeroed(6).unwrap());
+        assert_eq!(command.into_payload().contiguous(), Some(&b"onetwo"[..]));
+        assert_eq!(apart.into_memory().len(), 6);
+    }
+
+    #[test]
+    fn an_identify_into_a_programs_own_memory_goes_through_pages() {
+        let into = Buffer::from_bytes(vec![0; 4096].into());
+        let command = AdminCommand::Identify { cns: 1, csi: 0, nsid: None, selector: 0, into };
+        assert!(!command.is_in_pages());
+        let (command, apart) = command.apart(Buffer::zeroed(4096).unwrap());
+        assert!(command.is_in_pages());
+        let mut copy = command.into_buffer().unwrap();
+        copy.as_mut_slice().fill(9);
+        let mut outcome = Outcome { buffer: Some(copy), ..Outcome::default() };
+        apart.rejoin(&mut outcome);
+        assert!(outcome.buffer.unwrap().as_slice().iter().all(|byte| *byte == 9));
+    }
+}

@@ -92,14 +92,6 @@ fn scatter(mut from: &[u8], into: &mut Payload) {
     }
 }
 
-/// The buffer of memory that is one: what a command that takes no more can be given.
-fn one(memory: Payload) -> Result<Buffer, Payload> {
-    match memory {
-        Payload::Buffer(buffer) => Ok(buffer),
-        other => Err(other),
-    }
-}
-
 impl Carried for Command {
     fn data(&self) -> Data<'_> {
         encode(self).data
@@ -167,13 +159,13 @@ fn kv_with_memory(command: KvCommand, memory: Payload) -> (KvCommand, Payload) {
         KvCommand::Store { nsid, key, value, options } => {
             (KvCommand::Store { nsid, key, value: memory, options }, value)
         }
-        KvCommand::Retrieve { nsid, key, into } => match one(memory) {
-            Ok(other) => (KvCommand::Retrieve { nsid, key, into: other }, Payload::Buffer(into)),
-            Err(refused) => (KvCommand::Retrieve { nsid, key, into }, refused),
+        KvCommand::Retrieve { nsid, key, into } => match memory.into_buffers() {
+            (Some(other), _) => (KvCommand::Retrieve { nsid, key, into: other }, Payload::Buffer(into)),
+            (None, parts) => (KvCommand::Retrieve { nsid, key, into }, Payload::Vectored(parts)),
         },
-        KvCommand::List { nsid, start, into } => match one(memory) {
-            Ok(other) => (KvCommand::List { nsid, start, into: other }, Payload::Buffer(into)),
-            Err(refused) => (KvCommand::List { nsid, start, into }, refused),
+        KvCommand::List { nsid, start, into } => match memory.into_buffers() {
+            (Some(other), _) => (KvCommand::List { nsid, start, into: other }, Payload::Buffer(into)),
+            (None, parts) => (KvCommand::List { nsid, start, into }, Payload::Vectored(parts)),
         },
         KvCommand::BulkStore { nsid, pairs } => (KvCommand::BulkStore { nsid, pairs: memory }, pairs),
         other @ (KvCommand::Delete { .. } | KvCommand::Exist { .. }) => (other, memory),
@@ -203,12 +195,12 @@ impl Carried for AdminCommand {
         match &mut self {
             Self::Identify { into, .. }
             | Self::GetLog { into, .. }
-            | Self::GetFeature { into: Some(into), .. } => match one(memory) {
-                Ok(other) => {
+            | Self::GetFeature { into: Some(into), .. } => match memory.into_buffers() {
+                (Some(other), _) => {
                     let had = std::mem::replace(into, other);
                     (self, Payload::Buffer(had))
                 }
-                Err(refused) => (self, refused),
+                (None, parts) => (self, Payload::Vectored(parts)),
             },
             Self::SetFeature { data, .. } => {
                 let had = std::mem::replace(data, memory);

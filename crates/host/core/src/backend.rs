@@ -184,10 +184,6 @@ pub trait BackendQueue: Send {
     ///
     /// # Errors
     /// The command is given back when the queue is full or cannot carry it.
-    #[expect(
-        clippy::result_large_err,
-        reason = "a refused command is given back by value, without an allocation"
-    )]
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused>;
 
     /// Takes a command that is given up, as by [`cancel`](Self::cancel), if it has not finished after `timeout`; then
@@ -195,10 +191,6 @@ pub trait BackendQueue: Send {
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
-    #[expect(
-        clippy::result_large_err,
-        reason = "a refused command is given back by value, without an allocation"
-    )]
     fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused>;
 
     /// Begins every command that was submitted, for a program that will not look at the queue soon.
@@ -219,10 +211,6 @@ pub trait BackendQueue: Send {
     ///
     /// # Errors
     /// As [`submit`](Self::submit); those before the refused command are taken, those behind it stay where they are.
-    #[expect(
-        clippy::result_large_err,
-        reason = "a refused command is given back by value, without an allocation"
-    )]
     fn submit_all(&mut self, commands: &mut impl Iterator<Item = (Command, u64)>) -> Result<(), Refused>
     where
         Self: Sized,

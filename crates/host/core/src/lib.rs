@@ -15,6 +15,7 @@ mod identity;
 mod payload;
 mod pool;
 
+pub use byway_link::Method;
 pub use byway_spec::Key;
 
 pub use admin::{AdminCommand, encode_admin};

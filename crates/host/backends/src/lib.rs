@@ -1,0 +1,18 @@
+//! The kernel's interfaces to storage as backends: files, block devices and NVMe nodes behind the traits of
+//! [`byway_core`].
+//!
+//! A file or a block device is a controller with one namespace of blocks, number 1 ([`Target`]), which takes the NVM
+//! command set. Whoever wants the least cost names a backend's types; whoever opens by URI goes through `byway`.
+
+#![forbid(unsafe_code)]
+
+pub mod nil;
+pub mod psync;
+mod ready;
+mod request;
+mod target;
+mod work;
+
+pub use nil::Nil;
+pub use psync::Psync;
+pub use target::{Target, TargetOptions};

@@ -1,0 +1,103 @@
+//! A namespace of blocks that is not there.
+
+use byway_core::{
+    AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Limits, Methods, Namespace,
+    NamespaceKind, Nsid, NvmCommands, Outcome, QueueOptions, Result,
+};
+use byway_link::Method;
+
+use crate::nil::NilQueue;
+use crate::target::{DEPTH_MAX, Shape, check_queue};
+
+/// Bytes of a block.
+const LBA_BYTES: u32 = 512;
+
+/// A namespace of blocks that is not there.
+#[derive(Debug, Clone)]
+pub struct Nil {
+    blocks: u64,
+    identity: Identity,
+    capabilities: Capabilities,
+}
+
+impl Nil {
+    /// The interface's name.
+    pub const NAME: &str = "nil";
+
+    /// One of `size_bytes` bytes, in blocks of 512.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for a size below a block.
+    pub fn new(size_bytes: u64) -> Result<Self> {
+        let blocks = size_bytes / u64::from(LBA_BYTES);
+        if blocks == 0 {
+            let said = format!("{size_bytes} bytes have no room for a block of {LBA_BYTES} bytes");
+            return Err(Error::host(ErrorKind::InvalidArgument, said));
+        }
+        let identity = Identity { model: "Byway nil".into(), ..Identity::default() };
+        Ok(Self { blocks, identity, capabilities: capabilities() })
+    }
+
+    fn shape(&self) -> Shape {
+        Shape {
+            lba_shift: LBA_BYTES.trailing_zeros(),
+            blocks: self.blocks,
+            transfer_max_bytes: u64::MAX,
+            align_bytes: 1,
+            read_only: false,
+        }
+    }
+}
+
+fn capabilities() -> Capabilities {
+    Capabilities {
+        methods: Methods::NONE.with(Method::Prp),
+        limits: Limits {
+            transfer_bytes: u64::MAX,
+            queues: u16::MAX,
+            ring_entries: DEPTH_MAX,
+            ..Limits::default()
+        },
+        raw_commands: true,
+        nvm: NvmCommands::ALL,
+        memory_align_bytes: 1,
+        event: true,
+        ..Capabilities::default()
+    }
+}
+
+impl Backend for Nil {
+    type Queue = NilQueue;
+
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>> {
+        let kind = NamespaceKind::Nvm { lba_bytes: LBA_BYTES, blocks: self.blocks };
+        let size_bytes = self.blocks * u64::from(LBA_BYTES);
+        Ok(vec![Namespace { nsid: Nsid::FIRST, kind, size_bytes, used_bytes: 0, nguid: [0; 16] }])
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer> {
+        Buffer::zeroed(len)
+    }
+
+    fn queue(&self, options: QueueOptions) -> Result<NilQueue> {
+        check_queue(&options)?;
+        Ok(NilQueue::new(self.shape(), options.depth))
+    }
+
+    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        let said = format!("nil has no controller that takes admin commands ({command:?})");
+        Err(Error::host(ErrorKind::Unsupported, said))
+    }
+}

@@ -1,0 +1,101 @@
+//! A queue whose commands are finished when `submit` returns.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use byway_core::{BackendQueue, Command, Error, ErrorKind, Finished, Outcome, Refused, Result};
+
+use crate::ready::Ready;
+use crate::request::Request;
+use crate::target::{Shape, Target};
+use crate::work;
+
+/// A queue whose commands are finished when `submit` returns.
+#[derive(Debug)]
+pub struct PsyncQueue {
+    target: Arc<Target>,
+    shape: Shape,
+    ready: Ready,
+    depth: u32,
+}
+
+impl PsyncQueue {
+    pub(crate) fn new(target: Arc<Target>, depth: u32) -> Self {
+        let shape = target.shape();
+        Self { target, shape, ready: Ready::new(depth), depth }
+    }
+
+    fn check(&self, command: &Command) -> Result<Request> {
+        if self.ready.len() >= self.depth {
+            return Err(full(self.depth));
+        }
+        Request::of(command, self.shape)
+    }
+}
+
+impl BackendQueue for PsyncQueue {
+    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+        match self.check(&command) {
+            Ok(request) => {
+                let result = work::run(&self.target, request, command.into_payload());
+                self.ready.push(Finished { tag, result });
+                Ok(())
+            }
+            Err(error) => Err(Refused { command, error }),
+        }
+    }
+
+    /// The command has finished before its time can be over.
+    fn submit_within(&mut self, command: Command, tag: u64, _: Duration) -> Result<(), Refused> {
+        self.submit(command, tag)
+    }
+
+    fn start(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        self.ready.event()
+    }
+
+    fn next_finished(&mut self) -> Result<Option<Finished>> {
+        Ok(self.ready.pop())
+    }
+
+    fn sleep(&mut self, _: Duration) -> Result<bool> {
+        Ok(self.ready.len() > 0)
+    }
+
+    fn cancel(&mut self, tag: u64) -> Result<()> {
+        Err(not_outstanding(tag))
+    }
+
+    fn outstanding(&self) -> u32 {
+        self.ready.len()
+    }
+
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    fn execute(&mut self, command: Command) -> Result<Outcome> {
+        let request = Request::of(&command, self.shape)?;
+        Ok(work::run(&self.target, request, command.into_payload())?)
+    }
+}
+
+/// For a command more than a queue is deep.
+#[cold]
+pub(crate) fn full(depth: u32) -> Error {
+    Error::host(
+        ErrorKind::QueueFull,
+        format!("{depth} commands are outstanding, as many as the queue is deep"),
+    )
+}
+
+/// For a tag that no command under way has.
+#[cold]
+pub(crate) fn not_outstanding(tag: u64) -> Error {
+    Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is under way"))
+}

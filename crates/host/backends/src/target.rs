@@ -1,0 +1,220 @@
+//! An open file or block device, told of as a controller with one namespace of blocks.
+
+use std::path::{Path, PathBuf};
+
+use byway_core::{
+    AdminCommand, Capabilities, Error, ErrorKind, Identity, Limits, Methods, Namespace, NamespaceKind, Nsid,
+    NvmCommands, Outcome, QueueOptions, Result,
+};
+use byway_link::Method;
+use byway_sys::{PlainFile, PlainKind, PlainOptions};
+
+/// Most bytes of one command: well below what the kernel moves by one call (2 GiB less a page).
+const TRANSFER_MAX_BYTES: u64 = 1 << 30;
+
+/// Deepest queue.
+pub(crate) const DEPTH_MAX: u32 = 65_535;
+
+/// How a file or block device is opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TargetOptions {
+    /// For reading alone.
+    pub read_only: bool,
+    /// Past the page cache (O_DIRECT): then blocks and memory are aligned as the device asks.
+    pub direct: bool,
+    /// Bytes of a logical block, a power of two from 512 to 65536; `None` for the smallest that can be.
+    pub lba_bytes: Option<u32>,
+    /// Makes a file of this many bytes; refused where there is one.
+    pub create_bytes: Option<u64>,
+}
+
+/// An open file or block device.
+#[derive(Debug)]
+pub struct Target {
+    file: PlainFile,
+    path: PathBuf,
+    lba_shift: u32,
+    blocks: u64,
+    options: TargetOptions,
+    identity: Identity,
+}
+
+impl Target {
+    /// Opens `path`.
+    ///
+    /// # Errors
+    /// When it cannot be opened, is neither a file nor a block device, or cannot have the options.
+    pub fn open(path: &Path, options: TargetOptions) -> Result<Self> {
+        let plain = PlainOptions {
+            read_only: options.read_only,
+            direct: options.direct,
+            create_bytes: options.create_bytes,
+        };
+        let file = PlainFile::open(path, plain).map_err(|cause| refused(path, options, cause))?;
+        if !matches!(file.kind(), PlainKind::File | PlainKind::Block) {
+            let said = format!("{} is neither a file nor a block device", path.display());
+            return Err(Error::host(ErrorKind::Unsupported, said));
+        }
+        let asking = |cause| Error::kernel(format!("asking {} for its size failed", path.display()), cause);
+        let smallest = match (file.kind(), options.direct) {
+            (PlainKind::File, false) => 512,
+            _ => file.logical_block_bytes().map_err(asking)?.max(512),
+        };
+        let lba_bytes = lba_bytes(path, options, smallest)?;
+        let blocks = file.len_bytes().map_err(asking)? / u64::from(lba_bytes);
+        if blocks == 0 {
+            let said = format!("{} has no room for a block of {lba_bytes} bytes", path.display());
+            return Err(Error::host(ErrorKind::InvalidArgument, said));
+        }
+        let identity = identity_of(path, file.kind());
+        let path = path.to_owned();
+        Ok(Self { file, path, lba_shift: lba_bytes.trailing_zeros(), blocks, options, identity })
+    }
+
+    /// What it says it is.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Its one namespace.
+    ///
+    /// # Errors
+    /// When the system does not tell the size any more.
+    pub fn namespaces(&self) -> Result<Vec<Namespace>> {
+        let kind = NamespaceKind::Nvm { lba_bytes: self.lba_bytes(), blocks: self.blocks };
+        let size_bytes = self.blocks << self.lba_shift;
+        Ok(vec![Namespace { nsid: Nsid::FIRST, kind, size_bytes, used_bytes: size_bytes, nguid: [0; 16] }])
+    }
+
+    /// What a backend can do with it, over an interface whose commands go on by themselves or not.
+    #[must_use]
+    pub fn capabilities(&self, overlaps: bool, cancel: bool) -> Capabilities {
+        Capabilities {
+            methods: Methods::NONE.with(Method::Prp),
+            limits: Limits {
+                transfer_bytes: TRANSFER_MAX_BYTES,
+                queues: u16::MAX,
+                ring_entries: DEPTH_MAX,
+                ..Limits::default()
+            },
+            raw_commands: true,
+            nvm: NvmCommands::ALL,
+            memory_align_bytes: if self.options.direct { self.lba_bytes() } else { 1 },
+            event: true,
+            overlaps,
+            cancel,
+            ..Capabilities::default()
+        }
+    }
+
+    /// Refuses options of a queue that mean nothing to a file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::Unsupported`].
+    pub fn check_queue(&self, options: &QueueOptions) -> Result<()> {
+        check_queue(options)
+    }
+
+    /// Refuses an admin command: neither a file nor a block device has a controller to send it to.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn admin(&self, command: &AdminCommand) -> Result<Outcome> {
+        let said =
+            format!("{} has no controller that takes admin commands ({command:?})", self.path.display());
+        Err(Error::host(ErrorKind::Unsupported, said))
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &PlainFile {
+        &self.file
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of a logical block.
+    #[must_use]
+    pub fn lba_bytes(&self) -> u32 {
+        1 << self.lba_shift
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        Shape {
+            lba_shift: self.lba_shift,
+            blocks: self.blocks,
+            transfer_max_bytes: TRANSFER_MAX_BYTES,
+            align_bytes: if self.options.direct { self.lba_bytes() } else { 1 },
+            read_only: self.options.read_only,
+        }
+    }
+}
+
+/// What commands to a namespace are checked against.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub lba_shift: u32,
+    pub blocks: u64,
+    pub transfer_max_bytes: u64,
+    /// What a command's memory begins and ends on.
+    pub align_bytes: u32,
+    pub read_only: bool,
+}
+
+/// Refuses options of a queue that mean nothing without an NVMe ring of one's own.
+pub(crate) fn check_queue(options: &QueueOptions) -> Result<()> {
+    let refuse = |kind, said: String| Err(Error::host(kind, said));
+    if !(1..=DEPTH_MAX).contains(&options.depth) {
+        let said = format!("a queue is 1 to {DEPTH_MAX} commands deep, not {}", options.depth);
+        return refuse(ErrorKind::InvalidArgument, said);
+    }
+    if options.ring_entries.is_some() {
+        return refuse(ErrorKind::Unsupported, "this backend has no ring whose entries can be chosen".into());
+    }
+    if options.transfer != Method::Prp {
+        let said = format!("transfer method {} is a matter of NVMe devices of one's own", options.transfer);
+        return refuse(ErrorKind::Unsupported, said);
+    }
+    Ok(())
+}
+
+fn lba_bytes(path: &Path, options: TargetOptions, smallest: u32) -> Result<u32> {
+    let Some(asked) = options.lba_bytes else { return Ok(smallest) };
+    if !asked.is_power_of_two() || !(512..=65_536).contains(&asked) {
+        let said = format!("a block is a power of two of 512 to 65536 bytes, not {asked}");
+        return Err(Error::host(ErrorKind::InvalidArgument, said));
+    }
+    if asked < smallest {
+        let said = format!("{} has blocks of at least {smallest} bytes, not {asked}", path.display());
+        return Err(Error::host(ErrorKind::Unsupported, said));
+    }
+    Ok(asked)
+}
+
+fn identity_of(path: &Path, kind: PlainKind) -> Identity {
+    let model = if kind == PlainKind::Block { "Linux block device" } else { "Linux file" };
+    let serial = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    Identity { model: model.into(), serial, ..Identity::default() }
+}
+
+fn refused(path: &Path, options: TargetOptions, cause: std::io::Error) -> Error {
+    let path = path.display();
+    let said = match cause.kind() {
+        std::io::ErrorKind::NotFound => format!("{path} does not exist"),
+        std::io::ErrorKind::PermissionDenied => {
+            let what = if options.read_only { "read" } else { "read and written" };
+            format!("{path} may not be {what} by this user")
+        }
+        std::io::ErrorKind::AlreadyExists => format!("{path} exists already"),
+        std::io::ErrorKind::InvalidInput if options.direct => {
+            format!("{path} cannot be opened past the page cache (direct)")
+        }
+        _ => format!("opening {path} failed"),
+    };
+    Error::kernel(said, cause)
+}

@@ -1,0 +1,194 @@
+//! A request done by system calls in the caller's thread: all of the synchronous backends, and what an asynchronous
+//! interface has no operation for.
+
+use std::io;
+
+use byway_core::{Answer, Buffer, Error, ErrorKind, Failed, Outcome, Payload, Result};
+use byway_sys::RangeChange;
+
+use crate::request::{Request, Span, copy_ranges, dsm_ranges};
+use crate::target::Target;
+
+/// Bytes that a comparison, a check or a copy moves at a time.
+const CHUNK_BYTES: u64 = 256 << 10;
+
+/// Does `request` with a command's memory.
+pub(crate) fn run(target: &Target, request: Request, mut memory: Payload) -> Result<Outcome, Failed> {
+    match perform(target, request, &mut memory) {
+        Ok(()) => Ok(outcome(memory)),
+        Err(error) => Err(Failed::with_memory(error, memory)),
+    }
+}
+
+/// Success of a command that had this memory.
+#[inline]
+pub(crate) fn outcome(memory: Payload) -> Outcome {
+    let (buffer, vector) = memory.into_buffers();
+    Outcome { answer: Answer { commands: 1, ..Answer::default() }, buffer, vector }
+}
+
+fn perform(target: &Target, request: Request, memory: &mut Payload) -> Result<()> {
+    match request {
+        Request::Read(span) => read_into(target, span, memory),
+        Request::Write { to, fua } => {
+            write_from(target, to, memory)?;
+            if fua { sync(target) } else { Ok(()) }
+        }
+        Request::Flush => sync(target),
+        Request::WriteZeroes { of, free } => write_zeroes(target, of, free),
+        Request::Deallocate { ranges } => deallocate(target, memory, ranges),
+        Request::Hint => Ok(()),
+        Request::Compare(span) => compare(target, span, memory),
+        Request::Verify(span) => each_chunk(target, span, |_| Ok(())),
+        Request::Copy { to, ranges } => copy(target, to, memory, ranges),
+    }
+}
+
+fn read_into(target: &Target, span: Span, memory: &mut Payload) -> Result<()> {
+    let parts = match memory {
+        Payload::Buffer(buffer) => std::slice::from_mut(buffer),
+        Payload::Vectored(parts) => parts.as_mut_slice(),
+        Payload::Empty | Payload::Small(_) => &mut [],
+    };
+    let mut at = span.at;
+    for part in parts {
+        read_whole(target, at, part.as_mut_slice())?;
+        at += part.len() as u64;
+    }
+    Ok(())
+}
+
+fn write_from(target: &Target, span: Span, memory: &Payload) -> Result<()> {
+    let mut at = span.at;
+    for part in memory.parts() {
+        write_whole(target, at, part)?;
+        at += part.len() as u64;
+    }
+    Ok(())
+}
+
+/// Reads until `into` is full: a signal or a boundary may end one call early.
+fn read_whole(target: &Target, at: u64, into: &mut [u8]) -> Result<()> {
+    let mut done = 0;
+    while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match target.file().read_at(at + done as u64, rest) {
+            Ok(0) => return Err(ended(target, at + done as u64)),
+            Ok(read) => done += read,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(failed("reading", at, into.len(), cause)),
+        }
+    }
+    Ok(())
+}
+
+fn write_whole(target: &Target, at: u64, from: &[u8]) -> Result<()> {
+    let mut done = 0;
+    while let Some(rest) = from.get(done..).filter(|rest| !rest.is_empty()) {
+        match target.file().write_at(at + done as u64, rest) {
+            Ok(0) => return Err(ended(target, at + done as u64)),
+            Ok(written) => done += written,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(failed("writing", at, from.len(), cause)),
+        }
+    }
+    Ok(())
+}
+
+fn sync(target: &Target) -> Result<()> {
+    target.file().sync().map_err(|cause| Error::kernel("syncing failed", cause))
+}
+
+fn write_zeroes(target: &Target, of: Span, free: bool) -> Result<()> {
+    let change = if free { RangeChange::ZeroAndFree } else { RangeChange::Zero };
+    match target.file().change(of.at, of.len, change) {
+        Err(cause) if cause.kind() == io::ErrorKind::Unsupported => write_zeroes_by_hand(target, of),
+        done => done.map_err(|cause| failed("zeroing", of.at, of.len as usize, cause)),
+    }
+}
+
+fn write_zeroes_by_hand(target: &Target, of: Span) -> Result<()> {
+    let zeroes = Buffer::zeroed(of.len.min(CHUNK_BYTES) as usize)?;
+    for chunk in chunks(of) {
+        write_whole(target, chunk.at, zeroes.as_slice().get(..chunk.len as usize).unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+fn deallocate(target: &Target, memory: &Payload, ranges: usize) -> Result<()> {
+    let shape = target.shape();
+    for range in dsm_ranges(memory.contiguous().unwrap_or_default()).take(ranges) {
+        let span = shape.byte_range(range.slba, range.nlb.into())?;
+        match target.file().change(span.at, span.len, RangeChange::Free) {
+            // What is no longer needed may be kept.
+            Err(cause) if cause.kind() == io::ErrorKind::Unsupported => {}
+            done => done.map_err(|cause| failed("deallocating", span.at, span.len as usize, cause))?,
+        }
+    }
+    Ok(())
+}
+
+fn compare(target: &Target, span: Span, memory: &Payload) -> Result<()> {
+    let mut parts = memory.parts();
+    let mut rest: &[u8] = &[];
+    each_chunk(target, span, |mut chunk| {
+        while !chunk.is_empty() {
+            if rest.is_empty() {
+                rest = parts.next().unwrap_or_default();
+            }
+            let here = rest.len().min(chunk.len());
+            let (wanted, is) = (rest.get(..here), chunk.get(..here));
+            if wanted != is || here == 0 {
+                return Err(Error::host(ErrorKind::Mismatch, "the blocks hold other data"));
+            }
+            (rest, chunk) = (rest.get(here..).unwrap_or_default(), chunk.get(here..).unwrap_or_default());
+        }
+        Ok(())
+    })
+}
+
+fn copy(target: &Target, to: u64, memory: &Payload, ranges: usize) -> Result<()> {
+    let shape = target.shape();
+    // Read whole before anything is written: the ranges may overlap what they are copied to.
+    let mut data = Vec::new();
+    for range in copy_ranges(memory.contiguous().unwrap_or_default()).take(ranges) {
+        let span = shape.byte_range(range.slba, u64::from(range.nlb_z) + 1)?;
+        let mut part = Buffer::zeroed(span.len as usize)?;
+        read_whole(target, span.at, part.as_mut_slice())?;
+        data.push(part);
+    }
+    let mut at = to;
+    for part in &data {
+        write_whole(target, at, part.as_slice())?;
+        at += part.len() as u64;
+    }
+    Ok(())
+}
+
+/// Reads a span chunk by chunk.
+fn each_chunk(target: &Target, span: Span, mut on: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let mut buffer = Buffer::zeroed(span.len.min(CHUNK_BYTES) as usize)?;
+    for chunk in chunks(span) {
+        buffer.set_len(chunk.len as usize);
+        read_whole(target, chunk.at, buffer.as_mut_slice())?;
+        on(buffer.as_slice())?;
+    }
+    Ok(())
+}
+
+fn chunks(span: Span) -> impl Iterator<Item = Span> {
+    let end = span.at + span.len;
+    (span.at..end).step_by(CHUNK_BYTES as usize).map(move |at| Span { at, len: CHUNK_BYTES.min(end - at) })
+}
+
+/// The end of a file came where there was data when it was opened.
+#[cold]
+pub(crate) fn ended(target: &Target, at: u64) -> Error {
+    let said = format!("{} ends at byte {at}: it was cut after it was opened", target.path().display());
+    Error::device(ErrorKind::Media, said)
+}
+
+/// What a system call on a range answered.
+#[cold]
+pub(crate) fn failed(doing: &str, at: u64, len: usize, cause: io::Error) -> Error {
+    Error::kernel(format!("{doing} {len} bytes at byte {at} failed"), cause)
+}

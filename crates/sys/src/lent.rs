@@ -1,0 +1,16 @@
+//! Memory that the kernel reads or writes behind the program's back, and who holds it meanwhile.
+
+use std::ptr::NonNull;
+
+/// What an operation holds while the kernel works on its memory.
+///
+/// # Safety
+/// From when the value was put where it stays for the operation until it is moved from there, the segments name valid
+/// bytes that nobody but the kernel touches, and their number, addresses and lengths do not change.
+pub unsafe trait KernelMemory: Send {
+    /// Pieces that the memory consists of.
+    fn segments(&self) -> usize;
+
+    /// First byte and length of piece `index`; nothing for an index that is not below [`segments`](Self::segments).
+    fn segment(&self, index: usize) -> Option<(NonNull<u8>, usize)>;
+}

@@ -1,0 +1,160 @@
+//! Commands of the NVM command set, and what they leave in the namespace.
+
+use byway_core::{
+    Backend, BackendQueue, Buffer, Command, CopyRanges, ErrorKind, LbaRange, LbaRanges, Nsid, NvmCommand,
+    Payload, RawCommand, RawData, encode,
+};
+
+use crate::subject::{Subject, assert_same};
+
+pub fn what_is_written_at_every_offset_and_size_reads_back<B: Backend>(subject: &Subject<'_, B>) {
+    let mut queue = subject.queue(4);
+    for blocks in [1, 2, 3, 7, 8, 9, 16, 63, 64, 128] {
+        for slba in [0, 1, 5, 7, 8, 100] {
+            let data = subject.filled(slba, blocks, blocks as u8);
+            let wanted = data.as_slice().to_vec();
+            queue.execute(subject.write(slba, data)).unwrap();
+            subject.expect(&mut queue, slba, &wanted);
+        }
+    }
+    let last = subject.blocks - 1;
+    let data = subject.filled(last, 1, 99);
+    let wanted = data.as_slice().to_vec();
+    queue.execute(subject.write(last, data)).unwrap();
+    subject.expect(&mut queue, last, &wanted);
+}
+
+pub fn what_several_buffers_send_several_others_receive<B: Backend>(subject: &Subject<'_, B>) {
+    let mut queue = subject.queue(4);
+    for count in [1, 2, 3, 17, 40] {
+        let parts: Vec<Buffer> = (0..count).map(|n| subject.filled(n, 1 + n as u32 % 3, 5)).collect();
+        let wanted: Vec<u8> = parts.iter().flat_map(|part| part.as_slice().to_vec()).collect();
+        let blocks = wanted.len() as u32 / subject.lba_bytes;
+        let data = Payload::Vectored(parts);
+        let write = NvmCommand::Write { nsid: Nsid::FIRST, slba: 3, blocks, data };
+        assert_eq!(queue.execute(write.into()).unwrap().vector.len(), count as usize);
+        subject.expect(&mut queue, 3, &wanted);
+        let into = (0..count).rev().map(|n| subject.empty(1 + n as u32 % 3)).collect();
+        let read = NvmCommand::ReadVectored { nsid: Nsid::FIRST, slba: 3, blocks, into };
+        let read = queue.execute(read.into()).unwrap();
+        assert_eq!((read.vector.len(), read.buffer.is_some()), (count as usize, false));
+        if subject.keeps {
+            assert_same(
+                &read.vector.iter().flat_map(|part| part.as_slice().to_vec()).collect::<Vec<_>>(),
+                &wanted,
+            );
+        }
+    }
+}
+
+pub fn memory_that_a_program_brought_is_as_good_as_any<B: Backend>(subject: &Subject<'_, B>) {
+    if subject.backend.capabilities().memory_align_bytes > 1 {
+        return;
+    }
+    let mut queue = subject.queue(4);
+    let bytes = subject.lba_bytes as usize;
+    let mut data = Buffer::from_bytes((0..2 * bytes + 1).map(|n| n as u8).collect());
+    let odd = data.split_off(1);
+    let wanted = odd.as_slice().to_vec();
+    let back = queue.execute(subject.write(9, odd)).unwrap().buffer.unwrap();
+    assert_same(back.as_slice(), &wanted);
+    let into = Buffer::from_bytes(vec![0; 2 * bytes].into());
+    let read = NvmCommand::Read { nsid: Nsid::FIRST, slba: 9, blocks: 2, into };
+    let read = queue.execute(read.into()).unwrap().buffer.unwrap();
+    if subject.keeps {
+        assert_same(read.as_slice(), &wanted);
+    }
+}
+
+pub fn zeroed_and_deallocated_blocks_read_as_zeroes_and_their_neighbours_stay<B: Backend>(
+    subject: &Subject<'_, B>,
+) {
+    let mut queue = subject.queue(4);
+    let can = subject.backend.capabilities().nvm;
+    let nsid = Nsid::FIRST;
+    let zeroes = |deallocate| NvmCommand::WriteZeroes { nsid, slba: 17, blocks: 30, deallocate };
+    let ranges =
+        || LbaRanges::new(&[LbaRange { slba: 17, blocks: 14 }, LbaRange { slba: 31, blocks: 16 }]).unwrap();
+    let commands = [
+        (can.write_zeroes, Command::from(zeroes(false))),
+        (can.write_zeroes, zeroes(true).into()),
+        (can.deallocate, NvmCommand::Deallocate { nsid, ranges: ranges() }.into()),
+    ];
+    for (_, command) in commands.into_iter().filter(|(can, _)| *can) {
+        let data = subject.filled(0, 64, 0x40);
+        let mut wanted = data.as_slice().to_vec();
+        queue.execute(subject.write(0, data)).unwrap();
+        queue.execute(command).unwrap();
+        let bytes = subject.lba_bytes as usize;
+        wanted[17 * bytes..47 * bytes].fill(0);
+        subject.expect(&mut queue, 0, &wanted);
+    }
+}
+
+pub fn a_flush_succeeds_after_writes_and_with_nothing_to_flush<B: Backend>(subject: &Subject<'_, B>) {
+    let mut queue = subject.queue(8);
+    let flush = || Command::from(NvmCommand::Flush { nsid: Nsid::FIRST });
+    queue.execute(flush()).unwrap();
+    for slba in 0..4 {
+        queue.submit(subject.write(slba, subject.filled(slba, 1, 1)), slba).unwrap();
+    }
+    queue.drain(&mut |finished| drop(finished.result.unwrap())).unwrap();
+    queue.submit(flush(), 9).unwrap();
+    queue.drain(&mut |finished| drop(finished.result.unwrap())).unwrap();
+}
+
+pub fn a_comparison_tells_equal_from_different<B: Backend>(subject: &Subject<'_, B>) {
+    if !subject.backend.capabilities().nvm.compare || !subject.keeps {
+        return;
+    }
+    let mut queue = subject.queue(2);
+    queue.execute(subject.write(4, subject.filled(4, 8, 2))).unwrap();
+    let compare = |data: Buffer| {
+        Command::from(NvmCommand::Compare { nsid: Nsid::FIRST, slba: 4, blocks: 8, data: data.into() })
+    };
+    queue.execute(compare(subject.filled(4, 8, 2))).unwrap();
+    let mut other = subject.filled(4, 8, 2);
+    *other.as_mut_slice().last_mut().unwrap() ^= 1;
+    assert_eq!(queue.execute(compare(other)).unwrap_err().kind(), ErrorKind::Mismatch);
+}
+
+pub fn a_copy_moves_blocks_within_the_namespace<B: Backend>(subject: &Subject<'_, B>) {
+    if !subject.backend.capabilities().nvm.copy {
+        return;
+    }
+    let mut queue = subject.queue(2);
+    let data = subject.filled(10, 8, 3);
+    let wanted = data.as_slice().to_vec();
+    queue.execute(subject.write(10, data)).unwrap();
+    let from =
+        CopyRanges::new(&[LbaRange { slba: 10, blocks: 3 }, LbaRange { slba: 13, blocks: 5 }]).unwrap();
+    queue.execute(NvmCommand::Copy { nsid: Nsid::FIRST, to: 200, from }.into()).unwrap();
+    subject.expect(&mut queue, 200, &wanted);
+}
+
+pub fn a_verify_reads_without_data<B: Backend>(subject: &Subject<'_, B>) {
+    if subject.backend.capabilities().nvm.verify {
+        let mut queue = subject.queue(2);
+        queue.execute(NvmCommand::Verify { nsid: Nsid::FIRST, slba: 0, blocks: 600 }.into()).unwrap();
+    }
+}
+
+pub fn a_raw_command_does_what_the_typed_one_does<B: Backend>(subject: &Subject<'_, B>) {
+    if !subject.backend.capabilities().raw_commands {
+        return;
+    }
+    let mut queue = subject.queue(2);
+    let data = subject.filled(21, 4, 4);
+    let wanted = data.as_slice().to_vec();
+    let typed = subject.write(21, Buffer::zeroed(data.len()).unwrap());
+    let entry = encode::encode(&typed).entry;
+    let raw = RawCommand { entry, data: RawData::ToDevice(data.into()) };
+    assert!(queue.execute(Command::Raw(raw)).unwrap().buffer.is_some());
+    let entry = encode::encode(&subject.read(21, 4)).entry;
+    let raw =
+        RawCommand { entry, data: RawData::FromDeviceVectored(vec![subject.empty(1), subject.empty(3)]) };
+    let read = queue.execute(Command::Raw(raw)).unwrap();
+    if subject.keeps {
+        assert_same(read.vector[1].as_slice(), &wanted[subject.lba_bytes as usize..]);
+    }
+}

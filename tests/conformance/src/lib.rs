@@ -1,0 +1,75 @@
+//! The behaviours that every backend has, as functions over any of them. [`conformance!`] makes tests of them.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+pub mod bad_input;
+pub mod blocks;
+pub mod queueing;
+pub mod scratch;
+pub mod subject;
+pub mod waiting;
+
+/// A module of tests for one backend: its name, and what opens it over a [`scratch::Scratch`].
+#[macro_export]
+macro_rules! conformance {
+    ($name:ident, $open:expr) => {
+        mod $name {
+            use super::*;
+
+            $crate::cases! { $open;
+                blocks: {
+                    what_is_written_at_every_offset_and_size_reads_back,
+                    what_several_buffers_send_several_others_receive,
+                    memory_that_a_program_brought_is_as_good_as_any,
+                    zeroed_and_deallocated_blocks_read_as_zeroes_and_their_neighbours_stay,
+                    a_flush_succeeds_after_writes_and_with_nothing_to_flush,
+                    a_comparison_tells_equal_from_different,
+                    a_copy_moves_blocks_within_the_namespace,
+                    a_verify_reads_without_data,
+                    a_raw_command_does_what_the_typed_one_does,
+                }
+                queueing: {
+                    every_depth_takes_as_many_commands_as_it_says_and_refuses_one_more,
+                    every_command_finishes_once_with_its_tag_and_its_buffer,
+                    a_command_can_be_submitted_from_where_another_finishes_at_full_depth,
+                    a_synchronous_call_leaves_the_completions_of_others,
+                    commands_submitted_together_all_finish,
+                    several_queues_on_several_threads_do_not_disturb_each_other,
+                    a_queue_that_is_dropped_with_commands_outstanding_harms_nobody,
+                }
+                waiting: {
+                    waiting_for_some_returns_when_they_are_there,
+                    draining_ends_with_nothing_outstanding,
+                    waiting_on_an_empty_queue_returns_at_once,
+                    an_event_loop_is_woken_for_every_completion,
+                    a_command_with_time_enough_succeeds,
+                    cancelling_what_is_not_there_is_refused_by_its_tag,
+                }
+                bad_input: {
+                    a_range_outside_the_namespace_is_refused_and_gives_the_buffer_back,
+                    data_of_another_length_than_the_blocks_is_refused,
+                    another_namespace_is_refused_by_its_number,
+                    a_queue_of_no_depth_is_refused_by_the_limits,
+                    options_that_cannot_be_honoured_are_refused,
+                    key_value_commands_are_refused_by_a_namespace_of_blocks,
+                    an_unknown_opcode_is_refused_or_answered_with_a_failure,
+                }
+            }
+        }
+    };
+}
+
+/// One test for each named behaviour.
+#[macro_export]
+macro_rules! cases {
+    ($open:expr; $($file:ident: { $($case:ident,)* })*) => {
+        $($(
+            #[test]
+            fn $case() {
+                let scratch = $crate::scratch::Scratch::new();
+                let backend = ($open)(&scratch);
+                $crate::$file::$case(&$crate::subject::Subject::new(&scratch, &backend));
+            }
+        )*)*
+    };
+}

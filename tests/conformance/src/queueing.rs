@@ -1,0 +1,121 @@
+//! Queues: how deep they are, what they give back, who may use them from where.
+
+use std::collections::BTreeSet;
+
+use byway_core::{Backend, BackendQueue, ErrorKind};
+
+use crate::subject::{Subject, drained};
+
+pub fn every_depth_takes_as_many_commands_as_it_says_and_refuses_one_more<B: Backend>(
+    subject: &Subject<'_, B>,
+) {
+    for depth in [1, 2, 3, 32, 100, 1024] {
+        let mut queue = subject.queue(depth);
+        assert_eq!((queue.depth(), queue.outstanding()), (depth, 0));
+        for tag in 0..u64::from(depth) {
+            queue.submit(subject.write(tag, subject.filled(tag, 1, 7)), tag).unwrap();
+        }
+        let refused = queue.submit(subject.read(1, 1), 0).unwrap_err();
+        assert_eq!(refused.error.kind(), ErrorKind::QueueFull);
+        assert_eq!(refused.command.into_buffer().unwrap().len(), subject.lba_bytes as usize);
+        assert_eq!(queue.outstanding(), depth);
+        assert_eq!(drained(&mut queue).len(), depth as usize);
+        assert_eq!(queue.outstanding(), 0);
+    }
+}
+
+pub fn every_command_finishes_once_with_its_tag_and_its_buffer<B: Backend>(subject: &Subject<'_, B>) {
+    let mut queue = subject.queue(64);
+    for round in 0..20u64 {
+        for n in 0..64 {
+            let slba = (round * 64 + n) % (subject.blocks - 1);
+            queue.submit(subject.write(slba, subject.filled(slba, 1, round as u8)), n).unwrap();
+        }
+        let outcomes = drained(&mut queue);
+        assert!(outcomes.iter().map(|(tag, _)| *tag).eq(0..64), "every tag once");
+        for (tag, outcome) in outcomes {
+            let slba = (round * 64 + tag) % (subject.blocks - 1);
+            let wanted = subject.filled(slba, 1, round as u8);
+            assert_eq!(outcome.buffer.unwrap().as_slice(), wanted.as_slice());
+        }
+    }
+}
+
+pub fn a_command_can_be_submitted_from_where_another_finishes_at_full_depth<B: Backend>(
+    subject: &Subject<'_, B>,
+) {
+    let mut queue = subject.queue(16);
+    for tag in 0..16 {
+        queue.submit(subject.read(tag, 1), tag).unwrap();
+    }
+    let mut seen = BTreeSet::new();
+    while queue.outstanding() > 0 {
+        let Some(finished) = queue.next_finished().unwrap() else {
+            queue.sleep(std::time::Duration::from_secs(10)).unwrap();
+            continue;
+        };
+        assert!(seen.insert(finished.tag), "tag {} finished twice", finished.tag);
+        if finished.tag < 2000 {
+            let next = finished.tag + 16;
+            queue.submit(subject.read(next % subject.blocks, 1), next).unwrap();
+        }
+        finished.result.unwrap();
+    }
+    assert!(seen.into_iter().eq(0..2016), "every command that followed another");
+}
+
+pub fn a_synchronous_call_leaves_the_completions_of_others<B: Backend>(subject: &Subject<'_, B>) {
+    let mut queue = subject.queue(8);
+    for tag in 0..4 {
+        queue.submit(subject.write(tag, subject.filled(tag, 1, 9)), tag).unwrap();
+    }
+    queue.execute(subject.read(100, 1)).unwrap();
+    assert_eq!(queue.outstanding(), 4);
+    assert!(drained(&mut queue).iter().map(|(tag, _)| *tag).eq(0..4));
+}
+
+pub fn commands_submitted_together_all_finish<B: Backend>(subject: &Subject<'_, B>) {
+    let mut queue = subject.queue(32);
+    let mut commands = (0..40).map(|tag| (subject.read(tag, 1), tag));
+    let refused = queue.submit_all(&mut commands).unwrap_err();
+    assert_eq!(refused.error.kind(), ErrorKind::QueueFull);
+    assert_eq!(commands.count(), 7, "those behind the refused one stay where they are");
+    assert!(drained(&mut queue).iter().map(|(tag, _)| *tag).eq(0..32));
+}
+
+pub fn several_queues_on_several_threads_do_not_disturb_each_other<B: Backend>(subject: &Subject<'_, B>) {
+    let share = subject.blocks / 4;
+    std::thread::scope(|scope| {
+        for thread in 0..4u8 {
+            scope.spawn(move || {
+                let mut queue = subject.queue(8);
+                let first = u64::from(thread) * share;
+                for n in 0..200 {
+                    let slba = first + n % share;
+                    queue.submit(subject.write(slba, subject.filled(slba, 1, thread)), n).unwrap();
+                    if queue.outstanding() == 8 {
+                        drained(&mut queue);
+                    }
+                }
+                drained(&mut queue);
+                for n in 0..200 {
+                    let slba = first + n % share;
+                    subject.expect(&mut queue, slba, subject.filled(slba, 1, thread).as_slice());
+                }
+            });
+        }
+    });
+}
+
+pub fn a_queue_that_is_dropped_with_commands_outstanding_harms_nobody<B: Backend>(subject: &Subject<'_, B>) {
+    for depth in [1, 7, 64] {
+        let mut queue = subject.queue(depth);
+        for tag in 0..u64::from(depth) {
+            queue.submit(subject.read(tag, 8), tag).unwrap();
+        }
+        drop(queue);
+    }
+    let mut queue = subject.queue(2);
+    queue.execute(subject.write(0, subject.filled(0, 1, 1))).unwrap();
+    subject.expect(&mut queue, 0, subject.filled(0, 1, 1).as_slice());
+}

@@ -1,0 +1,22 @@
+//! The suite over every backend there is.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use byway_backends::{Nil, Psync, Target, TargetOptions};
+use byway_conformance::conformance;
+use byway_conformance::scratch::Scratch;
+
+fn file(scratch: &Scratch) -> Arc<Target> {
+    Arc::new(Target::open(&scratch.path, TargetOptions::default()).unwrap())
+}
+
+fn direct(scratch: &Scratch) -> Arc<Target> {
+    let options = TargetOptions { direct: true, ..TargetOptions::default() };
+    Arc::new(Target::open(&scratch.path, options).unwrap())
+}
+
+conformance!(nil, |_: &Scratch| Nil::new(Scratch::BYTES).unwrap());
+conformance!(psync, |scratch: &Scratch| Psync::new(file(scratch)));
+conformance!(psync_direct, |scratch: &Scratch| Psync::new(direct(scratch)));

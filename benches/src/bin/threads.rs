@@ -124,7 +124,7 @@ impl Worker {
             };
             done += queue.wait(1, Duration::from_secs(10), &mut take)? as u32;
             done += queue.poll(depth, &mut take)? as u32;
-            failed.map_or(Ok(()), Err)?;
+            failed.map_or(Ok(()), |error| Err(queue.explained(error)))?;
         }
         Ok(())
     }

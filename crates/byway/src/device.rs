@@ -170,7 +170,7 @@ impl Device {
     pub fn nvm(&self, nsid: Option<Nsid>) -> Result<Nvm> {
         let is_nvm = |kind: &NamespaceKind| matches!(kind, NamespaceKind::Nvm { .. });
         let namespace = self.pick(nsid, "block", is_nvm)?;
-        Nvm::new(self.queue()?, &namespace, self.driver.clone())
+        Nvm::new(self.queue()?, &namespace)
     }
 
     fn pick(

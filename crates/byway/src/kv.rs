@@ -9,7 +9,6 @@ use byway_in_process::InProcessBus;
 use byway_spec::kv::{LIST_ENTRY_HEADER_BYTES, LIST_HEADER_BYTES, list_entry_bytes};
 
 use crate::device::EmbeddedQueue;
-use crate::words;
 
 /// A value of up to this many bytes is read by one command.
 const FIRST_READ_BYTES: usize = 4096;
@@ -59,14 +58,14 @@ impl Kv {
         self.queue.execute(command).map_err(|error| self.explained(error))
     }
 
-    /// An error of this namespace's queue, with the limit it met or what the device says of it.
+    /// An error of this namespace's queue, with the limit it met.
     #[cold]
     fn explained(&self, error: Error) -> Error {
         if error.kind() == ErrorKind::TooLarge && error.nvme_status().is_some() {
             let (nsid, limit) = (self.nsid, self.value_max_bytes);
             return error.with_source(format!("a value in namespace {nsid} has at most {limit} bytes"));
         }
-        words::explained(error, self.queue.qid(), &self.driver)
+        error
     }
 
     /// Stores a value. When this returns, the value survives the death of the process at any instruction.

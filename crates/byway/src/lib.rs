@@ -38,7 +38,6 @@ mod prefix;
 mod resize;
 mod snapshot;
 pub mod uri;
-mod words;
 
 pub use byway_core::{
     AdaptivePolicy, AdminCommand, Answer, Backend, BackendQueue, Buffer, Capabilities, Command, Error,

@@ -55,7 +55,7 @@ impl Kv {
             let value = keys.get(at).map_or(Ok(None), |key| self.get(key.as_bytes()))?;
             on(first + at, value.as_deref());
         }
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(()), |error| Err(self.queue().explained(error).doing("get many keys")))
     }
 }
 

@@ -4,11 +4,8 @@ use byway_core::{
     BackendQueue, Command, Error, ErrorKind, LbaRange, LbaRanges, Namespace, NamespaceKind, Nsid, NvmCommand,
     Result,
 };
-use byway_driver::Driver;
-use byway_in_process::InProcessBus;
 
 use crate::device::EmbeddedQueue;
-use crate::words;
 
 /// A namespace of blocks, with a queue of its own. One thread uses it.
 pub struct Nvm {
@@ -16,19 +13,14 @@ pub struct Nvm {
     nsid: Nsid,
     lba_bytes: u32,
     blocks: u64,
-    driver: Driver<InProcessBus>,
 }
 
 impl Nvm {
-    pub(crate) fn new(
-        queue: EmbeddedQueue,
-        namespace: &Namespace,
-        driver: Driver<InProcessBus>,
-    ) -> Result<Self> {
+    pub(crate) fn new(queue: EmbeddedQueue, namespace: &Namespace) -> Result<Self> {
         let NamespaceKind::Nvm { lba_bytes, blocks } = namespace.kind else {
             return Err(Error::host(ErrorKind::InvalidArgument, "not a namespace of blocks"));
         };
-        Ok(Self { queue, nsid: namespace.nsid, lba_bytes, blocks, driver })
+        Ok(Self { queue, nsid: namespace.nsid, lba_bytes, blocks })
     }
 
     /// Size of a block in bytes.
@@ -52,8 +44,7 @@ impl Nvm {
     /// A length that is no whole number of blocks, a range outside the namespace, or what the device says.
     #[inline]
     pub fn write(&mut self, slba: u64, data: &[u8]) -> Result<()> {
-        let written = self.queue.execute_write(self.nsid, slba, self.lba_bytes, data);
-        written.map(drop).map_err(|error| self.explained(error))
+        self.queue.execute_write(self.nsid, slba, self.lba_bytes, data).map(drop)
     }
 
     /// Reads whole blocks from block `slba` on.
@@ -62,8 +53,7 @@ impl Nvm {
     /// As [`Nvm::write`].
     #[inline]
     pub fn read(&mut self, slba: u64, into: &mut [u8]) -> Result<()> {
-        let read = self.queue.execute_read(self.nsid, slba, self.lba_bytes, into);
-        read.map(drop).map_err(|error| self.explained(error))
+        self.queue.execute_read(self.nsid, slba, self.lba_bytes, into).map(drop)
     }
 
     /// Makes completed writes durable on the media below.
@@ -71,8 +61,7 @@ impl Nvm {
     /// # Errors
     /// What the device says.
     pub fn flush(&mut self) -> Result<()> {
-        let flushed = self.queue.execute_flush(self.nsid);
-        flushed.map(drop).map_err(|error| self.explained(error))
+        self.queue.execute_flush(self.nsid).map(drop)
     }
 
     /// Tells the device that blocks are no longer needed: they read as zeroes.
@@ -93,13 +82,6 @@ impl Nvm {
     }
 
     fn send(&mut self, command: NvmCommand) -> Result<()> {
-        let done = self.queue.execute(Command::Nvm(command));
-        done.map(drop).map_err(|error| self.explained(error))
-    }
-
-    /// An error of this namespace's queue, with what the device says of it.
-    #[cold]
-    fn explained(&self, error: Error) -> Error {
-        words::explained(error, self.queue.qid(), &self.driver)
+        self.queue.execute(Command::Nvm(command)).map(drop)
     }
 }

@@ -6,7 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use byway::{CreateOptions, Error, ErrorKind, FileEvents, Kv, NamespaceKind, NewNamespace};
+use byway::{
+    BackendQueue, Command, CreateOptions, EmbeddedQueue, Error, ErrorKind, FileEvents, Key, Kv, KvCommand,
+    NamespaceKind, NewNamespace, Nsid, Payload, RawData, StoreOptions,
+};
 
 /// The errno of a disk without room, on Linux.
 const ENOSPC: i32 = 28;
@@ -78,6 +81,76 @@ fn a_full_namespace_and_a_full_disk_are_told_apart() {
     let mut nvm = device.nvm(None).unwrap();
     let refused = (0..8192).find_map(|block| nvm.write(block * 8, &[7; 4096]).err()).unwrap();
     assert!(refused.to_string().ends_with("the disk that holds the image is full"), "{refused}");
+}
+
+fn store(n: u32) -> Command {
+    let (nsid, key) = (Nsid::FIRST, Key::new(&n.to_be_bytes()).unwrap());
+    let value = Payload::copy_of(&[7; 60_000]).unwrap();
+    KvCommand::Store { nsid, key, value, options: StoreOptions::NONE }.into()
+}
+
+/// The failures among stores that are outstanding together, as their completions bear them.
+fn failures(queue: &mut EmbeddedQueue) -> Vec<Error> {
+    queue.submit_all(&mut (0..8).map(|n| (store(n), n.into()))).unwrap();
+    let mut failed = Vec::new();
+    queue.drain(&mut |one| failed.extend(one.result.err().map(Error::from))).unwrap();
+    failed
+}
+
+#[test]
+fn a_queue_gives_the_words_of_a_refusal_by_calls_at_once_and_for_completions_when_asked() {
+    let device = byway::open("ram:32M").unwrap();
+    let mut queue = device.queue().unwrap();
+    let refused = (100..).find_map(|n| queue.execute(store(n)).err()).unwrap();
+    assert!(refused.to_string().ends_with(": the namespace is full"), "{refused}");
+    let key = Key::new(b"one more").unwrap();
+    let refused = queue.execute_store(Nsid::FIRST, &key, &[7; 60_000], StoreOptions::NONE).err().unwrap();
+    assert!(refused.to_string().ends_with(": the namespace is full"), "{refused}");
+    let failed = failures(&mut queue);
+    assert!(!failed.is_empty() && failed.iter().all(|error| std::error::Error::source(error).is_none()));
+    for error in failed {
+        let explained = queue.explained(error);
+        assert_eq!(explained.kind(), ErrorKind::CapacityExceeded);
+        assert!(explained.to_string().ends_with(": the namespace is full"), "{explained}");
+    }
+}
+
+#[test]
+fn an_error_without_words_stays_as_it_is() {
+    let device = byway::open("ram:32M").unwrap();
+    let mut queue = device.queue().unwrap();
+    let absent = queue.execute_delete(Nsid::FIRST, &Key::new(b"absent").unwrap());
+    let absent =
+        absent.and_then(|_| queue.execute_retrieve(Nsid::FIRST, &Key::new(b"absent").unwrap(), &mut []));
+    let said = absent.as_ref().unwrap_err().to_string();
+    assert_eq!(queue.explained(absent.unwrap_err()).to_string(), said);
+    let host = Error::host(ErrorKind::QueueFull, "all is taken");
+    assert_eq!(queue.explained(host).to_string(), "all is taken");
+}
+
+#[test]
+fn many_gets_give_the_words_of_what_could_not_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = image(&dir);
+    let keys: Vec<Key> = (0..2000_u32).map(|n| Key::new(&n.to_be_bytes()).unwrap()).collect();
+    let mut kv = byway::open(&uri(&path, "")).unwrap().kv(None).unwrap();
+    keys.iter().for_each(|key| kv.put(key.as_bytes(), &[7; 1000]).unwrap());
+    drop(kv);
+    let device =
+        byway::open(&uri(&path, "reads=checked&cache=1M&inject=seed=1,read:nth=200:always")).unwrap();
+    let mut kv = device.kv(None).unwrap();
+    let refused = (0..10).find_map(|_| kv.get_many(&keys, 1000, |_, _| {}).err()).unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Media);
+    assert!(refused.to_string().ends_with("a flash page could not be read"), "{refused}");
+}
+
+#[test]
+fn an_admin_command_that_is_refused_says_why() {
+    let device = byway::open("ram:32M").unwrap();
+    let mut entry = byway_spec::Command::new(0x02, 0, 0);
+    entry.cdw10 = 0x7f;
+    let refused = device.driver().admin(byway::AdminCommand::raw(entry, RawData::None)).unwrap_err();
+    assert!(std::error::Error::source(&refused).is_some(), "{refused}");
 }
 
 #[test]

@@ -187,12 +187,13 @@ impl Client {
 
 /// Waits for all that is outstanding; `on` takes each outcome.
 fn finish(kv: &mut Kv, mut on: impl FnMut(u64, Outcome) -> Result<()>) -> Result<()> {
-    let mut failed = None;
-    kv.queue().drain(&mut |Finished { tag, result }| {
-        let taken = result.map_err(|refused| refused.error.into()).and_then(|outcome| on(tag, outcome));
-        failed = failed.take().or(taken.err());
+    let (mut refused, mut failed) = (None, None);
+    kv.queue().drain(&mut |Finished { tag, result }| match result {
+        Ok(outcome) => failed = failed.take().or(on(tag, outcome).err()),
+        Err(one) => refused = refused.take().or(Some(one.error)),
     })?;
-    failed.map_or(Ok(()), Err)
+    let refused = refused.map(|error| kv.queue().explained(error).into());
+    refused.or(failed).map_or(Ok(()), Err)
 }
 
 /// The keys of a List answer: a count, then each key's length and bytes, padded to 4.

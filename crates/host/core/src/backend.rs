@@ -243,10 +243,18 @@ pub trait BackendQueue: Send {
     /// Most commands outstanding at once.
     fn depth(&self) -> u32;
 
+    /// The error of a command of this queue that was [`Finished`], with what the device has on record of it beyond its
+    /// status ("the namespace is full"), where it has: of several that failed alike, the newest. Asks the device and waits
+    /// for its answer, which taking completions never does; calls that wait for their command have asked already.
+    #[must_use]
+    fn explained(&self, error: Error) -> Error {
+        error
+    }
+
     /// Sends one command and waits for it. Completions of others stay in the queue.
     ///
     /// # Errors
-    /// When the command fails, or is given up after the queue's timeout. Its buffer is then dropped as soon as the
+    /// When the command fails, explained, or is given up after the queue's timeout. Its buffer is then dropped as soon as the
     /// device can no longer touch it.
     fn execute(&mut self, command: Command) -> Result<Outcome>;
 

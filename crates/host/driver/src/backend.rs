@@ -139,7 +139,11 @@ impl<B: Bus> BackendQueue for Queue<B> {
             return Err(self.leave(op, error));
         }
         self.await_call(op)?;
-        Ok(self.conclude(op)?)
+        self.conclude_call(op)
+    }
+
+    fn explained(&self, error: Error) -> Error {
+        self.device.explained(error, self.qid())
     }
 }
 

@@ -140,7 +140,7 @@ impl<B: Bus> Queue<B> {
         self.bounce.give_back(page);
         match self.table.take_plain(op) {
             Some(answer) => Ok(answer),
-            None => Ok(self.conclude(op)?.answer),
+            None => Ok(self.conclude_call(op)?.answer),
         }
     }
 
@@ -159,7 +159,7 @@ impl<B: Bus> Queue<B> {
         if let Err(error) = sent.and_then(|()| self.await_call(op)) {
             return Err(self.leave_if_sent(op, error));
         }
-        let outcome = self.conclude(op)?;
+        let outcome = self.conclude_call(op)?;
         let len = filled(&outcome.answer, into.len());
         let from = outcome.buffer.as_ref().map_or(&[][..], Buffer::as_slice);
         if let (Some(to), Some(from)) = (into.get_mut(..len), from.get(..len)) {

@@ -132,6 +132,11 @@ impl<B: Bus> Shared<B> {
     /// # Errors
     /// The device's status, or its silence.
     pub(crate) fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        self.admin_unexplained(command).map_err(|error| self.explained(error, 0))
+    }
+
+    /// The same, of whose failure the device is not asked more.
+    pub(crate) fn admin_unexplained(&self, command: AdminCommand) -> Result<Outcome> {
         self.lock_admin().execute(command, &self.pool)
     }
 

@@ -23,6 +23,7 @@ mod queue_pair;
 mod rings;
 mod table;
 mod transfer;
+mod words;
 
 pub use attach::AttachOptions;
 pub use bus::{Bus, BusError, DeviceMemory, NoMemory};

@@ -99,7 +99,7 @@ impl<B: Bus> Queue<B> {
         self.await_call(op)?;
         match self.table.take_plain(op) {
             Some(answer) => Ok(answer),
-            None => Ok(self.conclude(op)?.answer),
+            None => Ok(self.conclude_call(op)?.answer),
         }
     }
 

@@ -58,6 +58,13 @@ impl Kv {
         self.queue.execute(command).map_err(|error| self.explained(error))
     }
 
+    /// The error of a command on a key, with what it was to do and the limit it met.
+    #[cold]
+    #[inline(never)]
+    fn refused(&self, error: Error, what: &str, key: &Key) -> Error {
+        self.explained(error).doing(format!("{what} key {key}"))
+    }
+
     /// An error of this namespace's queue, with the limit it met.
     #[cold]
     fn explained(&self, error: Error) -> Error {
@@ -84,8 +91,10 @@ impl Kv {
     #[inline]
     pub fn put_if(&mut self, key: &[u8], value: &[u8], options: StoreOptions) -> Result<()> {
         let key = Key::new(key)?;
-        let stored = self.queue.execute_store(self.nsid, &key, value, options);
-        stored.map(drop).map_err(|error| self.explained(error).doing(format!("put key {key}")))
+        match self.queue.execute_store(self.nsid, &key, value, options) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.refused(error, "put", &key)),
+        }
     }
 
     /// The value of a key, or `None` if there is no such key.
@@ -121,7 +130,7 @@ impl Kv {
         match self.queue.execute_retrieve(self.nsid, &key, into) {
             Ok(answer) => Ok(Some(answer.dw0 as usize)),
             Err(error) if error.kind() == ErrorKind::KeyNotFound => Ok(None),
-            Err(error) => Err(self.explained(error).doing(format!("get key {key}"))),
+            Err(error) => Err(self.refused(error, "get", &key)),
         }
     }
 
@@ -132,7 +141,7 @@ impl Kv {
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         let key = Key::new(key)?;
         let deleted = self.queue.execute_delete(self.nsid, &key);
-        deleted.map(drop).map_err(|error| self.explained(error).doing(format!("delete key {key}")))
+        deleted.map(drop).map_err(|error| self.refused(error, "delete", &key))
     }
 
     /// Whether a key is there.
@@ -142,7 +151,7 @@ impl Kv {
     pub fn exists(&mut self, key: &[u8]) -> Result<bool> {
         let key = Key::new(key)?;
         let found = self.queue.execute_exist(self.nsid, &key);
-        found.map_err(|error| self.explained(error).doing(format!("look for key {key}")))
+        found.map_err(|error| self.refused(error, "look for", &key))
     }
 
     /// Stores many pairs by one command (the bulk put of KV-CSD). Not atomic: on an error, a first part is stored.

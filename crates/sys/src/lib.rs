@@ -12,6 +12,7 @@ pub mod checksum;
 pub mod copy;
 pub mod events;
 pub mod file;
+mod file_error;
 pub mod handover;
 pub mod huge;
 pub mod inflight;
@@ -25,7 +26,8 @@ pub mod wakeup;
 
 pub use copy::CopyFile;
 pub use events::{FileEvents, FolderEvents, watching};
-pub use file::{FileError, ImageFile, Trouble};
+pub use file::ImageFile;
+pub use file_error::{FileError, Trouble};
 pub use inflight::{Extent, Inflight};
 pub use lent::KernelMemory;
 pub use map::{ExclusiveMapping, MapError, Mapping};

@@ -4,9 +4,9 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use byway::{CreateOptions, ErrorKind, NewNamespace, Origin};
+use byway_forgetful::on_small_disk;
 use rustix::fs::{SeekFrom, seek};
 
 /// What must not change: every byte that is not in a hole, length, time of the last change.
@@ -188,41 +188,25 @@ fn an_image_that_cannot_be_made_leaves_nothing_behind() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-const SMALL_DISK: &str = "BYWAY_TEST_SMALL_DISK";
-
-/// Runs one test of this program again with a file system of `kib` of its own, at the path in the environment.
-fn on_small_disk(test: &str, kib: u64) {
-    let dir = tempfile::tempdir().unwrap();
-    let script = "mount -t tmpfs -o size=\"$2\"k none \"$1\" && exec \"$3\" --exact \"$4\" --nocapture";
-    let status = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
-        .arg(dir.path())
-        .arg(kib.to_string())
-        .arg(std::env::current_exe().unwrap())
-        .arg(test)
-        .env(SMALL_DISK, dir.path())
-        .status()
-        .unwrap();
-    assert!(status.success(), "{test} on a disk of {kib} KiB");
-}
-
 #[test]
 fn an_image_is_not_made_on_a_full_disk() {
-    let test = "an_image_is_not_made_on_a_full_disk";
-    let Some(dir) = std::env::var_os(SMALL_DISK) else { return on_small_disk(test, 256) };
-    let path = Path::new(&dir).join("a.img");
-    let error = byway::create(&path, &CreateOptions::new(64 << 20)).unwrap_err();
-    assert!(error.to_string().contains("is full"), "{error}");
-    assert!(!path.exists());
+    on_small_disk("an_image_is_not_made_on_a_full_disk", 256, |dir| {
+        let path = dir.join("a.img");
+        let error = byway::create(&path, &CreateOptions::new(64 << 20)).unwrap_err();
+        assert!(error.to_string().contains("is full"), "{error}");
+        assert!(!path.exists());
+    });
 }
 
 /// Every put until the disk is full is there afterwards; the ones that failed left what was there before; with
 /// room again, puts go on.
 #[test]
 fn a_full_disk_fails_puts_one_by_one_and_loses_nothing() {
-    let test = "a_full_disk_fails_puts_one_by_one_and_loses_nothing";
-    let Some(dir) = std::env::var_os(SMALL_DISK) else { return on_small_disk(test, 40 << 10) };
-    let (path, ballast) = (Path::new(&dir).join("a.img"), Path::new(&dir).join("ballast"));
+    on_small_disk("a_full_disk_fails_puts_one_by_one_and_loses_nothing", 40 << 10, fill_by_puts);
+}
+
+fn fill_by_puts(dir: &Path) {
+    let (path, ballast) = (dir.join("a.img"), dir.join("ballast"));
     byway::create(&path, &CreateOptions::new(64 << 20)).unwrap();
     let uri = format!("embedded:{}", path.display());
     let value = |n: u32| vec![n as u8; 3000];

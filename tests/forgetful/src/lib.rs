@@ -1,4 +1,4 @@
-//! A file that forgets what was not synced: what a loss of real power leaves of an image.
+//! A file that forgets what was not synced: what a loss of real power leaves of an image. And a disk that is soon full.
 //!
 //! The observer is given to a device with its other options. It sees what the file holds, through mappings too, by
 //! reading it.
@@ -7,8 +7,10 @@
 
 mod file;
 mod random;
+mod small_disk;
 mod versions;
 
 pub use file::{Forgetful, Sector, copy_sparse};
 pub use random::Random;
+pub use small_disk::on_small_disk;
 pub use versions::Versions;

@@ -7,7 +7,7 @@ mod io;
 use byway_spec::base::sgl::{SglDescriptor, SglKind};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Completion, Status};
-use io::{BLOCKS_4096, DATA, DATA_BYTES, Io, blocks};
+use io::{BLOCKS_4096, DATA, DATA_BYTES, Io, assert_status, blocks};
 
 const PAGE: u64 = 4096;
 /// Where lists are built, apart from the data.
@@ -62,11 +62,6 @@ fn with_sgl(io: &mut Io, pages: usize, sgl1: SglDescriptor) -> Completion {
     let mut command = write(pages);
     command.set_sgl1(sgl1);
     io.run(command)
-}
-
-#[track_caller]
-fn assert_status(done: Completion, status: Status) {
-    assert_eq!(done.status().code(), status, "{}", done.status());
 }
 
 #[test]

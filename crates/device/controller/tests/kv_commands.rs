@@ -7,19 +7,11 @@ mod io;
 use byway_spec::kv::{KvCdw11, KvConfiguration, KvOpcode};
 use byway_spec::vendor::{BulkPair, VendorOpcode};
 use byway_spec::{Command, Completion, Status};
-use io::{BLOCKS_512, DATA, Io, KV};
+use io::{BLOCKS_512, DATA, Io, KV, assert_status, keyed};
 use zerocopy::IntoBytes;
 
-fn keyed(opcode: KvOpcode, key: &[u8], bytes: usize) -> Command {
-    let mut command = Command::new(opcode.0, 0, KV);
-    command.set_key(key);
-    command.cdw10 = bytes as u32;
-    command.cdw11 = KvCdw11::new().with_key_len(key.len() as u8).into_bits();
-    command
-}
-
 fn store_with(io: &mut Io, key: &[u8], value: &[u8], options: KvCdw11) -> Completion {
-    let mut command = keyed(KvOpcode::STORE, key, value.len());
+    let mut command = keyed(KvOpcode::STORE.0, key, value.len());
     command.cdw11 |= options.into_bits();
     io.put(DATA, value);
     io.point_prps(&mut command, DATA, value.len());
@@ -32,7 +24,7 @@ fn store(io: &mut Io, key: &[u8], value: &[u8]) {
 
 /// Retrieves into a buffer of `buffer` bytes. Returns the completion and the buffer, filled with EEh before.
 fn retrieve(io: &mut Io, key: &[u8], buffer: usize) -> (Completion, Vec<u8>) {
-    let mut command = keyed(KvOpcode::RETRIEVE, key, buffer);
+    let mut command = keyed(KvOpcode::RETRIEVE.0, key, buffer);
     io.put(DATA, &vec![0xee; buffer]);
     io.point_prps(&mut command, DATA, buffer);
     let done = io.run(command);
@@ -40,7 +32,7 @@ fn retrieve(io: &mut Io, key: &[u8], buffer: usize) -> (Completion, Vec<u8>) {
 }
 
 fn list(io: &mut Io, start: &[u8], buffer: usize) -> (Completion, Vec<Vec<u8>>) {
-    let mut command = keyed(KvOpcode::LIST, start, buffer);
+    let mut command = keyed(KvOpcode::LIST.0, start, buffer);
     io.point_prps(&mut command, DATA, buffer);
     let done = io.run(command);
     (done, keys_in(&io.get(DATA, buffer)))
@@ -59,12 +51,7 @@ fn keys_in(buffer: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn simple(io: &mut Io, opcode: KvOpcode, key: &[u8]) -> Completion {
-    io.run(keyed(opcode, key, 0))
-}
-
-#[track_caller]
-fn assert_status(done: Completion, status: Status) {
-    assert_eq!(done.status().code(), status, "{}", done.status());
+    io.run(keyed(opcode.0, key, 0))
 }
 
 fn value(len: usize) -> Vec<u8> {
@@ -93,7 +80,7 @@ fn values_have_at_most_a_32nd_of_the_extent() {
     let (done, bytes) = retrieve(&mut io, b"long", longest.len());
     assert_eq!(done.dw0 as usize, longest.len());
     assert!(bytes == longest);
-    let command = keyed(KvOpcode::STORE, b"longer", 5 << 20);
+    let command = keyed(KvOpcode::STORE.0, b"longer", 5 << 20);
     assert_status(io.run(command), Status::INVALID_VALUE_SIZE);
 }
 
@@ -118,7 +105,7 @@ fn a_short_buffer_gets_the_first_bytes_and_the_whole_length() {
         assert_eq!(done.dw0, 10_000);
         assert!(bytes == value(10_000)[..buffer]);
     }
-    let done = io.run(keyed(KvOpcode::RETRIEVE, b"key", 0));
+    let done = io.run(keyed(KvOpcode::RETRIEVE.0, b"key", 0));
     assert_status(done, Status::SUCCESS);
     assert_eq!(done.dw0, 10_000);
 }
@@ -127,7 +114,7 @@ fn a_short_buffer_gets_the_first_bytes_and_the_whole_length() {
 fn the_raw_bit_changes_nothing_since_values_are_kept_as_they_came() {
     let mut io = Io::new();
     store_with(&mut io, b"key", &value(50), KvCdw11::new().with_no_compression(true));
-    let mut command = keyed(KvOpcode::RETRIEVE, b"key", 50);
+    let mut command = keyed(KvOpcode::RETRIEVE.0, b"key", 50);
     command.cdw11 |= KvCdw11::new().with_must_exist_or_raw(true).into_bits();
     io.point_prps(&mut command, DATA, 50);
     assert_status(io.run(command), Status::SUCCESS);
@@ -197,7 +184,7 @@ fn list_gives_keys_in_order_from_the_start_key_on() {
 #[test]
 fn a_list_buffer_without_room_for_the_count_is_an_invalid_field() {
     let mut io = Io::new();
-    let mut command = keyed(KvOpcode::LIST, b"", 3);
+    let mut command = keyed(KvOpcode::LIST.0, b"", 3);
     io.point_prps(&mut command, DATA, 3);
     assert_status(io.run(command), Status::INVALID_FIELD);
 }
@@ -206,7 +193,7 @@ fn a_list_buffer_without_room_for_the_count_is_an_invalid_field() {
 fn key_lengths_are_checked_for_every_command() {
     let mut io = Io::new();
     for opcode in [KvOpcode::STORE, KvOpcode::RETRIEVE, KvOpcode::DELETE, KvOpcode::EXIST, KvOpcode::LIST] {
-        let mut command = keyed(opcode, b"0123456789abcdef", 64);
+        let mut command = keyed(opcode.0, b"0123456789abcdef", 64);
         command.cdw11 = 17;
         io.point_prps(&mut command, DATA, 64);
         assert_status(io.run(command), Status::INVALID_FIELD);
@@ -228,11 +215,11 @@ fn keys_of_sixteen_bytes_differ_in_their_last_byte() {
 #[test]
 fn all_namespaces_at_once_and_other_sets_opcodes_are_refused() {
     let mut io = Io::new();
-    let mut command = keyed(KvOpcode::EXIST, b"k", 0);
+    let mut command = keyed(KvOpcode::EXIST.0, b"k", 0);
     command.nsid = 0xffff_ffff;
     assert_status(io.run(command), Status::INVALID_NAMESPACE);
     assert_status(io.run(Command::new(0x09, 0, KV)), Status::INVALID_OPCODE);
-    let mut command = keyed(KvOpcode::EXIST, b"k", 0);
+    let mut command = keyed(KvOpcode::EXIST.0, b"k", 0);
     command.nsid = BLOCKS_512;
     assert_status(io.run(command), Status::INVALID_OPCODE);
 }
@@ -288,6 +275,6 @@ fn a_list_buffer_over_the_longest_transfer_is_refused() {
     let mut io = Io::new();
     store(&mut io, b"key", b"value");
     for bytes in [(16 << 20) + 1, u32::MAX as usize] {
-        assert_status(io.run(keyed(KvOpcode::LIST, b"", bytes)), Status::INVALID_FIELD);
+        assert_status(io.run(keyed(KvOpcode::LIST.0, b"", bytes)), Status::INVALID_FIELD);
     }
 }

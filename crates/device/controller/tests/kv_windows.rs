@@ -13,12 +13,12 @@ use byway_link::Profile;
 use byway_queue::WindowCursor;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::feature::FeatureId;
-use byway_spec::kv::{KvCdw11, KvOpcode};
+use byway_spec::kv::KvOpcode;
 use byway_spec::vendor::{DmaLogEntry, VendorOpcode, WRITE_BYTES, pack_write};
 use byway_spec::{Command, Completion, Status};
 use byway_sys::Mapping;
 use common::{TestHost, kv};
-use io::{DATA, Io, KV, QUEUE};
+use io::{DATA, Io, KV, QUEUE, assert_status, get, keyed};
 
 /// The host's side of a window.
 struct Window {
@@ -54,14 +54,6 @@ impl Window {
     }
 }
 
-fn keyed(opcode: u8, key: &[u8], len: usize) -> Command {
-    let mut command = Command::new(opcode, 0, KV);
-    command.set_key(key);
-    command.cdw10 = len as u32;
-    command.cdw11 = KvCdw11::new().with_key_len(key.len() as u8).into_bits();
-    command
-}
-
 fn put(io: &mut Io, window: &mut Window, key: &[u8], value: &[u8]) -> Completion {
     put_over(io, QUEUE, window, key, value)
 }
@@ -90,20 +82,8 @@ fn put_by_dma(io: &mut Io, key: &[u8], value: &[u8]) -> Completion {
     io.run(command)
 }
 
-fn get(io: &mut Io, key: &[u8]) -> Option<Vec<u8>> {
-    let mut command = keyed(KvOpcode::RETRIEVE.0, key, 1 << 20);
-    io.point_prps(&mut command, DATA, 1 << 20);
-    let done = io.run(command);
-    done.status().is_success().then(|| io.get(DATA, done.dw0 as usize))
-}
-
 fn value(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 3 + seed) as u8).collect()
-}
-
-#[track_caller]
-fn assert_status(done: Completion, status: Status) {
-    assert_eq!(done.status().code(), status, "{}", done.status());
 }
 
 #[test]

@@ -13,11 +13,11 @@ use byway_controller::{
 };
 use byway_flash::{Flash, MediaKind, OpenOptions};
 use byway_link::Profile;
-use byway_spec::kv::{KvCdw11, KvOpcode};
+use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Completion, Status};
 use common::{TestHost, kv, nvm};
-use io::{DATA, Io, blocks};
+use io::{DATA, Io, assert_status, blocks, keyed};
 use rustix::fs::{SeekFrom, seek};
 
 const BLOCKS: u32 = 1;
@@ -111,10 +111,7 @@ fn on_blocks(io: &mut Io, opcode: NvmOpcode, slba: u64, count: usize) -> Complet
 }
 
 fn on_key(io: &mut Io, opcode: KvOpcode, key: &[u8], len: usize) -> Completion {
-    let mut command = Command::new(opcode.0, 0, PAIRS);
-    command.set_key(key);
-    command.cdw10 = len as u32;
-    command.cdw11 = KvCdw11::new().with_key_len(key.len() as u8).into_bits();
+    let mut command = Command { nsid: PAIRS, ..keyed(opcode.0, key, len) };
     io.point_prps(&mut command, DATA, len);
     io.run(command)
 }
@@ -122,11 +119,6 @@ fn on_key(io: &mut Io, opcode: KvOpcode, key: &[u8], len: usize) -> Completion {
 fn store(io: &mut Io, key: &[u8], value: &[u8]) -> Completion {
     io.put(DATA, value);
     on_key(io, KvOpcode::STORE, key, value.len())
-}
-
-#[track_caller]
-fn assert_status(done: Completion, status: Status) {
-    assert_eq!(done.status().code(), status, "{}", done.status());
 }
 
 /// Bytes that no two units have alike.

@@ -9,10 +9,10 @@ use byway_flash::{Flash, FlashOptions, MediaKind};
 use byway_kv::{KvOptions, Packing};
 use byway_link::Profile;
 use byway_spec::Command;
-use byway_spec::kv::{KvCdw11, KvOpcode};
+use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
 use common::{TestHost, kv, nvm};
-use io::{BLOCKS_4096, DATA, Io, KV, QUEUE, blocks};
+use io::{BLOCKS_4096, DATA, Io, QUEUE, blocks, keyed};
 
 /// More than the open pages of a key-value namespace hold, so that most of it is on flash.
 const LONG: usize = 512 << 10;
@@ -34,11 +34,8 @@ fn time_of(io: &mut Io, command: Command) -> u64 {
     due_ps - begun_ps
 }
 
-fn keyed(io: &Io, opcode: KvOpcode, len: usize) -> Command {
-    let mut command = Command::new(opcode.0, 0, KV);
-    command.set_key(b"key");
-    command.cdw10 = len as u32;
-    command.cdw11 = KvCdw11::new().with_key_len(3).into_bits();
+fn on_key(io: &Io, opcode: KvOpcode, len: usize) -> Command {
+    let mut command = keyed(opcode.0, b"key", len);
     io.point_prps(&mut command, DATA, len);
     command
 }
@@ -52,7 +49,7 @@ fn on_blocks(io: &Io, opcode: NvmOpcode, len: usize) -> Command {
 /// Commands that write and read back, by key and by block.
 fn pairs(io: &Io, len: usize) -> [[Command; 2]; 2] {
     [
-        [keyed(io, KvOpcode::STORE, len), keyed(io, KvOpcode::RETRIEVE, len)],
+        [on_key(io, KvOpcode::STORE, len), on_key(io, KvOpcode::RETRIEVE, len)],
         [on_blocks(io, NvmOpcode::WRITE, len), on_blocks(io, NvmOpcode::READ, len)],
     ]
 }
@@ -129,7 +126,7 @@ fn packing_by(packing: Packing) -> Io {
 fn packing_everything_pays_for_the_copy_of_what_came_by_dma() {
     let [all_ps, selective_ps] = [Packing::All, Packing::Selective].map(|packing| {
         let mut io = packing_by(packing);
-        let store = keyed(&io, KvOpcode::STORE, 4096);
+        let store = on_key(&io, KvOpcode::STORE, 4096);
         time_of(&mut io, store)
     });
     let copy_ps = Profile::by_name("cosmos").unwrap().firmware.copy_line_ps * 64;

@@ -6,7 +6,7 @@ mod io;
 
 use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw11, DsmRange, NvmCdw12, NvmOpcode};
 use byway_spec::{Command, Completion, Status};
-use io::{BLOCKS_512, BLOCKS_4096, DATA, Io, KV, blocks};
+use io::{BLOCKS_512, BLOCKS_4096, DATA, Io, KV, assert_status, blocks};
 use zerocopy::IntoBytes;
 
 fn device() -> Io {
@@ -35,11 +35,6 @@ fn read(io: &mut Io, nsid: u32, slba: u64, count: usize) -> Vec<u8> {
     let done = run(io, blocks(NvmOpcode::READ, nsid, slba, count), len);
     assert!(done.status().is_success(), "{}", done.status());
     io.get(DATA, len)
-}
-
-#[track_caller]
-fn assert_status(done: Completion, status: Status) {
-    assert_eq!(done.status().code(), status, "{}", done.status());
 }
 
 #[test]

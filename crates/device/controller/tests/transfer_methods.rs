@@ -4,28 +4,12 @@
 mod common;
 mod io;
 
-use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::vendor::{
     self, TRANSFER_BYTES, TransferPt, VendorOpcode, WRITE_BYTES, WRITE_PT_BYTES, pack_transfer,
     pack_transfer_pt, pack_write, pack_write_pt,
 };
 use byway_spec::{Command, Completion, Status};
-use io::{DATA, Io, KV};
-
-fn keyed(opcode: u8, key: &[u8], len: usize) -> Command {
-    let mut command = Command::new(opcode, 0, KV);
-    command.set_key(key);
-    command.cdw10 = len as u32;
-    command.cdw11 = KvCdw11::new().with_key_len(key.len() as u8).into_bits();
-    command
-}
-
-fn get(io: &mut Io, key: &[u8]) -> Option<Vec<u8>> {
-    let mut command = keyed(KvOpcode::RETRIEVE.0, key, 1 << 20);
-    io.point_prps(&mut command, DATA, 1 << 20);
-    let done = io.run(command);
-    done.status().is_success().then(|| io.get(DATA, done.dw0 as usize))
-}
+use io::{DATA, Io, KV, assert_status, get, keyed};
 
 fn value(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + len) as u8).collect()
@@ -47,11 +31,6 @@ fn transfer_pt(io: &mut Io, payload: u16, fragment: u16, bytes: &[u8]) -> Comple
     let mut command = Command::new(VendorOpcode::KV_TRANSFER_PT.0, 0, KV);
     pack_transfer_pt(&mut command, TransferPt::new().with_payload(payload).with_fragment(fragment), bytes);
     io.run(command)
-}
-
-#[track_caller]
-fn assert_status(done: Completion, status: Status) {
-    assert_eq!(done.status().code(), status, "{}", done.status());
 }
 
 fn methods() -> Io {

@@ -5,9 +5,9 @@ mod common;
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::process::Command;
 
 use byway_flash::{Cause, Flash, FlashError, FlashOptions, GcPolicy, MediaKind};
+use byway_forgetful::on_small_disk;
 use common::{
     MIB, create, extent, kv, nvm, open, page_of, read_unit, refusal, try_create, unit_of, write_unit,
 };
@@ -192,30 +192,9 @@ fn both_policies_keep_amplification_low_where_a_tenth_of_the_units_takes_most_wr
     assert!(greedy < 1.3 && cost_benefit < 1.3, "greedy {greedy}, cost-benefit {cost_benefit}");
 }
 
-const ON_SMALL_DISK: &str = "BYWAY_TEST_ON_SMALL_DISK";
-
-/// Runs one test of this program again, with a file system of `kib` at the path it finds in the environment.
-fn on_small_disk(test: &str, kib: u64) {
-    let dir = tempfile::tempdir().unwrap();
-    let script = "mount -t tmpfs -o size=\"$2\"k none \"$1\" && exec \"$3\" --exact \"$4\" --nocapture";
-    let status = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
-        .arg(dir.path())
-        .arg(kib.to_string())
-        .arg(std::env::current_exe().unwrap())
-        .arg(test)
-        .env(ON_SMALL_DISK, dir.path())
-        .status()
-        .unwrap();
-    assert!(status.success(), "{test} on a disk of {kib} KiB");
-}
-
 #[test]
 fn a_full_disk_is_an_error_and_loses_nothing() {
-    match std::env::var_os(ON_SMALL_DISK) {
-        Some(dir) => fill_the_disk(Path::new(&dir)),
-        None => on_small_disk("a_full_disk_is_an_error_and_loses_nothing", 24 << 10),
-    }
+    on_small_disk("a_full_disk_is_an_error_and_loses_nothing", 24 << 10, fill_the_disk);
 }
 
 fn fill_the_disk(dir: &Path) {
@@ -249,12 +228,12 @@ fn fill_the_disk(dir: &Path) {
 
 #[test]
 fn an_image_for_which_there_is_no_room_is_not_made() {
-    let test = "an_image_for_which_there_is_no_room_is_not_made";
-    let Some(dir) = std::env::var_os(ON_SMALL_DISK) else { return on_small_disk(test, 256) };
-    let path = Path::new(&dir).join("image");
-    let said = refusal(try_create(MediaKind::File(path.clone()), 64 * MIB, &[nvm(MIB)]));
-    assert!(said.contains("is full: taking room in found no room"), "{said}");
-    assert!(!path.exists());
+    on_small_disk("an_image_for_which_there_is_no_room_is_not_made", 256, |dir| {
+        let path = dir.join("image");
+        let said = refusal(try_create(MediaKind::File(path.clone()), 64 * MIB, &[nvm(MIB)]));
+        assert!(said.contains("is full: taking room in found no room"), "{said}");
+        assert!(!path.exists());
+    });
 }
 
 #[test]

@@ -23,8 +23,7 @@ impl<B: Bus> Queue<B> {
     ///
     /// # Errors
     /// The operation's own failure, explained.
-    // Calls take a plain success another way (`Table::take_plain`); this one is kept out of theirs.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn conclude_call(&mut self, op: OpIndex) -> Result<Outcome> {
         self.conclude(op).map_err(|failed| self.device.explained(failed.error, self.qid()))
     }

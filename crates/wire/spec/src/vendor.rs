@@ -132,7 +132,7 @@ pub const WRITE_PT_BYTES: usize = 11;
 pub const TRANSFER_PT_BYTES: usize = 28;
 
 /// Packs up to 35 value bytes into CDW4–9, CDW11 bits 31:8 and CDW12–13. CDW11 bits 7:0, the key length, stays.
-#[inline]
+#[inline(always)]
 pub fn pack_write(command: &mut Command, bytes: &[u8]) {
     let [a, b, c, eleven @ ..] = words::<5>(bytes);
     command.mptr = a;
@@ -402,14 +402,18 @@ fn unpack_eleven(command: &Command) -> [u8; 11] {
 }
 
 /// The first 8 N bytes of `bytes` as words, zeroes beyond its end.
-#[inline]
+#[inline(always)]
 fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
     let (whole, rest) = bytes.as_chunks::<8>();
-    core::array::from_fn(|i| match whole.get(i) {
-        Some(word) => u64::from_le_bytes(*word),
-        None if i == whole.len() => crate::base::command::low_word(rest),
-        None => 0,
-    })
+    let mut words = [0; N];
+    for (i, into) in words.iter_mut().enumerate() {
+        *into = match whole.get(i) {
+            Some(word) => u64::from_le_bytes(*word),
+            None if i == whole.len() => crate::base::command::low_word(rest),
+            None => 0,
+        };
+    }
+    words
 }
 
 #[inline]

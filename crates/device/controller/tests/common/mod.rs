@@ -3,6 +3,9 @@
 //! It drives the device from outside and knows nothing of its inside. Each test binary uses a part of it.
 #![allow(dead_code, clippy::unwrap_used, clippy::missing_panics_doc)]
 
+mod admin;
+mod queues;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +17,13 @@ use byway_controller::{
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
 use byway_link::{Meter, Profile};
-use byway_queue::{DoorbellIndex, Doorbells};
-use byway_spec::base::admin::{AdminOpcode, CreateCqCdw11, CreateSqCdw11, QueueCdw10};
-use byway_spec::base::identify::{Cns, Csi, IDENTIFY_BYTES, IdentifyCdw10, IdentifyCdw11};
-use byway_spec::base::log::{LogCdw10, LogCdw11, LogCdw14, LogPage};
+use byway_queue::Doorbells;
+use byway_spec::Command;
 use byway_spec::base::register::{Aqa, Cc, Csts, Register};
-use byway_spec::{Command, Completion, Status};
+
+#[allow(unused_imports, reason = "not every test reads logs")]
+pub use admin::get_log;
+use queues::{HostCq, HostSq};
 
 /// Bus address of the test memory: neither 0 nor below 4 GiB.
 pub const MEMORY_AT: u64 = 0x20_0000_0000;
@@ -50,24 +54,6 @@ impl Interrupts for Raised {
     fn raise(&self, vector: u16) {
         self.0.borrow_mut().push(vector);
     }
-}
-
-/// The host's side of a submission queue.
-#[derive(Debug, Clone, Copy)]
-struct HostSq {
-    at: BusAddr,
-    entries: u32,
-    tail: u32,
-    cqid: u16,
-}
-
-/// The host's side of a completion queue.
-#[derive(Debug, Clone, Copy)]
-struct HostCq {
-    at: BusAddr,
-    entries: u32,
-    head: u32,
-    phase: bool,
 }
 
 /// One device and one host.
@@ -309,193 +295,6 @@ impl TestHost {
     pub fn take_interrupts(&self) -> Vec<u16> {
         self.interrupts.0.take()
     }
-
-    /// Puts 64 bytes into the next slot of queue `qid`; the device does not know yet.
-    pub fn push(&mut self, qid: u16, slot: &[u8; 64]) {
-        let sq = *self.submission.get(&qid).unwrap();
-        self.write(BusAddr(sq.at.0 + u64::from(sq.tail) * 64), slot);
-        self.submission.get_mut(&qid).unwrap().tail = (sq.tail + 1) % sq.entries;
-    }
-
-    /// Puts a command into queue `qid` under a fresh identifier; the device does not know yet.
-    pub fn submit(&mut self, qid: u16, mut command: Command) -> u16 {
-        let cid = self.next_cid;
-        self.next_cid = self.next_cid.wrapping_add(1);
-        command.cdw0.set_cid(cid);
-        self.push(qid, &command.to_bytes());
-        cid
-    }
-
-    /// Tells the device the tail of queue `qid`.
-    pub fn ring(&self, qid: u16) {
-        self.ring_raw(DoorbellIndex::submission(qid), self.submission[&qid].tail);
-    }
-
-    /// Writes any value to any doorbell.
-    pub fn ring_raw(&self, index: DoorbellIndex, value: u32) {
-        self.doorbells.ring(index, value);
-    }
-
-    /// The tail of queue `qid`, as the host has it.
-    pub fn tail(&self, qid: u16) -> u32 {
-        self.submission[&qid].tail
-    }
-
-    /// The head of completion queue `cqid`, as the host has it.
-    pub fn head(&self, cqid: u16) -> u32 {
-        self.completion[&cqid].head
-    }
-
-    /// The next new completion of completion queue `cqid`, without telling the device.
-    pub fn peek(&mut self, cqid: u16) -> Option<Completion> {
-        let cq = *self.completion.get(&cqid)?;
-        let at = cq.at.0 - MEMORY_AT + u64::from(cq.head) * 16;
-        let entry = Completion::from_bytes(&self.memory.load_completion(at as usize).unwrap());
-        if entry.phase() != cq.phase {
-            return None;
-        }
-        let next = self.completion.get_mut(&cqid).unwrap();
-        next.head = (cq.head + 1) % cq.entries;
-        next.phase = cq.phase ^ (next.head == 0);
-        Some(entry)
-    }
-
-    /// Takes the next new completion of completion queue `cqid` and tells the device.
-    pub fn reap(&mut self, cqid: u16) -> Option<Completion> {
-        let entry = self.peek(cqid)?;
-        self.ring_raw(DoorbellIndex::completion(cqid), self.completion[&cqid].head);
-        Some(entry)
-    }
-
-    /// Submits, rings, runs, and takes the command's completion. Completions of other commands are an error.
-    pub fn execute(&mut self, qid: u16, command: Command) -> Completion {
-        let cid = self.submit(qid, command);
-        self.ring(qid);
-        self.run();
-        let cqid = self.submission[&qid].cqid;
-        let entry = self.reap(cqid).expect("no completion");
-        assert_eq!((entry.sqid, entry.cid), (qid, cid));
-        entry
-    }
-
-    /// An admin command without data.
-    pub fn admin(&mut self, command: Command) -> Completion {
-        self.execute(0, command)
-    }
-
-    /// An admin command that reads `len_bytes` from the device.
-    pub fn admin_read(&mut self, mut command: Command, len_bytes: usize) -> (Completion, Vec<u8>) {
-        let mark = self.free_at;
-        let at = self.alloc(len_bytes);
-        self.point_prps(&mut command, at, len_bytes);
-        let entry = self.admin(command);
-        let bytes = self.read(at, len_bytes);
-        self.free_at = mark;
-        (entry, bytes)
-    }
-
-    /// An admin command that gives `bytes` to the device.
-    pub fn admin_write(&mut self, mut command: Command, bytes: &[u8]) -> Completion {
-        let mark = self.free_at;
-        let at = self.alloc(bytes.len());
-        self.write(at, bytes);
-        self.point_prps(&mut command, at, bytes.len());
-        let entry = self.admin(command);
-        self.free_at = mark;
-        entry
-    }
-
-    /// Identify.
-    pub fn identify(&mut self, cns: Cns, nsid: u32, csi: Csi) -> Result<Vec<u8>, Status> {
-        self.identify_of(IdentifyCdw10::new().with_cns(cns), IdentifyCdw11::new().with_csi(csi), nsid)
-    }
-
-    /// Identify with every field.
-    pub fn identify_of(
-        &mut self,
-        cdw10: IdentifyCdw10,
-        cdw11: IdentifyCdw11,
-        nsid: u32,
-    ) -> Result<Vec<u8>, Status> {
-        let mut command = Command::new(AdminOpcode::IDENTIFY.0, 0, nsid);
-        (command.cdw10, command.cdw11) = (cdw10.into_bits(), cdw11.into_bits());
-        let (entry, bytes) = self.admin_read(command, IDENTIFY_BYTES);
-        if entry.status().is_success() { Ok(bytes) } else { Err(entry.status()) }
-    }
-
-    /// A log page from its first byte on, its events cleared.
-    pub fn log(&mut self, page: LogPage, csi: Csi, len_bytes: usize) -> Result<Vec<u8>, Status> {
-        let (entry, bytes) = self.admin_read(get_log(page, csi, 0, len_bytes), len_bytes);
-        if entry.status().is_success() { Ok(bytes) } else { Err(entry.status()) }
-    }
-
-    /// Creates completion and submission queue `qid`, both of `entries`, with interrupt vector `qid`.
-    pub fn create_pair(&mut self, qid: u16, entries: u32) {
-        let cq = self.alloc(entries as usize * 16);
-        assert!(self.create_cq(qid, cq, entries, Some(qid)).is_success());
-        let sq = self.alloc(entries as usize * 64);
-        assert!(self.create_sq(qid, sq, entries, qid).is_success());
-    }
-
-    /// Create I/O Completion Queue.
-    pub fn create_cq(&mut self, qid: u16, at: BusAddr, entries: u32, vector: Option<u16>) -> Status {
-        let mut command = Command::new(AdminOpcode::CREATE_CQ.0, 0, 0);
-        command.cdw10 = QueueCdw10::new().with_qid(qid).with_qsize_z((entries - 1) as u16).into_bits();
-        let cdw11 = CreateCqCdw11::new().with_pc(true).with_ien(vector.is_some());
-        command.cdw11 = cdw11.with_iv(vector.unwrap_or(0)).into_bits();
-        command.set_prps(at.0, 0);
-        let status = self.admin(command).status();
-        if status.is_success() {
-            self.adopt_cq(qid, at, entries);
-        }
-        status
-    }
-
-    /// Create I/O Submission Queue.
-    pub fn create_sq(&mut self, qid: u16, at: BusAddr, entries: u32, cqid: u16) -> Status {
-        let mut command = Command::new(AdminOpcode::CREATE_SQ.0, 0, 0);
-        command.cdw10 = QueueCdw10::new().with_qid(qid).with_qsize_z((entries - 1) as u16).into_bits();
-        command.cdw11 = CreateSqCdw11::new().with_pc(true).with_cqid(cqid).into_bits();
-        command.set_prps(at.0, 0);
-        let status = self.admin(command).status();
-        if status.is_success() {
-            self.adopt_sq(qid, at, entries, cqid);
-        }
-        status
-    }
-
-    /// Delete I/O Submission Queue.
-    pub fn delete_sq(&mut self, qid: u16) -> Status {
-        let mut command = Command::new(AdminOpcode::DELETE_SQ.0, 0, 0);
-        command.cdw10 = u32::from(qid);
-        self.admin(command).status()
-    }
-
-    /// Delete I/O Completion Queue.
-    pub fn delete_cq(&mut self, qid: u16) -> Status {
-        let mut command = Command::new(AdminOpcode::DELETE_CQ.0, 0, 0);
-        command.cdw10 = u32::from(qid);
-        self.admin(command).status()
-    }
-
-    fn adopt_sq(&mut self, qid: u16, at: BusAddr, entries: u32, cqid: u16) {
-        self.submission.insert(qid, HostSq { at, entries, tail: 0, cqid });
-    }
-
-    fn adopt_cq(&mut self, qid: u16, at: BusAddr, entries: u32) {
-        self.completion.insert(qid, HostCq { at, entries, head: 0, phase: true });
-    }
-}
-
-/// Get Log Page of `len_bytes` from byte `offset` on.
-pub fn get_log(page: LogPage, csi: Csi, offset: u64, len_bytes: usize) -> Command {
-    let dwords_z = (len_bytes / 4 - 1) as u32;
-    let mut command = Command::new(AdminOpcode::GET_LOG_PAGE.0, 0, 0);
-    command.cdw10 = LogCdw10::new().with_lid(page).with_numdl_z(dwords_z as u16).into_bits();
-    command.cdw11 = LogCdw11::new().with_numdu((dwords_z >> 16) as u16).into_bits();
-    (command.cdw12, command.cdw13) = (offset as u32, (offset >> 32) as u32);
-    command.cdw14 = LogCdw14::new().with_csi(csi.0).into_bits();
-    command
 }
 
 /// A little-endian number in a structure.

@@ -5,10 +5,10 @@ use byway_dma::BusAddr;
 use byway_flash::MediaKind;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::feature::FeatureId;
-use byway_spec::kv::KvConfiguration;
+use byway_spec::kv::{KvCdw11, KvConfiguration, KvOpcode};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::Methods;
-use byway_spec::{Command, Completion};
+use byway_spec::{Command, Completion, Status};
 
 use crate::common::{MEMORY_AT, MEMORY_BYTES, TestHost, kv, nvm};
 
@@ -171,4 +171,27 @@ pub fn blocks(opcode: NvmOpcode, nsid: u32, slba: u64, count: usize) -> Command 
     command.set_cdw10_11(slba);
     command.cdw12 = count as u32 - 1;
     command
+}
+
+/// A command on a key of the key-value namespace, with `len` bytes of value or buffer.
+pub fn keyed(opcode: u8, key: &[u8], len: usize) -> Command {
+    let mut command = Command::new(opcode, 0, KV);
+    command.set_key(key);
+    command.cdw10 = len as u32;
+    command.cdw11 = KvCdw11::new().with_key_len(key.len() as u8).into_bits();
+    command
+}
+
+/// The value of a key, if it can be had.
+pub fn get(io: &mut Io, key: &[u8]) -> Option<Vec<u8>> {
+    let mut command = keyed(KvOpcode::RETRIEVE.0, key, 1 << 20);
+    io.point_prps(&mut command, DATA, 1 << 20);
+    let done = io.run(command);
+    done.status().is_success().then(|| io.get(DATA, done.dw0 as usize))
+}
+
+/// A completion bears this status, whatever else its status field says.
+#[track_caller]
+pub fn assert_status(done: Completion, status: Status) {
+    assert_eq!(done.status().code(), status, "{}", done.status());
 }

@@ -75,7 +75,7 @@ impl<'a> Put<'a> {
     }
 
     /// A vendor command of the store: key, and length of the whole value.
-    #[inline]
+    #[inline(always)]
     fn vendor(&self, opcode: VendorOpcode) -> Entry {
         let mut entry = Entry::new(opcode.0, 0, self.nsid.get());
         entry.set_key(self.key.padded());

@@ -3,14 +3,16 @@
 //! Long transfers go through [`CHUNK_BYTES`] of working memory at a time, so a command of 16 MiB costs no more
 //! memory than a small one. A write that fails half-way has written its first blocks; NVMe promises no more.
 
+use byway_flash::Flash;
 use byway_spec::{Command, Status};
 
 use super::NvmNamespace;
 use super::command::Blocks;
 use crate::data_pointer;
 use crate::error::CommandError;
-use crate::namespace::{Execution, Outcome, sized};
-use crate::payload::HostData;
+use crate::namespace::{Execution, Outcome, Room, sized};
+use crate::payload::{HostData, Stage};
+use crate::port::Port;
 
 /// Working memory of a transfer. A multiple of the flash's unit.
 const CHUNK_BYTES: u64 = 128 << 10;
@@ -39,20 +41,43 @@ impl ByteRange {
     }
 }
 
+/// A command that moves blocks, and what it has at hand for it.
+struct Transfer<'a, 'p> {
+    range: ByteRange,
+    /// The host's side of it.
+    data: HostData<'a>,
+    flash: &'a mut Flash,
+    port: &'a mut Port<'p>,
+    stage: &'a mut Stage,
+    bytes: &'a mut Vec<u8>,
+}
+
 impl NvmNamespace {
+    /// Checks what a command names, in the namespace and in the host.
+    #[inline]
+    fn start<'a, 'p>(
+        &self,
+        execution: &'a mut Execution<'_, 'p>,
+        command: &Command,
+        blocks: Blocks,
+    ) -> Result<Transfer<'a, 'p>, CommandError> {
+        let range = self.bytes(blocks)?;
+        let Execution { flash, port, room, carried, whole_pages, .. } = execution;
+        let Room { mapped, stage, bytes } = &mut **room;
+        let data = data_pointer::map(port, mapped, command, range.len as usize, *carried, *whole_pages)?;
+        Ok(Transfer { range, data, flash, port, stage, bytes })
+    }
+
     pub(super) fn read(
         &mut self,
         execution: &mut Execution<'_, '_>,
         command: &Command,
         blocks: Blocks,
     ) -> Result<Outcome, CommandError> {
-        let range = self.bytes(blocks)?;
-        let Execution { flash, port, room, carried, whole_pages, .. } = execution;
-        let data =
-            data_pointer::map(port, &mut room.mapped, command, range.len as usize, *carried, *whole_pages)?;
-        let mut sink = data.sink(&mut room.stage)?;
+        let Transfer { range, data, flash, port, stage, bytes } = self.start(execution, command, blocks)?;
+        let mut sink = data.sink(stage)?;
         for (at, len) in range.chunks() {
-            let buffer = sized(&mut room.bytes, len);
+            let buffer = sized(bytes, len);
             self.load(flash, port, at, buffer)?;
             sink.put(port, buffer)?;
         }
@@ -66,17 +91,14 @@ impl NvmNamespace {
         command: &Command,
         blocks: Blocks,
     ) -> Result<Outcome, CommandError> {
-        let range = self.bytes(blocks)?;
-        let Execution { flash, port, room, carried, whole_pages, .. } = execution;
-        let data =
-            data_pointer::map(port, &mut room.mapped, command, range.len as usize, *carried, *whole_pages)?;
-        if let HostData::Carried(bytes) = data {
-            self.save(flash, port, range.at, bytes)?;
+        let Transfer { range, data, flash, port, stage, bytes } = self.start(execution, command, blocks)?;
+        if let HostData::Carried(carried) = data {
+            self.save(flash, port, range.at, carried)?;
             return Ok(Outcome::OK);
         }
-        let mut source = data.source(&mut room.stage);
+        let mut source = data.source(stage);
         for (at, len) in range.chunks() {
-            let buffer = sized(&mut room.bytes, len);
+            let buffer = sized(bytes, len);
             source.fill(port, buffer)?;
             self.save(flash, port, at, buffer)?;
         }
@@ -89,13 +111,10 @@ impl NvmNamespace {
         command: &Command,
         blocks: Blocks,
     ) -> Result<Outcome, CommandError> {
-        let range = self.bytes(blocks)?;
-        let Execution { flash, port, room, carried, whole_pages, .. } = execution;
-        let data =
-            data_pointer::map(port, &mut room.mapped, command, range.len as usize, *carried, *whole_pages)?;
-        let mut source = data.source(&mut room.stage);
+        let Transfer { range, data, flash, port, stage, bytes } = self.start(execution, command, blocks)?;
+        let mut source = data.source(stage);
         for (at, len) in range.chunks() {
-            let (ours, theirs) = sized(&mut room.bytes, 2 * len).split_at_mut(len);
+            let (ours, theirs) = sized(bytes, 2 * len).split_at_mut(len);
             source.fill(port, theirs)?;
             self.load(flash, port, at, ours)?;
             if ours != theirs {

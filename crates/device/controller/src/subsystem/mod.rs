@@ -2,23 +2,22 @@
 //!
 //! Several controllers attach to one subsystem. It has no thread and no lock: whoever runs a device owns it.
 
-use std::sync::Arc;
+mod namespaces;
+mod windows;
 
-use byway_flash::{
-    Durability, FinishedSync, Flash, FlashError, NamespaceKind, NamespaceRecord, NamespaceSpec, SyncPoint,
-};
-use byway_kv::{KvError, KvFormat, KvOptions, RECORD_HEADER_BYTES};
+use byway_flash::{Durability, FinishedSync, Flash, FlashError, NamespaceRecord, SyncPoint};
+use byway_kv::{KvError, KvFormat, KvOptions};
 use byway_link::Profile;
 use byway_spec::Status;
-use byway_sys::Mapping;
 
 use crate::admin::{Changes, IoCounters};
 use crate::controller::ControllerId;
 use crate::error::CommandError;
-use crate::namespace::{Namespace, write_error};
+use crate::namespace::Namespace;
 use crate::outlook::Outlooks;
-use crate::queue::BoundWindow;
 use crate::sanitize::{self, IN_PROGRESS};
+
+pub use windows::WindowShape;
 
 /// Highest namespace identifier, and so how many there may be (Identify Controller NN, MNAN).
 pub const MAX_NAMESPACES: u32 = 64;
@@ -105,24 +104,6 @@ pub struct Subsystem {
     pub(crate) resets: u64,
     /// The sanitize operation that is going on.
     pub(crate) sanitizing: Option<sanitize::Progress>,
-}
-
-/// Windows of device memory that each key-value namespace has, and the rule by which records stand in them
-/// (`byway_queue::WindowCursor`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WindowShape {
-    /// How many.
-    pub count: u32,
-    /// Bytes of each.
-    pub window_bytes: u64,
-    /// No record spans a multiple of this.
-    pub segment_bytes: u32,
-    /// Room before each value, without the key.
-    pub header_bytes: u32,
-    /// Records begin at multiples of this.
-    pub align_bytes: u32,
-    /// What stands in a page of this size is needed until the write pointer has left it.
-    pub page_bytes: u32,
 }
 
 impl std::fmt::Debug for Subsystem {
@@ -257,173 +238,6 @@ impl Subsystem {
         self.controllers |= bit(id);
     }
 
-    /// Whether `nsid` is attached to controller `id`.
-    pub fn is_attached(&self, nsid: u32, id: ControllerId) -> bool {
-        self.slot(nsid).is_some_and(|slot| slot.attached & bit(id) != 0)
-    }
-
-    /// Attaches a namespace to a controller.
-    ///
-    /// # Errors
-    /// Invalid Namespace, or Namespace Already Attached.
-    pub fn attach(&mut self, nsid: u32, id: ControllerId) -> Result<(), CommandError> {
-        let slot = self.slot_mut(nsid).and_then(Option::as_mut).ok_or(NO_NAMESPACE)?;
-        if slot.attached & bit(id) != 0 {
-            return Err(CommandError::new(
-                Status::NAMESPACE_ALREADY_ATTACHED,
-                "attached to that controller already",
-            ));
-        }
-        slot.attached |= bit(id);
-        slot.served = slot.attached;
-        self.changes.note(nsid, bit(id));
-        Ok(())
-    }
-
-    /// Detaches a namespace from a controller.
-    ///
-    /// # Errors
-    /// Invalid Namespace, or Namespace Not Attached.
-    pub fn detach(&mut self, nsid: u32, id: ControllerId) -> Result<(), CommandError> {
-        let slot = self.slot_mut(nsid).and_then(Option::as_mut).ok_or(NO_NAMESPACE)?;
-        if slot.attached & bit(id) == 0 {
-            return Err(CommandError::new(Status::NAMESPACE_NOT_ATTACHED, "not attached to that controller"));
-        }
-        slot.attached &= !bit(id);
-        slot.served = slot.attached;
-        self.changes.note(nsid, bit(id));
-        Ok(())
-    }
-
-    /// Makes a namespace, attached to no controller. Returns its identifier.
-    ///
-    /// # Errors
-    /// Namespace Identifier Unavailable, Namespace Insufficient Capacity, and what the flash or the engine say.
-    pub fn create_namespace(&mut self, kind: NamespaceKind, size_bytes: u64) -> Result<u32, CommandError> {
-        let nsid = (1..=MAX_NAMESPACES).find(|nsid| self.slot(*nsid).is_none()).ok_or(NO_IDENTIFIER)?;
-        let spec = NamespaceSpec { nsid: Some(nsid), kind, size_bytes };
-        let record = self.flash.add_namespace(spec).map_err(creation_error)?;
-        match Namespace::open(&mut self.flash, record, &self.options) {
-            Ok(namespace) => {
-                self.seat(nsid, namespace, 0);
-                Ok(nsid)
-            }
-            Err(_) => {
-                // What could not be opened is not kept; why it could not be is the better error.
-                let _ = self.flash.remove_namespace(nsid);
-                Err(CommandError::new(Status::INTERNAL_ERROR, "the new namespace could not be opened"))
-            }
-        }
-    }
-
-    /// Removes a namespace with everything in it. Hosts lose it at once.
-    ///
-    /// # Errors
-    /// Invalid Namespace, and what the flash says.
-    pub fn delete_namespace(&mut self, nsid: u32) -> Result<(), CommandError> {
-        let Slot { namespace, attached, .. } =
-            self.slot_mut(nsid).and_then(Option::take).ok_or(NO_NAMESPACE)?;
-        let record = namespace.record().clone();
-        // The engine lets go of device memory that it shares with its windows' users.
-        drop(namespace);
-        if let Err(error) = self.flash.remove_namespace(nsid) {
-            self.keep_namespace(record, attached);
-            return Err(deletion_error(error));
-        }
-        self.changes.note(nsid, attached);
-        Ok(())
-    }
-
-    /// Puts back a namespace that could not be removed, if the flash still has all of it.
-    fn keep_namespace(&mut self, record: NamespaceRecord, attached: u64) {
-        let nsid = record.nsid;
-        if let Ok(namespace) = Namespace::open(&mut self.flash, record, &self.options) {
-            self.seat(nsid, namespace, attached);
-        }
-    }
-
-    /// Forgets everything in a namespace and gives it format `index` of its kind. With `erase` no byte of what it held
-    /// is left in the image.
-    ///
-    /// # Errors
-    /// Invalid Namespace, Invalid Format, and what the flash says.
-    pub fn format_namespace(&mut self, nsid: u32, index: u8, erase: bool) -> Result<(), CommandError> {
-        let (namespace, flash) = self.namespace_mut(nsid).ok_or(NO_NAMESPACE)?;
-        namespace.format(flash, index)?;
-        if erase {
-            self.erase_namespace(nsid)?;
-        }
-        let attached = self.slot(nsid).map_or(0, |slot| slot.attached);
-        self.changes.note(nsid, attached);
-        Ok(())
-    }
-
-    /// Serves no namespace from here on.
-    pub(crate) fn stop_serving(&mut self) {
-        self.slots.iter_mut().flatten().for_each(|slot| slot.served = 0);
-    }
-
-    /// Serves a namespace that was opened anew, as it was attached; to every controller if it was not there.
-    pub(crate) fn serve_again(&mut self, nsid: u32, namespace: Namespace) {
-        let attached = self.slot(nsid).map_or(!0, |slot| slot.attached);
-        self.seat(nsid, namespace, attached);
-        self.changes.note(nsid, attached);
-    }
-
-    /// Shape of the windows that every key-value namespace has.
-    pub fn window_shape(&self) -> WindowShape {
-        let format = self.options.kv_format;
-        WindowShape {
-            count: u32::from(format.windows),
-            window_bytes: u64::from(format.window_bytes),
-            segment_bytes: format.window_bytes / 2,
-            header_bytes: RECORD_HEADER_BYTES as u32,
-            align_bytes: 1,
-            page_bytes: self.flash.geometry().page_bytes,
-        }
-    }
-
-    /// Binds a free window of namespace `nsid`. Its place in device memory is its number over all namespaces, which
-    /// [`Subsystem::window_place`] gives.
-    ///
-    /// # Errors
-    /// Invalid Namespace; a namespace that is not key-value; no window is free.
-    pub fn bind_window(&mut self, nsid: u32) -> Result<BoundWindow, CommandError> {
-        let (announced, binding) = (self.window_shape(), self.bindings + 1);
-        let (namespace, flash) = self.namespace_mut(nsid).ok_or(NO_NAMESPACE)?;
-        let kv = namespace.kv()?;
-        if kv.window_shape() != announced {
-            return Err(OTHER_WINDOWS);
-        }
-        let window = kv.bind_window(flash, binding)?;
-        self.bindings = binding;
-        Ok(window)
-    }
-
-    /// Number of window `index` of namespace `nsid` over all namespaces: device memory holds them in this order.
-    pub fn window_place(&self, nsid: u32, index: u16) -> u32 {
-        (nsid - 1) * self.window_shape().count + u32::from(index)
-    }
-
-    /// Whether a window is still bound as it was: the namespace was neither formatted nor deleted since.
-    pub fn is_bound(&self, window: BoundWindow) -> bool {
-        matches!(self.namespace(window.nsid), Some(Namespace::Kv(kv)) if kv.is_bound(window))
-    }
-
-    /// Device memory of every key-value namespace: its first window's number over all, and the memory.
-    pub fn window_memory(&mut self) -> Vec<(u32, Arc<Mapping>)> {
-        let announced = self.window_shape();
-        let mut areas = Vec::new();
-        for nsid in 1..=MAX_NAMESPACES {
-            let Some((Namespace::Kv(kv), _)) = self.namespace_mut(nsid) else { continue };
-            // Windows of another shape are not where hosts are told to look for them.
-            let memory = kv.window_memory().filter(|_| kv.window_shape() == announced);
-            let first = self.window_place(nsid, 0);
-            areas.extend(memory.map(|memory| (first, memory)));
-        }
-        areas
-    }
-
     /// Syncs the image before a host hears that its controller is shut down, with the device in hand.
     ///
     /// # Errors
@@ -474,36 +288,10 @@ impl Subsystem {
     pub fn into_flash(self) -> Flash {
         self.flash
     }
-
-    /// Gives back a window of device memory, if it is still bound as it was.
-    pub fn unbind_window(&mut self, window: BoundWindow) {
-        if let Some((Namespace::Kv(kv), _)) = self.namespace_mut(window.nsid) {
-            kv.unbind_window(window);
-        }
-    }
-}
-
-fn deletion_error(error: FlashError) -> CommandError {
-    match error {
-        FlashError::Misuse(_) => CommandError::new(
-            Status::COMMAND_SEQUENCE_ERROR,
-            "device memory of the namespace is still mapped",
-        ),
-        other => write_error(other),
-    }
 }
 
 fn bit(id: ControllerId) -> u64 {
     1 << (id.0 % MAX_CONTROLLERS)
-}
-
-fn creation_error(error: FlashError) -> CommandError {
-    match error {
-        FlashError::NoCapacity { .. } => {
-            CommandError::new(Status::NAMESPACE_INSUFFICIENT_CAPACITY, "the device has not that much left")
-        }
-        other => write_error(other),
-    }
 }
 
 const SYNC_FAILED: CommandError = CommandError::new(
@@ -512,7 +300,3 @@ const SYNC_FAILED: CommandError = CommandError::new(
 );
 const NO_NAMESPACE: CommandError =
     CommandError::new(Status::INVALID_NAMESPACE, "no such namespace is attached");
-const OTHER_WINDOWS: CommandError =
-    CommandError::new(Status::OPERATION_DENIED, "the namespace was made with windows of another shape");
-const NO_IDENTIFIER: CommandError =
-    CommandError::new(Status::NAMESPACE_ID_UNAVAILABLE, "every namespace identifier is taken");

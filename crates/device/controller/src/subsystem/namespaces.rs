@@ -1,0 +1,146 @@
+//! Namespaces that come and go while the device is in use: made, removed, formatted, attached to controllers.
+
+use byway_flash::{FlashError, NamespaceKind, NamespaceRecord, NamespaceSpec};
+use byway_spec::Status;
+
+use super::{MAX_NAMESPACES, NO_NAMESPACE, Slot, Subsystem, bit};
+use crate::controller::ControllerId;
+use crate::error::CommandError;
+use crate::namespace::{Namespace, write_error};
+
+impl Subsystem {
+    /// Whether `nsid` is attached to controller `id`.
+    pub fn is_attached(&self, nsid: u32, id: ControllerId) -> bool {
+        self.slot(nsid).is_some_and(|slot| slot.attached & bit(id) != 0)
+    }
+
+    /// Attaches a namespace to a controller.
+    ///
+    /// # Errors
+    /// Invalid Namespace, or Namespace Already Attached.
+    pub fn attach(&mut self, nsid: u32, id: ControllerId) -> Result<(), CommandError> {
+        let slot = self.slot_mut(nsid).and_then(Option::as_mut).ok_or(NO_NAMESPACE)?;
+        if slot.attached & bit(id) != 0 {
+            return Err(CommandError::new(
+                Status::NAMESPACE_ALREADY_ATTACHED,
+                "attached to that controller already",
+            ));
+        }
+        slot.attached |= bit(id);
+        slot.served = slot.attached;
+        self.changes.note(nsid, bit(id));
+        Ok(())
+    }
+
+    /// Detaches a namespace from a controller.
+    ///
+    /// # Errors
+    /// Invalid Namespace, or Namespace Not Attached.
+    pub fn detach(&mut self, nsid: u32, id: ControllerId) -> Result<(), CommandError> {
+        let slot = self.slot_mut(nsid).and_then(Option::as_mut).ok_or(NO_NAMESPACE)?;
+        if slot.attached & bit(id) == 0 {
+            return Err(CommandError::new(Status::NAMESPACE_NOT_ATTACHED, "not attached to that controller"));
+        }
+        slot.attached &= !bit(id);
+        slot.served = slot.attached;
+        self.changes.note(nsid, bit(id));
+        Ok(())
+    }
+
+    /// Makes a namespace, attached to no controller. Returns its identifier.
+    ///
+    /// # Errors
+    /// Namespace Identifier Unavailable, Namespace Insufficient Capacity, and what the flash or the engine say.
+    pub fn create_namespace(&mut self, kind: NamespaceKind, size_bytes: u64) -> Result<u32, CommandError> {
+        let nsid = (1..=MAX_NAMESPACES).find(|nsid| self.slot(*nsid).is_none()).ok_or(NO_IDENTIFIER)?;
+        let spec = NamespaceSpec { nsid: Some(nsid), kind, size_bytes };
+        let record = self.flash.add_namespace(spec).map_err(creation_error)?;
+        match Namespace::open(&mut self.flash, record, &self.options) {
+            Ok(namespace) => {
+                self.seat(nsid, namespace, 0);
+                Ok(nsid)
+            }
+            Err(_) => {
+                // What could not be opened is not kept; why it could not be is the better error.
+                let _ = self.flash.remove_namespace(nsid);
+                Err(CommandError::new(Status::INTERNAL_ERROR, "the new namespace could not be opened"))
+            }
+        }
+    }
+
+    /// Removes a namespace with everything in it. Hosts lose it at once.
+    ///
+    /// # Errors
+    /// Invalid Namespace, and what the flash says.
+    pub fn delete_namespace(&mut self, nsid: u32) -> Result<(), CommandError> {
+        let Slot { namespace, attached, .. } =
+            self.slot_mut(nsid).and_then(Option::take).ok_or(NO_NAMESPACE)?;
+        let record = namespace.record().clone();
+        // The engine lets go of device memory that it shares with its windows' users.
+        drop(namespace);
+        if let Err(error) = self.flash.remove_namespace(nsid) {
+            self.keep_namespace(record, attached);
+            return Err(deletion_error(error));
+        }
+        self.changes.note(nsid, attached);
+        Ok(())
+    }
+
+    /// Puts back a namespace that could not be removed, if the flash still has all of it.
+    fn keep_namespace(&mut self, record: NamespaceRecord, attached: u64) {
+        let nsid = record.nsid;
+        if let Ok(namespace) = Namespace::open(&mut self.flash, record, &self.options) {
+            self.seat(nsid, namespace, attached);
+        }
+    }
+
+    /// Forgets everything in a namespace and gives it format `index` of its kind. With `erase` no byte of what it held
+    /// is left in the image.
+    ///
+    /// # Errors
+    /// Invalid Namespace, Invalid Format, and what the flash says.
+    pub fn format_namespace(&mut self, nsid: u32, index: u8, erase: bool) -> Result<(), CommandError> {
+        let (namespace, flash) = self.namespace_mut(nsid).ok_or(NO_NAMESPACE)?;
+        namespace.format(flash, index)?;
+        if erase {
+            self.erase_namespace(nsid)?;
+        }
+        let attached = self.slot(nsid).map_or(0, |slot| slot.attached);
+        self.changes.note(nsid, attached);
+        Ok(())
+    }
+
+    /// Serves no namespace from here on.
+    pub(crate) fn stop_serving(&mut self) {
+        self.slots.iter_mut().flatten().for_each(|slot| slot.served = 0);
+    }
+
+    /// Serves a namespace that was opened anew, as it was attached; to every controller if it was not there.
+    pub(crate) fn serve_again(&mut self, nsid: u32, namespace: Namespace) {
+        let attached = self.slot(nsid).map_or(!0, |slot| slot.attached);
+        self.seat(nsid, namespace, attached);
+        self.changes.note(nsid, attached);
+    }
+}
+
+fn creation_error(error: FlashError) -> CommandError {
+    match error {
+        FlashError::NoCapacity { .. } => {
+            CommandError::new(Status::NAMESPACE_INSUFFICIENT_CAPACITY, "the device has not that much left")
+        }
+        other => write_error(other),
+    }
+}
+
+fn deletion_error(error: FlashError) -> CommandError {
+    match error {
+        FlashError::Misuse(_) => CommandError::new(
+            Status::COMMAND_SEQUENCE_ERROR,
+            "device memory of the namespace is still mapped",
+        ),
+        other => write_error(other),
+    }
+}
+
+const NO_IDENTIFIER: CommandError =
+    CommandError::new(Status::NAMESPACE_ID_UNAVAILABLE, "every namespace identifier is taken");

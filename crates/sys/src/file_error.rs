@@ -1,0 +1,110 @@
+//! Why a file could not do what was asked, in a sentence; and what stays of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+/// The operations that leave a file in trouble when they fail, and others, as errors tell of them.
+pub(crate) const READING: &str = "reading";
+pub(crate) const WRITING: &str = "writing";
+pub(crate) const ALLOCATING: &str = "taking room in";
+pub(crate) const SYNCING: &str = "syncing";
+pub(crate) const PUNCHING: &str = "giving back room of";
+
+/// Why the file could not do what was asked. Each is one sentence for a person.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// Nothing has that name.
+    #[error("{} does not exist", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file of that name is there and would be overwritten.
+    #[error("{} exists already and is left as it is", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Someone else holds the lock.
+    #[error("{} is in use: another opener holds it", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file, its folder or its file system may not be written.
+    #[error("{} cannot be written here: it is read-only to this user or on this file system", path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file system has no room, or the user's quota or file size limit is reached.
+    #[error("the disk that holds {} is full: {doing} found no room", path.display())]
+    DiskFull {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+    },
+    /// The file ends before the bytes that were asked for.
+    #[error("{} ends before byte {end}", path.display())]
+    Short {
+        /// The file.
+        path: PathBuf,
+        /// End of the range that was asked for.
+        end: u64,
+    },
+    /// Writing it failed before, so nothing more is written.
+    #[error("{} takes no writes since {doing} it failed; open it again once its file system is well", path.display())]
+    Stopped {
+        /// The file.
+        path: PathBuf,
+        /// What failed.
+        doing: &'static str,
+    },
+    /// Anything else the system says.
+    #[error("{doing} {} failed: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+impl FileError {
+    /// Whether the bytes that are there could not be read, or were not there to be read.
+    #[must_use]
+    pub fn is_of_reading(&self) -> bool {
+        matches!(self, Self::Short { .. } | Self::Io { doing: READING, .. })
+    }
+}
+
+/// Why a file takes no writes, or took none the last time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Its disk had no room. Writes are tried all the same: there may be room again.
+    DiskFull,
+    /// A write, or taking room, or a sync failed otherwise. What the system dropped then is not known, so nothing more
+    /// is written until the file is opened again.
+    Failed {
+        /// What was being done.
+        doing: &'static str,
+    },
+}
+
+/// The error that the system's answer makes.
+pub(crate) fn refusal(path: &Path, doing: &'static str, source: io::Error) -> FileError {
+    let path = path.to_path_buf();
+    match source.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOENT) => FileError::Missing { path },
+        Some(Errno::EXIST) => FileError::Exists { path },
+        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => FileError::ReadOnly { path },
+        Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => FileError::DiskFull { path, doing },
+        _ => FileError::Io { path, doing, source },
+    }
+}

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use byway_backends::{Nil, Psync, Target, TargetOptions};
+use byway_backends::{Nil, Psync, Target, TargetOptions, Threads, ThreadsOptions};
 use byway_conformance::conformance;
 use byway_conformance::scratch::Scratch;
 
@@ -17,6 +17,12 @@ fn direct(scratch: &Scratch) -> Arc<Target> {
     Arc::new(Target::open(&scratch.path, options).unwrap())
 }
 
+fn threads(target: Arc<Target>) -> Threads {
+    Threads::new(target, ThreadsOptions::default()).unwrap()
+}
+
 conformance!(nil, |_: &Scratch| Nil::new(Scratch::BYTES).unwrap());
 conformance!(psync, |scratch: &Scratch| Psync::new(file(scratch)));
 conformance!(psync_direct, |scratch: &Scratch| Psync::new(direct(scratch)));
+conformance!(threads, |scratch: &Scratch| threads(file(scratch)));
+conformance!(threads_direct, |scratch: &Scratch| threads(direct(scratch)));

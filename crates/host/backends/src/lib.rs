@@ -10,9 +10,13 @@ pub mod nil;
 pub mod psync;
 mod ready;
 mod request;
+mod synchronous;
 mod target;
+pub mod threads;
 mod work;
 
 pub use nil::Nil;
 pub use psync::Psync;
+pub use synchronous::Synchronous;
 pub use target::{Target, TargetOptions};
+pub use threads::{Threads, ThreadsOptions};

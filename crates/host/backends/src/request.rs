@@ -10,7 +10,7 @@ use crate::target::Shape;
 
 /// A range of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+pub struct Span {
     /// First byte.
     pub at: u64,
     /// Length in bytes.
@@ -19,7 +19,7 @@ pub(crate) struct Span {
 
 /// What a command asks of a file. Its data stays with the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Request {
+pub enum Request {
     /// Reads the span into the command's memory.
     Read(Span),
     /// Writes the command's memory to the span; with `fua`, durably.

@@ -1,0 +1,87 @@
+//! Whatever does a command while its caller waits: what a pool of threads runs.
+
+use byway_core::{
+    AdminCommand, Capabilities, Command, Failed, Identity, Namespace, Outcome, Payload, QueueOptions, Result,
+};
+
+use crate::request::Request;
+use crate::target::Target;
+use crate::work;
+
+/// An open device whose commands are done by the thread that asks for them.
+///
+/// An implementer may block in [`perform`](Self::perform) and nowhere else, and may rely on [`check`](Self::check)
+/// having been asked about the very command first. Several threads ask at the same time.
+pub trait Synchronous: Send + Sync + 'static {
+    /// What a command asks for, without its memory.
+    type Request: Copy + Send;
+
+    /// What `command` asks for.
+    ///
+    /// # Errors
+    /// When it can be refused before anything is done.
+    fn check(&self, command: &Command) -> Result<Self::Request>;
+
+    /// Does it, with the command's memory.
+    ///
+    /// # Errors
+    /// When it fails; the memory is given back.
+    fn perform(&self, request: Self::Request, memory: Payload) -> Result<Outcome, Failed>;
+
+    /// Who the device says it is.
+    fn identity(&self) -> &Identity;
+
+    /// What can be done with it by an interface whose commands go on by themselves (`overlaps`) and can be given up
+    /// (`cancel`).
+    fn capabilities(&self, overlaps: bool, cancel: bool) -> Capabilities;
+
+    /// The namespaces that are attached.
+    ///
+    /// # Errors
+    /// When the device does not tell.
+    fn namespaces(&self) -> Result<Vec<Namespace>>;
+
+    /// Refuses options of a queue that the device cannot honour.
+    ///
+    /// # Errors
+    /// By saying which, and why.
+    fn check_queue(&self, options: &QueueOptions) -> Result<()>;
+
+    /// Does an admin command.
+    ///
+    /// # Errors
+    /// When there is no controller to do it, or it refuses.
+    fn admin(&self, command: &AdminCommand) -> Result<Outcome>;
+}
+
+impl Synchronous for Target {
+    type Request = Request;
+
+    fn check(&self, command: &Command) -> Result<Request> {
+        Request::of(command, self.shape())
+    }
+
+    fn perform(&self, request: Request, memory: Payload) -> Result<Outcome, Failed> {
+        work::run(self, request, memory)
+    }
+
+    fn identity(&self) -> &Identity {
+        self.identity()
+    }
+
+    fn capabilities(&self, overlaps: bool, cancel: bool) -> Capabilities {
+        self.capabilities(overlaps, cancel)
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>> {
+        self.namespaces()
+    }
+
+    fn check_queue(&self, options: &QueueOptions) -> Result<()> {
+        self.check_queue(options)
+    }
+
+    fn admin(&self, command: &AdminCommand) -> Result<Outcome> {
+        self.admin(command)
+    }
+}

@@ -1,0 +1,156 @@
+//! Threads that take turns at whatever has work for them, and sleep when nothing has.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+/// How often an idle thread looks before it sleeps: some microseconds.
+const SPINS: u32 = 100;
+
+/// Something that has work for threads now and then.
+///
+/// An implementer offers itself to the pool when there is work, once, and again from within a turn while there is more.
+pub(crate) trait Source: Send + Sync {
+    /// Does some of the work.
+    fn take_turn(self: Arc<Self>, pool: &Offers);
+}
+
+/// Threads of a device, shared by its queues. They end with it.
+pub(crate) struct Pool {
+    offers: Arc<Offers>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What has work, in the order in which it was offered.
+pub(crate) struct Offers {
+    list: Mutex<List>,
+    changed: Condvar,
+    /// Length of the list, for threads that look before they sleep.
+    len: AtomicUsize,
+    /// Whether a thread is looking: one is enough.
+    looking: AtomicBool,
+}
+
+#[derive(Default)]
+struct List {
+    sources: VecDeque<Arc<dyn Source>>,
+    asleep: u32,
+    ending: bool,
+}
+
+impl Pool {
+    /// A pool of so many threads.
+    ///
+    /// # Errors
+    /// When the system does not start one of them.
+    pub(crate) fn new(threads: u32) -> io::Result<Self> {
+        let offers = Arc::new(Offers {
+            list: Mutex::default(),
+            changed: Condvar::new(),
+            len: AtomicUsize::new(0),
+            looking: AtomicBool::new(false),
+        });
+        let mut pool = Self { offers, threads: Vec::with_capacity(threads as usize) };
+        for _ in 0..threads {
+            let offers = Arc::clone(&pool.offers);
+            pool.threads.push(Builder::new().name("byway-threads".into()).spawn(move || offers.serve())?);
+        }
+        Ok(pool)
+    }
+
+    /// Where work is offered.
+    pub(crate) fn offers(&self) -> &Offers {
+        &self.offers
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.offers.locked().ending = true;
+        self.offers.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked is over, too.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Pool({} threads)", self.threads.len())
+    }
+}
+
+impl Offers {
+    /// Has a thread take a turn at `source`, waking one if none is looking.
+    pub(crate) fn add(&self, source: Arc<dyn Source>) {
+        let mut list = self.locked();
+        list.sources.push_back(source);
+        self.len.store(list.sources.len(), Ordering::Relaxed);
+        let wake = list.asleep > 0 && !self.looking.load(Ordering::Relaxed);
+        drop(list);
+        if wake {
+            self.changed.notify_one();
+        }
+    }
+
+    /// A thread's life.
+    fn serve(&self) {
+        while let Some(source) = self.next() {
+            source.take_turn(self);
+        }
+    }
+
+    /// The next source, waited for; `None` when the pool ends.
+    fn next(&self) -> Option<Arc<dyn Source>> {
+        let looked = self.look();
+        let mut list = self.locked();
+        if looked {
+            self.looking.store(false, Ordering::Relaxed);
+        }
+        loop {
+            if list.ending {
+                return None;
+            }
+            if let Some(source) = list.sources.pop_front() {
+                self.taken(list);
+                return Some(source);
+            }
+            list.asleep += 1;
+            list = self.changed.wait(list).unwrap_or_else(PoisonError::into_inner);
+            list.asleep -= 1;
+        }
+    }
+
+    /// Looks for a while, unless another does: work that comes soon then costs nobody a wakeup. Whoever adds a source
+    /// meanwhile wakes nobody, and this thread takes the list's lock next.
+    fn look(&self) -> bool {
+        if self.looking.swap(true, Ordering::Relaxed) {
+            return false;
+        }
+        for _ in 0..SPINS {
+            if self.len.load(Ordering::Relaxed) > 0 {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        true
+    }
+
+    /// A source was taken; what is left is another thread's.
+    fn taken(&self, list: MutexGuard<'_, List>) {
+        self.len.store(list.sources.len(), Ordering::Relaxed);
+        let wake = !list.sources.is_empty() && list.asleep > 0;
+        drop(list);
+        if wake {
+            self.changed.notify_one();
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

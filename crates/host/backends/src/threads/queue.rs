@@ -1,0 +1,248 @@
+//! A queue whose commands are done by the threads of its device, and by whoever waits for them.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use byway_core::{BackendQueue, Command, ErrorKind, Finished, Outcome, Refused, Result};
+
+use crate::psync::queue::{full, not_outstanding};
+use crate::synchronous::Synchronous;
+use crate::target::Target;
+use crate::threads::pool::Pool;
+use crate::threads::work_list::{Job, WorkList, expire};
+
+/// Whoever waits at least this long does commands that no thread has begun.
+pub const HELP_FROM: Duration = Duration::from_millis(100);
+
+/// Commands that are gathered before threads are told of them, if nobody looks earlier.
+const GATHERED_MAX: usize = 16;
+
+/// How often a waiting queue looks before it sleeps: some microseconds.
+const SPINS: u32 = 100;
+
+/// A queue whose commands are done by the threads of its device, and by whoever waits for them.
+pub struct ThreadsQueue<S: Synchronous = Target> {
+    work: Arc<WorkList<S>>,
+    pool: Arc<Pool>,
+    /// Submitted, and known to no thread.
+    gathered: VecDeque<Job<S::Request>>,
+    /// Finished, and known to no thread any more.
+    ready: VecDeque<Finished>,
+    /// When the first command's time is over, of those that have one.
+    first_until: Option<Instant>,
+    outstanding: u32,
+    depth: u32,
+}
+
+impl<S: Synchronous> ThreadsQueue<S> {
+    pub(crate) fn new(device: Arc<S>, pool: Arc<Pool>, depth: u32) -> Self {
+        let room = depth as usize;
+        Self {
+            work: Arc::new(WorkList::new(device, depth)),
+            pool,
+            gathered: VecDeque::with_capacity(room.min(GATHERED_MAX)),
+            ready: VecDeque::with_capacity(room),
+            first_until: None,
+            outstanding: 0,
+            depth,
+        }
+    }
+
+    fn check(&self, command: &Command) -> Result<S::Request> {
+        if self.outstanding >= self.depth {
+            return Err(full(self.depth));
+        }
+        self.work.device().check(command)
+    }
+
+    fn take(&mut self, command: Command, tag: u64, until: Option<Instant>) -> Result<(), Refused> {
+        let request = match self.check(&command) {
+            Ok(request) => request,
+            Err(error) => return Err(Refused { command, error }),
+        };
+        self.gathered.push_back(Job { tag, request, memory: command.into_payload(), until });
+        self.outstanding += 1;
+        if self.gathered.len() >= GATHERED_MAX {
+            self.publish();
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self) {
+        if !self.gathered.is_empty() {
+            self.work.publish(&mut self.gathered, false, self.pool.offers());
+        }
+    }
+
+    /// The next finished command that is there without any more being begun.
+    #[inline]
+    fn pop(&mut self) -> Option<Finished> {
+        if self.ready.is_empty() {
+            self.work.collect(&mut self.ready);
+        }
+        let finished = self.ready.pop_front()?;
+        self.outstanding -= 1;
+        Some(finished)
+    }
+
+    /// Gives up what nobody has begun and is past its time.
+    fn expire(&mut self) {
+        let Some(first) = self.first_until else { return };
+        let now = Instant::now();
+        if now < first {
+            return;
+        }
+        let gathered = expire(&mut self.gathered, now, &mut self.ready);
+        let waiting = self.work.expire(now, &mut self.ready);
+        self.first_until = gathered.into_iter().chain(waiting).min();
+    }
+
+    /// Does a command that no thread has begun, if there is one.
+    fn help(&mut self) -> bool {
+        let alone = self.outstanding == 1;
+        let job = if alone && let Some(only) = self.gathered.pop_front() {
+            Some(only)
+        } else {
+            self.work.publish(&mut self.gathered, true, self.pool.offers())
+        };
+        let Some(job) = job else { return false };
+        self.ready.push_back(job.perform(self.work.device()));
+        true
+    }
+
+    fn look(&self) -> bool {
+        for _ in 0..SPINS {
+            if self.work.has_finished() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// How long to sleep so that the first time that is over is noticed.
+    fn until_first(&self, timeout: Duration) -> Duration {
+        let left = |until: Instant| until.saturating_duration_since(Instant::now());
+        self.first_until.map_or(timeout, |until| timeout.min(left(until)))
+    }
+}
+
+impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
+    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+        self.take(command, tag, None)
+    }
+
+    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
+        // A time that no clock can tell is never over.
+        let until = Instant::now().checked_add(timeout);
+        self.take(command, tag, until)?;
+        self.first_until = self.first_until.into_iter().chain(until).min();
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.publish();
+        Ok(())
+    }
+
+    fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        let event = self.work.event()?;
+        if !self.ready.is_empty() {
+            self.work.raise();
+        }
+        Ok(event)
+    }
+
+    fn next_finished(&mut self) -> Result<Option<Finished>> {
+        if let Some(finished) = self.pop() {
+            return Ok(Some(finished));
+        }
+        self.work.lower();
+        self.expire();
+        self.publish();
+        Ok(self.pop())
+    }
+
+    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        self.expire();
+        if !self.ready.is_empty() || self.work.has_finished() {
+            return Ok(true);
+        }
+        if self.outstanding == 0 {
+            return Ok(false);
+        }
+        if timeout >= HELP_FROM && self.help() {
+            return Ok(true);
+        }
+        self.publish();
+        if !self.look() {
+            self.work.sleep(self.until_first(timeout));
+            self.expire();
+        }
+        Ok(!self.ready.is_empty() || self.work.has_finished())
+    }
+
+    fn cancel(&mut self, tag: u64) -> Result<()> {
+        let gathered = self.gathered.iter().position(|job| job.tag == tag);
+        let job = match gathered.and_then(|at| self.gathered.remove(at)) {
+            Some(job) => job,
+            None => match self.work.take_back(tag) {
+                Ok(job) => job,
+                // It finishes as it does.
+                Err(running) => return if running { Ok(()) } else { Err(not_outstanding(tag)) },
+            },
+        };
+        self.ready.push_back(job.given_up(ErrorKind::Cancelled, "it was taken back before it was begun"));
+        self.work.raise();
+        Ok(())
+    }
+
+    fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    fn execute(&mut self, command: Command) -> Result<Outcome> {
+        let device = self.work.device();
+        let request = device.check(&command)?;
+        Ok(device.perform(request, command.into_payload())?)
+    }
+
+    /// As for every queue, but nothing is published that the waiting thread will do itself.
+    fn wait(&mut self, min: usize, timeout: Duration, on: &mut impl FnMut(Finished)) -> Result<usize> {
+        let until = Instant::now() + timeout;
+        let mut taken = 0;
+        loop {
+            while let Some(finished) = self.pop() {
+                on(finished);
+                taken += 1;
+            }
+            if taken >= min || self.outstanding == 0 {
+                return Ok(taken);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if !self.sleep(left)? && left.is_zero() {
+                return Ok(taken);
+            }
+        }
+    }
+}
+
+impl<S: Synchronous> Drop for ThreadsQueue<S> {
+    /// What no thread has begun never begins; what one is doing keeps its memory until it is done.
+    fn drop(&mut self) {
+        self.work.forget();
+    }
+}
+
+impl<S: Synchronous> fmt::Debug for ThreadsQueue<S> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "ThreadsQueue({} of {} outstanding)", self.outstanding, self.depth)
+    }
+}

@@ -47,7 +47,7 @@ impl Request {
     /// What an NVMe controller would refuse: another command set, a range outside the namespace, data whose length is
     /// not that of the range; and what the system would: memory that is not aligned as direct reads and writes need.
     #[inline]
-    pub fn of(command: &Command, shape: Shape) -> Result<Self> {
+    pub(crate) fn of(command: &Command, shape: Shape) -> Result<Self> {
         match command {
             Command::Nvm(NvmCommand::Read { nsid, slba, blocks, into }) => {
                 let span = shape.span(*nsid, *slba, *blocks)?;

@@ -187,7 +187,12 @@ impl<S: Synchronous> WorkList<S> {
     }
 
     /// Files what a thread finished, and begins the next.
-    fn next_job(self: &Arc<Self>, done: Option<Finished>, more: bool, pool: &Offers) -> Option<Job<S::Request>> {
+    fn next_job(
+        self: &Arc<Self>,
+        done: Option<Finished>,
+        more: bool,
+        pool: &Offers,
+    ) -> Option<Job<S::Request>> {
         let mut lists = self.locked();
         let (mut first, mut wake) = (false, false);
         if let Some(done) = done {

@@ -88,6 +88,8 @@ fn an_image_shrinks_to_what_its_namespaces_need_and_no_further() {
     resize(&path, 24 << 20, &[(2, 1 << 20)]).unwrap();
     holds_everything(&path);
     assert_eq!(open(&path).details().capacity_bytes, 24 << 20);
+    let spares = open(&path).details().health.spare_blocks;
+    assert!(spares >= 4, "what the keys were promised is there, and {spares} blocks to spare");
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl Workload {
             Self::Overwrite => 24,
             Self::Delete | Self::List | Self::Mixed | Self::Create => 300,
             Self::Full => 120,
-            Self::Worn => 400,
+            Self::Worn => 440,
             Self::Script => 80,
             Self::Format => 60,
             Self::Blocks => 1,

@@ -79,6 +79,8 @@ struct Wear {
     histogram: Vec<(u32, u32, u32)>,
     percentage_used: u8,
     available_spare_percent: u8,
+    spare_blocks: u32,
+    spare_blocks_left: u32,
     factory_bad_blocks: u32,
     grown_bad_blocks: u32,
     retired_blocks: u32,
@@ -212,6 +214,8 @@ impl Wear {
             histogram: details.erases.iter().map(|b| (b.from, b.to, b.blocks)).collect(),
             percentage_used: health.percentage_used,
             available_spare_percent: health.available_spare_percent,
+            spare_blocks: health.spare_blocks,
+            spare_blocks_left: health.spare_blocks_left,
             factory_bad_blocks: health.factory_bad_blocks,
             grown_bad_blocks: health.grown_bad_blocks,
             retired_blocks: health.retired_blocks,
@@ -348,7 +352,8 @@ impl fmt::Display for Wear {
             f,
             "wear     {erases_min} to {erases_max} erases, mean {erases_mean:.1}, deviation {variation_percent:.0} %, spread {spread_percent:.0} %"
         )?;
-        writeln!(f, "; {percentage_used} % used, {} % of spares left", self.available_spare_percent)?;
+        let Self { spare_blocks, spare_blocks_left, .. } = self;
+        writeln!(f, "; {percentage_used} % used, {spare_blocks_left} of {spare_blocks} spare blocks left")?;
         if self.histogram.len() > 1 {
             let bucket = |(from, to, blocks): &(u32, u32, u32)| match from == to {
                 true => format!("{from}: {blocks}"),

@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 use byway_controller::{
     CmbRegisters, Controller, ControllerId, Identity, Subsystem, SubsystemError, SubsystemOptions,
 };
-use byway_flash::{Flash, MediaKind, OpenOptions};
+use byway_flash::{Flash, MediaKind, OpenOptions, RunOptions};
 use byway_link::Profile;
+use byway_spec::base::identify::Csi;
+use byway_spec::base::log::LogPage;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Completion, Status};
@@ -249,4 +251,64 @@ fn a_key_value_namespace_that_lost_its_header_is_damaged_and_not_made_anew() {
     let mut io = device.open(OpenOptions::default());
     assert_status(on_key(&mut io, KvOpcode::RETRIEVE, b"key", 500), Status::SUCCESS);
     assert!(io.get(DATA, 500) == noise(1, 500));
+}
+
+/// The SMART log: critical warning, available spare, its threshold, percentage used.
+fn smart(io: &mut Io) -> [u8; 4] {
+    let log = io.host.log(LogPage::SMART, Csi::NVM, 512).unwrap();
+    [log[0], log[3], log[4], log[5]]
+}
+
+/// Of blocks and of pairs that are all there, whatever is written over until another block goes bad.
+#[test]
+fn a_full_device_is_written_until_its_last_spare_block_is_gone_and_tells_so_all_the_way() {
+    const VALUE_BYTES: usize = 30_000;
+    let (blocks_there, mut pairs) = (SIZE_BYTES / 4096, 0);
+    let device = Device::new(|io| {
+        for first in (0..blocks_there).step_by(16) {
+            assert_status(write(io, first, &noise(first, 16 * 4096)), Status::SUCCESS);
+        }
+        let fits = |n: &u64| store(io, &n.to_le_bytes(), &noise(*n, VALUE_BYTES)).status().is_success();
+        pairs = (0..).take_while(fits).count() as u64;
+    });
+    let mut step = 0_u64;
+    let mut change = |io: &mut Io| {
+        step += 1;
+        let at = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        match step % 2 {
+            0 => write(io, at % blocks_there / 16 * 16, &noise(at % blocks_there / 16 * 16, 16 * 4096)),
+            _ => store(io, &(at % pairs).to_le_bytes(), &noise(at % pairs, VALUE_BYTES)),
+        }
+    };
+    let mut spare_percent = 100;
+    while spare_percent > 0 {
+        let run = RunOptions { injection: "program:nth=60".parse().ok(), ..RunOptions::default() };
+        let mut io = device.open(OpenOptions { run, ..OpenOptions::default() });
+        assert_eq!(smart(&mut io)[1], spare_percent, "as before the reset");
+        while smart(&mut io)[1] == spare_percent {
+            assert_status(change(&mut io), Status::SUCCESS);
+        }
+        let [warning, left_percent, threshold_percent, used_percent] = smart(&mut io);
+        assert!(left_percent < spare_percent && used_percent >= 100 - left_percent - 1);
+        assert_eq!(warning, u8::from(left_percent < threshold_percent));
+        spare_percent = left_percent;
+    }
+    let run = RunOptions { injection: "program:nth=60".parse().ok(), ..RunOptions::default() };
+    let mut io = device.open(OpenOptions { run, ..OpenOptions::default() });
+    let refused =
+        std::iter::repeat_with(|| change(&mut io)).find(|done| !done.status().is_success()).unwrap();
+    assert_status(refused, Status::NAMESPACE_WRITE_PROTECTED);
+    drop(io);
+    let mut io = device.open(OpenOptions::default());
+    assert_eq!(smart(&mut io), [9, 0, 10, 100], "no spares, can only be read");
+    for first in (0..blocks_there).step_by(16) {
+        assert_status(on_blocks(&mut io, NvmOpcode::READ, first, 16), Status::SUCCESS);
+        assert!(io.get(DATA, 16 * 4096) == noise(first, 16 * 4096), "block {first}");
+    }
+    for n in 0..pairs {
+        assert_status(on_key(&mut io, KvOpcode::RETRIEVE, &n.to_le_bytes(), VALUE_BYTES), Status::SUCCESS);
+        assert!(io.get(DATA, VALUE_BYTES) == noise(n, VALUE_BYTES), "key {n}");
+    }
+    assert_status(write(&mut io, 0, &[1; 4096]), Status::NAMESPACE_WRITE_PROTECTED);
+    assert_status(store(&mut io, b"key", b"value"), Status::NAMESPACE_WRITE_PROTECTED);
 }

@@ -140,6 +140,8 @@ pub(crate) struct BlockTable {
     victims: Victims,
     wear: WearOrder,
     bad: BadBlocks,
+    /// Blocks that may be bad, from the start or since, while the device can be written.
+    bad_most: u32,
     /// Blocks that failed and still hold data.
     failing: Vec<BlockId>,
     /// Pages programmed: the clock of ages.
@@ -193,6 +195,7 @@ impl BlockTable {
             victims: Victims::new(count, geometry.units_per_block()),
             wear: WearOrder::default(),
             bad: BadBlocks::default(),
+            bad_most: count,
             failing: Vec::new(),
             now: 0,
             erased_in: vec![Epoch::default(); count as usize],
@@ -256,7 +259,7 @@ impl BlockTable {
         if !self.free.are_few() {
             return None;
         }
-        self.victims.emptiest().filter(|block| self.get(*block).live == 0)
+        self.victims.emptiest(|block| self.get(block).erases).filter(|block| self.get(*block).live == 0)
     }
 
     /// How worn the blocks in use are.
@@ -381,19 +384,28 @@ impl BlockTable {
         self.failing.first().copied()
     }
 
+    /// Notes how many blocks the device cannot do without.
+    pub(crate) fn need(&mut self, blocks: u64) {
+        let count = self.geometry.block_count();
+        self.bad_most = count - blocks.min(count.into()) as u32;
+    }
+
+    /// Blocks that are neither bad nor out of use.
+    pub(crate) const fn good_count(&self) -> u32 {
+        self.geometry.block_count() - (self.bad.grown + self.bad.retired + self.bad.factory)
+    }
+
     /// Blocks beyond what the device cannot do without, factory-bad ones not counted, and how many of them are left.
-    #[inline]
-    pub(crate) fn spares(&self) -> (u32, u32) {
-        let all = self.geometry.spare_blocks().saturating_sub(self.bad.factory);
+    pub(crate) const fn spares(&self) -> (u32, u32) {
+        let all = self.bad_most.saturating_sub(self.bad.factory);
         (all, all.saturating_sub(self.bad.grown + self.bad.retired))
     }
 
     /// Whether more blocks went bad than there were to spare.
     #[inline]
-    pub(crate) fn are_worn_out(&self) -> bool {
+    pub(crate) const fn are_worn_out(&self) -> bool {
         let bad = self.bad.grown + self.bad.retired + self.bad.factory;
-        // Every put asks, and how many there are to spare takes a division.
-        bad > 0 && bad > self.geometry.spare_blocks()
+        bad > 0 && bad > self.bad_most
     }
 
     /// The epoch in which a block was erased last.

@@ -23,6 +23,7 @@ use crate::image::superblock::{Keeps, Superblock, damaged};
 use crate::injection::Injection;
 use crate::media::{FileMedia, InjectedMedia, Media, MediaKind, NullMedia, RamMedia, Reads};
 use crate::mend::Mender;
+use crate::promises::Promises;
 use crate::protected::Backing;
 use crate::recovery::{Owned, Recovery};
 use crate::spare::PageKind;
@@ -173,13 +174,22 @@ impl Flash {
     /// [`ImageError`] for the size, the profile and the file; [`FlashError::NoCapacity`] when the namespaces do not
     /// fit.
     pub fn create(options: FlashOptions, namespaces: &[NamespaceSpec]) -> Result<Self, FlashError> {
+        Self::create_for(options, namespaces, Promises::default())
+    }
+
+    /// As [`Flash::create`], with room for namespaces that will come with what they were promised elsewhere.
+    pub(crate) fn create_for(
+        options: FlashOptions,
+        namespaces: &[NamespaceSpec],
+        promises: Promises,
+    ) -> Result<Self, FlashError> {
         let how = How { timing: options.timing, run: options.run, factory_bad: options.factory_bad };
         let over_provisioning_percent = options.over_provisioning_percent;
         let profile = FlashProfile { over_provisioning_percent, ..options.profile };
         let superblock = |keeps| -> Result<Superblock, ImageError> {
             Ok(Superblock {
                 keeps,
-                geometry: Geometry::for_capacity(options.size_bytes, &profile)?,
+                geometry: Geometry::for_promises(options.size_bytes, &profile, promises)?,
                 profile,
                 profile_name: options.profile_name,
                 uuid: options.uuid,
@@ -352,7 +362,7 @@ impl Flash {
         ftl.fading = Fading { refresh, ..how.run.fading };
         let mapped = Vec::new();
         let recovery = Recovery::default();
-        Ok(Self {
+        let mut flash = Self {
             ftl,
             namespaces,
             areas,
@@ -364,7 +374,9 @@ impl Flash {
             closed: false,
             is_checked: false,
             description: None,
-        })
+        };
+        flash.note_promises();
+        Ok(flash)
     }
 
     /// Brings an opened image into order. Read-only, this happens in private copies of the mapped regions.

@@ -338,12 +338,13 @@ impl Ftl {
     ) -> Result<PageId, FlashError> {
         if front != Front::Gc {
             self.pay_for_room(front, *at_ps);
+            self.restore_gc_room(*at_ps)?;
         }
         let mut record = [0; 256];
         let record = &mut record[..self.geometry.spare_record_bytes()];
         let mut attempts_left = PROGRAM_ATTEMPTS;
         loop {
-            let block = self.next_prepared_block(front, *at_ps)?;
+            let (front, block) = self.next_prepared_block(front, *at_ps)?;
             let page_in_block = self.blocks.get(block).written;
             if page_in_block == 0 {
                 self.order_since(SyncPoint::BlockOpen, self.blocks.erased_in(block))?;
@@ -416,39 +417,41 @@ impl Ftl {
     }
 
     /// The block the next page of a front goes to, with room for it: on a full disk, the first open block that has.
-    fn next_prepared_block(&mut self, front: Front, at_ps: u64) -> Result<BlockId, FlashError> {
+    fn next_prepared_block(&mut self, front: Front, at_ps: u64) -> Result<(Front, BlockId), FlashError> {
         let mut lanes_left = self.frontiers.of_mut(front).width();
         loop {
-            let block = self.next_block(front, at_ps)?;
+            let (front, block) = self.next_block(front, at_ps)?;
             lanes_left = lanes_left.saturating_sub(1);
             match self.media.prepare(block, self.blocks.get(block).written) {
-                Ok(()) => return Ok(block),
+                Ok(()) => return Ok((front, block)),
                 Err(_) if lanes_left > 0 => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// The block the next page of a front goes to. Host writes leave garbage collection the blocks it needs, and
-    /// collect a whole block themselves when that leaves them none.
-    fn next_block(&mut self, front: Front, at_ps: u64) -> Result<BlockId, FlashError> {
-        let planes = self.geometry.plane_count();
+    /// The block the next page of a front goes to, and whose it is. Host writes leave garbage collection the blocks it
+    /// needs, and collect a whole block themselves when that leaves them none.
+    fn next_block(&mut self, front: Front, at_ps: u64) -> Result<(Front, BlockId), FlashError> {
         if front == Front::Gc {
-            return self
-                .frontiers
-                .of_mut(front)
-                .next_block(&mut self.blocks, planes, true)
-                .ok_or(FlashError::Full);
+            return self.next_block_for_gc().ok_or_else(|| self.no_room());
         }
+        let planes = self.geometry.plane_count();
         loop {
             let may_open = self.blocks.free_count() > self.blocks_kept_for_gc();
             if let Some(block) = self.frontiers.of_mut(front).next_block(&mut self.blocks, planes, may_open) {
-                return Ok(block);
+                return Ok((front, block));
             }
             if !self.collect_block(at_ps)? {
-                return Err(FlashError::Full);
+                return Err(self.no_room());
             }
         }
+    }
+
+    /// Why there is no block to write to.
+    #[cold]
+    fn no_room(&self) -> FlashError {
+        if self.blocks.are_worn_out() { FlashError::WornOut } else { FlashError::Full }
     }
 
     /// Points `entry` at `new` by one store and moves the block counts along. Says whether it was unmapped before.

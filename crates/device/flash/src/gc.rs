@@ -35,6 +35,9 @@ const ENTRIES_AHEAD: u32 = 3;
 /// Units that one host page pays for towards wear levelling, while a block is too young.
 const LEVELLING_UNITS: u64 = 1;
 
+/// Blocks that garbage collection has room for whenever a host's page is written. The reserve is more, unless blocks fail.
+const GC_ROOM_BLOCKS: u32 = 2;
+
 /// Times a page is read before what is on it is taken to be out of reach.
 const READ_ATTEMPTS: u32 = 3;
 
@@ -136,6 +139,37 @@ impl Ftl {
         u64::from(front.width(&self.geometry)) * u64::from(self.geometry.pages_per_block) / 2
     }
 
+    /// Makes garbage collection's own room anew where blocks that failed have taken it: with room for two blocks it can
+    /// finish one though another fails meanwhile.
+    #[inline]
+    pub(crate) fn restore_gc_room(&mut self, at_ps: u64) -> Result<(), FlashError> {
+        while self.blocks.free_count() < GC_ROOM_BLOCKS && self.is_short_of_gc_room() {
+            if !self.collect_block(at_ps)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_short_of_gc_room(&self) -> bool {
+        let pages = u64::from(self.geometry.pages_per_block);
+        let room_pages =
+            u64::from(self.blocks.free_count()) * pages + self.frontiers.of(Front::Gc).room_pages();
+        room_pages < u64::from(GC_ROOM_BLOCKS) * pages
+    }
+
+    /// The block that the next page goes to which garbage collection moves. When failures have left no block to open, it is
+    /// what others have open: a block that is emptied gives more than is taken there.
+    pub(crate) fn next_block_for_gc(&mut self) -> Option<(Front, BlockId)> {
+        let planes = self.geometry.plane_count();
+        let fronts = [Front::Gc].into_iter().chain(Front::ALL);
+        let mut next = |front| {
+            let frontier = self.frontiers.of_mut(front);
+            Some((front, frontier.next_block(&mut self.blocks, planes, front == Front::Gc)?))
+        };
+        fronts.into_iter().find_map(&mut next)
+    }
+
     /// Free blocks that hosts leave to garbage collection, so that it can always finish a block.
     pub(crate) fn blocks_kept_for_gc(&self) -> u32 {
         RESERVED_BLOCKS + self.frontiers.of(Front::Gc).closed_lanes()
@@ -173,8 +207,12 @@ impl Ftl {
         }
     }
 
-    /// Empties and erases one block, however long it takes; false when there is none worth it.
+    /// Empties and erases one block, however long it takes; false when there is none worth it. On a device without spares,
+    /// where the next erase could fail too, nothing is done any more.
     pub(crate) fn collect_block(&mut self, at_ps: u64) -> Result<bool, FlashError> {
+        if self.blocks.are_worn_out() {
+            return Ok(false);
+        }
         let Some(victim) = self.take_victim() else { return Ok(false) };
         self.collect_slice(victim, Slice::WHOLE_BLOCK, at_ps)?;
         Ok(true)

@@ -6,6 +6,7 @@
 use byway_link::FlashProfile;
 
 use crate::error::ImageError;
+use crate::promises::Promises;
 
 /// Bytes in a unit, the smallest piece the translation layer maps.
 pub const UNIT_BYTES: usize = 4096;
@@ -20,7 +21,7 @@ const MIN_PAGES_PER_BLOCK: u32 = 16;
 const WANTED_BLOCKS_PER_PLANE: u64 = 8;
 
 /// Below this, garbage collection of a full device would move all of it for next to nothing.
-const LEAST_OVER_PROVISIONING_PERCENT: u32 = 5;
+pub(crate) const LEAST_OVER_PROVISIONING_PERCENT: u32 = 5;
 
 /// Units that fit the spare record of a page.
 const MAX_UNITS_PER_PAGE: usize = 16;
@@ -71,7 +72,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The array of `profile`, scaled to hold `size_bytes` besides over-provisioning and open blocks.
+    /// The array of `profile`, scaled to hold `size_bytes` besides over-provisioning, open blocks and spares.
     ///
     /// Blocks per plane follow from the size. An image too small for eight blocks a plane first gets smaller blocks,
     /// then fewer planes, ways and channels.
@@ -79,12 +80,21 @@ impl Geometry {
     /// # Errors
     /// [`ImageError::TooSmall`] and [`ImageError::BadProfile`].
     pub fn for_capacity(size_bytes: u64, profile: &FlashProfile) -> Result<Self, ImageError> {
+        Self::for_promises(size_bytes, profile, Promises::default())
+    }
+
+    /// As [`Geometry::for_capacity`], with room for namespaces that come with what they were promised elsewhere.
+    pub(crate) fn for_promises(
+        size_bytes: u64,
+        profile: &FlashProfile,
+        promises: Promises,
+    ) -> Result<Self, ImageError> {
         if size_bytes < MIN_SIZE_BYTES {
             return Err(ImageError::TooSmall { asked_bytes: size_bytes, least_bytes: MIN_SIZE_BYTES });
         }
         let mut shape = Self::of_profile(size_bytes, profile)?;
         while shape.wanted_rows(profile) < WANTED_BLOCKS_PER_PLANE && shape.shrink() {}
-        let rows = shape.rows_needed(profile);
+        let rows = shape.rows_needed(profile, promises);
         shape.blocks_per_plane = u32::try_from(rows)
             .ok()
             .filter(|rows| rows.checked_mul(shape.plane_count()).is_some())
@@ -166,20 +176,17 @@ impl Geometry {
         raw_bytes.div_ceil(u128::from(self.block_bytes())) as u64
     }
 
-    /// Blocks that can be open at once, and those kept for garbage collection.
-    const fn working_blocks(&self) -> u32 {
-        self.host_width() + self.gc_width() + PAGE_FRONTS * self.page_width() + RESERVED_BLOCKS
+    /// Blocks that can be open for whole pages and for garbage collection, and those that are kept for it. Whoever finds none
+    /// open and none free has so much of them dead in full blocks as he has open at once: there is something to collect.
+    pub(crate) const fn kept_blocks(&self) -> u32 {
+        self.gc_width() + PAGE_FRONTS * self.page_width() + RESERVED_BLOCKS
     }
 
-    fn rows_needed(&self, profile: &FlashProfile) -> u64 {
+    fn rows_needed(&self, profile: &FlashProfile, promises: Promises) -> u64 {
         let data_blocks = self.data_blocks(profile.over_provisioning_percent);
-        (data_blocks + u64::from(self.working_blocks())).div_ceil(u64::from(self.plane_count()))
-    }
-
-    /// Blocks that may go bad before the device can no longer be written.
-    pub(crate) fn spare_blocks(&self) -> u32 {
-        let least = self.data_blocks(LEAST_OVER_PROVISIONING_PERCENT) + u64::from(self.working_blocks());
-        u64::from(self.block_count()).saturating_sub(least) as u32
+        let working_blocks = u64::from(self.host_width() + self.kept_blocks());
+        let used_blocks = self.needed_blocks(promises).max(data_blocks + working_blocks);
+        used_blocks.saturating_add(self.promised_spares()).div_ceil(u64::from(self.plane_count()))
     }
 
     /// Planes in the array, each busy on its own.
@@ -216,21 +223,6 @@ impl Geometry {
     #[must_use]
     pub const fn raw_bytes(&self) -> u64 {
         self.block_bytes() * self.block_count() as u64
-    }
-
-    /// Data bytes that a namespace of `size_bytes`, written by whole pages, may use beyond its size: its share of what lies
-    /// beyond those that namespaces may hold. Garbage collection keeps the blocks it cannot do without. The rest of the
-    /// namespaces, if there is any, keeps its share of the blocks that are open for units.
-    #[must_use]
-    pub fn spare_bytes_for_pages(&self, size_bytes: u64) -> u64 {
-        let kept = self.gc_width() + (PAGE_FRONTS + 1) * self.page_width() + RESERVED_BLOCKS;
-        let share = |bytes: u64| {
-            (u128::from(bytes) * u128::from(size_bytes) / u128::from(self.usable_bytes.max(1))) as u64
-        };
-        let open_bytes = u64::from(self.host_width()) * self.block_bytes();
-        let others_bytes = open_bytes.saturating_sub(share(open_bytes));
-        let taken_bytes = self.usable_bytes + u64::from(kept) * self.block_bytes() + others_bytes;
-        share(self.raw_bytes().saturating_sub(taken_bytes))
     }
 
     /// Bytes of the record kept in the spare area of each page.

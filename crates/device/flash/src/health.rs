@@ -46,8 +46,9 @@ impl Flash {
     pub fn health(&self) -> FlashHealth {
         let blocks = &self.ftl.blocks;
         let ((spare_blocks, left), bad, wear) = (blocks.spares(), blocks.bad(), blocks.wear());
-        let available = percent(left, spare_blocks, 100);
-        let spares_used = percent(spare_blocks - left, spare_blocks, 0);
+        // Without any from the start, the next block that goes bad is the end.
+        let available = percent(left, spare_blocks);
+        let spares_used = if spare_blocks == 0 { 100 } else { percent(spare_blocks - left, spare_blocks) };
         let erases_used = (wear.mean * 100.0 / f64::from(RATED_ERASES)) as u8;
         FlashHealth {
             spare_blocks,
@@ -64,7 +65,7 @@ impl Flash {
     }
 }
 
-/// Part of a whole in percent; of nothing, what the caller says.
-const fn percent(part: u32, whole: u32, of_nothing: u8) -> u8 {
-    if whole == 0 { of_nothing } else { (part as u64 * 100 / whole as u64) as u8 }
+/// Part of a whole in percent.
+const fn percent(part: u32, whole: u32) -> u8 {
+    if whole == 0 { 0 } else { (part as u64 * 100 / whole as u64) as u8 }
 }

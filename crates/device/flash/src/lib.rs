@@ -40,6 +40,7 @@ mod map;
 mod media;
 mod mend;
 mod namespaces;
+mod promises;
 mod protected;
 mod read;
 mod rebuild;

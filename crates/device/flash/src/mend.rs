@@ -68,6 +68,7 @@ impl Flash {
             findings.push(Finding::new("namespace record", format!("slot {}", extent.0), what, Remedy::None));
             self.namespaces.leave_out(extent);
         }
+        self.note_promises();
     }
 }
 

@@ -6,6 +6,8 @@ use crate::flash::{Flash, kind_of};
 use crate::image::namespaces::{
     Chosen, Entry, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES,
 };
+use crate::promises::Promises;
+use crate::spare::PageKind;
 
 impl Flash {
     /// Bytes that belong to no namespace.
@@ -26,25 +28,30 @@ impl Flash {
     /// use of it than garbage collection, which has next to nothing to move where pages that die together share blocks.
     fn spare_entries(&self, spec: &NamespaceSpec) -> u64 {
         let spare_bytes = match spec.kind {
-            NamespaceKind::Kv => self.ftl.geometry.spare_bytes_for_pages(spec.size_bytes),
+            NamespaceKind::Kv => {
+                self.ftl.geometry.spare_bytes_for_pages(spec.size_bytes, self.ftl.blocks.good_count())
+            }
             NamespaceKind::Nvm { .. } => 0,
         };
         spare_bytes / self.entry_bytes(kind_of(spec.kind))
     }
 
-    /// Bytes of bad blocks that an extent bears, in proportion to its length.
-    #[must_use]
-    pub fn lost_bytes_of(&self, extent: ExtentId) -> u64 {
-        let bad = self.ftl.blocks.bad();
-        let lost = bad.factory + bad.grown + bad.retired;
-        if lost == 0 {
-            return 0;
-        }
-        let geometry = &self.ftl.geometry;
-        let lost_bytes = u128::from(geometry.block_bytes()) * u128::from(lost);
-        let extent_bytes = self.extent_len_bytes(extent).unwrap_or(0);
-        let share = lost_bytes * u128::from(extent_bytes) / u128::from(geometry.raw_bytes().max(1));
-        (share as u64).min(extent_bytes)
+    /// What the namespaces that are written by whole pages were promised.
+    pub(crate) fn promises(&self) -> Promises {
+        let of_pages = self.namespaces.iter().filter(|entry| entry.record.kind == NamespaceKind::Kv);
+        of_pages.fold(Promises::default(), |sum, entry| {
+            let extent_bytes = entry.entries.saturating_mul(self.entry_bytes(PageKind::Page));
+            Promises {
+                size_bytes: sum.size_bytes.saturating_add(entry.record.size_bytes),
+                extent_bytes: sum.extent_bytes.saturating_add(extent_bytes),
+            }
+        })
+    }
+
+    /// Reckons anew how many blocks may go bad.
+    pub(crate) fn note_promises(&mut self) {
+        let needed = self.ftl.geometry.needed_blocks(self.promises());
+        self.ftl.blocks.need(needed);
     }
 
     /// The namespaces, in the order of their slots.
@@ -162,6 +169,7 @@ impl Flash {
             self.namespaces.choose(extent, Chosen::None, None);
         }
         self.namespaces.note_change(extent, self.epoch());
+        self.note_promises();
         Ok(())
     }
 

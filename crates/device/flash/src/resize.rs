@@ -45,7 +45,7 @@ impl Flash {
         self.profile_name().clone_into(&mut options.profile_name);
         (options.timing, options.uuid) = (false, self.uuid());
         options.over_provisioning_percent = self.profile().over_provisioning_percent;
-        let mut new = Self::create(options, &[])?;
+        let mut new = Self::create_for(options, &[], self.promises())?;
         let copied = self.copy_into(&mut new, &entries, planned, watch).and_then(|()| new.close());
         if copied.is_err() {
             // The file is ours and new. What made this fail is the better error.

@@ -54,6 +54,9 @@ const LISTS_MAX: u32 = 4096;
 /// What greedy takes for as little as the least: this part of a block more.
 const NEAR_LEAST: u32 = 32;
 
+/// Blocks that hold nothing which are looked at for the least worn one.
+const EMPTY_LOOKED_AT: usize = 16;
+
 const NONE: u32 = u32::MAX;
 
 /// Full blocks by live units.
@@ -168,10 +171,15 @@ impl Victims {
         }
     }
 
-    /// A block of the list with the least live data: where blocks share lists, not all of these hold nothing.
+    /// The least worn of some blocks of the list with the least live data: where blocks share lists, not all of these hold
+    /// nothing.
     #[inline]
-    pub(crate) fn emptiest(&self) -> Option<BlockId> {
-        (self.occupied[0] & 1 == 1).then(|| BlockId(self.lists[0].head))
+    pub(crate) fn emptiest(&self, wear: impl Fn(BlockId) -> u32) -> Option<BlockId> {
+        let is_one = |block: &u32| *block != NONE;
+        let first = Some(self.lists[0].head).filter(is_one);
+        let list =
+            std::iter::successors(first, |block| Some(self.blocks[*block as usize].after).filter(is_one));
+        list.take(EMPTY_LOOKED_AT).map(BlockId).min_by_key(|block| wear(*block))
     }
 
     fn benefit(&self, list: u32, block: BlockId, now: u64) -> f64 {

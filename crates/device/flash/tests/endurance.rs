@@ -105,24 +105,28 @@ fn erases_are_spread_over_the_blocks() {
     assert_eq!(flash.check(), []);
 }
 
+/// A larger device has more blocks that hold nothing to choose among.
 #[test]
 fn blocks_that_cold_data_keeps_young_are_used_in_turn_and_the_moves_charged() {
-    let mut flash = create(MediaKind::Ram, 16 * MIB, &[nvm(16 * MIB)]);
-    let (extent, units, mut numbers) = (extent(&flash, 1), 16 * MIB / 4096, Numbers(11));
-    for unit in 0..units {
-        write_unit(&mut flash, extent, unit, unit).unwrap();
-    }
-    for step in 0..100 * units {
-        write_unit(&mut flash, extent, numbers.below(units / 10), step).unwrap();
-    }
-    let wear = flash.wear();
-    assert!(wear.min > 50, "{wear:?}");
-    assert!(wear.spread() < 0.25, "{} of {wear:?}", wear.spread());
-    let levelling = flash.counters()[Cause::WearLevelling];
-    assert!(levelling.programs > 0 && levelling.erases > 0, "{levelling:?}");
-    assert_eq!(flash.check(), []);
-    for unit in units / 10..units {
-        assert_eq!(read_unit(&mut flash, extent, unit).unwrap(), unit_of(unit));
+    for (mib, most_spread) in [(16, 0.25), (24, 0.35)] {
+        let size = mib * MIB;
+        let mut flash = create(MediaKind::Ram, size, &[nvm(size)]);
+        let (extent, units, mut numbers) = (extent(&flash, 1), size / 4096, Numbers(11));
+        for unit in 0..units {
+            write_unit(&mut flash, extent, unit, unit).unwrap();
+        }
+        for step in 0..100 * units {
+            write_unit(&mut flash, extent, numbers.below(units / 10), step).unwrap();
+        }
+        let wear = flash.wear();
+        assert!(wear.min > 50, "{wear:?}");
+        assert!(wear.spread() < most_spread, "{} of {wear:?}", wear.spread());
+        let levelling = flash.counters()[Cause::WearLevelling];
+        assert!(levelling.programs > 0 && levelling.erases > 0, "{levelling:?}");
+        assert_eq!(flash.check(), []);
+        for unit in units / 10..units {
+            assert_eq!(read_unit(&mut flash, extent, unit).unwrap(), unit_of(unit));
+        }
     }
 }
 

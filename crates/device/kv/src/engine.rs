@@ -652,6 +652,8 @@ impl KvEngine {
 
     #[inline]
     pub(crate) fn check_writable<S: PageStore>(&self, store: &S) -> Result<(), KvError> {
-        if self.read_only { Err(FlashError::ReadOnly.into()) } else { Ok(store.check_takes_writes()?) }
+        // What the store says is clearer than that it said so when the engine was opened.
+        store.check_takes_writes()?;
+        if self.read_only { Err(FlashError::ReadOnly.into()) } else { Ok(()) }
     }
 }

@@ -139,8 +139,7 @@ impl KvEngine {
         let merge = reserve::segments_of_entries(layout, self.index.entries_on_flash())
             .min(reserve::merge_segments(layout));
         let moves = reserve::move_segments(layout, segments.longest_bytes);
-        // Of the extent, what the flash has no blocks for any more is never taken.
-        let beside = writing + merge.saturating_sub(merging) + self.compaction.pace.withheld;
+        let beside = writing + merge.saturating_sub(merging);
         let spare = (segments.count() as u64 * segment_bytes).saturating_sub(self.capacity_bytes);
         let left = self.capacity_bytes.saturating_sub(self.used_bytes());
         let kept_back = Reserve::of(layout);

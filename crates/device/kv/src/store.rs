@@ -53,11 +53,6 @@ pub trait PageStore {
         namespace.size_bytes
     }
 
-    /// Bytes of an extent that cannot be written all at once with the rest of it: their blocks went bad.
-    fn withheld_bytes(&self, _home: &Home) -> u64 {
-        0
-    }
-
     /// Whether nothing can be changed.
     fn is_read_only(&self) -> bool;
 
@@ -246,11 +241,6 @@ impl PageStore for Flash {
 
     fn extent_bytes(&self, namespace: &NamespaceRecord) -> u64 {
         self.extent_len_bytes(namespace.extent).unwrap_or(namespace.size_bytes)
-    }
-
-    #[inline]
-    fn withheld_bytes(&self, home: &Home) -> u64 {
-        self.lost_bytes_of(home.extent)
     }
 
     fn is_read_only(&self) -> bool {

@@ -24,8 +24,6 @@ const MARGIN_LEAST: usize = 4;
 pub(crate) struct Pace {
     /// Compaction works while there are no more free segments than this.
     pub(crate) high: usize,
-    /// Segments that the flash could not hold if they were taken.
-    pub(crate) withheld: u64,
     /// Bytes of records that were stored since a put last paid.
     unpaid_bytes: u64,
     /// Bytes of log that are to be scanned.
@@ -57,18 +55,11 @@ impl KvEngine {
         // a put that needs its result fails.
         let done = self.index.tend(&mut self.log, store, at_ps);
         self.index.counters.failed_steps += u64::from(done.is_err());
-        self.note_withheld(store);
         self.refresh_marks();
         if self.log.segments.free_count() <= self.compaction.pace.high {
             let done = self.pay(store, bytes, *at_ps);
             self.index.counters.failed_steps += u64::from(done.is_err());
         }
-    }
-
-    /// Asks how much of the extent the flash has lost to bad blocks.
-    fn note_withheld<S: PageStore>(&mut self, store: &S) {
-        let withheld_bytes = store.withheld_bytes(&self.log.home);
-        self.compaction.pace.withheld = withheld_bytes.div_ceil(self.log.layout.segment_bytes());
     }
 
     /// Scans a part of what is owed.
@@ -117,7 +108,6 @@ impl KvEngine {
     /// Makes free segments until `wanted` are there beside those left alone, or nothing more can be done.
     #[cold]
     pub(crate) fn free_segments<S: PageStore>(&mut self, store: &mut S, wanted: usize, at_ps: &mut u64) {
-        self.note_withheld(store);
         self.refresh_marks();
         let slices = self.log.layout.segment_bytes().div_ceil(SLICE_MOST_BYTES);
         let mut slices_left = 2 * self.log.segments.count() as u64 * slices;

@@ -1,6 +1,7 @@
 //! What is measured: one call of the public API to a device of its own.
 
-use byway::{Device, Key, Kv, Nvm};
+use byway::embedded::Device;
+use byway::{Key, Kv, Nvm};
 
 /// Keys that puts go round over, so that a device is in the same state however long it is measured.
 const KEYS: u32 = 50_000;
@@ -82,8 +83,8 @@ impl Case {
         let ledger = if self.ledger { "on" } else { "off" };
         let options = format!("transfer={}&ledger={ledger}&flash=off", self.transfer);
         let device = match self.call {
-            Call::Write => byway::open(&format!("null:1G?{options}"))?,
-            Call::Put => byway::open(&format!("ram:1G?{options}"))?,
+            Call::Write => byway::embedded::open(&format!("null:1G?{options}"))?,
+            Call::Put => byway::embedded::open(&format!("ram:1G?{options}"))?,
             Call::Get(bytes, found) => filled(&options, bytes, found)?,
             Call::List(found) => filled(&options, 0, found)?,
         };
@@ -107,14 +108,14 @@ fn filled(options: &str, value_bytes: usize, found: Found) -> anyhow::Result<Dev
         std::env::temp_dir().join(format!("byway-bench-{}-{value_bytes}-{found:?}", std::process::id()));
     byway::create(&image, &byway::CreateOptions::new(1 << 30))?;
     let uri = format!("embedded:{}?{options}", image.display());
-    let mut device = byway::open(&uri)?;
+    let mut device = byway::embedded::open(&uri)?;
     let keys = if found == Found::Open { OPEN_KEYS } else { KEYS };
     let mut kv = device.kv(None)?;
     (0..keys).try_for_each(|n| kv.put(&key(n), &vec![n as u8; value_bytes]))?;
     drop(kv);
     if found == Found::Run {
         drop(device);
-        device = byway::open(&uri)?;
+        device = byway::embedded::open(&uri)?;
     }
     // The device keeps what it has opened.
     std::fs::remove_file(image)?;

@@ -121,7 +121,7 @@ fn fill(keys: u64, image: &Path) -> anyhow::Result<f64> {
     // Records, the index twice over while it is merged, and room to spare.
     let size_bytes = keys * (record_bytes + 2 * 36) * 5 / 4 + (256 << 20);
     byway::create(image, &CreateOptions::new(size_bytes))?;
-    let device = byway::open(&format!("embedded:{}?flash=off&ledger=off", image.display()))?;
+    let device = byway::embedded::open(&format!("embedded:{}?flash=off&ledger=off", image.display()))?;
     let mut kv = device.kv(None)?;
     let start = Instant::now();
     let mut loader = kv.loader()?;
@@ -138,7 +138,7 @@ fn serve(image: &Path, arguments: &Arguments) -> anyhow::Result<Served> {
     let keys = arguments.keys.first().copied().unwrap_or_default();
     let limited = limit_memory(arguments.limit_mib << 20).is_ok();
     let start = Instant::now();
-    let device = byway::open(&format!("embedded:{}?{}", image.display(), arguments.options))?;
+    let device = byway::embedded::open(&format!("embedded:{}?{}", image.display(), arguments.options))?;
     let mut kv = device.kv(None)?;
     anyhow::ensure!(kv.exists(&key(0))?, "a key that was put is not there");
     let open_ms = start.elapsed().as_secs_f64() * 1e3;

@@ -9,9 +9,9 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
+use byway::embedded::{Device, EmbeddedQueue};
 use byway::{
-    BackendQueue, Buffer, Command, CreateOptions, Device, EmbeddedQueue, Finished, Key, KvCommand, Nsid,
-    Payload, StoreOptions,
+    BackendQueue, Buffer, Command, CreateOptions, Finished, Key, KvCommand, Nsid, Payload, StoreOptions,
 };
 use byway_benches::paired::quantile;
 use byway_benches::results;
@@ -155,11 +155,11 @@ impl Subject {
     fn open(threads: u32, arguments: &Arguments) -> anyhow::Result<Self> {
         let options = &arguments.options;
         let device = match &arguments.images {
-            None => byway::open(&format!("ram:1G?{options}"))?,
+            None => byway::embedded::open(&format!("ram:1G?{options}"))?,
             Some(folder) => {
                 let path = folder.join(format!("threads-{threads}.img"));
                 byway::create(&path, &CreateOptions::new(1 << 30))?;
-                let device = byway::open(&format!("embedded:{}?{options}", path.display()))?;
+                let device = byway::embedded::open(&format!("embedded:{}?{options}", path.display()))?;
                 // Open, it is used to its end; then nobody needs it.
                 std::fs::remove_file(path)?;
                 device

@@ -12,8 +12,8 @@ use byway_in_process::{Embedded, Failed, Handle, InProcessBus};
 use byway_kv::KvStats;
 use byway_link::{Ledger, Profile};
 
+use crate::any::Nvm;
 use crate::kv::Kv;
-use crate::nvm::Nvm;
 use crate::open::from_flash;
 use crate::uri::{FlushMode, Options};
 
@@ -151,6 +151,11 @@ impl Device {
     /// The options that queues have by the URI.
     pub fn queue_options(&self) -> QueueOptions {
         self.queue
+    }
+
+    /// The namespace that calls without one mean, where the URI names one.
+    pub(crate) fn default_namespace(&self) -> Option<Nsid> {
+        self.ns
     }
 
     /// Synchronous calls to a key-value namespace: the given one, the URI's, or the device's first.

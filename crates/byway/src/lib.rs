@@ -22,28 +22,34 @@
 
 #![forbid(unsafe_code)]
 
+mod any;
 mod check;
 mod control;
 mod create;
 mod details;
 mod device;
+pub mod embedded;
 mod forget;
 mod kv;
 mod listing;
 mod load;
 mod many;
-mod nvm;
 mod open;
 mod prefix;
 mod resize;
 mod snapshot;
 pub mod uri;
 
+pub use any::{
+    Address, BlockOptions, BlockPlace, BlockUri, Chosen, Device, Nvm, PassedOver, Queue, open, open_address,
+    open_to_read,
+};
+pub use byway_backends as backends;
 pub use byway_core::{
     AdaptivePolicy, AdminCommand, Answer, Backend, BackendQueue, Buffer, Capabilities, Command, Error,
     ErrorKind, Finished, Identity, Key, KvCommand, LbaRange, LbaRanges, Limits, Methods, Namespace,
-    NamespaceKind, Nsid, NvmCommand, Origin, Outcome, Payload, QueueOptions, RawCommand, RawData, Result,
-    Retry, SmallBytes, StoreOptions,
+    NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin, Outcome, Payload, QueueOptions, RawCommand,
+    RawData, Result, Retry, SmallBytes, StoreOptions,
 };
 pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,
@@ -54,13 +60,10 @@ pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
 pub use check::{Checked, check, repair};
 pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};
 pub use details::{Details, EngineDetails, NamespaceDetails};
-pub use device::{Device, EmbeddedQueue, FlashReport};
 pub use forget::Wipe;
 pub use kv::{Keys, Kv};
 pub use listing::Unlisted;
 pub use load::Loader;
-pub use nvm::Nvm;
-pub use open::{open, open_to_read, open_uri, open_watched};
 pub use prefix::PrefixKeys;
 pub use resize::resize;
 pub use snapshot::{SnapshotReport, snapshot, snapshot_watched};

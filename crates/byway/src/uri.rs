@@ -176,18 +176,25 @@ fn no_scheme(text: &str) -> Error {
 fn parse_options(query: &str) -> Result<Options> {
     let mut options = Options::default();
     let mut threshold = Threshold::default();
-    let mut seen = Vec::new();
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) =
-            pair.split_once('=').ok_or_else(|| invalid(format!("option {pair:?} has no value")))?;
-        if seen.contains(&name) {
-            return Err(invalid(format!("option {name} is given twice")));
-        }
-        seen.push(name);
+    for (name, value) in pairs_of(query)? {
         options.set(&mut threshold, name, value).map_err(|e| e.doing(format!("option {name}={value}")))?;
     }
     threshold.apply(&mut options)?;
     Ok(options)
+}
+
+/// The options of a query, each once.
+pub(crate) fn pairs_of(query: &str) -> Result<Vec<(&str, &str)>> {
+    let mut pairs: Vec<(&str, &str)> = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) =
+            pair.split_once('=').ok_or_else(|| invalid(format!("option {pair:?} has no value")))?;
+        if pairs.iter().any(|(known, _)| *known == name) {
+            return Err(invalid(format!("option {name} is given twice")));
+        }
+        pairs.push((name, value));
+    }
+    Ok(pairs)
 }
 
 impl Options {
@@ -293,7 +300,7 @@ pub fn parse_size(text: &str) -> Result<u64> {
     number.checked_mul(1 << shift).filter(|bytes| *bytes < 1 << 63).ok_or_else(wrong)
 }
 
-fn parse<T: FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T> {
+pub(crate) fn parse<T: FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T> {
     value.parse().map_err(|e: T::Err| invalid(e.to_string()))
 }
 
@@ -301,13 +308,13 @@ fn on_or_off(value: &str) -> Result<bool> {
     one_of(value, &[("on", true), ("off", false)])
 }
 
-fn one_of<T: Copy>(value: &str, known: &[(&str, T)]) -> Result<T> {
+pub(crate) fn one_of<T: Copy>(value: &str, known: &[(&str, T)]) -> Result<T> {
     let found = known.iter().find(|(name, _)| *name == value).map(|(_, value)| *value);
     let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
     found.ok_or_else(|| invalid(format!("expected {}", names.join(" or "))))
 }
 
-fn invalid(said: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+pub(crate) fn invalid(said: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::host(ErrorKind::InvalidArgument, said)
 }
 

@@ -6,7 +6,8 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use byway::{Checked, CreateOptions, Device, Finding, Hit, MediaNamespaceKind, NewNamespace, Nsid, Remedy};
+use byway::embedded::Device;
+use byway::{Checked, CreateOptions, Finding, Hit, MediaNamespaceKind, NewNamespace, Nsid, Remedy};
 use byway_sys::copy::{CopyFile, DataRanges, copy_sparse};
 use tempfile::TempDir;
 
@@ -37,7 +38,7 @@ fn make(path: &Path, use_it: impl FnOnce(Device)) -> Content {
     let options =
         CreateOptions { namespaces: vec![NewNamespace::KV, blocks], ..CreateOptions::new(32 << 20) };
     byway::create(path, &options).unwrap();
-    let device = byway::open(&format!("embedded:{}", path.display())).unwrap();
+    let device = byway::embedded::open(&format!("embedded:{}", path.display())).unwrap();
     let mut content = Content { pairs: BTreeMap::new(), blocks: BTreeMap::new() };
     let mut kv = device.kv(None).unwrap();
     for n in 0..700 {
@@ -122,8 +123,8 @@ fn hits_block(findings: &[Finding], lba: u64) -> bool {
 
 /// Everything is as it was put, but for what `findings` name.
 fn holds(path: &Path, content: &Content, findings: &[Finding], why: &str) {
-    let device =
-        byway::open(&format!("embedded:{}", path.display())).unwrap_or_else(|error| panic!("{why}: {error}"));
+    let device = byway::embedded::open(&format!("embedded:{}", path.display()))
+        .unwrap_or_else(|error| panic!("{why}: {error}"));
     let mut kv = device.kv(None).unwrap();
     // Whose records stood where the log breaks off is not always known.
     let log_is_damaged = findings.iter().any(|finding| finding.structure == "log");
@@ -163,7 +164,7 @@ fn an_image_that_was_not_closed_is_clean_and_stays_unclosed() {
     });
     let found = checked(&unclean);
     assert_eq!((found.findings, found.namespaces), (vec![], 2));
-    let device = byway::open(&format!("embedded:{}", unclean.display())).unwrap();
+    let device = byway::embedded::open(&format!("embedded:{}", unclean.display())).unwrap();
     drop(device);
     assert!(checked(&unclean).is_clean());
 }
@@ -177,7 +178,7 @@ fn an_opening_tells_what_it_replayed_and_how_long_it_took() {
         drop(device);
     });
     let replay_of = |path: &Path| {
-        let details = byway::open(&format!("embedded:{}", path.display())).unwrap().details();
+        let details = byway::embedded::open(&format!("embedded:{}", path.display())).unwrap().details();
         assert!(details.opened_in_ns > 0);
         details.namespaces.iter().find_map(|namespace| namespace.engine).unwrap().stats.replay
     };
@@ -195,7 +196,7 @@ fn keys_that_may_be_counted_twice_after_a_crash_are_told_of() {
         drop(device);
     });
     let stats_of = |path: &Path| {
-        let details = byway::open(&format!("embedded:{}", path.display())).unwrap().details();
+        let details = byway::embedded::open(&format!("embedded:{}", path.display())).unwrap().details();
         details.namespaces.iter().find_map(|namespace| namespace.engine).unwrap().stats
     };
     let keys = content.pairs.len() as u64;
@@ -248,7 +249,7 @@ fn what_is_written_over_in_one_record_costs_that_key_alone() {
     assert_eq!(keys(&done), std::slice::from_ref(victim), "{:?}", done.findings);
     assert!(checked(&path).is_clean());
     holds(&path, &content, &done.findings, "repaired");
-    let mut kv = byway::open(&format!("embedded:{}", path.display())).unwrap().kv(None).unwrap();
+    let mut kv = byway::embedded::open(&format!("embedded:{}", path.display())).unwrap().kv(None).unwrap();
     assert_eq!(kv.get(victim).unwrap(), None);
 }
 
@@ -294,7 +295,8 @@ fn where_index_and_log_are_damaged_every_whole_record_is_found_again_and_the_res
             .findings
             .iter()
             .any(|finding| finding.remedy == Remedy::Drop && finding.what.contains("told of neither"));
-        let mut kv = byway::open(&format!("embedded:{}", image.display())).unwrap().kv(None).unwrap();
+        let mut kv =
+            byway::embedded::open(&format!("embedded:{}", image.display())).unwrap().kv(None).unwrap();
         let (mut unnamed, mut kept) = (0, 0);
         for (key, value) in &short {
             let is_hit = |(from, to): (u64, u64)| units.iter().any(|unit| from < unit + 4096 && to > *unit);

@@ -1,12 +1,13 @@
 //! Modelled time: deterministic, of one mind with the cost model, and nothing that the ledger depends on.
 #![allow(clippy::unwrap_used)]
 
-use byway::{Device, Method, cost};
+use byway::embedded::Device;
+use byway::{Method, cost};
 
 const SIZES: [usize; 9] = [0, 32, 35, 100, 1000, 4000, 4096, 8000, 8192];
 
 fn device(profile: &str, method: Method, options: &str) -> Device {
-    byway::open(&format!("ram:64M?profile={profile}&transfer={method}{options}")).unwrap()
+    byway::embedded::open(&format!("ram:64M?profile={profile}&transfer={method}{options}")).unwrap()
 }
 
 #[test]

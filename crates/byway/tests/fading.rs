@@ -1,13 +1,13 @@
 //! What `fading=` makes of data that is read over and over.
 #![allow(clippy::unwrap_used)]
 
-use byway::Device;
+use byway::embedded::Device;
 
 const MIB: usize = 1 << 20;
 
 /// A device whose blocks stand 500 reads, with its namespace of blocks written.
 fn written(uri: &str) -> Device {
-    let device = byway::open(uri).unwrap();
+    let device = byway::embedded::open(uri).unwrap();
     let mut nvm = device.nvm(None).unwrap();
     let lbas_per_mib = MIB as u64 / u64::from(nvm.lba_bytes());
     let mebibytes = nvm.blocks() / lbas_per_mib;

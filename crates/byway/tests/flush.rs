@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use byway::{
-    BackendQueue, CreateOptions, EmbeddedQueue, FlushMode, Key, KvCommand, Nsid, Payload, StoreOptions,
-};
+use byway::embedded::EmbeddedQueue;
+use byway::{BackendQueue, CreateOptions, FlushMode, Key, KvCommand, Nsid, Payload, StoreOptions};
 
 const MODES: [&str; 5] = [
     "flush=process",
@@ -37,14 +36,14 @@ fn puts_are_there_under_every_mode_and_at_the_next_opening() {
         let dir = tempfile::tempdir().unwrap();
         let image = image(&dir);
         let uri = format!("{image}?{mode}");
-        let device = byway::open(&uri).unwrap();
+        let device = byway::embedded::open(&uri).unwrap();
         let mut kv = device.kv(None).unwrap();
         for n in 0u32..30 {
             kv.put(&n.to_be_bytes(), &[n as u8; 40]).unwrap();
         }
         assert!(kv.delete(&3u32.to_be_bytes()).is_ok());
         drop((kv, device));
-        let mut kv = byway::open(&uri).unwrap().kv(None).unwrap();
+        let mut kv = byway::embedded::open(&uri).unwrap().kv(None).unwrap();
         for n in 0u32..30 {
             let found = kv.get(&n.to_be_bytes()).unwrap();
             assert_eq!(found, (n != 3).then(|| vec![n as u8; 40]), "{mode}");
@@ -56,7 +55,7 @@ fn puts_are_there_under_every_mode_and_at_the_next_opening() {
 fn threads_that_wait_for_each_others_syncs_lose_nothing() {
     for mode in ["flush=media", "flush=media&run=thread"] {
         let dir = tempfile::tempdir().unwrap();
-        let device = byway::open(&format!("{}?{mode}&depth=16", image(&dir))).unwrap();
+        let device = byway::embedded::open(&format!("{}?{mode}&depth=16", image(&dir))).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..3 {
                 let mut queue = device.queue().unwrap();
@@ -83,7 +82,7 @@ fn threads_that_wait_for_each_others_syncs_lose_nothing() {
 #[test]
 fn a_host_that_only_polls_is_answered() {
     let dir = tempfile::tempdir().unwrap();
-    let device = byway::open(&format!("{}?flush=media", image(&dir))).unwrap();
+    let device = byway::embedded::open(&format!("{}?flush=media", image(&dir))).unwrap();
     let mut queue = device.queue().unwrap();
     (0..8).for_each(|n| store(&mut queue, 0, n));
     let mut done = 0;
@@ -99,10 +98,10 @@ fn a_device_says_what_its_acknowledgements_mean() {
         ("command", FlushMode::Command, "no Flush command covered"),
         ("media", FlushMode::Media, "synced before the completion"),
     ] {
-        let device = byway::open(&format!("ram:64M?flush={mode}")).unwrap();
+        let device = byway::embedded::open(&format!("ram:64M?flush={mode}")).unwrap();
         assert_eq!(device.flush_mode(), wanted);
         assert!(device.flush_mode().meaning().contains(word));
     }
-    let refused = byway::open("ram:64M?flush=always").err().unwrap().to_string();
+    let refused = byway::embedded::open("ram:64M?flush=always").err().unwrap().to_string();
     assert!(refused.contains("process or command or media"), "{refused}");
 }

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use byway::{CreateOptions, Device, ErrorKind, MediaNamespaceKind, NewNamespace, Nsid, Wipe};
+use byway::embedded::Device;
+use byway::{CreateOptions, ErrorKind, MediaNamespaceKind, NewNamespace, Nsid, Wipe};
 use byway_sys::copy::{CopyFile, DataRanges, copy_sparse};
 
 const KEYS: u32 = 900;
@@ -21,11 +22,11 @@ fn marked(path: &Path) -> Device {
     let options = CreateOptions { namespaces: vec![NewNamespace::KV, nvm], ..CreateOptions::new(32 << 20) };
     byway::create(path, &options).unwrap();
     let uri = format!("embedded:{}", path.display());
-    let device = byway::open(&uri).unwrap();
+    let device = byway::embedded::open(&uri).unwrap();
     store(&device);
     // Closed and opened, so that keys stand in a run of the index too.
     device.close().unwrap();
-    let device = byway::open(&uri).unwrap();
+    let device = byway::embedded::open(&uri).unwrap();
     store(&device);
     device
 }
@@ -128,7 +129,7 @@ fn a_sanitize_that_its_caller_left_is_finished_by_the_next_opening() {
     let left = device.sanitize(Wipe::BlockErase, |_| ControlFlow::Break(())).unwrap_err();
     assert_eq!(left.kind(), ErrorKind::Cancelled);
     drop(device);
-    drop(byway::open(&format!("embedded:{}", path.display())).unwrap());
+    drop(byway::embedded::open(&format!("embedded:{}", path.display())).unwrap());
     assert_eq!(markers_in(&path), [""; 0]);
 }
 
@@ -153,7 +154,7 @@ fn a_sanitize_that_is_cut_short_is_finished_by_the_next_opener() {
         })
         .unwrap();
     assert!(looks >= 2, "{looks}");
-    let device = byway::open(&format!("embedded:{}", cut.display())).unwrap();
+    let device = byway::embedded::open(&format!("embedded:{}", cut.display())).unwrap();
     assert_eq!(markers_in(&cut), [""; 0]);
     assert_eq!(device.kv(None).unwrap().get(&key(5)).unwrap(), None);
 }

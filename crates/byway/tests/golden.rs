@@ -8,7 +8,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use byway::{CreateOptions, Device, MediaNamespaceKind, NewNamespace, Nsid};
+use byway::embedded::Device;
+use byway::{CreateOptions, MediaNamespaceKind, NewNamespace, Nsid};
 use byway_sys::copy::{CopyFile, DataRanges, copy_sparse};
 
 const LBA_BYTES: usize = 512;
@@ -127,7 +128,7 @@ fn golden(name: &str) -> (tempfile::TempDir, PathBuf) {
 
 fn holds_everything(path: &Path) {
     let (pairs, blocks) = expected();
-    let device = byway::open(&format!("embedded:{}", path.display())).unwrap();
+    let device = byway::embedded::open(&format!("embedded:{}", path.display())).unwrap();
     let mut kv = device.kv(None).unwrap();
     for (key, value) in &pairs {
         assert!(kv.get(key).unwrap().as_ref() == Some(value), "{}", String::from_utf8_lossy(key));
@@ -169,10 +170,10 @@ fn make_the_golden_images() {
     };
     byway::create(&path, &options).unwrap();
     let uri = format!("embedded:{}", path.display());
-    let device = byway::open(&uri).unwrap();
+    let device = byway::embedded::open(&uri).unwrap();
     fill(&device, 0);
     device.close().unwrap();
-    let device = byway::open(&uri).unwrap();
+    let device = byway::embedded::open(&uri).unwrap();
     fill(&device, 1);
     copy_sparse(
         &File::open(&path).unwrap(),

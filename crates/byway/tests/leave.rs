@@ -4,10 +4,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-use byway::{
-    BackendQueue, Class, Device, EmbeddedQueue, Key, KvCommand, Ledger, Method, Nsid, Payload, QueueOptions,
-    StoreOptions,
-};
+use byway::embedded::{Device, EmbeddedQueue};
+use byway::{BackendQueue, Class, Key, KvCommand, Ledger, Method, Nsid, Payload, QueueOptions, StoreOptions};
 
 const THREADS: u32 = 3;
 const ROUNDS: u32 = 60;
@@ -72,12 +70,12 @@ fn moved(device: &Device, before: &Ledger) -> Vec<(Class, u64, u64)> {
 #[test]
 fn threads_that_meet_count_and_answer_as_one_after_the_other() {
     const URI: &str = "ram:256M?profile=gen4x4";
-    let alone = byway::open(URI).unwrap();
+    let alone = byway::embedded::open(URI).unwrap();
     let before = alone.ledger();
     (0..THREADS).for_each(|thread| work(&alone, thread));
     let wanted = moved(&alone, &before);
 
-    let device = byway::open(URI).unwrap();
+    let device = byway::embedded::open(URI).unwrap();
     let before = device.ledger();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -90,7 +88,7 @@ fn threads_that_meet_count_and_answer_as_one_after_the_other() {
 
 #[test]
 fn whoever_needs_the_whole_device_gets_it_while_queues_are_away() {
-    let device = byway::open("ram:256M").unwrap();
+    let device = byway::embedded::open("ram:256M").unwrap();
     let (looks, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let (device, looks, is_over) = (&device, &looks, &is_over);

@@ -4,7 +4,8 @@
 
 mod table;
 
-use byway::{Device, Key, Ledger};
+use byway::embedded::Device;
+use byway::{Key, Ledger};
 use table::{Bytes, Link};
 
 /// What one put of `size` bytes costs by `method`. Two pages are named by the command itself, more by a list.
@@ -40,8 +41,10 @@ fn expected(method: &str, size: u64, link: Link, cosmos: bool) -> Bytes {
 fn device(profile: &str, method: &str, link: Link) -> Device {
     let (mps, mrrs) = (link.mps, link.mrrs);
     // A ring long enough that none of the puts below meets its end, where a burst is split.
-    byway::open(&format!("ram:64M?profile={profile}&transfer={method}&mps={mps}&mrrs={mrrs}&ring=65536"))
-        .unwrap()
+    byway::embedded::open(&format!(
+        "ram:64M?profile={profile}&transfer={method}&mps={mps}&mrrs={mrrs}&ring=65536"
+    ))
+    .unwrap()
 }
 
 fn cost_of(device: &Device, puts: &mut byway::Kv, key: u32, size: u64) -> Bytes {
@@ -181,8 +184,9 @@ fn the_end_of_the_ring_splits_a_fetch_and_nothing_else() {
         [("gen4x4", 256, 512), ("gen4x4", 128, 4096), ("gen5x4", 512, 256), ("cosmos", 256, 512)]
     {
         let link = Link { mps, mrrs };
-        let device =
-            byway::open(&format!("ram:64M?profile={profile}&transfer=inline&mps={mps}&mrrs={mrrs}&ring=256"));
+        let device = byway::embedded::open(&format!(
+            "ram:64M?profile={profile}&transfer=inline&mps={mps}&mrrs={mrrs}&ring=256"
+        ));
         let (device, mut slot) = (device.unwrap(), 0);
         let mut kv = device.kv(None).unwrap();
         for (key, size) in sizes().chain((0..200).map(|n| n * 37 % 8000 + 1)).enumerate() {

@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use byway::embedded::{Device, EmbeddedQueue};
 use byway::{
-    AdaptivePolicy, BackendQueue, Command, Device, EmbeddedQueue, ErrorKind, Key, KvCommand, Method, Nsid,
-    Payload, QueueOptions, StoreOptions,
+    AdaptivePolicy, BackendQueue, Command, ErrorKind, Key, KvCommand, Method, Nsid, Payload, QueueOptions,
+    StoreOptions,
 };
 
 const METHODS: [Method; 6] =
@@ -96,7 +97,7 @@ impl Worker {
 }
 
 fn run(uri: &str) {
-    let device = byway::open(uri).unwrap();
+    let device = byway::embedded::open(uri).unwrap();
     std::thread::scope(|scope| {
         for name in 0..METHODS.len() {
             let worker = Worker::new(&device, name);
@@ -119,10 +120,11 @@ fn queues_of_six_methods_run_by_the_devices_thread_lose_nothing() {
 
 #[test]
 fn a_paced_device_completes_no_sooner_than_its_model_says() {
-    let device = byway::open("ram:64M?profile=cosmos&clock=paced&transfer=prp").unwrap();
+    let device = byway::embedded::open("ram:64M?profile=cosmos&clock=paced&transfer=prp").unwrap();
     let mut kv = device.kv(None).unwrap();
     let modelled = {
-        let device = byway::open("ram:64M?profile=cosmos&clock=virtual&transfer=prp&flash=off").unwrap();
+        let device =
+            byway::embedded::open("ram:64M?profile=cosmos&clock=virtual&transfer=prp&flash=off").unwrap();
         let mut kv = device.kv(None).unwrap();
         let before = device.now_ns();
         kv.put(b"k", &[7; 32]).unwrap();

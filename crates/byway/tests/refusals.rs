@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use byway::embedded::EmbeddedQueue;
 use byway::{
-    BackendQueue, Command, CreateOptions, EmbeddedQueue, Error, ErrorKind, FileEvents, Key, Kv, KvCommand,
-    NamespaceKind, NewNamespace, Nsid, Payload, RawData, StoreOptions,
+    BackendQueue, Command, CreateOptions, Error, ErrorKind, FileEvents, Key, Kv, KvCommand, NamespaceKind,
+    NewNamespace, Nsid, Payload, RawData, StoreOptions,
 };
 
 /// The errno of a disk without room, on Linux.
@@ -66,14 +67,14 @@ impl FileEvents for Disk {
 fn a_full_namespace_and_a_full_disk_are_told_apart() {
     let dir = tempfile::tempdir().unwrap();
     let path = image(&dir);
-    let refused = refusal(&mut byway::open(&uri(&path, "")).unwrap().kv(None).unwrap());
+    let refused = refusal(&mut byway::embedded::open(&uri(&path, "")).unwrap().kv(None).unwrap());
     assert_eq!(refused.kind(), ErrorKind::CapacityExceeded);
     assert!(refused.to_string().ends_with("the namespace is full"), "{refused}");
 
     let disk = Arc::new(Disk::default());
     std::fs::remove_file(&path).unwrap();
     let path = image(&dir);
-    let device = byway::open_watched(&uri(&path, ""), disk.clone()).unwrap();
+    let device = byway::embedded::open_watched(&uri(&path, ""), disk.clone()).unwrap();
     disk.is_full.store(true, Relaxed);
     let refused = refusal(&mut device.kv(None).unwrap());
     assert_eq!(refused.kind(), ErrorKind::CapacityExceeded);
@@ -99,7 +100,7 @@ fn failures(queue: &mut EmbeddedQueue) -> Vec<Error> {
 
 #[test]
 fn a_queue_gives_the_words_of_a_refusal_by_calls_at_once_and_for_completions_when_asked() {
-    let device = byway::open("ram:32M").unwrap();
+    let device = byway::embedded::open("ram:32M").unwrap();
     let mut queue = device.queue().unwrap();
     let refused = (100..).find_map(|n| queue.execute(store(n)).err()).unwrap();
     assert!(refused.to_string().ends_with(": the namespace is full"), "{refused}");
@@ -117,7 +118,7 @@ fn a_queue_gives_the_words_of_a_refusal_by_calls_at_once_and_for_completions_whe
 
 #[test]
 fn an_error_without_words_stays_as_it_is() {
-    let device = byway::open("ram:32M").unwrap();
+    let device = byway::embedded::open("ram:32M").unwrap();
     let mut queue = device.queue().unwrap();
     let absent = queue.execute_delete(Nsid::FIRST, &Key::new(b"absent").unwrap());
     let absent =
@@ -133,11 +134,12 @@ fn many_gets_give_the_words_of_what_could_not_be_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = image(&dir);
     let keys: Vec<Key> = (0..2000_u32).map(|n| Key::new(&n.to_be_bytes()).unwrap()).collect();
-    let mut kv = byway::open(&uri(&path, "")).unwrap().kv(None).unwrap();
+    let mut kv = byway::embedded::open(&uri(&path, "")).unwrap().kv(None).unwrap();
     keys.iter().for_each(|key| kv.put(key.as_bytes(), &[7; 1000]).unwrap());
     drop(kv);
     let device =
-        byway::open(&uri(&path, "reads=checked&cache=1M&inject=seed=1,read:nth=200:always")).unwrap();
+        byway::embedded::open(&uri(&path, "reads=checked&cache=1M&inject=seed=1,read:nth=200:always"))
+            .unwrap();
     let mut kv = device.kv(None).unwrap();
     let refused = (0..10).find_map(|_| kv.get_many(&keys, 1000, |_, _| {}).err()).unwrap();
     assert_eq!(refused.kind(), ErrorKind::Media);
@@ -146,7 +148,7 @@ fn many_gets_give_the_words_of_what_could_not_be_read() {
 
 #[test]
 fn an_admin_command_that_is_refused_says_why() {
-    let device = byway::open("ram:32M").unwrap();
+    let device = byway::embedded::open("ram:32M").unwrap();
     let mut entry = byway_spec::Command::new(0x02, 0, 0);
     entry.cdw10 = 0x7f;
     let refused = device.driver().admin(byway::AdminCommand::raw(entry, RawData::None)).unwrap_err();
@@ -156,7 +158,7 @@ fn an_admin_command_that_is_refused_says_why() {
 #[test]
 fn a_value_that_is_too_long_is_refused_with_the_limit() {
     let dir = tempfile::tempdir().unwrap();
-    let device = byway::open(&uri(&image(&dir), "")).unwrap();
+    let device = byway::embedded::open(&uri(&image(&dir), "")).unwrap();
     let mut kv = device.kv(None).unwrap();
     let NamespaceKind::Kv { value_max_bytes, .. } = device.namespace(kv.nsid()).unwrap().kind else {
         panic!("no such namespace")
@@ -172,12 +174,13 @@ fn a_device_without_spares_says_so_now_and_when_it_is_looked_at() {
     let dir = tempfile::tempdir().unwrap();
     let path = image(&dir);
     let refused = {
-        let mut kv = byway::open(&uri(&path, "inject=seed=1,program:ppm=100000")).unwrap().kv(None).unwrap();
+        let mut kv =
+            byway::embedded::open(&uri(&path, "inject=seed=1,program:ppm=100000")).unwrap().kv(None).unwrap();
         let put = |n: u32| kv.put(&(n % 50).to_be_bytes(), &[7; 60_000]).err();
         (0..).filter_map(put).find(|error| error.kind() == ErrorKind::Denied).unwrap()
     };
     assert!(refused.to_string().ends_with("no spare blocks are left"), "{refused}");
-    let details = byway::open(&uri(&path, "")).unwrap().details();
+    let details = byway::embedded::open(&uri(&path, "")).unwrap().details();
     assert!(details.refuses_writes.unwrap().contains("no spare blocks are left"));
     assert!(details.disk_free_bytes.is_some());
 }
@@ -186,10 +189,10 @@ fn a_device_without_spares_says_so_now_and_when_it_is_looked_at() {
 fn an_image_is_read_by_many_at_once_where_each_opens_it_for_reading_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = image(&dir);
-    byway::open(&uri(&path, "")).unwrap().kv(None).unwrap().put(b"key", b"value").unwrap();
+    byway::embedded::open(&uri(&path, "")).unwrap().kv(None).unwrap().put(b"key", b"value").unwrap();
     let before = std::fs::read(&path).unwrap();
-    let one = byway::open(&uri(&path, "readonly=1")).unwrap();
-    let other = byway::open(&uri(&path, "readonly=1")).unwrap();
+    let one = byway::embedded::open(&uri(&path, "readonly=1")).unwrap();
+    let other = byway::embedded::open(&uri(&path, "readonly=1")).unwrap();
     for device in [&one, &other] {
         let mut kv = device.kv(None).unwrap();
         assert_eq!(kv.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
@@ -205,20 +208,20 @@ fn an_image_is_read_by_many_at_once_where_each_opens_it_for_reading_alone() {
 fn a_file_that_may_not_be_written_is_opened_to_read_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = image(&dir);
-    byway::open(&uri(&path, "")).unwrap().kv(None).unwrap().put(b"key", b"value").unwrap();
+    byway::embedded::open(&uri(&path, "")).unwrap().kv(None).unwrap().put(b"key", b"value").unwrap();
     let mut mode = path.metadata().unwrap().permissions();
     mode.set_readonly(true);
     std::fs::set_permissions(&path, mode).unwrap();
-    let refused = byway::open(&uri(&path, "")).err().unwrap();
+    let refused = byway::embedded::open(&uri(&path, "")).err().unwrap();
     assert!(refused.to_string().contains("readonly=1"), "{refused}");
-    let device = byway::open_to_read(&uri(&path, "")).unwrap();
+    let device = byway::embedded::open_to_read(&uri(&path, "")).unwrap();
     assert_eq!(device.kv(None).unwrap().get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
     assert!(device.details().refuses_writes.unwrap().contains("can only be read"));
 }
 
 #[test]
 fn keys_of_a_prefix_are_listed_and_no_others() {
-    let device = byway::open("ram:32M").unwrap();
+    let device = byway::embedded::open("ram:32M").unwrap();
     let mut kv = device.kv(None).unwrap();
     let keys: Vec<String> = (0..3000).map(|n| format!("{}-{n:04}", ["a", "b", "bb"][n % 3])).collect();
     keys.iter().for_each(|key| kv.put(key.as_bytes(), b"value").unwrap());

@@ -4,10 +4,11 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use byway::{CreateOptions, Device, ErrorKind, MediaNamespaceKind, NewNamespace, Nsid};
+use byway::embedded::Device;
+use byway::{CreateOptions, ErrorKind, MediaNamespaceKind, NewNamespace, Nsid};
 
 fn open(path: &Path) -> Device {
-    byway::open(&format!("embedded:{}", path.display())).unwrap()
+    byway::embedded::open(&format!("embedded:{}", path.display())).unwrap()
 }
 
 fn resize(path: &Path, size_bytes: u64, sizes: &[(u32, u64)]) -> byway::Result<()> {

@@ -9,10 +9,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use byway::{CreateOptions, Device, ErrorKind, NewNamespace};
+use byway::embedded::Device;
+use byway::{CreateOptions, ErrorKind, NewNamespace};
 
 fn open(path: &Path) -> Device {
-    byway::open(&format!("embedded:{}", path.display())).unwrap()
+    byway::embedded::open(&format!("embedded:{}", path.display())).unwrap()
 }
 
 fn key(n: u32) -> [u8; 4] {

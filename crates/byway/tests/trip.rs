@@ -20,7 +20,8 @@ fn sizes() -> Vec<usize> {
 fn what_is_put_by_any_method_under_any_profile_is_read_back() {
     for profile in PROFILES {
         for method in Method::ALL {
-            let device = byway::open(&format!("ram:128M?profile={profile}&transfer={method}")).unwrap();
+            let device =
+                byway::embedded::open(&format!("ram:128M?profile={profile}&transfer={method}")).unwrap();
             let mut kv = device.kv(None).unwrap();
             for (key, len) in (0u32..).zip(sizes()) {
                 let put = kv.put(&key.to_be_bytes(), &value(key, len));
@@ -41,7 +42,7 @@ fn an_image_keeps_every_value_over_closing_and_reopening() {
     byway::create(&path, &CreateOptions::new(256 << 20)).unwrap();
     let uri = |method: Method| format!("embedded:{}?transfer={method}", path.display());
     for (round, method) in (0u32..).zip(Method::ALL) {
-        let device = byway::open(&uri(method)).unwrap();
+        let device = byway::embedded::open(&uri(method)).unwrap();
         let mut kv = device.kv(None).unwrap();
         for n in 0..200 {
             let key = round * 1000 + n;
@@ -50,7 +51,7 @@ fn an_image_keeps_every_value_over_closing_and_reopening() {
         drop(kv);
         device.close().unwrap();
     }
-    let device = byway::open(&uri(Method::Prp)).unwrap();
+    let device = byway::embedded::open(&uri(Method::Prp)).unwrap();
     let mut kv = device.kv(None).unwrap();
     for round in 0..Method::ALL.len() as u32 {
         for n in 0..200 {
@@ -65,7 +66,7 @@ fn an_image_keeps_every_value_over_closing_and_reopening() {
 #[test]
 fn large_values_cross_by_the_methods_that_carry_them() {
     for method in ["prp", "sgl", "prp+tail", "adaptive"] {
-        let device = byway::open(&format!("ram:2G?transfer={method}")).unwrap();
+        let device = byway::embedded::open(&format!("ram:2G?transfer={method}")).unwrap();
         let mut kv = device.kv(None).unwrap();
         for (key, len) in (0u32..).zip([16 << 10, (64 << 10) + 1, 1 << 20, (3 << 20) + 77, 16 << 20]) {
             kv.put(&key.to_be_bytes(), &value(key, len)).unwrap();
@@ -76,7 +77,7 @@ fn large_values_cross_by_the_methods_that_carry_them() {
 
 #[test]
 fn keys_are_listed_in_order_and_from_any_start() {
-    let device = byway::open("ram:128M").unwrap();
+    let device = byway::embedded::open("ram:128M").unwrap();
     let mut kv = device.kv(None).unwrap();
     let mut wanted: Vec<Vec<u8>> =
         (0u32..5000).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes().to_vec()).collect();
@@ -93,7 +94,7 @@ fn keys_are_listed_in_order_and_from_any_start() {
 
 #[test]
 fn a_deleted_key_is_gone_and_deleting_it_again_is_no_error() {
-    let device = byway::open("ram:64M").unwrap();
+    let device = byway::embedded::open("ram:64M").unwrap();
     let mut kv = device.kv(None).unwrap();
     kv.put(b"k", b"v").unwrap();
     assert!(kv.exists(b"k").unwrap());
@@ -107,42 +108,42 @@ fn a_deleted_key_is_gone_and_deleting_it_again_is_no_error() {
 fn conditions_travel_with_methods_that_have_room_for_them() {
     let absent = StoreOptions { must_not_exist: true, ..StoreOptions::NONE };
     for method in ["prp", "sgl", "inline", "adaptive", "hybrid"] {
-        let device = byway::open(&format!("ram:64M?transfer={method}")).unwrap();
+        let device = byway::embedded::open(&format!("ram:64M?transfer={method}")).unwrap();
         let mut kv = device.kv(None).unwrap();
         kv.put_if(b"k", b"1", absent).unwrap_or_else(|e| panic!("{method}: {e}"));
         assert_eq!(kv.put_if(b"k", b"2", absent).unwrap_err().kind(), ErrorKind::KeyExists, "{method}");
     }
-    let device = byway::open("ram:64M?transfer=piggyback").unwrap();
+    let device = byway::embedded::open("ram:64M?transfer=piggyback").unwrap();
     let said = device.kv(None).unwrap().put_if(b"k", b"1", absent).unwrap_err().to_string();
     assert!(said.contains("inline") && said.contains("prp"), "{said}");
 }
 
 #[test]
 fn wrong_keys_and_values_are_refused_by_naming_the_limit() {
-    let device = byway::open("ram:64M?transfer=inline").unwrap();
+    let device = byway::embedded::open("ram:64M?transfer=inline").unwrap();
     let mut kv = device.kv(None).unwrap();
     assert!(kv.put(b"", b"v").unwrap_err().to_string().contains("at least 1 byte"));
     assert!(kv.put(&[7; 17], b"v").unwrap_err().to_string().contains("16 bytes"));
     let limit = device.capabilities().limits.inline_bytes as usize;
     let said = kv.put(b"k", &vec![0; limit + 1]).unwrap_err().to_string();
     assert!(said.contains(&limit.to_string()), "{said}");
-    let prp = byway::open("ram:64M?transfer=prp").unwrap();
+    let prp = byway::embedded::open("ram:64M?transfer=prp").unwrap();
     let said = prp.kv(None).unwrap().put(b"k", &vec![0; (16 << 20) + 1]).unwrap_err().to_string();
     assert!(said.contains("16777216"), "{said}");
 }
 
 #[test]
 fn a_method_that_is_none_or_is_not_there_is_refused() {
-    let said = byway::open("ram:64M?transfer=telepathy").err().unwrap().to_string();
+    let said = byway::embedded::open("ram:64M?transfer=telepathy").err().unwrap().to_string();
     assert!(said.contains("telepathy"), "{said}");
-    let device = byway::open("ram:64M").unwrap();
+    let device = byway::embedded::open("ram:64M").unwrap();
     assert!(device.capabilities().methods.contains(Method::Inline));
 }
 
 #[test]
 fn blocks_are_read_as_written_and_trimmed_ones_as_zeroes() {
     for method in ["prp", "sgl", "inline"] {
-        let device = byway::open(&format!("ram:128M?transfer={method}")).unwrap();
+        let device = byway::embedded::open(&format!("ram:128M?transfer={method}")).unwrap();
         let mut nvm = device.nvm(None).unwrap();
         let block = nvm.lba_bytes() as usize;
         let data = value(9, 5 * block);
@@ -162,7 +163,7 @@ fn blocks_are_read_as_written_and_trimmed_ones_as_zeroes() {
 #[test]
 fn several_threads_on_queues_of_their_own_lose_nothing() {
     for run in ["caller", "thread"] {
-        let device = byway::open(&format!("ram:256M?transfer=inline&run={run}")).unwrap();
+        let device = byway::embedded::open(&format!("ram:256M?transfer=inline&run={run}")).unwrap();
         std::thread::scope(|scope| {
             for thread in 0u32..4 {
                 let mut kv = device.kv(None).unwrap();
@@ -196,7 +197,7 @@ fn one_seed_replayed_twice_gives_one_ledger_one_clock_and_one_image() {
         let options = CreateOptions { uuid: Some([3; 16]), ..CreateOptions::new(64 << 20) };
         byway::create(&path, &options).unwrap();
         let uri = format!("embedded:{}?transfer=adaptive&clock=virtual&profile=cosmos", path.display());
-        let device = byway::open(&uri).unwrap();
+        let device = byway::embedded::open(&uri).unwrap();
         let mut kv = device.kv(None).unwrap();
         for n in 0u32..3000 {
             kv.put(&n.wrapping_mul(0x9e37_79b9).to_be_bytes(), &value(n, n as usize * 13 % 3000)).unwrap();
@@ -222,7 +223,7 @@ fn several_namespaces_of_both_kinds_keep_apart() {
         ..CreateOptions::new(256 << 20)
     };
     byway::create(&path, &options).unwrap();
-    let device = byway::open(&format!("embedded:{}", path.display())).unwrap();
+    let device = byway::embedded::open(&format!("embedded:{}", path.display())).unwrap();
     let nsid = |n| Some(byway::Nsid::new(n).unwrap());
     let (mut one, mut three) = (device.kv(nsid(1)).unwrap(), device.kv(nsid(3)).unwrap());
     one.put(b"k", b"first").unwrap();
@@ -242,7 +243,7 @@ fn several_namespaces_of_both_kinds_keep_apart() {
 #[test]
 fn many_gets_at_once_bring_what_each_would_bring() {
     for run in ["caller", "thread"] {
-        let device = byway::open(&format!("ram:64M?run={run}")).unwrap();
+        let device = byway::embedded::open(&format!("ram:64M?run={run}")).unwrap();
         let mut kv = device.kv(None).unwrap();
         let len = |n: u32| if n % 50 == 3 { 9000 } else { n as usize % 400 };
         for n in (0..1000u32).filter(|n| n % 10 != 0) {
@@ -270,12 +271,12 @@ fn a_load_stores_every_pair_in_whatever_order_and_of_whatever_length() {
     let key = |n: u32| Key::new(&n.wrapping_mul(0x9e37_79b9).to_be_bytes()).unwrap();
     let value = |n: u32| vec![n as u8; if n % 5000 == 7 { 200_000 } else { n as usize % 300 }];
     {
-        let device = byway::open(&uri).unwrap();
+        let device = byway::embedded::open(&uri).unwrap();
         let mut kv = device.kv(None).unwrap();
         let pairs = (0..20_000).chain(0..100).map(|n| (key(n), value(n)));
         assert_eq!(kv.load(pairs).unwrap(), 20_100);
     }
-    let device = byway::open(&uri).unwrap();
+    let device = byway::embedded::open(&uri).unwrap();
     let mut kv = device.kv(None).unwrap();
     for n in (0..20_000).step_by(7) {
         assert_eq!(kv.get(key(n).as_bytes()).unwrap(), Some(value(n)), "{n}");
@@ -287,7 +288,7 @@ fn a_load_stores_every_pair_in_whatever_order_and_of_whatever_length() {
 
 #[test]
 fn bulk_puts_and_byte_stores_are_read_back_like_any_other() {
-    let device = byway::open("ram:64M").unwrap();
+    let device = byway::embedded::open("ram:64M").unwrap();
     let mut kv = device.kv(None).unwrap();
     let values: Vec<Vec<u8>> = (0..50).map(|n| value(n, n as usize)).collect();
     let pairs: Vec<(Key, &[u8])> =
@@ -311,9 +312,9 @@ fn an_image_may_describe_a_device_that_is_kept_in_memory() {
         byway::create(&path, &options).unwrap();
         let uri = format!("embedded:{}", path.display());
         for _ in 0..2 {
-            let device = byway::open(&uri).unwrap();
+            let device = byway::embedded::open(&uri).unwrap();
             assert_eq!(device.namespaces().unwrap().len(), 2, "{media:?}");
-            assert!(byway::open(&uri).err().unwrap().to_string().contains("in use"), "{media:?}");
+            assert!(byway::embedded::open(&uri).err().unwrap().to_string().contains("in use"), "{media:?}");
             let mut kv = device.kv(None).unwrap();
             assert!(!kv.exists(b"k").unwrap(), "{media:?}: empty at every opening");
             kv.put(b"k", b"v").unwrap();

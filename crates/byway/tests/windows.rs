@@ -1,14 +1,15 @@
 //! Values through windows of device memory: nothing acknowledged is overwritten by what is stored after it.
 #![allow(clippy::unwrap_used)]
 
-use byway::{BackendQueue, Command, Device, Key, KvCommand, Nsid, Payload};
+use byway::embedded::Device;
+use byway::{BackendQueue, Command, Key, KvCommand, Nsid, Payload};
 
 fn value(n: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + n * 31) as u8).collect()
 }
 
 fn device(policy: &str) -> Device {
-    byway::open(&format!("ram:64M?profile=gen5x8-cxl&{policy}")).unwrap()
+    byway::embedded::open(&format!("ram:64M?profile=gen5x8-cxl&{policy}")).unwrap()
 }
 
 /// Puts values of these lengths and reads all back after each of the last ones.

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use anyhow::Result;
+use byway::embedded::Device;
 use byway::uri::{Options, Place};
-use byway::{CreateOptions, Device, Key, Kv, Ledger, Method, NewNamespace, Nsid, Profile, Uri};
+use byway::{CreateOptions, Key, Kv, Ledger, Method, NewNamespace, Nsid, Profile, Uri};
 
 use crate::args::{MemoryMedia, Way};
 use crate::experiment::Setting;
@@ -49,7 +50,7 @@ impl Subject {
     /// A URI that is none, or a device that cannot be opened.
     pub fn open(uri: &str) -> Result<Self> {
         let parsed: Uri = uri.parse()?;
-        Self::start(byway::open(uri)?, Way::Method(parsed.options.transfer), &parsed.options)
+        Self::start(byway::embedded::open(uri)?, Way::Method(parsed.options.transfer), &parsed.options)
     }
 
     /// A new device in memory that `count` values of `value_bytes` together surely fit.
@@ -105,7 +106,7 @@ impl Subject {
             ..Options::default()
         };
         let uri = Uri { place, options };
-        Self::start(byway::open_uri(&uri)?, setting.way, &uri.options)
+        Self::start(byway::embedded::open_uri(&uri)?, setting.way, &uri.options)
     }
 
     fn start(device: Device, way: Way, options: &Options) -> Result<Self> {

@@ -26,3 +26,5 @@ conformance!(psync, |scratch: &Scratch| Psync::new(file(scratch)));
 conformance!(psync_direct, |scratch: &Scratch| Psync::new(direct(scratch)));
 conformance!(threads, |scratch: &Scratch| threads(file(scratch)));
 conformance!(threads_direct, |scratch: &Scratch| threads(direct(scratch)));
+// The type that every URI opens.
+conformance!(by_uri, |scratch: &Scratch| byway::open(scratch.path.to_str().unwrap()).unwrap());

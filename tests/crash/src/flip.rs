@@ -353,7 +353,9 @@ impl Tally {
 /// refused.
 fn go_on(image: &Path, known: &Known) -> Result<bool, String> {
     let Ok(before) = read(image, KEYS, BLOCKS) else { return Ok(false) };
-    let Ok(device) = byway::open(&format!("embedded:{}", image.display())) else { return Ok(false) };
+    let Ok(device) = byway::embedded::open(&format!("embedded:{}", image.display())) else {
+        return Ok(false);
+    };
     let (mut after, mut written) = (known.clone(), BTreeMap::new());
     for step in 1 << 20..(1 << 20) + MORE_STEPS {
         let done = do_step(&device, step, &mut after).is_ok();
@@ -399,14 +401,14 @@ type Known = BTreeMap<Slot, Vec<u8>>;
 
 /// Writes an image with a bit of everything in it: runs and a log behind them, buffers half full, trimmed and
 /// overwritten blocks. What is still open comes back with what is known of the content.
-fn write(path: &Path, closed: bool) -> byway::Result<(Known, Option<byway::Device>)> {
+fn write(path: &Path, closed: bool) -> byway::Result<(Known, Option<byway::embedded::Device>)> {
     let blocks = byway::NewNamespace { size_bytes: Some(2 << 20), ..byway::NewNamespace::NVM };
     let pairs = byway::NewNamespace { size_bytes: Some(4 << 20), ..byway::NewNamespace::KV };
     let namespaces = vec![pairs, blocks];
     byway::create(path, &byway::CreateOptions { namespaces, ..byway::CreateOptions::new(6 << 20) })?;
     let (mut known, mut step) = (Known::new(), 1);
     for life in 0..4 {
-        let device = byway::open(&format!("embedded:{}?memtable=4K", path.display()))?;
+        let device = byway::embedded::open(&format!("embedded:{}?memtable=4K", path.display()))?;
         for _ in 0..220 {
             do_step(&device, step, &mut known)?;
             step += 1;
@@ -436,7 +438,7 @@ fn slots_of(step: u64) -> Vec<Slot> {
     }
 }
 
-fn do_step(device: &byway::Device, step: u64, known: &mut Known) -> byway::Result<()> {
+fn do_step(device: &byway::embedded::Device, step: u64, known: &mut Known) -> byway::Result<()> {
     let (key, lba, dice, mut random) = dice_of(step);
     match dice {
         0 => {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use byway::{Device, ErrorKind, FileEvents, Key, Kv, Nvm};
+use byway::embedded::Device;
+use byway::{ErrorKind, FileEvents, Key, Kv, Nvm};
 
 use crate::content::{BLOCK_BYTES, block_of, key_of, value_of};
 use crate::workload::{Op, Workload};
@@ -31,8 +32,8 @@ impl Hands {
         events: Option<Arc<dyn FileEvents>>,
     ) -> byway::Result<Self> {
         let device = match events {
-            Some(events) => byway::open_watched(uri, events)?,
-            None => byway::open(uri)?,
+            Some(events) => byway::embedded::open_watched(uri, events)?,
+            None => byway::embedded::open(uri)?,
         };
         Ok(Self { pairs: device.kv(None)?, blocks: device.nvm(None)?, device, workload, seed })
     }

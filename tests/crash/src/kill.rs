@@ -209,7 +209,7 @@ fn judge(life: &Life, told: &[(u64, Told)], state: &mut State, record: &mut Reco
         return Ok(());
     }
     check_image(&life.image)?;
-    let device = byway::open(&life.uri()).map_err(|error| error.to_string())?;
+    let device = byway::embedded::open(&life.uri()).map_err(|error| error.to_string())?;
     state.model.check(&device)?;
     drop(device);
     check_image(&life.image)

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use byway::{Device, Key, Kv, Nvm};
+use byway::embedded::Device;
+use byway::{Key, Kv, Nvm};
 
 use crate::content::{BLOCK_BYTES, Slot, block_of, key_of, value_of};
 use crate::journal::Told;

@@ -76,7 +76,7 @@ fn uri(image: &Path) -> String {
 fn base(dir: &Path) -> PathBuf {
     let (image, base) = (dir.join("made"), dir.join("base"));
     byway::create(&image, &CreateOptions::new(4 << 20)).unwrap();
-    let device = byway::open(&uri(&image)).unwrap();
+    let device = byway::embedded::open(&uri(&image)).unwrap();
     let mut pairs = device.kv(None).unwrap();
     (0..KEYS).for_each(|key| pairs.put(&key.to_be_bytes(), &value(key)).unwrap());
     sparse::copy(&image, &base).unwrap();
@@ -85,7 +85,7 @@ fn base(dir: &Path) -> PathBuf {
 
 fn holds_all(image: &Path) {
     assert_eq!(byway::check(image, &mut |_, _, _| {}).unwrap().findings, []);
-    let device = byway::open(&uri(image)).unwrap();
+    let device = byway::embedded::open(&uri(image)).unwrap();
     let mut pairs = device.kv(None).unwrap();
     (0..KEYS).for_each(|key| assert_eq!(pairs.get(&key.to_be_bytes()).unwrap(), Some(value(key)), "{key}"));
 }

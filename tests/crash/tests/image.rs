@@ -41,7 +41,7 @@ impl Fixture {
             CreateOptions { namespaces: vec![NewNamespace::KV, nvm], ..CreateOptions::new(24 << 20) };
         byway::create(&path, &options).unwrap();
         let fixture = Self { _dir: dir, path };
-        let device = byway::open(&fixture.uri()).unwrap();
+        let device = byway::embedded::open(&fixture.uri()).unwrap();
         device.kv(None).unwrap().put(b"key", b"value").unwrap();
         device.nvm(None).unwrap().write(0, &[7; 512]).unwrap();
         device.close().unwrap();
@@ -55,7 +55,8 @@ impl Fixture {
     /// Opening fails with one sentence that names the file and holds `words`, and leaves the file as it is.
     fn is_refused(&self, kind: ErrorKind, words: &str) {
         let before = untouched(&self.path);
-        let error = byway::open(&self.uri()).err().unwrap_or_else(|| panic!("opened, though {words}"));
+        let error =
+            byway::embedded::open(&self.uri()).err().unwrap_or_else(|| panic!("opened, though {words}"));
         let said = error.to_string();
         assert!(said.contains(words) && said.contains(&self.path.display().to_string()), "{said}");
         assert!(!said.contains('\n') && said.len() < 300, "{said}");
@@ -69,7 +70,7 @@ impl Fixture {
 
     /// The pair and the block are there, as before.
     fn is_whole(&self) {
-        let device = byway::open(&self.uri()).unwrap();
+        let device = byway::embedded::open(&self.uri()).unwrap();
         assert_eq!(device.kv(None).unwrap().get(b"key").unwrap().unwrap(), b"value");
         let mut block = [0; 512];
         device.nvm(None).unwrap().read(0, &mut block).unwrap();
@@ -119,23 +120,27 @@ fn an_image_with_a_damaged_superblock_is_named_as_damaged() {
 #[test]
 fn a_missing_image_is_said_to_be_missing_and_a_folder_is_no_image() {
     let dir = tempfile::tempdir().unwrap();
-    let said = byway::open(&format!("embedded:{}/none.img", dir.path().display())).err().unwrap().to_string();
+    let said = byway::embedded::open(&format!("embedded:{}/none.img", dir.path().display()))
+        .err()
+        .unwrap()
+        .to_string();
     assert!(said.contains("none.img") && said.contains("does not exist"), "{said}");
-    let said = byway::open(&format!("embedded:{}", dir.path().display())).err().unwrap().to_string();
+    let said =
+        byway::embedded::open(&format!("embedded:{}", dir.path().display())).err().unwrap().to_string();
     assert!(!said.contains('\n') && said.contains(&dir.path().display().to_string()), "{said}");
 }
 
 #[test]
 fn an_image_opened_twice_is_refused_and_the_first_opener_goes_on() {
     let fixture = Fixture::new();
-    let first = byway::open(&fixture.uri()).unwrap();
+    let first = byway::embedded::open(&fixture.uri()).unwrap();
     let mut kv = first.kv(None).unwrap();
     fixture.is_refused(ErrorKind::Busy, "is in use");
     kv.put(b"more", b"bytes").unwrap();
     fixture.is_refused(ErrorKind::Busy, "is in use");
     drop((kv, first));
     assert_eq!(
-        byway::open(&fixture.uri()).unwrap().kv(None).unwrap().get(b"more").unwrap().unwrap(),
+        byway::embedded::open(&fixture.uri()).unwrap().kv(None).unwrap().get(b"more").unwrap().unwrap(),
         b"bytes"
     );
     fixture.is_whole();
@@ -156,7 +161,7 @@ fn an_image_that_nothing_was_written_to_checks_clean() {
     let path = dir.path().join("a.img");
     byway::create(&path, &CreateOptions::new(24 << 20)).unwrap();
     assert_eq!(byway::check(&path, &mut |_, _, _| {}).unwrap().findings, []);
-    drop(byway::open(&format!("embedded:{}", path.display())).unwrap());
+    drop(byway::embedded::open(&format!("embedded:{}", path.display())).unwrap());
     assert_eq!(byway::check(&path, &mut |_, _, _| {}).unwrap().findings, []);
 }
 
@@ -213,7 +218,7 @@ fn fill_by_puts(dir: &Path) {
     fs::write(&ballast, vec![1; 2 << 20]).unwrap();
     let (mut put, mut failed) = (0u32, 0);
     {
-        let device = byway::open(&uri).unwrap();
+        let device = byway::embedded::open(&uri).unwrap();
         let mut kv = device.kv(None).unwrap();
         while failed < 20 {
             match kv.put(&put.to_be_bytes(), &value(put)) {
@@ -227,7 +232,7 @@ fn fill_by_puts(dir: &Path) {
         assert!(put > 1000, "{put} puts until the disk was full");
         assert_eq!(kv.get(&0u32.to_be_bytes()).unwrap().unwrap(), value(0));
     }
-    let device = byway::open(&uri).unwrap();
+    let device = byway::embedded::open(&uri).unwrap();
     let mut kv = device.kv(None).unwrap();
     for n in 0..put {
         assert_eq!(kv.get(&n.to_be_bytes()).unwrap().unwrap(), value(n), "{n}");

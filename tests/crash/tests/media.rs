@@ -206,14 +206,15 @@ fn a_log_that_an_opening_cannot_read_is_told_of_and_a_second_try_may_have_it() {
     let dir = tempfile::tempdir().unwrap();
     let [made, killed, image] = ["made", "killed", "image"].map(|name| dir.path().join(name));
     byway::create(&made, &WORKLOAD.image()).unwrap();
-    let device = byway::open(&format!("embedded:{}?memtable=1M", made.display())).unwrap();
+    let device = byway::embedded::open(&format!("embedded:{}?memtable=1M", made.display())).unwrap();
     let mut kv = device.kv(None).unwrap();
     (0..300u32).for_each(|n| kv.put(&n.to_be_bytes(), &[n as u8; 900]).unwrap());
     // As a killed process leaves it: nothing but the log has the keys.
     sparse::copy(&made, &killed).unwrap();
     let open = |inject: &str| {
         sparse::copy(&killed, &image).unwrap();
-        byway::open(&format!("embedded:{}?memtable=1M&reads=checked{inject}", image.display())).unwrap()
+        byway::embedded::open(&format!("embedded:{}?memtable=1M&reads=checked{inject}", image.display()))
+            .unwrap()
     };
     for inject in ["", "&inject=read:nth=1,read:nth=9,read:nth=17"] {
         let device = open(inject);
@@ -232,7 +233,7 @@ fn a_log_that_an_opening_cannot_read_is_told_of_and_a_second_try_may_have_it() {
 fn is_told_of_until_it_is_repaired(image: &Path, lost: u64) {
     let uri = format!("embedded:{}?memtable=1M", image.display());
     let warning_and_loss = || {
-        let device = byway::open(&uri).unwrap();
+        let device = byway::embedded::open(&uri).unwrap();
         let stats = device.kv_stats(byway::Nsid::new(1).unwrap()).unwrap();
         (critical_warning(&device).unwrap(), stats.lost_log_bytes)
     };

@@ -40,7 +40,7 @@ fn open(image: &Path) -> Hands {
 
 /// Does it from its beginning to its end.
 fn undertake(what: &str, image: &Path) {
-    let device = || byway::open(&uri(image)).unwrap();
+    let device = || byway::embedded::open(&uri(image)).unwrap();
     match what {
         "snapshot" => _ = byway::snapshot(image, image.with_extension("copy")).unwrap(),
         "live snapshot" => _ = device().snapshot(image.with_extension("copy")).unwrap(),

@@ -86,8 +86,8 @@ impl FileEvents for File {
 }
 
 fn has_key(image: &Path) -> bool {
-    let found =
-        byway::open(&format!("embedded:{}", image.display())).and_then(|device| device.kv(None)?.get(b"key"));
+    let found = byway::embedded::open(&format!("embedded:{}", image.display()))
+        .and_then(|device| device.kv(None)?.get(b"key"));
     matches!(found, Ok(Some(value)) if value == b"value")
 }
 
@@ -99,7 +99,7 @@ fn make(image: &Path) {
 fn made(folder: &Path) -> PathBuf {
     let image = folder.join("image");
     make(&image);
-    let device = byway::open(&format!("embedded:{}", image.display())).unwrap();
+    let device = byway::embedded::open(&format!("embedded:{}", image.display())).unwrap();
     device.kv(None).unwrap().put(b"key", b"value").unwrap();
     device.close().unwrap();
     image
@@ -142,7 +142,7 @@ fn every_sync_of_a_name_is_necessary() {
 fn a_copy_of_an_open_image_is_on_its_disk_before_it_has_its_name() {
     let folder = folder();
     let (image, copy) = (made(folder.path()), folder.path().join("copy"));
-    let device = byway::open(&format!("embedded:{}", image.display())).unwrap();
+    let device = byway::embedded::open(&format!("embedded:{}", image.display())).unwrap();
     let disk = Disk::new(folder.path(), None);
     watching(disk.clone(), || device.snapshot(&copy).unwrap());
     assert!(disk.keeps(&copy) && has_key(&folder.path().join("left")));

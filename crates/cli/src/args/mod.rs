@@ -66,7 +66,9 @@ pub enum Command {
 pub struct Device {
     /// The device: embedded:PATH, or ram:SIZE for one in memory; options after `?`, joined by `&`
     /// (transfer=, policy=, tau=, alpha=, below=, profile=, link=, mps=, mrrs=, clock=, ns=, run=, ledger=, flash=,
-    /// packing=, gc=, inject=, flush=, depth=, ring=, reads=, memtable=, cache=, fading=, readonly=).
+    /// packing=, gc=, inject=, flush=, depth=, ring=, reads=, memtable=, cache=, fading=, readonly=). Where blocks are
+    /// meant: a path or file:PATH of a file or block device too (backend=, readonly=, direct=, lba=, create=, depth=,
+    /// ns=), or nil:SIZE for none.
     #[arg(value_name = "URI")]
     pub uri: String,
 }

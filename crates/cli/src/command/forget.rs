@@ -13,7 +13,7 @@ use crate::terminal::{Interrupt, Progress};
 /// # Errors
 /// When there is no such namespace, or the device refuses.
 pub fn format(args: &FormatNamespace, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
-    let device = byway::open(&format!("embedded:{}", args.image.display()))?;
+    let device = byway::embedded::open(&format!("embedded:{}", args.image.display()))?;
     let nsid = Nsid::new(args.ns).context("namespaces are numbered from 1")?;
     let is_blocks = matches!(device.namespace(nsid)?.kind, NamespaceKind::Nvm { .. });
     ensure!(
@@ -33,7 +33,7 @@ pub fn format(args: &FormatNamespace, out: &mut impl Write, interrupt: &Interrup
 /// # Errors
 /// When the device refuses.
 pub fn sanitize(args: &Sanitize, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
-    let device = byway::open(&format!("embedded:{}", args.image.display()))?;
+    let device = byway::embedded::open(&format!("embedded:{}", args.image.display()))?;
     let wipe = match args.overwrite {
         None => Wipe::BlockErase,
         Some(passes) => Wipe::Overwrite { passes, pattern: 0x5a5a_5a5a },

@@ -4,9 +4,11 @@ use std::fmt;
 use std::io::Write;
 
 use anyhow::Result;
-use byway::{Device, Namespace, NamespaceKind, Profile};
+use byway::embedded::Device;
+use byway::{Namespace, NamespaceKind, Profile};
 use serde::Serialize;
 
+use super::info_blocks::Blocks;
 use super::inside::Inside;
 use crate::args::Info;
 use crate::size;
@@ -64,6 +66,17 @@ impl fmt::Display for DescribedNamespace {
     }
 }
 
+impl DescribedNamespace {
+    pub(super) fn fmt_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let used = size::human(self.used_bytes);
+        match (self.block_bytes, &self.pairs) {
+            (Some(bytes), _) => writeln!(f, "{self}, {used} used, blocks of {bytes} bytes"),
+            (None, Some(pairs)) => writeln!(f, "{self}, {}{used} of {pairs}", pairs.at_most()),
+            (None, None) => writeln!(f, "{self}, {used} used"),
+        }
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct DescribedLimits {
     transfer_bytes: u64,
@@ -97,13 +110,18 @@ struct DescribedCause {
 /// When it cannot be opened or does not answer.
 pub fn run(args: &Info, out: &mut impl Write) -> Result<()> {
     let device = byway::open_to_read(&args.device.uri)?;
-    let mut described = describe_open(&device)?;
+    let Some(embedded) = device.as_embedded() else { return print(&Blocks::of(&device)?, args.json, out) };
+    let mut described = describe_open(embedded)?;
     if args.verbose {
-        described.inside = Some(Inside::of(&device.details()));
+        described.inside = Some(Inside::of(&embedded.details()));
     }
     drop(device);
-    if args.json {
-        return Ok(print_json(out, &described)?);
+    print(&described, args.json, out)
+}
+
+fn print(described: &(impl Serialize + fmt::Display), json: bool, out: &mut impl Write) -> Result<()> {
+    if json {
+        return Ok(print_json(out, described)?);
     }
     write!(out, "{described}")?;
     Ok(())
@@ -114,7 +132,7 @@ pub fn run(args: &Info, out: &mut impl Write) -> Result<()> {
 /// # Errors
 /// When it cannot be opened or does not answer.
 pub fn describe(uri: &str) -> Result<Described> {
-    describe_open(&byway::open(uri)?)
+    describe_open(&byway::embedded::open(uri)?)
 }
 
 fn describe_open(device: &Device) -> Result<Described> {
@@ -137,18 +155,24 @@ fn describe_open(device: &Device) -> Result<Described> {
 }
 
 fn namespaces(device: &Device) -> Result<Vec<DescribedNamespace>> {
-    let namespaces = device.namespaces()?.into_iter().map(|namespace| DescribedNamespace {
-        nsid: namespace.nsid.get(),
-        kind: namespace.kind.name(),
-        size_bytes: namespace.size_bytes,
-        used_bytes: namespace.used_bytes,
-        block_bytes: match namespace.kind {
-            NamespaceKind::Nvm { lba_bytes, .. } => Some(lba_bytes),
-            _ => None,
-        },
-        pairs: pairs(device, &namespace),
-    });
-    Ok(namespaces.collect())
+    let namespaces = device.namespaces()?.into_iter();
+    Ok(namespaces.map(|one| DescribedNamespace { pairs: pairs(device, &one), ..one.into() }).collect())
+}
+
+impl From<Namespace> for DescribedNamespace {
+    fn from(namespace: Namespace) -> Self {
+        Self {
+            nsid: namespace.nsid.get(),
+            kind: namespace.kind.name(),
+            size_bytes: namespace.size_bytes,
+            used_bytes: namespace.used_bytes,
+            block_bytes: match namespace.kind {
+                NamespaceKind::Nvm { lba_bytes, .. } => Some(lba_bytes),
+                _ => None,
+            },
+            pairs: None,
+        }
+    }
 }
 
 fn pairs(device: &Device, namespace: &Namespace) -> Option<DescribedPairs> {
@@ -199,12 +223,7 @@ impl fmt::Display for Described {
             self.profile, self.link, self.mps, self.mrrs
         )?;
         for namespace in &self.namespaces {
-            let used = size::human(namespace.used_bytes);
-            match (namespace.block_bytes, &namespace.pairs) {
-                (Some(bytes), _) => writeln!(f, "{namespace}, {used} used, blocks of {bytes} bytes")?,
-                (None, Some(pairs)) => writeln!(f, "{namespace}, {}{used} of {pairs}", pairs.at_most())?,
-                (None, None) => writeln!(f, "{namespace}, {used} used")?,
-            }
+            namespace.fmt_line(f)?;
         }
         writeln!(f, "transfer methods: {}", self.methods.join(", "))?;
         self.limits.fmt_lines(f)?;

@@ -60,12 +60,12 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
 }
 
 fn open(device: &args::Device) -> Result<Kv> {
-    Ok(byway::open(&device.uri)?.kv(None)?)
+    Ok(byway::embedded::open(&device.uri)?.kv(None)?)
 }
 
 /// The same for a command that only reads.
 fn open_to_read(device: &args::Device) -> Result<Kv> {
-    Ok(byway::open_to_read(&device.uri)?.kv(None)?)
+    Ok(byway::embedded::open_to_read(&device.uri)?.kv(None)?)
 }
 
 fn parse_key(key: &args::Key) -> Result<Vec<u8>> {

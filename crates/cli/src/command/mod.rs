@@ -7,6 +7,7 @@ pub mod check;
 pub mod create;
 pub mod forget;
 pub mod info;
+mod info_blocks;
 pub mod inside;
 pub mod kv;
 pub mod nvm;

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use ::byway::embedded::Device;
 use ::byway::{
-    BackendQueue, Buffer, Command, CreateOptions, Device, Finished, Kv, KvCommand, Outcome, Payload,
-    SmallBytes, StoreOptions,
+    BackendQueue, Buffer, Command, CreateOptions, Finished, Kv, KvCommand, Outcome, Payload, SmallBytes,
+    StoreOptions,
 };
 use anyhow::{Context, Result};
 
@@ -38,7 +39,7 @@ pub fn open(folder: &Path, opening: &Opening) -> Result<Box<dyn Store>> {
         byway::create(&image, &CreateOptions::new(size_bytes))?;
     }
     let (options, guarantee) = (&opening.options, opening.guarantee.name());
-    let device = byway::open(&format!("embedded:{}?flush={guarantee}&{options}", image.display()))?;
+    let device = byway::embedded::open(&format!("embedded:{}?flush={guarantee}&{options}", image.display()))?;
     Ok(Box::new(Embedded { device, value_bytes: (opening.value_bytes as usize).max(VALUE_BUFFER_BYTES) }))
 }
 

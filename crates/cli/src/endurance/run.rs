@@ -4,9 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use byway::{
-    Cause, CreateOptions, Device, FlashCounters, FlashReport, Kv, MediaNamespaceKind, NewNamespace, Nvm,
-};
+use byway::embedded::{Device, FlashReport};
+use byway::{Cause, CreateOptions, FlashCounters, Kv, MediaNamespaceKind, NewNamespace, Nvm};
 use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -40,7 +39,7 @@ pub struct Run<'a> {
 
 enum Target {
     Units(Nvm),
-    Pairs(Kv, Vec<u8>),
+    Pairs(Box<Kv>, Vec<u8>),
 }
 
 impl Target {
@@ -90,14 +89,14 @@ impl<'a> Run<'a> {
         };
         byway::create(image, &options)?;
         let uri = format!("embedded:{}?flash=off&ledger=off&gc={}", image.display(), plan.gc);
-        let device = byway::open(&uri)?;
+        let device = byway::embedded::open(&uri)?;
         let filled_bytes = plan.size_bytes / 100 * u64::from(plan.fill_percent);
         let (target, writes) = match plan.kind {
             Kind::Nvm => (Target::Units(device.nvm(None)?), filled_bytes / UNIT_BYTES),
             Kind::Kv => {
                 let pair_bytes = PAIR_BYTES + u64::from(plan.value_bytes);
                 let value = vec![0x5A; plan.value_bytes as usize];
-                (Target::Pairs(device.kv(None)?, value), filled_bytes / pair_bytes)
+                (Target::Pairs(Box::new(device.kv(None)?), value), filled_bytes / pair_bytes)
             }
         };
         ensure!(

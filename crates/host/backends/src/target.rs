@@ -210,6 +210,7 @@ fn refused(path: &Path, options: TargetOptions, cause: std::io::Error) -> Error 
             let what = if options.read_only { "read" } else { "read and written" };
             format!("{path} may not be {what} by this user")
         }
+        std::io::ErrorKind::IsADirectory => format!("{path} is neither a file nor a block device"),
         std::io::ErrorKind::AlreadyExists => format!("{path} exists already"),
         std::io::ErrorKind::InvalidInput if options.direct => {
             format!("{path} cannot be opened past the page cache (direct)")

@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use byway::{Device, ErrorKind, FileEvents, Key, Kv, Nsid, Nvm, StoreOptions, Wipe};
+use byway::embedded::Device;
+use byway::{ErrorKind, FileEvents, Key, Kv, Nsid, Nvm, StoreOptions, Wipe};
 use byway_crash_tests::content::{key_of, value_of};
 
 use crate::expected::{Found, all_keys};
@@ -18,12 +19,12 @@ pub struct Open {
 
 impl Open {
     pub fn new(uri: &str) -> Self {
-        Self::of(byway::open(uri).unwrap())
+        Self::of(byway::embedded::open(uri).unwrap())
     }
 
     /// The same with somebody who watches its file.
     pub fn new_watched(uri: &str, events: Arc<dyn FileEvents>) -> Self {
-        Self::of(byway::open_watched(uri, events).unwrap())
+        Self::of(byway::embedded::open_watched(uri, events).unwrap())
     }
 
     fn of(device: Device) -> Self {

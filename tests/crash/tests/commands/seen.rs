@@ -1,6 +1,7 @@
 //! What a device met while commands were tried on it: a test of recovery and collection proves nothing without them.
 
-use byway::{Cause, Device};
+use byway::Cause;
+use byway::embedded::Device;
 
 /// Counts, of one case or of all.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,0 +1,179 @@
+//! Where a device of any kind is: an embedded device's URI, or a file or block device with the options of its backend.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use byway_core::{Error, ErrorKind, Nsid, Result};
+
+use crate::uri::{Uri, invalid, one_of, pairs_of, parse, parse_size};
+
+/// Where a device of any kind is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Address {
+    /// `embedded:PATH`, `ram:SIZE`, `null:SIZE`: a device in this process.
+    Embedded(Box<Uri>),
+    /// `file:PATH`, a path, `nil:SIZE`: blocks behind one of the kernel's interfaces, or behind none.
+    Blocks(BlockUri),
+}
+
+/// Blocks, and how they are to be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockUri {
+    /// Where they are.
+    pub place: BlockPlace,
+    /// How they are to be reached.
+    pub options: BlockOptions,
+}
+
+/// Where blocks are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BlockPlace {
+    /// A file or a block device, by a path that stands alone: what is a Byway image is not meant by it.
+    Path(PathBuf),
+    /// A file or a block device, whatever it holds.
+    File(PathBuf),
+    /// Nowhere: commands succeed and move nothing. Of this many bytes.
+    Nil(u64),
+}
+
+/// How blocks are to be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockOptions {
+    /// `backend=`: the interface; the fastest that can serve them where it is not given.
+    pub backend: Option<String>,
+    /// `readonly=`: for reading alone.
+    pub read_only: bool,
+    /// `direct=`: past the page cache.
+    pub direct: bool,
+    /// `lba=`: bytes of a logical block.
+    pub lba_bytes: Option<u32>,
+    /// `create=`: makes a file of this many bytes.
+    pub create_bytes: Option<u64>,
+    /// `depth=`: commands outstanding on a queue.
+    pub depth: u32,
+    /// `ns=`: the namespace that calls without one mean.
+    pub ns: Option<Nsid>,
+}
+
+/// What every option of blocks is called, for the error that lists them.
+pub const BLOCK_OPTION_NAMES: [&str; 7] = ["backend", "readonly", "direct", "lba", "create", "depth", "ns"];
+
+impl Default for BlockOptions {
+    fn default() -> Self {
+        Self {
+            backend: None,
+            read_only: false,
+            direct: false,
+            lba_bytes: None,
+            create_bytes: None,
+            depth: 128,
+            ns: None,
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (place, query) = text.split_once('?').unwrap_or((text, ""));
+        let place = match place.split_once(':') {
+            _ if place.starts_with(['/', '.']) => BlockPlace::Path(place.into()),
+            Some(("file", "")) => return Err(invalid(format!("{text}: a path follows file:"))),
+            Some(("file", path)) => BlockPlace::File(path.into()),
+            Some(("nil", size)) => BlockPlace::Nil(parse_size(size)?),
+            Some(("embedded" | "ram" | "null", _)) => return Ok(Self::Embedded(Box::new(text.parse()?))),
+            _ => return Err(no_address(text)),
+        };
+        let options = parse_options(query)?;
+        if let (BlockPlace::Nil(_), Some(name)) = (&place, options.of_files()) {
+            return Err(invalid(format!("{text}: option {name} is of files and block devices")));
+        }
+        Ok(Self::Blocks(BlockUri { place, options }))
+    }
+}
+
+impl BlockOptions {
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let yes_or_no = [("1", true), ("0", false), ("on", true), ("off", false)];
+        match name {
+            "backend" => self.backend = Some(value.to_owned()),
+            "readonly" => self.read_only = one_of(value, &yes_or_no)?,
+            "direct" => self.direct = one_of(value, &yes_or_no)?,
+            "lba" => self.lba_bytes = Some(u32::try_from(parse_size(value)?).unwrap_or(u32::MAX)),
+            "create" => self.create_bytes = Some(parse_size(value)?),
+            "depth" => self.depth = parse(value)?,
+            "ns" => self.ns = Some(Nsid::new(parse(value)?)?),
+            _ => return Err(invalid(format!("unknown; known are {}", BLOCK_OPTION_NAMES.join(", ")))),
+        }
+        Ok(())
+    }
+
+    /// An option that is given and means nothing without a file.
+    fn of_files(&self) -> Option<&'static str> {
+        let given = [
+            ("readonly", self.read_only),
+            ("direct", self.direct),
+            ("lba", self.lba_bytes.is_some()),
+            ("create", self.create_bytes.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+}
+
+fn parse_options(query: &str) -> Result<BlockOptions> {
+    let mut options = BlockOptions::default();
+    for (name, value) in pairs_of(query)? {
+        options.set(name, value).map_err(|e| e.doing(format!("option {name}={value}")))?;
+    }
+    Ok(options)
+}
+
+fn no_address(text: &str) -> Error {
+    let said = format!(
+        "{text:?} is no device: expected a path, file:PATH, embedded:PATH, ram:SIZE, null:SIZE or nil:SIZE"
+    );
+    Error::host(ErrorKind::InvalidArgument, said)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn blocks(text: &str) -> BlockUri {
+        match text.parse().unwrap() {
+            Address::Blocks(uri) => uri,
+            Address::Embedded(uri) => panic!("{uri:?}"),
+        }
+    }
+
+    fn error(text: &str) -> String {
+        text.parse::<Address>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_path_is_a_file_or_block_device_with_options() {
+        let uri = blocks("/dev/sda?backend=psync&direct=1&lba=4K&depth=7");
+        assert_eq!(uri.place, BlockPlace::Path("/dev/sda".into()));
+        let BlockOptions { backend, direct, lba_bytes, depth, .. } = uri.options;
+        assert_eq!((backend.as_deref(), direct, lba_bytes, depth), (Some("psync"), true, Some(4096), 7));
+        assert_eq!(blocks("file:a.bin?create=1M").place, BlockPlace::File("a.bin".into()));
+        assert_eq!(blocks("nil:1G").place, BlockPlace::Nil(1 << 30));
+    }
+
+    #[test]
+    fn an_embedded_device_keeps_its_own_options() {
+        assert!(matches!("embedded:a.img?transfer=prp".parse().unwrap(), Address::Embedded(_)));
+        assert!(error("embedded:a.img?direct=1").contains("known are transfer"));
+    }
+
+    #[test]
+    fn what_is_no_device_and_options_that_mean_nothing_are_refused() {
+        assert!(error("sda").contains("expected a path"));
+        assert!(error("file:").contains("a path follows"));
+        assert!(error("/dev/sda?transfer=prp").contains("known are backend, readonly"));
+        assert!(error("/dev/sda?direct=1&direct=0").contains("twice"));
+        assert!(error("nil:1G?direct=1").contains("option direct is of files"));
+    }
+}

@@ -1,0 +1,220 @@
+//! An open device of any kind.
+
+use std::fmt;
+
+use byway_backends::{Nil, Psync};
+use byway_core::{
+    AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Namespace, NamespaceKind, Nsid,
+    Outcome, QueueOptions, Result,
+};
+
+use crate::any::address::{Address, BlockPlace};
+use crate::any::choose::{self, Chosen};
+use crate::any::{Nvm, Queue};
+use crate::embedded;
+use crate::kv::Kv;
+
+/// Opens the device that `uri` names: `embedded:PATH`, `ram:SIZE` or `null:SIZE` for one in this process, a path or
+/// `file:PATH` for a file or a block device, `nil:SIZE` for none.
+///
+/// # Errors
+/// A text that is no device, an option that cannot be honoured, a device that cannot be opened: one sentence says which
+/// and why, and what was tried.
+pub fn open(uri: &str) -> Result<Device> {
+    open_address(&uri.parse()?).map_err(|error| error.doing(format!("open {uri}")))
+}
+
+/// Opens the device at an address that is parsed already.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_address(address: &Address) -> Result<Device> {
+    match address {
+        Address::Embedded(uri) => Ok(Device::of_embedded(embedded::open_uri(uri)?)),
+        Address::Blocks(uri) => {
+            let (reached, chosen) = choose::reach(uri)?;
+            let queue = QueueOptions { depth: uri.options.depth, ..QueueOptions::default() };
+            let device = Device { reached, chosen, queue, ns: uri.options.ns };
+            if let Some(nsid) = device.ns {
+                device.namespace(nsid)?;
+            }
+            Ok(device)
+        }
+    }
+}
+
+/// Opens the device that `uri` names to read it: what may not be written is opened for reading alone.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_to_read(uri: &str) -> Result<Device> {
+    match uri.parse()? {
+        Address::Embedded(_) => Ok(Device::of_embedded(embedded::open_to_read(uri)?)),
+        Address::Blocks(mut address) => {
+            address.options.read_only |= matches!(address.place, BlockPlace::Path(_) | BlockPlace::File(_));
+            let opened = open_address(&Address::Blocks(address));
+            opened.map_err(|error| error.doing(format!("open {uri}")))
+        }
+    }
+}
+
+/// An open device of any kind. Queues outlive it.
+pub struct Device {
+    reached: Reached,
+    chosen: Chosen,
+    queue: QueueOptions,
+    ns: Option<Nsid>,
+}
+
+/// A device behind the backend that serves it.
+pub(crate) enum Reached {
+    Embedded(Box<embedded::Device>),
+    Nil(Nil),
+    Psync(Psync),
+}
+
+/// The same words for every kind of device.
+macro_rules! each {
+    ($reached:expr, $backend:ident => $what:expr) => {
+        match $reached {
+            Reached::Embedded(device) => {
+                let $backend = device.driver();
+                $what
+            }
+            Reached::Nil($backend) => $what,
+            Reached::Psync($backend) => $what,
+        }
+    };
+}
+
+impl Device {
+    fn of_embedded(device: embedded::Device) -> Self {
+        let why = "the device is in this process".to_owned();
+        let chosen = Chosen { backend: "embedded", why, passed_over: Vec::new() };
+        let queue = device.queue_options();
+        let ns = device.default_namespace();
+        Self { reached: Reached::Embedded(Box::new(device)), chosen, queue, ns }
+    }
+
+    /// The device in this process, if it is one: what it counts and what is inside it.
+    #[must_use]
+    pub fn as_embedded(&self) -> Option<&embedded::Device> {
+        match &self.reached {
+            Reached::Embedded(device) => Some(device),
+            Reached::Nil(_) | Reached::Psync(_) => None,
+        }
+    }
+
+    /// The backend that serves it, and why that one.
+    #[must_use]
+    pub fn chosen(&self) -> &Chosen {
+        &self.chosen
+    }
+
+    /// The namespace `nsid`.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn namespace(&self, nsid: Nsid) -> Result<Namespace> {
+        let all = self.namespaces()?;
+        let found = all.iter().find(|namespace| namespace.nsid == nsid).cloned();
+        found.ok_or_else(|| {
+            let there: Vec<String> = all.iter().map(|namespace| namespace.nsid.to_string()).collect();
+            let said = format!("there is no namespace {nsid}; there are {}", there.join(", "));
+            Error::host(ErrorKind::NotFound, said)
+        })
+    }
+
+    /// A queue as the URI asked for. One thread uses it; each thread takes its own.
+    ///
+    /// # Errors
+    /// When the device has none left.
+    pub fn default_queue(&self) -> Result<Queue> {
+        Backend::queue(self, self.queue)
+    }
+
+    /// The options that queues have by the URI.
+    #[must_use]
+    pub fn queue_options(&self) -> QueueOptions {
+        self.queue
+    }
+
+    /// Synchronous calls to a key-value namespace: the given one, the URI's, or the device's first.
+    ///
+    /// # Errors
+    /// When there is no such namespace.
+    pub fn kv(&self, nsid: Option<Nsid>) -> Result<Kv> {
+        match &self.reached {
+            Reached::Embedded(device) => device.kv(nsid),
+            Reached::Nil(_) | Reached::Psync(_) => {
+                Err(Error::host(ErrorKind::NotFound, "the device has no key-value namespace"))
+            }
+        }
+    }
+
+    /// Synchronous calls to a namespace of blocks: the given one, the URI's, or the device's first.
+    ///
+    /// # Errors
+    /// When there is no such namespace.
+    pub fn nvm(&self, nsid: Option<Nsid>) -> Result<Nvm> {
+        if let Reached::Embedded(device) = &self.reached {
+            return device.nvm(nsid);
+        }
+        let is_nvm = |namespace: &Namespace| matches!(namespace.kind, NamespaceKind::Nvm { .. });
+        let namespace = match nsid.or(self.ns) {
+            Some(nsid) => Some(self.namespace(nsid)?),
+            None => self.namespaces()?.into_iter().find(is_nvm),
+        };
+        let none = || Error::host(ErrorKind::NotFound, "the device has no block namespace");
+        Nvm::new(self.default_queue()?, &namespace.ok_or_else(none)?)
+    }
+
+    /// Closes the device in order: what an image holds is synced and marked as closed.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn close(self) -> Result<()> {
+        match self.reached {
+            Reached::Embedded(device) => device.close(),
+            Reached::Nil(_) | Reached::Psync(_) => Ok(()),
+        }
+    }
+}
+
+impl Backend for Device {
+    type Queue = Queue;
+
+    fn name(&self) -> &'static str {
+        self.chosen.backend
+    }
+
+    fn identity(&self) -> &Identity {
+        each!(&self.reached, backend => backend.identity())
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        each!(&self.reached, backend => backend.capabilities())
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>> {
+        each!(&self.reached, backend => backend.namespaces())
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer> {
+        each!(&self.reached, backend => backend.buffer(len))
+    }
+
+    fn queue(&self, options: QueueOptions) -> Result<Queue> {
+        each!(&self.reached, backend => Backend::queue(backend, options).map(Queue::from))
+    }
+
+    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        each!(&self.reached, backend => backend.admin(command))
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Device").field("chosen", &self.chosen).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,16 @@
+//! Devices of every kind behind one type: what [`crate::open`] gives.
+//!
+//! A [`Device`] knows which backend serves it and why that one was chosen; its [`Queue`]s hand every call on by one
+//! match. Whoever wants the least cost names a backend's own types (`byway::backends`, [`crate::embedded`]).
+
+mod address;
+mod choose;
+mod device;
+mod nvm;
+mod queue;
+
+pub use address::{Address, BlockOptions, BlockPlace, BlockUri};
+pub use choose::{Chosen, PassedOver};
+pub use device::{Device, open, open_address, open_to_read};
+pub use nvm::Nvm;
+pub use queue::Queue;

@@ -1,0 +1,135 @@
+//! Synchronous calls to a namespace of logical blocks.
+
+use byway_core::{
+    BackendQueue, Buffer, Command, Error, ErrorKind, LbaRange, LbaRanges, Namespace, NamespaceKind, Nsid,
+    NvmCommand, Result,
+};
+
+use crate::any::Queue;
+
+/// A namespace of blocks, with a queue of its own. One thread uses it.
+pub struct Nvm {
+    queue: Queue,
+    nsid: Nsid,
+    lba_bytes: u32,
+    blocks: u64,
+    /// What borrowed bytes travel in where a queue takes none.
+    scratch: Option<Buffer>,
+}
+
+impl Nvm {
+    pub(crate) fn new(queue: impl Into<Queue>, namespace: &Namespace) -> Result<Self> {
+        let NamespaceKind::Nvm { lba_bytes, blocks } = namespace.kind else {
+            return Err(Error::host(ErrorKind::InvalidArgument, "not a namespace of blocks"));
+        };
+        Ok(Self { queue: queue.into(), nsid: namespace.nsid, lba_bytes, blocks, scratch: None })
+    }
+
+    /// Size of a block in bytes.
+    pub fn lba_bytes(&self) -> u32 {
+        self.lba_bytes
+    }
+
+    /// Number of blocks.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// The queue beneath, for typed commands and completions of one's own.
+    pub fn queue(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+
+    /// Writes whole blocks from block `slba` on.
+    ///
+    /// # Errors
+    /// A length that is no whole number of blocks, a range outside the namespace, or what the device says.
+    #[inline]
+    pub fn write(&mut self, slba: u64, data: &[u8]) -> Result<()> {
+        match &mut self.queue {
+            Queue::Embedded(queue) => queue.execute_write(self.nsid, slba, self.lba_bytes, data).map(drop),
+            _ => self.write_copy(slba, data),
+        }
+    }
+
+    /// Reads whole blocks from block `slba` on.
+    ///
+    /// # Errors
+    /// As [`Nvm::write`].
+    #[inline]
+    pub fn read(&mut self, slba: u64, into: &mut [u8]) -> Result<()> {
+        match &mut self.queue {
+            Queue::Embedded(queue) => queue.execute_read(self.nsid, slba, self.lba_bytes, into).map(drop),
+            _ => self.read_copy(slba, into),
+        }
+    }
+
+    /// Makes completed writes durable on the media below.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn flush(&mut self) -> Result<()> {
+        self.send(NvmCommand::Flush { nsid: self.nsid })
+    }
+
+    /// Tells the device that blocks are no longer needed: they read as zeroes.
+    ///
+    /// # Errors
+    /// A range outside the namespace, or what the device says.
+    pub fn trim(&mut self, slba: u64, blocks: u32) -> Result<()> {
+        let ranges = LbaRanges::new(&[LbaRange { slba, blocks }])?;
+        self.send(NvmCommand::Deallocate { nsid: self.nsid, ranges })
+    }
+
+    /// Makes blocks read as zeroes.
+    ///
+    /// # Errors
+    /// As [`Nvm::trim`].
+    pub fn write_zeroes(&mut self, slba: u64, blocks: u32) -> Result<()> {
+        self.send(NvmCommand::WriteZeroes { nsid: self.nsid, slba, blocks, deallocate: true })
+    }
+
+    fn send(&mut self, command: NvmCommand) -> Result<()> {
+        self.queue.execute(Command::Nvm(command)).map(drop)
+    }
+
+    fn write_copy(&mut self, slba: u64, data: &[u8]) -> Result<()> {
+        let blocks = self.whole_blocks(data.len())?;
+        let mut copy = self.scratch_of(data.len())?;
+        copy.as_mut_slice().copy_from_slice(data);
+        let write = NvmCommand::Write { nsid: self.nsid, slba, blocks, data: copy.into() };
+        self.scratch = self.queue.execute(write.into())?.buffer;
+        Ok(())
+    }
+
+    fn read_copy(&mut self, slba: u64, into: &mut [u8]) -> Result<()> {
+        let blocks = self.whole_blocks(into.len())?;
+        let copy = self.scratch_of(into.len())?;
+        let read = NvmCommand::Read { nsid: self.nsid, slba, blocks, into: copy };
+        let copy = self.queue.execute(read.into())?.buffer;
+        if let Some(copy) = &copy {
+            into.copy_from_slice(copy.as_slice());
+        }
+        self.scratch = copy;
+        Ok(())
+    }
+
+    fn whole_blocks(&self, bytes: usize) -> Result<u32> {
+        let lba_bytes = self.lba_bytes as usize;
+        let blocks = u32::try_from(bytes / lba_bytes).ok().filter(|_| bytes.is_multiple_of(lba_bytes));
+        blocks.ok_or_else(|| {
+            let said = format!("{bytes} bytes are no whole number of blocks of {lba_bytes} bytes");
+            Error::host(ErrorKind::InvalidArgument, said)
+        })
+    }
+
+    fn scratch_of(&mut self, len: usize) -> Result<Buffer> {
+        match self.scratch.take().filter(|scratch| scratch.capacity() >= len) {
+            Some(mut scratch) => {
+                scratch.set_len(len);
+                Ok(scratch)
+            }
+            None => Buffer::zeroed(len),
+        }
+    }
+}

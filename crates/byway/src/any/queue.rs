@@ -1,0 +1,103 @@
+//! A queue of a device of any kind.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use byway_backends::nil::NilQueue;
+use byway_backends::psync::PsyncQueue;
+use byway_core::{BackendQueue, Command, Error, Finished, Outcome, Refused, Result};
+
+use crate::embedded::EmbeddedQueue;
+
+/// A queue of a device of any kind: each call is handed on by one match.
+pub enum Queue {
+    /// Of a device in this process.
+    Embedded(Box<EmbeddedQueue>),
+    /// Of no device.
+    Nil(NilQueue),
+    /// Of a file or block device behind synchronous system calls.
+    Psync(PsyncQueue),
+}
+
+/// The same words for every kind of queue.
+macro_rules! each {
+    ($queue:expr, $one:ident => $what:expr) => {
+        match $queue {
+            Queue::Embedded($one) => $what,
+            Queue::Nil($one) => $what,
+            Queue::Psync($one) => $what,
+        }
+    };
+}
+
+impl From<EmbeddedQueue> for Queue {
+    fn from(queue: EmbeddedQueue) -> Self {
+        Self::Embedded(Box::new(queue))
+    }
+}
+
+impl From<NilQueue> for Queue {
+    fn from(queue: NilQueue) -> Self {
+        Self::Nil(queue)
+    }
+}
+
+impl From<PsyncQueue> for Queue {
+    fn from(queue: PsyncQueue) -> Self {
+        Self::Psync(queue)
+    }
+}
+
+impl BackendQueue for Queue {
+    #[inline]
+    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+        each!(self, queue => queue.submit(command, tag))
+    }
+
+    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
+        each!(self, queue => queue.submit_within(command, tag, timeout))
+    }
+
+    fn start(&mut self) -> Result<()> {
+        each!(self, queue => queue.start())
+    }
+
+    fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        each!(self, queue => queue.event())
+    }
+
+    fn submit_all(&mut self, commands: &mut impl Iterator<Item = (Command, u64)>) -> Result<(), Refused> {
+        each!(self, queue => queue.submit_all(commands))
+    }
+
+    #[inline]
+    fn next_finished(&mut self) -> Result<Option<Finished>> {
+        each!(self, queue => queue.next_finished())
+    }
+
+    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        each!(self, queue => queue.sleep(timeout))
+    }
+
+    fn cancel(&mut self, tag: u64) -> Result<()> {
+        each!(self, queue => queue.cancel(tag))
+    }
+
+    #[inline]
+    fn outstanding(&self) -> u32 {
+        each!(self, queue => queue.outstanding())
+    }
+
+    #[inline]
+    fn depth(&self) -> u32 {
+        each!(self, queue => queue.depth())
+    }
+
+    fn explained(&self, error: Error) -> Error {
+        each!(self, queue => queue.explained(error))
+    }
+
+    fn execute(&mut self, command: Command) -> Result<Outcome> {
+        each!(self, queue => queue.execute(command))
+    }
+}

@@ -1,0 +1,113 @@
+//! `byway info` of a file or a block device: what it is, which backend serves it and why, what that can do.
+
+use std::fmt;
+
+use anyhow::Result;
+use byway::{Backend, Device, NvmCommands};
+use serde::Serialize;
+
+use super::info::DescribedNamespace;
+use crate::size;
+
+/// A file or block device behind a backend.
+#[derive(Debug, Serialize)]
+pub struct Blocks {
+    model: String,
+    serial: String,
+    namespaces: Vec<DescribedNamespace>,
+    backend: &'static str,
+    backend_because: String,
+    passed_over: Vec<PassedOver>,
+    transfer_bytes: u64,
+    queue_depth_max: u32,
+    memory_align_bytes: u32,
+    overlaps: bool,
+    event: bool,
+    cancel: bool,
+    commands: Vec<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct PassedOver {
+    backend: &'static str,
+    because: String,
+}
+
+impl Blocks {
+    /// What an open device is.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn of(device: &Device) -> Result<Self> {
+        let (identity, can, chosen) = (device.identity(), device.capabilities(), device.chosen());
+        let passed_over = chosen
+            .passed_over
+            .iter()
+            .map(|one| PassedOver { backend: one.backend, because: one.why.clone() });
+        Ok(Self {
+            model: identity.model.clone(),
+            serial: identity.serial.clone(),
+            namespaces: device.namespaces()?.into_iter().map(DescribedNamespace::from).collect(),
+            backend: chosen.backend,
+            backend_because: chosen.why.clone(),
+            passed_over: passed_over.collect(),
+            transfer_bytes: can.limits.transfer_bytes,
+            queue_depth_max: can.limits.ring_entries,
+            memory_align_bytes: can.memory_align_bytes,
+            overlaps: can.overlaps,
+            event: can.event,
+            cancel: can.cancel,
+            commands: commands(can.nvm),
+        })
+    }
+}
+
+fn commands(can: NvmCommands) -> Vec<&'static str> {
+    let optional = [
+        (can.flush, "flush"),
+        (can.write_zeroes, "write zeroes"),
+        (can.deallocate, "deallocate"),
+        (can.compare, "compare"),
+        (can.verify, "verify"),
+        (can.copy, "copy"),
+    ];
+    let optional = optional.into_iter().filter(|(can, _)| *can).map(|(_, name)| name);
+    ["read", "write"].into_iter().chain(optional).collect()
+}
+
+impl fmt::Display for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.serial.as_str() {
+            "" => writeln!(f, "{}", self.model)?,
+            serial => writeln!(f, "{} {serial}", self.model)?,
+        }
+        for namespace in &self.namespaces {
+            namespace.fmt_line(f)?;
+        }
+        writeln!(f, "backend {}: {}", self.backend, self.backend_because)?;
+        for one in &self.passed_over {
+            writeln!(f, "  not {}: {}", one.backend, one.because)?;
+        }
+        let begins = match self.overlaps {
+            true => "commands go on by themselves",
+            false => "submitting a command does it",
+        };
+        let cancelled = if self.cancel { "can be cancelled" } else { "cannot be cancelled" };
+        writeln!(f, "{begins}, and {cancelled}; a descriptor tells of completions: {}", yes(self.event))?;
+        let transfer = match self.transfer_bytes {
+            u64::MAX => "any length".to_owned(),
+            bytes => size::human(bytes),
+        };
+        let memory = match self.memory_align_bytes {
+            1 => "anywhere".to_owned(),
+            bytes => format!("on multiples of {}", size::human(bytes.into())),
+        };
+        let depth = self.queue_depth_max;
+        writeln!(f, "limits: {transfer} a command, its memory {memory}; queues up to {depth} deep")?;
+        writeln!(f, "commands: {}", self.commands.join(", "))
+    }
+}
+
+fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}

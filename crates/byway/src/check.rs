@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use byway_core::Result;
-use byway_flash::{Finding, Flash, Hit, NamespaceKind, NamespaceRecord, Remedy, Watch};
+use byway_flash::{Finding, Flash, Hit, NamespaceKind, NamespaceRecord, Remedy, RunOptions, Watch};
 use byway_kv::{KvEngine, KvError, KvOptions, Repaired};
 
 use crate::open::from_flash;
@@ -33,7 +33,7 @@ impl Checked {
     /// Whether the device can be used, after a repair at the latest.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        !self.findings.iter().any(|finding| finding.remedy == Remedy::None)
+        !self.findings.iter().any(Finding::is_beyond_repair)
     }
 
     /// Whether data of hosts is lost, or will be dropped by a repair.
@@ -63,24 +63,23 @@ pub fn repair(path: impl AsRef<Path>, watch: Watch<'_>) -> Result<Checked> {
 }
 
 fn examine(path: &Path, repair: bool, watch: Watch<'_>) -> Result<Checked> {
-    let (mut flash, findings) = Flash::open_to_check(path, repair).map_err(from_flash)?;
+    let (mut flash, findings) =
+        Flash::open_to_check(path, repair, RunOptions::default()).map_err(from_flash)?;
     let mut checked = Checked { findings, ..Checked::default() };
-    // In private memory nothing can be made worse.
-    let may_mend = !repair || checked.is_usable();
-    let found = if may_mend { flash.mend(watch) } else { flash.check_with(watch) };
-    checked.findings.extend(found);
-    if repair && may_mend {
+    let repair = repair && checked.is_usable();
+    checked.findings.extend(flash.mend(watch).map_err(from_flash)?);
+    if repair {
         flash.drop_lost(&checked.findings);
     }
     let records: Vec<NamespaceRecord> = flash.namespaces().cloned().collect();
     for record in &records {
         checked.namespaces += 1;
         if record.kind == NamespaceKind::Kv {
-            examine_engine(&mut flash, record, repair && may_mend, watch, &mut checked);
+            examine_engine(&mut flash, record, repair, watch, &mut checked);
         }
     }
     if repair && checked.is_usable() {
-        flash.accept_pages(&checked.findings);
+        flash.accept_pages(&checked.findings).map_err(from_flash)?;
     }
     checked.live_bytes = flash.used_bytes();
     checked.known_lost = flash.lost_entries();

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use byway_core::{Error, Result};
-use byway_flash::{Flash, OpenOptions};
+use byway_flash::{Durability, Flash, OpenOptions, RunOptions};
 use byway_sys::names::{NamePoint, rename, sync_name};
 
 use crate::open::from_flash;
@@ -28,8 +28,10 @@ pub fn resize(
     let mut beside = PathBuf::from(path).into_os_string();
     beside.push(".resized");
     let beside = PathBuf::from(beside);
-    // Opened for writing: that finishes what a kill cut short, and keeps others out until the end.
-    let options = OpenOptions { timing: false, ..OpenOptions::default() };
+    // Opened for writing: that finishes what a kill cut short, and keeps others out until the end. What it stores for that it
+    // orders: the old image is all there is if power is lost on the way.
+    let run = RunOptions { durability: Durability::Volatile, ..RunOptions::default() };
+    let options = OpenOptions { timing: false, run, ..OpenOptions::default() };
     let mut flash = Flash::open(path, options).map_err(from_flash)?;
     // What an earlier attempt left is no image yet.
     let _ = std::fs::remove_file(&beside);

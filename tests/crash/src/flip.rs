@@ -24,9 +24,10 @@ use crate::sparse;
 /// Steps that a flipped image has to go on for.
 const MORE_STEPS: u64 = 120;
 
-/// Keys and blocks of the image.
-const KEYS: u16 = 160;
-const BLOCKS: u32 = 512;
+/// Keys of the image.
+pub const KEYS: u16 = 160;
+/// Blocks of the image.
+pub const BLOCKS: u32 = 512;
 
 /// A piece of the image file that is told of by one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +82,7 @@ pub struct Tallied {
 pub fn everywhere(image: &Path, every: u64, on: &mut impl FnMut(String)) -> Result<Vec<Tallied>, String> {
     let mut all = Vec::new();
     for (name, closed) in [("closed", true), ("killed", false)] {
-        let subject = Subject::make(image, closed)?;
+        let subject = Subject::make(image, closed, "")?;
         for structure in subject.structures()? {
             let scale = match structure.name {
                 "pages" => 64,
@@ -108,18 +109,18 @@ pub fn everywhere(image: &Path, every: u64, on: &mut impl FnMut(String)) -> Resu
 #[derive(Debug)]
 pub struct Subject {
     path: PathBuf,
-    known: BTreeMap<Slot, Vec<u8>>,
+    known: Known,
 }
 
 impl Subject {
-    /// Makes one at `path`, closed in order or killed in the midst of it.
+    /// Makes one at `path`, closed in order or killed in the midst of it. The device is opened with `options`, each with its `&`.
     ///
     /// # Errors
     /// What the device says.
-    pub fn make(path: &Path, closed: bool) -> Result<Self, String> {
+    pub fn make(path: &Path, closed: bool, options: &str) -> Result<Self, String> {
         let live = path.with_extension("live");
         let _ = std::fs::remove_file(&live);
-        let made = write(&live, closed).map_err(|error| error.to_string());
+        let made = write(&live, closed, options).map_err(|error| error.to_string());
         let known = made.and_then(|(known, open)| {
             sparse::copy(&live, path).map_err(|error| error.to_string())?;
             drop(open);
@@ -132,6 +133,12 @@ impl Subject {
             (Verdict::Harmless, _) => Ok(subject),
             (verdict, _) => Err(format!("the image is not what was written: {verdict:?}")),
         }
+    }
+
+    /// What each slot holds that holds something.
+    #[must_use]
+    pub const fn known(&self) -> &Known {
+        &self.known
     }
 
     /// What the image file holds where.
@@ -397,18 +404,23 @@ fn bytes_of(file: &File, range: &Range<u64>) -> io::Result<Vec<(u64, u8)>> {
     Ok(found)
 }
 
-type Known = BTreeMap<Slot, Vec<u8>>;
+/// What slots hold.
+pub type Known = BTreeMap<Slot, Vec<u8>>;
 
 /// Writes an image with a bit of everything in it: runs and a log behind them, buffers half full, trimmed and
 /// overwritten blocks. What is still open comes back with what is known of the content.
-fn write(path: &Path, closed: bool) -> byway::Result<(Known, Option<byway::embedded::Device>)> {
+fn write(
+    path: &Path,
+    closed: bool,
+    options: &str,
+) -> byway::Result<(Known, Option<byway::embedded::Device>)> {
     let blocks = byway::NewNamespace { size_bytes: Some(2 << 20), ..byway::NewNamespace::NVM };
     let pairs = byway::NewNamespace { size_bytes: Some(4 << 20), ..byway::NewNamespace::KV };
     let namespaces = vec![pairs, blocks];
     byway::create(path, &byway::CreateOptions { namespaces, ..byway::CreateOptions::new(6 << 20) })?;
     let (mut known, mut step) = (Known::new(), 1);
     for life in 0..4 {
-        let device = byway::embedded::open(&format!("embedded:{}?memtable=4K", path.display()))?;
+        let device = byway::embedded::open(&format!("embedded:{}?memtable=4K{options}", path.display()))?;
         for _ in 0..220 {
             do_step(&device, step, &mut known)?;
             step += 1;

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use byway_flash::{
     Cause, ExtentId, Flash, FlashError, FlashOptions, FlashProfile, MediaKind, NamespaceKind, NamespaceSpec,
-    OpenOptions, UNIT_BYTES,
+    OpenOptions, RunOptions, UNIT_BYTES,
 };
 
 use crate::input::Input;
@@ -241,10 +241,10 @@ fn use_image(path: &Path) -> Result<(), FlashError> {
 }
 
 fn check_image(path: &Path, repair: bool) -> Result<(), FlashError> {
-    let (mut flash, _) = Flash::open_to_check(path, repair)?;
-    let findings = flash.mend(&mut |_, _, _| {});
+    let (mut flash, _) = Flash::open_to_check(path, repair, RunOptions::default())?;
+    let findings = flash.mend(&mut |_, _, _| {})?;
     flash.drop_lost(&findings);
-    flash.accept_pages(&findings);
+    flash.accept_pages(&findings)?;
     let _ = (flash.lost_entries(), flash.check());
     flash.close()
 }

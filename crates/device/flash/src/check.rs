@@ -5,6 +5,7 @@
 
 use crate::blocks::BlockUse;
 use crate::counters::Cause;
+use crate::error::FlashError;
 use crate::finding::{Finding, Hit, Remedy, Watch};
 use crate::flash::{Flash, kind_of};
 use crate::geometry::{BlockId, UNIT_BYTES};
@@ -22,17 +23,16 @@ impl Flash {
         self.examine(false, &mut |_, _, _| {})
     }
 
-    /// As [`check`](Self::check), saying how far it is.
-    pub fn check_with(&mut self, watch: Watch<'_>) -> Vec<Finding> {
-        self.examine(false, watch)
-    }
-
     /// Sets right what can be, checks the rest, and says both. What an image is opened read-only with is set right in
-    /// private memory.
-    pub fn mend(&mut self, watch: Watch<'_>) -> Vec<Finding> {
-        let mut findings = self.mend_protected(watch);
+    /// private memory. What tables say is set right before the device counts as in use.
+    ///
+    /// # Errors
+    /// What syncing the file says.
+    pub fn mend(&mut self, watch: Watch<'_>) -> Result<Vec<Finding>, FlashError> {
+        let (mut findings, from_seq) = self.mend_protected(watch)?;
+        self.begin_use_once_mended(from_seq)?;
         findings.extend(self.examine(true, watch));
-        findings
+        Ok(findings)
     }
 
     fn examine(&mut self, mends: bool, watch: Watch<'_>) -> Vec<Finding> {
@@ -120,7 +120,7 @@ impl Flash {
         }
         if stray > 0 {
             let what = format!("{stray} entries point to data but belong to no namespace");
-            findings.push(Finding::new("map", "", what, Remedy::Restore));
+            findings.push(Finding::new("map", "", what, Remedy::Drop));
         }
     }
 
@@ -215,7 +215,7 @@ struct Bad {
 }
 
 impl Bad {
-    fn new(first: u64, error: &crate::FlashError) -> Self {
+    fn new(first: u64, error: &FlashError) -> Self {
         Self { first, count: 1, why: error.to_string() }
     }
 

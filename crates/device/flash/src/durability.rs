@@ -31,6 +31,12 @@ pub enum SyncPoint {
     Made,
     /// The mark that the device is in use, before anything else changes.
     PowerOn,
+    /// What is alive in blocks of which a repair is about to restore entries of the map, before it does.
+    LiveCount,
+    /// What a repair set right of an image that says it was closed, before the mark that the device is in use.
+    Mended,
+    /// What the repair of a key-value namespace dropped, before the pages it was on get checksums that match.
+    PageAccept,
     /// Everything, before the mark that the device was closed.
     PowerOff,
     /// That mark, before whoever closed the device hears that it is.
@@ -79,9 +85,12 @@ pub enum SyncPoint {
 
 impl SyncPoint {
     /// Those of the flash.
-    pub const OF_FLASH: [Self; 12] = [
+    pub const OF_FLASH: [Self; 15] = [
         Self::Made,
         Self::PowerOn,
+        Self::LiveCount,
+        Self::Mended,
+        Self::PageAccept,
         Self::PowerOff,
         Self::Closed,
         Self::BlockErase,

@@ -17,6 +17,14 @@ pub struct Finding {
     pub remedy: Remedy,
 }
 
+impl Finding {
+    /// Whether the image cannot be used as it is, and no repair helps.
+    #[must_use]
+    pub fn is_beyond_repair(&self) -> bool {
+        self.remedy == Remedy::None
+    }
+}
+
 /// Data of hosts that a finding hits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hit {

@@ -12,6 +12,7 @@ use crate::counters::FlashCounters;
 use crate::durability::{Durability, SyncPoint, Syncs};
 use crate::error::{FlashError, ImageError};
 use crate::fading::Fading;
+use crate::finding::Finding;
 use crate::ftl::Ftl;
 use crate::geometry::{Geometry, UNIT_BYTES};
 use crate::health::FactoryBad;
@@ -161,6 +162,8 @@ pub struct Flash {
     backing: Backing,
     recovery: Recovery,
     closed: bool,
+    /// A repair opened it, and has not set right yet what is damaged: the medium says that it is closed.
+    is_to_be_mended: bool,
     /// Whoever verifies what it borrows is lent what does not match the checksum of its page, too.
     pub(crate) is_checked: bool,
     /// The file that describes a device in memory, locked while it is open.
@@ -372,6 +375,7 @@ impl Flash {
             backing,
             recovery,
             closed: false,
+            is_to_be_mended: false,
             is_checked: false,
             description: None,
         };
@@ -380,9 +384,18 @@ impl Flash {
     }
 
     /// Brings an opened image into order. Read-only, this happens in private copies of the mapped regions.
-    fn recover(&mut self, path: &Path, mender: Mender<'_>, power_was_lost: bool) -> Result<(), FlashError> {
-        if let Some(findings) = mender {
+    fn recover(
+        &mut self,
+        path: &Path,
+        mut mender: Mender<'_>,
+        power_was_lost: bool,
+    ) -> Result<(), FlashError> {
+        let is_repaired = mender.is_some() && !self.backing.is_read_only();
+        if let Some(findings) = &mut mender {
             self.mend_before_recovery(findings);
+            if is_repaired && findings.iter().any(Finding::is_beyond_repair) {
+                return Ok(());
+            }
         }
         let clean = self.ftl.state.is_clean();
         if clean && !self.ftl.state.checksum_holds() {
@@ -396,6 +409,9 @@ impl Flash {
         self.recovery = Recovery { unclean: !clean, power_lost, ..Recovery::default() };
         let read_only = self.is_read_only();
         if power_lost {
+            if let Some(findings) = mender {
+                self.mend_map_before_recovery(findings);
+            }
             let owned = self.owned();
             self.ftl.recover_from_power_loss(&owned, read_only, &mut self.recovery)?;
             self.ftl.state.count_power_loss();
@@ -405,8 +421,18 @@ impl Flash {
         } else {
             self.recovery.recounted_blocks = self.ftl.recover_from_death(read_only);
         }
-        self.ftl.state.begin_power_cycle(clean);
-        if read_only {
+        match is_repaired {
+            true => self.close_to_be_mended(),
+            false => self.begin_use(0),
+        }
+    }
+
+    /// Marks the device as in use, its programs numbered from `from_seq` on at least, and finishes what was left to be finished.
+    fn begin_use(&mut self, from_seq: u64) -> Result<(), FlashError> {
+        self.ftl.state.begin_power_cycle(!self.recovery.unclean);
+        // Not before: a closed state is vouched for as it is.
+        self.ftl.state.raise_next_seq(from_seq);
+        if self.is_read_only() {
             return Ok(());
         }
         // Whatever a completion promises: an image that says it was closed is believed in everything else.
@@ -414,6 +440,29 @@ impl Flash {
         self.ftl.choose_side_job();
         self.recovery.removed_namespaces = self.finish_removals()?;
         Ok(())
+    }
+
+    /// A repair sets an image right while that says it was closed: a loss of power on the way leaves nothing that would have to
+    /// be recovered by what is still damaged.
+    fn close_to_be_mended(&mut self) -> Result<(), FlashError> {
+        if self.recovery.unclean {
+            self.mark_closed()?;
+        }
+        (self.is_to_be_mended, self.closed) = (true, false);
+        // By the repair, which is about to begin.
+        self.ftl.syncs.note_store();
+        Ok(())
+    }
+
+    /// What was set right counts from here on, and the device is in use.
+    pub(crate) fn begin_use_once_mended(&mut self, from_seq: u64) -> Result<(), FlashError> {
+        if !self.is_to_be_mended {
+            self.ftl.state.raise_next_seq(from_seq);
+            return Ok(());
+        }
+        self.ftl.order_now(SyncPoint::Mended)?;
+        self.is_to_be_mended = false;
+        self.begin_use(from_seq)
     }
 
     /// An area that was added to a namespace whose record did not reach the medium.
@@ -458,9 +507,23 @@ impl Flash {
         if self.closed {
             return Ok(());
         }
+        if self.is_to_be_mended {
+            // It says that it was closed.
+            self.closed = true;
+            return Ok(());
+        }
+        self.mark_closed()
+    }
+
+    fn mark_closed(&mut self) -> Result<(), FlashError> {
         // The mark follows what it vouches for: counters too, which are kept without a word.
         self.ftl.syncs.note_store();
         self.ftl.order_now(SyncPoint::PowerOff)?;
+        self.close_unnamed()
+    }
+
+    /// Ends the use of an image that has no name to be opened by yet: one sync for the mark and all that it vouches for.
+    pub(crate) fn close_unnamed(&mut self) -> Result<(), FlashError> {
         self.closed = true;
         self.ftl.state.close();
         self.ftl.sync(SyncPoint::Closed)

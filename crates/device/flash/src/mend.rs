@@ -20,25 +20,34 @@ use crate::media::Reads;
 pub(crate) type Mender<'a> = Option<&'a mut Vec<Finding>>;
 
 impl Flash {
-    /// Opens an image to be checked, whatever of its tables is damaged, and says what that is. Without `repair` it is
-    /// opened read-only and set right in private memory alone.
+    /// Opens an image to be checked, whatever of its tables is damaged, and says what that is. Without `repair`, and where that
+    /// [cannot help](Finding::is_beyond_repair), it is opened read-only and set right in private memory alone. With it, it counts as
+    /// closed until [`Flash::mend`]. What `run` says of syncs and of reads counts for nothing: a repair orders what it stores, as a
+    /// device does that promises nothing before a sync, so that one that loses power on its way has lost nothing else.
     ///
     /// # Errors
     /// [`ImageError`]: the file is no image, in use, of another version, truncated, or neither superblock can be read.
-    pub fn open_to_check(path: &Path, repair: bool) -> Result<(Self, Vec<Finding>), FlashError> {
+    pub fn open_to_check(
+        path: &Path,
+        repair: bool,
+        run: RunOptions,
+    ) -> Result<(Self, Vec<Finding>), FlashError> {
         let opened = if repair { ImageFile::open(path) } else { ImageFile::open_read_only(path) };
-        let file = Arc::new(opened.map_err(ImageError::from)?);
+        let file = Arc::new(opened.map_err(ImageError::from)?.watched_by(run.events.clone()));
         let (superblock, finding) = Superblock::read_either(&file)?;
         let mut findings = Vec::from_iter(finding);
-        // A repair that loses power on its way has lost nothing else: it orders what it stores, as a device does that
-        // promises nothing before a sync.
         let durability = if repair { Durability::Volatile } else { Durability::Process };
-        let run = RunOptions { reads: Reads::Checked, durability, ..RunOptions::default() };
-        let options = OpenOptions { read_only: !repair, timing: false, run };
+        let with = RunOptions { reads: Reads::Checked, durability, ..run.clone() };
+        let options = OpenOptions { read_only: !repair, timing: false, run: with };
         if superblock.keeps != Keeps::File {
             return Ok((Self::open_described(file, superblock, options, path)?, findings));
         }
         let mut flash = Self::open_file(file, superblock, options, path, Some(&mut findings))?;
+        if repair && findings.iter().any(Finding::is_beyond_repair) {
+            // Nothing is set right while a namespace cannot be told of: it is looked at alone.
+            drop(flash);
+            return Self::open_to_check(path, false, run);
+        }
         flash.is_checked = true;
         Ok((flash, findings))
     }
@@ -57,6 +66,11 @@ impl Flash {
     /// What recovery relies on, set right before it begins.
     pub(crate) fn mend_before_recovery(&mut self, findings: &mut Vec<Finding>) {
         findings.extend(self.ftl.state.mend());
+        let presence = self.ftl.map.mend_presence();
+        if presence > 0 {
+            let what = format!("{presence} segments were not marked as in use");
+            findings.push(Finding::new("map", "", what, Remedy::Restore));
+        }
         let unfit: Vec<(u32, ExtentId)> = self
             .namespaces
             .iter()
@@ -72,14 +86,21 @@ impl Flash {
     }
 }
 
-/// Sets right the one bit that makes `bytes` good; false, with the bytes as they were, when there is none.
+/// Sets right the one bit that makes `bytes` good; false, with the bytes as they were, when there is none. It is looked for in a
+/// copy: whatever ends the search, and whenever, the bytes are not worse than they were.
 pub(crate) fn mend_bit(bytes: &mut [u8], good: impl Fn(&[u8]) -> bool) -> bool {
-    for bit in 0..bytes.len() * 8 {
-        bytes[bit / 8] ^= 1 << (bit % 8);
-        if good(bytes) {
-            return true;
-        }
-        bytes[bit / 8] ^= 1 << (bit % 8);
-    }
-    false
+    let Some(bit) = flipped_bit(bytes, good) else { return false };
+    bytes[bit / 8] ^= 1 << (bit % 8);
+    true
+}
+
+/// The one bit without which `bytes` are good.
+pub(crate) fn flipped_bit(bytes: &[u8], good: impl Fn(&[u8]) -> bool) -> Option<usize> {
+    let mut trial = bytes.to_vec();
+    (0..bytes.len() * 8).find(|bit| {
+        trial[bit / 8] ^= 1 << (bit % 8);
+        let is_good = good(&trial);
+        trial[bit / 8] ^= 1 << (bit % 8);
+        is_good
+    })
 }

@@ -9,13 +9,18 @@ use byway_sys::checksum::{self, flipped_bit};
 
 use crate::blocks::BlockUse;
 use crate::counters::Cause;
+use crate::durability::SyncPoint;
+use crate::error::FlashError;
 use crate::finding::{Finding, Remedy, Watch};
-use crate::flash::Flash;
+use crate::flash::{Flash, kind_of};
 use crate::frontier::Front;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES, UnitId};
 use crate::map::{Before, EntryIndex, Location};
 use crate::mend::mend_bit;
-use crate::spare::{PageKind, SpareRecord};
+use crate::spare::{NO_OWNER, PageKind, SpareRecord};
+
+/// What lives in a page whose spare record is lost: its units, each with its owner.
+type Orphan = (PageKind, Vec<(usize, EntryIndex)>);
 
 /// A program of an entry: its sequence number and where it is.
 type Program = (u64, UnitId);
@@ -23,27 +28,24 @@ type Program = (u64, UnitId);
 impl Flash {
     /// Sets protected state right by what the pages say: damaged entries of the map and the block table, counts, the
     /// next sequence number. It says what it did; what it could not do, [`check`](Self::check) finds.
-    pub(crate) fn mend_protected(&mut self, watch: Watch<'_>) -> Vec<Finding> {
+    ///
+    /// The sequence number comes back: the device has to be in use before its state says so.
+    pub(crate) fn mend_protected(&mut self, watch: Watch<'_>) -> Result<(Vec<Finding>, u64), FlashError> {
         let mut findings = Vec::new();
         if !self.ftl.media.keeps_data() {
-            return findings;
+            return Ok((findings, 0));
         }
-        let presence = self.ftl.map.mend_presence();
-        if presence > 0 {
-            let what = format!("{presence} segments were not marked as in use");
-            findings.push(Finding::new("map", "", what, Remedy::Restore));
-        }
-        let unreadable = self.mend_spare_records(watch, &mut findings);
+        let (unreadable, from_seq) = self.mend_spare_records(watch, &mut findings);
         self.mend_blocks(&mut findings);
-        self.mend_map(unreadable, watch, &mut findings);
+        self.mend_map(unreadable, watch, &mut findings)?;
         self.mend_buffer(&mut findings);
+        self.make_spare_records_anew(from_seq, &mut findings);
         self.recount(&mut findings);
-        findings
+        Ok((findings, from_seq))
     }
 
-    /// Sets flipped bits of spare records right and the next sequence number past all of them; how many records
-    /// remain that cannot be read.
-    fn mend_spare_records(&mut self, watch: Watch<'_>, findings: &mut Vec<Finding>) -> u64 {
+    /// Sets flipped bits of spare records right; how many remain that cannot be read, and the number past those of all others.
+    fn mend_spare_records(&mut self, watch: Watch<'_>, findings: &mut Vec<Finding>) -> (u64, u64) {
         let (mut unreadable, mut newest) = (0, None);
         let count = self.ftl.geometry.block_count();
         for block in (0..count).map(BlockId) {
@@ -54,6 +56,7 @@ impl Flash {
                 match self.ftl.spare(id) {
                     // A record that is gone may be one that was erased, or a page programmed in vain.
                     Some(spare) if live && spare.is_void() => unreadable += 1,
+                    Some(spare) if spare.is_made_anew() => unreadable += u64::from(live),
                     Some(spare) => newest = newest.max(Some(spare.seq)),
                     None if !live => {}
                     None if self.mend_spare(id) => {
@@ -66,14 +69,12 @@ impl Flash {
             }
         }
         // An image without a page has no newest one.
-        if let Some(past) = newest.and_then(|newest| newest.checked_add(1))
-            && self.ftl.state.next_seq() < past
-        {
-            self.ftl.state.set_next_seq(past);
+        let past = newest.and_then(|newest: u64| newest.checked_add(1)).unwrap_or(0);
+        if self.ftl.state.next_seq() < past {
             let what = "the next sequence number is not past those of written pages";
             findings.push(Finding::new("device state", "", what, Remedy::Restore));
         }
-        unreadable
+        (unreadable, past.max(self.ftl.state.next_seq()))
     }
 
     /// Whether a block may hold live data, and how many of its pages are worth a look.
@@ -111,19 +112,47 @@ impl Flash {
         }
     }
 
-    fn mend_map(&mut self, unreadable: u64, watch: Watch<'_>, findings: &mut Vec<Finding>) {
+    /// After a loss of power: sets damaged entries of the map right, so that recovery judges them as any other. Which were trimmed
+    /// and which are gone it cannot tell: counts may be older than the map.
+    pub(crate) fn mend_map_before_recovery(&mut self, findings: &mut Vec<Finding>) {
+        let damaged = self.damaged_entries();
+        if damaged.is_empty() {
+            return;
+        }
+        let candidates = self.candidates(&damaged, &HashMap::new());
+        let newest = self.newest_programs(candidates, self.ftl.geometry.pages_per_block, &mut |_, _, _| {});
+        for index in damaged {
+            // What is not there was programmed in vain.
+            let place = self.found_place(index, newest.get(&index).copied(), 0);
+            if place.is_some() {
+                self.set_right(index, place, findings);
+            }
+        }
+    }
+
+    fn damaged_entries(&self) -> Vec<EntryIndex> {
         let mut damaged = Vec::new();
         self.each_present(0, self.ftl.map.len(), |index| {
             if self.ftl.map.load(index).is_err() {
                 damaged.push(index);
             }
         });
+        damaged
+    }
+
+    fn mend_map(
+        &mut self,
+        unreadable: u64,
+        watch: Watch<'_>,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), FlashError> {
+        let damaged = self.damaged_entries();
         let short = self.short_blocks();
         if damaged.is_empty() && short.is_empty() {
-            return;
+            return Ok(());
         }
         let candidates = self.candidates(&damaged, &short);
-        let newest = self.newest_programs(candidates, watch);
+        let newest = self.newest_programs(candidates, 0, watch);
         for index in damaged {
             let place = self.found_place(index, newest.get(&index).copied(), unreadable);
             self.set_right(index, place, findings);
@@ -136,7 +165,7 @@ impl Flash {
             })
             .map(|(index, (_, unit))| (index, unit))
             .collect();
-        self.restore_lost(&lost, short.values().map(|units| u64::from(*units)).sum(), findings);
+        self.restore_lost(&lost, short.values().map(|units| u64::from(*units)).sum(), findings)
     }
 
     /// Blocks whose entry tells of more live units than the map has in them, and how many more.
@@ -154,7 +183,7 @@ impl Flash {
         let mut candidates: HashMap<EntryIndex, Program> =
             damaged.iter().map(|index| (*index, (0, UnitId(u64::MAX)))).collect();
         for block in short.keys() {
-            self.each_program(BlockId(*block), |owner, _| {
+            self.each_program(BlockId(*block), 0, |owner, _| {
                 if self.ftl.map.load(owner) == Ok(Location::Unmapped) && self.owner_of(owner).is_some() {
                     candidates.entry(owner).or_insert((0, UnitId(u64::MAX)));
                 }
@@ -163,16 +192,17 @@ impl Flash {
         candidates
     }
 
-    /// The newest program of each candidate; those without any are left out.
+    /// The newest program of each candidate; those without any are left out. `pages` of a block are looked at, at least.
     fn newest_programs(
         &self,
         mut candidates: HashMap<EntryIndex, Program>,
+        pages: u32,
         watch: Watch<'_>,
     ) -> HashMap<EntryIndex, Program> {
         let count = self.ftl.geometry.block_count();
         for block in 0..count {
             watch("spare records", block.into(), count.into());
-            self.each_program(BlockId(block), |owner, program| {
+            self.each_program(BlockId(block), pages, |owner, program| {
                 if let Some(newest) = candidates.get_mut(&owner)
                     && (newest.1.0 == u64::MAX || program.0 > newest.0)
                 {
@@ -185,8 +215,8 @@ impl Flash {
     }
 
     /// Calls `look` with every owner that a block's spare records name.
-    fn each_program(&self, id: BlockId, mut look: impl FnMut(EntryIndex, Program)) {
-        for page in 0..self.ftl.blocks.get(id).written {
+    fn each_program(&self, id: BlockId, pages: u32, mut look: impl FnMut(EntryIndex, Program)) {
+        for page in 0..self.ftl.blocks.get(id).written.max(pages) {
             let page = self.ftl.geometry.page(id, page);
             let Some(spare) = self.ftl.spare(page) else { continue };
             let units = match spare.kind {
@@ -239,10 +269,20 @@ impl Flash {
         findings.push(found);
     }
 
-    /// Points entries that lost their words at their newest programs.
-    fn restore_lost(&mut self, lost: &[(EntryIndex, UnitId)], missing: u64, findings: &mut Vec<Finding>) {
+    /// Points entries that lost their words at their newest programs. Their blocks tell of them first: should the power be lost
+    /// when some of them are restored, the others are missed still.
+    fn restore_lost(
+        &mut self,
+        lost: &[(EntryIndex, UnitId)],
+        missing: u64,
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), FlashError> {
         if lost.is_empty() {
-            return;
+            return Ok(());
+        }
+        self.count_as_restored(lost);
+        if !self.is_read_only() {
+            self.ftl.order_now(SyncPoint::LiveCount)?;
         }
         for (index, unit) in lost {
             if self.is_read_only() || self.ftl.map.make_ready(*index, 1).is_ok() {
@@ -254,6 +294,21 @@ impl Flash {
             what += ", some of which may have been trimmed before";
         }
         findings.push(Finding::new("map", "", what, Remedy::Restore));
+        Ok(())
+    }
+
+    /// Counts in each block what is alive in it by the map, and these entries.
+    fn count_as_restored(&mut self, lost: &[(EntryIndex, UnitId)]) {
+        let mut more: HashMap<BlockId, u32> = HashMap::new();
+        for (index, unit) in lost {
+            let block = self.ftl.geometry.block_of(self.ftl.geometry.page_of(*unit));
+            let is_page =
+                self.owner_of(*index).is_some_and(|entry| kind_of(entry.record.kind) == PageKind::Page);
+            *more.entry(block).or_default() += if is_page { self.ftl.geometry.units_per_page() } else { 1 };
+        }
+        for (block, units) in more {
+            self.ftl.blocks.set_live(block, self.ftl.count_live(block) + units);
+        }
     }
 
     /// Sets flipped bits of the unit buffer right, by what the map says of it.
@@ -270,6 +325,84 @@ impl Flash {
                 findings.push(Finding::new("unit buffer", format!("{place}"), what, Remedy::Restore));
             }
         }
+    }
+
+    /// Gives pages new spare records that live data is in and whose own are damaged or gone. They name whose the data is, and vouch
+    /// for nothing of it: without them a loss of power would be taken for what lost the pages, and what they held before for
+    /// what there is. Records that are damaged and name nothing that is live go.
+    fn make_spare_records_anew(&mut self, from_seq: u64, findings: &mut Vec<Finding>) {
+        let orphans = self.orphans();
+        for (page, (kind, units)) in &orphans {
+            let spare = self.spare_without_word(*page, *kind, units, from_seq.saturating_sub(1));
+            self.replace_spare(*page, &spare);
+        }
+        let mut pages: Vec<(PageId, &str)> = orphans
+            .into_keys()
+            .map(|page| (page, "it was damaged; whose its data is was told by the map"))
+            .collect();
+        let blocks = (0..self.ftl.geometry.block_count()).map(BlockId);
+        for block in blocks.filter(|block| self.ftl.count_live(*block) > 0).collect::<Vec<_>>() {
+            let written = self.ftl.blocks.get(block).written;
+            for page in (0..written).map(|page| self.ftl.geometry.page(block, page)) {
+                if self.ftl.spare(page).is_none() {
+                    self.ftl.media.void(page);
+                    pages.push((page, "it was damaged, and nothing is in its page"));
+                }
+            }
+        }
+        pages.sort_unstable();
+        for (page, what) in pages {
+            let (block, page) = self.ftl.geometry.place_of(page);
+            let place = format!("of block {}, page {page}", block.0);
+            findings.push(Finding::new("spare record", place, what, Remedy::Restore));
+        }
+    }
+
+    /// Pages that the map points to and whose records say nothing, each with the units that are live.
+    fn orphans(&self) -> HashMap<PageId, Orphan> {
+        let mut orphans: HashMap<PageId, Orphan> = HashMap::new();
+        for entry in self.namespaces.iter() {
+            let kind = kind_of(entry.record.kind);
+            self.each_present(entry.first, entry.entries, |index| {
+                let Ok(Location::Flash(unit)) = self.ftl.map.load(index) else { return };
+                let page = self.ftl.geometry.page_of(unit);
+                if self.ftl.spare(page).is_none_or(|spare| spare.is_void()) {
+                    let orphan = orphans.entry(page).or_insert_with(|| (kind, Vec::new()));
+                    orphan.1.push((self.ftl.geometry.unit_in_page(unit) as usize, index));
+                }
+            });
+        }
+        orphans
+    }
+
+    /// A record that names owners, and checksums that the page does not match.
+    fn spare_without_word(
+        &self,
+        page: PageId,
+        kind: PageKind,
+        owned: &[(usize, EntryIndex)],
+        seq: u64,
+    ) -> SpareRecord {
+        let units = self.ftl.geometry.units_per_page() as usize;
+        let mut data = vec![0; units * UNIT_BYTES];
+        // What cannot be read matches nothing anyway.
+        let _ = self.ftl.media.read(page, 0, &mut data);
+        let mut spare = SpareRecord::made_anew(kind, units, seq);
+        for (unit, bytes) in data.chunks_exact(UNIT_BYTES).enumerate() {
+            let owner = owned.iter().find(|(owned, _)| *owned == unit).map_or(NO_OWNER, |(_, owner)| *owner);
+            spare.set(unit, owner, !checksum::crc32c(bytes));
+        }
+        spare
+    }
+
+    /// The first word comes last: it makes it count.
+    fn replace_spare(&mut self, page: PageId, spare: &SpareRecord) {
+        let mut bytes = vec![0; self.ftl.geometry.spare_record_bytes()];
+        spare.encode(&mut bytes);
+        self.ftl.media.void(page);
+        let record = self.ftl.media.spare_mut(page);
+        record[8..].copy_from_slice(&bytes[8..]);
+        record[..8].copy_from_slice(&bytes[..8]);
     }
 
     /// Counts anew what is live in each block.
@@ -293,7 +426,7 @@ impl Flash {
     pub(crate) fn mend_data(&mut self, index: EntryIndex) -> Option<Mended> {
         let Ok(Location::Flash(unit)) = self.ftl.map.load(index) else { return None };
         let page = self.ftl.geometry.page_of(unit);
-        let spare = self.ftl.spare(page)?;
+        let spare = self.ftl.spare(page).filter(|spare| !spare.is_made_anew())?;
         let mut data = vec![0; self.ftl.geometry.page_bytes as usize];
         self.ftl.media.read(page, 0, &mut data).ok()?;
         let (mut bits, mut is_whole) = (0, true);
@@ -335,8 +468,12 @@ impl Flash {
     /// key-value namespaces are for their engines, and for [`Flash::accept_pages`] after them.
     pub fn drop_lost(&mut self, findings: &[Finding]) {
         let stray = self.stray_entries();
-        for index in stray {
-            self.ftl.trim(index, PageKind::Units);
+        for index in &stray {
+            self.ftl.trim(*index, PageKind::Units);
+        }
+        if !stray.is_empty() {
+            // Whose they were, and how much of a block each was, nobody knows.
+            self.recount(&mut Vec::new());
         }
         let hit: Vec<_> = findings.iter().flat_map(|finding| self.entries_hit(finding)).collect();
         for (index, kind) in hit {
@@ -352,10 +489,18 @@ impl Flash {
     /// Gives pages of key-value namespaces that do not match their checksums new ones. Their engines verify
     /// what stands there by checksums of its own, and must have dropped before what did not hold: nothing tells it from what does
     /// any more to whoever reads a part of a value.
-    pub fn accept_pages(&mut self, findings: &[Finding]) {
+    ///
+    /// # Errors
+    /// What syncing the file says: then the pages stay as they are.
+    pub fn accept_pages(&mut self, findings: &[Finding]) -> Result<(), FlashError> {
         let hit: Vec<_> = findings.iter().flat_map(|finding| self.entries_hit(finding)).collect();
-        let pages = hit.into_iter().filter(|(_, kind)| *kind == PageKind::Page);
-        pages.for_each(|(index, _)| self.write_as_it_is(index));
+        let pages = hit.into_iter().filter(|(_, kind)| *kind == PageKind::Page).map(|(index, _)| index);
+        let pages: Vec<EntryIndex> = pages.collect();
+        if !pages.is_empty() {
+            self.order(SyncPoint::PageAccept)?;
+        }
+        pages.into_iter().for_each(|index| self.write_as_it_is(index));
+        Ok(())
     }
 
     fn stray_entries(&self) -> Vec<EntryIndex> {

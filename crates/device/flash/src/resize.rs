@@ -46,7 +46,7 @@ impl Flash {
         (options.timing, options.uuid) = (false, self.uuid());
         options.over_provisioning_percent = self.profile().over_provisioning_percent;
         let mut new = Self::create_for(options, &[], self.promises())?;
-        let copied = self.copy_into(&mut new, &entries, planned, watch).and_then(|()| new.close());
+        let copied = self.copy_into(&mut new, &entries, planned, watch).and_then(|()| new.close_unnamed());
         if copied.is_err() {
             // The file is ours and new. What made this fail is the better error.
             let _ = std::fs::remove_file(path);

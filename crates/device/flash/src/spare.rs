@@ -1,7 +1,7 @@
 //! What is written into the spare bytes of each page: whose data it holds, its age and its checksums.
 //!
 //! ```text
-//! 0  crc32c of the rest   4  kind   5  cause   6  units   8  sequence number
+//! 0  crc32c of the rest   4  kind   5  cause (ff: a repair)   6  units   8  sequence number
 //! 16 owner of each unit (u64)                             …  crc32c of each unit's data (u32)
 //! ```
 
@@ -14,6 +14,9 @@ const HEADER_BYTES: usize = 16;
 
 /// First word of a record that counts for nothing.
 pub(crate) const VOID: u64 = 0;
+
+/// In place of a cause: a repair made the record.
+const MADE_ANEW: u8 = 0xff;
 
 /// Owner of a unit that holds nothing.
 pub(crate) const NO_OWNER: EntryIndex = u64::MAX;
@@ -43,6 +46,18 @@ impl SpareRecord {
     pub(crate) const fn new(kind: PageKind, cause: u8, units: usize) -> Self {
         let (owners, crcs) = ([NO_OWNER; UNITS_MAX], [0; UNITS_MAX]);
         Self { kind, cause, seq: 0, units: units as u8, owners, crcs }
+    }
+
+    /// One in the place of a record that was damaged: what it does not name may have been anybody's.
+    pub(crate) const fn made_anew(kind: PageKind, units: usize, seq: u64) -> Self {
+        let mut record = Self::new(kind, MADE_ANEW, units);
+        record.seq = seq;
+        record
+    }
+
+    /// Whether it was [`made_anew`](Self::made_anew).
+    pub(crate) const fn is_made_anew(&self) -> bool {
+        self.cause == MADE_ANEW
     }
 
     /// Names owner and checksum of unit `unit`.

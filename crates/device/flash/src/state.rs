@@ -7,6 +7,7 @@ use crate::forget::{Sanitize, SanitizeState};
 use crate::geometry::PageId;
 use crate::image::layout::Layout;
 use crate::map::{EntryIndex, Location};
+use crate::mend::mend_bit;
 use crate::protected::{Backing, Protected};
 use crate::word;
 
@@ -93,19 +94,10 @@ impl State {
         if !self.is_clean() || self.checksum_holds() {
             return None;
         }
-        for byte in (POWER_CYCLES..CHECKSUM + 8).chain(COUNTERS..2 * COUNTERS) {
-            for bit in 0..8 {
-                self.words[byte] ^= 1 << bit;
-                if self.checksum_holds() {
-                    return Some(Finding::new(
-                        "device state",
-                        "",
-                        "a bit of it was flipped",
-                        Remedy::Restore,
-                    ));
-                }
-                self.words[byte] ^= 1 << bit;
-            }
+        let good = |words: &[u8]| is_sum_of(words, checksum_of(words));
+        if mend_bit(&mut self.words[..2 * COUNTERS], good) {
+            let what = "a bit of it was flipped";
+            return Some(Finding::new("device state", "", what, Remedy::Restore));
         }
         let sum = self.checksum();
         self.words.set_word(CHECKSUM, sum);
@@ -145,10 +137,6 @@ impl State {
         self.words.word(NEXT_SEQ)
     }
 
-    pub(crate) fn set_next_seq(&mut self, seq: u64) {
-        self.words.set_word(NEXT_SEQ, seq);
-    }
-
     /// From here on the device counts as in use, until [`State::close`].
     pub(crate) fn begin_power_cycle(&mut self, was_clean: bool) {
         self.words.set_word(CLEAN, 0);
@@ -165,9 +153,14 @@ impl State {
         kept == this_boot() && kept != UNKNOWN_BOOT
     }
 
-    /// Counts a loss of real power that was recovered from.
+    /// Counts a loss of real power that was recovered from. Engines tell by another number than theirs that there was one: so
+    /// it goes on from whatever a damaged state says, and fits a word that checks itself.
     pub(crate) fn count_power_loss(&mut self) {
-        self.add(POWER_LOSSES, 1);
+        self.words.set_word(POWER_LOSSES, self.power_losses().wrapping_add(1) & word::MAX_VALUE);
+    }
+
+    fn power_losses(&self) -> u64 {
+        self.words.word(POWER_LOSSES) & word::MAX_VALUE
     }
 
     /// Marks an orderly close.
@@ -178,15 +171,14 @@ impl State {
     }
 
     fn checksum(&self) -> u64 {
-        let sum = crc32c::crc32c(&self.words[POWER_CYCLES..CHECKSUM]);
-        u64::from(crc32c::crc32c_append(sum, &self.words[COUNTERS..2 * COUNTERS]))
+        checksum_of(&self.words)
     }
 
     pub(crate) fn power_history(&self) -> PowerHistory {
         PowerHistory {
             power_cycles: self.words.word(POWER_CYCLES),
             unsafe_shutdowns: self.words.word(UNSAFE_SHUTDOWNS),
-            power_losses: self.words.word(POWER_LOSSES),
+            power_losses: self.power_losses(),
         }
     }
 
@@ -314,10 +306,19 @@ fn add(counter: &mut u64, more: u64) {
     *counter = counter.saturating_add(more);
 }
 
+/// What a closed state is vouched for by.
+fn checksum_of(words: &[u8]) -> u64 {
+    let sum = crc32c::crc32c(&words[POWER_CYCLES..CHECKSUM]);
+    u64::from(crc32c::crc32c_append(sum, &words[COUNTERS..2 * COUNTERS]))
+}
+
+fn is_sum_of(words: &[u8], sum: u64) -> bool {
+    words[CHECKSUM..CHECKSUM + 8] == sum.to_le_bytes()
+}
+
 /// Makes the checksum of a closed state fit, for fuzzers.
 pub(crate) fn reseal(region: &mut [u8]) {
-    let sum = crc32c::crc32c(&region[POWER_CYCLES..CHECKSUM]);
-    let sum = u64::from(crc32c::crc32c_append(sum, &region[COUNTERS..2 * COUNTERS]));
+    let sum = checksum_of(region);
     region[CHECKSUM..CHECKSUM + 8].copy_from_slice(&sum.to_le_bytes());
 }
 

@@ -242,7 +242,13 @@ impl Layout {
 
     /// Reads the header. Bytes 16–31 are feature bits: incompatible, then compatible, none known yet.
     pub(crate) fn read_header(state: &[u8]) -> Result<Self, KvError> {
-        let header = state.get(..HEADER_BYTES).ok_or(KvError::DamagedState("the state area is too short"))?;
+        Self::read_header_of(state, state.len())
+    }
+
+    /// The same of the header alone, of a state of so many bytes.
+    pub(crate) fn read_header_of(header: &[u8], state_bytes: usize) -> Result<Self, KvError> {
+        let header =
+            header.get(..HEADER_BYTES).ok_or(KvError::DamagedState("the state area is too short"))?;
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| header[at + i]));
         if header[0..8] != MAGIC {
             return Err(KvError::DamagedState("there is no key-value header"));
@@ -265,7 +271,7 @@ impl Layout {
             windows: word(48) as usize,
             window_bytes: word(52) as usize,
         };
-        layout.check(state.len())?;
+        layout.check(state_bytes)?;
         Ok(layout)
     }
 

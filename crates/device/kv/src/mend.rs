@@ -3,7 +3,7 @@
 use byway_flash::{Finding, Hit, NamespaceRecord, Remedy};
 
 use crate::index::manifest::{self, Manifest};
-use crate::layout::{HEADER_USED_BYTES, KvFormat, Layout, ROOT_AT};
+use crate::layout::{HEADER_BYTES, HEADER_USED_BYTES, KvFormat, Layout, ROOT_AT};
 use crate::sealed;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
@@ -131,16 +131,18 @@ impl Mending<'_> {
         None
     }
 
+    /// The bit is looked for in a copy: should this end on the way, the header is as it was.
     fn mend_header_bit(&mut self) -> bool {
-        for bit in 0..(HEADER_USED_BYTES + 4) * 8 {
-            let Some(byte) = self.state.get_mut(bit / 8) else { return false };
-            *byte ^= 1 << (bit % 8);
-            if Layout::read_header(self.state).is_ok() {
-                return true;
-            }
-            self.state[bit / 8] ^= 1 << (bit % 8);
-        }
-        false
+        let Some(mut trial) = self.state.get(..HEADER_BYTES).map(<[u8]>::to_vec) else { return false };
+        let flipped = (0..(HEADER_USED_BYTES + 4) * 8).find(|bit| {
+            trial[bit / 8] ^= 1 << (bit % 8);
+            let is_whole = Layout::read_header_of(&trial, self.state.len()).is_ok();
+            trial[bit / 8] ^= 1 << (bit % 8);
+            is_whole
+        });
+        let Some(bit) = flipped else { return false };
+        self.state[bit / 8] ^= 1 << (bit % 8);
+        true
     }
 
     fn word(&mut self, structure: &'static str, place: impl Fn() -> String, at: usize) {

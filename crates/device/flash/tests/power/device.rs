@@ -1,10 +1,14 @@
 //! A small device over a file that forgets, for losses of power that are put together by hand.
 
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use byway_flash::{
-    Cause, Durability, Flash, FlashOptions, MediaKind, NamespaceSpec, OpenOptions, RunOptions, SyncPoint,
+    Cause, Durability, Finding, Flash, FlashOptions, MediaKind, NamespaceSpec, OpenOptions, RunOptions,
+    SyncPoint,
 };
 use byway_forgetful::{Forgetful, Sector};
 use byway_link::Profile;
@@ -131,11 +135,64 @@ impl Device {
         })
     }
 
+    /// Ends in order. Then these bytes of regions are gone.
+    pub fn lose_bytes(mut self, gone: &[(&str, Range<u64>)]) -> Damaged {
+        let regions = Regions::of(&self.flash);
+        self.flash.close().unwrap();
+        self.let_go();
+        let file = File::options().write(true).open(&self.path).unwrap();
+        for (region, bytes) in gone {
+            let zeroes = vec![0; (bytes.end - bytes.start) as usize];
+            file.write_all_at(&zeroes, regions.start_of(region) + bytes.start).unwrap();
+        }
+        Damaged { folder: self.folder, path: self.path, regions }
+    }
+
     /// The image is let go of, so that it can be opened again.
     fn let_go(&mut self) {
         let profile = Profile::by_name("gen4x4").unwrap().flash;
         self.flash = Flash::create(FlashOptions::new(4 << 20, profile, MediaKind::Ram), &[]).unwrap();
     }
+}
+
+/// An image that has to be repaired.
+pub struct Damaged {
+    folder: tempfile::TempDir,
+    path: PathBuf,
+    regions: Regions,
+}
+
+impl Damaged {
+    /// Repairs it, with one sync point left out; `act` does what whoever owns its namespaces does then. Power is cut at every
+    /// event; every image that a cut left, repaired as far as to be used.
+    pub fn repair(
+        self,
+        left_out: Option<SyncPoint>,
+        reached: Reached,
+        act: impl FnOnce(&mut Flash, &[Finding]),
+    ) -> impl Iterator<Item = Result<Flash, String>> {
+        let Self { folder, path, regions } = self;
+        let events = Forgetful::new(&path, 0);
+        events.cut_at_events(folder.path(), move |sector| reached(&regions.place(sector)));
+        let mut flash = mended(&path, watched(&events, left_out)).unwrap();
+        let findings = std::mem::take(&mut flash.1);
+        act(&mut flash.0, &findings);
+        flash.0.close().unwrap();
+        events.end_cuts().into_iter().map(move |left| {
+            // It is there as long as images are opened.
+            let _folder = &folder;
+            mended(&left, RunOptions { power_was_lost: true, ..RunOptions::default() })
+                .map(|(flash, _)| flash)
+        })
+    }
+}
+
+fn mended(path: &Path, run: RunOptions) -> Result<(Flash, Vec<Finding>), String> {
+    let said = |error: byway_flash::FlashError| error.to_string();
+    let (mut flash, _) = Flash::open_to_check(path, true, run).map_err(said)?;
+    let findings = flash.mend(&mut |_, _, _| {}).map_err(said)?;
+    flash.drop_lost(&findings);
+    Ok((flash, findings))
 }
 
 /// A life, and the end of the one before.
@@ -151,11 +208,15 @@ impl Life {
     pub const IN_ORDER: Self = Self { survived: None, durability: Durability::Volatile, reached: None };
 }
 
-struct Regions(Vec<(&'static str, std::ops::Range<u64>)>);
+struct Regions(Vec<(&'static str, Range<u64>)>);
 
 impl Regions {
     fn of(flash: &Flash) -> Self {
         Self(flash.regions())
+    }
+
+    fn start_of(&self, name: &str) -> u64 {
+        self.0.iter().find(|(region, _)| *region == name).unwrap().1.start
     }
 
     fn place<'a>(&self, sector: &Sector<'a>) -> Place<'a> {

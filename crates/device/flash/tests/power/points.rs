@@ -4,7 +4,7 @@
 //! A script ends its first life in order. From there on power is cut at every event of the file; of what was stored
 //! since the last sync only those sectors reach the medium that would be most harmful.
 
-use byway_flash::{AreaId, Cause, Durability, Flash, Overwrite, SyncPoint};
+use byway_flash::{AreaId, Cause, Durability, Finding, Flash, Overwrite, SyncPoint};
 
 use crate::device::{Device, Life, Place, Reached, UNITS, content, left_of_making};
 use crate::life::{UNIT, extent, pattern};
@@ -318,6 +318,68 @@ fn write_over(left_out: Option<SyncPoint>) -> Result<(), String> {
     }
 }
 
+/// What a repair set right did not reach the medium, the mark that the image is in use did: then a page whose record is gone
+/// is taken for one that the power took, and what was there before for what is.
+fn mend(left_out: Option<SyncPoint>) -> Result<(), String> {
+    let mut device = Device::new();
+    device.write_page(4, 1);
+    device.write_page(4, 2);
+    let records = 0..SPARE_RECORDS_BYTES;
+    let damaged = device.lose_bytes(&[("spare records", records)]);
+    let left = damaged.repair(left_out, |place| place.region == "device state", |_, _| {});
+    left.map(|left| left.map(|mut left| content(&mut left, 4))).try_for_each(|found| match found? {
+        found if found == pattern(2, 4, UNIT) => Ok(()),
+        // A sentence, of why it cannot be read.
+        found if found.is_ascii() && found.first() != Some(&0) => Ok(()),
+        _ => Err("neither what was there nor a word".to_owned()),
+    })
+}
+
+/// More than all that there are of this device.
+const SPARE_RECORDS_BYTES: u64 = 16 << 10;
+
+/// Entries of trimmed units are restored with one that was not, as nothing tells them apart: they are as many as are missed, and it
+/// is not among them.
+fn restore_entries(left_out: Option<SyncPoint>) -> Result<(), String> {
+    let mut device = Device::new();
+    // The units of one page, and their entries in as many sectors.
+    [0, 200, 400, 600, 800].into_iter().for_each(|unit| device.write(unit, 1));
+    for trimmed in [0, 200, 400] {
+        device.flash.trim(extent(&device.flash, 1), trimmed..trimmed + 1).unwrap();
+    }
+    let damaged = device.lose_bytes(&[("map", 0..8 * UNITS)]);
+    let first = |place: &Place<'_>| place.region == "map" && place.at == 0;
+    damaged.repair(left_out, first, |_, _| {}).try_for_each(|left| match is_unit(&mut left?, 600, 1) {
+        true => Ok(()),
+        false => Err("a unit is gone".to_owned()),
+    })
+}
+
+/// A page reads as if it were whole, and who owns it does not know that it is not.
+fn accept(left_out: Option<SyncPoint>) -> Result<(), String> {
+    let mut device = Device::new();
+    crate::life::add_passing(&mut device.flash, 1).unwrap();
+    let damaged = device.lose_bytes(&[("spare records", 0..SPARE_RECORDS_BYTES)]);
+    let drop_and_accept = |flash: &mut Flash, findings: &[Finding]| {
+        let area = flash.find_area(3, AreaId(1)).unwrap();
+        flash.protected(area).fill(DROPPED);
+        flash.accept_pages(findings).unwrap();
+    };
+    damaged.repair(left_out, |place| place.region != "areas", drop_and_accept).try_for_each(|left| {
+        let mut left = left?;
+        let (extent, mut page) = (extent(&left, 3), vec![0; 4 * UNIT]);
+        let is_read = left.read(extent, 0, &mut page, Cause::Host, &mut 0).is_ok();
+        let area = left.find_area(3, AreaId(1)).map(|area| left.area(area).to_vec());
+        match is_read && area != Some(vec![DROPPED; 64]) {
+            true => Err("what does not hold is said to".to_owned()),
+            false => Ok(()),
+        }
+    })
+}
+
+/// What an owner notes that drops what it had.
+const DROPPED: u8 = 0xdd;
+
 /// A script for each point, and for each place in the code that has one.
 const SCRIPTS: [Script; 15] = [
     POWER_ON,
@@ -340,7 +402,13 @@ const SCRIPTS: [Script; 15] = [
 /// What is played by itself: it says what was lost.
 type Play = fn(Option<SyncPoint>) -> Result<(), String>;
 
-const PLAYS: [(SyncPoint, Play); 2] = [(SyncPoint::Made, make), (SyncPoint::Overwrite, write_over)];
+const PLAYS: [(SyncPoint, Play); 5] = [
+    (SyncPoint::Made, make),
+    (SyncPoint::Overwrite, write_over),
+    (SyncPoint::Mended, mend),
+    (SyncPoint::LiveCount, restore_entries),
+    (SyncPoint::PageAccept, accept),
+];
 
 #[test]
 fn every_sync_point_is_necessary() {

@@ -21,6 +21,7 @@ pub mod map;
 pub mod names;
 pub mod plain;
 pub mod time;
+pub mod uring;
 pub mod view;
 pub mod wakeup;
 

@@ -137,16 +137,20 @@ impl PlainFile {
     /// # Errors
     /// The system's answer; `Unsupported` where the file system or the device cannot.
     pub fn change(&self, at: u64, len_bytes: u64, change: RangeChange) -> io::Result<()> {
-        let flags = match change {
-            RangeChange::Zero => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
-            RangeChange::ZeroAndFree | RangeChange::Free => {
-                FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE
-            }
-        };
         if len_bytes == 0 {
             return Ok(());
         }
-        Ok(fallocate(&self.file, flags, at, len_bytes)?)
+        Ok(fallocate(&self.file, change.flags(), at, len_bytes)?)
+    }
+}
+
+impl RangeChange {
+    /// How `fallocate` is told of it.
+    pub(crate) fn flags(self) -> FallocateFlags {
+        match self {
+            Self::Zero => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+            Self::ZeroAndFree | Self::Free => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+        }
     }
 }
 

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use byway_backends::{Nil, Psync, Target, TargetOptions, Threads, ThreadsOptions};
+use byway_backends::{IoUring, IoUringOptions, Nil, Psync, Target, TargetOptions, Threads, ThreadsOptions};
 use byway_conformance::conformance;
 use byway_conformance::scratch::Scratch;
 
@@ -21,6 +22,19 @@ fn threads(target: Arc<Target>) -> Threads {
     Threads::new(target, ThreadsOptions::default()).unwrap()
 }
 
+fn uring(target: Arc<Target>, options: IoUringOptions) -> IoUring {
+    IoUring::new(target, options).unwrap()
+}
+
+const PLAIN: IoUringOptions = IoUringOptions {
+    registered_file: true,
+    registered_buffers: 0,
+    sqpoll: None,
+    sqpoll_cpu: None,
+    iopoll: false,
+    one_thread: false,
+};
+
 conformance!(nil, |_: &Scratch| Nil::new(Scratch::BYTES).unwrap());
 conformance!(psync, |scratch: &Scratch| Psync::new(file(scratch)));
 conformance!(psync_direct, |scratch: &Scratch| Psync::new(direct(scratch)));
@@ -28,3 +42,17 @@ conformance!(threads, |scratch: &Scratch| threads(file(scratch)));
 conformance!(threads_direct, |scratch: &Scratch| threads(direct(scratch)));
 // The type that every URI opens.
 conformance!(by_uri, |scratch: &Scratch| byway::open(scratch.path.to_str().unwrap()).unwrap());
+conformance!(io_uring, |scratch: &Scratch| uring(file(scratch), PLAIN));
+conformance!(io_uring_direct, |scratch: &Scratch| uring(direct(scratch), PLAIN));
+conformance!(io_uring_unregistered_file, |scratch: &Scratch| {
+    uring(file(scratch), IoUringOptions { registered_file: false, ..PLAIN })
+});
+conformance!(io_uring_registered_buffers, |scratch: &Scratch| {
+    uring(direct(scratch), IoUringOptions { registered_buffers: 64, ..PLAIN })
+});
+conformance!(io_uring_sqpoll, |scratch: &Scratch| {
+    uring(file(scratch), IoUringOptions { sqpoll: Some(Duration::from_millis(2)), ..PLAIN })
+});
+conformance!(io_uring_one_thread, |scratch: &Scratch| {
+    uring(direct(scratch), IoUringOptions { one_thread: true, ..PLAIN })
+});

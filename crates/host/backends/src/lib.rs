@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod io_uring;
 pub mod nil;
 pub mod psync;
 mod ready;
@@ -15,6 +16,7 @@ mod target;
 pub mod threads;
 mod work;
 
+pub use io_uring::{IoUring, IoUringOptions};
 pub use nil::Nil;
 pub use psync::Psync;
 pub use synchronous::Synchronous;

@@ -1,5 +1,6 @@
 //! An open file or block device, told of as a controller with one namespace of blocks.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use byway_core::{
@@ -132,6 +133,12 @@ impl Target {
         &self.file
     }
 
+    /// Whether it was opened past the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.options.direct
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -152,6 +159,12 @@ impl Target {
             align_bytes: if self.options.direct { self.lba_bytes() } else { 1 },
             read_only: self.options.read_only,
         }
+    }
+}
+
+impl AsFd for Target {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

@@ -10,8 +10,9 @@
 //! caller's and mean nothing to it; it does not check that they differ. Nobody else touches a buffer's memory while a
 //! command holds it.
 //!
-//! **When a command begins.** At the latest with the queue's next [`start`](BackendQueue::start), `next_finished` or
-//! `sleep`: a backend may put commands together until then, so that one system call or doorbell carries many.
+//! **When a command begins.** At the latest with the queue's next [`start`](BackendQueue::start) or `sleep`, or the next
+//! `next_finished` that has nothing to give: a backend may put commands together until then, so that one system call or
+//! doorbell carries many.
 //!
 //! Whoever uses a backend may submit from wherever a completion is delivered by [`BackendQueue::next_finished`], at full
 //! depth: the completion's place is free before it is delivered. This holds for every backend.

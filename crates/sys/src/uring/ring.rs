@@ -1,0 +1,487 @@
+//! The ring itself: what goes in, what is under way, what comes back.
+
+use std::fmt;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::{IoUring, opcode, types};
+
+use super::buffers::{BufferIndex, Registered, RegisteredBuffer};
+use super::deadline::Deadline;
+use super::operation::{Operation, RingFile};
+use super::options::UringOptions;
+use crate::inflight::Inflight;
+use crate::lent::KernelMemory;
+use crate::wakeup::Wakeup;
+
+/// What entries that are no operation are called: timeouts and cancellations, whose completions say nothing.
+const NO_OPERATION: u64 = u64::MAX;
+
+/// How often an operation that the kernel gave up by itself is begun again, as when the thread that submitted it ended.
+const GIVEN_UP_MAX: u8 = 8;
+
+/// How long a ring that is dropped waits for what is under way.
+const LAST_WAIT: Duration = Duration::from_secs(30);
+
+/// A ring over one file. `H` is what operations hold, `T` is the caller's word for one.
+pub struct Uring<H: KernelMemory, T: Copy> {
+    ring: IoUring,
+    /// What is under way, and when each is given up.
+    table: ManuallyDrop<Inflight<H, types::Timespec>>,
+    /// By place in the table.
+    jobs: Box<[Job<T>]>,
+    /// Places whose entry found no room in the submission ring.
+    waiting: Vec<u32>,
+    entered: RingFile,
+    registered: Registered,
+    iopoll: bool,
+    sqpoll: bool,
+    /// Whether the ring is yet to be enabled by the thread that it will belong to.
+    disabled: bool,
+    event: Option<Wakeup>,
+    /// What `entered` stands for.
+    _file: Arc<dyn AsFd + Send + Sync>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Job<T> {
+    ticket: Option<T>,
+    operation: Operation,
+    /// Bytes of the memory, and how many of them were moved.
+    wanted: usize,
+    done: usize,
+    buffer: Option<BufferIndex>,
+    /// Tells the operation from others that had its place.
+    serial: u32,
+    until: Option<Deadline>,
+    cancelled: bool,
+    given_up: u8,
+}
+
+/// An operation that the kernel is done with.
+#[derive(Debug)]
+pub struct Completed<H, T> {
+    /// What it held.
+    pub held: H,
+    /// The caller's word for it.
+    pub ticket: T,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// How an operation ended.
+#[derive(Debug)]
+pub enum Ending {
+    /// It was done; of a transfer, so many bytes. They are fewer than there is memory only at the end of the file.
+    Done(usize),
+    /// The kernel refused it, or the device failed.
+    Failed(io::Error),
+    /// It was given up, as asked.
+    Cancelled,
+    /// It was given up when its time was over.
+    TimedOut,
+}
+
+impl<H: KernelMemory, T: Copy> Uring<H, T> {
+    /// A ring over `file`.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn new(file: Arc<dyn AsFd + Send + Sync>, options: UringOptions) -> io::Result<Self> {
+        let ring = options.build()?;
+        let number = file.as_fd().as_raw_fd();
+        let entered = if options.registered_file {
+            ring.submitter().register_files(&[number])?;
+            RingFile { number: 0, registered: true }
+        } else {
+            RingFile { number, registered: false }
+        };
+        let registered = Registered::new(&ring.submitter(), options.registered_buffers)?;
+        let job = Job {
+            ticket: None,
+            operation: Operation::Sync,
+            wanted: 0,
+            done: 0,
+            buffer: None,
+            serial: 0,
+            until: None,
+            cancelled: false,
+            given_up: 0,
+        };
+        Ok(Self {
+            ring,
+            table: ManuallyDrop::new(Inflight::new(options.depth)),
+            jobs: vec![job; options.depth as usize].into(),
+            waiting: Vec::with_capacity(options.depth as usize),
+            entered,
+            registered,
+            iopoll: options.iopoll,
+            sqpoll: options.sqpoll.is_some(),
+            disabled: options.one_thread,
+            event: None,
+            _file: file,
+        })
+    }
+
+    /// Registers a buffer with the ring, if it is not yet; `None` for one that its table has no place for.
+    ///
+    /// # Errors
+    /// The system's answer.
+    #[inline]
+    pub fn register(&mut self, buffer: RegisteredBuffer) -> io::Result<Option<BufferIndex>> {
+        self.registered.index(&self.ring.submitter(), buffer)
+    }
+
+    /// Takes an operation, which begins when the kernel is next entered. Its memory is all in `buffer`, if it is given.
+    /// It is given up if it is not done by `until`.
+    ///
+    /// # Errors
+    /// It is given back when as many are under way as the ring is deep.
+    #[inline]
+    pub fn push(
+        &mut self,
+        held: H,
+        ticket: T,
+        operation: Operation,
+        buffer: Option<BufferIndex>,
+        until: Option<Deadline>,
+    ) -> Result<(), H> {
+        let index = self.table.put(held)?;
+        let wanted = if operation.transfers() { self.held_bytes(index) } else { 0 };
+        if let Some(job) = self.jobs.get_mut(index as usize) {
+            let serial = job.serial.wrapping_add(1) & (u32::MAX >> 1);
+            *job = Job {
+                ticket: Some(ticket),
+                operation,
+                wanted,
+                done: 0,
+                buffer,
+                serial,
+                until,
+                cancelled: false,
+                given_up: 0,
+            };
+        }
+        self.enqueue(index);
+        Ok(())
+    }
+
+    #[inline]
+    fn held_bytes(&self, index: u32) -> usize {
+        let Some(held) = self.table.get(index) else { return 0 };
+        (0..held.segments()).filter_map(|segment| held.segment(segment)).map(|(_, len)| len).sum()
+    }
+
+    /// Puts an operation's entry in the submission ring, or among those that wait for room there.
+    #[inline]
+    fn enqueue(&mut self, index: u32) {
+        if !self.place(index) && (self.make_room().is_err() || !self.place(index)) {
+            self.waiting.push(index);
+        }
+    }
+
+    #[cold]
+    fn make_room(&mut self) -> io::Result<()> {
+        self.enter(0, None)?;
+        if self.sqpoll {
+            self.ring.submitter().squeue_wait()?;
+        }
+        Ok(())
+    }
+
+    /// Puts an operation's entry in the submission ring, with its timeout's; says whether there was room.
+    #[inline]
+    fn place(&mut self, index: u32) -> bool {
+        let Some(job) = self.jobs.get(index as usize) else { return true };
+        let Some(memory) = self.table.extent(index, job.done) else { return true };
+        let entry = job.operation.entry(self.entered, memory, job.done, job.buffer.map(|buffer| buffer.0));
+        let entry = entry.user_data(u64::from(job.serial) << 32 | u64::from(index));
+        if let Some(until) = job.until {
+            return self.place_timed(index, until, entry);
+        }
+        let mut submission = self.ring.submission();
+        // SAFETY: the memory that the entry names is an operation's in the table, and stays there until the operation's
+        // completion was reaped, or for ever; so does the array of its pieces. The file is registered or kept open.
+        unsafe { submission.push(&entry) }.is_ok()
+    }
+
+    fn place_timed(&mut self, index: u32, until: Deadline, entry: Entry) -> bool {
+        let Some(time) = self.table.control(index) else { return true };
+        let timeout = opcode::LinkTimeout::new(time.as_ptr()).flags(types::TimeoutFlags::ABS).build();
+        let mut submission = self.ring.submission();
+        if submission.capacity() - submission.len() < 2 {
+            return false;
+        }
+        // SAFETY: the place is this operation's, which the kernel does not know of yet, so that nobody reads the time; it
+        // stays as it is until the operation is done. The rest is as in `place`.
+        unsafe {
+            time.write(until.timespec());
+            submission.push_multiple(&[entry.flags(Flags::IO_LINK), timeout.user_data(NO_OPERATION)]).is_ok()
+        }
+    }
+
+    /// Asks the kernel to give up the operation with a ticket that `is` says it is; says whether there was one. It
+    /// completes once, given up or not.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn cancel(&mut self, is: impl Fn(&T) -> bool) -> io::Result<bool> {
+        let found = self.table.under_way().find(|index| {
+            self.jobs.get(*index as usize).and_then(|job| job.ticket.as_ref()).is_some_and(&is)
+        });
+        let Some(index) = found else { return Ok(false) };
+        self.cancel_at(index)?;
+        self.enter(0, None)?;
+        Ok(true)
+    }
+
+    fn cancel_at(&mut self, index: u32) -> io::Result<()> {
+        let Some(job) = self.jobs.get_mut(index as usize) else { return Ok(()) };
+        job.cancelled = true;
+        let wanted = u64::from(job.serial) << 32 | u64::from(index);
+        let entry = opcode::AsyncCancel::new(wanted).build().user_data(NO_OPERATION);
+        for _ in 0..2 {
+            // SAFETY: a cancellation names no memory.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                return Ok(());
+            }
+            self.make_room()?;
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    /// The next operation that the kernel is done with, of those that it has told of. Enters the kernel only to go on with
+    /// transfers that ended early, and only where the submission ring is full of them.
+    #[inline]
+    pub fn reap(&mut self) -> Option<Completed<H, T>> {
+        loop {
+            let (name, result) = {
+                let completion = self.ring.completion().next()?;
+                (completion.user_data(), completion.result())
+            };
+            let index = name as u32;
+            if let Some(ending) = self.settle(name, result)
+                && let Some(held) = self.table.take(index)
+                && let Some(ticket) = self.jobs.get_mut(index as usize).and_then(|job| job.ticket.take())
+            {
+                return Some(Completed { held, ticket, ending });
+            }
+        }
+    }
+
+    /// What a completion means for the operation of this name; nothing if it goes on.
+    #[inline]
+    fn settle(&mut self, name: u64, result: i32) -> Option<Ending> {
+        let index = name as u32;
+        let job = self.jobs.get_mut(index as usize)?;
+        if name >> 32 != u64::from(job.serial) {
+            return None;
+        }
+        if let Ok(moved) = usize::try_from(result) {
+            job.done += moved;
+            if moved == 0 || job.done >= job.wanted {
+                return Some(Ending::Done(job.done));
+            }
+            self.enqueue(index);
+            return None;
+        }
+        self.settle_failed(index, -result)
+    }
+
+    #[cold]
+    fn settle_failed(&mut self, index: u32, errno: i32) -> Option<Ending> {
+        let job = self.jobs.get_mut(index as usize)?;
+        if matches!(errno, libc::ECANCELED | libc::EINTR) {
+            if job.cancelled {
+                return Some(Ending::Cancelled);
+            }
+            if job.until.is_some_and(Deadline::is_over) {
+                return Some(Ending::TimedOut);
+            }
+            // The kernel gives up what a thread submitted that has ended.
+            job.given_up += 1;
+        }
+        let again = matches!(errno, libc::EINTR | libc::EAGAIN | libc::ECANCELED);
+        if !again || job.given_up > GIVEN_UP_MAX {
+            return Some(Ending::Failed(io::Error::from_raw_os_error(errno)));
+        }
+        self.enqueue(index);
+        None
+    }
+
+    /// Whether the kernel must be entered for operations to begin, or for completions to be told of.
+    #[inline]
+    fn needs_kernel(&mut self) -> bool {
+        let submission = self.ring.submission();
+        !submission.is_empty()
+            || submission.taskrun()
+            || submission.cq_overflow()
+            || !self.waiting.is_empty()
+            || self.iopoll && !self.table.is_empty()
+    }
+
+    /// The next operation that is done. Begins those that were pushed when none is there.
+    ///
+    /// # Errors
+    /// The system's answer.
+    #[inline]
+    pub fn next_completed(&mut self) -> io::Result<Option<Completed<H, T>>> {
+        if let Some(completed) = self.reap() {
+            return Ok(Some(completed));
+        }
+        if self.needs_kernel() {
+            self.enter(0, None)?;
+            if let Some(completed) = self.reap() {
+                return Ok(Some(completed));
+            }
+        }
+        let Some(event) = &self.event else { return Ok(None) };
+        // Whatever completes from here on raises it again.
+        event.lower();
+        if self.needs_kernel() {
+            self.enter(0, None)?;
+        }
+        Ok(self.reap())
+    }
+
+    /// Begins every operation that was pushed.
+    ///
+    /// # Errors
+    /// The system's answer.
+    #[inline]
+    pub fn start(&mut self) -> io::Result<()> {
+        while !self.waiting.is_empty() || !self.ring.submission().is_empty() {
+            let before = (self.waiting.len(), self.ring.submission().len());
+            self.enter(0, None)?;
+            if (self.waiting.len(), self.ring.submission().len()) == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins every operation that was pushed, and sleeps until the kernel has told of `min` completions that were not
+    /// reaped, at most `timeout`: by one system call.
+    ///
+    /// # Errors
+    /// The system's answer.
+    #[inline]
+    pub fn sleep(&mut self, min: u32, timeout: Duration) -> io::Result<()> {
+        self.enter(min, Some(timeout))
+    }
+
+    fn enter(&mut self, min: u32, timeout: Option<Duration>) -> io::Result<()> {
+        self.enable()?;
+        if !self.waiting.is_empty() {
+            self.place_waiting();
+        }
+        let entered = match timeout {
+            Some(timeout) if min > 0 => {
+                let time = types::Timespec::from(timeout);
+                let arguments = types::SubmitArgs::new().timespec(&time);
+                self.ring.submitter().submit_with_args(min as usize, &arguments)
+            }
+            _ => self.ring.submitter().submit(),
+        };
+        match entered {
+            Ok(_) => Ok(()),
+            Err(cause) => match cause.raw_os_error() {
+                // Out of time, woken by a signal, or short of memory until something completes.
+                Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
+                _ => Err(cause),
+            },
+        }
+    }
+
+    /// Makes the ring this thread's, if it is nobody's yet and will be somebody's.
+    #[inline]
+    fn enable(&mut self) -> io::Result<()> {
+        if self.disabled {
+            self.ring.submitter().register_enable_rings()?;
+            self.disabled = false;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn place_waiting(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let placed = waiting.iter().take_while(|index| self.place(**index)).count();
+        waiting.drain(..placed);
+        self.waiting = waiting;
+    }
+
+    /// A descriptor that can be read once the kernel has told of completions, until [`next_completed`](Self::next_completed) finds none.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn event(&mut self) -> io::Result<BorrowedFd<'_>> {
+        if self.event.is_none() {
+            let event = Wakeup::new()?;
+            let number: RawFd = event.as_fd().as_raw_fd();
+            self.enable()?;
+            self.ring.submitter().register_eventfd(number)?;
+            // What was told of before nobody was woken for.
+            event.raise();
+            self.event = Some(event);
+        }
+        self.event.as_ref().map(AsFd::as_fd).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Makes the descriptor readable, for what the ring does not know of.
+    pub fn raise(&self) {
+        if let Some(event) = &self.event {
+            event.raise();
+        }
+    }
+
+    /// Operations under way.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.table.len()
+    }
+
+    /// Whether none is under way.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Gives up what is under way and waits for the kernel to be done with it; says whether it is.
+    fn finish(&mut self) -> bool {
+        if self.table.is_empty() {
+            return true;
+        }
+        let until = Instant::now() + LAST_WAIT;
+        let under_way: Vec<u32> = self.table.under_way().collect();
+        let asked = under_way.into_iter().try_for_each(|index| self.cancel_at(index));
+        while asked.is_ok() && !self.table.is_empty() && Instant::now() < until {
+            if self.enter(1, Some(Duration::from_secs(1))).is_err() {
+                break;
+            }
+            while self.reap().is_some() {}
+        }
+        self.table.is_empty()
+    }
+}
+
+impl<H: KernelMemory, T: Copy> Drop for Uring<H, T> {
+    fn drop(&mut self) {
+        if self.finish() {
+            // SAFETY: dropped here alone, and used no more.
+            unsafe { ManuallyDrop::drop(&mut self.table) };
+        }
+    }
+}
+
+impl<H: KernelMemory, T: Copy> fmt::Debug for Uring<H, T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Uring").field("table", &self.table).finish_non_exhaustive()
+    }
+}

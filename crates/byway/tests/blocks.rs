@@ -86,7 +86,7 @@ fn a_device_that_is_none_is_refused_with_its_reason() {
     std::fs::write(there("short"), [0; 100]).unwrap();
     assert!(error(&there("short")).1.contains("no room for a block of 512 bytes"));
     let (_, said) = error(&format!("{}?backend=spdk", there("short")));
-    assert!(said.contains("no backend \"spdk\"") && said.contains("psync"), "{said}");
+    assert!(said.contains("no backend \"spdk\"") && said.contains("threads, psync"), "{said}");
     assert!(error(&format!("{}?lba=1000", there("short"))).1.contains("power of two"));
 }
 
@@ -107,4 +107,15 @@ fn a_file_is_made_where_it_is_asked_for_and_never_over_another() {
     let uri = format!("{}?create=1M", folder.path().join("new").display());
     assert_eq!(byway::open(&uri).unwrap().nvm(None).unwrap().blocks(), 2048);
     assert!(error(&uri).1.contains("exists already"));
+}
+
+#[test]
+fn an_option_of_one_backend_is_refused_by_another() {
+    let (_folder, path) = scratch(1 << 20);
+    let path = path.display();
+    assert_eq!(byway::open(&format!("{path}?threads=2")).unwrap().name(), "threads");
+    let (_, said) = error(&format!("{path}?backend=psync&threads=2"));
+    assert!(said.contains("option threads means nothing to psync"), "{said}");
+    assert!(error("nil:1M?threads=2").1.contains("means nothing to nil"));
+    assert!(error(&format!("{path}?threads=0")).1.contains("1 to 1024 threads"));
 }

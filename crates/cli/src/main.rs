@@ -41,6 +41,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     match command {
         Command::Create(args) => command::create::run(args, &mut out)?,
+        Command::Enum(args) => command::enumerate::run(args, &mut out)?,
         Command::Info(args) => command::info::run(args, &mut out)?,
         Command::Check(args) => command::check::run(args, &mut out, &interrupt)?,
         Command::Resize(args) => command::resize::run(args, &mut out, &interrupt)?,

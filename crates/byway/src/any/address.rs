@@ -49,6 +49,8 @@ pub struct BlockOptions {
     pub lba_bytes: Option<u32>,
     /// `create=`: makes a file of this many bytes.
     pub create_bytes: Option<u64>,
+    /// `threads=`: threads of the pool, of backend `threads`.
+    pub threads: Option<u32>,
     /// `depth=`: commands outstanding on a queue.
     pub depth: u32,
     /// `ns=`: the namespace that calls without one mean.
@@ -56,7 +58,8 @@ pub struct BlockOptions {
 }
 
 /// What every option of blocks is called, for the error that lists them.
-pub const BLOCK_OPTION_NAMES: [&str; 7] = ["backend", "readonly", "direct", "lba", "create", "depth", "ns"];
+pub const BLOCK_OPTION_NAMES: [&str; 8] =
+    ["backend", "readonly", "direct", "lba", "create", "depth", "ns", "threads"];
 
 impl Default for BlockOptions {
     fn default() -> Self {
@@ -66,6 +69,7 @@ impl Default for BlockOptions {
             direct: false,
             lba_bytes: None,
             create_bytes: None,
+            threads: None,
             depth: 128,
             ns: None,
         }
@@ -102,11 +106,17 @@ impl BlockOptions {
             "direct" => self.direct = one_of(value, &yes_or_no)?,
             "lba" => self.lba_bytes = Some(u32::try_from(parse_size(value)?).unwrap_or(u32::MAX)),
             "create" => self.create_bytes = Some(parse_size(value)?),
+            "threads" => self.threads = Some(parse(value)?),
             "depth" => self.depth = parse(value)?,
             "ns" => self.ns = Some(Nsid::new(parse(value)?)?),
             _ => return Err(invalid(format!("unknown; known are {}", BLOCK_OPTION_NAMES.join(", ")))),
         }
         Ok(())
+    }
+
+    /// Options that are given and mean something to one backend alone.
+    pub(crate) fn of_one_backend(&self) -> impl Iterator<Item = &'static str> {
+        [("threads", self.threads.is_some())].into_iter().filter(|(_, given)| *given).map(|(name, _)| name)
     }
 
     /// An option that is given and means nothing without a file.
@@ -130,6 +140,11 @@ fn parse_options(query: &str) -> Result<BlockOptions> {
 }
 
 fn no_address(text: &str) -> Error {
+    let place = text.split('?').next().unwrap_or(text);
+    if std::path::Path::new(place).exists() {
+        let said = format!("{text:?} is no device: is ./{text} or embedded:{text} meant?");
+        return Error::host(ErrorKind::InvalidArgument, said);
+    }
     let said = format!(
         "{text:?} is no device: expected a path, file:PATH, embedded:PATH, ram:SIZE, null:SIZE or nil:SIZE"
     );

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use byway_backends::{Nil, Psync, Target, TargetOptions};
+use byway_backends::{Nil, Psync, Target, TargetOptions, Threads, ThreadsOptions};
 use byway_core::{Error, ErrorKind, Result};
 
 use crate::any::address::{BlockOptions, BlockPlace, BlockUri};
@@ -34,15 +34,29 @@ struct Candidate {
     name: &'static str,
     /// What speaks for it.
     good_for: &'static str,
+    /// Options that mean something to it, beside those of every backend.
+    takes: &'static [&'static str],
     reach: fn(&Arc<Target>, &BlockOptions) -> Result<Reached>,
 }
 
-/// The backends of files and block devices, the fastest first.
-const CANDIDATES: &[Candidate] = &[Candidate {
-    name: Psync::NAME,
-    good_for: "one system call a command, in the caller's thread",
-    reach: |target, _| Ok(Reached::Psync(Psync::new(Arc::clone(target)))),
-}];
+/// The backends of files and block devices: those whose commands go on by themselves first, then the fastest first.
+const CANDIDATES: &[Candidate] = &[
+    Candidate {
+        name: Threads::NAME,
+        good_for: "the fastest whose commands go on by themselves: system calls by a pool of threads",
+        takes: &["threads"],
+        reach: |target, options| {
+            let options = ThreadsOptions { threads: options.threads };
+            Ok(Reached::Threads(Threads::new(Arc::clone(target), options)?))
+        },
+    },
+    Candidate {
+        name: Psync::NAME,
+        good_for: "one system call a command, in the caller's thread",
+        takes: &[],
+        reach: |target, _| Ok(Reached::Psync(Psync::new(Arc::clone(target)))),
+    },
+];
 
 /// Opens blocks by the backend that is asked for, or the fastest that can serve them.
 pub(crate) fn reach(uri: &BlockUri) -> Result<(Reached, Chosen)> {
@@ -69,7 +83,8 @@ fn first_that_can(
 ) -> Result<(Reached, Chosen)> {
     let mut passed_over = Vec::new();
     for candidate in candidates {
-        match (candidate.reach)(target, options) {
+        let reached = candidate.refuse_unread(options).and_then(|()| (candidate.reach)(target, options));
+        match reached {
             Ok(reached) => {
                 let why = if options.backend.is_some() { "it was asked for" } else { candidate.good_for };
                 let chosen = Chosen { backend: candidate.name, why: why.into(), passed_over };
@@ -82,6 +97,19 @@ fn first_that_can(
         }
     }
     Err(none_can(&passed_over))
+}
+
+impl Candidate {
+    /// Refuses an option that is given and that this backend would not read.
+    fn refuse_unread(&self, options: &BlockOptions) -> Result<()> {
+        let Some(unread) = options.of_one_backend().find(|name| !self.takes.contains(name)) else {
+            return Ok(());
+        };
+        Err(Error::host(
+            ErrorKind::InvalidArgument,
+            format!("option {unread} means nothing to {}", self.name),
+        ))
+    }
 }
 
 fn none_can(tried: &[PassedOver]) -> Error {
@@ -104,6 +132,10 @@ fn named(asked: &str) -> Result<&'static Candidate> {
 fn reach_nil(size_bytes: u64, options: &BlockOptions) -> Result<(Reached, Chosen)> {
     if let Some(other) = options.backend.as_deref().filter(|name| *name != Nil::NAME) {
         let said = format!("nil:SIZE is served by nil, not by {other:?}");
+        return Err(Error::host(ErrorKind::InvalidArgument, said));
+    }
+    if let Some(unread) = options.of_one_backend().next() {
+        let said = format!("option {unread} means nothing to nil");
         return Err(Error::host(ErrorKind::InvalidArgument, said));
     }
     let why = "there is no device to serve".to_owned();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use byway_backends::{Nil, Psync};
+use byway_backends::{Nil, Psync, Threads};
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Namespace, NamespaceKind, Nsid,
     Outcome, QueueOptions, Result,
@@ -71,6 +71,7 @@ pub(crate) enum Reached {
     Embedded(Box<embedded::Device>),
     Nil(Nil),
     Psync(Psync),
+    Threads(Threads),
 }
 
 /// The same words for every kind of device.
@@ -83,6 +84,7 @@ macro_rules! each {
             }
             Reached::Nil($backend) => $what,
             Reached::Psync($backend) => $what,
+            Reached::Threads($backend) => $what,
         }
     };
 }
@@ -101,7 +103,7 @@ impl Device {
     pub fn as_embedded(&self) -> Option<&embedded::Device> {
         match &self.reached {
             Reached::Embedded(device) => Some(device),
-            Reached::Nil(_) | Reached::Psync(_) => None,
+            _ => None,
         }
     }
 
@@ -146,9 +148,7 @@ impl Device {
     pub fn kv(&self, nsid: Option<Nsid>) -> Result<Kv> {
         match &self.reached {
             Reached::Embedded(device) => device.kv(nsid),
-            Reached::Nil(_) | Reached::Psync(_) => {
-                Err(Error::host(ErrorKind::NotFound, "the device has no key-value namespace"))
-            }
+            _ => Err(Error::host(ErrorKind::NotFound, "the device has no key-value namespace")),
         }
     }
 
@@ -176,7 +176,7 @@ impl Device {
     pub fn close(self) -> Result<()> {
         match self.reached {
             Reached::Embedded(device) => device.close(),
-            Reached::Nil(_) | Reached::Psync(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 }

@@ -8,9 +8,11 @@ mod choose;
 mod device;
 mod nvm;
 mod queue;
+mod scan;
 
 pub use address::{Address, BlockOptions, BlockPlace, BlockUri};
 pub use choose::{Chosen, PassedOver};
 pub use device::{Device, open, open_address, open_to_read};
 pub use nvm::Nvm;
 pub use queue::Queue;
+pub use scan::{Found, FoundKind, scan};

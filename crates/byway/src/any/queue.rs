@@ -3,8 +3,10 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use byway_backends::Target;
 use byway_backends::nil::NilQueue;
 use byway_backends::psync::PsyncQueue;
+use byway_backends::threads::ThreadsQueue;
 use byway_core::{BackendQueue, Command, Error, Finished, Outcome, Refused, Result};
 
 use crate::embedded::EmbeddedQueue;
@@ -17,6 +19,8 @@ pub enum Queue {
     Nil(NilQueue),
     /// Of a file or block device behind synchronous system calls.
     Psync(PsyncQueue),
+    /// Of a file or block device behind a pool of threads.
+    Threads(ThreadsQueue<Target>),
 }
 
 /// The same words for every kind of queue.
@@ -26,6 +30,7 @@ macro_rules! each {
             Queue::Embedded($one) => $what,
             Queue::Nil($one) => $what,
             Queue::Psync($one) => $what,
+            Queue::Threads($one) => $what,
         }
     };
 }
@@ -45,6 +50,12 @@ impl From<NilQueue> for Queue {
 impl From<PsyncQueue> for Queue {
     fn from(queue: PsyncQueue) -> Self {
         Self::Psync(queue)
+    }
+}
+
+impl From<ThreadsQueue<Target>> for Queue {
+    fn from(queue: ThreadsQueue<Target>) -> Self {
+        Self::Threads(queue)
     }
 }
 

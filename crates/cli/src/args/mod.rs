@@ -37,6 +37,8 @@ pub struct Cli {
 pub enum Command {
     /// Make an image: the file that holds one device.
     Create(Create),
+    /// List the block devices and NVMe controllers that the kernel knows, without opening any.
+    Enum(Enumerate),
     /// Say what a device is: profile, namespaces, transfer methods, limits, counters.
     Info(Info),
     /// Verify every structure of an image, and repair one.
@@ -61,6 +63,15 @@ pub enum Command {
     Gen(Gen),
 }
 
+/// `byway enum`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  byway enum\n  byway enum --json | jq -r '.[].uri'")]
+pub struct Enumerate {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Which device, and how it is driven.
 #[derive(Debug, Args)]
 pub struct Device {
@@ -68,7 +79,7 @@ pub struct Device {
     /// (transfer=, policy=, tau=, alpha=, below=, profile=, link=, mps=, mrrs=, clock=, ns=, run=, ledger=, flash=,
     /// packing=, gc=, inject=, flush=, depth=, ring=, reads=, memtable=, cache=, fading=, readonly=). Where blocks are
     /// meant: a path or file:PATH of a file or block device too (backend=, readonly=, direct=, lba=, create=, depth=,
-    /// ns=), or nil:SIZE for none.
+    /// ns=, threads=), or nil:SIZE for none.
     #[arg(value_name = "URI")]
     pub uri: String,
 }

@@ -5,6 +5,7 @@ pub mod bench_endurance;
 pub mod bench_kv;
 pub mod check;
 pub mod create;
+pub mod enumerate;
 pub mod forget;
 pub mod info;
 mod info_blocks;

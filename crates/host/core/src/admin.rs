@@ -9,6 +9,7 @@ use byway_spec::base::log::{LogCdw10, LogCdw11, LogCdw14, LogPage};
 use crate::buffer::Buffer;
 use crate::command::{RawCommand, RawData};
 use crate::encode::{Data, Encoded};
+use crate::error::Error;
 use crate::identity::Nsid;
 use crate::payload::Payload;
 
@@ -101,6 +102,21 @@ impl AdminCommand {
             Self::Format { .. } => None,
             Self::Raw(command) => command.data.into_payload().into_buffer(),
         }
+    }
+}
+
+/// An admin command that was not taken, given back.
+#[derive(Debug)]
+pub struct RefusedAdmin {
+    /// The command as it was.
+    pub command: AdminCommand,
+    /// Why. [`crate::ErrorKind::QueueFull`]: take what has finished, then submit it again.
+    pub error: Error,
+}
+
+impl From<RefusedAdmin> for Error {
+    fn from(refused: RefusedAdmin) -> Self {
+        refused.error
     }
 }
 

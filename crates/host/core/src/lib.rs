@@ -12,13 +12,14 @@ mod command;
 pub mod encode;
 mod error;
 mod identity;
+pub mod moves;
 mod payload;
 mod pool;
 
 pub use byway_link::Method;
 pub use byway_spec::Key;
 
-pub use admin::{AdminCommand, encode_admin};
+pub use admin::{AdminCommand, RefusedAdmin, encode_admin};
 pub use apart::{Apart, Carried};
 pub use backend::{AdaptivePolicy, Backend, BackendQueue, Failed, Finished, QueueOptions, Refused};
 pub use buffer::{Buffer, PAGE_BYTES};

@@ -1,52 +1,73 @@
-//! The admin queue: one command at a time, each waited for.
+//! The admin ring: several commands on their way at once, each found again by its ticket.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use byway_core::encode::{Data, Encoded};
+use byway_core::moves::admin_bytes;
 use byway_core::{
-    AdminCommand, Answer, Buffer, BufferPool, Carried, Error, ErrorKind, Outcome, Payload, Result,
-    encode_admin,
+    AdminCommand, Answer, Apart, Buffer, BufferPool, Carried, Error, ErrorKind, Failed, Outcome, Payload,
+    RefusedAdmin, Result, encode_admin,
 };
 use byway_dma::BusAddr;
 use byway_queue::DoorbellIndex;
-use byway_spec::{Command, Completion};
+use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::feature::{FeatureCdw10, FeatureId};
+use byway_spec::{Command as Entry, Completion};
 
 use crate::bus::Bus;
+use crate::layouts::{Layouts, changes_namespaces, too_short};
 use crate::mapped::{from_bus, is_gone, pages_of};
 use crate::rings::Rings;
 use crate::transfer::prp::Prps;
 
-/// Entries of the admin rings. One command is in flight at a time; the rest is for those that were given up.
+/// Entries of the admin rings: one more than commands can be on their way.
 const ENTRIES: u32 = 64;
-
-/// How often a waiting host looks and lets the device run before it sleeps.
-const LOOKS: u32 = 1024;
-
-/// The longest sleep before the clock is looked at again.
-const NAP: Duration = Duration::from_millis(10);
 
 /// The admin queue of one controller.
 pub(crate) struct AdminQueue<B: Bus> {
     bus: Arc<B>,
     rings: Rings<B>,
-    next_cid: u16,
-    timeout: Duration,
-    /// Commands that were given up, with the memory that the device may still write.
-    given_up: Vec<(u16, Memory)>,
+    layouts: Arc<Layouts>,
+    /// Commands on their way, by their identifiers.
+    sent: Vec<Option<Sent>>,
 }
 
-/// Memory of one command: its buffer, a copy of its small payload, and its PRP lists.
-type Memory = [Option<Buffer>; 3];
+/// A command on its way: its identifier. Whoever has it takes the answer or leaves it.
+#[derive(Debug)]
+pub(crate) struct Ticket(u16);
+
+/// A command on its way, with all memory that the device may touch for it.
+struct Sent {
+    command: AdminCommand,
+    /// The program's memory, where the command has a copy of it.
+    apart: Option<Apart>,
+    placed: Placed,
+    /// Whether namespaces may be others once it has completed.
+    changes_namespaces: bool,
+    /// Nobody takes the answer.
+    is_left: bool,
+    answer: Option<Completion>,
+}
+
+/// Where the data of a command was placed.
+#[derive(Default)]
+struct Placed {
+    /// A copy of a payload that is held in its command.
+    staged: Option<Buffer>,
+    lists: Option<Buffer>,
+    /// Where the buffer was mapped for this command alone.
+    mapped: Option<BusAddr>,
+}
 
 impl<B: Bus> AdminQueue<B> {
     /// Rings that the device does not know yet.
     ///
     /// # Errors
     /// When there is no memory for them.
-    pub(crate) fn new(bus: &Arc<B>, entries_max: u32, timeout: Duration) -> Result<Self> {
+    pub(crate) fn new(bus: &Arc<B>, entries_max: u32, layouts: Arc<Layouts>) -> Result<Self> {
         let rings = Rings::new(bus, ENTRIES.min(entries_max))?;
-        Ok(Self { bus: Arc::clone(bus), rings, next_cid: 0, timeout, given_up: Vec::new() })
+        let sent = (1..rings.entries()).map(|_| None).collect();
+        Ok(Self { bus: Arc::clone(bus), rings, layouts, sent })
     }
 
     /// Entries of each ring.
@@ -59,90 +80,110 @@ impl<B: Bus> AdminQueue<B> {
         self.rings.bus_addrs()
     }
 
-    /// Sends a command and waits for it.
+    /// Sends a command.
     ///
     /// # Errors
-    /// The device's status; [`ErrorKind::TimedOut`]; when the data cannot be mapped.
-    pub(crate) fn execute(&mut self, command: AdminCommand, pool: &BufferPool) -> Result<Outcome> {
-        if command.is_in_pages() {
-            return self.execute_in_pages(command, pool);
-        }
-        let copy = pool.take(command.data().len())?;
-        let (command, apart) = command.apart(copy);
-        let mut outcome = self.execute_in_pages(command, pool)?;
-        apart.rejoin(&mut outcome);
-        Ok(outcome)
-    }
-
-    fn execute_in_pages(&mut self, command: AdminCommand, pool: &BufferPool) -> Result<Outcome> {
-        let Encoded { mut entry, data } = encode_admin(&command);
-        let staged = stage(data, pool)?;
-        let mut mapped = None;
-        let mut lists = None;
-        if let Some(buffer) = staged.as_ref().or_else(|| buffer_of(data)) {
-            let at = match buffer.token(pool) {
-                Some(at) => BusAddr(at),
-                None => *mapped.insert(self.bus.map(pages_of(buffer)?).map_err(from_bus)?),
-            };
-            let prps = Prps::new(at, buffer.len(), pool)?;
-            entry.set_prps(prps.first, prps.second);
-            lists = prps.lists;
-        }
-        let completion = match self.send(&mut entry).and_then(|()| self.wait_for(entry.cid())) {
-            Ok(completion) => completion,
-            Err(error) => {
-                self.given_up.push((entry.cid(), [command.into_buffer(), staged, lists]));
-                return Err(error);
-            }
+    /// [`ErrorKind::QueueFull`] when as many are on their way as can be; when the data cannot be mapped.
+    pub(crate) fn begin(&mut self, command: AdminCommand, pool: &BufferPool) -> Result<Ticket, RefusedAdmin> {
+        let Some(cid) = self.sent.iter().position(Option::is_none).filter(|_| self.rings.free() > 0) else {
+            return Err(RefusedAdmin { command, error: full() });
         };
-        if let Some(at) = mapped {
-            self.bus.unmap(at).map_err(from_bus)?;
+        let (command, apart) = in_pages(command, pool)?;
+        let mut entry = encode_admin(&command).entry;
+        let placed = match self.place(&command, &mut entry, pool) {
+            Ok(placed) => placed,
+            Err(error) => return Err(RefusedAdmin { command: joined(command, apart), error }),
+        };
+        let changes_namespaces = changes_namespaces(&entry);
+        if changes_namespaces {
+            self.layouts.begin_change();
         }
-        if !completion.status().is_success() {
-            return Err(Error::status(completion.status()));
-        }
-        let answer = Answer { dw0: completion.dw0, dw1: completion.dw1, commands: 1, slots: 1 };
-        Ok(Outcome { answer, buffer: command.into_buffer(), vector: Vec::new() })
+        let sent = Sent { command, apart, placed, changes_namespaces, is_left: false, answer: None };
+        self.send(cid as u16, entry, sent);
+        Ok(Ticket(cid as u16))
     }
 
-    fn send(&mut self, entry: &mut Command) -> Result<()> {
-        let busy = |cid| self.given_up.iter().any(|(given_up, _)| *given_up == cid);
-        let cid = (0..=u16::MAX).map(|step| self.next_cid.wrapping_add(step)).find(|cid| !busy(*cid));
-        let cid = cid.unwrap_or_default();
-        self.next_cid = cid.wrapping_add(1);
-        entry.cdw0.set_cid(cid);
-        if !self.rings.place(entry, &[], 0) {
-            return Err(Error::device(
-                ErrorKind::TimedOut,
-                "the admin queue is full of commands without an answer",
-            ));
+    fn send(&mut self, cid: u16, mut entry: Entry, sent: Sent) {
+        if let Some(place) = self.sent.get_mut(usize::from(cid)) {
+            *place = Some(sent);
         }
+        entry.cdw0.set_cid(cid);
+        let placed = self.rings.place(&entry, &[], 0);
+        debug_assert!(placed, "room was looked for before");
         self.bus.ring(DoorbellIndex::submission(0), self.rings.tail());
+    }
+
+    /// Points the entry at the command's data.
+    fn place(&self, command: &AdminCommand, entry: &mut Entry, pool: &BufferPool) -> Result<Placed> {
+        let data = encode_admin(command).data;
+        let mut placed = Placed { staged: stage(data, pool)?, ..Placed::default() };
+        let Some(buffer) = placed.staged.as_ref().or_else(|| buffer_of(data)) else { return Ok(placed) };
+        let at = match buffer.token(pool) {
+            Some(at) => BusAddr(at),
+            None => *placed.mapped.insert(self.bus.map(pages_of(buffer)?).map_err(from_bus)?),
+        };
+        match Prps::new(at, buffer.len(), pool) {
+            Ok(prps) => {
+                entry.set_prps(prps.first, prps.second);
+                placed.lists = prps.lists;
+                Ok(placed)
+            }
+            Err(error) => {
+                self.unplace(&placed);
+                Err(error)
+            }
+        }
+    }
+
+    fn unplace(&self, placed: &Placed) {
+        if let Some(at) = placed.mapped {
+            // A bus that cannot unmap has lost its device; nobody is left to touch the memory.
+            let _ = self.bus.unmap(at);
+        }
+    }
+
+    /// Takes the completions that have come.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`] when one tells a head that cannot be.
+    pub(crate) fn look(&mut self) -> Result<()> {
+        while let Some(completion) = self.rings.take()? {
+            self.bus.ring(DoorbellIndex::completion(0), self.rings.head());
+            // One of a command that was never sent says nothing of those that were.
+            let Some(place) = self.sent.get_mut(usize::from(completion.cid)) else { continue };
+            let Some(sent) = place.as_mut().filter(|sent| sent.answer.is_none()) else { continue };
+            sent.answer = Some(completion);
+            if sent.changes_namespaces {
+                self.layouts.end_change();
+            }
+            if sent.is_left
+                && let Some(sent) = place.take()
+            {
+                self.unplace(&sent.placed);
+            }
+        }
         Ok(())
     }
 
-    fn wait_for(&mut self, cid: u16) -> Result<Completion> {
-        let (mut looks, mut since) = (0, None);
-        loop {
-            while let Some(completion) = self.rings.take()? {
-                self.bus.ring(DoorbellIndex::completion(0), self.rings.head());
-                if completion.cid == cid {
-                    return Ok(completion);
+    /// What came of a command, once its completion was taken. The ticket is used up then.
+    pub(crate) fn take(&mut self, ticket: &Ticket) -> Option<Result<Outcome, Failed>> {
+        let place = self.sent.get_mut(usize::from(ticket.0))?;
+        let completion = place.as_ref()?.answer?;
+        let sent = place.take()?;
+        self.unplace(&sent.placed);
+        Some(outcome(sent, &completion))
+    }
+
+    /// Nobody waits for a command any more. Its memory is kept until the device has answered.
+    pub(crate) fn leave(&mut self, ticket: &Ticket) {
+        let Some(place) = self.sent.get_mut(usize::from(ticket.0)) else { return };
+        match place.as_mut() {
+            Some(sent) if sent.answer.is_none() => sent.is_left = true,
+            _ => {
+                if let Some(sent) = place.take() {
+                    self.unplace(&sent.placed);
                 }
-                self.given_up.retain(|(given_up, _)| *given_up != completion.cid);
             }
-            looks += 1;
-            self.bus.idle(0);
-            self.bus.poll();
-            if looks < LOOKS {
-                continue;
-            }
-            let since = *since.get_or_insert_with(Instant::now);
-            if since.elapsed() > self.timeout {
-                let said = format!("no answer to an admin command within {:?}", self.timeout);
-                return Err(Error::device(ErrorKind::TimedOut, said));
-            }
-            self.bus.wait(0, NAP).map_err(from_bus)?;
         }
     }
 }
@@ -150,10 +191,83 @@ impl<B: Bus> AdminQueue<B> {
 impl<B: Bus> Drop for AdminQueue<B> {
     fn drop(&mut self) {
         if !is_gone(&*self.bus) {
-            // The device may still write what was given up; it is kept for ever.
-            std::mem::forget(std::mem::take(&mut self.given_up));
+            // The device may still write what it has not answered; it is kept for ever.
+            let unanswered =
+                |sent: &&mut Option<Sent>| sent.as_ref().is_some_and(|sent| sent.answer.is_none());
+            self.sent.iter_mut().filter(unanswered).for_each(|sent| std::mem::forget(sent.take()));
         }
     }
+}
+
+/// Refuses a command that gives a device addresses which the driver does not know, or less memory than it moves.
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`], [`ErrorKind::InvalidArgument`].
+pub(crate) fn check(command: &AdminCommand) -> Result<()> {
+    let Encoded { entry, data } = encode_admin(command);
+    let opcode = AdminOpcode(entry.opcode());
+    let names_memory = [
+        AdminOpcode::CREATE_CQ,
+        AdminOpcode::CREATE_SQ,
+        AdminOpcode::DELETE_CQ,
+        AdminOpcode::DELETE_SQ,
+        AdminOpcode::DOORBELL_BUFFER_CONFIG,
+    ];
+    let is_set = opcode == AdminOpcode::SET_FEATURES;
+    let feature = FeatureCdw10::from_bits(entry.cdw10).fid();
+    if names_memory.contains(&opcode) || (is_set && feature == FeatureId::HOST_MEMORY_BUFFER) {
+        let said = format!("{opcode} is the driver's own: it names memory that the device keeps using");
+        return Err(Error::host(ErrorKind::Unsupported, said));
+    }
+    // What fits a page is followed by no second one, and features have no more.
+    let is_typed_page = !matches!(command, AdminCommand::Raw(_)) && data.len() <= byway_core::PAGE_BYTES;
+    match admin_bytes(&entry) {
+        Some(moved) if moved > data.len() as u64 && !is_typed_page => {
+            Err(too_short(data.len() as u64, moved))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The command with its data in pages, and the program's memory if a copy travels for it.
+fn in_pages(command: AdminCommand, pool: &BufferPool) -> Result<(AdminCommand, Option<Apart>), RefusedAdmin> {
+    if command.is_in_pages() {
+        return Ok((command, None));
+    }
+    match pool.take(command.data().len()) {
+        Ok(copy) => {
+            let (command, apart) = command.apart(copy);
+            Ok((command, Some(apart)))
+        }
+        Err(error) => Err(RefusedAdmin { command, error }),
+    }
+}
+
+/// The command with the memory that the program gave it.
+fn joined(command: AdminCommand, apart: Option<Apart>) -> AdminCommand {
+    match apart {
+        Some(apart) => command.with_memory(apart.into_memory()).0,
+        None => command,
+    }
+}
+
+/// What a program gets for a completion.
+fn outcome(sent: Sent, completion: &Completion) -> Result<Outcome, Failed> {
+    let Sent { command, apart, .. } = sent;
+    let buffer = command.into_buffer();
+    if !completion.status().is_success() {
+        let error = Error::status(completion.status());
+        return Err(match apart {
+            Some(apart) => Failed::with_memory(error, apart.into_memory()),
+            None => Failed { error, buffer, vector: Vec::new() },
+        });
+    }
+    let answer = Answer { dw0: completion.dw0, dw1: completion.dw1, commands: 1, slots: 1 };
+    let mut outcome = Outcome { answer, buffer, vector: Vec::new() };
+    if let Some(apart) = apart {
+        apart.rejoin(&mut outcome);
+    }
+    Ok(outcome)
 }
 
 /// The buffer that a command's data stands in, if it has bytes.
@@ -172,4 +286,9 @@ fn stage(data: Data<'_>, pool: &BufferPool) -> Result<Option<Buffer>> {
     let mut buffer = pool.take(small.as_slice().len())?;
     buffer.as_mut_slice().copy_from_slice(small.as_slice());
     Ok(Some(buffer))
+}
+
+#[cold]
+fn full() -> Error {
+    Error::host(ErrorKind::QueueFull, "as many admin commands are on their way as the admin queue holds")
 }

@@ -16,6 +16,7 @@ use crate::announced::Announced;
 use crate::bus::Bus;
 use crate::device::Shared;
 use crate::identify;
+use crate::layouts::Layouts;
 use crate::mapped::{MapForBus, from_bus};
 
 /// How a device shall be attached.
@@ -54,7 +55,8 @@ pub(crate) fn attach<B: Bus>(bus: Arc<B>, options: AttachOptions) -> Result<Shar
     // CAP.TO is in units of 500 ms and may be 0; the slowest hardware needs minutes only where it says so.
     let patience = Duration::from_millis(500 * u64::from(cap.to())).max(Duration::from_secs(2));
     set_enable(&*bus, Cc::new(), patience)?;
-    let admin = AdminQueue::new(&bus, u32::from(cap.mqes_z()) + 1, options.admin_timeout)?;
+    let layouts = Arc::new(Layouts::default());
+    let admin = AdminQueue::new(&bus, u32::from(cap.mqes_z()) + 1, Arc::clone(&layouts))?;
     point_admin_queue(&*bus, &admin)?;
     let command_sets = cap.css() & Cap::CSS_IO_SETS != 0;
     let css = if command_sets { Cc::CSS_IO_SETS } else { Cc::CSS_NVM };
@@ -65,6 +67,8 @@ pub(crate) fn attach<B: Bus>(bus: Arc<B>, options: AttachOptions) -> Result<Shar
         bus,
         announced: Announced::default(),
         admin: Mutex::new(admin),
+        admin_timeout: options.admin_timeout,
+        layouts,
         identity: Identity::default(),
         capabilities: Capabilities::default(),
         command_sets,

@@ -8,8 +8,6 @@ use byway_core::{
     AdminCommand, Apart, Backend, BackendQueue, Buffer, Capabilities, Carried, Command, Error, ErrorKind,
     Finished, Identity, KvCommand, Namespace, Outcome, QueueOptions, Refused, Result,
 };
-use byway_spec::Command as Entry;
-use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
 
 use crate::bus::Bus;
 use crate::device::Driver;
@@ -51,25 +49,13 @@ impl<B: Bus> Backend for Driver<B> {
 
 impl<B: Bus> BackendQueue for Queue<B> {
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        let (command, apart) = self.in_pages(command)?;
-        let op = match self.check(&command).and_then(|()| self.start(tag)) {
-            Ok(op) => op,
-            Err(error) => return Err(refused(command, apart, error)),
-        };
-        let sent = self.send_command(op, &command);
-        let was_sent = self.table.op(op).answer.commands > 0;
-        match sent {
-            Err(error) if !was_sent => Err(refused(command, apart, self.leave(op, error))),
-            sent => {
-                self.keep(op, command, apart, sent.err());
-                Ok(())
-            }
-        }
+        self.take(command, tag, None)
     }
 
-    fn submit_within(&mut self, command: Command, _: u64, _: Duration) -> Result<(), Refused> {
-        let said = "this backend gives no command a time of its own";
-        Err(Refused { command, error: Error::host(ErrorKind::Unsupported, said) })
+    /// When its time is over the command is told to be aborted. It fails as out of time, unless the device does it all
+    /// the same; and its memory stays with it until the device has answered, however long that takes.
+    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
+        self.take(command, tag, Some(timeout))
     }
 
     /// Every command begins when it is submitted.
@@ -105,7 +91,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
         if self.spin()? || timeout.is_zero() {
             return Ok(!self.ready.is_empty());
         }
-        self.doze(timeout)?;
+        self.doze(self.deadlines.within(timeout))?;
         self.spin()?;
         Ok(!self.ready.is_empty())
     }
@@ -113,12 +99,13 @@ impl<B: Bus> BackendQueue for Queue<B> {
     /// Asks the controller to abort one command of the operation. Fragments that are not sent together with the others
     /// are not sent any more only if the device refuses them.
     fn cancel(&mut self, tag: u64) -> Result<()> {
-        let unknown =
-            || Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is outstanding"));
-        let cid = self.table.find(tag).ok_or_else(unknown)?;
-        let mut entry = Entry::new(AdminOpcode::ABORT.0, 0, 0);
-        entry.cdw10 = AbortCdw10::new().with_sqid(self.qid()).with_cid(cid).into_bits();
-        self.device.admin_plain(entry).map(drop).map_err(|error| error.doing("cancel"))
+        match self.table.find(tag) {
+            Some(cid) => self.abort(cid).map_err(|error| error.doing("cancel")),
+            None if self.table.is_kept(tag) => Ok(()),
+            None => {
+                Err(Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is outstanding")))
+            }
+        }
     }
 
     fn outstanding(&self) -> u32 {
@@ -148,10 +135,32 @@ impl<B: Bus> BackendQueue for Queue<B> {
 }
 
 impl<B: Bus> Queue<B> {
-    /// Refuses what no device could take.
-    fn check(&self, command: &Command) -> Result<()> {
+    fn take(&mut self, command: Command, tag: u64, within: Option<Duration>) -> Result<(), Refused> {
+        let (command, apart) = self.in_pages(command)?;
+        let op = match self.check(&command).and_then(|()| self.start(tag)) {
+            Ok(op) => op,
+            Err(error) => return Err(refused(command, apart, error)),
+        };
+        let sent = self.send_command(op, &command);
+        let was_sent = self.table.op(op).answer.commands > 0;
+        match sent {
+            Err(error) if !was_sent => Err(refused(command, apart, self.leave(op, error))),
+            sent => {
+                if let Some(timeout) = within {
+                    self.deadlines.set(op, timeout, self.table.depth());
+                }
+                self.keep(op, command, apart, sent.err());
+                Ok(())
+            }
+        }
+    }
+
+    /// Refuses what no device could take, and what this one would take for more than it is.
+    fn check(&mut self, command: &Command) -> Result<()> {
         encode::check(command)?;
-        let len = encode::encode(command).data.len();
+        let encoded = encode::encode(command);
+        let len = encoded.data.len();
+        self.check_moves(command, &encoded)?;
         if matches!(command, Command::Kv(KvCommand::BulkStore { .. })) && self.limits().bulk_max_bytes == 0 {
             return Err(Error::host(ErrorKind::Unsupported, "the device did not announce bulk stores"));
         }
@@ -184,7 +193,7 @@ impl<B: Bus> Queue<B> {
     }
 
     /// The command with its data in pages, and the program's memory if a copy travels for it.
-    fn in_pages(&self, command: Command) -> Result<(Command, Option<Apart>), Refused> {
+    fn in_pages(&mut self, command: Command) -> Result<(Command, Option<Apart>), Refused> {
         if command.is_in_pages() {
             return Ok((command, None));
         }
@@ -226,7 +235,7 @@ impl<B: Bus> Queue<B> {
     fn look(&mut self) -> Result<()> {
         self.bus().poll();
         while self.step()? {}
-        Ok(())
+        self.tend()
     }
 
     /// A caller that looks twice and submits nothing in between has nothing else to do.

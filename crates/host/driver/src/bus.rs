@@ -1,7 +1,8 @@
 //! The boundary to a PCIe-like device: registers, doorbells, memory, interrupts.
 //!
 //! **What an implementer must do.** Carry register accesses and doorbell writes to the device in the order they are
-//! made, after every earlier write to mapped memory is visible to it. Keep mapped memory alive until it is unmapped.
+//! made, after every earlier write to mapped memory is visible to it. Keep mapped memory alive until it is unmapped, and
+//! map nothing at bus address 0: a pointer that a command does not need is 0, and a device that follows it must fault.
 //! Count in [`Bus::meter`] what the host puts on the link by itself: doorbells, register accesses, byte stores, CXL
 //! stores; and charge modelled time for those. Let [`Bus::poll`] make progress whenever the device has anything to
 //! do, so that a host that only polls is never stuck.

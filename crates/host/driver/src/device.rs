@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use byway_core::{
-    AdaptivePolicy, AdminCommand, Answer, Buffer, BufferPool, Capabilities, Error, ErrorKind, Identity,
-    Namespace, Outcome, QueueOptions, RawData, Result,
+    AdaptivePolicy, AdminCommand, Answer, Buffer, BufferPool, Capabilities, Error, ErrorKind, Failed,
+    Identity, Namespace, Outcome, QueueOptions, RawData, RefusedAdmin, Result,
 };
 use byway_link::Method;
 use byway_spec::base::admin::{AdminOpcode, CreateCqCdw11, CreateSqCdw11, QueueCdw10};
@@ -14,16 +14,23 @@ use byway_spec::base::feature::{FeatureCdw10, FeatureId};
 use byway_spec::base::register::{Cc, Csts, Register};
 use byway_spec::{Command as Entry, Status};
 
-use crate::admin::AdminQueue;
+use crate::admin::{self, AdminQueue, Ticket};
 use crate::announced::Announced;
 use crate::attach::{AttachOptions, attach};
 use crate::bus::Bus;
 use crate::identify;
-use crate::mapped::is_gone;
+use crate::layouts::Layouts;
+use crate::mapped::{from_bus, is_gone};
 use crate::queue_pair::Queue;
 
 /// Ring entries of a queue that was not told how many, at least: an 8 KiB inline payload takes 129.
 const RING_ENTRIES_MIN: u32 = 256;
+
+/// How often a host that waits for an admin command looks and lets the device run before it sleeps.
+const ADMIN_LOOKS: u32 = 1024;
+
+/// The longest sleep before it looks again.
+const ADMIN_NAP: Duration = Duration::from_millis(10);
 
 /// How long an orderly shutdown may take.
 const SHUTDOWN: Duration = Duration::from_secs(10);
@@ -46,6 +53,8 @@ pub(crate) struct Shared<B: Bus> {
     pub(crate) pool: BufferPool,
     pub(crate) announced: Announced,
     pub(crate) admin: Mutex<AdminQueue<B>>,
+    pub(crate) admin_timeout: Duration,
+    pub(crate) layouts: Arc<Layouts>,
     pub(crate) identity: Identity,
     pub(crate) capabilities: Capabilities,
     pub(crate) command_sets: bool,
@@ -98,11 +107,12 @@ impl<B: Bus> Driver<B> {
         self.shared.pool.take(len)
     }
 
-    /// Sends an admin command and waits for it.
+    /// Sends an admin command and waits for it. Several threads may have theirs on their way at once.
     ///
     /// # Errors
-    /// The device's status, or its silence.
+    /// The device's status, or its silence; a command that names memory by addresses, or moves more than its data has.
     pub fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        admin::check(&command)?;
         self.shared.admin(command)
     }
 
@@ -123,7 +133,7 @@ impl<B: Bus> Driver<B> {
 }
 
 impl<B: Bus> Shared<B> {
-    fn lock_admin(&self) -> MutexGuard<'_, AdminQueue<B>> {
+    pub(crate) fn lock_admin(&self) -> MutexGuard<'_, AdminQueue<B>> {
         self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -137,7 +147,52 @@ impl<B: Bus> Shared<B> {
 
     /// The same, of whose failure the device is not asked more.
     pub(crate) fn admin_unexplained(&self, command: AdminCommand) -> Result<Outcome> {
-        self.lock_admin().execute(command, &self.pool)
+        let mut waiting = AdminWait::default();
+        let ticket = self.begin_admin_in_turn(command, &mut waiting)?;
+        loop {
+            let found = self.look_for_admin(&ticket);
+            if let Some(result) = found.transpose() {
+                return Ok(result??);
+            }
+            if let Err(error) = waiting.pause(self) {
+                self.lock_admin().leave(&ticket);
+                return Err(error);
+            }
+        }
+    }
+
+    /// Sends an admin command, once there is room for it.
+    fn begin_admin_in_turn(&self, mut command: AdminCommand, waiting: &mut AdminWait) -> Result<Ticket> {
+        loop {
+            let mut admin = self.lock_admin();
+            admin.look()?;
+            match admin.begin(command, &self.pool) {
+                Ok(ticket) => return Ok(ticket),
+                Err(refused) if refused.error.kind() != ErrorKind::QueueFull => return Err(refused.error),
+                Err(refused) => command = refused.command,
+            }
+            drop(admin);
+            waiting.pause(self)?;
+        }
+    }
+
+    /// Sends an admin command, if there is room for it.
+    ///
+    /// # Errors
+    /// As [`AdminQueue::begin`].
+    pub(crate) fn begin_admin(&self, command: AdminCommand) -> Result<Ticket, RefusedAdmin> {
+        let mut admin = self.lock_admin();
+        if let Err(error) = admin.look() {
+            return Err(RefusedAdmin { command, error });
+        }
+        admin.begin(command, &self.pool)
+    }
+
+    /// Takes the admin completions that have come; what came of this command, if one was its own.
+    pub(crate) fn look_for_admin(&self, ticket: &Ticket) -> Result<Option<Result<Outcome, Failed>>> {
+        let mut admin = self.lock_admin();
+        admin.look()?;
+        Ok(admin.take(ticket))
     }
 
     /// Sends an admin command that has no data.
@@ -263,6 +318,34 @@ impl<B: Bus> Shared<B> {
     }
 }
 
+/// How long somebody has waited for the admin queue: looks are cheap, the clock is read only once they are used up.
+#[derive(Debug, Default)]
+struct AdminWait {
+    looks: u32,
+    since: Option<Instant>,
+}
+
+impl AdminWait {
+    /// Between two looks: lets the device run, then sleeps for its interrupt.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] once an admin command may take no longer; when the device is gone.
+    fn pause<B: Bus>(&mut self, device: &Shared<B>) -> Result<()> {
+        self.looks += 1;
+        device.bus.idle(0);
+        device.bus.poll();
+        if self.looks < ADMIN_LOOKS {
+            return Ok(());
+        }
+        if self.since.get_or_insert_with(Instant::now).elapsed() > device.admin_timeout {
+            let said = format!("no answer to an admin command within {:?}", device.admin_timeout);
+            return Err(Error::device(ErrorKind::TimedOut, said));
+        }
+        device.bus.wait(0, ADMIN_NAP).map_err(from_bus)?;
+        Ok(())
+    }
+}
+
 impl<B: Bus> Drop for Shared<B> {
     fn drop(&mut self) {
         self.shut_down();
@@ -271,6 +354,7 @@ impl<B: Bus> Drop for Shared<B> {
 
 impl<B: Bus> Drop for Queue<B> {
     fn drop(&mut self) {
+        self.leave_aborts();
         if self.device.delete_queue(self.qid()).is_err() {
             if is_gone(&*self.bus) {
                 return;

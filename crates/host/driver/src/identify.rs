@@ -1,12 +1,13 @@
 //! What Identify says, in the words of the API.
 
-use byway_core::{AdminCommand, Buffer, Identity, Namespace, NamespaceKind, Nsid, Result};
+use byway_core::moves::Layout;
+use byway_core::{AdminCommand, Buffer, Error, ErrorKind, Identity, Namespace, NamespaceKind, Nsid, Result};
 use byway_spec::base::identify::{
     Cns, Controller, Csi, IDENTIFY_BYTES, NamespaceDescriptor, NamespaceIdType, NamespaceList,
 };
 use byway_spec::base::register::Vs;
 use byway_spec::kv::KvNamespace;
-use byway_spec::nvm::NvmNamespace;
+use byway_spec::nvm::{LbaFormat, NvmNamespace};
 use zerocopy::FromBytes;
 
 use crate::attach::short;
@@ -61,10 +62,14 @@ pub(crate) fn namespaces<B: Bus>(device: &Shared<B>) -> Result<Vec<Namespace>> {
 }
 
 fn namespace<B: Bus>(device: &Shared<B>, nsid: u32) -> Result<Namespace> {
+    let epoch = device.layouts.epoch();
     let csi = if device.command_sets { command_set(device, nsid)? } else { Csi::NVM };
     match csi {
-        Csi::NVM => nvm(device, nsid),
-        Csi::KV => kv(device, nsid),
+        Csi::NVM => nvm(device, nsid, epoch),
+        Csi::KV => {
+            device.layouts.note(epoch, nsid, Layout::Keys);
+            kv(device, nsid)
+        }
         Csi(other) => Ok(Namespace {
             nsid: Nsid::new(nsid)?,
             kind: NamespaceKind::Other(other),
@@ -73,6 +78,38 @@ fn namespace<B: Bus>(device: &Shared<B>, nsid: u32) -> Result<Namespace> {
             nguid: [0; 16],
         }),
     }
+}
+
+/// What the commands of a namespace mean.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] where the device knows no such namespace; when it does not answer.
+pub(crate) fn layout<B: Bus>(device: &Shared<B>, nsid: u32) -> Result<Layout> {
+    let unknown = || Error::host(ErrorKind::NotFound, format!("the device has no namespace {nsid}"));
+    let csi = match device.command_sets {
+        true => command_set(device, nsid).map_err(|error| match error.nvme_status() {
+            Some(_) => unknown().with_source(error),
+            None => error,
+        })?,
+        false => Csi::NVM,
+    };
+    match csi {
+        Csi::NVM => {
+            let identified = identify_nvm(device, nsid)?;
+            if identified.nsze == 0 {
+                return Err(unknown());
+            }
+            Ok(layout_of(&identified))
+        }
+        Csi::KV => Ok(Layout::Keys),
+        _ => Ok(Layout::Other),
+    }
+}
+
+fn layout_of(identified: &NvmNamespace) -> Layout {
+    let format = format_in_use(identified);
+    let metadata = if identified.flbas.extended() { u32::from(format.ms()) } else { 0 };
+    Layout::Blocks { bytes: lba_bytes(format) + metadata }
 }
 
 /// The command set that the namespace's descriptors tell; NVM if they tell none.
@@ -92,15 +129,10 @@ fn find_command_set(mut descriptors: &[u8]) -> Csi {
     Csi::NVM
 }
 
-fn nvm<B: Bus>(device: &Shared<B>, nsid: u32) -> Result<Namespace> {
-    let page = ask(device, Cns::NAMESPACE, 0, nsid)?;
-    let identified =
-        NvmNamespace::read_from_bytes(page.as_slice()).map_err(|_| short("Identify Namespace"))?;
-    let flbas = identified.flbas;
-    // FLBAS bits 6:5 are the high part of the index where there are more than 16 formats.
-    let index = usize::from(flbas.index_low()) | usize::from(flbas.index_high()) << 4;
-    let shift = identified.lbaf.get(index).map_or(9, |format| u32::from(format.lbads()));
-    let lba_bytes = 1u32.checked_shl(shift).unwrap_or(512);
+fn nvm<B: Bus>(device: &Shared<B>, nsid: u32, epoch: u64) -> Result<Namespace> {
+    let identified = identify_nvm(device, nsid)?;
+    device.layouts.note(epoch, nsid, layout_of(&identified));
+    let lba_bytes = lba_bytes(format_in_use(&identified));
     Ok(Namespace {
         nsid: Nsid::new(nsid)?,
         kind: NamespaceKind::Nvm { lba_bytes, blocks: identified.nsze },
@@ -108,6 +140,26 @@ fn nvm<B: Bus>(device: &Shared<B>, nsid: u32) -> Result<Namespace> {
         used_bytes: identified.nuse.saturating_mul(lba_bytes.into()),
         nguid: identified.nguid,
     })
+}
+
+fn identify_nvm<B: Bus>(device: &Shared<B>, nsid: u32) -> Result<NvmNamespace> {
+    let page = ask(device, Cns::NAMESPACE, 0, nsid)?;
+    NvmNamespace::read_from_bytes(page.as_slice()).map_err(|_| short("Identify Namespace"))
+}
+
+fn format_in_use(namespace: &NvmNamespace) -> LbaFormat {
+    let flbas = namespace.flbas;
+    // FLBAS bits 6:5 are the high part of the index where there are more than 16 formats.
+    let index = usize::from(flbas.index_low()) | usize::from(flbas.index_high()) << 4;
+    namespace.lbaf.get(index).copied().unwrap_or_default()
+}
+
+/// Size of a block, without its metadata; 512 bytes where the format tells none that can be.
+fn lba_bytes(format: LbaFormat) -> u32 {
+    match format.lbads() {
+        shift @ 9..=31 => 1 << shift,
+        _ => 512,
+    }
 }
 
 fn kv<B: Bus>(device: &Shared<B>, nsid: u32) -> Result<Namespace> {

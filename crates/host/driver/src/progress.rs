@@ -8,6 +8,7 @@ use byway_spec::Completion;
 use byway_spec::base::register::{Csts, Register};
 
 use crate::bus::Bus;
+use crate::deadlines::too_late;
 use crate::mapped::from_bus;
 use crate::queue_pair::Queue;
 use crate::table::{OpIndex, Waiter};
@@ -196,8 +197,19 @@ impl<B: Bus> Queue<B> {
     /// Ends an operation and puts it where the queue's user takes it.
     #[inline(never)]
     pub(crate) fn hand_over(&mut self, op: OpIndex) {
+        if self.deadlines.any() && self.deadlines.end(op) {
+            return self.hand_over_late(op);
+        }
         let tag = self.table.op(op).tag;
         let result = self.conclude(op);
+        self.ready.push_back(Finished { tag, result });
+    }
+
+    /// The same for an operation whose time was over.
+    #[cold]
+    fn hand_over_late(&mut self, op: OpIndex) {
+        let tag = self.table.op(op).tag;
+        let result = too_late(self.conclude(op));
         self.ready.push_back(Finished { tag, result });
     }
 
@@ -220,7 +232,7 @@ impl<B: Bus> Queue<B> {
             self.check_health()?;
         }
         self.bus.poll();
-        Ok(())
+        self.tend()
     }
 
     /// Sleeps for the queue's interrupt; says whether it came.

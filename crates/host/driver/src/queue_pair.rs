@@ -16,7 +16,9 @@ use byway_spec::Command as Entry;
 use crate::announced::Announced;
 use crate::bounce::BouncePages;
 use crate::bus::Bus;
+use crate::deadlines::{Abort, Deadlines};
 use crate::device::Shared;
+use crate::layouts::Seen;
 use crate::mapped::{from_bus, pages_of};
 use crate::rings::Rings;
 use crate::table::{OpIndex, Table, Waiter};
@@ -40,6 +42,10 @@ pub struct Queue<B: Bus> {
     pub(crate) window: Option<Window<B>>,
     pub(crate) byte_area: Option<ByteArea<B>>,
     pub(crate) chooser: Chooser,
+    pub(crate) deadlines: Deadlines,
+    /// Aborts that the device has not answered.
+    pub(crate) aborts: Vec<Abort>,
+    pub(crate) seen_layout: Seen,
     method: Method,
     habits: Habits,
     qid: u16,
@@ -80,6 +86,9 @@ impl<B: Bus> Queue<B> {
             window: None,
             byte_area: None,
             chooser: Chooser::new(options.policy),
+            deadlines: Deadlines::default(),
+            aborts: Vec::new(),
+            seen_layout: Seen::NOTHING,
             method: options.transfer,
             habits,
             qid,

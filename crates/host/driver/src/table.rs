@@ -14,6 +14,18 @@ const NONE: u16 = u16::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OpIndex(u16);
 
+impl OpIndex {
+    /// The operation at this place of a table.
+    pub(crate) fn of(index: usize) -> Self {
+        Self(index as u16)
+    }
+
+    /// Its place in the table.
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
 /// Who waits for an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiter {
@@ -144,6 +156,16 @@ pub(crate) struct Table {
     /// The operation of each identifier.
     owners: Vec<u16>,
     free_cids: Vec<u16>,
+    /// Identifiers that are not free when their commands complete.
+    kept: Vec<Kept>,
+}
+
+/// An identifier that is kept, with the operation that it has.
+#[derive(Debug)]
+struct Kept {
+    cid: u16,
+    op: OpIndex,
+    is_complete: bool,
 }
 
 impl Table {
@@ -154,6 +176,7 @@ impl Table {
             free_ops: (0..depth).rev().collect(),
             owners: vec![NONE; usize::from(cids)],
             free_cids: (0..cids).rev().collect(),
+            kept: Vec::new(),
         }
     }
 
@@ -230,17 +253,65 @@ impl Table {
     pub(crate) fn complete(&mut self, cid: u16, status: Status, dw0: u32, dw1: u32) -> Option<OpIndex> {
         let owner = self.owners.get_mut(usize::from(cid))?;
         if *owner == NONE {
-            return None;
+            return self.complete_kept(cid, status, dw0, dw1);
         }
         let index = OpIndex(std::mem::replace(owner, NONE));
         self.free_cids.push(cid);
+        self.note(index, status, dw0, dw1);
+        Some(index)
+    }
+
+    /// The same for an identifier that is kept: it has no owner, so that others pay nothing for this.
+    #[cold]
+    fn complete_kept(&mut self, cid: u16, status: Status, dw0: u32, dw1: u32) -> Option<OpIndex> {
+        let kept = self.kept.iter_mut().find(|kept| kept.cid == cid && !kept.is_complete)?;
+        kept.is_complete = true;
+        let index = kept.op;
+        self.note(index, status, dw0, dw1);
+        Some(index)
+    }
+
+    /// Notes a completion of an operation.
+    #[inline(always)]
+    fn note(&mut self, index: OpIndex, status: Status, dw0: u32, dw1: u32) {
         let op = self.op(index);
         op.left -= 1;
         (op.answer.dw0, op.answer.dw1) = (dw0, dw1);
         if !status.is_success() && op.failed.is_none() {
             op.failed = Some(status);
         }
-        Some(index)
+    }
+
+    /// Keeps the identifier of a command in flight from being used again when it completes.
+    pub(crate) fn keep_cid(&mut self, cid: u16) {
+        if let Some(owner) = self.owners.get_mut(usize::from(cid)).filter(|owner| **owner != NONE) {
+            let op = OpIndex(std::mem::replace(owner, NONE));
+            self.kept.push(Kept { cid, op, is_complete: false });
+        }
+    }
+
+    /// Lets go of an identifier that was kept.
+    pub(crate) fn free_kept_cid(&mut self, cid: u16) {
+        let Some(index) = self.kept.iter().position(|kept| kept.cid == cid) else { return };
+        let kept = self.kept.swap_remove(index);
+        if kept.is_complete {
+            self.free_cids.push(cid);
+        } else if let Some(owner) = self.owners.get_mut(usize::from(cid)) {
+            *owner = kept.op.0;
+        }
+    }
+
+    /// An identifier of an operation's commands in flight, unless all of them are kept.
+    pub(crate) fn cid_of(&self, op: OpIndex) -> Option<u16> {
+        self.owners.iter().position(|owner| *owner == op.0).map(|cid| cid as u16)
+    }
+
+    /// Whether an operation in flight with this tag has an identifier that is kept.
+    pub(crate) fn is_kept(&self, tag: u64) -> bool {
+        self.kept.iter().any(|kept| {
+            let op = self.ops.get(kept.op.index());
+            !kept.is_complete && op.is_some_and(|op| op.tag == tag && op.waiter == Waiter::Queue)
+        })
     }
 
     /// Keeps the memory of all that is in flight for ever: a device that does not answer may still write it.

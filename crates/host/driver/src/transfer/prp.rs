@@ -28,6 +28,9 @@ pub(crate) fn send<B: Bus>(queue: &mut Queue<B>, op: OpIndex, mut entry: Entry, 
 }
 
 /// Points a command at `len` contiguous bytes, from 1 on.
+///
+/// # Errors
+/// Where the device would move more than these bytes; when there is no memory for lists.
 #[inline]
 pub(crate) fn point<B: Bus>(
     queue: &mut Queue<B>,
@@ -36,13 +39,33 @@ pub(crate) fn point<B: Bus>(
     at: BusAddr,
     len: usize,
 ) -> Result<()> {
-    queue.bus().charge(HostStep::MapPage, pages(at, len) as u32);
+    let pages = pages(at, len);
+    queue.bus().charge(HostStep::MapPage, pages as u32);
+    let (first, second) = match pages {
+        0 | 1 => (at.0, 0),
+        // By value: an entry whose address is known stands in memory for all.
+        _ => point_at_pages(queue, op, *entry, at, len)?,
+    };
+    entry.set_prps(first, second);
+    Ok(())
+}
+
+/// A second entry is sent only with a command whose data is as long as the device will take it for: whatever follows the
+/// last page would be taken for an address.
+#[inline(never)]
+fn point_at_pages<B: Bus>(
+    queue: &mut Queue<B>,
+    op: OpIndex,
+    entry: Entry,
+    at: BusAddr,
+    len: usize,
+) -> Result<(u64, u64)> {
+    queue.check_pages(&entry, len)?;
     let prps = Prps::new(at, len, queue.pool())?;
-    entry.set_prps(prps.first, prps.second);
     if let Some(lists) = prps.lists {
         queue.hold_lists(op, lists);
     }
-    Ok(())
+    Ok((prps.first, prps.second))
 }
 
 /// The PRP entries of a command, and the memory of their lists.
@@ -61,7 +84,6 @@ impl Prps {
     ///
     /// # Errors
     /// When there is no memory for lists.
-    #[inline]
     pub(crate) fn new(at: BusAddr, len: usize, pool: &BufferPool) -> Result<Self> {
         let next = (at.0 & !(PAGE - 1)).wrapping_add(PAGE);
         match pages(at, len) {

@@ -1,6 +1,8 @@
 //! The driver from outside, against a device that records what it is sent and answers what it is told to.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod deadlines;
+mod lengths;
 mod queue;
 mod scripted;
 mod transfer;

@@ -5,19 +5,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use byway_core::{Key, QueueOptions};
+use byway_core::{Key, Nsid, QueueOptions};
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, HostMemory, SegmentList, prp};
 use byway_driver::{AttachOptions, Bus, BusError, DeviceMemory, Driver, Queue};
 use byway_link::{HostMeter, HostStep, Method, Profile};
 use byway_queue::DoorbellIndex;
-use byway_spec::base::admin::{AdminOpcode, QueueCdw10};
+use byway_spec::base::admin::{AbortCdw10, AdminOpcode, QueueCdw10};
 use byway_spec::base::feature::FeatureCdw10;
-use byway_spec::base::identify::{Controller, IdentifyCdw10, Sgls, ascii_field};
+use byway_spec::base::identify::{Cns, Controller, IdentifyCdw10, Sgls, ascii_field};
 use byway_spec::base::register::{Aqa, Cap, Cc, Csts, Register};
 use byway_spec::base::sgl::SglKind;
+use byway_spec::nvm::{LbaFormat, NvmNamespace};
 use byway_spec::vendor::{self, VendorArea, VendorOpcode};
 use byway_spec::{Command, Completion, Status};
 use zerocopy::{FromZeros, IntoBytes};
+
+/// The namespace of blocks; the first one is of keys.
+pub fn blocks() -> Nsid {
+    Nsid::new(2).unwrap()
+}
 
 pub const WINDOW_BYTES: u64 = 64 << 10;
 pub const SEGMENT_BYTES: u64 = 16 << 10;
@@ -91,6 +97,14 @@ pub struct State {
     /// Commands are kept until they are released.
     pub held: Option<Vec<Seen>>,
     pub fatal: bool,
+    /// Queue and identifier of commands that were to be aborted.
+    pub aborts: Vec<(u16, u16)>,
+    /// Namespaces that were identified, 0 for none.
+    pub identified: Vec<u32>,
+    /// Blocks of [`blocks`] have so many bytes, as a power of two.
+    pub lbads: u8,
+    /// Admin commands are kept until they are released.
+    pub held_admin: Option<Vec<Seen>>,
 }
 
 pub struct ScriptedBus {
@@ -217,7 +231,7 @@ impl ScriptedBus {
             script,
             space,
             next_address: AtomicU64::new(0x10_0000),
-            state: Mutex::new(State::default()),
+            state: Mutex::new(State { lbads: 9, ..State::default() }),
             memory,
         }
     }
@@ -237,6 +251,14 @@ impl ScriptedBus {
         let held = state.held.take().unwrap();
         for index in order {
             self.answer(&mut state, &held[*index]);
+        }
+    }
+
+    /// Answers the admin commands that were held, the last first.
+    pub fn release_admin(&self) {
+        let mut state = self.state();
+        for held in state.held_admin.take().unwrap().iter().rev() {
+            self.administer(&mut state, held);
         }
     }
 
@@ -277,7 +299,10 @@ impl ScriptedBus {
     fn run(&self, state: &mut State, qid: u16, tail: u32) {
         while let Some(seen) = self.fetch(state, qid, tail) {
             if qid == 0 {
-                self.administer(state, &seen);
+                match &mut state.held_admin {
+                    Some(held) => held.push(seen),
+                    None => self.administer(state, &seen),
+                }
                 continue;
             }
             state.seen.push(seen.clone());
@@ -344,7 +369,8 @@ impl ScriptedBus {
         let mut reply = Reply::default();
         match AdminOpcode(entry.opcode()) {
             AdminOpcode::IDENTIFY => {
-                let page = self.identify(IdentifyCdw10::from_bits(entry.cdw10).cns().0);
+                let page = self.identify(state, IdentifyCdw10::from_bits(entry.cdw10).cns(), entry.nsid);
+                state.identified.push(entry.nsid);
                 self.space.write(BusAddr(entry.prp1()), &page).unwrap();
             }
             AdminOpcode::SET_FEATURES => {
@@ -367,19 +393,34 @@ impl ScriptedBus {
             }
             AdminOpcode::DELETE_SQ => {}
             AdminOpcode::DELETE_CQ => drop(state.rings.remove(&cdw10.qid())),
-            AdminOpcode::ABORT => {}
+            AdminOpcode::ABORT => {
+                let abort = AbortCdw10::from_bits(entry.cdw10);
+                state.aborts.push((abort.sqid(), abort.cid()));
+            }
+            AdminOpcode::FORMAT_NVM => state.lbads = 12,
             other => panic!("{other:?}"),
         }
         self.complete(state, seen, &reply);
     }
 
-    fn identify(&self, cns: u8) -> Vec<u8> {
-        if cns == 0x1c {
-            let mut page = vec![0; 4096];
-            page[..24].copy_from_slice([1u64, 2, 3].as_bytes());
-            return page;
+    fn identify(&self, state: &State, cns: Cns, nsid: u32) -> Vec<u8> {
+        let mut page = vec![0; 4096];
+        match cns {
+            Cns::COMMAND_SETS => page[..24].copy_from_slice([1u64, 2, 3].as_bytes()),
+            Cns::NAMESPACE_DESCRIPTORS => page[..5].copy_from_slice(&[4, 1, 0, 0, u8::from(nsid == 1)]),
+            Cns::NAMESPACE => {
+                let mut namespace = NvmNamespace::new_zeroed();
+                namespace.nsze = if nsid == blocks().get() { 1 << 20 } else { 0 };
+                namespace.lbaf[0] = LbaFormat::new().with_lbads(state.lbads);
+                page.copy_from_slice(namespace.as_bytes());
+            }
+            Cns::CONTROLLER => page = self.controller(),
+            other => panic!("identify {other}"),
         }
-        assert_eq!(cns, 1);
+        page
+    }
+
+    fn controller(&self) -> Vec<u8> {
         let mut controller = Controller::new_zeroed();
         controller.mn = ascii_field("Scripted");
         controller.mdts = self.script.mdts;

@@ -1,6 +1,6 @@
 //! How payloads go onto the ring, method by method, against a device that records.
 
-use crate::scripted::{Reply, Script, bytes, device, key, queue, queue_of, stores};
+use crate::scripted::{Reply, Script, blocks, bytes, device, key, queue, queue_of, stores};
 use byway_core::{
     AdaptivePolicy, BackendQueue, ErrorKind, KvCommand, Nsid, Payload, QueueOptions, RawCommand, RawData,
     StoreOptions,
@@ -340,7 +340,7 @@ fn other_commands_of_a_store_only_queue_go_by_prp() {
         [(Method::Piggyback, false), (Method::Cxl, false), (Method::Sgl, true), (Method::Hybrid, true)]
     {
         let (bus, mut queue) = queue(method);
-        queue.execute_write(Nsid::FIRST, 3, 512, &bytes(512)).unwrap();
+        queue.execute_write(blocks(), 3, 512, &bytes(512)).unwrap();
         let seen = bus.state().seen[0].clone();
         assert_eq!((seen.entry.opcode(), seen.entry.cdw10, seen.entry.cdw12), (1, 3, 0));
         assert_eq!(seen.entry.cdw0.psdt().is_sgl(), sgl, "{method}");

@@ -1,0 +1,134 @@
+//! How many bytes a command moves, as far as its own fields tell: for backends that hand a device the addresses of
+//! memory, where a device that goes beyond them meets somebody else's.
+//!
+//! What cannot be told (vendor commands, commands that this library does not know) is [`None`]: then whoever passes the
+//! command through answers for the length of its data.
+
+use byway_spec::Command as Entry;
+use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::identify::IDENTIFY_BYTES;
+use byway_spec::kv::KvOpcode;
+use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw10, DsmRange, NvmCdw12, NvmOpcode};
+
+/// What the commands of a namespace mean: its command set, with what their lengths are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Logical blocks.
+    Blocks {
+        /// Bytes that one block is on its way, metadata that goes with it included.
+        bytes: u32,
+    },
+    /// Keys and values.
+    Keys,
+    /// A command set that this library does not know.
+    Other,
+}
+
+/// Bytes that an I/O command moves at most, in a namespace of this layout.
+#[must_use]
+pub fn io_bytes(entry: &Entry, layout: Layout) -> Option<u64> {
+    match layout {
+        Layout::Blocks { bytes } => nvm_bytes(entry, bytes),
+        Layout::Keys => kv_bytes(entry),
+        Layout::Other => None,
+    }
+}
+
+fn nvm_bytes(entry: &Entry, block_bytes: u32) -> Option<u64> {
+    match NvmOpcode(entry.opcode()) {
+        NvmOpcode::READ | NvmOpcode::WRITE | NvmOpcode::COMPARE => {
+            let blocks = u64::from(NvmCdw12::from_bits(entry.cdw12).nlb_z()) + 1;
+            Some(blocks * u64::from(block_bytes))
+        }
+        NvmOpcode::DATASET_MANAGEMENT => {
+            let ranges = u64::from(DsmCdw10::from_bits(entry.cdw10).nr_z()) + 1;
+            Some(ranges * size_of::<DsmRange>() as u64)
+        }
+        // Every descriptor format has entries of this size.
+        NvmOpcode::COPY => {
+            let ranges = u64::from(CopyCdw12::from_bits(entry.cdw12).nr_z()) + 1;
+            Some(ranges * size_of::<CopyRange>() as u64)
+        }
+        NvmOpcode::FLUSH | NvmOpcode::WRITE_UNCORRECTABLE | NvmOpcode::WRITE_ZEROES | NvmOpcode::VERIFY => {
+            Some(0)
+        }
+        _ => reservation_bytes(entry),
+    }
+}
+
+fn kv_bytes(entry: &Entry) -> Option<u64> {
+    match KvOpcode(entry.opcode()) {
+        KvOpcode::STORE | KvOpcode::RETRIEVE | KvOpcode::LIST => Some(entry.cdw10.into()),
+        KvOpcode::FLUSH | KvOpcode::DELETE | KvOpcode::EXIST => Some(0),
+        _ => reservation_bytes(entry),
+    }
+}
+
+/// The same in every command set (Base 2.1, section 7).
+fn reservation_bytes(entry: &Entry) -> Option<u64> {
+    match NvmOpcode(entry.opcode()) {
+        NvmOpcode::RESERVATION_REGISTER | NvmOpcode::RESERVATION_ACQUIRE => Some(16),
+        NvmOpcode::RESERVATION_RELEASE => Some(8),
+        NvmOpcode::RESERVATION_REPORT => Some(dwords(entry.cdw10)),
+        _ => None,
+    }
+}
+
+/// Bytes that an admin command moves at most. A feature is a page at most.
+#[must_use]
+pub fn admin_bytes(entry: &Entry) -> Option<u64> {
+    match AdminOpcode(entry.opcode()) {
+        AdminOpcode::IDENTIFY | AdminOpcode::NAMESPACE_MANAGEMENT | AdminOpcode::NAMESPACE_ATTACHMENT => {
+            Some(IDENTIFY_BYTES as u64)
+        }
+        AdminOpcode::GET_LOG_PAGE => Some(dwords((entry.cdw11 & 0xffff) << 16 | entry.cdw10 >> 16)),
+        AdminOpcode::FIRMWARE_DOWNLOAD | AdminOpcode::DIRECTIVE_SEND | AdminOpcode::DIRECTIVE_RECEIVE => {
+            Some(dwords(entry.cdw10))
+        }
+        AdminOpcode::SECURITY_SEND | AdminOpcode::SECURITY_RECEIVE => Some(entry.cdw11.into()),
+        AdminOpcode::GET_LBA_STATUS => Some(dwords(entry.cdw12)),
+        AdminOpcode::ABORT
+        | AdminOpcode::ASYNC_EVENT_REQUEST
+        | AdminOpcode::KEEP_ALIVE
+        | AdminOpcode::FIRMWARE_COMMIT
+        | AdminOpcode::FORMAT_NVM
+        | AdminOpcode::SANITIZE
+        | AdminOpcode::SELF_TEST => Some(0),
+        _ => None,
+    }
+}
+
+/// Bytes of a zero-based count of dwords.
+fn dwords(count_z: u32) -> u64 {
+    (u64::from(count_z) + 1) * 4
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{AdminCommand, Buffer, Nsid, encode, encode_admin};
+
+    #[test]
+    fn blocks_are_counted_from_zero_and_in_the_bytes_of_the_namespace() {
+        let read = encode::blocks(NvmOpcode::READ, Nsid::FIRST, 7, 0xffff);
+        assert_eq!(io_bytes(&read, Layout::Blocks { bytes: 4096 }), Some(1 << 28));
+        assert_eq!(io_bytes(&read, Layout::Blocks { bytes: 520 }), Some(520 << 16));
+        assert_eq!(io_bytes(&read, Layout::Other), None);
+    }
+
+    #[test]
+    fn the_same_opcode_moves_what_the_command_set_says() {
+        let write = encode::blocks(NvmOpcode::WRITE, Nsid::FIRST, 100_000, 0);
+        assert_eq!(io_bytes(&write, Layout::Blocks { bytes: 512 }), Some(512));
+        assert_eq!(io_bytes(&write, Layout::Keys), Some(100_000));
+    }
+
+    #[test]
+    fn a_log_moves_the_dwords_that_it_says() {
+        let into = Buffer::zeroed(1 << 20).unwrap();
+        let command =
+            AdminCommand::GetLog { log: 2, csi: 0, nsid: None, retain_event: false, offset_bytes: 0, into };
+        assert_eq!(admin_bytes(&encode_admin(&command).entry), Some(1 << 20));
+    }
+}

@@ -1,0 +1,91 @@
+//! Commands with a time of their own, on a device that does not answer within it.
+
+use std::time::Duration;
+
+use byway_core::{BackendQueue, Buffer, Command, ErrorKind, KvCommand, Nsid, QueueOptions, StoreOptions};
+use byway_link::Method;
+use byway_spec::Status;
+
+use crate::scripted::{Reply, Script, bytes, key, queue, queue_of};
+
+const LONG: Duration = Duration::from_secs(3600);
+
+fn put(len: usize) -> Command {
+    let value = Buffer::copy_of(&bytes(len)).unwrap().into();
+    KvCommand::Store { nsid: Nsid::FIRST, key: key("k"), value, options: StoreOptions::NONE }.into()
+}
+
+#[test]
+fn a_command_whose_time_is_over_is_aborted_and_finishes_when_the_device_has_answered() {
+    let (bus, mut queue) = queue(Method::Prp);
+    bus.hold();
+    queue.submit_within(put(100), 1, Duration::ZERO).unwrap();
+    queue.submit_within(put(200), 2, LONG).unwrap();
+    queue.submit(put(300), 3).unwrap();
+    assert!(queue.next_finished().unwrap().is_none());
+    let cid = bus.state().seen[0].entry.cid();
+    assert_eq!(bus.state().aborts, [(queue.qid(), cid)]);
+    // However long the device says nothing, the command is outstanding and holds its memory.
+    assert!(!queue.sleep(Duration::from_millis(1)).unwrap());
+    assert_eq!((queue.outstanding(), bus.state().aborts.len()), (3, 1));
+    bus.state().replies.push_back(Reply { status: Status::ABORT_REQUESTED, ..Reply::default() });
+    bus.release(&[0]);
+    let failed = queue.next_finished().unwrap().unwrap().result.unwrap_err();
+    assert_eq!((failed.error.kind(), failed.buffer.unwrap().len()), (ErrorKind::TimedOut, 100));
+    assert_eq!(queue.outstanding(), 2);
+}
+
+#[test]
+fn what_the_device_does_all_the_same_is_done() {
+    let (bus, mut queue) = queue(Method::Prp);
+    bus.hold();
+    queue.submit_within(put(100), 1, Duration::ZERO).unwrap();
+    assert!(queue.next_finished().unwrap().is_none());
+    bus.release(&[0]);
+    assert!(queue.next_finished().unwrap().unwrap().result.is_ok());
+    // The place has no deadline any more.
+    queue.submit(put(100), 2).unwrap();
+    assert!(queue.next_finished().unwrap().unwrap().result.is_ok());
+    assert_eq!(bus.state().aborts.len(), 1);
+}
+
+#[test]
+fn an_identifier_is_not_used_again_before_its_abort_is_answered() {
+    let options = QueueOptions { depth: 1, ring_entries: Some(3), ..QueueOptions::default() };
+    let (bus, mut queue) = queue_of(Script::default(), options);
+    bus.hold();
+    bus.state().held_admin = Some(Vec::new());
+    queue.submit(put(1), 1).unwrap();
+    queue.cancel(1).unwrap();
+    queue.cancel(1).unwrap();
+    assert_eq!(queue.cancel(2).unwrap_err().kind(), ErrorKind::NotFound);
+    let aborted = bus.state().seen[0].entry.cid();
+    bus.release(&[0]);
+    assert!(queue.next_finished().unwrap().is_some());
+    for tag in 2..6 {
+        queue.submit(put(1), tag).unwrap();
+        assert_ne!(bus.state().seen.last().unwrap().entry.cid(), aborted);
+        assert!(queue.next_finished().unwrap().is_some());
+    }
+    assert_eq!(bus.state().held_admin.as_ref().unwrap().len(), 1);
+    bus.release_admin();
+    assert!(queue.next_finished().unwrap().is_none());
+    queue.submit(put(1), 6).unwrap();
+    assert_eq!(bus.state().seen.last().unwrap().entry.cid(), aborted);
+    queue.drain(&mut |one| assert!(one.result.is_ok())).unwrap();
+}
+
+#[test]
+fn a_cancelled_command_with_a_deadline_is_told_once() {
+    let (bus, mut queue) = queue(Method::Prp);
+    bus.hold();
+    bus.state().held_admin = Some(Vec::new());
+    queue.submit_within(put(1), 1, Duration::ZERO).unwrap();
+    queue.cancel(1).unwrap();
+    assert!(queue.next_finished().unwrap().is_none());
+    bus.release_admin();
+    assert!(queue.next_finished().unwrap().is_none());
+    assert_eq!(bus.state().aborts.len(), 1);
+    bus.release(&[0]);
+    assert!(queue.next_finished().unwrap().is_some());
+}

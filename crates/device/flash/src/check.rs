@@ -3,7 +3,7 @@
 //! What is wrong in protected state is set right on the way when the checker is told to mend: shared with the file in a
 //! repair, in private memory when an image is only looked at, so that the check goes on over what a repair would leave.
 
-use crate::blocks::BlockUse;
+use crate::block::BlockUse;
 use crate::counters::Cause;
 use crate::error::FlashError;
 use crate::finding::{Finding, Hit, Remedy, Watch};

@@ -84,9 +84,10 @@ mod tests {
 
     use super::run_for;
     use crate::counters::Cause;
-    use crate::flash::{Flash, FlashOptions, OpenOptions};
+    use crate::flash::Flash;
     use crate::image::namespaces::{ExtentId, NamespaceKind, NamespaceSpec};
     use crate::media::MediaKind;
+    use crate::options::{FlashOptions, OpenOptions};
 
     const MIB: u64 = 1 << 20;
     const UNITS: u64 = 2 * MIB / 4096;

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::blocks::BlockUse;
+use crate::block::BlockUse;
 use crate::counters::Cause;
 use crate::ftl::Ftl;
 use crate::geometry::BlockId;

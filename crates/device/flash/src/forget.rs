@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::blocks::BlockUse;
+use crate::block::BlockUse;
 use crate::counters::Cause;
 use crate::durability::SyncPoint;
 use crate::error::FlashError;

@@ -1,6 +1,7 @@
 //! The open blocks a stream of writes goes to, in turn, so that it uses all planes.
 
-use crate::blocks::{BlockTable, BlockUse};
+use crate::block::BlockUse;
+use crate::blocks::BlockTable;
 use crate::buffer::Stream;
 use crate::counters::Cause;
 use crate::geometry::{BlockId, Geometry};

@@ -2,7 +2,7 @@
 //!
 //! A checksum tells of accidents. An image can also be made on purpose, and opening one must not panic either.
 
-use crate::{areas, blocks, image, map, spare, state};
+use crate::{areas, block, image, map, spare, state};
 
 /// Makes every checksum in the first bytes of a region fit; regions are named as by [`crate::Flash::regions`]. Spare
 /// records have `record_bytes` each. Regions without checksums of their own stay as they are.
@@ -12,7 +12,7 @@ pub fn reseal(name: &str, region: &mut [u8], record_bytes: usize) {
         "device state" => state::reseal(region),
         "namespace table" => image::namespaces::reseal(region),
         "area table" => areas::reseal(region),
-        "block table" => blocks::reseal(region),
+        "block table" => block::reseal(region),
         "map" => map::reseal(region),
         "spare records" => spare::reseal(region, record_bytes),
         _ => {}

@@ -9,15 +9,16 @@
 
 use byway_sys::cacheline::prefetch_all;
 
-use crate::blocks::BlockUse;
+use crate::block::BlockUse;
 use crate::buffer::Stream;
 use crate::counters::Cause;
 use crate::durability::SyncPoint;
 use crate::error::FlashError;
 use crate::frontier::Front;
-use crate::ftl::{Ftl, PageData};
+use crate::ftl::Ftl;
 use crate::geometry::{BlockId, PageId, RESERVED_BLOCKS, UNIT_BYTES};
 use crate::map::Location;
+use crate::program::PageData;
 use crate::read::crcs_match;
 use crate::spare::{PageKind, SpareRecord, owners_in};
 

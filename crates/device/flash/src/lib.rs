@@ -15,6 +15,7 @@
 
 mod access;
 mod areas;
+mod block;
 mod blocks;
 mod buffer;
 mod check;
@@ -40,6 +41,9 @@ mod map;
 mod media;
 mod mend;
 mod namespaces;
+mod opening;
+mod options;
+mod program;
 mod promises;
 mod protected;
 mod read;
@@ -65,7 +69,7 @@ pub use durability::{Durability, Epoch, SyncCounters, SyncPoint};
 pub use error::{FlashError, ImageError};
 pub use fading::{BadFading, Fading};
 pub use finding::{Finding, Hit, Remedy, Watch};
-pub use flash::{DEFAULT_OVER_PROVISIONING_PERCENT, Flash, FlashOptions, OpenOptions, RunOptions};
+pub use flash::Flash;
 pub use forget::{Overwrite, Sanitize, SanitizeState};
 pub use geometry::{Geometry, MIN_SIZE_BYTES, UNIT_BYTES};
 pub use health::{FactoryBad, FlashHealth, RATED_ERASES};
@@ -73,6 +77,7 @@ pub use image::namespaces::{ExtentId, NamespaceKind, NamespaceRecord, NamespaceS
 pub use image::superblock::is_image;
 pub use injection::{BadInjection, Injection, MediaOperation, Rule};
 pub use media::{MediaKind, Reads};
+pub use options::{DEFAULT_OVER_PROVISIONING_PERCENT, FlashOptions, OpenOptions, RunOptions};
 pub use recovery::Recovery;
 pub use report::{Ages, BlockCounts, WearBucket};
 pub use size::Bytes;

@@ -11,10 +11,11 @@ use byway_sys::ImageFile;
 use crate::durability::Durability;
 use crate::error::{FlashError, ImageError};
 use crate::finding::{Finding, Remedy};
-use crate::flash::{Flash, OpenOptions, RunOptions};
+use crate::flash::Flash;
 use crate::image::namespaces::ExtentId;
 use crate::image::superblock::{Keeps, Superblock};
 use crate::media::Reads;
+use crate::options::{OpenOptions, RunOptions};
 
 /// Where the findings of an opening go. Without one, damage refuses the opening.
 pub(crate) type Mender<'a> = Option<&'a mut Vec<Finding>>;

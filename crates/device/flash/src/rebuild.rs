@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use byway_sys::checksum::{self, flipped_bit};
 
-use crate::blocks::BlockUse;
+use crate::block::BlockUse;
 use crate::counters::Cause;
 use crate::durability::SyncPoint;
 use crate::error::FlashError;

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use byway_sys::checksum;
 
-use crate::blocks::{Block, BlockUse};
+use crate::block::{Block, BlockUse};
 use crate::buffer::Stream;
 use crate::counters::Cause;
 use crate::durability::SyncPoint;

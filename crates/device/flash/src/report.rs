@@ -1,6 +1,6 @@
 //! What a device tells of itself to whoever looks after it: blocks, wear, ages.
 
-use crate::blocks::BlockUse;
+use crate::block::BlockUse;
 use crate::flash::Flash;
 use crate::geometry::UNIT_BYTES;
 

@@ -8,10 +8,11 @@ use std::path::Path;
 
 use crate::counters::Cause;
 use crate::error::FlashError;
-use crate::flash::{Flash, FlashOptions, kind_of};
+use crate::flash::{Flash, kind_of};
 use crate::image::namespaces::{Entry, NamespaceKind};
 use crate::map::{Before, Location};
 use crate::media::MediaKind;
+use crate::options::FlashOptions;
 use crate::spare::PageKind;
 
 impl Flash {

@@ -1,0 +1,174 @@
+//! Pages programmed: to which block each goes, and where it goes when the medium fails.
+
+use byway_sys::FileError;
+
+use crate::counters::Cause;
+use crate::durability::SyncPoint;
+use crate::error::FlashError;
+use crate::frontier::Front;
+use crate::ftl::Ftl;
+use crate::geometry::{BlockId, PageId};
+use crate::spare::SpareRecord;
+
+/// Blocks that a page is tried on before the medium is taken to fail as a whole.
+const PROGRAM_ATTEMPTS: u32 = 8;
+
+/// What a page is programmed with.
+#[derive(Clone, Copy)]
+pub(crate) enum PageData<'a> {
+    Bytes(&'a [u8]),
+    /// A slot of the unit buffer.
+    Slot(u32),
+}
+
+impl Ftl {
+    /// Programs the next page of a front. Nothing points to it yet. Where the medium fails, the block is given up and
+    /// the page goes to another one.
+    pub(crate) fn program(
+        &mut self,
+        front: Front,
+        spare: &mut SpareRecord,
+        data: PageData<'_>,
+        cause: Cause,
+        at_ps: &mut u64,
+    ) -> Result<PageId, FlashError> {
+        if front != Front::Gc {
+            self.pay_for_room(front, *at_ps);
+            self.restore_gc_room(*at_ps)?;
+        }
+        let mut record = [0; 256];
+        let record = &mut record[..self.geometry.spare_record_bytes()];
+        let mut attempts_left = PROGRAM_ATTEMPTS;
+        loop {
+            let (front, block) = self.next_prepared_block(front, *at_ps)?;
+            let page_in_block = self.blocks.get(block).written;
+            if page_in_block == 0 {
+                self.order_since(SyncPoint::BlockOpen, self.blocks.erased_in(block))?;
+            }
+            // Numbered last: making room may have programmed pages, and what is newest has the highest number.
+            spare.seq = self.state.take_seq();
+            spare.encode(record);
+            let page = self.geometry.page(block, page_in_block);
+            self.state.set_last_program(page);
+            let data = match data {
+                PageData::Bytes(bytes) => bytes,
+                PageData::Slot(slot) => self.buffer.page(slot),
+            };
+            let bytes = data.len();
+            match self.media.program(page, data, record) {
+                Ok(()) => {
+                    self.note_program(front, block, bytes, cause, at_ps);
+                    return Ok(page);
+                }
+                Err(error) => self.go_on_after(error, front, block, &mut attempts_left)?,
+            }
+        }
+    }
+
+    fn note_program(&mut self, front: Front, block: BlockId, bytes: usize, cause: Cause, at_ps: &mut u64) {
+        *at_ps = self.timing.program(&self.geometry, block, self.bytes_on_bus(bytes), *at_ps);
+        self.state.count_programs(cause, 1, bytes as u64);
+        self.frontiers.of_mut(front).note_program();
+        if self.blocks.note_program(block, self.state.programs()) {
+            self.frontiers.of_mut(front).close(block, 0);
+            if self.fading.refresh {
+                self.choose_side_job();
+            }
+        }
+    }
+
+    /// Whether a page that could not be programmed goes to the next open block. A block that the medium failed in is
+    /// bad; one that the image's file could not be written in may be written another time.
+    #[cold]
+    fn go_on_after(
+        &mut self,
+        error: FlashError,
+        front: Front,
+        block: BlockId,
+        attempts_left: &mut u32,
+    ) -> Result<(), FlashError> {
+        *attempts_left -= 1;
+        match error {
+            FlashError::MediumFailed { .. } => self.note_program_failure(front, block),
+            FlashError::File(FileError::Io { .. }) => {}
+            other => return Err(other),
+        }
+        match *attempts_left {
+            _ if self.blocks.are_worn_out() => Err(FlashError::WornOut),
+            0 => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn note_program_failure(&mut self, front: Front, block: BlockId) {
+        let left_pages = self.geometry.pages_per_block - self.blocks.get(block).written;
+        self.frontiers.of_mut(front).close(block, left_pages);
+        self.blocks.fail(block);
+        self.choose_side_job();
+    }
+
+    /// Data and spare bytes that cross the channel with it.
+    fn bytes_on_bus(&self, data_bytes: usize) -> u64 {
+        data_bytes as u64 + u64::from(self.geometry.spare_bytes)
+    }
+
+    /// The block the next page of a front goes to, with room for it: on a full disk, the first open block that has.
+    fn next_prepared_block(&mut self, front: Front, at_ps: u64) -> Result<(Front, BlockId), FlashError> {
+        let mut lanes_left = self.frontiers.of_mut(front).width();
+        loop {
+            let (front, block) = self.next_block(front, at_ps)?;
+            lanes_left = lanes_left.saturating_sub(1);
+            match self.media.prepare(block, self.blocks.get(block).written) {
+                Ok(()) => return Ok((front, block)),
+                Err(_) if lanes_left > 0 => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The block the next page of a front goes to, and whose it is. Host writes leave garbage collection the blocks it
+    /// needs, and collect a whole block themselves when that leaves them none.
+    fn next_block(&mut self, front: Front, at_ps: u64) -> Result<(Front, BlockId), FlashError> {
+        if front == Front::Gc {
+            return self.next_block_for_gc().ok_or_else(|| self.no_room());
+        }
+        let planes = self.geometry.plane_count();
+        loop {
+            let may_open = self.blocks.free_count() > self.blocks_kept_for_gc();
+            if let Some(block) = self.frontiers.of_mut(front).next_block(&mut self.blocks, planes, may_open) {
+                return Ok((front, block));
+            }
+            if !self.collect_block(at_ps)? {
+                return Err(self.no_room());
+            }
+        }
+    }
+
+    /// Why there is no block to write to.
+    #[cold]
+    fn no_room(&self) -> FlashError {
+        if self.blocks.are_worn_out() { FlashError::WornOut } else { FlashError::Full }
+    }
+
+    /// What null media does with units: counts the pages they would fill.
+    #[inline]
+    pub(crate) fn forget_units(&mut self, units: u64, cause: Cause, at_ps: &mut u64) {
+        self.forgotten_units += units;
+        if self.forgotten_units >= u64::from(self.geometry.units_per_page()) {
+            self.forget_pages(cause, at_ps);
+        }
+    }
+
+    fn forget_pages(&mut self, cause: Cause, at_ps: &mut u64) {
+        let per_page = u64::from(self.geometry.units_per_page());
+        let (before, pages) = (self.forgotten_pages, self.forgotten_units / per_page);
+        self.forgotten_units %= per_page;
+        self.forgotten_pages += pages;
+        let page_bytes = self.geometry.page_bytes as usize;
+        self.state.count_programs(cause, pages, pages * page_bytes as u64);
+        for page in before..before + pages {
+            let block = BlockId((page % u64::from(self.geometry.plane_count())) as u32);
+            *at_ps = self.timing.program(&self.geometry, block, self.bytes_on_bus(page_bytes), *at_ps);
+        }
+    }
+}

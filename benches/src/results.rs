@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use anyhow::Context;
 use serde::Serialize;
 
 /// What a result was measured on.
@@ -38,5 +39,5 @@ pub fn keep(path: &Path, rows: &[impl Serialize]) -> anyhow::Result<()> {
         text.push_str(&serde_json::to_string(row)?);
     }
     text.push('\n');
-    Ok(fs::write(path, text)?)
+    fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }

@@ -41,8 +41,8 @@ mod snapshot;
 pub mod uri;
 
 pub use any::{
-    Address, BlockOptions, BlockPlace, BlockUri, Chosen, Device, Found, FoundKind, Nvm, PassedOver, Queue,
-    open, open_address, open_to_read, scan,
+    Address, BLOCK_OPTIONS, BlockOptions, BlockPlace, BlockUri, Chosen, Device, Found, FoundKind, Nvm,
+    PassedOver, Queue, open, open_address, open_to_read, scan,
 };
 pub use byway_backends as backends;
 pub use byway_core::{

@@ -81,11 +81,33 @@ pub struct Options {
     pub ring_entries: Option<u32>,
 }
 
-/// What every option is called, for the error that lists them.
-pub const OPTION_NAMES: [&str; 25] = [
-    "transfer", "policy", "tau", "alpha", "below", "profile", "link", "mps", "mrrs", "clock", "ns", "run",
-    "ledger", "flash", "packing", "gc", "inject", "flush", "depth", "ring", "reads", "memtable", "cache",
-    "fading", "readonly",
+/// What every option is called, what it may be, and what it decides: for errors and help.
+pub const OPTIONS: [(&str, &str, &str); 25] = [
+    ("transfer", "METHOD", "how payloads cross the link [adaptive]"),
+    ("policy", "bytes|time|threshold", "by what adaptive chooses [bytes]"),
+    ("tau", "BYTES", "policy=threshold: from this size on prp is taken"),
+    ("alpha", "FACTOR", "policy=threshold: above 1 for less traffic [1]"),
+    ("below", "METHOD", "policy=threshold: what is taken below [piggyback]"),
+    ("profile", "NAME", "whose times and habits are modelled [the image's]"),
+    ("link", "GENxLANES", "the link alone, gen1x1 to gen6x16"),
+    ("mps", "BYTES", "its maximum payload size, exactly"),
+    ("mrrs", "BYTES", "its maximum read request size, exactly"),
+    ("clock", "off|virtual|paced", "whether time is modelled, and waited for [off]"),
+    ("ns", "NUMBER", "which namespace [the first that fits]"),
+    ("run", "caller|thread", "who runs the device [caller]"),
+    ("ledger", "on|off", "whether the link is counted [on]"),
+    ("flash", "on|off", "whether the NAND array takes modelled time [on]"),
+    ("packing", "POLICY", "all, selective or the default [selective-backfill]"),
+    ("gc", "greedy|cost-benefit", "how garbage collection chooses [greedy]"),
+    ("inject", "RULES", "operations of the flash that fail"),
+    ("flush", "process|command|media", "what an acknowledgement survives [process]"),
+    ("depth", "COUNT", "commands outstanding on a queue [128]"),
+    ("ring", "ENTRIES", "of a submission ring"),
+    ("reads", "mapped|checked", "how values are read from the image [mapped]"),
+    ("memtable", "SIZE", "RAM of index entries not on flash yet [60M]"),
+    ("cache", "SIZE", "RAM for pages of the index [64M]"),
+    ("fading", "LIMITS", "how much data stands before it is lost"),
+    ("readonly", "1|0", "open an image to read it, many at once [0]"),
 ];
 
 /// What an acknowledgement survives, and so when the image is synced (`flush=`).
@@ -239,7 +261,7 @@ impl Options {
             }
             "depth" => self.depth = parse(value)?,
             "ring" => self.ring_entries = Some(parse(value)?),
-            _ => return Err(invalid(format!("unknown; known are {}", OPTION_NAMES.join(", ")))),
+            _ => return Err(unknown(&OPTIONS)),
         }
         Ok(())
     }
@@ -314,6 +336,11 @@ pub(crate) fn one_of<T: Copy>(value: &str, known: &[(&str, T)]) -> Result<T> {
     found.ok_or_else(|| invalid(format!("expected {}", names.join(" or "))))
 }
 
+pub(crate) fn unknown(known: &[(&str, &str, &str)]) -> Error {
+    let names: Vec<&str> = known.iter().map(|(name, ..)| *name).collect();
+    invalid(format!("unknown; known are {}", names.join(", ")))
+}
+
 pub(crate) fn invalid(said: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::host(ErrorKind::InvalidArgument, said)
 }
@@ -365,6 +392,25 @@ mod tests {
         assert!(error("embedded:a?tau=128").contains("policy=threshold"));
         assert!(error("/dev/sda").contains("expected embedded:PATH"));
         assert!(error("embedded:").contains("path"));
+    }
+
+    #[test]
+    fn the_defaults_that_are_told_are_those_that_are() {
+        for (name, _, about) in OPTIONS {
+            let told = about.split_once('[').map(|(_, rest)| rest.trim_end_matches(']'));
+            let is_value = told.filter(|told| !told.contains(' '));
+            let Some(value) = is_value.filter(|_| !["alpha", "below"].contains(&name)) else { continue };
+            let uri: Uri = format!("embedded:a?{name}={value}").parse().unwrap();
+            assert_eq!(uri.options, Options::default(), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn the_guide_tells_of_every_option() {
+        let guide = include_str!("../../../docs/guide/images.md");
+        for (name, ..) in OPTIONS {
+            assert!(guide.contains(&format!("`{name}=`")), "{name}");
+        }
     }
 
     #[test]

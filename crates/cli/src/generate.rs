@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::CommandFactory;
+use clap_mangen::Man;
 
 use crate::args::{Cli, GenWhat};
 
@@ -14,7 +15,7 @@ use crate::args::{Cli, GenWhat};
 pub fn run(what: &GenWhat, out: &mut impl Write) -> io::Result<()> {
     let mut command = Cli::command();
     match what {
-        GenWhat::Man { dir: None } => clap_mangen::Man::new(command).render(out),
+        GenWhat::Man { dir: None } => out.write_all(page(&Man::new(command))?.as_bytes()),
         GenWhat::Man { dir: Some(dir) } => write_pages(command, dir),
         GenWhat::Reference => write_reference(command, out),
         GenWhat::Completions { shell } => {
@@ -48,8 +49,49 @@ fn write_command(command: &mut clap::Command, out: &mut impl Write) -> io::Resul
 
 fn write_pages(command: clap::Command, dir: &Path) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
-    // Pages of nested commands are named with hyphens: byway-kv-put(1).
-    clap_mangen::generate_to(command, dir)
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    write_pages_of(&command, dir)
+}
+
+/// A page for a command and for each below it, named with hyphens: byway-kv-put(1).
+fn write_pages_of(command: &clap::Command, dir: &Path) -> io::Result<()> {
+    let man = Man::new(command.clone());
+    std::fs::write(dir.join(man.get_filename()), page(&man)?)?;
+    command.get_subcommands().try_for_each(|sub| write_pages_of(sub, dir))
+}
+
+/// A man page whose examples stand under a heading of their own, a line each however wide the page is.
+fn page(man: &Man) -> io::Result<String> {
+    let mut page = Vec::new();
+    man.render(&mut page)?;
+    let page = String::from_utf8_lossy(&page);
+    let Some((head, tail)) = page.split_once(".SH EXTRA\n") else { return Ok(page.into_owned()) };
+    let (extra, rest) =
+        tail.split_once(".SH ").map_or((tail, String::new()), |(extra, rest)| (extra, format!(".SH {rest}")));
+    Ok(format!("{head}{}{rest}", sections_of(extra)))
+}
+
+/// Examples, and what is said behind them: indented lines stay as they are, others are filled.
+fn sections_of(extra: &str) -> String {
+    let (mut sections, mut is_as_it_is, mut has_notes) = (String::new(), false, false);
+    for line in extra.lines() {
+        if line.starts_with(' ') != is_as_it_is {
+            is_as_it_is = !is_as_it_is;
+            sections.push_str(if is_as_it_is { ".nf\n" } else { ".fi\n" });
+        }
+        match line {
+            "Example:" | "Examples:" => sections.push_str(".SH EXAMPLES\n"),
+            line => {
+                if !line.is_empty() && !is_as_it_is && !std::mem::replace(&mut has_notes, true) {
+                    sections.push_str(".SH NOTES\n");
+                }
+                sections.push_str(line);
+                sections.push('\n');
+            }
+        }
+    }
+    sections
 }
 
 #[cfg(test)]
@@ -63,7 +105,17 @@ mod tests {
         run(&GenWhat::Man { dir: Some(dir.path().join("man1")) }, &mut Vec::new()).unwrap();
         let page = std::fs::read_to_string(dir.path().join("man1/byway-kv-put.1")).unwrap();
         assert!(page.contains("sensor"), "{page}");
+        assert!(page.contains("\n.SH EXAMPLES\n.nf\n  byway kv put"), "{page}");
         assert!(dir.path().join("man1/byway-bench-transfer.1").exists());
+    }
+
+    #[test]
+    fn what_is_said_behind_the_examples_stands_under_notes_and_is_filled() {
+        let made = sections_of(
+            "Examples:\n  byway check a\n  byway check b\n\nA repair may end.\n\nExit codes: 0.\n",
+        );
+        let wanted = ".SH EXAMPLES\n.nf\n  byway check a\n  byway check b\n.fi\n\n.SH NOTES\nA repair may end.\n\nExit codes: 0.\n";
+        assert_eq!(made, wanted);
     }
 
     #[test]

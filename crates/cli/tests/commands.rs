@@ -224,6 +224,13 @@ fn unknown_options_and_values_of_a_uri_list_the_known_ones() {
 }
 
 #[test]
+fn a_bench_refuses_an_option_that_would_do_nothing() {
+    let said = refused(2, &["bench", "transfer", "--alpha", "3", "--count", "1", "--sizes", "32"]);
+    assert!(said.contains("--policy threshold"), "{said}");
+    assert!(refused(2, &["bench", "endurance", "--value", "64"]).contains("--kv"));
+}
+
+#[test]
 fn an_image_is_never_overwritten() {
     let image = Image::new(&[]);
     said(&["kv", "put", &image.uri(""), "k", "v"]);

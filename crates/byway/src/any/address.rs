@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use byway_core::{Error, ErrorKind, Nsid, Result};
 
-use crate::uri::{Uri, invalid, one_of, pairs_of, parse, parse_size};
+use crate::uri::{Uri, invalid, one_of, pairs_of, parse, parse_size, unknown};
 
 /// Where a device of any kind is.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,9 +57,17 @@ pub struct BlockOptions {
     pub ns: Option<Nsid>,
 }
 
-/// What every option of blocks is called, for the error that lists them.
-pub const BLOCK_OPTION_NAMES: [&str; 8] =
-    ["backend", "readonly", "direct", "lba", "create", "depth", "ns", "threads"];
+/// What each option of blocks is called, what it may be, and what it decides: for errors and help.
+pub const BLOCK_OPTIONS: [(&str, &str, &str); 8] = [
+    ("backend", "NAME", "by which interface [the fastest that can]"),
+    ("readonly", "1|0", "for reading alone [0]"),
+    ("direct", "1|0", "past the page cache [0]"),
+    ("lba", "BYTES", "of a logical block"),
+    ("create", "SIZE", "make a file of this size"),
+    ("depth", "COUNT", "commands outstanding on a queue [128]"),
+    ("ns", "NUMBER", "which namespace [the first]"),
+    ("threads", "COUNT", "of the pool, with backend=threads"),
+];
 
 impl Default for BlockOptions {
     fn default() -> Self {
@@ -109,7 +117,7 @@ impl BlockOptions {
             "threads" => self.threads = Some(parse(value)?),
             "depth" => self.depth = parse(value)?,
             "ns" => self.ns = Some(Nsid::new(parse(value)?)?),
-            _ => return Err(invalid(format!("unknown; known are {}", BLOCK_OPTION_NAMES.join(", ")))),
+            _ => return Err(unknown(&BLOCK_OPTIONS)),
         }
         Ok(())
     }

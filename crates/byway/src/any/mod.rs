@@ -10,7 +10,7 @@ mod nvm;
 mod queue;
 mod scan;
 
-pub use address::{Address, BlockOptions, BlockPlace, BlockUri};
+pub use address::{Address, BLOCK_OPTIONS, BlockOptions, BlockPlace, BlockUri};
 pub use choose::{Chosen, PassedOver};
 pub use device::{Device, open, open_address, open_to_read};
 pub use nvm::Nvm;

@@ -89,12 +89,12 @@ pub struct Common {
     /// By what the adaptive method chooses.
     #[arg(long, default_value = "bytes")]
     pub policy: Policy,
-    /// The fine-grained method of policy threshold.
-    #[arg(long, default_value = "piggyback", value_name = "METHOD")]
-    pub below: Method,
-    /// Shifts the threshold: above 1 for less traffic, below 1 for less latency.
-    #[arg(long, default_value_t = 1.0)]
-    pub alpha: f32,
+    /// Policy threshold: the fine-grained method [default: piggyback].
+    #[arg(long, value_name = "METHOD")]
+    pub below: Option<Method>,
+    /// Policy threshold: shifts it, above 1 for less traffic, below 1 for less latency [default: 1].
+    #[arg(long)]
+    pub alpha: Option<f32>,
     /// Decides keys, sizes and values.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -241,8 +241,8 @@ pub struct EnduranceBench {
     /// Write pairs to a key-value namespace, not blocks of 4 KiB.
     #[arg(long)]
     pub kv: bool,
-    /// Bytes of a value.
-    #[arg(long, default_value = "1K", value_parser = size::parse_u32, value_name = "SIZE")]
+    /// Bytes of a value, with --kv.
+    #[arg(long, requires = "kv", default_value = "1K", value_parser = size::parse_u32, value_name = "SIZE")]
     pub value: u32,
     /// Folder in which the image is made and removed.
     #[arg(long, default_value = ".", value_name = "PATH")]

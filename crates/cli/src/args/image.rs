@@ -18,7 +18,7 @@ Examples:
 pub struct Create {
     /// Where the image shall be; nothing that exists is overwritten.
     pub image: PathBuf,
-    /// Capacity that the device announces.
+    /// Capacity that the device announces: bytes, or a number with K, M, G or T (powers of 1024).
     #[arg(long, value_parser = size::parse, value_name = "SIZE")]
     pub size: u64,
     /// Profile of the device: its flash geometry, link, firmware and limits.

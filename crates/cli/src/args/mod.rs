@@ -18,18 +18,33 @@ pub use image::*;
     name = "byway",
     version,
     propagate_version = true,
-    after_help = "\
-Examples:
-  byway create disk.img --size 8G
-  byway kv put 'embedded:disk.img?transfer=inline' 0041 'LATIN CAPITAL LETTER A'
-  byway bench transfer --sizes 32 --methods prp,piggyback,inline
-
-Exit codes: 0 done, 1 no such key or a difference found, 2 an error, 130 interrupted."
+    after_help = AFTER_HELP,
+    after_long_help = format!("{AFTER_HELP}\n\n{}", options_of_a_uri())
 )]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  byway create disk.img --size 8G
+  byway kv put 'embedded:disk.img?transfer=inline' 0041 'LATIN CAPITAL LETTER A'
+  byway bench transfer --sizes 32 --methods prp,piggyback,inline
+
+Exit codes: 0 done, 1 no such key or a difference found, 2 an error, 130 interrupted.";
+
+/// What may stand behind the `?` of a URI, a line each.
+fn options_of_a_uri() -> String {
+    let line =
+        |(name, values, about): &(&str, &str, &str)| format!("\n  {:29}{about}", format!("{name}={values}"));
+    let embedded: String = byway::uri::OPTIONS.iter().map(line).collect();
+    let blocks: String = byway::BLOCK_OPTIONS.iter().map(line).collect();
+    format!(
+        "Options of embedded:PATH, ram:SIZE and null:SIZE, behind a `?`, joined by `&`:{embedded}\n\n\
+         Options of a path, file:PATH and nil:SIZE:{blocks}"
+    )
 }
 
 /// What can be done.
@@ -59,7 +74,7 @@ pub enum Command {
     Bench(Bench),
     /// Run the papers' experiments and write report.html.
     Report(Report),
-    /// Print man pages or shell completions.
+    /// Print man pages, shell completions, or the reference of commands.
     Gen(Gen),
 }
 
@@ -75,11 +90,8 @@ pub struct Enumerate {
 /// Which device, and how it is driven.
 #[derive(Debug, Args)]
 pub struct Device {
-    /// The device: embedded:PATH, or ram:SIZE for one in memory; options after `?`, joined by `&`
-    /// (transfer=, policy=, tau=, alpha=, below=, profile=, link=, mps=, mrrs=, clock=, ns=, run=, ledger=, flash=,
-    /// packing=, gc=, inject=, flush=, depth=, ring=, reads=, memtable=, cache=, fading=, readonly=). Where blocks are
-    /// meant: a path or file:PATH of a file or block device too (backend=, readonly=, direct=, lba=, create=, depth=,
-    /// ns=, threads=), or nil:SIZE for none.
+    /// The device: embedded:PATH, or ram:SIZE for one in memory; where blocks are meant, a path or file:PATH of a file or
+    /// block device too, or nil:SIZE for none. Options after `?`, joined by `&`, are told by `byway --help`.
     #[arg(value_name = "URI")]
     pub uri: String,
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Context, Result, ensure};
-use byway::{AdaptivePolicy, Packing, Profile};
+use byway::{AdaptivePolicy, Method, Packing, Profile};
 
 use crate::args::{BenchCommand, Calibrate, Common, Policy, Switch, Transfer, Way, WorkloadBench};
 use crate::experiment::{self, Run, Setting};
@@ -59,18 +59,23 @@ fn setting(common: &Common, flash: Switch, way: Way) -> Result<Setting> {
 }
 
 fn policy_of(common: &Common, profile: &str) -> Result<AdaptivePolicy> {
+    let is_shifted = common.below.is_some() || common.alpha.is_some();
+    ensure!(
+        common.policy == Policy::Threshold || !is_shifted,
+        "--below and --alpha are of --policy threshold"
+    );
     match common.policy {
         Policy::Bytes => Ok(AdaptivePolicy::Bytes),
         Policy::Time => Ok(AdaptivePolicy::Time),
         Policy::Threshold => {
-            let below = common.below;
+            let below = common.below.unwrap_or(Method::Piggyback);
             let kept = Thresholds::load()?;
             let wanted =
                 || format!("no threshold of {below} is kept for {profile}: run byway bench calibrate first");
             let found = kept.of(profile, below.name()).with_context(wanted)?;
             // A method that is quicker at every size has no threshold.
             let tau_bytes = found.tau_bytes.unwrap_or(u32::MAX);
-            Ok(AdaptivePolicy::Threshold { tau_bytes, alpha: common.alpha, below })
+            Ok(AdaptivePolicy::Threshold { tau_bytes, alpha: common.alpha.unwrap_or(1.0), below })
         }
     }
 }

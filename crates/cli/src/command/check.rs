@@ -71,7 +71,7 @@ pub fn run(args: &Check, out: &mut impl Write, interrupt: &Interrupt) -> Result<
 
 fn verdict(args: &Check, checked: &Checked) -> Result<()> {
     let image = args.image.display();
-    let count = counted(checked.findings.len());
+    let count = size::counted(checked.findings.len() as u64, "finding");
     match (checked.is_clean(), checked.is_usable(), args.repair) {
         (true, ..) => Ok(()),
         (false, false, _) => Err(Unusable(format!("{image} cannot be used as it is: {count}")).into()),
@@ -83,10 +83,6 @@ fn verdict(args: &Check, checked: &Checked) -> Result<()> {
     }
 }
 
-fn counted(findings: usize) -> String {
-    if findings == 1 { "1 finding".to_owned() } else { format!("{findings} findings") }
-}
-
 fn print(args: &Check, checked: &Checked, out: &mut impl Write) -> Result<()> {
     for finding in &checked.findings {
         writeln!(out, "{:9} {finding}", done(finding.remedy, args.repair))?;
@@ -95,8 +91,9 @@ fn print(args: &Check, checked: &Checked, out: &mut impl Write) -> Result<()> {
         write!(out, "clean: ")?;
     }
     let live = size::human(checked.live_bytes);
-    let namespaces = if checked.namespaces == 1 { "namespace" } else { "namespaces" };
-    writeln!(out, "{} {namespaces}, {} keys, {live} of live data read", checked.namespaces, checked.keys)?;
+    let namespaces = size::counted(checked.namespaces, "namespace");
+    let keys = size::counted(checked.keys, "key");
+    writeln!(out, "{namespaces}, {keys}, {live} of live data read")?;
     if checked.known_lost > 0 {
         let (units, are, they) = match checked.known_lost {
             1 => ("unit", "is", "it is"),

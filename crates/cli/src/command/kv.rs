@@ -1,7 +1,7 @@
 //! `byway kv`: keys and values.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
@@ -92,8 +92,17 @@ fn get(device: &args::Device, key: &args::Key, file: Option<&Path>, out: &mut im
     let value = open_to_read(device)?.get(&parse_key(key)?)?.ok_or_else(|| no_key(&key.key))?;
     match file {
         Some(path) => std::fs::write(path, value).with_context(|| format!("write {}", path.display())),
-        None => Ok(out.write_all(&value)?),
+        None => show(&value, out),
     }
+}
+
+/// Writes the bytes of a value and no more, but for the end of a line where a person reads them.
+fn show(value: &[u8], out: &mut impl Write) -> Result<()> {
+    out.write_all(value)?;
+    if io::stdout().is_terminal() && !value.ends_with(b"\n") {
+        writeln!(out)?;
+    }
+    Ok(())
 }
 
 fn no_key(key: &str) -> No {

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "wraps mmap and cache-control instructions behind safe types")]
 
 pub mod affinity;
+pub mod aio;
 pub mod boot;
 pub mod cacheline;
 pub mod checksum;
@@ -20,11 +21,13 @@ pub mod lent;
 pub mod map;
 pub mod names;
 pub mod plain;
+pub mod posix_aio;
 pub mod time;
 pub mod uring;
 pub mod view;
 pub mod wakeup;
 
+pub use aio::{Aio, AioCompleted, AioOperation};
 pub use copy::CopyFile;
 pub use events::{FileEvents, FolderEvents, watching};
 pub use file::ImageFile;
@@ -34,5 +37,6 @@ pub use lent::KernelMemory;
 pub use map::{ExclusiveMapping, MapError, Mapping};
 pub use names::{NamePoint, NameStep};
 pub use plain::{PlainFile, PlainKind, PlainOptions, RangeChange};
+pub use posix_aio::{PosixAio, PosixAioCompleted, PosixAioOperation};
 pub use view::ReadMapping;
 pub use wakeup::{Wakeup, wait_readable};

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+pub mod alone;
 pub mod bad_input;
 pub mod blocks;
 pub mod queueing;
 pub mod scratch;
 pub mod subject;
+pub mod trouble;
 pub mod waiting;
 
 /// A module of tests for one backend: its name, and what opens it over a [`scratch::Scratch`].
@@ -44,6 +46,15 @@ macro_rules! conformance {
                     an_event_loop_is_woken_for_every_completion,
                     a_command_with_time_enough_succeeds,
                     cancelling_what_is_not_there_is_refused_by_its_tag,
+                }
+                trouble: {
+                    a_file_that_is_cut_under_reads_is_told_of_by_the_byte_at_which_it_ends,
+                    a_write_that_the_system_cuts_short_does_not_pass_for_a_whole_one,
+                    a_queue_for_which_no_descriptor_is_left_is_refused_and_nothing_leaks,
+                    a_child_that_begins_and_ends_disturbs_no_command,
+                    commands_whose_time_is_over_finish_once_and_give_their_memory_back,
+                    commands_that_are_taken_back_finish_once_and_give_their_memory_back,
+                    more_buffers_than_one_system_call_takes_are_sent_and_received,
                 }
                 bad_input: {
                     a_range_outside_the_namespace_is_refused_and_gives_the_buffer_back,

@@ -23,6 +23,11 @@ impl<'a, B: Backend> Subject<'a, B> {
         Self { scratch, backend, lba_bytes, blocks, keeps: backend.name() != "nil" }
     }
 
+    /// Whether the blocks are those of the file.
+    pub fn in_a_file(&self) -> bool {
+        self.backend.identity().model == "Linux file"
+    }
+
     pub fn queue(&self, depth: u32) -> B::Queue {
         self.backend.queue(QueueOptions { depth, ..QueueOptions::default() }).unwrap()
     }

@@ -5,7 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use byway_backends::{IoUring, IoUringOptions, Nil, Psync, Target, TargetOptions, Threads, ThreadsOptions};
+use byway_backends::{
+    IoUring, IoUringOptions, Libaio, Nil, PosixAio, Psync, Ram, RamDisk, Target, TargetOptions, Threads,
+    ThreadsOptions,
+};
 use byway_conformance::conformance;
 use byway_conformance::scratch::Scratch;
 
@@ -40,6 +43,15 @@ conformance!(psync, |scratch: &Scratch| Psync::new(file(scratch)));
 conformance!(psync_direct, |scratch: &Scratch| Psync::new(direct(scratch)));
 conformance!(threads, |scratch: &Scratch| threads(file(scratch)));
 conformance!(threads_direct, |scratch: &Scratch| threads(direct(scratch)));
+conformance!(libaio, |scratch: &Scratch| Libaio::new(file(scratch)));
+conformance!(libaio_direct, |scratch: &Scratch| Libaio::new(direct(scratch)));
+conformance!(posix_aio, |scratch: &Scratch| PosixAio::new(file(scratch)));
+conformance!(posix_aio_direct, |scratch: &Scratch| PosixAio::new(direct(scratch)));
+conformance!(ram, |_: &Scratch| Ram::new(Arc::new(RamDisk::new(Scratch::BYTES).unwrap())));
+conformance!(threads_over_ram, |_: &Scratch| {
+    let disk = Arc::new(RamDisk::new(Scratch::BYTES).unwrap());
+    Threads::new(disk, ThreadsOptions { threads: Some(3) }).unwrap()
+});
 // The type that every URI opens.
 conformance!(by_uri, |scratch: &Scratch| byway::open(scratch.path.to_str().unwrap()).unwrap());
 conformance!(io_uring, |scratch: &Scratch| uring(file(scratch), PLAIN));

@@ -7,8 +7,11 @@
 #![forbid(unsafe_code)]
 
 pub mod io_uring;
+pub mod libaio;
 pub mod nil;
+pub mod posix_aio;
 pub mod psync;
+pub mod ram;
 mod ready;
 mod request;
 mod synchronous;
@@ -17,8 +20,11 @@ pub mod threads;
 mod work;
 
 pub use io_uring::{IoUring, IoUringOptions};
+pub use libaio::Libaio;
 pub use nil::Nil;
+pub use posix_aio::PosixAio;
 pub use psync::Psync;
+pub use ram::{Ram, RamDisk};
 pub use synchronous::Synchronous;
 pub use target::{Target, TargetOptions};
 pub use threads::{Threads, ThreadsOptions};

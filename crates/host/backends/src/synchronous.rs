@@ -57,10 +57,12 @@ pub trait Synchronous: Send + Sync + 'static {
 impl Synchronous for Target {
     type Request = Request;
 
+    #[inline]
     fn check(&self, command: &Command) -> Result<Request> {
         Request::of(command, self.shape())
     }
 
+    #[inline]
     fn perform(&self, request: Request, memory: Payload) -> Result<Outcome, Failed> {
         work::run(self, request, memory)
     }

@@ -11,7 +11,7 @@ use byway_link::Method;
 use byway_sys::{PlainFile, PlainKind, PlainOptions};
 
 /// Most bytes of one command: well below what the kernel moves by one call (2 GiB less a page).
-const TRANSFER_MAX_BYTES: u64 = 1 << 30;
+pub(crate) const TRANSFER_MAX_BYTES: u64 = 1 << 30;
 
 /// Deepest queue.
 pub(crate) const DEPTH_MAX: u32 = 65_535;

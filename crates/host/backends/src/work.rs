@@ -7,14 +7,73 @@ use byway_core::{Answer, Buffer, Error, ErrorKind, Failed, Outcome, Payload, Res
 use byway_sys::RangeChange;
 
 use crate::request::{Request, Span, copy_ranges, dsm_ranges};
-use crate::target::Target;
+use crate::target::{Shape, Target};
 
 /// Bytes that a comparison, a check or a copy moves at a time.
 const CHUNK_BYTES: u64 = 256 << 10;
 
-/// Does `request` with a command's memory.
-pub(crate) fn run(target: &Target, request: Request, mut memory: Payload) -> Result<Outcome, Failed> {
-    match perform(target, request, &mut memory) {
+/// Bytes at offsets, read and written by calls that return when they are done.
+pub(crate) trait Medium {
+    /// What commands are checked against.
+    fn shape(&self) -> Shape;
+
+    /// Reads; returns how much was read, which may be less, and nothing at the end.
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes; returns how much was written, which may be less.
+    fn write_at(&self, at: u64, from: &[u8]) -> io::Result<usize>;
+
+    /// Makes completed writes durable.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Changes a range without its bytes; `Unsupported` where that cannot be.
+    fn change(&self, at: u64, len_bytes: u64, change: RangeChange) -> io::Result<()>;
+
+    /// For an end where there was data.
+    fn ended(&self, at: u64) -> Error;
+}
+
+impl Medium for Target {
+    fn shape(&self) -> Shape {
+        self.shape()
+    }
+
+    #[inline]
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.file().read_at(at, into)
+    }
+
+    #[inline]
+    fn write_at(&self, at: u64, from: &[u8]) -> io::Result<usize> {
+        self.file().write_at(at, from)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file().sync()
+    }
+
+    fn change(&self, at: u64, len_bytes: u64, change: RangeChange) -> io::Result<()> {
+        self.file().change(at, len_bytes, change)
+    }
+
+    fn ended(&self, at: u64) -> Error {
+        ended(self, at)
+    }
+}
+
+/// Does `request` to a file or block device, with a command's memory.
+pub(crate) fn run(target: &Target, request: Request, memory: Payload) -> Result<Outcome, Failed> {
+    run_over(target, request, memory)
+}
+
+/// Does `request` to any medium, with a command's memory.
+#[inline]
+pub(crate) fn run_over(
+    medium: &impl Medium,
+    request: Request,
+    mut memory: Payload,
+) -> Result<Outcome, Failed> {
+    match perform(medium, request, &mut memory) {
         Ok(()) => Ok(outcome(memory)),
         Err(error) => Err(Failed::with_memory(error, memory)),
     }
@@ -27,24 +86,24 @@ pub(crate) fn outcome(memory: Payload) -> Outcome {
     Outcome { answer: Answer { commands: 1, ..Answer::default() }, buffer, vector }
 }
 
-fn perform(target: &Target, request: Request, memory: &mut Payload) -> Result<()> {
+fn perform(medium: &impl Medium, request: Request, memory: &mut Payload) -> Result<()> {
     match request {
-        Request::Read(span) => read_into(target, span, memory),
+        Request::Read(span) => read_into(medium, span, memory),
         Request::Write { to, fua } => {
-            write_from(target, to, memory)?;
-            if fua { sync(target) } else { Ok(()) }
+            write_from(medium, to, memory)?;
+            if fua { sync(medium) } else { Ok(()) }
         }
-        Request::Flush => sync(target),
-        Request::WriteZeroes { of, free } => write_zeroes(target, of, free),
-        Request::Deallocate { ranges } => deallocate(target, memory, ranges),
+        Request::Flush => sync(medium),
+        Request::WriteZeroes { of, free } => write_zeroes(medium, of, free),
+        Request::Deallocate { ranges } => deallocate(medium, memory, ranges),
         Request::Hint => Ok(()),
-        Request::Compare(span) => compare(target, span, memory),
-        Request::Verify(span) => each_chunk(target, span, |_| Ok(())),
-        Request::Copy { to, ranges } => copy(target, to, memory, ranges),
+        Request::Compare(span) => compare(medium, span, memory),
+        Request::Verify(span) => each_chunk(medium, span, |_| Ok(())),
+        Request::Copy { to, ranges } => copy(medium, to, memory, ranges),
     }
 }
 
-fn read_into(target: &Target, span: Span, memory: &mut Payload) -> Result<()> {
+fn read_into(medium: &impl Medium, span: Span, memory: &mut Payload) -> Result<()> {
     let parts = match memory {
         Payload::Buffer(buffer) => std::slice::from_mut(buffer),
         Payload::Vectored(parts) => parts.as_mut_slice(),
@@ -52,27 +111,27 @@ fn read_into(target: &Target, span: Span, memory: &mut Payload) -> Result<()> {
     };
     let mut at = span.at;
     for part in parts {
-        read_whole(target, at, part.as_mut_slice())?;
+        read_whole(medium, at, part.as_mut_slice())?;
         at += part.len() as u64;
     }
     Ok(())
 }
 
-fn write_from(target: &Target, span: Span, memory: &Payload) -> Result<()> {
+fn write_from(medium: &impl Medium, span: Span, memory: &Payload) -> Result<()> {
     let mut at = span.at;
     for part in memory.parts() {
-        write_whole(target, at, part)?;
+        write_whole(medium, at, part)?;
         at += part.len() as u64;
     }
     Ok(())
 }
 
 /// Reads until `into` is full: a signal or a boundary may end one call early.
-fn read_whole(target: &Target, at: u64, into: &mut [u8]) -> Result<()> {
+fn read_whole(medium: &impl Medium, at: u64, into: &mut [u8]) -> Result<()> {
     let mut done = 0;
     while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
-        match target.file().read_at(at + done as u64, rest) {
-            Ok(0) => return Err(ended(target, at + done as u64)),
+        match medium.read_at(at + done as u64, rest) {
+            Ok(0) => return Err(medium.ended(at + done as u64)),
             Ok(read) => done += read,
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
             Err(cause) => return Err(failed("reading", at, into.len(), cause)),
@@ -81,11 +140,11 @@ fn read_whole(target: &Target, at: u64, into: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-fn write_whole(target: &Target, at: u64, from: &[u8]) -> Result<()> {
+fn write_whole(medium: &impl Medium, at: u64, from: &[u8]) -> Result<()> {
     let mut done = 0;
     while let Some(rest) = from.get(done..).filter(|rest| !rest.is_empty()) {
-        match target.file().write_at(at + done as u64, rest) {
-            Ok(0) => return Err(ended(target, at + done as u64)),
+        match medium.write_at(at + done as u64, rest) {
+            Ok(0) => return Err(medium.ended(at + done as u64)),
             Ok(written) => done += written,
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
             Err(cause) => return Err(failed("writing", at, from.len(), cause)),
@@ -94,31 +153,31 @@ fn write_whole(target: &Target, at: u64, from: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn sync(target: &Target) -> Result<()> {
-    target.file().sync().map_err(|cause| Error::kernel("syncing failed", cause))
+fn sync(medium: &impl Medium) -> Result<()> {
+    medium.sync().map_err(|cause| Error::kernel("syncing failed", cause))
 }
 
-fn write_zeroes(target: &Target, of: Span, free: bool) -> Result<()> {
+fn write_zeroes(medium: &impl Medium, of: Span, free: bool) -> Result<()> {
     let change = if free { RangeChange::ZeroAndFree } else { RangeChange::Zero };
-    match target.file().change(of.at, of.len, change) {
-        Err(cause) if cause.kind() == io::ErrorKind::Unsupported => write_zeroes_by_hand(target, of),
+    match medium.change(of.at, of.len, change) {
+        Err(cause) if cause.kind() == io::ErrorKind::Unsupported => write_zeroes_by_hand(medium, of),
         done => done.map_err(|cause| failed("zeroing", of.at, of.len as usize, cause)),
     }
 }
 
-fn write_zeroes_by_hand(target: &Target, of: Span) -> Result<()> {
+fn write_zeroes_by_hand(medium: &impl Medium, of: Span) -> Result<()> {
     let zeroes = Buffer::zeroed(of.len.min(CHUNK_BYTES) as usize)?;
     for chunk in chunks(of) {
-        write_whole(target, chunk.at, zeroes.as_slice().get(..chunk.len as usize).unwrap_or_default())?;
+        write_whole(medium, chunk.at, zeroes.as_slice().get(..chunk.len as usize).unwrap_or_default())?;
     }
     Ok(())
 }
 
-fn deallocate(target: &Target, memory: &Payload, ranges: usize) -> Result<()> {
-    let shape = target.shape();
+fn deallocate(medium: &impl Medium, memory: &Payload, ranges: usize) -> Result<()> {
+    let shape = medium.shape();
     for range in dsm_ranges(memory.contiguous().unwrap_or_default()).take(ranges) {
         let span = shape.byte_range(range.slba, range.nlb.into())?;
-        match target.file().change(span.at, span.len, RangeChange::Free) {
+        match medium.change(span.at, span.len, RangeChange::Free) {
             // What is no longer needed may be kept.
             Err(cause) if cause.kind() == io::ErrorKind::Unsupported => {}
             done => done.map_err(|cause| failed("deallocating", span.at, span.len as usize, cause))?,
@@ -127,10 +186,10 @@ fn deallocate(target: &Target, memory: &Payload, ranges: usize) -> Result<()> {
     Ok(())
 }
 
-fn compare(target: &Target, span: Span, memory: &Payload) -> Result<()> {
+fn compare(medium: &impl Medium, span: Span, memory: &Payload) -> Result<()> {
     let mut parts = memory.parts();
     let mut rest: &[u8] = &[];
-    each_chunk(target, span, |mut chunk| {
+    each_chunk(medium, span, |mut chunk| {
         while !chunk.is_empty() {
             if rest.is_empty() {
                 rest = parts.next().unwrap_or_default();
@@ -146,30 +205,30 @@ fn compare(target: &Target, span: Span, memory: &Payload) -> Result<()> {
     })
 }
 
-fn copy(target: &Target, to: u64, memory: &Payload, ranges: usize) -> Result<()> {
-    let shape = target.shape();
+fn copy(medium: &impl Medium, to: u64, memory: &Payload, ranges: usize) -> Result<()> {
+    let shape = medium.shape();
     // Read whole before anything is written: the ranges may overlap what they are copied to.
     let mut data = Vec::new();
     for range in copy_ranges(memory.contiguous().unwrap_or_default()).take(ranges) {
         let span = shape.byte_range(range.slba, u64::from(range.nlb_z) + 1)?;
         let mut part = Buffer::zeroed(span.len as usize)?;
-        read_whole(target, span.at, part.as_mut_slice())?;
+        read_whole(medium, span.at, part.as_mut_slice())?;
         data.push(part);
     }
     let mut at = to;
     for part in &data {
-        write_whole(target, at, part.as_slice())?;
+        write_whole(medium, at, part.as_slice())?;
         at += part.len() as u64;
     }
     Ok(())
 }
 
 /// Reads a span chunk by chunk.
-fn each_chunk(target: &Target, span: Span, mut on: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+fn each_chunk(medium: &impl Medium, span: Span, mut on: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let mut buffer = Buffer::zeroed(span.len.min(CHUNK_BYTES) as usize)?;
     for chunk in chunks(span) {
         buffer.set_len(chunk.len as usize);
-        read_whole(target, chunk.at, buffer.as_mut_slice())?;
+        read_whole(medium, chunk.at, buffer.as_mut_slice())?;
         on(buffer.as_slice())?;
     }
     Ok(())

@@ -7,38 +7,36 @@ use std::time::Duration;
 use byway_core::{BackendQueue, Command, Error, ErrorKind, Finished, Outcome, Refused, Result};
 
 use crate::ready::Ready;
-use crate::request::Request;
-use crate::target::{Shape, Target};
-use crate::work;
+use crate::synchronous::Synchronous;
+use crate::target::Target;
 
 /// A queue whose commands are finished when `submit` returns.
 #[derive(Debug)]
-pub struct PsyncQueue {
-    target: Arc<Target>,
-    shape: Shape,
+pub struct PsyncQueue<S: Synchronous = Target> {
+    device: Arc<S>,
     ready: Ready,
     depth: u32,
 }
 
-impl PsyncQueue {
-    pub(crate) fn new(target: Arc<Target>, depth: u32) -> Self {
-        let shape = target.shape();
-        Self { target, shape, ready: Ready::new(depth), depth }
+impl<S: Synchronous> PsyncQueue<S> {
+    pub(crate) fn new(device: Arc<S>, depth: u32) -> Self {
+        Self { device, ready: Ready::new(depth), depth }
     }
 
-    fn check(&self, command: &Command) -> Result<Request> {
+    #[inline]
+    fn check(&self, command: &Command) -> Result<S::Request> {
         if self.ready.len() >= self.depth {
             return Err(full(self.depth));
         }
-        Request::of(command, self.shape)
+        self.device.check(command)
     }
 }
 
-impl BackendQueue for PsyncQueue {
+impl<S: Synchronous> BackendQueue for PsyncQueue<S> {
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
         match self.check(&command) {
             Ok(request) => {
-                let result = work::run(&self.target, request, command.into_payload());
+                let result = self.device.perform(request, command.into_payload());
                 self.ready.push(Finished { tag, result });
                 Ok(())
             }
@@ -80,8 +78,8 @@ impl BackendQueue for PsyncQueue {
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
-        let request = Request::of(&command, self.shape)?;
-        Ok(work::run(&self.target, request, command.into_payload())?)
+        let request = self.device.check(&command)?;
+        Ok(self.device.perform(request, command.into_payload())?)
     }
 }
 

@@ -1,0 +1,239 @@
+//! A queue whose reads, writes and flushes the kernel goes on with by itself.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use byway_core::{
+    BackendQueue, Command, Error, ErrorKind, Failed, Finished, Outcome, Payload, Refused, Result,
+};
+use byway_sys::{Aio, AioCompleted, AioOperation};
+
+use crate::psync::queue::{full, not_outstanding};
+use crate::request::Request;
+use crate::target::{Shape, Target};
+use crate::work;
+
+/// Commands that are gathered before the kernel is told of them, if nobody looks earlier.
+const GATHERED_MAX: usize = 32;
+
+/// A queue whose reads, writes and flushes the kernel goes on with by itself.
+#[derive(Debug)]
+pub struct LibaioQueue {
+    aio: Aio<Payload, Ticket>,
+    target: Arc<Target>,
+    shape: Shape,
+    /// Finished without the ring: by system calls, or given up.
+    ready: VecDeque<Finished>,
+    /// When the first time is over, of the gathered commands that have one.
+    first_until: Option<Instant>,
+    outstanding: u32,
+    depth: u32,
+}
+
+/// What is known of a command while the ring has its memory.
+#[derive(Debug, Clone, Copy)]
+struct Ticket {
+    tag: u64,
+    request: Request,
+    until: Option<Instant>,
+}
+
+impl LibaioQueue {
+    pub(crate) fn new(target: Arc<Target>, depth: u32) -> Result<Self> {
+        let aio = Aio::new(Arc::clone(&target) as _, depth).map_err(|cause| no_queue(depth, cause))?;
+        let (shape, ready) = (target.shape(), VecDeque::new());
+        Ok(Self { aio, target, shape, ready, first_until: None, outstanding: 0, depth })
+    }
+
+    fn check(&self, command: &Command) -> Result<Request> {
+        if self.outstanding >= self.depth {
+            return Err(full(self.depth));
+        }
+        Request::of(command, self.shape)
+    }
+
+    #[inline]
+    fn take(&mut self, command: Command, tag: u64, until: Option<Instant>) -> Result<(), Refused> {
+        let request = match self.check(&command) {
+            Ok(request) => request,
+            Err(error) => return Err(Refused { command, error }),
+        };
+        self.outstanding += 1;
+        let memory = command.into_payload();
+        let Some(operation) = operation(request) else {
+            self.run(request, memory, tag);
+            return Ok(());
+        };
+        if let Err(memory) = self.aio.push(memory, Ticket { tag, request, until }, operation) {
+            // The ring is as deep as the queue: it never comes to this.
+            self.run(request, memory, tag);
+        }
+        // Until somebody looks, at the latest until there is a batch.
+        if self.aio.gathered() >= GATHERED_MAX {
+            self.begin();
+        }
+        Ok(())
+    }
+
+    /// Does what the kernel has no operation for.
+    #[cold]
+    fn run(&mut self, request: Request, memory: Payload, tag: u64) {
+        self.finish(Finished { tag, result: work::run(&self.target, request, memory) });
+    }
+
+    fn finish(&mut self, finished: Finished) {
+        self.ready.push_back(finished);
+        self.aio.raise();
+    }
+
+    /// Begins what is gathered; what it fails with is told by whoever looks next.
+    fn begin(&mut self) {
+        self.expire();
+        let _ = self.aio.start();
+    }
+
+    /// Gives up what is gathered and past its time. The rest begins now.
+    #[inline]
+    fn expire(&mut self) {
+        let Some(first) = self.first_until.take() else { return };
+        let now = Instant::now();
+        if now < first {
+            return;
+        }
+        let late = |ticket: &Ticket| ticket.until.is_some_and(|until| now >= until);
+        while let Some((memory, ticket)) = self.aio.take_back(late) {
+            self.give_up(ErrorKind::TimedOut, "its time was over before it was begun", memory, ticket.tag);
+        }
+    }
+
+    fn give_up(&mut self, kind: ErrorKind, said: &'static str, memory: Payload, tag: u64) {
+        self.finish(Finished { tag, result: Err(Failed::with_memory(Error::host(kind, said), memory)) });
+    }
+
+    #[inline]
+    fn finished(&self, completed: AioCompleted<Payload, Ticket>) -> Finished {
+        let Ticket { tag, request, .. } = completed.ticket;
+        let result = match wrong(&self.target, request, completed.result) {
+            None => Ok(work::outcome(completed.held)),
+            Some(error) => Err(Failed::with_memory(error, completed.held)),
+        };
+        Finished { tag, result }
+    }
+}
+
+/// What a request asks of the kernel, if it has an operation for it.
+#[inline]
+fn operation(request: Request) -> Option<AioOperation> {
+    match request {
+        Request::Read(span) => Some(AioOperation::Read { at: span.at }),
+        Request::Write { to, fua } => Some(AioOperation::Write { at: to.at, durable: fua }),
+        Request::Flush => Some(AioOperation::Sync),
+        _ => None,
+    }
+}
+
+/// What went wrong with a request, of whose bytes so many were moved, if anything did.
+#[inline]
+pub(crate) fn wrong(target: &Target, request: Request, result: io::Result<usize>) -> Option<Error> {
+    let (doing, span) = match request {
+        Request::Read(span) => ("reading", span),
+        Request::Write { to, .. } => ("writing", to),
+        _ => return result.err().map(|cause| Error::kernel("syncing failed", cause)),
+    };
+    match result {
+        Ok(moved) if moved as u64 >= span.len => None,
+        Ok(moved) => Some(work::ended(target, span.at + moved as u64)),
+        Err(cause) => Some(work::failed(doing, span.at, span.len as usize, cause)),
+    }
+}
+
+#[cold]
+fn no_queue(depth: u32, cause: io::Error) -> Error {
+    let said = match cause.kind() {
+        io::ErrorKind::WouldBlock => {
+            format!("no queue of {depth} commands: the system's are spent (/proc/sys/fs/aio-max-nr)")
+        }
+        _ => format!("no queue of {depth} commands could be set up"),
+    };
+    Error::kernel(said, cause)
+}
+
+#[cold]
+fn broken(cause: io::Error) -> Error {
+    Error::kernel("the queue failed", cause)
+}
+
+impl BackendQueue for LibaioQueue {
+    #[inline]
+    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+        self.take(command, tag, None)
+    }
+
+    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
+        // A time that no clock can tell is never over.
+        let until = Instant::now().checked_add(timeout);
+        self.first_until = self.first_until.into_iter().chain(until).min();
+        self.take(command, tag, until)
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.expire();
+        self.aio.start().map_err(broken)
+    }
+
+    fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        self.aio.event().map_err(|cause| Error::kernel("no descriptor for completions", cause))
+    }
+
+    #[inline]
+    fn next_finished(&mut self) -> Result<Option<Finished>> {
+        self.expire();
+        let finished = match self.ready.pop_front() {
+            Some(finished) => finished,
+            None => match self.aio.next_completed().map_err(broken)? {
+                Some(completed) => self.finished(completed),
+                None => return Ok(None),
+            },
+        };
+        self.outstanding -= 1;
+        Ok(Some(finished))
+    }
+
+    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        self.expire();
+        if self.ready.is_empty() {
+            self.aio.sleep(timeout).map_err(broken)?;
+        }
+        Ok(!self.ready.is_empty() || self.aio.has_finished())
+    }
+
+    fn cancel(&mut self, tag: u64) -> Result<()> {
+        let is = |ticket: &Ticket| ticket.tag == tag;
+        if let Some((memory, _)) = self.aio.take_back(is) {
+            self.give_up(ErrorKind::Cancelled, "it was taken back before it was begun", memory, tag);
+            return Ok(());
+        }
+        if !self.aio.has(is) {
+            return Err(not_outstanding(tag));
+        }
+        let said = format!("the kernel has begun command {tag}, and takes nothing back by this interface");
+        Err(Error::host(ErrorKind::Unsupported, said))
+    }
+
+    #[inline]
+    fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    fn execute(&mut self, command: Command) -> Result<Outcome> {
+        let request = Request::of(&command, self.shape)?;
+        Ok(work::run(&self.target, request, command.into_payload())?)
+    }
+}

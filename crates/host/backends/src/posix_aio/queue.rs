@@ -1,0 +1,210 @@
+//! A queue whose reads, writes and flushes a thread of the C library does.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use byway_core::{
+    BackendQueue, Command, Error, ErrorKind, Failed, Finished, Outcome, Payload, Refused, Result,
+};
+use byway_sys::{PosixAio, PosixAioCompleted, PosixAioOperation};
+
+use crate::libaio::queue::wrong;
+use crate::psync::queue::{full, not_outstanding};
+use crate::request::Request;
+use crate::target::{Shape, Target};
+use crate::work;
+
+/// Commands that are gathered before the C library is told of them, if nobody looks earlier.
+const GATHERED_MAX: usize = 16;
+
+/// A queue whose reads, writes and flushes a thread of the C library does.
+#[derive(Debug)]
+pub struct PosixAioQueue {
+    aio: PosixAio<Payload, Ticket>,
+    target: Arc<Target>,
+    shape: Shape,
+    /// Finished by system calls.
+    ready: VecDeque<Finished>,
+    /// When the first time is over, of the commands that have one.
+    first_until: Option<Instant>,
+    outstanding: u32,
+    depth: u32,
+}
+
+/// What is known of a command while the C library has its memory.
+#[derive(Debug, Clone, Copy)]
+struct Ticket {
+    tag: u64,
+    request: Request,
+    until: Option<Instant>,
+}
+
+impl PosixAioQueue {
+    pub(crate) fn new(target: Arc<Target>, depth: u32) -> Self {
+        let aio = PosixAio::new(Arc::clone(&target) as _, depth);
+        let (shape, ready) = (target.shape(), VecDeque::new());
+        Self { aio, target, shape, ready, first_until: None, outstanding: 0, depth }
+    }
+
+    fn check(&self, command: &Command) -> Result<Request> {
+        if self.outstanding >= self.depth {
+            return Err(full(self.depth));
+        }
+        Request::of(command, self.shape)
+    }
+
+    fn take(&mut self, command: Command, tag: u64, until: Option<Instant>) -> Result<(), Refused> {
+        let request = match self.check(&command) {
+            Ok(request) => request,
+            Err(error) => return Err(Refused { command, error }),
+        };
+        self.outstanding += 1;
+        let memory = command.into_payload();
+        let Some(operation) = operation(request) else {
+            self.run(request, memory, tag);
+            return Ok(());
+        };
+        if let Err(memory) = self.aio.push(memory, Ticket { tag, request, until }, operation) {
+            // There is room for as many as the queue is deep: it never comes to this.
+            self.run(request, memory, tag);
+        }
+        if self.aio.gathered() >= GATHERED_MAX {
+            self.expire();
+            self.aio.start();
+        }
+        Ok(())
+    }
+
+    /// Does what the C library has no operation for.
+    #[cold]
+    fn run(&mut self, request: Request, memory: Payload, tag: u64) {
+        self.ready.push_back(Finished { tag, result: work::run(&self.target, request, memory) });
+    }
+
+    /// Asks for what is past its time to be given up.
+    #[inline]
+    fn expire(&mut self) {
+        let Some(first) = self.first_until else { return };
+        let now = Instant::now();
+        if now >= first {
+            self.aio.cancel(|ticket| ticket.until.is_some_and(|until| now >= until));
+            // What was asked for once is not asked for again.
+            let times = self.aio.tickets().filter_map(|ticket| ticket.until).filter(|until| now < *until);
+            self.first_until = times.min();
+        }
+    }
+
+    fn finished(&self, completed: PosixAioCompleted<Payload, Ticket>) -> Finished {
+        let Ticket { tag, request, until } = completed.ticket;
+        let error = match completed.cancelled {
+            true => Some(given_up(until)),
+            false => wrong(&self.target, request, completed.result),
+        };
+        let result = match error {
+            None => Ok(work::outcome(completed.held)),
+            Some(error) => Err(Failed::with_memory(error, completed.held)),
+        };
+        Finished { tag, result }
+    }
+
+    /// How long to sleep so that the first time that is over is noticed.
+    fn until_first(&self, timeout: Duration) -> Duration {
+        let left = |until: Instant| until.saturating_duration_since(Instant::now());
+        self.first_until.map_or(timeout, |until| timeout.min(left(until)))
+    }
+}
+
+/// What a request asks of the C library, if it has an operation for it.
+#[inline]
+fn operation(request: Request) -> Option<PosixAioOperation> {
+    match request {
+        Request::Read(span) => Some(PosixAioOperation::Read { at: span.at }),
+        Request::Write { to, fua } => Some(PosixAioOperation::Write { at: to.at, durable: fua }),
+        Request::Flush => Some(PosixAioOperation::Sync),
+        _ => None,
+    }
+}
+
+/// A command that had to finish until then was taken back.
+#[cold]
+fn given_up(until: Option<Instant>) -> Error {
+    if until.is_some_and(|until| Instant::now() >= until) {
+        return Error::host(ErrorKind::TimedOut, "its time was over before it was begun");
+    }
+    Error::host(ErrorKind::Cancelled, "it was taken back before it was begun")
+}
+
+#[cold]
+fn broken(cause: io::Error) -> Error {
+    Error::kernel("the queue failed", cause)
+}
+
+impl BackendQueue for PosixAioQueue {
+    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+        self.take(command, tag, None)
+    }
+
+    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
+        // A time that no clock can tell is never over.
+        let until = Instant::now().checked_add(timeout);
+        self.first_until = self.first_until.into_iter().chain(until).min();
+        self.take(command, tag, until)
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.expire();
+        self.aio.start();
+        Ok(())
+    }
+
+    fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        let said =
+            "the C library tells of completions by no descriptor; wait for them, or use another backend";
+        Err(Error::host(ErrorKind::Unsupported, said))
+    }
+
+    fn next_finished(&mut self) -> Result<Option<Finished>> {
+        self.expire();
+        let finished = match self.ready.pop_front() {
+            Some(finished) => finished,
+            None => match self.aio.next_completed() {
+                Some(completed) => self.finished(completed),
+                None => return Ok(None),
+            },
+        };
+        self.outstanding -= 1;
+        Ok(Some(finished))
+    }
+
+    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        self.expire();
+        if self.ready.is_empty() {
+            self.aio.sleep(self.until_first(timeout)).map_err(broken)?;
+            self.expire();
+        }
+        Ok(!self.ready.is_empty() || self.aio.has_finished())
+    }
+
+    fn cancel(&mut self, tag: u64) -> Result<()> {
+        if self.aio.cancel(|ticket| ticket.tag == tag) {
+            return Ok(());
+        }
+        Err(not_outstanding(tag))
+    }
+
+    fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    fn execute(&mut self, command: Command) -> Result<Outcome> {
+        let request = Request::of(&command, self.shape)?;
+        Ok(work::run(&self.target, request, command.into_payload())?)
+    }
+}

@@ -1,0 +1,372 @@
+//! POSIX asynchronous I/O over one file or block device (aio_read, aio_write, aio_fsync, aio_suspend), as the C library does
+//! it: by a thread of its own for each descriptor.
+//!
+//! **Who owns memory.** The table of operations does, as for [`crate::inflight`]: an operation's memory and its control
+//! block stay in their place until the C library says that it is done with them. A queue that is dropped takes back what
+//! has not begun and waits for the rest; what does not come back is left allocated for ever.
+//!
+//! **What is done here rather than by the caller.** A transfer that ended early is gone on with, several pieces of memory
+//! are moved one after the other, and a durable write is followed by its sync: an operation completes once.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::ptr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::inflight::{Extent, Inflight};
+use crate::lent::KernelMemory;
+
+/// How many of the oldest operations are waited for: the C library does those of one descriptor one after the other.
+const WAITED_MAX: usize = 64;
+
+/// How often a queue looks before it sleeps: some microseconds.
+const SPINS: u32 = 100;
+
+/// How long a queue that is dropped waits for what is under way.
+const LAST_WAIT: Duration = Duration::from_secs(30);
+
+/// What can be asked of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PosixAioOperation {
+    /// Reads into the operation's memory.
+    Read {
+        /// First byte.
+        at: u64,
+    },
+    /// Writes the operation's memory.
+    Write {
+        /// First byte.
+        at: u64,
+        /// Followed by a sync.
+        durable: bool,
+    },
+    /// Makes completed writes durable, with what is needed to find them again.
+    Sync,
+}
+
+/// An operation that the C library is done with.
+#[derive(Debug)]
+pub struct PosixAioCompleted<H, T> {
+    /// What it held.
+    pub held: H,
+    /// The caller's word for it.
+    pub ticket: T,
+    /// Bytes that were moved, fewer than there is memory only at the end of the file; or the system's answer.
+    pub result: io::Result<usize>,
+    /// Whether it was given up, as asked.
+    pub cancelled: bool,
+}
+
+/// Operations on one file. `H` is what they hold, `T` is the caller's word for one.
+pub struct PosixAio<H: KernelMemory, T: Copy> {
+    /// What was pushed, each with its control block.
+    table: ManuallyDrop<Inflight<H, Control>>,
+    /// By place in the table.
+    jobs: Box<[Job<T>]>,
+    /// Places of operations that the C library does not know of, oldest first.
+    gathered: VecDeque<u32>,
+    /// Those that it does.
+    under_way: VecDeque<u32>,
+    /// Those that it refused, and why.
+    refused: VecDeque<(u32, i32)>,
+    file: Arc<dyn AsFd + Send + Sync>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Job<T> {
+    ticket: Option<T>,
+    operation: PosixAioOperation,
+    /// Bytes of the memory, and how many of them were moved.
+    wanted: usize,
+    done: usize,
+}
+
+/// A control block. The C library writes it from its own threads between the call that begins an operation and the one
+/// that says that it is over; nobody reads or writes it meanwhile, but by calls of the library.
+struct Control(libc::aiocb);
+
+// SAFETY: its pointers are the C library's and an operation's; which thread asks about it does not matter.
+unsafe impl Send for Control {}
+
+impl Default for Control {
+    fn default() -> Self {
+        // SAFETY: a structure of numbers and pointers, for which zeroes are values.
+        Self(unsafe { MaybeUninit::zeroed().assume_init() })
+    }
+}
+
+impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
+    /// Room for `depth` operations on `file` at once.
+    #[must_use]
+    pub fn new(file: Arc<dyn AsFd + Send + Sync>, depth: u32) -> Self {
+        let job = Job { ticket: None, operation: PosixAioOperation::Sync, wanted: 0, done: 0 };
+        Self {
+            table: ManuallyDrop::new(Inflight::new(depth)),
+            jobs: vec![job; depth as usize].into(),
+            gathered: VecDeque::with_capacity(depth as usize),
+            under_way: VecDeque::with_capacity(depth as usize),
+            refused: VecDeque::new(),
+            file,
+        }
+    }
+
+    /// Takes an operation, which begins with the next [`start`](Self::start), [`next_completed`](Self::next_completed) or
+    /// [`sleep`](Self::sleep).
+    ///
+    /// # Errors
+    /// It is given back when there are as many as there is room for.
+    pub fn push(&mut self, held: H, ticket: T, operation: PosixAioOperation) -> Result<(), H> {
+        let wanted = match operation {
+            PosixAioOperation::Sync => 0,
+            _ => (0..held.segments()).filter_map(|index| held.segment(index)).map(|(_, len)| len).sum(),
+        };
+        let index = self.table.put(held)?;
+        if let Some(job) = self.jobs.get_mut(index as usize) {
+            *job = Job { ticket: Some(ticket), operation, wanted, done: 0 };
+        }
+        self.gathered.push_back(index);
+        Ok(())
+    }
+
+    /// Begins every operation that was pushed.
+    pub fn start(&mut self) {
+        while let Some(index) = self.gathered.pop_front() {
+            match self.begin(index) {
+                Ok(()) => self.under_way.push_back(index),
+                Err(cause) => match cause.raw_os_error() {
+                    // Room comes when something is done.
+                    Some(libc::EAGAIN) if !self.under_way.is_empty() => {
+                        return self.gathered.push_front(index);
+                    }
+                    errno => self.refused.push_back((index, errno.unwrap_or(libc::EIO))),
+                },
+            }
+        }
+    }
+
+    fn begin(&mut self, index: u32) -> io::Result<()> {
+        let control = self.describe(index).ok_or(io::ErrorKind::InvalidInput)?;
+        let operation = self.jobs.get(index as usize).map(|job| job.operation);
+        // SAFETY: a control block in a place of the table, which stays where it is and which nobody else touches until the
+        // C library is done with it. The memory that it names is the operation's in that place, and stays there as long.
+        let begun = unsafe {
+            match operation {
+                Some(PosixAioOperation::Read { .. }) => libc::aio_read(control),
+                Some(PosixAioOperation::Write { .. }) => libc::aio_write(control),
+                Some(PosixAioOperation::Sync) | None => libc::aio_fsync(libc::O_DSYNC, control),
+            }
+        };
+        if begun == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Writes an operation's control block, for what is left of it.
+    fn describe(&mut self, index: u32) -> Option<*mut libc::aiocb> {
+        let job = *self.jobs.get(index as usize)?;
+        let mut block = Control::default().0;
+        block.aio_fildes = self.file.as_fd().as_raw_fd();
+        block.aio_sigevent.sigev_notify = libc::SIGEV_NONE;
+        if let PosixAioOperation::Read { at } | PosixAioOperation::Write { at, .. } = job.operation {
+            let (start, len) = self.first_piece(index, job.done)?;
+            (block.aio_buf, block.aio_nbytes) = (start.cast(), len);
+            block.aio_offset = (at + job.done as u64) as i64;
+        }
+        let place = self.table.control(index)?.as_ptr();
+        // SAFETY: a place of the table, of whose operation the C library does not know: nobody else touches its block.
+        unsafe { place.write(Control(block)) };
+        Some(place.cast())
+    }
+
+    fn first_piece(&mut self, index: u32, done: usize) -> Option<(*mut u8, usize)> {
+        match self.table.extent(index, done)? {
+            Extent::Piece(start, len) => Some((start.as_ptr(), len as usize)),
+            Extent::Pieces(first, count) if count > 0 => {
+                // SAFETY: an array of at least one, which `extent` just wrote.
+                let piece = unsafe { first.read() };
+                Some((piece.iov_base.cast(), piece.iov_len))
+            }
+            Extent::Pieces(..) => Some((ptr::dangling_mut(), 0)),
+        }
+    }
+
+    /// The next operation that is done. Begins those that were pushed when none is.
+    pub fn next_completed(&mut self) -> Option<PosixAioCompleted<H, T>> {
+        if let Some(completed) = self.reap() {
+            return Some(completed);
+        }
+        if self.gathered.is_empty() {
+            return None;
+        }
+        self.start();
+        self.reap()
+    }
+
+    fn reap(&mut self) -> Option<PosixAioCompleted<H, T>> {
+        loop {
+            let (index, result) = match self.refused.pop_front() {
+                Some((index, errno)) => (index, Err(errno)),
+                None => self.next_done()?,
+            };
+            let cancelled = result == Err(libc::ECANCELED);
+            if let Some(result) = self.settle(index, result)
+                && let Some(ticket) = self.jobs.get_mut(index as usize).and_then(|job| job.ticket.take())
+                && let Some(held) = self.table.take(index)
+            {
+                return Some(PosixAioCompleted { held, ticket, result, cancelled });
+            }
+        }
+    }
+
+    /// Takes an operation from under way that the C library is done with: mostly the oldest.
+    fn next_done(&mut self) -> Option<(u32, Result<usize, i32>)> {
+        let at = self.under_way.iter().position(|index| self.answer(*index).is_some())?;
+        let index = self.under_way.remove(at)?;
+        let answer = self.answer(index)?;
+        let control = self.table.control(index)?.as_ptr();
+        // SAFETY: the C library is done with the block, and is asked this once.
+        let moved = unsafe { libc::aio_return(control.cast()) };
+        Some((index, if answer == 0 { Ok(moved as usize) } else { Err(answer) }))
+    }
+
+    /// How an operation under way ended; `None` while it goes on.
+    fn answer(&self, index: u32) -> Option<i32> {
+        let control = self.table.control(index)?.as_ptr();
+        // SAFETY: a control block that the C library was given.
+        let answer = unsafe { libc::aio_error(control.cast()) };
+        (answer != libc::EINPROGRESS).then_some(answer)
+    }
+
+    /// What an answer means for the operation in this place; nothing if it goes on.
+    fn settle(&mut self, index: u32, result: Result<usize, i32>) -> Option<io::Result<usize>> {
+        let job = self.jobs.get_mut(index as usize)?;
+        match result {
+            Ok(moved) => {
+                job.done += moved;
+                let whole = job.done >= job.wanted;
+                if let (true, PosixAioOperation::Write { durable: true, .. }) = (whole, job.operation) {
+                    job.operation = PosixAioOperation::Sync;
+                } else if whole || moved == 0 {
+                    return Some(Ok(job.done));
+                }
+            }
+            Err(libc::EINTR) => {}
+            Err(errno) => return Some(Err(io::Error::from_raw_os_error(errno))),
+        }
+        self.gathered.push_back(index);
+        None
+    }
+
+    /// Whether an operation is done and was not taken.
+    #[must_use]
+    pub fn has_finished(&self) -> bool {
+        !self.refused.is_empty() || self.under_way.iter().any(|index| self.answer(*index).is_some())
+    }
+
+    /// Begins every operation that was pushed, and sleeps until one is done, at most `timeout`.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn sleep(&mut self, timeout: Duration) -> io::Result<()> {
+        self.start();
+        if self.under_way.is_empty() || !self.refused.is_empty() || self.look() {
+            return Ok(());
+        }
+        let mut blocks = [ptr::null::<libc::aiocb>(); WAITED_MAX];
+        for (block, index) in blocks.iter_mut().zip(&self.under_way) {
+            *block = self
+                .table
+                .control(*index)
+                .map_or(ptr::null(), |control| control.as_ptr().cast_const().cast());
+        }
+        let time = libc::timespec {
+            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        // SAFETY: pointers that are null or to control blocks that the C library was given, and a time that lives as long
+        // as the call.
+        let waited = unsafe { libc::aio_suspend(blocks.as_ptr(), WAITED_MAX as i32, &raw const time) };
+        match io::Error::last_os_error() {
+            _ if waited == 0 => Ok(()),
+            cause if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(()),
+            cause => Err(cause),
+        }
+    }
+
+    /// Looks for a while whether the oldest operation is done.
+    fn look(&self) -> bool {
+        let Some(oldest) = self.under_way.front() else { return false };
+        (0..SPINS).any(|_| {
+            std::hint::spin_loop();
+            self.answer(*oldest).is_some()
+        })
+    }
+
+    /// Asks for the operations to be given up whose tickets `is` says they are; says whether there was one. Each completes
+    /// once, given up or not.
+    pub fn cancel(&mut self, is: impl Fn(&T) -> bool) -> bool {
+        let has =
+            |index: &u32| self.jobs.get(*index as usize).and_then(|job| job.ticket.as_ref()).is_some_and(&is);
+        let before = self.refused.len();
+        self.refused
+            .extend(self.gathered.iter().filter(|index| has(index)).map(|index| (*index, libc::ECANCELED)));
+        self.gathered.retain(|index| !has(index));
+        let mut under_way = self.under_way.iter().filter(|index| has(index)).peekable();
+        let any = self.refused.len() > before || under_way.peek().is_some();
+        under_way.for_each(|index| self.cancel_at(*index));
+        any
+    }
+
+    /// The words for all operations that were pushed and not taken.
+    pub fn tickets(&self) -> impl Iterator<Item = &T> {
+        self.jobs.iter().filter_map(|job| job.ticket.as_ref())
+    }
+
+    /// Operations that were pushed and that the C library does not know of yet.
+    #[must_use]
+    pub fn gathered(&self) -> usize {
+        self.gathered.len()
+    }
+
+    fn cancel_at(&self, index: u32) {
+        let Some(control) = self.table.control(index) else { return };
+        let fd: RawFd = self.file.as_fd().as_raw_fd();
+        // SAFETY: a control block that the C library was given.
+        let _ = unsafe { libc::aio_cancel(fd, control.as_ptr().cast()) };
+    }
+
+    /// Takes back what has not begun and waits for the rest; says whether all of it came.
+    fn wait_for_all(&mut self) -> bool {
+        self.gathered.clear();
+        self.refused.clear();
+        self.under_way.iter().for_each(|index| self.cancel_at(*index));
+        let until = Instant::now() + LAST_WAIT;
+        while !self.under_way.is_empty() {
+            if self.next_done().is_some() {
+                continue;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.sleep(left).is_err() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl<H: KernelMemory, T: Copy> Drop for PosixAio<H, T> {
+    fn drop(&mut self) {
+        if self.wait_for_all() {
+            // SAFETY: the C library is done with every operation in the table, and nobody uses it after this.
+            unsafe { ManuallyDrop::drop(&mut self.table) };
+        }
+    }
+}
+
+impl<H: KernelMemory, T: Copy> fmt::Debug for PosixAio<H, T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "PosixAio({} gathered, {} under way)", self.gathered.len(), self.under_way.len())
+    }
+}

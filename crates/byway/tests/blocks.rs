@@ -119,3 +119,17 @@ fn an_option_of_one_backend_is_refused_by_another() {
     assert!(error("nil:1M?threads=2").1.contains("means nothing to nil"));
     assert!(error(&format!("{path}?threads=0")).1.contains("1 to 1024 threads"));
 }
+
+#[test]
+fn every_backend_of_files_can_be_asked_for_by_its_name() {
+    let (_folder, path) = scratch(1 << 20);
+    for name in ["libaio", "threads", "psync", "posix_aio"] {
+        let device = byway::open(&format!("{}?backend={name}&depth=8", path.display())).unwrap();
+        assert_eq!(device.name(), name);
+        let mut blocks = device.nvm(None).unwrap();
+        blocks.write(3, &[7; 512]).unwrap();
+        let mut read = [0; 1024];
+        blocks.read(2, &mut read).unwrap();
+        assert_eq!((read[511], read[512]), (0, 7));
+    }
+}

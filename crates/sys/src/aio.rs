@@ -34,6 +34,15 @@ const SPINS: u32 = 100;
 /// How long a ring that is dropped waits for what is under way.
 const LAST_WAIT: Duration = Duration::from_secs(30);
 
+/// Whether this kernel has it.
+#[must_use]
+pub fn is_there() -> bool {
+    let mut word = 0usize;
+    // SAFETY: a ring for no operations is refused, and one word, which is ours, is all that the kernel could write.
+    let made = unsafe { libc::syscall(libc::SYS_io_setup, 0, &raw mut word) };
+    made < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+}
+
 /// What can be asked of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AioOperation {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use byway_backends::{Nil, Psync, Target, TargetOptions, Threads, ThreadsOptions};
+use byway_backends::{Libaio, Nil, PosixAio, Psync, Target, TargetOptions, Threads, ThreadsOptions};
 use byway_core::{Error, ErrorKind, Result};
 
 use crate::any::address::{BlockOptions, BlockPlace, BlockUri};
@@ -42,8 +42,14 @@ struct Candidate {
 /// The backends of files and block devices: those whose commands go on by themselves first, then the fastest first.
 const CANDIDATES: &[Candidate] = &[
     Candidate {
+        name: Libaio::NAME,
+        good_for: "the fastest whose commands go on by themselves: many of them by a system call, completions by none",
+        takes: &[],
+        reach: |target, _| Ok(Reached::Libaio(Libaio::new(Arc::clone(target))?)),
+    },
+    Candidate {
         name: Threads::NAME,
-        good_for: "the fastest whose commands go on by themselves: system calls by a pool of threads",
+        good_for: "commands go on by themselves: system calls by a pool of threads",
         takes: &["threads"],
         reach: |target, options| {
             let options = ThreadsOptions { threads: options.threads };
@@ -55,6 +61,12 @@ const CANDIDATES: &[Candidate] = &[
         good_for: "one system call a command, in the caller's thread",
         takes: &[],
         reach: |target, _| Ok(Reached::Psync(Psync::new(Arc::clone(target)))),
+    },
+    Candidate {
+        name: PosixAio::NAME,
+        good_for: "commands go on by themselves, one after the other: a thread of the C library's",
+        takes: &[],
+        reach: |target, _| Ok(Reached::PosixAio(PosixAio::new(Arc::clone(target)))),
     },
 ];
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use byway_backends::{Nil, Psync, Threads};
+use byway_backends::{Libaio, Nil, PosixAio, Psync, Threads};
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Namespace, NamespaceKind, Nsid,
     Outcome, QueueOptions, Result,
@@ -69,7 +69,9 @@ pub struct Device {
 /// A device behind the backend that serves it.
 pub(crate) enum Reached {
     Embedded(Box<embedded::Device>),
+    Libaio(Libaio),
     Nil(Nil),
+    PosixAio(PosixAio),
     Psync(Psync),
     Threads(Threads),
 }
@@ -82,7 +84,9 @@ macro_rules! each {
                 let $backend = device.driver();
                 $what
             }
+            Reached::Libaio($backend) => $what,
             Reached::Nil($backend) => $what,
+            Reached::PosixAio($backend) => $what,
             Reached::Psync($backend) => $what,
             Reached::Threads($backend) => $what,
         }

@@ -4,7 +4,9 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use byway_backends::Target;
+use byway_backends::libaio::LibaioQueue;
 use byway_backends::nil::NilQueue;
+use byway_backends::posix_aio::PosixAioQueue;
 use byway_backends::psync::PsyncQueue;
 use byway_backends::threads::ThreadsQueue;
 use byway_core::{BackendQueue, Command, Error, Finished, Outcome, Refused, Result};
@@ -17,6 +19,10 @@ pub enum Queue {
     Embedded(Box<EmbeddedQueue>),
     /// Of no device.
     Nil(NilQueue),
+    /// Of a file or block device behind the kernel's native asynchronous I/O.
+    Libaio(Box<LibaioQueue>),
+    /// Of a file or block device behind POSIX asynchronous I/O.
+    PosixAio(Box<PosixAioQueue>),
     /// Of a file or block device behind synchronous system calls.
     Psync(PsyncQueue),
     /// Of a file or block device behind a pool of threads.
@@ -29,6 +35,8 @@ macro_rules! each {
         match $queue {
             Queue::Embedded($one) => $what,
             Queue::Nil($one) => $what,
+            Queue::Libaio($one) => $what,
+            Queue::PosixAio($one) => $what,
             Queue::Psync($one) => $what,
             Queue::Threads($one) => $what,
         }
@@ -56,6 +64,18 @@ impl From<PsyncQueue> for Queue {
 impl From<ThreadsQueue<Target>> for Queue {
     fn from(queue: ThreadsQueue<Target>) -> Self {
         Self::Threads(queue)
+    }
+}
+
+impl From<LibaioQueue> for Queue {
+    fn from(queue: LibaioQueue) -> Self {
+        Self::Libaio(Box::new(queue))
+    }
+}
+
+impl From<PosixAioQueue> for Queue {
+    fn from(queue: PosixAioQueue) -> Self {
+        Self::PosixAio(Box::new(queue))
     }
 }
 
@@ -110,5 +130,13 @@ impl BackendQueue for Queue {
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
         each!(self, queue => queue.execute(command))
+    }
+
+    fn poll(&mut self, max: usize, on: &mut impl FnMut(Finished)) -> Result<usize> {
+        each!(self, queue => queue.poll(max, on))
+    }
+
+    fn wait(&mut self, min: usize, timeout: Duration, on: &mut impl FnMut(Finished)) -> Result<usize> {
+        each!(self, queue => queue.wait(min, timeout, on))
     }
 }

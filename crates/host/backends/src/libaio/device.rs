@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use byway_core::{
-    AdminCommand, Backend, Buffer, Capabilities, Identity, Namespace, Outcome, QueueOptions, Result,
+    AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Namespace, Outcome,
+    QueueOptions, Result,
 };
 
 use crate::libaio::LibaioQueue;
@@ -21,10 +22,16 @@ impl Libaio {
     pub const NAME: &str = "libaio";
 
     /// Commands go to `target`.
-    #[must_use]
-    pub fn new(target: Arc<Target>) -> Self {
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] for a kernel that was built without it.
+    pub fn new(target: Arc<Target>) -> Result<Self> {
+        if !byway_sys::aio::is_there() {
+            let said = "this kernel was built without native asynchronous I/O";
+            return Err(Error::host(ErrorKind::Unsupported, said));
+        }
         let capabilities = target.capabilities(true, false);
-        Self { target, capabilities }
+        Ok(Self { target, capabilities })
     }
 }
 

@@ -23,9 +23,6 @@ use crate::lent::KernelMemory;
 /// How many of the oldest operations are waited for: the C library does those of one descriptor one after the other.
 const WAITED_MAX: usize = 64;
 
-/// How often a queue looks before it sleeps: some microseconds.
-const SPINS: u32 = 100;
-
 /// How long a queue that is dropped waits for what is under way.
 const LAST_WAIT: Duration = Duration::from_secs(30);
 
@@ -271,7 +268,8 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
     /// The system's answer.
     pub fn sleep(&mut self, timeout: Duration) -> io::Result<()> {
         self.start();
-        if self.under_way.is_empty() || !self.refused.is_empty() || self.look() {
+        // Looking for a while would not be worth its time: the library's thread must be woken first, and needs a processor.
+        if self.under_way.is_empty() || self.has_finished() {
             return Ok(());
         }
         let mut blocks = [ptr::null::<libc::aiocb>(); WAITED_MAX];
@@ -293,15 +291,6 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
             cause if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(()),
             cause => Err(cause),
         }
-    }
-
-    /// Looks for a while whether the oldest operation is done.
-    fn look(&self) -> bool {
-        let Some(oldest) = self.under_way.front() else { return false };
-        (0..SPINS).any(|_| {
-            std::hint::spin_loop();
-            self.answer(*oldest).is_some()
-        })
     }
 
     /// Asks for the operations to be given up whose tickets `is` says they are; says whether there was one. Each completes

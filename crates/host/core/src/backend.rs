@@ -285,8 +285,11 @@ pub trait BackendQueue: Send {
     where
         Self: Sized,
     {
-        let until = std::time::Instant::now() + timeout;
         let mut taken = self.poll(usize::MAX, on)?;
+        if taken >= min {
+            return Ok(taken);
+        }
+        let until = std::time::Instant::now() + timeout;
         while taken < min && self.outstanding() > 0 {
             let left = until.saturating_duration_since(std::time::Instant::now());
             if !self.sleep(left)? && left.is_zero() {

@@ -86,7 +86,7 @@ fn a_device_that_is_none_is_refused_with_its_reason() {
     std::fs::write(there("short"), [0; 100]).unwrap();
     assert!(error(&there("short")).1.contains("no room for a block of 512 bytes"));
     let (_, said) = error(&format!("{}?backend=spdk", there("short")));
-    assert!(said.contains("no backend \"spdk\"") && said.contains("threads, psync"), "{said}");
+    assert!(said.contains("no backend \"spdk\"") && said.contains("io_uring, libaio, threads"), "{said}");
     assert!(error(&format!("{}?lba=1000", there("short"))).1.contains("power of two"));
 }
 
@@ -113,7 +113,12 @@ fn a_file_is_made_where_it_is_asked_for_and_never_over_another() {
 fn an_option_of_one_backend_is_refused_by_another() {
     let (_folder, path) = scratch(1 << 20);
     let path = path.display();
-    assert_eq!(byway::open(&format!("{path}?threads=2")).unwrap().name(), "threads");
+    let device = byway::open(&format!("{path}?threads=2")).unwrap();
+    assert_eq!(device.name(), "threads");
+    let passed_over = &device.chosen().passed_over;
+    assert!(passed_over.iter().any(|one| one.backend == "io_uring" && one.why.contains("option threads")));
+    let (_, said) = error(&format!("{path}?backend=threads&fixed-file=on"));
+    assert!(said.contains("option fixed-file means nothing to threads"), "{said}");
     let (_, said) = error(&format!("{path}?backend=psync&threads=2"));
     assert!(said.contains("option threads means nothing to psync"), "{said}");
     assert!(error("nil:1M?threads=2").1.contains("means nothing to nil"));
@@ -123,7 +128,7 @@ fn an_option_of_one_backend_is_refused_by_another() {
 #[test]
 fn every_backend_of_files_can_be_asked_for_by_its_name() {
     let (_folder, path) = scratch(1 << 20);
-    for name in ["libaio", "threads", "psync", "posix_aio"] {
+    for name in ["io_uring", "libaio", "threads", "psync", "posix_aio"] {
         let device = byway::open(&format!("{}?backend={name}&depth=8", path.display())).unwrap();
         assert_eq!(device.name(), name);
         let mut blocks = device.nvm(None).unwrap();

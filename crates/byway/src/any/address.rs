@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
+use byway_backends::IoUringOptions;
 use byway_core::{Error, ErrorKind, Nsid, Result};
 
 use crate::uri::{Uri, invalid, one_of, pairs_of, parse, parse_size, unknown};
@@ -51,6 +53,10 @@ pub struct BlockOptions {
     pub create_bytes: Option<u64>,
     /// `threads=`: threads of the pool, of backend `threads`.
     pub threads: Option<u32>,
+    /// `fixed-file=`, `fixed-buffers=`, `sqpoll=`, `sqpoll-cpu=`, `iopoll=`, `one-thread=`, of backend `io_uring`.
+    pub io_uring: IoUringOptions,
+    /// Options of one backend alone that were given, whatever their values.
+    pub(crate) named: Vec<&'static str>,
     /// `depth=`: commands outstanding on a queue.
     pub depth: u32,
     /// `ns=`: the namespace that calls without one mean.
@@ -58,7 +64,7 @@ pub struct BlockOptions {
 }
 
 /// What each option of blocks is called, what it may be, and what it decides: for errors and help.
-pub const BLOCK_OPTIONS: [(&str, &str, &str); 8] = [
+pub const BLOCK_OPTIONS: [(&str, &str, &str); 14] = [
     ("backend", "NAME", "by which interface [the fastest that can]"),
     ("readonly", "1|0", "for reading alone [0]"),
     ("direct", "1|0", "past the page cache [0]"),
@@ -67,7 +73,21 @@ pub const BLOCK_OPTIONS: [(&str, &str, &str); 8] = [
     ("depth", "COUNT", "commands outstanding on a queue [128]"),
     ("ns", "NUMBER", "which namespace [the first]"),
     ("threads", "COUNT", "of the pool, with backend=threads"),
+    ("fixed-file", "1|0", "the kernel looks the file up once, with backend=io_uring [1]"),
+    ("fixed-buffers", "COUNT", "buffers that the kernel knows beforehand, with backend=io_uring [0]"),
+    (
+        "sqpoll",
+        "MILLISECONDS",
+        "a thread of the kernel takes commands and sleeps after this, with backend=io_uring",
+    ),
+    ("sqpoll-cpu", "NUMBER", "the processor of that thread"),
+    ("iopoll", "1|0", "completions are polled for, with backend=io_uring and direct=1 [0]"),
+    ("one-thread", "1|0", "each queue is used by one thread, with backend=io_uring [0]"),
 ];
+
+/// Options of `io_uring`.
+pub(crate) const IO_URING_OPTIONS: &[&str] =
+    &["fixed-file", "fixed-buffers", "sqpoll", "sqpoll-cpu", "iopoll", "one-thread"];
 
 impl Default for BlockOptions {
     fn default() -> Self {
@@ -78,6 +98,8 @@ impl Default for BlockOptions {
             lba_bytes: None,
             create_bytes: None,
             threads: None,
+            io_uring: IoUringOptions::default(),
+            named: Vec::new(),
             depth: 128,
             ns: None,
         }
@@ -115,16 +137,34 @@ impl BlockOptions {
             "lba" => self.lba_bytes = Some(u32::try_from(parse_size(value)?).unwrap_or(u32::MAX)),
             "create" => self.create_bytes = Some(parse_size(value)?),
             "threads" => self.threads = Some(parse(value)?),
+            "fixed-file" => self.io_uring.registered_file = one_of(value, &yes_or_no)?,
+            "fixed-buffers" => self.io_uring.registered_buffers = parse(value)?,
+            "sqpoll" => self.io_uring.sqpoll = Some(Duration::from_millis(parse(value)?)),
+            "sqpoll-cpu" => self.io_uring.sqpoll_cpu = Some(parse(value)?),
+            "iopoll" => self.io_uring.iopoll = one_of(value, &yes_or_no)?,
+            "one-thread" => self.io_uring.one_thread = one_of(value, &yes_or_no)?,
             "depth" => self.depth = parse(value)?,
             "ns" => self.ns = Some(Nsid::new(parse(value)?)?),
             _ => return Err(unknown(&BLOCK_OPTIONS)),
         }
+        self.named.extend(IO_URING_OPTIONS.iter().chain(&["threads"]).find(|known| **known == name));
         Ok(())
     }
 
     /// Options that are given and mean something to one backend alone.
-    pub(crate) fn of_one_backend(&self) -> impl Iterator<Item = &'static str> {
-        [("threads", self.threads.is_some())].into_iter().filter(|(_, given)| *given).map(|(name, _)| name)
+    pub(crate) fn of_one_backend(&self) -> Vec<&'static str> {
+        let (asked, plain) = (&self.io_uring, IoUringOptions::default());
+        let set = [
+            ("threads", self.threads.is_some()),
+            ("fixed-file", asked.registered_file != plain.registered_file),
+            ("fixed-buffers", asked.registered_buffers != plain.registered_buffers),
+            ("sqpoll", asked.sqpoll != plain.sqpoll),
+            ("sqpoll-cpu", asked.sqpoll_cpu != plain.sqpoll_cpu),
+            ("iopoll", asked.iopoll != plain.iopoll),
+            ("one-thread", asked.one_thread != plain.one_thread),
+        ];
+        let set = set.into_iter().filter(|(_, set)| *set).map(|(name, _)| name);
+        self.named.iter().copied().chain(set).collect()
     }
 
     /// An option that is given and means nothing without a file.

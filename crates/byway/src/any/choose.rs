@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use byway_backends::{Libaio, Nil, PosixAio, Psync, Target, TargetOptions, Threads, ThreadsOptions};
+use byway_backends::{IoUring, Libaio, Nil, PosixAio, Psync, Target, TargetOptions, Threads, ThreadsOptions};
 use byway_core::{Error, ErrorKind, Result};
 
-use crate::any::address::{BlockOptions, BlockPlace, BlockUri};
+use crate::any::address::{BlockOptions, BlockPlace, BlockUri, IO_URING_OPTIONS};
 use crate::any::device::Reached;
 
 /// The backend that serves a device, and why that one.
@@ -42,8 +42,14 @@ struct Candidate {
 /// The backends of files and block devices: those whose commands go on by themselves first, then the fastest first.
 const CANDIDATES: &[Candidate] = &[
     Candidate {
+        name: IoUring::NAME,
+        good_for: "the fastest whose commands go on by themselves",
+        takes: IO_URING_OPTIONS,
+        reach: |target, options| Ok(Reached::IoUring(IoUring::new(Arc::clone(target), options.io_uring)?)),
+    },
+    Candidate {
         name: Libaio::NAME,
-        good_for: "the fastest whose commands go on by themselves: many of them by a system call, completions by none",
+        good_for: "commands go on by themselves: many of them by a system call, completions by none",
         takes: &[],
         reach: |target, _| Ok(Reached::Libaio(Libaio::new(Arc::clone(target))?)),
     },
@@ -114,7 +120,8 @@ fn first_that_can(
 impl Candidate {
     /// Refuses an option that is given and that this backend would not read.
     fn refuse_unread(&self, options: &BlockOptions) -> Result<()> {
-        let Some(unread) = options.of_one_backend().find(|name| !self.takes.contains(name)) else {
+        let Some(unread) = options.of_one_backend().into_iter().find(|name| !self.takes.contains(name))
+        else {
             return Ok(());
         };
         Err(Error::host(
@@ -146,7 +153,7 @@ fn reach_nil(size_bytes: u64, options: &BlockOptions) -> Result<(Reached, Chosen
         let said = format!("nil:SIZE is served by nil, not by {other:?}");
         return Err(Error::host(ErrorKind::InvalidArgument, said));
     }
-    if let Some(unread) = options.of_one_backend().next() {
+    if let Some(unread) = options.of_one_backend().first() {
         let said = format!("option {unread} means nothing to nil");
         return Err(Error::host(ErrorKind::InvalidArgument, said));
     }

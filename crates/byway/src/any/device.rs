@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use byway_backends::{Libaio, Nil, PosixAio, Psync, Threads};
+use byway_backends::{IoUring, Libaio, Nil, PosixAio, Psync, Threads};
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Namespace, NamespaceKind, Nsid,
     Outcome, QueueOptions, Result,
@@ -72,6 +72,7 @@ pub(crate) enum Reached {
     Libaio(Libaio),
     Nil(Nil),
     PosixAio(PosixAio),
+    IoUring(IoUring),
     Psync(Psync),
     Threads(Threads),
 }
@@ -87,6 +88,7 @@ macro_rules! each {
             Reached::Libaio($backend) => $what,
             Reached::Nil($backend) => $what,
             Reached::PosixAio($backend) => $what,
+            Reached::IoUring($backend) => $what,
             Reached::Psync($backend) => $what,
             Reached::Threads($backend) => $what,
         }

@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use byway_backends::Target;
+use byway_backends::io_uring::IoUringQueue;
 use byway_backends::libaio::LibaioQueue;
 use byway_backends::nil::NilQueue;
 use byway_backends::posix_aio::PosixAioQueue;
@@ -23,6 +24,8 @@ pub enum Queue {
     Libaio(Box<LibaioQueue>),
     /// Of a file or block device behind POSIX asynchronous I/O.
     PosixAio(Box<PosixAioQueue>),
+    /// Of a file or block device behind io_uring.
+    IoUring(Box<IoUringQueue>),
     /// Of a file or block device behind synchronous system calls.
     Psync(PsyncQueue),
     /// Of a file or block device behind a pool of threads.
@@ -37,6 +40,7 @@ macro_rules! each {
             Queue::Nil($one) => $what,
             Queue::Libaio($one) => $what,
             Queue::PosixAio($one) => $what,
+            Queue::IoUring($one) => $what,
             Queue::Psync($one) => $what,
             Queue::Threads($one) => $what,
         }
@@ -52,6 +56,12 @@ impl From<EmbeddedQueue> for Queue {
 impl From<NilQueue> for Queue {
     fn from(queue: NilQueue) -> Self {
         Self::Nil(queue)
+    }
+}
+
+impl From<IoUringQueue> for Queue {
+    fn from(queue: IoUringQueue) -> Self {
+        Self::IoUring(Box::new(queue))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::frontier::Frontiers;
 use crate::ftl::Ftl;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES};
 use crate::map::{Before, EntryIndex, Location};
-use crate::read::crcs_match;
+use crate::read::{ReadError, crcs_match};
 use crate::spare::{PageKind, SpareRecord};
 
 /// What opening an image found and did.
@@ -76,8 +76,8 @@ impl Ftl {
             self.map.take_present()?;
         }
         self.forget_unowned(owned);
-        let doubtful = self.find_doubtful(owned, found);
-        self.revert(&doubtful, found);
+        let doubtful = self.find_doubtful(owned, found)?;
+        self.revert(&doubtful, found)?;
         let unsynced = self.correct_blocks(owned);
         self.state.clear_intent();
         self.take_up_slots();
@@ -139,57 +139,73 @@ impl Ftl {
         }
     }
 
-    /// Entries whose place may not hold what it was flipped to for.
-    fn find_doubtful(&mut self, owned: &[Owned], found: &mut Recovery) -> Vec<(EntryIndex, PageKind)> {
-        let mut doubtful = Vec::new();
+    /// Entries whose place may not hold what it was flipped to for. A page that the host cannot read now ends it: to go on would
+    /// be to give up what may be there.
+    fn find_doubtful(
+        &mut self,
+        owned: &[Owned],
+        found: &mut Recovery,
+    ) -> Result<Vec<(EntryIndex, PageKind)>, FlashError> {
+        let (mut doubtful, mut refusal) = (Vec::new(), Ok(()));
         let synced_seq = self.state.synced_seq();
         for part in owned {
             self.each_present(part.first, part.first + part.entries, |ftl, entry| {
                 if ftl.is_mapped(entry) {
                     found.entries += 1;
-                    if !ftl.is_certain(entry, part.kind, synced_seq) {
-                        doubtful.push((entry, part.kind));
+                    match ftl.is_certain(entry, part.kind, synced_seq) {
+                        Ok(true) => {}
+                        Ok(false) => doubtful.push((entry, part.kind)),
+                        Err(error) => refusal = Err(error),
                     }
                 }
             });
         }
-        doubtful
+        refusal.map(|()| doubtful)
     }
 
     /// Whether an entry's place holds its data. What was synced and is damaged counts as certain: it is told of when
     /// it is read, and never replaced by something older.
-    fn is_certain(&mut self, entry: EntryIndex, kind: PageKind, synced_seq: u64) -> bool {
+    fn is_certain(&mut self, entry: EntryIndex, kind: PageKind, synced_seq: u64) -> Result<bool, FlashError> {
         match self.map.load(entry) {
-            Ok(Location::Unmapped | Location::Lost) | Err(_) => true,
+            Ok(Location::Unmapped | Location::Lost) | Err(_) => Ok(true),
             Ok(Location::Buffer(place)) => {
                 let unit = self.buffer.unit(place).filter(|unit| unit.owner == entry);
-                unit.is_some_and(|unit| unit.seq < synced_seq || unit.is_whole())
+                Ok(unit.is_some_and(|unit| unit.seq < synced_seq || unit.is_whole()))
             }
             Ok(Location::Flash(unit)) => {
                 let page = self.geometry.page_of(unit);
-                let Some(spare) = self.spare(page) else { return true };
+                let Some(spare) = self.spare(page) else { return Ok(true) };
                 let within = self.geometry.unit_in_page(unit) as usize;
                 let owns = spare.kind == kind && spare.owner(within) == entry;
-                owns && (spare.seq < synced_seq || self.is_whole(page, within, &spare))
+                Ok(owns && (spare.seq < synced_seq || self.is_whole(page, within, &spare)?))
             }
         }
     }
 
-    /// Whether the data of a unit, or of a whole page that has one owner, is what its record says.
-    fn is_whole(&mut self, page: PageId, within: usize, spare: &SpareRecord) -> bool {
+    /// Whether the data of a unit, or of a whole page that has one owner, is what its record says. What the medium fails to read
+    /// may be: reads tell of it, and nothing older is put in its place.
+    fn is_whole(&mut self, page: PageId, within: usize, spare: &SpareRecord) -> Result<bool, FlashError> {
         let (first, units) = match spare.kind {
             PageKind::Page => (0, self.geometry.units_per_page() as usize),
             PageKind::Units => (within, 1),
         };
         let mut scratch = self.take_scratch();
         let data = &mut scratch[..units * UNIT_BYTES];
-        let whole = self.media.read(page, first * UNIT_BYTES, data).is_ok() && crcs_match(spare, first, data);
+        let whole = match self.media.read(page, first * UNIT_BYTES, data) {
+            Ok(()) => Ok(crcs_match(spare, first, data)),
+            Err(error) if is_of_host(&error) => Err(error),
+            Err(_) => Ok(true),
+        };
         self.give_scratch(scratch);
         whole
     }
 
     /// Sets entries back to what they were at the last sync.
-    fn revert(&mut self, doubtful: &[(EntryIndex, PageKind)], found: &mut Recovery) {
+    fn revert(
+        &mut self,
+        doubtful: &[(EntryIndex, PageKind)],
+        found: &mut Recovery,
+    ) -> Result<(), FlashError> {
         let mut places = self.places_of(doubtful);
         for (entry, kind) in doubtful {
             let before = match self.map.before(*entry) {
@@ -197,7 +213,7 @@ impl Ftl {
                 Before::Lost => Location::Lost,
                 Before::Mapped => {
                     let places = places.remove(entry).unwrap_or_default();
-                    self.newest_certain(*entry, *kind, places).unwrap_or_else(|| {
+                    self.newest_certain(*entry, *kind, places)?.unwrap_or_else(|| {
                         found.lost += 1;
                         Location::Lost
                     })
@@ -206,6 +222,7 @@ impl Ftl {
             found.reverted += u64::from(before != Location::Lost);
             self.map.store(*entry, before, Before::Mapped);
         }
+        Ok(())
     }
 
     /// Every place on flash and in the buffer that names one of these entries, with its number.
@@ -235,13 +252,21 @@ impl Ftl {
         entry: EntryIndex,
         kind: PageKind,
         mut places: Vec<(u64, Location)>,
-    ) -> Option<Location> {
-        let synced_seq = self.state.synced_seq();
+    ) -> Result<Option<Location>, FlashError> {
+        let (synced_seq, doubted) = (self.state.synced_seq(), self.map.load(entry));
         places.sort_unstable_by_key(|(seq, _)| std::cmp::Reverse(*seq));
-        places.into_iter().map(|(_, place)| place).find(|place| {
-            self.map.store(entry, *place, Before::Mapped);
-            self.is_certain(entry, kind, synced_seq)
-        })
+        for (_, place) in places {
+            self.map.store(entry, place, Before::Mapped);
+            let certain = self.is_certain(entry, kind, synced_seq);
+            if let (Err(_), Ok(doubted)) = (&certain, doubted) {
+                // It is asked again at the next opening.
+                self.map.store(entry, doubted, Before::Mapped);
+            }
+            if certain? {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
     }
 
     fn pages(&self) -> impl Iterator<Item = PageId> + use<> {
@@ -341,9 +366,11 @@ impl Ftl {
     /// Writes a unit anew as it is, so that it is the newest of its entry.
     fn write_anew(&mut self, entry: EntryIndex) -> Result<(), FlashError> {
         let mut unit = [0; UNIT_BYTES];
-        // What cannot be read is told of when someone asks for it.
-        if self.read(PageKind::Units, entry, 0, &mut unit, Cause::Metadata, &mut 0).is_err() {
-            return Ok(());
+        match self.read(PageKind::Units, entry, 0, &mut unit, Cause::Metadata, &mut 0) {
+            Ok(()) => {}
+            Err(ReadError::Flash(error)) if is_of_host(&error) => return Err(error),
+            // What the medium does not give is told of when someone asks for it.
+            Err(_) => return Ok(()),
         }
         let crc = checksum::crc32c(&unit);
         self.append(Stream::Gc, entry, &unit, crc, Cause::Metadata, &mut 0)?;
@@ -359,6 +386,11 @@ impl Ftl {
         }
         Ok(())
     }
+}
+
+/// Whether it is the image's file that could not be read, which says nothing of what is in it.
+const fn is_of_host(error: &FlashError) -> bool {
+    matches!(error, FlashError::File(_) | FlashError::Image(_))
 }
 
 /// Units of a record that name an owner of their own.

@@ -226,7 +226,8 @@ impl Regions {
     }
 }
 
-fn folder() -> tempfile::TempDir {
+/// In memory where there is such a place: what a sync costs there is nothing that is looked for.
+pub fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap()
 }
 

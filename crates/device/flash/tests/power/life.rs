@@ -10,6 +10,7 @@ use byway_flash::{
 use byway_forgetful::{Forgetful, Random, copy_sparse};
 use byway_link::Profile;
 
+use crate::device::folder;
 use crate::model::{Model, Target, Value};
 
 pub const UNIT: usize = 4096;
@@ -45,7 +46,7 @@ impl Base {
     }
 
     fn make() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = folder();
         let path = folder.path().join("base");
         let profile = Profile::by_name("gen4x4").unwrap().flash;
         let mut options = FlashOptions::new(4 << 20 | 64 << 10, profile, MediaKind::File(path.clone()));
@@ -219,7 +220,7 @@ enum UnderWay {
 
 /// Lives one after the other, each on what the power cut of the one before left.
 pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result<(), String> {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let mut path = folder.path().join("image");
     copy_sparse(&base.path, &path);
     let mut model = base.model.clone();

@@ -100,8 +100,30 @@ fn parts_of(bytes: &[u8], stand: Stand) -> Option<(usize, &[u8], u32)> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::engine::{KvEngine, KvOptions};
+    use crate::layout::KvFormat;
     use crate::value_log::record::{Kind, Shape};
+    use crate::value_log::segment::Use;
+    use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
     use byway_spec::Key;
+
+    /// A row of the segment table of a damaged image can name any stream.
+    #[test]
+    fn records_of_a_stream_that_is_not_there_are_not_mended() {
+        let profile = byway_link::Profile::by_name("cosmos").unwrap().flash;
+        let spec = NamespaceSpec { nsid: None, kind: NamespaceKind::Kv, size_bytes: 12 << 20 };
+        let mut flash = Flash::create(FlashOptions::new(32 << 20, profile, MediaKind::Ram), &[spec]).unwrap();
+        let namespace = flash.namespace(1).unwrap().clone();
+        let made = KvEngine::create(&mut flash, &namespace, &KvFormat::default(), KvOptions::default());
+        let mut log = made.unwrap().log;
+        let home = log.home.clone();
+        for stream in [log.streams.len() as u8, u8::MAX] {
+            let segment = log.segments.take(&mut flash, &home, Use::Log { stream, ordinal: 0 }, 0).unwrap();
+            let address = u64::from(segment) << log.layout.segment_shift;
+            assert!(!log.mend_record_at(&mut flash, address));
+            assert!(!log.mend_padding(&mut flash, stream.into(), 0, 8));
+        }
+    }
 
     #[test]
     fn any_flipped_bit_of_a_record_is_told_and_two_are_not() {

@@ -62,7 +62,7 @@ impl Base {
     }
 
     fn make() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = crate::stage::folder();
         let path = folder.path().join("base");
         let options = FlashOptions::new(4 << 20, PROFILE, MediaKind::File(path.clone()));
         let mut flash = Flash::create(options, &[NAMESPACE]).unwrap();
@@ -346,7 +346,7 @@ struct Life {
 
 /// Lives one after the other, each on what the power cut of the one before left.
 pub fn run(base: &Base, seed: u64, steps: u64, durability: Durability) -> Result<(), String> {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = crate::stage::folder();
     let mut path = folder.path().join("image");
     copy_sparse(&base.path, &path);
     let (mut model, mut random) = (base.model.clone(), Random::new(seed));

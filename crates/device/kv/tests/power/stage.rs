@@ -58,8 +58,7 @@ impl Life {
 impl Stage {
     /// Nobody watches its first life.
     pub fn new(size: Size) -> Self {
-        let folder = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." });
-        let folder = folder.unwrap();
+        let folder = folder();
         let path = folder.path().join("image");
         let mut options = FlashOptions::new(size.flash_bytes, PROFILE, MediaKind::File(path.clone()));
         options.run.durability = Durability::Volatile;
@@ -185,4 +184,9 @@ impl Parts {
         let (part, start) = found.map_or(("", 0), |(part, range)| (*part, range.start));
         Place { part, at: sector.at - start }
     }
+}
+
+/// In memory where there is such a place: what a sync costs there is nothing that is looked for.
+pub fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "." }).unwrap()
 }

@@ -151,7 +151,9 @@ fn an_admin_command_that_is_refused_says_why() {
     let device = byway::embedded::open("ram:32M").unwrap();
     let mut entry = byway_spec::Command::new(0x02, 0, 0);
     entry.cdw10 = 0x7f;
-    let refused = device.driver().admin(byway::AdminCommand::raw(entry, RawData::None)).unwrap_err();
+    // Four bytes of a log page that there is none of.
+    let data = RawData::FromDevice(byway::Buffer::zeroed(4).unwrap());
+    let refused = device.driver().admin(byway::AdminCommand::raw(entry, data)).unwrap_err();
     assert!(std::error::Error::source(&refused).is_some(), "{refused}");
 }
 

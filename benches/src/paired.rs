@@ -89,6 +89,19 @@ pub fn quantile(values: &[f64], part: f64) -> f64 {
     sorted.get((last as f64 * part).round() as usize).copied().unwrap_or(0.0)
 }
 
+/// Below this the median of `values` lies for one of 20 samples of that many, drawn from them with replacement.
+pub fn lower_bound(values: &[f64]) -> f64 {
+    const SAMPLES: usize = 2000;
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) as usize).checked_rem(values.len()).and_then(|index| values.get(index)).copied()
+    };
+    let mut median = || quantile(&(0..values.len()).filter_map(|_| draw()).collect::<Vec<_>>(), 0.5);
+    let medians: Vec<f64> = (0..SAMPLES).map(|_| median()).collect();
+    quantile(&medians, 0.05)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,5 +118,13 @@ mod tests {
         assert_eq!(quantile(&[3.0, 1.0, 2.0], 0.5), 2.0);
         assert_eq!(quantile(&[3.0, 1.0, 2.0], 1.0), 3.0);
         assert_eq!(quantile(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn a_lower_bound_is_below_the_median_and_among_the_values() {
+        let values: Vec<f64> = (0..41).map(f64::from).collect();
+        let low = lower_bound(&values);
+        assert!((5.0..20.0).contains(&low), "{low}");
+        assert_eq!((lower_bound(&[3.0; 9]), lower_bound(&[])), (3.0, 0.0));
     }
 }

@@ -82,7 +82,7 @@ fn completed<H: KernelMemory>(ring: &mut Uring<H, u32>) -> Completed<H, u32> {
         if let Some(completed) = ring.next_completed().unwrap() {
             return completed;
         }
-        ring.sleep(1, LONG).unwrap();
+        ring.sleep(1, Some(LONG)).unwrap();
     }
     panic!("nothing completed")
 }
@@ -120,7 +120,7 @@ fn a_transfer_that_ends_early_is_gone_on_with() {
     for part in [&b"ab"[..], b"cde", b"f", b"ghijk"] {
         assert!(ring.next_completed().unwrap().is_none());
         writer.write_all(part).unwrap();
-        ring.sleep(1, LONG).unwrap();
+        ring.sleep(1, Some(LONG)).unwrap();
     }
     assert!(ring.next_completed().unwrap().is_none());
     writer.write_all(b"l").unwrap();
@@ -164,7 +164,7 @@ fn memory_is_kept_until_the_kernel_is_done_whoever_stops_waiting() {
             push(&mut ring, Boxes(vec![[0; 64].into()], Arc::clone(&freed)), ticket, READ);
         }
         ring.start().unwrap();
-        ring.sleep(1, Duration::from_millis(1)).unwrap();
+        ring.sleep(1, Some(Duration::from_millis(1))).unwrap();
         assert_eq!(freed.load(Ordering::Relaxed), 0);
         drop(ring);
         assert_eq!(freed.load(Ordering::Relaxed), 4, "freed once each, when the kernel had given them up");

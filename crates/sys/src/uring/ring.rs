@@ -365,13 +365,13 @@ impl<H: KernelMemory, T: Copy> Uring<H, T> {
     }
 
     /// Begins every operation that was pushed, and sleeps until the kernel has told of `min` completions that were not
-    /// reaped, at most `timeout`: by one system call.
+    /// reaped, at most `timeout`, or for ever: by one system call, which costs less without a time.
     ///
     /// # Errors
     /// The system's answer.
     #[inline]
-    pub fn sleep(&mut self, min: u32, timeout: Duration) -> io::Result<()> {
-        self.enter(min, Some(timeout))
+    pub fn sleep(&mut self, min: u32, timeout: Option<Duration>) -> io::Result<()> {
+        self.enter(min, timeout)
     }
 
     fn enter(&mut self, min: u32, timeout: Option<Duration>) -> io::Result<()> {
@@ -380,12 +380,12 @@ impl<H: KernelMemory, T: Copy> Uring<H, T> {
             self.place_waiting();
         }
         let entered = match timeout {
-            Some(timeout) if min > 0 => {
+            Some(timeout) => {
                 let time = types::Timespec::from(timeout);
                 let arguments = types::SubmitArgs::new().timespec(&time);
                 self.ring.submitter().submit_with_args(min as usize, &arguments)
             }
-            _ => self.ring.submitter().submit(),
+            None => self.ring.submitter().submit_and_wait(min as usize),
         };
         match entered {
             Ok(_) => Ok(()),

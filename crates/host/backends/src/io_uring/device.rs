@@ -83,7 +83,7 @@ fn try_polling(target: &Target, ring: &mut Uring<Payload, ()>) -> Result<()> {
         if begun.elapsed() > TRIAL {
             return Err(Error::host(ErrorKind::TimedOut, "a polled read did not finish"));
         }
-        ring.sleep(1, TRIAL).map_err(failed)?;
+        ring.sleep(1, Some(TRIAL)).map_err(failed)?;
     };
     match ending {
         Ending::Failed(cause) if cause.kind() == io::ErrorKind::Unsupported => {

@@ -20,6 +20,7 @@ mod buffers;
 mod device;
 mod finish;
 mod options;
+mod patience;
 mod queue;
 
 pub use device::IoUring;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use byway_core::{
     BackendQueue, Buffer, BufferPool, Command, Error, ErrorKind, Failed, Finished, NvmCommand, Outcome,
@@ -15,6 +15,7 @@ use byway_sys::uring::{BufferIndex, Completed, Deadline, Uring};
 
 use super::buffers::registered;
 use super::finish::{Step, Ticket, cancelled, step};
+use super::patience::Patience;
 use crate::psync::queue::{full, not_outstanding};
 use crate::request::Request;
 use crate::target::{Shape, Target};
@@ -188,8 +189,8 @@ impl IoUringQueue {
 
     /// Waits for the command of a synchronous call. Completions of others stay in the queue.
     fn wait_for(&mut self, call: u64) -> Result<Outcome> {
-        let begun = Instant::now();
-        let mut left = self.timeout;
+        let patience = Patience::new(self.timeout);
+        let mut left = patience.first();
         let mut given_up = false;
         loop {
             self.ring.sleep(1, left).map_err(ring_failed)?;
@@ -202,14 +203,13 @@ impl IoUringQueue {
                     _ => {}
                 }
             }
-            let until = if given_up { self.timeout + GRACE } else { self.timeout };
-            left = until.saturating_sub(begun.elapsed());
-            if left.is_zero() && given_up {
+            left = if given_up { patience.left_and(GRACE) } else { patience.left() };
+            if left == Some(Duration::ZERO) && given_up {
                 return Err(gave_up(self.timeout));
             }
-            if left.is_zero() {
+            if left == Some(Duration::ZERO) {
                 given_up = true;
-                left = GRACE;
+                left = Some(GRACE);
                 self.ring.cancel(|ticket| ticket.call && ticket.tag == call).map_err(ring_failed)?;
             }
         }
@@ -275,8 +275,8 @@ impl BackendQueue for IoUringQueue {
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        let begun = Instant::now();
-        let mut left = timeout;
+        let patience = Patience::new(timeout);
+        let mut left = patience.first();
         while !self.has_finished()? {
             if self.outstanding() == 0 {
                 return Ok(false);
@@ -285,8 +285,8 @@ impl BackendQueue for IoUringQueue {
             if self.has_finished()? {
                 break;
             }
-            left = timeout.saturating_sub(begun.elapsed());
-            if left.is_zero() {
+            left = patience.left();
+            if left == Some(Duration::ZERO) {
                 return Ok(false);
             }
         }
@@ -296,7 +296,7 @@ impl BackendQueue for IoUringQueue {
     /// Begins what was submitted and waits for completions by one system call.
     #[inline]
     fn wait(&mut self, min: usize, timeout: Duration, on: &mut impl FnMut(Finished)) -> Result<usize> {
-        let begun = Instant::now();
+        let patience = Patience::new(timeout);
         let mut entered = false;
         let mut taken = 0;
         loop {
@@ -312,8 +312,8 @@ impl BackendQueue for IoUringQueue {
             if taken >= min || outstanding == 0 {
                 break;
             }
-            let left = if entered { timeout.saturating_sub(begun.elapsed()) } else { timeout };
-            if entered && left.is_zero() {
+            let left = if entered { patience.left() } else { patience.first() };
+            if entered && left == Some(Duration::ZERO) {
                 break;
             }
             let more = u32::try_from(min - taken).unwrap_or(u32::MAX).min(outstanding);
@@ -321,6 +321,15 @@ impl BackendQueue for IoUringQueue {
             entered = true;
         }
         self.ring.start().map_err(ring_failed)?;
+        Ok(taken)
+    }
+
+    #[inline]
+    fn drain(&mut self, on: &mut impl FnMut(Finished)) -> Result<usize> {
+        let mut taken = 0;
+        while self.outstanding() > 0 {
+            taken += self.wait(1, Duration::MAX, on)?;
+        }
         Ok(taken)
     }
 

@@ -55,7 +55,7 @@ pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,
     GcPolicy, Geometry, Hit, NamespaceKind as MediaNamespaceKind, Remedy, WearSummary,
 };
-pub use byway_kv::{KvStats, Packing};
+pub use byway_kv::{KvStats, Packing, Work};
 pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
 pub use check::{Checked, check, repair};
 pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};

@@ -114,5 +114,17 @@ fn tell(out: &mut impl Write, summary: &Summary) -> Result<()> {
             model.spread()
         )?;
     }
+    if let Some(longest) = summary.longest_put {
+        writeln!(
+            out,
+            "longest put: {} pages read, {} written, {} given back, {} entries, {} records; {} waited for room",
+            longest.pages_read,
+            longest.pages_written,
+            longest.pages_trimmed,
+            longest.entries,
+            longest.records,
+            longest.waited
+        )?;
+    }
     Ok(())
 }

@@ -4,6 +4,7 @@ pub mod greedy;
 mod run;
 pub mod skew;
 
+use byway::{KvStats, Work};
 use serde::Serialize;
 use skew::Skew;
 
@@ -129,4 +130,33 @@ pub struct Summary {
     /// Erases of the model's blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_wear: Option<Wear>,
+    /// What one put did at most, of key-value pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_put: Option<LongestPut>,
+}
+
+/// The most that one put did of each kind of work, and how many had to wait for room.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct LongestPut {
+    /// Pages read, of the log and of the index.
+    pub pages_read: u32,
+    /// Pages written.
+    pub pages_written: u32,
+    /// Pages given back.
+    pub pages_trimmed: u32,
+    /// Entries of the index looked for, written or merged.
+    pub entries: u32,
+    /// Records that compaction looked at.
+    pub records: u32,
+    /// Puts that had to wait for a segment, or for a memtable to be written out.
+    pub waited: u64,
+}
+
+impl LongestPut {
+    /// What an engine counted.
+    pub fn of(stats: &KvStats) -> Self {
+        let Work { pages_read, pages_written, pages_trimmed, entries, records, .. } = stats.most_work;
+        let waited = stats.index.stalls + stats.compaction.stalls;
+        Self { pages_read, pages_written, pages_trimmed, entries, records, waited }
+    }
 }

@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::greedy::{Greedy, Shape};
-use super::{Kind, Pass, Plan, Summary, Wear};
+use super::{Kind, LongestPut, Pass, Plan, Summary, Wear};
 use crate::random::Random;
 use crate::terminal::{Interrupt, Progress};
 
@@ -194,6 +194,13 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    fn longest_put(&self) -> Option<LongestPut> {
+        match &self.target {
+            Target::Units(_) => None,
+            Target::Pairs(kv, _) => self.device.kv_stats(kv.nsid()).map(|stats| LongestPut::of(&stats)),
+        }
+    }
+
     fn summary(self) -> (Vec<Pass>, Summary) {
         let report = self.device.flash();
         let wear = report.health.wear;
@@ -225,6 +232,7 @@ impl<'a> Run<'a> {
             wear_spread: wear.spread(),
             wear_variation: wear.variation,
             model_wear: self.model.as_ref().map(Greedy::wear),
+            longest_put: self.longest_put(),
         };
         (self.passes, summary)
     }

@@ -2,7 +2,9 @@
 //!
 //! While the room for host writes is below a mark, each page written for a host pays for moving some pages of a
 //! victim: as many as the victim costs for each page it will give, and more the less room there is. So no write waits
-//! for a whole block; one that finds no room left after all does, as the last resort.
+//! for a whole block; one that finds no room left after all does, as the last resort. One page written moves at most
+//! [`SLICE_UNITS_MAX`] units and what they share a page with, a page more of a side job, and erases two blocks: a test holds
+//! every write to that, at 95 percent and with as little as 5 percent on top.
 //!
 //! A half-collected block is an ordinary full block with less live data: nothing about it is kept, and after a kill it
 //! may be chosen again. Live data moves to blocks of its own, so that what lives long gathers.

@@ -7,70 +7,26 @@ use std::ops::Range;
 
 use byway_flash::{Cause, FlashError, NamespaceRecord, SyncPoint};
 
-use crate::compaction::{Compaction, CompactionCounters};
+use crate::compaction::Compaction;
 use crate::error::KvError;
+use crate::index::Index;
 use crate::index::entry::Entry;
 use crate::index::manifest::Manifest;
-use crate::index::memtable::{MEMTABLE_ENTRY_BYTES, MEMTABLE_MAX_ENTRIES};
-use crate::index::{Index, IndexBudget, IndexCounters};
 use crate::layout::{HEADER_BYTES, KvFormat, LOSSES_AT, Layout};
+use crate::options::KvOptions;
 use crate::outlook::Outlook;
 use crate::recovery::{Recovery, Replay};
 use crate::sealed;
 use crate::space::{Over, charge};
 use crate::store::PageStore;
-use crate::value_log::packing::{Packing, PackingCounters, Placement};
+use crate::value_log::packing::{Packing, Placement};
 use crate::value_log::read::{Sought, Wanted};
-use crate::value_log::record::{Kind, Shape};
+use crate::value_log::record::{Kind, Shape, pieces_of};
 use crate::value_log::{Draft, SHARED, ValueLog};
 use crate::window::Window;
+use crate::work::Longest;
 use byway_spec::Key;
 use byway_sys::cacheline::prefetch_to_write;
-
-/// How an engine runs. Nothing here is kept in the image; it may differ from one opening to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KvOptions {
-    /// How values are packed.
-    pub packing: Packing,
-    /// RAM of the memtable. While one is written out there are two.
-    pub memtable_bytes: usize,
-    /// RAM for pages of the index.
-    pub cache_bytes: usize,
-    /// Log bytes after which the memtable is written out, full or not: bounds what an opening replays.
-    pub replay_bytes: u64,
-    /// Seed of the memtable's hash: a peer that does not know it cannot make keys collide.
-    pub hash_seed: u64,
-}
-
-impl Default for KvOptions {
-    fn default() -> Self {
-        Self {
-            packing: Packing::default(),
-            memtable_bytes: 60 << 20,
-            cache_bytes: 64 << 20,
-            replay_bytes: 1 << 30,
-            hash_seed: 0x5851_f42d_4c95_7f2d,
-        }
-    }
-}
-
-impl KvOptions {
-    pub(crate) fn budget(&self) -> IndexBudget {
-        IndexBudget {
-            memtable_entries: (self.memtable_bytes / MEMTABLE_ENTRY_BYTES).clamp(16, MEMTABLE_MAX_ENTRIES),
-            cache_bytes: self.cache_bytes - self.notes_bytes(),
-            hash_seed: self.hash_seed,
-        }
-    }
-
-    /// RAM for notes of which records are dead, of that for the index: they spare looking there.
-    pub(crate) fn notes_bytes(&self) -> usize {
-        self.cache_bytes / NOTES_SHARE
-    }
-}
-
-/// The part of the cache that notes of dead records may take.
-const NOTES_SHARE: usize = 8;
 
 /// What a store asks for (NVMe KV Store, store options), and how its value comes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,41 +82,6 @@ impl Located {
     }
 }
 
-/// Counts and sizes of an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KvStats {
-    /// What packing cost since the engine was opened.
-    pub packing: PackingCounters,
-    /// What the index did since the engine was opened.
-    pub index: IndexCounters,
-    /// What log compaction did since the engine was opened.
-    pub compaction: CompactionCounters,
-    /// Keys, as [`KvEngine::keys`] counts them.
-    pub keys: u64,
-    /// Bytes of live records and their index entries that the namespace can hold: a put that would exceed it is refused.
-    pub capacity_bytes: u64,
-    /// Entries of which it is not known yet whether they replace older ones: as many keys may be counted twice, and what they
-    /// replace counts as used.
-    pub unsettled_entries: u64,
-    /// Entries in the memtable being filled.
-    pub memtable_entries: u64,
-    /// Runs on flash.
-    pub runs: u64,
-    /// Segments of the extent, and how many of them are free.
-    pub segments: u64,
-    /// Segments that hold nothing.
-    pub free_segments: u64,
-    /// Bytes of a segment.
-    pub segment_bytes: u64,
-    /// RAM of entries that are not on flash yet, of cached index pages and of the segment table, in bytes.
-    pub ram_bytes: u64,
-    /// Bytes of the log that openings could not read, until a repair or a format. Keys stored there, and nowhere later,
-    /// have lost that store.
-    pub lost_log_bytes: u64,
-    /// What the opening read again of the log.
-    pub replay: Replay,
-}
-
 /// One key-value namespace.
 ///
 /// It owns no flash: every call is given the store it lives in, always the same one, and a cursor of modelled time in
@@ -183,6 +104,7 @@ pub struct KvEngine {
     pub(crate) read_only: bool,
     pub(crate) replay: Replay,
     pub(crate) outlook: Outlook,
+    pub(crate) longest: Longest,
 }
 
 impl KvEngine {
@@ -289,14 +211,7 @@ impl KvEngine {
         how: StoreHow,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        let mut rest = value;
-        let fill = |piece: &mut [u8], _: &mut u64| {
-            let (head, tail) = rest.split_at(piece.len());
-            piece.copy_from_slice(head);
-            rest = tail;
-            Ok(())
-        };
-        self.put_with(store, key, value.len() as u64, how, fill, at_ps)
+        self.put_with(store, key, value.len() as u64, how, pieces_of(value), at_ps)
     }
 
     /// Stores a value that `fill` writes into its final place, piece by piece in order: one copy from wherever it is.
@@ -306,6 +221,22 @@ impl KvEngine {
     /// As [`put`](Self::put), and what `fill` returns. After an error the key is as it was.
     #[inline(always)]
     pub fn put_with<S: PageStore, E: From<KvError>>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        value_len: u64,
+        how: StoreHow,
+        fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
+        at_ps: &mut u64,
+    ) -> Result<(), E> {
+        self.begin_work();
+        let done = self.put_one(store, key, value_len, how, fill, at_ps);
+        self.end_work();
+        done
+    }
+
+    #[inline]
+    pub(crate) fn put_one<S: PageStore, E: From<KvError>>(
         &mut self,
         store: &mut S,
         key: &Key,
@@ -443,11 +374,23 @@ impl KvEngine {
         key: &Key,
         at_ps: &mut u64,
     ) -> Result<bool, KvError> {
+        self.begin_work();
+        let done = self.delete_one(store, key, at_ps);
+        self.end_work();
+        done
+    }
+
+    fn delete_one<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        key: &Key,
+        at_ps: &mut u64,
+    ) -> Result<bool, KvError> {
         self.check_writable(store)?;
         if self.live_entry(store, key, at_ps)?.is_none() {
             return Ok(false);
         }
-        self.make_room(store, 0, at_ps)?;
+        self.make_room_for_deletion(store, at_ps)?;
         // Making room may have moved it.
         let Some(old) = self.live_entry(store, key, at_ps)? else { return Ok(false) };
         let draft = self.draft(key, Kind::Tombstone, 0, Placement::Packed);
@@ -510,40 +453,6 @@ impl KvEngine {
         self.read_only = true;
     }
 
-    /// Counts and sizes.
-    #[must_use]
-    pub fn stats(&self) -> KvStats {
-        KvStats {
-            packing: self.log.counters,
-            index: self.index.counters,
-            compaction: self.compaction.counters,
-            keys: self.keys(),
-            capacity_bytes: self.capacity_bytes,
-            unsettled_entries: self.index.unsettled() as u64,
-            memtable_entries: self.index.memtable_len() as u64,
-            runs: self.index.runs() as u64,
-            segments: self.log.layout.segments as u64,
-            free_segments: self.log.segments.free_count() as u64,
-            segment_bytes: self.log.layout.segment_bytes(),
-            ram_bytes: (self.index.ram_bytes() + self.log.segments.ram_bytes()) as u64,
-            lost_log_bytes: self.lost_log_bytes(),
-            replay: self.replay,
-        }
-    }
-
-    /// As [`KvStats::lost_log_bytes`].
-    #[must_use]
-    pub fn lost_log_bytes(&self) -> u64 {
-        self.index.lost_log_bytes
-    }
-
-    /// What packing cost since the engine was opened.
-    #[inline]
-    #[must_use]
-    pub fn packing_counters(&self) -> &PackingCounters {
-        &self.log.counters
-    }
-
     /// Changes the packing policy for what is stored from now on.
     pub fn set_packing(&mut self, packing: Packing) {
         self.log.packing = packing;
@@ -551,7 +460,7 @@ impl KvEngine {
 
     /// The entry of a key that has a value.
     #[inline]
-    fn live_entry<S: PageStore>(
+    pub(crate) fn live_entry<S: PageStore>(
         &mut self,
         store: &mut S,
         key: &Key,
@@ -559,61 +468,6 @@ impl KvEngine {
     ) -> Result<Option<Entry>, KvError> {
         let entry = self.index.get(key, store, at_ps)?;
         Ok(entry.filter(|entry| !entry.shape().is_tombstone()))
-    }
-
-    /// Checks a store against its limits and conditions, and makes room for it. What is known then of the version that
-    /// it replaces.
-    #[inline]
-    pub(crate) fn admit<S: PageStore>(
-        &mut self,
-        store: &mut S,
-        key: &Key,
-        value_len: u64,
-        how: StoreHow,
-        at_ps: &mut u64,
-    ) -> Result<Over, KvError> {
-        self.check_writable(store)?;
-        if value_len > u64::from(self.value_max_bytes) {
-            let limit_bytes = u64::from(self.value_max_bytes);
-            return Err(KvError::ValueTooLong { len_bytes: value_len, limit_bytes });
-        }
-        self.make_room(store, self.segments_for(value_len), at_ps)?;
-        let mut over = Over::Unknown;
-        if how.must_exist || how.must_not_exist {
-            let old = self.live_entry(store, key, at_ps)?;
-            if how.must_not_exist && old.is_some() {
-                return Err(KvError::Exists);
-            }
-            if how.must_exist && old.is_none() {
-                return Err(KvError::NotFound);
-            }
-            over = Over::Known(old);
-        }
-        self.fit(store, key, value_len, over, at_ps)
-    }
-
-    /// Makes room in the memtable, and for a record of up to so many segments beside those that are left alone.
-    #[inline]
-    pub(crate) fn make_room<S: PageStore>(
-        &mut self,
-        store: &mut S,
-        segments: usize,
-        at_ps: &mut u64,
-    ) -> Result<(), KvError> {
-        if self.is_due() {
-            self.index.make_room(&mut self.log, store, self.next_seq - 1, at_ps)?;
-            self.note_checkpoint();
-        }
-        if self.log.segments.free_count() < self.log.floor + segments {
-            self.free_segments(store, segments, at_ps);
-        }
-        Ok(())
-    }
-
-    /// Whether the memtable is to be written out before anything more is stored.
-    #[inline]
-    pub(crate) fn is_due(&self) -> bool {
-        self.index.is_full() || self.unsaved_bytes >= self.flush_at_bytes
     }
 
     #[inline]

@@ -5,12 +5,13 @@
 use byway_flash::NamespaceRecord;
 
 use crate::compaction::Compaction;
-use crate::engine::{KvEngine, KvOptions};
+use crate::engine::KvEngine;
 use crate::error::KvError;
 use crate::index::Index;
 use crate::index::entry::Entry;
 use crate::index::manifest::Manifest;
 use crate::layout::Layout;
+use crate::options::KvOptions;
 use crate::outlook::Outlook;
 use crate::power_loss;
 use crate::reserve::INDEX_BYTES_PER_KEY;
@@ -19,6 +20,7 @@ use crate::value_log::record::Kind;
 use crate::value_log::scan::{Found, Scanner};
 use crate::value_log::segment::Use;
 use crate::value_log::{Stream, ValueLog};
+use crate::work::Longest;
 
 /// What opening found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,7 +110,7 @@ pub(crate) fn open<S: PageStore>(
         .damage
         .iter()
         .fold(index.lost_log_bytes, |sum, damage| sum.saturating_add(damage.to - damage.from));
-    index.after_change(&log);
+    index.after_change(&mut log);
     let mut engine = KvEngine {
         compaction: Compaction::default(),
         capacity_bytes: crate::reserve::capacity(&layout, namespace.size_bytes),
@@ -124,6 +126,7 @@ pub(crate) fn open<S: PageStore>(
         options,
         read_only,
         outlook: Outlook::default(),
+        longest: Longest::default(),
     };
     engine.flush_at_bytes = engine.flush_due_bytes();
     engine.refresh_marks();

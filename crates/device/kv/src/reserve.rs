@@ -22,7 +22,7 @@ use crate::layout::Layout;
 /// What the index takes for a key: its entry, its share of filters and inner pages.
 pub(crate) const INDEX_BYTES_PER_KEY: u64 = 36;
 /// What the shortest record takes of the capacity.
-const CHARGE_LEAST_BYTES: u64 = 21 + INDEX_BYTES_PER_KEY;
+pub(crate) const CHARGE_LEAST_BYTES: u64 = 21 + INDEX_BYTES_PER_KEY;
 /// Entries that a slice of compaction adds to a memtable that was due.
 pub(crate) const SLICE_ENTRIES: u64 = 192;
 /// Part of a namespace that is written between two flushes once it is full: flushing more often costs more in the index

@@ -19,6 +19,12 @@ const SETTLED_PER_PUT: usize = 4;
 /// Entries settled at once by a put that needs the room.
 const SETTLED_AT_ONCE: usize = 64;
 
+/// Stores work as if there was no room while there are no more segments than this above those that are left alone, or a quarter of
+/// the margin: what is left alone grows by about as many at once.
+const EARLY_LEAST: usize = 8;
+/// How often the usual work on the index is done by a store that takes the last segment but those kept back.
+const HURRY_WHEN_SHORT: usize = 15;
+
 /// What is known of the version that a store replaces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Over {
@@ -149,7 +155,10 @@ impl KvEngine {
         self.log.index_floor = (beside + flush(active + reserve::SLICE_ENTRIES)) as usize;
         self.log.floor = (beside + flush(due.max(active + reserve::SLICE_ENTRIES)) + moves) as usize;
         self.compaction.pace.high = self.log.floor + self.margin();
-        self.index.hurry = self.index.hurry(&self.log);
+        self.compaction.pace.early = (self.margin() / 4).max(EARLY_LEAST);
+        let lack = self.compaction.pace.high.saturating_sub(self.log.segments.free_count());
+        let short = lack.min(self.margin()) * HURRY_WHEN_SHORT / self.margin();
+        self.index.hurry = self.index.hurry(&self.log).max(1 + short);
     }
 
     /// Most entries of the memtable being filled by the time that it is written out.

@@ -22,7 +22,7 @@ use crate::space::Over;
 use crate::store::PageStore;
 use crate::value_log::SHARED;
 use crate::value_log::packing::Placement;
-use crate::value_log::record::{Kind, record_header_bytes};
+use crate::value_log::record::{Kind, pieces_of, record_header_bytes};
 use byway_spec::Key;
 
 /// A window of the namespace, counted from 0.
@@ -153,6 +153,23 @@ impl KvEngine {
         how: StoreHow,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
+        self.begin_work();
+        let done = self.put_one_in_place(store, window, key, head, value_len, how, at_ps);
+        self.end_work();
+        done
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a put and where it is")]
+    fn put_one_in_place<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        window: WindowId,
+        key: &Key,
+        head: &[u8],
+        value_len: u64,
+        how: StoreHow,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
         let segment_bytes = self.window_segment_bytes();
         let open = self.open_one(window)?;
         let record_bytes = record_header_bytes(key.len()) as u64 + value_len;
@@ -178,7 +195,7 @@ impl KvEngine {
         }
     }
 
-    /// As [`admit`](Self::admit), for a record that begins at `start`: the stream takes segments for what it passes, too.
+    /// As [`admit`](Self::admit), for a record that begins at `start` of the window.
     fn admit_in_place<S: PageStore>(
         &mut self,
         store: &mut S,
@@ -188,10 +205,9 @@ impl KvEngine {
         how: StoreHow,
         at_ps: &mut u64,
     ) -> Result<Over, KvError> {
-        self.check_writable(store)?;
-        let passed_bytes = start.saturating_sub(self.log.streams[stream_of(window)].wp());
-        self.make_room(store, self.segments_for(passed_bytes + value_len), at_ps)?;
-        self.admit(store, key, value_len, how, at_ps)
+        self.check_store(store, value_len)?;
+        let reach = self.reach_from(stream_of(window), start, value_len);
+        self.admit_to(store, key, value_len, how, reach, at_ps)
     }
 
     /// Stores a value that stands in a window in the shared stream.
@@ -211,7 +227,7 @@ impl KvEngine {
         store.read_window(&self.log.home, at, &mut value);
         let head_bytes = head.len().min(value.len());
         value[..head_bytes].copy_from_slice(&head[..head_bytes]);
-        self.put(store, key, &value, how, at_ps)
+        self.put_one(store, key, value_len, how, pieces_of(&value), at_ps)
     }
 
     /// Stores a value by DMA into a window, on a 4 KiB boundary. The row goes to the host's DMA log table; without one the
@@ -231,10 +247,34 @@ impl KvEngine {
         fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<Option<WindowEntry>, E> {
-        let over = self.admit(store, key, value_len, how, at_ps)?;
-        let draft = self.draft(key, Kind::Value, value_len as u32, Placement::Dma);
+        self.begin_work();
+        let done = self.put_one_by_dma(store, window, key, value_len, how, fill, at_ps);
+        self.end_work();
+        done
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a put and where it goes")]
+    fn put_one_by_dma<S: PageStore, E: From<KvError>>(
+        &mut self,
+        store: &mut S,
+        window: WindowId,
+        key: &Key,
+        value_len: u64,
+        how: StoreHow,
+        fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
+        at_ps: &mut u64,
+    ) -> Result<Option<WindowEntry>, E> {
+        self.check_store(store, value_len)?;
         let is_open = self.open_one(window).is_ok_and(|open| !open.is_copied);
-        let Some(start) = self.log.dma_start(stream_of(window), &draft).filter(|_| is_open) else {
+        let draft = self.draft(key, Kind::Value, value_len as u32, Placement::Dma);
+        let start = self.log.dma_start(stream_of(window), &draft).filter(|_| is_open);
+        let reach = match start {
+            Some(start) => self.reach_from(stream_of(window), start, value_len),
+            None => self.reach_in_shared(value_len, Placement::Dma),
+        };
+        let over = self.admit_to(store, key, value_len, how, reach, at_ps)?;
+        let draft = self.draft(key, Kind::Value, value_len as u32, Placement::Dma);
+        let Some(start) = start else {
             let address = self.log.append(store, SHARED, &draft, fill, at_ps)?;
             self.enter(store, &draft, address, over, at_ps);
             return Ok(None);

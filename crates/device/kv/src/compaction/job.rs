@@ -12,7 +12,7 @@ use crate::space::charge;
 use crate::store::PageStore;
 use crate::value_log::packing::Placement;
 use crate::value_log::read::Wanted;
-use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble};
+use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES, Preamble, pieces_of};
 use crate::value_log::scan::{Found, Scanner};
 use crate::value_log::segment::Use;
 use crate::value_log::streamed::LongAppend;
@@ -111,7 +111,7 @@ impl KvEngine {
                 job.is_all_seen =
                     is_tried && self.log.segments.find(stream, ordinal.saturating_sub(1)).is_none();
                 let hinted = start + u64::from(first).min(stop - start);
-                if !is_tried && (hinted == stop || self.is_record(stream, hinted, store, at_ps)) {
+                if !is_tried && (hinted == stop || self.leads_on(stream, hinted, stop, store, at_ps)) {
                     job.scanner = self.scan(stream, hinted, stop);
                 }
             }
@@ -126,6 +126,19 @@ impl KvEngine {
     fn is_record<S: PageStore>(&mut self, stream: u8, at: u64, store: &mut S, at_ps: &mut u64) -> bool {
         let found = self.scan(stream, at, at + 1).next(&mut self.log, store, at_ps);
         matches!(found, Some(Found::Record { position, .. }) if position == at)
+    }
+
+    /// Whether a position is a record's, or of padding that leads to one or to the end: what an aligned record leaves out.
+    fn leads_on<S: PageStore>(
+        &mut self,
+        stream: u8,
+        at: u64,
+        stop: u64,
+        store: &mut S,
+        at_ps: &mut u64,
+    ) -> bool {
+        let found = self.scan(stream, at, stop).next(&mut self.log, store, at_ps);
+        !matches!(found, Some(Found::Damage { .. }))
     }
 
     /// The record that began in an earlier segment of a stream and goes on into this one.
@@ -202,6 +215,7 @@ impl KvEngine {
             let scanned = job.scanner.position().min(job.stop) - from.min(job.stop);
             self.compaction.counters.scanned_bytes += scanned;
             budget.spend(scanned, 1);
+            self.log.work.records += 1;
             match found {
                 Found::Record { preamble, position } => {
                     job.may_begin_amid = false;
@@ -243,7 +257,11 @@ impl KvEngine {
         let Some(segment) = self.log.segments.find(job.stream, position >> shift) else { return Ok(()) };
         let address = u64::from(segment) << shift | position & (self.log.layout.segment_bytes() - 1);
         let entry = Entry::new(&preamble.key, preamble.shape, address, preamble.seq);
-        match self.is_alive(&entry, store, at_ps) {
+        let pages_before = self.index.pages.pages_read;
+        let is_alive = self.is_alive(&entry, store, at_ps);
+        // A page costs as much as a record or more.
+        budget.spend(0, self.index.pages.pages_read - pages_before);
+        match is_alive {
             Ok(true) => self.move_record(job, &entry, preamble, position, store, budget, at_ps),
             Ok(false) => Ok(()),
             Err(_) => {
@@ -347,14 +365,7 @@ impl KvEngine {
         value: &[u8],
         at_ps: &mut u64,
     ) -> Result<u64, KvError> {
-        let mut rest = value;
-        let fill = |piece: &mut [u8], _: &mut u64| {
-            let (head, tail) = rest.split_at(piece.len());
-            piece.copy_from_slice(head);
-            rest = tail;
-            Ok::<(), KvError>(())
-        };
-        self.log.append(store, MOVED, draft, fill, at_ps)
+        self.log.append(store, MOVED, draft, pieces_of::<KvError>(value), at_ps)
     }
 
     /// Reads a value that spans pages.
@@ -406,6 +417,7 @@ impl KvEngine {
         long.moved += bytes as u64;
         self.compaction.buffer = buffer;
         budget.spend(2 * bytes as u64, PIECE_RECORDS);
+        self.log.work.records += 1;
         match fed {
             Err(error) if is_of_place(&error) => self.give_up_move(job, store, at_ps),
             fed => fed,

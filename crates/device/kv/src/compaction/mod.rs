@@ -24,6 +24,8 @@ use victim::Left;
 
 /// Stretches of damage that are remembered.
 const DAMAGE_KEPT: usize = 64;
+/// Choosing a victim, and finding where its first record begins, costs as much as so many records.
+const VICTIM_RECORDS: u32 = 20;
 
 /// What log compaction did since the engine was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,7 +126,7 @@ impl KvEngine {
             if self.is_due() {
                 return Ok(Slice::Blocked);
             }
-            let Some(mut job) = self.take_job(store, at_ps) else { return Ok(Slice::Idle) };
+            let Some(mut job) = self.take_job(store, budget, at_ps) else { return Ok(Slice::Idle) };
             match self.work(&mut job, store, budget, at_ps) {
                 Ok(true) => self.end_job(&job),
                 Ok(false) => self.compaction.job = Some(job),
@@ -137,7 +139,7 @@ impl KvEngine {
         Ok(Slice::Spent)
     }
 
-    fn take_job<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Option<Job> {
+    fn take_job<S: PageStore>(&mut self, store: &mut S, budget: &mut Budget, at_ps: &mut u64) -> Option<Job> {
         if let Some(job) = self.compaction.job.take() {
             // It may be found to be dead meanwhile, and freed without a move.
             if !self.index.is_leaving(job.segment) && job.is_still_there(&self.log) {
@@ -146,6 +148,7 @@ impl KvEngine {
             self.drop_job(job, store);
         }
         let segment = self.choose_victim()?;
+        budget.spend(0, VICTIM_RECORDS);
         Some(self.begin_job(segment, store, at_ps))
     }
 

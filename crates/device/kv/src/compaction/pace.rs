@@ -3,6 +3,7 @@
 use crate::compaction::{Budget, Slice};
 use crate::engine::KvEngine;
 use crate::error::KvError;
+use crate::index::share::Filled;
 use crate::store::PageStore;
 
 /// Compaction rests until this many bytes of log are owed: a slice is worth its beginning.
@@ -19,11 +20,16 @@ const RATE_MOST: u64 = 32;
 const MARGIN_SHARE: usize = 32;
 const MARGIN_LEAST: usize = 4;
 
+/// Part of what makes a memtable due from which on it is written out where that may tell of dead records.
+const WORTH_WRITING: u64 = 8;
+
 /// When compaction works, and how much.
 #[derive(Default)]
 pub(crate) struct Pace {
     /// Compaction works while there are no more free segments than this.
     pub(crate) high: usize,
+    /// So many segments above those that are left alone, every store does as much as one store may.
+    pub(crate) early: usize,
     /// Bytes of records that were stored since a put last paid.
     unpaid_bytes: u64,
     /// Bytes of log that are to be scanned.
@@ -53,13 +59,20 @@ impl KvEngine {
     fn tend_for<S: PageStore>(&mut self, store: &mut S, bytes: u64, at_ps: &mut u64) {
         // The record is stored whatever becomes of this. A job that cannot go on is tried again, and in the end
         // a put that needs its result fails.
-        let done = self.index.tend(&mut self.log, store, at_ps);
+        let done = self.index.tend(self.filled(), bytes, &mut self.log, store, at_ps);
         self.index.counters.failed_steps += u64::from(done.is_err());
         self.refresh_marks();
-        if self.log.segments.free_count() <= self.compaction.pace.high {
+        // What is moved fills the memtable, too.
+        if self.log.segments.free_count() <= self.compaction.pace.high && !self.index.is_behind() {
             let done = self.pay(store, bytes, *at_ps);
             self.index.counters.failed_steps += u64::from(done.is_err());
         }
+    }
+
+    /// How near the memtable is to being due.
+    fn filled(&self) -> Filled {
+        let entries = Filled::of(self.index.memtable_len() as u64, self.index.most_entries() as u64);
+        entries.max(Filled::of(self.unsaved_bytes, self.flush_at_bytes))
     }
 
     /// Scans a part of what is owed.
@@ -75,10 +88,9 @@ impl KvEngine {
         let mut at_ps = self.compaction.busy_ps.max(now_ps);
         let done = self.compact(store, &mut budget, &mut at_ps);
         self.compaction.busy_ps = at_ps;
-        if matches!(done, Ok(Slice::Idle)) && self.is_little_known() && !self.index.is_flushing() {
+        if matches!(done, Ok(Slice::Idle)) && self.is_little_known() {
             // What the memtable replaces is dead: its flush, paid by the puts that follow, will tell where.
-            self.index.make_room(&mut self.log, store, self.next_seq - 1, &mut at_ps)?;
-            self.note_checkpoint();
+            self.turn_memtables(store, &mut at_ps)?;
         }
         let paid = if budget.records == 0 { asked - budget.bytes } else { asked };
         self.compaction.pace.owed_bytes = self.compaction.pace.owed_bytes.saturating_sub(paid);
@@ -105,6 +117,49 @@ impl KvEngine {
         (self.log.segments.count() / MARGIN_SHARE).max(MARGIN_LEAST)
     }
 
+    /// Works towards free segments on behalf of a store that need not wait for them: all that follow until there are none left
+    /// do the same, so that none of them has to wait.
+    #[cold]
+    pub(crate) fn hurry_on<S: PageStore>(&mut self, store: &mut S, now_ps: u64) {
+        self.refresh_marks();
+        let mut at_ps = self.compaction.busy_ps.max(now_ps);
+        let done = self.hurry_once(store, &mut at_ps);
+        self.index.counters.failed_steps += u64::from(done.is_err());
+        self.compaction.busy_ps = at_ps;
+    }
+
+    fn hurry_once<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
+        let is_freeing = self.index.release_on(&mut self.log, store)?;
+        let is_writing = self.index.write_on(&mut self.log, store, at_ps)?;
+        // Runs pile up where merges wait for memtables that fill one after the other.
+        let is_merging = self.index.merge_some(&mut self.log, store, at_ps)?;
+        if is_freeing || is_writing || is_merging {
+            return Ok(());
+        }
+        let mut budget = Budget { bytes: SLICE_MOST_BYTES, records: SLICE_RECORDS };
+        match self.compact(store, &mut budget, at_ps)? {
+            Slice::Idle if !self.is_worth_writing() => Ok(()),
+            Slice::Idle | Slice::Blocked => self.turn_memtables(store, at_ps),
+            Slice::Spent => Ok(()),
+        }
+    }
+
+    /// Whether the memtable makes a run that is not so small that merging it costs more than is learnt from it.
+    fn is_worth_writing(&self) -> bool {
+        self.is_little_known() || self.unsaved_bytes >= self.flush_at_bytes / WORTH_WRITING
+    }
+
+    /// Has the memtable written out by those that follow, where an empty one is there to take its turn.
+    fn turn_memtables<S: PageStore>(&mut self, store: &mut S, at_ps: &mut u64) -> Result<(), KvError> {
+        let has_room = self.log.segments.free_count() >= self.log.floor;
+        if self.unsaved_bytes == 0 || !has_room || !self.index.may_freeze() {
+            return Ok(());
+        }
+        self.index.make_room(&mut self.log, store, self.next_seq - 1, at_ps)?;
+        self.note_checkpoint();
+        Ok(())
+    }
+
     /// Makes free segments until `wanted` are there beside those left alone, or nothing more can be done.
     #[cold]
     pub(crate) fn free_segments<S: PageStore>(&mut self, store: &mut S, wanted: usize, at_ps: &mut u64) {
@@ -113,10 +168,10 @@ impl KvEngine {
         let mut slices_left = 2 * self.log.segments.count() as u64 * slices;
         let mut forced = false;
         while self.log.segments.free_count() < self.log.floor + wanted && slices_left > 0 {
-            self.compaction.counters.stalls += u64::from(!std::mem::replace(&mut forced, true));
             if self.index.release_one(&mut self.log, store) {
                 continue;
             }
+            self.compaction.counters.stalls += u64::from(!std::mem::replace(&mut forced, true));
             slices_left -= 1;
             if self.index.is_swollen(&self.log) && self.index.merge_on(&mut self.log, store, at_ps) {
                 self.refresh_marks();

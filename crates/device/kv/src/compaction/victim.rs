@@ -19,7 +19,8 @@ impl KvEngine {
     /// weighed against what that costs and how long it has been there (Rosenblum and Ousterhout, 1992). On records that
     /// are overwritten at random it takes segments nearly in their order, and so frees flash blocks that neighbours share.
     /// Where room is short, the emptiest.
-    pub(super) fn choose_victim(&self) -> Option<u32> {
+    pub(super) fn choose_victim(&mut self) -> Option<u32> {
+        self.log.work.rows += self.log.segments.count() as u32;
         let segments = &self.log.segments;
         // While a flush may tell of emptier ones, it does not pay to move nearly everything.
         let parts = if self.is_little_known() || self.index.is_flushing() { 56 } else { 63 };

@@ -259,10 +259,11 @@ fn write_page<S: PageStore>(
     tier: u8,
     page: u64,
     data: &[u8],
-    log: &ValueLog,
+    log: &mut ValueLog,
     store: &mut S,
     at_ps: &mut u64,
 ) -> Result<(), KvError> {
+    log.work.pages_written += 1;
     let written = match tier {
         0 => store.write_page(&log.home, page, data, Cause::Index, at_ps),
         _ => store.write_merged_page(&log.home, page, data, at_ps),

@@ -40,6 +40,8 @@ pub(crate) struct PageCache {
     seen: Vec<u64>,
     /// Where a page is read to that the store cannot lend.
     room: Vec<u8>,
+    /// Pages that the command at hand has read so far.
+    pub(crate) pages_read: u32,
 }
 
 struct Frame {
@@ -62,6 +64,7 @@ impl PageCache {
             hand: 0,
             seen: Vec::new(),
             room: vec![0; page_bytes],
+            pages_read: 0,
         }
     }
 
@@ -103,6 +106,7 @@ impl PageCache {
             None if self.is_wanted(name.page) => self.bring(store, name, at_ps)?,
             None => {
                 let offset = name.page.saturating_mul(self.shape.page_bytes as u64);
+                self.pages_read += 1;
                 let lent = store.lend(&self.home, offset, &mut self.room, Cause::Index, at_ps)?;
                 if let Some(mut view) = View::of_lent(lent, name.run, name.level) {
                     let seen = look(&mut view);
@@ -137,6 +141,7 @@ impl PageCache {
             return Ok(());
         }
         let offset = name.page.saturating_mul(self.shape.page_bytes as u64);
+        self.pages_read += 1;
         let lent = store.lend(&self.home, offset, &mut self.room, Cause::Index, at_ps)?;
         if let Some(mut view) = View::of_lent(lent, name.run, name.level) {
             look(&mut view);
@@ -145,6 +150,7 @@ impl PageCache {
             }
         }
         let look = |bytes: &[u8]| look(&mut View::of_checked(bytes));
+        self.pages_read += 1;
         read(store, &self.home, name, &mut self.room, look, at_ps)
     }
 
@@ -194,6 +200,7 @@ impl PageCache {
             take(self.bytes_of(frame as usize));
             return Ok(());
         }
+        self.pages_read += 1;
         read(store, &self.home, name, &mut self.room, take, at_ps)
     }
 
@@ -240,6 +247,7 @@ impl PageCache {
         let (piece, at) = place_of(frame, self.shape.page_bytes);
         let into = &mut self.memory[piece][at..at + self.shape.page_bytes];
         let keep = |bytes: &[u8]| into.copy_from_slice(bytes);
+        self.pages_read += 1;
         read(store, &self.home, name, &mut self.room, keep, at_ps)?;
         self.frames[frame] = Frame { page: name.page, used: false };
         self.by_page.insert(name.page, frame as u32);

@@ -7,23 +7,16 @@ use crate::index::memtable::Memtable;
 use crate::index::merge::{Flush, Merge, Progress};
 use crate::index::run::Run;
 use crate::index::settle::Older;
+use crate::index::share::Filled;
 use crate::index::{Frozen, Index};
 use crate::store::PageStore;
 use crate::value_log::segment::{Part, ReplayFrom, Use};
 use crate::value_log::{Stream, ValueLog};
 
-/// Entries that jobs advance for each put while there are jobs: a flush and a few tiers keep up with it.
-const ENTRIES_PER_PUT: usize = 12;
-/// Entries of one step. Fewer steps cost less than many.
-const STEP_ENTRIES: usize = 192;
-/// Most entries that one put does the work of.
-const MOST_ENTRIES: usize = 384;
 /// Entries merged at once by a put that found no room.
 const SHRINK_ENTRIES: usize = 2048;
-/// A step counts for at least as many.
-const STEP_LEAST: usize = 12;
 /// Words of a memtable's hash table that are emptied in the time of one entry.
-const EMPTIED_PER_ENTRY: usize = 256;
+pub(super) const EMPTIED_PER_ENTRY: usize = 256;
 
 impl Index {
     /// Makes room in the memtable, waiting for an earlier one to be written out if it must.
@@ -35,10 +28,9 @@ impl Index {
         seq: u64,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        if self.frozen.is_some() {
-            self.counters.stalls += 1;
-            self.finish_flush(log, store, at_ps)?;
-        }
+        let has_too_many_runs = self.manifest.runs.len() >= RUNS_MAX - 1;
+        self.counters.stalls += u64::from(self.frozen.is_some() || has_too_many_runs);
+        self.finish_flush(log, store, at_ps)?;
         while self.manifest.runs.len() >= RUNS_MAX - 1 {
             self.step(usize::MAX, log, store, at_ps)?;
         }
@@ -92,37 +84,6 @@ impl Index {
             self.step(usize::MAX, log, store, at_ps)?;
         }
         Ok(())
-    }
-
-    /// Does what records have [earned](Self::earn), as soon as that is worth a step.
-    pub(crate) fn tend<S: PageStore>(
-        &mut self,
-        log: &mut ValueLog,
-        store: &mut S,
-        at_ps: &mut u64,
-    ) -> Result<(), KvError> {
-        if !self.is_step_due() {
-            return Ok(());
-        }
-        let mut left = self.credit.min(MOST_ENTRIES);
-        while left > 0 && self.has_work() {
-            let done = self.step(left.min(STEP_ENTRIES), log, store, at_ps)?;
-            left = left.saturating_sub(done.max(STEP_LEAST));
-        }
-        self.credit = 0;
-        Ok(())
-    }
-
-    /// One more record asks for its share of the work there is.
-    #[inline]
-    pub(crate) fn earn(&mut self) {
-        self.credit += ENTRIES_PER_PUT * self.hurry;
-    }
-
-    /// Whether as much was earned as is worth a step.
-    #[inline]
-    pub(crate) fn is_step_due(&self) -> bool {
-        self.credit >= STEP_ENTRIES
     }
 
     /// Frees a segment that holds nothing; false where there is none, or it cannot be freed.
@@ -197,11 +158,12 @@ impl Index {
     }
 
     /// Finds segments that hold nothing anyone can ask for: freed by the steps that follow.
-    pub(crate) fn note_dead_segments(&mut self, log: &ValueLog) {
+    pub(crate) fn note_dead_segments(&mut self, log: &mut ValueLog) {
+        log.work.rows += log.segments.count() as u32;
         let shift = log.layout.segment_shift;
         let dead = log.segments.matching(|segment, used| match used {
             Use::Free => false,
-            Use::Index { run, order } => !self.needs_run(run) || order < self.needed_from(run),
+            Use::Index { run, order } => !self.needs_run(run) || self.is_passed(run, order),
             Use::Log { stream, ordinal } => {
                 (ordinal + 1) << shift <= self.behind(stream, log)
                     && log.segments.live.of(segment as usize) == (0, 0)
@@ -281,10 +243,11 @@ impl Index {
         log.settle_all(store, at_ps);
         self.account(log);
         let replay_from = log.replay_positions();
-        let empty = self.empty_table();
+        let empty = self.empty_table(log);
         let table = std::mem::replace(&mut self.active, empty);
-        self.settled_to = 0;
+        (self.settled_to, self.filled) = (0, Filled::default());
         log.segments.live.freeze();
+        self.is_behind = false;
         self.frozen = Some(Frozen { table, replay_from, seq });
         self.fit_hints();
     }
@@ -298,9 +261,10 @@ impl Index {
     }
 
     /// A table with nothing in it: the one that was flushed last, if it is emptied by now.
-    fn empty_table(&mut self) -> Memtable {
+    fn empty_table(&mut self, log: &mut ValueLog) -> Memtable {
         match self.spare.take() {
             Some(mut table) => {
+                log.work.entries += (table.words_to_empty() / EMPTIED_PER_ENTRY) as u32;
                 while !table.empty_some(usize::MAX) {}
                 table
             }
@@ -322,7 +286,7 @@ impl Index {
 
     /// Does some of the work there is. Segments are freed first: a job that fails again and again would take them all.
     /// The flush comes before merges, since puts wait for it. How many entries it was the work of.
-    fn step<S: PageStore>(
+    pub(super) fn step<S: PageStore>(
         &mut self,
         budget: usize,
         log: &mut ValueLog,
@@ -358,6 +322,7 @@ impl Index {
         store: &mut S,
     ) -> Result<(), KvError> {
         let home = log.home.clone();
+        log.work.pages_trimmed += (budget as u64).min(log.layout.pages_per_segment()) as u32;
         if log.segments.release_some(store, &home, segment, budget as u64)? {
             let pages = log.layout.pages_per_segment();
             self.pages.forget(u64::from(segment) * pages, pages);
@@ -366,7 +331,7 @@ impl Index {
         Ok(())
     }
 
-    fn step_flush<S: PageStore>(
+    pub(super) fn step_flush<S: PageStore>(
         &mut self,
         budget: usize,
         log: &mut ValueLog,
@@ -428,6 +393,7 @@ impl Index {
         replay_from: Vec<ReplayFrom>,
         seq: u64,
     ) -> Result<(), KvError> {
+        log.work.rows += log.segments.count() as u32;
         self.manifest.generation += 1;
         self.manifest.replay_from = replay_from;
         self.manifest.seq = seq;
@@ -441,7 +407,7 @@ impl Index {
     }
 
     /// Looks for what a changed manifest left without use, and for what is to be merged now.
-    pub(crate) fn after_change(&mut self, log: &ValueLog) {
+    pub(crate) fn after_change(&mut self, log: &mut ValueLog) {
         self.note_dead_segments(log);
         self.fit_hints();
         self.ripe = self.ripe_group(log).is_some();

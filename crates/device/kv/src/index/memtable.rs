@@ -127,6 +127,16 @@ impl Memtable {
         self.emptied == self.slot_count()
     }
 
+    /// About how many words [`empty_some`](Self::empty_some) has yet to empty.
+    pub(crate) fn words_to_empty(&self) -> usize {
+        let table = match self.emptied {
+            emptied if emptied < self.slot_count() => self.slot_count() - emptied,
+            _ => (self.entries.len() * WORDS_PER_ENTRY).min(self.slot_count()),
+        };
+        let nodes = if self.is_emptied() { 0 } else { self.order.nodes() };
+        table + nodes * WORDS_PER_NODE
+    }
+
     /// Drops the last entries, each with its slot. The later ones go first: whatever stands before the slot of one that is
     /// left is there still. Whether none is left.
     fn drop_some(&mut self, count: usize) -> bool {

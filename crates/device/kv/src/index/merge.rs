@@ -11,7 +11,7 @@ use crate::index::entry::Entry;
 use crate::index::hints::Hints;
 use crate::index::memtable::Memtable;
 use crate::index::order::Walk;
-use crate::index::run::{Run, RunCursor, Walker};
+use crate::index::run::{Needed, Run, RunCursor, Walker};
 use crate::index::settle::Older;
 use crate::index::tournament::{Limit, Tournament};
 use crate::store::PageStore;
@@ -20,6 +20,10 @@ use byway_spec::Key;
 
 /// Entries taken from a source at once.
 const BATCH_ENTRIES: usize = 64;
+/// Reading a page costs as much as so many entries do.
+const ENTRIES_PER_PAGE: usize = 6;
+/// Pages that a step may read at least.
+const LEAST_PAGES: usize = 16;
 /// Times that a flush tries to read a page of the index, before it leaves it to compaction to find out what is alive.
 const TRIES: u32 = 64;
 /// Segments that a merge writes before it gives back the room of what it has read.
@@ -43,10 +47,13 @@ pub(crate) struct Flush {
     /// `None` before the first step.
     walk: Option<Walk>,
     batch: Vec<u32>,
-    /// Entries of the batch that were written.
+    /// Entries of the batch that were written, and that were settled first.
     at: usize,
+    settled_to: usize,
     /// Those that are written together.
     taken: Vec<Entry>,
+    /// Entries that were passed, of all batches.
+    pub(crate) passed: usize,
     /// Times that the next entry could not be settled.
     tries: u32,
     /// Entries that were written all the same.
@@ -62,7 +69,9 @@ impl Flush {
             walk: None,
             batch: Vec::with_capacity(BATCH_ENTRIES),
             at: 0,
+            settled_to: 0,
             taken: Vec::with_capacity(BATCH_ENTRIES),
+            passed: 0,
             tries: 0,
             unsettled: 0,
             drop_tombstones,
@@ -78,8 +87,8 @@ impl Flush {
         self.builder.segments()
     }
 
-    /// Does the work of about `budget` entries. Each is settled on the way: what it replaces is counted dead. Hints tell of
-    /// it from now on.
+    /// Does the work of about `budget` entries, or less where it would read much for them. Each is settled on the way: what
+    /// it replaces is counted dead. Hints tell of it from now on.
     #[expect(clippy::too_many_arguments, reason = "a step, and all that it changes")]
     pub(crate) fn step<S: PageStore>(
         &mut self,
@@ -91,11 +100,12 @@ impl Flush {
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<Progress, KvError> {
-        let mut left = budget;
+        let (mut left, before) = (budget, older.pages.pages_read);
+        let most_pages = (budget / ENTRIES_PER_PAGE).clamp(LEAST_PAGES, u32::MAX as usize) as u32;
         while left > 0 {
             if self.at == self.batch.len() {
                 self.batch.clear();
-                self.at = 0;
+                (self.at, self.settled_to) = (0, 0);
                 let walk = self.walk.get_or_insert_with(|| table.walk(None));
                 self.batch.extend(table.next_numbers(walk, BATCH_ENTRIES));
                 self.batch.iter().for_each(|&n| table.expect_at(n as usize));
@@ -103,8 +113,16 @@ impl Flush {
                     .iter()
                     .filter_map(|&n| table.hash_at(n as usize))
                     .for_each(|hash| hints.expect(hash));
+            }
+            if self.at >= self.settled_to {
+                let pages_left = most_pages.saturating_sub(older.pages.pages_read - before);
+                if pages_left == 0 {
+                    return Ok(Progress::More);
+                }
+                let rest = &self.batch[self.at..];
+                let settled = older.settle_each(table, rest, pages_left, log, store, at_ps);
                 // What cannot be settled now is tried one by one.
-                let _ = older.settle_each(table, &self.batch, log, store, at_ps);
+                self.settled_to = settled.map_or(self.batch.len(), |settled| self.at + settled);
             }
             let settled = self.write_settled(table, hints, left, log, store, at_ps)?;
             if settled > 0 {
@@ -114,6 +132,7 @@ impl Flush {
             let Some(&number) = self.batch.get(self.at) else {
                 return Ok(Progress::Done(self.builder.finish(log, store, at_ps)?));
             };
+            log.work.entries += 1;
             if let Err(error) = older.settle(table, number as usize, log, store, at_ps) {
                 self.tries += 1;
                 if self.tries < TRIES && matches!(error, KvError::Flash(_)) {
@@ -128,6 +147,7 @@ impl Flush {
                 self.builder.push(entry, log, store, at_ps)?;
             }
             (self.at, self.tries, left) = (self.at + 1, 0, left - 1);
+            self.passed += 1;
         }
         Ok(Progress::More)
     }
@@ -155,7 +175,8 @@ impl Flush {
         }
         if count > 0 {
             self.builder.extend(&self.taken, log, store, at_ps)?;
-            (self.at, self.tries) = (self.at + count, 0);
+            (self.at, self.passed, self.tries) = (self.at + count, self.passed + count, 0);
+            log.work.entries += count as u32;
         }
         Ok(count)
     }
@@ -218,8 +239,7 @@ pub(crate) struct Rest {
     pub(crate) first: Option<Key>,
     pub(crate) passed: u64,
     pub(crate) passed_tombstones: u64,
-    /// A page of the run before which no other is needed any more.
-    pub(crate) needed_from: Option<u64>,
+    pub(crate) needed: Option<Needed>,
 }
 
 /// Merges adjacent runs into one.
@@ -286,12 +306,12 @@ impl Merge {
             }
             // Not beyond a page: it may be the last one of a cut.
             let most = left.min(BATCH_ENTRIES).min(self.builder.page_room());
-            let count = self.take(most, pages, store, at_ps)?;
-            if count == 0 {
+            let passed = self.take(most, pages, log, store, at_ps)?;
+            if passed == 0 {
                 return Ok(Progress::Done(self.builder.finish(log, store, at_ps)?));
             }
             self.builder.extend(&self.taken, log, store, at_ps)?;
-            left -= count;
+            left = left.saturating_sub(passed);
         }
         Ok(Progress::More)
     }
@@ -313,22 +333,23 @@ impl Merge {
             first: input.head().map(Entry::key),
             passed: std::mem::take(&mut input.passed),
             passed_tombstones: std::mem::take(&mut input.passed_tombstones),
-            needed_from: input.cursor.filter_page(),
+            needed: input.cursor.needed(),
         };
         self.inputs.iter_mut().map(rest).collect()
     }
 
-    /// Takes the newest entries of the next keys, and goes over older ones of these; of how many keys, 0 at the end. What one
-    /// run has in a row is taken in a row. Of entries of one key, the newest comes first.
+    /// Takes the newest entries of the next keys, and goes over older ones of these; how many entries that was, 0 at the end. What
+    /// one run has in a row is taken in a row. Of entries of one key, the newest comes first.
     fn take<S: PageStore>(
         &mut self,
         most: usize,
         pages: &mut PageCache,
+        log: &mut ValueLog,
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<usize, KvError> {
         self.taken.clear();
-        let (mut count, mut last) = (0, None::<Entry>);
+        let (mut count, mut passed, mut last) = (0, 0, None::<Entry>);
         while let Some(winner) = self.tournament.winner() {
             let input = &mut self.inputs[winner];
             let stretch = input.stretch(self.tournament.limit(), most - count);
@@ -343,9 +364,11 @@ impl Merge {
             }
             (count, last) = (count + newest.len(), stretch.last().copied());
             let len = stretch.len();
+            passed += len;
             input.advance(len, pages, store, at_ps)?;
             self.tournament.replace(input.head());
         }
-        Ok(count)
+        log.work.entries += passed as u32;
+        Ok(passed)
     }
 }

@@ -20,6 +20,15 @@ const FANOUT: usize = 4;
 /// Most that merges are hurried on.
 const HURRY_MOST: u64 = 8;
 
+/// Segments that are still needed of a run that a merge has passed in part, by their place in the run.
+pub(super) struct NeededSegments {
+    run: u64,
+    /// The one with the filters of the page that the merge stands in.
+    filter: u64,
+    /// That with the page itself, and all behind it.
+    from: u64,
+}
+
 impl Index {
     /// Merges all runs into one.
     pub(crate) fn merge_all<S: PageStore>(
@@ -146,12 +155,14 @@ impl Index {
         run.entries = run.entries.saturating_sub(rest.passed);
         run.tombstones = run.tombstones.saturating_sub(rest.passed_tombstones).min(run.entries);
         run.first = rest.first.unwrap_or(run.first);
-        let segment = rest.needed_from.map(|page| page / log.layout.pages_per_segment());
-        if let Some(Use::Index { run, order }) = segment.and_then(|segment| log.segments.use_of(segment))
-            && run == rest.run
-        {
-            self.needed.retain(|(id, _)| *id != run);
-            self.needed.push((run, order));
+        let order_of = |page: u64| match log.segments.use_of(page / log.layout.pages_per_segment()) {
+            Some(Use::Index { run, order }) if run == rest.run => Some(order),
+            _ => None,
+        };
+        let orders = rest.needed.and_then(|at| order_of(at.filter_page).zip(order_of(at.data_page)));
+        if let Some((filter, from)) = orders {
+            self.needed.retain(|needed| needed.run != rest.run);
+            self.needed.push(NeededSegments { run: rest.run, filter, from });
         }
     }
 
@@ -179,7 +190,7 @@ impl Index {
         runs.splice(at..at + usize::from(earlier), run);
         let gone: Vec<u64> = gone.collect();
         runs.retain(|run| !gone.contains(&run.id));
-        self.needed.retain(|(run, _)| !gone.contains(run));
+        self.needed.retain(|needed| !gone.contains(&needed.run));
     }
 
     /// The place of a merge's run: its own, or behind the last of its inputs.
@@ -191,9 +202,10 @@ impl Index {
         own.or(behind).unwrap_or(runs.len())
     }
 
-    /// Segments of a run before this one are not needed any more.
-    pub(super) fn needed_from(&self, run: u64) -> u64 {
-        self.needed.iter().find(|(id, _)| *id == run).map_or(0, |(_, order)| *order)
+    /// Whether a segment of a run is not needed any more: a merge has passed it.
+    pub(super) fn is_passed(&self, run: u64, order: u64) -> bool {
+        let needed = self.needed.iter().find(|needed| needed.run == run);
+        needed.is_some_and(|needed| order < needed.from && order != needed.filter)
     }
 
     fn commit_as_is<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S) -> Result<(), KvError> {

@@ -18,6 +18,7 @@ pub(crate) mod page;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod settle;
+pub(crate) mod share;
 pub(crate) mod tournament;
 
 use crate::error::KvError;
@@ -35,7 +36,9 @@ use hints::Hints;
 use manifest::Manifest;
 use memtable::{Inserted, MEMTABLE_ENTRY_BYTES, Memtable, hash_of};
 use merge::{Flush, Merge};
+use merging::NeededSegments;
 use run::Run;
+use share::Filled;
 
 /// Entries that enter the memtable together.
 const LATE_ENTRIES: usize = 8;
@@ -96,11 +99,15 @@ pub(crate) struct Index {
     to_release: Vec<u32>,
     /// Entries of the active memtable before this one were settled, or tried to be.
     settled_to: usize,
-    /// The first segment, among those of a run, that is still needed while a merge reads it.
-    needed: Vec<(u64, u64)>,
+    /// What is still needed of runs that merges have passed in part.
+    needed: Vec<NeededSegments>,
     /// A tier has enough runs to merge.
     ripe: bool,
     credit: usize,
+    /// How full the memtable was when the work beside puts was last gone on with.
+    filled: Filled,
+    /// It came nearer than the one before it was written out.
+    is_behind: bool,
     /// Times the usual work that each put does.
     pub(crate) hurry: usize,
     pub(crate) counters: IndexCounters,
@@ -128,6 +135,8 @@ impl Index {
             needed: Vec::new(),
             ripe: false,
             credit: 0,
+            filled: Filled::default(),
+            is_behind: false,
             hurry: 1,
             counters: IndexCounters::default(),
         }
@@ -158,6 +167,11 @@ impl Index {
     /// Whether a memtable is being written out.
     pub(crate) fn is_flushing(&self) -> bool {
         self.frozen.is_some()
+    }
+
+    /// Whether the memtable can be exchanged for an empty one that is there already.
+    pub(crate) fn may_freeze(&self) -> bool {
+        self.frozen.is_none() && self.spare.as_ref().is_none_or(Memtable::is_emptied)
     }
 
     /// Entries of all runs.

@@ -162,6 +162,11 @@ impl Order {
         Walk { node, leaf, at }
     }
 
+    /// Nodes of leaves.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Empties up to `count` nodes; whether there is nothing left.
     pub(crate) fn empty_some(&mut self, count: usize) -> bool {
         self.nodes.truncate(self.nodes.len().saturating_sub(count));

@@ -84,17 +84,21 @@ impl Run {
 
     /// Looks up keys that are in order and that the run covers, for someone who passes the whole run: each page is looked into
     /// once for all keys it may have, and not kept. What was found, in the order of the keys, is appended to `into`, each with
-    /// the place of its key.
+    /// the place of its key. Rests once so many pages were read; how many keys were looked up by then.
     pub(crate) fn get_each<S: PageStore>(
         &self,
         keys: &[Key],
+        most_pages: u32,
         into: &mut Vec<(usize, Entry)>,
         pages: &mut PageCache,
         store: &mut S,
         at_ps: &mut u64,
-    ) -> Result<(), KvError> {
-        let mut done = 0;
+    ) -> Result<usize, KvError> {
+        let (mut done, before) = (0, pages.pages_read);
         while let Some(key) = keys.get(done) {
+            if done > 0 && pages.pages_read - before >= most_pages {
+                break;
+            }
             let leaf = self.leaf_of(key, pages, store, at_ps)?;
             let here =
                 keys[done + 1..].iter().take_while(|next| leaf.as_ref().is_some_and(|leaf| leaf.has(next)));
@@ -110,7 +114,7 @@ impl Run {
             }
             done = end;
         }
-        Ok(())
+        Ok(done)
     }
 
     /// The data page that has a key, if the run has it.
@@ -175,6 +179,14 @@ pub(crate) struct RunCursor {
     filter_page: u64,
 }
 
+/// The page that a cursor stands in, and the one with its filter: of all pages of the run before the former, only the latter is
+/// needed further on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needed {
+    pub(crate) filter_page: u64,
+    pub(crate) data_page: u64,
+}
+
 /// A page on the way down.
 struct Step {
     page: u64,
@@ -199,9 +211,9 @@ impl RunCursor {
         Ok(cursor)
     }
 
-    /// The page with the filter of the page the cursor stands in: no page of the run before it is needed further on.
-    pub(crate) fn filter_page(&self) -> Option<u64> {
-        (!self.path.is_empty()).then_some(self.filter_page)
+    /// What is needed further on of what the cursor has come to, until it is through.
+    pub(crate) fn needed(&self) -> Option<Needed> {
+        self.path.last().map(|step| Needed { filter_page: self.filter_page, data_page: step.page })
     }
 
     /// Appends the next entries to `into`: at least one and at most `most`, if there are any.

@@ -43,33 +43,42 @@ impl Older<'_> {
             return Ok(());
         }
         let Some(key) = table.entry(number).map(Entry::key) else { return Ok(()) };
+        log.work.entries += 1;
         let old = self.find(&key, store, at_ps)?;
         settle_over(table, number, old.as_ref(), self.part, self.manifest, log);
         Ok(())
     }
 
-    /// Settles entries of the table whose keys are in order, in one way over the runs.
+    /// Settles entries of the table whose keys are in order, in one way over the runs: the first of them, and as many as
+    /// reading about so many pages goes for. How many.
     ///
     /// # Errors
     /// Where the index cannot be read. Some are settled then, others not.
     pub(crate) fn settle_each<S: PageStore>(
         &mut self,
         table: &mut Memtable,
-        numbers: &[u32],
+        all: &[u32],
+        most_pages: u32,
         log: &mut ValueLog,
         store: &mut S,
         at_ps: &mut u64,
-    ) -> Result<(), KvError> {
+    ) -> Result<usize, KvError> {
         debug_assert!(self.frozen.is_none(), "only runs are gone through");
-        let unsettled = numbers.iter().map(|number| *number as usize).filter(|n| !table.is_settled(*n));
+        let unsettled = all.iter().map(|number| *number as usize).filter(|n| !table.is_settled(*n));
         let (mut numbers, mut keys): (Vec<usize>, Vec<Key>) =
             unsettled.filter_map(|n| Some((n, table.entry(n)?.key()))).unzip();
+        log.work.entries += keys.len() as u32;
         let mut found = Vec::with_capacity(keys.len());
+        let most_pages = most_pages / self.manifest.runs.len().max(1) as u32;
+        // The first key that some run was not asked for.
+        let mut end = None;
         for run in &self.manifest.runs {
             let from = keys.partition_point(|key| *key < run.first);
-            let to = keys.partition_point(|key| *key <= run.last);
+            let to = keys.partition_point(|key| *key <= run.last && end.is_none_or(|end| *key < end));
+            let wanted = &keys[from..to.max(from)];
             found.clear();
-            run.get_each(&keys[from..to.max(from)], &mut found, self.pages, store, at_ps)?;
+            let done = run.get_each(wanted, most_pages, &mut found, self.pages, store, at_ps)?;
+            end = wanted.get(done).copied().or(end);
             found.iter().for_each(|(_, old)| log.segments.dead.expect_note(old.address()));
             for (at, old) in &found {
                 settle_over(table, numbers[from + at], Some(old), self.part, self.manifest, log);
@@ -80,8 +89,9 @@ impl Older<'_> {
                 keys.extend(numbers.iter().filter_map(|n| Some(table.entry(*n)?.key())));
             }
         }
-        numbers.iter().for_each(|number| table.settle(*number));
-        Ok(())
+        let settled = end.map_or(keys.len(), |end| keys.partition_point(|key| *key < end));
+        numbers[..settled].iter().for_each(|number| table.settle(*number));
+        Ok(all.iter().take_while(|number| table.is_settled(**number as usize)).count())
     }
 
     fn find<S: PageStore>(
@@ -132,20 +142,22 @@ impl Index {
         at_ps: &mut u64,
     ) -> bool {
         self.account(log);
-        let end = self.settled_to.saturating_add(count).min(self.active.len());
-        let any = self.settled_to < end;
+        let from = self.settled_to;
         let mut older = Older {
             frozen: self.frozen.as_ref().map(|frozen| &frozen.table),
             manifest: &self.manifest,
             pages: &mut self.pages,
             part: Part::Active,
         };
-        for number in self.settled_to..end {
+        let (mut to, mut left) = (from, count);
+        while to < self.active.len() && left > 0 {
+            left -= usize::from(!self.active.is_settled(to));
             // One that cannot be settled now will be when the table is written out.
-            let _ = older.settle(&mut self.active, number, log, store, at_ps);
+            let _ = older.settle(&mut self.active, to, log, store, at_ps);
+            to += 1;
         }
-        self.settled_to = end;
-        any
+        self.settled_to = to;
+        from < to
     }
 
     /// Entries of which it may not be known what they replace.

@@ -92,6 +92,7 @@ impl ValueLog {
         at_ps: &mut u64,
     ) -> Option<()> {
         let address = self.taken_address(stream, page * self.layout.page_bytes as u64)?;
+        self.work.pages_read += 1;
         store.lend(&self.home, address, &mut self.scratch, cause, at_ps).ok().map(drop)
     }
 

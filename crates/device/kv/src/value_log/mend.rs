@@ -100,8 +100,9 @@ fn parts_of(bytes: &[u8], stand: Stand) -> Option<(usize, &[u8], u32)> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::engine::{KvEngine, KvOptions};
+    use crate::engine::KvEngine;
     use crate::layout::KvFormat;
+    use crate::options::KvOptions;
     use crate::value_log::record::{Kind, Shape};
     use crate::value_log::segment::Use;
     use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};

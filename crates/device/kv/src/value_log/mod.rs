@@ -24,9 +24,10 @@ use byway_sys::checksum;
 use crate::error::KvError;
 use crate::layout::Layout;
 use crate::store::{Home, PageStore};
+use crate::work::Work;
 use byway_spec::Key;
 use packing::{Packing, PackingCounters, Placement, aligned_start};
-use record::{Kind, Preamble, RECORD_HEADER_BYTES, Shape, Stand};
+use record::{Kind, PREAMBLE_MAX_BYTES, Preamble, RECORD_HEADER_BYTES, Shape, Stand};
 use segment::{ReplayFrom, Segments, Use};
 pub(crate) use stream::Stream;
 
@@ -36,6 +37,9 @@ pub(crate) const SHARED: usize = 0;
 pub(crate) const MOVED: usize = 1;
 /// Ordinals begin at 1: the byte before a stream's first has a position too.
 const FIRST_ORDINAL: u64 = 1;
+
+/// What an aligned value leaves out before it at most.
+const ALIGN_MOST_BYTES: u64 = 4096;
 
 /// A record to append.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +89,8 @@ pub(crate) struct ValueLog {
     scratch: Vec<u8>,
     /// Bytes of a record that was read not long ago: as many are asked for of one whose length is not known yet.
     typical_bytes: u64,
+    /// What the command at hand has done so far.
+    pub(crate) work: Work,
 }
 
 impl ValueLog {
@@ -125,6 +131,7 @@ impl ValueLog {
             uncharged_bytes,
             scratch,
             typical_bytes: 0,
+            work: Work::default(),
         })
     }
 
@@ -147,6 +154,21 @@ impl ValueLog {
     /// What each append writes comes over from another processor, beside the log itself.
     pub(crate) fn take_over(&self) {
         self.streams.get(SHARED).into_iter().for_each(prefetch_to_write);
+    }
+
+    /// Where a record of the shared stream ends at the latest, whatever is left out before it.
+    #[inline]
+    pub(crate) fn shared_end(&self, value_len: u64, placement: Placement) -> u64 {
+        let may_align = placement == Placement::Dma || value_len >= self.layout.page_bytes as u64;
+        let left_out = if may_align { ALIGN_MOST_BYTES } else { 0 };
+        self.streams[SHARED].tail() + PREAMBLE_MAX_BYTES as u64 + left_out + value_len
+    }
+
+    /// Whether a stream gets as far as `end` within the segment that it stands in.
+    pub(crate) fn stays_in_segment(&self, stream: usize, end: u64) -> bool {
+        let (s, shift) = (&self.streams[stream], self.layout.segment_shift);
+        let ordinal = s.wp() >> shift;
+        end >> shift == ordinal && self.segments.find(s.id, ordinal).is_some()
     }
 
     /// Where replays begin if everything so far is in the index on flash.
@@ -487,6 +509,7 @@ impl ValueLog {
             if let Some(address) = self.address(stream, position) {
                 let first = address / self.layout.page_bytes as u64;
                 store.trim_pages(&self.home, first, end.min(last) - from)?;
+                self.work.pages_trimmed += (end.min(last) - from) as u32;
             }
             from = end;
         }
@@ -591,6 +614,8 @@ impl ValueLog {
         } else {
             store.write_page_from_state(&self.home, target, held.start, cause, at_ps)?;
         }
+        self.work.pages_written += 1;
+        let s = &mut self.streams[stream];
         s.page_is_on_flash(store, &self.home, page);
         self.charge_packing(store, stream);
         Ok(())

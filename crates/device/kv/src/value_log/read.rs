@@ -193,6 +193,7 @@ impl ValueLog {
             store.read_window(&self.home, held.start, &mut self.scratch[..len]);
             return Ok(&self.scratch[..len]);
         }
+        self.work.pages_read += 1;
         let room = &mut self.scratch[..len];
         match verified {
             Verified::ByCaller => Ok(store.lend(&self.home, place.address, room, cause, at_ps)?),

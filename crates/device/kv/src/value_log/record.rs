@@ -189,6 +189,17 @@ fn header_crc(stand: Stand, shape: Shape, value_crc: u32, seq: u64, key: &Key) -
     checksum::crc32c_words(&[stand.0, shape, seq, first.swap_bytes(), second.swap_bytes()])
 }
 
+/// Fills the pieces that an append asks for with `value`, from its beginning on.
+#[inline]
+pub(crate) fn pieces_of<E>(mut value: &[u8]) -> impl FnMut(&mut [u8], &mut u64) -> Result<(), E> {
+    move |piece, _| {
+        let (head, tail) = value.split_at(piece.len());
+        piece.copy_from_slice(head);
+        value = tail;
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

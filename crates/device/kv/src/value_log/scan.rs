@@ -41,23 +41,30 @@ pub(crate) struct Scanner {
     cause: Cause,
     /// Bytes of padding or damage to go over before something is answered.
     at_once: u64,
-    page: Vec<u8>,
-    /// The page in `page`; `None` before the first.
-    loaded: Option<u64>,
+    /// The page that was looked at last, and the one before it: a walk over damage looks to and fro where they meet.
+    held: Held,
+    before: Held,
     /// The page that was last looked at where it lies.
     lent: Option<u64>,
     /// The record that comes next, if it was looked at where it lies.
     ahead: Option<(u64, Preamble)>,
-    readable: bool,
-    /// Parts of the page that do not match their checksums: what stands there is a record if its own checksum says so,
-    /// and nothing else.
-    doubtful: Vec<Range<usize>>,
     /// A page could not be read.
     has_failed: bool,
     /// Times that a page is tried.
     tries: u32,
     /// What the host said of a page that it could not read.
     refusal: Option<KvError>,
+}
+
+/// A page of the stream that is looked at.
+#[derive(Default)]
+struct Held {
+    bytes: Vec<u8>,
+    /// `None` before the first.
+    page: Option<u64>,
+    is_readable: bool,
+    /// Parts that do not match their checksums: what stands there is a record if its own checksum says so, and nothing else.
+    doubtful: Vec<Range<usize>>,
 }
 
 impl Scanner {
@@ -69,12 +76,10 @@ impl Scanner {
             end,
             cause: Cause::Metadata,
             at_once: u64::MAX,
-            page: vec![0; log.layout.page_bytes],
-            loaded: None,
+            held: Held { bytes: vec![0; log.layout.page_bytes], ..Held::default() },
+            before: Held::default(),
             lent: None,
             ahead: None,
-            readable: false,
-            doubtful: Vec::new(),
             has_failed: false,
             tries: TRIES,
             refusal: None,
@@ -110,10 +115,11 @@ impl Scanner {
 
     /// The bytes of a record that was just found, if it lies in one page.
     pub(crate) fn record(&self, position: u64, bytes: u64) -> Option<&[u8]> {
-        let page_bytes = self.page.len() as u64;
+        let Held { bytes: held, page, is_readable, .. } = &self.held;
+        let page_bytes = held.len() as u64;
         let from = (position % page_bytes) as usize;
-        let loaded = self.readable && self.loaded == Some(position / page_bytes);
-        self.page.get(from..from + bytes as usize).filter(|_| loaded)
+        let is_here = *is_readable && *page == Some(position / page_bytes);
+        held.get(from..from + bytes as usize).filter(|_| is_here)
     }
 
     /// The next record or stretch of damage; `None` at the end.
@@ -148,8 +154,8 @@ impl Scanner {
     /// The record here, if compaction can look at it where it lies and its header is whole. Anything else, padding too, is
     /// believed only where the flash has verified the page it is in: then that is read.
     fn glance<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, at_ps: &mut u64) -> Option<Found> {
-        let (position, page) = (self.position, self.position / self.page.len() as u64);
-        if self.cause != Cause::LogCompaction || position >= self.stop || self.loaded == Some(page) {
+        let (position, page) = (self.position, self.position / self.held.bytes.len() as u64);
+        if self.cause != Cause::LogCompaction || position >= self.stop || self.held.page == Some(page) {
             return None;
         }
         let ahead = self.ahead.take().filter(|(ahead, _)| *ahead == position).map(|(_, preamble)| preamble);
@@ -214,15 +220,16 @@ impl Scanner {
 
     /// Passes zero bytes; whether it came to their end.
     fn skip_padding<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, at_ps: &mut u64) -> bool {
-        let (page_bytes, from) = (self.page.len() as u64, self.position);
+        let (page_bytes, from) = (self.held.bytes.len() as u64, self.position);
         while self.position < self.stop && self.position - from < self.at_once {
             self.load(log, store, self.position / page_bytes, at_ps);
+            let Held { bytes, is_readable, doubtful, .. } = &self.held;
             let at = (self.position % page_bytes) as usize;
             // Zeroes that were written there by someone else are no padding.
-            let doubtful = self.doubtful.iter().find(|part| part.end > at).map(|part| part.start.max(at));
-            let rest = &self.page[at..doubtful.unwrap_or(self.page.len())];
+            let doubtful = doubtful.iter().find(|part| part.end > at).map(|part| part.start.max(at));
+            let rest = &bytes[at..doubtful.unwrap_or(bytes.len())];
             match rest.iter().position(|byte| *byte != 0) {
-                _ if !self.readable || rest.is_empty() => return true,
+                _ if !is_readable || rest.is_empty() => return true,
                 Some(0) => return true,
                 Some(zeroes) => self.position += zeroes as u64,
                 None => self.position += rest.len() as u64,
@@ -233,10 +240,12 @@ impl Scanner {
 
     /// One byte on, or to the next page where this one cannot be read.
     fn step_over_damage<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, at_ps: &mut u64) {
-        let page_bytes = self.page.len() as u64;
+        let page_bytes = self.held.bytes.len() as u64;
         self.load(log, store, self.position / page_bytes, at_ps);
-        self.position =
-            if self.readable { self.position + 1 } else { (self.position / page_bytes + 1) * page_bytes };
+        self.position = match self.held.is_readable {
+            true => self.position + 1,
+            false => (self.position / page_bytes + 1) * page_bytes,
+        };
     }
 
     /// Copies bytes that may span pages; `None` where they end or cannot be read.
@@ -248,7 +257,7 @@ impl Scanner {
         into: &mut [u8],
         at_ps: &mut u64,
     ) -> Option<()> {
-        let page_bytes = self.page.len() as u64;
+        let page_bytes = self.held.bytes.len() as u64;
         let mut done = 0;
         while done < into.len() {
             let at = position + done as u64;
@@ -256,7 +265,8 @@ impl Scanner {
                 return None;
             }
             self.load(log, store, at / page_bytes, at_ps);
-            let rest = self.page.get((at % page_bytes) as usize..).filter(|_| self.readable)?;
+            let held = &self.held;
+            let rest = held.bytes.get((at % page_bytes) as usize..).filter(|_| held.is_readable)?;
             let piece = rest.len().min(into.len() - done);
             into[done..done + piece].copy_from_slice(&rest[..piece]);
             done += piece;
@@ -264,21 +274,31 @@ impl Scanner {
         Some(())
     }
 
+    #[inline]
     fn load<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, page: u64, at_ps: &mut u64) {
-        if self.loaded != Some(page) {
-            let (cause, stream) = (self.cause, self.stream);
-            let mut read = || log.read_stream_page(store, stream, page, &mut self.page, cause, at_ps);
-            let read = (1..self.tries).find_map(|_| read().ok()).map_or_else(read, Ok);
-            self.has_failed |= read.is_err();
-            self.doubtful.clear();
-            let is_patient = self.tries > 1;
-            self.readable = match &read {
-                Ok(()) => true,
-                Err(error) => is_patient && !is_of_host(error) && self.load_parts(log, store, page, at_ps),
-            };
-            self.refusal = self.refusal.take().or(read.err().filter(is_of_host));
-            self.loaded = Some(page);
+        if self.held.page != Some(page) {
+            self.bring(log, store, page, at_ps);
         }
+    }
+
+    fn bring<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S, page: u64, at_ps: &mut u64) {
+        std::mem::swap(&mut self.held, &mut self.before);
+        if self.held.page == Some(page) {
+            return;
+        }
+        let (cause, stream, into) = (self.cause, self.stream, &mut self.held.bytes);
+        into.resize(log.layout.page_bytes, 0);
+        let mut read = || log.read_stream_page(store, stream, page, into, cause, at_ps);
+        let read = (1..self.tries).find_map(|_| read().ok()).map_or_else(read, Ok);
+        self.has_failed |= read.is_err();
+        self.held.doubtful.clear();
+        let is_patient = self.tries > 1;
+        self.held.is_readable = match &read {
+            Ok(()) => true,
+            Err(error) => is_patient && !is_of_host(error) && self.load_parts(log, store, page, at_ps),
+        };
+        self.held.page = Some(page);
+        self.refusal = self.refusal.take().or(read.err().filter(is_of_host));
     }
 }
 
@@ -292,10 +312,11 @@ impl Scanner {
         page: u64,
         at_ps: &mut u64,
     ) -> bool {
-        let start = page * self.page.len() as u64;
+        let Held { bytes, doubtful, .. } = &mut self.held;
+        let start = page * bytes.len() as u64;
         let Some(address) = log.address(self.stream, start) else { return false };
         let (mut room, mut is_there) = ([0; PART_BYTES], false);
-        for (nth, part) in self.page.chunks_exact_mut(PART_BYTES).enumerate() {
+        for (nth, part) in bytes.chunks_exact_mut(PART_BYTES).enumerate() {
             let at = address + (nth * PART_BYTES) as u64;
             if store.read(&log.home, at, part, self.cause, at_ps).is_ok() {
                 is_there = true;
@@ -308,7 +329,7 @@ impl Scanner {
                 }
                 Err(_) => part.fill(0),
             }
-            self.doubtful.push(nth * PART_BYTES..(nth + 1) * PART_BYTES);
+            doubtful.push(nth * PART_BYTES..(nth + 1) * PART_BYTES);
         }
         is_there
     }
@@ -342,6 +363,7 @@ impl ValueLog {
             return Ok(());
         }
         let address = self.address(stream, position).ok_or(KvError::DamagedState("the segment table"))?;
+        self.work.pages_read += 1;
         Ok(store.read(&self.home, address, into, cause, at_ps)?)
     }
 

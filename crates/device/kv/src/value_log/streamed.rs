@@ -197,6 +197,7 @@ impl ValueLog {
         let target = self.flash_page(stream, page)?;
         let written: Result<(), FlashError> =
             store.write_page(&self.home, target, bytes, cause_of(stream), at_ps);
+        self.work.pages_written += 1;
         Ok(written?)
     }
 }

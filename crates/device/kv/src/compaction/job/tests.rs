@@ -1,8 +1,9 @@
 //! Whether notes of dead records and the index say the same of every record that compaction may look at.
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::engine::{KvOptions, StoreHow};
+use crate::engine::StoreHow;
 use crate::layout::KvFormat;
+use crate::options::KvOptions;
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceRecord, NamespaceSpec};
 use byway_spec::Key;
 use proptest::prelude::*;

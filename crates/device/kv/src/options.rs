@@ -1,0 +1,50 @@
+//! How an engine runs.
+
+use crate::index::IndexBudget;
+use crate::index::memtable::{MEMTABLE_ENTRY_BYTES, MEMTABLE_MAX_ENTRIES};
+use crate::value_log::packing::Packing;
+
+/// How an engine runs. Nothing here is kept in the image; it may differ from one opening to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvOptions {
+    /// How values are packed.
+    pub packing: Packing,
+    /// RAM of the memtable. While one is written out there are two.
+    pub memtable_bytes: usize,
+    /// RAM for pages of the index.
+    pub cache_bytes: usize,
+    /// Log bytes after which the memtable is written out, full or not: bounds what an opening replays.
+    pub replay_bytes: u64,
+    /// Seed of the memtable's hash: a peer that does not know it cannot make keys collide.
+    pub hash_seed: u64,
+}
+
+impl Default for KvOptions {
+    fn default() -> Self {
+        Self {
+            packing: Packing::default(),
+            memtable_bytes: 60 << 20,
+            cache_bytes: 64 << 20,
+            replay_bytes: 1 << 30,
+            hash_seed: 0x5851_f42d_4c95_7f2d,
+        }
+    }
+}
+
+impl KvOptions {
+    pub(crate) fn budget(&self) -> IndexBudget {
+        IndexBudget {
+            memtable_entries: (self.memtable_bytes / MEMTABLE_ENTRY_BYTES).clamp(16, MEMTABLE_MAX_ENTRIES),
+            cache_bytes: self.cache_bytes - self.notes_bytes(),
+            hash_seed: self.hash_seed,
+        }
+    }
+
+    /// RAM for notes of which records are dead, of that for the index: they spare looking there.
+    pub(crate) fn notes_bytes(&self) -> usize {
+        self.cache_bytes / NOTES_SHARE
+    }
+}
+
+/// The part of the cache that notes of dead records may take.
+const NOTES_SHARE: usize = 8;

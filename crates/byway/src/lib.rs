@@ -45,6 +45,7 @@ pub use any::{
     PassedOver, Queue, open, open_address, open_to_read, scan,
 };
 pub use byway_backends as backends;
+pub use byway_core::future;
 pub use byway_core::{
     AdaptivePolicy, AdminCommand, Answer, Backend, BackendQueue, Buffer, Capabilities, Command, Error,
     ErrorKind, Finished, Identity, Key, KvCommand, LbaRange, LbaRanges, Limits, Methods, Namespace,

@@ -72,6 +72,10 @@ impl DeviceMemory for RecordedMemory {
 impl Bus for Recorder {
     type Memory = RecordedMemory;
 
+    fn name(&self) -> &'static str {
+        "recorder"
+    }
+
     fn read_register(&self, offset: u32, bytes: u32) -> Result<u64, BusError> {
         let n = u64::from(bytes);
         self.note(Bytes { payload: n, wire: 24 + 20 + n });

@@ -5,6 +5,7 @@
 pub mod alone;
 pub mod bad_input;
 pub mod blocks;
+pub mod futures;
 pub mod queueing;
 pub mod scratch;
 pub mod subject;
@@ -55,6 +56,13 @@ macro_rules! conformance {
                     commands_whose_time_is_over_finish_once_and_give_their_memory_back,
                     commands_that_are_taken_back_finish_once_and_give_their_memory_back,
                     more_buffers_than_one_system_call_takes_are_sent_and_received,
+                }
+                futures: {
+                    many_futures_share_a_queue_that_is_not_as_deep,
+                    a_future_that_fails_gives_the_buffer_back,
+                    a_future_that_is_dropped_harms_nobody_and_leaves_its_room,
+                    an_executor_that_sleeps_on_descriptors_is_woken,
+                    whoever_takes_turns_is_told_of_what_was_submitted,
                 }
                 bad_input: {
                     a_range_outside_the_namespace_is_refused_and_gives_the_buffer_back,

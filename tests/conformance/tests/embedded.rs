@@ -1,4 +1,4 @@
-//! The suite over the device in this process.
+//! The suite over the device in this process, whoever runs it and whatever a command waits for.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,12 +8,17 @@ use byway_conformance::scratch::Scratch;
 use byway_core::Backend;
 
 /// A device with a namespace of blocks alone, in an image in place of the scratch file.
-fn opened(scratch: &Scratch) -> impl Backend + use<> {
+fn opened(scratch: &Scratch, options: &str) -> impl Backend + use<> {
     std::fs::remove_file(&scratch.path).unwrap();
     let namespaces = vec![NewNamespace::NVM];
-    let options = CreateOptions { namespaces, ..CreateOptions::new(2 * Scratch::BYTES) };
-    byway::create(&scratch.path, &options).unwrap();
-    byway::embedded::open(&format!("embedded:{}", scratch.path.display())).unwrap().driver().clone()
+    let create = CreateOptions { namespaces, ..CreateOptions::new(2 * Scratch::BYTES) };
+    byway::create(&scratch.path, &create).unwrap();
+    let uri = format!("embedded:{}{options}", scratch.path.display());
+    byway::embedded::open(&uri).unwrap().driver().clone()
 }
 
-conformance!(embedded, |scratch: &Scratch| opened(scratch));
+conformance!(embedded, |scratch: &Scratch| opened(scratch, ""));
+conformance!(embedded_thread, |scratch: &Scratch| opened(scratch, "?run=thread"));
+conformance!(embedded_media, |scratch: &Scratch| opened(scratch, "?flush=media"));
+conformance!(embedded_virtual, |scratch: &Scratch| opened(scratch, "?clock=virtual"));
+conformance!(embedded_paced, |scratch: &Scratch| opened(scratch, "?clock=paced"));

@@ -1,5 +1,6 @@
 //! The bus of a device in the same process: registers, doorbells and memory without a message or a thread hop.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -28,6 +29,10 @@ pub struct InProcessBus {
 
 impl Bus for InProcessBus {
     type Memory = Window;
+
+    fn name(&self) -> &'static str {
+        "embedded"
+    }
 
     fn read_register(&self, offset: u32, bytes: u32) -> Result<u64, BusError> {
         check_register(offset, bytes)?;
@@ -135,6 +140,32 @@ impl Bus for InProcessBus {
             }
             shared.rest();
         }
+    }
+
+    fn has_events(&self) -> bool {
+        true
+    }
+
+    fn listen(&self, vector: u16) -> Result<BorrowedFd<'_>, BusError> {
+        let vectors = &self.shared.vectors;
+        let begun = match vectors.is_listened(vector) {
+            true => vectors.listen(vector),
+            false => self.shared.with_core(|_| vectors.listen(vector))?,
+        };
+        begun.map_err(|cause| BusError::NoEvent { vector, why: cause.to_string() })
+    }
+
+    fn hush(&self, vector: u16) {
+        self.shared.vectors.hush(vector);
+    }
+
+    fn call(&self, vector: u16) {
+        self.shared.vectors.call(vector);
+    }
+
+    /// Under a modelled clock a device that runs in its host's thread has deadlines that nobody else keeps.
+    fn waits_for_host(&self) -> bool {
+        self.shared.run_by == RunBy::Caller && self.shared.deadline_ps().is_some()
     }
 
     fn device_memory(&self) -> Option<Window> {

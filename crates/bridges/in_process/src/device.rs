@@ -130,11 +130,23 @@ impl Core {
         };
         let due_ps = if let Next::At(due_ps) = next { due_ps } else { NEVER };
         shared.due_ps.store(due_ps, Relaxed);
+        if due_ps != NEVER && shared.run_by == RunBy::Caller {
+            shared.vectors.call_all(|_| true);
+        }
         shared.blocked.store(self.controller.is_blocked(), Relaxed);
         let wants_sync = self.controller.wants_sync();
         shared.wants_sync.store(wants_sync, Relaxed);
         if wants_sync {
             shared.sync_bed.wake();
+            self.call_those_who_wait(shared);
+        }
+    }
+
+    /// Hosts that wait by a descriptor for commands which another has executed here come back to sync the image for them.
+    #[cold]
+    fn call_those_who_wait(&self, shared: &Shared) {
+        if shared.run_by == RunBy::Caller {
+            shared.vectors.call_all(|vector| self.controller.waits_for_sync(vector));
         }
     }
 

@@ -1,10 +1,16 @@
-//! Interrupts within one process: a flag for each vector, and a place to sleep until one is raised.
+//! Interrupts within one process: a flag for each vector, a place to sleep until one is raised, and descriptors that tell
+//! of it where they were asked for.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Release, Ordering::SeqCst, fence};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
+};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use byway_controller::Interrupts;
+use byway_sys::Wakeup;
 
 /// One for each queue pair, and the admin queue's.
 const VECTORS: u16 = byway_controller::MAX_IO_QUEUES + 1;
@@ -17,12 +23,14 @@ struct Flag(AtomicBool);
 /// The vectors of one controller.
 #[derive(Debug)]
 pub struct Vectors {
-    /// Whether anybody may sleep for a vector: not where hosts run the device themselves.
-    slept_on: bool,
+    /// Whether anybody may sleep for a vector: not where hosts run the device themselves, unless they asked for a descriptor.
+    slept_on: AtomicBool,
     raised: Box<[Flag]>,
     sleepers: AtomicU32,
     gate: Mutex<()>,
     bell: Condvar,
+    /// By vector, where somebody asked.
+    events: Box<[OnceLock<Wakeup>]>,
 }
 
 impl Interrupts for Vectors {
@@ -33,8 +41,8 @@ impl Interrupts for Vectors {
         if let Some(flag) = self.raised.get(usize::from(vector)) {
             flag.0.store(true, Release);
         }
-        if self.slept_on {
-            self.wake();
+        if self.slept_on.load(Relaxed) {
+            self.wake(vector);
         }
     }
 }
@@ -43,16 +51,62 @@ impl Vectors {
     /// Vectors that nobody has raised.
     pub fn new(slept_on: bool) -> Self {
         Self {
-            slept_on,
+            slept_on: AtomicBool::new(slept_on),
             raised: (0..VECTORS).map(|_| Flag::default()).collect(),
             sleepers: AtomicU32::new(0),
             gate: Mutex::new(()),
             bell: Condvar::new(),
+            events: (0..VECTORS).map(|_| OnceLock::new()).collect(),
         }
     }
 
-    fn wake(&self) {
+    /// The descriptor of `vector`, if somebody asked for it.
+    fn event(&self, vector: u16) -> Option<&Wakeup> {
+        self.events.get(usize::from(vector))?.get()
+    }
+
+    /// The descriptor of `vector`, which can be read once the vector was raised; it is raised at first. Called with the
+    /// device standing still, so that no interrupt is raised by anybody who does not know of it yet.
+    pub fn listen(&self, vector: u16) -> io::Result<BorrowedFd<'_>> {
+        let place = self.events.get(usize::from(vector));
+        let place = place.ok_or_else(|| io::Error::other("there is no such interrupt"))?;
+        if place.get().is_none() {
+            let wakeup = Wakeup::new()?;
+            wakeup.raise();
+            // Another thread may have been quicker, with one that is raised as well.
+            let _ = place.set(wakeup);
+            self.slept_on.store(true, SeqCst);
+        }
+        place.get().map(AsFd::as_fd).ok_or_else(|| io::Error::other("there is no such interrupt"))
+    }
+
+    /// Whether somebody asked for the descriptor of `vector`.
+    pub fn is_listened(&self, vector: u16) -> bool {
+        self.event(vector).is_some()
+    }
+
+    /// Makes the descriptor of `vector` readable.
+    pub fn call(&self, vector: u16) {
+        self.event(vector).into_iter().for_each(Wakeup::raise);
+    }
+
+    /// Makes it unreadable.
+    pub fn hush(&self, vector: u16) {
+        self.event(vector).into_iter().for_each(Wakeup::lower);
+    }
+
+    /// Makes the descriptors of vectors readable that somebody asked for and that `whose` names.
+    pub fn call_all(&self, whose: impl Fn(u16) -> bool) {
+        if self.slept_on.load(Relaxed) {
+            (0..VECTORS)
+                .filter(|vector| self.is_listened(*vector) && whose(*vector))
+                .for_each(|v| self.call(v));
+        }
+    }
+
+    fn wake(&self, vector: u16) {
         fence(SeqCst);
+        self.call(vector);
         if self.sleepers.load(SeqCst) > 0 {
             let _gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
             self.bell.notify_all();

@@ -11,6 +11,7 @@ mod capability;
 mod command;
 pub mod encode;
 mod error;
+pub mod future;
 mod identity;
 pub mod moves;
 mod payload;

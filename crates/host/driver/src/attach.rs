@@ -96,7 +96,8 @@ fn ask<B: Bus>(shared: &mut Shared<B>, cap: Cap, options: AttachOptions) -> Resu
         enabled.map_err(|error| error.doing("enable transfer methods"))?;
     }
     let queues = grant_queues(shared, options.queues)?;
-    shared.capabilities = shared.announced.capabilities(queues);
+    let event = shared.bus.has_events();
+    shared.capabilities = Capabilities { event, ..shared.announced.capabilities(queues) };
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use byway_core::{
 
 use crate::bus::Bus;
 use crate::device::Driver;
+use crate::mapped::from_bus;
 use crate::queue_pair::Queue;
 use crate::table::OpIndex;
 use crate::transfer::{self, Out, Put};
@@ -19,7 +20,7 @@ impl<B: Bus> Backend for Driver<B> {
     type Queue = Queue<B>;
 
     fn name(&self) -> &'static str {
-        "driver"
+        self.bus().name()
     }
 
     fn identity(&self) -> &Identity {
@@ -58,13 +59,21 @@ impl<B: Bus> BackendQueue for Queue<B> {
         self.take(command, tag, Some(timeout))
     }
 
-    /// Every command begins when it is submitted.
+    /// Every command begins when it is submitted. What a device that runs in this thread has put off is done here, if the
+    /// program waits by the descriptor.
     fn start(&mut self) -> Result<()> {
-        Ok(())
+        if self.listens { self.prepare_to_sleep() } else { Ok(()) }
     }
 
+    /// The descriptor of the queue's interrupt. A device that runs in the thread of its host does its work in `submit`,
+    /// `start` and `next_finished`; what it cannot do without the host (a modelled deadline that is still to come) keeps the
+    /// descriptor readable, so that whoever waits by it comes back.
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
-        Err(Error::host(ErrorKind::Unsupported, "a queue of this backend has no descriptor"))
+        self.listens = true;
+        if !self.ready.is_empty() {
+            self.bus.call(self.qid());
+        }
+        self.bus.listen(self.qid()).map_err(from_bus)
     }
 
     fn submit_all(&mut self, commands: &mut impl Iterator<Item = (Command, u64)>) -> Result<(), Refused> {
@@ -80,6 +89,9 @@ impl<B: Bus> BackendQueue for Queue<B> {
             self.look()?;
             self.idle_at_second_look()?;
             self.ring_head();
+            if self.listens && self.ready.is_empty() {
+                self.prepare_to_sleep()?;
+            }
         }
         Ok(self.ready.pop_front())
     }
@@ -236,6 +248,22 @@ impl<B: Bus> Queue<B> {
         self.bus().poll();
         while self.step()? {}
         self.tend()
+    }
+
+    /// The program is going to sleep on the descriptor: it can be read from here on if there is anything to come for.
+    fn prepare_to_sleep(&mut self) -> Result<()> {
+        let qid = self.qid();
+        self.bus.hush(qid);
+        if self.table.in_flight() > 0 {
+            self.bus.idle(qid);
+            self.look()?;
+            self.ring_head();
+        }
+        let waits_for_host = self.table.in_flight() > 0 && self.bus.waits_for_host();
+        if !self.ready.is_empty() || waits_for_host {
+            self.bus.call(qid);
+        }
+        Ok(())
     }
 
     /// A caller that looks twice and submits nothing in between has nothing else to do.

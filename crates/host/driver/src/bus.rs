@@ -11,6 +11,7 @@
 //! Memory is mapped before a command names it, and unmapped after the command has completed or the queue is gone.
 //! [`Bus::ring`] and [`Bus::poll`] may be called from several threads at once, each with queues of its own.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ use byway_spec::Key;
 pub trait Bus: Send + Sync + 'static {
     /// Memory of the device that the host stores into.
     type Memory: DeviceMemory;
+
+    /// The word for devices that are reached by it, in URIs and reports: `embedded`.
+    fn name(&self) -> &'static str;
 
     /// Reads a register of 4 or 8 bytes at `offset` of BAR 0.
     ///
@@ -73,6 +77,36 @@ pub trait Bus: Send + Sync + 'static {
     /// # Errors
     /// When the device is gone.
     fn wait(&self, vector: u16, timeout: Duration) -> Result<bool, BusError>;
+
+    /// Whether interrupts can be waited for by descriptors: [`Bus::listen`].
+    fn has_events(&self) -> bool {
+        false
+    }
+
+    /// A descriptor that can be read once interrupt `vector` was raised, until [`Bus::hush`]; the same each time. It can be
+    /// read at first: what was raised before it was asked for is not lost.
+    ///
+    /// # Errors
+    /// When the bus has none, or the process has none left.
+    fn listen(&self, vector: u16) -> Result<BorrowedFd<'_>, BusError> {
+        Err(BusError::NoEvent { vector, why: "this bus has no descriptors".to_owned() })
+    }
+
+    /// Makes the descriptor of `vector` unreadable until the interrupt is raised again.
+    fn hush(&self, vector: u16) {
+        let _ = vector;
+    }
+
+    /// Makes the descriptor of `vector` readable.
+    fn call(&self, vector: u16) {
+        let _ = vector;
+    }
+
+    /// Whether the device does nothing more for its queues until a thread of the host's runs it again: then a host does not
+    /// go to sleep on a descriptor.
+    fn waits_for_host(&self) -> bool {
+        false
+    }
 
     /// Host-managed device memory (CXL.mem), where the windows of queues lie.
     fn device_memory(&self) -> Option<Self::Memory>;
@@ -154,6 +188,14 @@ pub enum BusError {
         offset: u32,
         /// Size asked for.
         bytes: u32,
+    },
+    /// An interrupt cannot be waited for by a descriptor.
+    #[error("interrupt {vector} has no descriptor: {why}")]
+    NoEvent {
+        /// The interrupt.
+        vector: u16,
+        /// Why not.
+        why: String,
     },
     /// Memory could not be mapped or unmapped.
     #[error("memory cannot be mapped: {0}")]

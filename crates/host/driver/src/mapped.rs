@@ -77,6 +77,7 @@ pub(crate) fn from_bus(cause: BusError) -> Error {
     match cause {
         BusError::Gone(_) => Error::device(ErrorKind::DeviceLost, cause.to_string()),
         BusError::NoRegister { .. } => Error::device(ErrorKind::Protocol, cause.to_string()),
+        BusError::NoEvent { .. } => Error::host(ErrorKind::Unsupported, cause.to_string()),
         BusError::Mapping(_) => Error::host(ErrorKind::System, cause.to_string()),
         BusError::OutsideMemory { .. } => Error::host(ErrorKind::TooLarge, cause.to_string()),
     }

@@ -46,6 +46,8 @@ pub struct Queue<B: Bus> {
     /// Aborts that the device has not answered.
     pub(crate) aborts: Vec<Abort>,
     pub(crate) seen_layout: Seen,
+    /// The program waits by the queue's descriptor.
+    pub(crate) listens: bool,
     method: Method,
     habits: Habits,
     qid: u16,
@@ -89,6 +91,7 @@ impl<B: Bus> Queue<B> {
             deadlines: Deadlines::default(),
             aborts: Vec::new(),
             seen_layout: Seen::NOTHING,
+            listens: false,
             method: options.transfer,
             habits,
             qid,

@@ -141,6 +141,10 @@ impl DeviceMemory for ScriptedMemory {
 impl Bus for ScriptedBus {
     type Memory = ScriptedMemory;
 
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
     fn read_register(&self, offset: u32, _: u32) -> Result<u64, BusError> {
         let state = self.state();
         Ok(match Register(offset) {

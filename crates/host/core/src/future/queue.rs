@@ -1,0 +1,288 @@
+//! A queue whose commands are awaited.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crate::backend::{BackendQueue, Failed, Finished, Refused};
+use crate::command::{Command, Outcome};
+use crate::error::{Error, ErrorKind, Result};
+use crate::future::Execute;
+
+/// A queue whose commands are awaited: a handle, cheap to clone. The queue goes with its last handle and its last future.
+#[derive(Debug)]
+pub struct AsyncQueue<Q> {
+    state: Arc<Mutex<State<Q>>>,
+}
+
+impl<Q> Clone for AsyncQueue<Q> {
+    fn clone(&self) -> Self {
+        Self { state: Arc::clone(&self.state) }
+    }
+}
+
+/// The queue, and who waits for what of it.
+#[derive(Debug)]
+pub(super) struct State<Q> {
+    queue: Q,
+    /// By tag: what has become of each command.
+    places: Vec<Place>,
+    free: Vec<usize>,
+    /// Futures that wait for room, with the numbers that they wait under.
+    crowd: VecDeque<(u64, Waker)>,
+    next_number: u64,
+    /// Commands were submitted since the last turn.
+    submitted: bool,
+    /// Who is told of that.
+    attendant: Option<Waker>,
+}
+
+/// What has become of a command.
+#[derive(Debug)]
+enum Place {
+    Free,
+    /// Under way; this future is told when it has finished.
+    Waiting(Waker),
+    Done(Result<Outcome, Failed>),
+    /// Under way, and nobody waits.
+    Left,
+}
+
+impl<Q: BackendQueue> AsyncQueue<Q> {
+    /// The commands of `queue` as futures.
+    pub fn new(queue: Q) -> Self {
+        let state = State {
+            queue,
+            places: Vec::new(),
+            free: Vec::new(),
+            crowd: VecDeque::new(),
+            next_number: 0,
+            submitted: false,
+            attendant: None,
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// A future of what comes of a command. It waits for room where the queue is full.
+    #[must_use = "a future does nothing until it is polled"]
+    pub fn execute(&self, command: Command) -> Execute<Q> {
+        Execute::new(self.clone(), command, None)
+    }
+
+    /// The same, given up when it has not finished `timeout` after it was submitted ([`BackendQueue::submit_within`]).
+    #[must_use = "a future does nothing until it is polled"]
+    pub fn execute_within(&self, command: Command, timeout: Duration) -> Execute<Q> {
+        Execute::new(self.clone(), command, Some(timeout))
+    }
+
+    /// Begins what was submitted and tells futures what has finished; returns how many commands have. Never sleeps.
+    ///
+    /// # Errors
+    /// When the queue itself fails; then every future that waits is told so.
+    pub fn turn(&self) -> Result<usize> {
+        let mut told = Vec::new();
+        let taken = self.lock().take_finished(&mut told);
+        told.into_iter().for_each(Waker::wake);
+        taken
+    }
+
+    /// A future of commands having been submitted since the last [`turn`](Self::turn): for the task that takes turns.
+    #[must_use = "a future does nothing until it is polled"]
+    pub fn submitted(&self) -> Submitted<Q> {
+        Submitted(self.clone())
+    }
+
+    /// A descriptor that can be read when a turn is due, for the runtime to wait on. Times that were given to commands do
+    /// not make it readable everywhere: whoever gives some takes a turn when they are over.
+    ///
+    /// # Errors
+    /// As [`BackendQueue::event`].
+    pub fn event(&self) -> Result<OwnedFd> {
+        let mut state = self.lock();
+        let event = state.queue.event()?.try_clone_to_owned();
+        event.map_err(|cause| Error::kernel("no descriptor for completions", cause))
+    }
+
+    /// Commands under way, with those that nobody waits for any more.
+    #[must_use]
+    pub fn outstanding(&self) -> u32 {
+        self.lock().queue.outstanding()
+    }
+
+    /// Sleeps until a turn is due, at most `timeout`; `None` where nothing is under way.
+    pub(super) fn sleep(&self, timeout: Duration) -> Option<Result<bool>> {
+        let mut state = self.lock();
+        (state.queue.outstanding() > 0).then(|| state.queue.sleep(timeout))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<Q>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What has become of a command that was to be submitted.
+pub(super) enum Begun {
+    /// It is under way at this place, with whoever is to be told that one is.
+    At(usize, Option<Waker>),
+    /// It waits for room under this number.
+    Crowded(Command, u64),
+    Refused(Refused),
+}
+
+impl<Q: BackendQueue> State<Q> {
+    /// Submits a command, or has its future wait for room.
+    pub(super) fn begin(&mut self, command: Command, within: Option<Duration>, waker: &Waker) -> Begun {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::Free);
+            self.places.len() - 1
+        });
+        let tag = place as u64;
+        let taken = match within {
+            None => self.queue.submit(command, tag),
+            Some(timeout) => self.queue.submit_within(command, tag, timeout),
+        };
+        match taken {
+            Ok(()) => {
+                self.put(place, Place::Waiting(waker.clone()));
+                let told = if self.submitted { None } else { self.attendant.take() };
+                self.submitted = true;
+                Begun::At(place, told)
+            }
+            Err(refused) => {
+                self.free.push(place);
+                self.begin_later(refused, waker)
+            }
+        }
+    }
+
+    /// A full queue has room again when one of its commands has finished.
+    fn begin_later(&mut self, refused: Refused, waker: &Waker) -> Begun {
+        if refused.error.kind() != ErrorKind::QueueFull || self.queue.outstanding() == 0 {
+            return Begun::Refused(refused);
+        }
+        self.next_number += 1;
+        self.crowd.push_back((self.next_number, waker.clone()));
+        Begun::Crowded(refused.command, self.next_number)
+    }
+
+    /// What has come of the command at a place, which is free then; otherwise `waker` is told when something has.
+    pub(super) fn take(&mut self, place: usize, waker: &Waker) -> Option<Result<Outcome, Failed>> {
+        match self.put(place, Place::Free) {
+            Place::Done(result) => {
+                self.free.push(place);
+                Some(result)
+            }
+            other => {
+                let waker = match other {
+                    Place::Waiting(old) if old.will_wake(waker) => old,
+                    _ => waker.clone(),
+                };
+                self.put(place, Place::Waiting(waker));
+                None
+            }
+        }
+    }
+
+    /// Nobody waits for the command at a place any more.
+    pub(super) fn leave(&mut self, place: usize) {
+        match self.put(place, Place::Left) {
+            Place::Waiting(_) => {
+                // A command that cannot be cancelled finishes by itself; either way its memory is its own until then.
+                let _ = self.queue.cancel(place as u64);
+            }
+            _ => self.set_free(place),
+        }
+    }
+
+    /// A future that waited for room under this number waits no more: if its turn had come, it is the next one's.
+    pub(super) fn leave_crowd(&mut self, number: u64) -> Option<Waker> {
+        match self.crowd.iter().position(|(waiting, _)| *waiting == number) {
+            Some(index) => {
+                self.crowd.remove(index);
+                None
+            }
+            None => self.crowd.pop_front().map(|(_, waker)| waker),
+        }
+    }
+
+    /// Whether a future that waited for room may try again.
+    pub(super) fn may_try(&mut self, number: u64, waker: &Waker) -> bool {
+        let waiting = self.crowd.iter_mut().find(|(waiting, _)| *waiting == number);
+        waiting.map(|(_, old)| old.clone_from(waker)).is_none()
+    }
+
+    fn take_finished(&mut self, told: &mut Vec<Waker>) -> Result<usize> {
+        self.submitted = false;
+        let mut taken = 0;
+        loop {
+            match self.queue.next_finished() {
+                Ok(Some(finished)) => {
+                    taken += 1;
+                    told.extend(self.finish(finished));
+                    told.extend(self.crowd.pop_front().map(|(_, waker)| waker));
+                }
+                Ok(None) => return Ok(taken),
+                Err(error) => {
+                    self.fail_all(&error, told);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Puts what has come of a command at its place; returns who waits for it.
+    fn finish(&mut self, Finished { tag, result }: Finished) -> Option<Waker> {
+        let place = tag as usize;
+        match self.put(place, Place::Done(result)) {
+            Place::Waiting(waker) => Some(waker),
+            _ => {
+                self.set_free(place);
+                None
+            }
+        }
+    }
+
+    /// The queue has failed: nothing more can be said of what is under way. It keeps its memory.
+    #[cold]
+    fn fail_all(&mut self, error: &Error, told: &mut Vec<Waker>) {
+        for place in &mut self.places {
+            if matches!(place, Place::Waiting(_)) {
+                let failed = Failed::from(Error::device(error.kind(), format!("the queue failed: {error}")));
+                if let Place::Waiting(waker) = std::mem::replace(place, Place::Done(Err(failed))) {
+                    told.push(waker);
+                }
+            }
+        }
+        told.extend(self.crowd.drain(..).map(|(_, waker)| waker));
+    }
+
+    fn set_free(&mut self, place: usize) {
+        self.put(place, Place::Free);
+        self.free.push(place);
+    }
+
+    fn put(&mut self, place: usize, now: Place) -> Place {
+        self.places.get_mut(place).map_or(Place::Free, |place| std::mem::replace(place, now))
+    }
+}
+
+/// A future of commands having been submitted since the last turn.
+#[derive(Debug)]
+pub struct Submitted<Q>(AsyncQueue<Q>);
+
+impl<Q: BackendQueue> Future for Submitted<Q> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock();
+        if state.submitted {
+            return Poll::Ready(());
+        }
+        state.attendant = Some(context.waker().clone());
+        Poll::Pending
+    }
+}

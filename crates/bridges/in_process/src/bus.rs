@@ -1,13 +1,12 @@
 //! The bus of a device in the same process: registers, doorbells and memory without a message or a thread hop.
 
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use byway_controller::Subsystem;
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace};
-use byway_driver::{Bus, BusError};
+use byway_driver::{Bus, BusError, Event};
 use byway_link::{ClockMode, HostMeter, HostStep, Profile};
 use byway_queue::DoorbellIndex;
 use byway_spec::Key;
@@ -146,13 +145,11 @@ impl Bus for InProcessBus {
         true
     }
 
-    fn listen(&self, vector: u16) -> Result<BorrowedFd<'_>, BusError> {
-        let vectors = &self.shared.vectors;
-        let begun = match vectors.is_listened(vector) {
-            true => vectors.listen(vector),
-            false => self.shared.with_core(|_| vectors.listen(vector))?,
-        };
-        begun.map_err(|cause| BusError::NoEvent { vector, why: cause.to_string() })
+    fn listen(&self, vector: u16) -> Result<Arc<dyn Event>, BusError> {
+        let begun = self.shared.with_core(|_| self.shared.vectors.listen(vector))?;
+        begun
+            .map(|event| event as Arc<dyn Event>)
+            .map_err(|cause| BusError::NoEvent { vector, why: cause.to_string() })
     }
 
     fn hush(&self, vector: u16) {

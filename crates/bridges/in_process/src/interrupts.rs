@@ -2,11 +2,10 @@
 //! of it where they were asked for.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{
     AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
 };
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use byway_controller::Interrupts;
@@ -29,8 +28,8 @@ pub struct Vectors {
     sleepers: AtomicU32,
     gate: Mutex<()>,
     bell: Condvar,
-    /// By vector, where somebody asked.
-    events: Box<[OnceLock<Wakeup>]>,
+    /// By vector, for as long as somebody listens.
+    events: Box<[Mutex<Weak<Wakeup>>]>,
 }
 
 impl Interrupts for Vectors {
@@ -56,51 +55,53 @@ impl Vectors {
             sleepers: AtomicU32::new(0),
             gate: Mutex::new(()),
             bell: Condvar::new(),
-            events: (0..VECTORS).map(|_| OnceLock::new()).collect(),
+            events: (0..VECTORS).map(|_| Mutex::default()).collect(),
         }
     }
 
-    /// The descriptor of `vector`, if somebody asked for it.
-    fn event(&self, vector: u16) -> Option<&Wakeup> {
-        self.events.get(usize::from(vector))?.get()
+    fn place(&self, vector: u16) -> Option<MutexGuard<'_, Weak<Wakeup>>> {
+        Some(self.events.get(usize::from(vector))?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The descriptor of `vector`, which can be read once the vector was raised; it is raised at first. Called with the
-    /// device standing still, so that no interrupt is raised by anybody who does not know of it yet.
-    pub fn listen(&self, vector: u16) -> io::Result<BorrowedFd<'_>> {
-        let place = self.events.get(usize::from(vector));
-        let place = place.ok_or_else(|| io::Error::other("there is no such interrupt"))?;
-        if place.get().is_none() {
-            let wakeup = Wakeup::new()?;
-            wakeup.raise();
-            // Another thread may have been quicker, with one that is raised as well.
-            let _ = place.set(wakeup);
-            self.slept_on.store(true, SeqCst);
+    /// The descriptor of `vector`, if somebody listens.
+    fn event(&self, vector: u16) -> Option<Arc<Wakeup>> {
+        self.place(vector)?.upgrade()
+    }
+
+    /// The descriptor of `vector`, which can be read once the vector was raised; it is raised at first. It is closed when
+    /// nobody has it any more. Called with the device standing still, so that no interrupt is raised by anybody who does
+    /// not know of it yet.
+    pub fn listen(&self, vector: u16) -> io::Result<Arc<Wakeup>> {
+        let place = self.place(vector);
+        let mut place = place.ok_or_else(|| io::Error::other("there is no such interrupt"))?;
+        if let Some(event) = place.upgrade() {
+            return Ok(event);
         }
-        place.get().map(AsFd::as_fd).ok_or_else(|| io::Error::other("there is no such interrupt"))
-    }
-
-    /// Whether somebody asked for the descriptor of `vector`.
-    pub fn is_listened(&self, vector: u16) -> bool {
-        self.event(vector).is_some()
+        let event = Arc::new(Wakeup::new()?);
+        event.raise();
+        *place = Arc::downgrade(&event);
+        self.slept_on.store(true, SeqCst);
+        Ok(event)
     }
 
     /// Makes the descriptor of `vector` readable.
     pub fn call(&self, vector: u16) {
-        self.event(vector).into_iter().for_each(Wakeup::raise);
+        if let Some(event) = self.event(vector) {
+            event.raise();
+        }
     }
 
     /// Makes it unreadable.
     pub fn hush(&self, vector: u16) {
-        self.event(vector).into_iter().for_each(Wakeup::lower);
+        if let Some(event) = self.event(vector) {
+            event.lower();
+        }
     }
 
-    /// Makes the descriptors of vectors readable that somebody asked for and that `whose` names.
+    /// Makes the descriptors readable of those vectors that `whose` names.
     pub fn call_all(&self, whose: impl Fn(u16) -> bool) {
         if self.slept_on.load(Relaxed) {
-            (0..VECTORS)
-                .filter(|vector| self.is_listened(*vector) && whose(*vector))
-                .for_each(|v| self.call(v));
+            (0..VECTORS).filter(|vector| whose(*vector)).for_each(|v| self.call(v));
         }
     }
 

@@ -62,18 +62,21 @@ impl<B: Bus> BackendQueue for Queue<B> {
     /// Every command begins when it is submitted. What a device that runs in this thread has put off is done here, if the
     /// program waits by the descriptor.
     fn start(&mut self) -> Result<()> {
-        if self.listens { self.prepare_to_sleep() } else { Ok(()) }
+        if self.event.is_some() { self.prepare_to_sleep() } else { Ok(()) }
     }
 
     /// The descriptor of the queue's interrupt. A device that runs in the thread of its host does its work in `submit`,
     /// `start` and `next_finished`; what it cannot do without the host (a modelled deadline that is still to come) keeps the
     /// descriptor readable, so that whoever waits by it comes back.
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
-        self.listens = true;
+        let event = match self.event.take() {
+            Some(event) => event,
+            None => self.bus.listen(self.qid()).map_err(from_bus)?,
+        };
         if !self.ready.is_empty() {
             self.bus.call(self.qid());
         }
-        self.bus.listen(self.qid()).map_err(from_bus)
+        Ok(self.event.insert(event).as_fd())
     }
 
     fn submit_all(&mut self, commands: &mut impl Iterator<Item = (Command, u64)>) -> Result<(), Refused> {
@@ -89,7 +92,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
             self.look()?;
             self.idle_at_second_look()?;
             self.ring_head();
-            if self.listens && self.ready.is_empty() {
+            if self.event.is_some() && self.ready.is_empty() {
                 self.prepare_to_sleep()?;
             }
         }

@@ -11,7 +11,7 @@
 //! Memory is mapped before a command names it, and unmapped after the command has completed or the queue is gone.
 //! [`Bus::ring`] and [`Bus::poll`] may be called from several threads at once, each with queues of its own.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,12 +83,12 @@ pub trait Bus: Send + Sync + 'static {
         false
     }
 
-    /// A descriptor that can be read once interrupt `vector` was raised, until [`Bus::hush`]; the same each time. It can be
-    /// read at first: what was raised before it was asked for is not lost.
+    /// A descriptor that can be read once interrupt `vector` was raised, until [`Bus::hush`]. It can be read at first: what
+    /// was raised before it was asked for is not lost. It is there for as long as it is kept.
     ///
     /// # Errors
     /// When the bus has none, or the process has none left.
-    fn listen(&self, vector: u16) -> Result<BorrowedFd<'_>, BusError> {
+    fn listen(&self, vector: u16) -> Result<Arc<dyn Event>, BusError> {
         Err(BusError::NoEvent { vector, why: "this bus has no descriptors".to_owned() })
     }
 
@@ -128,6 +128,11 @@ pub trait Bus: Send + Sync + 'static {
     /// that the host takes part in.
     fn profile(&self) -> Option<&Profile>;
 }
+
+/// What an event loop waits on.
+pub trait Event: AsFd + Send + Sync {}
+
+impl<T: AsFd + Send + Sync> Event for T {}
 
 /// Memory of the device that the host stores into: CXL device memory, or a controller memory buffer.
 ///

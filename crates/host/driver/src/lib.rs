@@ -28,6 +28,6 @@ mod transfer;
 mod words;
 
 pub use attach::AttachOptions;
-pub use bus::{Bus, BusError, DeviceMemory, NoMemory};
+pub use bus::{Bus, BusError, DeviceMemory, Event, NoMemory};
 pub use device::Driver;
 pub use queue_pair::Queue;

@@ -15,7 +15,7 @@ use byway_spec::Command as Entry;
 
 use crate::announced::Announced;
 use crate::bounce::BouncePages;
-use crate::bus::Bus;
+use crate::bus::{Bus, Event};
 use crate::deadlines::{Abort, Deadlines};
 use crate::device::Shared;
 use crate::layouts::Seen;
@@ -46,8 +46,8 @@ pub struct Queue<B: Bus> {
     /// Aborts that the device has not answered.
     pub(crate) aborts: Vec<Abort>,
     pub(crate) seen_layout: Seen,
-    /// The program waits by the queue's descriptor.
-    pub(crate) listens: bool,
+    /// The descriptor that the program waits by.
+    pub(crate) event: Option<Arc<dyn Event>>,
     method: Method,
     habits: Habits,
     qid: u16,
@@ -91,7 +91,7 @@ impl<B: Bus> Queue<B> {
             deadlines: Deadlines::default(),
             aborts: Vec::new(),
             seen_layout: Seen::NOTHING,
-            listens: false,
+            event: None,
             method: options.transfer,
             habits,
             qid,

@@ -1,11 +1,13 @@
 //! Byway moves bytes between programs and SSDs at the size the program has.
 //!
-//! [`open`] takes a URI and gives a [`Device`]; [`Device::kv`] and [`Device::nvm`] give synchronous calls, and
-//! [`Device::queue`] gives queues of typed commands. [`create`] makes an image: a whole SSD in one file.
+//! [`open`] takes a URI and gives a [`Device`], whatever is there: a file, a block device, a device in this process.
+//! [`Device::kv`] and [`Device::nvm`] give synchronous calls, and [`Device::default_queue`] gives queues of typed
+//! commands. [`create`] makes an image: a whole SSD in one file; [`embedded::open`] opens it by its own type, which has
+//! a ledger and a clock.
 //!
 //! ```
 //! # fn main() -> byway::Result<()> {
-//! let device = byway::open("ram:64M?transfer=inline")?;
+//! let device = byway::embedded::open("ram:64M?transfer=inline")?;
 //! let mut kv = device.kv(None)?;
 //! kv.put(b"0041", b"LATIN CAPITAL LETTER A")?;
 //! assert_eq!(kv.get(b"0041")?.as_deref(), Some(&b"LATIN CAPITAL LETTER A"[..]));
@@ -74,3 +76,8 @@ pub use uri::{FlushMode, Uri};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/devices.md")]
+struct GuideToDevices;

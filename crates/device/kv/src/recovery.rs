@@ -143,6 +143,8 @@ fn mend<S: PageStore>(store: &mut S, log: &mut ValueLog, recovery: &mut Recovery
         let unused = log.segments.matching(
             |_, used| matches!(used, Use::Log { stream, ordinal } if stream == id && ordinal > last),
         );
+        // The stream takes the same ordinals again: it must not remember where they were.
+        log.forget_place(stream);
         for segment in unused {
             let home = log.home.clone();
             // One that stays is taken again when the stream gets there.

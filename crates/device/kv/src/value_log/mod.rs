@@ -275,7 +275,13 @@ impl ValueLog {
             let segment = self.segments.find(stream as u8, ordinal)?;
             self.streams[stream].segment = (ordinal, u64::from(segment) << shift);
         }
-        Some(self.streams[stream].segment.1 | within)
+        let start = self.streams[stream].segment.1;
+        debug_assert_eq!(
+            self.segments.find(stream as u8, ordinal).map(|segment| u64::from(segment) << shift),
+            Some(start),
+            "a stream remembers a segment that is no longer its own"
+        );
+        Some(start | within)
     }
 
     #[inline]
@@ -466,7 +472,7 @@ impl ValueLog {
         let is_read = within > 0
             && self.read_stream_page(store, stream, page, &mut kept, Cause::Metadata, &mut 0).is_ok();
         self.streams[stream].cut_back(store, &self.home, end)?;
-        self.streams[stream].segment = (u64::MAX, 0);
+        self.forget_place(stream);
         if is_read {
             self.fill_ring(store, stream, end - within as u64, &kept[..within]);
         }
@@ -475,6 +481,11 @@ impl ValueLog {
         }
         let segment_bytes = self.layout.segment_bytes();
         self.trim_from(store, stream, page, (end / segment_bytes + 1) * segment_bytes)
+    }
+
+    /// Has a stream ask the table again which segment it stands in.
+    pub(crate) fn forget_place(&mut self, stream: usize) {
+        self.streams[stream].segment = (u64::MAX, 0);
     }
 
     /// Empties the ring behind the end of a stream: what stood there is nowhere any more, so that no later loss of power

@@ -27,3 +27,12 @@ proptest! {
         run(Base::shared(), seed, steps, Durability::Volatile).map_err(TestCaseError::fail)?;
     }
 }
+
+/// A stream was cut back to where a segment begins, and recovery freed that segment; the stream remembered it and wrote
+/// into it once it had become a run's. The page of the run was lost.
+#[test]
+fn a_segment_that_recovery_frees_is_no_longer_its_streams() {
+    for (seed, steps) in [(15_860_574_128_394_783_984, 198), (12_341_907_894_674_098_489, 131)] {
+        run(Base::shared(), seed, steps, Durability::Volatile).unwrap();
+    }
+}

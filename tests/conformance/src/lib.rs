@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+pub mod admin;
 pub mod alone;
 pub mod bad_input;
 pub mod blocks;

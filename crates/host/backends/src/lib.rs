@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admin_calls;
 pub mod io_uring;
 pub mod libaio;
 pub mod nil;
@@ -19,6 +20,7 @@ mod target;
 pub mod threads;
 mod work;
 
+pub use admin_calls::AdminCalls;
 pub use io_uring::{IoUring, IoUringOptions};
 pub use libaio::Libaio;
 pub use nil::Nil;

@@ -4,6 +4,7 @@
 //! ([`Buffer`], [`Payload`]), so that submitting one is safe whatever becomes of the program that waits for it.
 
 mod admin;
+mod admin_queue;
 mod apart;
 mod backend;
 mod buffer;
@@ -21,6 +22,7 @@ pub use byway_link::Method;
 pub use byway_spec::Key;
 
 pub use admin::{AdminCommand, RefusedAdmin, encode_admin};
+pub use admin_queue::AdminQueue;
 pub use apart::{Apart, Carried};
 pub use backend::{AdaptivePolicy, Backend, BackendQueue, Failed, Finished, QueueOptions, Refused};
 pub use buffer::{Buffer, PAGE_BYTES};

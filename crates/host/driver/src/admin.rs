@@ -36,6 +36,13 @@ pub(crate) struct AdminQueue<B: Bus> {
 #[derive(Debug)]
 pub(crate) struct Ticket(u16);
 
+impl Ticket {
+    /// The identifier, for an Abort.
+    pub(crate) fn cid(&self) -> u16 {
+        self.0
+    }
+}
+
 /// A command on its way, with all memory that the device may touch for it.
 struct Sent {
     command: AdminCommand,
@@ -172,6 +179,11 @@ impl<B: Bus> AdminQueue<B> {
         let sent = place.take()?;
         self.unplace(&sent.placed);
         Some(outcome(sent, &completion))
+    }
+
+    /// Whether answers wait to be taken.
+    pub(crate) fn has_answers(&self) -> bool {
+        self.sent.iter().flatten().any(|sent| sent.answer.is_some())
     }
 
     /// Nobody waits for a command any more. Its memory is kept until the device has answered.

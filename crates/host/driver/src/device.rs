@@ -15,6 +15,7 @@ use byway_spec::base::register::{Cc, Csts, Register};
 use byway_spec::{Command as Entry, Status};
 
 use crate::admin::{self, AdminQueue, Ticket};
+use crate::admin_commands::AdminCommands;
 use crate::announced::Announced;
 use crate::attach::{AttachOptions, attach};
 use crate::bus::Bus;
@@ -114,6 +115,12 @@ impl<B: Bus> Driver<B> {
     pub fn admin(&self, command: AdminCommand) -> Result<Outcome> {
         admin::check(&command)?;
         self.shared.admin(command)
+    }
+
+    /// Admin commands that go on by themselves, several at once.
+    #[must_use]
+    pub fn admin_commands(&self) -> AdminCommands<B> {
+        AdminCommands::new(Arc::clone(&self.shared))
     }
 
     /// Opens a queue.

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod admin_commands;
 mod announced;
 mod attach;
 mod backend;
@@ -27,6 +28,7 @@ mod table;
 mod transfer;
 mod words;
 
+pub use admin_commands::AdminCommands;
 pub use attach::AttachOptions;
 pub use bus::{Bus, BusError, DeviceMemory, Event, NoMemory};
 pub use device::Driver;

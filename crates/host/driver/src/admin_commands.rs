@@ -1,0 +1,147 @@
+//! Admin commands of a program's that go on by themselves, several at once on the device's admin ring.
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use byway_core::{AdminCommand, AdminQueue, Error, ErrorKind, Finished, RawData, RefusedAdmin, Result};
+use byway_spec::Command as Entry;
+use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
+
+use crate::admin::{Ticket, check};
+use crate::bus::{Bus, Event};
+use crate::device::Shared;
+use crate::mapped::from_bus;
+use crate::progress::LOOKS;
+
+/// Admin commands of a program's on their way. The ring is the device's: what others have on it counts as well.
+pub struct AdminCommands<B: Bus> {
+    device: Arc<Shared<B>>,
+    sent: Vec<Sent>,
+    ready: VecDeque<Finished>,
+    event: Option<Arc<dyn Event>>,
+}
+
+/// A command on its way.
+struct Sent {
+    tag: u64,
+    ticket: Ticket,
+    /// Its Abort: until that is answered, the command's identifier must name no other.
+    abort: Option<Ticket>,
+}
+
+impl<B: Bus> AdminCommands<B> {
+    pub(crate) fn new(device: Arc<Shared<B>>) -> Self {
+        Self { device, sent: Vec::new(), ready: VecDeque::new(), event: None }
+    }
+
+    /// Lets the device run and takes what has finished.
+    fn look(&mut self) -> Result<()> {
+        self.device.bus.poll();
+        let mut admin = self.device.lock_admin();
+        admin.look()?;
+        let ready = &mut self.ready;
+        self.sent.retain_mut(|sent| {
+            if sent.abort.as_ref().is_some_and(|abort| admin.take(abort).is_none()) {
+                return true;
+            }
+            sent.abort = None;
+            let Some(result) = admin.take(&sent.ticket) else { return true };
+            ready.push_back(Finished { tag: sent.tag, result });
+            false
+        });
+        Ok(())
+    }
+
+    /// The program is going to sleep on the descriptor, which is that of all who wait for admin commands.
+    fn prepare_to_sleep(&mut self) -> Result<()> {
+        self.device.bus.hush(0);
+        self.device.bus.idle(0);
+        self.look()?;
+        let others = self.device.lock_admin().has_answers();
+        let waits_for_host = !self.sent.is_empty() && self.device.bus.waits_for_host();
+        if !self.ready.is_empty() || others || waits_for_host {
+            self.device.bus.call(0);
+        }
+        Ok(())
+    }
+}
+
+impl<B: Bus> AdminQueue for AdminCommands<B> {
+    fn submit(&mut self, command: AdminCommand, tag: u64) -> Result<(), RefusedAdmin> {
+        if let Err(error) = check(&command) {
+            return Err(RefusedAdmin { command, error });
+        }
+        // Refused, it comes back as it is.
+        let ticket = self.device.begin_admin(command)?;
+        self.sent.push(Sent { tag, ticket, abort: None });
+        Ok(())
+    }
+
+    fn next_finished(&mut self) -> Result<Option<Finished>> {
+        if self.ready.is_empty() {
+            self.look()?;
+            if self.event.is_some() && self.ready.is_empty() {
+                self.prepare_to_sleep()?;
+            }
+        }
+        Ok(self.ready.pop_front())
+    }
+
+    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        for _ in 0..LOOKS {
+            if self.ready.is_empty() && !self.sent.is_empty() {
+                self.look()?;
+                self.device.bus.idle(0);
+            }
+        }
+        if self.ready.is_empty() && !self.sent.is_empty() {
+            self.device.bus.wait(0, timeout).map_err(from_bus)?;
+            self.look()?;
+        }
+        Ok(!self.ready.is_empty())
+    }
+
+    fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        let event = match self.event.take() {
+            Some(event) => event,
+            None => self.device.bus.listen(0).map_err(from_bus)?,
+        };
+        if !self.ready.is_empty() {
+            self.device.bus.call(0);
+        }
+        Ok(self.event.insert(event).as_fd())
+    }
+
+    /// Asks the controller to abort it: a request for asynchronous events ends so, most others finish as they are.
+    fn cancel(&mut self, tag: u64) -> Result<()> {
+        let Some(sent) = self.sent.iter_mut().find(|sent| sent.tag == tag) else {
+            let said = format!("no admin command with tag {tag} is under way");
+            return Err(Error::host(ErrorKind::NotFound, said));
+        };
+        if sent.abort.is_some() {
+            return Ok(());
+        }
+        let mut entry = Entry::new(AdminOpcode::ABORT.0, 0, 0);
+        entry.cdw10 = AbortCdw10::new().with_sqid(0).with_cid(sent.ticket.cid()).into_bits();
+        let begun = self.device.begin_admin(AdminCommand::raw(entry, RawData::None));
+        sent.abort = Some(begun.map_err(|refused| refused.error.doing("cancel"))?);
+        Ok(())
+    }
+
+    fn outstanding(&self) -> u32 {
+        (self.sent.len() + self.ready.len()) as u32
+    }
+}
+
+impl<B: Bus> Drop for AdminCommands<B> {
+    /// The memory of what is on its way stays with the device's admin queue until it is answered.
+    fn drop(&mut self) {
+        let mut admin = self.device.lock_admin();
+        for Sent { ticket, abort, .. } in self.sent.drain(..) {
+            admin.leave(&ticket);
+            abort.iter().for_each(|abort| admin.leave(abort));
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use byway::{BackendQueue, ErrorKind, FileEvents, Profile, QueueOptions};
+use byway::{BackendQueue, Buffer, ErrorKind, FileEvents, NvmCommand, Profile, QueueOptions};
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
 use byway_dma::{BusAddr, DmaSpace, Way};
 use byway_driver::{AttachOptions, Driver, Queue};
@@ -175,7 +175,10 @@ impl Device {
         let embedded = Embedded::start(subsystem, RunOptions::default()).unwrap();
         assert_eq!(embedded.with_subsystem(|subsystem| subsystem.flash.check()), []);
         let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default()).unwrap();
-        let queue = driver.queue(QueueOptions { depth, ..QueueOptions::default() }).unwrap();
+        let mut queue = driver.queue(QueueOptions { depth, ..QueueOptions::default() }).unwrap();
+        // The driver asks for a namespace's layout when it first needs it: before completions are counted.
+        let into = Buffer::zeroed(BLOCK_BYTES).unwrap();
+        queue.execute(NvmCommand::Read { nsid: blocks_nsid(), slba: 0, blocks: 1, into }.into()).unwrap();
         Self { queue, driver, embedded }
     }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
@@ -19,6 +20,9 @@ use crate::view::ReadMapping;
 
 /// What leaves the file in trouble when it fails. Index 0 is none, so that one byte tells of it.
 const DOINGS: [&str; 4] = ["", WRITING, ALLOCATING, SYNCING];
+
+/// How long a lock is asked for before it counts as somebody's.
+const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Value of the trouble byte for a full disk.
 const IS_FULL: u8 = 0xff;
@@ -87,7 +91,7 @@ impl ImageFile {
             true => FlockOperation::NonBlockingLockShared,
             false => FlockOperation::NonBlockingLockExclusive,
         };
-        match rustix::fs::flock(&file, how) {
+        match lock(&file, how) {
             Ok(()) => Ok(Self {
                 file,
                 path: path.to_path_buf(),
@@ -334,6 +338,20 @@ impl ImageFile {
     }
 }
 
+/// Locks a file, if need be after a moment: a process that is just being started from this one holds every lock of ours
+/// until it runs its own program, one that was closed meanwhile too.
+fn lock(file: &File, how: FlockOperation) -> Result<(), Errno> {
+    let begun = Instant::now();
+    loop {
+        match rustix::fs::flock(file, how) {
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            done => return done,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -476,5 +494,19 @@ mod tests {
         let file = ImageFile::create(&dir.path().join("image")).unwrap();
         let error = file.read_at(10, &mut [0; 10]).unwrap_err();
         assert!(error.to_string().ends_with("ends before byte 20"), "{error}");
+    }
+
+    #[test]
+    fn a_lock_that_a_process_being_started_holds_for_a_moment_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let held = ImageFile::create(&path).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                drop(held);
+            });
+            assert!(ImageFile::open(&path).is_ok());
+        });
     }
 }

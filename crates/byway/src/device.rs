@@ -3,9 +3,7 @@
 use std::time::Instant;
 
 use byway_controller::Subsystem;
-use byway_core::{
-    Backend, Capabilities, Error, ErrorKind, Identity, Namespace, NamespaceKind, Nsid, QueueOptions, Result,
-};
+use byway_core::{Backend, Capabilities, Error, ErrorKind, Identity, Namespace, Nsid, QueueOptions, Result};
 use byway_driver::{Driver, Queue};
 use byway_flash::{FlashCounters, FlashHealth, Geometry};
 use byway_in_process::{Embedded, Failed, Handle, InProcessBus};
@@ -15,6 +13,7 @@ use byway_link::{Ledger, Profile};
 use crate::any::Nvm;
 use crate::kv::Kv;
 use crate::open::from_flash;
+use crate::pick;
 use crate::uri::{FlushMode, Options};
 
 /// A queue of an embedded device.
@@ -121,15 +120,7 @@ impl Device {
     /// # Errors
     /// When there is none.
     pub fn namespace(&self, nsid: Nsid) -> Result<Namespace> {
-        let all = self.namespaces()?;
-        let found = all.iter().find(|namespace| namespace.nsid == nsid).cloned();
-        found.ok_or_else(|| {
-            let there: Vec<String> = all.iter().map(|namespace| namespace.nsid.to_string()).collect();
-            Error::host(
-                ErrorKind::NotFound,
-                format!("there is no namespace {nsid}; there are {}", there.join(", ")),
-            )
-        })
+        pick::namespace(&self.namespaces()?, nsid)
     }
 
     /// A queue as the URI asked for. One thread uses it; each thread takes its own.
@@ -163,8 +154,7 @@ impl Device {
     /// # Errors
     /// When there is no such namespace, or as [`Device::queue`].
     pub fn kv(&self, nsid: Option<Nsid>) -> Result<Kv> {
-        let is_kv = |kind: &NamespaceKind| matches!(kind, NamespaceKind::Kv { .. });
-        let namespace = self.pick(nsid, "key-value", is_kv)?;
+        let namespace = pick::kv(&self.namespaces()?, nsid.or(self.ns))?;
         Kv::new(self.queue()?, &namespace, self.driver.clone())
     }
 
@@ -173,29 +163,8 @@ impl Device {
     /// # Errors
     /// When there is no such namespace, or as [`Device::queue`].
     pub fn nvm(&self, nsid: Option<Nsid>) -> Result<Nvm> {
-        let is_nvm = |kind: &NamespaceKind| matches!(kind, NamespaceKind::Nvm { .. });
-        let namespace = self.pick(nsid, "block", is_nvm)?;
+        let namespace = pick::nvm(&self.namespaces()?, nsid.or(self.ns))?;
         Nvm::new(self.queue()?, &namespace)
-    }
-
-    fn pick(
-        &self,
-        nsid: Option<Nsid>,
-        what: &str,
-        fits: impl Fn(&NamespaceKind) -> bool,
-    ) -> Result<Namespace> {
-        let Some(nsid) = nsid.or(self.ns) else {
-            let first = self.namespaces()?.into_iter().find(|namespace| fits(&namespace.kind));
-            return first.ok_or_else(|| {
-                Error::host(ErrorKind::NotFound, format!("the device has no {what} namespace"))
-            });
-        };
-        let namespace = self.namespace(nsid)?;
-        if fits(&namespace.kind) {
-            return Ok(namespace);
-        }
-        let said = format!("namespace {nsid} is no {what} namespace, it is {}", namespace.kind.name());
-        Err(Error::host(ErrorKind::InvalidArgument, said))
     }
 
     /// Everything that crossed the link so far.

@@ -37,6 +37,7 @@ mod listing;
 mod load;
 mod many;
 mod open;
+mod pick;
 mod prefix;
 mod resize;
 mod snapshot;

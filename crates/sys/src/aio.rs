@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::inflight::{Extent, Inflight};
 use crate::lent::KernelMemory;
+use crate::transfer::Transfer;
 use crate::wakeup::Wakeup;
 
 /// Most operations that one system call begins.
@@ -41,25 +42,6 @@ pub fn is_there() -> bool {
     // SAFETY: a ring for no operations is refused, and one word, which is ours, is all that the kernel could write.
     let made = unsafe { libc::syscall(libc::SYS_io_setup, 0, &raw mut word) };
     made < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
-}
-
-/// What can be asked of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AioOperation {
-    /// Reads into the operation's memory.
-    Read {
-        /// First byte.
-        at: u64,
-    },
-    /// Writes the operation's memory.
-    Write {
-        /// First byte.
-        at: u64,
-        /// Only durable data completes it (RWF_DSYNC).
-        durable: bool,
-    },
-    /// Makes completed writes durable, with what is needed to find them again.
-    Sync,
 }
 
 /// An operation that the kernel is done with, or that never began.
@@ -94,7 +76,7 @@ pub struct Aio<H: KernelMemory, T: Copy> {
 #[derive(Debug, Clone, Copy)]
 struct Job<T> {
     ticket: Option<T>,
-    operation: AioOperation,
+    operation: Transfer,
     /// Bytes of the memory, and how many of them were moved.
     wanted: usize,
     done: usize,
@@ -171,7 +153,7 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
     /// `/proc/sys/fs/aio-max-nr` says.
     pub fn new(file: Arc<dyn AsFd + Send + Sync>, depth: u32) -> io::Result<Self> {
         let context = Context::new(depth)?;
-        let job = Job { ticket: None, operation: AioOperation::Sync, wanted: 0, done: 0, silent: false };
+        let job = Job { ticket: None, operation: Transfer::Sync, wanted: 0, done: 0, silent: false };
         Ok(Self {
             context,
             table: ManuallyDrop::new(Inflight::new(depth)),
@@ -191,9 +173,9 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
     /// # Errors
     /// It is given back when there are as many as the ring is deep.
     #[inline]
-    pub fn push(&mut self, held: H, ticket: T, operation: AioOperation) -> Result<(), H> {
+    pub fn push(&mut self, held: H, ticket: T, operation: Transfer) -> Result<(), H> {
         let wanted = match operation {
-            AioOperation::Sync => 0,
+            Transfer::Sync => 0,
             _ => (0..held.segments()).filter_map(|index| held.segment(index)).map(|(_, len)| len).sum(),
         };
         let index = self.table.put(held)?;
@@ -289,9 +271,9 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
             Extent::Pieces(first, count) => (first.as_ptr().expose_provenance(), count, true),
         };
         let (opcode, at, durable) = match job.operation {
-            AioOperation::Read { at } => (if pieces { PREADV } else { PREAD }, at, false),
-            AioOperation::Write { at, durable } => (if pieces { PWRITEV } else { PWRITE }, at, durable),
-            AioOperation::Sync => (FDSYNC, 0, false),
+            Transfer::Read { at } => (if pieces { PREADV } else { PREAD }, at, false),
+            Transfer::Write { at, durable } => (if pieces { PWRITEV } else { PWRITE }, at, durable),
+            Transfer::Sync => (FDSYNC, 0, false),
         };
         let mut block = Block {
             data: index.into(),
@@ -585,7 +567,7 @@ mod tests {
     fn push_reads(ring: &mut Aio<Boxed, u32>, count: u32) {
         for ticket in 0..count {
             let held = Boxed(vec![0xff; 4].into());
-            assert!(ring.push(held, ticket, AioOperation::Read { at: u64::from(ticket) }).is_ok());
+            assert!(ring.push(held, ticket, Transfer::Read { at: u64::from(ticket) }).is_ok());
         }
     }
 
@@ -628,9 +610,9 @@ mod tests {
     #[test]
     fn a_read_across_the_end_tells_how_much_there_was() {
         let mut ring = ring(2);
-        assert!(ring.push(Boxed(vec![0; 64].into()), 1, AioOperation::Read { at: 90 }).is_ok());
-        assert!(ring.push(Boxed(vec![0; 64].into()), 2, AioOperation::Read { at: 100 }).is_ok());
-        assert!(ring.push(Boxed(vec![0; 64].into()), 3, AioOperation::Sync).is_err(), "the ring is full");
+        assert!(ring.push(Boxed(vec![0; 64].into()), 1, Transfer::Read { at: 90 }).is_ok());
+        assert!(ring.push(Boxed(vec![0; 64].into()), 2, Transfer::Read { at: 100 }).is_ok());
+        assert!(ring.push(Boxed(vec![0; 64].into()), 3, Transfer::Sync).is_err(), "the ring is full");
         ring.start().unwrap();
         let mut moved = Vec::new();
         while moved.len() < 2 {
@@ -671,9 +653,9 @@ mod tests {
     fn a_file_that_cannot_be_written_fails_the_operation_and_not_the_ring() {
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         let mut ring: Aio<Boxed, u32> = Aio::new(Arc::new(file), 4).unwrap();
-        let write = AioOperation::Write { at: 0, durable: true };
+        let write = Transfer::Write { at: 0, durable: true };
         assert!(ring.push(Boxed(vec![0; 4].into()), 1, write).is_ok());
-        assert!(ring.push(Boxed(vec![0; 4].into()), 2, AioOperation::Read { at: 0 }).is_ok());
+        assert!(ring.push(Boxed(vec![0; 4].into()), 2, Transfer::Read { at: 0 }).is_ok());
         let mut done = Vec::new();
         while done.len() < 2 {
             ring.sleep(Duration::from_secs(20)).unwrap();

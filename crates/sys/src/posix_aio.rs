@@ -19,31 +19,13 @@ use std::time::{Duration, Instant};
 
 use crate::inflight::{Extent, Inflight};
 use crate::lent::KernelMemory;
+use crate::transfer::Transfer;
 
 /// How many of the oldest operations are waited for: the C library does those of one descriptor one after the other.
 const WAITED_MAX: usize = 64;
 
 /// How long a queue that is dropped waits for what is under way.
 const LAST_WAIT: Duration = Duration::from_secs(30);
-
-/// What can be asked of the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PosixAioOperation {
-    /// Reads into the operation's memory.
-    Read {
-        /// First byte.
-        at: u64,
-    },
-    /// Writes the operation's memory.
-    Write {
-        /// First byte.
-        at: u64,
-        /// Followed by a sync.
-        durable: bool,
-    },
-    /// Makes completed writes durable, with what is needed to find them again.
-    Sync,
-}
 
 /// An operation that the C library is done with.
 #[derive(Debug)]
@@ -76,7 +58,7 @@ pub struct PosixAio<H: KernelMemory, T: Copy> {
 #[derive(Debug, Clone, Copy)]
 struct Job<T> {
     ticket: Option<T>,
-    operation: PosixAioOperation,
+    operation: Transfer,
     /// Bytes of the memory, and how many of them were moved.
     wanted: usize,
     done: usize,
@@ -100,7 +82,7 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
     /// Room for `depth` operations on `file` at once.
     #[must_use]
     pub fn new(file: Arc<dyn AsFd + Send + Sync>, depth: u32) -> Self {
-        let job = Job { ticket: None, operation: PosixAioOperation::Sync, wanted: 0, done: 0 };
+        let job = Job { ticket: None, operation: Transfer::Sync, wanted: 0, done: 0 };
         Self {
             table: ManuallyDrop::new(Inflight::new(depth)),
             jobs: vec![job; depth as usize].into(),
@@ -116,9 +98,9 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
     ///
     /// # Errors
     /// It is given back when there are as many as there is room for.
-    pub fn push(&mut self, held: H, ticket: T, operation: PosixAioOperation) -> Result<(), H> {
+    pub fn push(&mut self, held: H, ticket: T, operation: Transfer) -> Result<(), H> {
         let wanted = match operation {
-            PosixAioOperation::Sync => 0,
+            Transfer::Sync => 0,
             _ => (0..held.segments()).filter_map(|index| held.segment(index)).map(|(_, len)| len).sum(),
         };
         let index = self.table.put(held)?;
@@ -152,9 +134,9 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
         // C library is done with it. The memory that it names is the operation's in that place, and stays there as long.
         let begun = unsafe {
             match operation {
-                Some(PosixAioOperation::Read { .. }) => libc::aio_read(control),
-                Some(PosixAioOperation::Write { .. }) => libc::aio_write(control),
-                Some(PosixAioOperation::Sync) | None => libc::aio_fsync(libc::O_DSYNC, control),
+                Some(Transfer::Read { .. }) => libc::aio_read(control),
+                Some(Transfer::Write { .. }) => libc::aio_write(control),
+                Some(Transfer::Sync) | None => libc::aio_fsync(libc::O_DSYNC, control),
             }
         };
         if begun == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -166,7 +148,7 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
         let mut block = Control::default().0;
         block.aio_fildes = self.file.as_fd().as_raw_fd();
         block.aio_sigevent.sigev_notify = libc::SIGEV_NONE;
-        if let PosixAioOperation::Read { at } | PosixAioOperation::Write { at, .. } = job.operation {
+        if let Transfer::Read { at } | Transfer::Write { at, .. } = job.operation {
             let (start, len) = self.first_piece(index, job.done)?;
             (block.aio_buf, block.aio_nbytes) = (start.cast(), len);
             block.aio_offset = (at + job.done as u64) as i64;
@@ -243,8 +225,8 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
             Ok(moved) => {
                 job.done += moved;
                 let whole = job.done >= job.wanted;
-                if let (true, PosixAioOperation::Write { durable: true, .. }) = (whole, job.operation) {
-                    job.operation = PosixAioOperation::Sync;
+                if let (true, Transfer::Write { durable: true, .. }) = (whole, job.operation) {
+                    job.operation = Transfer::Sync;
                 } else if whole || moved == 0 {
                     return Some(Ok(job.done));
                 }

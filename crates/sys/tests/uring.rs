@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use byway_sys::uring::{
     Completed, Deadline, Ending, Operation, RegisteredBuffer, Sqpoll, Uring, UringOptions,
 };
-use byway_sys::{KernelMemory, Mapping, RangeChange, wait_readable};
+use byway_sys::{KernelMemory, Mapping, RangeChange, Transfer, wait_readable};
 
 const LONG: Duration = Duration::from_secs(20);
 
-const READ: Operation = Operation::Read { at: 0 };
+const READ: Operation = Operation::Transfer(Transfer::Read { at: 0 });
 
 /// Boxes of bytes that tell when they are freed.
 struct Boxes(Vec<Box<[u8]>>, Arc<AtomicU32>);
@@ -97,9 +97,9 @@ fn what_is_written_in_pieces_is_read_in_others() {
     for registered_file in [true, false] {
         let mut ring = Uring::new(file(&[1; 100]), UringOptions { registered_file, ..options(4) }).unwrap();
         let data = Boxes(vec![[2; 7].into(), [3; 20].into()], Arc::default());
-        push(&mut ring, data, 1, Operation::Write { at: 10, durable: true });
+        push(&mut ring, data, 1, Operation::Transfer(Transfer::Write { at: 10, durable: true }));
         assert!(matches!(completed(&mut ring).ending, Ending::Done(27)));
-        push(&mut ring, Boxes::new(&[]), 2, Operation::Sync);
+        push(&mut ring, Boxes::new(&[]), 2, Operation::Transfer(Transfer::Sync));
         assert!(matches!(completed(&mut ring).ending, Ending::Done(0)));
         let change = Operation::Change { at: 30, len_bytes: 5, change: RangeChange::ZeroAndFree };
         push(&mut ring, Boxes::new(&[]), 3, change);

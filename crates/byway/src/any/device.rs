@@ -4,8 +4,8 @@ use std::fmt;
 
 use byway_backends::{IoUring, Libaio, Nil, PosixAio, Psync, Threads};
 use byway_core::{
-    AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Namespace, NamespaceKind, Nsid,
-    Outcome, QueueOptions, Result,
+    AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Namespace, Nsid, Outcome,
+    QueueOptions, Result,
 };
 
 use crate::any::address::{Address, BlockPlace};
@@ -13,6 +13,7 @@ use crate::any::choose::{self, Chosen};
 use crate::any::{Nvm, Queue};
 use crate::embedded;
 use crate::kv::Kv;
+use crate::pick;
 
 /// Opens the device that `uri` names: `embedded:PATH`, `ram:SIZE` or `null:SIZE` for one in this process, a path or
 /// `file:PATH` for a file or a block device, `nil:SIZE` for none.
@@ -124,13 +125,7 @@ impl Device {
     /// # Errors
     /// When there is none.
     pub fn namespace(&self, nsid: Nsid) -> Result<Namespace> {
-        let all = self.namespaces()?;
-        let found = all.iter().find(|namespace| namespace.nsid == nsid).cloned();
-        found.ok_or_else(|| {
-            let there: Vec<String> = all.iter().map(|namespace| namespace.nsid.to_string()).collect();
-            let said = format!("there is no namespace {nsid}; there are {}", there.join(", "));
-            Error::host(ErrorKind::NotFound, said)
-        })
+        pick::namespace(&self.namespaces()?, nsid)
     }
 
     /// A queue as the URI asked for. One thread uses it; each thread takes its own.
@@ -154,7 +149,11 @@ impl Device {
     pub fn kv(&self, nsid: Option<Nsid>) -> Result<Kv> {
         match &self.reached {
             Reached::Embedded(device) => device.kv(nsid),
-            _ => Err(Error::host(ErrorKind::NotFound, "the device has no key-value namespace")),
+            _ => {
+                let namespace = pick::kv(&self.namespaces()?, nsid.or(self.ns))?;
+                let said = format!("{} has no calls to key-value namespace {}", self.name(), namespace.nsid);
+                Err(Error::host(ErrorKind::Unsupported, said))
+            }
         }
     }
 
@@ -166,13 +165,8 @@ impl Device {
         if let Reached::Embedded(device) = &self.reached {
             return device.nvm(nsid);
         }
-        let is_nvm = |namespace: &Namespace| matches!(namespace.kind, NamespaceKind::Nvm { .. });
-        let namespace = match nsid.or(self.ns) {
-            Some(nsid) => Some(self.namespace(nsid)?),
-            None => self.namespaces()?.into_iter().find(is_nvm),
-        };
-        let none = || Error::host(ErrorKind::NotFound, "the device has no block namespace");
-        Nvm::new(self.default_queue()?, &namespace.ok_or_else(none)?)
+        let namespace = pick::nvm(&self.namespaces()?, nsid.or(self.ns))?;
+        Nvm::new(self.default_queue()?, &namespace)
     }
 
     /// Closes the device in order: what an image holds is synced and marked as closed.

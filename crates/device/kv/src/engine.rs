@@ -229,10 +229,7 @@ impl KvEngine {
         fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<(), E> {
-        self.begin_work();
-        let done = self.put_one(store, key, value_len, how, fill, at_ps);
-        self.end_work();
-        done
+        self.counted(|engine| engine.put_one(store, key, value_len, how, fill, at_ps))
     }
 
     #[inline]
@@ -374,29 +371,19 @@ impl KvEngine {
         key: &Key,
         at_ps: &mut u64,
     ) -> Result<bool, KvError> {
-        self.begin_work();
-        let done = self.delete_one(store, key, at_ps);
-        self.end_work();
-        done
-    }
-
-    fn delete_one<S: PageStore>(
-        &mut self,
-        store: &mut S,
-        key: &Key,
-        at_ps: &mut u64,
-    ) -> Result<bool, KvError> {
-        self.check_writable(store)?;
-        if self.live_entry(store, key, at_ps)?.is_none() {
-            return Ok(false);
-        }
-        self.make_room_for_deletion(store, at_ps)?;
-        // Making room may have moved it.
-        let Some(old) = self.live_entry(store, key, at_ps)? else { return Ok(false) };
-        let draft = self.draft(key, Kind::Tombstone, 0, Placement::Packed);
-        let address = self.log.append(store, SHARED, &draft, |_, _| Ok::<(), KvError>(()), at_ps)?;
-        self.enter(store, &draft, address, Over::Known(Some(old)), at_ps);
-        Ok(true)
+        self.counted(|engine| {
+            engine.check_writable(store)?;
+            if engine.live_entry(store, key, at_ps)?.is_none() {
+                return Ok(false);
+            }
+            engine.make_room_for_deletion(store, at_ps)?;
+            // Making room may have moved it.
+            let Some(old) = engine.live_entry(store, key, at_ps)? else { return Ok(false) };
+            let draft = engine.draft(key, Kind::Tombstone, 0, Placement::Packed);
+            let address = engine.log.append(store, SHARED, &draft, |_, _| Ok::<(), KvError>(()), at_ps)?;
+            engine.enter(store, &draft, address, Over::Known(Some(old)), at_ps);
+            Ok(true)
+        })
     }
 
     /// Writes everything that is in RAM only to flash, so that the next opening replays nothing. Durability does not

@@ -153,46 +153,32 @@ impl KvEngine {
         how: StoreHow,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        self.begin_work();
-        let done = self.put_one_in_place(store, window, key, head, value_len, how, at_ps);
-        self.end_work();
-        done
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "a put and where it is")]
-    fn put_one_in_place<S: PageStore>(
-        &mut self,
-        store: &mut S,
-        window: WindowId,
-        key: &Key,
-        head: &[u8],
-        value_len: u64,
-        how: StoreHow,
-        at_ps: &mut u64,
-    ) -> Result<(), KvError> {
-        let segment_bytes = self.window_segment_bytes();
-        let open = self.open_one(window)?;
-        let record_bytes = record_header_bytes(key.len()) as u64 + value_len;
-        let too_long = KvError::ValueTooLong { len_bytes: value_len, limit_bytes: segment_bytes };
-        let start = open.base + open.cursor.place(record_bytes).ok_or(too_long)?;
-        if open.is_copied {
-            return self.put_copy(store, window, (key, head, value_len), start, how, at_ps);
-        }
-        let stored = match self.admit_in_place(store, window, start, (key, value_len), how, at_ps) {
-            Ok(over) => {
-                let draft = self.draft(key, Kind::Value, value_len as u32, Placement::Dma);
-                let stored = self.log.append_in_place(store, stream_of(window), &draft, start, head, at_ps);
-                stored.map(|address| self.enter(store, &draft, address, over, at_ps))
+        self.counted(|engine| {
+            let segment_bytes = engine.window_segment_bytes();
+            let open = engine.open_one(window)?;
+            let record_bytes = record_header_bytes(key.len()) as u64 + value_len;
+            let too_long = KvError::ValueTooLong { len_bytes: value_len, limit_bytes: segment_bytes };
+            let start = open.base + open.cursor.place(record_bytes).ok_or(too_long)?;
+            if open.is_copied {
+                return engine.put_copy(store, window, (key, head, value_len), start, how, at_ps);
             }
-            Err(refused) => Err(refused),
-        };
-        match stored {
-            Ok(()) => self.empty_window(store, window, at_ps),
-            Err(refused) => {
-                self.void(store, window, key, value_len as u32, start, at_ps);
-                Err(refused)
+            let stored = match engine.admit_in_place(store, window, start, (key, value_len), how, at_ps) {
+                Ok(over) => {
+                    let draft = engine.draft(key, Kind::Value, value_len as u32, Placement::Dma);
+                    let stored =
+                        engine.log.append_in_place(store, stream_of(window), &draft, start, head, at_ps);
+                    stored.map(|address| engine.enter(store, &draft, address, over, at_ps))
+                }
+                Err(refused) => Err(refused),
+            };
+            match stored {
+                Ok(()) => engine.empty_window(store, window, at_ps),
+                Err(refused) => {
+                    engine.void(store, window, key, value_len as u32, start, at_ps);
+                    Err(refused)
+                }
             }
-        }
+        })
     }
 
     /// As [`admit`](Self::admit), for a record that begins at `start` of the window.
@@ -247,43 +233,28 @@ impl KvEngine {
         fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
         at_ps: &mut u64,
     ) -> Result<Option<WindowEntry>, E> {
-        self.begin_work();
-        let done = self.put_one_by_dma(store, window, key, value_len, how, fill, at_ps);
-        self.end_work();
-        done
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "a put and where it goes")]
-    fn put_one_by_dma<S: PageStore, E: From<KvError>>(
-        &mut self,
-        store: &mut S,
-        window: WindowId,
-        key: &Key,
-        value_len: u64,
-        how: StoreHow,
-        fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
-        at_ps: &mut u64,
-    ) -> Result<Option<WindowEntry>, E> {
-        self.check_store(store, value_len)?;
-        let is_open = self.open_one(window).is_ok_and(|open| !open.is_copied);
-        let draft = self.draft(key, Kind::Value, value_len as u32, Placement::Dma);
-        let start = self.log.dma_start(stream_of(window), &draft).filter(|_| is_open);
-        let reach = match start {
-            Some(start) => self.reach_from(stream_of(window), start, value_len),
-            None => self.reach_in_shared(value_len, Placement::Dma),
-        };
-        let over = self.admit_to(store, key, value_len, how, reach, at_ps)?;
-        let draft = self.draft(key, Kind::Value, value_len as u32, Placement::Dma);
-        let Some(start) = start else {
-            let address = self.log.append(store, SHARED, &draft, fill, at_ps)?;
-            self.enter(store, &draft, address, over, at_ps);
-            return Ok(None);
-        };
-        let address = self.log.append_by_dma(store, stream_of(window), &draft, start, fill, at_ps)?;
-        self.enter(store, &draft, address, over, at_ps);
-        let row = self.note_dma(window, start, record_header_bytes(key.len()) as u64 + value_len)?;
-        self.empty_window(store, window, at_ps)?;
-        Ok(Some(row))
+        self.counted(|engine| {
+            engine.check_store(store, value_len)?;
+            let is_open = engine.open_one(window).is_ok_and(|open| !open.is_copied);
+            let draft = engine.draft(key, Kind::Value, value_len as u32, Placement::Dma);
+            let start = engine.log.dma_start(stream_of(window), &draft).filter(|_| is_open);
+            let reach = match start {
+                Some(start) => engine.reach_from(stream_of(window), start, value_len),
+                None => engine.reach_in_shared(value_len, Placement::Dma),
+            };
+            let over = engine.admit_to(store, key, value_len, how, reach, at_ps)?;
+            let draft = engine.draft(key, Kind::Value, value_len as u32, Placement::Dma);
+            let Some(start) = start else {
+                let address = engine.log.append(store, SHARED, &draft, fill, at_ps)?;
+                engine.enter(store, &draft, address, over, at_ps);
+                return Ok(None);
+            };
+            let address = engine.log.append_by_dma(store, stream_of(window), &draft, start, fill, at_ps)?;
+            engine.enter(store, &draft, address, over, at_ps);
+            let row = engine.note_dma(window, start, record_header_bytes(key.len()) as u64 + value_len)?;
+            engine.empty_window(store, window, at_ps)?;
+            Ok(Some(row))
+        })
     }
 
     /// Tells the window's cursor of a value that was moved in.

@@ -130,21 +130,18 @@ impl KvEngine {
         }
     }
 
-    /// A store or a deletion begins.
-    #[inline]
-    pub(crate) fn begin_work(&mut self) {
+    /// Does a store or a deletion, and counts what it did.
+    #[inline(always)]
+    pub(crate) fn counted<R>(&mut self, command: impl FnOnce(&mut Self) -> R) -> R {
         self.log.work = Work::default();
         self.index.pages.pages_read = 0;
-    }
-
-    /// It ends.
-    #[inline]
-    pub(crate) fn end_work(&mut self) {
+        let done = command(self);
         let mut work = self.log.work;
         work.pages_read += self.index.pages.pages_read;
         self.longest.last = work;
         if work.is_any() {
             self.longest.most = self.longest.most.most(work);
         }
+        done
     }
 }

@@ -4,6 +4,7 @@ use byway_core::encode::{self, Data};
 use byway_core::{Buffer, Command, Error, ErrorKind, Nsid, NvmCommand, Payload, Result};
 use byway_spec::Command as Entry;
 use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw10, DsmCdw11, DsmRange, NvmCdw12, NvmOpcode};
+use byway_sys::Transfer;
 use zerocopy::FromBytes;
 
 use crate::target::Shape;
@@ -61,6 +62,17 @@ impl Request {
                 Ok(Self::Write { to: span, fua: false })
             }
             other => Self::of_entry(other, shape),
+        }
+    }
+
+    /// The same as a transfer, where it is one: what every asynchronous interface of the kernel can do.
+    #[inline]
+    pub fn transfer(self) -> Option<Transfer> {
+        match self {
+            Self::Read(span) => Some(Transfer::Read { at: span.at }),
+            Self::Write { to, fua } => Some(Transfer::Write { at: to.at, durable: fua }),
+            Self::Flush => Some(Transfer::Sync),
+            _ => None,
         }
     }
 

@@ -246,6 +246,30 @@ pub(crate) fn ended(target: &Target, at: u64) -> Error {
     Error::device(ErrorKind::Media, said)
 }
 
+/// What went wrong with a transfer, of whose bytes so many were moved, if anything did.
+#[inline]
+pub(crate) fn wrong(target: &Target, request: Request, result: io::Result<usize>) -> Option<Error> {
+    match (result, request) {
+        (Ok(moved), Request::Read(span) | Request::Write { to: span, .. }) if (moved as u64) < span.len => {
+            Some(ended(target, span.at + moved as u64))
+        }
+        (Ok(_), _) => None,
+        (Err(cause), request) => Some(refused(request, cause)),
+    }
+}
+
+/// What the system answered to a request.
+#[cold]
+pub(crate) fn refused(request: Request, cause: io::Error) -> Error {
+    match request {
+        Request::Read(span) => failed("reading", span.at, span.len as usize, cause),
+        Request::Write { to, .. } => failed("writing", to.at, to.len as usize, cause),
+        Request::WriteZeroes { of, .. } => failed("zeroing", of.at, of.len as usize, cause),
+        Request::Flush => Error::kernel("syncing failed", cause),
+        _ => Error::kernel("deallocating failed", cause),
+    }
+}
+
 /// What a system call on a range answered.
 #[cold]
 pub(crate) fn failed(doing: &str, at: u64, len: usize, cause: io::Error) -> Error {

@@ -95,6 +95,7 @@ pub enum RawData {
 impl RawData {
     /// What the transfer reads or writes.
     #[must_use]
+    #[inline]
     pub fn into_payload(self) -> Payload {
         match self {
             Self::None => Payload::Empty,
@@ -264,12 +265,14 @@ impl Command {
 
     /// The buffer that the command holds, for a command that will not be sent.
     #[must_use]
+    #[inline]
     pub fn into_buffer(self) -> Option<Buffer> {
         self.into_payload().into_buffer()
     }
 }
 
 impl NvmCommand {
+    #[inline]
     fn into_payload(self) -> Payload {
         match self {
             Self::Read { into, .. } => Payload::Buffer(into),
@@ -283,6 +286,7 @@ impl NvmCommand {
 }
 
 impl KvCommand {
+    #[inline]
     fn into_payload(self) -> Payload {
         match self {
             Self::Store { value, .. } => value,

@@ -111,6 +111,7 @@ impl Payload {
 
     /// The buffer, if the payload is one.
     #[must_use]
+    #[inline]
     pub fn into_buffer(self) -> Option<Buffer> {
         match self {
             Self::Buffer(buffer) => Some(buffer),

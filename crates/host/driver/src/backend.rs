@@ -132,16 +132,13 @@ impl<B: Bus> BackendQueue for Queue<B> {
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
-        let (command, apart) = self.in_pages(command)?;
-        self.check(&command)?;
-        let op = self.start_call()?;
-        let sent = self.send_command(op, &command);
-        self.hold(op, command, apart);
-        if let Err(error) = sent {
-            return Err(self.leave(op, error));
+        if command.is_in_pages() {
+            self.check(&command)?;
+            return self.call(command, None);
         }
-        self.await_call(op)?;
-        self.conclude_call(op)
+        let copy = self.copy_for(&command)?;
+        let (command, apart) = command.apart(copy);
+        self.call(command, Some(Box::new(apart)))
     }
 
     fn explained(&self, error: Error) -> Error {
@@ -150,22 +147,70 @@ impl<B: Bus> BackendQueue for Queue<B> {
 }
 
 impl<B: Bus> Queue<B> {
-    fn take(&mut self, command: Command, tag: u64, within: Option<Duration>) -> Result<(), Refused> {
-        let (command, apart) = self.in_pages(command)?;
-        let op = match self.check(&command).and_then(|()| self.start(tag)) {
-            Ok(op) => op,
-            Err(error) => return Err(refused(command, apart, error)),
-        };
+    /// Sends a command and waits for it.
+    fn call(&mut self, command: Command, apart: Option<Box<Apart>>) -> Result<Outcome> {
+        let op = self.start_call()?;
         let sent = self.send_command(op, &command);
-        let was_sent = self.table.op(op).answer.commands > 0;
+        self.hold(op, command);
+        self.table.op(op).set_apart(apart);
+        if let Err(error) = sent {
+            return Err(self.leave(op, error));
+        }
+        self.await_call(op)?;
+        self.conclude_call(op)
+    }
+
+    #[inline]
+    fn take(&mut self, command: Command, tag: u64, within: Option<Duration>) -> Result<(), Refused> {
+        if !command.is_in_pages() {
+            return self.take_apart(command, tag, within);
+        }
+        match self.send(&command, tag, within) {
+            Ok((op, fault)) => {
+                self.keep(op, command, fault);
+                Ok(())
+            }
+            Err(error) => Err(Refused { command, error }),
+        }
+    }
+
+    /// Takes a command whose memory no device can be given as it stands: a copy in pages travels for it.
+    #[cold]
+    fn take_apart(&mut self, command: Command, tag: u64, within: Option<Duration>) -> Result<(), Refused> {
+        let copy = match self.copy_for(&command) {
+            Ok(copy) => copy,
+            Err(error) => return Err(Refused { command, error }),
+        };
+        let (command, apart) = command.apart(copy);
+        match self.send(&command, tag, within) {
+            Ok((op, fault)) => {
+                self.table.op(op).set_apart(Some(Box::new(apart)));
+                self.keep(op, command, fault);
+                Ok(())
+            }
+            Err(error) => Err(Refused { command: command.with_memory(apart.into_memory()).0, error }),
+        }
+    }
+
+    /// Sends a command that stays where it is meanwhile. Its operation, and what ended the sending before all of it was
+    /// sent.
+    #[inline]
+    fn send(
+        &mut self,
+        command: &Command,
+        tag: u64,
+        within: Option<Duration>,
+    ) -> Result<(OpIndex, Option<Error>)> {
+        self.check(command)?;
+        let op = self.start(tag)?;
+        let sent = self.send_command(op, command);
         match sent {
-            Err(error) if !was_sent => Err(refused(command, apart, self.leave(op, error))),
+            Err(error) if self.table.op(op).answer.commands == 0 => Err(self.leave(op, error)),
             sent => {
                 if let Some(timeout) = within {
                     self.deadlines.set(op, timeout, self.table.depth());
                 }
-                self.keep(op, command, apart, sent.err());
-                Ok(())
+                Ok((op, sent.err()))
             }
         }
     }
@@ -207,36 +252,25 @@ impl<B: Bus> Queue<B> {
         }
     }
 
-    /// The command with its data in pages, and the program's memory if a copy travels for it.
-    fn in_pages(&mut self, command: Command) -> Result<(Command, Option<Apart>), Refused> {
-        if command.is_in_pages() {
-            return Ok((command, None));
-        }
-        match self.check(&command).and_then(|()| self.take_buffer(command.data().len())) {
-            Ok(copy) => {
-                let (command, apart) = command.apart(copy);
-                Ok((command, Some(apart)))
-            }
-            Err(error) => Err(Refused { command, error }),
-        }
+    /// Memory of the device's pool for a copy of a command's data.
+    fn copy_for(&mut self, command: &Command) -> Result<Buffer> {
+        self.check(command)?;
+        self.take_buffer(command.data().len())
     }
 
-    /// Lets an operation hold its command's memory until it ends.
+    /// Lets an operation hold its command's buffer until it ends.
     #[inline]
-    fn hold(&mut self, op: OpIndex, command: Command, apart: Option<Apart>) {
-        let state = self.table.op(op);
+    fn hold(&mut self, op: OpIndex, command: Command) {
         // A copy in staging memory is held already; then the command has no buffer of its own.
         if let Some(buffer) = command.into_buffer() {
-            state.hold(Some(buffer), true);
-        }
-        if let Some(apart) = apart {
-            state.set_apart(apart);
+            self.table.op(op).hold(Some(buffer), true);
         }
     }
 
     /// Keeps a command's buffer with its operation, now that it was sent, with the fault that ended the sending.
-    fn keep(&mut self, op: OpIndex, command: Command, apart: Option<Apart>, fault: Option<Error>) {
-        self.hold(op, command, apart);
+    #[inline]
+    fn keep(&mut self, op: OpIndex, command: Command, fault: Option<Error>) {
+        self.hold(op, command);
         let state = self.table.op(op);
         state.sending = false;
         state.fail(fault);
@@ -296,17 +330,7 @@ impl<B: Bus> Queue<B> {
     }
 }
 
-/// A command that was not sent, with the memory that the program gave it.
-#[cold]
-fn refused(command: Command, apart: Option<Apart>, error: Error) -> Refused {
-    let command = match apart {
-        Some(apart) => command.with_memory(apart.into_memory()).0,
-        None => command,
-    };
-    Refused { command, error }
-}
-
-/// For memory that `in_pages` should have put into pages before.
+/// For memory that [`Queue::take_apart`] should have put into pages before.
 #[cold]
 fn not_in_pages() -> Error {
     Error::host(ErrorKind::Unsupported, "a device cannot be given memory in several pieces")

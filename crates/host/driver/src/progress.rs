@@ -256,7 +256,7 @@ impl<B: Bus> Queue<B> {
 }
 
 /// An outcome with the program's own memory in place of the copy that travelled.
-fn rejoined(mut outcome: Outcome, apart: Option<Apart>) -> Outcome {
+fn rejoined(mut outcome: Outcome, apart: Option<Box<Apart>>) -> Outcome {
     if let Some(apart) = apart {
         apart.rejoin(&mut outcome);
     }
@@ -264,7 +264,7 @@ fn rejoined(mut outcome: Outcome, apart: Option<Apart>) -> Outcome {
 }
 
 /// A failure with the program's own memory.
-fn failed(error: Error, buffer: Option<Buffer>, apart: Option<Apart>) -> Failed {
+fn failed(error: Error, buffer: Option<Buffer>, apart: Option<Box<Apart>>) -> Failed {
     match apart {
         Some(apart) => Failed::with_memory(error, apart.into_memory()),
         None => Failed { error, buffer, vector: Vec::new() },

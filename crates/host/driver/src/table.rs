@@ -65,7 +65,7 @@ pub(crate) struct Op {
     /// Whether `held` is the program's.
     pub give_back: bool,
     /// The program's memory, where `held` is a copy of it.
-    pub apart: Option<Apart>,
+    pub apart: Option<Box<Apart>>,
     /// Pages of PRP lists.
     pub lists: Option<Buffer>,
     /// Where `held` was mapped for this operation alone.
@@ -105,9 +105,10 @@ impl Op {
     }
 
     /// Keeps the program's memory until the operation ends, since a copy travels for it.
-    pub(crate) fn set_apart(&mut self, apart: Apart) {
-        self.has_baggage = true;
-        self.apart = Some(apart);
+    #[inline]
+    pub(crate) fn set_apart(&mut self, apart: Option<Box<Apart>>) {
+        self.has_baggage |= apart.is_some();
+        self.apart = apart;
     }
 
     /// Holds the memory of PRP lists until the operation ends.

@@ -7,24 +7,13 @@ use io_uring::{opcode, types};
 
 use crate::inflight::Extent;
 use crate::plain::RangeChange;
+use crate::transfer::Transfer;
 
 /// What can be asked of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Reads into the operation's memory.
-    Read {
-        /// First byte.
-        at: u64,
-    },
-    /// Writes the operation's memory.
-    Write {
-        /// First byte.
-        at: u64,
-        /// Only durable data completes it (RWF_DSYNC).
-        durable: bool,
-    },
-    /// Makes completed writes durable, with what is needed to find them again.
-    Sync,
+    /// Moves bytes, or syncs.
+    Transfer(Transfer),
     /// Changes a range without sending its bytes.
     Change {
         /// First byte.
@@ -41,7 +30,7 @@ impl Operation {
     #[must_use]
     #[inline]
     pub fn transfers(self) -> bool {
-        matches!(self, Self::Read { .. } | Self::Write { .. })
+        matches!(self, Self::Transfer(Transfer::Read { .. } | Transfer::Write { .. }))
     }
 
     /// Its entry, for what is left of its memory after `done` bytes.
@@ -49,12 +38,14 @@ impl Operation {
     pub(super) fn entry(self, file: RingFile, memory: Extent, done: usize, buffer: Option<u16>) -> Entry {
         let fd = types::Fd(file.number);
         let entry = match self {
-            Self::Read { at } => read(fd, at + done as u64, memory, buffer),
-            Self::Write { at, durable } => {
+            Self::Transfer(Transfer::Read { at }) => read(fd, at + done as u64, memory, buffer),
+            Self::Transfer(Transfer::Write { at, durable }) => {
                 let flags = if durable { libc::RWF_DSYNC } else { 0 };
                 write(fd, at + done as u64, memory, buffer, flags)
             }
-            Self::Sync => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+            Self::Transfer(Transfer::Sync) => {
+                opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build()
+            }
             Self::Change { at, len_bytes, change } => {
                 opcode::Fallocate::new(fd, len_bytes).offset(at).mode(change.flags().bits() as i32).build()
             }

@@ -16,6 +16,7 @@ use super::operation::{Operation, RingFile};
 use super::options::UringOptions;
 use crate::inflight::Inflight;
 use crate::lent::KernelMemory;
+use crate::transfer::Transfer;
 use crate::wakeup::Wakeup;
 
 /// What entries that are no operation are called: timeouts and cancellations, whose completions say nothing.
@@ -103,7 +104,7 @@ impl<H: KernelMemory, T: Copy> Uring<H, T> {
         let registered = Registered::new(&ring.submitter(), options.registered_buffers)?;
         let job = Job {
             ticket: None,
-            operation: Operation::Sync,
+            operation: Operation::Transfer(Transfer::Sync),
             wanted: 0,
             done: 0,
             buffer: None,

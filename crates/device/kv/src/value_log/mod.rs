@@ -3,10 +3,12 @@
 //! An address is a byte of the namespace's extent. A record stands there whole; one that is longer than its segment
 //! goes on in the stream's next segment.
 
+mod cutting;
 pub(crate) mod dead;
 mod glance;
 mod mend;
 pub(crate) mod packing;
+mod placing;
 pub(crate) mod read;
 pub(crate) mod record;
 pub(crate) mod scan;
@@ -14,19 +16,17 @@ pub(crate) mod segment;
 pub(crate) mod stream;
 pub(crate) mod streamed;
 mod window;
-
-use std::ops::Range;
+mod writing;
 
 use byway_flash::{Cause, SyncPoint};
 use byway_sys::cacheline::prefetch_to_write;
-use byway_sys::checksum;
 
 use crate::error::KvError;
 use crate::layout::Layout;
 use crate::store::{Home, PageStore};
 use crate::work::Work;
 use byway_spec::Key;
-use packing::{Packing, PackingCounters, Placement, aligned_start};
+use packing::{Packing, PackingCounters, Placement};
 use record::{Kind, PREAMBLE_MAX_BYTES, Preamble, RECORD_HEADER_BYTES, Shape, Stand};
 use segment::{ReplayFrom, Segments, Use};
 pub(crate) use stream::Stream;
@@ -284,92 +284,6 @@ impl ValueLog {
         Some(start | within)
     }
 
-    #[inline]
-    fn place<S: PageStore>(&mut self, store: &mut S, stream: usize, draft: &Draft) -> Spot {
-        let (shape, s) = (draft.shape(), &self.streams[stream]);
-        if self.is_aligned(stream, draft) {
-            return self.place_aligned(store, stream, shape);
-        }
-        let bytes = shape.record_bytes();
-        if s.has_regions() {
-            let spot = self.place_in_gap(store, stream, bytes);
-            return self.keep_whole(stream, spot, 0);
-        }
-        self.keep_whole(stream, Spot { start: s.wp(), end: s.wp() + bytes, ahead: false }, 0)
-    }
-
-    /// Moves a short record that would span segments to the next one: so segments of short records are freed one by one.
-    /// Its value keeps a boundary where it has `aligned` bytes before it.
-    #[inline]
-    fn keep_whole(&self, stream: usize, spot: Spot, aligned: u64) -> Spot {
-        let shift = self.layout.segment_shift;
-        let bytes = spot.end - spot.start;
-        let most = self.layout.whole_bytes(self.streams[stream].ring.bytes());
-        if spot.start >> shift == (spot.end - 1) >> shift || bytes > most {
-            return spot;
-        }
-        let next = (spot.end - 1) >> shift << shift;
-        let start = if aligned == 0 { next } else { aligned_start(next, aligned) };
-        Spot { start, end: start + bytes, ahead: false }
-    }
-
-    /// Whether a value keeps a boundary. Compaction packs everything: it makes room, and a boundary serves the DMA by
-    /// which a value comes.
-    #[inline]
-    fn is_aligned(&self, stream: usize, draft: &Draft) -> bool {
-        let large = draft.value_len as usize >= self.layout.page_bytes;
-        let packs = self.packing == Packing::All || stream == MOVED;
-        !packs && draft.value_len > 0 && (large || draft.placement == Placement::Dma)
-    }
-
-    #[cold]
-    fn place_in_gap<S: PageStore>(&mut self, store: &mut S, stream: usize, bytes: u64) -> Spot {
-        let start = self.streams[stream].packed_start(bytes);
-        if self.streams[stream].fits(start + bytes) {
-            if start == self.streams[stream].wp() {
-                self.counters.backfilled_bytes += bytes;
-            }
-            return Spot { start, end: start + bytes, ahead: false };
-        }
-        self.pass_region(store, stream);
-        let start = self.streams[stream].packed_start(bytes);
-        match self.streams[stream].has_regions() {
-            true => self.place_in_gap(store, stream, bytes),
-            false => Spot { start, end: start + bytes, ahead: false },
-        }
-    }
-
-    fn place_aligned<S: PageStore>(&mut self, store: &mut S, stream: usize, shape: Shape) -> Spot {
-        let preamble_bytes = shape.preamble_bytes() as u64;
-        loop {
-            let s = &self.streams[stream];
-            let start = aligned_start(s.tail(), preamble_bytes);
-            let spot = Spot { start, end: start + shape.record_bytes(), ahead: start > s.wp() };
-            if self.packing == Packing::SelectiveBackfill && self.may_stand_ahead(stream, spot) {
-                return spot;
-            }
-            if !s.has_regions() {
-                return self.keep_whole(stream, Spot { ahead: false, ..spot }, preamble_bytes);
-            }
-            self.pass_region(store, stream);
-        }
-    }
-
-    /// Whether the write pointer can stay behind while a record stands at a spot.
-    fn may_stand_ahead(&self, stream: usize, spot: Spot) -> bool {
-        let (s, shift) = (&self.streams[stream], self.layout.segment_shift);
-        let same_segment = s.wp() >> shift == (spot.end - 1) >> shift;
-        same_segment && s.fits(spot.end) && !s.table_is_full()
-    }
-
-    /// Moves the write pointer past the first region ahead of it, leaving the gap empty.
-    fn pass_region<S: PageStore>(&mut self, store: &mut S, stream: usize) {
-        if let Some(region) = self.streams[stream].regions().front().copied() {
-            self.zero(store, stream, region.start);
-            self.streams[stream].commit(store, &self.home, region.end);
-        }
-    }
-
     #[inline(always)]
     fn append_at<S: PageStore, E: From<KvError>>(
         &mut self,
@@ -459,88 +373,6 @@ impl ValueLog {
         Ok(())
     }
 
-    /// Ends a stream where the power took it. Pages from there on are in the ring, or nowhere.
-    pub(crate) fn cut_back<S: PageStore>(
-        &mut self,
-        store: &mut S,
-        stream: usize,
-        end: u64,
-    ) -> Result<(), KvError> {
-        let s = &self.streams[stream];
-        let (page, within) = (s.page_of(end), (end - s.page_start(s.page_of(end))) as usize);
-        let mut kept = vec![0; self.layout.page_bytes];
-        let is_read = within > 0
-            && self.read_stream_page(store, stream, page, &mut kept, Cause::Metadata, &mut 0).is_ok();
-        self.streams[stream].cut_back(store, &self.home, end)?;
-        self.forget_place(stream);
-        if is_read {
-            self.fill_ring(store, stream, end - within as u64, &kept[..within]);
-        }
-        if store.is_read_only() {
-            return Ok(());
-        }
-        let segment_bytes = self.layout.segment_bytes();
-        self.trim_from(store, stream, page, (end / segment_bytes + 1) * segment_bytes)
-    }
-
-    /// Has a stream ask the table again which segment it stands in.
-    pub(crate) fn forget_place(&mut self, stream: usize) {
-        self.streams[stream].segment = (u64::MAX, 0);
-    }
-
-    /// Empties the ring behind the end of a stream: what stood there is nowhere any more, so that no later loss of power
-    /// can bring it back.
-    pub(crate) fn clear_behind<S: PageStore>(&mut self, store: &mut S, stream: usize) {
-        self.streams[stream].close_uncommitted(store, &self.home);
-        for (from, to) in self.streams[stream].unused() {
-            self.fill_ring(store, stream, from, &vec![0; (to - from) as usize]);
-        }
-    }
-
-    /// A position, or where its segment begins if that was not taken.
-    pub(crate) fn taken_before(&mut self, stream: usize, position: u64) -> u64 {
-        let shift = self.layout.segment_shift;
-        if self.address(stream, position).is_some() { position } else { position >> shift << shift }
-    }
-
-    /// Forgets pages of a stream from `page` on to a position, as far as the segments of `page` and of the page before it go.
-    fn trim_from<S: PageStore>(
-        &mut self,
-        store: &mut S,
-        stream: usize,
-        page: u64,
-        to: u64,
-    ) -> Result<(), KvError> {
-        let in_segment = self.layout.pages_per_segment();
-        let last = self.streams[stream].page_of(to);
-        let mut from = page;
-        while from < last {
-            let end = (from / in_segment + 1) * in_segment;
-            let position = self.streams[stream].page_start(from);
-            if let Some(address) = self.address(stream, position) {
-                let first = address / self.layout.page_bytes as u64;
-                store.trim_pages(&self.home, first, end.min(last) - from)?;
-                self.work.pages_trimmed += (end.min(last) - from) as u32;
-            }
-            from = end;
-        }
-        Ok(())
-    }
-
-    /// Puts bytes of a stream into its ring.
-    fn fill_ring<S: PageStore>(&self, store: &mut S, stream: usize, position: u64, bytes: &[u8]) {
-        let ring = &self.streams[stream].ring;
-        let (first, second) = ring.pieces(position, bytes.len());
-        let (head, rest) = bytes.split_at(first.len());
-        for (piece, bytes) in [(first, head), (second, rest)] {
-            if ring.in_window {
-                store.write_window(&self.home, piece.start, bytes);
-            } else {
-                store.state(&self.home)[piece].copy_from_slice(bytes);
-            }
-        }
-    }
-
     fn take_segments<S: PageStore>(
         &mut self,
         store: &mut S,
@@ -573,104 +405,6 @@ impl ValueLog {
             }
         }
         Ok(())
-    }
-
-    /// Writes a record into the ring. Nothing tells of it yet.
-    #[inline]
-    fn write<S: PageStore, E: From<KvError>>(
-        &mut self,
-        store: &mut S,
-        stream: usize,
-        draft: &Draft,
-        spot: Spot,
-        mut fill: impl FnMut(&mut [u8], &mut u64) -> Result<(), E>,
-        at_ps: &mut u64,
-    ) -> Result<(), E> {
-        let shape = draft.shape();
-        let ring = self.streams[stream].ring;
-        let area = store.state(&self.home);
-        let (first, second) =
-            ring.pieces(spot.start + shape.preamble_bytes() as u64, draft.value_len as usize);
-        let mut value_crc = 0;
-        for piece in [first, second] {
-            if !piece.is_empty() {
-                fill(&mut area[piece.clone()], at_ps)?;
-                value_crc = checksum::crc32c_append(value_crc, &area[piece]);
-            }
-        }
-        let stand = Stand::new(stream as u8, spot.start);
-        let preamble = Preamble { shape, value_crc, seq: draft.seq, key: draft.key };
-        put_preamble(area, &ring, spot.start, &preamble, stand);
-        Ok(())
-    }
-
-    /// Writes an open page to flash.
-    fn program<S: PageStore>(
-        &mut self,
-        store: &mut S,
-        stream: usize,
-        page: u64,
-        at_ps: &mut u64,
-    ) -> Result<(), KvError> {
-        if !self.streams[stream].is_tagged(page) {
-            return Ok(());
-        }
-        let target = self.flash_page(stream, page)?;
-        let cause = cause_of(stream);
-        let s = &mut self.streams[stream];
-        let (held, _) = s.ring.pieces(s.page_start(page), self.layout.page_bytes);
-        if s.ring.in_window {
-            store.read_window(&self.home, held.start, &mut self.scratch);
-            store.write_page(&self.home, target, &self.scratch, cause, at_ps)?;
-        } else {
-            store.write_page_from_state(&self.home, target, held.start, cause, at_ps)?;
-        }
-        self.work.pages_written += 1;
-        let s = &mut self.streams[stream];
-        s.page_is_on_flash(store, &self.home, page);
-        self.charge_packing(store, stream);
-        Ok(())
-    }
-
-    /// The page of the extent that holds a page of a stream.
-    fn flash_page(&mut self, stream: usize, page: u64) -> Result<u64, KvError> {
-        let position = self.streams[stream].page_start(page);
-        let address = self.address(stream, position).ok_or(KvError::DamagedState("the segment table"))?;
-        Ok(address / self.layout.page_bytes as u64)
-    }
-
-    /// Empties the gaps between the write pointer and `to`.
-    fn zero<S: PageStore>(&mut self, store: &mut S, stream: usize, to: u64) {
-        let s = &self.streams[stream];
-        for (from, to) in s.gaps(s.wp(), to) {
-            let (first, second) = s.ring.pieces(from, (to - from) as usize);
-            for piece in [first, second] {
-                self.zero_piece(store, s.ring.in_window, piece);
-            }
-            self.counters.wasted_bytes += to - from;
-            self.uncharged_bytes[stream] += to - from;
-        }
-    }
-
-    /// Charges empty room to packing, once pages are programmed that have it: no more than a page's at a time.
-    fn charge_packing<S: PageStore>(&mut self, store: &mut S, stream: usize) {
-        let bytes = self.uncharged_bytes[stream].min(self.layout.page_bytes as u64);
-        if bytes > 0 {
-            self.uncharged_bytes[stream] -= bytes;
-            store.charge_packing(cause_of(stream), bytes);
-        }
-    }
-
-    fn zero_piece<S: PageStore>(&self, store: &mut S, in_window: bool, piece: Range<usize>) {
-        if !in_window {
-            store.state(&self.home)[piece].fill(0);
-            return;
-        }
-        let zeroes = [0; 4096];
-        for at in piece.clone().step_by(zeroes.len()) {
-            let len = zeroes.len().min(piece.end - at);
-            store.write_window(&self.home, at, &zeroes[..len]);
-        }
     }
 
     #[inline]

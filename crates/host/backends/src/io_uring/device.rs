@@ -4,28 +4,28 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byway_core::{
-    AdminCommand, Backend, Buffer, BufferPool, Capabilities, Error, ErrorKind, Identity, Namespace, Outcome,
-    Payload, QueueOptions, Result,
-};
+use byway_core::{Buffer, BufferPool, Error, ErrorKind, Payload, QueueOptions, Result};
+use byway_sys::Transfer;
 use byway_sys::uring::{Ending, Operation, Uring};
 
 use super::buffers;
 use super::options::IoUringOptions;
 use super::queue::IoUringQueue;
+use crate::over::{Interface, Over};
 use crate::target::Target;
 
 /// How long the trial of a polled read may take.
 const TRIAL: Duration = Duration::from_secs(10);
 
-/// A file or block device behind io_uring.
+/// Rings that the kernel shares, as they were asked for.
 #[derive(Debug, Clone)]
-pub struct IoUring {
-    target: Arc<Target>,
+pub struct Rings {
     options: IoUringOptions,
-    capabilities: Capabilities,
     pool: Option<BufferPool>,
 }
+
+/// A file or block device behind io_uring.
+pub type IoUring = Over<Target, Rings>;
 
 impl IoUring {
     /// The interface's name.
@@ -43,7 +43,7 @@ impl IoUring {
         }
         let capabilities = target.capabilities(true, !options.iopoll);
         let pool = (options.registered_buffers > 0).then(|| buffers::pool(options.registered_buffers));
-        Ok(Self { target, options, capabilities, pool })
+        Ok(Self::with(Self::NAME, target, capabilities, Rings { options, pool }))
     }
 }
 
@@ -74,7 +74,7 @@ fn refused(options: IoUringOptions, cause: io::Error) -> Error {
 fn try_polling(target: &Target, ring: &mut Uring<Payload, ()>) -> Result<()> {
     let failed = |cause| Error::kernel("trying to poll for completions failed", cause);
     let block = Buffer::zeroed(target.lba_bytes() as usize)?;
-    let _ = ring.push(block.into(), (), Operation::Read { at: 0 }, None, None);
+    let _ = ring.push(block.into(), (), Operation::Transfer(Transfer::Read { at: 0 }), None, None);
     let begun = Instant::now();
     let ending = loop {
         if let Some(completed) = ring.next_completed().map_err(failed)? {
@@ -99,23 +99,13 @@ fn try_polling(target: &Target, ring: &mut Uring<Payload, ()>) -> Result<()> {
     }
 }
 
-impl Backend for IoUring {
+impl Interface<Target> for Rings {
     type Queue = IoUringQueue;
 
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
-    fn identity(&self) -> &Identity {
-        self.target.identity()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
-    }
-
-    fn namespaces(&self) -> Result<Vec<Namespace>> {
-        self.target.namespaces()
+    fn queue(&self, target: &Arc<Target>, options: QueueOptions) -> Result<IoUringQueue> {
+        // One more, for a synchronous call at full depth.
+        let ring = ring(target, self.options, options.depth + 1)?;
+        Ok(IoUringQueue::new(Arc::clone(target), ring, self.pool.clone(), options, self.options.iopoll))
     }
 
     fn buffer(&self, len: usize) -> Result<Buffer> {
@@ -123,17 +113,6 @@ impl Backend for IoUring {
         let mut buffer = pool.take(len)?;
         buffer.as_mut_slice().fill(0);
         Ok(buffer)
-    }
-
-    fn queue(&self, options: QueueOptions) -> Result<IoUringQueue> {
-        self.target.check_queue(&options)?;
-        // One more, for a synchronous call at full depth.
-        let ring = ring(&self.target, self.options, options.depth + 1)?;
-        Ok(IoUringQueue::new(Arc::clone(&self.target), ring, self.pool.clone(), options, self.options.iopoll))
-    }
-
-    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        self.target.admin(&command)
     }
 }
 

@@ -36,15 +36,12 @@ impl Ticket {
     #[inline]
     pub(super) fn first_operation(&mut self, target: &Target, memory: &Payload) -> Option<Operation> {
         match self.request {
-            Request::Read(span) => Some(Operation::Read { at: span.at }),
-            Request::Write { to, fua } => Some(Operation::Write { at: to.at, durable: fua }),
-            Request::Flush => Some(Operation::Sync),
             Request::WriteZeroes { of, free } => {
                 let change = if free { RangeChange::ZeroAndFree } else { RangeChange::Zero };
                 Some(Operation::Change { at: of.at, len_bytes: of.len, change })
             }
             Request::Deallocate { .. } => self.next_range(target, memory),
-            Request::Hint | Request::Compare(_) | Request::Verify(_) | Request::Copy { .. } => None,
+            other => other.transfer().map(Operation::Transfer),
         }
     }
 
@@ -94,21 +91,11 @@ fn step_other(target: &Target, held: Payload, mut ticket: Ticket, ending: Ending
         (Ending::Failed(cause), request) if cause.kind() == io::ErrorKind::Unsupported => {
             return Step::Finished(ticket, work::run(target, request, held));
         }
-        (Ending::Failed(cause), request) => failed(request, cause),
+        (Ending::Failed(cause), request) => work::refused(request, cause),
         (Ending::Cancelled, _) => cancelled(),
         (Ending::TimedOut, _) => Error::host(ErrorKind::TimedOut, "the command was given up after its time"),
     };
     Step::Finished(ticket, Err(Failed::with_memory(error, held)))
-}
-
-fn failed(request: Request, cause: io::Error) -> Error {
-    match request {
-        Request::Read(span) => work::failed("reading", span.at, span.len as usize, cause),
-        Request::Write { to, .. } => work::failed("writing", to.at, to.len as usize, cause),
-        Request::WriteZeroes { of, .. } => work::failed("zeroing", of.at, of.len as usize, cause),
-        Request::Flush => Error::kernel("syncing failed", cause),
-        _ => Error::kernel("deallocating failed", cause),
-    }
 }
 
 #[cold]

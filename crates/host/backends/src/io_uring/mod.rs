@@ -23,6 +23,6 @@ mod options;
 mod patience;
 mod queue;
 
-pub use device::IoUring;
+pub use device::{IoUring, Rings};
 pub use options::IoUringOptions;
 pub use queue::IoUringQueue;

@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use byway_core::{
-    AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Namespace, Outcome,
-    QueueOptions, Result,
-};
+use byway_core::{Error, ErrorKind, QueueOptions, Result};
 
 use crate::libaio::LibaioQueue;
+use crate::over::{Interface, Over};
 use crate::target::Target;
 
+/// The kernel's native asynchronous I/O.
+#[derive(Debug, Clone, Copy)]
+pub struct NativeAio;
+
 /// A file or block device behind the kernel's native asynchronous I/O.
-#[derive(Debug, Clone)]
-pub struct Libaio {
-    target: Arc<Target>,
-    capabilities: Capabilities,
-}
+pub type Libaio = Over<Target, NativeAio>;
 
 impl Libaio {
     /// The interface's name.
@@ -31,39 +29,14 @@ impl Libaio {
             return Err(Error::host(ErrorKind::Unsupported, said));
         }
         let capabilities = target.capabilities(true, false);
-        Ok(Self { target, capabilities })
+        Ok(Self::with(Self::NAME, target, capabilities, NativeAio))
     }
 }
 
-impl Backend for Libaio {
+impl Interface<Target> for NativeAio {
     type Queue = LibaioQueue;
 
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
-    fn identity(&self) -> &Identity {
-        self.target.identity()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
-    }
-
-    fn namespaces(&self) -> Result<Vec<Namespace>> {
-        self.target.namespaces()
-    }
-
-    fn buffer(&self, len: usize) -> Result<Buffer> {
-        Buffer::zeroed(len)
-    }
-
-    fn queue(&self, options: QueueOptions) -> Result<LibaioQueue> {
-        self.target.check_queue(&options)?;
-        LibaioQueue::new(Arc::clone(&self.target), options.depth)
-    }
-
-    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        self.target.admin(&command)
+    fn queue(&self, target: &Arc<Target>, options: QueueOptions) -> Result<LibaioQueue> {
+        LibaioQueue::new(Arc::clone(target), options.depth)
     }
 }

@@ -16,5 +16,5 @@
 mod device;
 pub(crate) mod queue;
 
-pub use device::Libaio;
+pub use device::{Libaio, NativeAio};
 pub use queue::LibaioQueue;

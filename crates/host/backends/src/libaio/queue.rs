@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use byway_core::{
     BackendQueue, Command, Error, ErrorKind, Failed, Finished, Outcome, Payload, Refused, Result,
 };
-use byway_sys::{Aio, AioCompleted, AioOperation};
+use byway_sys::{Aio, AioCompleted};
 
 use crate::psync::queue::{full, not_outstanding};
 use crate::request::Request;
@@ -63,11 +63,11 @@ impl LibaioQueue {
         };
         self.outstanding += 1;
         let memory = command.into_payload();
-        let Some(operation) = operation(request) else {
+        let Some(transfer) = request.transfer() else {
             self.run(request, memory, tag);
             return Ok(());
         };
-        if let Err(memory) = self.aio.push(memory, Ticket { tag, request, until }, operation) {
+        if let Err(memory) = self.aio.push(memory, Ticket { tag, request, until }, transfer) {
             // The ring is as deep as the queue: it never comes to this.
             self.run(request, memory, tag);
         }
@@ -116,37 +116,11 @@ impl LibaioQueue {
     #[inline]
     fn finished(&self, completed: AioCompleted<Payload, Ticket>) -> Finished {
         let Ticket { tag, request, .. } = completed.ticket;
-        let result = match wrong(&self.target, request, completed.result) {
+        let result = match work::wrong(&self.target, request, completed.result) {
             None => Ok(work::outcome(completed.held)),
             Some(error) => Err(Failed::with_memory(error, completed.held)),
         };
         Finished { tag, result }
-    }
-}
-
-/// What a request asks of the kernel, if it has an operation for it.
-#[inline]
-fn operation(request: Request) -> Option<AioOperation> {
-    match request {
-        Request::Read(span) => Some(AioOperation::Read { at: span.at }),
-        Request::Write { to, fua } => Some(AioOperation::Write { at: to.at, durable: fua }),
-        Request::Flush => Some(AioOperation::Sync),
-        _ => None,
-    }
-}
-
-/// What went wrong with a request, of whose bytes so many were moved, if anything did.
-#[inline]
-pub(crate) fn wrong(target: &Target, request: Request, result: io::Result<usize>) -> Option<Error> {
-    let (doing, span) = match request {
-        Request::Read(span) => ("reading", span),
-        Request::Write { to, .. } => ("writing", to),
-        _ => return result.err().map(|cause| Error::kernel("syncing failed", cause)),
-    };
-    match result {
-        Ok(moved) if moved as u64 >= span.len => None,
-        Ok(moved) => Some(work::ended(target, span.at + moved as u64)),
-        Err(cause) => Some(work::failed(doing, span.at, span.len as usize, cause)),
     }
 }
 

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use byway_core::{
-    AdminCommand, Backend, Buffer, Capabilities, Identity, Namespace, Outcome, QueueOptions, Result,
-};
+use byway_core::{Capabilities, QueueOptions, Result};
 
+use crate::over::{Interface, Over};
 use crate::posix_aio::PosixAioQueue;
 use crate::target::Target;
 
+/// POSIX asynchronous I/O of the C library.
+#[derive(Debug, Clone, Copy)]
+pub struct CLibraryAio;
+
 /// A file or block device behind POSIX asynchronous I/O.
-#[derive(Debug, Clone)]
-pub struct PosixAio {
-    target: Arc<Target>,
-    capabilities: Capabilities,
-}
+pub type PosixAio = Over<Target, CLibraryAio>;
 
 impl PosixAio {
     /// The interface's name.
@@ -24,39 +23,14 @@ impl PosixAio {
     #[must_use]
     pub fn new(target: Arc<Target>) -> Self {
         let capabilities = Capabilities { event: false, ..target.capabilities(true, true) };
-        Self { target, capabilities }
+        Self::with(Self::NAME, target, capabilities, CLibraryAio)
     }
 }
 
-impl Backend for PosixAio {
+impl Interface<Target> for CLibraryAio {
     type Queue = PosixAioQueue;
 
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
-    fn identity(&self) -> &Identity {
-        self.target.identity()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
-    }
-
-    fn namespaces(&self) -> Result<Vec<Namespace>> {
-        self.target.namespaces()
-    }
-
-    fn buffer(&self, len: usize) -> Result<Buffer> {
-        Buffer::zeroed(len)
-    }
-
-    fn queue(&self, options: QueueOptions) -> Result<PosixAioQueue> {
-        self.target.check_queue(&options)?;
-        Ok(PosixAioQueue::new(Arc::clone(&self.target), options.depth))
-    }
-
-    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        self.target.admin(&command)
+    fn queue(&self, target: &Arc<Target>, options: QueueOptions) -> Result<PosixAioQueue> {
+        Ok(PosixAioQueue::new(Arc::clone(target), options.depth))
     }
 }

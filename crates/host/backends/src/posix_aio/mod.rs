@@ -13,5 +13,5 @@
 mod device;
 mod queue;
 
-pub use device::PosixAio;
+pub use device::{CLibraryAio, PosixAio};
 pub use queue::PosixAioQueue;

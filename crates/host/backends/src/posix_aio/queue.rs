@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use byway_core::{
     BackendQueue, Command, Error, ErrorKind, Failed, Finished, Outcome, Payload, Refused, Result,
 };
-use byway_sys::{PosixAio, PosixAioCompleted, PosixAioOperation};
+use byway_sys::{PosixAio, PosixAioCompleted};
 
-use crate::libaio::queue::wrong;
 use crate::psync::queue::{full, not_outstanding};
 use crate::request::Request;
 use crate::target::{Shape, Target};
@@ -63,11 +62,11 @@ impl PosixAioQueue {
         };
         self.outstanding += 1;
         let memory = command.into_payload();
-        let Some(operation) = operation(request) else {
+        let Some(transfer) = request.transfer() else {
             self.run(request, memory, tag);
             return Ok(());
         };
-        if let Err(memory) = self.aio.push(memory, Ticket { tag, request, until }, operation) {
+        if let Err(memory) = self.aio.push(memory, Ticket { tag, request, until }, transfer) {
             // There is room for as many as the queue is deep: it never comes to this.
             self.run(request, memory, tag);
         }
@@ -101,7 +100,7 @@ impl PosixAioQueue {
         let Ticket { tag, request, until } = completed.ticket;
         let error = match completed.cancelled {
             true => Some(given_up(until)),
-            false => wrong(&self.target, request, completed.result),
+            false => work::wrong(&self.target, request, completed.result),
         };
         let result = match error {
             None => Ok(work::outcome(completed.held)),
@@ -114,17 +113,6 @@ impl PosixAioQueue {
     fn until_first(&self, timeout: Duration) -> Duration {
         let left = |until: Instant| until.saturating_duration_since(Instant::now());
         self.first_until.map_or(timeout, |until| timeout.min(left(until)))
-    }
-}
-
-/// What a request asks of the C library, if it has an operation for it.
-#[inline]
-fn operation(request: Request) -> Option<PosixAioOperation> {
-    match request {
-        Request::Read(span) => Some(PosixAioOperation::Read { at: span.at }),
-        Request::Write { to, fua } => Some(PosixAioOperation::Write { at: to.at, durable: fua }),
-        Request::Flush => Some(PosixAioOperation::Sync),
-        _ => None,
     }
 }
 

@@ -1,20 +1,20 @@
-//! A file or block device behind synchronous system calls.
+//! A device behind synchronous system calls.
 
 use std::sync::Arc;
 
-use byway_core::{
-    AdminCommand, Backend, Buffer, Capabilities, Identity, Namespace, Outcome, QueueOptions, Result,
-};
+use byway_core::{QueueOptions, Result};
 
+use crate::over::{Interface, Over};
 use crate::psync::PsyncQueue;
+use crate::synchronous::Synchronous;
 use crate::target::Target;
 
+/// Commands are done by the thread that submits them.
+#[derive(Debug, Clone, Copy)]
+pub struct AtOnce;
+
 /// A file or block device behind synchronous system calls.
-#[derive(Debug, Clone)]
-pub struct Psync {
-    target: Arc<Target>,
-    capabilities: Capabilities,
-}
+pub type Psync = Over<Target, AtOnce>;
 
 impl Psync {
     /// The interface's name.
@@ -24,39 +24,14 @@ impl Psync {
     #[must_use]
     pub fn new(target: Arc<Target>) -> Self {
         let capabilities = target.capabilities(false, false);
-        Self { target, capabilities }
+        Self::with(Self::NAME, target, capabilities, AtOnce)
     }
 }
 
-impl Backend for Psync {
-    type Queue = PsyncQueue;
+impl<S: Synchronous> Interface<S> for AtOnce {
+    type Queue = PsyncQueue<S>;
 
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
-    fn identity(&self) -> &Identity {
-        self.target.identity()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
-    }
-
-    fn namespaces(&self) -> Result<Vec<Namespace>> {
-        self.target.namespaces()
-    }
-
-    fn buffer(&self, len: usize) -> Result<Buffer> {
-        Buffer::zeroed(len)
-    }
-
-    fn queue(&self, options: QueueOptions) -> Result<PsyncQueue> {
-        self.target.check_queue(&options)?;
-        Ok(PsyncQueue::new(Arc::clone(&self.target), options.depth))
-    }
-
-    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        self.target.admin(&command)
+    fn queue(&self, device: &Arc<S>, options: QueueOptions) -> Result<PsyncQueue<S>> {
+        Ok(PsyncQueue::new(Arc::clone(device), options.depth))
     }
 }

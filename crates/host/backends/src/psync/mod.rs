@@ -6,5 +6,5 @@
 mod device;
 pub(crate) mod queue;
 
-pub use device::Psync;
+pub use device::{AtOnce, Psync};
 pub use queue::PsyncQueue;

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use byway_core::{
-    AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Namespace, Outcome,
-    QueueOptions, Result,
-};
+use byway_core::{Error, ErrorKind, QueueOptions, Result};
 
+use crate::over::{Interface, Over};
 use crate::synchronous::Synchronous;
 use crate::target::Target;
 use crate::threads::ThreadsQueue;
@@ -22,13 +20,12 @@ pub struct ThreadsOptions {
     pub threads: Option<u32>,
 }
 
-/// A device whose commands are done by a pool of threads.
+/// Commands are done by a pool of threads.
 #[derive(Debug)]
-pub struct Threads<S: Synchronous = Target> {
-    device: Arc<S>,
-    pool: Arc<Pool>,
-    capabilities: Capabilities,
-}
+pub struct ByThreads(Arc<Pool>);
+
+/// A device whose commands are done by a pool of threads.
+pub type Threads<S = Target> = Over<S, ByThreads>;
 
 impl Threads {
     /// The interface's name.
@@ -49,44 +46,19 @@ impl<S: Synchronous> Threads<S> {
         let pool = Pool::new(threads)
             .map_err(|cause| Error::kernel(format!("no {threads} threads could be started"), cause))?;
         let capabilities = device.capabilities(true, true);
-        Ok(Self { device, pool: Arc::new(pool), capabilities })
+        Ok(Self::with(Threads::NAME, device, capabilities, ByThreads(Arc::new(pool))))
+    }
+}
+
+impl<S: Synchronous> Interface<S> for ByThreads {
+    type Queue = ThreadsQueue<S>;
+
+    fn queue(&self, device: &Arc<S>, options: QueueOptions) -> Result<ThreadsQueue<S>> {
+        Ok(ThreadsQueue::new(Arc::clone(device), Arc::clone(&self.0), options.depth))
     }
 }
 
 fn threads_by_processors() -> u32 {
     let processors = std::thread::available_parallelism().map_or(2, |count| count.get() as u32);
     (2 * processors).clamp(4, THREADS_MAX)
-}
-
-impl<S: Synchronous> Backend for Threads<S> {
-    type Queue = ThreadsQueue<S>;
-
-    fn name(&self) -> &'static str {
-        Threads::NAME
-    }
-
-    fn identity(&self) -> &Identity {
-        self.device.identity()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        &self.capabilities
-    }
-
-    fn namespaces(&self) -> Result<Vec<Namespace>> {
-        self.device.namespaces()
-    }
-
-    fn buffer(&self, len: usize) -> Result<Buffer> {
-        Buffer::zeroed(len)
-    }
-
-    fn queue(&self, options: QueueOptions) -> Result<ThreadsQueue<S>> {
-        self.device.check_queue(&options)?;
-        Ok(ThreadsQueue::new(Arc::clone(&self.device), Arc::clone(&self.pool), options.depth))
-    }
-
-    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        self.device.admin(&command)
-    }
 }

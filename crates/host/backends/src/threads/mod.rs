@@ -18,5 +18,5 @@ mod pool;
 mod queue;
 mod work_list;
 
-pub use device::{Threads, ThreadsOptions};
+pub use device::{ByThreads, Threads, ThreadsOptions};
 pub use queue::{HELP_FROM, ThreadsQueue};

@@ -1,0 +1,78 @@
+//! What is the same of every backend over a device that this process has open, whichever interface reaches it.
+
+use std::sync::Arc;
+
+use byway_core::{
+    AdminCommand, Backend, BackendQueue, Buffer, Capabilities, Identity, Namespace, Outcome, QueueOptions,
+    Result,
+};
+
+use crate::synchronous::Synchronous;
+
+/// How commands reach an open device: what tells one backend from another.
+pub trait Interface<D>: Send + Sync {
+    /// Its queues.
+    type Queue: BackendQueue;
+
+    /// Opens a queue of a device that can honour the options.
+    ///
+    /// # Errors
+    /// When the interface cannot honour them, or the system has no queue left.
+    fn queue(&self, device: &Arc<D>, options: QueueOptions) -> Result<Self::Queue>;
+
+    /// A buffer of `len` zeroes.
+    ///
+    /// # Errors
+    /// When there is no memory, or it cannot be prepared.
+    fn buffer(&self, len: usize) -> Result<Buffer> {
+        Buffer::zeroed(len)
+    }
+}
+
+/// An open device behind an interface.
+#[derive(Debug)]
+pub struct Over<D, I> {
+    name: &'static str,
+    device: Arc<D>,
+    capabilities: Capabilities,
+    interface: I,
+}
+
+impl<D: Synchronous, I: Interface<D>> Over<D, I> {
+    pub(crate) fn with(name: &'static str, device: Arc<D>, capabilities: Capabilities, interface: I) -> Self {
+        Self { name, device, capabilities, interface }
+    }
+}
+
+impl<D: Synchronous, I: Interface<D>> Backend for Over<D, I> {
+    type Queue = I::Queue;
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn identity(&self) -> &Identity {
+        self.device.identity()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>> {
+        self.device.namespaces()
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer> {
+        self.interface.buffer(len)
+    }
+
+    fn queue(&self, options: QueueOptions) -> Result<I::Queue> {
+        self.device.check_queue(&options)?;
+        self.interface.queue(&self.device, options)
+    }
+
+    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        self.device.admin(&command)
+    }
+}

@@ -50,17 +50,19 @@ pub use any::{
 pub use byway_backends as backends;
 pub use byway_core::future;
 pub use byway_core::{
-    AdaptivePolicy, AdminCommand, Answer, Backend, BackendQueue, Buffer, Capabilities, Command, Error,
-    ErrorKind, Finished, Identity, Key, KvCommand, LbaRange, LbaRanges, Limits, Methods, Namespace,
-    NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin, Outcome, Payload, QueueOptions, RawCommand,
-    RawData, Result, Retry, SmallBytes, StoreOptions,
+    AdaptivePolicy, AdminCommand, AdminQueue, Answer, Backend, BackendQueue, Buffer, Capabilities, Command,
+    CopyRanges, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand, LbaRange, LbaRanges, Limits,
+    Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin, Outcome, Payload, QueueOptions,
+    RawCommand, RawData, Refused, RefusedAdmin, Result, Retry, SmallBytes, StoreOptions,
 };
 pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,
-    GcPolicy, Geometry, Hit, NamespaceKind as MediaNamespaceKind, Remedy, WearSummary,
+    GcPolicy, Geometry, Hit, NamespaceKind as MediaNamespaceKind, Remedy, WearSummary, is_image,
 };
 pub use byway_kv::{KvStats, Packing, Work};
 pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
+/// The structures of commands, logs and features as they stand on the wire: for [`RawCommand`]s, and for what they answer.
+pub use byway_spec as spec;
 pub use check::{Checked, check, repair};
 pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};
 pub use details::{Details, EngineDetails, NamespaceDetails};

@@ -3,12 +3,15 @@
 mod args;
 mod command;
 mod contest;
+mod decode;
 mod endurance;
 mod experiment;
 mod failure;
 mod generate;
+mod hexdump;
 mod measure;
 mod namespace;
+mod number;
 mod random;
 mod records;
 mod report;
@@ -42,6 +45,11 @@ fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Create(args) => command::create::run(args, &mut out)?,
         Command::Enum(args) => command::enumerate::run(args, &mut out)?,
+        Command::List(args) => command::list::run(args, &mut out)?,
+        Command::Identify(args) => command::identify::run(args, &mut out)?,
+        Command::Log(args) => command::log::run(args, &mut out)?,
+        Command::Feature(args) => command::feature::run(&args.command, &mut out)?,
+        Command::Pass(args) => command::pass::run(&args.queue, &mut out)?,
         Command::Info(args) => command::info::run(args, &mut out)?,
         Command::Check(args) => command::check::run(args, &mut out, &interrupt)?,
         Command::Resize(args) => command::resize::run(args, &mut out, &interrupt)?,

@@ -51,6 +51,10 @@ pub fn open_address(address: &Address) -> Result<Device> {
 pub fn open_to_read(uri: &str) -> Result<Device> {
     match uri.parse()? {
         Address::Embedded(_) => Ok(Device::of_embedded(embedded::open_to_read(uri)?)),
+        Address::Blocks(address) if address.options.create_bytes.is_some() => {
+            let said = format!("open {uri}: option create makes a file, and this only reads one");
+            Err(Error::host(ErrorKind::InvalidArgument, said))
+        }
         Address::Blocks(mut address) => {
             address.options.read_only |= matches!(address.place, BlockPlace::Path(_) | BlockPlace::File(_));
             let opened = open_address(&Address::Blocks(address));
@@ -126,6 +130,12 @@ impl Device {
     /// When there is none.
     pub fn namespace(&self, nsid: Nsid) -> Result<Namespace> {
         pick::namespace(&self.namespaces()?, nsid)
+    }
+
+    /// The namespace that calls without one mean, where the URI names one.
+    #[must_use]
+    pub fn default_namespace(&self) -> Option<Nsid> {
+        self.ns
     }
 
     /// A queue as the URI asked for. One thread uses it; each thread takes its own.

@@ -128,17 +128,21 @@ pub struct Snapshot {
 Examples:
   byway format disk.img --ns 1 --yes
   byway format disk.img --ns 2 --block-bytes 4096 --yes
-  byway format disk.img --ns 1 --quick --yes")]
+  byway format disk.img --ns 1 --quick --yes
+  byway format embedded:disk.img --ns 1 --yes
+
+This is the NVMe command Format NVM: a device that has no controller, such as a file, cannot do it.")]
 pub struct FormatNamespace {
-    /// The image.
-    pub image: PathBuf,
+    /// The image, or the URI of any device with a controller.
+    #[arg(value_name = "DEVICE")]
+    pub device: String,
     /// The namespace that is emptied.
     #[arg(long, value_name = "NUMBER")]
     pub ns: u32,
-    /// Bytes of a block of a namespace of blocks from now on: 512 or 4096 [default: 512].
-    #[arg(long, value_name = "BYTES", value_parser = ["512", "4096"])]
-    pub block_bytes: Option<String>,
-    /// Only forget where things are: bytes stay in the image until their room is needed.
+    /// Bytes of a block of a namespace of blocks from now on, without metadata [default: as they are].
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    pub block_bytes: Option<u64>,
+    /// Only forget where things are: bytes stay in the device until their room is needed.
     #[arg(long)]
     pub quick: bool,
     /// Yes, everything in the namespace shall go.
@@ -152,15 +156,21 @@ pub struct FormatNamespace {
 Examples:
   byway sanitize disk.img --yes
   byway sanitize disk.img --overwrite 3 --yes
+  byway sanitize embedded:disk.img --yes
 
-Namespaces stay, empty. A sanitize that is interrupted is finished when the image is next opened. What the host's file \
-system and its disk keep of blocks that were given back is beyond the image.")]
+This is the NVMe command Sanitize: a device that has no controller, such as a file, cannot do it. Namespaces stay, empty. \
+A sanitize of an image that is interrupted is finished when the image is next opened. What the host's file system and its \
+disk keep of blocks that were given back is beyond the image.")]
 pub struct Sanitize {
-    /// The image.
-    pub image: PathBuf,
+    /// The image, or the URI of any device with a controller.
+    #[arg(value_name = "DEVICE")]
+    pub device: String,
     /// Write over everything so many times before its room is given back.
     #[arg(long, value_name = "PASSES", value_parser = clap::value_parser!(u8).range(1..=16))]
     pub overwrite: Option<u8>,
+    /// Throw the key away that everything is encrypted with, in a device that encrypts.
+    #[arg(long, conflicts_with = "overwrite")]
+    pub crypto: bool,
     /// Yes, everything in the device shall go.
     #[arg(long, required = true)]
     pub yes: bool,

@@ -1,6 +1,7 @@
 //! The command tree. Help, man pages and completions are all made from it.
 
 mod bench;
+mod controller;
 mod image;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::records::Format;
 use crate::size;
 pub use bench::*;
+pub use controller::*;
 pub use image::*;
 
 /// Move bytes between programs and SSDs at the size the program has.
@@ -54,8 +56,18 @@ pub enum Command {
     Create(Create),
     /// List the block devices and NVMe controllers that the kernel knows, without opening any.
     Enum(Enumerate),
+    /// List devices with their namespaces: each is opened, for reading alone.
+    List(List),
     /// Say what a device is: profile, namespaces, transfer methods, limits, counters.
     Info(Info),
+    /// Ask a controller for one of its identify structures.
+    Identify(Identify),
+    /// Read a log page: health, errors, firmware, effects of commands.
+    Log(Log),
+    /// List, read and set features.
+    Feature(Feature),
+    /// Send any command, as its bytes are.
+    Pass(Pass),
     /// Verify every structure of an image, and repair one.
     Check(Check),
     /// Give an image another size.

@@ -1,9 +1,14 @@
 //! `byway format` and `byway sanitize`: namespaces and devices emptied.
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use byway::{NamespaceKind, Nsid, Wipe};
+use byway::spec::base::identify::{Cns, IDENTIFY_BYTES};
+use byway::spec::kv::KvNamespace;
+use byway::spec::nvm::NvmNamespace;
+use byway::{AdminCommand, Backend, Buffer, Device, NamespaceKind, Nsid, Wipe};
+use zerocopy::FromBytes;
 
 use crate::args::{FormatNamespace, Sanitize};
 use crate::terminal::{Interrupt, Progress};
@@ -11,20 +16,20 @@ use crate::terminal::{Interrupt, Progress};
 /// Empties a namespace.
 ///
 /// # Errors
-/// When there is no such namespace, or the device refuses.
+/// When there is no such namespace or no such format, or the device refuses.
 pub fn format(args: &FormatNamespace, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
-    let device = byway::embedded::open(&format!("embedded:{}", args.image.display()))?;
+    let device = open(&args.device)?;
     let nsid = Nsid::new(args.ns).context("namespaces are numbered from 1")?;
     let is_blocks = matches!(device.namespace(nsid)?.kind, NamespaceKind::Nvm { .. });
     ensure!(
         is_blocks || args.block_bytes.is_none(),
         "namespace {nsid} holds keys and values: it has no blocks, and takes no --block-bytes"
     );
-    let index = u8::from(args.block_bytes.as_deref() == Some("4096"));
+    let index = if is_blocks { index_of(&device, nsid, args.block_bytes)? } else { kv_index(&device, nsid)? };
     interrupt.has_to_wait("a format cannot be stopped once it has begun, and ends by itself")?;
     device.format(nsid, index, !args.quick)?;
     device.close()?;
-    writeln!(out, "namespace {nsid} of {} is empty", args.image.display())?;
+    writeln!(out, "namespace {nsid} of {} is empty", args.device)?;
     Ok(())
 }
 
@@ -33,10 +38,11 @@ pub fn format(args: &FormatNamespace, out: &mut impl Write, interrupt: &Interrup
 /// # Errors
 /// When the device refuses.
 pub fn sanitize(args: &Sanitize, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
-    let device = byway::embedded::open(&format!("embedded:{}", args.image.display()))?;
+    let device = open(&args.device)?;
     let wipe = match args.overwrite {
-        None => Wipe::BlockErase,
         Some(passes) => Wipe::Overwrite { passes, pattern: 0x5a5a_5a5a },
+        None if args.crypto => Wipe::CryptoErase,
+        None => Wipe::BlockErase,
     };
     let progress = Progress::new("sanitize", 1 << 16);
     let sanitized = device.sanitize(wipe, |done| {
@@ -44,9 +50,54 @@ pub fn sanitize(args: &Sanitize, out: &mut impl Write, interrupt: &Interrupt) ->
         interrupt.flow()
     });
     drop(progress);
+    let left = match device.as_embedded() {
+        Some(_) => "the device is emptied to the end when the image is next opened",
+        None => "the device goes on by itself",
+    };
     let closed = device.close();
-    interrupt.ended(sanitized, "the device is emptied to the end when the image is next opened")?;
+    interrupt.ended(sanitized, left)?;
     closed?;
-    writeln!(out, "{} is empty; nothing of what it held is left in it", args.image.display())?;
+    writeln!(out, "{} is empty; nothing of what it held is left in it", args.device)?;
     Ok(())
+}
+
+/// Opens an image by its path, or any device by its URI.
+fn open(device: &str) -> Result<Device> {
+    let is_image = Path::new(device).is_file() && byway::is_image(Path::new(device));
+    Ok(if is_image { byway::open(&format!("embedded:{device}"))? } else { byway::open(device)? })
+}
+
+/// The index of the format with blocks of so many bytes and no metadata, or of the one in use.
+fn index_of(device: &Device, nsid: Nsid, block_bytes: Option<u64>) -> Result<u8> {
+    let answer = identify(device, Cns::NAMESPACE, 0, nsid)?;
+    let read = NvmNamespace::read_from_prefix(answer.as_slice());
+    let (namespace, _) = read.ok().context("the device's structure is too short")?;
+    let Some(block_bytes) = block_bytes else {
+        return Ok(namespace.flbas.index_low() | namespace.flbas.index_high() << 4);
+    };
+    let formats = || (0..=namespace.nlbaf_z).zip(namespace.lbaf);
+    let plain = |format: &byway::spec::nvm::LbaFormat| match format.lbads() {
+        0 => None,
+        shift => Some(1u64 << shift.min(63)).filter(|_| format.ms() == 0),
+    };
+    let found = formats().find(|(_, format)| plain(format) == Some(block_bytes));
+    found.map(|(index, _)| index).with_context(|| {
+        let known: Vec<String> =
+            formats().filter_map(|(_, format)| plain(&format)).map(|bytes| bytes.to_string()).collect();
+        format!("namespace {nsid} has no blocks of {block_bytes} bytes; it can have {}", known.join(", "))
+    })
+}
+
+/// The index of the format in use of a namespace of keys and values.
+fn kv_index(device: &Device, nsid: Nsid) -> Result<u8> {
+    let answer = identify(device, Cns::SET_NAMESPACE, 1, nsid)?;
+    let read = KvNamespace::read_from_prefix(answer.as_slice());
+    let (namespace, _) = read.ok().context("the device's structure is too short")?;
+    Ok(namespace.kvfc & 0xf)
+}
+
+fn identify(device: &Device, cns: Cns, csi: u8, nsid: Nsid) -> Result<Buffer> {
+    let into = device.buffer(IDENTIFY_BYTES)?;
+    let command = AdminCommand::Identify { cns: cns.0, csi, nsid: Some(nsid), selector: 0, into };
+    device.admin(command)?.buffer.context("the device gave no structure back")
 }

@@ -37,12 +37,12 @@ pub struct Described {
 /// One namespace.
 #[derive(Debug, Serialize)]
 pub struct DescribedNamespace {
-    nsid: u32,
-    kind: &'static str,
-    size_bytes: u64,
-    used_bytes: u64,
+    pub(super) nsid: u32,
+    pub(super) kind: &'static str,
+    pub(super) size_bytes: u64,
+    pub(super) used_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    block_bytes: Option<u32>,
+    pub(super) block_bytes: Option<u32>,
     /// What a namespace of keys and values holds of them.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pairs: Option<DescribedPairs>,

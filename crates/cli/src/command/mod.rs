@@ -1,17 +1,23 @@
 //! One file for each command of the tree.
 
+mod answer;
 pub mod bench;
 pub mod bench_endurance;
 pub mod bench_kv;
 pub mod check;
 pub mod create;
 pub mod enumerate;
+pub mod feature;
 pub mod forget;
+pub mod identify;
 pub mod info;
 mod info_blocks;
 pub mod inside;
 pub mod kv;
+pub mod list;
+pub mod log;
 pub mod nvm;
+pub mod pass;
 pub mod report;
 pub mod resize;
 pub mod snapshot;

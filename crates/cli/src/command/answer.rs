@@ -1,0 +1,86 @@
+//! What a controller answers: taken apart, as JSON, or as its bytes are; and what it does not have, said as such.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use byway::spec::Status;
+use byway::{Backend, Device, Nsid};
+use serde::Serialize;
+
+use crate::args::Form;
+use crate::decode::Decoded;
+use crate::hexdump;
+use crate::records::to_hex;
+use crate::terminal::print_json;
+
+/// Bytes of a structure that is not known here.
+#[derive(Serialize)]
+struct Unknown {
+    bytes_hex: String,
+}
+
+/// Writes an answer as it was asked for.
+///
+/// # Errors
+/// Those of the file or of `out`.
+pub fn write(form: &Form, bytes: &[u8], decoded: Option<&Decoded>, out: &mut impl Write) -> Result<()> {
+    match (&form.file, decoded) {
+        (Some(path), _) => write_file(path, bytes)?,
+        (None, _) if form.raw && !io::stdout().is_terminal() => out.write_all(bytes)?,
+        (None, Some(decoded)) if form.json => print_json(out, decoded)?,
+        (None, None) if form.json => print_json(out, &Unknown { bytes_hex: to_hex(bytes) })?,
+        (None, Some(decoded)) if !form.raw => decoded.write(out)?,
+        (None, _) => hexdump::write(bytes, out)?,
+    }
+    Ok(())
+}
+
+/// Writes bytes to a new file.
+///
+/// # Errors
+/// When there is such a file, or it cannot be made.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = File::create_new(path).with_context(|| format!("make {}", path.display()))?;
+    file.write_all(bytes).with_context(|| format!("write {}", path.display()))
+}
+
+/// All bytes of a file; `-` is standard input.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read_file(path: &Path) -> Result<Vec<u8>> {
+    if path != Path::new("-") {
+        return std::fs::read(path).with_context(|| format!("read {}", path.display()));
+    }
+    let mut bytes = Vec::new();
+    io::stdin().lock().read_to_end(&mut bytes).context("read standard input")?;
+    Ok(bytes)
+}
+
+/// The refusal of a controller that does not have what was asked for, said as such; any other error as it is.
+pub fn unless_missing(what: impl fmt::Display, error: byway::Error) -> anyhow::Error {
+    let is_missing = error.nvme_status().is_some_and(|status| {
+        matches!(status.code(), Status::INVALID_FIELD | Status::INVALID_OPCODE | Status::INVALID_LOG_PAGE)
+    });
+    match is_missing {
+        true => anyhow::anyhow!("{what} is not supported by this controller: {error}"),
+        false => error.doing(what.to_string()).into(),
+    }
+}
+
+/// The namespace that is asked for, or the URI's, or the device's first.
+///
+/// # Errors
+/// A number that is none, a device without namespaces.
+pub fn namespace_of(device: &Device, asked: Option<u32>) -> Result<Nsid> {
+    if let Some(nsid) = asked {
+        return Ok(Nsid::new(nsid)?);
+    }
+    match device.default_namespace() {
+        Some(nsid) => Ok(nsid),
+        None => Ok(device.namespaces()?.first().context("the device has no namespace")?.nsid),
+    }
+}

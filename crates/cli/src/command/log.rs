@@ -1,0 +1,74 @@
+//! `byway log`: log pages.
+
+use std::io::Write;
+
+use anyhow::{Context, Result, ensure};
+use byway::spec::base::identify::{Cns, Controller, IDENTIFY_BYTES};
+use byway::spec::base::log::{ErrorEntry, LogPage};
+use byway::spec::vendor::{ErrorText, LedgerLog};
+use byway::{AdminCommand, Backend, Buffer, Device, Nsid};
+use zerocopy::FromBytes;
+
+use super::answer;
+use crate::args::Log;
+use crate::decode;
+
+/// Prints a log page.
+///
+/// # Errors
+/// A device without a controller, a page that it does not have.
+pub fn run(args: &Log, out: &mut impl Write) -> Result<()> {
+    ensure!(args.offset.is_multiple_of(4), "an offset is a multiple of 4, not {} bytes", args.offset);
+    let is_whole = args.length.is_none() && args.offset == 0;
+    let device = byway::open_to_read(&args.device.uri)?;
+    let len = match args.length {
+        Some(len) => len as usize,
+        None => bytes_of(&device, args)?,
+    };
+    ensure!(len > 0 && len.is_multiple_of(4), "a length is a multiple of 4, and not 0: {len} bytes");
+    let page = read(&device, args, args.offset, len)?;
+    let decoded = decode::log(args.page.0, args.csi.0, page.as_slice()).filter(|_| is_whole);
+    answer::write(&args.form, page.as_slice(), decoded.as_ref(), out)
+}
+
+fn read(device: &Device, args: &Log, offset_bytes: u64, len: usize) -> Result<Buffer> {
+    let page = args.page.0;
+    let command = AdminCommand::GetLog {
+        log: page.0,
+        csi: args.csi.0.0,
+        nsid: args.ns.map(Nsid::new).transpose()?,
+        retain_event: args.retain_event,
+        offset_bytes,
+        into: device.buffer(len)?,
+    };
+    let what = || format!("log page {:02x}h ({page})", page.0);
+    let answered = device.admin(command).map_err(|error| answer::unless_missing(what(), error))?;
+    answered.buffer.context("the device gave no page back")
+}
+
+/// Bytes of the whole page.
+fn bytes_of(device: &Device, args: &Log) -> Result<usize> {
+    let page = args.page.0;
+    if let Some(bytes) = decode::log_bytes(page) {
+        return Ok(bytes);
+    }
+    match page {
+        LogPage::ERROR => Ok(error_entries(device)? * size_of::<ErrorEntry>()),
+        LogPage::ERROR_TEXTS => Ok(error_entries(device)? * size_of::<ErrorText>()),
+        _ => {
+            let head = read(device, args, 0, size_of::<LedgerLog>())?;
+            Ok(decode::ledger_bytes(head.as_slice()))
+        }
+    }
+}
+
+/// Entries of the error log, as the controller tells.
+fn error_entries(device: &Device) -> Result<usize> {
+    let into = device.buffer(IDENTIFY_BYTES)?;
+    let cns = Cns::CONTROLLER.0;
+    let answered = device.admin(AdminCommand::Identify { cns, csi: 0, nsid: None, selector: 0, into })?;
+    let buffer = answered.buffer.context("the device gave no structure back")?;
+    let read = Controller::read_from_prefix(buffer.as_slice());
+    let (controller, _) = read.ok().context("the device's structure is too short")?;
+    Ok(usize::from(controller.elpe_z) + 1)
+}

@@ -1,0 +1,173 @@
+//! `byway pass`: any command, as its bytes are.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use byway::spec::{Command as Entry, Direction};
+use byway::{AdminCommand, Backend, BackendQueue, Buffer, Device, Outcome, Payload, RawCommand, RawData};
+use serde::Serialize;
+
+use super::answer;
+use crate::args::{PassCommand, PassIo, PassQueue};
+use crate::hexdump;
+use crate::records::to_hex;
+use crate::terminal::print_json;
+
+/// What a command that succeeded answered.
+#[derive(Serialize)]
+struct Answered {
+    dw0: u32,
+    dw1: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_hex: Option<String>,
+}
+
+/// Sends a command and prints what it answers.
+///
+/// # Errors
+/// Data and direction that do not fit, a backend that takes no such command, and what the device says.
+pub fn run(queue: &PassQueue, out: &mut impl Write) -> Result<()> {
+    match queue {
+        PassQueue::Admin(args) => admin(args, out),
+        PassQueue::Io(args) => io(args, out),
+    }
+}
+
+fn admin(args: &PassCommand, out: &mut impl Write) -> Result<()> {
+    let sent = Sent::of(args, 1)?;
+    let device = byway::open(&args.device.uri)?;
+    let entry = entry_of(args, args.nsid.unwrap_or(0));
+    let outcome = device.admin(AdminCommand::raw(entry, sent.data(&device)?))?;
+    device.close()?;
+    print(args, &sent, &outcome, out)
+}
+
+fn io(io: &PassIo, out: &mut impl Write) -> Result<()> {
+    let args = &io.command;
+    let sent = Sent::of(args, io.parts)?;
+    let device = byway::open(&args.device.uri)?;
+    let nsid = match args.nsid {
+        // Zero and all ones mean something to commands.
+        Some(nsid) => nsid,
+        None => answer::namespace_of(&device, None)?.get(),
+    };
+    let command = RawCommand { entry: entry_of(args, nsid), data: sent.data(&device)? };
+    let mut queue = device.default_queue()?;
+    let outcome = match io.timeout {
+        None => queue.execute(command.into())?,
+        Some(ms) => within(&mut queue, command, Duration::from_millis(ms))?,
+    };
+    drop(queue);
+    device.close()?;
+    print(args, &sent, &outcome, out)
+}
+
+/// Sends a command with a time of its own.
+fn within(queue: &mut impl BackendQueue, command: RawCommand, time: Duration) -> Result<Outcome> {
+    queue.submit_within(command.into(), 0, time).map_err(byway::Error::from)?;
+    let mut result = None;
+    queue.drain(&mut |finished| result = Some(finished.result))?;
+    match result.context("the command was never finished")? {
+        Ok(outcome) => Ok(outcome),
+        Err(failed) => Err(queue.explained(failed.error).into()),
+    }
+}
+
+fn entry_of(args: &PassCommand, nsid: u32) -> Entry {
+    let PassCommand { cdw2, cdw3, cdw10, cdw11, cdw12, cdw13, cdw14, cdw15, .. } = *args;
+    let entry = Entry::new(args.opcode, 0, nsid);
+    Entry { cdw2, cdw3, cdw10, cdw11, cdw12, cdw13, cdw14, cdw15, ..entry }
+}
+
+/// The data of a command: what is sent, or how much is received.
+struct Sent {
+    bytes: Vec<u8>,
+    is_read: bool,
+    parts: usize,
+}
+
+impl Sent {
+    fn of(args: &PassCommand, parts: u32) -> Result<Self> {
+        let mut bytes = args.input.as_deref().map(answer::read_file).transpose()?.unwrap_or_default();
+        let len = args.data_len.map_or(bytes.len(), |len| len as usize);
+        ensure!(
+            args.input.is_none() || len == bytes.len(),
+            "--data-len says {len} bytes, and --input has {}",
+            bytes.len()
+        );
+        let is_read = match Direction::of(args.opcode) {
+            _ if args.read => true,
+            _ if args.write || args.input.is_some() || len == 0 => false,
+            Direction::DeviceToHost => true,
+            Direction::HostToDevice => bail!("opcode {:#04x} sends data: --input says which", args.opcode),
+            Direction::None => {
+                bail!("opcode {:#04x} moves no data, unless --read or --write say so", args.opcode)
+            }
+            Direction::Both => {
+                bail!("opcode {:#04x} does not say which way its data goes: --read or --write", args.opcode)
+            }
+        };
+        ensure!(!is_read || len > 0, "--read needs --data-len: how many bytes");
+        ensure!(is_read || args.output.is_none(), "nothing is received that --output could hold");
+        let parts = parts as usize;
+        ensure!(parts <= len.max(1), "{len} bytes of data have no {parts} parts");
+        bytes.resize(len, 0);
+        Ok(Self { bytes, is_read, parts })
+    }
+
+    /// Memory for the command: as the device needs it, cut into as many parts as were asked for.
+    fn data(&self, device: &Device) -> Result<RawData> {
+        if self.bytes.is_empty() {
+            return Ok(RawData::None);
+        }
+        let mut buffer = if device.capabilities().memory_align_bytes <= 1 && self.parts > 1 {
+            Buffer::from_bytes(self.bytes.clone().into_boxed_slice())
+        } else {
+            let mut buffer = device.buffer(self.bytes.len())?;
+            buffer.as_mut_slice().copy_from_slice(&self.bytes);
+            buffer
+        };
+        Ok(match (self.is_read, self.parts) {
+            (true, 1) => RawData::FromDevice(buffer),
+            (false, 1) => RawData::ToDevice(buffer.into()),
+            (true, parts) => RawData::FromDeviceVectored(cut(&mut buffer, parts)),
+            (false, parts) => RawData::ToDevice(Payload::Vectored(cut(&mut buffer, parts))),
+        })
+    }
+}
+
+/// A buffer in `parts` parts as equal as can be.
+fn cut(buffer: &mut Buffer, parts: usize) -> Vec<Buffer> {
+    let len = buffer.len();
+    let mut rest = std::mem::replace(buffer, Buffer::from_bytes(Box::default()));
+    let mut cut = Vec::with_capacity(parts);
+    for part in 1..parts {
+        let at = len * part / parts - len * (part - 1) / parts;
+        let behind = rest.split_off(at);
+        cut.push(std::mem::replace(&mut rest, behind));
+    }
+    // A buffer's memory may be longer than its bytes.
+    rest.set_len(len - len * (parts - 1) / parts);
+    cut.push(rest);
+    cut
+}
+
+fn print(args: &PassCommand, sent: &Sent, outcome: &Outcome, out: &mut impl Write) -> Result<()> {
+    let parts = outcome.buffer.iter().chain(&outcome.vector);
+    let mut received: Vec<u8> = parts.flat_map(|part| part.as_slice().iter().copied()).collect();
+    if !sent.is_read {
+        received.clear();
+    }
+    if let Some(path) = &args.output {
+        answer::write_file(path, &received)?;
+        received.clear();
+    }
+    let (dw0, dw1) = (outcome.answer.dw0, outcome.answer.dw1);
+    if args.json {
+        let data_hex = Some(received).filter(|bytes| !bytes.is_empty()).map(|bytes| to_hex(&bytes));
+        return Ok(print_json(out, &Answered { dw0, dw1, data_hex })?);
+    }
+    writeln!(out, "success, dw0 {dw0:#010x}, dw1 {dw1:#010x}")?;
+    if received.is_empty() { Ok(()) } else { Ok(hexdump::write(&received, out)?) }
+}

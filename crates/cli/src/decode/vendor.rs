@@ -1,0 +1,72 @@
+//! What Byway devices say in vendor fields: their transfer methods and limits, their ledger and counters.
+
+use byway::spec::vendor::{Counter, ErrorText, LedgerLog, LedgerRow, VendorArea, name_text};
+use zerocopy::FromBytes;
+
+use super::Fields;
+
+const METHODS: &[&str] =
+    &["piggyback", "piggyback-pt", "prp+tail", "inline", "cxl", "cxl+piggyback", "bulk store", "byte stores"];
+
+/// The vendor area of Identify Controller.
+pub fn area(fields: Fields, area: &VendorArea) -> Fields {
+    fields
+        .number("byway_version", area.version, "version of the vendor area")
+        .bits("byway_methods", area.methods.into_bits(), METHODS, "transfer methods of its own")
+        .bytes("byway_inline_max_bytes", area.inline_max_bytes, "longest inline payload")
+        .bytes("byway_piggyback_max_bytes", area.piggyback_max_bytes, "longest piggybacked payload")
+        .number("byway_pt_payloads_max", area.pt_payloads_max, "unfinished pass-through payloads")
+        .number("byway_pt_expiry_ms", area.pt_expiry_ms, "their time, in ms")
+        .bytes("byway_value_max_bytes", area.value_max_bytes, "longest value")
+        .bytes("byway_bulk_max_bytes", area.bulk_max_bytes, "longest bulk store")
+        .bytes("byway_device_memory_bytes", area.device_memory_bytes, "device memory")
+        .bytes("byway_cxl_window_bytes", area.cxl_window_bytes, "window of a queue")
+        .number("byway_cxl_windows", area.cxl_windows, "queues that have a window")
+        .bytes("byway_byte_region_bytes", area.byte_region_bytes, "region for byte stores")
+}
+
+/// The ledger and the counters: a line each.
+pub fn ledger(page: &[u8]) -> Option<Vec<Fields>> {
+    let (head, rest) = LedgerLog::read_from_prefix(page).ok()?;
+    let row_bytes = (head.rows as usize).checked_mul(size_of::<LedgerRow>())?;
+    let counter_bytes = (head.counters as usize).checked_mul(size_of::<Counter>())?;
+    let rows = super::read_each::<LedgerRow>(rest.get(..row_bytes)?);
+    let counters = super::read_each::<Counter>(rest.get(row_bytes..)?.get(..counter_bytes)?);
+    let none = |fields: Fields, name: &'static str| fields.with(name, serde_json::Value::Null, "-", "");
+    let row = |row: LedgerRow| {
+        Fields::default()
+            .text("name", name_text(&row.class).as_bytes(), "")
+            .number("count", row.count, "")
+            .number("payload_bytes", row.payload_bytes, "")
+            .number("down_bytes", row.down_bytes, "")
+            .number("up_bytes", row.up_bytes, "")
+    };
+    let counter = |counter: Counter| {
+        let named = Fields::default().text("name", name_text(&counter.name).as_bytes(), "");
+        ["payload_bytes", "down_bytes", "up_bytes"]
+            .into_iter()
+            .fold(named.number("count", counter.value, ""), none)
+    };
+    Some(rows.map(row).chain(counters.map(counter)).collect())
+}
+
+/// Bytes of the ledger's page, told by its head, up to a bound: a device may say anything.
+pub fn ledger_bytes(head: &[u8]) -> usize {
+    const MOST_ENTRIES: u32 = 4096;
+    let Ok((head, _)) = LedgerLog::read_from_prefix(head) else { return size_of::<LedgerLog>() };
+    let rows = head.rows.min(MOST_ENTRIES) as usize * size_of::<LedgerRow>();
+    size_of::<LedgerLog>() + rows + head.counters.min(MOST_ENTRIES) as usize * size_of::<Counter>()
+}
+
+/// Errors in words, newest first.
+pub fn error_texts(page: &[u8]) -> Vec<Fields> {
+    let entries = super::read_each::<ErrorText>(page).filter(|entry| entry.error_count != 0);
+    let text = |entry: ErrorText| {
+        Fields::default().number("error_count", entry.error_count, "").text(
+            "text",
+            entry.words().unwrap_or_default().as_bytes(),
+            "",
+        )
+    };
+    entries.map(text).collect()
+}

@@ -1,0 +1,244 @@
+//! What controllers answer, from outside: identify structures, log pages, features, commands passed through.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+
+use common::{Image, byway, json_lines, refused, said};
+
+/// The path of a new file of a mebibyte.
+fn blocks(folder: &Path) -> String {
+    let path = folder.join("blocks");
+    std::fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_controller_says_who_it_is_in_words_and_as_json() {
+    let image = Image::new(&["kv:16M", "nvm:16M"]);
+    let text = said(&["identify", "controller", &image.uri("")]);
+    for words in ["model", "longest transfer", "compare, dataset management", "Byway", "2.1.0"] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+    let json = &json_lines(&said(&["identify", "0x01", &image.uri(""), "--json"]))[0];
+    assert!(json["mdts_bytes"].as_u64().unwrap() >= 4096);
+    assert_eq!(json["sqes_bytes"], 64);
+    assert!(json["byway_methods"].as_array().unwrap().contains(&"inline".into()));
+}
+
+#[test]
+fn a_namespace_is_told_in_the_words_of_its_command_set() {
+    let image = Image::new(&["kv:16M", "nvm:16M"]);
+    let json = |args: &[&str]| json_lines(&said(args))[0].clone();
+    let kv = json(&["identify", "namespace", &image.uri(""), "--json"]);
+    assert_eq!((kv["nsze_bytes"].as_u64(), kv["kvf0_key_max_bytes"].as_u64()), (Some(16 << 20), Some(16)));
+    let nvm = json(&["identify", "namespace", &image.uri("ns=2"), "--json"]);
+    assert_eq!((nvm["nsze_bytes"].as_u64(), nvm["lbaf0_bytes"].as_u64()), (Some(16 << 20), Some(512)));
+    let list = json(&["identify", "namespaces", &image.uri(""), "--json"]);
+    assert_eq!(list.as_array().unwrap().len(), 2);
+    assert!(said(&["identify", "descriptors", &image.uri(""), "--ns", "1"]).contains("Key Value"));
+    assert!(said(&["identify", "command-sets", &image.uri("")]).contains("NVM, Key Value"));
+}
+
+#[test]
+fn a_structure_is_written_as_its_bytes_are() {
+    let image = Image::new(&[]);
+    let raw = byway().args(["identify", "controller", &image.uri(""), "--raw"]).assert().success();
+    assert_eq!(raw.get_output().stdout.len(), 4096);
+    let file = image.dir.path().join("controller.bin");
+    let path = file.to_str().unwrap();
+    said(&["identify", "controller", &image.uri(""), "--file", path]);
+    assert_eq!(std::fs::read(&file).unwrap(), raw.get_output().stdout);
+    let error = refused(2, &["identify", "controller", &image.uri(""), "--file", path]);
+    assert!(error.contains("controller.bin") && error.contains("exists"), "{error}");
+}
+
+#[test]
+fn what_a_controller_does_not_have_is_said_as_such() {
+    let image = Image::new(&[]);
+    let uri = &image.uri("");
+    for args in [
+        ["identify", "0x04", uri].as_slice(),
+        &["log", "self-test", uri],
+        &["log", "0x09", uri],
+        &["feature", "get", uri, "0x0c"],
+        &["feature", "set", uri, "0x1d", "--value", "1"],
+    ] {
+        let error = refused(2, args);
+        assert!(error.contains("is not supported by this controller"), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn what_has_no_controller_says_so_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = blocks(dir.path());
+    for uri in [file.as_str(), "nil:1M"] {
+        for args in [
+            ["identify", "controller", uri].as_slice(),
+            &["log", "smart", uri],
+            &["feature", "get", uri, "arbitration"],
+            &["pass", "admin", uri, "--opcode", "0x06", "--data-len", "4096"],
+            &["format", uri, "--ns", "1", "--yes"],
+            &["sanitize", uri, "--yes"],
+        ] {
+            let error = refused(2, args);
+            assert!(error.contains("no controller that takes admin commands"), "{args:?}: {error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+}
+
+#[test]
+fn what_is_opened_to_be_read_makes_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = refused(2, &["info", &format!("{}?create=1M", dir.path().join("blocks").display())]);
+    assert!(error.contains("option create") && error.contains("reads"), "{error}");
+}
+
+#[test]
+fn health_counts_what_was_done_to_the_device() {
+    let image = Image::new(&["nvm:16M"]);
+    byway().args(["nvm", "write", &image.uri("")]).write_stdin(vec![7; 1 << 20]).assert().success();
+    let smart = &json_lines(&said(&["log", "smart", &image.uri(""), "--json"]))[0];
+    assert!(smart["power_cycles"].as_u64().unwrap() >= 2, "{smart}");
+    assert_eq!(smart["critical_warning"].as_array().unwrap().len(), 0);
+    assert!(smart["written_bytes"].as_u64().unwrap() >= 1 << 20, "{smart}");
+    assert!(said(&["log", "smart", &image.uri("")]).contains("°C"));
+}
+
+#[test]
+fn every_log_page_that_a_controller_lists_is_printed() {
+    let image = Image::new(&[]);
+    let pages = &json_lines(&said(&["log", "pages", &image.uri(""), "--json"]))[0];
+    let pages = pages.as_array().unwrap();
+    assert!(pages.len() > 8);
+    for page in pages {
+        let lid = page["lid"].as_u64().unwrap().to_string();
+        said(&["log", &lid, &image.uri("")]);
+        json_lines(&said(&["log", &lid, &image.uri(""), "--json"]));
+    }
+    let effects = said(&["log", "effects", &image.uri(""), "--csi", "kv"]);
+    assert!(effects.contains("Store") && effects.contains("content"), "{effects}");
+    assert_eq!(said(&["log", "smart", &image.uri(""), "--length", "16"]).lines().count(), 2);
+    assert!(refused(2, &["log", "smart", &image.uri(""), "--length", "6"]).contains("multiple of 4"));
+}
+
+#[test]
+fn features_are_listed_read_and_set() {
+    let image = Image::new(&["kv:16M", "nvm:16M"]);
+    let uri = &image.uri("");
+    let features = json_lines(&said(&["feature", "list", uri, "--json"]))[0].clone();
+    let named = |name: &str| features.as_array().unwrap().iter().find(|row| row["name"] == name).cloned();
+    assert!(named("Arbitration").is_some() && named("Write Atomicity Normal").is_some());
+    assert!(named("Flexible Data Placement").is_none());
+    let said_of = named("Key Value Configuration").unwrap();
+    assert_eq!(said_of["current"], 0, "{said_of}");
+    let queues = &json_lines(&said(&["feature", "get", uri, "number-of-queues", "--json"]))[0];
+    assert!(queues["nsq"].as_u64().unwrap() > 1);
+    let can = said(&["feature", "get", uri, "volatile-write-cache", "--select", "supported"]);
+    assert!(can.contains("changeable") && can.contains("no"), "{can}");
+    let set = said(&["feature", "set", uri, "temperature-threshold", "--value", "0x160"]);
+    assert!(set.contains("79 °C"), "{set}");
+    let error = refused(2, &["feature", "set", uri, "arbitration", "--value", "1", "--save"]);
+    assert!(error.contains("Not Saveable"), "{error}");
+    assert!(refused(2, &["feature", "get", uri, "colour"]).contains("arbitration"));
+}
+
+#[test]
+fn any_admin_command_passes_through() {
+    let image = Image::new(&[]);
+    let (uri, out) = (image.uri(""), image.dir.path().join("identify.bin"));
+    let identify = ["pass", "admin", &uri, "--opcode", "0x06", "--cdw10", "1", "--data-len", "4096"];
+    let text = said(&identify);
+    assert!(text.starts_with("success, dw0 0x00000000") && text.contains("Byway"), "{text}");
+    let mut to_file = identify.to_vec();
+    to_file.extend(["--output", out.to_str().unwrap()]);
+    assert_eq!(said(&to_file).lines().count(), 1);
+    let wanted = byway().args(["identify", "controller", &uri, "--raw"]).output().unwrap().stdout;
+    assert_eq!(std::fs::read(out).unwrap(), wanted);
+    let queues = json_lines(&said(&["pass", "admin", &uri, "--opcode", "0ah", "--cdw10", "7", "--json"]));
+    assert!(queues[0]["dw0"].as_u64().unwrap() > 0);
+    let error = refused(2, &["pass", "admin", &uri, "--opcode", "0xff", "--data-len", "8", "--read"]);
+    assert!(error.contains("Invalid Command Opcode"), "{error}");
+}
+
+#[test]
+fn any_io_command_passes_through_a_device_and_a_file() {
+    let image = Image::new(&["nvm:16M"]);
+    let bytes: Vec<u8> = (0..=255).cycle().take(4096).collect();
+    let input = image.file("input", &bytes);
+    let file = blocks(image.dir.path());
+    for (index, uri) in [image.uri(""), file].into_iter().enumerate() {
+        said(&["pass", "io", &uri, "--opcode", "1", "--cdw10", "8", "--cdw12", "7", "--input", &input]);
+        let read = ["pass", "io", &uri, "--opcode", "2", "--cdw10", "8", "--cdw12", "7", "--data-len", "4K"];
+        for parts in ["1", "3"] {
+            let out = image.dir.path().join(format!("out-{index}-{parts}"));
+            let mut args = read.to_vec();
+            args.extend(["--parts", parts, "--timeout", "60000", "--output", out.to_str().unwrap()]);
+            said(&args);
+            assert_eq!(std::fs::read(out).unwrap(), bytes, "{uri} in {parts} parts");
+        }
+        said(&["pass", "io", &uri, "--opcode", "0"]);
+        let error = refused(2, &["pass", "io", &uri, "--opcode", "2", "--cdw12", "7", "--data-len", "512"]);
+        assert!(error.contains("512"), "{error}");
+    }
+}
+
+#[test]
+fn a_command_whose_data_makes_no_sense_is_refused_before_it_is_sent() {
+    let image = Image::new(&["nvm:16M"]);
+    let input = image.file("input", &[1; 512]);
+    let uri = &image.uri("");
+    for (args, word) in [
+        (["--opcode", "1"].as_slice(), ""),
+        (&["--opcode", "1", "--data-len", "512"], "--input"),
+        (&["--opcode", "2", "--read"], "--data-len"),
+        (&["--opcode", "1", "--input", &input, "--data-len", "1024"], "1024"),
+        (&["--opcode", "2", "--data-len", "512", "--input", &input, "--read"], "--read"),
+        (&["--opcode", "3", "--data-len", "512"], "--read or --write"),
+        (&["--opcode", "0x100"], "8 bits"),
+        (&["--opcode", "2", "--data-len", "512", "--parts", "1000"], "256"),
+    ] {
+        let mut all = vec!["pass", "io", uri];
+        all.extend(args);
+        let error = refused(2, &all);
+        assert!(error.contains(word), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn a_list_tells_namespaces_and_why_a_device_was_not_opened() {
+    let image = Image::new(&["kv:16M", "nvm:16M"]);
+    let uri = image.uri("");
+    let text = said(&["list", &uri, "nil:1G", "/no/such/device"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 5, "{text}");
+    assert!(lines[1].contains("kv") && lines[2].contains("nvm") && lines[3].contains("1 GiB"), "{text}");
+    assert!(lines[4].contains("/no/such/device") && lines[4].contains("No such file"), "{text}");
+    let json = json_lines(&said(&["list", &uri, "/no/such/device", "--json"]))[0].clone();
+    assert_eq!(json[0]["namespaces"][1]["block_bytes"], 512);
+    assert!(json[1]["error"].as_str().unwrap().contains("No such file"));
+    said(&["list"]);
+}
+
+#[test]
+fn a_format_keeps_the_blocks_or_gives_them_a_size_that_the_namespace_can_have() {
+    let image = Image::new(&["kv:16M", "nvm:16M"]);
+    let (uri, path) = (image.uri(""), image.path());
+    let block_bytes = || {
+        let info = json_lines(&said(&["info", &uri, "--json"]))[0].clone();
+        info["namespaces"][1]["block_bytes"].as_u64().unwrap()
+    };
+    said(&["format", &uri, "--ns", "2", "--block-bytes", "4096", "--yes"]);
+    assert_eq!(block_bytes(), 4096);
+    said(&["format", path.to_str().unwrap(), "--ns", "2", "--quick", "--yes"]);
+    assert_eq!(block_bytes(), 4096);
+    let error = refused(2, &["format", &uri, "--ns", "2", "--block-bytes", "1K", "--yes"]);
+    assert!(error.contains("512, 4096"), "{error}");
+    said(&["kv", "put", &uri, "k", "v"]);
+    said(&["sanitize", &uri, "--yes"]);
+    assert_eq!(said(&["kv", "list", &uri]), "");
+    assert!(refused(2, &["sanitize", &uri, "--crypto", "--yes"]).contains("the device answered"));
+}

@@ -19,7 +19,7 @@ use crate::index::merge::CUT_SEGMENTS;
 use crate::index::page::PageShape;
 use crate::layout::Layout;
 
-/// What the index takes for a key: its entry, its share of filters and inner pages.
+/// What the index takes for a key: its entry, its share of filters and inner pages, and of roots of cuts.
 pub(crate) const INDEX_BYTES_PER_KEY: u64 = 36;
 /// What the shortest record takes of the capacity.
 pub(crate) const CHARGE_LEAST_BYTES: u64 = 21 + INDEX_BYTES_PER_KEY;
@@ -28,7 +28,7 @@ pub(crate) const SLICE_ENTRIES: u64 = 192;
 /// Part of a namespace that is written between two flushes once it is full: flushing more often costs more in the index
 /// than is won by knowing earlier what is dead. Half of it in a namespace of few segments, which has less to spare.
 const FLUSH_SHARE: u64 = 32;
-/// Runs that a merge reads at most, each with a segment of which a part is passed.
+/// Runs that a merge reads at most, each with one segment of which a part is passed: nothing before the page at hand is needed of it.
 pub(crate) const MERGED_RUNS: usize = 8;
 /// Segments that the index may swell by before all runs are merged.
 const SWELL_SEGMENTS: u64 = 4;

@@ -1,7 +1,8 @@
 //! Writing a run: entries come in key order, pages go out as they fill.
 //!
 //! RAM is one page for the entries, one for their filters and one for each level above, whatever the length.
-//! Data pages come in groups, each with one filter page, whose place is taken before its data pages so that fences can name it.
+//! Data pages come in groups, each with one filter page behind them, and fences of a group are written once that has its place.
+//! So whoever passes a run needs nothing that stands before the data page at hand.
 
 use byway_flash::Cause;
 
@@ -22,10 +23,8 @@ pub(crate) struct RunBuilder {
     shape: PageShape,
     data: PageDraft,
     filter: PageDraft,
-    /// Where the filter page of the current group goes.
-    filter_page: Option<u64>,
-    /// The data page's number in its group.
-    slot: usize,
+    /// Data pages of the current group that are written: first key and place of each.
+    group: Vec<(Key, u64)>,
     levels: Vec<PageDraft>,
     next_page: u64,
     pages_left: u64,
@@ -45,8 +44,7 @@ impl RunBuilder {
             shape,
             data: PageDraft::new(&shape),
             filter: PageDraft::new(&shape),
-            filter_page: None,
-            slot: 0,
+            group: Vec::with_capacity(shape.filter_blocks),
             levels: Vec::new(),
             next_page: 0,
             pages_left: 0,
@@ -94,11 +92,8 @@ impl RunBuilder {
             if self.data.count() == self.shape.entries {
                 self.write_data(log, store, at_ps)?;
             }
-            if self.filter_page.is_none() {
-                self.filter_page = Some(self.take_page(log, store)?);
-            }
             let (here, after) = rest.split_at(rest.len().min(self.page_room()));
-            filter::insert_each(self.filter.block_mut(self.slot, &self.shape), here);
+            filter::insert_each(self.filter.block_mut(self.group.len(), &self.shape), here);
             self.data.extend(here);
             self.entries += here.len() as u64;
             self.tombstones += here.iter().filter(|entry| entry.shape().is_tombstone()).count() as u64;
@@ -121,7 +116,7 @@ impl RunBuilder {
         if self.data.count() > 0 {
             self.write_data(log, store, at_ps)?;
         }
-        if self.slot > 0 {
+        if !self.group.is_empty() {
             self.write_filter(log, store, at_ps)?;
         }
         let (root, height) = self.write_levels(log, store, at_ps)?;
@@ -138,7 +133,7 @@ impl RunBuilder {
         at_ps: &mut u64,
     ) -> Result<Option<Run>, KvError> {
         let fills_group =
-            self.data.count() == self.shape.entries && self.slot + 1 == self.shape.filter_blocks;
+            self.data.count() == self.shape.entries && self.group.len() + 1 == self.shape.filter_blocks;
         let (Some(first), Some(last), true) = (self.first, self.last, fills_group) else { return Ok(None) };
         let last = last.key();
         self.write_data(log, store, at_ps)?;
@@ -182,26 +177,29 @@ impl RunBuilder {
         let page = self.take_page(log, store)?;
         write_page(self.tier, page, self.data.seal(self.id, 0), log, store, at_ps)?;
         self.data.clear();
-        let beside = filter_ref(self.filter_page.unwrap_or_default(), self.slot);
-        self.push_fence(0, Entry::fence(&first, page, beside), log, store, at_ps)?;
-        self.slot += 1;
-        if self.slot == self.shape.filter_blocks {
+        self.group.push((first, page));
+        if self.group.len() == self.shape.filter_blocks {
             self.write_filter(log, store, at_ps)?;
         }
         Ok(())
     }
 
+    /// Ends the group: the page of its filters, and the fences of its data pages, which name that.
     fn write_filter<S: PageStore>(
         &mut self,
         log: &mut ValueLog,
         store: &mut S,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        if let Some(page) = self.filter_page.take() {
-            write_page(self.tier, page, self.filter.seal(self.id, FILTER), log, store, at_ps)?;
-        }
+        let page = self.take_page(log, store)?;
+        write_page(self.tier, page, self.filter.seal(self.id, FILTER), log, store, at_ps)?;
         self.filter.clear();
-        self.slot = 0;
+        let mut group = std::mem::take(&mut self.group);
+        for (slot, (first, data_page)) in group.drain(..).enumerate() {
+            let fence = Entry::fence(&first, data_page, filter_ref(page, slot));
+            self.push_fence(0, fence, log, store, at_ps)?;
+        }
+        self.group = group;
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use crate::index::entry::Entry;
 use crate::index::hints::Hints;
 use crate::index::memtable::Memtable;
 use crate::index::order::Walk;
-use crate::index::run::{Needed, Run, RunCursor, Walker};
+use crate::index::run::{Run, RunCursor, Walker};
 use crate::index::settle::Older;
 use crate::index::tournament::{Limit, Tournament};
 use crate::store::PageStore;
@@ -239,7 +239,8 @@ pub(crate) struct Rest {
     pub(crate) first: Option<Key>,
     pub(crate) passed: u64,
     pub(crate) passed_tombstones: u64,
-    pub(crate) needed: Option<Needed>,
+    /// The page from which on it is.
+    pub(crate) needed_from: Option<u64>,
 }
 
 /// Merges adjacent runs into one.
@@ -333,7 +334,7 @@ impl Merge {
             first: input.head().map(Entry::key),
             passed: std::mem::take(&mut input.passed),
             passed_tombstones: std::mem::take(&mut input.passed_tombstones),
-            needed: input.cursor.needed(),
+            needed_from: input.cursor.needed_from(),
         };
         self.inputs.iter_mut().map(rest).collect()
     }

@@ -20,12 +20,9 @@ const FANOUT: usize = 4;
 /// Most that merges are hurried on.
 const HURRY_MOST: u64 = 8;
 
-/// Segments that are still needed of a run that a merge has passed in part, by their place in the run.
+/// Segments that are still needed of a run that a merge has passed in part: from one on, by its place in the run.
 pub(super) struct NeededSegments {
     run: u64,
-    /// The one with the filters of the page that the merge stands in.
-    filter: u64,
-    /// That with the page itself, and all behind it.
     from: u64,
 }
 
@@ -159,10 +156,9 @@ impl Index {
             Some(Use::Index { run, order }) if run == rest.run => Some(order),
             _ => None,
         };
-        let orders = rest.needed.and_then(|at| order_of(at.filter_page).zip(order_of(at.data_page)));
-        if let Some((filter, from)) = orders {
+        if let Some(from) = rest.needed_from.and_then(order_of) {
             self.needed.retain(|needed| needed.run != rest.run);
-            self.needed.push(NeededSegments { run: rest.run, filter, from });
+            self.needed.push(NeededSegments { run: rest.run, from });
         }
     }
 
@@ -205,7 +201,7 @@ impl Index {
     /// Whether a segment of a run is not needed any more: a merge has passed it.
     pub(super) fn is_passed(&self, run: u64, order: u64) -> bool {
         let needed = self.needed.iter().find(|needed| needed.run == run);
-        needed.is_some_and(|needed| order < needed.from && order != needed.filter)
+        needed.is_some_and(|needed| order < needed.from)
     }
 
     fn commit_as_is<S: PageStore>(&mut self, log: &mut ValueLog, store: &mut S) -> Result<(), KvError> {
@@ -225,4 +221,63 @@ fn tier_of(runs: &[Run]) -> u8 {
     let Some(oldest) = runs.last() else { return 0 };
     let younger: u64 = runs[..runs.len() - 1].iter().map(|run| run.entries).sum();
     if younger < oldest.entries { oldest.tier.max(1) } else { oldest.tier.saturating_add(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::engine::KvEngine;
+    use crate::index::entry::Entry;
+    use crate::layout::KvFormat;
+    use crate::options::KvOptions;
+    use crate::reserve::merge_segments;
+    use crate::value_log::record::{Kind, Shape};
+    use byway_flash::{Flash, FlashOptions, FlashProfile, MediaKind, NamespaceKind, NamespaceSpec};
+    use byway_spec::Key;
+
+    /// Pages of filters and those that they are of take more than a segment, and less than two.
+    const EXTENT_BYTES: u64 = 20 << 20;
+    const KEYS_PER_RUN: u64 = 9000;
+
+    /// As many runs as a merge reads, each with every eighth key, so that it passes all of them at the same pace.
+    fn with_runs() -> (Flash, KvEngine) {
+        let profile = byway_link::Profile::by_name("cosmos").unwrap().flash;
+        let profile = FlashProfile { page_bytes: 4096, pages_per_block: 32, ..profile };
+        let spec = NamespaceSpec { nsid: None, kind: NamespaceKind::Kv, size_bytes: EXTENT_BYTES };
+        let mut flash = Flash::create(FlashOptions::new(64 << 20, profile, MediaKind::Ram), &[spec]).unwrap();
+        let namespace = flash.namespace(1).unwrap().clone();
+        let format = KvFormat { ring_pages: 4, windows: 1, window_bytes: 64 << 10 };
+        let mut kv = KvEngine::create(&mut flash, &namespace, &format, KvOptions::default()).unwrap();
+        for run in 0..MERGED_RUNS as u64 {
+            let mut builder = RunBuilder::new(run + 1, 0, kv.index.pages.shape);
+            for n in 0..KEYS_PER_RUN {
+                let key = Key::new(&(n * MERGED_RUNS as u64 + run).to_be_bytes()).unwrap();
+                let entry = Entry::new(&key, Shape::new(Kind::Value, key.len(), 0), n, n);
+                builder.push(&entry, &mut kv.log, &mut flash, &mut 0).unwrap();
+            }
+            let run = builder.finish(&mut kv.log, &mut flash, &mut 0).unwrap();
+            kv.index.manifest.runs.extend(run);
+        }
+        kv.index.manifest.next_run = MERGED_RUNS as u64 + 1;
+        (flash, kv)
+    }
+
+    #[test]
+    fn a_merge_never_takes_more_segments_than_are_kept_for_it() {
+        let (mut flash, mut kv) = with_runs();
+        let KvEngine { index, log, .. } = &mut kv;
+        let before = log.segments.index_count();
+        index.begin_merge_of(0..MERGED_RUNS, &mut flash, &mut 0).unwrap();
+        let mut most = 0;
+        while index.merge.is_some() {
+            index.step_merge(64, log, &mut flash, &mut 0).unwrap();
+            most = most.max(log.segments.index_count().saturating_sub(before));
+            while index.release_one(log, &mut flash) {}
+        }
+        assert!(index.counters.cuts > 2, "{:?}", index.counters);
+        // And the last one of the run that is left.
+        let kept = merge_segments(&log.layout) + 1;
+        assert!(most as u64 <= kept, "{most} segments were taken, {kept} are kept");
+    }
 }

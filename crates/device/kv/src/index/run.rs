@@ -175,16 +175,6 @@ pub(crate) struct RunCursor {
     path: Vec<Step>,
     /// The data page of a merge.
     held: Vec<u8>,
-    /// The page with the filter of the data page.
-    filter_page: u64,
-}
-
-/// The page that a cursor stands in, and the one with its filter: of all pages of the run before the former, only the latter is
-/// needed further on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Needed {
-    pub(crate) filter_page: u64,
-    pub(crate) data_page: u64,
 }
 
 /// A page on the way down.
@@ -206,14 +196,15 @@ impl RunCursor {
         at_ps: &mut u64,
     ) -> Result<Self, KvError> {
         let path = Vec::with_capacity(usize::from(run.height) + 1);
-        let mut cursor = Self { run: *run, walker, path, held: Vec::new(), filter_page: 0 };
+        let mut cursor = Self { run: *run, walker, path, held: Vec::new() };
         cursor.descend(run.root, start, pages, store, at_ps)?;
         Ok(cursor)
     }
 
-    /// What is needed further on of what the cursor has come to, until it is through.
-    pub(crate) fn needed(&self) -> Option<Needed> {
-        self.path.last().map(|step| Needed { filter_page: self.filter_page, data_page: step.page })
+    /// The page from which on the run is needed further on, until the cursor is through: the one that it stands in. Filters and
+    /// fences of a page stand behind it.
+    pub(crate) fn needed_from(&self) -> Option<u64> {
+        self.path.last().map(|step| step.page)
     }
 
     /// Appends the next entries to `into`: at least one and at most `most`, if there are any.
@@ -254,9 +245,6 @@ impl RunCursor {
             if above.at < above.count {
                 let bytes = pages.get(store, self.run.name(above.page, level), at_ps)?;
                 let fence = page::entry_at(bytes, above.at);
-                if level == 1 {
-                    self.filter_page = fence.map_or(0, |fence| fence.seq() >> 8);
-                }
                 self.descend(fence.map_or(0, |fence| fence.address()), None, pages, store, at_ps)?;
             }
         }
@@ -289,9 +277,6 @@ impl RunCursor {
             };
             self.path.push(Step { page, at, count: page::count_of(bytes) });
             let fence = page::entry_at(bytes, at);
-            if level == 1 {
-                self.filter_page = fence.map_or(0, |fence| fence.seq() >> 8);
-            }
             page = fence.map_or(0, |fence| fence.address());
         }
         Ok(())

@@ -15,7 +15,7 @@ use crate::names::NameStep;
 ///
 /// An implementer may answer with an error, which becomes the operation's own: nothing was done then. It is called on
 /// the thread that operates on the file, before the system is asked. It may rely on being told of every read, write,
-/// allocation, punch and sync; stores through mappings pass unseen.
+/// allocation, punch and sync; stores through mappings pass unseen, but it is told what is mapped.
 pub trait FileEvents: fmt::Debug + Send + Sync {
     /// Bytes are about to be read.
     ///
@@ -48,6 +48,9 @@ pub trait FileEvents: fmt::Debug + Send + Sync {
     fn before_punch(&self, _at: u64, _len_bytes: u64) -> io::Result<()> {
         Ok(())
     }
+
+    /// Bytes are mapped from now on, and may be stored to.
+    fn mapped(&self, _at: u64, _len_bytes: u64) {}
 
     /// The file is about to be synced.
     ///

@@ -262,6 +262,9 @@ impl ImageFile {
     /// What the system says.
     pub fn map(&self, at: u64, len_bytes: usize) -> Result<ExclusiveMapping, FileError> {
         let sharing = if self.read_only { Sharing::CopyOnWrite } else { Sharing::Shared };
+        if let Some(events) = self.events.as_ref().filter(|_| !self.read_only) {
+            events.mapped(at, len_bytes as u64);
+        }
         ExclusiveMapping::file(&self.file, at, len_bytes, sharing)
             .map_err(|source| self.failed("mapping", source))
     }

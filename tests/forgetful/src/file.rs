@@ -1,6 +1,6 @@
 //! The observer of one file, and the cut.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -52,6 +52,11 @@ struct Memory {
     seen: BTreeMap<u64, Page>,
     /// What each page that changed since the last sync was, first as of the sync.
     versions: BTreeMap<u64, Vec<Page>>,
+    /// Pages that may change unseen.
+    mapped: Vec<Range<u64>>,
+    /// Pages of which it was told that they change, since the last sync; and since that which is under way began.
+    told: BTreeSet<u64>,
+    told_lately: BTreeSet<u64>,
     events: u64,
     cut: Option<Cut>,
     cuts: Option<Cuts>,
@@ -92,6 +97,9 @@ impl Forgetful {
             random: Random::new(seed),
             seen: BTreeMap::new(),
             versions: BTreeMap::new(),
+            mapped: Vec::new(),
+            told: BTreeSet::new(),
+            told_lately: BTreeSet::new(),
             events: 0,
             cut: None,
             cuts: None,
@@ -102,7 +110,7 @@ impl Forgetful {
         let watched = Self { path: path.to_path_buf(), memory: Mutex::new(memory) };
         let mut memory = watched.memory.lock().unwrap();
         if path.exists() {
-            memory.look(path);
+            memory.look_at_all(path);
         }
         memory.versions.clear();
         drop(memory);
@@ -126,7 +134,7 @@ impl Forgetful {
     pub fn cut_now(&self, to: &Path) {
         let mut memory = self.memory.lock().unwrap();
         memory.cut = None;
-        memory.look(&self.path);
+        memory.look_at_all(&self.path);
         memory.write_cut(&self.path, to);
     }
 
@@ -134,7 +142,7 @@ impl Forgetful {
     pub fn cut_by(&self, to: &Path, reached: impl Fn(&Sector<'_>) -> bool) {
         let mut memory = self.memory.lock().unwrap();
         memory.cut = None;
-        memory.look(&self.path);
+        memory.look_at_all(&self.path);
         memory.write_pages(&self.path, to, |page, versions, _| chosen(page, versions, &reached));
     }
 
@@ -172,7 +180,7 @@ impl Forgetful {
         memory.cut_again(&self.path);
         let now = memory.events;
         if let Some(cut) = memory.cut.take_if(|cut| cut.at_event <= now) {
-            memory.look(&self.path);
+            memory.look_at_all(&self.path);
             memory.write_cut(&self.path, &cut.to);
         } else if memory.random.one_in(EVENTS_A_MOMENT) {
             memory.look(&self.path);
@@ -181,8 +189,9 @@ impl Forgetful {
 }
 
 impl FileEvents for Forgetful {
-    fn before_write(&self, _: u64, _: u64) -> io::Result<()> {
+    fn before_write(&self, at: u64, len_bytes: u64) -> io::Result<()> {
         self.event();
+        self.memory.lock().unwrap().tell(pages_of(at, len_bytes));
         Ok(())
     }
 
@@ -193,13 +202,19 @@ impl FileEvents for Forgetful {
 
     fn before_punch(&self, at: u64, len_bytes: u64) -> io::Result<()> {
         self.event();
-        let pages = at / PAGE_BYTES as u64..(at + len_bytes) / PAGE_BYTES as u64;
-        self.memory.lock().unwrap().give_back(&self.path, pages);
+        let mut memory = self.memory.lock().unwrap();
+        memory.give_back(&self.path, at / PAGE_BYTES as u64..(at + len_bytes) / PAGE_BYTES as u64);
+        memory.tell(pages_of(at, len_bytes));
         Ok(())
+    }
+
+    fn mapped(&self, at: u64, len_bytes: u64) {
+        self.memory.lock().unwrap().mapped.push(pages_of(at, len_bytes));
     }
 
     fn before_sync(&self) -> io::Result<()> {
         self.event();
+        self.memory.lock().unwrap().told_lately.clear();
         Ok(())
     }
 
@@ -207,13 +222,36 @@ impl FileEvents for Forgetful {
         let mut memory = self.memory.lock().unwrap();
         memory.look(&self.path);
         memory.versions.clear();
+        memory.told = std::mem::take(&mut memory.told_lately);
         memory.syncs += 1;
     }
 }
 
+/// The pages that bytes are in.
+fn pages_of(at: u64, len_bytes: u64) -> Range<u64> {
+    at / PAGE_BYTES as u64..(at + len_bytes).div_ceil(PAGE_BYTES as u64)
+}
+
 impl Memory {
-    /// Looks at the whole file: pages that changed have one more version.
+    /// Pages change soon.
+    fn tell(&mut self, pages: Range<u64>) {
+        self.told.extend(pages.clone());
+        self.told_lately.extend(pages);
+    }
+
+    /// Looks at what may have changed: such pages have one more version.
     fn look(&mut self, path: &Path) {
+        let file = File::open(path).unwrap();
+        let told: Vec<u64> = self.told.iter().copied().collect();
+        let told = told.chunk_by(|page, next| page + 1 == *next).map(|run| run[0]..run[run.len() - 1] + 1);
+        for pages in self.mapped.clone().into_iter().chain(told) {
+            self.note_data(&file, &pages);
+        }
+    }
+
+    /// Looks at the whole file, whatever it was told: what changed untold since the last sync is found by the next cut at the
+    /// latest.
+    fn look_at_all(&mut self, path: &Path) {
         let file = File::open(path).unwrap();
         let mut after_data = 0;
         for data in data_ranges(&file) {
@@ -250,7 +288,7 @@ impl Memory {
     fn note_hole(&mut self, pages: Range<u64>) {
         let gone: Vec<u64> = self.seen.range(pages).map(|(page, _)| *page).collect();
         for page in gone {
-            self.note(page, ZEROES.as_slice().into());
+            self.see(page, &ZEROES);
             self.seen.remove(&page);
         }
     }
@@ -470,5 +508,38 @@ mod tests {
             })
             .collect();
         assert!(found.contains(&0) && found.contains(&1));
+    }
+
+    /// A file of three pages that were written, and one that is mapped.
+    fn with_a_mapping(dir: &Path) -> (PathBuf, Arc<Forgetful>, ImageFile, byway_sys::ExclusiveMapping) {
+        let path = dir.join("file");
+        let events = Forgetful::new(&path, 1);
+        let file = ImageFile::create(&path).unwrap().watched_by(Some(events.clone()));
+        file.set_len(4 * PAGE_BYTES as u64).unwrap();
+        file.write_at(0, &[1; 3 * PAGE_BYTES]).unwrap();
+        let mapping = file.map(3 * PAGE_BYTES as u64, PAGE_BYTES).unwrap();
+        (dir.join("left"), events, file, mapping)
+    }
+
+    #[test]
+    fn what_is_stored_through_a_mapping_counts_as_synced_after_a_sync_and_not_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let (left, events, file, mut mapping) = with_a_mapping(dir.path());
+        mapping.fill(2);
+        file.sync().unwrap();
+        mapping.fill(3);
+        events.cut_by(&left, |_| false);
+        assert_eq!(std::fs::read(&left).unwrap()[3 * PAGE_BYTES..], [2; PAGE_BYTES]);
+    }
+
+    #[test]
+    fn what_changes_although_nobody_was_told_is_seen_at_the_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let (left, events, file, _mapping) = with_a_mapping(dir.path());
+        file.sync().unwrap();
+        file.file().write_all_at(&[4; PAGE_BYTES], PAGE_BYTES as u64).unwrap();
+        file.sync().unwrap();
+        events.cut_by(&left, |_| false);
+        assert_eq!(std::fs::read(&left).unwrap()[PAGE_BYTES], 1, "no sync is known to have covered it");
     }
 }

@@ -133,6 +133,10 @@ impl FileEvents for Watch {
         self.event(|file| file.before_punch(at, len))
     }
 
+    fn mapped(&self, at: u64, len: u64) {
+        self.file.mapped(at, len);
+    }
+
     fn before_sync(&self) -> io::Result<()> {
         self.event(Forgetful::before_sync)?;
         self.do_meanwhile(false);

@@ -78,6 +78,22 @@ struct File {
 }
 
 impl FileEvents for File {
+    fn before_write(&self, at: u64, len_bytes: u64) -> io::Result<()> {
+        self.disk.before_write(at, len_bytes)
+    }
+
+    fn before_punch(&self, at: u64, len_bytes: u64) -> io::Result<()> {
+        self.disk.before_punch(at, len_bytes)
+    }
+
+    fn mapped(&self, at: u64, len_bytes: u64) {
+        self.disk.mapped(at, len_bytes);
+    }
+
+    fn before_sync(&self) -> io::Result<()> {
+        self.disk.before_sync()
+    }
+
     fn after_sync(&self) {
         if !self.is_content_left_out {
             self.disk.after_sync();

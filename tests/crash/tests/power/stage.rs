@@ -166,6 +166,10 @@ impl FileEvents for Watched {
         self.file.before_punch(at, len_bytes)
     }
 
+    fn mapped(&self, at: u64, len_bytes: u64) {
+        self.file.mapped(at, len_bytes);
+    }
+
     fn before_sync(&self) -> io::Result<()> {
         self.cut();
         self.file.before_sync()

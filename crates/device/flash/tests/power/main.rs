@@ -2,7 +2,7 @@
 //!
 //! The image is a file that forgets ([`byway_forgetful`]): after a cut any sector may be as it was at any moment since
 //! the last sync. Cuts come at any event of the file, one after the other on the same image, with deaths of the
-//! process and orderly ends between them.
+//! process and orderly ends between them. A run of so many random lives: `BYWAY_TEST_CASES=1000`.
 #![allow(clippy::unwrap_used)]
 
 mod device;
@@ -15,8 +15,15 @@ use byway_flash::Durability;
 use life::{Base, run};
 use proptest::prelude::*;
 
+const CASES: u32 = 4;
+
+fn cases() -> ProptestConfig {
+    let asked = std::env::var("BYWAY_TEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig { cases: asked.unwrap_or(CASES), ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4, ..ProptestConfig::default() })]
+    #![proptest_config(cases())]
 
     #[test]
     fn with_media_durability_nothing_acknowledged_is_lost_or_torn(seed: u64, steps in 1u64..60) {

@@ -155,7 +155,7 @@ impl Device {
     /// When there is no such namespace, or as [`Device::queue`].
     pub fn kv(&self, nsid: Option<Nsid>) -> Result<Kv> {
         let namespace = pick::kv(&self.namespaces()?, nsid.or(self.ns))?;
-        Kv::new(self.queue()?, &namespace, self.driver.clone())
+        Ok(Kv::new(self.queue()?, &namespace)?.with_memory_of(self.driver.clone()))
     }
 
     /// Synchronous calls to a namespace of blocks: the given one, the URI's, or the device's first.

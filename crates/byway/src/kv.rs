@@ -1,14 +1,14 @@
-//! Synchronous calls to a key-value namespace.
+//! Synchronous calls to a key-value namespace, whichever way its commands travel.
 
 use byway_core::{
-    BackendQueue, Buffer, Command, Error, ErrorKind, Key, KvCommand, Namespace, NamespaceKind, Nsid, Outcome,
-    Result, StoreOptions,
+    Answer, BackendQueue, Buffer, Command, Error, ErrorKind, Key, KvCommand, Namespace, NamespaceKind, Nsid,
+    Outcome, Payload, Result, SmallBytes, StoreOptions,
 };
 use byway_driver::Driver;
 use byway_in_process::InProcessBus;
 use byway_spec::kv::{LIST_ENTRY_HEADER_BYTES, LIST_HEADER_BYTES, list_entry_bytes};
 
-use crate::device::EmbeddedQueue;
+use crate::any::{Queue, Scratch};
 
 /// A value of up to this many bytes is read by one command.
 const FIRST_READ_BYTES: usize = 4096;
@@ -21,23 +21,32 @@ pub(crate) const LIST_MAX_BYTES: usize = 64 * 1024;
 
 /// A key-value namespace, with a queue of its own. One thread uses it.
 pub struct Kv {
-    queue: EmbeddedQueue,
+    queue: Queue,
     nsid: Nsid,
     value_max_bytes: u32,
-    driver: Driver<InProcessBus>,
+    /// Of a device in this process, which has memory of its own.
+    driver: Option<Driver<InProcessBus>>,
     scratch: Vec<u8>,
+    /// What borrowed values travel in where a queue takes none.
+    copy: Scratch,
 }
 
 impl Kv {
-    pub(crate) fn new(
-        queue: EmbeddedQueue,
-        namespace: &Namespace,
-        driver: Driver<InProcessBus>,
-    ) -> Result<Self> {
+    /// Calls to a namespace of the device that the queue belongs to.
+    ///
+    /// # Errors
+    /// For a namespace of another kind.
+    pub fn new(queue: impl Into<Queue>, namespace: &Namespace) -> Result<Self> {
         let NamespaceKind::Kv { value_max_bytes, .. } = namespace.kind else {
             return Err(Error::host(ErrorKind::InvalidArgument, "not a namespace of keys and values"));
         };
-        Ok(Self { queue, nsid: namespace.nsid, value_max_bytes, driver, scratch: vec![0; FIRST_READ_BYTES] })
+        let (queue, nsid, scratch) = (queue.into(), namespace.nsid, vec![0; FIRST_READ_BYTES]);
+        Ok(Self { queue, nsid, value_max_bytes, driver: None, scratch, copy: Scratch::default() })
+    }
+
+    /// The same, with memory that a device in this process has of its own.
+    pub(crate) fn with_memory_of(self, driver: Driver<InProcessBus>) -> Self {
+        Self { driver: Some(driver), ..self }
     }
 
     /// The namespace.
@@ -46,12 +55,18 @@ impl Kv {
     }
 
     /// The queue beneath, for typed commands and completions of one's own.
-    pub fn queue(&mut self) -> &mut EmbeddedQueue {
+    pub fn queue(&mut self) -> &mut Queue {
         &mut self.queue
     }
 
-    pub(crate) fn driver(&self) -> &Driver<InProcessBus> {
-        &self.driver
+    /// A buffer for commands of this namespace.
+    pub(crate) fn buffer(&self, len: usize) -> Result<Buffer> {
+        self.driver.as_ref().map_or_else(|| Buffer::zeroed(len), |driver| driver.buffer(len))
+    }
+
+    /// Whether one command can store many pairs.
+    pub(crate) fn takes_bulk(&self) -> bool {
+        self.driver.as_ref().is_some_and(|driver| driver.capabilities().bulk_store)
     }
 
     pub(crate) fn execute(&mut self, command: Command) -> Result<Outcome> {
@@ -91,8 +106,12 @@ impl Kv {
     #[inline]
     pub fn put_if(&mut self, key: &[u8], value: &[u8], options: StoreOptions) -> Result<()> {
         let key = Key::new(key)?;
-        match self.queue.execute_store(self.nsid, &key, value, options) {
-            Ok(_) => Ok(()),
+        let stored = match &mut self.queue {
+            Queue::Embedded(queue) => queue.execute_store(self.nsid, &key, value, options).map(drop),
+            _ => self.store_copy(&key, value, options),
+        };
+        match stored {
+            Ok(()) => Ok(()),
             Err(error) => Err(self.refused(error, "put", &key)),
         }
     }
@@ -127,7 +146,11 @@ impl Kv {
     #[inline]
     pub fn get_into(&mut self, key: &[u8], into: &mut [u8]) -> Result<Option<usize>> {
         let key = Key::new(key)?;
-        match self.queue.execute_retrieve(self.nsid, &key, into) {
+        let read = match &mut self.queue {
+            Queue::Embedded(queue) => queue.execute_retrieve(self.nsid, &key, into),
+            _ => self.retrieve_copy(&key, into),
+        };
+        match read {
             Ok(answer) => Ok(Some(answer.dw0 as usize)),
             Err(error) if error.kind() == ErrorKind::KeyNotFound => Ok(None),
             Err(error) => Err(self.refused(error, "get", &key)),
@@ -140,8 +163,15 @@ impl Kv {
     /// A key of a wrong length, or what the device says.
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         let key = Key::new(key)?;
-        let deleted = self.queue.execute_delete(self.nsid, &key);
-        deleted.map(drop).map_err(|error| self.refused(error, "delete", &key))
+        let deleted = match &mut self.queue {
+            Queue::Embedded(queue) => queue.execute_delete(self.nsid, &key).map(drop),
+            queue => queue.execute(KvCommand::Delete { nsid: self.nsid, key }.into()).map(drop),
+        };
+        match deleted {
+            // A namespace may be set to say so.
+            Err(error) if error.kind() == ErrorKind::KeyNotFound => Ok(()),
+            deleted => deleted.map_err(|error| self.refused(error, "delete", &key)),
+        }
     }
 
     /// Whether a key is there.
@@ -150,16 +180,27 @@ impl Kv {
     /// A key of a wrong length, or what the device says.
     pub fn exists(&mut self, key: &[u8]) -> Result<bool> {
         let key = Key::new(key)?;
-        let found = self.queue.execute_exist(self.nsid, &key);
+        let found = match &mut self.queue {
+            Queue::Embedded(queue) => queue.execute_exist(self.nsid, &key),
+            queue => match queue.execute(KvCommand::Exist { nsid: self.nsid, key }.into()) {
+                Ok(_) => Ok(true),
+                Err(error) if error.kind() == ErrorKind::KeyNotFound => Ok(false),
+                Err(error) => Err(error),
+            },
+        };
         found.map_err(|error| self.refused(error, "look for", &key))
     }
 
-    /// Stores many pairs by one command (the bulk put of KV-CSD). Not atomic: on an error, a first part is stored.
+    /// Stores many pairs by one command (the bulk put of KV-CSD), or one by one where the device has none such. Not
+    /// atomic: on an error, a first part is stored.
     ///
     /// # Errors
     /// As [`Kv::put`]; more pairs than the device takes at once.
     pub fn put_bulk(&mut self, pairs: &[(Key, &[u8])]) -> Result<()> {
-        let stored = self.queue.execute_bulk_store(self.nsid, pairs);
+        let Queue::Embedded(queue) = &mut self.queue else {
+            return pairs.iter().try_for_each(|(key, value)| self.put(key.as_bytes(), value));
+        };
+        let stored = queue.execute_bulk_store(self.nsid, pairs);
         stored.map(drop).map_err(|error| self.explained(error))
     }
 
@@ -169,8 +210,38 @@ impl Kv {
     /// As [`Kv::put`]; a device without such a buffer.
     pub fn put_by_bytes(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let key = Key::new(key)?;
-        let stored = self.queue.execute_byte_store(self.nsid, &key, value, StoreOptions::NONE);
+        let Queue::Embedded(queue) = &mut self.queue else {
+            let said = "this interface reaches no memory of the device's that can be stored into";
+            return Err(Error::host(ErrorKind::Unsupported, said));
+        };
+        let stored = queue.execute_byte_store(self.nsid, &key, value, StoreOptions::NONE);
         stored.map(drop).map_err(|error| self.explained(error))
+    }
+
+    fn store_copy(&mut self, key: &Key, value: &[u8], options: StoreOptions) -> Result<()> {
+        let value = match SmallBytes::new(value) {
+            Some(small) => Payload::Small(small),
+            None => Payload::Buffer(self.copy.copy_of(value)?),
+        };
+        let store = KvCommand::Store { nsid: self.nsid, key: *key, value, options };
+        let outcome = self.queue.execute(store.into())?;
+        if outcome.buffer.is_some() {
+            self.copy.keep(outcome.buffer);
+        }
+        Ok(())
+    }
+
+    fn retrieve_copy(&mut self, key: &Key, into: &mut [u8]) -> Result<Answer> {
+        let copy = self.copy.take(into.len())?;
+        let outcome =
+            self.queue.execute(KvCommand::Retrieve { nsid: self.nsid, key: *key, into: copy }.into())?;
+        let len = outcome.dw0() as usize;
+        if let Some(copy) = &outcome.buffer {
+            let came = copy.as_slice().get(..len).unwrap_or(copy.as_slice());
+            into.iter_mut().zip(came).for_each(|(to, from)| *to = *from);
+        }
+        self.copy.keep(outcome.buffer);
+        Ok(outcome.answer)
     }
 
     /// The keys in order, from `start` on (from the first if `None`), asked for in pages as they are taken.
@@ -180,7 +251,7 @@ impl Kv {
 
     /// One page of keys, from `start` on.
     pub(crate) fn list(&mut self, start: Option<Key>, list_bytes: usize) -> Result<Page> {
-        let into = self.driver.buffer(list_bytes)?;
+        let into = self.buffer(list_bytes)?;
         let command = Command::Kv(KvCommand::List { nsid: self.nsid, start, into });
         let outcome = self.execute(command).map_err(|error| error.doing("list keys"))?;
         let buffer =

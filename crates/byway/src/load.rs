@@ -28,7 +28,8 @@ impl Kv {
     /// # Errors
     /// When there is no memory.
     pub fn loader(&mut self) -> Result<Loader<'_>> {
-        let payload = Some(self.driver().buffer(LOAD_BYTES)?);
+        // Another device takes one pair at a time.
+        let payload = if self.takes_bulk() { Some(self.buffer(LOAD_BYTES)?) } else { None };
         Ok(Loader { kv: self, payload, at: BULK_COUNT_BYTES, pairs: 0, loaded: 0 })
     }
 

@@ -20,7 +20,7 @@ impl Kv {
         mut on: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         let batch = BATCH.min(self.queue().depth() as usize).min(keys.len());
-        let rooms = (0..batch).map(|_| self.driver().buffer(room_bytes));
+        let rooms = (0..batch).map(|_| self.buffer(room_bytes));
         let mut rooms = rooms.collect::<Result<Vec<Buffer>>>()?;
         for (n, keys) in keys.chunks(batch.max(1)).enumerate() {
             self.get_batch(n * batch, keys, &mut rooms, &mut on)?;

@@ -138,3 +138,22 @@ fn every_backend_of_files_can_be_asked_for_by_its_name() {
         assert_eq!((read[511], read[512]), (0, 7));
     }
 }
+
+#[test]
+fn backends_that_pass_commands_through_are_refused_for_what_is_no_nvme_node() {
+    let (_folder, path) = scratch(1 << 20);
+    let path = path.display();
+    for backend in ["nvme_ioctl", "io_uring_cmd"] {
+        for place in [format!("{path}"), format!("file:{path}"), "/dev/null".into()] {
+            let (kind, said) = error(&format!("{place}?backend={backend}"));
+            assert_eq!(kind, ErrorKind::Unsupported, "{said}");
+            assert!(said.contains("is no node of an NVMe device"), "{said}");
+        }
+        let (kind, said) = error(&format!("/dev/ng77n1?backend={backend}"));
+        assert_eq!(kind, ErrorKind::NotFound, "{said}");
+        let (_, said) = error(&format!("{path}?backend={backend}&lba=4K"));
+        assert!(said.contains("option lba means nothing where commands are passed through"), "{said}");
+    }
+    let (_, said) = error("/dev/null");
+    assert!(said.contains("is no node of an NVMe device"), "{said}");
+}

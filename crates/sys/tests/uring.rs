@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use byway_sys::uring::{
     Completed, Deadline, Ending, Operation, RegisteredBuffer, Sqpoll, Uring, UringOptions,
 };
-use byway_sys::{KernelMemory, Mapping, RangeChange, Transfer, wait_readable};
+use byway_sys::{KernelMemory, Mapping, NvmeCommand, RangeChange, Transfer, wait_readable};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -269,4 +269,47 @@ unsafe impl KernelMemory for Mapped {
     fn segment(&self, index: usize) -> Option<(NonNull<u8>, usize)> {
         (index == 0).then_some((NonNull::new(self.0.as_mut_ptr())?, self.0.len()))
     }
+}
+
+/// A ring of commands over a file.
+fn commands(file: File, options: UringOptions) -> Uring<Boxes, u64, NvmeCommand> {
+    Uring::new(Arc::new(OwnedFd::from(file)), options).unwrap()
+}
+
+#[test]
+fn commands_go_through_entries_of_twice_the_size_and_each_comes_back_once() {
+    // It takes every command and does nothing.
+    let null = File::open("/dev/null").unwrap();
+    let mut ring = commands(null, options(64));
+    let command = NvmeCommand { opcode: 2, nsid: 1, ..NvmeCommand::default() };
+    for round in 0..5 {
+        for tag in 0..64 {
+            let memory = if tag % 3 == 0 { Boxes::new(&[512, 512]) } else { Boxes::new(&[512]) };
+            ring.push(memory, round * 64 + tag, command, None, None).map_err(drop).unwrap();
+        }
+        let mut seen = Vec::new();
+        while seen.len() < 64 {
+            let Some(Completed { held, ticket, ending, .. }) = ring.next_completed().unwrap() else {
+                ring.sleep(1, Some(LONG)).unwrap();
+                continue;
+            };
+            assert!(matches!(ending, Ending::Done(0)), "{ending:?}");
+            assert!(!held.bytes().is_empty());
+            seen.push(ticket);
+        }
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq(round * 64..(round + 1) * 64));
+    }
+    assert!(ring.is_empty());
+}
+
+#[test]
+fn a_file_that_takes_no_commands_fails_each_with_the_kernels_word() {
+    let file = tempfile::tempfile().unwrap();
+    let mut ring = commands(file, options(4));
+    ring.push(Boxes::new(&[512]), 9, NvmeCommand::default(), None, None).map_err(drop).unwrap();
+    ring.sleep(1, Some(LONG)).unwrap();
+    let completed = ring.next_completed().unwrap().unwrap();
+    let Ending::Failed(cause) = completed.ending else { panic!("{:?}", completed.ending) };
+    assert_eq!((completed.ticket, cause.kind()), (9, std::io::ErrorKind::Unsupported));
 }

@@ -7,6 +7,8 @@ pub mod alone;
 pub mod bad_input;
 pub mod blocks;
 pub mod futures;
+pub mod passing;
+pub mod passing_ring;
 pub mod queueing;
 pub mod scratch;
 pub mod subject;

@@ -30,9 +30,9 @@ pub struct BlockUri {
 /// Where blocks are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BlockPlace {
-    /// A file or a block device, by a path that stands alone: what is a Byway image is not meant by it.
+    /// A file, a block device or an NVMe device node, by a path that stands alone: what is a Byway image is not meant by it.
     Path(PathBuf),
-    /// A file or a block device, whatever it holds.
+    /// The same, whatever it holds.
     File(PathBuf),
     /// Nowhere: commands succeed and move nothing. Of this many bytes.
     Nil(u64),
@@ -53,7 +53,8 @@ pub struct BlockOptions {
     pub create_bytes: Option<u64>,
     /// `threads=`: threads of the pool, of backend `threads`.
     pub threads: Option<u32>,
-    /// `fixed-file=`, `fixed-buffers=`, `sqpoll=`, `sqpoll-cpu=`, `iopoll=`, `one-thread=`, of backend `io_uring`.
+    /// `fixed-file=`, `fixed-buffers=`, `sqpoll=`, `sqpoll-cpu=`, `iopoll=`, `one-thread=`, of backends `io_uring` and
+    /// `io_uring_cmd`.
     pub io_uring: IoUringOptions,
     /// Options of one backend alone that were given, whatever their values.
     pub(crate) named: Vec<&'static str>,
@@ -73,19 +74,15 @@ pub const BLOCK_OPTIONS: [(&str, &str, &str); 14] = [
     ("depth", "COUNT", "commands outstanding on a queue [128]"),
     ("ns", "NUMBER", "which namespace [the first]"),
     ("threads", "COUNT", "of the pool, with backend=threads"),
-    ("fixed-file", "1|0", "the kernel looks the file up once, with backend=io_uring [1]"),
-    ("fixed-buffers", "COUNT", "buffers that the kernel knows beforehand, with backend=io_uring [0]"),
-    (
-        "sqpoll",
-        "MILLISECONDS",
-        "a thread of the kernel takes commands and sleeps after this, with backend=io_uring",
-    ),
+    ("fixed-file", "1|0", "the kernel looks the file up once, with io_uring [1]"),
+    ("fixed-buffers", "COUNT", "buffers that the kernel knows beforehand, with io_uring [0]"),
+    ("sqpoll", "MILLISECONDS", "a thread of the kernel takes commands and sleeps after this, with io_uring"),
     ("sqpoll-cpu", "NUMBER", "the processor of that thread"),
-    ("iopoll", "1|0", "completions are polled for, with backend=io_uring and direct=1 [0]"),
-    ("one-thread", "1|0", "each queue is used by one thread, with backend=io_uring [0]"),
+    ("iopoll", "1|0", "completions are polled for, with io_uring: of a file or block device, direct=1 [0]"),
+    ("one-thread", "1|0", "each queue is used by one thread, with io_uring [0]"),
 ];
 
-/// Options of `io_uring`.
+/// Options of rings.
 pub(crate) const IO_URING_OPTIONS: &[&str] =
     &["fixed-file", "fixed-buffers", "sqpoll", "sqpoll-cpu", "iopoll", "one-thread"];
 
@@ -167,15 +164,19 @@ impl BlockOptions {
         self.named.iter().copied().chain(set).collect()
     }
 
-    /// An option that is given and means nothing without a file.
-    fn of_files(&self) -> Option<&'static str> {
+    /// An option that is given and means nothing where a device has its own blocks.
+    pub(crate) fn of_blocks(&self) -> Option<&'static str> {
         let given = [
-            ("readonly", self.read_only),
             ("direct", self.direct),
             ("lba", self.lba_bytes.is_some()),
             ("create", self.create_bytes.is_some()),
         ];
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
+    }
+
+    /// An option that is given and means nothing without a file.
+    fn of_files(&self) -> Option<&'static str> {
+        if self.read_only { Some("readonly") } else { self.of_blocks() }
     }
 }
 

@@ -1,9 +1,14 @@
-//! Which backend serves a file or block device, and why that one.
+//! Which backend serves a file, a block device or an NVMe device, and why that one.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use byway_backends::{IoUring, Libaio, Nil, PosixAio, Psync, Target, TargetOptions, Threads, ThreadsOptions};
+use byway_backends::nvme::NodeKind;
+use byway_backends::{
+    IoUring, IoUringCmd, Libaio, Nil, NvmeIoctl, NvmeTarget, PosixAio, Psync, Target, TargetOptions, Threads,
+    ThreadsOptions,
+};
 use byway_core::{Error, ErrorKind, Result};
 
 use crate::any::address::{BlockOptions, BlockPlace, BlockUri, IO_URING_OPTIONS};
@@ -29,18 +34,18 @@ pub struct PassedOver {
     pub why: String,
 }
 
-/// A backend that can serve files and block devices.
-struct Candidate {
+/// A backend that can serve devices of a kind.
+struct Candidate<T: 'static> {
     name: &'static str,
     /// What speaks for it.
     good_for: &'static str,
     /// Options that mean something to it, beside those of every backend.
     takes: &'static [&'static str],
-    reach: fn(&Arc<Target>, &BlockOptions) -> Result<Reached>,
+    reach: fn(&Arc<T>, &BlockOptions) -> Result<Reached>,
 }
 
 /// The backends of files and block devices: those whose commands go on by themselves first, then the fastest first.
-const CANDIDATES: &[Candidate] = &[
+const CANDIDATES: &[Candidate<Target>] = &[
     Candidate {
         name: IoUring::NAME,
         good_for: "the fastest whose commands go on by themselves",
@@ -76,6 +81,28 @@ const CANDIDATES: &[Candidate] = &[
     },
 ];
 
+/// The backends of NVMe device nodes that take commands as they are, in the same order.
+const NVME_CANDIDATES: &[Candidate<NvmeTarget>] = &[
+    Candidate {
+        name: IoUringCmd::NAME,
+        good_for: "the fastest by which the kernel passes commands through, and they go on by themselves",
+        takes: IO_URING_OPTIONS,
+        reach: |target, options| match target.kind() {
+            // A ring over a controller's node carries no I/O commands.
+            NodeKind::Controller if options.backend.is_none() => {
+                Err(Error::host(ErrorKind::Unsupported, "a controller's node takes admin commands alone"))
+            }
+            _ => Ok(Reached::IoUringCmd(IoUringCmd::new(Arc::clone(target), options.io_uring)?)),
+        },
+    },
+    Candidate {
+        name: NvmeIoctl::NAME,
+        good_for: "the kernel passes commands through, one system call each",
+        takes: &[],
+        reach: |target, _| Ok(Reached::NvmeIoctl(NvmeIoctl::new(Arc::clone(target)))),
+    },
+];
+
 /// Opens blocks by the backend that is asked for, or the fastest that can serve them.
 pub(crate) fn reach(uri: &BlockUri) -> Result<(Reached, Chosen)> {
     let path = match &uri.place {
@@ -86,17 +113,33 @@ pub(crate) fn reach(uri: &BlockUri) -> Result<(Reached, Chosen)> {
         }
         BlockPlace::File(path) => path,
     };
-    let candidates = match &uri.options.backend {
-        Some(asked) => std::slice::from_ref(named(asked)?),
-        None => CANDIDATES,
-    };
-    let target = Arc::new(Target::open(path, target_options(&uri.options))?);
-    first_that_can(candidates, &target, &uri.options)
+    let options = &uri.options;
+    if takes_commands(path, options) {
+        if let Some(unread) = options.of_blocks() {
+            let said = format!("option {unread} means nothing where commands are passed through");
+            return Err(Error::host(ErrorKind::InvalidArgument, said));
+        }
+        let candidates = asked_for(NVME_CANDIDATES, options)?;
+        let target = Arc::new(NvmeTarget::open(path, options.read_only)?);
+        return first_that_can(candidates, &target, options);
+    }
+    let candidates = asked_for(CANDIDATES, options)?;
+    let target = Arc::new(Target::open(path, target_options(options))?);
+    first_that_can(candidates, &target, options)
 }
 
-fn first_that_can(
-    candidates: &[Candidate],
-    target: &Arc<Target>,
+/// Whether a path is to be reached by commands as they are: a character device, or where a backend is asked for that
+/// passes them through.
+fn takes_commands(path: &Path, options: &BlockOptions) -> bool {
+    match &options.backend {
+        Some(asked) => NVME_CANDIDATES.iter().any(|candidate| candidate.name == asked),
+        None => std::fs::metadata(path).is_ok_and(|found| found.file_type().is_char_device()),
+    }
+}
+
+fn first_that_can<T>(
+    candidates: &[Candidate<T>],
+    target: &Arc<T>,
     options: &BlockOptions,
 ) -> Result<(Reached, Chosen)> {
     let mut passed_over = Vec::new();
@@ -117,7 +160,7 @@ fn first_that_can(
     Err(none_can(&passed_over))
 }
 
-impl Candidate {
+impl<T> Candidate<T> {
     /// Refuses an option that is given and that this backend would not read.
     fn refuse_unread(&self, options: &BlockOptions) -> Result<()> {
         let Some(unread) = options.of_one_backend().into_iter().find(|name| !self.takes.contains(name))
@@ -136,16 +179,21 @@ fn none_can(tried: &[PassedOver]) -> Error {
     Error::host(ErrorKind::Unsupported, format!("no backend can serve it; tried {}", tried.join("; ")))
 }
 
-fn named(asked: &str) -> Result<&'static Candidate> {
-    let unknown = || {
-        let known: Vec<&str> = CANDIDATES.iter().map(|candidate| candidate.name).collect();
-        let said = format!(
-            "there is no backend {asked:?} for files and block devices; there are {}",
-            known.join(", ")
-        );
-        Error::host(ErrorKind::InvalidArgument, said)
-    };
-    CANDIDATES.iter().find(|candidate| candidate.name == asked).ok_or_else(unknown)
+/// The candidate that is asked for, or all.
+fn asked_for<T>(
+    candidates: &'static [Candidate<T>],
+    options: &BlockOptions,
+) -> Result<&'static [Candidate<T>]> {
+    let Some(asked) = &options.backend else { return Ok(candidates) };
+    let found = candidates.iter().find(|candidate| candidate.name == asked);
+    found.map(std::slice::from_ref).ok_or_else(|| unknown_backend(asked))
+}
+
+fn unknown_backend(asked: &str) -> Error {
+    let known = CANDIDATES.iter().map(|one| one.name).chain(NVME_CANDIDATES.iter().map(|one| one.name));
+    let known = known.collect::<Vec<&str>>().join(", ");
+    let said = format!("there is no backend {asked:?} for files and devices; there are {known}");
+    Error::host(ErrorKind::InvalidArgument, said)
 }
 
 fn reach_nil(size_bytes: u64, options: &BlockOptions) -> Result<(Reached, Chosen)> {

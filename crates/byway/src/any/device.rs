@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use byway_backends::{IoUring, Libaio, Nil, PosixAio, Psync, Threads};
+use byway_backends::{IoUring, IoUringCmd, Libaio, Nil, NvmeIoctl, PosixAio, Psync, Threads};
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Namespace, Nsid, Outcome,
     QueueOptions, Result,
@@ -16,7 +16,7 @@ use crate::kv::Kv;
 use crate::pick;
 
 /// Opens the device that `uri` names: `embedded:PATH`, `ram:SIZE` or `null:SIZE` for one in this process, a path or
-/// `file:PATH` for a file or a block device, `nil:SIZE` for none.
+/// `file:PATH` for a file, a block device or an NVMe device node, `nil:SIZE` for none.
 ///
 /// # Errors
 /// A text that is no device, an option that cannot be honoured, a device that cannot be opened: one sentence says which
@@ -78,6 +78,8 @@ pub(crate) enum Reached {
     Nil(Nil),
     PosixAio(PosixAio),
     IoUring(IoUring),
+    IoUringCmd(IoUringCmd),
+    NvmeIoctl(NvmeIoctl),
     Psync(Psync),
     Threads(Threads),
 }
@@ -94,6 +96,8 @@ macro_rules! each {
             Reached::Nil($backend) => $what,
             Reached::PosixAio($backend) => $what,
             Reached::IoUring($backend) => $what,
+            Reached::IoUringCmd($backend) => $what,
+            Reached::NvmeIoctl($backend) => $what,
             Reached::Psync($backend) => $what,
             Reached::Threads($backend) => $what,
         }
@@ -157,14 +161,11 @@ impl Device {
     /// # Errors
     /// When there is no such namespace.
     pub fn kv(&self, nsid: Option<Nsid>) -> Result<Kv> {
-        match &self.reached {
-            Reached::Embedded(device) => device.kv(nsid),
-            _ => {
-                let namespace = pick::kv(&self.namespaces()?, nsid.or(self.ns))?;
-                let said = format!("{} has no calls to key-value namespace {}", self.name(), namespace.nsid);
-                Err(Error::host(ErrorKind::Unsupported, said))
-            }
+        if let Reached::Embedded(device) = &self.reached {
+            return device.kv(nsid);
         }
+        let namespace = pick::kv(&self.namespaces()?, nsid.or(self.ns))?;
+        Kv::new(self.default_queue()?, &namespace)
     }
 
     /// Synchronous calls to a namespace of blocks: the given one, the URI's, or the device's first.

@@ -9,6 +9,7 @@ mod device;
 mod nvm;
 mod queue;
 mod scan;
+mod scratch;
 
 pub use address::{Address, BLOCK_OPTIONS, BlockOptions, BlockPlace, BlockUri};
 pub use choose::{Chosen, PassedOver};
@@ -16,3 +17,4 @@ pub use device::{Device, open, open_address, open_to_read};
 pub use nvm::Nvm;
 pub use queue::Queue;
 pub use scan::{Found, FoundKind, scan};
+pub(crate) use scratch::Scratch;

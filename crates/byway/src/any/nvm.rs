@@ -1,11 +1,11 @@
 //! Synchronous calls to a namespace of logical blocks.
 
 use byway_core::{
-    BackendQueue, Buffer, Command, Error, ErrorKind, LbaRange, LbaRanges, Namespace, NamespaceKind, Nsid,
-    NvmCommand, Result,
+    BackendQueue, Command, Error, ErrorKind, LbaRange, LbaRanges, Namespace, NamespaceKind, Nsid, NvmCommand,
+    Result,
 };
 
-use crate::any::Queue;
+use crate::any::{Queue, Scratch};
 
 /// A namespace of blocks, with a queue of its own. One thread uses it.
 pub struct Nvm {
@@ -14,15 +14,19 @@ pub struct Nvm {
     lba_bytes: u32,
     blocks: u64,
     /// What borrowed bytes travel in where a queue takes none.
-    scratch: Option<Buffer>,
+    scratch: Scratch,
 }
 
 impl Nvm {
-    pub(crate) fn new(queue: impl Into<Queue>, namespace: &Namespace) -> Result<Self> {
+    /// Calls to a namespace of the device that the queue belongs to.
+    ///
+    /// # Errors
+    /// For a namespace of another kind.
+    pub fn new(queue: impl Into<Queue>, namespace: &Namespace) -> Result<Self> {
         let NamespaceKind::Nvm { lba_bytes, blocks } = namespace.kind else {
             return Err(Error::host(ErrorKind::InvalidArgument, "not a namespace of blocks"));
         };
-        Ok(Self { queue: queue.into(), nsid: namespace.nsid, lba_bytes, blocks, scratch: None })
+        Ok(Self { queue: queue.into(), nsid: namespace.nsid, lba_bytes, blocks, scratch: Scratch::default() })
     }
 
     /// Size of a block in bytes.
@@ -95,22 +99,21 @@ impl Nvm {
 
     fn write_copy(&mut self, slba: u64, data: &[u8]) -> Result<()> {
         let blocks = self.whole_blocks(data.len())?;
-        let mut copy = self.scratch_of(data.len())?;
-        copy.as_mut_slice().copy_from_slice(data);
+        let copy = self.scratch.copy_of(data)?;
         let write = NvmCommand::Write { nsid: self.nsid, slba, blocks, data: copy.into() };
-        self.scratch = self.queue.execute(write.into())?.buffer;
+        self.scratch.keep(self.queue.execute(write.into())?.buffer);
         Ok(())
     }
 
     fn read_copy(&mut self, slba: u64, into: &mut [u8]) -> Result<()> {
         let blocks = self.whole_blocks(into.len())?;
-        let copy = self.scratch_of(into.len())?;
+        let copy = self.scratch.take(into.len())?;
         let read = NvmCommand::Read { nsid: self.nsid, slba, blocks, into: copy };
         let copy = self.queue.execute(read.into())?.buffer;
         if let Some(copy) = &copy {
             into.copy_from_slice(copy.as_slice());
         }
-        self.scratch = copy;
+        self.scratch.keep(copy);
         Ok(())
     }
 
@@ -121,15 +124,5 @@ impl Nvm {
             let said = format!("{bytes} bytes are no whole number of blocks of {lba_bytes} bytes");
             Error::host(ErrorKind::InvalidArgument, said)
         })
-    }
-
-    fn scratch_of(&mut self, len: usize) -> Result<Buffer> {
-        match self.scratch.take().filter(|scratch| scratch.capacity() >= len) {
-            Some(mut scratch) => {
-                scratch.set_len(len);
-                Ok(scratch)
-            }
-            None => Buffer::zeroed(len),
-        }
     }
 }

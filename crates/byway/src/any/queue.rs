@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use byway_backends::Target;
 use byway_backends::io_uring::IoUringQueue;
+use byway_backends::io_uring_cmd::IoUringCmdQueue;
 use byway_backends::libaio::LibaioQueue;
 use byway_backends::nil::NilQueue;
+use byway_backends::nvme_ioctl::NvmeIoctlQueue;
 use byway_backends::posix_aio::PosixAioQueue;
 use byway_backends::psync::PsyncQueue;
 use byway_backends::threads::ThreadsQueue;
@@ -26,10 +28,16 @@ pub enum Queue {
     PosixAio(Box<PosixAioQueue>),
     /// Of a file or block device behind io_uring.
     IoUring(Box<IoUringQueue>),
+    /// Of an NVMe namespace behind commands that an io_uring carries.
+    IoUringCmd(Box<IoUringCmdQueue>),
+    /// Of an NVMe namespace behind commands that are passed through one by one.
+    NvmeIoctl(NvmeIoctlQueue),
     /// Of a file or block device behind synchronous system calls.
     Psync(PsyncQueue),
     /// Of a file or block device behind a pool of threads.
     Threads(ThreadsQueue<Target>),
+    /// Of a backend that is not this library's.
+    Other(Box<dyn BackendQueue>),
 }
 
 /// The same words for every kind of queue.
@@ -41,10 +49,20 @@ macro_rules! each {
             Queue::Libaio($one) => $what,
             Queue::PosixAio($one) => $what,
             Queue::IoUring($one) => $what,
+            Queue::IoUringCmd($one) => $what,
+            Queue::NvmeIoctl($one) => $what,
             Queue::Psync($one) => $what,
             Queue::Threads($one) => $what,
+            Queue::Other($one) => $what,
         }
     };
+}
+
+impl Queue {
+    /// A queue of any backend, a program's own among them.
+    pub fn other(queue: impl BackendQueue + 'static) -> Self {
+        Self::Other(Box::new(queue))
+    }
 }
 
 impl From<EmbeddedQueue> for Queue {
@@ -62,6 +80,18 @@ impl From<NilQueue> for Queue {
 impl From<IoUringQueue> for Queue {
     fn from(queue: IoUringQueue) -> Self {
         Self::IoUring(Box::new(queue))
+    }
+}
+
+impl From<IoUringCmdQueue> for Queue {
+    fn from(queue: IoUringCmdQueue) -> Self {
+        Self::IoUringCmd(Box::new(queue))
+    }
+}
+
+impl From<NvmeIoctlQueue> for Queue {
+    fn from(queue: NvmeIoctlQueue) -> Self {
+        Self::NvmeIoctl(queue)
     }
 }
 
@@ -148,5 +178,9 @@ impl BackendQueue for Queue {
 
     fn wait(&mut self, min: usize, timeout: Duration, on: &mut impl FnMut(Finished)) -> Result<usize> {
         each!(self, queue => queue.wait(min, timeout, on))
+    }
+
+    fn drain(&mut self, on: &mut impl FnMut(Finished)) -> Result<usize> {
+        each!(self, queue => queue.drain(on))
     }
 }

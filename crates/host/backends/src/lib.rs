@@ -8,14 +8,18 @@
 
 mod admin_calls;
 pub mod io_uring;
+pub mod io_uring_cmd;
 pub mod libaio;
 pub mod nil;
+pub mod nvme;
+pub mod nvme_ioctl;
 mod over;
 pub mod posix_aio;
 pub mod psync;
 pub mod ram;
 mod ready;
 mod request;
+pub mod ring;
 mod synchronous;
 mod target;
 pub mod threads;
@@ -23,8 +27,11 @@ mod work;
 
 pub use admin_calls::AdminCalls;
 pub use io_uring::{IoUring, IoUringOptions};
+pub use io_uring_cmd::IoUringCmd;
 pub use libaio::Libaio;
 pub use nil::Nil;
+pub use nvme::NvmeTarget;
+pub use nvme_ioctl::NvmeIoctl;
 pub use over::{Interface, Over};
 pub use posix_aio::PosixAio;
 pub use psync::Psync;

@@ -39,8 +39,16 @@ pub struct Over<D, I> {
 }
 
 impl<D: Synchronous, I: Interface<D>> Over<D, I> {
-    pub(crate) fn with(name: &'static str, device: Arc<D>, capabilities: Capabilities, interface: I) -> Self {
+    /// An open device behind an interface of this name.
+    #[must_use]
+    pub fn with(name: &'static str, device: Arc<D>, capabilities: Capabilities, interface: I) -> Self {
         Self { name, device, capabilities, interface }
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Arc<D> {
+        &self.device
     }
 }
 
@@ -73,6 +81,6 @@ impl<D: Synchronous, I: Interface<D>> Backend for Over<D, I> {
     }
 
     fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        self.device.admin(&command)
+        self.device.admin(command)
     }
 }

@@ -1,5 +1,7 @@
 //! Whatever does a command while its caller waits: what a pool of threads runs.
 
+use std::time::Duration;
+
 use byway_core::{
     AdminCommand, Capabilities, Command, Failed, Identity, Namespace, Outcome, Payload, QueueOptions, Result,
 };
@@ -21,6 +23,11 @@ pub trait Synchronous: Send + Sync + 'static {
     /// # Errors
     /// When it can be refused before anything is done.
     fn check(&self, command: &Command) -> Result<Self::Request>;
+
+    /// The same, given up after `timeout` by a device that can give up what it has begun.
+    fn within(&self, request: Self::Request, _timeout: Duration) -> Self::Request {
+        request
+    }
 
     /// Does it, with the command's memory.
     ///
@@ -51,7 +58,7 @@ pub trait Synchronous: Send + Sync + 'static {
     ///
     /// # Errors
     /// When there is no controller to do it, or it refuses.
-    fn admin(&self, command: &AdminCommand) -> Result<Outcome>;
+    fn admin(&self, command: AdminCommand) -> Result<Outcome>;
 }
 
 impl Synchronous for Target {
@@ -83,7 +90,7 @@ impl Synchronous for Target {
         self.check_queue(options)
     }
 
-    fn admin(&self, command: &AdminCommand) -> Result<Outcome> {
-        self.admin(command)
+    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        self.admin(&command)
     }
 }

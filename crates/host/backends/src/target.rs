@@ -170,7 +170,7 @@ impl AsFd for Target {
 
 /// What commands to a namespace are checked against.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
+pub struct Shape {
     pub lba_shift: u32,
     pub blocks: u64,
     pub transfer_max_bytes: u64,

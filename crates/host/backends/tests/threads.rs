@@ -75,7 +75,7 @@ impl Synchronous for Gate {
         Ok(())
     }
 
-    fn admin(&self, _: &AdminCommand) -> Result<Outcome> {
+    fn admin(&self, _: AdminCommand) -> Result<Outcome> {
         Err(Error::host(ErrorKind::Unsupported, "a gate has no controller"))
     }
 }

@@ -6,11 +6,12 @@ use byway_spec::base::feature::{FeatureCdw10, FeatureId, FeatureSelect};
 use byway_spec::base::identify::{Cns, Csi, IdentifyCdw10, IdentifyCdw11};
 use byway_spec::base::log::{LogCdw10, LogCdw11, LogCdw14, LogPage};
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, PAGE_BYTES};
 use crate::command::{RawCommand, RawData};
 use crate::encode::{Data, Encoded};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Nsid;
+use crate::moves::{admin_bytes, check_length};
 use crate::payload::Payload;
 
 /// One admin command.
@@ -92,16 +93,32 @@ impl AdminCommand {
         Self::Raw(RawCommand { entry, data })
     }
 
+    /// In how many buffers its data stands.
+    #[must_use]
+    pub fn pieces(&self) -> usize {
+        match encode_admin(self).data {
+            Data::Out(Payload::Vectored(parts)) => parts.len(),
+            Data::InVectored(parts) => parts.len(),
+            Data::None | Data::Out(_) | Data::In(_) => 1,
+        }
+    }
+
+    /// What the command sends or receives into.
+    #[must_use]
+    pub fn into_payload(self) -> Payload {
+        match self {
+            Self::Identify { into, .. } | Self::GetLog { into, .. } => Payload::Buffer(into),
+            Self::GetFeature { into, .. } => into.map_or(Payload::Empty, Payload::Buffer),
+            Self::SetFeature { data, .. } => data,
+            Self::Format { .. } => Payload::Empty,
+            Self::Raw(command) => command.data.into_payload(),
+        }
+    }
+
     /// The buffer that the command holds.
     #[must_use]
     pub fn into_buffer(self) -> Option<Buffer> {
-        match self {
-            Self::Identify { into, .. } | Self::GetLog { into, .. } => Some(into),
-            Self::GetFeature { into, .. } => into,
-            Self::SetFeature { data, .. } => data.into_buffer(),
-            Self::Format { .. } => None,
-            Self::Raw(command) => command.data.into_payload().into_buffer(),
-        }
+        self.into_payload().into_buffer()
     }
 }
 
@@ -161,6 +178,32 @@ pub fn encode_admin(command: &AdminCommand) -> Encoded<'_> {
         }
         AdminCommand::Raw(RawCommand { entry, data }) => Encoded { entry: *entry, data: Data::of_raw(data) },
     }
+}
+
+/// Refuses a command that gives a device addresses that its driver does not know, or less memory than it moves.
+///
+/// # Errors
+/// [`ErrorKind::Unsupported`], [`ErrorKind::InvalidArgument`].
+pub fn check_admin(command: &AdminCommand) -> Result<()> {
+    let Encoded { entry, data } = encode_admin(command);
+    let opcode = AdminOpcode(entry.opcode());
+    let names_memory = [
+        AdminOpcode::CREATE_CQ,
+        AdminOpcode::CREATE_SQ,
+        AdminOpcode::DELETE_CQ,
+        AdminOpcode::DELETE_SQ,
+        AdminOpcode::DOORBELL_BUFFER_CONFIG,
+    ];
+    let is_set = opcode == AdminOpcode::SET_FEATURES;
+    let feature = FeatureCdw10::from_bits(entry.cdw10).fid();
+    if names_memory.contains(&opcode) || (is_set && feature == FeatureId::HOST_MEMORY_BUFFER) {
+        let said = format!("{opcode} is the driver's own: it names memory that the device keeps using");
+        return Err(Error::host(ErrorKind::Unsupported, said));
+    }
+    // What fits a page is followed by no second one, and features have no more.
+    let is_typed_page = !matches!(command, AdminCommand::Raw(_)) && data.len() <= PAGE_BYTES;
+    let moved = admin_bytes(&entry).filter(|_| !is_typed_page);
+    check_length(data.len() as u64, moved)
 }
 
 fn entry_of(opcode: AdminOpcode, nsid: Option<Nsid>) -> Entry {

@@ -69,7 +69,8 @@ pub trait Carried: Sized {
     }
 }
 
-fn gather(from: &Payload, mut into: &mut [u8]) {
+/// Copies what a command sends into one piece of memory, as much as fits.
+pub fn gather(from: &Payload, mut into: &mut [u8]) {
     for part in from.parts() {
         let (here, rest) = into.split_at_mut(part.len().min(into.len()));
         here.copy_from_slice(part.get(..here.len()).unwrap_or(part));
@@ -77,7 +78,8 @@ fn gather(from: &Payload, mut into: &mut [u8]) {
     }
 }
 
-fn scatter(mut from: &[u8], into: &mut Payload) {
+/// Copies what came from a device in one piece into a command's own memory.
+pub fn scatter(mut from: &[u8], into: &mut Payload) {
     let parts = match into {
         Payload::Buffer(buffer) => std::slice::from_mut(buffer),
         Payload::Vectored(parts) => parts.as_mut_slice(),

@@ -315,3 +315,50 @@ pub trait BackendQueue: Send {
         Ok(taken)
     }
 }
+
+/// For programs that choose a queue's type as they run.
+impl<Q: BackendQueue + ?Sized> BackendQueue for Box<Q> {
+    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+        (**self).submit(command, tag)
+    }
+
+    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
+        (**self).submit_within(command, tag, timeout)
+    }
+
+    fn start(&mut self) -> Result<()> {
+        (**self).start()
+    }
+
+    fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        (**self).event()
+    }
+
+    fn next_finished(&mut self) -> Result<Option<Finished>> {
+        (**self).next_finished()
+    }
+
+    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        (**self).sleep(timeout)
+    }
+
+    fn cancel(&mut self, tag: u64) -> Result<()> {
+        (**self).cancel(tag)
+    }
+
+    fn outstanding(&self) -> u32 {
+        (**self).outstanding()
+    }
+
+    fn depth(&self) -> u32 {
+        (**self).depth()
+    }
+
+    fn explained(&self, error: Error) -> Error {
+        (**self).explained(error)
+    }
+
+    fn execute(&mut self, command: Command) -> Result<Outcome> {
+        (**self).execute(command)
+    }
+}

@@ -150,6 +150,13 @@ impl Error {
         self
     }
 
+    /// The same error, of another kind than its cause tells.
+    #[must_use]
+    pub fn with_kind(mut self, kind: ErrorKind) -> Self {
+        (self.kind, self.retry) = (kind, retry_of(kind));
+        self
+    }
+
     /// The same error, of another retry class.
     #[must_use]
     pub fn with_retry(mut self, retry: Retry) -> Self {

@@ -10,6 +10,8 @@ use byway_spec::base::identify::IDENTIFY_BYTES;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw10, DsmRange, NvmCdw12, NvmOpcode};
 
+use crate::error::{Error, ErrorKind, Result};
+
 /// What the commands of a namespace mean: its command set, with what their lengths are counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
@@ -96,6 +98,50 @@ pub fn admin_bytes(entry: &Entry) -> Option<u64> {
         | AdminOpcode::SELF_TEST => Some(0),
         _ => None,
     }
+}
+
+/// Refuses a command on blocks whose data is not as long as they are.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`]; also where the namespace is not one of blocks.
+#[inline]
+pub fn check_blocks(entry: &Entry, len: u64, layout: Layout) -> Result<()> {
+    let moved = io_bytes(entry, layout);
+    match layout {
+        Layout::Blocks { .. } if moved == Some(len) => Ok(()),
+        Layout::Blocks { bytes } => Err(of_another_length(len, bytes, moved.unwrap_or_default())),
+        Layout::Keys | Layout::Other => Err(no_blocks(entry.nsid)),
+    }
+}
+
+/// Refuses data that is shorter than what the device will move, as far as that is known.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`].
+#[inline]
+pub fn check_length(len: u64, moved: Option<u64>) -> Result<()> {
+    match moved {
+        Some(moved) if moved > len => Err(too_short(len, moved)),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn of_another_length(len: u64, block_bytes: u32, moved: u64) -> Error {
+    let blocks = moved.checked_div(block_bytes.into()).unwrap_or_default();
+    let said = format!("data of {len} bytes for {blocks} blocks of {block_bytes} bytes");
+    Error::host(ErrorKind::InvalidArgument, said)
+}
+
+#[cold]
+fn too_short(len: u64, moved: u64) -> Error {
+    let said = format!("the command moves {moved} bytes, its data has {len}");
+    Error::host(ErrorKind::InvalidArgument, said)
+}
+
+#[cold]
+fn no_blocks(nsid: u32) -> Error {
+    Error::host(ErrorKind::InvalidArgument, format!("namespace {nsid} is not one of blocks"))
 }
 
 /// Bytes of a zero-based count of dwords.

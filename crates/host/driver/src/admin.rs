@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use byway_core::encode::{Data, Encoded};
-use byway_core::moves::admin_bytes;
+use byway_core::encode::Data;
+use byway_core::layouts::{Layouts, changes_namespaces};
 use byway_core::{
     AdminCommand, Answer, Apart, Buffer, BufferPool, Carried, Error, ErrorKind, Failed, Outcome, Payload,
     RefusedAdmin, Result, encode_admin,
 };
 use byway_dma::BusAddr;
 use byway_queue::DoorbellIndex;
-use byway_spec::base::admin::AdminOpcode;
-use byway_spec::base::feature::{FeatureCdw10, FeatureId};
 use byway_spec::{Command as Entry, Completion};
 
 use crate::bus::Bus;
-use crate::layouts::{Layouts, changes_namespaces, too_short};
 use crate::mapped::{from_bus, is_gone, pages_of};
 use crate::rings::Rings;
 use crate::transfer::prp::Prps;
@@ -210,37 +207,6 @@ impl<B: Bus> Drop for AdminQueue<B> {
         }
     }
 }
-
-/// Refuses a command that gives a device addresses which the driver does not know, or less memory than it moves.
-///
-/// # Errors
-/// [`ErrorKind::Unsupported`], [`ErrorKind::InvalidArgument`].
-pub(crate) fn check(command: &AdminCommand) -> Result<()> {
-    let Encoded { entry, data } = encode_admin(command);
-    let opcode = AdminOpcode(entry.opcode());
-    let names_memory = [
-        AdminOpcode::CREATE_CQ,
-        AdminOpcode::CREATE_SQ,
-        AdminOpcode::DELETE_CQ,
-        AdminOpcode::DELETE_SQ,
-        AdminOpcode::DOORBELL_BUFFER_CONFIG,
-    ];
-    let is_set = opcode == AdminOpcode::SET_FEATURES;
-    let feature = FeatureCdw10::from_bits(entry.cdw10).fid();
-    if names_memory.contains(&opcode) || (is_set && feature == FeatureId::HOST_MEMORY_BUFFER) {
-        let said = format!("{opcode} is the driver's own: it names memory that the device keeps using");
-        return Err(Error::host(ErrorKind::Unsupported, said));
-    }
-    // What fits a page is followed by no second one, and features have no more.
-    let is_typed_page = !matches!(command, AdminCommand::Raw(_)) && data.len() <= byway_core::PAGE_BYTES;
-    match admin_bytes(&entry) {
-        Some(moved) if moved > data.len() as u64 && !is_typed_page => {
-            Err(too_short(data.len() as u64, moved))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// The command with its data in pages, and the program's memory if a copy travels for it.
 fn in_pages(command: AdminCommand, pool: &BufferPool) -> Result<(AdminCommand, Option<Apart>), RefusedAdmin> {
     if command.is_in_pages() {

@@ -5,11 +5,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use byway_core::{AdminCommand, AdminQueue, Error, ErrorKind, Finished, RawData, RefusedAdmin, Result};
+use byway_core::{
+    AdminCommand, AdminQueue, Error, ErrorKind, Finished, RawData, RefusedAdmin, Result, check_admin,
+};
 use byway_spec::Command as Entry;
 use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
 
-use crate::admin::{Ticket, check};
+use crate::admin::Ticket;
 use crate::bus::{Bus, Event};
 use crate::device::Shared;
 use crate::mapped::from_bus;
@@ -70,7 +72,7 @@ impl<B: Bus> AdminCommands<B> {
 
 impl<B: Bus> AdminQueue for AdminCommands<B> {
     fn submit(&mut self, command: AdminCommand, tag: u64) -> Result<(), RefusedAdmin> {
-        if let Err(error) = check(&command) {
+        if let Err(error) = check_admin(&command) {
             return Err(RefusedAdmin { command, error });
         }
         // Refused, it comes back as it is.

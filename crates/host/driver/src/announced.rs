@@ -1,8 +1,8 @@
 //! What a device announced, in the form that the transfer methods ask for it.
 
-use byway_core::{Capabilities, Limits, Methods, NvmCommands};
+use byway_core::{Capabilities, Limits, Methods, NvmCommands, identify};
 use byway_link::Method;
-use byway_spec::base::identify::{Controller, Oncs};
+use byway_spec::base::identify::Controller;
 use byway_spec::base::register::Cap;
 use byway_spec::vendor::{self, VendorArea};
 
@@ -63,10 +63,10 @@ impl Announced {
         has_byte_memory: bool,
     ) -> Self {
         let mut announced = Self {
-            transfer_max_bytes: transfer_max(controller.mdts, cap.mpsmin()),
+            transfer_max_bytes: identify::transfer_max_bytes(controller.mdts, cap.mpsmin()),
             ring_entries_max: u32::from(cap.mqes_z()) + 1,
             methods: Methods::NONE.with(Method::Prp).with(Method::Adaptive),
-            nvm: nvm_commands(controller.oncs),
+            nvm: identify::nvm_commands(controller.oncs),
             ..Self::default()
         };
         if controller.sgls.supported() != 0 {
@@ -130,26 +130,6 @@ impl Announced {
     }
 }
 
-/// ONCS; Flush is every device's.
-fn nvm_commands(oncs: Oncs) -> NvmCommands {
-    NvmCommands {
-        flush: true,
-        write_zeroes: oncs.write_zeroes(),
-        deallocate: oncs.dataset_management(),
-        compare: oncs.compare(),
-        verify: oncs.verify(),
-        copy: oncs.copy(),
-    }
-}
-
-/// MDTS: 2^mdts smallest pages, 0 for no limit.
-fn transfer_max(mdts: u8, mpsmin: u8) -> u64 {
-    match (mdts, 12 + u32::from(mpsmin) + u32::from(mdts)) {
-        (0, _) | (_, 64..) => u64::MAX,
-        (_, shift) => 1 << shift,
-    }
-}
-
 /// The layout of windows, if what the device says of it can be.
 fn window_layout(area: &VendorArea) -> Option<WindowLayout> {
     let layout = WindowLayout {
@@ -166,16 +146,4 @@ fn window_layout(area: &VendorArea) -> Option<WindowLayout> {
     };
     let whole = layout.segment_bytes > 0 && layout.window_bytes.is_multiple_of(layout.segment_bytes);
     (area.cxl_windows > 0 && layout.window_bytes > 0 && whole).then_some(layout)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mdts_counts_in_smallest_pages_and_zero_is_no_limit() {
-        assert_eq!(transfer_max(12, 0), 16 << 20);
-        assert_eq!(transfer_max(0, 0), u64::MAX);
-        assert_eq!(transfer_max(255, 15), u64::MAX);
-    }
 }

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use byway_core::identify;
+use byway_core::layouts::Layouts;
 use byway_core::{AdminCommand, BufferPool, Capabilities, Error, ErrorKind, Identity, Result};
 use byway_spec::base::feature::{FeatureId, NumberOfQueues};
-use byway_spec::base::identify::{Cns, CommandSets, Controller, IDENTIFY_BYTES};
+use byway_spec::base::identify::{Cns, CommandSets, IDENTIFY_BYTES};
 use byway_spec::base::register::{Aqa, Cap, Cc, Csts, Register};
 use byway_spec::vendor::FEATURE_METHODS;
 use zerocopy::FromBytes;
@@ -15,8 +17,6 @@ use crate::admin::AdminQueue;
 use crate::announced::Announced;
 use crate::bus::Bus;
 use crate::device::Shared;
-use crate::identify;
-use crate::layouts::Layouts;
 use crate::mapped::{MapForBus, from_bus};
 
 /// How a device shall be attached.
@@ -81,12 +81,11 @@ pub(crate) fn attach<B: Bus>(bus: Arc<B>, options: AttachOptions) -> Result<Shar
 
 /// Asks a started device what it is and can do, and enables what it announced.
 fn ask<B: Bus>(shared: &mut Shared<B>, cap: Cap, options: AttachOptions) -> Result<()> {
-    let page = identify(shared, Cns::CONTROLLER)?;
-    let controller = Controller::read_from_bytes(&page).map_err(|_| short("Identify Controller"))?;
+    let controller = identify::controller(shared)?;
     let has_device_memory = shared.bus.device_memory().is_some();
     let has_byte_memory = shared.bus.byte_memory().is_some();
     shared.announced = Announced::read(&controller, cap, has_device_memory, has_byte_memory);
-    shared.identity = identify::identity(&controller, shared.announced.byway);
+    shared.identity = identify::identity(&controller);
     if shared.command_sets {
         select_command_sets(shared)?;
     }
@@ -103,7 +102,7 @@ fn ask<B: Bus>(shared: &mut Shared<B>, cap: Cap, options: AttachOptions) -> Resu
 
 /// Selects, of the combinations of command sets that the device has, the one with the most that we speak.
 fn select_command_sets<B: Bus>(shared: &Shared<B>) -> Result<()> {
-    let page = identify(shared, Cns::COMMAND_SETS)?;
+    let page = ask_once(shared, Cns::COMMAND_SETS)?;
     let sets = CommandSets::read_from_bytes(&page).map_err(|_| short("Identify I/O Command Set"))?;
     let ours = |vector: &u64| (vector & SETS_WE_SPEAK).count_ones();
     let first = sets.vectors.first().map_or(0, ours);
@@ -130,7 +129,7 @@ fn grant_queues<B: Bus>(shared: &Shared<B>, wanted: u16) -> Result<u16> {
     Ok(granted.nsq_z().min(granted.ncq_z()).min(wanted_z) + 1)
 }
 
-fn identify<B: Bus>(shared: &Shared<B>, cns: Cns) -> Result<Vec<u8>> {
+fn ask_once<B: Bus>(shared: &Shared<B>, cns: Cns) -> Result<Vec<u8>> {
     let into = shared.pool.take(IDENTIFY_BYTES)?;
     let command = AdminCommand::Identify { cns: cns.0, csi: 0, nsid: None, selector: 0, into };
     let outcome = shared.admin(command).map_err(|error| error.doing(format!("identify {cns}")))?;
@@ -138,7 +137,7 @@ fn identify<B: Bus>(shared: &Shared<B>, cns: Cns) -> Result<Vec<u8>> {
 }
 
 #[cold]
-pub(crate) fn short(what: &str) -> Error {
+fn short(what: &str) -> Error {
     Error::device(ErrorKind::Protocol, format!("the device's answer to {what} is too short"))
 }
 

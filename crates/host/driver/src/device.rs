@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use byway_core::layouts::Layouts;
 use byway_core::{
     AdaptivePolicy, AdminCommand, Answer, Buffer, BufferPool, Capabilities, Error, ErrorKind, Failed,
-    Identity, Namespace, Outcome, QueueOptions, RawData, RefusedAdmin, Result,
+    Identity, Namespace, Outcome, QueueOptions, RawData, RefusedAdmin, Result, check_admin,
 };
 use byway_link::Method;
 use byway_spec::base::admin::{AdminOpcode, CreateCqCdw11, CreateSqCdw11, QueueCdw10};
@@ -14,13 +15,12 @@ use byway_spec::base::feature::{FeatureCdw10, FeatureId};
 use byway_spec::base::register::{Cc, Csts, Register};
 use byway_spec::{Command as Entry, Status};
 
-use crate::admin::{self, AdminQueue, Ticket};
+use crate::admin::{AdminQueue, Ticket};
 use crate::admin_commands::AdminCommands;
 use crate::announced::Announced;
 use crate::attach::{AttachOptions, attach};
 use crate::bus::Bus;
 use crate::identify;
-use crate::layouts::Layouts;
 use crate::mapped::{from_bus, is_gone};
 use crate::queue_pair::Queue;
 
@@ -113,7 +113,7 @@ impl<B: Bus> Driver<B> {
     /// # Errors
     /// The device's status, or its silence; a command that names memory by addresses, or moves more than its data has.
     pub fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        admin::check(&command)?;
+        check_admin(&command)?;
         self.shared.admin(command)
     }
 

@@ -1,4 +1,4 @@
-//! io_uring over one file or block device: operations go in by a ring of shared memory, and their completions come back
+//! io_uring over one file or device: operations go in by a ring of shared memory, and their completions come back
 //! by another, many to a system call or none.
 //!
 //! **Who owns memory.** The ring does: an operation's memory is moved in with it and stays in its place until the kernel
@@ -10,12 +10,13 @@
 
 mod buffers;
 mod deadline;
+mod nvme;
 mod operation;
 mod options;
 mod ring;
 
 pub use buffers::{BufferIndex, RegisteredBuffer};
 pub use deadline::Deadline;
-pub use operation::Operation;
+pub use operation::{Asked, Operation};
 pub use options::{Sqpoll, UringOptions};
 pub use ring::{Completed, Ending, Uring};

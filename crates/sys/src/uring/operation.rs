@@ -2,8 +2,8 @@
 
 use std::os::fd::RawFd;
 
-use io_uring::squeue::{Entry, Flags};
-use io_uring::{opcode, types};
+use io_uring::squeue::{self, Entry, Flags};
+use io_uring::{cqueue, opcode, types};
 
 use crate::inflight::Extent;
 use crate::plain::RangeChange;
@@ -25,6 +25,32 @@ pub enum Operation {
     },
 }
 
+/// What a ring can be asked, by entries of its own size.
+pub trait Asked: Copy + Send {
+    /// How the kernel is asked.
+    type Entry: squeue::EntryMarker;
+    /// How it answers.
+    type Completion: cqueue::EntryMarker;
+
+    /// Whether it moves bytes of its memory, and may be gone on with where it ended early.
+    fn transfers(self) -> bool;
+
+    /// Whether its completion can be polled for.
+    fn can_be_polled(self) -> bool;
+
+    /// Its entry, for what is left of its memory after `done` bytes.
+    fn entry(self, file: RingFile, memory: Extent, done: usize, buffer: Option<u16>) -> Self::Entry;
+
+    /// The same entry, with the next one bound to it.
+    fn linked(entry: Self::Entry) -> Self::Entry;
+
+    /// What the answer tells beside its result.
+    fn answer(completion: &Self::Completion) -> u64;
+
+    /// Whether it can be begun again after this error, since nothing came of it.
+    fn is_undone_by(errno: i32) -> bool;
+}
+
 impl Operation {
     /// Whether it moves bytes of its memory.
     #[must_use]
@@ -32,10 +58,24 @@ impl Operation {
     pub fn transfers(self) -> bool {
         matches!(self, Self::Transfer(Transfer::Read { .. } | Transfer::Write { .. }))
     }
+}
 
-    /// Its entry, for what is left of its memory after `done` bytes.
+impl Asked for Operation {
+    type Entry = Entry;
+    type Completion = cqueue::Entry;
+
     #[inline]
-    pub(super) fn entry(self, file: RingFile, memory: Extent, done: usize, buffer: Option<u16>) -> Entry {
+    fn transfers(self) -> bool {
+        self.transfers()
+    }
+
+    #[inline]
+    fn can_be_polled(self) -> bool {
+        self.transfers()
+    }
+
+    #[inline]
+    fn entry(self, file: RingFile, memory: Extent, done: usize, buffer: Option<u16>) -> Entry {
         let fd = types::Fd(file.number);
         let entry = match self {
             Self::Transfer(Transfer::Read { at }) => read(fd, at + done as u64, memory, buffer),
@@ -52,11 +92,26 @@ impl Operation {
         };
         if file.registered { entry.flags(Flags::FIXED_FILE) } else { entry }
     }
+
+    #[inline]
+    fn linked(entry: Entry) -> Entry {
+        entry.flags(Flags::IO_LINK)
+    }
+
+    #[inline]
+    fn answer(_: &cqueue::Entry) -> u64 {
+        0
+    }
+
+    /// Reads and writes at an offset may be done twice.
+    fn is_undone_by(errno: i32) -> bool {
+        matches!(errno, libc::EINTR | libc::EAGAIN | libc::ECANCELED)
+    }
 }
 
 /// How entries name the file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RingFile {
+pub struct RingFile {
     /// Its descriptor, or its index among those that were registered.
     pub number: RawFd,
     /// Which of them it is.

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use io_uring::{Builder, IoUring};
+use io_uring::{Builder, IoUring, cqueue, squeue};
 
 /// Most operations that a ring can have under way: the kernel's limit of completions in a ring.
 const DEPTH_MAX: u32 = 65_536;
@@ -44,7 +44,7 @@ pub struct Sqpoll {
 
 impl UringOptions {
     /// A ring as asked for.
-    pub(super) fn build(&self) -> io::Result<IoUring> {
+    pub(super) fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(&self) -> io::Result<IoUring<S, C>> {
         let submission = self.depth.next_power_of_two().clamp(SUBMISSION_MIN, SUBMISSION_MAX);
         let completion = self.depth.clamp(submission, DEPTH_MAX);
         let built = self.builder(completion).setup_submit_all().setup_no_sqarray().build(submission);
@@ -57,8 +57,8 @@ impl UringOptions {
         }
     }
 
-    fn builder(&self, completion: u32) -> Builder {
-        let mut builder = IoUring::builder();
+    fn builder<S: squeue::EntryMarker, C: cqueue::EntryMarker>(&self, completion: u32) -> Builder<S, C> {
+        let mut builder = IoUring::<S, C>::builder();
         builder.setup_cqsize(completion);
         if self.iopoll {
             builder.setup_iopoll();

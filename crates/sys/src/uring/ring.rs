@@ -7,16 +7,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use io_uring::squeue::{Entry, Flags};
+use io_uring::cqueue::{self, EntryMarker as _};
+use io_uring::squeue::EntryMarker as _;
 use io_uring::{IoUring, opcode, types};
 
 use super::buffers::{BufferIndex, Registered, RegisteredBuffer};
 use super::deadline::Deadline;
-use super::operation::{Operation, RingFile};
+use super::operation::{Asked, Operation, RingFile};
 use super::options::UringOptions;
 use crate::inflight::Inflight;
 use crate::lent::KernelMemory;
-use crate::transfer::Transfer;
 use crate::wakeup::Wakeup;
 
 /// What entries that are no operation are called: timeouts and cancellations, whose completions say nothing.
@@ -28,13 +28,13 @@ const GIVEN_UP_MAX: u8 = 8;
 /// How long a ring that is dropped waits for what is under way.
 const LAST_WAIT: Duration = Duration::from_secs(30);
 
-/// A ring over one file. `H` is what operations hold, `T` is the caller's word for one.
-pub struct Uring<H: KernelMemory, T: Copy> {
-    ring: IoUring,
+/// A ring over one file. `H` is what operations hold, `T` is the caller's word for one, `O` is what it asks.
+pub struct Uring<H: KernelMemory, T: Copy, O: Asked = Operation> {
+    ring: IoUring<O::Entry, O::Completion>,
     /// What is under way, and when each is given up.
     table: ManuallyDrop<Inflight<H, types::Timespec>>,
     /// By place in the table.
-    jobs: Box<[Job<T>]>,
+    jobs: Box<[Job<T, O>]>,
     /// Places whose entry found no room in the submission ring.
     waiting: Vec<u32>,
     entered: RingFile,
@@ -49,9 +49,9 @@ pub struct Uring<H: KernelMemory, T: Copy> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Job<T> {
+struct Job<T, O> {
     ticket: Option<T>,
-    operation: Operation,
+    operation: Option<O>,
     /// Bytes of the memory, and how many of them were moved.
     wanted: usize,
     done: usize,
@@ -72,6 +72,8 @@ pub struct Completed<H, T> {
     pub ticket: T,
     /// How it ended.
     pub ending: Ending,
+    /// What the kernel told beside that: an NVMe device's own result.
+    pub answer: u64,
 }
 
 /// How an operation ended.
@@ -87,7 +89,7 @@ pub enum Ending {
     TimedOut,
 }
 
-impl<H: KernelMemory, T: Copy> Uring<H, T> {
+impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     /// A ring over `file`.
     ///
     /// # Errors
@@ -104,7 +106,7 @@ impl<H: KernelMemory, T: Copy> Uring<H, T> {
         let registered = Registered::new(&ring.submitter(), options.registered_buffers)?;
         let job = Job {
             ticket: None,
-            operation: Operation::Transfer(Transfer::Sync),
+            operation: None,
             wanted: 0,
             done: 0,
             buffer: None,
@@ -147,7 +149,7 @@ impl<H: KernelMemory, T: Copy> Uring<H, T> {
         &mut self,
         held: H,
         ticket: T,
-        operation: Operation,
+        operation: O,
         buffer: Option<BufferIndex>,
         until: Option<Deadline>,
     ) -> Result<(), H> {
@@ -157,7 +159,7 @@ impl<H: KernelMemory, T: Copy> Uring<H, T> {
             let serial = job.serial.wrapping_add(1) & (u32::MAX >> 1);
             *job = Job {
                 ticket: Some(ticket),
-                operation,
+                operation: Some(operation),
                 wanted,
                 done: 0,
                 buffer,
@@ -199,8 +201,9 @@ impl<H: KernelMemory, T: Copy> Uring<H, T> {
     fn place(&mut self, index: u32) -> bool {
         let Some(job) = self.jobs.get(index as usize) else { return true };
         let Some(memory) = self.table.extent(index, job.done) else { return true };
-        let entry = job.operation.entry(self.entered, memory, job.done, job.buffer.map(|buffer| buffer.0));
-        let entry = entry.user_data(u64::from(job.serial) << 32 | u64::from(index));
+        let Some(operation) = job.operation else { return true };
+        let mut entry = operation.entry(self.entered, memory, job.done, job.buffer.map(|buffer| buffer.0));
+        entry.set_user_data(u64::from(job.serial) << 32 | u64::from(index));
         if let Some(until) = job.until {
             return self.place_timed(index, until, entry);
         }
@@ -210,7 +213,7 @@ impl<H: KernelMemory, T: Copy> Uring<H, T> {
         unsafe { submission.push(&entry) }.is_ok()
     }
 
-    fn place_timed(&mut self, index: u32, until: Deadline, entry: Entry) -> bool {
+    fn place_timed(&mut self, index: u32, until: Deadline, entry: O::Entry) -> bool {
         let Some(time) = self.table.control(index) else { return true };
         let timeout = opcode::LinkTimeout::new(time.as_ptr()).flags(types::TimeoutFlags::ABS).build();
         let mut submission = self.ring.submission();
@@ -221,7 +224,7 @@ impl<H: KernelMemory, T: Copy> Uring<H, T> {
         // stays as it is until the operation is done. The rest is as in `place`.
         unsafe {
             time.write(until.timespec());
-            submission.push_multiple(&[entry.flags(Flags::IO_LINK), timeout.user_data(NO_OPERATION)]).is_ok()
+            submission.push_multiple(&[O::linked(entry), timeout.user_data(NO_OPERATION).into()]).is_ok()
         }
     }
 
@@ -244,7 +247,7 @@ impl<H: KernelMemory, T: Copy> Uring<H, T> {
         let Some(job) = self.jobs.get_mut(index as usize) else { return Ok(()) };
         job.cancelled = true;
         let wanted = u64::from(job.serial) << 32 | u64::from(index);
-        let entry = opcode::AsyncCancel::new(wanted).build().user_data(NO_OPERATION);
+        let entry = opcode::AsyncCancel::new(wanted).build().user_data(NO_OPERATION).into();
         for _ in 0..2 {
             // SAFETY: a cancellation names no memory.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
@@ -260,16 +263,15 @@ impl<H: KernelMemory, T: Copy> Uring<H, T> {
     #[inline]
     pub fn reap(&mut self) -> Option<Completed<H, T>> {
         loop {
-            let (name, result) = {
-                let completion = self.ring.completion().next()?;
-                (completion.user_data(), completion.result())
-            };
+            let completion = self.ring.completion().next()?;
+            let (name, answer) = (completion.user_data(), O::answer(&completion));
+            let result = Into::<cqueue::Entry>::into(completion).result();
             let index = name as u32;
             if let Some(ending) = self.settle(name, result)
                 && let Some(held) = self.table.take(index)
                 && let Some(ticket) = self.jobs.get_mut(index as usize).and_then(|job| job.ticket.take())
             {
-                return Some(Completed { held, ticket, ending });
+                return Some(Completed { held, ticket, ending, answer });
             }
         }
     }
@@ -306,8 +308,7 @@ impl<H: KernelMemory, T: Copy> Uring<H, T> {
             // The kernel gives up what a thread submitted that has ended.
             job.given_up += 1;
         }
-        let again = matches!(errno, libc::EINTR | libc::EAGAIN | libc::ECANCELED);
-        if !again || job.given_up > GIVEN_UP_MAX {
+        if !O::is_undone_by(errno) || job.given_up > GIVEN_UP_MAX {
             return Some(Ending::Failed(io::Error::from_raw_os_error(errno)));
         }
         self.enqueue(index);
@@ -472,7 +473,7 @@ impl<H: KernelMemory, T: Copy> Uring<H, T> {
     }
 }
 
-impl<H: KernelMemory, T: Copy> Drop for Uring<H, T> {
+impl<H: KernelMemory, T: Copy, O: Asked> Drop for Uring<H, T, O> {
     fn drop(&mut self) {
         if self.finish() {
             // SAFETY: dropped here alone, and used no more.
@@ -481,7 +482,7 @@ impl<H: KernelMemory, T: Copy> Drop for Uring<H, T> {
     }
 }
 
-impl<H: KernelMemory, T: Copy> fmt::Debug for Uring<H, T> {
+impl<H: KernelMemory, T: Copy, O: Asked> fmt::Debug for Uring<H, T, O> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Uring").field("table", &self.table).finish_non_exhaustive()
     }

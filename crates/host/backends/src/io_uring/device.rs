@@ -8,10 +8,10 @@ use byway_core::{Buffer, BufferPool, Error, ErrorKind, Payload, QueueOptions, Re
 use byway_sys::Transfer;
 use byway_sys::uring::{Ending, Operation, Uring};
 
-use super::buffers;
 use super::options::IoUringOptions;
 use super::queue::IoUringQueue;
 use crate::over::{Interface, Over};
+use crate::ring::buffers;
 use crate::target::Target;
 
 /// How long the trial of a polled read may take.
@@ -36,7 +36,7 @@ impl IoUring {
     /// # Errors
     /// When an option cannot be honoured, or the system has no io_uring for this process.
     pub fn new(target: Arc<Target>, options: IoUringOptions) -> Result<Self> {
-        options.check(&target)?;
+        options.check_with(&target)?;
         let mut trial = ring(&target, options, 1)?;
         if options.iopoll {
             try_polling(&target, &mut trial)?;
@@ -52,7 +52,7 @@ fn ring<T: Copy>(target: &Arc<Target>, options: IoUringOptions, depth: u32) -> R
     Uring::new(Arc::clone(target) as _, options.ring(depth)).map_err(|cause| refused(options, cause))
 }
 
-fn refused(options: IoUringOptions, cause: io::Error) -> Error {
+pub(crate) fn refused(options: IoUringOptions, cause: io::Error) -> Error {
     let said = match cause.kind() {
         io::ErrorKind::PermissionDenied => "this process may not use io_uring",
         io::ErrorKind::Unsupported => "this system has no io_uring",
@@ -109,10 +109,7 @@ impl Interface<Target> for Rings {
     }
 
     fn buffer(&self, len: usize) -> Result<Buffer> {
-        let Some(pool) = &self.pool else { return Buffer::zeroed(len) };
-        let mut buffer = pool.take(len)?;
-        buffer.as_mut_slice().fill(0);
-        Ok(buffer)
+        buffers::zeroed(self.pool.as_ref(), len)
     }
 }
 

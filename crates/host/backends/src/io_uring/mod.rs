@@ -16,13 +16,12 @@
 //! ([`IoUringOptions::one_thread`]): then it belongs to the first that uses it, and another's use is refused. That is not
 //! the default, because a queue that a program moves while commands are under way would lose them.
 
-mod buffers;
 mod device;
 mod finish;
 mod options;
-mod patience;
 mod queue;
 
+pub(crate) use device::refused;
 pub use device::{IoUring, Rings};
 pub use options::IoUringOptions;
 pub use queue::IoUringQueue;

@@ -45,7 +45,16 @@ impl Default for IoUringOptions {
 
 impl IoUringOptions {
     /// Refuses what cannot be with `target`, or with each other.
-    pub(super) fn check(&self, target: &Target) -> Result<()> {
+    pub(super) fn check_with(&self, target: &Target) -> Result<()> {
+        if self.iopoll && !target.is_direct() {
+            let said = "completions are polled for past the page cache alone (direct)";
+            return Err(Error::host(ErrorKind::InvalidArgument, said));
+        }
+        self.check()
+    }
+
+    /// Refuses what cannot be with each other.
+    pub(crate) fn check(&self) -> Result<()> {
         let refuse = |said: String| Err(Error::host(ErrorKind::InvalidArgument, said));
         if self.registered_buffers > REGISTERED_BUFFERS_MAX {
             let said = format!("the kernel registers {REGISTERED_BUFFERS_MAX} buffers at most");
@@ -57,14 +66,11 @@ impl IoUringOptions {
         if self.sqpoll_cpu.is_some() && self.sqpoll.is_none() {
             return refuse("a processor for the kernel's polling thread, and no such thread (sqpoll)".into());
         }
-        if self.iopoll && !target.is_direct() {
-            return refuse("completions are polled for past the page cache alone (direct)".into());
-        }
         Ok(())
     }
 
     /// A ring for so many commands.
-    pub(super) fn ring(&self, depth: u32) -> UringOptions {
+    pub(crate) fn ring(&self, depth: u32) -> UringOptions {
         UringOptions {
             depth,
             registered_file: self.registered_file,

@@ -32,6 +32,6 @@ impl<S: Synchronous> Interface<S> for AtOnce {
     type Queue = PsyncQueue<S>;
 
     fn queue(&self, device: &Arc<S>, options: QueueOptions) -> Result<PsyncQueue<S>> {
-        Ok(PsyncQueue::new(Arc::clone(device), options.depth))
+        Ok(PsyncQueue::new(Arc::clone(device), options))
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use byway_core::{BackendQueue, Command, Error, ErrorKind, Finished, Outcome, Refused, Result};
+use byway_core::{BackendQueue, Command, Error, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result};
 
 use crate::ready::Ready;
 use crate::synchronous::Synchronous;
@@ -16,11 +16,13 @@ pub struct PsyncQueue<S: Synchronous = Target> {
     device: Arc<S>,
     ready: Ready,
     depth: u32,
+    timeout: Duration,
 }
 
 impl<S: Synchronous> PsyncQueue<S> {
-    pub(crate) fn new(device: Arc<S>, depth: u32) -> Self {
-        Self { device, ready: Ready::new(depth), depth }
+    pub(crate) fn new(device: Arc<S>, options: QueueOptions) -> Self {
+        let QueueOptions { depth, timeout, .. } = options;
+        Self { device, ready: Ready::new(depth), depth, timeout }
     }
 
     #[inline]
@@ -30,23 +32,34 @@ impl<S: Synchronous> PsyncQueue<S> {
         }
         self.device.check(command)
     }
+
+    #[inline]
+    fn run(&mut self, request: S::Request, command: Command, tag: u64) {
+        let result = self.device.perform(request, command.into_payload());
+        self.ready.push(Finished { tag, result });
+    }
 }
 
 impl<S: Synchronous> BackendQueue for PsyncQueue<S> {
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
         match self.check(&command) {
             Ok(request) => {
-                let result = self.device.perform(request, command.into_payload());
-                self.ready.push(Finished { tag, result });
+                self.run(request, command, tag);
                 Ok(())
             }
             Err(error) => Err(Refused { command, error }),
         }
     }
 
-    /// The command has finished before its time can be over.
-    fn submit_within(&mut self, command: Command, tag: u64, _: Duration) -> Result<(), Refused> {
-        self.submit(command, tag)
+    /// The command has finished when this returns. Only a device that can give up what it has begun regards its time.
+    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
+        match self.check(&command) {
+            Ok(request) => {
+                self.run(self.device.within(request, timeout), command, tag);
+                Ok(())
+            }
+            Err(error) => Err(Refused { command, error }),
+        }
     }
 
     fn start(&mut self) -> Result<()> {
@@ -78,7 +91,7 @@ impl<S: Synchronous> BackendQueue for PsyncQueue<S> {
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
-        let request = self.device.check(&command)?;
+        let request = self.device.within(self.device.check(&command)?, self.timeout);
         Ok(self.device.perform(request, command.into_payload())?)
     }
 }

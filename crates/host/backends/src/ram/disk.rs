@@ -132,7 +132,7 @@ impl Synchronous for RamDisk {
         check_queue(options)
     }
 
-    fn admin(&self, command: &AdminCommand) -> Result<Outcome> {
+    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
         let said = format!("ram has no controller that takes admin commands ({command:?})");
         Err(Error::host(ErrorKind::Unsupported, said))
     }

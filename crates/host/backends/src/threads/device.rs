@@ -54,7 +54,7 @@ impl<S: Synchronous> Interface<S> for ByThreads {
     type Queue = ThreadsQueue<S>;
 
     fn queue(&self, device: &Arc<S>, options: QueueOptions) -> Result<ThreadsQueue<S>> {
-        Ok(ThreadsQueue::new(Arc::clone(device), Arc::clone(&self.0), options.depth))
+        Ok(ThreadsQueue::new(Arc::clone(device), Arc::clone(&self.0), options))
     }
 }
 

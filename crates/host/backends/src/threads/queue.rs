@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byway_core::{BackendQueue, Command, ErrorKind, Finished, Outcome, Refused, Result};
+use byway_core::{BackendQueue, Command, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result};
 
 use crate::psync::queue::{full, not_outstanding};
 use crate::synchronous::Synchronous;
@@ -35,10 +35,12 @@ pub struct ThreadsQueue<S: Synchronous = Target> {
     first_until: Option<Instant>,
     outstanding: u32,
     depth: u32,
+    timeout: Duration,
 }
 
 impl<S: Synchronous> ThreadsQueue<S> {
-    pub(crate) fn new(device: Arc<S>, pool: Arc<Pool>, depth: u32) -> Self {
+    pub(crate) fn new(device: Arc<S>, pool: Arc<Pool>, options: QueueOptions) -> Self {
+        let QueueOptions { depth, timeout, .. } = options;
         let room = depth as usize;
         Self {
             work: Arc::new(WorkList::new(device, depth)),
@@ -48,6 +50,7 @@ impl<S: Synchronous> ThreadsQueue<S> {
             first_until: None,
             outstanding: 0,
             depth,
+            timeout,
         }
     }
 
@@ -232,7 +235,7 @@ impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
         let device = self.work.device();
-        let request = device.check(&command)?;
+        let request = device.within(device.check(&command)?, self.timeout);
         Ok(device.perform(request, command.into_payload())?)
     }
 

@@ -48,10 +48,15 @@ struct Lists<R> {
 impl<R> Job<R> {
     /// Does it, unless its time is over.
     pub(crate) fn perform<S: Synchronous<Request = R>>(self, device: &S) -> Finished {
-        if self.until.is_some_and(|until| Instant::now() >= until) {
+        let Some(until) = self.until else {
+            return Finished { tag: self.tag, result: device.perform(self.request, self.memory) };
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
             return self.late();
         }
-        Finished { tag: self.tag, result: device.perform(self.request, self.memory) }
+        let request = device.within(self.request, left);
+        Finished { tag: self.tag, result: device.perform(request, self.memory) }
     }
 
     /// Gives it up because its time is over.

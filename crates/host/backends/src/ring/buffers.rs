@@ -27,14 +27,22 @@ struct Indices {
 }
 
 /// A pool whose buffers the rings of `count` entries can register.
-pub(super) fn pool(count: u16) -> BufferPool {
+pub(crate) fn pool(count: u16) -> BufferPool {
     let free = Mutex::new((0..count).rev().collect());
     BufferPool::new(Indices { free, serial: AtomicU64::new(1) }, KEEP_BYTES)
 }
 
+/// A buffer of `len` zeroes, of `pool` if there is one.
+pub(crate) fn zeroed(pool: Option<&BufferPool>, len: usize) -> Result<Buffer> {
+    let Some(pool) = pool else { return Buffer::zeroed(len) };
+    let mut buffer = pool.take(len)?;
+    buffer.as_mut_slice().fill(0);
+    Ok(buffer)
+}
+
 /// What a ring registers of a buffer of `pool`.
 #[inline]
-pub(super) fn registered(buffer: &Buffer, pool: &BufferPool) -> Option<RegisteredBuffer> {
+pub(crate) fn registered(buffer: &Buffer, pool: &BufferPool) -> Option<RegisteredBuffer> {
     let token = buffer.token(pool).filter(|token| *token != UNREGISTERED)?;
     Some(RegisteredBuffer::new(buffer.memory()?.mapping(), token as u16, token >> INDEX_BITS))
 }

@@ -1,0 +1,81 @@
+//! A command as the ring carries it, and what comes of it.
+
+use std::time::Duration;
+
+use byway_core::moves::Layout;
+use byway_core::{Command, Failed, Outcome, Payload, Result};
+use byway_sys::uring::{Completed, Deadline, Ending};
+use byway_sys::{KernelMemory, NvmeAnswer, NvmeCommand};
+
+use crate::nvme::{NvmeTarget, PIECES_MAX, Passage, Passed, outcome};
+use crate::ring::{RingDevice, Step, Ticket, cancelled, timed_out};
+use crate::synchronous::Synchronous;
+
+/// The layout that a queue looked up last.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    epoch: u64,
+    nsid: u32,
+    layout: Layout,
+}
+
+impl Seen {
+    fn layout<P: Passage>(&mut self, target: &NvmeTarget<P>, nsid: u32) -> Result<Layout> {
+        if self.nsid != nsid || self.epoch != target.epoch() {
+            let (epoch, layout) = target.layout(nsid)?;
+            *self = Self { epoch, nsid, layout };
+        }
+        Ok(self.layout)
+    }
+}
+
+impl<P: Passage> RingDevice for NvmeTarget<P> {
+    type Operation = NvmeCommand;
+    type Request = Passed;
+    type Known = Seen;
+
+    /// Nothing yet: no namespace has the number 0.
+    fn known(&self) -> Seen {
+        Seen { epoch: 0, nsid: 0, layout: Layout::Other }
+    }
+
+    #[inline]
+    fn request_of(&self, seen: &mut Seen, command: &Command) -> Result<Passed> {
+        self.passed(command, |nsid| seen.layout(self, nsid))
+    }
+
+    fn given_up_after(&self, request: Passed, timeout: Duration) -> (Passed, Option<Deadline>) {
+        (request.within(timeout), None)
+    }
+
+    #[inline]
+    fn first_operation(&self, ticket: &mut Ticket<Passed>, memory: &Payload) -> Option<NvmeCommand> {
+        (memory.segments() <= PIECES_MAX).then_some(ticket.request.command)
+    }
+
+    #[inline]
+    fn step(&self, completed: Completed<Payload, Ticket<Passed>>) -> Step<Self> {
+        let Completed { held, ticket, ending, answer } = completed;
+        let result = ended(ticket.request, ending, answer, held);
+        Step::Finished(ticket, result)
+    }
+
+    fn run(&self, request: Passed, memory: Payload) -> Result<Outcome, Failed> {
+        self.perform(request, memory)
+    }
+}
+
+/// What came of a command that the ring has given back.
+#[inline]
+pub(super) fn ended(passed: Passed, ending: Ending, answer: u64, memory: Payload) -> Result<Outcome, Failed> {
+    let answered = match ending {
+        Ending::Done(status) => passed.answered(NvmeAnswer { status: status as u16, result: answer }),
+        Ending::Failed(cause) => Err(passed.not_sent(cause)),
+        Ending::Cancelled => Err(cancelled()),
+        Ending::TimedOut => Err(timed_out()),
+    };
+    match answered {
+        Ok(answer) => Ok(outcome(answer, memory)),
+        Err(error) => Err(Failed::with_memory(error, memory)),
+    }
+}

@@ -1,0 +1,31 @@
+//! Whoever carries commands to a device and waits for the answer.
+
+use std::io;
+
+use byway_core::Payload;
+use byway_sys::{NvmeAnswer, NvmeCommand, NvmeNode};
+
+/// Whoever carries commands to an NVMe device and waits for the answer: the kernel, or what stands for it in tests.
+pub trait Passage: Send + Sync + 'static {
+    /// Carries a command with its data, and waits.
+    ///
+    /// # Errors
+    /// Where the command was not carried, or given up. A device's refusal is a status.
+    fn pass(&self, command: &NvmeCommand, memory: &mut Payload) -> io::Result<NvmeAnswer>;
+
+    /// Resets the controller.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn reset(&self) -> io::Result<()>;
+}
+
+impl Passage for NvmeNode {
+    fn pass(&self, command: &NvmeCommand, memory: &mut Payload) -> io::Result<NvmeAnswer> {
+        self.pass(command, memory)
+    }
+
+    fn reset(&self) -> io::Result<()> {
+        self.reset()
+    }
+}

@@ -1,0 +1,391 @@
+//! An NVMe device whose commands are passed through, by whoever carries them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use byway_core::encode::{self, Encoded};
+use byway_core::identify::{self, Identifies};
+use byway_core::layouts::{Layouts, changes_namespaces};
+use byway_core::moves::{Layout, check_blocks, check_length, io_bytes};
+use byway_core::{
+    AdminCommand, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Identity, Limits, Methods,
+    Namespace, NvmCommand, NvmCommands, Outcome, Payload, QueueOptions, Result, check_admin, encode_admin,
+    gather, scatter,
+};
+use byway_link::Method;
+use byway_spec::Command as Entry;
+use byway_spec::base::admin::AdminOpcode;
+use byway_spec::kv::KvOpcode;
+use byway_spec::nvm::NvmOpcode;
+use byway_sys::{NodeKind, NvmeNode, NvmeQueue};
+
+use super::passage::Passage;
+use super::passed::{Passed, outcome};
+use crate::synchronous::Synchronous;
+use crate::target::{DEPTH_MAX, TRANSFER_MAX_BYTES, check_queue};
+
+/// Most pieces of memory that the kernel takes at once (UIO_MAXIOV); more are copied.
+pub(crate) const PIECES_MAX: usize = 1024;
+
+/// The first version of the specification by which every controller tells its namespaces' descriptors.
+const DESCRIPTORS_SINCE: (u16, u8, u8) = (1, 3, 0);
+
+/// An open NVMe device whose commands are passed through.
+#[derive(Debug)]
+pub struct NvmeTarget<P: Passage = NvmeNode> {
+    passage: Arc<P>,
+    /// What messages call it.
+    name: String,
+    kind: NodeKind,
+    read_only: bool,
+    identity: Identity,
+    nvm: NvmCommands,
+    transfer_max_bytes: u64,
+    layouts: Layouts,
+}
+
+impl NvmeTarget {
+    /// Opens the device node at `path`: a controller's, or a namespace's as a block or a character device.
+    ///
+    /// # Errors
+    /// When it cannot be opened, is no node of an NVMe device, or the device does not say what it is.
+    pub fn open(path: &Path, read_only: bool) -> Result<Self> {
+        let node = NvmeNode::open(path, read_only).map_err(|cause| not_opened(path, read_only, cause))?;
+        let refuse = |said: String| Err(Error::host(ErrorKind::Unsupported, said));
+        let shown = path.display();
+        match node.kind() {
+            NodeKind::Other => refuse(format!("{shown} is no node of an NVMe device")),
+            NodeKind::Partition => {
+                refuse(format!("{shown} is a part of a namespace; commands are passed to whole ones"))
+            }
+            kind => Self::new(node, shown.to_string(), kind, read_only),
+        }
+    }
+
+    /// The node, for what is asked of the kernel beside commands.
+    #[must_use]
+    pub fn node(&self) -> &NvmeNode {
+        &self.passage
+    }
+
+    /// The node, for a ring.
+    pub(crate) fn node_shared(&self) -> Arc<NvmeNode> {
+        Arc::clone(&self.passage)
+    }
+}
+
+impl<P: Passage> NvmeTarget<P> {
+    /// The device that `passage` leads to, by a node of this kind.
+    ///
+    /// # Errors
+    /// When the device does not say what it is.
+    pub fn new(passage: P, name: String, kind: NodeKind, read_only: bool) -> Result<Self> {
+        let mut target = Self {
+            passage: Arc::new(passage),
+            name,
+            kind,
+            read_only,
+            identity: Identity::default(),
+            nvm: NvmCommands::default(),
+            transfer_max_bytes: TRANSFER_MAX_BYTES,
+            layouts: Layouts::default(),
+        };
+        let controller = identify::controller(&target).map_err(|error| error.doing(target.name.clone()))?;
+        target.identity = identify::identity(&controller);
+        target.nvm = identify::nvm_commands(controller.oncs);
+        // The smallest memory page is not told; it is 4096 bytes or more.
+        target.transfer_max_bytes = identify::transfer_max_bytes(controller.mdts, 0).min(TRANSFER_MAX_BYTES);
+        Ok(target)
+    }
+
+    /// What messages call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What its node is.
+    #[must_use]
+    pub fn kind(&self) -> NodeKind {
+        self.kind
+    }
+
+    /// Whoever carries its commands.
+    #[must_use]
+    pub fn passage(&self) -> &P {
+        &self.passage
+    }
+
+    /// Resets the controller.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn reset(&self) -> Result<()> {
+        self.passage.reset().map_err(|cause| Error::kernel(format!("resetting {} failed", self.name), cause))
+    }
+
+    /// The namespace of this node, if it is one's.
+    fn nsid(&self) -> Option<u32> {
+        match self.kind {
+            NodeKind::Block { nsid } | NodeKind::Generic { nsid } => Some(nsid),
+            NodeKind::Controller | NodeKind::Partition | NodeKind::Other => None,
+        }
+    }
+
+    /// What a namespace's commands mean, and since when that is known.
+    pub(crate) fn layout(&self, nsid: u32) -> Result<(u64, Layout)> {
+        self.layouts.layout(nsid, || identify::layout(self, nsid))
+    }
+
+    /// Tells whether [`layout`](Self::layout) may have another answer now.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.layouts.epoch()
+    }
+
+    /// A command in the form in which it is passed through.
+    ///
+    /// # Errors
+    /// What this node does not take, and data that is not as long as what the device will move.
+    pub(crate) fn passed(
+        &self,
+        command: &Command,
+        layout: impl FnOnce(u32) -> Result<Layout>,
+    ) -> Result<Passed> {
+        encode::check(command)?;
+        let encoded = encode::encode(command);
+        self.check_nsid(&encoded.entry)?;
+        let len = encoded.data.len() as u64;
+        if len > self.transfer_max_bytes {
+            let said = format!("{len} bytes are over the limit of {} bytes", self.transfer_max_bytes);
+            return Err(Error::host(ErrorKind::TooLarge, said));
+        }
+        if self.read_only && !is_reading(&encoded.entry) {
+            return Err(self.for_reading());
+        }
+        check_data(command, &encoded, layout)?;
+        Passed::of(&encoded, NvmeQueue::Io)
+    }
+
+    fn check_nsid(&self, entry: &Entry) -> Result<()> {
+        if self.nsid() == Some(entry.nsid) {
+            return Ok(());
+        }
+        let said = match self.nsid() {
+            Some(nsid) => {
+                format!("there is no namespace {} by {}: it is namespace {nsid}", entry.nsid, self.name)
+            }
+            None => self.takes_no_io(),
+        };
+        Err(Error::host(ErrorKind::NotFound, said))
+    }
+
+    fn takes_no_io(&self) -> String {
+        format!(
+            "{} is a controller and takes admin commands alone; its namespaces have nodes of their own",
+            self.name
+        )
+    }
+
+    #[cold]
+    fn for_reading(&self) -> Error {
+        Error::host(ErrorKind::Denied, format!("{} is opened for reading alone", self.name))
+    }
+
+    /// Passes a command through and waits.
+    fn pass(&self, passed: Passed, memory: &mut Payload) -> Result<Outcome> {
+        let sent = match memory {
+            Payload::Vectored(parts)
+                if parts.len() > PIECES_MAX || passed.command.queue == NvmeQueue::Admin =>
+            {
+                self.pass_copy(passed, memory)
+            }
+            _ => self.passage.pass(&passed.command, memory).map_err(|cause| passed.not_sent(cause)),
+        };
+        let answer = passed.answered(sent?)?;
+        Ok(outcome(answer, std::mem::take(memory)))
+    }
+
+    /// The same, with the data in one piece: the kernel takes no more of it.
+    fn pass_copy(&self, passed: Passed, memory: &mut Payload) -> Result<byway_sys::NvmeAnswer> {
+        let mut copy = Buffer::zeroed(memory.len())?;
+        if !passed.receives {
+            gather(memory, copy.as_mut_slice());
+        }
+        let mut copy = Payload::Buffer(copy);
+        let answer = self.passage.pass(&passed.command, &mut copy).map_err(|cause| passed.not_sent(cause))?;
+        if passed.receives {
+            scatter(copy.contiguous().unwrap_or_default(), memory);
+        }
+        Ok(answer)
+    }
+
+    /// An admin command in the form in which it is passed through.
+    ///
+    /// # Errors
+    /// What the kernel keeps to itself, what changes a device that is opened for reading alone, and data that is shorter
+    /// than what the device will move.
+    pub(crate) fn passed_admin(&self, command: &AdminCommand) -> Result<Passed> {
+        check_admin(command)?;
+        let encoded = encode_admin(command);
+        let reading = [AdminOpcode::IDENTIFY, AdminOpcode::GET_LOG_PAGE, AdminOpcode::GET_FEATURES];
+        if self.read_only && !reading.contains(&AdminOpcode(encoded.entry.opcode())) {
+            return Err(self.for_reading());
+        }
+        Passed::of(&encoded, NvmeQueue::Admin)
+    }
+
+    /// A command that may change what namespaces are is about to be sent: what is known of them is forgotten, and nothing
+    /// learned until the command has [ended](Self::changed).
+    pub(crate) fn changes(&self, command: &AdminCommand) -> bool {
+        let changes = changes_namespaces(&encode_admin(command).entry);
+        if changes {
+            self.layouts.begin_change();
+        }
+        changes
+    }
+
+    /// Such a command has ended.
+    pub(crate) fn changed(&self) {
+        self.layouts.end_change();
+    }
+
+    fn send_admin(&self, command: AdminCommand) -> Result<Outcome> {
+        let passed = self.passed_admin(&command)?;
+        let changes = self.changes(&command);
+        let result = self.pass(passed, &mut command.into_payload());
+        if changes {
+            self.changed();
+        }
+        result
+    }
+}
+
+/// Compares a command's data with what the device will move.
+fn check_data(
+    command: &Command,
+    encoded: &Encoded<'_>,
+    layout: impl FnOnce(u32) -> Result<Layout>,
+) -> Result<()> {
+    let (entry, len) = (&encoded.entry, encoded.data.len() as u64);
+    match command {
+        Command::Nvm(
+            NvmCommand::Read { .. }
+            | NvmCommand::ReadVectored { .. }
+            | NvmCommand::Write { .. }
+            | NvmCommand::Compare { .. },
+        ) => check_blocks(entry, len, layout(entry.nsid)?),
+        Command::Kv(_) => check_keys(entry.nsid, layout(entry.nsid)?),
+        // A typed command says the length of its data; opcodes say by their low bits whether they have some.
+        Command::Raw(_) if entry.opcode() & 3 != 0 => check_length(len, io_bytes(entry, layout(entry.nsid)?)),
+        Command::Nvm(_) | Command::Raw(_) => Ok(()),
+    }
+}
+
+/// The opcodes of the Key Value command set move blocks in other namespaces.
+fn check_keys(nsid: u32, layout: Layout) -> Result<()> {
+    if layout == Layout::Keys {
+        return Ok(());
+    }
+    let said = format!("namespace {nsid} takes no commands of the Key Value command set");
+    Err(Error::host(ErrorKind::Unsupported, said))
+}
+
+/// Whether an I/O command leaves the namespace as it is, in either command set.
+fn is_reading(entry: &Entry) -> bool {
+    let nvm = [
+        NvmOpcode::FLUSH,
+        NvmOpcode::READ,
+        NvmOpcode::COMPARE,
+        NvmOpcode::VERIFY,
+        NvmOpcode::RESERVATION_REPORT,
+    ];
+    let kv = [KvOpcode::RETRIEVE, KvOpcode::LIST, KvOpcode::EXIST];
+    nvm.contains(&NvmOpcode(entry.opcode())) || kv.contains(&KvOpcode(entry.opcode()))
+}
+
+fn not_opened(path: &Path, read_only: bool, cause: std::io::Error) -> Error {
+    let path = path.display();
+    let said = match cause.kind() {
+        std::io::ErrorKind::NotFound => format!("{path} does not exist"),
+        std::io::ErrorKind::PermissionDenied => {
+            let what = if read_only { "read" } else { "read and written" };
+            format!("{path} may not be {what} by this user")
+        }
+        _ => format!("opening {path} failed"),
+    };
+    Error::kernel(said, cause)
+}
+
+impl<P: Passage> Identifies for NvmeTarget<P> {
+    fn identify(&self, command: AdminCommand) -> Result<Outcome> {
+        self.send_admin(command)
+    }
+
+    fn identify_buffer(&self, len: usize) -> Result<Buffer> {
+        Buffer::zeroed(len)
+    }
+
+    fn tells_command_sets(&self) -> bool {
+        self.identity.version >= DESCRIPTORS_SINCE
+    }
+}
+
+impl<P: Passage> Synchronous for NvmeTarget<P> {
+    type Request = Passed;
+
+    fn check(&self, command: &Command) -> Result<Passed> {
+        self.passed(command, |nsid| Ok(self.layout(nsid)?.1))
+    }
+
+    fn within(&self, request: Passed, timeout: std::time::Duration) -> Passed {
+        request.within(timeout)
+    }
+
+    fn perform(&self, request: Passed, mut memory: Payload) -> Result<Outcome, Failed> {
+        self.pass(request, &mut memory).map_err(|error| Failed::with_memory(error, memory))
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn capabilities(&self, overlaps: bool, cancel: bool) -> Capabilities {
+        Capabilities {
+            methods: Methods::NONE.with(Method::Prp),
+            limits: Limits {
+                transfer_bytes: self.transfer_max_bytes,
+                queues: u16::MAX,
+                ring_entries: DEPTH_MAX,
+                ..Limits::default()
+            },
+            raw_commands: true,
+            admin_commands: true,
+            nvm: self.nvm,
+            memory_align_bytes: 1,
+            event: true,
+            overlaps,
+            cancel,
+            ..Capabilities::default()
+        }
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>> {
+        let all = match self.nsid() {
+            Some(nsid) => vec![nsid],
+            None => identify::active_namespaces(self)?,
+        };
+        all.into_iter().map(|nsid| Ok(identify::namespace(self, nsid)?.0)).collect()
+    }
+
+    fn check_queue(&self, options: &QueueOptions) -> Result<()> {
+        check_queue(options)?;
+        match self.nsid() {
+            Some(_) => Ok(()),
+            None => Err(Error::host(ErrorKind::Unsupported, self.takes_no_io())),
+        }
+    }
+
+    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        self.send_admin(command)
+    }
+}

@@ -1,0 +1,272 @@
+//! What Identify says, in the words of the API: for every interface to an NVMe controller.
+
+use byway_spec::base::identify::{
+    Cns, Controller, Csi, IDENTIFY_BYTES, NamespaceDescriptor, NamespaceIdType, NamespaceList, Oncs,
+};
+use byway_spec::base::register::Vs;
+use byway_spec::kv::KvNamespace;
+use byway_spec::nvm::{LbaFormat, NvmNamespace};
+use zerocopy::FromBytes;
+
+use crate::admin::AdminCommand;
+use crate::buffer::Buffer;
+use crate::capability::NvmCommands;
+use crate::command::Outcome;
+use crate::error::{Error, ErrorKind, Result};
+use crate::identity::{Identity, Namespace, NamespaceKind, Nsid};
+use crate::moves::Layout;
+
+/// A controller that answers Identify.
+pub trait Identifies {
+    /// Sends an Identify, and waits for it.
+    ///
+    /// # Errors
+    /// When the device refuses it or does not answer.
+    fn identify(&self, command: AdminCommand) -> Result<Outcome>;
+
+    /// A buffer for what it answers.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    fn identify_buffer(&self, len: usize) -> Result<Buffer>;
+
+    /// Whether namespaces tell which command set they take; else all take the NVM command set.
+    fn tells_command_sets(&self) -> bool;
+}
+
+/// What a controller says of itself.
+///
+/// # Errors
+/// When it does not answer.
+pub fn controller(device: &impl Identifies) -> Result<Controller> {
+    let page = ask(device, Cns::CONTROLLER, Csi::NVM, 0)?;
+    Controller::read_from_bytes(page.as_slice()).map_err(|_| short("Identify Controller"))
+}
+
+/// Who a controller says it is.
+#[must_use]
+pub fn identity(controller: &Controller) -> Identity {
+    let version = Vs::from_bits(controller.ver);
+    Identity {
+        model: text(&controller.mn),
+        serial: text(&controller.sn),
+        firmware: text(&controller.fr),
+        subsystem: text(&controller.subnqn),
+        controller: controller.cntlid,
+        vendor: controller.vid,
+        version: (version.mjr(), version.mnr(), version.ter()),
+        byway: controller.vendor.is_known(),
+    }
+}
+
+/// A text field without its padding.
+fn text(field: &[u8]) -> String {
+    let padding = |byte: &u8| *byte == 0 || *byte == b' ';
+    let len = field.iter().rposition(|byte| !padding(byte)).map_or(0, |last| last + 1);
+    String::from_utf8_lossy(field.get(..len).unwrap_or(field)).into_owned()
+}
+
+/// Optional commands of the NVM command set (ONCS); Flush is every device's.
+#[must_use]
+pub fn nvm_commands(oncs: Oncs) -> NvmCommands {
+    NvmCommands {
+        flush: true,
+        write_zeroes: oncs.write_zeroes(),
+        deallocate: oncs.dataset_management(),
+        compare: oncs.compare(),
+        verify: oncs.verify(),
+        copy: oncs.copy(),
+    }
+}
+
+/// Most bytes of one command's data: 2^`mdts` smallest memory pages of 2^(12 + `mpsmin`) bytes, 0 for no limit (MDTS).
+#[must_use]
+pub fn transfer_max_bytes(mdts: u8, mpsmin: u8) -> u64 {
+    match (mdts, 12 + u32::from(mpsmin) + u32::from(mdts)) {
+        (0, _) | (_, 64..) => u64::MAX,
+        (_, shift) => 1 << shift,
+    }
+}
+
+/// Numbers of the namespaces that are attached, ascending.
+///
+/// # Errors
+/// When the device does not answer.
+pub fn active_namespaces(device: &impl Identifies) -> Result<Vec<u32>> {
+    let mut found = Vec::new();
+    let mut after = 0;
+    loop {
+        let page = ask(device, Cns::ACTIVE_NAMESPACES, Csi::NVM, after)?;
+        let list = NamespaceList::read_from_bytes(page.as_slice())
+            .map_err(|_| short("Identify Active Namespaces"))?;
+        for nsid in list.nsids.into_iter().take_while(|nsid| *nsid != 0) {
+            // A list that does not ascend would never end.
+            if nsid <= after {
+                return Ok(found);
+            }
+            after = nsid;
+            found.push(nsid);
+        }
+        if list.nsids.contains(&0) {
+            return Ok(found);
+        }
+    }
+}
+
+/// A namespace, and what its commands mean.
+///
+/// # Errors
+/// When the device does not answer.
+pub fn namespace(device: &impl Identifies, nsid: u32) -> Result<(Namespace, Layout)> {
+    match command_set(device, nsid)? {
+        Csi::NVM => {
+            let identified = identify_nvm(device, nsid)?;
+            Ok((nvm(&identified, nsid)?, layout_of(&identified)))
+        }
+        Csi::KV => Ok((kv(device, nsid)?, Layout::Keys)),
+        Csi(other) => {
+            let kind = NamespaceKind::Other(other);
+            let nsid = Nsid::new(nsid)?;
+            Ok((Namespace { nsid, kind, size_bytes: 0, used_bytes: 0, nguid: [0; 16] }, Layout::Other))
+        }
+    }
+}
+
+/// What the commands of a namespace mean.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] where the device knows no such namespace; when it does not answer.
+pub fn layout(device: &impl Identifies, nsid: u32) -> Result<Layout> {
+    let unknown = || Error::host(ErrorKind::NotFound, format!("the device has no namespace {nsid}"));
+    let csi = command_set(device, nsid).map_err(|error| match error.nvme_status() {
+        Some(_) => unknown().with_source(error),
+        None => error,
+    })?;
+    match csi {
+        Csi::NVM => {
+            let identified = identify_nvm(device, nsid)?;
+            if identified.nsze == 0 {
+                return Err(unknown());
+            }
+            Ok(layout_of(&identified))
+        }
+        Csi::KV => Ok(Layout::Keys),
+        _ => Ok(Layout::Other),
+    }
+}
+
+fn layout_of(identified: &NvmNamespace) -> Layout {
+    let format = format_in_use(identified);
+    let metadata = if identified.flbas.extended() { u32::from(format.ms()) } else { 0 };
+    Layout::Blocks { bytes: lba_bytes(format) + metadata }
+}
+
+/// The command set that the namespace's descriptors tell; NVM if they tell none.
+fn command_set(device: &impl Identifies, nsid: u32) -> Result<Csi> {
+    if !device.tells_command_sets() {
+        return Ok(Csi::NVM);
+    }
+    let page = ask(device, Cns::NAMESPACE_DESCRIPTORS, Csi::NVM, nsid)?;
+    Ok(find_command_set(page.as_slice()))
+}
+
+fn find_command_set(mut descriptors: &[u8]) -> Csi {
+    while let Ok((head, rest)) = NamespaceDescriptor::read_from_prefix(descriptors) {
+        match (head.nidt, rest.first()) {
+            _ if head.nidl_bytes == 0 => break,
+            (NamespaceIdType::CSI, Some(csi)) => return Csi(*csi),
+            _ => descriptors = rest.get(usize::from(head.nidl_bytes)..).unwrap_or_default(),
+        }
+    }
+    Csi::NVM
+}
+
+fn identify_nvm(device: &impl Identifies, nsid: u32) -> Result<NvmNamespace> {
+    let page = ask(device, Cns::NAMESPACE, Csi::NVM, nsid)?;
+    NvmNamespace::read_from_bytes(page.as_slice()).map_err(|_| short("Identify Namespace"))
+}
+
+fn nvm(identified: &NvmNamespace, nsid: u32) -> Result<Namespace> {
+    let lba_bytes = lba_bytes(format_in_use(identified));
+    Ok(Namespace {
+        nsid: Nsid::new(nsid)?,
+        kind: NamespaceKind::Nvm { lba_bytes, blocks: identified.nsze },
+        size_bytes: identified.nsze.saturating_mul(lba_bytes.into()),
+        used_bytes: identified.nuse.saturating_mul(lba_bytes.into()),
+        nguid: identified.nguid,
+    })
+}
+
+fn format_in_use(namespace: &NvmNamespace) -> LbaFormat {
+    let flbas = namespace.flbas;
+    // FLBAS bits 6:5 are the high part of the index where there are more than 16 formats.
+    let index = usize::from(flbas.index_low()) | usize::from(flbas.index_high()) << 4;
+    namespace.lbaf.get(index).copied().unwrap_or_default()
+}
+
+/// Size of a block, without its metadata; 512 bytes where the format tells none that can be.
+fn lba_bytes(format: LbaFormat) -> u32 {
+    match format.lbads() {
+        shift @ 9..=31 => 1 << shift,
+        _ => 512,
+    }
+}
+
+fn kv(device: &impl Identifies, nsid: u32) -> Result<Namespace> {
+    let page = ask(device, Cns::SET_NAMESPACE, Csi::KV, nsid)?;
+    let identified =
+        KvNamespace::read_from_bytes(page.as_slice()).map_err(|_| short("Identify KV Namespace"))?;
+    let format = identified.kvf.get(usize::from(identified.kvfc & 0xf)).copied().unwrap_or_default();
+    Ok(Namespace {
+        nsid: Nsid::new(nsid)?,
+        kind: NamespaceKind::Kv {
+            key_max_bytes: format.key_max_bytes,
+            value_max_bytes: format.value_max_bytes,
+            keys_max: format.keys_max,
+        },
+        size_bytes: identified.nsze_bytes,
+        used_bytes: identified.nuse_bytes,
+        nguid: identified.nguid,
+    })
+}
+
+fn ask(device: &impl Identifies, cns: Cns, csi: Csi, nsid: u32) -> Result<Buffer> {
+    let into = device.identify_buffer(IDENTIFY_BYTES)?;
+    let nsid = Nsid::new(nsid).ok();
+    let command = AdminCommand::Identify { cns: cns.0, csi: csi.0, nsid, selector: 0, into };
+    let outcome = device.identify(command).map_err(|error| error.doing(format!("identify {cns}")))?;
+    outcome.buffer.ok_or_else(|| short("Identify"))
+}
+
+#[cold]
+fn short(what: &str) -> Error {
+    Error::device(ErrorKind::Protocol, format!("{what} gave fewer bytes than its structure has"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_fields_lose_their_padding_and_keep_their_inner_spaces() {
+        assert_eq!(text(b"Byway SSD  \0\0"), "Byway SSD");
+        assert_eq!(text(b"    "), "");
+    }
+
+    #[test]
+    fn the_command_set_is_found_among_other_descriptors_and_lies_do_not_hang() {
+        let mut page = vec![3, 16, 0, 0];
+        page.extend([7; 16]);
+        page.extend([4, 1, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(find_command_set(&page), Csi::KV);
+        assert_eq!(find_command_set(&[3, 255, 0, 0, 1]), Csi::NVM);
+        assert_eq!(find_command_set(&[0; 64]), Csi::NVM);
+    }
+
+    #[test]
+    fn mdts_counts_in_smallest_pages_and_zero_is_no_limit() {
+        assert_eq!(transfer_max_bytes(12, 0), 16 << 20);
+        assert_eq!(transfer_max_bytes(0, 0), u64::MAX);
+        assert_eq!(transfer_max_bytes(255, 15), u64::MAX);
+    }
+}

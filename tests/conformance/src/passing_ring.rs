@@ -1,0 +1,157 @@
+//! What stands for the kernel's ring to an NVMe device: commands that it carries reach a controller in this process, when
+//! the ring is entered and not before, and come back in another order.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use byway_backends::io_uring_cmd::{AdminTicket, IoUringCmdAdmin, IoUringCmdQueue};
+use byway_backends::nvme::{NvmeCommand, NvmeTarget, Passage, Passed};
+use byway_backends::ring::{Ring, RingQueue, Ticket};
+use byway_backends::{Interface, Over, Synchronous};
+use byway_core::{Payload, QueueOptions, Result};
+use byway_sys::Wakeup;
+use byway_sys::uring::{BufferIndex, Completed, Deadline, Ending, RegisteredBuffer};
+
+use crate::passing::InProcess;
+use crate::scratch::Scratch;
+
+/// A ring to a controller in this process.
+pub struct InProcessRing<T> {
+    target: Arc<NvmeTarget<InProcess>>,
+    depth: usize,
+    pushed: VecDeque<(NvmeCommand, Payload, T)>,
+    done: VecDeque<Completed<Payload, T>>,
+    wakeup: Option<Wakeup>,
+}
+
+/// Such rings.
+pub struct InProcessRings;
+
+/// The namespace of blocks behind such rings.
+pub type BehindRing = Over<NvmeTarget<InProcess>, InProcessRings>;
+
+/// The namespace of blocks behind such rings.
+pub fn blocks(scratch: &Scratch) -> BehindRing {
+    behind(InProcess::blocks(scratch))
+}
+
+/// A node behind such rings.
+pub fn behind(target: NvmeTarget<InProcess>) -> BehindRing {
+    let capabilities = target.capabilities(true, false);
+    Over::with("io_uring_cmd", Arc::new(target), capabilities, InProcessRings)
+}
+
+/// Its admin commands.
+pub fn admin(target: &Arc<NvmeTarget<InProcess>>) -> IoUringCmdAdmin<InProcess, InProcessRing<AdminTicket>> {
+    let ring = InProcessRing::new(Arc::clone(target), IoUringCmdAdmin::DEPTH);
+    IoUringCmdAdmin::new(Arc::clone(target), ring)
+}
+
+impl Interface<NvmeTarget<InProcess>> for InProcessRings {
+    type Queue = IoUringCmdQueue<InProcess, InProcessRing<Ticket<Passed>>>;
+
+    fn queue(&self, target: &Arc<NvmeTarget<InProcess>>, options: QueueOptions) -> Result<Self::Queue> {
+        let ring = InProcessRing::new(Arc::clone(target), options.depth + 1);
+        Ok(RingQueue::new(Arc::clone(target), ring, None, options, false))
+    }
+}
+
+impl<T> InProcessRing<T> {
+    fn new(target: Arc<NvmeTarget<InProcess>>, depth: u32) -> Self {
+        let (pushed, done) = (VecDeque::new(), VecDeque::new());
+        Self { target, depth: depth as usize, pushed, done, wakeup: None }
+    }
+
+    fn end(&mut self, completed: Completed<Payload, T>) {
+        // Neither first come nor last come.
+        match self.done.len() % 2 {
+            0 => self.done.push_back(completed),
+            _ => self.done.push_front(completed),
+        }
+        if let Some(wakeup) = &self.wakeup {
+            wakeup.raise();
+        }
+    }
+}
+
+impl<T: Copy + Send> Ring<T, NvmeCommand> for InProcessRing<T> {
+    fn push(
+        &mut self,
+        memory: Payload,
+        ticket: T,
+        command: NvmeCommand,
+        _: Option<BufferIndex>,
+        until: Option<Deadline>,
+    ) -> Result<(), Payload> {
+        assert!(until.is_none(), "a device keeps a command's time");
+        if self.pushed.len() + self.done.len() >= self.depth {
+            return Err(memory);
+        }
+        self.pushed.push_back((command, memory, ticket));
+        Ok(())
+    }
+
+    fn register(&mut self, _: RegisteredBuffer) -> io::Result<Option<BufferIndex>> {
+        Ok(None)
+    }
+
+    fn reap(&mut self) -> Option<Completed<Payload, T>> {
+        self.done.pop_front()
+    }
+
+    fn next_completed(&mut self) -> io::Result<Option<Completed<Payload, T>>> {
+        if self.done.is_empty() {
+            self.start()?;
+        }
+        if let (true, Some(wakeup)) = (self.done.is_empty(), &self.wakeup) {
+            wakeup.lower();
+        }
+        Ok(self.reap())
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        while let Some((command, mut held, ticket)) = self.pushed.pop_front() {
+            let (ending, answer) = match self.target.passage().pass(&command, &mut held) {
+                Ok(answer) => (Ending::Done(answer.status.into()), answer.result),
+                Err(cause) => (Ending::Failed(cause), 0),
+            };
+            self.end(Completed { held, ticket, ending, answer });
+        }
+        Ok(())
+    }
+
+    fn sleep(&mut self, _: u32, _: Option<Duration>) -> io::Result<()> {
+        self.start()
+    }
+
+    fn cancel(&mut self, is: impl Fn(&T) -> bool) -> io::Result<bool> {
+        let Some(at) = self.pushed.iter().position(|(_, _, ticket)| is(ticket)) else {
+            return Ok(self.done.iter().any(|completed| is(&completed.ticket)));
+        };
+        if let Some((_, held, ticket)) = self.pushed.remove(at) {
+            self.end(Completed { held, ticket, ending: Ending::Cancelled, answer: 0 });
+        }
+        Ok(true)
+    }
+
+    fn event(&mut self) -> io::Result<BorrowedFd<'_>> {
+        if self.wakeup.is_none() {
+            let wakeup = self.wakeup.insert(Wakeup::new()?);
+            wakeup.raise();
+        }
+        self.wakeup.as_ref().map(AsFd::as_fd).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn raise(&self) {
+        if let Some(wakeup) = &self.wakeup {
+            wakeup.raise();
+        }
+    }
+
+    fn under_way(&self) -> u32 {
+        (self.pushed.len() + self.done.len()) as u32
+    }
+}

@@ -1,0 +1,1192 @@
+/*
+ * Byway: one API over every interface by which commands reach an SSD, in C.
+ *
+ * Made by cbindgen of the library's source: bindings/c/README.md says how.
+ *
+ * What holds for every function:
+ *
+ * - Failure. A function that returns int returns a negative number where it fails: the negative of
+ *   a byway_error_kind. byway_last_error() of the same thread then has the sentence, who failed
+ *   (this library, the kernel, the device), the device's status, the kernel's errno. What a failing
+ *   function was to fill is left as it was. NULL where something is needed is such a failure, and
+ *   so is a defect of the library itself: none of its panics reaches the program.
+ * - Handles. byway_device, byway_queue, byway_buffer, byway_nvm, byway_kv are what this library
+ *   gave, until they are closed or freed once. Queues, byway_nvm, byway_kv and buffers may outlive
+ *   the device that they are of.
+ * - Threads. A byway_device may be used by any number of threads at once. Every other handle is
+ *   used by one thread at a time, whichever; a queue and the buffers of its commands by the same.
+ *   byway_last_error() is each thread's own. After fork() a child leaves all handles alone.
+ * - Structures. Each begins with its size, which the program sets to sizeof it; so a program and a
+ *   library of different versions understand each other. What a program leaves as zero stands for
+ *   "not given"; what it sets behind the end that the library knows is refused.
+ * - Memory. Bytes that a call is given are used until it returns. A buffer that a command was given
+ *   is the command's until its completion is taken, however long that takes and however it ends.
+ * - Callbacks return in the ordinary way: neither by longjmp() nor by an exception.
+ * - Numbers. Blocks count from 0, "blocks" from 1; lengths are in bytes, times in nanoseconds, keys
+ *   and values any bytes. A namespace is named by its identifier (nsid), from 1.
+ */
+
+
+#ifndef BYWAY_H
+#define BYWAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define BYWAY_VERSION_MAJOR 0
+#define BYWAY_VERSION_MINOR 1
+#define BYWAY_VERSION_PATCH 0
+
+
+/**
+ * Of BYWAY_OPCODE_WRITE_ZEROES: the device may forget the blocks.
+ */
+#define BYWAY_DEALLOCATE 1
+
+/**
+ * Of BYWAY_OPCODE_STORE: only if the key exists.
+ */
+#define BYWAY_MUST_EXIST 2
+
+/**
+ * Of BYWAY_OPCODE_STORE: only if the key does not exist.
+ */
+#define BYWAY_MUST_NOT_EXIST 4
+
+/**
+ * Of BYWAY_OPCODE_STORE: the device shall not compress the value.
+ */
+#define BYWAY_UNCOMPRESSED 8
+
+/**
+ * What kind of failure it was, whoever failed. Functions return the negative of it.
+ */
+typedef enum byway_error_kind {
+        /**
+         * There was no failure.
+         */
+        BYWAY_ERROR_KIND_NONE = 0,
+        /**
+         * An argument is wrong whatever the device: NULL, an empty key, a length of zero.
+         */
+        BYWAY_ERROR_KIND_INVALID_ARGUMENT = 1,
+        /**
+         * A length is over a limit that the device announced.
+         */
+        BYWAY_ERROR_KIND_TOO_LARGE = 2,
+        /**
+         * The device or the backend does not do this.
+         */
+        BYWAY_ERROR_KIND_UNSUPPORTED = 3,
+        /**
+         * There is no such device, namespace or file.
+         */
+        BYWAY_ERROR_KIND_NOT_FOUND = 4,
+        /**
+         * The key does not exist.
+         */
+        BYWAY_ERROR_KIND_KEY_NOT_FOUND = 5,
+        /**
+         * The key exists, and the command wanted that it does not.
+         */
+        BYWAY_ERROR_KIND_KEY_EXISTS = 6,
+        /**
+         * The namespace has no room left.
+         */
+        BYWAY_ERROR_KIND_CAPACITY_EXCEEDED = 7,
+        /**
+         * The address is outside the namespace.
+         */
+        BYWAY_ERROR_KIND_OUT_OF_RANGE = 8,
+        /**
+         * The queue has no room for the command now: take completions, then submit it again.
+         */
+        BYWAY_ERROR_KIND_QUEUE_FULL = 9,
+        /**
+         * Somebody else is using it.
+         */
+        BYWAY_ERROR_KIND_BUSY = 10,
+        /**
+         * No permission, or a read-only device.
+         */
+        BYWAY_ERROR_KIND_DENIED = 11,
+        /**
+         * The data is not what was written.
+         */
+        BYWAY_ERROR_KIND_MEDIA = 12,
+        /**
+         * A compare command found a difference.
+         */
+        BYWAY_ERROR_KIND_MISMATCH = 13,
+        /**
+         * The command was given up before it was done.
+         */
+        BYWAY_ERROR_KIND_CANCELLED = 14,
+        /**
+         * Nothing came within the time given.
+         */
+        BYWAY_ERROR_KIND_TIMED_OUT = 15,
+        /**
+         * The device is gone, or reported a fatal state; it must be opened anew.
+         */
+        BYWAY_ERROR_KIND_DEVICE_LOST = 16,
+        /**
+         * The device said something that its specification does not allow.
+         */
+        BYWAY_ERROR_KIND_PROTOCOL = 17,
+        /**
+         * Any other failure of the device.
+         */
+        BYWAY_ERROR_KIND_DEVICE = 18,
+        /**
+         * Any other failure of the operating system.
+         */
+        BYWAY_ERROR_KIND_SYSTEM = 19,
+        /**
+         * A defect of this library, which stopped at it: please report what its message says.
+         */
+        BYWAY_ERROR_KIND_DEFECT = 20,
+} byway_error_kind;
+
+/**
+ * Who failed.
+ */
+typedef enum byway_origin {
+        /**
+         * This library, before anything was sent.
+         */
+        BYWAY_ORIGIN_HOST = 0,
+        /**
+         * The operating system; byway_error_errno() tells its error.
+         */
+        BYWAY_ORIGIN_KERNEL = 1,
+        /**
+         * The device, by a status (byway_error_status()) or by its silence.
+         */
+        BYWAY_ORIGIN_DEVICE = 2,
+} byway_origin;
+
+/**
+ * Whether the same call can be expected to succeed later.
+ */
+typedef enum byway_retry {
+        /**
+         * No: the same call fails again.
+         */
+        BYWAY_RETRY_NEVER = 0,
+        /**
+         * Yes, after something else has finished.
+         */
+        BYWAY_RETRY_LATER = 1,
+        /**
+         * Once: it may have been an accident, or the outcome is unknown.
+         */
+        BYWAY_RETRY_ONCE = 2,
+} byway_retry;
+
+/**
+ * The command set of a namespace.
+ */
+typedef enum byway_kind {
+        /**
+         * One that this library has no typed commands for.
+         */
+        BYWAY_KIND_OTHER = 0,
+        /**
+         * Logical blocks.
+         */
+        BYWAY_KIND_NVM = 1,
+        /**
+         * Keys and values.
+         */
+        BYWAY_KIND_KV = 2,
+} byway_kind;
+
+/**
+ * What a command does.
+ */
+typedef enum byway_opcode {
+        /**
+         * Reads blocks into the memory.
+         */
+        BYWAY_OPCODE_READ = 1,
+        /**
+         * Writes blocks from the memory.
+         */
+        BYWAY_OPCODE_WRITE = 2,
+        /**
+         * Makes completed writes durable.
+         */
+        BYWAY_OPCODE_FLUSH = 3,
+        /**
+         * Makes blocks read as zeroes; with BYWAY_DEALLOCATE the device may forget them.
+         */
+        BYWAY_OPCODE_WRITE_ZEROES = 4,
+        /**
+         * Tells the device that blocks are no longer needed (Dataset Management, deallocate).
+         */
+        BYWAY_OPCODE_TRIM = 5,
+        /**
+         * Compares blocks with the memory.
+         */
+        BYWAY_OPCODE_COMPARE = 6,
+        /**
+         * Reads and checks blocks within the device.
+         */
+        BYWAY_OPCODE_VERIFY = 7,
+        /**
+         * Stores the memory as the value of the key.
+         */
+        BYWAY_OPCODE_STORE = 16,
+        /**
+         * Reads the value of the key into the memory; `dw0` of the completion is the whole value's length in bytes.
+         */
+        BYWAY_OPCODE_RETRIEVE = 17,
+        /**
+         * Deletes the key.
+         */
+        BYWAY_OPCODE_DELETE = 18,
+        /**
+         * Asks whether the key exists: if not, the error's kind is BYWAY_ERROR_KIND_KEY_NOT_FOUND.
+         */
+        BYWAY_OPCODE_EXIST = 19,
+        /**
+         * Lists keys in order into the memory, from the key on, or from the first if there is no key: a 4-byte count, then
+         * for each key its length in 2 bytes and its bytes, padded to a multiple of 4, little-endian.
+         */
+        BYWAY_OPCODE_LIST = 20,
+        /**
+         * Passes `entry` through. Bits 1:0 of its opcode say which way the memory goes, as the specification has it: 01b to
+         * the device, 10b from it, 00b for no memory.
+         */
+        BYWAY_OPCODE_RAW = 32,
+} byway_opcode;
+
+/**
+ * What a device that was found is.
+ */
+typedef enum byway_place {
+        /**
+         * A block device.
+         */
+        BYWAY_PLACE_BLOCK = 0,
+        /**
+         * A part of a block device.
+         */
+        BYWAY_PLACE_PARTITION = 1,
+        /**
+         * A namespace of an NVMe controller, as a character device that takes any command.
+         */
+        BYWAY_PLACE_GENERIC = 2,
+        /**
+         * An NVMe controller.
+         */
+        BYWAY_PLACE_CONTROLLER = 3,
+} byway_place;
+
+/**
+ * Memory that commands send from and receive into. One command uses it at a time; its memory is the program's again
+ * when that command's completion is taken.
+ */
+typedef struct byway_buffer byway_buffer;
+
+/**
+ * An open device. Any number of threads may use it at once, until it is closed.
+ */
+typedef struct byway_device byway_device;
+
+/**
+ * An error: of a thread (byway_last_error()) or of a completion.
+ */
+typedef struct byway_error byway_error;
+
+/**
+ * A namespace of keys and values with a queue of its own, for synchronous calls. One thread at a time uses it.
+ */
+typedef struct byway_kv byway_kv;
+
+/**
+ * A namespace of blocks with a queue of its own, for synchronous calls. One thread at a time uses it.
+ */
+typedef struct byway_nvm byway_nvm;
+
+/**
+ * Commands on their way. One thread at a time uses a queue; each thread opens its own.
+ */
+typedef struct byway_queue byway_queue;
+
+/**
+ * A command that has finished, well or not.
+ */
+typedef struct byway_completion {
+        /**
+         * sizeof(byway_completion): in an array to be filled, that of the first is set by the program. Fields behind it are not
+         * there.
+         */
+        size_t size;
+        /**
+         * The tag that it was submitted with.
+         */
+        uint64_t tag;
+        /**
+         * Its buffer, which is the program's again; NULL if it had none or several.
+         */
+        struct byway_buffer *buffer;
+        /**
+         * NULL if it succeeded. Else why it failed: until the callback returns, or until the next completions of this queue
+         * are taken into an array.
+         */
+        const struct byway_error *error;
+        /**
+         * The command's own result: completion dword 0.
+         */
+        uint32_t dw0;
+        /**
+         * Completion dword 1.
+         */
+        uint32_t dw1;
+} byway_completion;
+
+/**
+ * What is called for each completion. It may submit to the queue and take more completions, and must not close the
+ * queue; it returns in the ordinary way, without longjmp or an exception.
+ */
+typedef void (*byway_completion_callback)(void *context, const struct byway_completion *completion);
+
+/**
+ * A command. What its opcode does not use is zero.
+ */
+typedef struct byway_command {
+        /**
+         * sizeof(byway_command).
+         */
+        size_t size;
+        /**
+         * What it does: a byway_opcode.
+         */
+        uint32_t opcode;
+        /**
+         * Namespace.
+         */
+        uint32_t nsid;
+        /**
+         * The program's own word for the command: its completion carries it.
+         */
+        uint64_t tag;
+        /**
+         * First block.
+         */
+        uint64_t slba;
+        /**
+         * Number of blocks.
+         */
+        uint32_t blocks;
+        /**
+         * BYWAY_DEALLOCATE, BYWAY_MUST_EXIST, BYWAY_MUST_NOT_EXIST, BYWAY_UNCOMPRESSED.
+         */
+        uint32_t flags;
+        /**
+         * The memory; its length is what the command moves.
+         */
+        struct byway_buffer *buffer;
+        /**
+         * In place of `buffer`: several, one behind the other.
+         */
+        struct byway_buffer *const *buffers;
+        /**
+         * How many those are.
+         */
+        uint32_t buffer_count;
+        /**
+         * Length of the key in bytes.
+         */
+        uint32_t key_bytes;
+        /**
+         * The key.
+         */
+        const void *key;
+        /**
+         * Of BYWAY_OPCODE_RAW: the submission queue entry, 64 bytes. The identifier and the data pointer are written by the
+         * backend.
+         */
+        const void *entry;
+        /**
+         * After how many nanoseconds the command is given up; 0 for the queue's (byway_queue_set_timeout()).
+         */
+        uint64_t timeout_ns;
+} byway_command;
+
+/**
+ * How a device shall be opened. NULL in place of it, or zeroes in it, stand for the defaults.
+ */
+typedef struct byway_open_options {
+        /**
+         * sizeof(byway_open_options).
+         */
+        size_t size;
+        /**
+         * Options beside those of the URI, written as there: "backend=psync&depth=32". NULL for none.
+         */
+        const char *options;
+        /**
+         * Not 0: to read it alone. What may not be written can be opened so.
+         */
+        uint32_t read_only;
+        /**
+         * 0.
+         */
+        uint32_t reserved;
+} byway_open_options;
+
+/**
+ * Who a device says it is, and how it is reached. Texts live until the device is closed.
+ */
+typedef struct byway_device_info {
+        /**
+         * sizeof(byway_device_info).
+         */
+        size_t size;
+        /**
+         * The interface by which commands reach it: "io_uring", "embedded".
+         */
+        const char *backend;
+        /**
+         * Why that one.
+         */
+        const char *why;
+        /**
+         * Model.
+         */
+        const char *model;
+        /**
+         * Serial number.
+         */
+        const char *serial;
+        /**
+         * Firmware revision.
+         */
+        const char *firmware;
+        /**
+         * Subsystem's qualified name (NQN).
+         */
+        const char *subsystem;
+        /**
+         * How many faster backends could not serve it: byway_device_passed_over() tells of each.
+         */
+        uint32_t passed_over;
+        /**
+         * The controller's number in its subsystem.
+         */
+        uint16_t controller;
+        /**
+         * PCI vendor.
+         */
+        uint16_t vendor;
+        /**
+         * Specification version: major in bits 31:16, minor in bits 15:8, tertiary in bits 7:0.
+         */
+        uint32_t version;
+        /**
+         * 1 for a Byway device: one that has transfer methods of its own.
+         */
+        uint32_t is_byway;
+} byway_device_info;
+
+/**
+ * What a backend and its device can do. 0 stands for "not at all", except where a field says otherwise.
+ */
+typedef struct byway_capabilities {
+        /**
+         * sizeof(byway_capabilities).
+         */
+        size_t size;
+        /**
+         * Most bytes of one command's data; UINT64_MAX if the device sets no limit.
+         */
+        uint64_t transfer_bytes;
+        /**
+         * What a command's memory must begin and end on, in bytes: 1 where any memory will do.
+         */
+        uint32_t memory_align_bytes;
+        /**
+         * Most queues that can be open at once.
+         */
+        uint32_t queues;
+        /**
+         * Most entries of one queue's ring.
+         */
+        uint32_t ring_entries;
+        /**
+         * Longest payload of transfer method "inline", in bytes.
+         */
+        uint32_t inline_bytes;
+        /**
+         * Raw I/O commands can be passed through.
+         */
+        uint8_t raw_commands;
+        /**
+         * Admin commands can be sent.
+         */
+        uint8_t admin_commands;
+        /**
+         * A command that was sent can be cancelled.
+         */
+        uint8_t cancel;
+        /**
+         * A queue has a descriptor that tells of completions.
+         */
+        uint8_t event;
+        /**
+         * Commands go on while the program does something else.
+         */
+        uint8_t overlaps;
+        /**
+         * Flush is there.
+         */
+        uint8_t flush;
+        /**
+         * Write Zeroes is there.
+         */
+        uint8_t write_zeroes;
+        /**
+         * Dataset Management (trim) is there.
+         */
+        uint8_t trim;
+        /**
+         * Compare is there.
+         */
+        uint8_t compare;
+        /**
+         * Verify is there.
+         */
+        uint8_t verify;
+        /**
+         * Copy is there.
+         */
+        uint8_t copy;
+        /**
+         * 0.
+         */
+        uint8_t reserved[5];
+} byway_capabilities;
+
+/**
+ * A namespace and its geometry.
+ */
+typedef struct byway_namespace {
+        /**
+         * sizeof(byway_namespace).
+         */
+        size_t size;
+        /**
+         * Its identifier.
+         */
+        uint32_t nsid;
+        /**
+         * Its command set: a byway_kind.
+         */
+        uint32_t kind;
+        /**
+         * Size in bytes.
+         */
+        uint64_t size_bytes;
+        /**
+         * Bytes in use, where the device tells.
+         */
+        uint64_t used_bytes;
+        /**
+         * BYWAY_KIND_NVM: number of blocks.
+         */
+        uint64_t blocks;
+        /**
+         * BYWAY_KIND_NVM: size of a block in bytes.
+         */
+        uint32_t lba_bytes;
+        /**
+         * BYWAY_KIND_KV: longest key in bytes.
+         */
+        uint32_t key_max_bytes;
+        /**
+         * BYWAY_KIND_KV: longest value in bytes.
+         */
+        uint32_t value_max_bytes;
+        /**
+         * BYWAY_KIND_KV: most keys, 0 if only the size limits them.
+         */
+        uint32_t keys_max;
+        /**
+         * Globally unique identifier (NGUID), zeroes if it has none.
+         */
+        uint8_t nguid[16];
+} byway_namespace;
+
+/**
+ * What byway_kv_list() calls for each key, which lives until it returns; anything but 0 ends the listing. It must not use
+ * the byway_kv that is being listed.
+ */
+typedef int (*byway_key_callback)(void *context, const void *key, size_t key_bytes);
+
+/**
+ * How a queue shall be. NULL in place of it, or zeroes in it, stand for what the URI says.
+ */
+typedef struct byway_queue_options {
+        /**
+         * sizeof(byway_queue_options).
+         */
+        size_t size;
+        /**
+         * Most commands outstanding at once.
+         */
+        uint32_t depth;
+        /**
+         * Entries of the submission ring, where there is one.
+         */
+        uint32_t ring_entries;
+        /**
+         * How payloads cross the link: "prp", "inline", "piggyback"; NULL for what the URI says.
+         */
+        const char *transfer;
+        /**
+         * After how many nanoseconds byway_queue_execute() gives a command up.
+         */
+        uint64_t timeout_ns;
+} byway_queue_options;
+
+/**
+ * A device that the kernel knows. It and its texts live until the callback returns.
+ */
+typedef struct byway_found {
+        /**
+         * Bytes of this structure: fields behind it are not there.
+         */
+        size_t size;
+        /**
+         * What byway_open() takes.
+         */
+        const char *uri;
+        /**
+         * Its model, or NULL where the kernel tells none.
+         */
+        const char *model;
+        /**
+         * Its size in bytes, 0 where the kernel tells none.
+         */
+        uint64_t size_bytes;
+        /**
+         * What it is: a byway_place.
+         */
+        uint32_t place;
+        /**
+         * Not 0 if it can only be read.
+         */
+        uint32_t read_only;
+} byway_found;
+
+/**
+ * What byway_scan() calls for each device; anything but 0 ends the scan.
+ */
+typedef int (*byway_found_callback)(void *context, const struct byway_found *found);
+
+/**
+ * What byway_call() calls: the command's own function, with the memory that its tag points to.
+ */
+typedef void (*byway_call_function)(void *call, const struct byway_completion *completion);
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * Identify: structure `cns` of command set `csi`, 4096 bytes into `into`. `nsid` is 0 where the structure is of no
+ * namespace, `selector` for most.
+ */
+int byway_device_identify(const struct byway_device *device,
+                          uint8_t cns,
+                          uint8_t csi,
+                          uint32_t nsid,
+                          uint16_t selector,
+                          void *into);
+
+/**
+ * Reads a log page from byte `offset` on, a multiple of 4, as does its length. `nsid` is 0 where the log is of no
+ * namespace; not 0 in `retain_event` leaves the event that announced it.
+ */
+int byway_device_get_log(const struct byway_device *device,
+                         uint8_t log,
+                         uint8_t csi,
+                         uint32_t nsid,
+                         int retain_event,
+                         uint64_t offset,
+                         void *into,
+                         size_t bytes);
+
+/**
+ * Reads a feature: its value into `value`, its data, where it has some, into `into`. `select` is 0 for the current value,
+ * 1 for the default, 2 for the saved one, 3 for what can be done with it.
+ */
+int byway_device_get_feature(const struct byway_device *device,
+                             uint8_t feature,
+                             uint8_t select,
+                             uint32_t nsid,
+                             uint32_t cdw11,
+                             uint32_t *value,
+                             void *into,
+                             size_t bytes);
+
+/**
+ * Sets a feature to `cdw11` (and `cdw12`, where it has a second part), with its data, where it has some. Not 0 in `save`
+ * keeps it over power cycles.
+ */
+int byway_device_set_feature(const struct byway_device *device,
+                             uint8_t feature,
+                             int save,
+                             uint32_t nsid,
+                             uint32_t cdw11,
+                             uint32_t cdw12,
+                             const void *data,
+                             size_t bytes);
+
+/**
+ * Formats a namespace: all it holds is gone. Not 0 in `erase` leaves no byte of user data.
+ */
+int byway_device_format(const struct byway_device *device,
+                        uint32_t nsid,
+                        uint8_t format,
+                        int erase);
+
+/**
+ * Passes an admin command through, a submission queue entry of 64 bytes, and waits for it. Bits 1:0 of its opcode say
+ * which way the data goes: 01b to the device, 10b from it. `dw0`, completion dword 0, may be NULL.
+ */
+int byway_device_admin(const struct byway_device *device,
+                       const void *entry,
+                       void *data,
+                       size_t bytes,
+                       uint32_t *dw0);
+
+/**
+ * Allocates a buffer of `bytes` bytes in memory that the device can use without preparing it for each command. It
+ * holds zeroes, or what is left from its last use.
+ */
+int byway_buffer_alloc(const struct byway_device *device,
+                       size_t bytes,
+                       struct byway_buffer **buffer);
+
+/**
+ * Makes a buffer of memory that the program has. It stays the program's, which keeps it in place until the buffer is
+ * freed and every command with it has finished. A backend that needs other memory than this carries a copy or refuses
+ * the command: `memory_align_bytes` of byway_device_capabilities() says on what it must begin and end.
+ */
+int byway_buffer_wrap(void *memory,
+                      size_t bytes,
+                      struct byway_buffer **buffer);
+
+/**
+ * Cuts a buffer in two at byte `at`, without a copy: `second` is what stood behind it. The memory is freed with the
+ * last of its parts.
+ */
+int byway_buffer_cut(struct byway_buffer *buffer,
+                     size_t at,
+                     struct byway_buffer **second);
+
+/**
+ * First byte of the buffer; NULL for NULL, or for a buffer that was lost with a queue that failed. It stays where it
+ * is. While a command uses the buffer the program leaves it alone.
+ */
+void *byway_buffer_data(const struct byway_buffer *buffer);
+
+/**
+ * Length in bytes: what a command moves with this buffer. 0 for NULL.
+ */
+size_t byway_buffer_bytes(const struct byway_buffer *buffer);
+
+/**
+ * The longest that its length can be set to, in bytes. 0 for NULL.
+ */
+size_t byway_buffer_capacity(const struct byway_buffer *buffer);
+
+/**
+ * Sets the length; what is in the memory stays there.
+ */
+int byway_buffer_set_bytes(struct byway_buffer *buffer, size_t bytes);
+
+/**
+ * Frees a buffer; NULL is none. One that a command uses is freed with that command's completion; wrapped memory stays
+ * the program's to free, after that completion.
+ */
+void byway_buffer_free(struct byway_buffer *buffer);
+
+/**
+ * Hands at most `max` completions to `on`, with `context`; never sleeps. Returns how many.
+ */
+int byway_queue_poll(struct byway_queue *queue,
+                     uint32_t max,
+                     byway_completion_callback on,
+                     void *context);
+
+/**
+ * Hands completions to `on` until there were `min`, or none is outstanding, or `timeout_ns` nanoseconds have passed.
+ * Returns how many; running out of time is no error.
+ */
+int byway_queue_wait(struct byway_queue *queue,
+                     uint32_t min,
+                     uint64_t timeout_ns,
+                     byway_completion_callback on,
+                     void *context);
+
+/**
+ * Hands completions to `on` until none is outstanding. Returns how many.
+ */
+int byway_queue_drain(struct byway_queue *queue, byway_completion_callback on, void *context);
+
+/**
+ * Takes at most `max` completions into an array, of which the first has its `size` set: waits until there are `min`, or
+ * none is outstanding, or `timeout_ns` nanoseconds have passed; never sleeps if `min` is 0. Returns how many.
+ */
+int byway_queue_reap(struct byway_queue *queue,
+                     struct byway_completion *completions,
+                     uint32_t max,
+                     uint32_t min,
+                     uint64_t timeout_ns);
+
+/**
+ * Sends one command and waits for it: gives it up after its own time, or the queue's. Refused while others are outstanding,
+ * whose completions would have nowhere to go. The completion may be NULL.
+ */
+int byway_queue_execute(struct byway_queue *queue,
+                        const struct byway_command *command,
+                        struct byway_completion *completion);
+
+/**
+ * A callback for byway_queue_poll(), byway_queue_wait() and byway_queue_drain() that calls each command's own function:
+ * the tag of every command is the address of memory that begins with a byway_call_function, which is called with that
+ * address. Put such a pointer first in a structure of your own, and its tag is (uint64_t)(uintptr_t)&structure.
+ */
+void byway_call(void *context,
+                const struct byway_completion *completion);
+
+/**
+ * Opens the device that `uri` names: "/dev/nvme0n1", "./blocks", "file:PATH" for a block device or a file,
+ * "embedded:PATH", "ram:SIZE", "null:SIZE" for a device in this process, "nil:SIZE" for none; options behind a question
+ * mark ("./blocks?direct=1"). On failure the message says what was tried, and why each failed.
+ */
+int byway_open(const char *uri,
+               const struct byway_open_options *options,
+               struct byway_device **device);
+
+/**
+ * Closes a device; NULL is none. What an image holds is synced and marked as closed; the handle is gone even if that
+ * fails. Close its queues first: of a device in this process, the image stays in use until its last queue is closed.
+ */
+int byway_close(struct byway_device *device);
+
+/**
+ * Tells who a device says it is, which backend serves it, and why that one.
+ */
+int byway_device_get_info(const struct byway_device *device, struct byway_device_info *info);
+
+/**
+ * Tells of a faster backend that could not serve the device, and why: `index` counts from 0 up to `passed_over` of
+ * byway_device_info. The texts live until the device is closed.
+ */
+int byway_device_passed_over(const struct byway_device *device,
+                             uint32_t index,
+                             const char **backend,
+                             const char **why);
+
+/**
+ * Tells what the backend and the device can do.
+ */
+int byway_device_get_capabilities(const struct byway_device *device,
+                                  struct byway_capabilities *capabilities);
+
+/**
+ * Tells of the namespaces that are attached, asked anew: of at most `max`, of which the first has its `size` set.
+ * Returns how many there are, which may be more.
+ */
+int byway_device_namespaces(const struct byway_device *device,
+                            struct byway_namespace *namespaces,
+                            uint32_t max);
+
+/**
+ * What failed last in this thread, or NULL. It stays until this thread's next failing call: take what is needed at
+ * once.
+ */
+const struct byway_error *byway_last_error(void);
+
+/**
+ * What kind of failure it was; BYWAY_ERROR_KIND_NONE for NULL.
+ */
+enum byway_error_kind byway_error_kind_of(const struct byway_error *error);
+
+/**
+ * Who failed; BYWAY_ORIGIN_HOST for NULL.
+ */
+enum byway_origin byway_error_origin(const struct byway_error *error);
+
+/**
+ * Whether the same call can be expected to succeed later; BYWAY_RETRY_NEVER for NULL.
+ */
+enum byway_retry byway_error_retry(const struct byway_error *error);
+
+/**
+ * The sentence that says what failed and why, in UTF-8; empty for NULL. It lives as long as the error.
+ */
+const char *byway_error_message(const struct byway_error *error);
+
+/**
+ * The NVMe status that the device answered: status code type in bits 10:8, status code in bits 7:0, more in bit 13, do
+ * not retry in bit 14 (NVM Express Base Specification, Status Field). 0 where no device answered.
+ */
+uint16_t byway_error_status(const struct byway_error *error);
+
+/**
+ * The operating system's error (errno), where it is what failed; else 0.
+ */
+int byway_error_errno(const struct byway_error *error);
+
+/**
+ * Opens a namespace of keys and values for synchronous calls: `nsid`, or for 0 the URI's, or the device's first.
+ */
+int byway_kv_open(const struct byway_device *device,
+                  uint32_t nsid,
+                  struct byway_kv **kv);
+
+/**
+ * Closes it; NULL is none. Not from a callback of byway_kv_list().
+ */
+void byway_kv_close(struct byway_kv *kv);
+
+/**
+ * Stores a value, which then survives the death of the process at any instruction. `flags` are 0 or BYWAY_MUST_EXIST,
+ * BYWAY_MUST_NOT_EXIST, BYWAY_UNCOMPRESSED.
+ */
+int byway_kv_put(struct byway_kv *kv,
+                 const void *key,
+                 size_t key_bytes,
+                 const void *value,
+                 size_t value_bytes,
+                 uint32_t flags);
+
+/**
+ * Reads the value of a key into `into`, as much of it as fits; `value_bytes` becomes the whole value's length. Returns 1, or
+ * 0 if there is no such key.
+ */
+int byway_kv_get(struct byway_kv *kv,
+                 const void *key,
+                 size_t key_bytes,
+                 void *into,
+                 size_t into_bytes,
+                 size_t *value_bytes);
+
+/**
+ * Deletes a key; that it is not there is an error of kind BYWAY_ERROR_KIND_KEY_NOT_FOUND.
+ */
+int byway_kv_delete(struct byway_kv *kv, const void *key, size_t key_bytes);
+
+/**
+ * Whether a key is there: 1 or 0.
+ */
+int byway_kv_exists(struct byway_kv *kv, const void *key, size_t key_bytes);
+
+/**
+ * Calls `on` for the keys in order, from `start` on, or from the first where `start_bytes` is 0. Returns for how many.
+ */
+int byway_kv_list(struct byway_kv *kv,
+                  const void *start,
+                  size_t start_bytes,
+                  byway_key_callback on,
+                  void *context);
+
+/**
+ * Opens a namespace of blocks for synchronous calls: `nsid`, or for 0 the URI's, or the device's first.
+ */
+int byway_nvm_open(const struct byway_device *device,
+                   uint32_t nsid,
+                   struct byway_nvm **nvm);
+
+/**
+ * Closes it; NULL is none.
+ */
+void byway_nvm_close(struct byway_nvm *nvm);
+
+/**
+ * Size of a block in bytes; 0 for NULL.
+ */
+uint32_t byway_nvm_lba_bytes(const struct byway_nvm *nvm);
+
+/**
+ * Number of blocks; 0 for NULL.
+ */
+uint64_t byway_nvm_blocks(const struct byway_nvm *nvm);
+
+/**
+ * Reads `bytes` bytes, whole blocks, from block `slba` on.
+ */
+int byway_nvm_read(struct byway_nvm *nvm, uint64_t slba, void *into, size_t bytes);
+
+/**
+ * Writes `bytes` bytes, whole blocks, from block `slba` on.
+ */
+int byway_nvm_write(struct byway_nvm *nvm, uint64_t slba, const void *from, size_t bytes);
+
+/**
+ * Makes completed writes durable.
+ */
+int byway_nvm_flush(struct byway_nvm *nvm);
+
+/**
+ * Tells the device that blocks are no longer needed.
+ */
+int byway_nvm_trim(struct byway_nvm *nvm, uint64_t slba, uint32_t blocks);
+
+/**
+ * Makes blocks read as zeroes; the device may forget them.
+ */
+int byway_nvm_write_zeroes(struct byway_nvm *nvm, uint64_t slba, uint32_t blocks);
+
+/**
+ * Opens a queue of the device's. It may outlive the device.
+ */
+int byway_queue_open(const struct byway_device *device,
+                     const struct byway_queue_options *options,
+                     struct byway_queue **queue);
+
+/**
+ * Closes a queue; NULL is none. Waits until every command on its way has finished: their buffers are the program's
+ * again, and their completions are lost. Not from a callback of the same queue.
+ */
+int byway_queue_close(struct byway_queue *queue);
+
+/**
+ * Reads `blocks` blocks from `slba` on into the buffer, whose length is that of the blocks.
+ */
+int byway_queue_read(struct byway_queue *queue,
+                     uint32_t nsid,
+                     uint64_t slba,
+                     uint32_t blocks,
+                     struct byway_buffer *into,
+                     uint64_t tag);
+
+/**
+ * Writes `blocks` blocks from the buffer, whose length is that of the blocks, at `slba`.
+ */
+int byway_queue_write(struct byway_queue *queue,
+                      uint32_t nsid,
+                      uint64_t slba,
+                      uint32_t blocks,
+                      struct byway_buffer *from,
+                      uint64_t tag);
+
+/**
+ * As byway_queue_read(), into several buffers, one behind the other.
+ */
+int byway_queue_readv(struct byway_queue *queue,
+                      uint32_t nsid,
+                      uint64_t slba,
+                      uint32_t blocks,
+                      struct byway_buffer *const *into,
+                      uint32_t buffers,
+                      uint64_t tag);
+
+/**
+ * As byway_queue_write(), from several buffers, one behind the other.
+ */
+int byway_queue_writev(struct byway_queue *queue,
+                       uint32_t nsid,
+                       uint64_t slba,
+                       uint32_t blocks,
+                       struct byway_buffer *const *from,
+                       uint32_t buffers,
+                       uint64_t tag);
+
+/**
+ * Makes completed writes durable.
+ */
+int byway_queue_flush(struct byway_queue *queue, uint32_t nsid, uint64_t tag);
+
+/**
+ * Tells the device that blocks are no longer needed.
+ */
+int byway_queue_trim(struct byway_queue *queue,
+                     uint32_t nsid,
+                     uint64_t slba,
+                     uint32_t blocks,
+                     uint64_t tag);
+
+/**
+ * Makes blocks read as zeroes; not 0 in `deallocate` lets the device forget them.
+ */
+int byway_queue_write_zeroes(struct byway_queue *queue,
+                             uint32_t nsid,
+                             uint64_t slba,
+                             uint32_t blocks,
+                             int deallocate,
+                             uint64_t tag);
+
+/**
+ * Passes a submission queue entry of 64 bytes through; the backend writes its identifier and its data pointer. Bits 1:0
+ * of its opcode say which way the buffer's bytes go: 01b to the device, 10b from it. NULL for no data.
+ */
+int byway_queue_raw(struct byway_queue *queue,
+                    const void *entry,
+                    struct byway_buffer *data,
+                    uint64_t tag);
+
+/**
+ * Sends `count` commands, under one doorbell or system call where the backend can. Returns how many were taken: fewer
+ * than `count` if one was refused, which byway_last_error() tells of, or its error's number if that was the first.
+ */
+int byway_queue_submit(struct byway_queue *queue,
+                       const struct byway_command *commands,
+                       uint32_t count);
+
+/**
+ * Begins every command that was submitted, for a program that will not look at the queue soon.
+ */
+int byway_queue_start(struct byway_queue *queue);
+
+/**
+ * Asks for the command with this tag to be given up. It still finishes once, cancelled or not.
+ */
+int byway_queue_cancel(struct byway_queue *queue, uint64_t tag);
+
+/**
+ * Gives commands that are submitted from now on up when they have not finished after this many nanoseconds; 0 for never,
+ * as a queue begins.
+ */
+int byway_queue_set_timeout(struct byway_queue *queue,
+                            uint64_t timeout_ns);
+
+/**
+ * A descriptor that can be read when completions may be there, for the program's own poll(2) or epoll(7). Whoever was
+ * woken takes completions until there are none. It stays the queue's: neither read it nor close it.
+ */
+int byway_queue_event_fd(struct byway_queue *queue);
+
+/**
+ * Commands submitted whose completion was not taken yet; 0 for NULL.
+ */
+uint32_t byway_queue_outstanding(const struct byway_queue *queue);
+
+/**
+ * Most commands outstanding at once; 0 for NULL.
+ */
+uint32_t byway_queue_depth(const struct byway_queue *queue);
+
+/**
+ * Lists the devices that the kernel knows, by name. None is opened for it. Returns how many were told of.
+ */
+int byway_scan(byway_found_callback on,
+               void *context);
+
+/**
+ * The version of the library that runs, as "0.1.0"; BYWAY_VERSION_MAJOR and its kin are those of this header.
+ */
+const char *byway_version(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* BYWAY_H */

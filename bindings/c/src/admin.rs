@@ -1,0 +1,175 @@
+//! Admin commands: typed, and passed through.
+
+use std::ffi::{c_int, c_void};
+
+use byway::{AdminCommand, Backend, Buffer, Device, Nsid, Outcome, Payload, RawCommand, Result};
+
+use crate::arg::{bytes, bytes_mut, invalid, put};
+use crate::command::{direction, entry, raw_data};
+use crate::device::byway_device;
+use crate::error::border;
+
+/// Bytes of every structure that Identify gives.
+const IDENTIFY_BYTES: usize = 4096;
+
+/// Identify: structure `cns` of command set `csi`, 4096 bytes into `into`. `nsid` is 0 where the structure is of no
+/// namespace, `selector` for most.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_device_identify(
+    device: *const byway_device,
+    cns: u8,
+    csi: u8,
+    nsid: u32,
+    selector: u16,
+    into: *mut c_void,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (device, at) =
+            unsafe { (byway_device::shared(device)?, bytes_mut(into, IDENTIFY_BYTES, "into")?) };
+        let (nsid, into) = (Nsid::new(nsid).ok(), device.buffer(IDENTIFY_BYTES)?);
+        receive(device, AdminCommand::Identify { cns, csi, nsid, selector, into }, at)?;
+        Ok(0)
+    })
+}
+
+/// Reads a log page from byte `offset` on, a multiple of 4, as does its length. `nsid` is 0 where the log is of no
+/// namespace; not 0 in `retain_event` leaves the event that announced it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_device_get_log(
+    device: *const byway_device,
+    log: u8,
+    csi: u8,
+    nsid: u32,
+    retain_event: c_int,
+    offset: u64,
+    into: *mut c_void,
+    bytes: usize,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (device, at) = unsafe { (byway_device::shared(device)?, bytes_mut(into, bytes, "into")?) };
+        if bytes == 0 || !bytes.is_multiple_of(4) {
+            return Err(invalid(format!("a log is read in dwords, not by {bytes} bytes")));
+        }
+        let (nsid, into) = (Nsid::new(nsid).ok(), device.buffer(bytes)?);
+        let (retain_event, offset_bytes) = (retain_event != 0, offset);
+        receive(device, AdminCommand::GetLog { log, csi, nsid, retain_event, offset_bytes, into }, at)?;
+        Ok(0)
+    })
+}
+
+/// Reads a feature: its value into `value`, its data, where it has some, into `into`. `select` is 0 for the current value,
+/// 1 for the default, 2 for the saved one, 3 for what can be done with it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_device_get_feature(
+    device: *const byway_device,
+    feature: u8,
+    select: u8,
+    nsid: u32,
+    cdw11: u32,
+    value: *mut u32,
+    into: *mut c_void,
+    bytes: usize,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (device, at) = unsafe { (byway_device::shared(device)?, bytes_mut(into, bytes, "into")?) };
+        let nsid = Nsid::new(nsid).ok();
+        let into = if bytes == 0 { None } else { Some(device.buffer(bytes)?) };
+        let dw0 = receive(device, AdminCommand::GetFeature { feature, select, nsid, cdw11, into }, at)?;
+        // SAFETY: by the contract.
+        unsafe { put(value, dw0, "value") }?;
+        Ok(0)
+    })
+}
+
+/// Sets a feature to `cdw11` (and `cdw12`, where it has a second part), with its data, where it has some. Not 0 in `save`
+/// keeps it over power cycles.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_device_set_feature(
+    device: *const byway_device,
+    feature: u8,
+    save: c_int,
+    nsid: u32,
+    cdw11: u32,
+    cdw12: u32,
+    data: *const c_void,
+    bytes: usize,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (device, data) = unsafe { (byway_device::shared(device)?, self::bytes(data, bytes, "data")?) };
+        let (nsid, save) = (Nsid::new(nsid).ok(), save != 0);
+        let data = sent(device, data)?;
+        device.admin(AdminCommand::SetFeature { feature, save, nsid, cdw11, cdw12, data })?;
+        Ok(0)
+    })
+}
+
+/// Formats a namespace: all it holds is gone. Not 0 in `erase` leaves no byte of user data.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_device_format(
+    device: *const byway_device,
+    nsid: u32,
+    format: u8,
+    erase: c_int,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let device = unsafe { byway_device::shared(device) }?;
+        device.admin(AdminCommand::Format { nsid: Nsid::new(nsid)?, format, erase: erase != 0 })?;
+        Ok(0)
+    })
+}
+
+/// Passes an admin command through, a submission queue entry of 64 bytes, and waits for it. Bits 1:0 of its opcode say
+/// which way the data goes: 01b to the device, 10b from it. `dw0`, completion dword 0, may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_device_admin(
+    device: *const byway_device,
+    entry: *const c_void,
+    data: *mut c_void,
+    bytes: usize,
+    dw0: *mut u32,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (device, entry) = unsafe { (byway_device::shared(device)?, self::entry(entry)?) };
+        // SAFETY: by the contract.
+        let data = unsafe { bytes_mut(data, bytes, "data") }?;
+        if !data.is_empty() && direction(&entry).is_none() {
+            let opcode = entry.opcode();
+            return Err(invalid(format!("opcode {opcode:#04x} says which way no data goes")));
+        }
+        let command = AdminCommand::Raw(RawCommand { entry, data: raw_data(&entry, sent(device, data)?) });
+        let to_device = direction(&entry) != Some(false);
+        let answer = receive(device, command, if to_device { &mut [] } else { data })?;
+        if !dw0.is_null() {
+            // SAFETY: by the contract.
+            unsafe { put(dw0, answer, "dw0") }?;
+        }
+        Ok(0)
+    })
+}
+
+/// A copy of what a command sends, in memory that the device can use.
+fn sent(device: &Device, data: &[u8]) -> Result<Payload> {
+    if data.is_empty() {
+        return Ok(Payload::Empty);
+    }
+    let mut copy = device.buffer(data.len())?;
+    copy.as_mut_slice().copy_from_slice(data);
+    Ok(Payload::Buffer(copy))
+}
+
+/// Sends a command, and copies what it received; its dword 0.
+fn receive(device: &Device, command: AdminCommand, into: &mut [u8]) -> Result<u32> {
+    let Outcome { answer, buffer, .. } = device.admin(command)?;
+    let received = buffer.as_ref().map_or(&[][..], Buffer::as_slice);
+    let len = received.len().min(into.len());
+    if let (Some(at), Some(from)) = (into.get_mut(..len), received.get(..len)) {
+        at.copy_from_slice(from);
+    }
+    Ok(answer.dw0)
+}

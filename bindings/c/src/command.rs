@@ -1,0 +1,337 @@
+//! Commands of any kind as a structure: what `byway_queue_submit` and `byway_queue_execute` take.
+
+use std::ffi::c_void;
+
+use byway::spec::Command as Entry;
+use byway::{
+    Buffer, Command, Key, KvCommand, LbaRange, LbaRanges, Nsid, NvmCommand, Payload, RawCommand, RawData,
+    Result, StoreOptions,
+};
+use zerocopy::FromBytes;
+
+use crate::arg::{bytes, invalid};
+use crate::buffer::byway_buffer;
+use crate::sized::crossing;
+
+/// Bytes of a submission queue entry.
+pub(crate) const ENTRY_BYTES: usize = 64;
+
+/// What a command does.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum byway_opcode {
+    /// Reads blocks into the memory.
+    Read = 1,
+    /// Writes blocks from the memory.
+    Write = 2,
+    /// Makes completed writes durable.
+    Flush = 3,
+    /// Makes blocks read as zeroes; with BYWAY_DEALLOCATE the device may forget them.
+    WriteZeroes = 4,
+    /// Tells the device that blocks are no longer needed (Dataset Management, deallocate).
+    Trim = 5,
+    /// Compares blocks with the memory.
+    Compare = 6,
+    /// Reads and checks blocks within the device.
+    Verify = 7,
+    /// Stores the memory as the value of the key.
+    Store = 16,
+    /// Reads the value of the key into the memory; `dw0` of the completion is the whole value's length in bytes.
+    Retrieve = 17,
+    /// Deletes the key.
+    Delete = 18,
+    /// Asks whether the key exists: if not, the error's kind is BYWAY_ERROR_KIND_KEY_NOT_FOUND.
+    Exist = 19,
+    /// Lists keys in order into the memory, from the key on, or from the first if there is no key: a 4-byte count, then
+    /// for each key its length in 2 bytes and its bytes, padded to a multiple of 4, little-endian.
+    List = 20,
+    /// Passes `entry` through. Bits 1:0 of its opcode say which way the memory goes, as the specification has it: 01b to
+    /// the device, 10b from it, 00b for no memory.
+    Raw = 32,
+}
+
+/// Of BYWAY_OPCODE_WRITE_ZEROES: the device may forget the blocks.
+pub const BYWAY_DEALLOCATE: u32 = 1;
+/// Of BYWAY_OPCODE_STORE: only if the key exists.
+pub const BYWAY_MUST_EXIST: u32 = 2;
+/// Of BYWAY_OPCODE_STORE: only if the key does not exist.
+pub const BYWAY_MUST_NOT_EXIST: u32 = 4;
+/// Of BYWAY_OPCODE_STORE: the device shall not compress the value.
+pub const BYWAY_UNCOMPRESSED: u32 = 8;
+
+/// A command. What its opcode does not use is zero.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct byway_command {
+    /// sizeof(byway_command).
+    pub size: usize,
+    /// What it does: a byway_opcode.
+    pub opcode: u32,
+    /// Namespace.
+    pub nsid: u32,
+    /// The program's own word for the command: its completion carries it.
+    pub tag: u64,
+    /// First block.
+    pub slba: u64,
+    /// Number of blocks.
+    pub blocks: u32,
+    /// BYWAY_DEALLOCATE, BYWAY_MUST_EXIST, BYWAY_MUST_NOT_EXIST, BYWAY_UNCOMPRESSED.
+    pub flags: u32,
+    /// The memory; its length is what the command moves.
+    pub buffer: *mut byway_buffer,
+    /// In place of `buffer`: several, one behind the other.
+    pub buffers: *const *mut byway_buffer,
+    /// How many those are.
+    pub buffer_count: u32,
+    /// Length of the key in bytes.
+    pub key_bytes: u32,
+    /// The key.
+    pub key: *const c_void,
+    /// Of BYWAY_OPCODE_RAW: the submission queue entry, 64 bytes. The identifier and the data pointer are written by the
+    /// backend.
+    pub entry: *const c_void,
+    /// After how many nanoseconds the command is given up; 0 for the queue's (byway_queue_set_timeout()).
+    pub timeout_ns: u64,
+}
+crossing!(byway_command of 88);
+
+/// Which memory a command brings.
+pub(crate) enum Memory<'a> {
+    None,
+    One(*mut byway_buffer),
+    Several(&'a [*mut byway_buffer]),
+}
+
+impl byway_command {
+    /// The memory that it names.
+    ///
+    /// # Safety
+    /// `buffers` points to `buffer_count` handles for as long as `'a`.
+    pub(crate) unsafe fn memory<'a>(&self) -> Result<Memory<'a>> {
+        match (self.buffer.is_null(), self.buffer_count) {
+            (true, 0) => Ok(Memory::None),
+            (false, 0) => Ok(Memory::One(self.buffer)),
+            (false, _) => Err(invalid("a command has one buffer or several, not both")),
+            (true, several) => {
+                // SAFETY: the caller's word.
+                unsafe { handles(self.buffers, several) }.map(Memory::Several)
+            }
+        }
+    }
+
+    /// The command with its memory.
+    ///
+    /// # Safety
+    /// `key` and `entry` point to as many bytes as are told of them.
+    pub(crate) unsafe fn with(&self, memory: Payload) -> Result<Command, (byway::Error, Payload)> {
+        // SAFETY: the caller's word.
+        let head = match unsafe { self.head() } {
+            Ok(head) if head.takes(&memory) => head,
+            Ok(_) => return Err((self.wrong_memory(), memory)),
+            Err(error) => return Err((error, memory)),
+        };
+        Ok(head.with(memory))
+    }
+
+    /// All of it but its memory.
+    ///
+    /// # Safety
+    /// As [`Self::with`].
+    unsafe fn head(&self) -> Result<Head> {
+        const OPCODES: [byway_opcode; 13] = [
+            byway_opcode::Read,
+            byway_opcode::Write,
+            byway_opcode::Flush,
+            byway_opcode::WriteZeroes,
+            byway_opcode::Trim,
+            byway_opcode::Compare,
+            byway_opcode::Verify,
+            byway_opcode::Store,
+            byway_opcode::Retrieve,
+            byway_opcode::Delete,
+            byway_opcode::Exist,
+            byway_opcode::List,
+            byway_opcode::Raw,
+        ];
+        let opcode = OPCODES.into_iter().find(|opcode| *opcode as u32 == self.opcode);
+        let opcode = opcode.ok_or_else(|| invalid(format!("there is no opcode {}", self.opcode)))?;
+        self.check_flags(opcode)?;
+        if opcode == byway_opcode::Raw {
+            // SAFETY: the caller's word.
+            return unsafe { entry(self.entry) }.map(Head::Raw);
+        }
+        let (nsid, slba, blocks) = (Nsid::new(self.nsid)?, self.slba, self.blocks);
+        let range = LbaRange { slba, blocks };
+        Ok(match opcode {
+            byway_opcode::Store
+            | byway_opcode::Retrieve
+            | byway_opcode::Delete
+            | byway_opcode::Exist
+            | byway_opcode::List => {
+                // SAFETY: the caller's word.
+                let key = unsafe { bytes(self.key, self.key_bytes as usize, "byway_command.key") }?;
+                match (opcode, key) {
+                    (byway_opcode::List, []) => Head::List(nsid, None),
+                    (byway_opcode::List, key) => Head::List(nsid, Some(Key::new(key)?)),
+                    (_, key) => Head::Kv(opcode, nsid, Key::new(key)?, store_options(self.flags)),
+                }
+            }
+            byway_opcode::Trim => Head::Trim(nsid, LbaRanges::new(&[range])?),
+            _ => Head::Nvm(opcode, nsid, range, self.flags & BYWAY_DEALLOCATE != 0),
+        })
+    }
+
+    fn check_flags(&self, opcode: byway_opcode) -> Result<()> {
+        let known = match opcode {
+            byway_opcode::WriteZeroes => BYWAY_DEALLOCATE,
+            byway_opcode::Store => BYWAY_MUST_EXIST | BYWAY_MUST_NOT_EXIST | BYWAY_UNCOMPRESSED,
+            _ => 0,
+        };
+        if self.flags & !known == 0 {
+            return Ok(());
+        }
+        Err(invalid(format!("flags {:#x} mean nothing to {opcode:?}", self.flags & !known)))
+    }
+
+    #[cold]
+    fn wrong_memory(&self) -> byway::Error {
+        let said = match self.buffer.is_null() && self.buffer_count == 0 {
+            true => "the command needs a buffer",
+            false => "the command takes no such memory: none, or one buffer in place of several",
+        };
+        invalid(said)
+    }
+}
+
+/// A command without its memory.
+enum Head {
+    Nvm(byway_opcode, Nsid, LbaRange, bool),
+    Trim(Nsid, LbaRanges),
+    Kv(byway_opcode, Nsid, Key, StoreOptions),
+    List(Nsid, Option<Key>),
+    Raw(Entry),
+}
+
+impl Head {
+    /// Whether the command can have this memory.
+    fn takes(&self, memory: &Payload) -> bool {
+        use byway_opcode as Opcode;
+        match (self, memory) {
+            (Self::Nvm(Opcode::Read | Opcode::Write | Opcode::Compare, ..), memory) => {
+                !matches!(memory, Payload::Empty)
+            }
+            (Self::Kv(Opcode::Store, ..), _) => true,
+            (Self::Kv(Opcode::Retrieve, ..) | Self::List(..), memory) => {
+                matches!(memory, Payload::Buffer(_))
+            }
+            (Self::Raw(entry), memory) => matches!(memory, Payload::Empty) || direction(entry).is_some(),
+            (_, memory) => matches!(memory, Payload::Empty),
+        }
+    }
+
+    /// The command with memory that it can have.
+    fn with(self, memory: Payload) -> Command {
+        match self {
+            Self::Raw(entry) => Command::Raw(RawCommand { entry, data: raw_data(&entry, memory) }),
+            Self::Trim(nsid, ranges) => Command::Nvm(NvmCommand::Deallocate { nsid, ranges }),
+            Self::Nvm(opcode, nsid, range, free) => Command::Nvm(nvm(opcode, nsid, range, free, memory)),
+            Self::Kv(opcode, nsid, key, options) => Command::Kv(kv(opcode, nsid, key, options, memory)),
+            Self::List(nsid, start) => Command::Kv(KvCommand::List { nsid, start, into: one(memory) }),
+        }
+    }
+}
+
+fn nvm(opcode: byway_opcode, nsid: Nsid, range: LbaRange, deallocate: bool, memory: Payload) -> NvmCommand {
+    let LbaRange { slba, blocks } = range;
+    match opcode {
+        byway_opcode::Read => match memory.into_buffers() {
+            (Some(into), _) => NvmCommand::Read { nsid, slba, blocks, into },
+            (None, into) => NvmCommand::ReadVectored { nsid, slba, blocks, into },
+        },
+        byway_opcode::Write => NvmCommand::Write { nsid, slba, blocks, data: memory },
+        byway_opcode::Compare => NvmCommand::Compare { nsid, slba, blocks, data: memory },
+        byway_opcode::Verify => NvmCommand::Verify { nsid, slba, blocks },
+        byway_opcode::WriteZeroes => NvmCommand::WriteZeroes { nsid, slba, blocks, deallocate },
+        _ => NvmCommand::Flush { nsid },
+    }
+}
+
+fn kv(opcode: byway_opcode, nsid: Nsid, key: Key, options: StoreOptions, memory: Payload) -> KvCommand {
+    match opcode {
+        byway_opcode::Store => KvCommand::Store { nsid, key, value: memory, options },
+        byway_opcode::Retrieve => KvCommand::Retrieve { nsid, key, into: one(memory) },
+        byway_opcode::Delete => KvCommand::Delete { nsid, key },
+        _ => KvCommand::Exist { nsid, key },
+    }
+}
+
+/// The buffer of a command that has one.
+fn one(memory: Payload) -> Buffer {
+    memory.into_buffer().unwrap_or_else(|| Buffer::from_bytes(Box::default()))
+}
+
+pub(crate) fn store_options(flags: u32) -> StoreOptions {
+    StoreOptions {
+        must_exist: flags & BYWAY_MUST_EXIST != 0,
+        must_not_exist: flags & BYWAY_MUST_NOT_EXIST != 0,
+        uncompressed: flags & BYWAY_UNCOMPRESSED != 0,
+    }
+}
+
+/// A submission queue entry of a program's.
+///
+/// # Safety
+/// `given` is NULL or points to 64 bytes.
+pub(crate) unsafe fn entry(given: *const c_void) -> Result<Entry> {
+    // SAFETY: the caller's word.
+    let bytes = unsafe { bytes(given, ENTRY_BYTES, "entry") }?;
+    Entry::read_from_bytes(bytes).map_err(|_| invalid("an entry has 64 bytes"))
+}
+
+/// Which way the data of a command goes: whether to the device, or `None` if it has none (NVM Express Base Specification,
+/// Opcode).
+pub(crate) fn direction(entry: &Entry) -> Option<bool> {
+    match entry.opcode() & 3 {
+        1 => Some(true),
+        2 => Some(false),
+        _ => None,
+    }
+}
+
+/// The data of a command passed through.
+pub(crate) fn raw_data(entry: &Entry, memory: Payload) -> RawData {
+    if matches!(memory, Payload::Empty) {
+        return RawData::None;
+    }
+    if direction(entry) == Some(true) {
+        return RawData::ToDevice(memory);
+    }
+    match memory.into_buffers() {
+        (Some(into), _) => RawData::FromDevice(into),
+        (None, into) => RawData::FromDeviceVectored(into),
+    }
+}
+
+/// The buffers of a vectored command.
+///
+/// # Safety
+/// `first` is NULL or points to `count` handles for as long as `'a`.
+pub(crate) unsafe fn handles<'a>(
+    first: *const *mut byway_buffer,
+    count: u32,
+) -> Result<&'a [*mut byway_buffer]> {
+    if first.is_null() {
+        return Err(invalid("buffers is NULL"));
+    }
+    // SAFETY: not NULL, and the caller's word.
+    Ok(unsafe { std::slice::from_raw_parts(first, count as usize) })
+}
+
+/// The memory of a command that reads into one buffer or several.
+pub(crate) fn payload(one: Option<Buffer>, several: Vec<Buffer>) -> Payload {
+    match one {
+        Some(one) => Payload::Buffer(one),
+        None if several.is_empty() => Payload::Empty,
+        None => Payload::Vectored(several),
+    }
+}

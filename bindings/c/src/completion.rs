@@ -1,0 +1,319 @@
+//! Taking completions: by a callback, or into an array.
+
+use std::ffi::{c_int, c_void};
+use std::time::{Duration, Instant};
+
+use byway::{BackendQueue, Error, ErrorKind, Finished, Result};
+
+use crate::arg::{handle, invalid, want};
+use crate::buffer::byway_buffer;
+use crate::command::byway_command;
+use crate::error::{border, byway_error, count};
+use crate::queue::byway_queue;
+use crate::sized::{self, crossing};
+
+/// A command that has finished, well or not.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct byway_completion {
+    /// sizeof(byway_completion): in an array to be filled, that of the first is set by the program. Fields behind it are not
+    /// there.
+    pub size: usize,
+    /// The tag that it was submitted with.
+    pub tag: u64,
+    /// Its buffer, which is the program's again; NULL if it had none or several.
+    pub buffer: *mut byway_buffer,
+    /// NULL if it succeeded. Else why it failed: until the callback returns, or until the next completions of this queue
+    /// are taken into an array.
+    pub error: *const byway_error,
+    /// The command's own result: completion dword 0.
+    pub dw0: u32,
+    /// Completion dword 1.
+    pub dw1: u32,
+}
+crossing!(byway_completion of 40);
+
+/// What is called for each completion. It may submit to the queue and take more completions, and must not close the
+/// queue; it returns in the ordinary way, without longjmp or an exception.
+pub type byway_completion_callback =
+    Option<unsafe extern "C" fn(context: *mut c_void, completion: *const byway_completion)>;
+
+/// What byway_call() calls: the command's own function, with the memory that its tag points to.
+pub type byway_call_function =
+    Option<unsafe extern "C" fn(call: *mut c_void, completion: *const byway_completion)>;
+
+/// Hands at most `max` completions to `on`, with `context`; never sleeps. Returns how many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_queue_poll(
+    queue: *mut byway_queue,
+    max: u32,
+    on: byway_completion_callback,
+    context: *mut c_void,
+) -> c_int {
+    border(|| {
+        want(queue, "queue")?;
+        // SAFETY: by the contract; the queue is borrowed for no longer than a step at a time.
+        unsafe { Callback::new(on, context)?.poll(queue, max as usize) }.map(count)
+    })
+}
+
+/// Hands completions to `on` until there were `min`, or none is outstanding, or `timeout_ns` nanoseconds have passed.
+/// Returns how many; running out of time is no error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_queue_wait(
+    queue: *mut byway_queue,
+    min: u32,
+    timeout_ns: u64,
+    on: byway_completion_callback,
+    context: *mut c_void,
+) -> c_int {
+    border(|| {
+        want(queue, "queue")?;
+        let timeout = Duration::from_nanos(timeout_ns);
+        // SAFETY: by the contract, as for `byway_queue_poll`.
+        unsafe { wait(queue, Callback::new(on, context)?, min as usize, timeout) }.map(count)
+    })
+}
+
+/// Hands completions to `on` until none is outstanding. Returns how many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_queue_drain(
+    queue: *mut byway_queue,
+    on: byway_completion_callback,
+    context: *mut c_void,
+) -> c_int {
+    border(|| {
+        want(queue, "queue")?;
+        let on = Callback::new(on, context)?;
+        let mut taken = 0;
+        // SAFETY: by the contract, as for `byway_queue_poll`.
+        while unsafe { (*queue).queue.outstanding() } > 0 {
+            // SAFETY: as above.
+            taken += unsafe { wait(queue, on, 1, Duration::from_secs(1)) }?;
+        }
+        Ok(count(taken))
+    })
+}
+
+/// Takes at most `max` completions into an array, of which the first has its `size` set: waits until there are `min`, or
+/// none is outstanding, or `timeout_ns` nanoseconds have passed; never sleeps if `min` is 0. Returns how many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_queue_reap(
+    queue: *mut byway_queue,
+    completions: *mut byway_completion,
+    max: u32,
+    min: u32,
+    timeout_ns: u64,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (queue, stride) = unsafe { (handle(queue, "queue")?, sized::stride(completions)?) };
+        queue.failed.clear();
+        let mut array = Array { at: completions, stride, left: max as usize };
+        let taken = queue.reap(&mut array)?;
+        if taken >= min.min(max) as usize {
+            return Ok(count(taken));
+        }
+        queue.reap_slowly(&mut array, taken, min.min(max) as usize, Duration::from_nanos(timeout_ns))
+    })
+}
+
+/// Sends one command and waits for it: gives it up after its own time, or the queue's. Refused while others are outstanding,
+/// whose completions would have nowhere to go. The completion may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_queue_execute(
+    queue: *mut byway_queue,
+    command: *const byway_command,
+    completion: *mut byway_completion,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (queue, command) = unsafe { (handle(queue, "queue")?, sized::read(command)?) };
+        if queue.queue.outstanding() > 0 {
+            let said = "commands of this queue are outstanding; a synchronous call needs a queue of its own";
+            return Err(Error::host(ErrorKind::Busy, said));
+        }
+        let timeout = Some(queue.call_timeout);
+        // SAFETY: by the contract.
+        unsafe { queue.send_described(&command, timeout) }?;
+        let finished = loop {
+            match queue.queue.next_finished()? {
+                Some(finished) => break finished,
+                None => queue.queue.sleep(Duration::from_secs(1))?,
+            };
+        };
+        let (told, failed) = queue.told_of(finished);
+        if let Some(error) = failed {
+            return Err(queue.queue.explained(error));
+        }
+        if !completion.is_null() {
+            // SAFETY: by the contract.
+            unsafe { sized::write(completion, &told) }?;
+        }
+        Ok(0)
+    })
+}
+
+/// A callback for byway_queue_poll(), byway_queue_wait() and byway_queue_drain() that calls each command's own function:
+/// the tag of every command is the address of memory that begins with a byway_call_function, which is called with that
+/// address. Put such a pointer first in a structure of your own, and its tag is (uint64_t)(uintptr_t)&structure.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_call(context: *mut c_void, completion: *const byway_completion) {
+    let _ = context;
+    // SAFETY: a completion of this library's, and the caller's word for its tag.
+    unsafe {
+        let call = (*completion).tag as usize as *mut c_void;
+        if let Some(function) = *call.cast::<byway_call_function>() {
+            function(call, completion);
+        }
+    }
+}
+
+/// A callback with its context.
+#[derive(Clone, Copy)]
+struct Callback {
+    on: unsafe extern "C" fn(*mut c_void, *const byway_completion),
+    context: *mut c_void,
+}
+
+impl Callback {
+    fn new(on: byway_completion_callback, context: *mut c_void) -> Result<Self> {
+        let on = on.ok_or_else(|| invalid("on is NULL"))?;
+        Ok(Self { on, context })
+    }
+
+    /// # Safety
+    /// `queue` is a live queue; it is borrowed for a step at a time, so that the callback may use it too.
+    #[inline]
+    unsafe fn poll(self, queue: *mut byway_queue, max: usize) -> Result<usize> {
+        let mut taken = 0;
+        while taken < max {
+            // SAFETY: the caller's word; the borrow ends before the callback is called.
+            let next = unsafe { (*queue).queue.next_finished() }?;
+            let Some(finished) = next else { break };
+            // SAFETY: as above.
+            unsafe { self.deliver(queue, finished) };
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    /// # Safety
+    /// As of [`Self::poll`].
+    #[inline]
+    unsafe fn deliver(self, queue: *mut byway_queue, finished: Finished) {
+        // SAFETY: the caller's word; the borrow ends with this line.
+        let (mut told, failed) = unsafe { (*queue).told_of(finished) };
+        let failed = failed.map(|error| byway_error::new(&error));
+        told.error = failed.as_ref().map_or(std::ptr::null(), |error| error);
+        // SAFETY: the program's own function, called as it is declared, while nothing here borrows the queue.
+        unsafe {
+            (*queue).callbacks += 1;
+            (self.on)(self.context, &told);
+            (*queue).callbacks -= 1;
+        }
+    }
+}
+
+/// # Safety
+/// As of [`Callback::poll`].
+unsafe fn wait(queue: *mut byway_queue, on: Callback, min: usize, timeout: Duration) -> Result<usize> {
+    // SAFETY: the caller's word.
+    let mut taken = unsafe { on.poll(queue, usize::MAX) }?;
+    if taken >= min {
+        return Ok(taken);
+    }
+    let until = Instant::now() + timeout;
+    // SAFETY: the caller's word.
+    while taken < min && unsafe { (*queue).queue.outstanding() } > 0 {
+        let left = until.saturating_duration_since(Instant::now());
+        // SAFETY: the caller's word.
+        if !unsafe { (*queue).queue.sleep(left) }? && left.is_zero() {
+            break;
+        }
+        // SAFETY: the caller's word.
+        taken += unsafe { on.poll(queue, usize::MAX) }?;
+    }
+    Ok(taken)
+}
+
+/// An array of a program's that is being filled.
+struct Array {
+    at: *mut byway_completion,
+    stride: usize,
+    left: usize,
+}
+
+impl Array {
+    #[inline]
+    fn push(&mut self, told: &byway_completion) {
+        // SAFETY: `left` is not zero, so there is room for one more, as long as the first said.
+        unsafe {
+            if self.stride == size_of::<byway_completion>() {
+                self.at.write(*told);
+            } else {
+                self.at.cast::<usize>().write(self.stride);
+                // The size is one that was looked at.
+                let _ = sized::write(self.at, told);
+            }
+            self.at = self.at.byte_add(self.stride);
+        }
+        self.left -= 1;
+    }
+}
+
+impl byway_queue {
+    /// What a program is told of a finished command, whose buffers are the program's again.
+    #[inline]
+    fn told_of(&mut self, finished: Finished) -> (byway_completion, Option<Error>) {
+        let (dw0, dw1, one, several, failed) = match finished.result {
+            Ok(outcome) => (outcome.answer.dw0, outcome.answer.dw1, outcome.buffer, outcome.vector, None),
+            Err(failed) => (0, 0, failed.buffer, failed.vector, Some(failed.error)),
+        };
+        let (tag, buffer) = self.settle(finished.tag, one, several);
+        let size = size_of::<byway_completion>();
+        (byway_completion { size, tag, buffer, error: std::ptr::null(), dw0, dw1 }, failed)
+    }
+
+    #[inline]
+    fn reap(&mut self, into: &mut Array) -> Result<usize> {
+        let mut taken = 0;
+        while into.left > 0 {
+            let Some(finished) = self.queue.next_finished()? else { break };
+            let (mut told, failed) = self.told_of(finished);
+            if let Some(error) = failed {
+                told.error = self.keep(&error);
+            }
+            into.push(&told);
+            taken += 1;
+        }
+        Ok(taken)
+    }
+
+    #[cold]
+    fn keep(&mut self, error: &Error) -> *const byway_error {
+        let kept = Box::new(byway_error::new(error));
+        let at = &raw const *kept;
+        self.failed.push(kept);
+        at
+    }
+
+    #[cold]
+    fn reap_slowly(
+        &mut self,
+        into: &mut Array,
+        mut taken: usize,
+        min: usize,
+        timeout: Duration,
+    ) -> Result<c_int> {
+        let until = Instant::now() + timeout;
+        while taken < min && self.queue.outstanding() > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if !self.queue.sleep(left)? && left.is_zero() {
+                break;
+            }
+            taken += self.reap(into)?;
+        }
+        Ok(count(taken))
+    }
+}

@@ -1,0 +1,404 @@
+//! Opening devices, and what they say of themselves.
+
+use std::ffi::{CString, c_char, c_int};
+
+use byway::{Backend, Device, Namespace, NamespaceKind, Result};
+
+use crate::arg::{invalid, put, shared, text, text_or_none, want};
+use crate::error::{border, c_text, count};
+use crate::sized::{self, crossing};
+
+/// An open device. Any number of threads may use it at once, until it is closed.
+pub struct byway_device {
+    device: Device,
+    words: Words,
+    passed_over: Vec<(CString, CString)>,
+}
+
+/// What is told of a device in words, kept for as long as it is open.
+struct Words {
+    backend: CString,
+    why: CString,
+    model: CString,
+    serial: CString,
+    firmware: CString,
+    subsystem: CString,
+}
+
+/// How a device shall be opened. NULL in place of it, or zeroes in it, stand for the defaults.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct byway_open_options {
+    /// sizeof(byway_open_options).
+    pub size: usize,
+    /// Options beside those of the URI, written as there: "backend=psync&depth=32". NULL for none.
+    pub options: *const c_char,
+    /// Not 0: to read it alone. What may not be written can be opened so.
+    pub read_only: u32,
+    /// 0.
+    pub reserved: u32,
+}
+crossing!(byway_open_options of 24);
+
+/// Who a device says it is, and how it is reached. Texts live until the device is closed.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct byway_device_info {
+    /// sizeof(byway_device_info).
+    pub size: usize,
+    /// The interface by which commands reach it: "io_uring", "embedded".
+    pub backend: *const c_char,
+    /// Why that one.
+    pub why: *const c_char,
+    /// Model.
+    pub model: *const c_char,
+    /// Serial number.
+    pub serial: *const c_char,
+    /// Firmware revision.
+    pub firmware: *const c_char,
+    /// Subsystem's qualified name (NQN).
+    pub subsystem: *const c_char,
+    /// How many faster backends could not serve it: byway_device_passed_over() tells of each.
+    pub passed_over: u32,
+    /// The controller's number in its subsystem.
+    pub controller: u16,
+    /// PCI vendor.
+    pub vendor: u16,
+    /// Specification version: major in bits 31:16, minor in bits 15:8, tertiary in bits 7:0.
+    pub version: u32,
+    /// 1 for a Byway device: one that has transfer methods of its own.
+    pub is_byway: u32,
+}
+crossing!(byway_device_info of 72);
+
+/// The command set of a namespace.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum byway_kind {
+    /// One that this library has no typed commands for.
+    Other = 0,
+    /// Logical blocks.
+    Nvm = 1,
+    /// Keys and values.
+    Kv = 2,
+}
+
+/// A namespace and its geometry.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct byway_namespace {
+    /// sizeof(byway_namespace).
+    pub size: usize,
+    /// Its identifier.
+    pub nsid: u32,
+    /// Its command set: a byway_kind.
+    pub kind: u32,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Bytes in use, where the device tells.
+    pub used_bytes: u64,
+    /// BYWAY_KIND_NVM: number of blocks.
+    pub blocks: u64,
+    /// BYWAY_KIND_NVM: size of a block in bytes.
+    pub lba_bytes: u32,
+    /// BYWAY_KIND_KV: longest key in bytes.
+    pub key_max_bytes: u32,
+    /// BYWAY_KIND_KV: longest value in bytes.
+    pub value_max_bytes: u32,
+    /// BYWAY_KIND_KV: most keys, 0 if only the size limits them.
+    pub keys_max: u32,
+    /// Globally unique identifier (NGUID), zeroes if it has none.
+    pub nguid: [u8; 16],
+}
+crossing!(byway_namespace of 72);
+
+/// What a backend and its device can do. 0 stands for "not at all", except where a field says otherwise.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct byway_capabilities {
+    /// sizeof(byway_capabilities).
+    pub size: usize,
+    /// Most bytes of one command's data; UINT64_MAX if the device sets no limit.
+    pub transfer_bytes: u64,
+    /// What a command's memory must begin and end on, in bytes: 1 where any memory will do.
+    pub memory_align_bytes: u32,
+    /// Most queues that can be open at once.
+    pub queues: u32,
+    /// Most entries of one queue's ring.
+    pub ring_entries: u32,
+    /// Longest payload of transfer method "inline", in bytes.
+    pub inline_bytes: u32,
+    /// Raw I/O commands can be passed through.
+    pub raw_commands: u8,
+    /// Admin commands can be sent.
+    pub admin_commands: u8,
+    /// A command that was sent can be cancelled.
+    pub cancel: u8,
+    /// A queue has a descriptor that tells of completions.
+    pub event: u8,
+    /// Commands go on while the program does something else.
+    pub overlaps: u8,
+    /// Flush is there.
+    pub flush: u8,
+    /// Write Zeroes is there.
+    pub write_zeroes: u8,
+    /// Dataset Management (trim) is there.
+    pub trim: u8,
+    /// Compare is there.
+    pub compare: u8,
+    /// Verify is there.
+    pub verify: u8,
+    /// Copy is there.
+    pub copy: u8,
+    /// 0.
+    pub reserved: [u8; 5],
+}
+crossing!(byway_capabilities of 48);
+
+/// Opens the device that `uri` names: "/dev/nvme0n1", "./blocks", "file:PATH" for a block device or a file,
+/// "embedded:PATH", "ram:SIZE", "null:SIZE" for a device in this process, "nil:SIZE" for none; options behind a question
+/// mark ("./blocks?direct=1"). On failure the message says what was tried, and why each failed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_open(
+    uri: *const c_char,
+    options: *const byway_open_options,
+    device: *mut *mut byway_device,
+) -> c_int {
+    border(|| {
+        want(device, "device")?;
+        // SAFETY: by the contract.
+        let opened = unsafe { open(uri, options) }?;
+        // SAFETY: by the contract.
+        unsafe { put(device, Box::into_raw(Box::new(byway_device::new(opened))), "device") }?;
+        Ok(0)
+    })
+}
+
+/// Closes a device; NULL is none. What an image holds is synced and marked as closed; the handle is gone even if that
+/// fails. Close its queues first: of a device in this process, the image stays in use until its last queue is closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_close(device: *mut byway_device) -> c_int {
+    border(|| {
+        if device.is_null() {
+            return Ok(0);
+        }
+        // SAFETY: `byway_open` made it, and nobody names it again.
+        let closed = unsafe { Box::from_raw(device) };
+        closed.device.close().map(|()| 0)
+    })
+}
+
+/// Tells who a device says it is, which backend serves it, and why that one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_device_get_info(
+    device: *const byway_device,
+    info: *mut byway_device_info,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let device = unsafe { shared(device, "device") }?;
+        // SAFETY: by the contract.
+        unsafe { sized::write(info, &device.info()) }?;
+        Ok(0)
+    })
+}
+
+/// Tells of a faster backend that could not serve the device, and why: `index` counts from 0 up to `passed_over` of
+/// byway_device_info. The texts live until the device is closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_device_passed_over(
+    device: *const byway_device,
+    index: u32,
+    backend: *mut *const c_char,
+    why: *mut *const c_char,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let device = unsafe { shared(device, "device") }?;
+        let all = device.passed_over.len();
+        let one = device.passed_over.get(index as usize);
+        let (name, reason) = one.ok_or_else(|| invalid(format!("{index} of {all} backends passed over")))?;
+        // SAFETY: by the contract.
+        unsafe {
+            put(backend, name.as_ptr(), "backend")?;
+            put(why, reason.as_ptr(), "why")?;
+        }
+        Ok(0)
+    })
+}
+
+/// Tells what the backend and the device can do.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_device_get_capabilities(
+    device: *const byway_device,
+    capabilities: *mut byway_capabilities,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let device = unsafe { byway_device::shared(device) }?;
+        // SAFETY: by the contract.
+        unsafe { sized::write(capabilities, &capabilities_of(device)) }?;
+        Ok(0)
+    })
+}
+
+/// Tells of the namespaces that are attached, asked anew: of at most `max`, of which the first has its `size` set.
+/// Returns how many there are, which may be more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_device_namespaces(
+    device: *const byway_device,
+    namespaces: *mut byway_namespace,
+    max: u32,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let all = unsafe { byway_device::shared(device) }?.namespaces()?;
+        if max > 0 {
+            // SAFETY: by the contract.
+            unsafe { fill(namespaces, max as usize, &all) }?;
+        }
+        Ok(count(all.len()))
+    })
+}
+
+/// # Safety
+/// As of [`byway_device_namespaces`].
+unsafe fn fill(namespaces: *mut byway_namespace, max: usize, all: &[Namespace]) -> Result<()> {
+    // SAFETY: by the contract.
+    let stride = unsafe { sized::stride(namespaces) }?;
+    for (index, namespace) in all.iter().take(max).enumerate() {
+        // SAFETY: there is room for `max` of them, at this distance.
+        let at = unsafe { namespaces.byte_add(index * stride) };
+        // SAFETY: as above; each is as long as the first.
+        unsafe {
+            at.cast::<usize>().write(stride);
+            sized::write(at, &namespace_of(namespace))?;
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As of [`byway_open`].
+unsafe fn open(uri: *const c_char, options: *const byway_open_options) -> Result<Device> {
+    // SAFETY: by the contract.
+    let uri = unsafe { text(uri, "uri") }?;
+    if options.is_null() {
+        return byway::open(uri);
+    }
+    // SAFETY: by the contract.
+    let options = unsafe { sized::read(options) }?;
+    if options.reserved != 0 {
+        return Err(invalid("byway_open_options.reserved is not 0"));
+    }
+    // SAFETY: by the contract.
+    let more = unsafe { text_or_none(options.options, "byway_open_options.options") }?;
+    let uri = with_options(uri, more.unwrap_or_default());
+    if options.read_only != 0 { byway::open_to_read(&uri) } else { byway::open(&uri) }
+}
+
+/// A URI with options behind those that it has.
+fn with_options(uri: &str, more: &str) -> String {
+    match (more, uri.contains('?')) {
+        ("", _) => uri.to_owned(),
+        (_, true) => format!("{uri}&{more}"),
+        (_, false) => format!("{uri}?{more}"),
+    }
+}
+
+impl byway_device {
+    fn new(device: Device) -> Self {
+        let (chosen, identity) = (device.chosen(), device.identity());
+        let words = Words {
+            backend: c_text(chosen.backend),
+            why: c_text(&chosen.why),
+            model: c_text(&identity.model),
+            serial: c_text(&identity.serial),
+            firmware: c_text(&identity.firmware),
+            subsystem: c_text(&identity.subsystem),
+        };
+        let passed_over = chosen.passed_over.iter();
+        let passed_over = passed_over.map(|one| (c_text(one.backend), c_text(&one.why))).collect();
+        Self { device, words, passed_over }
+    }
+
+    /// The device behind a handle.
+    ///
+    /// # Safety
+    /// NULL, or a handle that is not closed for as long as `'a`.
+    pub(crate) unsafe fn shared<'a>(device: *const Self) -> Result<&'a Device> {
+        // SAFETY: the caller's word.
+        unsafe { shared(device, "device") }.map(|device| &device.device)
+    }
+
+    fn info(&self) -> byway_device_info {
+        let identity = self.device.identity();
+        let (major, minor, tertiary) = identity.version;
+        byway_device_info {
+            size: size_of::<byway_device_info>(),
+            backend: self.words.backend.as_ptr(),
+            why: self.words.why.as_ptr(),
+            model: self.words.model.as_ptr(),
+            serial: self.words.serial.as_ptr(),
+            firmware: self.words.firmware.as_ptr(),
+            subsystem: self.words.subsystem.as_ptr(),
+            passed_over: self.passed_over.len() as u32,
+            controller: identity.controller,
+            vendor: identity.vendor,
+            version: u32::from(major) << 16 | u32::from(minor) << 8 | u32::from(tertiary),
+            is_byway: u32::from(identity.byway),
+        }
+    }
+}
+
+fn capabilities_of(device: &Device) -> byway_capabilities {
+    let can = device.capabilities();
+    byway_capabilities {
+        size: size_of::<byway_capabilities>(),
+        transfer_bytes: can.limits.transfer_bytes,
+        memory_align_bytes: can.memory_align_bytes,
+        queues: can.limits.queues.into(),
+        ring_entries: can.limits.ring_entries,
+        inline_bytes: can.limits.inline_bytes,
+        raw_commands: can.raw_commands.into(),
+        admin_commands: can.admin_commands.into(),
+        cancel: can.cancel.into(),
+        event: can.event.into(),
+        overlaps: can.overlaps.into(),
+        flush: can.nvm.flush.into(),
+        write_zeroes: can.nvm.write_zeroes.into(),
+        trim: can.nvm.deallocate.into(),
+        compare: can.nvm.compare.into(),
+        verify: can.nvm.verify.into(),
+        copy: can.nvm.copy.into(),
+        reserved: [0; 5],
+    }
+}
+
+fn namespace_of(namespace: &Namespace) -> byway_namespace {
+    let mut told = byway_namespace {
+        size: size_of::<byway_namespace>(),
+        nsid: namespace.nsid.get(),
+        kind: byway_kind::Other as u32,
+        size_bytes: namespace.size_bytes,
+        used_bytes: namespace.used_bytes,
+        blocks: 0,
+        lba_bytes: 0,
+        key_max_bytes: 0,
+        value_max_bytes: 0,
+        keys_max: 0,
+        nguid: namespace.nguid,
+    };
+    match namespace.kind {
+        NamespaceKind::Nvm { lba_bytes, blocks } => {
+            (told.kind, told.lba_bytes, told.blocks) = (byway_kind::Nvm as u32, lba_bytes, blocks);
+        }
+        NamespaceKind::Kv { key_max_bytes, value_max_bytes, keys_max } => {
+            told.kind = byway_kind::Kv as u32;
+            told.key_max_bytes = key_max_bytes.into();
+            (told.value_max_bytes, told.keys_max) = (value_max_bytes, keys_max);
+        }
+        _ => {}
+    }
+    told
+}

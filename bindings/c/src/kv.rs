@@ -1,0 +1,167 @@
+//! Synchronous calls to a namespace of keys and values.
+
+use std::ffi::{c_int, c_void};
+
+use byway::{Error, ErrorKind, Key, Kv, Result};
+
+use crate::arg::{bytes, bytes_mut, handle, invalid, put, want};
+use crate::command::{BYWAY_MUST_EXIST, BYWAY_MUST_NOT_EXIST, BYWAY_UNCOMPRESSED, store_options};
+use crate::device::byway_device;
+use crate::error::{border, border_quiet, count};
+use crate::nvm::nsid_or_first;
+
+/// A namespace of keys and values with a queue of its own, for synchronous calls. One thread at a time uses it.
+pub struct byway_kv {
+    kv: Kv,
+    /// A listing that calls the program back has not returned.
+    listing: bool,
+}
+
+/// What byway_kv_list() calls for each key, which lives until it returns; anything but 0 ends the listing. It must not use
+/// the byway_kv that is being listed.
+pub type byway_key_callback =
+    Option<unsafe extern "C" fn(context: *mut c_void, key: *const c_void, key_bytes: usize) -> c_int>;
+
+/// Opens a namespace of keys and values for synchronous calls: `nsid`, or for 0 the URI's, or the device's first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_kv_open(
+    device: *const byway_device,
+    nsid: u32,
+    kv: *mut *mut byway_kv,
+) -> c_int {
+    border(|| {
+        want(kv, "kv")?;
+        // SAFETY: by the contract.
+        let opened = unsafe { byway_device::shared(device) }?.kv(nsid_or_first(nsid)?)?;
+        let opened = Box::new(byway_kv { kv: opened, listing: false });
+        // SAFETY: by the contract.
+        unsafe { put(kv, Box::into_raw(opened), "kv") }?;
+        Ok(0)
+    })
+}
+
+/// Closes it; NULL is none. Not from a callback of byway_kv_list().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_kv_close(kv: *mut byway_kv) {
+    border_quiet(|| {
+        // SAFETY: by the contract.
+        if let Ok(closing) = unsafe { kv_of(kv) } {
+            // SAFETY: `byway_kv_open` made it, and nobody names it again.
+            drop(unsafe { Box::from_raw(closing) });
+        }
+    });
+}
+
+/// Stores a value, which then survives the death of the process at any instruction. `flags` are 0 or BYWAY_MUST_EXIST,
+/// BYWAY_MUST_NOT_EXIST, BYWAY_UNCOMPRESSED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_kv_put(
+    kv: *mut byway_kv,
+    key: *const c_void,
+    key_bytes: usize,
+    value: *const c_void,
+    value_bytes: usize,
+    flags: u32,
+) -> c_int {
+    border(|| {
+        if flags & !(BYWAY_MUST_EXIST | BYWAY_MUST_NOT_EXIST | BYWAY_UNCOMPRESSED) != 0 {
+            return Err(invalid(format!("flags {flags:#x} are not those of a put")));
+        }
+        // SAFETY: by the contract.
+        let (kv, key, value) =
+            unsafe { (kv_of(kv)?, bytes(key, key_bytes, "key")?, bytes(value, value_bytes, "value")?) };
+        kv.kv.put_if(key, value, store_options(flags)).map(|()| 0)
+    })
+}
+
+/// Reads the value of a key into `into`, as much of it as fits; `value_bytes` becomes the whole value's length. Returns 1, or
+/// 0 if there is no such key.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_kv_get(
+    kv: *mut byway_kv,
+    key: *const c_void,
+    key_bytes: usize,
+    into: *mut c_void,
+    into_bytes: usize,
+    value_bytes: *mut usize,
+) -> c_int {
+    border(|| {
+        want(value_bytes, "value_bytes")?;
+        // SAFETY: by the contract.
+        let (kv, key, into) =
+            unsafe { (kv_of(kv)?, bytes(key, key_bytes, "key")?, bytes_mut(into, into_bytes, "into")?) };
+        let got = kv.kv.get_into(key, into)?;
+        // SAFETY: by the contract.
+        unsafe { put(value_bytes, got.unwrap_or(0), "value_bytes") }?;
+        Ok(c_int::from(got.is_some()))
+    })
+}
+
+/// Deletes a key; that it is not there is an error of kind BYWAY_ERROR_KIND_KEY_NOT_FOUND.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_kv_delete(kv: *mut byway_kv, key: *const c_void, key_bytes: usize) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (kv, key) = unsafe { (kv_of(kv)?, bytes(key, key_bytes, "key")?) };
+        kv.kv.delete(key).map(|()| 0)
+    })
+}
+
+/// Whether a key is there: 1 or 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_kv_exists(kv: *mut byway_kv, key: *const c_void, key_bytes: usize) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (kv, key) = unsafe { (kv_of(kv)?, bytes(key, key_bytes, "key")?) };
+        kv.kv.exists(key).map(c_int::from)
+    })
+}
+
+/// Calls `on` for the keys in order, from `start` on, or from the first where `start_bytes` is 0. Returns for how many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_kv_list(
+    kv: *mut byway_kv,
+    start: *const c_void,
+    start_bytes: usize,
+    on: byway_key_callback,
+    context: *mut c_void,
+) -> c_int {
+    border(|| {
+        let on = on.ok_or_else(|| invalid("on is NULL"))?;
+        // SAFETY: by the contract.
+        let (listed, start) = unsafe { (kv_of(kv)?, bytes(start, start_bytes, "start")?) };
+        let start = if start.is_empty() { None } else { Some(Key::new(start)?) };
+        listed.listing = true;
+        // SAFETY: the program's own function, called as it is declared; it does not come back to this handle.
+        let told = list(&mut listed.kv, start, |key| unsafe {
+            on(context, key.as_bytes().as_ptr().cast(), key.as_bytes().len())
+        });
+        listed.listing = false;
+        told.map(count)
+    })
+}
+
+fn list(kv: &mut Kv, start: Option<Key>, mut on: impl FnMut(&Key) -> c_int) -> Result<usize> {
+    let mut told = 0;
+    for key in kv.keys(start) {
+        told += 1;
+        if on(&key?) != 0 {
+            break;
+        }
+    }
+    Ok(told)
+}
+
+/// The namespace behind a handle, unless a listing of it is going on.
+///
+/// # Safety
+/// NULL, or a handle that nobody else uses for as long as `'a`.
+unsafe fn kv_of<'a>(kv: *mut byway_kv) -> Result<&'a mut byway_kv> {
+    want(kv, "kv")?;
+    // SAFETY: the caller's word; a field of its own, that a listing does not borrow.
+    if unsafe { (*kv).listing } {
+        return Err(Error::host(ErrorKind::Busy, "a listing of this namespace has not returned"));
+    }
+    // SAFETY: the caller's word.
+    unsafe { handle(kv, "kv") }
+}

@@ -1,0 +1,41 @@
+//! The C language's way to Byway: `byway.h`, `libbyway.so` and `libbyway.a`.
+//!
+//! Thin: every function turns its arguments into the Rust library's, calls it, and turns the answer back. What a
+//! command holds on its way is kept in places that are made with the queue, so that sending one allocates nothing.
+//!
+//! The contract of every function stands once, at the head of `byway.h` (`cbindgen.toml` has it), and the `SAFETY` arguments here
+//! refer to it: a handle is one that this library gave and that was not given back; memory has the length that is told
+//! of it; one thread at a time uses a handle, unless its own text says otherwise.
+
+#![expect(unsafe_code, reason = "a foreign interface: its callers vouch for pointers")]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the contract is one for all functions, and told once, where C programs read it"
+)]
+#![allow(non_camel_case_types, reason = "named as C names them")]
+
+mod admin;
+mod arg;
+mod buffer;
+mod command;
+mod completion;
+mod device;
+mod error;
+mod kv;
+mod nvm;
+mod queue;
+mod scan;
+mod sized;
+mod version;
+
+pub use admin::*;
+pub use buffer::*;
+pub use command::*;
+pub use completion::*;
+pub use device::*;
+pub use error::*;
+pub use kv::*;
+pub use nvm::*;
+pub use queue::*;
+pub use scan::*;
+pub use version::*;

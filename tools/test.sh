@@ -4,6 +4,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/need.sh
 . tools/fuzz.sh
+. tools/python.sh
 
 # The kind of machine decides which skips are allowed: tests/skips/KIND.txt.
 kind=${BYWAY_MACHINE:-$(uname -s | tr '[:upper:]' '[:lower:]')-$(uname -m)}
@@ -30,6 +31,7 @@ check() {
         failed=$((failed + 1))
         tail -n 40 "$logs/$name.log"
         echo "$name failed; all of it: $logs/$name.log"
+        return 1
     fi
 }
 
@@ -64,6 +66,29 @@ fuzz() {
     done
 }
 
+# The Python module: installed, and tested from outside. pytest's counts are added.
+python_module() {
+    local why log=$logs/python-tests.log ok bad
+    if ! why=$(python_environment); then
+        echo "python_module: $why" >> "$BYWAY_SKIPS"
+        return
+    fi
+    check python-install python_install || return
+    echo "== python-tests"
+    "$PYTHON" -m pytest bindings/python -rs > "$log" 2>&1
+    local code=$?
+    ok=$(tail -n 1 "$log" | grep -oE '[0-9]+ passed' | grep -oE '[0-9]+' || echo 0)
+    bad=$(tail -n 1 "$log" | grep -oE '[0-9]+ (failed|error)' | grep -oE '[0-9]+' | awk '{n += $1} END {print n + 0}')
+    if [ "$code" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
+    passed=$((passed + ok))
+    failed=$((failed + bad))
+    sed -n 's/^SKIPPED \[[0-9]*\] [^ ]*: /python: /p' "$log" >> "$BYWAY_SKIPS"
+    if [ "$code" != 0 ]; then
+        tail -n 60 "$log"
+        echo "python-tests failed; all of it: $log"
+    fi
+}
+
 # Skips that no committed list allows are failures.
 judge_skips() {
     local allowed=tests/skips/$kind.txt line
@@ -82,7 +107,8 @@ check clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 cargo_tests tests cargo test --workspace --no-fail-fast
 cargo_tests loom env RUSTFLAGS="--cfg loom" cargo test -p byway-queue --release --lib --target-dir target/loom
 fuzz
-check scripts bash -n tools/demo.sh tools/test.sh tools/fuzz.sh tools/need.sh .ci/run
+python_module
+check scripts bash -n tools/demo.sh tools/test.sh tools/fuzz.sh tools/need.sh tools/python.sh .ci/run
 judge_skips
 
 echo "took $((SECONDS / 60)) min $((SECONDS % 60)) s"

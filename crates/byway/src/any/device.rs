@@ -142,6 +142,22 @@ impl Device {
         self.ns
     }
 
+    /// The namespace of blocks that calls mean: the given one, the URI's, or the device's first.
+    ///
+    /// # Errors
+    /// When there is no such namespace, or it is of another kind.
+    pub fn nvm_namespace(&self, nsid: Option<Nsid>) -> Result<Namespace> {
+        pick::nvm(&self.namespaces()?, nsid.or(self.ns))
+    }
+
+    /// The key-value namespace that calls mean: the given one, the URI's, or the device's first.
+    ///
+    /// # Errors
+    /// As [`Device::nvm_namespace`].
+    pub fn kv_namespace(&self, nsid: Option<Nsid>) -> Result<Namespace> {
+        pick::kv(&self.namespaces()?, nsid.or(self.ns))
+    }
+
     /// A queue as the URI asked for. One thread uses it; each thread takes its own.
     ///
     /// # Errors
@@ -164,7 +180,7 @@ impl Device {
         if let Reached::Embedded(device) = &self.reached {
             return device.kv(nsid);
         }
-        let namespace = pick::kv(&self.namespaces()?, nsid.or(self.ns))?;
+        let namespace = self.kv_namespace(nsid)?;
         Kv::new(self.default_queue()?, &namespace)
     }
 
@@ -176,7 +192,7 @@ impl Device {
         if let Reached::Embedded(device) = &self.reached {
             return device.nvm(nsid);
         }
-        let namespace = pick::nvm(&self.namespaces()?, nsid.or(self.ns))?;
+        let namespace = self.nvm_namespace(nsid)?;
         Nvm::new(self.default_queue()?, &namespace)
     }
 

@@ -1,0 +1,60 @@
+"""Key-value and block devices by one API, whatever interface leads to them.
+
+    >>> import byway
+    >>> with byway.open("ram:64M", transfer="inline") as device:
+    ...     device.kv[b"0041"] = b"LATIN CAPITAL LETTER A"
+    ...     device.kv[b"0041"]
+    b'LATIN CAPITAL LETTER A'
+"""
+
+from os import PathLike, fspath
+
+from . import _byway, _errors
+from ._byway import *  # noqa: F403
+from ._errors import *  # noqa: F403
+
+__all__ = ["open", "open_to_read"]
+__all__ += [name for name in _byway.__all__ if name != "open_uri"]
+__all__ += [name for name in vars(_errors) if name.endswith("Error")]
+
+
+def open(uri, **options):
+    """Opens the device that `uri` names: a path or `file:PATH` for a file or block device, `embedded:PATH`, `ram:SIZE` or
+    `null:SIZE` for a device in this process, `nil:SIZE` for none. Options are those of the URI: `transfer="inline"` is
+    `?transfer=inline`, `fixed_buffers=64` is `?fixed-buffers=64`.
+    """
+    return _byway.open_uri(_address(uri, options))
+
+
+def open_to_read(uri, **options):
+    """As `open`, for reading alone where what it names may not be written."""
+    return _byway.open_uri(_address(uri, options), to_read=True)
+
+
+def _address(uri, options):
+    if isinstance(uri, PathLike):
+        path = fspath(uri)
+        # A path that stands alone begins like one.
+        uri = path if path.startswith(("/", ".")) else f"./{path}"
+    given = "&".join(f"{name.replace('_', '-')}={_word(name, value)}" for name, value in options.items())
+    if not given:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}{given}"
+
+
+def _word(name, value):
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    word = str(value)
+    if "&" in word:
+        raise _errors.InvalidArgumentError(f"option {name}={word}: no value has & in it")
+    return word
+
+
+def __getattr__(name):
+    # asyncio takes longer to import than all of this.
+    if name == "AsyncQueue":
+        from .aio import AsyncQueue
+
+        return AsyncQueue
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,246 @@
+//! A key-value namespace as a mapping from bytes to bytes.
+
+use std::sync::Arc;
+
+use byway::{Error, Key, StoreOptions};
+use byway_spec::Status;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::errors::Fault;
+use crate::held::{Held, Part, without_gil};
+use crate::keys::{Items, Keys};
+use crate::memory::{fill, len_of, with_bytes};
+use crate::turnstile::Turnstile;
+
+/// Bytes of pairs that are gathered from Python before they are stored together.
+const LOAD_BYTES: usize = 1 << 20;
+
+/// Bytes of values that gets of many keys have room for at once, each.
+const ROOM_BYTES: usize = 4096;
+
+/// A key-value namespace: `kv[b"key"]`, `kv[b"key"] = b"value"`, `del`, `in`, and iteration in the order of keys.
+///
+/// How many keys there are is not told: no device counts them exactly at once.
+#[pyclass(frozen, module = "byway", mapping)]
+pub struct Kv(pub Arc<Calls>);
+
+/// Synchronous calls to a key-value namespace, with their queue.
+pub struct Calls {
+    kv: Turnstile<Option<byway::Kv>>,
+    nsid: u32,
+    _held: Arc<Held>,
+}
+
+impl Calls {
+    /// Does something with the namespace, with the GIL released.
+    pub fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        what: impl FnOnce(&mut byway::Kv) -> byway::Result<R> + Send,
+    ) -> PyResult<R> {
+        Ok(py.detach(|| -> Result<R, Fault> {
+            let mut kv = self.kv.enter();
+            Ok(what(kv.as_mut().ok_or(Fault::Closed("device"))?)?)
+        })?)
+    }
+
+    /// The values of many keys; None for one that is gone.
+    pub fn values_of(&self, py: Python<'_>, keys: &[Key]) -> PyResult<Vec<Option<Vec<u8>>>> {
+        self.with(py, |kv| {
+            let mut values = vec![None; keys.len()];
+            kv.get_many(keys, ROOM_BYTES, |at, value| {
+                if let Some(place) = values.get_mut(at) {
+                    *place = value.map(<[u8]>::to_vec);
+                }
+            })?;
+            Ok(values)
+        })
+    }
+}
+
+impl Part for Calls {
+    fn close(&self) {
+        drop(self.kv.enter().take());
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        without_gil(|| self.close());
+    }
+}
+
+impl Kv {
+    /// Namespace `nsid` of a device, or that of the URI, or the first of keys and values.
+    pub fn open(held: &Arc<Held>, nsid: Option<u32>) -> Result<Self, Fault> {
+        let nsid = nsid.map(byway::Nsid::new).transpose()?;
+        let kv = held.look(|device| device.kv(nsid))?;
+        let nsid = kv.nsid().get();
+        let calls = Arc::new(Calls { kv: Turnstile::new(Some(kv)), nsid, _held: Arc::clone(held) });
+        held.adopt(&calls);
+        Ok(Self(calls))
+    }
+}
+
+#[pymethods]
+impl Kv {
+    /// The namespace's identifier.
+    #[getter]
+    fn nsid(&self) -> u32 {
+        self.0.nsid
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<byway.Kv {}>", self.0.nsid)
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, key: KeyBytes) -> PyResult<Bound<'py, PyBytes>> {
+        let value = self.0.with(py, |kv| kv.get(key.0.as_bytes()))?;
+        value.map(|value| PyBytes::new(py, &value)).ok_or_else(|| no_key(&key.0))
+    }
+
+    fn __setitem__(&self, py: Python<'_>, key: KeyBytes, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.put(py, key, value, false, false)
+    }
+
+    fn __delitem__(&self, py: Python<'_>, key: KeyBytes) -> PyResult<()> {
+        let bytes = key.0.as_bytes();
+        let was_there = self.0.with(py, |kv| {
+            let is_there = kv.exists(bytes)?;
+            if is_there {
+                kv.delete(bytes)?;
+            }
+            Ok(is_there)
+        })?;
+        if was_there { Ok(()) } else { Err(no_key(&key.0)) }
+    }
+
+    fn __contains__(&self, py: Python<'_>, key: KeyBytes) -> PyResult<bool> {
+        self.0.with(py, |kv| kv.exists(key.0.as_bytes()))
+    }
+
+    fn __iter__(&self) -> Keys {
+        Keys::new(&self.0, b"".to_vec(), None)
+    }
+
+    /// The value of a key, or `default` if there is no such key.
+    #[pyo3(signature = (key, default=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: KeyBytes,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let value = self.0.with(py, |kv| kv.get(key.0.as_bytes()))?;
+        Ok(value.map(|value| PyBytes::new(py, &value).into_any()).or(default))
+    }
+
+    /// Reads the value of a key into memory of the program's. Returns the length of the whole value, which may be more than
+    /// fits, or None if there is no such key.
+    fn get_into(&self, key: KeyBytes, into: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+        let mut room = vec![0; len_of(into)?];
+        let len = self.0.with(into.py(), |kv| kv.get_into(key.0.as_bytes(), &mut room))?;
+        if let Some(len) = len {
+            fill(into, room.get(..len).unwrap_or(&room))?;
+        }
+        Ok(len)
+    }
+
+    /// The values of many keys, asked for together; None for each that is not there.
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        keys: Vec<KeyBytes>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        let keys: Vec<Key> = keys.into_iter().map(|key| key.0).collect();
+        let values = self.0.values_of(py, &keys)?;
+        Ok(values.into_iter().map(|value| Some(PyBytes::new(py, &value?))).collect())
+    }
+
+    /// Stores a value. When this returns, it survives the death of the process.
+    #[pyo3(signature = (key, value, *, must_exist=false, must_not_exist=false))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        key: KeyBytes,
+        value: &Bound<'_, PyAny>,
+        must_exist: bool,
+        must_not_exist: bool,
+    ) -> PyResult<()> {
+        let options = StoreOptions { must_exist, must_not_exist, ..StoreOptions::NONE };
+        let put = |value: &[u8]| self.0.with(py, |kv| kv.put_if(key.0.as_bytes(), value, options));
+        with_bytes(value, put)?
+    }
+
+    /// Deletes a key; one that is not there is deleted already.
+    fn delete(&self, py: Python<'_>, key: KeyBytes) -> PyResult<()> {
+        self.0.with(py, |kv| kv.delete(key.0.as_bytes()))
+    }
+
+    /// The keys in order: all, those that begin with `prefix`, those from `start` on.
+    #[pyo3(signature = (prefix=KeyPart::default(), start=None))]
+    fn keys(&self, prefix: KeyPart, start: Option<KeyBytes>) -> Keys {
+        Keys::new(&self.0, prefix.0, start.map(|key| key.0))
+    }
+
+    /// The keys in order, as `keys` has them, each with its value.
+    #[pyo3(signature = (prefix=KeyPart::default(), start=None))]
+    fn items(&self, prefix: KeyPart, start: Option<KeyBytes>) -> Items {
+        Items::new(self.keys(prefix, start))
+    }
+
+    /// Stores many pairs, many by one command: a mapping, or pairs in any order. Returns how many. Not atomic: on an error, a
+    /// first part is stored.
+    fn load(&self, pairs: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let py = pairs.py();
+        let pairs = if pairs.hasattr("items")? { pairs.call_method0("items")? } else { pairs.clone() };
+        let (mut loaded, mut bytes, mut gathered) = (0, 0, Vec::new());
+        for pair in pairs.try_iter()? {
+            let (key, value): (KeyBytes, Bound<'_, PyAny>) = pair?.extract()?;
+            let value = with_bytes(&value, <[u8]>::to_vec)?;
+            bytes += value.len();
+            gathered.push((key.0, value));
+            if bytes >= LOAD_BYTES {
+                loaded += self.load_gathered(py, std::mem::take(&mut gathered))?;
+                bytes = 0;
+            }
+        }
+        Ok(loaded + self.load_gathered(py, gathered)?)
+    }
+}
+
+impl Kv {
+    fn load_gathered(&self, py: Python<'_>, pairs: Vec<(Key, Vec<u8>)>) -> PyResult<u64> {
+        self.0.with(py, |kv| kv.load(pairs))
+    }
+}
+
+fn no_key(key: &Key) -> PyErr {
+    let status = Status::KEY_DOES_NOT_EXIST.with_dnr();
+    Fault::from(Error::status(status).doing(format!("look for key {key}"))).into()
+}
+
+/// A key: any object that holds 1 to 16 bytes.
+pub struct KeyBytes(pub Key);
+
+impl<'py> FromPyObject<'_, 'py> for KeyBytes {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let key = with_bytes(&given, Key::new)?;
+        Ok(Self(key.map_err(|error| Fault::from(Error::from(error)))?))
+    }
+}
+
+/// The beginning of keys: any object that holds bytes.
+#[derive(Default)]
+pub struct KeyPart(pub Vec<u8>);
+
+impl<'py> FromPyObject<'_, 'py> for KeyPart {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        with_bytes(&given, |bytes| Self(bytes.to_vec()))
+    }
+}

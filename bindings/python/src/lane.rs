@@ -1,0 +1,426 @@
+//! A queue with what its commands hold of Python's: commands in, completions out, memory kept in between.
+//!
+//! Any thread may use a lane; they take turns, and who waits leaves the turn every few milliseconds. The same goes for
+//! Ctrl-C: Python is asked for signals between turns.
+//!
+//! Memory goes back when its completion is taken. A lane that ends waits for that; where it waits in vain, the queue and all
+//! that its commands hold are never freed, because a device may still write there.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use byway::{Answer, Backend, BackendQueue, Command, Error, ErrorKind, Finished, Queue, QueueOptions};
+use pyo3::prelude::*;
+
+use crate::errors::Fault;
+use crate::held::{Held, Part, without_gil};
+use crate::memory::Keep;
+use crate::turnstile::Turnstile;
+
+/// How long one turn of a thread that waits is at most.
+const TURN: Duration = Duration::from_millis(20);
+
+/// How long a lane that ends waits for its commands.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A queue, and what its commands hold.
+pub struct Lane {
+    seat: Turnstile<Option<Seat>>,
+    depth: u32,
+    align_bytes: usize,
+    pub held: Arc<Held>,
+}
+
+/// The queue itself, for one thread at a time.
+struct Seat {
+    queue: Queue,
+    /// Commands on their way, by the tag that the queue knows.
+    flights: Vec<Option<Flight>>,
+    free: Vec<u32>,
+    /// Completions that were taken from the queue, and nobody was told of.
+    done: VecDeque<Done>,
+    /// The next tag of a command that the program gives none.
+    next_tag: u64,
+}
+
+/// What is kept of a command on its way.
+pub struct Flight {
+    /// The program's tag, or the next of the lane's.
+    pub tag: Option<u64>,
+    /// The memory it has.
+    pub keep: Keep,
+    /// Who is told, instead of whoever asks.
+    pub callback: Option<Py<PyAny>>,
+    /// What it reads into or sends, as the program knows it.
+    pub memory: Option<Py<PyAny>>,
+    /// Its answer is the length of what it reads.
+    pub answers_length: bool,
+    /// Nobody waits for it any more.
+    pub is_abandoned: bool,
+}
+
+/// A command that has finished.
+pub struct Done {
+    /// Its tag.
+    pub tag: u64,
+    /// What was kept of it; its memory is back.
+    pub flight: Flight,
+    /// What came of it.
+    pub result: byway::Result<Answer>,
+}
+
+impl Lane {
+    /// A queue of `held`, with these options.
+    pub fn open(
+        held: &Arc<Held>,
+        options: impl FnOnce(QueueOptions) -> QueueOptions,
+    ) -> Result<Arc<Self>, Fault> {
+        let (queue, align_bytes) = held.look(|device| {
+            let queue = Backend::queue(device, options(device.queue_options()))?;
+            Ok((queue, device.capabilities().memory_align_bytes as usize))
+        })?;
+        let depth = queue.depth();
+        let seat = Seat { queue, flights: Vec::new(), free: Vec::new(), done: VecDeque::new(), next_tag: 0 };
+        let seat = Turnstile::new(Some(seat));
+        let lane = Arc::new(Self { seat, depth, align_bytes, held: Arc::clone(held) });
+        held.adopt(&lane);
+        Ok(lane)
+    }
+
+    /// Most commands on their way at once.
+    pub const fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// What a command's memory must begin and end on, in bytes.
+    pub const fn align_bytes(&self) -> usize {
+        self.align_bytes
+    }
+
+    /// Takes a turn with the GIL released.
+    fn turn<R: Send>(
+        &self,
+        py: Python<'_>,
+        what: impl FnOnce(&mut Seat) -> Result<R, Fault> + Send,
+    ) -> PyResult<R> {
+        Ok(py.detach(|| what(self.seat.enter().as_mut().ok_or(Fault::Closed("queue"))?))?)
+    }
+
+    /// Gives a command up that nobody waits for any more.
+    fn abandon(&self, py: Python<'_>, tag: u64) -> PyResult<()> {
+        self.turn(py, |seat| {
+            seat.abandon(tag);
+            Ok(())
+        })
+    }
+
+    /// Sends one command and waits for it. Ctrl-C gives it up.
+    pub fn execute(&self, py: Python<'_>, command: Command, keep: Keep) -> PyResult<Answer> {
+        let flight = Flight::of(keep);
+        let (tag, mut done) = self.turn(py, |seat| {
+            let tag = seat.submit(command, flight, None)?;
+            Ok((tag, seat.wait_for(tag)?))
+        })?;
+        let until = Instant::now() + PATIENCE;
+        while done.is_none() {
+            if let Err(interrupted) = py.check_signals() {
+                self.abandon(py, tag)?;
+                return Err(interrupted);
+            }
+            if Instant::now() > until {
+                self.abandon(py, tag)?;
+                let said = format!("the device did not answer within {} s", PATIENCE.as_secs());
+                return Err(Fault::from(Error::device(ErrorKind::TimedOut, said)).into());
+            }
+            done = self.turn(py, |seat| seat.wait_for(tag))?;
+        }
+        let result = done.map_or(Ok(Answer::default()), |done| done.result);
+        match result {
+            Ok(answer) => Ok(answer),
+            Err(error) => self.turn(py, |seat| Err(seat.queue.explained(error).into())),
+        }
+    }
+}
+
+impl Lane {
+    /// Sends a command; its tag.
+    pub fn submit(
+        &self,
+        py: Python<'_>,
+        command: Command,
+        flight: Flight,
+        timeout: Option<Duration>,
+    ) -> PyResult<u64> {
+        self.turn(py, |seat| seat.submit(command, flight, timeout))
+    }
+
+    /// Sends commands, all of them if there is room for all; their tags.
+    pub fn submit_all(
+        &self,
+        py: Python<'_>,
+        commands: Vec<(Command, Flight)>,
+        timeout: Option<Duration>,
+    ) -> PyResult<Vec<u64>> {
+        self.turn(py, |seat| seat.submit_all(commands, timeout))
+    }
+
+    /// Begins what was submitted.
+    pub fn start(&self, py: Python<'_>) -> PyResult<()> {
+        self.turn(py, |seat| Ok(seat.queue.start()?))
+    }
+
+    /// At most `max` completions that are there.
+    pub fn poll(&self, py: Python<'_>, max: usize) -> PyResult<VecDeque<Done>> {
+        self.turn(py, |seat| {
+            seat.take_all()?;
+            let taken = max.min(seat.done.len());
+            Ok(seat.done.drain(..taken).collect())
+        })
+    }
+
+    /// Completions, once there are `min` of them, or none is on its way, or `timeout` is over. Where Ctrl-C ends this, none
+    /// is lost.
+    pub fn wait(&self, py: Python<'_>, min: usize, timeout: Option<Duration>) -> PyResult<VecDeque<Done>> {
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        loop {
+            let left = until.map_or(TURN, |until| until.saturating_duration_since(Instant::now()));
+            let is_enough = self.turn(py, |seat| seat.wait_for_some(min, left.min(TURN)))?;
+            if is_enough || left.is_zero() {
+                return self.turn(py, |seat| Ok(std::mem::take(&mut seat.done)));
+            }
+            py.check_signals()?;
+        }
+    }
+
+    /// Puts completions back that nobody was told of.
+    pub fn put_back(&self, py: Python<'_>, mut done: VecDeque<Done>) -> PyResult<()> {
+        self.turn(py, |seat| {
+            done.append(&mut seat.done);
+            seat.done = done;
+            Ok(())
+        })
+    }
+
+    /// Asks for the command with this tag to be given up.
+    pub fn cancel(&self, py: Python<'_>, tag: u64) -> PyResult<()> {
+        self.turn(py, |seat| seat.cancel(tag))
+    }
+
+    /// Commands that nobody was told the end of.
+    pub fn outstanding(&self, py: Python<'_>) -> PyResult<usize> {
+        self.turn(py, |seat| Ok(seat.queue.outstanding() as usize + seat.done.len()))
+    }
+
+    /// The descriptor that can be read when completions may be there.
+    pub fn event(&self, py: Python<'_>) -> PyResult<RawFd> {
+        self.turn(py, |seat| Ok(seat.queue.event()?.as_raw_fd()))
+    }
+
+    /// Whether it has ended.
+    pub fn is_closed(&self) -> bool {
+        without_gil(|| self.seat.enter().is_none())
+    }
+}
+
+impl Flight {
+    /// Of a command that has this of Python's.
+    pub const fn of(keep: Keep) -> Self {
+        Self { tag: None, keep, callback: None, memory: None, answers_length: false, is_abandoned: false }
+    }
+}
+
+impl Part for Lane {
+    fn close(&self) {
+        if let Some(seat) = self.seat.enter().take() {
+            seat.end();
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        without_gil(|| self.close());
+    }
+}
+
+impl Seat {
+    /// Sends a command; its tag.
+    fn submit(&mut self, command: Command, flight: Flight, timeout: Option<Duration>) -> Result<u64, Fault> {
+        let slot = self.place();
+        let submitted = match timeout {
+            Some(timeout) => self.queue.submit_within(command, slot.into(), timeout),
+            None => self.queue.submit(command, slot.into()),
+        };
+        match submitted {
+            Ok(()) => Ok(self.sent(slot, flight)),
+            Err(refused) => {
+                self.not_sent(slot, &flight, refused.command);
+                Err(refused.error.into())
+            }
+        }
+    }
+
+    /// Sends commands, under one doorbell where they have no timeout.
+    fn submit_all(
+        &mut self,
+        commands: Vec<(Command, Flight)>,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<u64>, Fault> {
+        let count = commands.len();
+        let room = (self.queue.depth() - self.queue.outstanding()) as usize;
+        let (commands, flights): (Vec<Command>, Vec<Flight>) = commands.into_iter().unzip();
+        let slots: Vec<u32> = flights.iter().map(|_| self.place()).collect();
+        let mut left = commands.into_iter().zip(slots.iter().copied().map(u64::from));
+        let refused = match timeout {
+            _ if count > room => None,
+            None => self.queue.submit_all(&mut left).err(),
+            Some(timeout) => {
+                left.find_map(|(command, slot)| self.queue.submit_within(command, slot, timeout).err())
+            }
+        };
+        let (why, first) = match refused {
+            Some(refused) => (Some(refused.error), Some(refused.command)),
+            None if count > room => {
+                let said =
+                    format!("{count} commands for a queue that has room for {room} now; none was sent");
+                (Some(Error::host(ErrorKind::QueueFull, said)), None)
+            }
+            None => (None, None),
+        };
+        let refused_at = first.is_some();
+        let not_sent: Vec<Command> = first.into_iter().chain(left.map(|(command, _)| command)).collect();
+        let sent = count - not_sent.len();
+        let mut kept = slots.into_iter().zip(flights);
+        let tags = kept.by_ref().take(sent).map(|(slot, flight)| self.sent(slot, flight)).collect();
+        kept.zip(not_sent).for_each(|((slot, flight), command)| self.not_sent(slot, &flight, command));
+        match why {
+            Some(error) if refused_at => Err(error.doing(format!("command {} of {count}", sent + 1)).into()),
+            Some(error) => Err(error.into()),
+            None => Ok(tags),
+        }
+    }
+
+    /// A free place for what is kept of a command.
+    fn place(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.flights.push(None);
+            self.flights.len() as u32 - 1
+        })
+    }
+
+    /// Keeps what belongs to a command that was sent; its tag.
+    fn sent(&mut self, slot: u32, mut flight: Flight) -> u64 {
+        let tag = flight.tag.unwrap_or(self.next_tag);
+        self.next_tag += u64::from(flight.tag.is_none());
+        flight.tag = Some(tag);
+        if let Some(place) = self.flights.get_mut(slot as usize) {
+            *place = Some(flight);
+        }
+        tag
+    }
+
+    /// Puts everything back of a command that was not sent.
+    fn not_sent(&mut self, slot: u32, flight: &Flight, command: Command) {
+        let (buffer, parts) = command.into_payload().into_buffers();
+        flight.keep.take_back(buffer, parts);
+        self.free.push(slot);
+    }
+
+    /// Sleeps for at most this long until there are as many completions, or none is on its way; whether that is so.
+    fn wait_for_some(&mut self, min: usize, at_most: Duration) -> Result<bool, Fault> {
+        let until = Instant::now() + at_most;
+        loop {
+            self.take_all()?;
+            if self.done.len() >= min || self.queue.outstanding() == 0 {
+                return Ok(true);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            self.queue.sleep(left)?;
+        }
+    }
+
+    /// Takes completions until that of `tag` is among them, sleeping for a turn at most.
+    fn wait_for(&mut self, tag: u64) -> Result<Option<Done>, Fault> {
+        let until = Instant::now() + TURN;
+        loop {
+            self.take_all()?;
+            if let Some(at) = self.done.iter().position(|done| done.tag == tag) {
+                return Ok(self.done.remove(at));
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            self.queue.sleep(left)?;
+        }
+    }
+
+    /// Takes every completion that there is.
+    fn take_all(&mut self) -> Result<(), Fault> {
+        while let Some(finished) = self.queue.next_finished()? {
+            self.took(finished);
+        }
+        Ok(())
+    }
+
+    /// Gives a finished command's memory back and its place free.
+    fn took(&mut self, finished: Finished) {
+        let (result, buffer, parts) = match finished.result {
+            Ok(outcome) => (Ok(outcome.answer), outcome.buffer, outcome.vector),
+            Err(failed) => (Err(failed.error), failed.buffer, failed.vector),
+        };
+        let place = self.flights.get_mut(finished.tag as usize);
+        let Some(flight) = place.and_then(Option::take) else { return };
+        self.free.push(finished.tag as u32);
+        flight.keep.take_back(buffer, parts);
+        if !flight.is_abandoned {
+            self.done.push_back(Done { tag: flight.tag.unwrap_or_default(), flight, result });
+        }
+    }
+
+    /// Where the command with this tag is kept.
+    fn slot_of(&self, tag: u64) -> Option<usize> {
+        let is_it = |flight: &Flight| flight.tag == Some(tag);
+        self.flights.iter().position(|flight| flight.as_ref().is_some_and(is_it))
+    }
+
+    fn cancel(&mut self, tag: u64) -> Result<(), Fault> {
+        match self.slot_of(tag) {
+            Some(slot) => Ok(self.queue.cancel(slot as u64)?),
+            None => {
+                Err(Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is on its way"))
+                    .into())
+            }
+        }
+    }
+
+    /// Gives a command up that nobody waits for any more: its memory stays until it has finished.
+    fn abandon(&mut self, tag: u64) {
+        self.done.retain(|done| done.tag != tag);
+        let Some(slot) = self.slot_of(tag) else { return };
+        if let Some(Some(flight)) = self.flights.get_mut(slot) {
+            flight.is_abandoned = true;
+        }
+        // A backend that cannot cancel lets it finish.
+        let _ = self.queue.cancel(slot as u64);
+    }
+
+    /// Waits for the commands on their way, so that all memory is back before the queue is gone.
+    fn end(mut self) {
+        let until = Instant::now() + PATIENCE;
+        while self.queue.outstanding() > 0 && Instant::now() < until {
+            let turn = self.take_all().and_then(|()| Ok(self.queue.sleep(TURN)?));
+            if turn.and_then(|_| self.take_all()).is_err() {
+                break;
+            }
+        }
+        if self.queue.outstanding() > 0 {
+            std::mem::forget(self);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Byway for Python: the public crate as the native module of the package `byway`.
+//!
+//! Each file is one noun of the package. Three rules hold everywhere:
+//!
+//! * **The GIL is never held while this module waits**: not for a device, not for a lock ([`turnstile`]). So whoever holds
+//!   a lock may take the GIL, and nobody waits in a circle.
+//! * **Memory that a command may touch stays**: the command holds it ([`memory::Keep`]) until its completion is taken,
+//!   whatever becomes of the Python objects. If that never comes, it is never freed ([`lane`]).
+//! * **What is closed says so** ([`held`]): no object is bound to another's lifetime.
+//!
+//! UNSAFETY: `unsafe` is in [`buffer`] and [`memory`] alone, where Python's buffer protocol hands out addresses.
+
+use pyo3::prelude::*;
+
+mod admin;
+mod buffer;
+mod command;
+mod completion;
+mod create;
+mod device;
+mod errors;
+mod facts;
+mod held;
+mod keys;
+mod kv;
+mod lane;
+mod ledger;
+mod memory;
+mod nvm;
+mod queue;
+mod turnstile;
+
+/// The native part of `byway`.
+#[pymodule]
+mod _byway {
+    #[pymodule_export]
+    use crate::admin::Answer;
+    #[pymodule_export]
+    use crate::buffer::Buffer;
+    #[pymodule_export]
+    use crate::command::Command;
+    #[pymodule_export]
+    use crate::completion::Completion;
+    #[pymodule_export]
+    use crate::create::{NewNamespace, create};
+    #[pymodule_export]
+    use crate::device::{Device, open_uri};
+    #[pymodule_export]
+    use crate::facts::{Capabilities, Chosen, Found, Identity, KvStats, Limits, Namespace, scan};
+    #[pymodule_export]
+    use crate::keys::{Items, Keys};
+    #[pymodule_export]
+    use crate::kv::Kv;
+    #[pymodule_export]
+    use crate::ledger::{Ledger, LedgerRow};
+    #[pymodule_export]
+    use crate::nvm::Nvm;
+    #[pymodule_export]
+    use crate::queue::Queue;
+}

@@ -1,0 +1,31 @@
+//! A lock that lets everybody through: who waits comes before who returns.
+//!
+//! A thread that waits for completions enters again and again. With a plain mutex it would be in again before another
+//! thread, woken by its leaving, has got up.
+//!
+//! Never enter with the GIL held: who is inside may want it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A value that one thread at a time uses.
+#[derive(Debug, Default)]
+pub struct Turnstile<T> {
+    /// Held by who is to enter next.
+    next: Mutex<()>,
+    inside: Mutex<T>,
+}
+
+impl<T> Turnstile<T> {
+    /// A value that nobody uses.
+    pub const fn new(value: T) -> Self {
+        Self { next: Mutex::new(()), inside: Mutex::new(value) }
+    }
+
+    /// Waits until it is this thread's turn.
+    pub fn enter(&self) -> MutexGuard<'_, T> {
+        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(next);
+        inside
+    }
+}

@@ -1,0 +1,158 @@
+"""Keys and values as a mapping."""
+
+import random
+
+import pytest
+
+import byway
+
+
+def test_a_value_is_put_got_and_deleted(ram):
+    kv = ram.kv
+    kv[b"0041"] = b"LATIN CAPITAL LETTER A"
+    assert kv[b"0041"] == b"LATIN CAPITAL LETTER A"
+    assert b"0041" in kv
+    del kv[b"0041"]
+    assert b"0041" not in kv
+    assert kv.get(b"0041") is None
+    assert kv.get(b"0041", b"nothing") == b"nothing"
+
+
+def test_a_key_that_is_not_there_cannot_be_deleted_as_from_a_dict_but_otherwise_is_already(ram):
+    with pytest.raises(KeyError, match="missing"):
+        del ram.kv[b"missing"]
+    ram.kv.delete(b"missing")
+
+
+@pytest.mark.parametrize("length", [0, 1, 127, 128, 4096, 4097, 100_000, 1_000_000])
+def test_values_of_every_length_come_back_as_they_were(ram, length):
+    value = random.Random(length).randbytes(length)
+    ram.kv[b"key"] = value
+    assert ram.kv[b"key"] == value
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_keys_and_values_are_whatever_holds_bytes(ram, kind):
+    ram.kv[kind(b"key")] = kind(b"value")
+    assert ram.kv[kind(b"key")] == b"value"
+
+
+@pytest.mark.parametrize("wrong", ["text", 7, None])
+def test_what_holds_no_bytes_is_no_key_and_no_value(ram, wrong):
+    with pytest.raises(TypeError, match="holds bytes"):
+        ram.kv[wrong] = b"value"
+    with pytest.raises(TypeError, match="holds bytes"):
+        ram.kv[b"key"] = wrong
+    with pytest.raises(TypeError):
+        wrong in ram.kv
+
+
+def test_a_key_has_1_to_16_bytes(ram):
+    ram.kv[b"k" * 16] = b"value"
+    for wrong in [b"", b"k" * 17]:
+        with pytest.raises(byway.InvalidArgumentError):
+            ram.kv[wrong] = b"value"
+
+
+def test_a_condition_of_a_put_that_does_not_hold_is_told(ram):
+    with pytest.raises(byway.KeyNotFoundError):
+        ram.kv.put(b"key", b"value", must_exist=True)
+    ram.kv.put(b"key", b"value", must_not_exist=True)
+    with pytest.raises(byway.KeyExistsError):
+        ram.kv.put(b"key", b"other", must_not_exist=True)
+    ram.kv.put(b"key", b"other", must_exist=True)
+    assert ram.kv[b"key"] == b"other"
+
+
+def test_keys_come_in_order_and_by_prefix_and_from_a_key_on(ram):
+    keys = [b"b", b"a", b"ab", b"aa", b"c" * 16, b"\x00", b"\xff"]
+    for key in keys:
+        ram.kv[key] = key
+    assert list(ram.kv) == sorted(keys)
+    assert list(ram.kv.keys()) == sorted(keys)
+    assert list(ram.kv.keys(b"a")) == [b"a", b"aa", b"ab"]
+    assert list(ram.kv.keys(start=b"b")) == [b"b", b"c" * 16, b"\xff"]
+    assert list(ram.kv.keys(b"a", b"aaa")) == [b"ab"]
+    assert list(ram.kv.items(b"a")) == [(b"a", b"a"), (b"aa", b"aa"), (b"ab", b"ab")]
+    assert list(ram.kv.keys(b"z")) == []
+
+
+def test_many_pairs_are_loaded_together_and_iterated_over_pages(ram):
+    pairs = {b"%06d" % n: b"value %d" % n for n in range(10_000)}
+    assert ram.kv.load(pairs) == 10_000
+    assert ram.kv.load((key, value) for key, value in [(b"last", b"one")]) == 1
+    assert ram.kv.load([]) == 0
+    pairs[b"last"] = b"one"
+    assert list(ram.kv) == list(pairs)
+    assert dict(ram.kv.items()) == pairs
+
+
+def test_a_load_that_fails_says_so(ram):
+    with pytest.raises(TypeError):
+        ram.kv.load([(b"key", "text")])
+    with pytest.raises(byway.InvalidArgumentError):
+        ram.kv.load([(b"", b"value")])
+    with pytest.raises((TypeError, ValueError)):
+        ram.kv.load([b"key"])
+
+
+def test_pairs_may_change_while_they_are_iterated_over(ram):
+    ram.kv.load((b"%04d" % n, b"x") for n in range(1000))
+    for key in ram.kv:
+        del ram.kv[key]
+    assert list(ram.kv) == []
+
+
+def test_a_load_may_read_from_where_it_stores(ram):
+    ram.kv.load((b"a%03d" % n, b"%d" % n) for n in range(500))
+    assert ram.kv.load((b"b" + key[1:], value) for key, value in ram.kv.items(b"a")) == 500
+    assert ram.kv[b"b499"] == b"499"
+
+
+def test_many_values_are_asked_for_together(ram):
+    ram.kv.load((b"%d" % n, b"value %d" % n) for n in range(100))
+    ram.kv[b"long"] = b"l" * 10_000
+    got = ram.kv.get_many([b"7", b"missing", b"long", b"99"])
+    assert got == [b"value 7", None, b"l" * 10_000, b"value 99"]
+
+
+def test_a_value_is_read_into_memory_of_the_programs(ram):
+    ram.kv[b"key"] = b"a long value"
+    room = bytearray(6)
+    assert ram.kv.get_into(b"key", room) == 12
+    assert room == b"a long"
+    assert ram.kv.get_into(b"missing", room) is None
+    assert ram.kv.get_into(b"key", memoryview(room)[3:]) == 12
+    assert room == b"a la l"
+    with pytest.raises(byway.InvalidArgumentError, match="cannot be read into"):
+        ram.kv.get_into(b"key", b"constant")
+
+
+def test_another_namespace_is_opened_by_its_number(tmp_path):
+    byway.create(tmp_path / "a", "128M", namespaces=["kv", "kv"])
+    with byway.open(f"embedded:{tmp_path / 'a'}", ns=2) as device:
+        device.kv[b"key"] = b"two"
+        one = device.open_kv(1)
+        one[b"key"] = b"one"
+        assert (device.kv.nsid, device.kv[b"key"]) == (2, b"two")
+        assert (one.nsid, one[b"key"]) == (1, b"one")
+        with pytest.raises(byway.NotFoundError, match="there is no namespace 3"):
+            device.open_kv(3)
+        with pytest.raises(byway.InvalidArgumentError, match="no block namespace"):
+            device.nvm
+
+
+def test_a_random_script_does_what_a_dict_does(ram):
+    dice, model = random.Random(1), {}
+    for _ in range(2000):
+        key = b"%d" % dice.randrange(60)
+        match dice.randrange(5):
+            case 0 | 1:
+                model[key] = ram.kv[key] = dice.randbytes(dice.choice([0, 5, 200, 5000]))
+            case 2:
+                assert ram.kv.get(key) == model.get(key)
+            case 3 if key in model:
+                del model[key], ram.kv[key]
+            case _:
+                assert (key in ram.kv) == (key in model)
+    assert dict(ram.kv.items()) == dict(sorted(model.items()))

@@ -1,0 +1,72 @@
+"""What the stubs say is what the module is."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import byway
+
+mypy = pytest.importorskip("mypy", reason="the types are checked by mypy")
+
+PROGRAM = """
+import byway
+
+with byway.open("ram:64M", transfer="inline", readonly=False) as device:
+    value: bytes = device.kv[b"key"]
+    maybe: bytes | None = device.kv.get(b"key")
+    other: bytes | int = device.kv.get(b"key", 7)
+    device.nvm[3:10] = bytearray(10)
+    buffer = device.buffer(512)
+    device.nvm.read_into(0, buffer)
+    with device.queue() as queue:
+        tag: int = queue.submit(byway.Command.read(0, into=buffer), callback=lambda done: done.check())
+    for key, pair in device.kv.items(prefix=b"k"):
+        print(key + pair)
+
+async def main() -> None:
+    async with device.async_queue() as queue:
+        view: memoryview = await queue.read(0)
+        await queue.put(b"key", view)
+"""
+
+WRONG = """
+import byway
+
+device = byway.open("ram:64M")
+device.kv["text"] = b"value"
+device.nvm.write(0, "text")
+device.queue().submit("read")
+byway.create("path", "1M", media="tape")
+"""
+
+
+def check(*arguments, **options):
+    return subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, **options)
+
+
+def test_the_stubs_and_the_module_agree(tmp_path):
+    allowed = ["--allowlist", str(Path(__file__).parent / "stubtest.txt"), "--ignore-unused-allowlist"]
+    told = check("mypy.stubtest", "byway", *allowed, cwd=tmp_path)
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+def test_the_package_is_typed_throughout(tmp_path):
+    told = check("mypy", "--strict", "-p", "byway", cwd=tmp_path)
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+def test_a_program_is_checked_against_them(tmp_path):
+    (tmp_path / "right.py").write_text(PROGRAM)
+    (tmp_path / "wrong.py").write_text(WRONG)
+    told = check("mypy", "--strict", "right.py", cwd=tmp_path)
+    assert told.returncode == 0, told.stdout + told.stderr
+    told = check("mypy", "--strict", "wrong.py", cwd=tmp_path)
+    wrong_lines = {int(line.split(":")[1]) for line in told.stdout.splitlines() if ": error:" in line}
+    assert wrong_lines == {5, 6, 7, 8}, told.stdout + told.stderr
+
+
+def test_every_name_of_the_package_is_there():
+    for name in byway.__all__:
+        assert getattr(byway, name) is not None

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use byway::spec::Command as Entry;
 use byway::{
-    Buffer, Command, Key, KvCommand, LbaRange, LbaRanges, Nsid, NvmCommand, Payload, RawCommand, RawData,
-    Result, StoreOptions,
+    Buffer, Buffers, Command, Key, KvCommand, LbaRange, LbaRanges, Nsid, NvmCommand, Payload, RawCommand,
+    RawData, Result, StoreOptions,
 };
 use zerocopy::FromBytes;
 
@@ -328,7 +328,7 @@ pub(crate) unsafe fn handles<'a>(
 }
 
 /// The memory of a command that reads into one buffer or several.
-pub(crate) fn payload(one: Option<Buffer>, several: Vec<Buffer>) -> Payload {
+pub(crate) fn payload(one: Option<Buffer>, several: Buffers) -> Payload {
     match one {
         Some(one) => Payload::Buffer(one),
         None if several.is_empty() => Payload::Empty,

@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use byway::{
-    Backend, BackendQueue, Buffer, Command, Device, Error, ErrorKind, LbaRange, LbaRanges, Method, Nsid,
-    NvmCommand, Payload, Queue, QueueOptions, RawCommand, Refused, Result,
+    Backend, BackendQueue, Buffer, Buffers, Command, Device, Error, ErrorKind, LbaRange, LbaRanges, Method,
+    Nsid, NvmCommand, Payload, Queue, QueueOptions, RawCommand, Refused, Result,
 };
 
 use crate::arg::{handle, invalid, put, text_or_none, want};
@@ -62,7 +62,7 @@ struct Place {
     /// Of a vectored command: its handles, in order.
     several: Vec<*mut byway_buffer>,
     /// Of no command: what the next vectored one gathers its buffers in.
-    spare: Vec<Buffer>,
+    spare: Buffers,
 }
 
 /// In place of the next free place: there is none.
@@ -418,14 +418,14 @@ impl byway_queue {
         &mut self,
         from: &[*mut byway_buffer],
         tag: u64,
-        command: impl FnOnce(Vec<Buffer>) -> Command,
+        command: impl FnOnce(Buffers) -> Command,
     ) -> Result<c_int> {
         let place = self.places.take(tag)?;
         // SAFETY: the caller's word.
         match unsafe { self.places.gather(place, from) } {
             Ok(memory) => self.hand_over(command(memory), place, self.timeout),
             Err(error) => {
-                self.places.settle(place, None, Vec::new());
+                self.places.settle(place, None, Buffers::NONE);
                 Err(error)
             }
         }
@@ -541,7 +541,7 @@ impl byway_queue {
         &mut self,
         place: u64,
         one: Option<Buffer>,
-        several: Vec<Buffer>,
+        several: Buffers,
     ) -> (u64, *mut byway_buffer) {
         self.places.settle(place as u32, one, several)
     }
@@ -578,7 +578,7 @@ impl Places {
             buffer: std::ptr::null_mut(),
             next: if index + 1 == depth { NONE } else { index + 1 },
             several: Vec::new(),
-            spare: Vec::new(),
+            spare: Buffers::NONE,
         };
         Self { all: (0..depth).map(place).collect(), free: 0 }
     }
@@ -637,7 +637,7 @@ impl Places {
                 if let Some(at) = self.all.get_mut(place as usize) {
                     at.buffer = *from;
                 }
-                Ok(payload(Some(one), Vec::new()))
+                Ok(payload(Some(one), Buffers::NONE))
             }
             Memory::Several(from) => {
                 // SAFETY: the caller's word.
@@ -650,14 +650,14 @@ impl Places {
     ///
     /// # Safety
     /// They are NULL or live handles.
-    unsafe fn gather(&mut self, place: u32, from: &[*mut byway_buffer]) -> Result<Vec<Buffer>> {
-        let Some(at) = self.all.get_mut(place as usize) else { return Ok(Vec::new()) };
+    unsafe fn gather(&mut self, place: u32, from: &[*mut byway_buffer]) -> Result<Buffers> {
+        let Some(at) = self.all.get_mut(place as usize) else { return Ok(Buffers::NONE) };
         let mut memory = std::mem::take(&mut at.spare);
         for handle in from {
             // SAFETY: the caller's word.
             match unsafe { self::handle(*handle, "a buffer of several") }.and_then(byway_buffer::take) {
                 Ok(part) => {
-                    memory.push(part);
+                    memory.as_vec_mut().push(part);
                     at.several.push(*handle);
                 }
                 Err(error) => {
@@ -671,7 +671,7 @@ impl Places {
 
     /// Frees a place, and gives its buffers their memory back.
     #[inline]
-    fn settle(&mut self, place: u32, one: Option<Buffer>, several: Vec<Buffer>) -> (u64, *mut byway_buffer) {
+    fn settle(&mut self, place: u32, one: Option<Buffer>, several: Buffers) -> (u64, *mut byway_buffer) {
         let Some(at) = self.all.get_mut(place as usize) else { return (0, std::ptr::null_mut()) };
         let told = (at.tag, at.buffer);
         at.give_back(one, several);
@@ -685,7 +685,7 @@ impl Places {
 
     fn lose_all(&mut self) {
         for at in self.all.iter_mut().filter(|at| at.next == TAKEN) {
-            at.give_back(None, Vec::new());
+            at.give_back(None, Buffers::NONE);
         }
     }
 }
@@ -693,7 +693,7 @@ impl Places {
 impl Place {
     /// Gives the buffers their memory back; those that none came for are lost.
     #[inline]
-    fn give_back(&mut self, one: Option<Buffer>, several: Vec<Buffer>) {
+    fn give_back(&mut self, one: Option<Buffer>, several: Buffers) {
         let buffer = std::mem::replace(&mut self.buffer, std::ptr::null_mut());
         match one {
             // SAFETY: the handle that this place's command took its memory from.
@@ -709,8 +709,8 @@ impl Place {
         }
     }
 
-    fn give_several_back(&mut self, mut memory: Vec<Buffer>) {
-        let mut parts = memory.drain(..);
+    fn give_several_back(&mut self, mut memory: Buffers) {
+        let mut parts = memory.as_vec_mut().drain(..);
         for handle in self.several.drain(..) {
             match parts.next() {
                 // SAFETY: the handle that this part was taken from: they come back in their order.

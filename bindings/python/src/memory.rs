@@ -8,7 +8,7 @@
 
 use std::ptr::NonNull;
 
-use byway::{Payload, SmallBytes};
+use byway::{Buffers, Payload, SmallBytes};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -42,11 +42,11 @@ pub struct Cargo {
 
 impl Keep {
     /// Takes back what a command gives back.
-    pub fn take_back(&self, buffer: Option<byway::Buffer>, parts: Vec<byway::Buffer>) {
+    pub fn take_back(&self, buffer: Option<byway::Buffer>, parts: Buffers) {
         match (self, buffer) {
             (Self::Buffer(home), Some(buffer)) => home.get().give_back(buffer),
             (Self::Parts(keeps), _) => {
-                keeps.iter().zip(parts).for_each(|(keep, part)| keep.take_back(Some(part), Vec::new()));
+                keeps.iter().zip(parts).for_each(|(keep, part)| keep.take_back(Some(part), Buffers::NONE));
             }
             // A lent buffer ends here, before its export does.
             (Self::Buffer(_) | Self::Nothing | Self::Lent { .. }, _) => {}
@@ -99,7 +99,7 @@ impl Cargo {
         if !object.is_instance_of::<PyList>() && !object.is_instance_of::<PyTuple>() {
             return one(object);
         }
-        let mut whole = Self { memory: Payload::Vectored(Vec::new()), keep: Keep::Parts(Vec::new()) };
+        let mut whole = Self { memory: Payload::Vectored(Buffers::NONE), keep: Keep::Parts(Vec::new()) };
         for part in object.try_iter()? {
             match part.and_then(|part| one(&part)).and_then(Self::in_a_buffer) {
                 Ok(part) => whole.push(part),
@@ -114,7 +114,7 @@ impl Cargo {
 
     fn push(&mut self, part: Self) {
         if let (Payload::Vectored(buffers), Keep::Parts(keeps)) = (&mut self.memory, &mut self.keep) {
-            buffers.extend(part.memory.into_buffer());
+            buffers.as_vec_mut().extend(part.memory.into_buffer());
             keeps.push(part.keep);
         }
     }

@@ -50,10 +50,10 @@ pub use any::{
 pub use byway_backends as backends;
 pub use byway_core::future;
 pub use byway_core::{
-    AdaptivePolicy, AdminCommand, AdminQueue, Answer, Backend, BackendQueue, Buffer, Capabilities, Command,
-    CopyRanges, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand, LbaRange, LbaRanges, Limits,
-    Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin, Outcome, Payload, QueueOptions,
-    RawCommand, RawData, Refused, RefusedAdmin, Result, Retry, SmallBytes, StoreOptions,
+    AdaptivePolicy, AdminCommand, AdminQueue, Answer, Backend, BackendQueue, Buffer, Buffers, Capabilities,
+    Command, CopyRanges, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand, LbaRange, LbaRanges,
+    Limits, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin, Outcome, Payload,
+    QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Result, Retry, SmallBytes, StoreOptions,
 };
 pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,

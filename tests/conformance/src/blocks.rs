@@ -30,7 +30,7 @@ pub fn what_several_buffers_send_several_others_receive<B: Backend>(subject: &Su
         let parts: Vec<Buffer> = (0..count).map(|n| subject.filled(n, 1 + n as u32 % 3, 5)).collect();
         let wanted: Vec<u8> = parts.iter().flat_map(|part| part.as_slice().to_vec()).collect();
         let blocks = wanted.len() as u32 / subject.lba_bytes;
-        let data = Payload::Vectored(parts);
+        let data = Payload::from(parts);
         let write = NvmCommand::Write { nsid: Nsid::FIRST, slba: 3, blocks, data };
         assert_eq!(queue.execute(write.into()).unwrap().vector.len(), count as usize);
         subject.expect(&mut queue, 3, &wanted);
@@ -151,8 +151,10 @@ pub fn a_raw_command_does_what_the_typed_one_does<B: Backend>(subject: &Subject<
     let raw = RawCommand { entry, data: RawData::ToDevice(data.into()) };
     assert!(queue.execute(Command::Raw(raw)).unwrap().buffer.is_some());
     let entry = encode::encode(&subject.read(21, 4)).entry;
-    let raw =
-        RawCommand { entry, data: RawData::FromDeviceVectored(vec![subject.empty(1), subject.empty(3)]) };
+    let raw = RawCommand {
+        entry,
+        data: RawData::FromDeviceVectored(vec![subject.empty(1), subject.empty(3)].into()),
+    };
     let read = queue.execute(Command::Raw(raw)).unwrap();
     if subject.keeps {
         assert_same(read.vector[1].as_slice(), &wanted[subject.lba_bytes as usize..]);

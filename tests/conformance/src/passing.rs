@@ -7,7 +7,8 @@ use byway::CreateOptions;
 use byway::NewNamespace;
 use byway_backends::nvme::{NodeKind, NvmeAnswer, NvmeCommand, NvmeQueue, NvmeTarget, Passage};
 use byway_core::{
-    AdminCommand, BackendQueue, Error, Failed, Finished, Outcome, Payload, QueueOptions, RawCommand, RawData,
+    AdminCommand, BackendQueue, Buffers, Error, Failed, Finished, Memory, Outcome, QueueOptions, RawCommand,
+    RawData,
 };
 use byway_spec::Command as Entry;
 
@@ -53,7 +54,7 @@ impl InProcess {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ended = None;
         if let Err(refused) = queue.submit(raw.into(), 0) {
-            return Err(Failed::with_memory(refused.error, refused.command.into_payload()));
+            return Err(Failed::with_memory(refused.error, refused.command.into_memory()));
         }
         queue.drain(&mut |Finished { result, .. }| ended = Some(result)).unwrap();
         ended.unwrap()
@@ -61,8 +62,8 @@ impl InProcess {
 }
 
 impl Passage for InProcess {
-    fn pass(&self, command: &NvmeCommand, memory: &mut Payload) -> io::Result<NvmeAnswer> {
-        if command.queue == NvmeQueue::Admin && matches!(memory, Payload::Vectored(_)) {
+    fn pass(&self, command: &NvmeCommand, memory: &mut Memory) -> io::Result<NvmeAnswer> {
+        if command.queue == NvmeQueue::Admin && matches!(memory, Memory::Vectored(_)) {
             return Err(io::Error::from_raw_os_error(ENOTTY));
         }
         let raw = raw(command, std::mem::take(memory));
@@ -81,26 +82,26 @@ impl Passage for InProcess {
 }
 
 /// The command as the kernel would put it in a queue.
-pub fn raw(command: &NvmeCommand, memory: Payload) -> RawCommand {
+pub fn raw(command: &NvmeCommand, memory: Memory) -> RawCommand {
     let mut entry = Entry::new(command.opcode, 0, command.nsid);
     (entry.cdw2, entry.cdw3) = (command.cdw2, command.cdw3);
     [entry.cdw10, entry.cdw11, entry.cdw12, entry.cdw13, entry.cdw14, entry.cdw15] = command.cdw10_15;
     let data = match memory {
-        Payload::Empty => RawData::None,
+        Memory::None => RawData::None,
         // The lowest bit of an opcode decides.
-        sent if command.opcode & 1 != 0 => RawData::ToDevice(sent),
-        Payload::Vectored(parts) => RawData::FromDeviceVectored(parts),
-        other => other.into_buffer().map_or(RawData::None, RawData::FromDevice),
+        sent if command.opcode & 1 != 0 => RawData::ToDevice(sent.into()),
+        Memory::Vectored(parts) => RawData::FromDeviceVectored(parts),
+        other => other.into_buffers().0.map_or(RawData::None, RawData::FromDevice),
     };
     RawCommand { entry, data }
 }
 
 /// What the kernel would answer, and the command's memory.
-pub fn answered(ended: Result<Outcome, Failed>) -> (io::Result<NvmeAnswer>, Payload) {
-    let payload = |buffer: Option<_>, vector: Vec<_>| match buffer {
-        Some(buffer) => Payload::Buffer(buffer),
-        None if vector.is_empty() => Payload::Empty,
-        None => Payload::Vectored(vector),
+pub fn answered(ended: Result<Outcome, Failed>) -> (io::Result<NvmeAnswer>, Memory) {
+    let payload = |buffer: Option<_>, vector: Buffers| match buffer {
+        Some(buffer) => Memory::Buffer(buffer),
+        None if vector.is_empty() => Memory::None,
+        None => Memory::Vectored(vector),
     };
     match ended {
         Ok(Outcome { answer, buffer, vector }) => {

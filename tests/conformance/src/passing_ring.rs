@@ -11,7 +11,7 @@ use byway_backends::io_uring_cmd::{AdminTicket, IoUringCmdAdmin, IoUringCmdQueue
 use byway_backends::nvme::{NvmeCommand, NvmeTarget, Passage, Passed};
 use byway_backends::ring::{Ring, RingQueue, Ticket};
 use byway_backends::{Interface, Over, Synchronous};
-use byway_core::{Payload, QueueOptions, Result};
+use byway_core::{Memory, QueueOptions, Result};
 use byway_sys::Wakeup;
 use byway_sys::uring::{BufferIndex, Completed, Deadline, Ending, RegisteredBuffer};
 
@@ -22,8 +22,8 @@ use crate::scratch::Scratch;
 pub struct InProcessRing<T> {
     target: Arc<NvmeTarget<InProcess>>,
     depth: usize,
-    pushed: VecDeque<(NvmeCommand, Payload, T)>,
-    done: VecDeque<Completed<Payload, T>>,
+    pushed: VecDeque<(NvmeCommand, Memory, T)>,
+    done: VecDeque<Completed<Memory, T>>,
     wakeup: Option<Wakeup>,
 }
 
@@ -65,7 +65,7 @@ impl<T> InProcessRing<T> {
         Self { target, depth: depth as usize, pushed, done, wakeup: None }
     }
 
-    fn end(&mut self, completed: Completed<Payload, T>) {
+    fn end(&mut self, completed: Completed<Memory, T>) {
         // Neither first come nor last come.
         match self.done.len() % 2 {
             0 => self.done.push_back(completed),
@@ -80,12 +80,12 @@ impl<T> InProcessRing<T> {
 impl<T: Copy + Send> Ring<T, NvmeCommand> for InProcessRing<T> {
     fn push(
         &mut self,
-        memory: Payload,
+        memory: Memory,
         ticket: T,
         command: NvmeCommand,
         _: Option<BufferIndex>,
         until: Option<Deadline>,
-    ) -> Result<(), Payload> {
+    ) -> Result<(), Memory> {
         assert!(until.is_none(), "a device keeps a command's time");
         if self.pushed.len() + self.done.len() >= self.depth {
             return Err(memory);
@@ -98,11 +98,11 @@ impl<T: Copy + Send> Ring<T, NvmeCommand> for InProcessRing<T> {
         Ok(None)
     }
 
-    fn reap(&mut self) -> Option<Completed<Payload, T>> {
+    fn reap(&mut self) -> Option<Completed<Memory, T>> {
         self.done.pop_front()
     }
 
-    fn next_completed(&mut self) -> io::Result<Option<Completed<Payload, T>>> {
+    fn next_completed(&mut self) -> io::Result<Option<Completed<Memory, T>>> {
         if self.done.is_empty() {
             self.start()?;
         }

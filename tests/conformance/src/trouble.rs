@@ -60,7 +60,7 @@ pub fn a_write_that_the_system_cuts_short_does_not_pass_for_a_whole_one<B: Backe
         let before = limited(Resource::Fsize, 5 * block);
         queue.submit(subject.write(0, subject.filled(0, 8, 1)), 0).unwrap();
         let parts = (0..8).map(|slba| subject.filled(slba, 1, 2)).collect::<Vec<_>>();
-        let data = Payload::Vectored(parts);
+        let data = Payload::from(parts);
         queue.submit(NvmCommand::Write { nsid: Nsid::FIRST, slba: 0, blocks: 8, data }.into(), 1).unwrap();
         let mut failures = 0;
         queue
@@ -206,12 +206,13 @@ pub fn more_buffers_than_one_system_call_takes_are_sent_and_received<B: Backend>
     let mut queue = subject.queue(2);
     let data = subject.filled(0, blocks as u32, 6);
     let wanted = data.as_slice().to_vec();
-    let data = Payload::Vectored(in_blocks(data, subject.lba_bytes as usize));
+    let data = Payload::from(in_blocks(data, subject.lba_bytes as usize));
     let write = NvmCommand::Write { nsid: Nsid::FIRST, slba: 0, blocks: blocks as u32, data };
     queue.submit(write.into(), 0).unwrap();
     assert_eq!(drained(&mut queue)[0].1.vector.len(), blocks);
     let into = in_blocks(subject.empty(blocks as u32), subject.lba_bytes as usize);
-    let read = NvmCommand::ReadVectored { nsid: Nsid::FIRST, slba: 0, blocks: blocks as u32, into };
+    let read =
+        NvmCommand::ReadVectored { nsid: Nsid::FIRST, slba: 0, blocks: blocks as u32, into: into.into() };
     queue.submit(read.into(), 1).unwrap();
     let (_, read) = drained(&mut queue).remove(0);
     if subject.keeps {

@@ -73,7 +73,7 @@ fn an_admin_command_may_bring_several_buffers() {
     let identify = |into| AdminCommand::Identify { cns: 1, csi: 0, nsid: None, selector: 0, into };
     let whole = nvme.admin(identify(Buffer::zeroed(4096).unwrap())).unwrap().buffer.unwrap();
     let entry = byway_core::encode_admin(&identify(Buffer::zeroed(4096).unwrap())).entry;
-    let parts = [1000, 3096].map(|len| Buffer::zeroed(len).unwrap()).into();
+    let parts = [1000, 3096].into_iter().map(|len| Buffer::zeroed(len).unwrap()).collect();
     let read = nvme.admin(AdminCommand::raw(entry, RawData::FromDeviceVectored(parts))).unwrap();
     let joined: Vec<u8> = read.vector.iter().flat_map(|part| part.as_slice().to_vec()).collect();
     assert_eq!(joined, whole.as_slice());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use byway::spec::{Command as Entry, Direction};
-use byway::{AdminCommand, Backend, BackendQueue, Buffer, Device, Outcome, Payload, RawCommand, RawData};
+use byway::{AdminCommand, Backend, BackendQueue, Buffer, Device, Outcome, RawCommand, RawData};
 use serde::Serialize;
 
 use super::answer;
@@ -131,8 +131,8 @@ impl Sent {
         Ok(match (self.is_read, self.parts) {
             (true, 1) => RawData::FromDevice(buffer),
             (false, 1) => RawData::ToDevice(buffer.into()),
-            (true, parts) => RawData::FromDeviceVectored(cut(&mut buffer, parts)),
-            (false, parts) => RawData::ToDevice(Payload::Vectored(cut(&mut buffer, parts))),
+            (true, parts) => RawData::FromDeviceVectored(cut(&mut buffer, parts).into()),
+            (false, parts) => RawData::ToDevice(cut(&mut buffer, parts).into()),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! A command of the NVM command set as what it asks of a file: the one place where opcodes are told apart.
 
 use byway_core::encode::{self, Data};
-use byway_core::{Buffer, Command, Error, ErrorKind, Nsid, NvmCommand, Payload, Result};
+use byway_core::{Buffer, Command, Error, ErrorKind, Memory, Nsid, NvmCommand, Payload, Refused, Result};
 use byway_spec::Command as Entry;
 use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw10, DsmCdw11, DsmRange, NvmCdw12, NvmOpcode};
 use byway_sys::Transfer;
@@ -48,20 +48,52 @@ impl Request {
     /// What an NVMe controller would refuse: another command set, a range outside the namespace, data whose length is
     /// not that of the range; and what the system would: memory that is not aligned as direct reads and writes need.
     #[inline]
-    pub(crate) fn of(command: &Command, shape: Shape) -> Result<Self> {
+    pub(crate) fn of(command: &Command, shape: &Shape) -> Result<Self> {
         match command {
             Command::Nvm(NvmCommand::Read { nsid, slba, blocks, into }) => {
-                let span = shape.span(*nsid, *slba, *blocks)?;
-                shape.check_memory(span, into.len(), std::slice::from_ref(into))?;
-                Ok(Self::Read(span))
+                shape.read(*nsid, *slba, *blocks, into)
             }
             Command::Nvm(NvmCommand::Write { nsid, slba, blocks, data: Payload::Buffer(data) }) => {
-                let span = shape.span(*nsid, *slba, *blocks)?;
-                shape.check_memory(span, data.len(), std::slice::from_ref(data))?;
-                shape.check_writable()?;
-                Ok(Self::Write { to: span, fua: false })
+                shape.write(*nsid, *slba, *blocks, data)
             }
             other => Self::of_entry(other, shape),
+        }
+    }
+
+    /// What `command` asks, and its memory, if `admit` has no objection; that is asked first, and told of the command's
+    /// one buffer.
+    ///
+    /// A read or write is taken apart before anything looks at it: a command that was put together where it is submitted
+    /// then never has to be in memory as a whole.
+    ///
+    /// # Errors
+    /// As [`Request::of`]; the command is given back.
+    #[inline(always)]
+    pub(crate) fn take<T>(
+        command: Command,
+        shape: &Shape,
+        admit: impl FnOnce(Option<&Buffer>) -> Result<T>,
+    ) -> Result<(Self, Memory, T), Refused> {
+        match command {
+            Command::Nvm(NvmCommand::Read { nsid, slba, blocks, into }) => {
+                match with(admit(Some(&into)), || shape.read(nsid, slba, blocks, &into)) {
+                    Ok((request, admitted)) => Ok((request, Memory::Buffer(into), admitted)),
+                    Err(error) => Err(refuse(NvmCommand::Read { nsid, slba, blocks, into }.into(), error)),
+                }
+            }
+            Command::Nvm(NvmCommand::Write { nsid, slba, blocks, data: Payload::Buffer(data) }) => {
+                match with(admit(Some(&data)), || shape.write(nsid, slba, blocks, &data)) {
+                    Ok((request, admitted)) => Ok((request, Memory::Buffer(data), admitted)),
+                    Err(error) => {
+                        let data = Payload::Buffer(data);
+                        Err(refuse(NvmCommand::Write { nsid, slba, blocks, data }.into(), error))
+                    }
+                }
+            }
+            other => match with(admit(None), || Self::of_entry(&other, shape)) {
+                Ok((request, admitted)) => Ok((request, other.into_memory(), admitted)),
+                Err(error) => Err(refuse(other, error)),
+            },
         }
     }
 
@@ -78,7 +110,7 @@ impl Request {
 
     /// By the command's encoding: every other command, typed or passed through.
     #[inline(never)]
-    fn of_entry(command: &Command, shape: Shape) -> Result<Self> {
+    fn of_entry(command: &Command, shape: &Shape) -> Result<Self> {
         if let Command::Kv(_) = command {
             let said = "a namespace of blocks takes no commands of the Key Value command set";
             return Err(Error::host(ErrorKind::Unsupported, said));
@@ -111,7 +143,7 @@ impl Request {
         Ok(request)
     }
 
-    fn check_data(self, data: Data<'_>, shape: Shape) -> Result<()> {
+    fn check_data(self, data: Data<'_>, shape: &Shape) -> Result<()> {
         match (self, data) {
             (Self::Read(span), Data::In(into)) => {
                 shape.check_memory(span, into.len(), std::slice::from_ref(into))
@@ -123,7 +155,7 @@ impl Request {
                 }
                 let parts = match payload {
                     Payload::Buffer(buffer) => std::slice::from_ref(buffer),
-                    Payload::Vectored(parts) => parts.as_slice(),
+                    Payload::Vectored(parts) => parts,
                     Payload::Empty | Payload::Small(_) => &[],
                 };
                 shape.check_memory(span, payload.len(), parts)
@@ -139,16 +171,42 @@ impl Request {
     }
 }
 
+#[inline]
+fn with<T>(admitted: Result<T>, request: impl FnOnce() -> Result<Request>) -> Result<(Request, T)> {
+    let admitted = admitted?;
+    Ok((request()?, admitted))
+}
+
+#[cold]
+fn refuse(command: Command, error: Error) -> Refused {
+    Refused { command, error }
+}
+
 impl Shape {
+    #[inline(always)]
+    fn read(&self, nsid: Nsid, slba: u64, blocks: u32, into: &Buffer) -> Result<Request> {
+        let span = self.span(nsid, slba, blocks)?;
+        self.check_memory(span, into.len(), std::slice::from_ref(into))?;
+        Ok(Request::Read(span))
+    }
+
+    #[inline(always)]
+    fn write(&self, nsid: Nsid, slba: u64, blocks: u32, data: &Buffer) -> Result<Request> {
+        let span = self.span(nsid, slba, blocks)?;
+        self.check_memory(span, data.len(), std::slice::from_ref(data))?;
+        self.check_writable()?;
+        Ok(Request::Write { to: span, fua: false })
+    }
+
     #[inline]
-    fn span_of(self, entry: &Entry) -> Result<Span> {
+    fn span_of(&self, entry: &Entry) -> Result<Span> {
         let blocks = u32::from(NvmCdw12::from_bits(entry.cdw12).nlb_z()) + 1;
         self.span(Nsid::new(entry.nsid)?, entry.cdw10_11(), blocks)
     }
 
     /// The bytes of a range of blocks.
-    #[inline]
-    pub(crate) fn span(self, nsid: Nsid, slba: u64, blocks: u32) -> Result<Span> {
+    #[inline(always)]
+    pub(crate) fn span(&self, nsid: Nsid, slba: u64, blocks: u32) -> Result<Span> {
         let inside = slba.checked_add(blocks.into()).is_some_and(|end| end <= self.blocks);
         if nsid != Nsid::FIRST || !inside || blocks.wrapping_sub(1) > u32::from(u16::MAX) {
             return Err(self.outside(nsid, slba, blocks));
@@ -162,7 +220,7 @@ impl Shape {
     }
 
     #[cold]
-    fn outside(self, nsid: Nsid, slba: u64, blocks: u32) -> Error {
+    fn outside(&self, nsid: Nsid, slba: u64, blocks: u32) -> Error {
         if nsid != Nsid::FIRST {
             let said = format!("there is no namespace {nsid}; a file is namespace 1");
             return Error::host(ErrorKind::NotFound, said);
@@ -176,8 +234,8 @@ impl Shape {
     }
 
     /// Refuses memory of another length than the span's, or that direct reads and writes cannot use.
-    #[inline]
-    fn check_memory(self, span: Span, len: usize, parts: &[Buffer]) -> Result<()> {
+    #[inline(always)]
+    fn check_memory(&self, span: Span, len: usize, parts: &[Buffer]) -> Result<()> {
         if len as u64 != span.len {
             let said = format!("{len} bytes of data for {} bytes of blocks", span.len);
             return Err(Error::host(ErrorKind::InvalidArgument, said));
@@ -194,14 +252,14 @@ impl Shape {
     }
 
     #[inline]
-    fn check_writable(self) -> Result<()> {
+    fn check_writable(&self) -> Result<()> {
         if self.read_only {
             return Err(Error::host(ErrorKind::Denied, "it was opened for reading alone"));
         }
         Ok(())
     }
 
-    fn deallocate(self, entry: &Entry, data: Data<'_>) -> Result<Request> {
+    fn deallocate(&self, entry: &Entry, data: Data<'_>) -> Result<Request> {
         if !DsmCdw11::from_bits(entry.cdw11).ad() {
             return Ok(Request::Hint);
         }
@@ -215,7 +273,7 @@ impl Shape {
         Ok(Request::Deallocate { ranges })
     }
 
-    fn copy(self, entry: &Entry, data: Data<'_>) -> Result<Request> {
+    fn copy(&self, entry: &Entry, data: Data<'_>) -> Result<Request> {
         let cdw12 = CopyCdw12::from_bits(entry.cdw12);
         if cdw12.desfmt() != 0 {
             return Err(Error::host(ErrorKind::Unsupported, "a copy's ranges are in descriptor format 0"));
@@ -232,7 +290,7 @@ impl Shape {
     }
 
     /// The bytes of a range of any number of blocks.
-    pub(crate) fn byte_range(self, slba: u64, blocks: u64) -> Result<Span> {
+    pub(crate) fn byte_range(&self, slba: u64, blocks: u64) -> Result<Span> {
         if slba.checked_add(blocks).is_none_or(|end| end > self.blocks) {
             let said =
                 format!("{blocks} blocks from {slba} on are outside a namespace of {} blocks", self.blocks);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use byway_core::{
-    AdminCommand, Capabilities, Command, Failed, Identity, Namespace, Outcome, Payload, QueueOptions, Result,
+    AdminCommand, Capabilities, Command, Failed, Identity, Memory, Namespace, Outcome, QueueOptions, Refused,
+    Result,
 };
 
 use crate::request::Request;
@@ -24,6 +25,18 @@ pub trait Synchronous: Send + Sync + 'static {
     /// When it can be refused before anything is done.
     fn check(&self, command: &Command) -> Result<Self::Request>;
 
+    /// The same for a command that will be done, with its memory.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); the command is given back.
+    #[inline]
+    fn take(&self, command: Command) -> Result<(Self::Request, Memory), Refused> {
+        match self.check(&command) {
+            Ok(request) => Ok((request, command.into_memory())),
+            Err(error) => Err(Refused { command, error }),
+        }
+    }
+
     /// The same, given up after `timeout` by a device that can give up what it has begun.
     fn within(&self, request: Self::Request, _timeout: Duration) -> Self::Request {
         request
@@ -33,7 +46,7 @@ pub trait Synchronous: Send + Sync + 'static {
     ///
     /// # Errors
     /// When it fails; the memory is given back.
-    fn perform(&self, request: Self::Request, memory: Payload) -> Result<Outcome, Failed>;
+    fn perform(&self, request: Self::Request, memory: Memory) -> Result<Outcome, Failed>;
 
     /// Who the device says it is.
     fn identity(&self) -> &Identity;
@@ -66,11 +79,17 @@ impl Synchronous for Target {
 
     #[inline]
     fn check(&self, command: &Command) -> Result<Request> {
-        Request::of(command, self.shape())
+        Request::of(command, &self.shape())
+    }
+
+    #[inline(always)]
+    fn take(&self, command: Command) -> Result<(Request, Memory), Refused> {
+        let (request, memory, ()) = Request::take(command, &self.shape(), |_| Ok(()))?;
+        Ok((request, memory))
     }
 
     #[inline]
-    fn perform(&self, request: Request, memory: Payload) -> Result<Outcome, Failed> {
+    fn perform(&self, request: Request, memory: Memory) -> Result<Outcome, Failed> {
         work::run(self, request, memory)
     }
 

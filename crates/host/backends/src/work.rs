@@ -3,7 +3,7 @@
 
 use std::io;
 
-use byway_core::{Answer, Buffer, Error, ErrorKind, Failed, Outcome, Payload, Result};
+use byway_core::{Answer, Buffer, Error, ErrorKind, Failed, Memory, Outcome, Result};
 use byway_sys::RangeChange;
 
 use crate::request::{Request, Span, copy_ranges, dsm_ranges};
@@ -62,7 +62,7 @@ impl Medium for Target {
 }
 
 /// Does `request` to a file or block device, with a command's memory.
-pub(crate) fn run(target: &Target, request: Request, memory: Payload) -> Result<Outcome, Failed> {
+pub(crate) fn run(target: &Target, request: Request, memory: Memory) -> Result<Outcome, Failed> {
     run_over(target, request, memory)
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn run(target: &Target, request: Request, memory: Payload) -> Result<
 pub(crate) fn run_over(
     medium: &impl Medium,
     request: Request,
-    mut memory: Payload,
+    mut memory: Memory,
 ) -> Result<Outcome, Failed> {
     match perform(medium, request, &mut memory) {
         Ok(()) => Ok(outcome(memory)),
@@ -81,12 +81,12 @@ pub(crate) fn run_over(
 
 /// Success of a command that had this memory.
 #[inline]
-pub(crate) fn outcome(memory: Payload) -> Outcome {
+pub(crate) fn outcome(memory: Memory) -> Outcome {
     let (buffer, vector) = memory.into_buffers();
     Outcome { answer: Answer { commands: 1, ..Answer::default() }, buffer, vector }
 }
 
-fn perform(medium: &impl Medium, request: Request, memory: &mut Payload) -> Result<()> {
+fn perform(medium: &impl Medium, request: Request, memory: &mut Memory) -> Result<()> {
     match request {
         Request::Read(span) => read_into(medium, span, memory),
         Request::Write { to, fua } => {
@@ -103,21 +103,16 @@ fn perform(medium: &impl Medium, request: Request, memory: &mut Payload) -> Resu
     }
 }
 
-fn read_into(medium: &impl Medium, span: Span, memory: &mut Payload) -> Result<()> {
-    let parts = match memory {
-        Payload::Buffer(buffer) => std::slice::from_mut(buffer),
-        Payload::Vectored(parts) => parts.as_mut_slice(),
-        Payload::Empty | Payload::Small(_) => &mut [],
-    };
+fn read_into(medium: &impl Medium, span: Span, memory: &mut Memory) -> Result<()> {
     let mut at = span.at;
-    for part in parts {
+    for part in memory.buffers_mut() {
         read_whole(medium, at, part.as_mut_slice())?;
         at += part.len() as u64;
     }
     Ok(())
 }
 
-fn write_from(medium: &impl Medium, span: Span, memory: &Payload) -> Result<()> {
+fn write_from(medium: &impl Medium, span: Span, memory: &Memory) -> Result<()> {
     let mut at = span.at;
     for part in memory.parts() {
         write_whole(medium, at, part)?;
@@ -173,7 +168,7 @@ fn write_zeroes_by_hand(medium: &impl Medium, of: Span) -> Result<()> {
     Ok(())
 }
 
-fn deallocate(medium: &impl Medium, memory: &Payload, ranges: usize) -> Result<()> {
+fn deallocate(medium: &impl Medium, memory: &Memory, ranges: usize) -> Result<()> {
     let shape = medium.shape();
     for range in dsm_ranges(memory.contiguous().unwrap_or_default()).take(ranges) {
         let span = shape.byte_range(range.slba, range.nlb.into())?;
@@ -186,7 +181,7 @@ fn deallocate(medium: &impl Medium, memory: &Payload, ranges: usize) -> Result<(
     Ok(())
 }
 
-fn compare(medium: &impl Medium, span: Span, memory: &Payload) -> Result<()> {
+fn compare(medium: &impl Medium, span: Span, memory: &Memory) -> Result<()> {
     let mut parts = memory.parts();
     let mut rest: &[u8] = &[];
     each_chunk(medium, span, |mut chunk| {
@@ -205,7 +200,7 @@ fn compare(medium: &impl Medium, span: Span, memory: &Payload) -> Result<()> {
     })
 }
 
-fn copy(medium: &impl Medium, to: u64, memory: &Payload, ranges: usize) -> Result<()> {
+fn copy(medium: &impl Medium, to: u64, memory: &Memory, ranges: usize) -> Result<()> {
     let shape = medium.shape();
     // Read whole before anything is written: the ranges may overlap what they are copied to.
     let mut data = Vec::new();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use byway_backends::{Synchronous, Threads, ThreadsOptions};
 use byway_core::{
     AdminCommand, Backend, BackendQueue, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Identity,
-    Methods, Namespace, Nsid, NvmCommand, Outcome, Payload, QueueOptions, Result,
+    Memory, Methods, Namespace, Nsid, NvmCommand, Outcome, QueueOptions, Result,
 };
 
 const LONG: Duration = Duration::from_secs(20);
@@ -51,12 +51,12 @@ impl Synchronous for Gate {
         Ok(())
     }
 
-    fn perform(&self, (): (), memory: Payload) -> Result<Outcome, Failed> {
+    fn perform(&self, (): (), memory: Memory) -> Result<Outcome, Failed> {
         let mut state = self.state.lock().unwrap();
         state.begun += 1;
         self.changed.notify_all();
         drop(self.changed.wait_while(state, |state| !state.open).unwrap());
-        Ok(Outcome { buffer: memory.into_buffer(), ..Outcome::default() })
+        Ok(Outcome { buffer: memory.into_buffers().0, ..Outcome::default() })
     }
 
     fn identity(&self) -> &Identity {

@@ -4,7 +4,7 @@
 use crate::admin::{AdminCommand, encode_admin};
 use crate::buffer::Buffer;
 use crate::command::{Command, KvCommand, NvmCommand, Outcome, RawCommand, RawData};
-use crate::encode::{Data, encode};
+use crate::encode::{self, Data};
 use crate::identity::Nsid;
 use crate::payload::Payload;
 
@@ -27,7 +27,7 @@ impl Apart {
         if let Some(copy) = outcome.buffer.take()
             && self.receives
         {
-            scatter(copy.as_slice(), &mut self.memory);
+            scatter(copy.as_slice(), self.memory.buffers_mut());
         }
         (outcome.buffer, outcome.vector) = self.memory.into_buffers();
     }
@@ -43,6 +43,7 @@ pub trait Carried: Sized {
     fn with_memory(self, memory: Payload) -> (Self, Payload);
 
     /// Whether its data stands in one piece in pages that any device can be given.
+    #[inline]
     fn is_in_pages(&self) -> bool {
         match self.data() {
             Data::Out(Payload::Buffer(buffer)) | Data::In(buffer) => {
@@ -58,7 +59,7 @@ pub trait Carried: Sized {
     fn apart(self, mut copy: Buffer) -> (Self, Apart) {
         let receives = match self.data() {
             Data::Out(payload) => {
-                gather(payload, copy.as_mut_slice());
+                gather(payload.parts(), copy.as_mut_slice());
                 false
             }
             Data::In(_) | Data::InVectored(_) => true,
@@ -70,22 +71,17 @@ pub trait Carried: Sized {
 }
 
 /// Copies what a command sends into one piece of memory, as much as fits.
-pub fn gather(from: &Payload, mut into: &mut [u8]) {
-    for part in from.parts() {
+pub fn gather<'a>(from: impl Iterator<Item = &'a [u8]>, mut into: &mut [u8]) {
+    for part in from {
         let (here, rest) = into.split_at_mut(part.len().min(into.len()));
         here.copy_from_slice(part.get(..here.len()).unwrap_or(part));
         into = rest;
     }
 }
 
-/// Copies what came from a device in one piece into a command's own memory.
-pub fn scatter(mut from: &[u8], into: &mut Payload) {
-    let parts = match into {
-        Payload::Buffer(buffer) => std::slice::from_mut(buffer),
-        Payload::Vectored(parts) => parts.as_mut_slice(),
-        Payload::Empty | Payload::Small(_) => &mut [],
-    };
-    for part in parts {
+/// Spreads bytes over buffers, one behind the other.
+pub fn scatter(mut from: &[u8], into: &mut [Buffer]) {
+    for part in into {
         let (here, rest) = from.split_at(part.len().min(from.len()));
         if let Some(start) = part.as_mut_slice().get_mut(..here.len()) {
             start.copy_from_slice(here);
@@ -95,8 +91,9 @@ pub fn scatter(mut from: &[u8], into: &mut Payload) {
 }
 
 impl Carried for Command {
+    #[inline]
     fn data(&self) -> Data<'_> {
-        encode(self).data
+        encode::data(self)
     }
 
     fn with_memory(self, memory: Payload) -> (Self, Payload) {
@@ -222,9 +219,10 @@ impl Carried for AdminCommand {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::Buffers;
 
-    fn parts(lens: [usize; 2]) -> Vec<Buffer> {
-        lens.map(|len| Buffer::zeroed(len).unwrap()).into()
+    fn parts(lens: [usize; 2]) -> Buffers {
+        lens.into_iter().map(|len| Buffer::zeroed(len).unwrap()).collect()
     }
 
     #[test]
@@ -245,8 +243,7 @@ mod tests {
 
     #[test]
     fn what_several_buffers_send_is_gathered_and_they_come_back() {
-        let data =
-            Payload::Vectored(vec![Buffer::copy_of(b"one").unwrap(), Buffer::copy_of(b"two").unwrap()]);
+        let data = Payload::from(vec![Buffer::copy_of(b"one").unwrap(), Buffer::copy_of(b"two").unwrap()]);
         let command = Command::from(NvmCommand::Write { nsid: Nsid::FIRST, slba: 0, blocks: 1, data });
         let (command, apart) = command.apart(Buffer::zeroed(6).unwrap());
         assert_eq!(command.into_payload().contiguous(), Some(&b"onetwo"[..]));

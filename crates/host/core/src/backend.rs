@@ -24,11 +24,12 @@ use byway_link::Method;
 
 use crate::admin::AdminCommand;
 use crate::buffer::Buffer;
+use crate::buffers::Buffers;
 use crate::capability::Capabilities;
 use crate::command::{Command, Outcome};
 use crate::error::{Error, Result};
 use crate::identity::{Identity, Namespace};
-use crate::payload::Payload;
+use crate::memory::Memory;
 
 /// One interface to one open device.
 pub trait Backend: Send + Sync {
@@ -139,22 +140,22 @@ pub struct Failed {
     /// Its buffer.
     pub buffer: Option<Buffer>,
     /// The buffers of a vectored command.
-    pub vector: Vec<Buffer>,
+    pub vector: Buffers,
 }
 
 impl Failed {
     /// A failure that gives this memory back.
     #[must_use]
     #[cold]
-    pub fn with_memory(error: Error, memory: Payload) -> Self {
-        let (buffer, vector) = memory.into_buffers();
+    pub fn with_memory(error: Error, memory: impl Into<Memory>) -> Self {
+        let (buffer, vector) = memory.into().into_buffers();
         Self { error, buffer, vector }
     }
 }
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
-        Self { error, buffer: None, vector: Vec::new() }
+        Self { error, buffer: None, vector: Buffers::NONE }
     }
 }
 

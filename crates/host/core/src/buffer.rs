@@ -4,15 +4,15 @@
 //! else can name its bytes, which is what makes a device's writes into it harmless. Memory that a device may still
 //! write is never freed: a command that was given up keeps its buffer until the device has answered.
 
-use std::any::Any;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use byway_dma::DmaMemory;
 
 use crate::error::{Error, Result};
-use crate::pool::{BufferPool, Lease};
+use crate::pool::{BufferPool, Pages};
 
 /// Alignment and granularity of buffers that are allocated here, in bytes: a memory page.
 pub const PAGE_BYTES: usize = 4096;
@@ -22,7 +22,13 @@ pub const PAGE_BYTES: usize = 4096;
 /// What [`Buffer::zeroed`] and a backend's `buffer` give is page-aligned and whole pages long, and any device can use
 /// it. What a program brings ([`Buffer::from_bytes`], [`Buffer::lent`]) stands where it stands: a backend that needs
 /// more of memory than that refuses it, or carries a copy.
-pub struct Buffer {
+///
+/// It is a pointer wide: commands and completions carry buffers by value, and a move is a register's.
+pub struct Buffer(ManuallyDrop<Box<Inner>>);
+
+/// Where a buffer stands. On a cache line of its own: all that a command needs to know of it comes at once.
+#[repr(align(64))]
+pub(crate) struct Inner {
     start: NonNull<u8>,
     len: usize,
     capacity: usize,
@@ -31,22 +37,28 @@ pub struct Buffer {
 
 /// Whose memory it is.
 enum Memory {
-    /// Pages of this buffer alone.
-    Own(Arc<DmaMemory>),
-    /// Pages that go back to a pool.
-    Leased(Arc<DmaMemory>, Lease),
-    /// A part of memory that a program brought, kept by all its parts.
-    Part(Arc<dyn Any + Send + Sync>),
+    /// Pages of this buffer alone; those of a pool go back to it.
+    Pages(Pages),
+    /// A part of other memory, kept by all its parts.
+    Part(Arc<Keeper>),
     /// A program's, which keeps it in place for as long as the buffer is in use.
     Lent,
 }
 
+/// What the parts of a buffer keep.
+enum Keeper {
+    /// Memory that a program brought.
+    Boxed(#[expect(dead_code, reason = "kept for what dropping it does")] Boxed),
+    /// The buffer that was cut.
+    Whole(#[expect(dead_code, reason = "kept for what dropping it does")] Buffer),
+}
+
 #[expect(unsafe_code, reason = "a raw pointer is sent with the one owner of what it points to")]
 // SAFETY: the buffer is the one owner of its bytes, and its memory is bound to no thread.
-unsafe impl Send for Buffer {}
+unsafe impl Send for Inner {}
 #[expect(unsafe_code, reason = "a raw pointer is shared with the one owner of what it points to")]
 // SAFETY: `&Buffer` gives shared references to the bytes alone.
-unsafe impl Sync for Buffer {}
+unsafe impl Sync for Inner {}
 
 impl Buffer {
     /// A buffer of `len` zeroes. Its memory is known to no device yet: a backend that must prepare memory does so for
@@ -55,7 +67,7 @@ impl Buffer {
     /// # Errors
     /// When there is no memory.
     pub fn zeroed(len: usize) -> Result<Self> {
-        Ok(Self::of_pages(allocate(len)?, len, Memory::Own))
+        Ok(Self::new(Inner::of_pages(Pages::new(allocate(len)?)), len))
     }
 
     /// A buffer that holds a copy of `bytes`.
@@ -74,8 +86,8 @@ impl Buffer {
         let len = bytes.len();
         let bytes = Box::leak(bytes);
         let start = NonNull::from(&mut *bytes).cast();
-        let keeper: Arc<dyn Any + Send + Sync> = Arc::new(Boxed { start, len });
-        Self { start, len, capacity: len, memory: Memory::Part(keeper) }
+        let keeper = Keeper::Boxed(Boxed { start, len });
+        Self::new(Inner { start, len, capacity: len, memory: Memory::Part(Arc::new(keeper)) }.into(), len)
     }
 
     /// A buffer over memory that stays a program's: for the borders to other languages.
@@ -86,18 +98,13 @@ impl Buffer {
     #[must_use]
     #[expect(unsafe_code, reason = "the caller vouches for the memory")]
     pub unsafe fn lent(start: NonNull<u8>, len: usize) -> Self {
-        Self { start, len, capacity: len, memory: Memory::Lent }
+        Self::new(Inner { start, len, capacity: len, memory: Memory::Lent }.into(), len)
     }
 
-    pub(crate) fn leased(memory: Arc<DmaMemory>, len: usize, lease: Lease) -> Self {
-        Self::of_pages(memory, len, |memory| Memory::Leased(memory, lease))
-    }
-
-    fn of_pages(memory: Arc<DmaMemory>, len: usize, whose: impl FnOnce(Arc<DmaMemory>) -> Memory) -> Self {
-        let capacity = memory.len();
-        // A mapping never begins at zero.
-        let start = NonNull::new(memory.mapping().as_mut_ptr()).unwrap_or(NonNull::dangling());
-        Self { start, len, capacity, memory: whose(memory) }
+    /// A buffer of `len` bytes of what it stands in.
+    pub(crate) fn new(mut inner: Box<Inner>, len: usize) -> Self {
+        inner.len = len;
+        Self(ManuallyDrop::new(inner))
     }
 
     /// Cuts the buffer in two at byte `at` of its capacity, without a copy; returns the second part. Both lengths
@@ -107,53 +114,54 @@ impl Buffer {
     /// If `at` is beyond the capacity, as a slice's `split_at`.
     #[must_use]
     pub fn split_off(&mut self, at: usize) -> Self {
-        assert!(at <= self.capacity, "split at {at} of {} bytes", self.capacity);
-        let keeper = match std::mem::replace(&mut self.memory, Memory::Lent) {
-            Memory::Part(keeper) => keeper,
+        let whole = &mut **self.0;
+        assert!(at <= whole.capacity, "split at {at} of {} bytes", whole.capacity);
+        whole.memory = match std::mem::replace(&mut whole.memory, Memory::Lent) {
+            Memory::Pages(pages) => {
+                Memory::Part(Arc::new(Keeper::Whole(Self::new(Inner::of_pages(pages), 0))))
+            }
             // What is left of a lent buffer is lent for as long.
-            Memory::Lent => Arc::new(()),
-            whole => Arc::new(Whole(Self { memory: whole, ..Self::nothing() })),
+            part => part,
         };
-        self.memory = Memory::Part(Arc::clone(&keeper));
-        let second = Self {
+        let second = Inner {
             // Within the allocation, or one byte behind it.
-            start: NonNull::new(self.start.as_ptr().wrapping_add(at)).unwrap_or(NonNull::dangling()),
-            len: self.capacity - at,
-            capacity: self.capacity - at,
-            memory: Memory::Part(keeper),
+            start: NonNull::new(whole.start.as_ptr().wrapping_add(at)).unwrap_or(NonNull::dangling()),
+            len: 0,
+            capacity: whole.capacity - at,
+            memory: match &whole.memory {
+                Memory::Part(keeper) => Memory::Part(Arc::clone(keeper)),
+                Memory::Pages(_) | Memory::Lent => Memory::Lent,
+            },
         };
-        (self.len, self.capacity) = (at, at);
-        second
-    }
-
-    fn nothing() -> Self {
-        Self { start: NonNull::dangling(), len: 0, capacity: 0, memory: Memory::Lent }
+        (whole.len, whole.capacity) = (at, at);
+        let len = second.capacity;
+        Self::new(second.into(), len)
     }
 
     /// Length in bytes: what a command sends, or at most receives.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.0.len
     }
 
     /// Whether the length is zero.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.0.len == 0
     }
 
     /// The most the length can be set to, in bytes.
     #[must_use]
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.capacity
+        self.0.capacity
     }
 
     /// Sets the length; at most the capacity. Bytes keep their values.
     pub fn set_len(&mut self, len: usize) {
-        self.len = len.min(self.capacity);
+        self.0.len = len.min(self.0.capacity);
     }
 
     /// The bytes.
@@ -164,11 +172,11 @@ impl Buffer {
         reason = "memory of a device's hands out no references; its one owner may have them"
     )]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: `start` points to `capacity` bytes, at least `len`, which live as long as `self.memory` or, lent, as
+        // SAFETY: `start` points to `capacity` bytes, at least `len`, which live as long as `self.0.memory` or, lent, as
         // long as `self` by `lent`'s contract. References to them are only made here and in `as_mut_slice`, and last no
         // longer than the borrow of `self`. A device touches the memory only for a command that holds the buffer by
         // value; then there is no `self`.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.0.start.as_ptr(), self.0.len) }
     }
 
     /// The bytes, to be changed.
@@ -180,55 +188,79 @@ impl Buffer {
     )]
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as in `as_slice`; `&mut self` makes it the only reference.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.0.start.as_ptr(), self.0.len) }
     }
 
     /// First byte, for a system call that reads or writes the memory while a command holds the buffer.
     #[must_use]
     #[inline]
     pub fn as_ptr(&self) -> NonNull<u8> {
-        self.start
+        self.0.start
     }
 
     /// The pages, for a backend that hands them to a device; `None` for memory that a program brought.
     #[must_use]
     #[inline]
     pub fn memory(&self) -> Option<&Arc<DmaMemory>> {
-        match &self.memory {
-            Memory::Own(memory) | Memory::Leased(memory, _) => Some(memory),
-            Memory::Part(_) | Memory::Lent => None,
-        }
+        self.0.pages().map(|pages| &pages.memory)
     }
 
     /// What `pool`'s backend called the memory when it prepared it, if the buffer is of that pool.
     #[must_use]
     #[inline]
     pub fn token(&self, pool: &BufferPool) -> Option<u64> {
-        match &self.memory {
-            Memory::Leased(_, lease) => lease.token_of(pool),
-            Memory::Own(_) | Memory::Part(_) | Memory::Lent => None,
-        }
+        self.0.pages()?.token_of(pool)
     }
 }
 
 impl Drop for Buffer {
+    #[expect(unsafe_code, reason = "gives what it stands in to the pool that it came from")]
     fn drop(&mut self) {
-        if let Memory::Leased(..) = self.memory
-            && let Memory::Leased(memory, lease) = std::mem::replace(&mut self.memory, Memory::Lent)
-        {
-            lease.end(memory);
+        // SAFETY: this is the end of the buffer; nothing looks into it afterwards.
+        end(unsafe { ManuallyDrop::take(&mut self.0) });
+    }
+}
+
+/// Nobody uses the memory any more.
+fn end(mut inner: Box<Inner>) {
+    if let Some(pool) = inner.pages_mut().and_then(Pages::leave_pool) {
+        pool.give_back(inner);
+    }
+}
+
+impl Inner {
+    /// The whole of `pages`.
+    pub(crate) fn of_pages(pages: Pages) -> Box<Self> {
+        // A mapping never begins at zero.
+        let start = NonNull::new(pages.memory.mapping().as_mut_ptr()).unwrap_or(NonNull::dangling());
+        let capacity = pages.memory.len();
+        Box::new(Self { start, len: capacity, capacity, memory: Memory::Pages(pages) })
+    }
+
+    /// The pages that it stands in, if it does.
+    #[inline]
+    pub(crate) fn pages(&self) -> Option<&Pages> {
+        match &self.memory {
+            Memory::Pages(pages) => Some(pages),
+            Memory::Part(_) | Memory::Lent => None,
+        }
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn pages_mut(&mut self) -> Option<&mut Pages> {
+        match &mut self.memory {
+            Memory::Pages(pages) => Some(pages),
+            Memory::Part(_) | Memory::Lent => None,
         }
     }
 }
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Buffer({} of {} bytes)", self.len, self.capacity)
+        write!(out, "Buffer({} of {} bytes)", self.len(), self.capacity())
     }
 }
-
-/// A buffer that was cut: its parts are dropped before it is.
-struct Whole(#[expect(dead_code, reason = "kept for what dropping it does")] Buffer);
 
 /// A leaked box, to be freed when the last part of it is dropped.
 struct Boxed {

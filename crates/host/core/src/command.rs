@@ -6,8 +6,10 @@
 use byway_spec::{Command as Entry, Key};
 
 use crate::buffer::Buffer;
+use crate::buffers::Buffers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Nsid;
+use crate::memory::Memory;
 use crate::payload::Payload;
 
 /// One I/O command.
@@ -31,7 +33,7 @@ pub enum NvmCommand {
     /// Reads `blocks` blocks from `slba` into `into`.
     Read { nsid: Nsid, slba: u64, blocks: u32, into: Buffer },
     /// Reads `blocks` blocks from `slba` into several buffers, one behind the other.
-    ReadVectored { nsid: Nsid, slba: u64, blocks: u32, into: Vec<Buffer> },
+    ReadVectored { nsid: Nsid, slba: u64, blocks: u32, into: Buffers },
     /// Writes `blocks` blocks at `slba`.
     Write { nsid: Nsid, slba: u64, blocks: u32, data: Payload },
     /// Makes completed writes durable.
@@ -89,7 +91,7 @@ pub enum RawData {
     /// Received from the device.
     FromDevice(Buffer),
     /// Received from the device into several buffers, one behind the other.
-    FromDeviceVectored(Vec<Buffer>),
+    FromDeviceVectored(Buffers),
 }
 
 impl RawData {
@@ -240,7 +242,7 @@ pub struct Outcome {
     /// The buffer that the command took, sent or filled.
     pub buffer: Option<Buffer>,
     /// The buffers of a vectored command, in their order.
-    pub vector: Vec<Buffer>,
+    pub vector: Buffers,
 }
 
 impl Outcome {
@@ -268,6 +270,15 @@ impl Command {
     #[inline]
     pub fn into_buffer(self) -> Option<Buffer> {
         self.into_payload().into_buffer()
+    }
+}
+
+impl Command {
+    /// What the command's data stands in, for whoever holds it while the command is under way.
+    #[must_use]
+    #[inline]
+    pub fn into_memory(self) -> Memory {
+        self.into_payload().into()
     }
 }
 

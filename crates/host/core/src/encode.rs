@@ -67,28 +67,25 @@ pub struct Encoded<'a> {
 ///
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::TooLarge`].
+#[inline]
 pub fn check(command: &Command) -> Result<()> {
-    let too_long = |len: usize| {
-        let said =
-            format!("data of {len} bytes is over the limit of {} bytes that a command can say", u32::MAX);
-        Err(Error::host(ErrorKind::TooLarge, said))
-    };
     match command {
         Command::Nvm(command) => check_blocks(command),
-        Command::Kv(KvCommand::Store { value: data, .. } | KvCommand::BulkStore { pairs: data, .. })
-            if u32::try_from(data.len()).is_err() =>
-        {
-            too_long(data.len())
-        }
-        Command::Kv(KvCommand::Retrieve { into, .. } | KvCommand::List { into, .. })
-            if u32::try_from(into.len()).is_err() =>
-        {
-            too_long(into.len())
-        }
-        Command::Kv(_) | Command::Raw(_) => Ok(()),
+        Command::Kv(command) => match kv_data(command).len() {
+            len if u32::try_from(len).is_err() => Err(too_long(len)),
+            _ => Ok(()),
+        },
+        Command::Raw(_) => Ok(()),
     }
 }
 
+#[cold]
+fn too_long(len: usize) -> Error {
+    let said = format!("data of {len} bytes is over the limit of {} bytes that a command can say", u32::MAX);
+    Error::host(ErrorKind::TooLarge, said)
+}
+
+#[inline]
 fn check_blocks(command: &NvmCommand) -> Result<()> {
     match command {
         NvmCommand::Read { blocks, .. }
@@ -108,6 +105,38 @@ pub fn encode(command: &Command) -> Encoded<'_> {
         Command::Nvm(command) => encode_nvm(command),
         Command::Kv(command) => encode_kv(command),
         Command::Raw(RawCommand { entry, data }) => Encoded { entry: *entry, data: Data::of_raw(data) },
+    }
+}
+
+/// The data of a command, as [`encode`] gives it, for whoever needs no entry yet.
+#[must_use]
+#[inline]
+pub fn data(command: &Command) -> Data<'_> {
+    match command {
+        Command::Nvm(command) => nvm_data(command),
+        Command::Kv(command) => kv_data(command),
+        Command::Raw(RawCommand { data, .. }) => Data::of_raw(data),
+    }
+}
+
+#[inline]
+fn kv_data(command: &KvCommand) -> Data<'_> {
+    match command {
+        KvCommand::Store { value: data, .. } | KvCommand::BulkStore { pairs: data, .. } => Data::Out(data),
+        KvCommand::Retrieve { into, .. } | KvCommand::List { into, .. } => Data::In(into),
+        KvCommand::Delete { .. } | KvCommand::Exist { .. } => Data::None,
+    }
+}
+
+#[inline]
+fn nvm_data(command: &NvmCommand) -> Data<'_> {
+    match command {
+        NvmCommand::Read { into, .. } => Data::In(into),
+        NvmCommand::ReadVectored { into, .. } => Data::InVectored(into),
+        NvmCommand::Write { data, .. } | NvmCommand::Compare { data, .. } => Data::Out(data),
+        NvmCommand::Deallocate { ranges, .. } => Data::Out(&ranges.payload),
+        NvmCommand::Copy { from, .. } => Data::Out(&from.payload),
+        NvmCommand::Flush { .. } | NvmCommand::WriteZeroes { .. } | NvmCommand::Verify { .. } => Data::None,
     }
 }
 
@@ -179,62 +208,47 @@ fn keyed(opcode: KvOpcode, nsid: Nsid, key: Option<&Key>, bytes: u32, cdw11: KvC
 }
 
 fn encode_kv(command: &KvCommand) -> Encoded<'_> {
-    match command {
-        KvCommand::Store { nsid, key, value, options } => {
-            Encoded { entry: store(*nsid, key, value.len() as u32, *options), data: Data::Out(value) }
-        }
-        KvCommand::Retrieve { nsid, key, into } => {
-            Encoded { entry: retrieve(*nsid, key, into.len() as u32), data: Data::In(into) }
-        }
-        KvCommand::Delete { nsid, key } => Encoded { entry: delete(*nsid, key), data: Data::None },
-        KvCommand::Exist { nsid, key } => Encoded { entry: exist(*nsid, key), data: Data::None },
-        KvCommand::List { nsid, start, into } => {
-            Encoded { entry: list(*nsid, start.as_ref(), into.len() as u32), data: Data::In(into) }
-        }
-        KvCommand::BulkStore { nsid, pairs } => {
-            Encoded { entry: bulk_store(*nsid, pairs.len() as u32), data: Data::Out(pairs) }
-        }
-    }
+    let data = kv_data(command);
+    let bytes = data.len() as u32;
+    let entry = match command {
+        KvCommand::Store { nsid, key, options, .. } => store(*nsid, key, bytes, *options),
+        KvCommand::Retrieve { nsid, key, .. } => retrieve(*nsid, key, bytes),
+        KvCommand::Delete { nsid, key } => delete(*nsid, key),
+        KvCommand::Exist { nsid, key } => exist(*nsid, key),
+        KvCommand::List { nsid, start, .. } => list(*nsid, start.as_ref(), bytes),
+        KvCommand::BulkStore { nsid, .. } => bulk_store(*nsid, bytes),
+    };
+    Encoded { entry, data }
 }
 
 fn encode_nvm(command: &NvmCommand) -> Encoded<'_> {
-    match command {
-        NvmCommand::Read { nsid, slba, blocks, into } => {
-            Encoded { entry: range(NvmOpcode::READ, *nsid, *slba, *blocks), data: Data::In(into) }
+    let entry = match command {
+        NvmCommand::Read { nsid, slba, blocks, .. } | NvmCommand::ReadVectored { nsid, slba, blocks, .. } => {
+            range(NvmOpcode::READ, *nsid, *slba, *blocks)
         }
-        NvmCommand::ReadVectored { nsid, slba, blocks, into } => {
-            Encoded { entry: range(NvmOpcode::READ, *nsid, *slba, *blocks), data: Data::InVectored(into) }
-        }
-        NvmCommand::Write { nsid, slba, blocks, data } => {
-            Encoded { entry: range(NvmOpcode::WRITE, *nsid, *slba, *blocks), data: Data::Out(data) }
-        }
-        NvmCommand::Compare { nsid, slba, blocks, data } => {
-            Encoded { entry: range(NvmOpcode::COMPARE, *nsid, *slba, *blocks), data: Data::Out(data) }
-        }
-        NvmCommand::Flush { nsid } => {
-            Encoded { entry: Entry::new(NvmOpcode::FLUSH.0, 0, nsid.get()), data: Data::None }
-        }
+        NvmCommand::Write { nsid, slba, blocks, .. } => range(NvmOpcode::WRITE, *nsid, *slba, *blocks),
+        NvmCommand::Compare { nsid, slba, blocks, .. } => range(NvmOpcode::COMPARE, *nsid, *slba, *blocks),
+        NvmCommand::Flush { nsid } => Entry::new(NvmOpcode::FLUSH.0, 0, nsid.get()),
         NvmCommand::WriteZeroes { nsid, slba, blocks, deallocate } => {
             let mut entry = range(NvmOpcode::WRITE_ZEROES, *nsid, *slba, *blocks);
             entry.cdw12 |= NvmCdw12::new().with_deac(*deallocate).into_bits();
-            Encoded { entry, data: Data::None }
+            entry
         }
-        NvmCommand::Verify { nsid, slba, blocks } => {
-            Encoded { entry: range(NvmOpcode::VERIFY, *nsid, *slba, *blocks), data: Data::None }
-        }
+        NvmCommand::Verify { nsid, slba, blocks } => range(NvmOpcode::VERIFY, *nsid, *slba, *blocks),
         NvmCommand::Deallocate { nsid, ranges } => {
             let mut entry = Entry::new(NvmOpcode::DATASET_MANAGEMENT.0, 0, nsid.get());
             entry.cdw10 = DsmCdw10::new().with_nr_z((ranges.count - 1) as u8).into_bits();
             entry.cdw11 = DsmCdw11::new().with_ad(true).into_bits();
-            Encoded { entry, data: Data::Out(&ranges.payload) }
+            entry
         }
         NvmCommand::Copy { nsid, to, from } => {
             let mut entry = Entry::new(NvmOpcode::COPY.0, 0, nsid.get());
             entry.set_cdw10_11(*to);
             entry.cdw12 = CopyCdw12::new().with_nr_z((from.count - 1) as u8).into_bits();
-            Encoded { entry, data: Data::Out(&from.payload) }
+            entry
         }
-    }
+    };
+    Encoded { entry, data: nvm_data(command) }
 }
 
 /// A command over a range that [`check`] has passed.

@@ -79,28 +79,40 @@ pub enum Retry {
     Once,
 }
 
-/// An error of the API.
+/// An error of the API: 32 bytes, so that results stay small whatever they hold.
 pub struct Error {
     kind: ErrorKind,
     origin: Origin,
     retry: Retry,
     status: Option<Status>,
-    doing: Cow<'static, str>,
-    said: Cow<'static, str>,
+    /// The bare fact, where it is always told in the same words.
+    said: &'static str,
+    told: Option<Box<Told>>,
+}
+
+/// What is told of an error beyond its kind.
+#[derive(Default)]
+struct Told {
+    /// What was being done.
+    doing: Option<Cow<'static, str>>,
+    /// The bare fact, in words of its own.
+    said: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     fn new(kind: ErrorKind, origin: Origin, said: Cow<'static, str>) -> Self {
-        Self {
-            kind,
-            origin,
-            retry: retry_of(kind),
-            status: None,
-            doing: Cow::Borrowed(""),
-            said,
-            source: None,
+        let retry = retry_of(kind);
+        let mut error = Self { kind, origin, retry, status: None, said: "", told: None };
+        match said {
+            Cow::Borrowed(said) => error.said = said,
+            Cow::Owned(said) => error.told().said = Some(said),
         }
+        error
+    }
+
+    fn told(&mut self) -> &mut Told {
+        self.told.get_or_insert_default()
     }
 
     /// A failure found by this library.
@@ -139,14 +151,18 @@ impl Error {
     #[must_use]
     pub fn doing(mut self, what: impl Into<Cow<'static, str>>) -> Self {
         let what = what.into();
-        self.doing = if self.doing.is_empty() { what } else { Cow::Owned(format!("{what}: {}", self.doing)) };
+        let told = self.told();
+        told.doing = Some(match told.doing.take() {
+            Some(doing) => Cow::Owned(format!("{what}: {doing}")),
+            None => what,
+        });
         self
     }
 
     /// The same error, with its cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.told().source = Some(source.into());
         self
     }
 
@@ -191,14 +207,15 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.doing.is_empty() {
-            write!(out, "{}: ", self.doing)?;
+        let told = self.told.as_deref();
+        if let Some(doing) = told.and_then(|told| told.doing.as_deref()) {
+            write!(out, "{doing}: ")?;
         }
-        match self.status {
-            Some(status) => write!(out, "the device answered \"{status}\"")?,
-            None => out.write_str(&self.said)?,
+        match (self.status, told.and_then(|told| told.said.as_deref())) {
+            (Some(status), _) => write!(out, "the device answered \"{status}\"")?,
+            (None, said) => out.write_str(said.unwrap_or(self.said))?,
         }
-        match &self.source {
+        match told.and_then(|told| told.source.as_ref()) {
             Some(source) => write!(out, ": {source}"),
             None => Ok(()),
         }
@@ -213,7 +230,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.told.as_ref()?.source.as_deref().map(|source| source as _)
     }
 }
 

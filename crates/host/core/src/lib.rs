@@ -8,6 +8,7 @@ mod admin_queue;
 mod apart;
 mod backend;
 mod buffer;
+mod buffers;
 mod capability;
 mod command;
 pub mod encode;
@@ -16,6 +17,7 @@ pub mod future;
 pub mod identify;
 mod identity;
 pub mod layouts;
+mod memory;
 pub mod moves;
 mod payload;
 mod pool;
@@ -28,6 +30,7 @@ pub use admin_queue::AdminQueue;
 pub use apart::{Apart, Carried, gather, scatter};
 pub use backend::{AdaptivePolicy, Backend, BackendQueue, Failed, Finished, QueueOptions, Refused};
 pub use buffer::{Buffer, PAGE_BYTES};
+pub use buffers::Buffers;
 pub use capability::{Capabilities, Limits, Methods, NvmCommands};
 pub use command::{
     Answer, Command, CopyRanges, KvCommand, LbaRange, LbaRanges, NvmCommand, Outcome, RawCommand, RawData,
@@ -35,5 +38,6 @@ pub use command::{
 };
 pub use error::{Error, ErrorKind, Origin, Result, Retry};
 pub use identity::{Identity, Namespace, NamespaceKind, Nsid};
+pub use memory::Memory;
 pub use payload::{Payload, SmallBytes};
 pub use pool::{BufferPool, Registrar};

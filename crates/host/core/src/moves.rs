@@ -11,6 +11,7 @@ use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw10, DsmRange, NvmCdw12, NvmOpcode};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::identity::Nsid;
 
 /// What the commands of a namespace mean: its command set, with what their lengths are counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,12 +106,11 @@ pub fn admin_bytes(entry: &Entry) -> Option<u64> {
 /// # Errors
 /// [`ErrorKind::InvalidArgument`]; also where the namespace is not one of blocks.
 #[inline]
-pub fn check_blocks(entry: &Entry, len: u64, layout: Layout) -> Result<()> {
-    let moved = io_bytes(entry, layout);
+pub fn check_blocks(nsid: Nsid, blocks: u32, len: u64, layout: Layout) -> Result<()> {
     match layout {
-        Layout::Blocks { .. } if moved == Some(len) => Ok(()),
-        Layout::Blocks { bytes } => Err(of_another_length(len, bytes, moved.unwrap_or_default())),
-        Layout::Keys | Layout::Other => Err(no_blocks(entry.nsid)),
+        Layout::Blocks { bytes } if u64::from(blocks) * u64::from(bytes) == len => Ok(()),
+        Layout::Blocks { bytes } => Err(of_another_length(len, blocks, bytes)),
+        Layout::Keys | Layout::Other => Err(no_blocks(nsid)),
     }
 }
 
@@ -127,8 +127,7 @@ pub fn check_length(len: u64, moved: Option<u64>) -> Result<()> {
 }
 
 #[cold]
-fn of_another_length(len: u64, block_bytes: u32, moved: u64) -> Error {
-    let blocks = moved.checked_div(block_bytes.into()).unwrap_or_default();
+fn of_another_length(len: u64, blocks: u32, block_bytes: u32) -> Error {
     let said = format!("data of {len} bytes for {blocks} blocks of {block_bytes} bytes");
     Error::host(ErrorKind::InvalidArgument, said)
 }
@@ -140,7 +139,7 @@ fn too_short(len: u64, moved: u64) -> Error {
 }
 
 #[cold]
-fn no_blocks(nsid: u32) -> Error {
+fn no_blocks(nsid: Nsid) -> Error {
     Error::host(ErrorKind::InvalidArgument, format!("namespace {nsid} is not one of blocks"))
 }
 

@@ -1,11 +1,9 @@
 //! What a command sends: nothing, a few bytes held in the command itself, or a buffer.
 
 use std::fmt;
-use std::ptr::NonNull;
-
-use byway_sys::KernelMemory;
 
 use crate::buffer::Buffer;
+use crate::buffers::Buffers;
 use crate::error::Result;
 
 /// Up to [`SmallBytes::MAX_BYTES`] bytes held in place, so that a small value needs neither a buffer nor an allocation.
@@ -53,7 +51,7 @@ pub enum Payload {
     /// A buffer; its whole length is sent, and it is given back with the completion.
     Buffer(Buffer),
     /// Buffers, sent one behind the other, and given back with the completion.
-    Vectored(Vec<Buffer>),
+    Vectored(Buffers),
 }
 
 impl Payload {
@@ -84,10 +82,10 @@ impl Payload {
     /// The bytes to send, part by part.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let parts = match self {
-            Self::Vectored(parts) => parts.as_slice(),
-            Self::Empty | Self::Small(_) | Self::Buffer(_) => &[],
+            Self::Vectored(parts) => parts.iter(),
+            Self::Empty | Self::Small(_) | Self::Buffer(_) => [].iter(),
         };
-        self.contiguous().into_iter().chain(parts.iter().map(Buffer::as_slice))
+        self.contiguous().into_iter().chain(parts.map(Buffer::as_slice))
     }
 
     /// Length in bytes.
@@ -119,42 +117,23 @@ impl Payload {
         }
     }
 
+    /// The buffers that it stands in.
+    pub fn buffers_mut(&mut self) -> &mut [Buffer] {
+        match self {
+            Self::Buffer(buffer) => std::slice::from_mut(buffer),
+            Self::Vectored(parts) => parts,
+            Self::Empty | Self::Small(_) => &mut [],
+        }
+    }
+
     /// The buffer, or the buffers, that a completion gives back.
     #[must_use]
     #[inline]
-    pub fn into_buffers(self) -> (Option<Buffer>, Vec<Buffer>) {
+    pub fn into_buffers(self) -> (Option<Buffer>, Buffers) {
         match self {
-            Self::Buffer(buffer) => (Some(buffer), Vec::new()),
+            Self::Buffer(buffer) => (Some(buffer), Buffers::NONE),
             Self::Vectored(parts) => (None, parts),
-            Self::Empty | Self::Small(_) => (None, Vec::new()),
-        }
-    }
-}
-
-#[expect(unsafe_code, reason = "tells the kernel where the bytes are")]
-// SAFETY: a payload owns its bytes, so nobody else touches them. Those of buffers stay where they are wherever the payload
-// goes, and those held in place do as long as the payload stays; the number and the lengths of buffers change by the
-// payload's owner alone.
-unsafe impl KernelMemory for Payload {
-    #[inline]
-    fn segments(&self) -> usize {
-        match self {
-            Self::Empty => 0,
-            Self::Small(_) | Self::Buffer(_) => 1,
-            Self::Vectored(parts) => parts.len(),
-        }
-    }
-
-    #[inline]
-    fn segment(&self, index: usize) -> Option<(NonNull<u8>, usize)> {
-        match (self, index) {
-            (Self::Buffer(buffer), 0) => Some((buffer.as_ptr(), buffer.len())),
-            (Self::Small(small), 0) => {
-                let bytes = small.as_slice();
-                Some((NonNull::from(bytes).cast(), bytes.len()))
-            }
-            (Self::Vectored(parts), _) => parts.get(index).map(|part| (part.as_ptr(), part.len())),
-            (Self::Empty | Self::Small(_) | Self::Buffer(_), _) => None,
+            Self::Empty | Self::Small(_) => (None, Buffers::NONE),
         }
     }
 }
@@ -167,7 +146,7 @@ impl From<Buffer> for Payload {
 
 impl From<Vec<Buffer>> for Payload {
     fn from(parts: Vec<Buffer>) -> Self {
-        Self::Vectored(parts)
+        Self::Vectored(parts.into())
     }
 }
 
@@ -189,22 +168,5 @@ mod tests {
         let lengths =
             kinds.map(|payload| payload.contiguous().unwrap().iter().filter(|byte| **byte == 5).count());
         assert_eq!(lengths, [0, 1, 127, 128]);
-    }
-
-    #[test]
-    fn the_kernel_is_told_of_every_byte_once() {
-        let part = |len| Buffer::zeroed(len).unwrap();
-        let payloads = [Payload::Empty, Payload::copy_of(&[1; 9]).unwrap(), part(3).into()];
-        for payload in payloads.into_iter().chain([Payload::Vectored(vec![part(5), part(0), part(7)])]) {
-            let told: Vec<_> = (0..payload.segments()).filter_map(|index| payload.segment(index)).collect();
-            assert_eq!(told.iter().map(|(_, len)| len).sum::<usize>(), payload.len());
-            let same = |((start, _), part): (&(NonNull<u8>, usize), &[u8])| {
-                start.as_ptr().cast_const() == part.as_ptr()
-            };
-            assert!(
-                told.iter().zip(payload.parts().filter(|part| !part.is_empty() || told.len() > 1)).all(same)
-            );
-            assert_eq!(payload.segment(told.len()), None);
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use byway_dma::DmaMemory;
 
-use crate::buffer::{Buffer, PAGE_BYTES, allocate};
+use crate::buffer::{Buffer, Inner, PAGE_BYTES, allocate};
 use crate::error::Result;
 
 /// What a backend does to memory before its device, or the kernel, can use it without further preparation: mapping it
@@ -28,7 +28,7 @@ pub struct BufferPool {
 }
 
 /// Where a pool's unused memory lies, by size: `free[n]` holds memory of 2ⁿ pages.
-struct Shelf {
+pub(crate) struct Shelf {
     registrar: Box<dyn Registrar>,
     keep_bytes: usize,
     free: Mutex<Free>,
@@ -37,18 +37,16 @@ struct Shelf {
 #[derive(Default)]
 struct Free {
     bytes: usize,
-    by_size: Vec<Vec<Prepared>>,
+    #[expect(clippy::vec_box, reason = "what a buffer is made of moves as the one pointer that a buffer is")]
+    by_size: Vec<Vec<Box<Inner>>>,
 }
 
-struct Prepared {
-    memory: Arc<DmaMemory>,
+/// Pages that a buffer stands in, with what a pool's backend called them when it prepared them.
+pub(crate) struct Pages {
+    pub(crate) memory: Arc<DmaMemory>,
     token: u64,
-}
-
-/// What ties a buffer to the pool that it goes back to.
-pub(crate) struct Lease {
-    shelf: Arc<Shelf>,
-    token: u64,
+    /// The pool that they go back to, while a buffer has them.
+    shelf: Option<Arc<Shelf>>,
 }
 
 impl BufferPool {
@@ -65,42 +63,47 @@ impl BufferPool {
     /// When there is no memory, or it cannot be prepared.
     pub fn take(&self, len: usize) -> Result<Buffer> {
         let size = size_class(len);
-        let Prepared { memory, token } = match self.shelf.take(size) {
-            Some(prepared) => prepared,
+        let mut inner = match self.shelf.take(size) {
+            Some(inner) => inner,
             None => self.shelf.prepare(PAGE_BYTES << size)?,
         };
-        Ok(Buffer::leased(memory, len, Lease { shelf: Arc::clone(&self.shelf), token }))
+        if let Some(pages) = inner.pages_mut() {
+            pages.shelf = Some(Arc::clone(&self.shelf));
+        }
+        Ok(Buffer::new(inner, len))
     }
 }
 
 impl Shelf {
-    fn take(&self, size: usize) -> Option<Prepared> {
+    fn take(&self, size: usize) -> Option<Box<Inner>> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let prepared = free.by_size.get_mut(size)?.pop()?;
+        let inner = free.by_size.get_mut(size)?.pop()?;
         free.bytes -= PAGE_BYTES << size;
-        Some(prepared)
+        Some(inner)
     }
 
-    fn prepare(&self, bytes: usize) -> Result<Prepared> {
+    fn prepare(&self, bytes: usize) -> Result<Box<Inner>> {
         let memory = allocate(bytes)?;
         let token = self.registrar.register(&memory)?;
-        Ok(Prepared { memory, token })
+        Ok(Inner::of_pages(Pages { memory, token, shelf: None }))
     }
 
-    fn give_back(&self, prepared: Prepared) {
-        let bytes = prepared.memory.len();
+    /// Takes memory back that no buffer has any more.
+    pub(crate) fn give_back(&self, inner: Box<Inner>) {
+        let Some(pages) = inner.pages() else { return };
+        let bytes = pages.memory.len();
         let size = size_class(bytes);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.bytes + bytes > self.keep_bytes {
             drop(free);
-            return self.registrar.unregister(&prepared.memory, prepared.token);
+            return self.registrar.unregister(&pages.memory, pages.token);
         }
         if free.by_size.len() <= size {
             free.by_size.resize_with(size + 1, Vec::new);
         }
         free.bytes += bytes;
         if let Some(same_size) = free.by_size.get_mut(size) {
-            same_size.push(prepared);
+            same_size.push(inner);
         }
     }
 }
@@ -108,21 +111,30 @@ impl Shelf {
 impl Drop for Shelf {
     fn drop(&mut self) {
         let free = std::mem::take(self.free.get_mut().unwrap_or_else(PoisonError::into_inner));
-        for prepared in free.by_size.into_iter().flatten() {
-            self.registrar.unregister(&prepared.memory, prepared.token);
+        for inner in free.by_size.into_iter().flatten() {
+            if let Some(pages) = inner.pages() {
+                self.registrar.unregister(&pages.memory, pages.token);
+            }
         }
     }
 }
 
-impl Lease {
+impl Pages {
+    /// Pages of no pool.
+    pub(crate) fn new(memory: Arc<DmaMemory>) -> Self {
+        Self { memory, token: 0, shelf: None }
+    }
+
     /// The token of the memory, if `pool` is where it came from.
     #[inline]
     pub(crate) fn token_of(&self, pool: &BufferPool) -> Option<u64> {
-        Arc::ptr_eq(&self.shelf, &pool.shelf).then_some(self.token)
+        let shelf = self.shelf.as_ref()?;
+        Arc::ptr_eq(shelf, &pool.shelf).then_some(self.token)
     }
 
-    pub(crate) fn end(self, memory: Arc<DmaMemory>) {
-        self.shelf.give_back(Prepared { memory, token: self.token });
+    /// No buffer has them any more; the pool that they go back to.
+    pub(crate) fn leave_pool(&mut self) -> Option<Arc<Shelf>> {
+        self.shelf.take()
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use byway_core::encode::Data;
 use byway_core::layouts::{Layouts, changes_namespaces};
 use byway_core::{
-    AdminCommand, Answer, Apart, Buffer, BufferPool, Carried, Error, ErrorKind, Failed, Outcome, Payload,
-    RefusedAdmin, Result, encode_admin,
+    AdminCommand, Answer, Apart, Buffer, BufferPool, Buffers, Carried, Error, ErrorKind, Failed, Outcome,
+    Payload, RefusedAdmin, Result, encode_admin,
 };
 use byway_dma::BusAddr;
 use byway_queue::DoorbellIndex;
@@ -237,11 +237,11 @@ fn outcome(sent: Sent, completion: &Completion) -> Result<Outcome, Failed> {
         let error = Error::status(completion.status());
         return Err(match apart {
             Some(apart) => Failed::with_memory(error, apart.into_memory()),
-            None => Failed { error, buffer, vector: Vec::new() },
+            None => Failed { error, buffer, vector: Buffers::NONE },
         });
     }
     let answer = Answer { dw0: completion.dw0, dw1: completion.dw1, commands: 1, slots: 1 };
-    let mut outcome = Outcome { answer, buffer, vector: Vec::new() };
+    let mut outcome = Outcome { answer, buffer, vector: Buffers::NONE };
     if let Some(apart) = apart {
         apart.rejoin(&mut outcome);
     }

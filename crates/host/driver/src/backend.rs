@@ -96,11 +96,11 @@ impl<B: Bus> BackendQueue for Queue<B> {
                 self.prepare_to_sleep()?;
             }
         }
-        Ok(self.ready.pop_front())
+        Ok(self.take_ready())
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        if !self.ready.is_empty() || self.table.in_flight() == 0 {
+        if !self.ready.is_empty() || self.table.started() == 0 {
             return Ok(!self.ready.is_empty());
         }
         if self.spin()? || timeout.is_zero() {
@@ -124,7 +124,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
     }
 
     fn outstanding(&self) -> u32 {
-        self.table.in_flight() + self.ready.len() as u32
+        self.table.started()
     }
 
     fn depth(&self) -> u32 {
@@ -216,15 +216,15 @@ impl<B: Bus> Queue<B> {
     }
 
     /// Refuses what no device could take, and what this one would take for more than it is.
+    #[inline]
     fn check(&mut self, command: &Command) -> Result<()> {
         encode::check(command)?;
-        let encoded = encode::encode(command);
-        let len = encoded.data.len();
-        self.check_moves(command, &encoded)?;
+        let data = encode::data(command);
+        self.check_moves(command, data)?;
         if matches!(command, Command::Kv(KvCommand::BulkStore { .. })) && self.limits().bulk_max_bytes == 0 {
             return Err(Error::host(ErrorKind::Unsupported, "the device did not announce bulk stores"));
         }
-        self.check_len(len)
+        self.check_len(data.len())
     }
 
     /// Sends the commands of an operation. The command stays where it is until it was sent.
@@ -291,12 +291,12 @@ impl<B: Bus> Queue<B> {
     fn prepare_to_sleep(&mut self) -> Result<()> {
         let qid = self.qid();
         self.bus.hush(qid);
-        if self.table.in_flight() > 0 {
+        if self.in_flight() > 0 {
             self.bus.idle(qid);
             self.look()?;
             self.ring_head();
         }
-        let waits_for_host = self.table.in_flight() > 0 && self.bus.waits_for_host();
+        let waits_for_host = self.in_flight() > 0 && self.bus.waits_for_host();
         if !self.ready.is_empty() || waits_for_host {
             self.bus.call(qid);
         }
@@ -305,7 +305,7 @@ impl<B: Bus> Queue<B> {
 
     /// A caller that looks twice and submits nothing in between has nothing else to do.
     fn idle_at_second_look(&mut self) -> Result<()> {
-        if !self.ready.is_empty() || self.table.in_flight() == 0 {
+        if !self.ready.is_empty() || self.table.started() == 0 {
             return Ok(());
         }
         if std::mem::replace(&mut self.looked, true) {

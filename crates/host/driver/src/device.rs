@@ -362,6 +362,9 @@ impl<B: Bus> Drop for Shared<B> {
 impl<B: Bus> Drop for Queue<B> {
     fn drop(&mut self) {
         self.leave_aborts();
+        while let Some(finished) = self.take_ready() {
+            drop(finished);
+        }
         if self.device.delete_queue(self.qid()).is_err() {
             if is_gone(&*self.bus) {
                 return;

@@ -5,7 +5,7 @@
 //! fewer pages, the device would take whatever follows for addresses: bytes of the program as a list, or what a list held
 //! before. So lengths are checked here, before sending, against the block size that the device itself told.
 
-use byway_core::encode::{Data, Encoded};
+use byway_core::encode::{self, Data};
 use byway_core::moves::{self, Layout, io_bytes};
 use byway_core::{Command, Error, ErrorKind, KvCommand, NvmCommand, PAGE_BYTES, RawCommand, Result};
 use byway_spec::Command as Entry;
@@ -55,26 +55,21 @@ impl<B: Bus> Queue<B> {
     /// What fits a page needs no look, save where its length is wrong by what the command itself says: a device that goes
     /// beyond finds no second page there, and no bus has memory at address 0.
     #[inline]
-    pub(crate) fn check_moves(&mut self, command: &Command, encoded: &Encoded<'_>) -> Result<()> {
+    pub(crate) fn check_moves(&mut self, command: &Command, data: Data<'_>) -> Result<()> {
+        let len = data.len();
         match command {
             Command::Nvm(
-                NvmCommand::Read { .. }
-                | NvmCommand::ReadVectored { .. }
-                | NvmCommand::Write { .. }
-                | NvmCommand::Compare { .. },
-            ) => self.check_blocks(&encoded.entry, encoded.data.len() as u64),
+                NvmCommand::Read { nsid, blocks, .. }
+                | NvmCommand::ReadVectored { nsid, blocks, .. }
+                | NvmCommand::Write { nsid, blocks, .. }
+                | NvmCommand::Compare { nsid, blocks, .. },
+            ) => moves::check_blocks(*nsid, *blocks, len as u64, self.layout(nsid.get())?),
             Command::Nvm(_) => Ok(()),
             Command::Kv(KvCommand::Delete { .. } | KvCommand::Exist { .. }) => Ok(()),
-            Command::Kv(_) if encoded.data.len() <= PAGE_BYTES => Ok(()),
-            Command::Kv(_) => self.check_pages(&encoded.entry, encoded.data.len()),
-            Command::Raw(RawCommand { entry, .. }) => self.check_raw(entry, encoded.data),
+            Command::Kv(_) if len <= PAGE_BYTES => Ok(()),
+            Command::Kv(_) => self.check_pages(&encode::encode(command).entry, len),
+            Command::Raw(RawCommand { entry, .. }) => self.check_raw(entry, data),
         }
-    }
-
-    /// Blocks and their data have the same length.
-    #[inline]
-    fn check_blocks(&mut self, entry: &Entry, len: u64) -> Result<()> {
-        moves::check_blocks(entry, len, self.layout(entry.nsid)?)
     }
 
     /// Data of more than one page is as long as what the device will move, as far as the command tells that.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use byway_core::{Answer, Apart, Buffer, Error, ErrorKind, Failed, Finished, Outcome, Result};
+use byway_core::{Answer, Apart, Buffer, Buffers, Error, ErrorKind, Failed, Finished, Outcome, Result};
 use byway_link::HostStep;
 use byway_spec::Completion;
 use byway_spec::base::register::{Csts, Register};
@@ -174,17 +174,16 @@ impl<B: Bus> Queue<B> {
     fn conclude_with_baggage(&mut self, op: OpIndex) -> Result<Outcome, Failed> {
         let state = self.table.op(op);
         state.has_baggage = false;
-        let (fault, held, mapped) = (state.fault.take(), state.held.take(), state.mapped.take());
+        let held = state.held.take();
         let buffer = if std::mem::take(&mut state.give_back) { held } else { None };
-        let apart = state.apart.take();
-        drop(state.lists.take());
-        if let Some(at) = mapped {
+        let rest = state.take_rest().unwrap_or_default();
+        if let Some(at) = rest.mapped {
             // A bus that cannot unmap has lost its device; nobody is left to touch the memory.
             let _ = self.bus.unmap(at);
         }
-        match (self.conclude(op), fault) {
-            (Ok(outcome), None) => Ok(rejoined(Outcome { buffer, ..outcome }, apart)),
-            (Ok(_), Some(error)) | (Err(Failed { error, .. }), _) => Err(failed(error, buffer, apart)),
+        match (self.conclude(op), rest.fault) {
+            (Ok(outcome), None) => Ok(rejoined(Outcome { buffer, ..outcome }, rest.apart)),
+            (Ok(_), Some(error)) | (Err(Failed { error, .. }), _) => Err(failed(error, buffer, rest.apart)),
         }
     }
 
@@ -194,23 +193,27 @@ impl<B: Bus> Queue<B> {
         drop(self.conclude(op));
     }
 
-    /// Ends an operation and puts it where the queue's user takes it.
-    #[inline(never)]
+    /// Puts an operation that is done where the queue's user takes it.
+    #[inline]
     pub(crate) fn hand_over(&mut self, op: OpIndex) {
-        if self.deadlines.any() && self.deadlines.end(op) {
-            return self.hand_over_late(op);
+        let is_late = self.deadlines.any() && self.deadlines.end(op);
+        let state = self.table.op(op);
+        state.is_late = is_late;
+        // What others wait for does not wait for the queue's user.
+        if let Some(page) = state.take_bounce() {
+            self.bounce.give_back(page);
         }
-        let tag = self.table.op(op).tag;
-        let result = self.conclude(op);
-        self.ready.push_back(Finished { tag, result });
+        self.ready.push_back(op);
     }
 
-    /// The same for an operation whose time was over.
-    #[cold]
-    fn hand_over_late(&mut self, op: OpIndex) {
-        let tag = self.table.op(op).tag;
-        let result = too_late(self.conclude(op));
-        self.ready.push_back(Finished { tag, result });
+    /// Ends the operation that was done first, of those that the queue's user has not taken.
+    #[inline]
+    pub(crate) fn take_ready(&mut self) -> Option<Finished> {
+        let op = self.ready.pop_front()?;
+        let state = self.table.op(op);
+        let (tag, is_late) = (state.tag, state.is_late);
+        let result = self.conclude(op);
+        Some(Finished { tag, result: if is_late { too_late(result) } else { result } })
     }
 
     /// Between two looks: lets the device run, then sleeps for its interrupt.
@@ -267,7 +270,7 @@ fn rejoined(mut outcome: Outcome, apart: Option<Box<Apart>>) -> Outcome {
 fn failed(error: Error, buffer: Option<Buffer>, apart: Option<Box<Apart>>) -> Failed {
     match apart {
         Some(apart) => Failed::with_memory(error, apart.into_memory()),
-        None => Failed { error, buffer, vector: Vec::new() },
+        None => Failed { error, buffer, vector: Buffers::NONE },
     }
 }
 

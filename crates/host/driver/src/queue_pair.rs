@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use byway_core::{Answer, Buffer, BufferPool, Error, ErrorKind, Finished, PAGE_BYTES, QueueOptions, Result};
+use byway_core::{Answer, Buffer, BufferPool, Error, ErrorKind, PAGE_BYTES, QueueOptions, Result};
 use byway_dma::BusAddr;
 use byway_link::{Habits, HostStep, Method};
 use byway_queue::DoorbellIndex;
@@ -37,8 +37,8 @@ pub struct Queue<B: Bus> {
     pub(crate) rings: Rings<B>,
     pub(crate) table: Table,
     pub(crate) bounce: BouncePages,
-    /// Finished, and not taken yet.
-    pub(crate) ready: VecDeque<Finished>,
+    /// Done, and not taken yet.
+    pub(crate) ready: VecDeque<OpIndex>,
     pub(crate) window: Option<Window<B>>,
     pub(crate) byte_area: Option<ByteArea<B>>,
     pub(crate) chooser: Chooser,
@@ -155,8 +155,8 @@ impl<B: Bus> Queue<B> {
     /// # Errors
     /// [`ErrorKind::QueueFull`].
     pub(crate) fn start(&mut self, tag: u64) -> Result<OpIndex> {
-        // Finished operations that were not taken count as well, so that their number is bounded.
-        if self.ready.len() as u32 + self.table.in_flight() >= self.table.depth() {
+        // Those that are done and were not taken count as well, so that their number is bounded.
+        if self.table.started() >= self.table.depth() {
             return Err(full("as many commands are outstanding as the queue is deep"));
         }
         self.table
@@ -174,8 +174,17 @@ impl<B: Bus> Queue<B> {
             if let Some(op) = self.table.start(0, Waiter::Call) {
                 return Ok(op);
             }
-            self.wait_for_any()?;
+            // Nobody but the caller takes what is done, and the caller is waiting.
+            if self.ready.is_empty() || !self.table.grow() {
+                self.wait_for_any()?;
+            }
         }
+    }
+
+    /// Operations that the device has not done yet.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.table.started() - self.ready.len() as u32
     }
 
     /// Sends an operation's only command, and rings. Refuses if there is no room.

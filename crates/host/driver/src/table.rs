@@ -56,21 +56,30 @@ pub(crate) struct Op {
     pub in_window: bool,
     /// Whether the value goes to the namespace's log by DMA, so that the completion tells where it was put.
     pub tells_placement: bool,
-    /// Whether any of what follows is set, so that ending the operation takes more than giving its place back.
+    /// Whether its time was over before it ended.
+    pub is_late: bool,
+    /// Whether it holds memory or anything of `rest`, so that ending it takes more than giving its place back.
     pub has_baggage: bool,
-    /// Why not all of its commands could be sent.
-    pub fault: Option<Error>,
-    /// Memory that the commands name: the program's buffer, or a staging buffer.
-    pub held: Option<Buffer>,
     /// Whether `held` is the program's.
     pub give_back: bool,
-    /// The program's memory, where `held` is a copy of it.
+    bounce: u16,
+    /// Memory that the commands name: the program's buffer, or a staging buffer.
+    pub held: Option<Buffer>,
+    /// What few operations have. The place for it stays, for the next one.
+    rest: Option<Box<Rest>>,
+}
+
+/// What few operations have.
+#[derive(Debug, Default)]
+pub(crate) struct Rest {
+    /// Why not all of its commands could be sent.
+    pub fault: Option<Error>,
+    /// The program's memory, where a copy of it is held.
     pub apart: Option<Box<Apart>>,
     /// Pages of PRP lists.
     pub lists: Option<Buffer>,
-    /// Where `held` was mapped for this operation alone.
+    /// Where the held memory was mapped for this operation alone.
     pub mapped: Option<BusAddr>,
-    bounce: u16,
 }
 
 /// What an operation needs besides its commands, reset for each use.
@@ -85,14 +94,12 @@ impl Op {
             failed: None,
             in_window: false,
             tells_placement: false,
+            is_late: false,
             has_baggage: false,
-            fault: None,
-            held: None,
             give_back: false,
-            apart: None,
-            lists: None,
-            mapped: None,
             bounce: NONE,
+            held: None,
+            rest: None,
         }
     }
 
@@ -107,26 +114,38 @@ impl Op {
     /// Keeps the program's memory until the operation ends, since a copy travels for it.
     #[inline]
     pub(crate) fn set_apart(&mut self, apart: Option<Box<Apart>>) {
-        self.has_baggage |= apart.is_some();
-        self.apart = apart;
+        if apart.is_some() {
+            self.rest().apart = apart;
+        }
     }
 
     /// Holds the memory of PRP lists until the operation ends.
     pub(crate) fn hold_lists(&mut self, lists: Buffer) {
-        self.has_baggage = true;
-        self.lists = Some(lists);
+        self.rest().lists = Some(lists);
     }
 
     /// Notes where the held memory was mapped for this operation alone.
     pub(crate) fn mapped_at(&mut self, at: BusAddr) {
-        self.has_baggage = true;
-        self.mapped = Some(at);
+        self.rest().mapped = Some(at);
     }
 
     /// Notes why not all of its commands could be sent.
     pub(crate) fn fail(&mut self, fault: Option<Error>) {
-        self.has_baggage |= fault.is_some();
-        self.fault = fault;
+        if fault.is_some() {
+            self.rest().fault = fault;
+        }
+    }
+
+    #[cold]
+    fn rest(&mut self) -> &mut Rest {
+        self.has_baggage = true;
+        self.rest.get_or_insert_default()
+    }
+
+    /// Takes out what few operations have.
+    #[inline]
+    pub(crate) fn take_rest(&mut self) -> Option<Rest> {
+        self.rest.as_deref_mut().map(std::mem::take)
     }
 
     /// Whether every completion has come.
@@ -152,7 +171,9 @@ impl Op {
 /// The operations and command identifiers of one queue.
 #[derive(Debug)]
 pub(crate) struct Table {
+    /// As many as the queue is deep, and those that [`Table::grow`] added.
     ops: Vec<Op>,
+    depth: u16,
     free_ops: Vec<u16>,
     /// The operation of each identifier.
     owners: Vec<u16>,
@@ -174,6 +195,7 @@ impl Table {
     pub(crate) fn new(depth: u16, cids: u16) -> Self {
         Self {
             ops: (0..depth).map(|_| Op::idle()).collect(),
+            depth,
             free_ops: (0..depth).rev().collect(),
             owners: vec![NONE; usize::from(cids)],
             free_cids: (0..cids).rev().collect(),
@@ -181,17 +203,30 @@ impl Table {
         }
     }
 
-    /// Operations that can be in flight at once.
+    /// Operations of the queue's user that there can be at once.
     pub(crate) fn depth(&self) -> u32 {
-        self.ops.len() as u32
+        u32::from(self.depth)
     }
 
-    /// Operations in flight.
-    pub(crate) fn in_flight(&self) -> u32 {
+    /// Makes room for one more operation, beyond the depth; says whether that was possible.
+    #[cold]
+    pub(crate) fn grow(&mut self) -> bool {
+        let index = self.ops.len();
+        if index >= usize::from(NONE) {
+            return false;
+        }
+        self.ops.push(Op::idle());
+        self.free_ops.push(index as u16);
+        true
+    }
+
+    /// Operations that were started and not ended.
+    #[inline]
+    pub(crate) fn started(&self) -> u32 {
         (self.ops.len() - self.free_ops.len()) as u32
     }
 
-    /// Starts an operation, unless as many are in flight as can be.
+    /// Starts an operation, unless there is no room.
     #[inline]
     pub(crate) fn start(&mut self, tag: u64, waiter: Waiter) -> Option<OpIndex> {
         let index = self.free_ops.pop()?;
@@ -202,6 +237,7 @@ impl Table {
         op.sending = false;
         op.answer = Answer::default();
         op.failed = None;
+        op.is_late = false;
         Some(OpIndex(index))
     }
 
@@ -318,7 +354,7 @@ impl Table {
     /// Keeps the memory of all that is in flight for ever: a device that does not answer may still write it.
     pub(crate) fn leak(&mut self) {
         for op in self.ops.iter_mut().filter(|op| op.left > 0) {
-            std::mem::forget((op.held.take(), op.lists.take()));
+            std::mem::forget((op.held.take(), op.take_rest()));
         }
     }
 
@@ -386,7 +422,7 @@ mod tests {
         table.complete(cid, Status::SUCCESS, 0, 0);
         assert!(table.has_cid());
         table.end(op);
-        assert_eq!(table.in_flight(), 0);
+        assert_eq!(table.started(), 0);
         assert!(table.start(2, Waiter::Queue).is_some());
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byway_core::{Buffer, BufferPool, Error, ErrorKind, Payload, QueueOptions, Result};
+use byway_core::{Buffer, BufferPool, Error, ErrorKind, Memory, QueueOptions, Result};
 use byway_sys::Transfer;
 use byway_sys::uring::{Ending, Operation, Uring};
 
@@ -48,7 +48,7 @@ impl IoUring {
 }
 
 /// A ring over the target's file.
-fn ring<T: Copy>(target: &Arc<Target>, options: IoUringOptions, depth: u32) -> Result<Uring<Payload, T>> {
+fn ring<T: Copy>(target: &Arc<Target>, options: IoUringOptions, depth: u32) -> Result<Uring<Memory, T>> {
     Uring::new(Arc::clone(target) as _, options.ring(depth)).map_err(|cause| refused(options, cause))
 }
 
@@ -71,10 +71,10 @@ pub(crate) fn refused(options: IoUringOptions, cause: io::Error) -> Error {
 }
 
 /// Reads the first block, to see whether completions can be polled for.
-fn try_polling(target: &Target, ring: &mut Uring<Payload, ()>) -> Result<()> {
+fn try_polling(target: &Target, ring: &mut Uring<Memory, ()>) -> Result<()> {
     let failed = |cause| Error::kernel("trying to poll for completions failed", cause);
     let block = Buffer::zeroed(target.lba_bytes() as usize)?;
-    let _ = ring.push(block.into(), (), Operation::Transfer(Transfer::Read { at: 0 }), None, None);
+    let _ = ring.push(Memory::Buffer(block), (), Operation::Transfer(Transfer::Read { at: 0 }), None, None);
     let begun = Instant::now();
     let ending = loop {
         if let Some(completed) = ring.next_completed().map_err(failed)? {

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use byway_core::{Command, Failed, Outcome, Payload, Result};
+use byway_core::{Buffer, Command, Failed, Memory, Outcome, Refused, Result};
 use byway_sys::RangeChange;
 use byway_sys::uring::{Completed, Deadline, Ending, Operation};
 
@@ -23,7 +23,17 @@ impl RingDevice for Target {
 
     #[inline]
     fn request_of(&self, shape: &mut Shape, command: &Command) -> Result<Request> {
-        Request::of(command, *shape)
+        Request::of(command, shape)
+    }
+
+    #[inline(always)]
+    fn take<T>(
+        &self,
+        shape: &mut Shape,
+        command: Command,
+        admit: impl FnOnce(Option<&Buffer>) -> Result<T>,
+    ) -> Result<(Request, Memory, T), Refused> {
+        Request::take(command, shape, admit)
     }
 
     #[inline]
@@ -32,7 +42,7 @@ impl RingDevice for Target {
     }
 
     #[inline]
-    fn first_operation(&self, ticket: &mut Ticket<Request>, memory: &Payload) -> Option<Operation> {
+    fn first_operation(&self, ticket: &mut Ticket<Request>, memory: &Memory) -> Option<Operation> {
         match ticket.request {
             Request::WriteZeroes { of, free } => {
                 let change = if free { RangeChange::ZeroAndFree } else { RangeChange::Zero };
@@ -44,7 +54,7 @@ impl RingDevice for Target {
     }
 
     #[inline]
-    fn step(&self, completed: Completed<Payload, Ticket<Request>>) -> Step<Self> {
+    fn step(&self, completed: Completed<Memory, Ticket<Request>>) -> Step<Self> {
         let Completed { held, ticket, ending, .. } = completed;
         match (&ending, ticket.request) {
             (Ending::Done(moved), Request::Read(span) | Request::Write { to: span, .. })
@@ -57,13 +67,13 @@ impl RingDevice for Target {
     }
 
     #[inline]
-    fn run(&self, request: Request, memory: Payload) -> Result<Outcome, Failed> {
+    fn run(&self, request: Request, memory: Memory) -> Result<Outcome, Failed> {
         work::run(self, request, memory)
     }
 }
 
 /// The operation for the next range of a Deallocate that has blocks, if there is one.
-fn next_range(target: &Target, ticket: &mut Ticket<Request>, memory: &Payload) -> Option<Operation> {
+fn next_range(target: &Target, ticket: &mut Ticket<Request>, memory: &Memory) -> Option<Operation> {
     let Request::Deallocate { ranges } = ticket.request else { return None };
     let left = dsm_ranges(memory.contiguous()?).take(ranges).skip(ticket.parts.into());
     for range in left {
@@ -78,7 +88,7 @@ fn next_range(target: &Target, ticket: &mut Ticket<Request>, memory: &Payload) -
 }
 
 #[inline(never)]
-fn step_other(target: &Target, held: Payload, mut ticket: Ticket<Request>, ending: Ending) -> Step<Target> {
+fn step_other(target: &Target, held: Memory, mut ticket: Ticket<Request>, ending: Ending) -> Step<Target> {
     let error = match (ending, ticket.request) {
         (Ending::Done(moved), Request::Read(span) | Request::Write { to: span, .. }) => {
             work::ended(target, span.at + moved as u64)

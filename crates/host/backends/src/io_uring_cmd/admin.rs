@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byway_core::{AdminCommand, AdminQueue, Error, ErrorKind, Finished, Payload, RefusedAdmin, Result};
+use byway_core::{AdminCommand, AdminQueue, Error, ErrorKind, Finished, Memory, RefusedAdmin, Result};
 use byway_sys::uring::{Completed, Uring};
 use byway_sys::{NvmeCommand, NvmeNode};
 
@@ -27,7 +27,7 @@ pub struct AdminTicket {
 /// Admin commands on their way by a ring.
 pub struct IoUringCmdAdmin<
     P: Passage = NvmeNode,
-    R: Ring<AdminTicket, NvmeCommand> = Uring<Payload, AdminTicket, NvmeCommand>,
+    R: Ring<AdminTicket, NvmeCommand> = Uring<Memory, AdminTicket, NvmeCommand>,
 > {
     target: Arc<NvmeTarget<P>>,
     ring: R,
@@ -58,7 +58,7 @@ impl<P: Passage, R: Ring<AdminTicket, NvmeCommand>> IoUringCmdAdmin<P, R> {
         self.target.passed_admin(command)
     }
 
-    fn finish(&mut self, completed: Completed<Payload, AdminTicket>) -> Finished {
+    fn finish(&mut self, completed: Completed<Memory, AdminTicket>) -> Finished {
         let Completed { held, ticket, ending, answer } = completed;
         if ticket.changes {
             self.target.changed();
@@ -83,7 +83,7 @@ impl<P: Passage, R: Ring<AdminTicket, NvmeCommand>> AdminQueue for IoUringCmdAdm
         };
         let changes = self.target.changes(&command);
         let ticket = AdminTicket { tag, passed, changes };
-        let pushed = self.ring.push(command.into_payload(), ticket, passed.command, None, None);
+        let pushed = self.ring.push(Memory::from(command.into_payload()), ticket, passed.command, None, None);
         if let Err(memory) = pushed {
             // The ring is as deep as the queue: it never comes to this.
             let refused = io::Error::from(io::ErrorKind::WouldBlock);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use byway_core::moves::Layout;
-use byway_core::{Command, Failed, Outcome, Payload, Result};
+use byway_core::{Command, Failed, Memory, Outcome, Result};
 use byway_sys::uring::{Completed, Deadline, Ending};
 use byway_sys::{KernelMemory, NvmeAnswer, NvmeCommand};
 
@@ -49,25 +49,25 @@ impl<P: Passage> RingDevice for NvmeTarget<P> {
     }
 
     #[inline]
-    fn first_operation(&self, ticket: &mut Ticket<Passed>, memory: &Payload) -> Option<NvmeCommand> {
+    fn first_operation(&self, ticket: &mut Ticket<Passed>, memory: &Memory) -> Option<NvmeCommand> {
         (memory.segments() <= PIECES_MAX).then_some(ticket.request.command)
     }
 
     #[inline]
-    fn step(&self, completed: Completed<Payload, Ticket<Passed>>) -> Step<Self> {
+    fn step(&self, completed: Completed<Memory, Ticket<Passed>>) -> Step<Self> {
         let Completed { held, ticket, ending, answer } = completed;
         let result = ended(ticket.request, ending, answer, held);
         Step::Finished(ticket, result)
     }
 
-    fn run(&self, request: Passed, memory: Payload) -> Result<Outcome, Failed> {
+    fn run(&self, request: Passed, memory: Memory) -> Result<Outcome, Failed> {
         self.perform(request, memory)
     }
 }
 
 /// What came of a command that the ring has given back.
 #[inline]
-pub(super) fn ended(passed: Passed, ending: Ending, answer: u64, memory: Payload) -> Result<Outcome, Failed> {
+pub(super) fn ended(passed: Passed, ending: Ending, answer: u64, memory: Memory) -> Result<Outcome, Failed> {
     let answered = match ending {
         Ending::Done(status) => passed.answered(NvmeAnswer { status: status as u16, result: answer }),
         Ending::Failed(cause) => Err(passed.not_sent(cause)),

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use byway_core::{Buffer, BufferPool, Error, ErrorKind, Payload, QueueOptions, Result};
+use byway_core::{Buffer, BufferPool, Error, ErrorKind, Memory, QueueOptions, Result};
 use byway_sys::uring::Uring;
 use byway_sys::{NodeKind, NvmeCommand, NvmeNode};
 
@@ -44,7 +44,7 @@ impl IoUringCmd {
             check_polling()?;
         }
         // Tells whether there can be such a ring.
-        let _: Uring<Payload, (), NvmeCommand> = ring(target.node_shared(), options, 1)?;
+        let _: Uring<Memory, (), NvmeCommand> = ring(target.node_shared(), options, 1)?;
         let capabilities = target.capabilities(true, false);
         let pool = (options.registered_buffers > 0).then(|| buffers::pool(options.registered_buffers));
         Ok(Self::with(Self::NAME, target, capabilities, CommandRings { options, pool }))
@@ -73,7 +73,7 @@ fn ring<T: Copy, N: AsFd + Send + Sync + 'static>(
     node: Arc<N>,
     options: IoUringOptions,
     depth: u32,
-) -> Result<Uring<Payload, T, NvmeCommand>> {
+) -> Result<Uring<Memory, T, NvmeCommand>> {
     Uring::new(node, options.ring(depth)).map_err(|cause| match cause.kind() {
         io::ErrorKind::InvalidInput if options == IoUringOptions::default() => {
             Error::kernel("this kernel has no rings that carry commands (Linux 5.19)", cause)

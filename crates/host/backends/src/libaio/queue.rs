@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_core::{
-    BackendQueue, Command, Error, ErrorKind, Failed, Finished, Outcome, Payload, Refused, Result,
+    BackendQueue, Command, Error, ErrorKind, Failed, Finished, Memory, Outcome, Refused, Result,
 };
 use byway_sys::{Aio, AioCompleted};
 
@@ -22,7 +22,7 @@ const GATHERED_MAX: usize = 32;
 /// A queue whose reads, writes and flushes the kernel goes on with by itself.
 #[derive(Debug)]
 pub struct LibaioQueue {
-    aio: Aio<Payload, Ticket>,
+    aio: Aio<Memory, Ticket>,
     target: Arc<Target>,
     shape: Shape,
     /// Finished without the ring: by system calls, or given up.
@@ -48,21 +48,13 @@ impl LibaioQueue {
         Ok(Self { aio, target, shape, ready, first_until: None, outstanding: 0, depth })
     }
 
-    fn check(&self, command: &Command) -> Result<Request> {
-        if self.outstanding >= self.depth {
-            return Err(full(self.depth));
-        }
-        Request::of(command, self.shape)
-    }
-
     #[inline]
     fn take(&mut self, command: Command, tag: u64, until: Option<Instant>) -> Result<(), Refused> {
-        let request = match self.check(&command) {
-            Ok(request) => request,
-            Err(error) => return Err(Refused { command, error }),
-        };
+        if self.outstanding >= self.depth {
+            return Err(Refused { command, error: full(self.depth) });
+        }
+        let (request, memory, ()) = Request::take(command, &self.shape, |_| Ok(()))?;
         self.outstanding += 1;
-        let memory = command.into_payload();
         let Some(transfer) = request.transfer() else {
             self.run(request, memory, tag);
             return Ok(());
@@ -80,7 +72,7 @@ impl LibaioQueue {
 
     /// Does what the kernel has no operation for.
     #[cold]
-    fn run(&mut self, request: Request, memory: Payload, tag: u64) {
+    fn run(&mut self, request: Request, memory: Memory, tag: u64) {
         self.finish(Finished { tag, result: work::run(&self.target, request, memory) });
     }
 
@@ -109,12 +101,12 @@ impl LibaioQueue {
         }
     }
 
-    fn give_up(&mut self, kind: ErrorKind, said: &'static str, memory: Payload, tag: u64) {
+    fn give_up(&mut self, kind: ErrorKind, said: &'static str, memory: Memory, tag: u64) {
         self.finish(Finished { tag, result: Err(Failed::with_memory(Error::host(kind, said), memory)) });
     }
 
     #[inline]
-    fn finished(&self, completed: AioCompleted<Payload, Ticket>) -> Finished {
+    fn finished(&self, completed: AioCompleted<Memory, Ticket>) -> Finished {
         let Ticket { tag, request, .. } = completed.ticket;
         let result = match work::wrong(&self.target, request, completed.result) {
             None => Ok(work::outcome(completed.held)),
@@ -207,7 +199,7 @@ impl BackendQueue for LibaioQueue {
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
-        let request = Request::of(&command, self.shape)?;
-        Ok(work::run(&self.target, request, command.into_payload())?)
+        let request = Request::of(&command, &self.shape)?;
+        Ok(work::run(&self.target, request, command.into_memory())?)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use byway_core::{Answer, BackendQueue, Buffer, Command, Finished, Outcome, Refused, Result};
+use byway_core::{Answer, BackendQueue, Buffer, Buffers, Command, Finished, Outcome, Refused, Result};
 
 use crate::psync::queue::{full, not_outstanding};
 use crate::ready::Bell;
@@ -26,30 +26,23 @@ pub struct NilQueue {
 struct Done {
     tag: u64,
     buffer: Option<Buffer>,
-    vector: Vec<Buffer>,
+    vector: Buffers,
 }
 
 impl NilQueue {
     pub(crate) fn new(shape: Shape, depth: u32) -> Self {
         Self { shape, done: VecDeque::with_capacity(depth as usize), depth, bell: Bell::default() }
     }
-
-    #[inline]
-    fn check(&self, command: &Command) -> Result<Request> {
-        if self.done.len() >= self.depth as usize {
-            return Err(full(self.depth));
-        }
-        Request::of(command, self.shape)
-    }
 }
 
 impl BackendQueue for NilQueue {
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        if let Err(error) = self.check(&command) {
-            return Err(Refused { command, error });
+        if self.done.len() >= self.depth as usize {
+            return Err(Refused { command, error: full(self.depth) });
         }
-        let (buffer, vector) = command.into_payload().into_buffers();
+        let (_, memory, ()) = Request::take(command, &self.shape, |_| Ok(()))?;
+        let (buffer, vector) = memory.into_buffers();
         self.done.push_back(Done { tag, buffer, vector });
         self.bell.ring();
         Ok(())
@@ -67,7 +60,7 @@ impl BackendQueue for NilQueue {
         self.bell.event(!self.done.is_empty())
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_finished(&mut self) -> Result<Option<Finished>> {
         let Some(Done { tag, buffer, vector }) = self.done.pop_front() else {
             self.bell.hush();
@@ -95,7 +88,7 @@ impl BackendQueue for NilQueue {
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
-        Request::of(&command, self.shape)?;
-        Ok(work::outcome(command.into_payload()))
+        Request::of(&command, &self.shape)?;
+        Ok(work::outcome(command.into_memory()))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use byway_core::Payload;
+use byway_core::Memory;
 use byway_sys::{NvmeAnswer, NvmeCommand, NvmeNode};
 
 /// Whoever carries commands to an NVMe device and waits for the answer: the kernel, or what stands for it in tests.
@@ -11,7 +11,7 @@ pub trait Passage: Send + Sync + 'static {
     ///
     /// # Errors
     /// Where the command was not carried, or given up. A device's refusal is a status.
-    fn pass(&self, command: &NvmeCommand, memory: &mut Payload) -> io::Result<NvmeAnswer>;
+    fn pass(&self, command: &NvmeCommand, memory: &mut Memory) -> io::Result<NvmeAnswer>;
 
     /// Resets the controller.
     ///
@@ -21,7 +21,7 @@ pub trait Passage: Send + Sync + 'static {
 }
 
 impl Passage for NvmeNode {
-    fn pass(&self, command: &NvmeCommand, memory: &mut Payload) -> io::Result<NvmeAnswer> {
+    fn pass(&self, command: &NvmeCommand, memory: &mut Memory) -> io::Result<NvmeAnswer> {
         self.pass(command, memory)
     }
 

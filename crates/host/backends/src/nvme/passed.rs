@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use byway_core::encode::{Data, Encoded};
-use byway_core::{Answer, Error, ErrorKind, Outcome, Payload, Result};
+use byway_core::{Answer, Error, ErrorKind, Memory, Outcome, Result};
 use byway_spec::Status;
 use byway_spec::base::command::DataPointer;
 use byway_sys::{NvmeAnswer, NvmeCommand, NvmeQueue};
@@ -110,7 +110,7 @@ const ENOTTY: i32 = 25;
 const EOPNOTSUPP: i32 = 95;
 
 /// Success with this answer, of a command that had this memory.
-pub(crate) fn outcome(answer: Answer, memory: Payload) -> Outcome {
+pub(crate) fn outcome(answer: Answer, memory: Memory) -> Outcome {
     let (buffer, vector) = memory.into_buffers();
     Outcome { answer, buffer, vector }
 }

@@ -8,9 +8,9 @@ use byway_core::identify::{self, Identifies};
 use byway_core::layouts::{Layouts, changes_namespaces};
 use byway_core::moves::{Layout, check_blocks, check_length, io_bytes};
 use byway_core::{
-    AdminCommand, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Identity, Limits, Methods,
-    Namespace, NvmCommand, NvmCommands, Outcome, Payload, QueueOptions, Result, check_admin, encode_admin,
-    gather, scatter,
+    AdminCommand, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Identity, Limits, Memory, Methods,
+    Namespace, NvmCommand, NvmCommands, Outcome, QueueOptions, Result, check_admin, encode_admin, gather,
+    scatter,
 };
 use byway_link::Method;
 use byway_spec::Command as Entry;
@@ -192,9 +192,9 @@ impl<P: Passage> NvmeTarget<P> {
     }
 
     /// Passes a command through and waits.
-    fn pass(&self, passed: Passed, memory: &mut Payload) -> Result<Outcome> {
+    fn pass(&self, passed: Passed, memory: &mut Memory) -> Result<Outcome> {
         let sent = match memory {
-            Payload::Vectored(parts)
+            Memory::Vectored(parts)
                 if parts.len() > PIECES_MAX || passed.command.queue == NvmeQueue::Admin =>
             {
                 self.pass_copy(passed, memory)
@@ -206,15 +206,15 @@ impl<P: Passage> NvmeTarget<P> {
     }
 
     /// The same, with the data in one piece: the kernel takes no more of it.
-    fn pass_copy(&self, passed: Passed, memory: &mut Payload) -> Result<byway_sys::NvmeAnswer> {
-        let mut copy = Buffer::zeroed(memory.len())?;
+    fn pass_copy(&self, passed: Passed, memory: &mut Memory) -> Result<byway_sys::NvmeAnswer> {
+        let mut copy = Buffer::zeroed(memory.parts().map(<[u8]>::len).sum())?;
         if !passed.receives {
-            gather(memory, copy.as_mut_slice());
+            gather(memory.parts(), copy.as_mut_slice());
         }
-        let mut copy = Payload::Buffer(copy);
+        let mut copy = Memory::Buffer(copy);
         let answer = self.passage.pass(&passed.command, &mut copy).map_err(|cause| passed.not_sent(cause))?;
         if passed.receives {
-            scatter(copy.contiguous().unwrap_or_default(), memory);
+            scatter(copy.contiguous().unwrap_or_default(), memory.buffers_mut());
         }
         Ok(answer)
     }
@@ -252,7 +252,7 @@ impl<P: Passage> NvmeTarget<P> {
     fn send_admin(&self, command: AdminCommand) -> Result<Outcome> {
         let passed = self.passed_admin(&command)?;
         let changes = self.changes(&command);
-        let result = self.pass(passed, &mut command.into_payload());
+        let result = self.pass(passed, &mut command.into_payload().into());
         if changes {
             self.changed();
         }
@@ -269,11 +269,11 @@ fn check_data(
     let (entry, len) = (&encoded.entry, encoded.data.len() as u64);
     match command {
         Command::Nvm(
-            NvmCommand::Read { .. }
-            | NvmCommand::ReadVectored { .. }
-            | NvmCommand::Write { .. }
-            | NvmCommand::Compare { .. },
-        ) => check_blocks(entry, len, layout(entry.nsid)?),
+            NvmCommand::Read { nsid, blocks, .. }
+            | NvmCommand::ReadVectored { nsid, blocks, .. }
+            | NvmCommand::Write { nsid, blocks, .. }
+            | NvmCommand::Compare { nsid, blocks, .. },
+        ) => check_blocks(*nsid, *blocks, len, layout(entry.nsid)?),
         Command::Kv(_) => check_keys(entry.nsid, layout(entry.nsid)?),
         // A typed command says the length of its data; opcodes say by their low bits whether they have some.
         Command::Raw(_) if entry.opcode() & 3 != 0 => check_length(len, io_bytes(entry, layout(entry.nsid)?)),
@@ -341,7 +341,7 @@ impl<P: Passage> Synchronous for NvmeTarget<P> {
         request.within(timeout)
     }
 
-    fn perform(&self, request: Passed, mut memory: Payload) -> Result<Outcome, Failed> {
+    fn perform(&self, request: Passed, mut memory: Memory) -> Result<Outcome, Failed> {
         self.pass(request, &mut memory).map_err(|error| Failed::with_memory(error, memory))
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_core::{
-    BackendQueue, Command, Error, ErrorKind, Failed, Finished, Outcome, Payload, Refused, Result,
+    BackendQueue, Command, Error, ErrorKind, Failed, Finished, Memory, Outcome, Refused, Result,
 };
 use byway_sys::{PosixAio, PosixAioCompleted};
 
@@ -22,7 +22,7 @@ const GATHERED_MAX: usize = 16;
 /// A queue whose reads, writes and flushes a thread of the C library does.
 #[derive(Debug)]
 pub struct PosixAioQueue {
-    aio: PosixAio<Payload, Ticket>,
+    aio: PosixAio<Memory, Ticket>,
     target: Arc<Target>,
     shape: Shape,
     /// Finished by system calls.
@@ -48,20 +48,12 @@ impl PosixAioQueue {
         Self { aio, target, shape, ready, first_until: None, outstanding: 0, depth }
     }
 
-    fn check(&self, command: &Command) -> Result<Request> {
-        if self.outstanding >= self.depth {
-            return Err(full(self.depth));
-        }
-        Request::of(command, self.shape)
-    }
-
     fn take(&mut self, command: Command, tag: u64, until: Option<Instant>) -> Result<(), Refused> {
-        let request = match self.check(&command) {
-            Ok(request) => request,
-            Err(error) => return Err(Refused { command, error }),
-        };
+        if self.outstanding >= self.depth {
+            return Err(Refused { command, error: full(self.depth) });
+        }
+        let (request, memory, ()) = Request::take(command, &self.shape, |_| Ok(()))?;
         self.outstanding += 1;
-        let memory = command.into_payload();
         let Some(transfer) = request.transfer() else {
             self.run(request, memory, tag);
             return Ok(());
@@ -79,7 +71,7 @@ impl PosixAioQueue {
 
     /// Does what the C library has no operation for.
     #[cold]
-    fn run(&mut self, request: Request, memory: Payload, tag: u64) {
+    fn run(&mut self, request: Request, memory: Memory, tag: u64) {
         self.ready.push_back(Finished { tag, result: work::run(&self.target, request, memory) });
     }
 
@@ -96,7 +88,7 @@ impl PosixAioQueue {
         }
     }
 
-    fn finished(&self, completed: PosixAioCompleted<Payload, Ticket>) -> Finished {
+    fn finished(&self, completed: PosixAioCompleted<Memory, Ticket>) -> Finished {
         let Ticket { tag, request, until } = completed.ticket;
         let error = match completed.cancelled {
             true => Some(given_up(until)),
@@ -192,7 +184,7 @@ impl BackendQueue for PosixAioQueue {
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
-        let request = Request::of(&command, self.shape)?;
-        Ok(work::run(&self.target, request, command.into_payload())?)
+        let request = Request::of(&command, &self.shape)?;
+        Ok(work::run(&self.target, request, command.into_memory())?)
     }
 }

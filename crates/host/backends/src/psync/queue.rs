@@ -26,40 +26,26 @@ impl<S: Synchronous> PsyncQueue<S> {
     }
 
     #[inline]
-    fn check(&self, command: &Command) -> Result<S::Request> {
+    fn take(&mut self, command: Command, tag: u64, timeout: Option<Duration>) -> Result<(), Refused> {
         if self.ready.len() >= self.depth {
-            return Err(full(self.depth));
+            return Err(Refused { command, error: full(self.depth) });
         }
-        self.device.check(command)
-    }
-
-    #[inline]
-    fn run(&mut self, request: S::Request, command: Command, tag: u64) {
-        let result = self.device.perform(request, command.into_payload());
+        let (request, memory) = self.device.take(command)?;
+        let request = timeout.map_or(request, |timeout| self.device.within(request, timeout));
+        let result = self.device.perform(request, memory);
         self.ready.push(Finished { tag, result });
+        Ok(())
     }
 }
 
 impl<S: Synchronous> BackendQueue for PsyncQueue<S> {
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        match self.check(&command) {
-            Ok(request) => {
-                self.run(request, command, tag);
-                Ok(())
-            }
-            Err(error) => Err(Refused { command, error }),
-        }
+        self.take(command, tag, None)
     }
 
     /// The command has finished when this returns. Only a device that can give up what it has begun regards its time.
     fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        match self.check(&command) {
-            Ok(request) => {
-                self.run(self.device.within(request, timeout), command, tag);
-                Ok(())
-            }
-            Err(error) => Err(Refused { command, error }),
-        }
+        self.take(command, tag, Some(timeout))
     }
 
     fn start(&mut self) -> Result<()> {
@@ -92,7 +78,7 @@ impl<S: Synchronous> BackendQueue for PsyncQueue<S> {
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
         let request = self.device.within(self.device.check(&command)?, self.timeout);
-        Ok(self.device.perform(request, command.into_payload())?)
+        Ok(self.device.perform(request, command.into_memory())?)
     }
 }
 

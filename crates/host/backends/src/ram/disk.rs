@@ -3,8 +3,8 @@
 use std::io;
 
 use byway_core::{
-    AdminCommand, Capabilities, Command, Error, ErrorKind, Failed, Identity, Limits, Methods, Namespace,
-    NamespaceKind, Nsid, NvmCommands, Outcome, Payload, QueueOptions, Result,
+    AdminCommand, Capabilities, Command, Error, ErrorKind, Failed, Identity, Limits, Memory, Methods,
+    Namespace, NamespaceKind, Nsid, NvmCommands, Outcome, QueueOptions, Result,
 };
 use byway_link::Method;
 use byway_sys::{Mapping, RangeChange};
@@ -91,11 +91,11 @@ impl Synchronous for RamDisk {
 
     #[inline]
     fn check(&self, command: &Command) -> Result<Request> {
-        Request::of(command, self.shape())
+        Request::of(command, &self.shape())
     }
 
     #[inline]
-    fn perform(&self, request: Request, memory: Payload) -> Result<Outcome, Failed> {
+    fn perform(&self, request: Request, memory: Memory) -> Result<Outcome, Failed> {
         work::run_over(self, request, memory)
     }
 

@@ -5,7 +5,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use byway_core::{Command, Error, ErrorKind, Failed, Outcome, Payload, Result};
+use byway_core::{
+    Buffer, Command, Error, ErrorKind, Failed, KvCommand, Memory, NvmCommand, Outcome, Payload, RawCommand,
+    RawData, Refused, Result,
+};
 use byway_sys::uring::{Asked, BufferIndex, Completed, Deadline, RegisteredBuffer, Uring};
 
 /// What a queue knows of a command under way.
@@ -28,7 +31,7 @@ pub enum Step<D: RingDevice> {
     /// It is done.
     Finished(Ticket<D::Request>, Result<Outcome, Failed>),
     /// It has another operation.
-    Next(Ticket<D::Request>, Payload, D::Operation),
+    Next(Ticket<D::Request>, Memory, D::Operation),
 }
 
 /// A device whose commands a ring carries.
@@ -49,24 +52,39 @@ pub trait RingDevice: Send + Sync + Sized + 'static {
     /// When it can be refused before anything is done.
     fn request_of(&self, known: &mut Self::Known, command: &Command) -> Result<Self::Request>;
 
+    /// The same for a command that will be done, with its memory, if `admit` has no objection; that is asked first, and
+    /// told of the command's one buffer.
+    ///
+    /// # Errors
+    /// As [`request_of`](Self::request_of); the command is given back.
+    fn take<T>(
+        &self,
+        known: &mut Self::Known,
+        command: Command,
+        admit: impl FnOnce(Option<&Buffer>) -> Result<T>,
+    ) -> Result<(Self::Request, Memory, T), Refused> {
+        let admitted = admit(buffer_of(&command));
+        match admitted.and_then(|admitted| Ok((self.request_of(known, &command)?, admitted))) {
+            Ok((request, admitted)) => Ok((request, command.into_memory(), admitted)),
+            Err(error) => Err(Refused { command, error }),
+        }
+    }
+
     /// The same, given up after `timeout`: by itself, or by the ring at a time.
     fn given_up_after(&self, request: Self::Request, timeout: Duration) -> (Self::Request, Option<Deadline>);
 
     /// The first operation that a command asks of the ring; `None` where it asks for none, and [`run`](Self::run) does it.
-    fn first_operation(
-        &self,
-        ticket: &mut Ticket<Self::Request>,
-        memory: &Payload,
-    ) -> Option<Self::Operation>;
+    fn first_operation(&self, ticket: &mut Ticket<Self::Request>, memory: &Memory)
+    -> Option<Self::Operation>;
 
     /// What comes of a command whose operation has ended.
-    fn step(&self, completed: Completed<Payload, Ticket<Self::Request>>) -> Step<Self>;
+    fn step(&self, completed: Completed<Memory, Ticket<Self::Request>>) -> Step<Self>;
 
     /// Does a command in the caller's thread.
     ///
     /// # Errors
     /// When it fails; its memory is given back.
-    fn run(&self, request: Self::Request, memory: Payload) -> Result<Outcome, Failed>;
+    fn run(&self, request: Self::Request, memory: Memory) -> Result<Outcome, Failed>;
 }
 
 /// A ring that carries operations: the kernel's, or what stands for it in tests. What it takes it gives back once.
@@ -78,12 +96,12 @@ pub trait Ring<T: Copy, O: Asked>: Send {
     /// Its memory is given back when there is no place for it.
     fn push(
         &mut self,
-        memory: Payload,
+        memory: Memory,
         ticket: T,
         operation: O,
         buffer: Option<BufferIndex>,
         until: Option<Deadline>,
-    ) -> Result<(), Payload>;
+    ) -> Result<(), Memory>;
 
     /// Has the kernel know a buffer.
     ///
@@ -92,13 +110,13 @@ pub trait Ring<T: Copy, O: Asked>: Send {
     fn register(&mut self, buffer: RegisteredBuffer) -> io::Result<Option<BufferIndex>>;
 
     /// The next operation that is done, of those that the ring has been told of.
-    fn reap(&mut self) -> Option<Completed<Payload, T>>;
+    fn reap(&mut self) -> Option<Completed<Memory, T>>;
 
     /// The next operation that is done; begins what was pushed when there is none.
     ///
     /// # Errors
     /// The system's answer.
-    fn next_completed(&mut self) -> io::Result<Option<Completed<Payload, T>>>;
+    fn next_completed(&mut self) -> io::Result<Option<Completed<Memory, T>>>;
 
     /// Begins what was pushed.
     ///
@@ -131,16 +149,16 @@ pub trait Ring<T: Copy, O: Asked>: Send {
     fn under_way(&self) -> u32;
 }
 
-impl<T: Copy + Send, O: Asked> Ring<T, O> for Uring<Payload, T, O> {
+impl<T: Copy + Send, O: Asked> Ring<T, O> for Uring<Memory, T, O> {
     #[inline]
     fn push(
         &mut self,
-        memory: Payload,
+        memory: Memory,
         ticket: T,
         operation: O,
         buffer: Option<BufferIndex>,
         until: Option<Deadline>,
-    ) -> Result<(), Payload> {
+    ) -> Result<(), Memory> {
         self.push(memory, ticket, operation, buffer, until)
     }
 
@@ -150,12 +168,12 @@ impl<T: Copy + Send, O: Asked> Ring<T, O> for Uring<Payload, T, O> {
     }
 
     #[inline]
-    fn reap(&mut self) -> Option<Completed<Payload, T>> {
+    fn reap(&mut self) -> Option<Completed<Memory, T>> {
         self.reap()
     }
 
     #[inline]
-    fn next_completed(&mut self) -> io::Result<Option<Completed<Payload, T>>> {
+    fn next_completed(&mut self) -> io::Result<Option<Completed<Memory, T>>> {
         self.next_completed()
     }
 
@@ -206,4 +224,24 @@ pub(crate) fn cancelled() -> Error {
 #[cold]
 pub(crate) fn timed_out() -> Error {
     Error::host(ErrorKind::TimedOut, "the command was given up after its time")
+}
+
+/// The one buffer of a command that moves data.
+#[inline]
+pub(super) fn buffer_of(command: &Command) -> Option<&Buffer> {
+    match command {
+        Command::Nvm(
+            NvmCommand::Read { into: buffer, .. } | NvmCommand::Write { data: Payload::Buffer(buffer), .. },
+        )
+        | Command::Kv(
+            KvCommand::Retrieve { into: buffer, .. }
+            | KvCommand::List { into: buffer, .. }
+            | KvCommand::Store { value: Payload::Buffer(buffer), .. },
+        )
+        | Command::Raw(RawCommand {
+            data: RawData::FromDevice(buffer) | RawData::ToDevice(Payload::Buffer(buffer)),
+            ..
+        }) => Some(buffer),
+        _ => None,
+    }
 }

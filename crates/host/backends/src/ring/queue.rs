@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use byway_core::{
-    BackendQueue, Buffer, BufferPool, Command, Error, ErrorKind, Failed, Finished, KvCommand, NvmCommand,
-    Outcome, Payload, QueueOptions, RawCommand, RawData, Refused, Result,
+    BackendQueue, Buffer, BufferPool, Command, Error, ErrorKind, Failed, Finished, Memory, Outcome,
+    QueueOptions, Refused, Result,
 };
 use byway_sys::uring::{Asked, BufferIndex, Completed, Uring};
 
-use super::boundary::{Ring, RingDevice, Step, Ticket, cancelled};
+use super::boundary::{Ring, RingDevice, Step, Ticket, buffer_of, cancelled};
 use super::buffers::registered;
 use super::patience::Patience;
 use crate::psync::queue::{full, not_outstanding};
@@ -22,7 +22,7 @@ use crate::psync::queue::{full, not_outstanding};
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The kernel's ring for a device.
-pub type KernelRing<D> = Uring<Payload, Ticket<<D as RingDevice>::Request>, <D as RingDevice>::Operation>;
+pub type KernelRing<D> = Uring<Memory, Ticket<<D as RingDevice>::Request>, <D as RingDevice>::Operation>;
 
 /// A command that has ended, and how.
 type Ended<D> = (Ticket<<D as RingDevice>::Request>, Result<Outcome, Failed>);
@@ -33,7 +33,7 @@ pub struct RingQueue<D: RingDevice, R = KernelRing<D>> {
     known: D::Known,
     ring: R,
     /// What the ring has no operation for, to be done by the caller's thread.
-    apart: VecDeque<(Ticket<D::Request>, Payload)>,
+    apart: VecDeque<(Ticket<D::Request>, Memory)>,
     /// What has finished and was not taken.
     ready: VecDeque<Finished>,
     pool: Option<BufferPool>,
@@ -71,40 +71,20 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
     }
 
     #[inline]
-    fn check(&mut self, command: &Command) -> Result<(D::Request, Option<BufferIndex>)> {
-        if self.outstanding() >= self.depth {
-            return Err(full(self.depth));
-        }
-        Ok((self.device.request_of(&mut self.known, command)?, self.register(command)?))
-    }
-
-    /// Has the kernel know the command's buffer, if it comes from the backend's pool.
-    #[inline]
-    fn register(&mut self, command: &Command) -> Result<Option<BufferIndex>> {
-        let Some(pool) = &self.pool else { return Ok(None) };
-        let Some(buffer) = buffer_of(command).and_then(|buffer| registered(buffer, pool)) else {
-            return Ok(None);
-        };
-        self.ring.register(buffer).map_err(|cause| {
-            let said = "registering a buffer failed; the memory that may be locked limits how many can be";
-            Error::kernel(said, cause)
-        })
-    }
-
-    #[inline]
     fn take(&mut self, command: Command, tag: u64, timeout: Option<Duration>) -> Result<(), Refused> {
-        match self.check(&command) {
-            Ok((request, buffer)) => {
-                let (request, until) = match timeout {
-                    Some(timeout) => self.device.given_up_after(request, timeout),
-                    None => (request, None),
-                };
-                let ticket = Ticket { tag, call: false, request, parts: 0, until };
-                self.begin_or_keep(ticket, command.into_payload(), buffer);
-                Ok(())
-            }
-            Err(error) => Err(Refused { command, error }),
+        if self.outstanding() >= self.depth {
+            return Err(Refused { command, error: full(self.depth) });
         }
+        let Self { device, known, ring, pool, .. } = self;
+        let register = |buffer: Option<&Buffer>| register(ring, pool.as_ref(), buffer);
+        let (request, memory, buffer) = device.take(known, command, register)?;
+        let (request, until) = match timeout {
+            Some(timeout) => self.device.given_up_after(request, timeout),
+            None => (request, None),
+        };
+        let ticket = Ticket { tag, call: false, request, parts: 0, until };
+        self.begin_or_keep(ticket, memory, buffer);
+        Ok(())
     }
 
     /// Gives a command to the ring, or keeps it for the caller's thread to do.
@@ -112,7 +92,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
     pub(crate) fn begin_or_keep(
         &mut self,
         ticket: Ticket<D::Request>,
-        memory: Payload,
+        memory: Memory,
         buffer: Option<BufferIndex>,
     ) {
         if let Err(kept) = self.begin(ticket, memory, buffer) {
@@ -128,9 +108,9 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
     fn begin(
         &mut self,
         mut ticket: Ticket<D::Request>,
-        memory: Payload,
+        memory: Memory,
         buffer: Option<BufferIndex>,
-    ) -> Result<(), (Ticket<D::Request>, Payload)> {
+    ) -> Result<(), (Ticket<D::Request>, Memory)> {
         let operation = self.device.first_operation(&mut ticket, &memory);
         // A ring that polls takes what has completions to be polled for alone.
         match operation.filter(|operation| !self.iopoll || operation.can_be_polled()) {
@@ -155,7 +135,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
 
     /// A completion as a finished command; nothing if the command goes on, or a call that waited for it has given up.
     #[inline]
-    fn finish(&mut self, completed: Completed<Payload, Ticket<D::Request>>) -> Option<Finished> {
+    fn finish(&mut self, completed: Completed<Memory, Ticket<D::Request>>) -> Option<Finished> {
         let (ticket, result) = self.step(completed)?;
         if ticket.call {
             return None;
@@ -165,7 +145,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
 
     /// A completion as the end of a command or a call; nothing if it goes on.
     #[inline]
-    fn step(&mut self, completed: Completed<Payload, Ticket<D::Request>>) -> Option<Ended<D>> {
+    fn step(&mut self, completed: Completed<Memory, Ticket<D::Request>>) -> Option<Ended<D>> {
         match self.device.step(completed) {
             Step::Finished(ticket, result) => {
                 self.calls_under_way -= u32::from(ticket.call);
@@ -376,10 +356,10 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
         let request = self.device.request_of(&mut self.known, &command)?;
-        let buffer = self.register(&command)?;
+        let buffer = register(&mut self.ring, self.pool.as_ref(), buffer_of(&command))?;
         self.calls += 1;
         let ticket = Ticket { tag: self.calls, call: true, request, parts: 0, until: None };
-        match self.begin(ticket, command.into_payload(), buffer) {
+        match self.begin(ticket, command.into_memory(), buffer) {
             Ok(()) => {
                 self.calls_under_way += 1;
                 self.wait_for(ticket.tag)
@@ -387,6 +367,21 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
             Err((ticket, memory)) => Ok(self.device.run(ticket.request, memory)?),
         }
     }
+}
+
+/// Has the kernel know a command's buffer, if it comes from the backend's pool.
+#[inline]
+fn register<T: Copy, O: Asked>(
+    ring: &mut impl Ring<T, O>,
+    pool: Option<&BufferPool>,
+    buffer: Option<&Buffer>,
+) -> Result<Option<BufferIndex>> {
+    let Some(pool) = pool else { return Ok(None) };
+    let Some(buffer) = buffer.and_then(|buffer| registered(buffer, pool)) else { return Ok(None) };
+    ring.register(buffer).map_err(|cause| {
+        let said = "registering a buffer failed; the memory that may be locked limits how many can be";
+        Error::kernel(said, cause)
+    })
 }
 
 #[cold]
@@ -408,25 +403,5 @@ impl<D: RingDevice, R> fmt::Debug for RingQueue<D, R> {
             .field("depth", &self.depth)
             .field("ready", &self.ready.len())
             .finish_non_exhaustive()
-    }
-}
-
-/// The one buffer of a command that moves data.
-#[inline]
-fn buffer_of(command: &Command) -> Option<&Buffer> {
-    match command {
-        Command::Nvm(
-            NvmCommand::Read { into: buffer, .. } | NvmCommand::Write { data: Payload::Buffer(buffer), .. },
-        )
-        | Command::Kv(
-            KvCommand::Retrieve { into: buffer, .. }
-            | KvCommand::List { into: buffer, .. }
-            | KvCommand::Store { value: Payload::Buffer(buffer), .. },
-        )
-        | Command::Raw(RawCommand {
-            data: RawData::FromDevice(buffer) | RawData::ToDevice(Payload::Buffer(buffer)),
-            ..
-        }) => Some(buffer),
-        _ => None,
     }
 }

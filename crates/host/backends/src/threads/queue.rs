@@ -54,19 +54,12 @@ impl<S: Synchronous> ThreadsQueue<S> {
         }
     }
 
-    fn check(&self, command: &Command) -> Result<S::Request> {
-        if self.outstanding >= self.depth {
-            return Err(full(self.depth));
-        }
-        self.work.device().check(command)
-    }
-
     fn take(&mut self, command: Command, tag: u64, until: Option<Instant>) -> Result<(), Refused> {
-        let request = match self.check(&command) {
-            Ok(request) => request,
-            Err(error) => return Err(Refused { command, error }),
-        };
-        self.gathered.push_back(Job { tag, request, memory: command.into_payload(), until });
+        if self.outstanding >= self.depth {
+            return Err(Refused { command, error: full(self.depth) });
+        }
+        let (request, memory) = self.work.device().take(command)?;
+        self.gathered.push_back(Job { tag, request, memory, until });
         self.outstanding += 1;
         if self.gathered.len() >= GATHERED_MAX {
             self.publish();
@@ -236,7 +229,7 @@ impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
     fn execute(&mut self, command: Command) -> Result<Outcome> {
         let device = self.work.device();
         let request = device.within(device.check(&command)?, self.timeout);
-        Ok(device.perform(request, command.into_payload())?)
+        Ok(device.perform(request, command.into_memory())?)
     }
 
     /// As for every queue, but no thread is told of what the waiting one will do itself.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use byway_core::{Error, ErrorKind, Failed, Finished, Payload, Result};
+use byway_core::{Error, ErrorKind, Failed, Finished, Memory, Result};
 use byway_sys::Wakeup;
 
 use crate::synchronous::Synchronous;
@@ -19,7 +19,7 @@ const TURN_JOBS: u32 = 32;
 pub(crate) struct Job<R> {
     pub tag: u64,
     pub request: R,
-    pub memory: Payload,
+    pub memory: Memory,
     /// When it is given up.
     pub until: Option<Instant>,
 }

@@ -1,0 +1,147 @@
+//! What a command's data stands in, for whoever holds it while the command is under way.
+
+use std::ptr::NonNull;
+
+use byway_sys::KernelMemory;
+
+use crate::buffer::Buffer;
+use crate::buffers::Buffers;
+use crate::payload::{Payload, SmallBytes};
+
+/// What a command's data stands in while the command is under way: no wider than two words, where a [`Payload`] has
+/// room for bytes in place.
+#[derive(Debug, Default)]
+pub enum Memory {
+    /// No bytes.
+    #[default]
+    None,
+    /// A few bytes, which do not come back.
+    Small(Box<SmallBytes>),
+    /// A buffer, which the completion gives back.
+    Buffer(Buffer),
+    /// Buffers, one behind the other, which the completion gives back.
+    Vectored(Buffers),
+}
+
+impl Memory {
+    /// The bytes, unless they stand in several buffers.
+    #[must_use]
+    #[inline]
+    pub fn contiguous(&self) -> Option<&[u8]> {
+        match self {
+            Self::None => Some(&[]),
+            Self::Small(small) => Some(small.as_slice()),
+            Self::Buffer(buffer) => Some(buffer.as_slice()),
+            Self::Vectored(_) => None,
+        }
+    }
+
+    /// The bytes, part by part.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let parts = match self {
+            Self::Vectored(parts) => parts.iter(),
+            Self::None | Self::Small(_) | Self::Buffer(_) => [].iter(),
+        };
+        self.contiguous().into_iter().chain(parts.map(Buffer::as_slice))
+    }
+
+    /// The buffers that it stands in.
+    pub fn buffers_mut(&mut self) -> &mut [Buffer] {
+        match self {
+            Self::Buffer(buffer) => std::slice::from_mut(buffer),
+            Self::Vectored(parts) => parts,
+            Self::None | Self::Small(_) => &mut [],
+        }
+    }
+
+    /// The buffer, or the buffers, that a completion gives back.
+    #[must_use]
+    #[inline]
+    pub fn into_buffers(self) -> (Option<Buffer>, Buffers) {
+        match self {
+            Self::Buffer(buffer) => (Some(buffer), Buffers::NONE),
+            Self::Vectored(parts) => (None, parts),
+            Self::None | Self::Small(_) => (None, Buffers::NONE),
+        }
+    }
+}
+
+impl From<Payload> for Memory {
+    #[inline]
+    fn from(payload: Payload) -> Self {
+        match payload {
+            Payload::Empty => Self::None,
+            Payload::Small(small) => Self::Small(Box::new(small)),
+            Payload::Buffer(buffer) => Self::Buffer(buffer),
+            Payload::Vectored(parts) => Self::Vectored(parts),
+        }
+    }
+}
+
+impl From<Memory> for Payload {
+    fn from(memory: Memory) -> Self {
+        match memory {
+            Memory::None => Self::Empty,
+            Memory::Small(small) => Self::Small(*small),
+            Memory::Buffer(buffer) => Self::Buffer(buffer),
+            Memory::Vectored(parts) => Self::Vectored(parts),
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "tells the kernel where the bytes are")]
+// SAFETY: it owns the bytes, so nobody else touches them, and they stay where they are wherever it goes: those of buffers
+// in what the buffers keep, the few in their box. The number and the lengths of buffers change by the owner alone.
+unsafe impl KernelMemory for Memory {
+    #[inline]
+    fn segments(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Small(_) | Self::Buffer(_) => 1,
+            Self::Vectored(parts) => parts.len(),
+        }
+    }
+
+    #[inline]
+    fn segment(&self, index: usize) -> Option<(NonNull<u8>, usize)> {
+        match (self, index) {
+            (Self::Buffer(buffer), 0) => Some((buffer.as_ptr(), buffer.len())),
+            (Self::Small(small), 0) => {
+                let bytes = small.as_slice();
+                Some((NonNull::from(bytes).cast(), bytes.len()))
+            }
+            (Self::Vectored(parts), _) => parts.get(index).map(|part| (part.as_ptr(), part.len())),
+            (Self::None | Self::Small(_) | Self::Buffer(_), _) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_told_of_every_byte_once() {
+        let part = |len| Buffer::zeroed(len).unwrap();
+        let payloads = [
+            Payload::Empty,
+            Payload::copy_of(&[1; 9]).unwrap(),
+            part(3).into(),
+            vec![part(5), part(0), part(7)].into(),
+        ];
+        for payload in payloads {
+            let len = payload.len();
+            let memory = Memory::from(payload);
+            let told: Vec<_> = (0..memory.segments()).filter_map(|index| memory.segment(index)).collect();
+            assert_eq!(told.iter().map(|(_, len)| len).sum::<usize>(), len);
+            let same = |((start, _), part): (&(NonNull<u8>, usize), &[u8])| {
+                start.as_ptr().cast_const() == part.as_ptr()
+            };
+            assert!(
+                told.iter().zip(memory.parts().filter(|part| !part.is_empty() || told.len() > 1)).all(same)
+            );
+            assert_eq!(memory.segment(told.len()), None);
+        }
+    }
+}

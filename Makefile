@@ -1,10 +1,10 @@
 # What a newcomer types. Everything else is a script in tools/ or a cargo command.
-.PHONY: all demo test fuzz crash lint install clean
+.PHONY: all demo test fuzz crash lint install install-c clean
 
 PREFIX ?= /usr/local
 
 all:
-	cargo build --release -p byway-cli
+	cargo build --release -p byway-cli -p byway-c
 
 # An image, the real Unicode records by every transfer method, the papers' workloads, report.html. Under 5 minutes.
 demo:
@@ -28,12 +28,20 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-# The command, its man pages and its completions.
-install: all
+# The command, its man pages and its completions; the library for C, its header, its man pages and what pkg-config needs.
+install: all install-c
 	install -Dm755 target/release/byway $(DESTDIR)$(PREFIX)/bin/byway
 	target/release/byway gen man --dir $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	target/release/byway gen completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/byway
+
+install-c: all
+	LDFLAGS=-Wl,--strip-debug bindings/c/link.sh target/release/libbyway_c.a target/release/c $(PREFIX)
+	install -Dm644 bindings/c/include/byway.h $(DESTDIR)$(PREFIX)/include/byway.h
+	install -Dm644 target/release/c/byway.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/byway.pc
+	cp -P target/release/c/libbyway.so* $(DESTDIR)$(PREFIX)/lib
+	strip --strip-debug -o $(DESTDIR)$(PREFIX)/lib/libbyway.a target/release/c/libbyway.a
+	bindings/c/man.sh $(DESTDIR)$(PREFIX)/share/man/man3
 
 clean:
 	cargo clean

@@ -107,3 +107,17 @@ fn copy_copies_every_byte_between_any_two_devices() {
 fn perf_counts_what_a_command_costs() {
     assert!(says(&example("perf"), &["1000"]).ends_with(" ns a command\n"));
 }
+
+#[test]
+fn the_program_of_the_guide_runs() {
+    let guide = std::fs::read_to_string(common::here().join("../../docs/guide/c.md")).unwrap();
+    let (_, program) = guide.split_once("```c\n").unwrap();
+    let (program, _) = program.split_once("```").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("guide.c");
+    std::fs::write(&source, program).unwrap();
+    let program = common::compile(&source, "guide", &[]);
+    common::run(std::process::Command::new(program).current_dir(folder.path()));
+    let blocks = std::fs::read(folder.path().join("blocks")).unwrap();
+    assert_eq!((blocks.len(), &blocks[7 * 512..7 * 512 + 5]), (1 << 20, &b"hello"[..]));
+}

@@ -46,6 +46,25 @@ fn a_program_links_to_the_archive_with_what_pkg_config_says() {
     assert!(says(&program, &[]).ends_with("2 keys\n"));
 }
 
+#[test]
+fn every_function_has_a_manual_page() {
+    let folder = libraries().join("man");
+    run(Command::new(here().join("man.sh")).arg(&folder));
+    let header = std::fs::read_to_string(here().join("include/byway.h")).unwrap();
+    let functions = header.lines().filter_map(|line| line.split_once("(")).map(|(head, _)| head);
+    let functions =
+        functions.filter(|head| !head.starts_with([' ', '\t', '/', '#']) && !head.starts_with("typedef"));
+    let mut count = 0;
+    for name in functions.map(|head| head.rsplit([' ', '*']).next().unwrap()) {
+        let page = std::fs::read_to_string(folder.join(format!("{name}.3"))).unwrap();
+        let linked = page.strip_prefix(".so man3/").map_or(name, |page| page.trim().trim_end_matches(".3"));
+        let told = std::fs::read_to_string(folder.join(format!("{linked}.3"))).unwrap();
+        assert!(told.contains(&format!(".SS {name}\n")), "{name} is not told of in {linked}(3)");
+        count += 1;
+    }
+    assert!(count > 50, "{count}");
+}
+
 /// Runs a program under memcheck, which must find nothing.
 fn memcheck(program: &std::path::Path, arguments: &[&str]) {
     let mut valgrind = Command::new("valgrind");
@@ -72,9 +91,6 @@ fn valgrind_finds_nothing_in_the_examples() {
     for name in ["sync", "async", "batch", "events", "raw"] {
         memcheck(&checked(name), &[&blocks]);
     }
-    memcheck(&checked("info"), &["nil:1G"]);
-    memcheck(&checked("perf"), &["100"]);
-    memcheck(&checked("list"), &[]);
     memcheck(&checked("kv"), &[]);
 }
 

@@ -1,7 +1,7 @@
 //! Admin commands: those with names, and any other passed through. They wait for their answer.
 
+use byway::spec::Command as Entry;
 use byway::{AdminCommand, Backend, Nsid, Payload, RawData};
-use byway_spec::Command as Entry;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 

@@ -1,10 +1,10 @@
 //! Commands as values: what they are, and with what memory. One may be submitted again and again.
 
+use byway::spec::Command as Entry;
 use byway::{
     CopyRanges, KvCommand, LbaRange, LbaRanges, Namespace, NamespaceKind, Nsid, NvmCommand, Payload,
     RawCommand, RawData, StoreOptions,
 };
-use byway_spec::Command as Entry;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use byway::spec::Command as Entry;
 use byway::{AdminCommand, Backend, ErrorKind, Payload};
-use byway_spec::Command as Entry;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use byway::spec::Status;
 use byway::{Error, Key, StoreOptions};
-use byway_spec::Status;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 

@@ -32,6 +32,13 @@ def blocks(request, tmp_path):
         yield device
 
 
+@pytest.fixture
+def nil():
+    """No device: commands succeed and move nothing."""
+    with byway.open("nil:1G") as device:
+        yield device
+
+
 def open_file(folder, backend):
     try:
         return byway.open(folder / "blocks", backend=backend, create="1M")

@@ -30,6 +30,19 @@ def test_the_example_runs(example, tmp_path):
     run([str(example)], tmp_path)
 
 
+@pytest.mark.parametrize("example", ["info", "sync", "async", "awaited", "batch", "events"])
+def test_an_example_takes_another_device(example, tmp_path):
+    blocks = tmp_path / "blocks"
+    blocks.write_bytes(bytes(1 << 20))
+    (tmp_path / "here").mkdir()
+    run([str(HERE / "examples" / f"{example}.py"), str(blocks)], tmp_path / "here")
+
+
+def test_the_same_tasks_are_shown_in_rust():
+    names = lambda folder, kind: {path.stem for path in folder.glob(f"*.{kind}")}  # noqa: E731
+    assert names(HERE / "examples", "py") == names(ROOT / "crates" / "byway" / "examples", "rs")
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_program_in_a_document_runs(program, tmp_path):
     run(["-c", program], tmp_path)

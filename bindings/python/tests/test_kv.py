@@ -87,6 +87,12 @@ def test_many_pairs_are_loaded_together_and_iterated_over_pages(ram):
     assert dict(ram.kv.items()) == pairs
 
 
+def test_a_load_goes_by_every_method(ram):
+    for method in ram.capabilities.methods:
+        with byway.open("ram:64M", transfer=method) as device:
+            assert device.kv.load((b"%04d" % n, b"x" * 100) for n in range(2000)) == 2000
+
+
 def test_a_load_that_fails_says_so(ram):
     with pytest.raises(TypeError):
         ram.kv.load([(b"key", "text")])

@@ -270,3 +270,11 @@ def test_a_depth_that_cannot_be_is_refused(blocks):
     for depth in [0, 1 << 20]:
         with pytest.raises(byway.Error):
             blocks.queue(depth=depth)
+
+
+def test_a_queue_of_no_device_is_as_deep_as_any(nil):
+    with nil.queue(depth=4096) as queue:
+        buffers = [bytearray(512) for _ in range(4096)]
+        queue.submit_all(Command.read(n, into=buffer) for n, buffer in enumerate(buffers))
+        assert len(queue.wait(4096)) == 4096
+        assert queue.outstanding == 0

@@ -97,6 +97,32 @@ def test_another_thread_runs_and_submits_while_one_waits(ram):
     assert len(got) == 2
 
 
+@pytest.mark.parametrize("how", ["call", "wait"])
+def test_the_gil_is_released_while_a_thread_waits(how):
+    """Reads over a slow link whose time is waited for; this thread takes steps meanwhile."""
+    with byway.open("ram:64M", clock="paced", link="gen1x1") as device, device.queue() as queue:
+        begun, ended = threading.Event(), threading.Event()
+
+        def wait():
+            begun.set()
+            if how == "call":
+                device.nvm.read(0, 16384)
+            else:
+                queue.submit(Command.read(0, 16384))
+                queue.wait(1)
+            ended.set()
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        begun.wait()
+        steps = 0
+        while not ended.is_set():
+            time.sleep(0.001)
+            steps += 1
+        thread.join()
+        assert steps >= 3
+
+
 def test_a_device_may_be_closed_while_another_thread_uses_it(blocks):
     nvm, begun = blocks.nvm, threading.Event()
 

@@ -6,6 +6,8 @@ use byway_core::{
 };
 use byway_driver::Driver;
 use byway_in_process::InProcessBus;
+use byway_link::Method;
+use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::kv::{LIST_ENTRY_HEADER_BYTES, LIST_HEADER_BYTES, list_entry_bytes};
 
 use crate::any::{Queue, Scratch};
@@ -64,9 +66,18 @@ impl Kv {
         self.driver.as_ref().map_or_else(|| Buffer::zeroed(len), |driver| driver.buffer(len))
     }
 
-    /// Whether one command can store many pairs.
-    pub(crate) fn takes_bulk(&self) -> bool {
-        self.driver.as_ref().is_some_and(|driver| driver.capabilities().bulk_store)
+    /// Bytes of pairs that one command can store; none of a device that stores one pair at a time.
+    pub(crate) fn bulk_bytes(&self) -> Option<usize> {
+        let capabilities = self.driver.as_ref()?.capabilities();
+        let most = match &self.queue {
+            Queue::Embedded(queue) if queue.method() == Method::Inline => {
+                // Of a ring, one slot stays free and one is the command's.
+                let slots = queue.ring_entries().saturating_sub(2) as usize;
+                (slots * COMMAND_BYTES).min(capabilities.limits.inline_bytes as usize)
+            }
+            _ => usize::MAX,
+        };
+        capabilities.bulk_store.then_some(most)
     }
 
     pub(crate) fn execute(&mut self, command: Command) -> Result<Outcome> {

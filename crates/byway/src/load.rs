@@ -8,7 +8,8 @@ use byway_spec::vendor::{BULK_COUNT_BYTES, BulkPair};
 
 use crate::kv::Kv;
 
-/// Bytes of a payload: enough that the command does not count, and not more than a processor's cache.
+/// Bytes of a payload where the transfer method takes as many: enough that the command does not count, and not more than a
+/// processor's cache.
 const LOAD_BYTES: usize = 128 * 1024;
 
 /// A load under way. What was added and not [finished](Self::finish) may be stored or not.
@@ -16,6 +17,7 @@ const LOAD_BYTES: usize = 128 * 1024;
 pub struct Loader<'a> {
     kv: &'a mut Kv,
     payload: Option<Buffer>,
+    room_bytes: usize,
     /// Where the next pair goes.
     at: usize,
     pairs: u32,
@@ -29,8 +31,9 @@ impl Kv {
     /// When there is no memory.
     pub fn loader(&mut self) -> Result<Loader<'_>> {
         // Another device takes one pair at a time.
-        let payload = if self.takes_bulk() { Some(self.buffer(LOAD_BYTES)?) } else { None };
-        Ok(Loader { kv: self, payload, at: BULK_COUNT_BYTES, pairs: 0, loaded: 0 })
+        let room_bytes = self.bulk_bytes().unwrap_or(0).min(LOAD_BYTES);
+        let payload = if room_bytes > 0 { Some(self.buffer(room_bytes)?) } else { None };
+        Ok(Loader { kv: self, payload, room_bytes, at: BULK_COUNT_BYTES, pairs: 0, loaded: 0 })
     }
 
     /// Stores many pairs, in any order; how many. Not atomic: on an error, a first part is stored.
@@ -54,7 +57,7 @@ impl Loader<'_> {
     #[inline]
     pub fn add(&mut self, key: &Key, value: &[u8]) -> Result<()> {
         let bytes = BulkPair::bytes(key.len(), value.len());
-        if self.at + bytes > LOAD_BYTES {
+        if self.at + bytes > self.room_bytes {
             self.store()?;
         }
         let at = self.at;
@@ -94,7 +97,7 @@ impl Loader<'_> {
         let command = Command::Kv(KvCommand::BulkStore { nsid, pairs: Payload::Buffer(payload) });
         let outcome = self.kv.execute(command).map_err(|error| error.doing("load pairs"))?;
         let mut payload = outcome.buffer.ok_or_else(lost)?;
-        payload.set_len(LOAD_BYTES);
+        payload.set_len(self.room_bytes);
         self.payload = Some(payload);
         self.loaded += u64::from(std::mem::take(&mut self.pairs));
         self.at = BULK_COUNT_BYTES;

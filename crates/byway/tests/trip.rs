@@ -263,6 +263,18 @@ fn many_gets_at_once_bring_what_each_would_bring() {
 }
 
 #[test]
+fn a_load_goes_by_every_method_and_is_never_longer_than_one_takes() {
+    let methods = byway::embedded::open("ram:64M").unwrap().capabilities().methods;
+    for method in methods.iter() {
+        let device = byway::embedded::open(&format!("ram:64M?transfer={}", method.name())).unwrap();
+        let mut kv = device.kv(None).unwrap();
+        let pairs = (0..2000u32).map(|n| (Key::new(&n.to_be_bytes()).unwrap(), [n as u8; 100]));
+        assert_eq!(kv.load(pairs).unwrap(), 2000, "{method}");
+        assert_eq!(kv.get(&1999u32.to_be_bytes()).unwrap(), Some(vec![1999u32 as u8; 100]), "{method}");
+    }
+}
+
+#[test]
 fn a_load_stores_every_pair_in_whatever_order_and_of_whatever_length() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");

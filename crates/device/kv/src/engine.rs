@@ -16,6 +16,7 @@ use crate::layout::{HEADER_BYTES, KvFormat, LOSSES_AT, Layout};
 use crate::options::KvOptions;
 use crate::outlook::Outlook;
 use crate::recovery::{Recovery, Replay};
+use crate::reserve::Reserve;
 use crate::sealed;
 use crate::space::{Over, charge};
 use crate::store::PageStore;
@@ -91,6 +92,7 @@ pub struct KvEngine {
     pub(crate) index: Index,
     pub(crate) compaction: Compaction,
     pub(crate) capacity_bytes: u64,
+    pub(crate) kept_back: Reserve,
     pub(crate) value_max_bytes: u32,
     pub(crate) windows: Vec<Option<Window>>,
     pub(crate) next_seq: u64,

@@ -165,7 +165,7 @@ impl Layout {
     }
 
     pub(crate) fn pages_per_segment(&self) -> u64 {
-        self.segment_bytes() / self.page_bytes as u64
+        1 << (self.segment_shift - self.page_bytes.trailing_zeros())
     }
 
     pub(crate) fn streams(&self) -> usize {

@@ -14,7 +14,7 @@ use crate::layout::Layout;
 use crate::options::KvOptions;
 use crate::outlook::Outlook;
 use crate::power_loss;
-use crate::reserve::INDEX_BYTES_PER_KEY;
+use crate::reserve::{INDEX_BYTES_PER_KEY, Reserve};
 use crate::store::PageStore;
 use crate::value_log::record::Kind;
 use crate::value_log::scan::{Found, Scanner};
@@ -114,6 +114,7 @@ pub(crate) fn open<S: PageStore>(
     let mut engine = KvEngine {
         compaction: Compaction::default(),
         capacity_bytes: crate::reserve::capacity(&layout, namespace.size_bytes),
+        kept_back: Reserve::of(&layout),
         value_max_bytes: layout.value_max_bytes(),
         wasted_bytes: 0,
         flush_at_bytes: 0,

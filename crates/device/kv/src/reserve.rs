@@ -46,6 +46,8 @@ pub(crate) struct Reserve {
     merge: u64,
     moves: u64,
     store: u64,
+    /// Entries that take at least as many segments as are kept for a merge.
+    merge_entries: u64,
 }
 
 impl Reserve {
@@ -53,13 +55,24 @@ impl Reserve {
     pub(crate) fn of(layout: &Layout) -> Self {
         let flush = segments_of_entries(layout, due_entries(full_flush_bytes(layout, layout.extent_bytes())));
         let longest = u64::from(layout.value_max_bytes());
+        let merge = merge_segments(layout);
+        let entries_per_page = PageShape::new(layout.page_bytes).entries as u64;
         Self {
             open: (layout.streams_in_segments() + 1) as u64,
             flushes: 2 * flush,
             swelling: SWELL_SEGMENTS + flush,
-            merge: merge_segments(layout),
+            merge,
             moves: move_segments(layout, longest),
             store: store_segments(layout, longest.max(layout.window_bytes as u64)),
+            merge_entries: merge * layout.pages_per_segment() * entries_per_page,
+        }
+    }
+
+    /// Segments that a merge of so many entries takes before it gives any back.
+    pub(crate) fn merge_of(&self, layout: &Layout, entries: u64) -> u64 {
+        match entries < self.merge_entries {
+            true => segments_of_entries(layout, entries).min(self.merge),
+            false => self.merge,
         }
     }
 

@@ -7,7 +7,7 @@
 use crate::engine::KvEngine;
 use crate::error::KvError;
 use crate::index::entry::Entry;
-use crate::reserve::{self, INDEX_BYTES_PER_KEY, Reserve};
+use crate::reserve::{self, INDEX_BYTES_PER_KEY};
 use crate::store::PageStore;
 use crate::value_log::record::{Kind, PREAMBLE_MAX_BYTES};
 use byway_spec::Key;
@@ -140,20 +140,23 @@ impl KvEngine {
         let [active, frozen] = self.index.entries_in_ram().map(|entries| entries as u64);
         let [flushing, merging] = self.index.segments_at_work();
         let due = if layout.has_few_segments() { self.due_entries().max(active) } else { active };
-        let writing = reserve::segments_of_entries(layout, frozen) * u64::from(frozen > 0);
-        let writing = writing.saturating_sub(flushing);
-        let merge = reserve::segments_of_entries(layout, self.index.entries_on_flash())
-            .min(reserve::merge_segments(layout));
+        let writing = match frozen {
+            0 => 0,
+            _ => reserve::segments_of_entries(layout, frozen).saturating_sub(flushing),
+        };
+        let kept_back = self.kept_back;
+        let merge = kept_back.merge_of(layout, self.index.entries_on_flash());
         let moves = reserve::move_segments(layout, segments.longest_bytes);
         let beside = writing + merge.saturating_sub(merging);
         let spare = (segments.count() as u64 * segment_bytes).saturating_sub(self.capacity_bytes);
         let left = self.capacity_bytes.saturating_sub(self.used_bytes());
-        let kept_back = Reserve::of(layout);
         let spare = spare.saturating_sub(kept_back.segments() * segment_bytes);
         self.log.swell_bytes = spare / 3 + left / 4 + kept_back.swelling * segment_bytes;
-        let flush = |entries| reserve::segments_of_entries(layout, entries);
-        self.log.index_floor = (beside + flush(active + reserve::SLICE_ENTRIES)) as usize;
-        self.log.floor = (beside + flush(due.max(active + reserve::SLICE_ENTRIES)) + moves) as usize;
+        let soon = active + reserve::SLICE_ENTRIES;
+        let flush_soon = reserve::segments_of_entries(layout, soon);
+        let flush_due = if due > soon { reserve::segments_of_entries(layout, due) } else { flush_soon };
+        self.log.index_floor = (beside + flush_soon) as usize;
+        self.log.floor = (beside + flush_due + moves) as usize;
         self.compaction.pace.high = self.log.floor + self.margin();
         self.compaction.pace.early = (self.margin() / 4).max(EARLY_LEAST);
         let lack = self.compaction.pace.high.saturating_sub(self.log.segments.free_count());

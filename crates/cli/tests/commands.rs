@@ -182,6 +182,36 @@ fn info_names_profile_namespaces_methods_and_what_an_acknowledgement_means() {
 }
 
 #[test]
+fn info_with_details_tells_space_wear_amplification_and_ages() {
+    let image = Image::new(&["kv:16M", "nvm:16M"]);
+    let value = image.file("value", &[7; 400_000]);
+    // Blocks that are full have an age.
+    for _ in 0..6 {
+        said(&["kv", "put", &image.uri(""), "key", "--file", &value]);
+    }
+    let json = &json_lines(&said(&["info", "-v", "--json", &image.uri("")]))[0];
+    let inside = &json["inside"];
+    for number in [
+        &inside["space"]["live_bytes"],
+        &inside["space"]["blocks_free"],
+        &inside["wear"]["erases_max"],
+        &inside["wear"]["available_spare_percent"],
+        &inside["write_amplification"],
+        &inside["ages"]["oldest_bytes"],
+        &inside["power"]["cycles"],
+        &inside["power"]["opened_in_ns"],
+        &inside["namespaces"][0]["engine"]["replayed_records"],
+    ] {
+        assert!(number.is_number(), "{inside}");
+    }
+    assert_eq!(inside["namespaces"][0]["engine"]["keys"], 1);
+    let text = said(&["info", "-v", &image.uri("")]);
+    for word in ["wear", "amplification", "spare", "unsafe shutdowns"] {
+        assert!(text.contains(word), "{word} is not in:\n{text}");
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused_by_one_sentence_that_names_the_limit() {
     let image = Image::new(&[]);
     let uri = image.uri("");

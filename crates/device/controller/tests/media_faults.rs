@@ -18,7 +18,7 @@ use byway_spec::base::log::LogPage;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Completion, Status};
-use common::{TestHost, kv, nvm};
+use common::{TestHost, kv, number, nvm};
 use io::{DATA, Io, assert_status, blocks, keyed};
 use rustix::fs::{SeekFrom, seek};
 
@@ -210,6 +210,21 @@ fn a_read_only_image_is_write_protected() {
     assert_status(deleted, Status::NAMESPACE_WRITE_PROTECTED);
     drop(io);
     assert!(stretches(&device.path) == before, "the image was changed");
+}
+
+#[test]
+fn health_tells_of_unsafe_shutdowns_and_of_media_errors() {
+    let bytes = noise(3, 4096);
+    let device = Device::new(|io| assert_status(write(io, 0, &bytes), Status::SUCCESS));
+    damage(&device.path, &bytes[..32]);
+    for unsafe_shutdowns in 0..3 {
+        let mut io = device.open(OpenOptions::default());
+        let log = io.host.log(LogPage::SMART, Csi::NVM, 512).unwrap();
+        assert_eq!((number(&log, 144, 16), number(&log, 160, 16)), (unsafe_shutdowns, unsafe_shutdowns));
+        assert_status(on_blocks(&mut io, NvmOpcode::READ, 0, 1), Status::UNRECOVERED_READ_ERROR);
+        let log = io.host.log(LogPage::SMART, Csi::NVM, 512).unwrap();
+        assert_eq!(number(&log, 160, 16), unsafe_shutdowns + 1, "media errors are kept with the image");
+    }
 }
 
 #[test]

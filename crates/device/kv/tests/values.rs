@@ -4,7 +4,7 @@
 
 mod common;
 
-use byway_kv::{KvError, Packing, Placement, Recovery, StoreHow, VALUE_MAX_BYTES};
+use byway_kv::{KvError, KvOptions, Packing, Placement, Recovery, StoreHow, VALUE_MAX_BYTES};
 use common::{Rig, get, key, list, numbered, small, value};
 
 const DMA: StoreHow = StoreHow { must_exist: false, must_not_exist: false, placement: Placement::Dma };
@@ -158,6 +158,23 @@ fn an_opening_after_a_flush_replays_nothing_and_otherwise_what_came_since() {
     rig.engine.flush(&mut rig.store, &mut 0).unwrap();
     assert_eq!(rig.reopen().records, 0);
     assert!((0..1000).all(|n| rig.get(&numbered(n)).unwrap() == b"v"));
+}
+
+/// Two memtables are as much: one that fills, and one that is on its way to flash.
+#[test]
+fn an_opening_replays_no_more_than_it_may_whatever_was_put() {
+    let replay_bytes = 256 << 10;
+    let options = KvOptions { replay_bytes, memtable_bytes: 8 << 20, ..small(Packing::All) };
+    let mut rig = Rig::new(32 << 20, options);
+    let mut most = 0;
+    for n in 0..6000 {
+        rig.put(&numbered(n % 900), &value(n, 1000)).unwrap();
+        if n % 97 == 0 {
+            most = most.max(rig.reopen().record_bytes);
+        }
+    }
+    assert!((replay_bytes / 2..=2 * replay_bytes).contains(&most), "{most} bytes were replayed");
+    assert!((0..900).all(|n| rig.get(&numbered(n)).is_ok()));
 }
 
 #[test]

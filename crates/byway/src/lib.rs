@@ -52,8 +52,9 @@ pub use byway_core::future;
 pub use byway_core::{
     AdaptivePolicy, AdminCommand, AdminQueue, Answer, Backend, BackendQueue, Buffer, Buffers, Capabilities,
     Command, CopyRanges, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand, LbaRange, LbaRanges,
-    Limits, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin, Outcome, Payload,
-    QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Result, Retry, SmallBytes, StoreOptions,
+    Limits, Memory, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin, Outcome,
+    Payload, QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Result, Retry, SmallBytes,
+    StoreOptions,
 };
 pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,
@@ -84,3 +85,7 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/devices.md")]
 struct GuideToDevices;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/backends.md")]
+struct GuideToBackends;

@@ -140,6 +140,20 @@ fn every_backend_of_files_can_be_asked_for_by_its_name() {
 }
 
 #[test]
+fn blocks_in_memory_keep_what_is_written_and_have_no_controller() {
+    let device = byway::open("blocks:1M").unwrap();
+    assert_eq!(device.name(), "ram");
+    let mut blocks = device.nvm(None).unwrap();
+    blocks.write(3, &[7; 512]).unwrap();
+    let mut read = [0; 1024];
+    blocks.read(2, &mut read).unwrap();
+    assert_eq!((read[511], read[512]), (0, 7));
+    assert!(error("blocks:1M?backend=psync").1.contains("blocks:SIZE is served by ram"));
+    assert!(error("blocks:1M?threads=2").1.contains("option threads means nothing to ram"));
+    assert!(error("blocks:100").1.contains("no room for a block"));
+}
+
+#[test]
 fn backends_that_pass_commands_through_are_refused_for_what_is_no_nvme_node() {
     let (_folder, path) = scratch(1 << 20);
     let path = path.display();

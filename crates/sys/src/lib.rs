@@ -7,6 +7,7 @@
 
 pub mod affinity;
 pub mod aio;
+pub mod alarm;
 pub mod boot;
 pub mod cacheline;
 pub mod checksum;
@@ -30,6 +31,7 @@ pub mod view;
 pub mod wakeup;
 
 pub use aio::{Aio, AioCompleted};
+pub use alarm::Alarm;
 pub use copy::CopyFile;
 pub use events::{FileEvents, FolderEvents, watching};
 pub use file::ImageFile;

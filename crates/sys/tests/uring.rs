@@ -313,3 +313,29 @@ fn a_file_that_takes_no_commands_fails_each_with_the_kernels_word() {
     let Ending::Failed(cause) = completed.ending else { panic!("{:?}", completed.ending) };
     assert_eq!((completed.ticket, cause.kind()), (9, std::io::ErrorKind::Unsupported));
 }
+
+#[test]
+fn a_ring_that_sleeps_burns_no_core_however_eager_it_was_before() {
+    use rustix::time::{ClockId, clock_gettime};
+    let cpu = || {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+    };
+    let (mut ring, mut writer) = pipe(options(8));
+    // What is there at once makes it eager.
+    for tag in 0..200 {
+        writer.write_all(&[1]).unwrap();
+        push(&mut ring, Boxes::new(&[1]), tag, READ);
+        ring.sleep(1, Some(LONG)).unwrap();
+        assert_eq!(completed(&mut ring).ticket, tag);
+    }
+    push(&mut ring, Boxes::new(&[1]), 1000, READ);
+    let (wall, burnt) = (Instant::now(), cpu());
+    for _ in 0..10 {
+        ring.sleep(1, Some(Duration::from_millis(40))).unwrap();
+    }
+    let (wall, burnt) = (wall.elapsed(), cpu() - burnt);
+    assert!(burnt < wall / 10, "{burnt:?} of a processor in {wall:?} of sleep");
+    writer.write_all(&[1]).unwrap();
+    assert_eq!(completed(&mut ring).ticket, 1000);
+}

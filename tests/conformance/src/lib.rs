@@ -35,6 +35,7 @@ macro_rules! conformance {
                     a_raw_command_does_what_the_typed_one_does,
                 }
                 queueing: {
+                    a_queue_as_deep_as_is_promised_is_had_and_works,
                     every_depth_takes_as_many_commands_as_it_says_and_refuses_one_more,
                     every_command_finishes_once_with_its_tag_and_its_buffer,
                     a_command_can_be_submitted_from_where_another_finishes_at_full_depth,

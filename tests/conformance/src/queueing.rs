@@ -24,6 +24,24 @@ pub fn every_depth_takes_as_many_commands_as_it_says_and_refuses_one_more<B: Bac
     }
 }
 
+pub fn a_queue_as_deep_as_is_promised_is_had_and_works<B: Backend>(subject: &Subject<'_, B>) {
+    let promised = subject.backend.capabilities().limits.ring_entries;
+    let depth = match promised {
+        // All processes of the system together have 65,536: this one leaves the others theirs.
+        _ if subject.backend.name() == "libaio" => 4096,
+        65_535 => 65_535,
+        // A device's ring has one entry more than commands.
+        entries => entries - 1,
+    };
+    let mut queue = subject.queue(depth);
+    assert_eq!(queue.depth(), depth);
+    let many = u64::from(depth).min(3000);
+    for tag in 0..many {
+        queue.submit(subject.read(tag % subject.blocks, 1), tag).unwrap();
+    }
+    assert!(drained(&mut queue).iter().map(|(tag, _)| *tag).eq(0..many));
+}
+
 pub fn every_command_finishes_once_with_its_tag_and_its_buffer<B: Backend>(subject: &Subject<'_, B>) {
     let mut queue = subject.queue(64);
     for round in 0..20u64 {

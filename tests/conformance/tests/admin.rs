@@ -42,6 +42,17 @@ fn a_thread_and_rings_of_its_own_do_them_for_a_device() {
 }
 
 #[test]
+fn a_device_of_any_kind_has_them_where_it_has_a_controller() {
+    let scratch = Scratch::new();
+    drop(blocks(&scratch, ""));
+    let device = byway::open(&format!("embedded:{}", scratch.path.display())).unwrap();
+    all(&Subject::new(&scratch, &device), &mut device.admin_queue().unwrap());
+    let refused = byway::open("blocks:1M").unwrap().admin_queue().err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    assert!(refused.to_string().contains("reaches no controller"), "{refused}");
+}
+
+#[test]
 fn a_request_for_events_waits_until_it_is_cancelled() {
     let scratch = Scratch::new();
     let device = blocks(&scratch, "");

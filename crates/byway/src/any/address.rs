@@ -34,6 +34,8 @@ pub enum BlockPlace {
     Path(PathBuf),
     /// The same, whatever it holds.
     File(PathBuf),
+    /// In this process's memory, gone with it: so many bytes.
+    Memory(u64),
     /// Nowhere: commands succeed and move nothing. Of this many bytes.
     Nil(u64),
 }
@@ -112,12 +114,13 @@ impl FromStr for Address {
             _ if place.starts_with(['/', '.']) => BlockPlace::Path(place.into()),
             Some(("file", "")) => return Err(invalid(format!("{text}: a path follows file:"))),
             Some(("file", path)) => BlockPlace::File(path.into()),
+            Some(("blocks", size)) => BlockPlace::Memory(parse_size(size)?),
             Some(("nil", size)) => BlockPlace::Nil(parse_size(size)?),
             Some(("embedded" | "ram" | "null", _)) => return Ok(Self::Embedded(Box::new(text.parse()?))),
             _ => return Err(no_address(text)),
         };
         let options = parse_options(query)?;
-        if let (BlockPlace::Nil(_), Some(name)) = (&place, options.of_files()) {
+        if let (BlockPlace::Nil(_) | BlockPlace::Memory(_), Some(name)) = (&place, options.of_files()) {
             return Err(invalid(format!("{text}: option {name} is of files and block devices")));
         }
         Ok(Self::Blocks(BlockUri { place, options }))
@@ -195,7 +198,8 @@ fn no_address(text: &str) -> Error {
         return Error::host(ErrorKind::InvalidArgument, said);
     }
     let said = format!(
-        "{text:?} is no device: expected a path, file:PATH, embedded:PATH, ram:SIZE, null:SIZE or nil:SIZE"
+        "{text:?} is no device: expected a path, file:PATH, embedded:PATH, ram:SIZE, null:SIZE, \
+         blocks:SIZE or nil:SIZE"
     );
     Error::host(ErrorKind::InvalidArgument, said)
 }
@@ -224,6 +228,7 @@ mod tests {
         assert_eq!((backend.as_deref(), direct, lba_bytes, depth), (Some("psync"), true, Some(4096), 7));
         assert_eq!(blocks("file:a.bin?create=1M").place, BlockPlace::File("a.bin".into()));
         assert_eq!(blocks("nil:1G").place, BlockPlace::Nil(1 << 30));
+        assert_eq!(blocks("blocks:1G").place, BlockPlace::Memory(1 << 30));
     }
 
     #[test]
@@ -239,5 +244,6 @@ mod tests {
         assert!(error("/dev/sda?transfer=prp").contains("known are backend, readonly"));
         assert!(error("/dev/sda?direct=1&direct=0").contains("twice"));
         assert!(error("nil:1G?direct=1").contains("option direct is of files"));
+        assert!(error("blocks:1G?readonly=1").contains("option readonly is of files"));
     }
 }

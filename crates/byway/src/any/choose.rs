@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use byway_backends::nvme::NodeKind;
 use byway_backends::{
-    IoUring, IoUringCmd, Libaio, Nil, NvmeIoctl, NvmeTarget, PosixAio, Psync, Target, TargetOptions, Threads,
-    ThreadsOptions,
+    IoUring, IoUringCmd, Libaio, Nil, NvmeIoctl, NvmeTarget, PosixAio, Psync, Ram, RamDisk, Target,
+    TargetOptions, Threads, ThreadsOptions,
 };
 use byway_core::{Error, ErrorKind, Result};
 
@@ -107,6 +107,7 @@ const NVME_CANDIDATES: &[Candidate<NvmeTarget>] = &[
 pub(crate) fn reach(uri: &BlockUri) -> Result<(Reached, Chosen)> {
     let path = match &uri.place {
         BlockPlace::Nil(size_bytes) => return reach_nil(*size_bytes, &uri.options),
+        BlockPlace::Memory(size_bytes) => return reach_memory(*size_bytes, &uri.options),
         BlockPlace::Path(path) => {
             refuse_image(path)?;
             path
@@ -197,17 +198,32 @@ fn unknown_backend(asked: &str) -> Error {
 }
 
 fn reach_nil(size_bytes: u64, options: &BlockOptions) -> Result<(Reached, Chosen)> {
-    if let Some(other) = options.backend.as_deref().filter(|name| *name != Nil::NAME) {
-        let said = format!("nil:SIZE is served by nil, not by {other:?}");
-        return Err(Error::host(ErrorKind::InvalidArgument, said));
-    }
-    if let Some(unread) = options.of_one_backend().first() {
-        let said = format!("option {unread} means nothing to nil");
-        return Err(Error::host(ErrorKind::InvalidArgument, said));
-    }
+    refuse_others("nil:SIZE", Nil::NAME, options)?;
     let why = "there is no device to serve".to_owned();
     let chosen = Chosen { backend: Nil::NAME, why, passed_over: Vec::new() };
     Ok((Reached::Nil(Nil::new(size_bytes)?), chosen))
+}
+
+fn reach_memory(size_bytes: u64, options: &BlockOptions) -> Result<(Reached, Chosen)> {
+    refuse_others("blocks:SIZE", Ram::NAME, options)?;
+    let why = "the blocks are in this process's memory".to_owned();
+    let chosen = Chosen { backend: Ram::NAME, why, passed_over: Vec::new() };
+    Ok((Reached::Ram(Ram::new(Arc::new(RamDisk::new(size_bytes)?))), chosen))
+}
+
+/// Refuses another backend, and options of others, for what one alone can serve.
+fn refuse_others(uri: &str, name: &str, options: &BlockOptions) -> Result<()> {
+    if let Some(other) = options.backend.as_deref().filter(|asked| *asked != name) {
+        let said = format!("{uri} is served by {name}, not by {other:?}");
+        return Err(Error::host(ErrorKind::InvalidArgument, said));
+    }
+    match options.of_one_backend().first() {
+        Some(unread) => {
+            let said = format!("option {unread} means nothing to {name}");
+            Err(Error::host(ErrorKind::InvalidArgument, said))
+        }
+        None => Ok(()),
+    }
 }
 
 fn target_options(options: &BlockOptions) -> TargetOptions {

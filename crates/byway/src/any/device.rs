@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use byway_backends::{IoUring, IoUringCmd, Libaio, Nil, NvmeIoctl, PosixAio, Psync, Threads};
+use byway_backends::{IoUring, IoUringCmd, Libaio, Nil, NvmeIoctl, PosixAio, Psync, Ram, Threads};
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Namespace, Nsid, Outcome,
     QueueOptions, Result,
@@ -16,7 +16,8 @@ use crate::kv::Kv;
 use crate::pick;
 
 /// Opens the device that `uri` names: `embedded:PATH`, `ram:SIZE` or `null:SIZE` for one in this process, a path or
-/// `file:PATH` for a file, a block device or an NVMe device node, `nil:SIZE` for none.
+/// `file:PATH` for a file, a block device or an NVMe device node, `blocks:SIZE` for blocks in
+/// memory, `nil:SIZE` for none.
 ///
 /// # Errors
 /// A text that is no device, an option that cannot be honoured, a device that cannot be opened: one sentence says which
@@ -81,6 +82,7 @@ pub(crate) enum Reached {
     IoUringCmd(IoUringCmd),
     NvmeIoctl(NvmeIoctl),
     Psync(Psync),
+    Ram(Ram),
     Threads(Threads),
 }
 
@@ -99,6 +101,7 @@ macro_rules! each {
             Reached::IoUringCmd($backend) => $what,
             Reached::NvmeIoctl($backend) => $what,
             Reached::Psync($backend) => $what,
+            Reached::Ram($backend) => $what,
             Reached::Threads($backend) => $what,
         }
     };
@@ -111,6 +114,10 @@ impl Device {
         let queue = device.queue_options();
         let ns = device.default_namespace();
         Self { reached: Reached::Embedded(Box::new(device)), chosen, queue, ns }
+    }
+
+    pub(crate) fn reached(&self) -> &Reached {
+        &self.reached
     }
 
     /// The device in this process, if it is one: what it counts and what is inside it.

@@ -4,6 +4,7 @@
 //! match. Whoever wants the least cost names a backend's own types (`byway::backends`, [`crate::embedded`]).
 
 mod address;
+mod admin;
 mod choose;
 mod device;
 mod nvm;

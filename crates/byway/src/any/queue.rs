@@ -11,6 +11,7 @@ use byway_backends::nil::NilQueue;
 use byway_backends::nvme_ioctl::NvmeIoctlQueue;
 use byway_backends::posix_aio::PosixAioQueue;
 use byway_backends::psync::PsyncQueue;
+use byway_backends::ram::RamQueue;
 use byway_backends::threads::ThreadsQueue;
 use byway_core::{BackendQueue, Command, Error, Finished, Outcome, Refused, Result};
 
@@ -34,6 +35,8 @@ pub enum Queue {
     NvmeIoctl(NvmeIoctlQueue),
     /// Of a file or block device behind synchronous system calls.
     Psync(PsyncQueue),
+    /// Of blocks in memory.
+    Ram(RamQueue),
     /// Of a file or block device behind a pool of threads.
     Threads(ThreadsQueue<Target>),
     /// Of a backend that is not this library's.
@@ -52,6 +55,7 @@ macro_rules! each {
             Queue::IoUringCmd($one) => $what,
             Queue::NvmeIoctl($one) => $what,
             Queue::Psync($one) => $what,
+            Queue::Ram($one) => $what,
             Queue::Threads($one) => $what,
             Queue::Other($one) => $what,
         }
@@ -98,6 +102,12 @@ impl From<NvmeIoctlQueue> for Queue {
 impl From<PsyncQueue> for Queue {
     fn from(queue: PsyncQueue) -> Self {
         Self::Psync(queue)
+    }
+}
+
+impl From<RamQueue> for Queue {
+    fn from(queue: RamQueue) -> Self {
+        Self::Ram(queue)
     }
 }
 

@@ -45,7 +45,7 @@ fn options_of_a_uri() -> String {
     let blocks: String = byway::BLOCK_OPTIONS.iter().map(line).collect();
     format!(
         "Options of embedded:PATH, ram:SIZE and null:SIZE, behind a `?`, joined by `&`:{embedded}\n\n\
-         Options of a path, file:PATH and nil:SIZE:{blocks}"
+         Options of a path, file:PATH, blocks:SIZE and nil:SIZE:{blocks}"
     )
 }
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use byway_core::{
-    AdminCommand, Capabilities, Command, Failed, Identity, Memory, Namespace, Outcome, QueueOptions, Refused,
-    Result,
+    AdminCommand, Capabilities, Command, Error, ErrorKind, Failed, Identity, Memory, Namespace, Outcome,
+    QueueOptions, Refused, Result,
 };
 
 use crate::request::Request;
-use crate::target::Target;
+use crate::target::{Target, check_queue};
 use crate::work;
 
 /// An open device whose commands are done by the thread that asks for them.
@@ -65,13 +65,19 @@ pub trait Synchronous: Send + Sync + 'static {
     ///
     /// # Errors
     /// By saying which, and why.
-    fn check_queue(&self, options: &QueueOptions) -> Result<()>;
+    fn check_queue(&self, options: &QueueOptions) -> Result<()> {
+        check_queue(options)
+    }
 
     /// Does an admin command.
     ///
     /// # Errors
     /// When there is no controller to do it, or it refuses.
-    fn admin(&self, command: AdminCommand) -> Result<Outcome>;
+    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        let model = &self.identity().model;
+        let said = format!("{model} has no controller that takes admin commands ({command:?})");
+        Err(Error::host(ErrorKind::Unsupported, said))
+    }
 }
 
 impl Synchronous for Target {
@@ -103,10 +109,6 @@ impl Synchronous for Target {
 
     fn namespaces(&self) -> Result<Vec<Namespace>> {
         self.namespaces()
-    }
-
-    fn check_queue(&self, options: &QueueOptions) -> Result<()> {
-        self.check_queue(options)
     }
 
     fn admin(&self, command: AdminCommand) -> Result<Outcome> {

@@ -109,14 +109,6 @@ impl Target {
         }
     }
 
-    /// Refuses options of a queue that mean nothing to a file.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`] or [`ErrorKind::Unsupported`].
-    pub fn check_queue(&self, options: &QueueOptions) -> Result<()> {
-        check_queue(options)
-    }
-
     /// Refuses an admin command: neither a file nor a block device has a controller to send it to.
     ///
     /// # Errors

@@ -107,6 +107,34 @@ fn results(queue: &mut impl BackendQueue) -> Vec<(u64, Option<ErrorKind>)> {
 }
 
 #[test]
+fn an_event_loop_is_woken_when_the_time_of_what_nobody_has_begun_is_over() {
+    let (gate, threads) = gate(1);
+    let mut queue = threads.queue(QueueOptions::default()).unwrap();
+    queue.submit(read(), 0).unwrap();
+    queue.start().unwrap();
+    gate.wait_until_begun(1);
+    // Asked for before the times are known, and after.
+    for (round, millis) in [(1, 30), (2, 10)] {
+        let times =
+            [(10 * round, Duration::from_secs(3600)), (10 * round + 1, Duration::from_millis(millis))];
+        for (tag, time) in times {
+            queue.submit_within(read(), tag, time).unwrap();
+        }
+        queue.start().unwrap();
+        let event = queue.event().unwrap();
+        assert!(byway_sys::wait_readable(event, Duration::from_secs(20)).unwrap(), "nobody was woken");
+        let finished = queue.next_finished().unwrap().unwrap();
+        assert_eq!(finished.tag, 10 * round + 1);
+        assert_eq!(finished.result.unwrap_err().error.kind(), ErrorKind::TimedOut);
+        assert!(queue.next_finished().unwrap().is_none());
+        let event = queue.event().unwrap();
+        assert!(!byway_sys::wait_readable(event, Duration::ZERO).unwrap(), "nothing is left to be told");
+    }
+    gate.open();
+    assert_eq!(results(&mut queue).len(), 3);
+}
+
+#[test]
 fn what_no_thread_has_begun_is_taken_back_and_what_one_does_finishes() {
     let (gate, threads) = gate(2);
     let mut queue = threads.queue(QueueOptions::default()).unwrap();

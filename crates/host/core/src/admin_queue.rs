@@ -65,3 +65,30 @@ pub trait AdminQueue: Send {
         Ok(taken)
     }
 }
+
+/// For programs that choose a queue's type as they run.
+impl<Q: AdminQueue + ?Sized> AdminQueue for Box<Q> {
+    fn submit(&mut self, command: AdminCommand, tag: u64) -> Result<(), RefusedAdmin> {
+        (**self).submit(command, tag)
+    }
+
+    fn next_finished(&mut self) -> Result<Option<Finished>> {
+        (**self).next_finished()
+    }
+
+    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        (**self).sleep(timeout)
+    }
+
+    fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        (**self).event()
+    }
+
+    fn cancel(&mut self, tag: u64) -> Result<()> {
+        (**self).cancel(tag)
+    }
+
+    fn outstanding(&self) -> u32 {
+        (**self).outstanding()
+    }
+}

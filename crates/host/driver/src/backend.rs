@@ -1,6 +1,6 @@
 //! The driver as a [`Backend`]: queued commands that own their memory.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use byway_core::encode::{self, Data, Encoded};
@@ -11,6 +11,7 @@ use byway_core::{
 
 use crate::bus::Bus;
 use crate::device::Driver;
+use crate::listening::Listening;
 use crate::mapped::from_bus;
 use crate::queue_pair::Queue;
 use crate::table::OpIndex;
@@ -56,7 +57,9 @@ impl<B: Bus> BackendQueue for Queue<B> {
     /// When its time is over the command is told to be aborted. It fails as out of time, unless the device does it all
     /// the same; and its memory stays with it until the device has answered, however long that takes.
     fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        self.take(command, tag, Some(timeout))
+        self.take(command, tag, Some(timeout))?;
+        self.set_alarm();
+        Ok(())
     }
 
     /// Every command begins when it is submitted. What a device that runs in this thread has put off is done here, if the
@@ -65,18 +68,19 @@ impl<B: Bus> BackendQueue for Queue<B> {
         if self.event.is_some() { self.prepare_to_sleep() } else { Ok(()) }
     }
 
-    /// The descriptor of the queue's interrupt. A device that runs in the thread of its host does its work in `submit`,
+    /// The descriptor of the queue's interrupt, and of the next time by which a command is to be done. A device that runs in the thread of its host does its work in `submit`,
     /// `start` and `next_finished`; what it cannot do without the host (a modelled deadline that is still to come) keeps the
     /// descriptor readable, so that whoever waits by it comes back.
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
         let event = match self.event.take() {
             Some(event) => event,
-            None => self.bus.listen(self.qid()).map_err(from_bus)?,
+            None => Listening::to(self.bus.listen(self.qid()).map_err(from_bus)?)?,
         };
         if !self.ready.is_empty() {
             self.bus.call(self.qid());
         }
-        Ok(self.event.insert(event).as_fd())
+        event.alarm.set(self.deadlines.left());
+        Ok(self.event.insert(event).alarm.as_fd())
     }
 
     fn submit_all(&mut self, commands: &mut impl Iterator<Item = (Command, u64)>) -> Result<(), Refused> {
@@ -94,6 +98,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
             self.ring_head();
             if self.event.is_some() && self.ready.is_empty() {
                 self.prepare_to_sleep()?;
+                self.set_alarm();
             }
         }
         Ok(self.take_ready())

@@ -80,12 +80,15 @@ impl Deadlines {
         Some(OpIndex::of(index))
     }
 
+    /// How long until the first is over; `None` where there is none.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        let next = self.next.filter(|_| self.any())?;
+        Some(next.saturating_duration_since(Instant::now()))
+    }
+
     /// How long a sleep of at most `timeout` may last.
     pub(crate) fn within(&self, timeout: Duration) -> Duration {
-        match self.next.filter(|_| self.any()) {
-            Some(next) => timeout.min(next.saturating_duration_since(Instant::now())),
-            None => timeout,
-        }
+        self.left().map_or(timeout, |left| timeout.min(left))
     }
 }
 

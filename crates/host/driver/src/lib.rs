@@ -20,6 +20,7 @@ mod deadlines;
 mod device;
 mod identify;
 mod layouts;
+mod listening;
 mod mapped;
 mod progress;
 mod queue_pair;

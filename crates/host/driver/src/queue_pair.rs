@@ -15,10 +15,11 @@ use byway_spec::Command as Entry;
 
 use crate::announced::Announced;
 use crate::bounce::BouncePages;
-use crate::bus::{Bus, Event};
+use crate::bus::Bus;
 use crate::deadlines::{Abort, Deadlines};
 use crate::device::Shared;
 use crate::layouts::Seen;
+use crate::listening::Listening;
 use crate::mapped::{from_bus, pages_of};
 use crate::rings::Rings;
 use crate::table::{OpIndex, Table, Waiter};
@@ -47,7 +48,7 @@ pub struct Queue<B: Bus> {
     pub(crate) aborts: Vec<Abort>,
     pub(crate) seen_layout: Seen,
     /// The descriptor that the program waits by.
-    pub(crate) event: Option<Arc<dyn Event>>,
+    pub(crate) event: Option<Listening>,
     method: Method,
     habits: Habits,
     qid: u16,

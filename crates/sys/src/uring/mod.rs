@@ -10,6 +10,7 @@
 
 mod buffers;
 mod deadline;
+mod eager;
 mod nvme;
 mod operation;
 mod options;

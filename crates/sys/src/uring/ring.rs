@@ -13,6 +13,7 @@ use io_uring::{IoUring, opcode, types};
 
 use super::buffers::{BufferIndex, Registered, RegisteredBuffer};
 use super::deadline::Deadline;
+use super::eager::Eager;
 use super::operation::{Asked, Operation, RingFile};
 use super::options::UringOptions;
 use crate::inflight::Inflight;
@@ -44,6 +45,7 @@ pub struct Uring<H: KernelMemory, T: Copy, O: Asked = Operation> {
     /// Whether the ring is yet to be enabled by the thread that it will belong to.
     disabled: bool,
     event: Option<Wakeup>,
+    eager: Eager,
     /// What `entered` stands for.
     _file: Arc<dyn AsFd + Send + Sync>,
 }
@@ -126,6 +128,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
             sqpoll: options.sqpoll.is_some(),
             disabled: options.one_thread,
             event: None,
+            eager: Eager::default(),
             _file: file,
         })
     }
@@ -367,13 +370,33 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     }
 
     /// Begins every operation that was pushed, and sleeps until the kernel has told of `min` completions that were not
-    /// reaped, at most `timeout`, or for ever: by one system call, which costs less without a time.
+    /// reaped, at most `timeout`, or for ever: by one system call, which costs less without a time. Where completions have
+    /// come soon lately, they are looked for a little while before.
     ///
     /// # Errors
     /// The system's answer.
     #[inline]
     pub fn sleep(&mut self, min: u32, timeout: Option<Duration>) -> io::Result<()> {
-        self.enter(min, timeout)
+        if self.eager.is_worth_it() && !self.iopoll {
+            self.enter(0, None)?;
+            if self.look_for(min) {
+                return Ok(());
+            }
+            return self.enter(min, timeout);
+        }
+        let timed = self.eager.sleeps();
+        let entered = self.enter(min, timeout);
+        if let Some(begun) = timed {
+            self.eager.came(begun.elapsed());
+        }
+        entered
+    }
+
+    /// Looks for `min` completions for a little while; says whether they are there. Work that the kernel has put off until it
+    /// is entered is waited for by entering it.
+    fn look_for(&mut self, min: u32) -> bool {
+        let ring = &mut self.ring;
+        self.eager.look(|| ring.completion().len() >= min as usize)
     }
 
     fn enter(&mut self, min: u32, timeout: Option<Duration>) -> io::Result<()> {

@@ -3,15 +3,15 @@
 use std::io;
 
 use byway_core::{
-    AdminCommand, Capabilities, Command, Error, ErrorKind, Failed, Identity, Limits, Memory, Methods,
-    Namespace, NamespaceKind, Nsid, NvmCommands, Outcome, QueueOptions, Result,
+    Capabilities, Command, Error, ErrorKind, Failed, Identity, Limits, Memory, Methods, Namespace,
+    NamespaceKind, Nsid, NvmCommands, Outcome, Result,
 };
 use byway_link::Method;
 use byway_sys::{Mapping, RangeChange};
 
 use crate::request::Request;
 use crate::synchronous::Synchronous;
-use crate::target::{DEPTH_MAX, Shape, TRANSFER_MAX_BYTES, check_queue};
+use crate::target::{DEPTH_MAX, Shape, TRANSFER_MAX_BYTES};
 use crate::work::{self, Medium};
 
 /// Bytes of a block.
@@ -126,14 +126,5 @@ impl Synchronous for RamDisk {
         let kind = NamespaceKind::Nvm { lba_bytes: LBA_BYTES, blocks: self.blocks };
         let size_bytes = self.blocks * u64::from(LBA_BYTES);
         Ok(vec![Namespace { nsid: Nsid::FIRST, kind, size_bytes, used_bytes: size_bytes, nguid: [0; 16] }])
-    }
-
-    fn check_queue(&self, options: &QueueOptions) -> Result<()> {
-        check_queue(options)
-    }
-
-    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        let said = format!("ram has no controller that takes admin commands ({command:?})");
-        Err(Error::host(ErrorKind::Unsupported, said))
     }
 }

@@ -157,7 +157,11 @@ impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
         // A time that no clock can tell is never over.
         let until = Instant::now().checked_add(timeout);
         self.take(command, tag, until)?;
-        self.first_until = self.first_until.into_iter().chain(until).min();
+        let first = self.first_until.into_iter().chain(until).min();
+        if first != self.first_until {
+            self.first_until = first;
+            self.work.alarm(first);
+        }
         Ok(())
     }
 
@@ -168,6 +172,7 @@ impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
         let event = self.work.event()?;
+        self.work.alarm(self.first_until);
         if !self.ready.is_empty() {
             self.work.raise();
         }
@@ -180,6 +185,7 @@ impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
         }
         self.work.lower();
         self.expire();
+        self.work.alarm(self.first_until);
         self.publish();
         Ok(self.pop())
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use byway_core::{Error, ErrorKind, Failed, Finished, Memory, Result};
-use byway_sys::Wakeup;
+use byway_sys::{Alarm, Wakeup};
 
 use crate::synchronous::Synchronous;
 use crate::threads::pool::{Offers, Source};
@@ -31,7 +31,7 @@ pub(crate) struct WorkList<S: Synchronous> {
     /// Length of the list of finished ones, for a queue that is polled.
     finished_len: AtomicU32,
     came: Condvar,
-    wakeup: OnceLock<Wakeup>,
+    wakeup: OnceLock<(Wakeup, Alarm)>,
 }
 
 struct Lists<R> {
@@ -163,22 +163,31 @@ impl<S: Synchronous> WorkList<S> {
         drop(waiting);
     }
 
-    /// A descriptor that can be read when something may be finished.
+    /// A descriptor that can be read when something may be finished, or the time of [`alarm`](Self::alarm) has come.
     pub(crate) fn event(&self) -> Result<BorrowedFd<'_>> {
-        if let Some(wakeup) = self.wakeup.get() {
-            return Ok(wakeup.as_fd());
+        if let Some((_, alarm)) = self.wakeup.get() {
+            return Ok(alarm.as_fd());
         }
-        let made = Wakeup::new().map_err(|cause| Error::kernel("no descriptor for completions", cause))?;
-        let wakeup = self.wakeup.get_or_init(|| made);
+        let none = |cause| Error::kernel("no descriptor for completions", cause);
+        let made = Wakeup::new().map_err(none)?;
+        let alarm = Alarm::beside(made.as_fd()).map_err(none)?;
+        let (wakeup, alarm) = self.wakeup.get_or_init(|| (made, alarm));
         if self.has_finished() {
             wakeup.raise();
         }
-        Ok(wakeup.as_fd())
+        Ok(alarm.as_fd())
+    }
+
+    /// Makes the descriptor readable at `until`, for whoever sleeps on it.
+    pub(crate) fn alarm(&self, until: Option<Instant>) {
+        if let Some((_, alarm)) = self.wakeup.get() {
+            alarm.set(until.map(|until| until.saturating_duration_since(Instant::now())));
+        }
     }
 
     /// Makes the descriptor readable.
     pub(crate) fn raise(&self) {
-        if let Some(wakeup) = self.wakeup.get() {
+        if let Some((wakeup, _)) = self.wakeup.get() {
             wakeup.raise();
         }
     }
@@ -186,7 +195,7 @@ impl<S: Synchronous> WorkList<S> {
     /// Makes the descriptor unreadable; whoever does looks for finished ones afterwards.
     #[inline]
     pub(crate) fn lower(&self) {
-        if let Some(wakeup) = self.wakeup.get() {
+        if let Some((wakeup, _)) = self.wakeup.get() {
             wakeup.lower();
         }
     }

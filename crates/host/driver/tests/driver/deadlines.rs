@@ -5,6 +5,7 @@ use std::time::Duration;
 use byway_core::{BackendQueue, Buffer, Command, ErrorKind, KvCommand, Nsid, QueueOptions, StoreOptions};
 use byway_link::Method;
 use byway_spec::Status;
+use byway_sys::wait_readable;
 
 use crate::scripted::{Reply, Script, bytes, key, queue, queue_of};
 
@@ -33,6 +34,21 @@ fn a_command_whose_time_is_over_is_aborted_and_finishes_when_the_device_has_answ
     let failed = queue.next_finished().unwrap().unwrap().result.unwrap_err();
     assert_eq!((failed.error.kind(), failed.buffer.unwrap().len()), (ErrorKind::TimedOut, 100));
     assert_eq!(queue.outstanding(), 2);
+}
+
+#[test]
+fn whoever_waits_by_the_descriptor_is_woken_when_a_time_is_over() {
+    let (bus, mut queue) = queue(Method::Prp);
+    bus.hold();
+    // Asked for before there is a time, and after.
+    let quiet = wait_readable(queue.event().unwrap(), Duration::ZERO).unwrap();
+    assert!(!quiet);
+    queue.submit_within(put(200), 1, LONG).unwrap();
+    queue.submit_within(put(100), 2, Duration::from_millis(20)).unwrap();
+    assert!(wait_readable(queue.event().unwrap(), Duration::from_secs(20)).unwrap(), "nobody was woken");
+    assert!(queue.next_finished().unwrap().is_none());
+    assert_eq!(bus.state().aborts.len(), 1);
+    assert!(!wait_readable(queue.event().unwrap(), Duration::ZERO).unwrap(), "the other has time");
 }
 
 #[test]

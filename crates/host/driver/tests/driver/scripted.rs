@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use byway_core::{Key, Nsid, QueueOptions};
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, HostMemory, SegmentList, prp};
-use byway_driver::{AttachOptions, Bus, BusError, DeviceMemory, Driver, Queue};
+use byway_driver::{AttachOptions, Bus, BusError, DeviceMemory, Driver, Event, Queue};
 use byway_link::{HostMeter, HostStep, Method, Profile};
 use byway_queue::DoorbellIndex;
 use byway_spec::base::admin::{AbortCdw10, AdminOpcode, QueueCdw10};
@@ -18,6 +18,7 @@ use byway_spec::base::sgl::SglKind;
 use byway_spec::nvm::{LbaFormat, NvmNamespace};
 use byway_spec::vendor::{self, VendorArea, VendorOpcode};
 use byway_spec::{Command, Completion, Status};
+use byway_sys::Wakeup;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// The namespace of blocks; the first one is of keys.
@@ -190,6 +191,15 @@ impl Bus for ScriptedBus {
 
     fn unmap(&self, at: BusAddr) -> Result<(), BusError> {
         self.space.unmap(at).map(drop).map_err(|refusal| BusError::Mapping(refusal.to_string()))
+    }
+
+    fn has_events(&self) -> bool {
+        true
+    }
+
+    /// One that nothing raises: what wakes is the driver's own.
+    fn listen(&self, _: u16) -> Result<Arc<dyn Event>, BusError> {
+        Ok(Arc::new(Wakeup::new().unwrap()))
     }
 
     fn poll(&self) {}

@@ -1,0 +1,38 @@
+//! Admin commands of a device of any kind that go on by themselves.
+
+use std::sync::Arc;
+
+use byway_backends::{AdminCalls, IoUringCmd, NvmeIoctl};
+use byway_core::{AdminQueue, Backend, Error, ErrorKind, Result};
+
+use crate::any::device::{Device, Reached};
+
+impl Device {
+    /// Admin commands that go on by themselves: on a ring of the device's or the kernel's, or by a thread.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] for a device without a controller.
+    pub fn admin_queue(&self) -> Result<Box<dyn AdminQueue>> {
+        match self.reached() {
+            Reached::Embedded(device) => Ok(Box::new(device.driver().admin_commands())),
+            Reached::IoUringCmd(device) => of_ring(device),
+            Reached::NvmeIoctl(device) => by_thread(device),
+            _ => {
+                let said = format!("{} reaches no controller that takes admin commands", self.name());
+                Err(Error::host(ErrorKind::Unsupported, said))
+            }
+        }
+    }
+}
+
+/// By a ring over the controller's own node; by a thread where that may not be opened.
+fn of_ring(device: &IoUringCmd) -> Result<Box<dyn AdminQueue>> {
+    match device.admin_commands() {
+        Ok(ring) => Ok(Box::new(ring)),
+        Err(_) => by_thread(&NvmeIoctl::new(Arc::clone(device.device()))),
+    }
+}
+
+fn by_thread(device: &NvmeIoctl) -> Result<Box<dyn AdminQueue>> {
+    Ok(Box::new(AdminCalls::new(NvmeIoctl::new(Arc::clone(device.device())))?))
+}

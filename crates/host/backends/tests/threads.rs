@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use byway_backends::{Synchronous, Threads, ThreadsOptions};
 use byway_core::{
@@ -104,6 +104,25 @@ fn results(queue: &mut impl BackendQueue) -> Vec<(u64, Option<ErrorKind>)> {
     assert_eq!(drained.unwrap(), results.len());
     results.sort_by_key(|(tag, _)| *tag);
     results
+}
+
+#[test]
+fn whoever_waits_for_a_thread_burns_no_core() {
+    let cpu = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+    };
+    let (gate, threads) = gate(1);
+    let mut queue = threads.queue(QueueOptions::default()).unwrap();
+    queue.submit(read(), 0).unwrap();
+    queue.start().unwrap();
+    gate.wait_until_begun(1);
+    let (wall, burnt) = (Instant::now(), cpu());
+    assert_eq!(queue.wait(1, Duration::from_millis(300), &mut |_| ()).unwrap(), 0);
+    let (wall, burnt) = (wall.elapsed(), cpu() - burnt);
+    assert!(burnt < wall / 10, "{burnt:?} of a processor in {wall:?} of sleep");
+    gate.open();
+    assert_eq!(results(&mut queue).len(), 1);
 }
 
 #[test]

@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn an_interruption_and_a_no_are_told_apart_under_any_context() {
-        let interrupted = Err::<(), _>(Interrupted("all is well")).context("import").unwrap_err();
+        let interrupted = Err::<(), _>(Interrupted("all is well".into())).context("import").unwrap_err();
         assert!(interrupted.downcast_ref::<Interrupted>().is_some());
         let no = Err::<(), _>(No("no such key".to_owned())).context("get").unwrap_err();
         assert!(no.downcast_ref::<No>().is_some());

@@ -3,6 +3,7 @@
 mod args;
 mod command;
 mod contest;
+mod copy;
 mod decode;
 mod endurance;
 mod experiment;
@@ -58,6 +59,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Sanitize(args) => command::forget::sanitize(args, &mut out, &interrupt)?,
         Command::Kv(args) => command::kv::run(&args.command, &mut out, &interrupt)?,
         Command::Nvm(args) => command::nvm::run(&args.command, &mut out, &interrupt)?,
+        Command::Dd(args) => command::dd::run(args, &mut out, &interrupt)?,
         Command::Bench(args) => command::bench::run(&args.command, &mut out, &interrupt)?,
         Command::Report(args) => command::report::run(args, &mut out, &interrupt)?,
         Command::Gen(args) => generate::run(&args.what, &mut out)?,

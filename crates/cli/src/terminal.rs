@@ -1,5 +1,6 @@
 //! What the terminal sees: progress on standard error if it is one, data on standard output, and Ctrl-C.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ pub const INTERRUPTED: u8 = 130;
 /// The work was interrupted, and what became of it.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted; {0}")]
-pub struct Interrupted(pub &'static str);
+pub struct Interrupted(pub Cow<'static, str>);
 
 /// What becomes of puts.
 const KEPT: &str = "every put that was acknowledged is kept";
@@ -45,7 +46,7 @@ impl Interrupt {
     /// [`Interrupted`] once a signal came.
     pub fn check(&self) -> Result<(), Interrupted> {
         // Relaxed: the flag guards no other memory.
-        if self.0.load(Ordering::Relaxed) { Err(Interrupted(KEPT)) } else { Ok(()) }
+        if self.0.load(Ordering::Relaxed) { Err(Interrupted(KEPT.into())) } else { Ok(()) }
     }
 
     /// The same for whoever watches long work of the library, and may end it.
@@ -63,7 +64,7 @@ impl Interrupt {
     pub fn ended<T>(&self, work: byway::Result<T>, left: &'static str) -> anyhow::Result<T> {
         match work {
             Err(error) if error.kind() == ErrorKind::Cancelled && self.check().is_err() => {
-                Err(Interrupted(left).into())
+                Err(Interrupted(left.into()).into())
             }
             work => Ok(work?),
         }
@@ -75,7 +76,7 @@ impl Interrupt {
     /// When the system refuses a signal handler or a thread.
     pub fn ends_at_once(&self, left: &'static str) -> io::Result<()> {
         on_signal(move || {
-            eprintln!("byway: {}", Interrupted(left));
+            eprintln!("byway: {}", Interrupted(left.into()));
             std::process::exit(INTERRUPTED.into());
         })
     }
@@ -119,6 +120,19 @@ impl Progress {
         }
         bar.set_message(what.to_owned());
         Self(bar)
+    }
+
+    /// A bar for `total` bytes of a named work; without a total, what was done so far.
+    pub fn bytes(what: &str, total: Option<u64>) -> Self {
+        let progress = Self::new(what, total.unwrap_or(0));
+        let template = match total {
+            Some(_) => "{msg:12} {bar:30} {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left",
+            None => "{msg:12} {bytes}  {bytes_per_sec}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            progress.0.set_style(style);
+        }
+        progress
     }
 
     /// What is being done now.

@@ -29,6 +29,11 @@ impl Nvm {
         Ok(Self { queue: queue.into(), nsid: namespace.nsid, lba_bytes, blocks, scratch: Scratch::default() })
     }
 
+    /// The namespace.
+    pub fn nsid(&self) -> Nsid {
+        self.nsid
+    }
+
     /// Size of a block in bytes.
     pub fn lba_bytes(&self) -> u32 {
         self.lba_bytes

@@ -3,6 +3,7 @@
 mod bench;
 mod controller;
 mod image;
+mod work;
 
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ use crate::size;
 pub use bench::*;
 pub use controller::*;
 pub use image::*;
+pub use work::*;
 
 /// Move bytes between programs and SSDs at the size the program has.
 #[derive(Debug, Parser)]
@@ -82,6 +84,8 @@ pub enum Command {
     Kv(Kv),
     /// Blocks.
     Nvm(Nvm),
+    /// Copy between any two places: devices of blocks, files, standard input and output.
+    Dd(Dd),
     /// Measure transfer methods, key-value stores side by side, and endurance.
     Bench(Bench),
     /// Run the papers' experiments and write report.html.

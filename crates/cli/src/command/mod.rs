@@ -6,6 +6,7 @@ pub mod bench_endurance;
 pub mod bench_kv;
 pub mod check;
 pub mod create;
+pub mod dd;
 pub mod enumerate;
 pub mod feature;
 pub mod forget;

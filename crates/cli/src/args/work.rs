@@ -1,0 +1,52 @@
+//! The commands that move much: copies.
+
+use clap::Args;
+
+use crate::size;
+
+/// `byway dd`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway dd ./blocks.bin 'embedded:disk.img?ns=2'
+  byway dd /dev/sdb ./backup.bin --sparse --verify
+  byway dd 'embedded:disk.img?ns=2' - | zstd > disk.zst
+  byway dd ./a.bin ./b.bin --bs 1M --depth 32 --jobs 2 --skip 4M --count 1G --json
+
+Sizes are bytes, or a number with K, M, G or T. A file that is not there is made; one that is there is written over from \
+--seek on, made longer if it must be, and never cut. Ctrl-C ends a copy between two pieces and says how much is there.")]
+pub struct Dd {
+    /// Where bytes come from: the URI of a device of blocks, a file, or - for standard input.
+    #[arg(value_name = "SRC")]
+    pub from: String,
+    /// Where they go: the same, or - for standard output.
+    #[arg(value_name = "DST")]
+    pub to: String,
+    /// Bytes of a piece: what one command moves [default: 256K, or as many as both sides can].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub bs: Option<u64>,
+    /// Bytes in all [default: up to the end].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub count: Option<u64>,
+    /// First byte that is read.
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size::parse)]
+    pub skip: u64,
+    /// First byte that is written.
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size::parse)]
+    pub seek: u64,
+    /// Pieces on their way at once, on either side.
+    #[arg(long, value_name = "COUNT", default_value = "16")]
+    pub depth: u32,
+    /// Threads, each with a part of the range and queues of its own.
+    #[arg(long, value_name = "COUNT", default_value = "1")]
+    pub jobs: u32,
+    /// Have pieces that hold nothing but zeroes zeroed, and their room given back, in place of sending them.
+    #[arg(long)]
+    pub sparse: bool,
+    /// Read everything back, and compare; exit code 1 for a difference.
+    #[arg(long)]
+    pub verify: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}

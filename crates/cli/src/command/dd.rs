@@ -1,0 +1,90 @@
+//! `byway dd`: a copy between any two places.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde::Serialize;
+
+use crate::args::Dd;
+use crate::copy::{self, Asked, Copied, Plan};
+use crate::size;
+use crate::terminal::{Interrupt, Interrupted, Progress, print_json};
+
+/// What a copy did.
+#[derive(Serialize)]
+struct Done {
+    bytes: u64,
+    zero_bytes: u64,
+    seconds: f64,
+    bytes_per_second: f64,
+    verified: bool,
+    interrupted: bool,
+}
+
+/// Copies, and says how much how fast: on standard error where the bytes themselves go to standard output.
+///
+/// # Errors
+/// Sides that cannot do what is asked for, what they say while they do it, a difference.
+pub fn run(args: &Dd, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+    let is_to_output = args.to == "-";
+    ensure!(
+        !(is_to_output && args.verify),
+        "standard output cannot be read back: --verify means nothing here"
+    );
+    let plan = Plan::of(&asked(args))?;
+    let progress = Progress::bytes("copy", plan.total.or(args.count));
+    let begun = Instant::now();
+    let copied = copy::copy(plan, interrupt, &progress)?;
+    drop(progress);
+    let done = Done::of(&copied, begun.elapsed());
+    if is_to_output {
+        print(&done, args.json, &mut io::stderr())?
+    } else {
+        print(&done, args.json, out)?
+    }
+    if copied.was_interrupted { Err(interrupted(args, &copied).into()) } else { Ok(()) }
+}
+
+fn asked(args: &Dd) -> Asked {
+    let Dd { bs, count, skip, seek, depth, jobs, sparse, verify, .. } = *args;
+    let (from, to) = (args.from.clone(), args.to.clone());
+    Asked { from, to, piece_bytes: bs, count, skip, seek, depth, jobs, sparse, verify }
+}
+
+fn interrupted(args: &Dd, copied: &Copied) -> Interrupted {
+    let whole = copied.whole_bytes;
+    let (skip, seek) = (args.skip + whole, args.seek + whole);
+    let there = format!("{} bytes were copied, the first {whole} of them without a gap", copied.bytes);
+    Interrupted(format!("{there}; --skip {skip} --seek {seek} goes on").into())
+}
+
+fn print(done: &Done, json: bool, out: &mut impl Write) -> Result<()> {
+    if json { Ok(print_json(out, done)?) } else { Ok(writeln!(out, "{done}")?) }
+}
+
+impl Done {
+    fn of(copied: &Copied, took: Duration) -> Self {
+        let seconds = took.as_secs_f64();
+        Self {
+            bytes: copied.bytes,
+            zero_bytes: copied.zero_bytes,
+            seconds,
+            bytes_per_second: copied.bytes as f64 / seconds.max(f64::MIN_POSITIVE),
+            verified: copied.verified,
+            interrupted: copied.was_interrupted,
+        }
+    }
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (bytes, rate) = (size::human(self.bytes), size::human(self.bytes_per_second as u64));
+        write!(f, "{} bytes ({bytes}) in {:.3} s, {rate}/s", self.bytes, self.seconds)?;
+        if self.zero_bytes > 0 {
+            write!(f, "; {} of them zeroes that were not sent", size::human(self.zero_bytes))?;
+        }
+        if self.verified { f.write_str("; read back and the same") } else { Ok(()) }
+    }
+}

@@ -1,0 +1,262 @@
+//! Blocks to blocks: pieces that are read, and written as they are, many at once and in any order.
+
+use std::ops::Range;
+
+use anyhow::{Context, Result, anyhow};
+use byway::{Backend, BackendQueue, Buffer, Failed, Finished, Outcome};
+
+use super::lane::{Lane, wait_for_either};
+use super::place::Blocks;
+use super::plan::How;
+use super::verify::Sums;
+use super::{LOOK_EVERY, Shared};
+
+/// Copies `total` bytes; returns how many of the first are all there.
+///
+/// # Errors
+/// What either side says, with the byte where it was.
+pub fn copy(
+    how: &How,
+    from: &mut Blocks,
+    to: &mut Blocks,
+    total: u64,
+    sums: &Sums,
+    shared: &Shared<'_>,
+) -> Result<u64> {
+    let whole = total / how.unit_bytes * how.unit_bytes;
+    let jobs: Vec<Job<'_>> =
+        parts(whole, how).map(|part| Job::new(how, from, to, part, sums, shared)).collect::<Result<_>>()?;
+    let parts: Vec<Range<u64>> = jobs.iter().map(|job| job.begin..job.end).collect();
+    let reached = run_all(jobs, shared)?;
+    let gap = parts.iter().zip(&reached).find(|(part, reached)| part.end != **reached);
+    let there = gap.map_or(whole, |(_, reached)| *reached);
+    if shared.is_over() || there < whole {
+        return Ok(there);
+    }
+    copy_rest(how, from, to, whole..total, sums, shared)?;
+    Ok(total)
+}
+
+/// What fills no block at the end.
+fn copy_rest(
+    how: &How,
+    from: &mut Blocks,
+    to: &mut Blocks,
+    rest: Range<u64>,
+    sums: &Sums,
+    shared: &Shared<'_>,
+) -> Result<()> {
+    if rest.is_empty() {
+        return Ok(());
+    }
+    // Summed together with what is before it in its piece.
+    let piece = rest.start / how.piece_bytes * how.piece_bytes;
+    let mut bytes = vec![0; (rest.end - piece) as usize];
+    from.read_any(piece, &mut bytes)?;
+    sums.keep(piece, &bytes);
+    let bytes = bytes.get((rest.start - piece) as usize..).unwrap_or_default();
+    to.write_any(rest.start, bytes)?;
+    shared.add(rest.end - rest.start);
+    Ok(())
+}
+
+/// The range cut into a part for each thread, at ends of pieces.
+fn parts(whole: u64, how: &How) -> impl Iterator<Item = Range<u64>> + use<> {
+    let (piece, jobs) = (how.piece_bytes, u64::from(how.jobs));
+    let pieces = whole.div_ceil(piece);
+    let at = move |job: u64| (u128::from(pieces) * u128::from(job) / u128::from(jobs)) as u64 * piece;
+    (0..jobs).map(move |job| at(job).min(whole)..at(job + 1).min(whole)).filter(|part| !part.is_empty())
+}
+
+fn run_all(jobs: Vec<Job<'_>>, shared: &Shared<'_>) -> Result<Vec<u64>> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = jobs.into_iter().map(|job| scope.spawn(move || job.run())).collect();
+        let ended = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the copy failed"))));
+        ended.map(|ended| ended.inspect_err(|_| shared.end())).collect()
+    })
+}
+
+/// A piece on its way.
+struct Piece {
+    at: u64,
+    len: usize,
+    /// Its memory, while no command has it.
+    buffer: Option<Buffer>,
+}
+
+/// One thread's part of a copy.
+struct Job<'a> {
+    from: Lane,
+    to: Lane,
+    how: How,
+    sums: &'a Sums,
+    shared: &'a Shared<'a>,
+    begin: u64,
+    end: u64,
+    /// The next byte that is to be read.
+    next: u64,
+    pieces: Vec<Piece>,
+    free: Vec<usize>,
+    /// The first byte that was given up.
+    lost: Option<u64>,
+    failed: Option<anyhow::Error>,
+}
+
+impl<'a> Job<'a> {
+    fn new(
+        how: &How,
+        from: &Blocks,
+        to: &Blocks,
+        part: Range<u64>,
+        sums: &'a Sums,
+        shared: &'a Shared<'a>,
+    ) -> Result<Self> {
+        let pieces = (part.end - part.start).div_ceil(how.piece_bytes).min(how.depth.into());
+        // Memory that the one side knows beforehand is any memory to the other: what has a controller is asked first.
+        let giver = if to.device().as_embedded().is_some() { to } else { from };
+        let piece = |_| -> Result<Piece> {
+            Ok(Piece { at: 0, len: 0, buffer: Some(giver.device().buffer(how.piece_bytes as usize)?) })
+        };
+        let pieces: Vec<Piece> = (0..pieces).map(piece).collect::<Result<_>>()?;
+        Ok(Self {
+            from: from.lane(how.depth)?,
+            to: to.lane(how.depth)?,
+            how: *how,
+            sums,
+            shared,
+            begin: part.start,
+            end: part.end,
+            next: part.start,
+            free: (0..pieces.len()).rev().collect(),
+            pieces,
+            lost: None,
+            failed: None,
+        })
+    }
+
+    /// Copies the part; returns the byte up to which everything is there.
+    fn run(mut self) -> Result<u64> {
+        loop {
+            if self.shared.is_over() {
+                self.give_up();
+            }
+            self.begin_reads()?;
+            let taken = self.take_reads()? + self.take_writes()?;
+            if self.free.len() == self.pieces.len() && (self.next >= self.end || self.lost.is_some()) {
+                break;
+            }
+            if taken == 0 {
+                wait_for_either(&mut self.from, &mut self.to, LOOK_EVERY)?;
+            }
+        }
+        let reached = self.lost.map_or(self.next, |lost| lost.min(self.next));
+        self.failed.map_or(Ok(reached), Err)
+    }
+
+    /// Begins nothing more. Reads on their way are of no use to anybody.
+    fn give_up(&mut self) {
+        if self.lost.is_some() {
+            return;
+        }
+        self.lost = Some(self.next);
+        for tag in 0..self.pieces.len() as u64 {
+            // What cannot be cancelled finishes by itself.
+            let _ = self.from.queue.cancel(tag);
+        }
+    }
+
+    fn lose(&mut self, at: u64) {
+        self.lost = Some(self.lost.map_or(at, |lost| lost.min(at)));
+    }
+
+    /// Reads the next pieces into what memory is free, all by one call.
+    fn begin_reads(&mut self) -> Result<()> {
+        let Self { from, pieces, free, next, end, how, lost, .. } = self;
+        let addresses = from.blocks;
+        let mut commands = std::iter::from_fn(|| {
+            if *next >= *end || lost.is_some() {
+                return None;
+            }
+            let index = free.pop()?;
+            let piece = pieces.get_mut(index)?;
+            (piece.at, piece.len) = (*next, how.piece_bytes.min(*end - *next) as usize);
+            *next += piece.len as u64;
+            let mut into = piece.buffer.take()?;
+            into.set_len(piece.len);
+            Some((addresses.read(piece.at, into), index as u64))
+        });
+        from.queue.submit_all(&mut commands).map_err(byway::Error::from).context("read")
+    }
+
+    fn take_reads(&mut self) -> Result<usize> {
+        let finished = self.from.take()?;
+        let taken = finished.len();
+        for Finished { tag, result } in finished {
+            let index = tag as usize;
+            match result {
+                Ok(outcome) => self.write(index, outcome)?,
+                Err(failed) => self.fail(index, failed, "read"),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Has a piece that was read written, or made zeroes where that is all it is.
+    fn write(&mut self, index: usize, outcome: Outcome) -> Result<()> {
+        let Some(piece) = self.pieces.get_mut(index) else { return Ok(()) };
+        let buffer = outcome.buffer.context("a read gave no buffer back")?;
+        self.sums.keep(piece.at, buffer.as_slice());
+        let command = if self.how.sparse && is_zero(buffer.as_slice()) {
+            self.shared.add_zeroes(piece.len as u64);
+            piece.buffer = Some(buffer);
+            self.to.blocks.zero(piece.at, piece.len)
+        } else {
+            self.to.blocks.write(piece.at, buffer)
+        };
+        self.to.queue.submit(command, index as u64).map_err(byway::Error::from).context("write")
+    }
+
+    fn take_writes(&mut self) -> Result<usize> {
+        let finished = self.to.take()?;
+        let taken = finished.len();
+        for Finished { tag, result } in finished {
+            let index = tag as usize;
+            match result {
+                Ok(outcome) => self.is_there(index, outcome.buffer),
+                Err(failed) => self.fail(index, failed, "write"),
+            }
+        }
+        Ok(taken)
+    }
+
+    fn is_there(&mut self, index: usize, buffer: Option<Buffer>) {
+        let Some(piece) = self.pieces.get_mut(index) else { return };
+        piece.buffer = buffer.or(piece.buffer.take());
+        self.shared.add(piece.len as u64);
+        self.free.push(index);
+    }
+
+    /// Keeps the first failure, and ends the copy everywhere.
+    fn fail(&mut self, index: usize, failed: Failed, doing: &str) {
+        let Some(piece) = self.pieces.get_mut(index) else { return };
+        piece.buffer = failed.buffer.or(piece.buffer.take());
+        let at = piece.at;
+        self.free.push(index);
+        self.lose(at);
+        if self.shared.is_over() && failed.error.kind() == byway::ErrorKind::Cancelled {
+            return;
+        }
+        self.shared.end();
+        self.failed.get_or_insert(
+            anyhow::Error::from(failed.error).context(format!("{doing} at byte {at} of the copy")),
+        );
+    }
+}
+
+/// Whether every byte is zero.
+pub fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<64>();
+    words.iter().all(|word| *word == [0; 64]) && rest.iter().all(|byte| *byte == 0)
+}

@@ -1,0 +1,105 @@
+//! A queue of one side of a copy, for one thread; and waiting for two of them at once.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use byway::{BackendQueue, Buffer, Command, Finished, Nsid, NvmCommand, Queue};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// How long a queue that tells nobody of completions is slept on before the other is looked at.
+const SHORT: Duration = Duration::from_millis(1);
+
+/// A queue to a namespace of blocks.
+pub struct Lane {
+    pub queue: Queue,
+    pub blocks: Addresses,
+    /// Whether the queue has a descriptor that tells of completions.
+    pub can_tell: bool,
+}
+
+/// Where bytes of a copy are in a namespace.
+#[derive(Clone, Copy)]
+pub struct Addresses {
+    pub nsid: Nsid,
+    pub lba_bytes: u64,
+    /// Where in the namespace the copy begins.
+    pub offset: u64,
+}
+
+impl Addresses {
+    fn range(&self, at: u64, len: usize) -> (u64, u32) {
+        ((self.offset + at) / self.lba_bytes, (len as u64 / self.lba_bytes) as u32)
+    }
+
+    /// Reads whole blocks.
+    pub fn read(&self, at: u64, into: Buffer) -> Command {
+        let (slba, blocks) = self.range(at, into.len());
+        NvmCommand::Read { nsid: self.nsid, slba, blocks, into }.into()
+    }
+
+    /// Writes whole blocks.
+    pub fn write(&self, at: u64, data: Buffer) -> Command {
+        let (slba, blocks) = self.range(at, data.len());
+        NvmCommand::Write { nsid: self.nsid, slba, blocks, data: data.into() }.into()
+    }
+
+    /// Has whole blocks read as zeroes, and gives their room back.
+    pub fn zero(&self, at: u64, len: usize) -> Command {
+        let (slba, blocks) = self.range(at, len);
+        NvmCommand::WriteZeroes { nsid: self.nsid, slba, blocks, deallocate: true }.into()
+    }
+}
+
+impl Lane {
+    /// What has finished.
+    ///
+    /// # Errors
+    /// When the queue fails.
+    pub fn take(&mut self) -> Result<Vec<Finished>> {
+        let mut finished = Vec::new();
+        self.queue.poll(usize::MAX, &mut |one| finished.push(one))?;
+        Ok(finished)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.queue.outstanding() == 0
+    }
+}
+
+/// Waits until one of two queues may have something, at most `timeout`.
+///
+/// # Errors
+/// When a queue or the system fails.
+pub fn wait_for_either(one: &mut Lane, other: &mut Lane, timeout: Duration) -> Result<()> {
+    match (one.is_idle(), other.is_idle()) {
+        (true, true) => {}
+        (false, true) => {
+            one.queue.sleep(timeout)?;
+        }
+        (true, false) => {
+            other.queue.sleep(timeout)?;
+        }
+        (false, false) if one.can_tell && other.can_tell => {
+            one.queue.start()?;
+            other.queue.start()?;
+            poll_both(one.queue.event()?, other.queue.event()?, timeout)?;
+        }
+        (false, false) => {
+            if !one.queue.sleep(SHORT)? {
+                other.queue.sleep(SHORT)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn poll_both(one: BorrowedFd<'_>, other: BorrowedFd<'_>, timeout: Duration) -> Result<()> {
+    let mut both = [one, other].map(|event| PollFd::from_borrowed_fd(event, PollFlags::IN));
+    let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+    match poll(&mut both, Some(&timeout)) {
+        // Whoever waits looks whether a signal came.
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(cause) => Err(std::io::Error::from(cause)).context("wait for completions"),
+    }
+}

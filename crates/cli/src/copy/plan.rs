@@ -1,0 +1,181 @@
+//! What a copy is to be: where it begins and ends, in which pieces, and whether both sides can do it.
+
+use anyhow::{Result, ensure};
+use byway::Backend;
+
+use super::place::{self, Blocks, Place};
+use super::verify::Sums;
+use crate::size;
+
+/// Bytes of a piece where nobody says: long enough for any disk's best rate, short enough for its cache.
+const PIECE_BYTES: u64 = 256 << 10;
+/// Most blocks of one command.
+const BLOCKS_MAX: u64 = 1 << 16;
+
+/// What was asked for on the command line.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Where bytes come from.
+    pub from: String,
+    /// Where they go.
+    pub to: String,
+    /// Bytes of a piece.
+    pub piece_bytes: Option<u64>,
+    /// Bytes in all.
+    pub count: Option<u64>,
+    /// First byte there.
+    pub skip: u64,
+    /// First byte here.
+    pub seek: u64,
+    /// Pieces on their way at once, on either side.
+    pub depth: u32,
+    /// Threads.
+    pub jobs: u32,
+    /// Zeroes are not sent as data.
+    pub sparse: bool,
+    /// What was written is read back.
+    pub verify: bool,
+}
+
+/// How blocks are copied.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// Bytes of a piece.
+    pub piece_bytes: u64,
+    /// Pieces on their way at once.
+    pub depth: u32,
+    /// Threads.
+    pub jobs: u32,
+    /// Zeroes are not sent as data.
+    pub sparse: bool,
+    /// What was written is read back.
+    pub verify: bool,
+    /// At most so many bytes of a stream.
+    pub count: Option<u64>,
+    /// Blocks of both sides are whole numbers of so many bytes.
+    pub unit_bytes: u64,
+}
+
+impl How {
+    /// Where sums of pieces are kept, if they are.
+    pub fn sums(&self, total: Option<u64>) -> Sums {
+        Sums::new(self.verify, self.piece_bytes, total)
+    }
+}
+
+/// A copy that can be made.
+pub struct Plan {
+    pub how: How,
+    pub from: Place,
+    pub to: Place,
+    /// Bytes, where that is known beforehand.
+    pub total: Option<u64>,
+}
+
+impl Plan {
+    /// Opens both sides and looks whether they can do what is asked for.
+    ///
+    /// # Errors
+    /// One sentence that says what cannot be, and why.
+    pub fn of(asked: &Asked) -> Result<Self> {
+        ensure!(asked.depth > 0, "a depth of 0 moves nothing");
+        ensure!(asked.jobs > 0, "0 jobs move nothing");
+        place::differ(&asked.from, &asked.to)?;
+        let from = place::open_from(&asked.from, asked.skip)?;
+        let total = match &from {
+            Place::Blocks(from) => Some(total_of(from, asked)?),
+            _ => None,
+        };
+        let to = place::open_to(&asked.to, asked.seek, total)?;
+        let how = how_of(asked, &from, &to)?;
+        if let Place::Blocks(to) = &to {
+            check_target(asked, to, total)?;
+        }
+        Ok(Self { how, from, to, total })
+    }
+}
+
+fn total_of(from: &Blocks, asked: &Asked) -> Result<u64> {
+    let there = from.size_bytes - from.offset;
+    let count = asked.count.unwrap_or(there);
+    ensure!(
+        count <= there,
+        "--count of {count} bytes goes beyond the end: {} has {there} bytes from byte {} on",
+        asked.from,
+        from.offset
+    );
+    Ok(count)
+}
+
+fn how_of(asked: &Asked, from: &Place, to: &Place) -> Result<How> {
+    let sides: Vec<&Blocks> = [from, to].into_iter().filter_map(blocks_of).collect();
+    let unit_bytes = sides.iter().map(|side| side.lba_bytes).max().unwrap_or(1);
+    let limit = sides.iter().map(|side| longest(side)).min().unwrap_or(u64::MAX);
+    let piece_bytes = asked.piece_bytes.unwrap_or(PIECE_BYTES.min(limit) / unit_bytes * unit_bytes).max(1);
+    ensure!(
+        asked.piece_bytes != Some(0) && piece_bytes.is_multiple_of(unit_bytes),
+        "--bs of {} bytes is no whole number of blocks of {unit_bytes} bytes",
+        asked.piece_bytes.unwrap_or(piece_bytes)
+    );
+    ensure!(
+        piece_bytes <= limit,
+        "--bs of {} is over the {} that one command moves there",
+        size::human(piece_bytes),
+        size::human(limit)
+    );
+    let is_aligned = sides.iter().all(|side| side.offset.is_multiple_of(side.lba_bytes));
+    ensure!(is_aligned, "--skip and --seek are whole numbers of blocks of {unit_bytes} bytes");
+    ensure!(
+        asked.jobs == 1 || sides.len() == 2,
+        "a stream is copied by one thread: --jobs means nothing here"
+    );
+    for side in &sides {
+        let most = side.device().capabilities().limits.ring_entries;
+        ensure!(
+            most == 0 || asked.depth <= most,
+            "--depth of {} is over the {most} that a queue of {} holds",
+            asked.depth,
+            side.uri()
+        );
+    }
+    let How { depth, jobs, sparse, verify, count, .. } = asked.into();
+    Ok(How { piece_bytes, depth, jobs, sparse, verify, count, unit_bytes })
+}
+
+impl From<&Asked> for How {
+    fn from(asked: &Asked) -> Self {
+        let Asked { depth, jobs, sparse, verify, count, .. } = *asked;
+        Self { piece_bytes: 0, depth, jobs, sparse, verify, count, unit_bytes: 1 }
+    }
+}
+
+fn blocks_of(place: &Place) -> Option<&Blocks> {
+    match place {
+        Place::Blocks(blocks) => Some(blocks),
+        _ => None,
+    }
+}
+
+/// The most bytes that one command moves.
+fn longest(side: &Blocks) -> u64 {
+    let transfer = side.device().capabilities().limits.transfer_bytes;
+    let transfer = if transfer == 0 { u64::MAX } else { transfer };
+    transfer.min(side.lba_bytes * BLOCKS_MAX) / side.lba_bytes * side.lba_bytes
+}
+
+fn check_target(asked: &Asked, to: &Blocks, total: Option<u64>) -> Result<()> {
+    let room = to.size_bytes.saturating_sub(to.offset);
+    let needed = total.or(asked.count).unwrap_or(0);
+    ensure!(
+        needed <= room && to.offset <= to.size_bytes,
+        "{needed} bytes have no room: {} has {room} bytes from byte {} on",
+        asked.to,
+        to.offset
+    );
+    ensure!(
+        !asked.sparse || to.device().capabilities().nvm.write_zeroes,
+        "{} has no command that writes zeroes, which --sparse needs",
+        asked.to
+    );
+    Ok(())
+}

@@ -89,3 +89,8 @@ struct GuideToDevices;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/backends.md")]
 struct GuideToBackends;
+
+/// The example of the guide to commands passed through.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/any-command.md")]
+struct GuideToAnyCommand;

@@ -6,6 +6,7 @@ mod contest;
 mod copy;
 mod decode;
 mod endurance;
+mod event;
 mod experiment;
 mod failure;
 mod generate;
@@ -13,6 +14,7 @@ mod hexdump;
 mod measure;
 mod namespace;
 mod number;
+mod perf;
 mod random;
 mod records;
 mod report;
@@ -60,6 +62,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Kv(args) => command::kv::run(&args.command, &mut out, &interrupt)?,
         Command::Nvm(args) => command::nvm::run(&args.command, &mut out, &interrupt)?,
         Command::Dd(args) => command::dd::run(args, &mut out, &interrupt)?,
+        Command::Perf(args) => command::perf::run(args, &mut out, &interrupt)?,
         Command::Bench(args) => command::bench::run(&args.command, &mut out, &interrupt)?,
         Command::Report(args) => command::report::run(args, &mut out, &interrupt)?,
         Command::Gen(args) => generate::run(&args.what, &mut out)?,

@@ -135,6 +135,15 @@ impl Progress {
         progress
     }
 
+    /// A line for work whose end nobody counts.
+    pub fn line(what: &str) -> Self {
+        let progress = Self::new(what, 0);
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            progress.0.set_style(style);
+        }
+        progress
+    }
+
     /// What is being done now.
     pub fn say(&self, what: &str) {
         self.0.set_message(what.to_owned());

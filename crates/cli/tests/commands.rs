@@ -170,6 +170,29 @@ fn blocks_are_written_read_and_trimmed() {
 }
 
 #[test]
+fn a_device_zeroes_verifies_compares_and_copies_by_itself() {
+    let image = Image::new(&["kv", "nvm:16M"]);
+    let file = image.file("blocks", &vec![0; 4 << 20]);
+    let (data, other) = (vec![7; 1 << 20], [vec![7; 70_000], vec![8], vec![7; 1000]].concat());
+    let (data, other) = (image.file("data", &data), image.file("other", &other));
+    for uri in [image.uri("ns=2"), file] {
+        said(&["nvm", "write", &uri, "--file", &data]);
+        said(&["nvm", "verify", &uri, "--length", "4M"]);
+        said(&["nvm", "verify", &uri, "--length", "1M", "--timeout", "60000"]);
+        said(&["nvm", "compare", &uri, "--file", &data]);
+        assert!(refused(1, &["nvm", "compare", &uri, "--file", &other]).contains("block 136 differs"));
+        said(&["nvm", "copy", &uri, "--length", "1M", "--to", "2M"]);
+        said(&["nvm", "compare", &uri, "--offset", "2M", "--file", &data]);
+        let overlap = ["nvm", "copy", &uri, "--length", "1M", "--to", "512K"];
+        assert!(refused(2, &overlap).contains("runs into itself"));
+        said(&["nvm", "zero", &uri, "--offset", "512K", "--length", "1M"]);
+        let read = said(&["nvm", "read", &uri, "--offset", "512K", "--length", "512K"]);
+        assert!(read.bytes().all(|byte| byte == 0));
+        assert!(refused(2, &["nvm", "verify", &uri, "--length", "1G"]).contains("not within"));
+    }
+}
+
+#[test]
 fn info_names_profile_namespaces_methods_and_what_an_acknowledgement_means() {
     let image = Image::new(&["kv:16M", "nvm:16M"]);
     let text = said(&["info", &image.uri("")]);

@@ -291,6 +291,9 @@ pub struct PassCommand {
     /// A new file for what is received [default: hexadecimal digits on standard output].
     #[arg(long, value_name = "PATH")]
     pub output: Option<PathBuf>,
+    /// Give the command up after so many milliseconds.
+    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: Option<u64>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -304,9 +307,6 @@ pub struct PassIo {
     /// Move the data by so many buffers, one behind the other.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub parts: u32,
-    /// Give the command up after so many milliseconds.
-    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub timeout: Option<u64>,
 }
 
 /// Something with a name on the command line, and a number on the wire.

@@ -3,6 +3,7 @@
 mod bench;
 mod controller;
 mod image;
+mod nvm;
 mod work;
 
 use std::path::PathBuf;
@@ -10,10 +11,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::records::Format;
-use crate::size;
 pub use bench::*;
 pub use controller::*;
 pub use image::*;
+pub use nvm::*;
 pub use work::*;
 
 /// Move bytes between programs and SSDs at the size the program has.
@@ -86,6 +87,8 @@ pub enum Command {
     Nvm(Nvm),
     /// Copy between any two places: devices of blocks, files, standard input and output.
     Dd(Dd),
+    /// Run a load on any device, and measure it: blocks or keys and values.
+    Perf(Perf),
     /// Measure transfer methods, key-value stores side by side, and endurance.
     Bench(Bench),
     /// Run the papers' experiments and write report.html.
@@ -267,79 +270,6 @@ pub struct Key {
     /// The key is hexadecimal digits.
     #[arg(long)]
     pub hex: bool,
-}
-
-/// `byway nvm`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  byway nvm write 'embedded:disk.img?ns=2' --file boot.bin")]
-pub struct Nvm {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: NvmCommand,
-}
-
-/// A range of bytes of a namespace, whole blocks.
-#[derive(Debug, Args)]
-pub struct Range {
-    /// First byte, a multiple of the block size.
-    #[arg(long, default_value = "0", value_parser = size::parse, value_name = "SIZE")]
-    pub offset: u64,
-    /// Bytes, a multiple of the block size.
-    #[arg(long, value_parser = size::parse, value_name = "SIZE")]
-    pub length: u64,
-}
-
-/// What can be done with blocks.
-#[derive(Debug, Subcommand)]
-pub enum NvmCommand {
-    /// Write blocks to standard output or a file.
-    #[command(after_help = "\
-Example:
-  byway nvm read 'embedded:disk.img?ns=2' --offset 1M --length 4K | xxd | head")]
-    Read {
-        #[command(flatten)]
-        device: Device,
-        #[command(flatten)]
-        range: Range,
-        /// Where to write [default: standard output].
-        #[arg(long, value_name = "PATH")]
-        file: Option<PathBuf>,
-    },
-    /// Write a file or standard input to blocks; the last block is filled with zeroes.
-    #[command(after_help = "\
-Examples:
-  byway nvm write 'embedded:disk.img?ns=2' --file boot.bin
-  echo hello | byway nvm write 'embedded:disk.img?ns=2&transfer=inline' --offset 4K")]
-    Write {
-        #[command(flatten)]
-        device: Device,
-        /// First byte, a multiple of the block size.
-        #[arg(long, default_value = "0", value_parser = size::parse, value_name = "SIZE")]
-        offset: u64,
-        /// What to write [default: standard input].
-        #[arg(long, value_name = "PATH")]
-        file: Option<PathBuf>,
-    },
-    /// Tell the device that blocks are no longer needed; they read as zeroes.
-    #[command(after_help = "\
-Example:
-  byway nvm trim 'embedded:disk.img?ns=2' --offset 1M --length 64K")]
-    Trim {
-        #[command(flatten)]
-        device: Device,
-        #[command(flatten)]
-        range: Range,
-    },
-    /// Make completed writes durable.
-    #[command(after_help = "\
-Example:
-  byway nvm flush 'embedded:disk.img?ns=2'")]
-    Flush {
-        #[command(flatten)]
-        device: Device,
-    },
 }
 
 /// `byway report`.

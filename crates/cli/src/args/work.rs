@@ -1,6 +1,6 @@
-//! The commands that move much: copies.
+//! The commands that move much: copies and loads that are measured.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::size;
 
@@ -49,4 +49,128 @@ pub struct Dd {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `byway perf`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway perf nil:1G --rw randread --depth 32 --time 2
+  byway perf /dev/nvme0n1 --rw randread --depth 32 --threads 2 --cpus 0,1 --time 10 --warmup 1
+  byway perf './blocks.bin?backend=io_uring&direct=1' --rw randrw --mix 70 --verify --json
+  byway perf 'embedded:disk.img?transfer=inline' --rw put --keys 100000 --value-bytes 100
+  byway perf embedded:disk.img --rw putget --mix 90 --fill --keys 100000 --count 1000000
+
+Loads that write overwrite what the device holds in the range, or under the keys. Each thread has a queue and a random \
+number stream of its own, and of a sequential load a part of the range of its own. Ctrl-C ends the measurement and prints \
+what was measured.")]
+pub struct Perf {
+    #[command(flatten)]
+    pub device: super::Device,
+    /// The load.
+    #[arg(long, value_enum)]
+    pub rw: Load,
+    /// Of a mixed load, percent that read [default: 50].
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub mix: Option<u8>,
+    /// Bytes of a command [default: 4K].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub bs: Option<u64>,
+    /// Commands outstanding of each thread.
+    #[arg(long, value_name = "COUNT", default_value = "1")]
+    pub depth: u32,
+    /// Commands that are submitted together, at least.
+    #[arg(long, value_name = "COUNT", default_value = "1")]
+    pub batch: u32,
+    /// Threads.
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: u32,
+    /// Processors for the threads, such as 0,2-3: one each, over again when there are more threads.
+    #[arg(long, value_name = "LIST", value_parser = crate::perf::parse_cpus)]
+    pub cpus: Option<crate::perf::Cpus>,
+    /// Seconds that are measured [default: 10, or until --count].
+    #[arg(long, value_name = "SECONDS", value_parser = crate::perf::parse_seconds)]
+    pub time: Option<std::time::Duration>,
+    /// Commands of each thread that are measured, if --time does not end it before.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Seconds before the measurement.
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = crate::perf::parse_seconds)]
+    pub warmup: std::time::Duration,
+    /// First byte of the range.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub offset: Option<u64>,
+    /// Bytes of the range [default: up to the end].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub length: Option<u64>,
+    /// Keys that a load of keys and values uses [default: 10000].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub keys: Option<u64>,
+    /// Bytes of a key [default: 16].
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u8).range(8..=16))]
+    pub key_bytes: Option<u8>,
+    /// Bytes of a value [default: 100].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_u32)]
+    pub value_bytes: Option<u32>,
+    /// Store every key once before anything is measured.
+    #[arg(long)]
+    pub fill: bool,
+    /// Decides places, keys and what is written.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Writes carry what --seed says of their place and are read back after the measurement; reads of a load that only reads
+    /// are compared with it. Exit code 1 for a difference.
+    #[arg(long)]
+    pub verify: bool,
+    /// Each command moves its data by so many buffers.
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub parts: u32,
+    /// How a thread waits for completions.
+    #[arg(long, value_enum, default_value = "sleep")]
+    pub wait: Wait,
+    /// Give a command up after so many milliseconds, and end.
+    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: Option<u64>,
+    /// Do not ask for the time of each command: no percentiles.
+    #[arg(long)]
+    pub no_latency: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a load does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Load {
+    /// Reads one block behind the other.
+    Read,
+    /// Writes one behind the other.
+    Write,
+    /// Reads anywhere.
+    Randread,
+    /// Writes anywhere.
+    Randwrite,
+    /// Reads and writes anywhere.
+    Randrw,
+    /// Tells the device that blocks anywhere are no longer needed.
+    Trim,
+    /// Has blocks anywhere read as zeroes.
+    Zeroes,
+    /// Stores values under any keys.
+    Put,
+    /// Reads values of any keys.
+    Get,
+    /// Stores and reads values.
+    Putget,
+}
+
+/// How completions are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Wait {
+    /// As the queue does: spinning a little, then asleep.
+    Sleep,
+    /// Asking again and again.
+    Spin,
+    /// By the queue's descriptor, as a program with its own event loop does.
+    Event,
 }

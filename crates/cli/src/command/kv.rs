@@ -18,6 +18,10 @@ use crate::subject::Subject;
 use crate::table;
 use crate::terminal::{Interrupt, Progress, print_json};
 
+/// Records that are compared together.
+const COMPARED_AT_ONCE: usize = 128;
+/// Values up to here are read together; a longer one by itself.
+const COMPARED_BYTES: usize = 4096;
 /// Differences that are named; more are counted.
 const NAMED_DIFFERENCES: usize = 20;
 
@@ -60,12 +64,12 @@ pub fn run(command: &KvCommand, out: &mut impl Write, interrupt: &Interrupt) -> 
 }
 
 fn open(device: &args::Device) -> Result<Kv> {
-    Ok(byway::embedded::open(&device.uri)?.kv(None)?)
+    Ok(byway::open(&device.uri)?.kv(None)?)
 }
 
 /// The same for a command that only reads.
 fn open_to_read(device: &args::Device) -> Result<Kv> {
-    Ok(byway::embedded::open_to_read(&device.uri)?.kv(None)?)
+    Ok(byway::open_to_read(&device.uri)?.kv(None)?)
 }
 
 fn parse_key(key: &args::Key) -> Result<Vec<u8>> {
@@ -201,14 +205,25 @@ impl Import<'_> {
     fn compare(&self, json: bool, out: &mut impl Write) -> Result<()> {
         let mut kv = open_to_read(self.device)?;
         let (mut count, mut different) = (0u64, Vec::new());
-        for record in self.records()? {
-            let record = record.with_context(|| self.what())?;
-            let stored = kv.get(&record.key).with_context(|| self.what())?;
-            if stored.as_deref() != Some(record.value.as_slice()) {
-                let how = if stored.is_some() { "differs" } else { "is missing" };
-                different.push(format!("{} {how}", record.key.escape_ascii()));
+        let mut records = self.records()?;
+        loop {
+            let some: Result<Vec<_>, _> = records.by_ref().take(COMPARED_AT_ONCE).collect();
+            let some = some.with_context(|| self.what())?;
+            if some.is_empty() {
+                break;
             }
-            count += 1;
+            let keys: Result<Vec<Key>, _> = some.iter().map(|record| Key::new(&record.key)).collect();
+            let mut how = vec![None; some.len()];
+            kv.get_many(&keys?, COMPARED_BYTES, |index, stored| {
+                let wanted = some.get(index).map(|record| record.value.as_slice());
+                if let Some(how) = how.get_mut(index).filter(|_| stored != wanted) {
+                    *how = Some(if stored.is_some() { "differs" } else { "is missing" });
+                }
+            })
+            .with_context(|| self.what())?;
+            let named = some.iter().zip(how).filter_map(|(record, how)| Some((record, how?)));
+            different.extend(named.map(|(record, how)| format!("{} {how}", record.key.escape_ascii())));
+            count += some.len() as u64;
             self.interrupt.check()?;
         }
         if different.is_empty() {

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use byway::Nvm;
 
+use super::nvm_device;
 use crate::args::{self, NvmCommand, Range};
 use crate::terminal::Interrupt;
 
@@ -39,24 +40,40 @@ pub fn run(command: &NvmCommand, out: &mut impl Write, interrupt: &Interrupt) ->
             Blocks::open(device)?.write(*offset, from, file.as_deref(), interrupt)
         }
         NvmCommand::Trim { device, range } => Blocks::open(device)?.trim(range),
+        NvmCommand::Zero { device, range } => nvm_device::zero(device, range, interrupt),
+        NvmCommand::Verify { device, range, timeout } => {
+            nvm_device::verify(device, range, *timeout, interrupt)
+        }
+        NvmCommand::Compare { device, offset, file } => {
+            nvm_device::compare(device, *offset, file.as_deref(), interrupt)
+        }
+        NvmCommand::Copy { device, range, to } => nvm_device::copy(device, range, *to, interrupt),
         NvmCommand::Flush { device } => Ok(Blocks::open(device)?.0.flush()?),
     }
 }
 
 /// A namespace, addressed in bytes.
-struct Blocks(Nvm);
+pub struct Blocks(pub Nvm);
 
 impl Blocks {
-    fn open(device: &args::Device) -> Result<Self> {
+    /// Opens the namespace of a URI.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(device: &args::Device) -> Result<Self> {
         Ok(Self(byway::open(&device.uri)?.nvm(None)?))
     }
 
-    fn block_bytes(&self) -> u64 {
+    /// Bytes of a block.
+    pub fn block_bytes(&self) -> u64 {
         self.0.lba_bytes().into()
     }
 
     /// The block that begins at a byte.
-    fn block_at(&self, what: &str, bytes: u64) -> Result<u64> {
+    ///
+    /// # Errors
+    /// A byte within a block.
+    pub fn block_at(&self, what: &str, bytes: u64) -> Result<u64> {
         let block_bytes = self.block_bytes();
         ensure!(
             bytes.is_multiple_of(block_bytes),
@@ -66,7 +83,10 @@ impl Blocks {
     }
 
     /// First block and number of blocks of a range that is within the namespace.
-    fn blocks_of(&self, range: &Range) -> Result<(u64, u64)> {
+    ///
+    /// # Errors
+    /// A range that is no whole blocks, or is not within it.
+    pub fn blocks_of(&self, range: &Range) -> Result<(u64, u64)> {
         let (first, count) =
             (self.block_at("an offset", range.offset)?, self.block_at("a length", range.length)?);
         let all = self.0.blocks();

@@ -1,15 +1,19 @@
 //! `byway pass`: any command, as its bytes are.
 
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use byway::backends::AdminCalls;
 use byway::spec::{Command as Entry, Direction};
-use byway::{AdminCommand, Backend, BackendQueue, Buffer, Device, Outcome, RawCommand, RawData};
+use byway::{
+    AdminCommand, AdminQueue, Backend, BackendQueue, Buffer, Device, Outcome, RawCommand, RawData,
+};
 use serde::Serialize;
 
 use super::answer;
 use crate::args::{PassCommand, PassIo, PassQueue};
+use crate::event::wait_for_any;
 use crate::hexdump;
 use crate::records::to_hex;
 use crate::terminal::print_json;
@@ -38,9 +42,40 @@ fn admin(args: &PassCommand, out: &mut impl Write) -> Result<()> {
     let sent = Sent::of(args, 1)?;
     let device = byway::open(&args.device.uri)?;
     let entry = entry_of(args, args.nsid.unwrap_or(0));
-    let outcome = device.admin(AdminCommand::raw(entry, sent.data(&device)?))?;
-    device.close()?;
+    let command = AdminCommand::raw(entry, sent.data(&device)?);
+    let outcome = match args.timeout {
+        None => {
+            let outcome = device.admin(command)?;
+            device.close()?;
+            outcome
+        }
+        Some(ms) => admin_within(device, command, Duration::from_millis(ms))?,
+    };
     print(args, &sent, &outcome, out)
+}
+
+/// Sends an admin command, and waits for a time only.
+fn admin_within(device: Device, command: AdminCommand, time: Duration) -> Result<Outcome> {
+    let until = Instant::now() + time;
+    let mut calls = AdminCalls::new(device)?;
+    calls.submit(command, 0).map_err(byway::Error::from)?;
+    loop {
+        if let Some(finished) = calls.next_finished()? {
+            return Ok(finished.result.map_err(byway::Error::from)?);
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        wait_for_any([calls.event()?], left)?;
+    }
+    let given_up = match calls.cancel(0) {
+        Ok(()) => "it was given up before it was begun".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    // Who dropped it would wait for the command, for which there is no time; it ends with the process.
+    std::mem::forget(calls);
+    bail!("nothing came within {} ms: {given_up}", time.as_millis())
 }
 
 fn io(io: &PassIo, out: &mut impl Write) -> Result<()> {
@@ -54,7 +89,7 @@ fn io(io: &PassIo, out: &mut impl Write) -> Result<()> {
     };
     let command = RawCommand { entry: entry_of(args, nsid), data: sent.data(&device)? };
     let mut queue = device.default_queue()?;
-    let outcome = match io.timeout {
+    let outcome = match args.timeout {
         None => queue.execute(command.into())?,
         Some(ms) => within(&mut queue, command, Duration::from_millis(ms))?,
     };

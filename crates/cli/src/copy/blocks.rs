@@ -11,10 +11,25 @@ use super::plan::How;
 use super::verify::Sums;
 use super::{LOOK_EVERY, Shared};
 
-/// Copies `total` bytes; returns how many of the first are all there.
+/// How a copy ended.
+pub struct Ended {
+    /// Bytes from the first on that are there without a gap.
+    pub whole_bytes: u64,
+    /// Why it went no further, if it was not ended by somebody.
+    pub failed: Option<anyhow::Error>,
+}
+
+impl Ended {
+    /// To the end, or as far as somebody let it.
+    pub fn well(whole_bytes: u64) -> Self {
+        Self { whole_bytes, failed: None }
+    }
+}
+
+/// Copies `total` bytes.
 ///
 /// # Errors
-/// What either side says, with the byte where it was.
+/// When a side gives no queue or no memory. What they say later is in [`Ended`], with the byte where it was.
 pub fn copy(
     how: &How,
     from: &mut Blocks,
@@ -22,19 +37,15 @@ pub fn copy(
     total: u64,
     sums: &Sums,
     shared: &Shared<'_>,
-) -> Result<u64> {
+) -> Result<Ended> {
     let whole = total / how.unit_bytes * how.unit_bytes;
-    let jobs: Vec<Job<'_>> =
-        parts(whole, how).map(|part| Job::new(how, from, to, part, sums, shared)).collect::<Result<_>>()?;
-    let parts: Vec<Range<u64>> = jobs.iter().map(|job| job.begin..job.end).collect();
-    let reached = run_all(jobs, shared)?;
-    let gap = parts.iter().zip(&reached).find(|(part, reached)| part.end != **reached);
-    let there = gap.map_or(whole, |(_, reached)| *reached);
-    if shared.is_over() || there < whole {
-        return Ok(there);
+    let jobs = parts(whole, how).map(|part| Job::new(how, from, to, part, sums, shared));
+    let ended = run_all(jobs.collect::<Result<_>>()?, whole);
+    if shared.is_over() || ended.failed.is_some() {
+        return Ok(ended);
     }
-    copy_rest(how, from, to, whole..total, sums, shared)?;
-    Ok(total)
+    let failed = copy_rest(how, from, to, whole..total, sums, shared).err();
+    Ok(Ended { whole_bytes: if failed.is_none() { total } else { whole }, failed })
 }
 
 /// What fills no block at the end.
@@ -68,13 +79,21 @@ fn parts(whole: u64, how: &How) -> impl Iterator<Item = Range<u64>> + use<> {
     (0..jobs).map(move |job| at(job).min(whole)..at(job + 1).min(whole)).filter(|part| !part.is_empty())
 }
 
-fn run_all(jobs: Vec<Job<'_>>, shared: &Shared<'_>) -> Result<Vec<u64>> {
+/// Runs every part to its end; what is there without a gap is what the parts before the first unfinished one are.
+fn run_all(jobs: Vec<Job<'_>>, whole: u64) -> Ended {
+    let ends: Vec<u64> = jobs.iter().map(|job| job.end).collect();
     std::thread::scope(|scope| {
         let threads: Vec<_> = jobs.into_iter().map(|job| scope.spawn(move || job.run())).collect();
-        let ended = threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the copy failed"))));
-        ended.map(|ended| ended.inspect_err(|_| shared.end())).collect()
+        let mut all = Ended { whole_bytes: whole, failed: None };
+        for (thread, end) in threads.into_iter().zip(ends) {
+            let panicked = |_| Ended { whole_bytes: 0, failed: Some(anyhow!("a thread of the copy failed")) };
+            let ended = thread.join().unwrap_or_else(panicked);
+            if ended.whole_bytes < end {
+                all.whole_bytes = all.whole_bytes.min(ended.whole_bytes);
+            }
+            all.failed = all.failed.or(ended.failed);
+        }
+        all
     })
 }
 
@@ -136,8 +155,22 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Copies the part; returns the byte up to which everything is there.
-    fn run(mut self) -> Result<u64> {
+    /// Copies the part, up to its end or as far as it goes.
+    fn run(mut self) -> Ended {
+        match self.work() {
+            Ok(()) => {
+                let whole_bytes = self.lost.map_or(self.next, |lost| lost.min(self.next));
+                Ended { whole_bytes, failed: self.failed }
+            }
+            // A queue that fails tells nothing of what is on its way.
+            Err(error) => {
+                self.shared.end();
+                Ended { whole_bytes: self.begin, failed: Some(error) }
+            }
+        }
+    }
+
+    fn work(&mut self) -> Result<()> {
         loop {
             if self.shared.is_over() {
                 self.give_up();
@@ -145,14 +178,12 @@ impl<'a> Job<'a> {
             self.begin_reads()?;
             let taken = self.take_reads()? + self.take_writes()?;
             if self.free.len() == self.pieces.len() && (self.next >= self.end || self.lost.is_some()) {
-                break;
+                return Ok(());
             }
             if taken == 0 {
                 wait_for_either(&mut self.from, &mut self.to, LOOK_EVERY)?;
             }
         }
-        let reached = self.lost.map_or(self.next, |lost| lost.min(self.next));
-        self.failed.map_or(Ok(reached), Err)
     }
 
     /// Begins nothing more. Reads on their way are of no use to anybody.

@@ -1,11 +1,11 @@
 //! A queue of one side of a copy, for one thread; and waiting for two of them at once.
 
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use byway::{BackendQueue, Buffer, Command, Finished, Nsid, NvmCommand, Queue};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::event::wait_for_any;
 
 /// How long a queue that tells nobody of completions is slept on before the other is looked at.
 const SHORT: Duration = Duration::from_millis(1);
@@ -83,7 +83,7 @@ pub fn wait_for_either(one: &mut Lane, other: &mut Lane, timeout: Duration) -> R
         (false, false) if one.can_tell && other.can_tell => {
             one.queue.start()?;
             other.queue.start()?;
-            poll_both(one.queue.event()?, other.queue.event()?, timeout)?;
+            wait_for_any([one.queue.event()?, other.queue.event()?], timeout)?;
         }
         (false, false) => {
             if !one.queue.sleep(SHORT)? {
@@ -92,14 +92,4 @@ pub fn wait_for_either(one: &mut Lane, other: &mut Lane, timeout: Duration) -> R
         }
     }
     Ok(())
-}
-
-fn poll_both(one: BorrowedFd<'_>, other: BorrowedFd<'_>, timeout: Duration) -> Result<()> {
-    let mut both = [one, other].map(|event| PollFd::from_borrowed_fd(event, PollFlags::IN));
-    let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-    match poll(&mut both, Some(&timeout)) {
-        // Whoever waits looks whether a signal came.
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(cause) => Err(std::io::Error::from(cause)).context("wait for completions"),
-    }
 }

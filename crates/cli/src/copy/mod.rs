@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::terminal::{Interrupt, Progress};
+use blocks::Ended;
 use place::Place;
 pub use plan::{Asked, Plan};
 
@@ -82,17 +83,22 @@ pub fn copy(plan: Plan, interrupt: &Interrupt, progress: &Progress) -> Result<Co
     let Plan { how, from, mut to, total } = plan;
     let shared = Shared::new(interrupt, progress);
     let sums = how.sums(total);
-    let whole_bytes = match (from, &mut to) {
+    let ended = match (from, &mut to) {
         (Place::Blocks(mut from), Place::Blocks(to)) => {
             blocks::copy(&how, &mut from, to, total.unwrap_or(0), &sums, &shared)?
         }
         (Place::Blocks(mut from), Place::To(to)) => {
-            stream::from_blocks(&how, &mut from, to, total.unwrap_or(0), &shared)?
+            stream::from_blocks(&how, &mut from, to, total.unwrap_or(0), &shared).map(Ended::well)?
         }
-        (Place::From(mut from), Place::Blocks(to)) => stream::to_blocks(&how, &mut from, to, &sums, &shared)?,
-        (Place::From(mut from), Place::To(to)) => stream::plain(&how, &mut from, to, &shared)?,
-        (Place::To(_), _) | (_, Place::From(_)) => 0,
+        (Place::From(mut from), Place::Blocks(to)) => {
+            stream::to_blocks(&how, &mut from, to, &sums, &shared).map(Ended::well)?
+        }
+        (Place::From(mut from), Place::To(to)) => {
+            stream::plain(&how, &mut from, to, &shared).map(Ended::well)?
+        }
+        (Place::To(_), _) | (_, Place::From(_)) => Ended::well(0),
     };
+    let Ended { whole_bytes, failed } = ended;
     let mut copied = Copied {
         bytes: shared.bytes.load(Ordering::Relaxed),
         zero_bytes: shared.zero_bytes.load(Ordering::Relaxed),
@@ -101,8 +107,11 @@ pub fn copy(plan: Plan, interrupt: &Interrupt, progress: &Progress) -> Result<Co
         was_interrupted: interrupt.check().is_err(),
     };
     let Place::Blocks(mut to) = to else { return Ok(copied) };
-    if copied.was_interrupted || total.is_none() {
+    if copied.was_interrupted || failed.is_some() {
         to.cut(whole_bytes)?;
+    }
+    if let Some(error) = failed {
+        return Err(error.context(format!("the first {whole_bytes} bytes were copied, then")));
     }
     to.flush()?;
     if how.verify && !copied.was_interrupted {

@@ -184,9 +184,6 @@ impl Blocks {
     /// What the device says.
     pub fn close(self) -> Result<()> {
         drop(self.calls);
-        if let Some(file) = &self.file {
-            file.sync_all().with_context(|| format!("sync {}", self.uri))?;
-        }
         self.device.close().with_context(|| format!("close {}", self.uri))
     }
 }
@@ -298,6 +295,6 @@ impl Write for At {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.sync_all()
+        self.file.flush()
     }
 }

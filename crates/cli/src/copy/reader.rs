@@ -62,8 +62,8 @@ impl Reader {
         while !shared.is_over() {
             self.begin()?;
             let taken = self.take()?;
-            while let Some(index) = self.order.pop_front_if(|index| self.pieces[*index].is_read) {
-                let piece = &mut self.pieces[index];
+            while let Some(index) = self.next_read() {
+                let Some(piece) = self.pieces.get_mut(index) else { break };
                 piece.is_read = false;
                 on(piece.at, piece.buffer.as_ref().map_or(&[], Buffer::as_slice))?;
                 self.free.push(index);
@@ -76,6 +76,13 @@ impl Reader {
             }
         }
         Ok(())
+    }
+
+    /// The first piece on its way, once it was read.
+    fn next_read(&mut self) -> Option<usize> {
+        let index = *self.order.front()?;
+        self.pieces.get(index).filter(|piece| piece.is_read)?;
+        self.order.pop_front()
     }
 
     fn begin(&mut self) -> Result<()> {

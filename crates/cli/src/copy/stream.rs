@@ -148,7 +148,8 @@ impl Writer {
     fn write(&mut self, at: u64, buffer: Buffer, sparse: bool, shared: &Shared<'_>) -> Result<()> {
         let len = buffer.len();
         if len == 0 {
-            return Ok(self.free.push(buffer));
+            self.free.push(buffer);
+            return Ok(());
         }
         let is_zero = sparse && super::blocks::is_zero(buffer.as_slice());
         let command = if is_zero {

@@ -1,0 +1,160 @@
+//! What `byway nvm` has a device do by itself: zeroes, reads that check, comparisons, copies. Nothing is carried to the
+//! program and back.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use byway::future::{AsyncQueue, block_on_all};
+use byway::{Backend, BackendQueue, CopyRanges, Device, Error, ErrorKind, LbaRange, Nvm, NvmCommand, Queue};
+
+use super::nvm::Blocks;
+use crate::args::{self, Range};
+use crate::failure::No;
+use crate::terminal::Interrupt;
+
+/// Bytes of one command.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Most blocks of one range of a copy: what every device that copies takes.
+const COPY_BLOCKS: u64 = 128;
+
+/// Has a range read as zeroes.
+///
+/// # Errors
+/// A range that is no whole blocks or outside the namespace, and what the device says.
+pub fn zero(device: &args::Device, range: &Range, interrupt: &Interrupt) -> Result<()> {
+    let mut blocks = Blocks::open(device)?;
+    let most = PIECE_BYTES / blocks.block_bytes();
+    for (slba, count) in pieces(blocks.blocks_of(range)?, most) {
+        interrupt.check()?;
+        blocks.0.write_zeroes(slba, count)?;
+    }
+    Ok(())
+}
+
+/// Has a range read by the device alone, many commands at once, each of them awaited.
+///
+/// # Errors
+/// As [`zero`].
+pub fn verify(
+    device: &args::Device,
+    range: &Range,
+    timeout_ms: Option<u64>,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let device = byway::open_to_read(&device.uri)?;
+    require(device.capabilities().nvm.verify, &device, "Verify")?;
+    let blocks = Blocks(device.nvm(None)?);
+    let nsid = blocks.0.nsid();
+    let queue: AsyncQueue<Queue> = AsyncQueue::new(device.default_queue()?);
+    let most = PIECE_BYTES / blocks.block_bytes();
+    let all: Vec<(u64, u32)> = pieces(blocks.blocks_of(range)?, most).collect();
+    for some in all.chunks(device.queue_options().depth as usize) {
+        interrupt.check()?;
+        let verify = |&(slba, blocks): &(u64, u32)| {
+            let command = NvmCommand::Verify { nsid, slba, blocks }.into();
+            match timeout_ms {
+                None => queue.execute(command),
+                Some(ms) => queue.execute_within(command, Duration::from_millis(ms)),
+            }
+        };
+        let ended = block_on_all(&queue, some.iter().map(verify));
+        for ((slba, count), result) in some.iter().zip(ended) {
+            let doing = || format!("verify {count} blocks from block {slba} on");
+            result.map_err(Error::from).with_context(doing)?;
+        }
+    }
+    Ok(())
+}
+
+/// Has blocks compared with a file.
+///
+/// # Errors
+/// As [`zero`]; [`No`] with the first block that differs.
+pub fn compare(device: &args::Device, offset: u64, file: Option<&Path>, interrupt: &Interrupt) -> Result<()> {
+    let mut with: Box<dyn Read> = match file {
+        Some(path) => Box::new(File::open(path).with_context(|| format!("open {}", path.display()))?),
+        None => Box::new(io::stdin().lock()),
+    };
+    let device = byway::open_to_read(&device.uri)?;
+    require(device.capabilities().nvm.compare, &device, "Compare")?;
+    let mut blocks = Blocks(device.nvm(None)?);
+    let mut slba = blocks.block_at("an offset", offset)?;
+    loop {
+        interrupt.check()?;
+        let mut piece = Vec::new();
+        with.by_ref().take(PIECE_BYTES).read_to_end(&mut piece).context("read what to compare with")?;
+        if piece.is_empty() {
+            return Ok(());
+        }
+        let block_bytes = blocks.block_bytes() as usize;
+        piece.resize(piece.len().next_multiple_of(block_bytes), 0);
+        if !is_same(&device, &mut blocks.0, slba, &piece)? {
+            for (block, bytes) in (slba..).zip(piece.chunks(block_bytes)) {
+                if !is_same(&device, &mut blocks.0, block, bytes)? {
+                    return Err(No(format!("block {block} differs")).into());
+                }
+            }
+        }
+        slba += (piece.len() / block_bytes) as u64;
+    }
+}
+
+fn is_same(device: &Device, nvm: &mut Nvm, slba: u64, bytes: &[u8]) -> Result<bool> {
+    let mut data = device.buffer(bytes.len())?;
+    data.as_mut_slice().copy_from_slice(bytes);
+    let blocks = (bytes.len() / nvm.lba_bytes() as usize) as u32;
+    let command = NvmCommand::Compare { nsid: nvm.nsid(), slba, blocks, data: data.into() };
+    match nvm.queue().execute(command.into()) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::Mismatch => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Has blocks copied to another place.
+///
+/// # Errors
+/// As [`zero`]; places that overlap.
+pub fn copy(device: &args::Device, range: &Range, to: u64, interrupt: &Interrupt) -> Result<()> {
+    let device = byway::open(&device.uri)?;
+    require(device.capabilities().nvm.copy, &device, "Copy")?;
+    let mut blocks = Blocks(device.nvm(None)?);
+    let (from, count) = blocks.blocks_of(range)?;
+    let (to, _) = blocks.blocks_of(&Range { offset: to, length: range.length })?;
+    ensure!(
+        from.abs_diff(to) >= count,
+        "a copy of {count} blocks from block {from} to block {to} runs into itself"
+    );
+    let nsid = blocks.0.nsid();
+    for (slba, blocks_of_piece) in pieces((from, count), COPY_BLOCKS) {
+        interrupt.check()?;
+        let ranges = CopyRanges::new(&[LbaRange { slba, blocks: blocks_of_piece }])?;
+        blocks.0.queue().execute(NvmCommand::Copy { nsid, to: to + (slba - from), from: ranges }.into())?;
+    }
+    Ok(())
+}
+
+fn require(can: bool, device: &Device, command: &str) -> Result<()> {
+    ensure!(can, "{} does not do the command {command}", device.name());
+    Ok(())
+}
+
+/// A range of blocks in pieces of at most so many.
+fn pieces((first, count): (u64, u64), most: u64) -> impl Iterator<Item = (u64, u32)> {
+    let most = most.max(1);
+    (0..count.div_ceil(most)).map(move |piece| (first + piece * most, most.min(count - piece * most) as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_piece_is_as_short_as_it_must_be() {
+        assert_eq!(pieces((10, 5), 2).collect::<Vec<_>>(), [(10, 2), (12, 2), (14, 1)]);
+        assert_eq!(pieces((10, 0), 2).count(), 0);
+    }
+}

@@ -1,0 +1,155 @@
+//! What was measured: how many, how fast, how long each took.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// Digits of a latency that are kept: a thousandth is told from the next.
+const DIGITS: u8 = 3;
+
+/// The longest latency that is told from longer ones: an hour. The room for it is there from the beginning.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// The commands of one side of a load: those that read, or those that write.
+#[derive(Clone, Debug)]
+pub struct Side {
+    pub ops: u64,
+    pub bytes: u64,
+    /// Nanoseconds of each, unless nobody asked for them.
+    pub ns: Histogram<u64>,
+}
+
+impl Default for Side {
+    fn default() -> Self {
+        #[expect(
+            clippy::expect_used,
+            reason = "the bounds and the digits are ones that a histogram can have"
+        )]
+        let ns = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("bounds of a histogram");
+        Self { ops: 0, bytes: 0, ns }
+    }
+}
+
+impl Side {
+    fn add(&mut self, other: &Self) {
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        // Both have the same bounds, which is what adding can fail for.
+        let _ = self.ns.add(&other.ns);
+    }
+}
+
+/// What one thread measured.
+#[derive(Clone, Debug, Default)]
+pub struct OfThread {
+    pub reads: Side,
+    pub writes: Side,
+    /// Keys that were not there.
+    pub missing: u64,
+    /// Time that it measured.
+    pub wall: Duration,
+    /// Its own processor time.
+    pub cpu: Duration,
+}
+
+/// What all threads measured.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    pub threads: Vec<OfThread>,
+    /// Processor time of the whole process: threads of the device's included.
+    pub cpu: Duration,
+    pub was_interrupted: bool,
+    /// Pieces that were compared, and as they should be.
+    pub verified: u64,
+}
+
+impl Measured {
+    /// Reads and writes of all threads.
+    pub fn total(&self) -> OfThread {
+        let mut total = OfThread { cpu: self.cpu, ..OfThread::default() };
+        for thread in &self.threads {
+            total.wall = total.wall.max(thread.wall);
+            total.reads.add(&thread.reads);
+            total.writes.add(&thread.writes);
+            total.missing += thread.missing;
+        }
+        total
+    }
+}
+
+/// What JSON says of commands that are alike.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    pub ops: u64,
+    pub iops: f64,
+    pub mib_per_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<Latency>,
+}
+
+/// How long commands took, in nanoseconds.
+#[derive(Debug, Serialize)]
+pub struct Latency {
+    pub min: u64,
+    pub mean: f64,
+    pub stdev: f64,
+    pub p50: u64,
+    pub p90: u64,
+    pub p95: u64,
+    pub p99: u64,
+    pub p99_9: u64,
+    pub p99_99: u64,
+    pub max: u64,
+}
+
+impl Row {
+    /// The commands of a side, where there were any.
+    pub fn of(side: &Side, wall: Duration) -> Option<Self> {
+        let seconds = wall.as_secs_f64().max(f64::MIN_POSITIVE);
+        let row = || Self {
+            ops: side.ops,
+            iops: side.ops as f64 / seconds,
+            mib_per_s: side.bytes as f64 / f64::from(1 << 20) / seconds,
+            latency_ns: Latency::of(&side.ns),
+        };
+        (side.ops > 0).then(row)
+    }
+}
+
+impl Latency {
+    fn of(ns: &Histogram<u64>) -> Option<Self> {
+        let at = |quantile| ns.value_at_quantile(quantile);
+        (!ns.is_empty()).then(|| Self {
+            min: ns.min(),
+            mean: ns.mean(),
+            stdev: ns.stdev(),
+            p50: at(0.5),
+            p90: at(0.9),
+            p95: at(0.95),
+            p99: at(0.99),
+            p99_9: at(0.999),
+            p99_99: at(0.9999),
+            max: ns.max(),
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_of_any_length_keep_three_digits_and_add_up() {
+        let (mut one, mut other) = (Side::default(), Side::default());
+        one.ns.saturating_record(5_000_000);
+        other.ns.saturating_record(7_000_000_000);
+        other.ns.saturating_record(u64::MAX);
+        one.add(&other);
+        let latency = Latency::of(&one.ns).unwrap();
+        assert!(latency.min.abs_diff(5_000_000) <= 5_000, "{latency:?}");
+        assert!(latency.p50.abs_diff(7_000_000_000) <= 7_000_000, "{latency:?}");
+        assert!(latency.max >= LONGEST_NS, "{latency:?}");
+    }
+}

@@ -1,0 +1,167 @@
+//! Loads on a device of any kind, measured: blocks or keys and values, many commands at once, by one thread or several.
+//!
+//! What is measured is the device, not this program: commands are submitted together, a command's buffer comes back with
+//! its completion and is used by the next, the time is asked for once for all that is submitted or found finished at once
+//! (or not at all), and nothing is allocated between.
+
+mod load;
+mod measured;
+mod pattern;
+mod plan;
+mod readback;
+mod worker;
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::size;
+use crate::table;
+use crate::terminal::{Interrupt, Progress};
+pub use measured::{Latency, Measured, OfThread, Row};
+pub use plan::{Cpus, Plan, What, parse_cpus, parse_seconds};
+use worker::{Ran, Worker};
+
+/// How often the thread that watches looks.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Where a measurement is. Threads look at it once a turn; it guards no other memory.
+#[derive(Debug, Default)]
+struct Phase(AtomicU8);
+
+impl Phase {
+    const WARM_UP: u8 = 0;
+    const MEASURE: u8 = 1;
+    const OVER: u8 = 2;
+    /// Over, and commands on their way are of no use to anybody.
+    const GIVEN_UP: u8 = 3;
+
+    #[inline]
+    fn now(&self) -> u8 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, phase: u8) {
+        self.0.fetch_max(phase, Ordering::Relaxed);
+    }
+}
+
+/// What all threads share.
+#[derive(Debug)]
+struct Shared {
+    phase: Phase,
+    /// Commands that are done, told now and then.
+    done: AtomicU64,
+    /// Everybody is ready.
+    ready: Barrier,
+}
+
+/// Runs a load, and gives what was measured.
+///
+/// # Errors
+/// What the device says to a command; a difference, where what was written is compared.
+pub fn run(plan: &Plan, interrupt: &Interrupt) -> Result<Measured> {
+    plan.fill(interrupt)?;
+    let ready = Barrier::new(plan.threads as usize + 1);
+    let shared = Shared { phase: Phase::default(), done: AtomicU64::new(0), ready };
+    let (mut measured, touched) = std::thread::scope(|scope| {
+        let work = |thread| {
+            let shared = &shared;
+            scope.spawn(move || work(plan, thread, shared).inspect_err(|_| shared.phase.set(Phase::GIVEN_UP)))
+        };
+        if plan.warmup.is_zero() {
+            shared.phase.set(Phase::MEASURE);
+        }
+        let threads: Vec<_> = (0..plan.threads).map(work).collect();
+        let cpu = process_time();
+        shared.ready.wait();
+        let are_done = || threads.iter().all(|thread| thread.is_finished());
+        let watched = watch(plan, interrupt, &shared, cpu, are_done);
+        let ended: Vec<Result<Ran>> = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread of the load failed"))))
+            .collect();
+        gather(watched, ended)
+    })?;
+    measured.was_interrupted = interrupt.check().is_err();
+    if plan.verify && !measured.was_interrupted {
+        let compared = measured.total().reads.ops;
+        let is_written = plan.load.changes();
+        measured.verified =
+            if is_written { readback::read_back(plan, &touched, interrupt)? } else { compared };
+    }
+    Ok(measured)
+}
+
+/// The work of one thread. Everybody begins at once, also where one of them cannot.
+fn work(plan: &Plan, thread: u32, shared: &Shared) -> Result<Ran> {
+    let worker = Worker::new(plan, thread);
+    shared.ready.wait();
+    worker?.run(shared)
+}
+
+fn gather(mut measured: Measured, ended: Vec<Result<Ran>>) -> Result<(Measured, Vec<u64>)> {
+    let mut touched: Vec<u64> = Vec::new();
+    for ran in ended {
+        let Ran { of, touched: pieces } = ran?;
+        measured.threads.push(of);
+        touched.resize(touched.len().max(pieces.len()), 0);
+        touched.iter_mut().zip(pieces).for_each(|(all, some)| *all |= some);
+    }
+    Ok((measured, touched))
+}
+
+/// Begins and ends the measurement, and shows it meanwhile.
+fn watch(
+    plan: &Plan,
+    interrupt: &Interrupt,
+    shared: &Shared,
+    mut cpu: Duration,
+    are_done: impl Fn() -> bool,
+) -> Measured {
+    let progress = Progress::line(&plan.named());
+    let is_over = || interrupt.check().is_err() || are_done() || shared.phase.now() >= Phase::OVER;
+    if !plan.warmup.is_zero() {
+        wait(plan.warmup, &is_over, || {});
+        cpu = process_time();
+    }
+    let (done_before, begun) = (shared.done.load(Ordering::Relaxed), Instant::now());
+    shared.phase.set(Phase::MEASURE);
+    wait(plan.time.unwrap_or(Duration::MAX), &is_over, || {
+        let seconds = begun.elapsed().as_secs_f64();
+        let done = shared.done.load(Ordering::Relaxed).saturating_sub(done_before);
+        let (rate, bytes) = (done as f64 / seconds, (done * plan.op_bytes()) as f64 / seconds);
+        let shown = format!(
+            "{}: {}, {}/s, {seconds:.0} s",
+            plan.named(),
+            table::rate(rate),
+            size::human(bytes as u64)
+        );
+        progress.say(&shown);
+    });
+    let measured = Measured { cpu: process_time().saturating_sub(cpu), ..Measured::default() };
+    shared.phase.set(if interrupt.check().is_err() { Phase::GIVEN_UP } else { Phase::OVER });
+    measured
+}
+
+/// Waits for a time, or until it is over.
+fn wait(time: Duration, is_over: &impl Fn() -> bool, mut look: impl FnMut()) {
+    let begun = Instant::now();
+    loop {
+        let left = time.saturating_sub(begun.elapsed());
+        if left.is_zero() || is_over() {
+            return;
+        }
+        std::thread::sleep(left.min(LOOK_EVERY));
+        look();
+    }
+}
+
+/// Processor time of all threads of the process.
+fn process_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

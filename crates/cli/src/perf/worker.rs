@@ -1,0 +1,302 @@
+//! One thread of a load: a queue kept full, and what its commands took.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use byway::{BackendQueue, ErrorKind, Finished, Queue};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::load::{Memory, Op, Ops};
+use super::measured::OfThread;
+use super::pattern::Pattern;
+use super::plan::{Plan, What};
+use super::{Phase, Shared};
+use crate::args::Wait;
+use crate::event::wait_for_any;
+use crate::failure::No;
+
+/// How long a thread sleeps at most before it looks where the measurement is.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Commands that are done before the watching thread is told of them.
+const TOLD_EVERY: u64 = 256;
+
+/// A command's place.
+#[derive(Debug)]
+struct Slot {
+    memory: Memory,
+    op: Op,
+    begun: Option<Instant>,
+}
+
+/// What one thread did.
+#[derive(Debug)]
+pub struct Ran {
+    pub of: OfThread,
+    /// Pieces that were written, a bit each, where they are read back.
+    pub touched: Vec<u64>,
+}
+
+/// One thread of a load.
+pub struct Worker<'a> {
+    plan: &'a Plan,
+    queue: Queue,
+    ops: Ops,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    /// Commands that may still be begun.
+    left: u64,
+    of: OfThread,
+    /// Bytes that a command moves.
+    op_bytes: u64,
+    /// Whether reads are compared as they come.
+    compares: bool,
+    /// Pieces that were written, a bit each, where they are read back later.
+    touched: Option<Vec<u64>>,
+    untold: u64,
+    /// When the measurement began, on the wall's and on the thread's clock.
+    since: Option<(Instant, Duration)>,
+}
+
+impl<'a> Worker<'a> {
+    /// A thread's queue and memory; it is the thread that calls, and that is pinned.
+    ///
+    /// # Errors
+    /// When there is no such processor, no queue or no memory.
+    pub fn new(plan: &'a Plan, thread: u32) -> Result<Self> {
+        if let Some(cpus) = &plan.cpus {
+            pin(cpus.of_thread(thread))?;
+        }
+        let slot =
+            |_| -> Result<Slot> { Ok(Slot { memory: Memory::new(plan)?, op: Op::default(), begun: None }) };
+        let slots: Vec<Slot> = (0..plan.depth).map(slot).collect::<Result<_>>()?;
+        let words = match plan.what {
+            What::Blocks(blocks) if plan.verify && plan.load.changes() => {
+                Some(blocks.pieces.div_ceil(64) as usize)
+            }
+            _ => None,
+        };
+        Ok(Self {
+            queue: plan.queue()?,
+            ops: Ops::new(plan, thread),
+            free: (0..slots.len()).rev().collect(),
+            slots,
+            left: if plan.warmup.is_zero() { plan.count.unwrap_or(u64::MAX) } else { u64::MAX },
+            of: OfThread::default(),
+            op_bytes: plan.op_bytes(),
+            compares: plan.verify && !plan.load.changes(),
+            touched: words.map(|words| vec![0; words]),
+            untold: 0,
+            since: None,
+            plan,
+        })
+    }
+
+    /// Runs until the measurement is over or all commands are done; gives what was measured and what was written.
+    ///
+    /// # Errors
+    /// What the device says; a difference.
+    pub fn run(mut self, shared: &Shared) -> Result<Ran> {
+        loop {
+            match shared.phase.now() {
+                Phase::WARM_UP => {}
+                Phase::MEASURE if self.since.is_none() => self.begin(),
+                Phase::MEASURE => {}
+                _ => break,
+            }
+            self.submit()?;
+            let taken = self.take()?;
+            self.tell(shared, taken);
+            if self.left == 0 && self.queue.outstanding() == 0 && self.since.is_some() {
+                break;
+            }
+            if taken == 0 {
+                self.wait()?;
+            }
+        }
+        self.end();
+        if shared.phase.now() == Phase::GIVEN_UP {
+            // What cannot be cancelled finishes by itself.
+            (0..self.slots.len() as u64).for_each(|tag| drop(self.queue.cancel(tag)));
+        }
+        self.finish()?;
+        Ok(Ran { of: self.of, touched: self.touched.unwrap_or_default() })
+    }
+
+    /// From here on it counts.
+    fn begin(&mut self) {
+        (self.of.reads, self.of.writes, self.of.missing) = Default::default();
+        if !self.plan.warmup.is_zero() {
+            self.left = self.plan.count.unwrap_or(u64::MAX);
+        }
+        self.since = Some((Instant::now(), thread_time()));
+    }
+
+    fn end(&mut self) {
+        if let Some((wall, cpu)) = self.since {
+            self.of.wall = wall.elapsed();
+            self.of.cpu = thread_time().saturating_sub(cpu);
+        }
+    }
+
+    /// Begins as many commands as are free, by one call, once they are enough for a batch.
+    #[inline]
+    fn submit(&mut self) -> Result<()> {
+        let enough = self.free.len() >= self.plan.batch as usize || self.queue.outstanding() == 0;
+        if !enough || self.left == 0 {
+            return Ok(());
+        }
+        let begun = self.plan.latency.then(Instant::now);
+        let Self { queue, ops, slots, free, left, .. } = self;
+        let (mut failed, mut last) = (None, 0);
+        let mut commands = std::iter::from_fn(|| {
+            if *left == 0 {
+                return None;
+            }
+            let index = free.pop()?;
+            let slot = slots.get_mut(index)?;
+            (*left, last) = (*left - 1, index);
+            (slot.op, slot.begun) = (ops.next(), begun);
+            match ops.command(slot.op, &mut slot.memory) {
+                Ok(command) => Some((command, index as u64)),
+                Err(error) => {
+                    failed = Some(error);
+                    None
+                }
+            }
+        });
+        let submitted = match self.plan.timeout {
+            None => queue.submit_all(&mut commands),
+            Some(time) => commands.try_for_each(|(command, tag)| queue.submit_within(command, tag, time)),
+        };
+        match submitted {
+            Ok(()) => {}
+            // A ring whose slots hold payloads too may be full before its depth is reached: then there is more to take.
+            Err(refused) if refused.error.kind() == ErrorKind::QueueFull && queue.outstanding() > 0 => {
+                free.push(last);
+                *left += 1;
+                if let Some(slot) = slots.get_mut(last) {
+                    slot.memory.restore(refused.command);
+                }
+                return Ok(());
+            }
+            Err(refused) => return Err(byway::Error::from(refused).into()),
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Takes what has finished; returns how many commands that was.
+    #[inline]
+    fn take(&mut self) -> Result<usize> {
+        let Self { queue, slots, free, of, op_bytes, compares, touched, plan, .. } = self;
+        let (mut now, mut failed) = (None, None);
+        let taken = queue.poll(usize::MAX, &mut |finished: Finished| {
+            let Some(slot) = slots.get_mut(finished.tag as usize) else { return };
+            free.push(finished.tag as usize);
+            match finished.result {
+                Ok(outcome) => slot.memory.take_back(outcome),
+                Err(why) if why.error.kind() == ErrorKind::KeyNotFound => {
+                    of.missing += 1;
+                    slot.memory.take_back(byway::Outcome { buffer: why.buffer, ..byway::Outcome::default() });
+                }
+                Err(why) => {
+                    failed.get_or_insert((slot.op, why.error));
+                    return;
+                }
+            }
+            let side = if slot.op.is_read { &mut of.reads } else { &mut of.writes };
+            side.ops += 1;
+            side.bytes += *op_bytes;
+            if let Some(begun) = slot.begun {
+                let now = *now.get_or_insert_with(Instant::now);
+                side.ns.saturating_record(now.duration_since(begun).as_nanos() as u64);
+            }
+            if let Some(touched) = touched.as_mut().filter(|_| !slot.op.is_read) {
+                touch(touched, slot.op.place);
+            }
+            if *compares && let Some(wrong) = difference(plan, slot) {
+                failed.get_or_insert((slot.op, wrong));
+            }
+        })?;
+        match failed {
+            None => Ok(taken),
+            Some((_, error)) if error.kind() == ErrorKind::Mismatch => Err(No(error.to_string()).into()),
+            Some((op, error)) => {
+                let what = if op.is_read { "read" } else { "write" };
+                Err(queue.explained(error))
+                    .with_context(|| format!("{what} at place {} of the load", op.place))
+            }
+        }
+    }
+
+    fn tell(&mut self, shared: &Shared, taken: usize) {
+        self.untold += taken as u64;
+        if self.untold >= TOLD_EVERY || (taken == 0 && self.untold > 0) {
+            shared.done.fetch_add(self.untold, Ordering::Relaxed);
+            self.untold = 0;
+        }
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        match self.plan.wait {
+            Wait::Spin => std::hint::spin_loop(),
+            Wait::Sleep => {
+                self.queue.sleep(LOOK_EVERY)?;
+            }
+            Wait::Event => {
+                self.queue.start()?;
+                wait_for_any([self.queue.event()?], LOOK_EVERY)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what is on its way. It is not measured, and what was cancelled is no failure.
+    fn finish(&mut self) -> Result<()> {
+        let measured = std::mem::take(&mut self.of);
+        while self.queue.outstanding() > 0 {
+            match self.take() {
+                Ok(0) => drop(self.queue.sleep(LOOK_EVERY)),
+                Ok(_) => {}
+                Err(error) if is_cancelled(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.of = measured;
+        Ok(())
+    }
+}
+
+fn is_cancelled(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<byway::Error>().is_some_and(|error| error.kind() == ErrorKind::Cancelled)
+}
+
+fn touch(touched: &mut [u64], piece: u64) {
+    if let Some(word) = touched.get_mut((piece / 64) as usize) {
+        *word |= 1 << (piece % 64);
+    }
+}
+
+/// What of a piece that was read is not as the plan's seed has it.
+fn difference(plan: &Plan, slot: &Slot) -> Option<byway::Error> {
+    let What::Blocks(blocks) = plan.what else { return None };
+    let at = blocks.offset + slot.op.place * blocks.piece_bytes;
+    let wrong = slot.memory.difference(Pattern(plan.seed), at)?;
+    let said = format!("byte {wrong} does not hold what a load that writes with this --seed leaves there");
+    Some(byway::Error::host(ErrorKind::Mismatch, said))
+}
+
+fn pin(cpu: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set)
+        .map_err(std::io::Error::from)
+        .with_context(|| format!("no thread can run on processor {cpu}"))
+}
+
+/// Processor time of the calling thread.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

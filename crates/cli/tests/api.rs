@@ -1,0 +1,108 @@
+//! Every public function of the API is exercised by a command: the table that says by which is held to the sources.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// A type or trait of the API, the file that it is in, and how the block that declares its functions or variants begins.
+const DECLARED: &[(&str, &str, &str)] = &[
+    ("Backend", "host/core/src/backend.rs", "pub trait Backend:"),
+    ("BackendQueue", "host/core/src/backend.rs", "pub trait BackendQueue:"),
+    ("AdminQueue", "host/core/src/admin_queue.rs", "pub trait AdminQueue:"),
+    ("NvmCommand", "host/core/src/command.rs", "pub enum NvmCommand {"),
+    ("KvCommand", "host/core/src/command.rs", "pub enum KvCommand {"),
+    ("RawData", "host/core/src/command.rs", "pub enum RawData {"),
+    ("AdminCommand", "host/core/src/admin.rs", "pub enum AdminCommand {"),
+    ("AsyncQueue", "host/core/src/future/queue.rs", "impl<Q: BackendQueue> AsyncQueue<Q> {"),
+    ("Buffer", "host/core/src/buffer.rs", "impl Buffer {"),
+    ("Device", "byway/src/any/device.rs", "impl Device {"),
+    ("Device", "byway/src/forget.rs", "impl Device {"),
+    ("Nvm", "byway/src/any/nvm.rs", "impl Nvm {"),
+    ("Kv", "byway/src/kv.rs", "impl Kv {"),
+    ("Kv", "byway/src/many.rs", "impl Kv {"),
+    ("Kv", "byway/src/load.rs", "impl Kv {"),
+    ("Kv", "byway/src/listing.rs", "impl Kv {"),
+    ("Kv", "byway/src/prefix.rs", "impl Kv {"),
+];
+
+/// Files whose public functions stand alone.
+const FREE: &[&str] = &["any/device.rs", "any/scan.rs", "create.rs", "check.rs", "resize.rs", "snapshot.rs"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn text(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The name that a line declares, if it declares one that is public, `indent` deep.
+fn declared<'a>(line: &'a str, indent: &str, in_trait_or_enum: bool) -> Option<&'a str> {
+    let line = line.strip_prefix(indent).filter(|line| !line.starts_with(' '))?;
+    let public = line.strip_prefix("pub ");
+    let function = public.or(Some(line).filter(|_| in_trait_or_enum))?;
+    let function =
+        ["const ", "unsafe "].iter().fold(function, |line, word| line.strip_prefix(word).unwrap_or(line));
+    let name = match function.strip_prefix("fn ") {
+        Some(name) => name,
+        None if in_trait_or_enum && line.starts_with(|letter: char| letter.is_ascii_uppercase()) => line,
+        None => return None,
+    };
+    name.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()
+}
+
+fn of_the_sources() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (owner, path, begins) in DECLARED {
+        let text = text(&format!("crates/{path}"));
+        let block =
+            text.split_once(&format!("\n{begins}")).unwrap_or_else(|| panic!("{path} has no {begins}")).1;
+        let block = block.split_once("\n}").unwrap().0;
+        let open = begins.starts_with("pub ");
+        names.extend(
+            block
+                .lines()
+                .filter_map(|line| declared(line, "    ", open))
+                .map(|name| format!("{owner}::{name}")),
+        );
+    }
+    for path in FREE {
+        let text = text(&format!("crates/byway/src/{path}"));
+        names.extend(text.lines().filter_map(|line| declared(line, "", false)).map(str::to_owned));
+    }
+    names
+}
+
+/// Rows of the table: a name, and the cell behind it.
+fn of_the_table() -> Vec<(String, String)> {
+    let page = text("docs/reference/api-and-commands.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    rows.map(|(name, by)| (name.to_owned(), by.trim_end_matches(" |").to_owned())).collect()
+}
+
+#[test]
+fn every_function_of_the_api_has_a_command_that_exercises_it() {
+    let named: BTreeSet<String> = of_the_table().into_iter().map(|(name, _)| name).collect();
+    let there = of_the_sources();
+    let missing: Vec<_> = there.difference(&named).collect();
+    assert!(missing.is_empty(), "not in docs/reference/api-and-commands.md: {missing:#?}");
+    let gone: Vec<_> = named.difference(&there).collect();
+    assert!(gone.is_empty(), "in docs/reference/api-and-commands.md, and no longer there: {gone:#?}");
+}
+
+#[test]
+fn every_command_of_the_table_is_one() {
+    let commands = text("docs/reference/commands.md");
+    let why = "no command: ";
+    for (name, by) in of_the_table().into_iter().filter(|(_, by)| !by.starts_with(why)) {
+        let mut named = by.split('`').skip(1).step_by(2).peekable();
+        assert!(named.peek().is_some(), "{name} names no command: {by}");
+        for command in named {
+            let command = command.trim();
+            if !command.starts_with("byway") {
+                continue;
+            }
+            assert!(commands.contains(&format!("\n## {command}\n")), "{name}: there is no {command:?}");
+        }
+    }
+}

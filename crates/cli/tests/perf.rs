@@ -1,0 +1,173 @@
+//! Loads, from outside: what is counted, what is refused, what is found. No test looks at a time.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::process::{Command, Stdio};
+
+use common::{Image, json_lines, refused, said};
+use serde_json::Value;
+
+/// What a load that must succeed measured.
+fn measured(uri: &str, args: &[&str]) -> Value {
+    json_lines(&said(&[&["perf", uri, "--json"], args].concat()))[0].clone()
+}
+
+fn ops(row: &Value, side: &str) -> u64 {
+    row[side]["ops"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn every_load_does_as_many_commands_as_it_is_told_on_every_backend() {
+    let image = Image::new(&["kv:16M", "nvm:16M"]);
+    let path = image.file("blocks", &vec![0; 1 << 20]);
+    let backends = ["io_uring", "libaio", "threads", "psync", "posix_aio"];
+    let files = backends.map(|backend| format!("{path}?backend={backend}"));
+    let others = [image.uri("ns=2"), "nil:1G".into(), "ram:64M?ns=2".into()];
+    for uri in files.iter().chain(&others) {
+        for (load, reads, writes) in [
+            ("read", 200, 0),
+            ("write", 0, 200),
+            ("randread", 200, 0),
+            ("randwrite", 0, 200),
+            ("trim", 0, 200),
+            ("zeroes", 0, 200),
+        ] {
+            let row = measured(uri, &["--rw", load, "--count", "100", "--threads", "2", "--depth", "4"]);
+            assert_eq!((ops(&row, "read"), ops(&row, "write")), (reads, writes), "{load} on {uri}: {row}");
+            assert_eq!(row["threads"].as_array().unwrap().len(), 2);
+        }
+        let row = measured(uri, &["--rw", "randrw", "--mix", "70", "--count", "1000", "--depth", "8"]);
+        let (reads, writes) = (ops(&row, "read"), ops(&row, "write"));
+        assert!(reads + writes == 1000 && (600..800).contains(&reads), "{uri}: {row}");
+    }
+}
+
+#[test]
+fn a_load_takes_a_time_and_tells_percentiles_unless_it_shall_not() {
+    let row = measured("nil:1G", &["--rw", "randread", "--time", "0.2", "--warmup", "0.05", "--depth", "32"]);
+    let latency = &row["read"]["latency_ns"];
+    assert!(latency["p50"].as_u64().unwrap() <= latency["p99_9"].as_u64().unwrap(), "{row}");
+    assert!(row["seconds"].as_f64().unwrap() >= 0.2 && row["cpu_us_per_op"].as_f64().unwrap() > 0.0);
+    let row = measured("nil:1G", &["--rw", "randread", "--count", "1000", "--no-latency"]);
+    assert_eq!((ops(&row, "read"), row["read"].get("latency_ns")), (1000, None));
+    let text = said(&["perf", "nil:1G", "--rw", "write", "--count", "1000", "--threads", "2"]);
+    for words in ["all write", "thread 1 write", "p99.9", "processor time a command"] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn a_load_waits_submits_and_moves_data_in_every_way() {
+    let image = Image::new(&["nvm:16M"]);
+    let path = image.file("blocks", &vec![0; 1 << 20]);
+    for uri in [path.as_str(), &image.uri("")] {
+        for args in [
+            ["--wait", "spin"].as_slice(),
+            &["--wait", "event"],
+            &["--batch", "8"],
+            &["--timeout", "60000"],
+            &["--parts", "4"],
+            &["--cpus", "0"],
+            &["--bs", "64K", "--offset", "64K", "--length", "512K"],
+        ] {
+            let args = [&["--rw", "randrw", "--count", "100", "--depth", "8", "--verify"], args].concat();
+            let row = measured(uri, &args);
+            assert_eq!(ops(&row, "read") + ops(&row, "write"), 100, "{args:?} on {uri}");
+        }
+    }
+}
+
+#[test]
+fn what_was_written_is_found_again_and_a_difference_is_exit_code_1() {
+    let image = Image::new(&["nvm:16M"]);
+    let path = image.file("blocks", &vec![0; 1 << 20]);
+    for uri in [path.as_str(), &image.uri("")] {
+        let all = ["--length", "1M", "--count", "256", "--depth", "8", "--verify", "--seed", "7"];
+        let row = measured(uri, &[&["--rw", "write"], all.as_slice()].concat());
+        assert_eq!(row["verified"], 256, "{row}");
+        let row = measured(uri, &[&["--rw", "randread", "--bs", "8K"], all.as_slice()].concat());
+        assert_eq!(row["verified"], 256, "{row}");
+        let other =
+            ["perf", uri, "--rw", "read", "--length", "1M", "--count", "8", "--verify", "--seed", "8"];
+        let error = refused(1, &other);
+        assert!(error.contains("byte 0 does not hold"), "{error}");
+    }
+    let error = refused(1, &["perf", "null:64M?ns=2", "--rw", "write", "--count", "8", "--verify"]);
+    assert!(error.contains("was written and does not hold it"), "{error}");
+}
+
+#[test]
+fn keys_and_values_are_a_load_like_any_other() {
+    let image = Image::new(&["kv:16M"]);
+    let uri = image.uri("transfer=inline");
+    let row = measured(&uri, &["--rw", "get", "--keys", "100", "--count", "50", "--depth", "4"]);
+    assert_eq!((ops(&row, "read"), row["missing_keys"].as_u64()), (50, Some(50)), "{row}");
+    for value_bytes in ["1", "100", "1000"] {
+        let keys = ["--keys", "500", "--value-bytes", value_bytes, "--depth", "8", "--threads", "2"];
+        let row = measured(&uri, &[&["--rw", "put", "--count", "300"], keys.as_slice()].concat());
+        assert_eq!(ops(&row, "write"), 600, "{row}");
+        let mixed = ["--rw", "putget", "--mix", "90", "--fill", "--count", "1000"];
+        let row = measured(&uri, &[&mixed, keys.as_slice()].concat());
+        assert_eq!(ops(&row, "read") + ops(&row, "write"), 2000, "{row}");
+        assert_eq!(row.get("missing_keys"), None, "{row}");
+    }
+    assert_eq!(said(&["kv", "list", &uri, "--hex"]).lines().count(), 500);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_in_a_sentence() {
+    let image = Image::new(&["kv:16M", "nvm:16M"]);
+    let (blocks, pairs) = (image.uri("ns=2"), image.uri("ns=1"));
+    let file = image.file("blocks", &vec![0; 1 << 20]);
+    for (uri, args, word) in [
+        (&blocks, ["--rw", "read", "--depth", "0"].as_slice(), "depth of 0"),
+        (&blocks, &["--rw", "read", "--depth", "70000"], "--depth of 70000"),
+        (&blocks, &["--rw", "read", "--bs", "1000"], "blocks of 512 bytes"),
+        (&blocks, &["--rw", "read", "--bs", "0"], "blocks of 512 bytes"),
+        (&blocks, &["--rw", "read", "--bs", "1G"], "one command"),
+        (&blocks, &["--rw", "read", "--offset", "100"], "blocks of 512 bytes"),
+        (&blocks, &["--rw", "read", "--offset", "32M"], "--offset"),
+        (&blocks, &["--rw", "read", "--length", "32M"], "--length"),
+        (&blocks, &["--rw", "read", "--length", "1K"], "no room"),
+        (&blocks, &["--rw", "read", "--mix", "50"], "--mix means nothing"),
+        (&blocks, &["--rw", "randrw", "--mix", "101"], "101"),
+        (&blocks, &["--rw", "read", "--keys", "5"], "--keys means nothing"),
+        (&blocks, &["--rw", "read", "--fill"], "--fill means nothing"),
+        (&blocks, &["--rw", "trim", "--verify"], "--verify means nothing"),
+        (&blocks, &["--rw", "trim", "--parts", "2"], "--parts means nothing"),
+        (&blocks, &["--rw", "read", "--parts", "3"], "3 equal --parts"),
+        (&blocks, &["--rw", "read", "--batch", "2"], "--batch of 2"),
+        (&blocks, &["--rw", "read", "--time", "0"], "time of 0"),
+        (&blocks, &["--rw", "read", "--time", "soon"], "seconds"),
+        (&blocks, &["--rw", "read", "--cpus", "1023", "--count", "1"], "processor 1023"),
+        (&blocks, &["--rw", "read", "--cpus", "x"], "0,2-3"),
+        (&blocks, &["--rw", "read", "--threads", "1024", "--count", "1"], "--threads"),
+        (&blocks, &["--rw", "put"], "no namespace of keys"),
+        (&pairs, &["--rw", "read"], "namespace"),
+        (&pairs, &["--rw", "get", "--bs", "4K"], "--bs means nothing"),
+        (&pairs, &["--rw", "get", "--fill"], "--fill"),
+        (&pairs, &["--rw", "put", "--value-bytes", "1G"], "values of up to"),
+        (&file, &["--rw", "get"], "no namespace of keys"),
+    ] {
+        let error = refused(2, &[&["perf", uri], args].concat());
+        assert!(error.contains(word) && !error.contains("panicked"), "{args:?}: {error}");
+    }
+}
+
+#[test]
+fn an_interrupted_load_prints_what_was_measured() {
+    let child = Command::new(assert_cmd::cargo::cargo_bin("byway"))
+        .args(["perf", "nil:1G", "--rw", "randread", "--depth", "8", "--time", "600", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Long enough to have begun, far too short to end.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let row = json_lines(&String::from_utf8_lossy(&output.stdout))[0].clone();
+    assert!(row["interrupted"] == true && ops(&row, "read") > 0, "{row}");
+}

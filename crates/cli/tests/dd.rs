@@ -188,3 +188,28 @@ fn an_interrupted_copy_says_how_much_is_there_and_leaves_no_more() {
     assert!(there < 1 << 40);
     assert!(Path::new(&to).exists());
 }
+
+#[test]
+fn a_copy_of_a_stream_that_says_nothing_can_be_interrupted() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("to");
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("byway"))
+        .args(["dd", "-", to.to_str().unwrap()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"the beginning").unwrap();
+    while !to.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let mut input = child.stdin.take();
+    let output = child.wait_with_output().unwrap();
+    drop(input.take());
+    assert_eq!(output.status.code(), Some(130));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("13 bytes were copied"));
+    assert_eq!(std::fs::read(to).unwrap(), b"the beginning");
+}

@@ -143,12 +143,12 @@ fn what_cannot_be_measured_is_refused_in_a_sentence() {
         (&blocks, &["--rw", "read", "--cpus", "1023", "--count", "1"], "processor 1023"),
         (&blocks, &["--rw", "read", "--cpus", "x"], "0,2-3"),
         (&blocks, &["--rw", "read", "--threads", "1024", "--count", "1"], "--threads"),
-        (&blocks, &["--rw", "put"], "no namespace of keys"),
+        (&blocks, &["--rw", "put"], "no key-value namespace"),
         (&pairs, &["--rw", "read"], "namespace"),
         (&pairs, &["--rw", "get", "--bs", "4K"], "--bs means nothing"),
         (&pairs, &["--rw", "get", "--fill"], "--fill"),
         (&pairs, &["--rw", "put", "--value-bytes", "1G"], "values of up to"),
-        (&file, &["--rw", "get"], "no namespace of keys"),
+        (&file, &["--rw", "get"], "no key-value namespace"),
     ] {
         let error = refused(2, &[&["perf", uri], args].concat());
         assert!(error.contains(word) && !error.contains("panicked"), "{args:?}: {error}");

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use byway::backends::AdminCalls;
 use byway::spec::{Command as Entry, Direction};
-use byway::{
-    AdminCommand, AdminQueue, Backend, BackendQueue, Buffer, Device, Outcome, RawCommand, RawData,
-};
+use byway::{AdminCommand, AdminQueue, Backend, BackendQueue, Buffer, Device, Outcome, RawCommand, RawData};
 use serde::Serialize;
 
 use super::answer;

@@ -2,16 +2,19 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use byway::{
-    Address, Backend, BackendQueue, BlockPlace, BlockUri, Buffer, Device, Nsid, NvmCommand, Outcome, Queue,
-    QueueOptions,
+    Address, Backend, BackendQueue, BlockPlace, BlockUri, Buffer, Device, NamespaceKind, Nsid, NvmCommand,
+    Outcome, Queue, QueueOptions,
 };
 
+use super::LOOK_EVERY;
 use super::lane::{Addresses, Lane};
+use crate::event::wait_for_any;
 
 /// Files below this are read and written like any file: they may not have one block.
 const SMALL_BYTES: u64 = 64 << 10;
@@ -61,10 +64,12 @@ impl Blocks {
     /// # Errors
     /// A device without a namespace of blocks.
     pub fn new(uri: &str, device: Device, offset: u64, is_written: bool) -> Result<Self> {
-        let nvm = device.nvm(None).with_context(|| format!("open {uri}"))?;
-        let (nsid, lba_bytes) = (nvm.nsid(), u64::from(nvm.lba_bytes()));
-        let blocks_bytes = nvm.blocks() * lba_bytes;
-        drop(nvm);
+        let namespace = device.nvm_namespace(None).with_context(|| format!("open {uri}"))?;
+        let NamespaceKind::Nvm { lba_bytes, blocks } = namespace.kind else {
+            bail!("{uri} has no namespace of blocks there");
+        };
+        let (nsid, lba_bytes) = (namespace.nsid, u64::from(lba_bytes));
+        let blocks_bytes = blocks * lba_bytes;
         let file = path_of(uri).filter(|path| path.is_file());
         let file = file.map(|path| File::options().read(true).write(is_written).open(path)).transpose();
         let file = file.with_context(|| format!("open {uri}"))?;
@@ -206,7 +211,7 @@ pub fn differ(from: &str, to: &str) -> Result<()> {
 pub fn open_from(uri: &str, skip: u64) -> Result<Place> {
     let short = |bytes: u64| format!("{uri} has {bytes} bytes, fewer than --skip says");
     if uri == "-" {
-        let mut from = io::stdin().lock();
+        let mut from = Input::open()?;
         let skipped =
             io::copy(&mut from.by_ref().take(skip), &mut io::sink()).context("read standard input")?;
         ensure!(skipped == skip, "{}", short(skipped));
@@ -279,6 +284,24 @@ fn refuse_image(uri: &str, path: &Path) -> Result<()> {
         byway::open(uri)?;
     }
     Ok(())
+}
+
+/// Standard input. A read that nothing comes for is interrupted now and then, so that its reader can be.
+struct Input(File);
+
+impl Input {
+    fn open() -> Result<Self> {
+        Ok(Self(io::stdin().as_fd().try_clone_to_owned().context("open standard input")?.into()))
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match wait_for_any([self.0.as_fd()], LOOK_EVERY)? {
+            true => self.0.read(into),
+            false => Err(io::ErrorKind::Interrupted.into()),
+        }
+    }
 }
 
 /// A file that is written from some byte on.

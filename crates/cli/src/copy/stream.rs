@@ -61,7 +61,7 @@ pub fn to_blocks(
             break Vec::new();
         }
         let mut buffer = writer.buffer(how, to)?;
-        let len = fill(from, buffer.as_mut_slice(), how.count.map(|count| count - at))?;
+        let len = fill(from, buffer.as_mut_slice(), how.count.map(|count| count - at), shared)?;
         ensure!(len as u64 <= room - at, "the stream has more than the {room} bytes that there is room for");
         let bytes = buffer.as_slice().get(..len).unwrap_or_default();
         sums.keep(at, bytes);
@@ -83,14 +83,15 @@ pub fn to_blocks(
     Ok(at)
 }
 
-/// Reads until the buffer is full, or `most` bytes are there, or the stream ends.
-fn fill(from: &mut dyn Read, into: &mut [u8], most: Option<u64>) -> Result<usize> {
+/// Reads until the buffer is full, or `most` bytes are there, or the stream or the copy ends.
+fn fill(from: &mut dyn Read, into: &mut [u8], most: Option<u64>, shared: &Shared<'_>) -> Result<usize> {
     let most = most.map_or(into.len(), |most| into.len().min(usize::try_from(most).unwrap_or(usize::MAX)));
     let mut filled = 0;
     while let Some(room) = into.get_mut(filled..most).filter(|room| !room.is_empty()) {
         match from.read(room) {
             Ok(0) => break,
             Ok(read) => filled += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted && shared.is_over() => break,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error).context("read the stream"),
         }
@@ -106,7 +107,7 @@ pub fn plain(how: &How, from: &mut dyn Read, to: &mut dyn Write, shared: &Shared
     let mut piece = vec![0; how.piece_bytes as usize];
     let mut at = 0;
     while !shared.is_over() {
-        let len = fill(from, &mut piece, how.count.map(|count| count - at))?;
+        let len = fill(from, &mut piece, how.count.map(|count| count - at), shared)?;
         to.write_all(piece.get(..len).unwrap_or_default())?;
         at += len as u64;
         shared.add(len as u64);

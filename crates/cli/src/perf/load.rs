@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use byway::{
-    Backend, Buffer, Command, KvCommand, LbaRange, LbaRanges, NvmCommand, Outcome, Payload, SmallBytes,
-    StoreOptions,
+    Backend, Buffer, Buffers, Command, KvCommand, LbaRange, LbaRanges, NvmCommand, Outcome, Payload,
+    SmallBytes, StoreOptions,
 };
 
 use super::pattern::Pattern;
@@ -33,7 +33,7 @@ impl Load {
 #[derive(Debug, Default)]
 pub struct Memory {
     buffer: Option<Buffer>,
-    parts: Vec<Buffer>,
+    parts: Buffers,
 }
 
 impl Memory {
@@ -49,7 +49,7 @@ impl Memory {
         let mut buffer = plan.device.buffer(bytes.max(1))?;
         Random::new(plan.seed).fill(buffer.as_mut_slice());
         if plan.parts == 1 {
-            return Ok(Self { buffer: Some(buffer), parts: Vec::new() });
+            return Ok(Self { buffer: Some(buffer), parts: Buffers::NONE });
         }
         let part_bytes = bytes / plan.parts as usize;
         let mut parts = Vec::with_capacity(plan.parts as usize);
@@ -60,7 +60,7 @@ impl Memory {
         // The memory may be longer than its bytes.
         buffer.set_len(part_bytes);
         parts.push(buffer);
-        Ok(Self { buffer: None, parts })
+        Ok(Self { buffer: None, parts: parts.into() })
     }
 
     /// Takes back what a completion brings.
@@ -83,7 +83,7 @@ impl Memory {
 
     fn fill(&mut self, pattern: Pattern, at: u64) {
         let mut at = at;
-        for part in self.buffer.iter_mut().chain(&mut self.parts) {
+        for part in self.buffer.iter_mut().chain(self.parts.iter_mut()) {
             pattern.fill(at, part.as_mut_slice());
             at += part.len() as u64;
         }
@@ -196,9 +196,12 @@ impl Ops {
             (_, None) if op.is_read => {
                 NvmCommand::ReadVectored { nsid, slba, blocks, into: std::mem::take(&mut memory.parts) }
             }
-            (_, None) => {
-                NvmCommand::Write { nsid, slba, blocks, data: std::mem::take(&mut memory.parts).into() }
-            }
+            (_, None) => NvmCommand::Write {
+                nsid,
+                slba,
+                blocks,
+                data: Payload::Vectored(std::mem::take(&mut memory.parts)),
+            },
         };
         Ok(command.into())
     }

@@ -278,10 +278,11 @@ fn check_device(args: &args::Perf, can: &Capabilities) -> Result<()> {
 }
 
 fn blocks_of(args: &args::Perf, device: &Device) -> Result<Blocks> {
-    let nvm = device.nvm(None)?;
-    let (nsid, lba_bytes, there) =
-        (nvm.nsid(), u64::from(nvm.lba_bytes()), nvm.blocks() * u64::from(nvm.lba_bytes()));
-    drop(nvm);
+    let namespace = device.nvm_namespace(None)?;
+    let NamespaceKind::Nvm { lba_bytes, blocks } = namespace.kind else {
+        bail!("{} has no namespace of blocks there", args.device.uri);
+    };
+    let (nsid, lba_bytes, there) = (namespace.nsid, u64::from(lba_bytes), blocks * u64::from(lba_bytes));
     let offset = args.offset.unwrap_or(0);
     ensure!(offset <= there, "--offset of {offset} bytes is beyond the end: {} has {there}", args.device.uri);
     let length = args.length.unwrap_or(there - offset);
@@ -326,20 +327,14 @@ fn blocks_of(args: &args::Perf, device: &Device) -> Result<Blocks> {
 }
 
 fn pairs_of(args: &args::Perf, device: &Device) -> Result<Pairs> {
-    let namespaces = device.namespaces()?;
-    let is_meant = |namespace: &&byway::Namespace| match device.default_namespace() {
-        Some(nsid) => namespace.nsid == nsid,
-        None => matches!(namespace.kind, NamespaceKind::Kv { .. }),
-    };
-    let found = namespaces.iter().find(is_meant);
-    let Some((nsid, NamespaceKind::Kv { key_max_bytes, value_max_bytes, .. })) =
-        found.map(|namespace| (namespace.nsid, &namespace.kind))
-    else {
+    let namespace = device.kv_namespace(None)?;
+    let NamespaceKind::Kv { key_max_bytes, value_max_bytes, .. } = namespace.kind else {
         bail!("{} has no namespace of keys and values there", args.device.uri);
     };
+    let nsid = namespace.nsid;
     let (key_bytes, value_bytes) = (args.key_bytes.unwrap_or(16), args.value_bytes.unwrap_or(100));
     ensure!(
-        u16::from(key_bytes) <= *key_max_bytes && value_bytes <= *value_max_bytes,
+        u16::from(key_bytes) <= key_max_bytes && value_bytes <= value_max_bytes,
         "the namespace takes keys of up to {key_max_bytes} and values of up to {value_max_bytes} bytes, not of {key_bytes} and {value_bytes}"
     );
     Ok(Pairs { nsid, keys: args.keys.unwrap_or(10_000), key_bytes, value_bytes, fill: args.fill })

@@ -17,6 +17,7 @@ const DECLARED: &[(&str, &str, &str)] = &[
     ("Buffer", "host/core/src/buffer.rs", "impl Buffer {"),
     ("Device", "byway/src/any/device.rs", "impl Device {"),
     ("Device", "byway/src/forget.rs", "impl Device {"),
+    ("Device", "byway/src/any/admin.rs", "impl Device {"),
     ("Nvm", "byway/src/any/nvm.rs", "impl Nvm {"),
     ("Kv", "byway/src/kv.rs", "impl Kv {"),
     ("Kv", "byway/src/many.rs", "impl Kv {"),

@@ -158,7 +158,8 @@ fn any_admin_command_passes_through() {
     assert_eq!(said(&to_file).lines().count(), 1);
     let wanted = byway().args(["identify", "controller", &uri, "--raw"]).output().unwrap().stdout;
     assert_eq!(std::fs::read(out).unwrap(), wanted);
-    let queues = json_lines(&said(&["pass", "admin", &uri, "--opcode", "0ah", "--cdw10", "7", "--json"]));
+    let queues = ["pass", "admin", &uri, "--opcode", "0ah", "--cdw10", "7", "--json", "--timeout", "60000"];
+    let queues = json_lines(&said(&queues));
     assert!(queues[0]["dw0"].as_u64().unwrap() > 0);
     let error = refused(2, &["pass", "admin", &uri, "--opcode", "0xff", "--data-len", "8", "--read"]);
     assert!(error.contains("Invalid Command Opcode"), "{error}");

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Result;
-use byway::backends::AdminCalls;
 use byway::spec::base::feature::{FeatureCapabilities, FeatureId, FeatureSelect};
 use byway::{AdminCommand, AdminQueue, Backend, Buffer, Device, NamespaceKind, Nsid, Payload};
 
@@ -22,7 +21,9 @@ const AT_ONCE: usize = 32;
 /// A device without a controller, a feature that it does not have, a value that it refuses.
 pub fn run(command: &FeatureCommand, out: &mut impl Write) -> Result<()> {
     match command {
-        FeatureCommand::List { device, ns, json } => list(byway::open_to_read(&device.uri)?, *ns, *json, out),
+        FeatureCommand::List { device, ns, json } => {
+            list(&byway::open_to_read(&device.uri)?, *ns, *json, out)
+        }
         FeatureCommand::Get { device, feature, select, ns, cdw11, length, form } => {
             let asked = Asked {
                 feature: feature.0,
@@ -119,8 +120,8 @@ fn set(command: &FeatureCommand, out: &mut impl Write) -> Result<()> {
 /// A feature's number and which of its values.
 type Tag = (FeatureId, FeatureSelect);
 
-fn list(device: Device, ns: Option<u32>, json: bool, out: &mut impl Write) -> Result<()> {
-    let places = Places::of(&device, ns)?;
+fn list(device: &Device, ns: Option<u32>, json: bool, out: &mut impl Write) -> Result<()> {
+    let places = Places::of(device, ns)?;
     let mut commands = Commands::new(device)?;
     let can =
         commands.ask(FeatureId::ALL.iter().map(|feature| (*feature, FeatureSelect::CAPABILITIES, None)))?;
@@ -179,11 +180,11 @@ impl Places {
 }
 
 /// Admin commands that are asked many at once.
-struct Commands(AdminCalls);
+struct Commands(Box<dyn AdminQueue>);
 
 impl Commands {
-    fn new(device: Device) -> Result<Self> {
-        Ok(Self(AdminCalls::new(device)?))
+    fn new(device: &Device) -> Result<Self> {
+        Ok(Self(device.admin_queue()?))
     }
 
     /// The values that the controller has, of those that are asked for.

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use byway::backends::AdminCalls;
 use byway::spec::{Command as Entry, Direction};
 use byway::{AdminCommand, AdminQueue, Backend, BackendQueue, Buffer, Device, Outcome, RawCommand, RawData};
 use serde::Serialize;
@@ -15,6 +14,9 @@ use crate::event::wait_for_any;
 use crate::hexdump;
 use crate::records::to_hex;
 use crate::terminal::print_json;
+
+/// How long an admin command is waited for before it is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What a command that succeeded answered.
 #[derive(Serialize)]
@@ -42,20 +44,17 @@ fn admin(args: &PassCommand, out: &mut impl Write) -> Result<()> {
     let entry = entry_of(args, args.nsid.unwrap_or(0));
     let command = AdminCommand::raw(entry, sent.data(&device)?);
     let outcome = match args.timeout {
-        None => {
-            let outcome = device.admin(command)?;
-            device.close()?;
-            outcome
-        }
-        Some(ms) => admin_within(device, command, Duration::from_millis(ms))?,
+        None => device.admin(command)?,
+        Some(ms) => admin_within(&device, command, Duration::from_millis(ms))?,
     };
+    device.close()?;
     print(args, &sent, &outcome, out)
 }
 
 /// Sends an admin command, and waits for a time only.
-fn admin_within(device: Device, command: AdminCommand, time: Duration) -> Result<Outcome> {
+fn admin_within(device: &Device, command: AdminCommand, time: Duration) -> Result<Outcome> {
     let until = Instant::now() + time;
-    let mut calls = AdminCalls::new(device)?;
+    let mut calls = device.admin_queue()?;
     calls.submit(command, 0).map_err(byway::Error::from)?;
     loop {
         if let Some(finished) = calls.next_finished()? {
@@ -65,7 +64,7 @@ fn admin_within(device: Device, command: AdminCommand, time: Duration) -> Result
         if left.is_zero() {
             break;
         }
-        wait_for_any([calls.event()?], left)?;
+        wait_for_any([calls.event()?], left.min(LOOK_EVERY))?;
     }
     let given_up = match calls.cancel(0) {
         Ok(()) => "it was given up before it was begun".to_owned(),

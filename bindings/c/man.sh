@@ -10,6 +10,7 @@ BEGIN {
 	about["byway"] = "one API over every interface by which commands reach an SSD"
 	about["byway_error"] = "what failed, who failed, and why"
 	about["byway_device"] = "devices: what there are, opening them, what they say of themselves, admin commands"
+	about["byway_admin"] = "admin commands that go on by themselves"
 	about["byway_buffer"] = "memory that commands move"
 	about["byway_queue"] = "queues: commands on their way, and their completions"
 	about["byway_nvm"] = "synchronous calls to a namespace of blocks"
@@ -32,6 +33,7 @@ function words(text) {
 function page_of(name) {
 	if (name ~ /^BYWAY_VERSION|^byway_version/) return "byway"
 	if (name ~ /error|origin|retry/) return "byway_error"
+	if (name ~ /^byway_admin/) return "byway_admin"
 	if (name ~ /^byway_buffer/) return "byway_buffer"
 	if (name ~ /^byway_nvm/) return "byway_nvm"
 	if (name ~ /^byway_kv|^byway_key/) return "byway_kv"

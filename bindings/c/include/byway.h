@@ -10,7 +10,7 @@
  *   (this library, the kernel, the device), the device's status, the kernel's errno. What a failing
  *   function was to fill is left as it was. NULL where something is needed is such a failure, and
  *   so is a defect of the library itself: none of its panics reaches the program.
- * - Handles. byway_device, byway_queue, byway_buffer, byway_nvm, byway_kv are what this library
+ * - Handles. byway_device, byway_queue, byway_buffer, byway_nvm, byway_kv, byway_admin are what this library
  *   gave, until they are closed or freed once. Queues, byway_nvm, byway_kv and buffers may outlive
  *   the device that they are of.
  * - Threads. A byway_device may be used by any number of threads at once. Every other handle is
@@ -283,6 +283,11 @@ typedef enum byway_place {
          */
         BYWAY_PLACE_CONTROLLER = 3,
 } byway_place;
+
+/**
+ * Admin commands on their way, done one after the other by a thread of the library's. One thread at a time uses it.
+ */
+typedef struct byway_admin byway_admin;
 
 /**
  * Memory that commands send from and receive into. One command uses it at a time; its memory is the program's again
@@ -765,6 +770,50 @@ int byway_device_admin(const struct byway_device *device,
                        uint32_t *dw0);
 
 /**
+ * Opens the way for admin commands that go on by themselves. The device cannot be closed before it is.
+ */
+int byway_admin_open(const struct byway_device *device,
+                     struct byway_admin **admin);
+
+/**
+ * Closes it; NULL is none. Waits until every command on its way has finished: their completions are lost.
+ */
+int byway_admin_close(struct byway_admin *admin);
+
+/**
+ * Sends an admin command, a submission queue entry of 64 bytes. Bits 1:0 of its opcode say which way the buffer's bytes go:
+ * 01b to the device, 10b from it. NULL for no data.
+ */
+int byway_admin_submit(struct byway_admin *admin,
+                       const void *entry,
+                       struct byway_buffer *data,
+                       uint64_t tag);
+
+/**
+ * Takes completions into an array, as byway_queue_reap().
+ */
+int byway_admin_reap(struct byway_admin *admin,
+                     struct byway_completion *completions,
+                     uint32_t max,
+                     uint32_t min,
+                     uint64_t timeout_ns);
+
+/**
+ * Asks for the command with this tag to be given up. It still finishes once, cancelled or not.
+ */
+int byway_admin_cancel(struct byway_admin *admin, uint64_t tag);
+
+/**
+ * A descriptor that can be read when completions may be there, as byway_queue_event_fd().
+ */
+int byway_admin_event_fd(struct byway_admin *admin);
+
+/**
+ * Commands submitted whose completion was not taken yet; 0 for NULL.
+ */
+uint32_t byway_admin_outstanding(const struct byway_admin *admin);
+
+/**
  * Allocates a buffer of `bytes` bytes in memory that the device can use without preparing it for each command. It
  * holds zeroes, or what is left from its last use.
  */
@@ -877,6 +926,7 @@ int byway_open(const char *uri,
 /**
  * Closes a device; NULL is none. What an image holds is synced and marked as closed; the handle is gone even if that
  * fails. Close its queues first: of a device in this process, the image stays in use until its last queue is closed.
+ * While a byway_admin of it is open it is refused, and stays open.
  */
 int byway_close(struct byway_device *device);
 

@@ -154,7 +154,7 @@ pub unsafe extern "C" fn byway_device_admin(
 }
 
 /// A copy of what a command sends, in memory that the device can use.
-fn sent(device: &Device, data: &[u8]) -> Result<Payload> {
+pub(crate) fn sent(device: &Device, data: &[u8]) -> Result<Payload> {
     if data.is_empty() {
         return Ok(Payload::Empty);
     }

@@ -159,7 +159,7 @@ impl byway_buffer {
     }
 
     /// The memory, for a command.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self) -> Result<Buffer> {
         self.memory.take().ok_or_else(|| self.missing())
     }
@@ -168,15 +168,25 @@ impl byway_buffer {
     ///
     /// # Safety
     /// `at` is the handle that the memory was taken from.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn restore(at: *mut Self, memory: Buffer) {
         // SAFETY: a handle that a command uses is alive: giving it back only marks it.
         let buffer = unsafe { &mut *at };
-        buffer.memory = Some(memory);
+        // There was none: a command had it. So nothing has to be dropped.
+        std::mem::forget(buffer.memory.replace(memory));
         if buffer.freed {
             // SAFETY: `into_raw` made it, and the program has given it back.
-            drop(unsafe { Box::from_raw(at) });
+            unsafe { Self::end(at) };
         }
+    }
+
+    /// # Safety
+    /// `into_raw` made it, and nobody names it again.
+    #[cold]
+    #[inline(never)]
+    unsafe fn end(at: *mut Self) {
+        // SAFETY: the caller's word.
+        drop(unsafe { Box::from_raw(at) });
     }
 
     /// Marks a buffer whose memory will not come back.

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::time::{Duration, Instant};
 
-use byway::{BackendQueue, Error, ErrorKind, Finished, Result};
+use byway::{BackendQueue, Error, ErrorKind, Failed, Finished, Outcome, Result};
 
 use crate::arg::{handle, invalid, want};
 use crate::buffer::byway_buffer;
@@ -108,13 +108,18 @@ pub unsafe extern "C" fn byway_queue_reap(
     border(|| {
         // SAFETY: by the contract.
         let (queue, stride) = unsafe { (handle(queue, "queue")?, sized::stride(completions)?) };
-        queue.failed.clear();
-        let mut array = Array { at: completions, stride, left: max as usize };
-        let taken = queue.reap(&mut array)?;
-        if taken >= min.min(max) as usize {
-            return Ok(count(taken));
+        if !queue.failed.is_empty() {
+            queue.failed.clear();
         }
-        queue.reap_slowly(&mut array, taken, min.min(max) as usize, Duration::from_nanos(timeout_ns))
+        let max = max.min(c_int::MAX as u32);
+        let taken = queue.reap(Array { at: completions, stride, left: max })?;
+        if taken >= min.min(max) {
+            return Ok(taken as c_int);
+        }
+        // SAFETY: as many as were taken stand there.
+        let at = unsafe { completions.byte_add(taken as usize * stride) };
+        let rest = Array { at, stride, left: max - taken };
+        queue.reap_slowly(rest, taken, min.min(max), Duration::from_nanos(timeout_ns))
     })
 }
 
@@ -238,27 +243,39 @@ unsafe fn wait(queue: *mut byway_queue, on: Callback, min: usize, timeout: Durat
 }
 
 /// An array of a program's that is being filled.
-struct Array {
-    at: *mut byway_completion,
-    stride: usize,
-    left: usize,
+pub(crate) struct Array {
+    pub(crate) at: *mut byway_completion,
+    pub(crate) stride: usize,
+    pub(crate) left: u32,
 }
 
 impl Array {
-    #[inline]
-    fn push(&mut self, told: &byway_completion) {
+    #[inline(always)]
+    pub(crate) fn push(&mut self, told: &byway_completion) {
         // SAFETY: `left` is not zero, so there is room for one more, as long as the first said.
         unsafe {
             if self.stride == size_of::<byway_completion>() {
                 self.at.write(*told);
             } else {
-                self.at.cast::<usize>().write(self.stride);
-                // The size is one that was looked at.
-                let _ = sized::write(self.at, told);
+                self.push_other(told);
             }
             self.at = self.at.byte_add(self.stride);
         }
         self.left -= 1;
+    }
+
+    /// For a program of another version.
+    ///
+    /// # Safety
+    /// There is room for one more.
+    #[cold]
+    unsafe fn push_other(&mut self, told: &byway_completion) {
+        // SAFETY: the caller's word.
+        unsafe {
+            self.at.cast::<usize>().write(self.stride);
+            // The size is one that was looked at.
+            let _ = sized::write(self.at, told);
+        }
     }
 }
 
@@ -266,28 +283,51 @@ impl byway_queue {
     /// What a program is told of a finished command, whose buffers are the program's again.
     #[inline]
     fn told_of(&mut self, finished: Finished) -> (byway_completion, Option<Error>) {
-        let (dw0, dw1, one, several, failed) = match finished.result {
-            Ok(outcome) => (outcome.answer.dw0, outcome.answer.dw1, outcome.buffer, outcome.vector, None),
-            Err(failed) => (0, 0, failed.buffer, failed.vector, Some(failed.error)),
-        };
-        let (tag, buffer) = self.settle(finished.tag, one, several);
-        let size = size_of::<byway_completion>();
-        (byway_completion { size, tag, buffer, error: std::ptr::null(), dw0, dw1 }, failed)
+        match finished.result {
+            Ok(outcome) => (self.succeeded(finished.tag, outcome), None),
+            Err(failed) => self.failed(finished.tag, failed),
+        }
     }
 
-    #[inline]
-    fn reap(&mut self, into: &mut Array) -> Result<usize> {
+    #[inline(always)]
+    fn succeeded(&mut self, place: u64, outcome: Outcome) -> byway_completion {
+        let (tag, buffer) = self.settle(place, outcome.buffer, outcome.vector);
+        let (dw0, dw1) = (outcome.answer.dw0, outcome.answer.dw1);
+        let size = size_of::<byway_completion>();
+        byway_completion { size, tag, buffer, error: std::ptr::null(), dw0, dw1 }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn failed(&mut self, place: u64, failed: Failed) -> (byway_completion, Option<Error>) {
+        let (tag, buffer) = self.settle(place, failed.buffer, failed.vector);
+        let size = size_of::<byway_completion>();
+        let told = byway_completion { size, tag, buffer, error: std::ptr::null(), dw0: 0, dw1: 0 };
+        (told, Some(failed.error))
+    }
+
+    #[inline(always)]
+    fn reap(&mut self, mut into: Array) -> Result<u32> {
         let mut taken = 0;
         while into.left > 0 {
-            let Some(finished) = self.queue.next_finished()? else { break };
-            let (mut told, failed) = self.told_of(finished);
-            if let Some(error) = failed {
-                told.error = self.keep(&error);
+            // Taken apart where it stands: moving it whole costs as much as all the rest.
+            match self.queue.next_finished() {
+                Ok(Some(Finished { tag, result: Ok(outcome) })) => into.push(&self.succeeded(tag, outcome)),
+                Ok(None) => break,
+                Ok(Some(Finished { tag, result: Err(failed) })) => into.push(&self.keep_failed(tag, failed)),
+                Err(error) => return Err(error),
             }
-            into.push(&told);
             taken += 1;
         }
         Ok(taken)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_failed(&mut self, place: u64, failed: Failed) -> byway_completion {
+        let (mut told, failed) = self.failed(place, failed);
+        told.error = failed.map_or(std::ptr::null(), |error| self.keep(&error));
+        told
     }
 
     #[cold]
@@ -299,21 +339,19 @@ impl byway_queue {
     }
 
     #[cold]
-    fn reap_slowly(
-        &mut self,
-        into: &mut Array,
-        mut taken: usize,
-        min: usize,
-        timeout: Duration,
-    ) -> Result<c_int> {
+    #[inline(never)]
+    fn reap_slowly(&mut self, mut into: Array, mut taken: u32, min: u32, timeout: Duration) -> Result<c_int> {
         let until = Instant::now() + timeout;
         while taken < min && self.queue.outstanding() > 0 {
             let left = until.saturating_duration_since(Instant::now());
             if !self.queue.sleep(left)? && left.is_zero() {
                 break;
             }
-            taken += self.reap(into)?;
+            let more = self.reap(Array { ..into })?;
+            // SAFETY: as many as were taken stand there.
+            into.at = unsafe { into.at.byte_add(more as usize * into.stride) };
+            (into.left, taken) = (into.left - more, taken + more);
         }
-        Ok(count(taken))
+        Ok(taken as c_int)
     }
 }

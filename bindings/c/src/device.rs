@@ -1,8 +1,9 @@
 //! Opening devices, and what they say of themselves.
 
 use std::ffi::{CString, c_char, c_int};
+use std::sync::Arc;
 
-use byway::{Backend, Device, Namespace, NamespaceKind, Result};
+use byway::{Backend, Device, Error, ErrorKind, Namespace, NamespaceKind, Result};
 
 use crate::arg::{invalid, put, shared, text, text_or_none, want};
 use crate::error::{border, c_text, count};
@@ -10,7 +11,7 @@ use crate::sized::{self, crossing};
 
 /// An open device. Any number of threads may use it at once, until it is closed.
 pub struct byway_device {
-    device: Device,
+    device: Arc<Device>,
     words: Words,
     passed_over: Vec<(CString, CString)>,
 }
@@ -176,15 +177,20 @@ pub unsafe extern "C" fn byway_open(
 
 /// Closes a device; NULL is none. What an image holds is synced and marked as closed; the handle is gone even if that
 /// fails. Close its queues first: of a device in this process, the image stays in use until its last queue is closed.
+/// While a byway_admin of it is open it is refused, and stays open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_close(device: *mut byway_device) -> c_int {
     border(|| {
         if device.is_null() {
             return Ok(0);
         }
+        // SAFETY: by the contract.
+        if Arc::strong_count(unsafe { &(*device).device }) > 1 {
+            return Err(Error::host(ErrorKind::Busy, "admin commands of the device are open"));
+        }
         // SAFETY: `byway_open` made it, and nobody names it again.
         let closed = unsafe { Box::from_raw(device) };
-        closed.device.close().map(|()| 0)
+        Arc::into_inner(closed.device).map_or(Ok(0), |device| device.close().map(|()| 0))
     })
 }
 
@@ -319,7 +325,7 @@ impl byway_device {
         };
         let passed_over = chosen.passed_over.iter();
         let passed_over = passed_over.map(|one| (c_text(one.backend), c_text(&one.why))).collect();
-        Self { device, words, passed_over }
+        Self { device: Arc::new(device), words, passed_over }
     }
 
     /// The device behind a handle.
@@ -328,7 +334,16 @@ impl byway_device {
     /// NULL, or a handle that is not closed for as long as `'a`.
     pub(crate) unsafe fn shared<'a>(device: *const Self) -> Result<&'a Device> {
         // SAFETY: the caller's word.
-        unsafe { shared(device, "device") }.map(|device| &device.device)
+        unsafe { shared(device, "device") }.map(|device| &*device.device)
+    }
+
+    /// The device behind a handle, for whoever keeps it open.
+    ///
+    /// # Safety
+    /// NULL, or a handle that is not closed meanwhile.
+    pub(crate) unsafe fn kept(device: *const Self) -> Result<Arc<Device>> {
+        // SAFETY: the caller's word.
+        unsafe { shared(device, "device") }.map(|device| Arc::clone(&device.device))
     }
 
     fn info(&self) -> byway_device_info {

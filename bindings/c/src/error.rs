@@ -182,13 +182,12 @@ impl byway_error {
 }
 
 /// Runs a function of the border: no panic leaves it, and its error becomes the thread's last one.
-#[inline]
+#[inline(always)]
 pub(crate) fn border(body: impl FnOnce() -> Result<c_int>) -> c_int {
     // Unwinding leaves what a handle holds as safe as Rust code leaves it; that it may be wrong is what the program is
-    // told.
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(done)) => done,
-        Ok(Err(error)) => tell(&error),
+    // told. Errors are told inside, so that no result has to stand in memory.
+    match catch_unwind(AssertUnwindSafe(|| body().unwrap_or_else(|error| tell(&error)))) {
+        Ok(done) => done,
         Err(panic) => byway_error::defect(&*panic).tell(),
     }
 }

@@ -15,6 +15,7 @@
 #![allow(non_camel_case_types, reason = "named as C names them")]
 
 mod admin;
+mod admin_queue;
 mod arg;
 mod buffer;
 mod command;
@@ -23,12 +24,14 @@ mod device;
 mod error;
 mod kv;
 mod nvm;
+mod places;
 mod queue;
 mod scan;
 mod sized;
 mod version;
 
 pub use admin::*;
+pub use admin_queue::*;
 pub use buffer::*;
 pub use command::*;
 pub use completion::*;

@@ -11,9 +11,10 @@ use byway::{
 
 use crate::arg::{handle, invalid, put, text_or_none, want};
 use crate::buffer::byway_buffer;
-use crate::command::{Memory, byway_command, direction, entry, handles, payload, raw_data};
+use crate::command::{byway_command, direction, entry, handles, raw_data};
 use crate::device::byway_device;
 use crate::error::{border, byway_error, count, tell};
+use crate::places::{NONE, Places};
 use crate::sized::{self, crossing};
 
 /// Commands on their way. One thread at a time uses a queue; each thread opens its own.
@@ -46,32 +47,6 @@ pub struct byway_queue_options {
     pub timeout_ns: u64,
 }
 crossing!(byway_queue_options of 32);
-
-/// The places of the commands on their way: as many as the queue is deep.
-struct Places {
-    all: Vec<Place>,
-    /// The first that is free.
-    free: u32,
-}
-
-/// What is kept of a command on its way.
-struct Place {
-    tag: u64,
-    buffer: *mut byway_buffer,
-    next: u32,
-    /// Of a vectored command: its handles, in order.
-    several: Vec<*mut byway_buffer>,
-    /// Of no command: what the next vectored one gathers its buffers in.
-    spare: Buffers,
-}
-
-/// In place of the next free place: there is none.
-const NONE: u32 = u32::MAX;
-/// In place of the next free place: a command is here.
-const TAKEN: u32 = u32::MAX - 1;
-
-// SAFETY: the handles in it are used by whoever uses the queue, one thread at a time by the contract.
-unsafe impl Send for Place {}
 
 /// Opens a queue of the device's. It may outlive the device.
 #[unsafe(no_mangle)]
@@ -309,9 +284,7 @@ pub unsafe extern "C" fn byway_queue_cancel(queue: *mut byway_queue, tag: u64) -
     border(|| {
         // SAFETY: by the contract.
         let queue = unsafe { handle(queue, "queue") }?;
-        let place = queue.places.find(tag).ok_or_else(|| {
-            Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is outstanding"))
-        })?;
+        let place = queue.places.of(tag)?;
         queue.queue.cancel(place).map(|()| 0)
     })
 }
@@ -396,7 +369,7 @@ impl byway_queue {
     ///
     /// # Safety
     /// `from` is NULL or a live handle.
-    #[inline]
+    #[inline(always)]
     unsafe fn send_with(
         &mut self,
         from: *mut byway_buffer,
@@ -407,7 +380,7 @@ impl byway_queue {
         // SAFETY: the caller's word.
         let memory = unsafe { handle(from, "buffer") }?.take()?;
         self.places.fill(place, tag, from);
-        self.hand_over(command(memory), place, self.timeout)
+        self.hand_over_with(|| command(memory), place, self.timeout)
     }
 
     /// Sends a command with the memory of several buffers.
@@ -433,9 +406,19 @@ impl byway_queue {
 
     #[inline]
     fn hand_over(&mut self, command: Command, place: u32, timeout: Option<Duration>) -> Result<c_int> {
+        self.hand_over_with(|| command, place, timeout)
+    }
+
+    #[inline(always)]
+    fn hand_over_with(
+        &mut self,
+        command: impl FnOnce() -> Command,
+        place: u32,
+        timeout: Option<Duration>,
+    ) -> Result<c_int> {
         let sent = match timeout {
-            None => self.queue.submit(command, place.into()),
-            Some(timeout) => self.queue.submit_within(command, place.into(), timeout),
+            None => self.queue.submit_with(place.into(), command),
+            Some(timeout) => self.queue.submit_within(command(), place.into(), timeout),
         };
         match sent {
             Ok(()) => Ok(0),
@@ -444,6 +427,7 @@ impl byway_queue {
     }
 
     #[cold]
+    #[inline(never)]
     fn take_back(&mut self, refused: Refused, place: u32) -> Error {
         let (one, several) = refused.command.into_payload().into_buffers();
         self.places.settle(place, one, several);
@@ -536,7 +520,7 @@ impl byway_queue {
     }
 
     /// Ends what is kept of a finished command: its tag, and its buffer if it has one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn settle(
         &mut self,
         place: u64,
@@ -569,165 +553,4 @@ impl byway_queue {
         }
         Ok(())
     }
-}
-
-impl Places {
-    fn new(depth: u32) -> Self {
-        let place = |index| Place {
-            tag: 0,
-            buffer: std::ptr::null_mut(),
-            next: if index + 1 == depth { NONE } else { index + 1 },
-            several: Vec::new(),
-            spare: Buffers::NONE,
-        };
-        Self { all: (0..depth).map(place).collect(), free: 0 }
-    }
-
-    #[inline]
-    fn first_free(&self) -> Result<u32> {
-        if self.free == NONE { Err(full(self.all.len())) } else { Ok(self.free) }
-    }
-
-    /// Marks the first free place as taken.
-    #[inline]
-    fn fill(&mut self, place: u32, tag: u64, buffer: *mut byway_buffer) {
-        if let Some(at) = self.all.get_mut(place as usize) {
-            self.free = std::mem::replace(&mut at.next, TAKEN);
-            (at.tag, at.buffer) = (tag, buffer);
-        }
-    }
-
-    #[inline]
-    fn take(&mut self, tag: u64) -> Result<u32> {
-        let place = self.first_free()?;
-        self.fill(place, tag, std::ptr::null_mut());
-        Ok(place)
-    }
-
-    /// The command that a program described, and a place for it.
-    ///
-    /// # Safety
-    /// What it points to is as the contract says.
-    unsafe fn prepare(&mut self, described: &byway_command) -> Result<(Command, u32)> {
-        // SAFETY: the caller's word.
-        let memory = unsafe { described.memory() }?;
-        let place = self.take(described.tag)?;
-        // SAFETY: the caller's word.
-        let made = unsafe {
-            match self.gather_any(place, &memory) {
-                Ok(memory) => described.with(memory),
-                Err(error) => Err((error, Payload::Empty)),
-            }
-        };
-        made.map(|command| (command, place)).map_err(|(error, memory)| {
-            let (one, several) = memory.into_buffers();
-            self.settle(place, one, several);
-            error
-        })
-    }
-
-    /// # Safety
-    /// The handles are NULL or live.
-    unsafe fn gather_any(&mut self, place: u32, memory: &Memory<'_>) -> Result<Payload> {
-        match memory {
-            Memory::None => Ok(Payload::Empty),
-            Memory::One(from) => {
-                // SAFETY: the caller's word.
-                let one = unsafe { handle(*from, "buffer") }?.take()?;
-                if let Some(at) = self.all.get_mut(place as usize) {
-                    at.buffer = *from;
-                }
-                Ok(payload(Some(one), Buffers::NONE))
-            }
-            Memory::Several(from) => {
-                // SAFETY: the caller's word.
-                unsafe { self.gather(place, from) }.map(|several| payload(None, several))
-            }
-        }
-    }
-
-    /// The memory of several buffers, which the place remembers. On an error it is theirs again.
-    ///
-    /// # Safety
-    /// They are NULL or live handles.
-    unsafe fn gather(&mut self, place: u32, from: &[*mut byway_buffer]) -> Result<Buffers> {
-        let Some(at) = self.all.get_mut(place as usize) else { return Ok(Buffers::NONE) };
-        let mut memory = std::mem::take(&mut at.spare);
-        for handle in from {
-            // SAFETY: the caller's word.
-            match unsafe { self::handle(*handle, "a buffer of several") }.and_then(byway_buffer::take) {
-                Ok(part) => {
-                    memory.as_vec_mut().push(part);
-                    at.several.push(*handle);
-                }
-                Err(error) => {
-                    at.give_back(None, memory);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(memory)
-    }
-
-    /// Frees a place, and gives its buffers their memory back.
-    #[inline]
-    fn settle(&mut self, place: u32, one: Option<Buffer>, several: Buffers) -> (u64, *mut byway_buffer) {
-        let Some(at) = self.all.get_mut(place as usize) else { return (0, std::ptr::null_mut()) };
-        let told = (at.tag, at.buffer);
-        at.give_back(one, several);
-        at.next = std::mem::replace(&mut self.free, place);
-        told
-    }
-
-    fn find(&self, tag: u64) -> Option<u64> {
-        self.all.iter().position(|at| at.next == TAKEN && at.tag == tag).map(|place| place as u64)
-    }
-
-    fn lose_all(&mut self) {
-        for at in self.all.iter_mut().filter(|at| at.next == TAKEN) {
-            at.give_back(None, Buffers::NONE);
-        }
-    }
-}
-
-impl Place {
-    /// Gives the buffers their memory back; those that none came for are lost.
-    #[inline]
-    fn give_back(&mut self, one: Option<Buffer>, several: Buffers) {
-        let buffer = std::mem::replace(&mut self.buffer, std::ptr::null_mut());
-        match one {
-            // SAFETY: the handle that this place's command took its memory from.
-            Some(memory) if !buffer.is_null() => unsafe { byway_buffer::restore(buffer, memory) },
-            // A buffer of the library's own, as that of a trim's ranges.
-            Some(_) => {}
-            // SAFETY: as above.
-            None if !buffer.is_null() => unsafe { byway_buffer::lose(buffer) },
-            None => {}
-        }
-        if !self.several.is_empty() {
-            self.give_several_back(several);
-        }
-    }
-
-    fn give_several_back(&mut self, mut memory: Buffers) {
-        let mut parts = memory.as_vec_mut().drain(..);
-        for handle in self.several.drain(..) {
-            match parts.next() {
-                // SAFETY: the handle that this part was taken from: they come back in their order.
-                Some(part) => unsafe { byway_buffer::restore(handle, part) },
-                // SAFETY: as above.
-                None => unsafe { byway_buffer::lose(handle) },
-            }
-        }
-        drop(parts);
-        self.spare = memory;
-    }
-}
-
-#[cold]
-fn full(depth: usize) -> Error {
-    Error::host(
-        ErrorKind::QueueFull,
-        format!("{depth} commands are outstanding, as many as the queue is deep"),
-    )
 }

@@ -88,6 +88,7 @@ pub(crate) unsafe fn write<T: Crossing>(at: *mut T, value: &T) -> Result<()> {
 ///
 /// # Safety
 /// As [`write`], for the first of them.
+#[inline(always)]
 pub(crate) unsafe fn stride<T: Crossing>(first: *const T) -> Result<usize> {
     want(first, T::NAME)?;
     // SAFETY: not NULL; it begins with its size.
@@ -100,11 +101,13 @@ pub(crate) unsafe fn stride<T: Crossing>(first: *const T) -> Result<usize> {
 
 #[inline]
 fn check_size<T: Crossing>(size: usize) -> Result<usize> {
-    if (T::FIRST_BYTES..=SIZE_MAX).contains(&size) {
-        return Ok(size);
-    }
+    if (T::FIRST_BYTES..=SIZE_MAX).contains(&size) { Ok(size) } else { Err(wrong_size::<T>(size)) }
+}
+
+#[cold]
+fn wrong_size<T: Crossing>(size: usize) -> byway::Error {
     let (name, ours) = (T::NAME, size_of::<T>());
-    Err(invalid(format!("{name}.size is {size}: it is set to sizeof({name}), {ours} bytes here")))
+    invalid(format!("{name}.size is {size}: it is set to sizeof({name}), {ours} bytes here"))
 }
 
 #[cfg(test)]

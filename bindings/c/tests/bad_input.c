@@ -162,6 +162,37 @@ static void a_listing_is_not_disturbed(void)
 	assert(byway_close(device) == 0);
 }
 
+static void admin_commands_keep_the_device_open(void)
+{
+	struct {
+		uint8_t opcode;
+		uint8_t other[39];
+		uint32_t cdw10[6];
+	} identify = { .opcode = 0x06, .cdw10 = { 1 } };
+	byway_completion done = { .size = sizeof(done) };
+	byway_buffer *data;
+	byway_device *device;
+	byway_admin *admin;
+
+	assert(byway_open("ram:64M", NULL, &device) == 0 && byway_admin_open(device, &admin) == 0);
+	assert(byway_buffer_alloc(device, 4096, &data) == 0);
+	assert(refused(byway_admin_submit(admin, NULL, data, 1), "entry is NULL"));
+	assert(byway_admin_submit(admin, &identify, data, 1) == 0);
+	assert(refused(byway_admin_submit(admin, &identify, data, 2), "uses the buffer"));
+	assert(refused(byway_admin_cancel(admin, 9), "no command with tag 9"));
+	assert(byway_admin_reap(admin, &done, 1, 1, UINT64_C(10000000000)) == 1);
+	assert(done.tag == 1 && done.buffer == data && !done.error);
+	assert(!memcmp((char *)byway_buffer_data(data) + 24, "Byway", 5)); /* the model */
+	identify.opcode = 0xfe; /* no such command */
+	assert(byway_admin_submit(admin, &identify, data, 3) == 0 && byway_admin_outstanding(admin) == 1);
+	assert(byway_admin_reap(admin, &done, 1, 1, UINT64_C(10000000000)) == 1);
+	assert(done.error && byway_error_origin(done.error) == BYWAY_ORIGIN_DEVICE);
+	assert(refused(byway_close(device), "admin commands of the device are open"));
+	assert(byway_admin_submit(admin, &identify, data, 4) == 0);
+	assert(byway_admin_close(admin) == 0 && byway_close(device) == 0);
+	byway_buffer_free(data);
+}
+
 int main(void)
 {
 	byway_device *device;
@@ -173,5 +204,6 @@ int main(void)
 	commands_are_looked_at(device);
 	assert(byway_close(device) == 0);
 	a_listing_is_not_disturbed();
+	admin_commands_keep_the_device_open();
 	return 0;
 }

@@ -67,6 +67,29 @@ impl Queue {
     pub fn other(queue: impl BackendQueue + 'static) -> Self {
         Self::Other(Box::new(queue))
     }
+
+    /// As [`BackendQueue::submit`], of a command that is put together where it is taken: a queue that costs no more than its
+    /// call takes the parts, and no command is ever whole in memory.
+    ///
+    /// # Errors
+    /// As [`BackendQueue::submit`].
+    #[inline(always)]
+    pub fn submit_with(&mut self, tag: u64, command: impl FnOnce() -> Command) -> Result<(), Refused> {
+        match self {
+            Self::Nil(queue) => queue.submit(command(), tag),
+            other => other.submit_to_device(command(), tag),
+        }
+    }
+
+    #[inline(never)]
+    fn submit_to_device(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+        each!(self, queue => queue.submit(command, tag))
+    }
+
+    #[inline(never)]
+    fn next_of_device(&mut self) -> Result<Option<Finished>> {
+        each!(self, queue => queue.next_finished())
+    }
 }
 
 impl From<EmbeddedQueue> for Queue {
@@ -132,7 +155,7 @@ impl From<PosixAioQueue> for Queue {
 impl BackendQueue for Queue {
     #[inline]
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        each!(self, queue => queue.submit(command, tag))
+        self.submit_with(tag, || command)
     }
 
     fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
@@ -151,9 +174,13 @@ impl BackendQueue for Queue {
         each!(self, queue => queue.submit_all(commands))
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_finished(&mut self) -> Result<Option<Finished>> {
-        each!(self, queue => queue.next_finished())
+        match self {
+            // What there is to do is less than a call costs.
+            Self::Nil(queue) => queue.next_finished(),
+            other => other.next_of_device(),
+        }
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {

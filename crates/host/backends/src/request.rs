@@ -76,13 +76,13 @@ impl Request {
     ) -> Result<(Self, Memory, T), Refused> {
         match command {
             Command::Nvm(NvmCommand::Read { nsid, slba, blocks, into }) => {
-                match with(admit(Some(&into)), || shape.read(nsid, slba, blocks, &into)) {
+                match with(admit(Some(&into)), shape.read(nsid, slba, blocks, &into)) {
                     Ok((request, admitted)) => Ok((request, Memory::Buffer(into), admitted)),
                     Err(error) => Err(refuse(NvmCommand::Read { nsid, slba, blocks, into }.into(), error)),
                 }
             }
             Command::Nvm(NvmCommand::Write { nsid, slba, blocks, data: Payload::Buffer(data) }) => {
-                match with(admit(Some(&data)), || shape.write(nsid, slba, blocks, &data)) {
+                match with(admit(Some(&data)), shape.write(nsid, slba, blocks, &data)) {
                     Ok((request, admitted)) => Ok((request, Memory::Buffer(data), admitted)),
                     Err(error) => {
                         let data = Payload::Buffer(data);
@@ -90,7 +90,7 @@ impl Request {
                     }
                 }
             }
-            other => match with(admit(None), || Self::of_entry(&other, shape)) {
+            other => match with(admit(None), Self::of_entry(&other, shape)) {
                 Ok((request, admitted)) => Ok((request, other.into_memory(), admitted)),
                 Err(error) => Err(refuse(other, error)),
             },
@@ -171,10 +171,10 @@ impl Request {
     }
 }
 
-#[inline]
-fn with<T>(admitted: Result<T>, request: impl FnOnce() -> Result<Request>) -> Result<(Request, T)> {
+#[inline(always)]
+fn with<T>(admitted: Result<T>, request: Result<Request>) -> Result<(Request, T)> {
     let admitted = admitted?;
-    Ok((request()?, admitted))
+    Ok((request?, admitted))
 }
 
 #[cold]

@@ -19,6 +19,7 @@ impl Nsid {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for 0, which names no namespace.
+    #[inline]
     pub fn new(nsid: u32) -> Result<Self> {
         if nsid == 0 {
             return Err(Error::host(ErrorKind::InvalidArgument, "namespace identifiers begin at 1"));

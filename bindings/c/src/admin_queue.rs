@@ -1,0 +1,267 @@
+//! Admin commands that go on while the program does something else.
+
+use std::ffi::{c_int, c_void};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use byway::backends::AdminCalls;
+use byway::{
+    AdminCommand, AdminQueue, Backend, Buffer, Buffers, Capabilities, Device, Finished, Identity, Namespace,
+    Outcome, Payload, Queue, QueueOptions, RawCommand, Result,
+};
+
+use crate::admin::sent;
+use crate::arg::{handle, invalid, put, want};
+use crate::buffer::byway_buffer;
+use crate::command::{direction, entry, raw_data};
+use crate::completion::{Array, byway_completion};
+use crate::device::byway_device;
+use crate::error::{border, byway_error, count};
+use crate::places::Places;
+use crate::sized;
+
+/// Most commands outstanding at once.
+const DEPTH: u32 = 64;
+
+/// Admin commands on their way, done one after the other by a thread of the library's. One thread at a time uses it.
+pub struct byway_admin {
+    commands: AdminCalls,
+    device: Arc<Device>,
+    places: Places,
+    /// The program's memory of each command, by its place: a command that fails may not give back what it was sent with, so
+    /// that is a copy.
+    memory: Vec<Option<Buffer>>,
+    /// Errors of the completions that were taken last.
+    #[expect(clippy::vec_box, reason = "completions point to them: they stay where they are")]
+    failed: Vec<Box<byway_error>>,
+}
+
+/// Opens the way for admin commands that go on by themselves. The device cannot be closed before it is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_admin_open(
+    device: *const byway_device,
+    admin: *mut *mut byway_admin,
+) -> c_int {
+    border(|| {
+        want(admin, "admin")?;
+        // SAFETY: by the contract.
+        let device = unsafe { byway_device::kept(device) }?;
+        let opened = Box::new(byway_admin {
+            commands: AdminCalls::new(Shared(Arc::clone(&device)))?,
+            device,
+            places: Places::new(DEPTH),
+            memory: (0..DEPTH).map(|_| None).collect(),
+            failed: Vec::new(),
+        });
+        // SAFETY: by the contract.
+        unsafe { put(admin, Box::into_raw(opened), "admin") }?;
+        Ok(0)
+    })
+}
+
+/// Closes it; NULL is none. Waits until every command on its way has finished: their completions are lost.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_admin_close(admin: *mut byway_admin) -> c_int {
+    border(|| {
+        if admin.is_null() {
+            return Ok(0);
+        }
+        // SAFETY: `byway_admin_open` made it, and nobody names it again.
+        let mut closing = unsafe { Box::from_raw(admin) };
+        let settled = closing.settle_all();
+        closing.places.lose_all();
+        settled.map(|()| 0)
+    })
+}
+
+/// Sends an admin command, a submission queue entry of 64 bytes. Bits 1:0 of its opcode say which way the buffer's bytes go:
+/// 01b to the device, 10b from it. NULL for no data.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_admin_submit(
+    admin: *mut byway_admin,
+    entry: *const c_void,
+    data: *mut byway_buffer,
+    tag: u64,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (admin, entry) = unsafe { (handle(admin, "admin")?, self::entry(entry)?) };
+        if !data.is_null() && direction(&entry).is_none() {
+            let opcode = entry.opcode();
+            return Err(invalid(format!("opcode {opcode:#04x} says which way no data goes")));
+        }
+        let place = admin.places.first_free()?;
+        if data.is_null() {
+            admin.places.fill(place, tag, data);
+            return admin.hand_over(RawCommand { entry, data: raw_data(&entry, Payload::Empty) }, place);
+        }
+        // SAFETY: by the contract.
+        let memory = unsafe { handle(data, "data") }?.take()?;
+        admin.places.fill(place, tag, data);
+        let copy = sent(&admin.device, memory.as_slice());
+        if let Some(at) = admin.memory.get_mut(place as usize) {
+            *at = Some(memory);
+        }
+        match copy {
+            Ok(copy) => admin.hand_over(RawCommand { entry, data: raw_data(&entry, copy) }, place),
+            Err(error) => {
+                admin.give_back(place.into(), None);
+                Err(error)
+            }
+        }
+    })
+}
+
+/// Takes completions into an array, as byway_queue_reap().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_admin_reap(
+    admin: *mut byway_admin,
+    completions: *mut byway_completion,
+    max: u32,
+    min: u32,
+    timeout_ns: u64,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (admin, stride) = unsafe { (handle(admin, "admin")?, sized::stride(completions)?) };
+        admin.failed.clear();
+        let array = Array { at: completions, stride, left: max };
+        let taken = admin.reap(array, min.min(max), Duration::from_nanos(timeout_ns))?;
+        Ok(count(taken as usize))
+    })
+}
+
+/// Asks for the command with this tag to be given up. It still finishes once, cancelled or not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_admin_cancel(admin: *mut byway_admin, tag: u64) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let admin = unsafe { handle(admin, "admin") }?;
+        let place = admin.places.of(tag)?;
+        admin.commands.cancel(place).map(|()| 0)
+    })
+}
+
+/// A descriptor that can be read when completions may be there, as byway_queue_event_fd().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_admin_event_fd(admin: *mut byway_admin) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        unsafe { handle(admin, "admin") }?.commands.event().map(|event| event.as_raw_fd())
+    })
+}
+
+/// Commands submitted whose completion was not taken yet; 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_admin_outstanding(admin: *const byway_admin) -> u32 {
+    // SAFETY: by the contract NULL or a handle of this library.
+    unsafe { admin.as_ref() }.map_or(0, |admin| admin.commands.outstanding())
+}
+
+impl byway_admin {
+    fn hand_over(&mut self, command: RawCommand, place: u32) -> Result<c_int> {
+        match self.commands.submit(AdminCommand::Raw(command), place.into()) {
+            Ok(()) => Ok(0),
+            Err(refused) => {
+                self.give_back(place.into(), None);
+                Err(refused.error)
+            }
+        }
+    }
+
+    fn reap(&mut self, mut into: Array, min: u32, timeout: Duration) -> Result<u32> {
+        let until = Instant::now() + timeout;
+        let mut taken = 0;
+        loop {
+            while into.left > 0
+                && let Some(finished) = self.commands.next_finished()?
+            {
+                into.push(&self.told_of(finished));
+                taken += 1;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if taken >= min || self.commands.outstanding() == 0 || left.is_zero() {
+                return Ok(taken);
+            }
+            self.commands.sleep(left)?;
+        }
+    }
+
+    /// What a program is told of a finished command, whose buffer is the program's again.
+    fn told_of(&mut self, finished: Finished) -> byway_completion {
+        let (dw0, dw1, received, failed) = match finished.result {
+            Ok(Outcome { answer, buffer, .. }) => (answer.dw0, answer.dw1, buffer, None),
+            Err(failed) => (0, 0, None, Some(failed.error)),
+        };
+        let (tag, buffer) = self.give_back(finished.tag, received.as_ref());
+        let error = failed.map_or(std::ptr::null(), |error| {
+            let kept = Box::new(byway_error::new(&error));
+            let at = &raw const *kept;
+            self.failed.push(kept);
+            at
+        });
+        byway_completion { size: size_of::<byway_completion>(), tag, buffer, error, dw0, dw1 }
+    }
+
+    /// Gives a command's buffer back, with what came for it.
+    fn give_back(&mut self, place: u64, received: Option<&Buffer>) -> (u64, *mut byway_buffer) {
+        let mut memory = self.memory.get_mut(place as usize).and_then(Option::take);
+        if let (Some(memory), Some(received)) = (&mut memory, received) {
+            let len = memory.len().min(received.len());
+            if let (Some(at), Some(from)) =
+                (memory.as_mut_slice().get_mut(..len), received.as_slice().get(..len))
+            {
+                at.copy_from_slice(from);
+            }
+        }
+        self.places.settle(place as u32, memory, Buffers::NONE)
+    }
+
+    fn settle_all(&mut self) -> Result<()> {
+        while self.commands.outstanding() > 0 {
+            while let Some(finished) = self.commands.next_finished()? {
+                self.give_back(finished.tag, None);
+            }
+            if self.commands.outstanding() > 0 {
+                self.commands.sleep(Duration::from_secs(1))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A device that its admin commands keep open.
+struct Shared(Arc<Device>);
+
+impl Backend for Shared {
+    type Queue = Queue;
+
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn identity(&self) -> &Identity {
+        self.0.identity()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.0.capabilities()
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>> {
+        self.0.namespaces()
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer> {
+        self.0.buffer(len)
+    }
+
+    fn queue(&self, options: QueueOptions) -> Result<Queue> {
+        Backend::queue(&*self.0, options)
+    }
+
+    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        self.0.admin(command)
+    }
+}

@@ -177,7 +177,7 @@ impl byway_admin {
             while into.left > 0
                 && let Some(finished) = self.commands.next_finished()?
             {
-                into.push(&self.told_of(finished));
+                into.push(self.told_of(finished));
                 taken += 1;
             }
             let left = until.saturating_duration_since(Instant::now());

@@ -251,13 +251,20 @@ pub(crate) struct Array {
 
 impl Array {
     #[inline(always)]
-    pub(crate) fn push(&mut self, told: &byway_completion) {
+    pub(crate) fn push(&mut self, told: byway_completion) {
         // SAFETY: `left` is not zero, so there is room for one more, as long as the first said.
         unsafe {
             if self.stride == size_of::<byway_completion>() {
-                self.at.write(*told);
+                // Field by field: of a whole that was just put together, a wide load would wait for the narrow stores.
+                let at = self.at;
+                (&raw mut (*at).size).write(told.size);
+                (&raw mut (*at).tag).write(told.tag);
+                (&raw mut (*at).buffer).write(told.buffer);
+                (&raw mut (*at).error).write(told.error);
+                (&raw mut (*at).dw0).write(told.dw0);
+                (&raw mut (*at).dw1).write(told.dw1);
             } else {
-                self.push_other(told);
+                Self::push_other(self.at, self.stride, told);
             }
             self.at = self.at.byte_add(self.stride);
         }
@@ -269,12 +276,13 @@ impl Array {
     /// # Safety
     /// There is room for one more.
     #[cold]
-    unsafe fn push_other(&mut self, told: &byway_completion) {
+    #[inline(never)]
+    unsafe fn push_other(at: *mut byway_completion, stride: usize, told: byway_completion) {
         // SAFETY: the caller's word.
         unsafe {
-            self.at.cast::<usize>().write(self.stride);
+            at.cast::<usize>().write(stride);
             // The size is one that was looked at.
-            let _ = sized::write(self.at, told);
+            let _ = sized::write(at, &told);
         }
     }
 }
@@ -312,9 +320,9 @@ impl byway_queue {
         while into.left > 0 {
             // Taken apart where it stands: moving it whole costs as much as all the rest.
             match self.queue.next_finished() {
-                Ok(Some(Finished { tag, result: Ok(outcome) })) => into.push(&self.succeeded(tag, outcome)),
+                Ok(Some(Finished { tag, result: Ok(outcome) })) => into.push(self.succeeded(tag, outcome)),
                 Ok(None) => break,
-                Ok(Some(Finished { tag, result: Err(failed) })) => into.push(&self.keep_failed(tag, failed)),
+                Ok(Some(Finished { tag, result: Err(failed) })) => into.push(self.keep_failed(tag, failed)),
                 Err(error) => return Err(error),
             }
             taken += 1;

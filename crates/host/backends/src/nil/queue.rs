@@ -1,6 +1,5 @@
 //! A queue whose commands are finished when they are submitted.
 
-use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -16,13 +15,17 @@ use crate::work;
 #[derive(Debug)]
 pub struct NilQueue {
     shape: Shape,
-    /// What was submitted and not taken yet: smaller than what it finishes as, which is made where it is taken.
-    done: VecDeque<Done>,
-    depth: u32,
+    /// What was submitted and not taken yet, in a ring as long as the queue is deep: smaller than what it finishes as, which
+    /// is made where it is taken. Each part is written by itself, so that none waits for a whole.
+    done: Box<[Done]>,
+    /// Where the oldest of them is.
+    first: usize,
+    /// How many there are.
+    outstanding: usize,
     bell: Bell,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Done {
     tag: u64,
     buffer: Option<Buffer>,
@@ -31,19 +34,34 @@ struct Done {
 
 impl NilQueue {
     pub(crate) fn new(shape: Shape, depth: u32) -> Self {
-        Self { shape, done: VecDeque::with_capacity(depth as usize), depth, bell: Bell::default() }
+        let done = (0..depth).map(|_| Done::default()).collect();
+        Self { shape, done, first: 0, outstanding: 0, bell: Bell::default() }
+    }
+
+    /// The place so many behind the oldest, at most as many as the queue is deep.
+    #[inline(always)]
+    fn behind(&self, count: usize) -> usize {
+        let at = self.first + count;
+        if at < self.done.len() { at } else { at - self.done.len() }
     }
 }
 
 impl BackendQueue for NilQueue {
     #[inline(always)]
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        if self.done.len() >= self.depth as usize {
-            return Err(Refused { command, error: full(self.depth) });
+        if self.outstanding >= self.done.len() {
+            return Err(Refused { command, error: full(self.depth()) });
         }
         let (_, memory, ()) = Request::take(command, &self.shape, |_| Ok(()))?;
         let (buffer, vector) = memory.into_buffers();
-        self.done.push_back(Done { tag, buffer, vector });
+        let at = self.behind(self.outstanding);
+        if let Some(done) = self.done.get_mut(at) {
+            done.tag = tag;
+            // What was there was taken: nothing has to be dropped, and to look costs as much as to write.
+            std::mem::forget(std::mem::replace(&mut done.buffer, buffer));
+            std::mem::forget(std::mem::replace(&mut done.vector, vector));
+            self.outstanding += 1;
+        }
         self.bell.ring();
         Ok(())
     }
@@ -57,21 +75,24 @@ impl BackendQueue for NilQueue {
     }
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
-        self.bell.event(!self.done.is_empty())
+        self.bell.event(self.outstanding > 0)
     }
 
     #[inline(always)]
     fn next_finished(&mut self) -> Result<Option<Finished>> {
-        let Some(Done { tag, buffer, vector }) = self.done.pop_front() else {
+        let next = self.behind(1);
+        let Some(done) = self.done.get_mut(self.first).filter(|_| self.outstanding > 0) else {
             self.bell.hush();
             return Ok(None);
         };
+        let (tag, buffer, vector) = (done.tag, done.buffer.take(), std::mem::take(&mut done.vector));
+        (self.first, self.outstanding) = (next, self.outstanding - 1);
         let answer = Answer { commands: 1, ..Answer::default() };
         Ok(Some(Finished { tag, result: Ok(Outcome { answer, buffer, vector }) }))
     }
 
     fn sleep(&mut self, _: Duration) -> Result<bool> {
-        Ok(!self.done.is_empty())
+        Ok(self.outstanding > 0)
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
@@ -80,11 +101,11 @@ impl BackendQueue for NilQueue {
 
     #[inline]
     fn outstanding(&self) -> u32 {
-        self.done.len() as u32
+        self.outstanding as u32
     }
 
     fn depth(&self) -> u32 {
-        self.depth
+        self.done.len() as u32
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {

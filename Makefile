@@ -1,5 +1,5 @@
 # What a newcomer types. Everything else is a script in tools/ or a cargo command.
-.PHONY: all demo test fuzz crash lint install install-c clean
+.PHONY: all demo test fuzz crash bench-interfaces lint install install-c clean
 
 PREFIX ?= /usr/local
 
@@ -23,6 +23,16 @@ crash:
 	cargo run -p byway-crash-tests --release -- --kills 1000 --seed 20261121 --json > benches/results/crash.json
 	target/release/byway-crash-tests flips 4 > benches/results/flips.json
 	target/release/byway-crash-tests faults > benches/results/faults.json
+
+# Every interface beside its own client, by turns: fio's engines, loops written by hand, and no device at all. Needs fio and its
+# source; DEVICE=/dev/zram0 names a block device to be overwritten.
+bench-interfaces: all
+	cargo build --release -p byway-benches
+	target/release/nil --json benches/results/nil.json
+	integrations/fio/build.sh target/release/libbyway_c.a target/release/byway-fio.so
+	integrations/fio/measure.sh target/release/byway-fio.so
+	target/release/beside_fio target/release/byway-fio.so $(if $(DEVICE),--device $(DEVICE)) --json benches/results/fio.json
+	target/release/interfaces $(if $(DEVICE),--device $(DEVICE)) --json benches/results/interfaces.json
 
 lint:
 	cargo fmt --all --check

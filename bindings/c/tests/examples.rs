@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::path::{Path, PathBuf};
+
 use common::{example, says};
 
 /// A file of `bytes` bytes that is gone with the folder.
@@ -108,16 +110,28 @@ fn perf_counts_what_a_command_costs() {
     assert!(says(&example("perf"), &["1000"]).ends_with(" ns a command\n"));
 }
 
+/// The first program in C of a document.
+fn program_of(document: &str, name: &str, folder: &Path) -> PathBuf {
+    let text = std::fs::read_to_string(common::here().join("../..").join(document)).unwrap();
+    let (_, program) = text.split_once("```c\n").unwrap();
+    let (program, _) = program.split_once("```").unwrap();
+    let source = folder.join(format!("{name}.c"));
+    std::fs::write(&source, program).unwrap();
+    common::compile(&source, name, &[])
+}
+
 #[test]
 fn the_program_of_the_guide_runs() {
-    let guide = std::fs::read_to_string(common::here().join("../../docs/guide/c.md")).unwrap();
-    let (_, program) = guide.split_once("```c\n").unwrap();
-    let (program, _) = program.split_once("```").unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("guide.c");
-    std::fs::write(&source, program).unwrap();
-    let program = common::compile(&source, "guide", &[]);
+    let program = program_of("docs/guide/c.md", "guide", folder.path());
     common::run(std::process::Command::new(program).current_dir(folder.path()));
     let blocks = std::fs::read(folder.path().join("blocks")).unwrap();
     assert_eq!((blocks.len(), &blocks[7 * 512..7 * 512 + 5]), (1 << 20, &b"hello"[..]));
+}
+
+#[test]
+fn the_program_of_the_readme_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program_of("README.md", "readme", folder.path());
+    assert_eq!(says(&program, &[]), "0041\nLATIN CAPITAL LETTER A\n");
 }

@@ -51,7 +51,8 @@ pub trait Backend: Send + Sync {
     /// When the device does not answer, or not by the specification.
     fn namespaces(&self) -> Result<Vec<Namespace>>;
 
-    /// A buffer of `len` bytes, zeroed, in memory that the backend need not prepare again for each command.
+    /// A buffer of `len` bytes in memory that the backend need not prepare again for each command. What it holds is left
+    /// from its last use by this program, or zeroes.
     /// Any other [`Buffer`] is taken as well, at a cost.
     ///
     /// # Errors

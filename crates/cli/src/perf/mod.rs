@@ -12,7 +12,7 @@ mod readback;
 mod worker;
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
@@ -27,6 +27,9 @@ use worker::{Ran, Worker};
 
 /// How often the thread that watches looks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How often it is looked whether all threads measure.
+const NOTICE_EVERY: Duration = Duration::from_micros(50);
 
 /// Where a measurement is. Threads look at it once a turn; it guards no other memory.
 #[derive(Debug, Default)]
@@ -55,6 +58,8 @@ struct Shared {
     phase: Phase,
     /// Commands that are done, told now and then.
     done: AtomicU64,
+    /// Threads that have begun to measure.
+    measuring: AtomicU32,
     /// Everybody is ready.
     ready: Barrier,
 }
@@ -66,7 +71,8 @@ struct Shared {
 pub fn run(plan: &Plan, interrupt: &Interrupt) -> Result<Measured> {
     plan.fill(interrupt)?;
     let ready = Barrier::new(plan.threads as usize + 1);
-    let shared = Shared { phase: Phase::default(), done: AtomicU64::new(0), ready };
+    let shared =
+        Shared { phase: Phase::default(), done: AtomicU64::new(0), measuring: AtomicU32::new(0), ready };
     let (mut measured, touched) = std::thread::scope(|scope| {
         let work = |thread| {
             let shared = &shared;
@@ -128,8 +134,12 @@ fn watch(
         wait(plan.warmup, &is_over, || {});
         cpu = process_time();
     }
-    let (done_before, begun) = (shared.done.load(Ordering::Relaxed), Instant::now());
     shared.phase.set(Phase::MEASURE);
+    // Each thread measures for no less than the time: it begins once all of them have noticed.
+    while shared.measuring.load(Ordering::Acquire) < plan.threads && !is_over() {
+        std::thread::sleep(NOTICE_EVERY);
+    }
+    let (done_before, begun) = (shared.done.load(Ordering::Relaxed), Instant::now());
     wait(plan.time.unwrap_or(Duration::MAX), &is_over, || {
         let seconds = begun.elapsed().as_secs_f64();
         let done = shared.done.load(Ordering::Relaxed).saturating_sub(done_before);

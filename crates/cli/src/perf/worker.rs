@@ -101,7 +101,10 @@ impl<'a> Worker<'a> {
         loop {
             match shared.phase.now() {
                 Phase::WARM_UP => {}
-                Phase::MEASURE if self.since.is_none() => self.begin(),
+                Phase::MEASURE if self.since.is_none() => {
+                    self.begin();
+                    shared.measuring.fetch_add(1, Ordering::Release);
+                }
                 Phase::MEASURE => {}
                 _ => break,
             }

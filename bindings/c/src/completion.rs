@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::time::{Duration, Instant};
 
-use byway::{BackendQueue, Error, ErrorKind, Failed, Finished, Outcome, Result};
+use byway::{BackendQueue, Error, ErrorKind, Failed, Finished, Outcome, Queue, Result};
 
 use crate::arg::{handle, invalid, want};
 use crate::buffer::byway_buffer;
@@ -112,14 +112,19 @@ pub unsafe extern "C" fn byway_queue_reap(
             queue.failed.clear();
         }
         let max = max.min(c_int::MAX as u32);
+        let min = min.min(max);
+        let mut timeout = Duration::from_nanos(timeout_ns);
+        if min > 0 {
+            timeout = queue.sleep_first(timeout)?;
+        }
         let taken = queue.reap(Array { at: completions, stride, left: max })?;
-        if taken >= min.min(max) {
+        if taken >= min {
             return Ok(taken as c_int);
         }
         // SAFETY: as many as were taken stand there.
         let at = unsafe { completions.byte_add(taken as usize * stride) };
         let rest = Array { at, stride, left: max - taken };
-        queue.reap_slowly(rest, taken, min.min(max), Duration::from_nanos(timeout_ns))
+        queue.reap_slowly(rest, taken, min, timeout)
     })
 }
 
@@ -312,6 +317,18 @@ impl byway_queue {
         let size = size_of::<byway_completion>();
         let told = byway_completion { size, tag, buffer, error: std::ptr::null(), dw0: 0, dw1: 0 };
         (told, Some(failed.error))
+    }
+
+    /// Begins what was submitted and sleeps for it: an interface that can do both by one call would be entered twice, if it
+    /// were looked at before. Without a device there is nothing to sleep for. What is left of the time.
+    #[inline]
+    fn sleep_first(&mut self, timeout: Duration) -> Result<Duration> {
+        if matches!(self.queue, Queue::Nil(_)) || self.queue.outstanding() == 0 {
+            return Ok(timeout);
+        }
+        let begun = Instant::now();
+        self.queue.sleep(timeout)?;
+        Ok(timeout.saturating_sub(begun.elapsed()))
     }
 
     #[inline(always)]

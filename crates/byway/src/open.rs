@@ -118,7 +118,7 @@ fn start(mut flash: Flash, options: &Options, begun: Instant) -> Result<Device> 
         cache_bytes: options.cache_bytes,
         ..KvOptions::default()
     };
-    let subsystem_options = SubsystemOptions { kv, ..SubsystemOptions::default() };
+    let subsystem_options = SubsystemOptions { kv, sgls: options.sgls, ..SubsystemOptions::default() };
     let subsystem = Subsystem::new(identity, profile, flash, subsystem_options).map_err(from_subsystem)?;
     let run = RunOptions { run_by: options.run_by, clock: options.clock, ledger: options.ledger };
     let path = subsystem.flash.path();

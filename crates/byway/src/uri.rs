@@ -55,6 +55,8 @@ pub struct Options {
     pub run_by: RunBy,
     /// `ledger=`: on or off.
     pub ledger: bool,
+    /// `sgl=`: on or off, whether the device announces SGLs and takes them. Inline payloads do not hang on it.
+    pub sgls: bool,
     /// `flash=`: on or off, whether flash operations take modelled time.
     pub flash_timing: bool,
     /// `reads=`: mapped or checked, how pages of an image file are read.
@@ -82,7 +84,7 @@ pub struct Options {
 }
 
 /// What every option is called, what it may be, and what it decides: for errors and help.
-pub const OPTIONS: [(&str, &str, &str); 25] = [
+pub const OPTIONS: [(&str, &str, &str); 26] = [
     ("transfer", "METHOD", "how payloads cross the link [adaptive]"),
     ("policy", "bytes|time|threshold", "by what adaptive chooses [bytes]"),
     ("tau", "BYTES", "policy=threshold: from this size on prp is taken"),
@@ -96,6 +98,7 @@ pub const OPTIONS: [(&str, &str, &str); 25] = [
     ("ns", "NUMBER", "which namespace [the first that fits]"),
     ("run", "caller|thread", "who runs the device [caller]"),
     ("ledger", "on|off", "whether the link is counted [on]"),
+    ("sgl", "on|off", "whether SGLs are announced and taken [on]"),
     ("flash", "on|off", "whether the NAND array takes modelled time [on]"),
     ("packing", "POLICY", "all, selective or the default [selective-backfill]"),
     ("gc", "greedy|cost-benefit", "how garbage collection chooses [greedy]"),
@@ -156,6 +159,7 @@ impl Default for Options {
             ns: None,
             run_by: RunBy::Caller,
             ledger: true,
+            sgls: true,
             flash_timing: true,
             reads: Reads::default(),
             memtable_bytes: KvOptions::default().memtable_bytes,
@@ -235,6 +239,7 @@ impl Options {
             "ns" => self.ns = Some(Nsid::new(parse(value)?)?),
             "run" => self.run_by = one_of(value, &[("caller", RunBy::Caller), ("thread", RunBy::Thread)])?,
             "ledger" => self.ledger = on_or_off(value)?,
+            "sgl" => self.sgls = on_or_off(value)?,
             "flash" => self.flash_timing = on_or_off(value)?,
             "packing" => self.packing = parse(value)?,
             "gc" => self.gc = parse(value)?,

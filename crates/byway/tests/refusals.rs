@@ -242,3 +242,16 @@ fn keys_of_a_prefix_are_listed_and_no_others() {
     assert_eq!(kv.keys_with_prefix(&[0xff], None).unwrap().count(), 1);
     assert!(kv.keys_with_prefix(&[0; 17], None).is_err());
 }
+
+#[test]
+fn a_device_without_sgls_is_used_by_prps_and_says_what_it_has() {
+    let device = byway::open("ram:64M?sgl=off").unwrap();
+    let mut kv = device.kv(None).unwrap();
+    for len in [0, 20, 700, 5000, 70_000] {
+        kv.put(b"key", &vec![9; len]).unwrap();
+        assert_eq!(kv.get(b"key").unwrap(), Some(vec![9; len]));
+    }
+    let refused = byway::open("ram:64M?sgl=off&transfer=sgl").err().unwrap();
+    assert!(refused.to_string().contains("transfer method sgl is not announced"), "{refused}");
+    byway::open("ram:64M?sgl=on&transfer=sgl").unwrap().kv(None).unwrap();
+}

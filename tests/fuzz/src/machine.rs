@@ -330,5 +330,6 @@ fn small() -> SubsystemOptions {
     SubsystemOptions {
         kv: KvOptions { memtable_bytes: 44 * 64, cache_bytes: 64 << 10, ..KvOptions::default() },
         kv_format: KvFormat { ring_pages: 4, windows: 2, window_bytes: 64 << 10 },
+        ..SubsystemOptions::default()
     }
 }

@@ -4,11 +4,12 @@
 //! whole value, whichever way it came.
 
 use byway_link::{Method, Work};
-use byway_spec::base::command::NSID_ALL;
+use byway_spec::base::command::{DataPointer, NSID_ALL};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::{self, VendorOpcode};
 use byway_spec::{Command, Status};
 
+use crate::admin::Counted;
 use crate::controller::Controller;
 use crate::data_pointer;
 use crate::error::CommandError;
@@ -42,7 +43,10 @@ impl Controller {
         if !self.registers.serves_all_sets() {
             self.check_set(subsystem, command)?;
         }
-        subsystem.io.note(command.opcode());
+        subsystem.io.note(Counted::of(command, inline_bytes.is_some()));
+        if !subsystem.options.sgls && inline_bytes.is_none() {
+            check_without_sgls(command)?;
+        }
         if command.opcode() >= FIRST_VENDOR_OPCODE {
             return self.execute_vendor(subsystem, port, qid, command, inline_bytes);
         }
@@ -313,6 +317,12 @@ fn checked_target(command: &Command, limit_bytes: usize) -> Result<Target, Comma
     Ok(Target { nsid: command.nsid, key, len_bytes })
 }
 
+/// A controller that announces no SGLs takes no data pointer but PRPs (Base 2.1, CDW0.PSDT).
+#[cold]
+fn check_without_sgls(command: &Command) -> Result<(), CommandError> {
+    if command.cdw0.psdt() == DataPointer::Prp { Ok(()) } else { Err(WITHOUT_SGLS) }
+}
+
 fn method_of(opcode: VendorOpcode) -> Option<Method> {
     match opcode {
         VendorOpcode::KV_WRITE_PIGGYBACK | VendorOpcode::KV_TRANSFER => Some(Method::Piggyback),
@@ -325,6 +335,7 @@ fn method_of(opcode: VendorOpcode) -> Option<Method> {
 }
 
 const FUSED: CommandError = CommandError::invalid_field("fused commands are not supported");
+const WITHOUT_SGLS: CommandError = CommandError::invalid_field("this device takes no SGLs").at_byte(1);
 const NO_IO_SETS: CommandError =
     CommandError::new(Status::INVALID_OPCODE, "CC.CSS selects the admin command set only");
 const NVM_SET_ONLY: CommandError =

@@ -4,10 +4,15 @@
 mod common;
 mod io;
 
+use byway_spec::base::identify::{Cns, Csi};
+use byway_spec::base::log::LogPage;
 use byway_spec::base::sgl::{SglDescriptor, SglKind};
+use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
+use byway_spec::vendor::name_text;
 use byway_spec::{Command, Completion, Status};
-use io::{BLOCKS_4096, DATA, DATA_BYTES, Io, assert_status, blocks};
+use common::number;
+use io::{BLOCKS_4096, DATA, DATA_BYTES, Io, assert_status, blocks, get, keyed};
 
 const PAGE: u64 = 4096;
 /// Where lists are built, apart from the data.
@@ -251,4 +256,45 @@ fn metadata_sgls_and_reserved_psdt_are_invalid_fields() {
         command.dptr = [DATA, 0];
         assert_status(io.run(command), Status::INVALID_FIELD);
     }
+}
+
+#[test]
+fn a_device_without_sgls_announces_none_and_takes_none() {
+    let mut io = Io::without_sgls("gen4x4");
+    let data = io.host.identify(Cns::CONTROLLER, 0, Csi::NVM).unwrap();
+    assert_eq!(number(&data, 536, 4), 0, "SGLS");
+    assert_status(with_sgl(&mut io, 1, SglDescriptor::data_block(DATA, 4096)), Status::INVALID_FIELD);
+    let mut command = write(1);
+    command.set_prps(DATA, 0);
+    assert_status(io.run(command), Status::SUCCESS);
+}
+
+#[test]
+fn inline_payloads_do_not_hang_on_sgls() {
+    let mut io = Io::without_sgls("gen4x4");
+    let store = |key: &[u8]| keyed(KvOpcode::STORE.0, key, 100);
+    let mut capsule = store(b"a");
+    capsule.set_sgl1(SglDescriptor::inline(100));
+    assert_status(io.run(capsule), Status::INVALID_FIELD);
+    io.enable_methods();
+    assert_status(io.run_inline(store(b"a"), &[7; 100]), Status::SUCCESS);
+    assert_eq!(get(&mut io, b"a").unwrap(), [7; 100]);
+}
+
+#[test]
+fn the_vendor_log_tells_which_descriptors_came() {
+    let mut io = Io::new();
+    io.enable_methods();
+    let mut command = write(1);
+    command.set_prps(DATA, 0);
+    io.run(command);
+    with_sgl(&mut io, 1, SglDescriptor::data_block(DATA, 4096));
+    with_sgl(&mut io, 1, SglDescriptor::data_block(DATA, 1));
+    io.run_inline(keyed(KvOpcode::STORE.0, b"a", 64), &[7; 64]);
+    let log = io.host.log(LogPage::LEDGER, Csi::NVM, 16 << 10).unwrap();
+    let counter = |name: &str| {
+        let at = log.windows(24).position(|field| name_text(field) == name).unwrap();
+        number(&log, at + 24, 8)
+    };
+    assert_eq!(["payload.prp", "payload.sgl", "payload.inline"].map(counter), [1, 2, 1]);
 }

@@ -106,7 +106,7 @@ impl Controller {
         data.mdts = (MAX_TRANSFER_BYTES / PAGE_BYTES).ilog2() as u8;
         data.oaes = AsyncEvents::new().with_namespace_changed(EVENTS.namespace_changed()).into_bits();
         self.identify_admin(&mut data);
-        identify_io(&mut data);
+        identify_io(&mut data, subsystem.options.sgls);
         // Acknowledged data is in power-protected state, but the image lies in the operating system's cache until it is
         // synced: saying so makes a guest's fsync reach the disk. Flush of all namespaces is supported (bits 2:1).
         data.vwc = u8::from(!subsystem.synced_completions) | 0b11 << 1;
@@ -137,7 +137,7 @@ impl Controller {
 }
 
 /// What the I/O commands can do.
-fn identify_io(data: &mut wire::Controller) {
+fn identify_io(data: &mut wire::Controller, has_sgls: bool) {
     data.sqes = 0x66;
     data.cqes = 0x44;
     data.nn = MAX_NAMESPACES;
@@ -151,7 +151,9 @@ fn identify_io(data: &mut wire::Controller) {
         .with_verify(true)
         .with_copy(true);
     data.cdfs = 1;
-    data.sgls = Sgls::new().with_supported(1).with_bit_bucket(true);
+    if has_sgls {
+        data.sgls = Sgls::new().with_supported(1).with_bit_bucket(true);
+    }
 }
 
 fn vendor_area(subsystem: &Subsystem, byte_region_bytes: u64) -> VendorArea {

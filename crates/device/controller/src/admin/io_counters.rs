@@ -1,5 +1,8 @@
-//! I/O commands of hosts, counted by opcode: one increment on the hot path, summed up when somebody asks.
+//! I/O commands of hosts, counted by opcode and by how they said where their payload is: one increment on the hot path,
+//! summed up when somebody asks.
 
+use byway_spec::Command;
+use byway_spec::base::command::DataPointer;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::VendorOpcode;
@@ -19,36 +22,114 @@ const WRITES: [u8; 8] = [
     VendorOpcode::KV_BULK_STORE.0,
 ];
 
+/// How a command says where its payload is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pointer {
+    Prp,
+    Sgl,
+    Inline,
+    Reserved,
+}
+
+const POINTERS: usize = 4;
+const OPCODES: usize = 256;
+
+/// What of a command is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counted {
+    pointer: Pointer,
+    opcode: u8,
+}
+
+impl Counted {
+    /// Of a command that came with an inline payload, or without.
+    #[inline]
+    pub fn of(command: &Command, is_inline: bool) -> Self {
+        let pointer = match command.cdw0.psdt() {
+            DataPointer::Prp => Pointer::Prp,
+            DataPointer::Sgl if is_inline => Pointer::Inline,
+            DataPointer::Sgl | DataPointer::SglMetadata => Pointer::Sgl,
+            DataPointer::Reserved => Pointer::Reserved,
+        };
+        Self { pointer, opcode: command.opcode() }
+    }
+}
+
 /// Commands since the subsystem was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IoCounters {
-    by_opcode: [u64; 256],
+    counts: [[u64; OPCODES]; POINTERS],
 }
 
 impl Default for IoCounters {
     fn default() -> Self {
-        Self { by_opcode: [0; 256] }
+        Self { counts: [[0; OPCODES]; POINTERS] }
     }
 }
 
 impl IoCounters {
     /// A command came, whatever becomes of it.
     #[inline]
-    pub fn note(&mut self, opcode: u8) {
-        self.by_opcode[usize::from(opcode)] += 1;
+    pub fn note(&mut self, Counted { pointer, opcode }: Counted) {
+        self.counts[pointer as usize][usize::from(opcode)] += 1;
     }
 
     /// Read commands.
     pub fn reads(&self) -> u64 {
-        self.sum(&READS)
+        self.with_opcodes(&READS)
     }
 
     /// Write commands.
     pub fn writes(&self) -> u64 {
-        self.sum(&WRITES)
+        self.with_opcodes(&WRITES)
     }
 
-    fn sum(&self, opcodes: &[u8]) -> u64 {
-        opcodes.iter().map(|opcode| self.by_opcode[usize::from(*opcode)]).sum()
+    /// Commands by how their payload came or went, each with its name: which descriptor a host's kernel chose is seen here
+    /// and nowhere else. What carries a payload in its own dwords has no descriptor.
+    pub fn payloads(&self) -> [(&'static str, u64); 6] {
+        let in_dwords = |opcodes: [VendorOpcode; 2]| self.with_opcodes(&opcodes.map(|opcode| opcode.0));
+        [
+            ("prp", self.with_pointer(Pointer::Prp)),
+            ("sgl", self.with_pointer(Pointer::Sgl)),
+            ("inline", self.with_pointer(Pointer::Inline)),
+            ("piggyback", in_dwords([VendorOpcode::KV_WRITE_PIGGYBACK, VendorOpcode::KV_TRANSFER])),
+            ("piggyback_pt", in_dwords([VendorOpcode::KV_WRITE_PT, VendorOpcode::KV_TRANSFER_PT])),
+            ("cxl", in_dwords([VendorOpcode::KV_STORE_CXL, VendorOpcode::KV_STORE_CXL_PIGGYBACK])),
+        ]
+    }
+
+    fn with_opcodes(&self, opcodes: &[u8]) -> u64 {
+        let of = |opcode: u8| self.counts.iter().map(move |row| row[usize::from(opcode)]);
+        opcodes.iter().flat_map(|opcode| of(*opcode)).sum()
+    }
+
+    /// Of the commands that move data by their opcode (Base 2.1, section 3.3.3.1: its two lowest bits).
+    fn with_pointer(&self, pointer: Pointer) -> u64 {
+        let row = self.counts[pointer as usize].iter().enumerate();
+        row.filter(|(opcode, _)| opcode & 3 != 0).map(|(_, count)| count).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byway_spec::base::sgl::SglDescriptor;
+
+    #[test]
+    fn a_command_is_counted_by_its_descriptor_if_it_moves_data() {
+        let mut counters = IoCounters::default();
+        let mut store = Command::new(KvOpcode::STORE.0, 0, 1);
+        counters.note(Counted::of(&store, false));
+        counters.note(Counted::of(&Command::new(NvmOpcode::FLUSH.0, 0, 1), false));
+        store.set_sgl1(SglDescriptor::data_block(4096, 64));
+        counters.note(Counted::of(&store, false));
+        counters.note(Counted::of(&store, true));
+        counters.note(Counted::of(&store, true));
+        counters.note(Counted::of(&Command::new(VendorOpcode::KV_TRANSFER_PT.0, 0, 1), false));
+        let payloads = counters.payloads();
+        let wanted =
+            [("prp", 1), ("sgl", 1), ("inline", 2), ("piggyback", 0), ("piggyback_pt", 1), ("cxl", 0)];
+        assert_eq!(payloads, wanted);
+        assert_eq!(counters.writes(), 4);
     }
 }

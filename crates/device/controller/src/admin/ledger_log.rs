@@ -43,6 +43,8 @@ fn counters(subsystem: &Subsystem) -> Vec<Counter> {
         counter("host_reads", subsystem.io.reads()),
         counter("host_writes", subsystem.io.writes()),
     ];
+    let payloads = subsystem.io.payloads();
+    counters.extend(payloads.map(|(name, commands)| counter(&format!("payload.{name}"), commands)));
     let packing = packing(subsystem);
     counters.extend([
         counter("packing.copied_bytes", packing.copied_bytes),
@@ -99,11 +101,15 @@ fn short_name(cause: Cause) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::IoCounters;
 
     #[test]
     fn every_counter_name_fits_its_field_whole() {
         for cause in Cause::ALL {
             assert!("program_bytes.".len() + short_name(cause).len() <= 24);
+        }
+        for (name, _) in IoCounters::default().payloads() {
+            assert!("payload.".len() + name.len() <= 24);
         }
     }
 }

@@ -41,7 +41,7 @@ use error_log::ErrorLog;
 pub(crate) use error_log::{Noted, note};
 use event::Events;
 use feature::Features;
-pub use io_counters::IoCounters;
+pub use io_counters::{Counted, IoCounters};
 use keep_alive::KeepAlive;
 pub(crate) use transfers::EnabledTransfers;
 

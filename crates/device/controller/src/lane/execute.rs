@@ -62,7 +62,7 @@ impl Lane {
     fn execute_one(&mut self, subsystem: &mut Subsystem, at: usize) {
         let Self { gathered, payloads, habits, .. } = self;
         let Some(gathering) = gathered.get_mut(at) else { return };
-        subsystem.io.note(gathering.opcode);
+        subsystem.io.note(gathering.counted);
         if gathering.result.is_ok() {
             gathering.result = perform(subsystem, habits, gathering.nsid, &gathering.work, payloads);
         }

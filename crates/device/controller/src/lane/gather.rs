@@ -1,12 +1,13 @@
 //! Fetching commands of a lane, with their payloads, as far as it carries them.
 
 use byway_queue::{CompletionPermit, DoorbellIndex, Doorbells};
-use byway_spec::base::command::COMMAND_BYTES;
+use byway_spec::base::command::{COMMAND_BYTES, DataPointer};
 use byway_spec::kv::KvOpcode;
 use byway_spec::vendor::{self, VendorOpcode};
 use byway_spec::{Command, Status};
 
 use super::{Gathering, LANE_COMMANDS, Lane, PAYLOAD_MAX_BYTES, Place, ROOM_BYTES, What, Work};
+use crate::admin::Counted;
 use crate::completion::Ticket;
 use crate::data_pointer;
 use crate::error::CommandError;
@@ -87,8 +88,8 @@ impl Lane {
             Ok(work) => (work, Ok(0)),
             Err(error) => (Work::NOTHING, Err(error)),
         };
-        let (opcode, nsid) = (command.opcode(), command.nsid);
-        self.gathered.push(Gathering { ticket, opcode, nsid, work, result });
+        let (counted, nsid) = (Counted::of(command, slots > 0), command.nsid);
+        self.gathered.push(Gathering { ticket, counted, nsid, work, result });
         Ok(())
     }
 
@@ -113,7 +114,8 @@ impl Lane {
             self.habits.inline_max_bytes.min(PAYLOAD_MAX_BYTES),
             self.sq.ring.size(),
         );
-        let is_mine = self.carries(command);
+        let has_sgl = capsule == Capsule::None && command.cdw0.psdt() != DataPointer::Prp;
+        let is_mine = self.carries(command) && (self.habits.sgls || !has_sgl);
         match capsule {
             Capsule::None if is_mine => Ok(0),
             Capsule::Payload { bytes, slots }

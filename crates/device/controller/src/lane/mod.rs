@@ -10,7 +10,7 @@ mod gather;
 
 use byway_spec::{Command, Key};
 
-use crate::admin::{EnabledTransfers, Noted};
+use crate::admin::{Counted, EnabledTransfers, Noted};
 use crate::completion::Ticket;
 use crate::controller::{Controller, ControllerId};
 use crate::error::CommandError;
@@ -40,6 +40,7 @@ struct Habits {
     /// Bit `n` − 1 for each key-value namespace `n` that is attached.
     key_value: u64,
     transfers: EnabledTransfers,
+    sgls: bool,
     inline_max_bytes: usize,
     piggyback_max_bytes: usize,
     whole_page_prp: bool,
@@ -71,7 +72,7 @@ pub struct Lane {
 #[derive(Debug)]
 struct Gathering {
     ticket: Ticket,
-    opcode: u8,
+    counted: Counted,
     nsid: u32,
     work: Work,
     /// What came of it, once it was executed.
@@ -210,6 +211,7 @@ impl Controller {
             id: self.id,
             key_value: subsystem.key_value_namespaces(self.id),
             transfers: self.admin.transfers,
+            sgls: subsystem.options.sgls,
             inline_max_bytes: self.inline.len(),
             piggyback_max_bytes: subsystem.profile.limits.piggyback_max_bytes as usize,
             whole_page_prp: self.habits.whole_page_prp,

@@ -37,12 +37,20 @@ pub struct Identity {
 }
 
 /// How the subsystem's namespaces behave.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct SubsystemOptions {
     /// Of every key-value namespace, however it was made.
     pub kv: KvOptions,
     /// Of key-value namespaces that are made. One format for a device: its windows are announced once for all.
     pub kv_format: KvFormat,
+    /// Whether SGLs are announced and taken. Inline payloads do not hang on it: they are announced apart.
+    pub sgls: bool,
+}
+
+impl Default for SubsystemOptions {
+    fn default() -> Self {
+        Self { kv: KvOptions::default(), kv_format: KvFormat::default(), sgls: true }
+    }
 }
 
 /// Why a subsystem could not be opened.

@@ -108,6 +108,27 @@ impl TestHost {
         namespaces: &[NamespaceSpec],
         durability: Durability,
     ) -> Self {
+        let options = SubsystemOptions::default();
+        Self::disabled_as(profile, size_bytes, media, namespaces, durability, options)
+    }
+
+    /// An enabled controller that announces no SGLs.
+    pub fn without_sgls(profile: &str, size_bytes: u64, namespaces: &[NamespaceSpec]) -> Self {
+        let options = SubsystemOptions { sgls: false, ..SubsystemOptions::default() };
+        let (media, durability) = (MediaKind::Ram, Durability::Process);
+        let mut host = Self::disabled_as(profile, size_bytes, media, namespaces, durability, options);
+        host.enable();
+        host
+    }
+
+    fn disabled_as(
+        profile: &str,
+        size_bytes: u64,
+        media: MediaKind,
+        namespaces: &[NamespaceSpec],
+        durability: Durability,
+        options: SubsystemOptions,
+    ) -> Self {
         let profile = Profile::by_name(profile).unwrap();
         let run = RunOptions { durability, ..RunOptions::default() };
         let flash_options =
@@ -118,8 +139,7 @@ impl TestHost {
             serial: "TEST0001".to_owned(),
             model: "Byway software SSD".to_owned(),
         };
-        let mut subsystem =
-            Subsystem::new(identity, profile.clone(), flash, SubsystemOptions::default()).unwrap();
+        let mut subsystem = Subsystem::new(identity, profile.clone(), flash, options).unwrap();
         let controller = Controller::new(ControllerId(0), &mut subsystem, CmbRegisters::default());
         let memory = Arc::new(DmaMemory::new(MEMORY_BYTES).unwrap());
         let space = Arc::new(DmaSpace::new());

@@ -2,7 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::missing_panics_doc)]
 
 use byway_dma::BusAddr;
-use byway_flash::MediaKind;
+use byway_flash::{MediaKind, NamespaceSpec};
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::feature::FeatureId;
 use byway_spec::kv::{KvCdw11, KvConfiguration, KvOpcode};
@@ -47,11 +47,16 @@ impl Io {
 
     /// The same with the habits of a profile.
     pub fn of_profile(profile: &str) -> Self {
-        let specs = [nvm(BYTES_512, 512), nvm(BYTES_4096, 4096), kv(BYTES_KV)];
-        let size_bytes = BYTES_512 + BYTES_4096 + BYTES_KV;
+        let (size_bytes, specs) = namespaces();
         let mut host = TestHost::disabled(profile, size_bytes, MediaKind::Ram, &specs);
         host.enable();
         Self::over(host)
+    }
+
+    /// The same, and no SGLs are announced.
+    pub fn without_sgls(profile: &str) -> Self {
+        let (size_bytes, specs) = namespaces();
+        Self::over(TestHost::without_sgls(profile, size_bytes, &specs))
     }
 
     /// A queue pair on an enabled device.
@@ -163,6 +168,11 @@ impl Io {
         command.cdw11 = value;
         self.host.admin(command)
     }
+}
+
+fn namespaces() -> (u64, [NamespaceSpec; 3]) {
+    let specs = [nvm(BYTES_512, 512), nvm(BYTES_4096, 4096), kv(BYTES_KV)];
+    (BYTES_512 + BYTES_4096 + BYTES_KV, specs)
 }
 
 /// A command on `count` blocks from `slba` on.

@@ -87,7 +87,7 @@ pub fn raw(command: &NvmeCommand, memory: Memory) -> RawCommand {
     (entry.cdw2, entry.cdw3) = (command.cdw2, command.cdw3);
     [entry.cdw10, entry.cdw11, entry.cdw12, entry.cdw13, entry.cdw14, entry.cdw15] = command.cdw10_15;
     let data = match memory {
-        Memory::None => RawData::None,
+        Memory::Empty => RawData::None,
         // The lowest bit of an opcode decides.
         sent if command.opcode & 1 != 0 => RawData::ToDevice(sent.into()),
         Memory::Vectored(parts) => RawData::FromDeviceVectored(parts),
@@ -100,7 +100,7 @@ pub fn raw(command: &NvmeCommand, memory: Memory) -> RawCommand {
 pub fn answered(ended: Result<Outcome, Failed>) -> (io::Result<NvmeAnswer>, Memory) {
     let payload = |buffer: Option<_>, vector: Buffers| match buffer {
         Some(buffer) => Memory::Buffer(buffer),
-        None if vector.is_empty() => Memory::None,
+        None if vector.is_empty() => Memory::Empty,
         None => Memory::Vectored(vector),
     };
     match ended {

@@ -4,73 +4,17 @@ use std::ptr::NonNull;
 
 use byway_sys::KernelMemory;
 
-use crate::buffer::Buffer;
-use crate::buffers::Buffers;
 use crate::payload::{Payload, SmallBytes};
 
 /// What a command's data stands in while the command is under way: no wider than two words, where a [`Payload`] has
-/// room for bytes in place.
-#[derive(Debug, Default)]
-pub enum Memory {
-    /// No bytes.
-    #[default]
-    None,
-    /// A few bytes, which do not come back.
-    Small(Box<SmallBytes>),
-    /// A buffer, which the completion gives back.
-    Buffer(Buffer),
-    /// Buffers, one behind the other, which the completion gives back.
-    Vectored(Buffers),
-}
-
-impl Memory {
-    /// The bytes, unless they stand in several buffers.
-    #[must_use]
-    #[inline]
-    pub fn contiguous(&self) -> Option<&[u8]> {
-        match self {
-            Self::None => Some(&[]),
-            Self::Small(small) => Some(small.as_slice()),
-            Self::Buffer(buffer) => Some(buffer.as_slice()),
-            Self::Vectored(_) => None,
-        }
-    }
-
-    /// The bytes, part by part.
-    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        let parts = match self {
-            Self::Vectored(parts) => parts.iter(),
-            Self::None | Self::Small(_) | Self::Buffer(_) => [].iter(),
-        };
-        self.contiguous().into_iter().chain(parts.map(Buffer::as_slice))
-    }
-
-    /// The buffers that it stands in.
-    pub fn buffers_mut(&mut self) -> &mut [Buffer] {
-        match self {
-            Self::Buffer(buffer) => std::slice::from_mut(buffer),
-            Self::Vectored(parts) => parts,
-            Self::None | Self::Small(_) => &mut [],
-        }
-    }
-
-    /// The buffer, or the buffers, that a completion gives back.
-    #[must_use]
-    #[inline]
-    pub fn into_buffers(self) -> (Option<Buffer>, Buffers) {
-        match self {
-            Self::Buffer(buffer) => (Some(buffer), Buffers::NONE),
-            Self::Vectored(parts) => (None, parts),
-            Self::None | Self::Small(_) => (None, Buffers::NONE),
-        }
-    }
-}
+/// room for bytes in place. The few bytes stay where they are wherever it goes, and do not come back.
+pub type Memory = Payload<Box<SmallBytes>>;
 
 impl From<Payload> for Memory {
     #[inline]
     fn from(payload: Payload) -> Self {
         match payload {
-            Payload::Empty => Self::None,
+            Payload::Empty => Self::Empty,
             Payload::Small(small) => Self::Small(Box::new(small)),
             Payload::Buffer(buffer) => Self::Buffer(buffer),
             Payload::Vectored(parts) => Self::Vectored(parts),
@@ -81,7 +25,7 @@ impl From<Payload> for Memory {
 impl From<Memory> for Payload {
     fn from(memory: Memory) -> Self {
         match memory {
-            Memory::None => Self::Empty,
+            Memory::Empty => Self::Empty,
             Memory::Small(small) => Self::Small(*small),
             Memory::Buffer(buffer) => Self::Buffer(buffer),
             Memory::Vectored(parts) => Self::Vectored(parts),
@@ -96,7 +40,7 @@ unsafe impl KernelMemory for Memory {
     #[inline]
     fn segments(&self) -> usize {
         match self {
-            Self::None => 0,
+            Self::Empty => 0,
             Self::Small(_) | Self::Buffer(_) => 1,
             Self::Vectored(parts) => parts.len(),
         }
@@ -111,7 +55,7 @@ unsafe impl KernelMemory for Memory {
                 Some((NonNull::from(bytes).cast(), bytes.len()))
             }
             (Self::Vectored(parts), _) => parts.get(index).map(|part| (part.as_ptr(), part.len())),
-            (Self::None | Self::Small(_) | Self::Buffer(_), _) => None,
+            (Self::Empty | Self::Small(_) | Self::Buffer(_), _) => None,
         }
     }
 }
@@ -120,6 +64,7 @@ unsafe impl KernelMemory for Memory {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::Buffer;
 
     #[test]
     fn the_kernel_is_told_of_every_byte_once() {

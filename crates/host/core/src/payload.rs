@@ -1,5 +1,6 @@
 //! What a command sends: nothing, a few bytes held in the command itself, or a buffer.
 
+use std::borrow::Borrow;
 use std::fmt;
 
 use crate::buffer::Buffer;
@@ -40,14 +41,15 @@ impl fmt::Debug for SmallBytes {
     }
 }
 
-/// What a command sends to the device.
+/// What a command sends to the device; as [`Memory`](crate::Memory), what its data stands in meanwhile, whichever way it goes.
+/// The few bytes stand in place, or where `S` says.
 #[derive(Debug, Default)]
-pub enum Payload {
+pub enum Payload<S = SmallBytes> {
     /// No bytes.
     #[default]
     Empty,
     /// A few bytes, held in the command.
-    Small(SmallBytes),
+    Small(S),
     /// A buffer; its whole length is sent, and it is given back with the completion.
     Buffer(Buffer),
     /// Buffers, sent one behind the other, and given back with the completion.
@@ -66,14 +68,16 @@ impl Payload {
             None => Ok(Self::Buffer(Buffer::copy_of(bytes)?)),
         }
     }
+}
 
+impl<S: Borrow<SmallBytes>> Payload<S> {
     /// The bytes to send, unless they stand in several buffers.
     #[must_use]
     #[inline]
     pub fn contiguous(&self) -> Option<&[u8]> {
         match self {
             Self::Empty => Some(&[]),
-            Self::Small(small) => Some(small.as_slice()),
+            Self::Small(small) => Some(small.borrow().as_slice()),
             Self::Buffer(buffer) => Some(buffer.as_slice()),
             Self::Vectored(_) => None,
         }
@@ -94,7 +98,7 @@ impl Payload {
     pub fn len(&self) -> usize {
         match self {
             Self::Empty => 0,
-            Self::Small(small) => small.as_slice().len(),
+            Self::Small(small) => small.borrow().as_slice().len(),
             Self::Buffer(buffer) => buffer.len(),
             Self::Vectored(parts) => parts.iter().map(Buffer::len).sum(),
         }
@@ -138,13 +142,13 @@ impl Payload {
     }
 }
 
-impl From<Buffer> for Payload {
+impl<S> From<Buffer> for Payload<S> {
     fn from(buffer: Buffer) -> Self {
         Self::Buffer(buffer)
     }
 }
 
-impl From<Vec<Buffer>> for Payload {
+impl<S> From<Vec<Buffer>> for Payload<S> {
     fn from(parts: Vec<Buffer>) -> Self {
         Self::Vectored(parts.into())
     }

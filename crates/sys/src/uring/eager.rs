@@ -1,7 +1,8 @@
 //! Looking for completions a little while before sleeping, where that has been worth it lately.
 //!
 //! Falling asleep and being woken costs some microseconds of a processor. What comes sooner is better looked for; what
-//! comes later costs as much again at most, and then is not looked for any more.
+//! comes later costs as much again at most, and then is not looked for any more. Whether it pays is only seen by looking
+//! (a sleep takes as long as the waking): it is tried now and then.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,8 @@ const WORTH_FROM: u8 = 4;
 /// The most points.
 const POINTS_MAX: u8 = 8;
 
-/// Of so many sleeps one is timed: the clock costs a little too.
-const TIMED_EVERY: u8 = 16;
+/// Of so many sleeps one is put off for a look, where it is not worth it.
+const TRIED_EVERY: u8 = 16;
 
 /// Whether looking is worth it.
 #[derive(Debug, Default)]
@@ -28,10 +29,14 @@ pub(super) struct Eager {
 }
 
 impl Eager {
-    /// Whether it has been worth it lately.
+    /// Whether to look before sleeping: it has been worth it lately, or is to be tried.
     #[inline]
-    pub(super) fn is_worth_it(&self) -> bool {
-        self.points >= WORTH_FROM
+    pub(super) fn tries(&mut self) -> bool {
+        if self.points >= WORTH_FROM {
+            return true;
+        }
+        self.sleeps = (self.sleeps + 1) % TRIED_EVERY;
+        self.sleeps == 0
     }
 
     /// Asks `there` again and again until it says yes, or the time for it is over; says which.
@@ -41,36 +46,18 @@ impl Eager {
             return true;
         }
         let begun = Instant::now();
-        loop {
-            for _ in 0..LOOKS {
+        let mut found = false;
+        while !found && begun.elapsed() <= LOOK {
+            found = (0..LOOKS).any(|_| {
                 std::hint::spin_loop();
-                if there() {
-                    self.came(Duration::ZERO);
-                    return true;
-                }
-            }
-            let looked = begun.elapsed();
-            if looked > LOOK {
-                self.came(looked);
-                return false;
-            }
+                there()
+            });
         }
-    }
-
-    /// When a sleep begins, if it is one to be timed.
-    #[inline]
-    pub(super) fn sleeps(&mut self) -> Option<Instant> {
-        self.sleeps = (self.sleeps + 1) % TIMED_EVERY;
-        (self.sleeps == 0).then(Instant::now)
-    }
-
-    /// Something came after so long, or did not come within it.
-    #[inline]
-    pub(super) fn came(&mut self, after: Duration) {
-        self.points = match after > LOOK {
-            true => self.points.saturating_sub(2),
-            false => (self.points + 1).min(POINTS_MAX),
+        self.points = match found {
+            true => (self.points + 2).min(POINTS_MAX),
+            false => self.points.saturating_sub(2),
         };
+        found
     }
 }
 
@@ -79,26 +66,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_looks_after_things_came_soon_and_sleeps_after_they_did_not() {
+    fn it_looks_while_things_come_soon_and_sleeps_when_they_do_not() {
         let mut eager = Eager::default();
-        assert!(!eager.is_worth_it());
-        (0..WORTH_FROM).for_each(|_| eager.came(Duration::ZERO));
-        assert!(eager.is_worth_it());
-        let mut asked = 0;
-        let mut third = || {
-            asked += 1;
-            asked == 3
+        let third = |eager: &mut Eager| {
+            let mut asked = 0;
+            eager.look(|| {
+                asked += 1;
+                asked == 3
+            })
         };
-        assert!(eager.look(&mut third));
-        while eager.is_worth_it() {
-            assert!(!eager.look(|| false), "it ends");
-        }
+        assert!((0..2).all(|_| third(&mut eager)));
+        assert!((0..100).all(|_| eager.tries()));
+        let looks = (0..100).take_while(|_| !eager.look(|| false) && eager.points >= WORTH_FROM).count();
+        assert!(looks < 3, "it ends");
     }
 
     #[test]
-    fn few_sleeps_are_timed() {
+    fn where_it_has_not_paid_it_is_tried_now_and_then() {
         let mut eager = Eager::default();
-        let timed = (0..160).filter(|_| eager.sleeps().is_some()).count();
-        assert_eq!(timed, 10);
+        assert_eq!((0..160).filter(|_| eager.tries()).count(), 10);
     }
 }

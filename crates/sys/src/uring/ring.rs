@@ -377,19 +377,13 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     /// The system's answer.
     #[inline]
     pub fn sleep(&mut self, min: u32, timeout: Option<Duration>) -> io::Result<()> {
-        if self.eager.is_worth_it() && !self.iopoll {
+        if !self.iopoll && self.eager.tries() {
             self.enter(0, None)?;
             if self.look_for(min) {
                 return Ok(());
             }
-            return self.enter(min, timeout);
         }
-        let timed = self.eager.sleeps();
-        let entered = self.enter(min, timeout);
-        if let Some(begun) = timed {
-            self.eager.came(begun.elapsed());
-        }
-        entered
+        self.enter(min, timeout)
     }
 
     /// Looks for `min` completions for a little while; says whether they are there. Work that the kernel has put off until it

@@ -112,21 +112,33 @@ static const char *uri_of(struct thread_data *td)
 	return td->o.filename && td->files_index ? td->files[0]->file_name : NULL;
 }
 
+/* Appends name=value to options, which stand behind one another with & between them. */
+static void say_option(char *options, size_t bytes, const char *name, const char *value)
+{
+	size_t used = strlen(options);
+
+	snprintf(options + used, bytes - used, "%s%s=%s", used ? "&" : "", name, value);
+}
+
 static byway_device *open_device(struct thread_data *td)
 {
 	struct byway_fio_options *o = td->eo;
 	const char *uri = uri_of(td);
 	byway_open_options options = { .size = sizeof(options), .read_only = read_only };
 	byway_device *device;
-	char more[128];
+	char more[128] = "";
 
 	if (!uri) {
 		log_err("byway: no device: uri= or filename= names one\n");
 		return NULL;
 	}
-	snprintf(more, sizeof(more), "%s%s%s%s", o->backend ? "backend=" : "", o->backend ? o->backend : "",
-		 o->backend && td->o.odirect && is_path(uri) ? "&" : "",
-		 td->o.odirect && is_path(uri) ? "direct=1" : "");
+	if (o->backend)
+		say_option(more, sizeof(more), "backend", o->backend);
+	if (td->o.odirect && is_path(uri))
+		say_option(more, sizeof(more), "direct", "1");
+	/* A job is one thread, which the kernel is glad to know: fio's own engine tells it too. */
+	if (o->backend && !strcmp(o->backend, "io_uring") && is_path(uri) && !strstr(uri, "one-thread="))
+		say_option(more, sizeof(more), "one-thread", "1");
 	options.options = more[0] ? more : NULL;
 	if (byway_open(uri, &options, &device) < 0) {
 		fail();
@@ -342,7 +354,7 @@ static enum fio_q_status byway_fio_queue(struct thread_data *td, struct io_u *io
 	if (!td_ioengine_flagged(td, FIO_SYNCIO))
 		return FIO_Q_QUEUED;
 	do
-		code = byway_queue_reap(job->queue, job->done, 1, 1, 1000000000);
+		code = byway_queue_reap(job->queue, job->done, 1, 1, UINT64_MAX);
 	while (code == 0);
 	if (code < 0)
 		return refused(io_u, code);
@@ -365,7 +377,7 @@ static int byway_fio_commit(struct thread_data *td)
 
 static int byway_fio_getevents(struct thread_data *td, unsigned int min, unsigned int max, const struct timespec *t)
 {
-	uint64_t timeout_ns = t ? t->tv_sec * 1000000000ull + t->tv_nsec : 1000000000;
+	uint64_t timeout_ns = t ? t->tv_sec * 1000000000ull + t->tv_nsec : UINT64_MAX;
 	struct job *job = td->io_ops_data;
 	int taken;
 

@@ -251,7 +251,7 @@ fn a_device_without_sgls_is_used_by_prps_and_says_what_it_has() {
         kv.put(b"key", &vec![9; len]).unwrap();
         assert_eq!(kv.get(b"key").unwrap(), Some(vec![9; len]));
     }
-    let refused = byway::open("ram:64M?sgl=off&transfer=sgl").err().unwrap();
+    let refused = byway::open("ram:64M?sgl=off&transfer=sgl").unwrap().kv(None).err().unwrap();
     assert!(refused.to_string().contains("transfer method sgl is not announced"), "{refused}");
     byway::open("ram:64M?sgl=on&transfer=sgl").unwrap().kv(None).unwrap();
 }

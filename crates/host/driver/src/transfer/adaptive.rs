@@ -85,7 +85,11 @@ pub(crate) fn choose<B: Bus>(queue: &mut Queue<B>, len: usize, options: StoreOpt
     }
     match queue.chooser.policy {
         AdaptivePolicy::Threshold { tau_bytes, alpha, below } => {
-            if is_below(len, tau_bytes, alpha) && is_usable(queue, below, len) { below } else { Method::Prp }
+            if is_below(len, tau_bytes, alpha) && is_usable(queue, below, len as u64) {
+                below
+            } else {
+                Method::Prp
+            }
         }
         AdaptivePolicy::Bytes => remembered(queue, len, Goal::Bytes),
         AdaptivePolicy::Time => remembered(queue, len, Goal::Time),
@@ -122,10 +126,17 @@ fn remembered<B: Bus>(queue: &mut Queue<B>, len: usize, goal: Goal) -> Method {
     method
 }
 
+/// The longest of the lengths that a choice for `len` is for: what is chosen has to carry it.
+#[inline]
+fn reach(len: usize) -> u64 {
+    if len < EXACT_BYTES { len as u64 } else { u64::from(u32::MAX) }
+}
+
 fn cheapest<B: Bus>(queue: &Queue<B>, len: usize, goal: Goal, among: &[Method]) -> Method {
-    let len = class(len);
-    let usable: Vec<Method> = among.iter().copied().filter(|&method| is_usable(queue, method, len)).collect();
-    with_profile(queue, |profile| cost::cheapest(len as u64, profile, goal, &usable)).unwrap_or(Method::Prp)
+    let usable: Vec<Method> =
+        among.iter().copied().filter(|&method| is_usable(queue, method, reach(len))).collect();
+    let len = class(len) as u64;
+    with_profile(queue, |profile| cost::cheapest(len, profile, goal, &usable)).unwrap_or(Method::Prp)
 }
 
 /// The profile of the bus; for a device that nobody models, that of a usual drive.
@@ -137,15 +148,14 @@ fn with_profile<B: Bus, T>(queue: &Queue<B>, ask: impl FnOnce(&Profile) -> Optio
 }
 
 /// Whether the queue has a method, and the device carries a payload of that length by it.
-fn is_usable<B: Bus>(queue: &Queue<B>, method: Method, len: usize) -> bool {
+fn is_usable<B: Bus>(queue: &Queue<B>, method: Method, len: u64) -> bool {
     let announced = queue.limits();
     let is_there = announced.methods.contains(method);
     is_there && admits(announced, method, len) && !(queue.chooser.windowless && method.needs_device_memory())
 }
 
 /// Whether a payload is within the announced limits of a method.
-fn admits(announced: &Announced, method: Method, len: usize) -> bool {
-    let len = len as u64;
+fn admits(announced: &Announced, method: Method, len: u64) -> bool {
     match method {
         Method::Inline | Method::Hybrid => len <= announced.inline_max_bytes,
         Method::Piggyback | Method::PiggybackPt => len <= announced.piggyback_max_bytes,
@@ -177,7 +187,7 @@ impl<B: Bus> Queue<B> {
     }
 
     fn explain_cost(&self, value_bytes: usize, unit: &str, price: impl Fn(&cost::PutCost) -> u64) -> String {
-        let usable = FOR_STORES.into_iter().filter(|&method| is_usable(self, method, value_bytes));
+        let usable = FOR_STORES.into_iter().filter(|&method| is_usable(self, method, reach(value_bytes)));
         let told = with_profile(self, |profile| {
             let tell =
                 |method| format!("{method} {}", price(&cost::of_put(method, value_bytes as u64, profile)));

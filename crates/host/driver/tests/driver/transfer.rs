@@ -335,6 +335,18 @@ fn adaptive_takes_the_fewest_bytes_and_says_why() {
 }
 
 #[test]
+fn adaptive_chooses_nothing_that_does_not_carry_the_value_where_there_are_no_sgls() {
+    let options = QueueOptions { transfer: Method::Adaptive, ..QueueOptions::default() };
+    let script = Script { profile: Profile::by_name("gen4x4"), sgl: false, ..Script::default() };
+    let (bus, mut queue) = queue_of(script, options);
+    for len in [5000, 16_383, 16_384, 40_000, 70_000] {
+        queue.execute_store(Nsid::FIRST, &key("a"), &bytes(len), NONE).unwrap();
+        let (_, value) = stores(&bus).pop().unwrap();
+        assert!(value == bytes(len), "{len}: {}", queue.explain(len));
+    }
+}
+
+#[test]
 fn other_commands_of_a_store_only_queue_go_by_prp() {
     for (method, sgl) in
         [(Method::Piggyback, false), (Method::Cxl, false), (Method::Sgl, true), (Method::Hybrid, true)]

@@ -101,6 +101,11 @@ fn any_text_is_a_uri_or_an_error() {
 }
 
 #[test]
+fn whatever_a_peer_sends_is_read_alike_in_any_pieces_and_says_what_it_is_encoded_to() {
+    smoke("vfio_user", 20_000);
+}
+
+#[test]
 fn a_changed_key_value_namespace_is_refused_or_usable_whatever_its_checksums_say() {
     smoke("kv_image", 1000);
 }

@@ -1,0 +1,233 @@
+//! The incremental reader: bytes in, messages out.
+//!
+//! **Whose descriptors.** A stream socket hands descriptors over with the bytes that they were sent with, and one
+//! `recvmsg` never reads past the end of such a piece (`unix(7)`). So those that come with a chunk belong to the message
+//! that the chunk's last byte is in, as long as the peer sends each message by itself, as all known peers do, and the
+//! reader may take chunks of any size.
+
+use crate::{Broken, Command, HEADER_BYTES, Header, Kind, WireError};
+
+/// How much is taken of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of data of a read or a write: what VERSION agreed on as `max_data_xfer_size`.
+    pub data_bytes: usize,
+    /// Descriptors with one message: what VERSION agreed on as `max_msg_fds`.
+    pub fds: usize,
+}
+
+impl Default for Limits {
+    /// The protocol's default of 1 MiB, and QEMU's of 8 descriptors.
+    fn default() -> Self {
+        Self { data_bytes: 1 << 20, fds: 8 }
+    }
+}
+
+impl Limits {
+    /// Fixed parts, lists and texts of any message that is not data: version texts, areas, small writes.
+    const OTHER_BYTES: usize = 16 << 10;
+
+    /// What is taken as payload of `command`.
+    fn payload_bytes(&self, command: Command) -> usize {
+        match command {
+            Command::REGION_READ | Command::REGION_WRITE | Command::DMA_READ | Command::DMA_WRITE => {
+                self.data_bytes.saturating_add(Self::OTHER_BYTES)
+            }
+            _ => Self::OTHER_BYTES,
+        }
+    }
+}
+
+/// A whole message.
+#[derive(Debug)]
+pub struct Message<'a, F> {
+    /// Its header.
+    pub header: Header,
+    /// What follows the header: for [`Request::parse`](crate::Request::parse) or [`Reply::parse`](crate::Reply::parse).
+    pub payload: &'a [u8],
+    /// The descriptors that came with it; what is not taken is closed with the message.
+    pub fds: Vec<F>,
+}
+
+/// What comes out of a stream.
+#[derive(Debug)]
+pub enum Incoming<'a, F> {
+    /// A message.
+    Message(Message<'a, F>),
+    /// A message that cannot be taken. Its payload was skipped and its descriptors are closed; if it is a command whose
+    /// sender waits, [`encode_error`](crate::encode_error) answers it.
+    Refused {
+        /// Its header.
+        header: Header,
+        /// Why not.
+        why: WireError,
+    },
+}
+
+/// What was read of the message that is being received.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    /// Its header is not whole.
+    Header,
+    /// Its payload is not whole.
+    Payload(Header),
+    /// Its payload is being skipped.
+    Skip(Header, WireError, u32),
+}
+
+/// Bytes in, messages out, for one direction of one socket. `F` is a descriptor.
+///
+/// Take out all messages after each push: then it holds no more bytes and descriptors than [`Limits`] allow for one message,
+/// and one chunk.
+#[derive(Debug)]
+pub struct Reader<F> {
+    limits: Limits,
+    state: State,
+    buffer: Vec<u8>,
+    /// What was taken out of the buffer, which is removed at the next push.
+    taken: usize,
+    /// Descriptors, with the position in the stream of the last byte that they came with.
+    fds: Vec<(u64, F)>,
+    /// Descriptors that were closed because the limit was met, with such a position.
+    dropped: Option<(u64, usize)>,
+    /// Position in the stream of the buffer's first byte.
+    base: u64,
+}
+
+impl<F> Reader<F> {
+    /// A reader at the beginning of a stream.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            state: State::Header,
+            buffer: Vec::new(),
+            taken: 0,
+            fds: Vec::new(),
+            dropped: None,
+            base: 0,
+        }
+    }
+
+    /// Other limits from the next message on, once VERSION has agreed on them.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Takes what one `recvmsg` received.
+    pub fn push(&mut self, bytes: &[u8], fds: impl IntoIterator<Item = F>) {
+        self.buffer.drain(..self.taken);
+        self.base += self.taken as u64;
+        self.taken = 0;
+        self.buffer.extend_from_slice(bytes);
+        let last = (self.base + self.buffer.len() as u64).saturating_sub(1);
+        for fd in fds {
+            self.keep(last, fd);
+        }
+    }
+
+    /// Keeps a descriptor, or closes it where there are more than a message may have: whatever the chunks are that a long
+    /// message comes in, a peer makes this process hold no more.
+    fn keep(&mut self, last: u64, fd: F) {
+        if self.fds.len() < self.limits.fds {
+            self.fds.push((last, fd));
+            return;
+        }
+        let before = self.dropped.map_or(0, |(_, count)| count);
+        self.dropped = Some((last, before + 1));
+    }
+
+    /// The next message, or `None` until more is pushed.
+    ///
+    /// # Errors
+    /// When the boundaries of messages are lost: the connection is to be closed.
+    #[expect(clippy::should_implement_trait, reason = "what it gives is lent from the reader")]
+    pub fn next(&mut self) -> Result<Option<Incoming<'_, F>>, Broken> {
+        if self.state == State::Header && !self.begin()? {
+            return Ok(None);
+        }
+        match std::mem::replace(&mut self.state, State::Header) {
+            State::Payload(header) => Ok(self.finish(header)),
+            State::Skip(header, why, left) => Ok(self.skip(header, why, left)),
+            State::Header => Ok(None),
+        }
+    }
+
+    /// Whether it stands between two messages: a stream may end here.
+    pub fn is_between_messages(&self) -> bool {
+        self.state == State::Header && self.taken == self.buffer.len()
+    }
+
+    fn pending(&self) -> &[u8] {
+        self.buffer.get(self.taken..).unwrap_or_default()
+    }
+
+    /// Reads the header of the next message; false if it is not whole.
+    fn begin(&mut self) -> Result<bool, Broken> {
+        let Some(bytes) = self.pending().first_chunk::<HEADER_BYTES>() else { return Ok(false) };
+        let header = Header::parse(bytes);
+        let payload_bytes = (header.size_bytes as usize)
+            .checked_sub(HEADER_BYTES)
+            .ok_or(Broken { size_bytes: header.size_bytes })?;
+        self.taken += HEADER_BYTES;
+        self.state = match self.refusal(&header, payload_bytes) {
+            Some(why) => State::Skip(header, why, payload_bytes as u32),
+            None => State::Payload(header),
+        };
+        Ok(true)
+    }
+
+    fn refusal(&self, header: &Header, payload_bytes: usize) -> Option<WireError> {
+        if let Kind::Unknown(kind) = header.kind {
+            return Some(WireError::UnknownKind(kind));
+        }
+        if !header.command.is_known() {
+            return Some(WireError::UnknownCommand(header.command));
+        }
+        let limit_bytes = self.limits.payload_bytes(header.command);
+        (payload_bytes > limit_bytes).then_some(WireError::TooLong {
+            command: header.command,
+            message_bytes: header.size_bytes,
+            limit_bytes: limit_bytes.saturating_add(HEADER_BYTES),
+        })
+    }
+
+    /// Gives the message out if its payload is whole.
+    fn finish(&mut self, header: Header) -> Option<Incoming<'_, F>> {
+        let payload_bytes = (header.size_bytes as usize).saturating_sub(HEADER_BYTES);
+        if self.pending().len() < payload_bytes {
+            self.state = State::Payload(header);
+            return None;
+        }
+        let begin = self.taken;
+        self.taken += payload_bytes;
+        let (fds, dropped) = self.take_fds();
+        if fds.len() + dropped > self.limits.fds {
+            let why = WireError::TooManyFds { fds: fds.len() + dropped, limit: self.limits.fds };
+            return Some(Incoming::Refused { header, why });
+        }
+        let payload = self.buffer.get(begin..self.taken).unwrap_or_default();
+        Some(Incoming::Message(Message { header, payload, fds }))
+    }
+
+    /// Drops what there is of a payload that is not wanted, and says so when that was all of it.
+    fn skip(&mut self, header: Header, why: WireError, left: u32) -> Option<Incoming<'_, F>> {
+        let here = self.pending().len().min(left as usize);
+        self.taken += here;
+        let left = left - here as u32;
+        if left > 0 {
+            self.state = State::Skip(header, why, left);
+            return None;
+        }
+        self.take_fds();
+        Some(Incoming::Refused { header, why })
+    }
+
+    /// The descriptors that came up to the byte before what is pending, and how many were closed.
+    fn take_fds(&mut self) -> (Vec<F>, usize) {
+        let end = self.base + self.taken as u64;
+        let mine = self.fds.iter().take_while(|(last, _)| *last < end).count();
+        let fds = self.fds.drain(..mine).map(|(_, fd)| fd).collect();
+        let dropped = self.dropped.take_if(|(last, _)| *last < end).map_or(0, |(_, count)| count);
+        (fds, dropped)
+    }
+}

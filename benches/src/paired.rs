@@ -65,14 +65,11 @@ pub fn time<E>(calls: u32, slice: impl FnOnce(u32) -> Result<(), E>) -> Result<f
     Ok(start.elapsed().as_nanos() as f64 / f64::from(calls))
 }
 
-/// Runs `slice` without (false) and with (true) by turns; nanoseconds of a call, pair by pair.
+/// Runs `slice` without (false) and with (true) by turns; what it says, pair by pair: nanoseconds of a call, say.
 ///
 /// # Errors
 /// What the slices say.
-pub fn alternate<E>(
-    pairs: usize,
-    mut slice: impl FnMut(bool) -> Result<f64, E>,
-) -> Result<Vec<(f64, f64)>, E> {
+pub fn alternate<T, E>(pairs: usize, mut slice: impl FnMut(bool) -> Result<T, E>) -> Result<Vec<(T, T)>, E> {
     let mut pair = |n: usize| {
         let first = n % 2 == 1;
         let (one, other) = (slice(first)?, slice(!first)?);

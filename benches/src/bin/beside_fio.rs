@@ -7,14 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use byway_benches::paired::{alternate, lower_bound, quantile};
+use byway_benches::beside::{Ran, Row, Work};
+use byway_benches::paired::alternate;
 use byway_benches::results;
+use byway_benches::scratch::Scratch;
 use clap::Parser;
-use serde::Serialize;
 use serde_json::Value;
-
-/// Bytes of a file, and most bytes of a device that are used.
-const SIZE_BYTES: u64 = 256 << 20;
 
 #[derive(Parser)]
 #[command(about = "Compares Byway's engine of fio with fio's own, on a tmpfs file and on a block device")]
@@ -42,6 +40,12 @@ struct Arguments {
     /// Bytes of a command.
     #[arg(long, value_delimiter = ',', default_value = "4096")]
     block_bytes: Vec<u32>,
+    /// So many files at once, each with commands of its own outstanding, all from one processor.
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    devices: Vec<usize>,
+    /// From one processor with a single file, too.
+    #[arg(long)]
+    one_core: bool,
     /// Also writes the results to this file, one JSON object a line.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -64,120 +68,96 @@ const INTERFACES: [Interface; 4] = [
 /// A load of one interface.
 struct Load<'a> {
     interface: &'a Interface,
-    place: &'a Place,
+    on: &'a [Scratch],
     rw: &'static str,
     block_bytes: u32,
     depth: u32,
 }
 
-/// Where a load goes to.
-struct Place {
-    path: PathBuf,
-    name: String,
-    size_bytes: u64,
-    is_file: bool,
-}
-
-/// What a run came to.
-struct Run {
-    kiops: f64,
-    cpu_ns: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct Row {
-    interface: &'static str,
-    on: String,
-    load: &'static str,
-    block_bytes: u32,
-    depth: u32,
-    pairs: usize,
-    fio_kiops: f64,
-    ours_kiops: f64,
-    /// Median over pairs of (ours / fio), in commands a second, and the bootstrapped 95 % lower bound of it.
-    ratio: f64,
-    ratio_low: f64,
-    /// Processor time of the job for a command, in nanoseconds.
-    fio_cpu_ns: f64,
-    ours_cpu_ns: f64,
-}
-
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let engine = arguments.engine.canonicalize().context("the engine")?;
-    let mut places = vec![Place::file(Path::new("/dev/shm"))?];
-    if let Some(folder) = &arguments.folder {
-        places.push(Place::file(folder)?);
-    }
-    if let Some(device) = &arguments.device {
-        places.push(Place::device(device)?);
-    }
+    let places = places(&arguments)?;
     let mut rows = Vec::new();
     for load in loads(&arguments, &places) {
-        let row = compare(&arguments, &engine, &load)?;
-        println!("{}", line(&row));
+        let pairs = alternate(arguments.pairs, |is_ours| run(&arguments, &engine, &load, is_ours))?;
+        let row = Row::of(load.work(), "fio", &pairs);
+        println!("{row}");
         rows.push(row);
     }
     arguments.json.map_or(Ok(()), |path| results::keep(&path, &rows))
 }
 
-fn loads<'a>(arguments: &Arguments, places: &'a [Place]) -> Vec<Load<'a>> {
-    let mut loads = Vec::new();
+/// What loads may go to: a list of as many as are used at once for each kind.
+fn places(arguments: &Arguments) -> Result<Vec<Vec<Scratch>>> {
+    let most = arguments.devices.iter().copied().max().unwrap_or(1);
+    let folders = [Some(Path::new("/dev/shm")), arguments.folder.as_deref()];
+    let mut places = Vec::new();
+    for (which, folder) in folders.into_iter().flatten().enumerate() {
+        let files: Result<_> = (0..most).map(|n| Scratch::file(folder, which * most + n)).collect();
+        places.push(files?);
+    }
+    if let Some(device) = &arguments.device {
+        places.push(vec![Scratch::device(device)?]);
+    }
+    Ok(places)
+}
+
+fn loads<'a>(arguments: &'a Arguments, places: &'a [Vec<Scratch>]) -> Vec<Load<'a>> {
     let wanted = |name: &str| arguments.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+    let mut loads = Vec::new();
     for interface in INTERFACES.iter().filter(|interface| wanted(interface.byway)) {
         for (place, rw) in places.iter().flat_map(|place| [(place, "randread"), (place, "randwrite")]) {
-            let depths = arguments.depths.iter().copied().filter(|depth| interface.overlaps || *depth == 1);
-            for depth in depths {
-                for block_bytes in arguments.block_bytes.iter().copied() {
-                    loads.push(Load { interface, place, rw, block_bytes, depth });
-                }
+            for on in arguments.devices.iter().filter_map(|count| place.get(..*count)) {
+                let depths = arguments.depths.iter().copied();
+                let depths = depths.filter(|depth| interface.overlaps || *depth == 1);
+                let sizes = |depth| arguments.block_bytes.iter().map(move |bytes| (depth, *bytes));
+                loads.extend(depths.flat_map(sizes).map(|(depth, block_bytes)| Load {
+                    interface,
+                    on,
+                    rw,
+                    block_bytes,
+                    depth,
+                }));
             }
         }
     }
     loads
 }
 
-fn compare(arguments: &Arguments, engine: &Path, load: &Load<'_>) -> Result<Row> {
-    let mut runs = [Vec::new(), Vec::new()];
-    let pairs = alternate(arguments.pairs, |is_ours| {
-        let run = run(arguments, engine, load, is_ours)?;
-        let kiops = run.kiops;
-        runs[usize::from(is_ours)].push(run);
-        Ok::<_, anyhow::Error>(kiops)
-    })?;
-    let ratios: Vec<f64> = pairs.iter().map(|(fio, ours)| ours / fio).collect();
-    let median = |whose: usize, what: fn(&Run) -> f64| {
-        quantile(&runs[whose].iter().map(what).collect::<Vec<_>>(), 0.5)
-    };
-    Ok(Row {
-        interface: load.interface.byway,
-        on: load.place.name.clone(),
-        load: load.rw,
-        block_bytes: load.block_bytes,
-        depth: load.depth,
-        pairs: pairs.len(),
-        fio_kiops: median(0, |run| run.kiops),
-        ours_kiops: median(1, |run| run.kiops),
-        ratio: quantile(&ratios, 0.5),
-        ratio_low: lower_bound(&ratios),
-        fio_cpu_ns: median(0, |run| run.cpu_ns),
-        ours_cpu_ns: median(1, |run| run.cpu_ns),
-    })
+impl Load<'_> {
+    fn work(&self) -> Work {
+        Work {
+            interface: self.interface.byway,
+            on: self.on.first().map(|first| first.name.clone()).unwrap_or_default(),
+            devices: self.on.len(),
+            load: self.rw,
+            block_bytes: self.block_bytes,
+            depth: self.depth,
+        }
+    }
 }
 
-fn run(arguments: &Arguments, engine: &Path, load: &Load<'_>, is_ours: bool) -> Result<Run> {
+fn run(arguments: &Arguments, engine: &Path, load: &Load<'_>, is_ours: bool) -> Result<Ran> {
     let mut fio = Command::new("fio");
-    fio.args(["--name=one", "--gtod_reduce=1", "--direct=1", "--time_based", "--norandommap"]);
+    fio.args(["--gtod_reduce=1", "--direct=1", "--time_based", "--norandommap", "--group_reporting"]);
     fio.args(["--randrepeat=0", "--output-format=json"]);
     fio.arg(format!("--rw={}", load.rw)).arg(format!("--bs={}", load.block_bytes));
     fio.arg(format!("--iodepth={}", load.depth)).arg(format!("--runtime={}ms", arguments.run));
-    fio.arg(format!("--size={}", load.place.size_bytes));
-    let path = load.place.path.display();
-    if is_ours {
-        fio.arg(format!("--ioengine=external:{}", engine.display())).arg(format!("--uri=file:{path}"));
-        fio.arg(format!("--backend={}", load.interface.byway));
-    } else {
-        fio.arg(format!("--ioengine={}", load.interface.fio)).arg(format!("--filename={path}"));
+    match is_ours {
+        true => fio.arg(format!("--ioengine=external:{}", engine.display())),
+        false => fio.arg(format!("--ioengine={}", load.interface.fio)),
+    };
+    if load.on.len() > 1 || arguments.one_core {
+        fio.arg("--cpus_allowed=0");
+    }
+    for scratch in load.on {
+        fio.arg("--name=one").arg(format!("--size={}", scratch.size_bytes));
+        let path = scratch.path.display();
+        match is_ours {
+            true => fio.arg(format!("--uri=file:{path}")).arg(format!("--backend={}", load.interface.byway)),
+            false => fio.arg(format!("--filename={path}")),
+        };
     }
     let output = fio.output().context("fio cannot be run")?;
     if !output.status.success() {
@@ -186,57 +166,15 @@ fn run(arguments: &Arguments, engine: &Path, load: &Load<'_>, is_ours: bool) -> 
     let told = String::from_utf8_lossy(&output.stdout);
     // fio says what it has to say in front of the object.
     let json: Value = serde_json::from_str(told.get(told.find('{').unwrap_or(0)..).unwrap_or_default())?;
-    told_by(&json, load.rw).context("fio told no figures")
+    told_by(&json, load).context("fio told no figures")
 }
 
-fn told_by(json: &Value, rw: &str) -> Option<Run> {
+fn told_by(json: &Value, load: &Load<'_>) -> Option<Ran> {
     let job = json.get("jobs")?.get(0)?;
-    let way = job.get(rw.trim_start_matches("rand"))?;
+    let way = job.get(load.rw.trim_start_matches("rand"))?;
     let commands = way.get("total_ios")?.as_f64()?;
     let share = job.get("usr_cpu")?.as_f64()? + job.get("sys_cpu")?.as_f64()?;
-    let run_ns = way.get("runtime")?.as_f64()? * 1e6;
-    Some(Run { kiops: way.get("iops")?.as_f64()? / 1e3, cpu_ns: share / 100.0 * run_ns / commands })
-}
-
-fn line(row: &Row) -> String {
-    let Row { interface, on, load, block_bytes, depth, .. } = row;
-    format!(
-        "{interface:9} {on:8} {load:9} {block_bytes:6} B depth {depth:4}: fio {:8.1} ours {:8.1} kIOPS, \
-         ratio {:.3} (low {:.3}), cpu {:7.0} → {:7.0} ns",
-        row.fio_kiops, row.ours_kiops, row.ratio, row.ratio_low, row.fio_cpu_ns, row.ours_cpu_ns
-    )
-}
-
-impl Place {
-    /// A file of its own in `folder`, with bytes in it.
-    fn file(folder: &Path) -> Result<Self> {
-        let path = folder.join(format!("byway-fio-{}", std::process::id()));
-        let chunk = vec![0x5a; 1 << 20];
-        let mut file = std::fs::File::create(&path).with_context(|| format!("making {}", path.display()))?;
-        for _ in 0..SIZE_BYTES >> 20 {
-            std::io::Write::write_all(&mut file, &chunk)?;
-        }
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { path, name, size_bytes: SIZE_BYTES, is_file: true })
-    }
-
-    /// A block device, whose first bytes are overwritten.
-    fn device(path: &Path) -> Result<Self> {
-        let mut device = std::fs::OpenOptions::new().write(true).open(path)?;
-        let size_bytes = std::io::Seek::seek(&mut device, std::io::SeekFrom::End(0))?.min(SIZE_BYTES);
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        std::io::Seek::rewind(&mut device)?;
-        for _ in 0..size_bytes >> 20 {
-            std::io::Write::write_all(&mut device, &vec![0x5a; 1 << 20])?;
-        }
-        Ok(Self { path: path.to_owned(), name, size_bytes, is_file: false })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.is_file {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
+    // Shares of processor time are of the time of all jobs.
+    let run_ns = way.get("runtime")?.as_f64()? * 1e6 * load.on.len() as f64;
+    Some(Ran { kiops: way.get("iops")?.as_f64()? / 1e3, cpu_ns: share / 100.0 * run_ns / commands })
 }

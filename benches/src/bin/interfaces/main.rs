@@ -1,20 +1,20 @@
 //! Byway's queues beside the same loads written by hand on each interface, slices by turns.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use byway_benches::paired::{alternate, lower_bound, quantile};
+use byway_benches::beside::{Ran, Row, Work};
+use byway_benches::paired::alternate;
 use byway_benches::results;
+use byway_benches::scratch::Scratch;
 use clap::Parser;
 use rustix::time::{ClockId, clock_gettime};
-use serde::Serialize;
 
 mod bare_io_uring;
 mod load;
 mod ours;
 
-use load::{Load, Runner, Scratch};
+use load::{Load, Runner};
 
 #[derive(Parser)]
 #[command(
@@ -67,36 +67,18 @@ const INTERFACES: [Interface; 3] = [
     Interface { name: "control", bare: bare_io_uring::of_any_thread, ours: bare_io_uring::of_any_thread },
 ];
 
-#[derive(Debug, Serialize)]
-struct Row {
-    interface: &'static str,
-    on: String,
-    load: &'static str,
-    block_bytes: u32,
-    depth: u32,
-    pairs: usize,
-    bare_kiops: f64,
-    ours_kiops: f64,
-    /// Median over pairs of (ours / bare), in commands a second, and the bootstrapped 95 % lower bound of it.
-    ratio: f64,
-    ratio_low: f64,
-    /// Processor time of a command, kernel and its threads included, in nanoseconds.
-    bare_cpu_ns: f64,
-    ours_cpu_ns: f64,
-}
-
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let mut rows = Vec::new();
-    let file = Scratch::file(std::path::Path::new("/dev/shm"))?;
-    let folder = arguments.folder.as_deref().map(Scratch::file).transpose()?;
+    let file = Scratch::file(Path::new("/dev/shm"), 0)?;
+    let folder = arguments.folder.as_deref().map(|folder| Scratch::file(folder, 1)).transpose()?;
     let device = arguments.device.as_deref().map(Scratch::device).transpose()?;
     for scratch in [Some(&file), folder.as_ref(), device.as_ref()].into_iter().flatten() {
         for load in loads(&arguments, scratch) {
             for interface in &INTERFACES {
                 if arguments.only.as_ref().is_none_or(|only| interface.name.contains(only.as_str())) {
                     let row = compare(&arguments, interface, &load)?;
-                    println!("{}", line(&row));
+                    println!("{row}");
                     rows.push(row);
                 }
             }
@@ -124,8 +106,8 @@ fn loads<'a>(arguments: &'a Arguments, scratch: &'a Scratch) -> impl Iterator<It
         .flat_map(each_depth)
 }
 
-/// A slice: nanoseconds of a command by the clock, and of processor time.
-fn slice(runner: &mut dyn Runner, commands: u32) -> Result<[f64; 2]> {
+/// A slice.
+fn slice(runner: &mut dyn Runner, commands: u32) -> Result<Ran> {
     let now = || {
         [ClockId::Monotonic, ClockId::ProcessCPUTime].map(|clock| {
             let time = clock_gettime(clock);
@@ -135,7 +117,8 @@ fn slice(runner: &mut dyn Runner, commands: u32) -> Result<[f64; 2]> {
     let before = now();
     runner.run(commands)?;
     let after = now();
-    Ok([0, 1].map(|n| (after[n] - before[n]) / f64::from(commands)))
+    let [ran_ns, cpu_ns] = [0, 1].map(|n| (after[n] - before[n]) / f64::from(commands));
+    Ok(Ran { kiops: 1e6 / ran_ns, cpu_ns })
 }
 
 fn compare(arguments: &Arguments, interface: &Interface, load: &Load) -> Result<Row> {
@@ -143,39 +126,19 @@ fn compare(arguments: &Arguments, interface: &Interface, load: &Load) -> Result<
     let mut ours = (interface.ours)(load)?;
     slice(&mut *bare, 2 * load.depth)?;
     slice(&mut *ours, 2 * load.depth)?;
-    let [one, _] = slice(&mut *bare, 4 * load.depth.max(64))?;
-    let time = Duration::from_millis(arguments.slice).as_nanos() as f64;
-    let commands = (time / one).clamp(f64::from(load.depth) * 4.0, 1e7) as u32;
-    let mut cpu = [Vec::new(), Vec::new()];
+    let first = slice(&mut *bare, 4 * load.depth.max(64))?;
+    let commands = (first.kiops * arguments.slice as f64).clamp(f64::from(load.depth) * 4.0, 1e7) as u32;
     let pairs = alternate(arguments.pairs, |is_ours| {
         let runner = if is_ours { &mut ours } else { &mut bare };
-        let [clock, processor] = slice(&mut **runner, commands)?;
-        cpu[usize::from(is_ours)].push(processor);
-        Ok::<_, anyhow::Error>(clock)
+        slice(&mut **runner, commands)
     })?;
-    let ratios: Vec<f64> = pairs.iter().map(|(bare, ours)| bare / ours).collect();
-    let kiops = |times: Vec<f64>| 1e6 / quantile(&times, 0.5);
-    Ok(Row {
+    let work = Work {
         interface: interface.name,
         on: load.on.clone(),
+        devices: 1,
         load: if load.writes { "write" } else { "read" },
         block_bytes: load.block_bytes,
         depth: load.depth,
-        pairs: pairs.len(),
-        bare_kiops: kiops(pairs.iter().map(|pair| pair.0).collect()),
-        ours_kiops: kiops(pairs.iter().map(|pair| pair.1).collect()),
-        ratio: quantile(&ratios, 0.5),
-        ratio_low: lower_bound(&ratios),
-        bare_cpu_ns: quantile(&cpu[0], 0.5),
-        ours_cpu_ns: quantile(&cpu[1], 0.5),
-    })
-}
-
-fn line(row: &Row) -> String {
-    let Row { interface, on, load, block_bytes, depth, .. } = row;
-    format!(
-        "{interface:20} {on:8} {load:5} {block_bytes:6} B depth {depth:4}: bare {:8.1} ours {:8.1} kIOPS, \
-         ratio {:.3} (low {:.3}), cpu {:7.0} → {:7.0} ns",
-        row.bare_kiops, row.ours_kiops, row.ratio, row.ratio_low, row.bare_cpu_ns, row.ours_cpu_ns
-    )
+    };
+    Ok(Row::of(work, "bare", &pairs))
 }

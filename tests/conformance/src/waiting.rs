@@ -43,6 +43,22 @@ pub fn waiting_on_an_empty_queue_returns_at_once<B: Backend>(subject: &Subject<'
     assert!(begun.elapsed() < LONG, "an empty queue is not waited for");
 }
 
+pub fn a_wait_without_end_ends_with_what_it_waits_for<B: Backend>(subject: &Subject<'_, B>) {
+    let mut queue = subject.queue(4);
+    for tag in 0..3 {
+        queue
+            .submit_within(subject.read(tag, 1), tag, Duration::MAX)
+            .map_err(|refused| refused.error)
+            .unwrap();
+    }
+    let mut taken = queue.wait(1, Duration::MAX, &mut |finished| drop(finished.result.unwrap())).unwrap();
+    while taken < 3 {
+        assert!(queue.sleep(Duration::MAX).unwrap());
+        taken += queue.poll(usize::MAX, &mut |finished| drop(finished.result.unwrap())).unwrap();
+    }
+    assert_eq!((taken, queue.outstanding()), (3, 0));
+}
+
 pub fn an_event_loop_is_woken_for_every_completion<B: Backend>(subject: &Subject<'_, B>) {
     if !subject.backend.capabilities().event {
         return;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use byway_controller::Subsystem;
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace};
@@ -11,6 +11,7 @@ use byway_link::{ClockMode, HostMeter, HostStep, Profile};
 use byway_queue::DoorbellIndex;
 use byway_spec::Key;
 use byway_spec::base::register::DOORBELL_BASE;
+use byway_sys::Deadline;
 
 use crate::device::{Companion, Failed, RunBy, Shared};
 use crate::memory::Window;
@@ -124,7 +125,7 @@ impl Bus for InProcessBus {
         if shared.run_by == RunBy::Thread {
             return Ok(shared.vectors.sleep(vector, timeout));
         }
-        let until = Instant::now() + timeout;
+        let until = Deadline::after(timeout);
         loop {
             self.idle(vector);
             self.poll();
@@ -134,7 +135,7 @@ impl Bus for InProcessBus {
             if shared.has_failed() {
                 return Err(Failed.into());
             }
-            if Instant::now() >= until {
+            if until.is_over() {
                 return Ok(false);
             }
             shared.rest();

@@ -6,10 +6,10 @@ use std::sync::atomic::{
     AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
 };
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use byway_controller::Interrupts;
-use byway_sys::Wakeup;
+use byway_sys::{Deadline, Wakeup};
 
 /// One for each queue pair, and the admin queue's.
 const VECTORS: u16 = byway_controller::MAX_IO_QUEUES + 1;
@@ -123,14 +123,14 @@ impl Vectors {
 
     /// Sleeps until `vector` is raised, at most `timeout`; says whether it was.
     pub fn sleep(&self, vector: u16, timeout: Duration) -> bool {
-        let until = Instant::now() + timeout;
+        let until = Deadline::after(timeout);
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         self.sleepers.fetch_add(1, SeqCst);
         let raised = loop {
             if self.take(vector) {
                 break true;
             }
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.left();
             if left.is_zero() {
                 break false;
             }

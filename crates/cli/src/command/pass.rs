@@ -53,14 +53,15 @@ fn admin(args: &PassCommand, out: &mut impl Write) -> Result<()> {
 
 /// Sends an admin command, and waits for a time only.
 fn admin_within(device: &Device, command: AdminCommand, time: Duration) -> Result<Outcome> {
-    let until = Instant::now() + time;
+    // A time that no clock can tell is never over.
+    let until = Instant::now().checked_add(time);
     let mut calls = device.admin_queue()?;
     calls.submit(command, 0).map_err(byway::Error::from)?;
     loop {
         if let Some(finished) = calls.next_finished()? {
             return Ok(finished.result.map_err(byway::Error::from)?);
         }
-        let left = until.saturating_duration_since(Instant::now());
+        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         if left.is_zero() {
             break;
         }

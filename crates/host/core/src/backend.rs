@@ -21,6 +21,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use byway_link::Method;
+use byway_sys::Deadline;
 
 use crate::admin::AdminCommand;
 use crate::buffer::Buffer;
@@ -291,9 +292,9 @@ pub trait BackendQueue: Send {
         if taken >= min {
             return Ok(taken);
         }
-        let until = std::time::Instant::now() + timeout;
+        let until = Deadline::after(timeout);
         while taken < min && self.outstanding() > 0 {
-            let left = until.saturating_duration_since(std::time::Instant::now());
+            let left = until.left();
             if !self.sleep(left)? && left.is_zero() {
                 break;
             }

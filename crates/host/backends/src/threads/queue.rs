@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_core::{BackendQueue, Command, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result};
+use byway_sys::Deadline;
 
 use crate::psync::queue::{full, not_outstanding};
 use crate::synchronous::Synchronous;
@@ -94,10 +95,10 @@ impl<S: Synchronous> ThreadsQueue<S> {
         taken
     }
 
-    fn wait_until(&mut self, min: usize, until: Instant, on: &mut impl FnMut(Finished)) -> Result<usize> {
+    fn wait_until(&mut self, min: usize, until: Deadline, on: &mut impl FnMut(Finished)) -> Result<usize> {
         let mut taken = 0;
         while taken < min && self.outstanding > 0 {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.left();
             if !self.sleep(left)? && left.is_zero() {
                 break;
             }
@@ -246,8 +247,7 @@ impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
             taken += self.take_all(on);
         }
         if taken < min && self.outstanding > 0 {
-            let until = Instant::now() + timeout;
-            taken += self.wait_until(min - taken, until, on)?;
+            taken += self.wait_until(min - taken, Deadline::after(timeout), on)?;
         }
         self.publish();
         Ok(taken)

@@ -168,6 +168,8 @@ fn backends_that_pass_commands_through_are_refused_for_what_is_no_nvme_node() {
         let (_, said) = error(&format!("{path}?backend={backend}&lba=4K"));
         assert!(said.contains("option lba means nothing where commands are passed through"), "{said}");
     }
+    let (_, said) = error(&format!("{path}?backend=io_uring&transfer=piggyback-pt"));
+    assert!(said.contains("option transfer means nothing to io_uring"), "{said}");
     let (_, said) = error("/dev/null");
     assert!(said.contains("is no node of an NVMe device"), "{said}");
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use byway_backends::IoUringOptions;
-use byway_core::{Error, ErrorKind, Nsid, Result};
+use byway_core::{Error, ErrorKind, Method, Nsid, Result};
 
 use crate::uri::{Uri, invalid, one_of, pairs_of, parse, parse_size, unknown};
 
@@ -53,6 +53,9 @@ pub struct BlockOptions {
     pub lba_bytes: Option<u32>,
     /// `create=`: makes a file of this many bytes.
     pub create_bytes: Option<u64>,
+    /// `transfer=`: how payloads cross the link, of backends that pass commands through: `prp`, where the kernel chooses
+    /// between PRPs and SGLs, or `piggyback-pt`.
+    pub transfer: Method,
     /// `threads=`: threads of the pool, of backend `threads`.
     pub threads: Option<u32>,
     /// `fixed-file=`, `fixed-buffers=`, `sqpoll=`, `sqpoll-cpu=`, `iopoll=`, `one-thread=`, of backends `io_uring` and
@@ -67,7 +70,7 @@ pub struct BlockOptions {
 }
 
 /// What each option of blocks is called, what it may be, and what it decides: for errors and help.
-pub const BLOCK_OPTIONS: [(&str, &str, &str); 14] = [
+pub const BLOCK_OPTIONS: [(&str, &str, &str); 15] = [
     ("backend", "NAME", "by which interface [the fastest that can]"),
     ("readonly", "1|0", "for reading alone [0]"),
     ("direct", "1|0", "past the page cache [0]"),
@@ -75,6 +78,7 @@ pub const BLOCK_OPTIONS: [(&str, &str, &str); 14] = [
     ("create", "SIZE", "make a file of this size"),
     ("depth", "COUNT", "commands outstanding on a queue [128]"),
     ("ns", "NUMBER", "which namespace [the first]"),
+    ("transfer", "METHOD", "how values cross, where commands are passed through: prp, piggyback-pt [prp]"),
     ("threads", "COUNT", "of the pool, with backend=threads"),
     ("fixed-file", "1|0", "the kernel looks the file up once, with io_uring [1]"),
     ("fixed-buffers", "COUNT", "buffers that the kernel knows beforehand, with io_uring [0]"),
@@ -88,6 +92,10 @@ pub const BLOCK_OPTIONS: [(&str, &str, &str); 14] = [
 pub(crate) const IO_URING_OPTIONS: &[&str] =
     &["fixed-file", "fixed-buffers", "sqpoll", "sqpoll-cpu", "iopoll", "one-thread"];
 
+/// Options of rings that carry commands.
+pub(crate) const IO_URING_CMD_OPTIONS: &[&str] =
+    &["fixed-file", "fixed-buffers", "sqpoll", "sqpoll-cpu", "iopoll", "one-thread", "transfer"];
+
 impl Default for BlockOptions {
     fn default() -> Self {
         Self {
@@ -96,6 +104,7 @@ impl Default for BlockOptions {
             direct: false,
             lba_bytes: None,
             create_bytes: None,
+            transfer: Method::Prp,
             threads: None,
             io_uring: IoUringOptions::default(),
             named: Vec::new(),
@@ -137,6 +146,7 @@ impl BlockOptions {
             "lba" => self.lba_bytes = Some(u32::try_from(parse_size(value)?).unwrap_or(u32::MAX)),
             "create" => self.create_bytes = Some(parse_size(value)?),
             "threads" => self.threads = Some(parse(value)?),
+            "transfer" => self.transfer = parse(value)?,
             "fixed-file" => self.io_uring.registered_file = one_of(value, &yes_or_no)?,
             "fixed-buffers" => self.io_uring.registered_buffers = parse(value)?,
             "sqpoll" => self.io_uring.sqpoll = Some(Duration::from_millis(parse(value)?)),
@@ -147,7 +157,8 @@ impl BlockOptions {
             "ns" => self.ns = Some(Nsid::new(parse(value)?)?),
             _ => return Err(unknown(&BLOCK_OPTIONS)),
         }
-        self.named.extend(IO_URING_OPTIONS.iter().chain(&["threads"]).find(|known| **known == name));
+        let of_one = IO_URING_CMD_OPTIONS.iter().chain(&["threads"]);
+        self.named.extend(of_one.copied().find(|known| *known == name));
         Ok(())
     }
 
@@ -155,6 +166,7 @@ impl BlockOptions {
     pub(crate) fn of_one_backend(&self) -> Vec<&'static str> {
         let (asked, plain) = (&self.io_uring, IoUringOptions::default());
         let set = [
+            ("transfer", self.transfer != Method::Prp),
             ("threads", self.threads.is_some()),
             ("fixed-file", asked.registered_file != plain.registered_file),
             ("fixed-buffers", asked.registered_buffers != plain.registered_buffers),
@@ -241,7 +253,7 @@ mod tests {
     fn what_is_no_device_and_options_that_mean_nothing_are_refused() {
         assert!(error("sda").contains("expected a path"));
         assert!(error("file:").contains("a path follows"));
-        assert!(error("/dev/sda?transfer=prp").contains("known are backend, readonly"));
+        assert!(error("/dev/sda?profile=cosmos").contains("known are backend, readonly"));
         assert!(error("/dev/sda?direct=1&direct=0").contains("twice"));
         assert!(error("nil:1G?direct=1").contains("option direct is of files"));
         assert!(error("blocks:1G?readonly=1").contains("option readonly is of files"));

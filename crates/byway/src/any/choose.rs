@@ -11,7 +11,7 @@ use byway_backends::{
 };
 use byway_core::{Error, ErrorKind, Result};
 
-use crate::any::address::{BlockOptions, BlockPlace, BlockUri, IO_URING_OPTIONS};
+use crate::any::address::{BlockOptions, BlockPlace, BlockUri, IO_URING_CMD_OPTIONS, IO_URING_OPTIONS};
 use crate::any::device::Reached;
 
 /// The backend that serves a device, and why that one.
@@ -86,7 +86,7 @@ const NVME_CANDIDATES: &[Candidate<NvmeTarget>] = &[
     Candidate {
         name: IoUringCmd::NAME,
         good_for: "the fastest by which the kernel passes commands through, and they go on by themselves",
-        takes: IO_URING_OPTIONS,
+        takes: IO_URING_CMD_OPTIONS,
         reach: |target, options| match target.kind() {
             // A ring over a controller's node carries no I/O commands.
             NodeKind::Controller if options.backend.is_none() => {
@@ -98,7 +98,7 @@ const NVME_CANDIDATES: &[Candidate<NvmeTarget>] = &[
     Candidate {
         name: NvmeIoctl::NAME,
         good_for: "the kernel passes commands through, one system call each",
-        takes: &[],
+        takes: &["transfer"],
         reach: |target, _| Ok(Reached::NvmeIoctl(NvmeIoctl::new(Arc::clone(target)))),
     },
 ];

@@ -4,11 +4,11 @@ use std::fmt;
 
 use byway_backends::{IoUring, IoUringCmd, Libaio, Nil, NvmeIoctl, PosixAio, Psync, Ram, Threads};
 use byway_core::{
-    AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Namespace, Nsid, Outcome,
-    QueueOptions, Result,
+    AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Method, Namespace, Nsid,
+    Outcome, QueueOptions, Result,
 };
 
-use crate::any::address::{Address, BlockPlace};
+use crate::any::address::{Address, BlockOptions, BlockPlace};
 use crate::any::choose::{self, Chosen};
 use crate::any::{Nvm, Queue};
 use crate::embedded;
@@ -35,8 +35,13 @@ pub fn open_address(address: &Address) -> Result<Device> {
         Address::Embedded(uri) => Ok(Device::of_embedded(embedded::open_uri(uri)?)),
         Address::Blocks(uri) => {
             let (reached, chosen) = choose::reach(uri)?;
-            let queue = QueueOptions { depth: uri.options.depth, ..QueueOptions::default() };
-            let device = Device { reached, chosen, queue, ns: uri.options.ns };
+            let BlockOptions { depth, transfer, ns, .. } = uri.options;
+            let queue = QueueOptions { depth, transfer, ..QueueOptions::default() };
+            let device = Device { reached, chosen, queue, ns };
+            if transfer != Method::Prp {
+                // Whether the device has it is told now, not by the first queue.
+                device.default_queue()?;
+            }
             if let Some(nsid) = device.ns {
                 device.namespace(nsid)?;
             }

@@ -7,6 +7,8 @@ use byway_core::{
     QueueOptions, Refused, Result,
 };
 
+use byway_link::Method;
+
 use crate::request::Request;
 use crate::target::{Target, check_queue};
 use crate::work;
@@ -35,6 +37,12 @@ pub trait Synchronous: Send + Sync + 'static {
             Ok(request) => Ok((request, command.into_memory())),
             Err(error) => Err(Refused { command, error }),
         }
+    }
+
+    /// The same as a queue's transfer method has it go, on a device that has several.
+    #[inline]
+    fn by(&self, request: Self::Request, _method: Method) -> Self::Request {
+        request
     }
 
     /// The same, given up after `timeout` by a device that can give up what it has begun.

@@ -173,6 +173,16 @@ pub struct Shape {
 
 /// Refuses options of a queue that mean nothing without an NVMe ring of one's own.
 pub(crate) fn check_queue(options: &QueueOptions) -> Result<()> {
+    check_shape(options)?;
+    if options.transfer != Method::Prp {
+        let said = format!("transfer method {} is a matter of NVMe devices", options.transfer);
+        return Err(Error::host(ErrorKind::Unsupported, said));
+    }
+    Ok(())
+}
+
+/// Refuses a depth and a ring that no queue of this library's has.
+pub(crate) fn check_shape(options: &QueueOptions) -> Result<()> {
     let refuse = |kind, said: String| Err(Error::host(kind, said));
     if !(1..=DEPTH_MAX).contains(&options.depth) {
         let said = format!("a queue is 1 to {DEPTH_MAX} commands deep, not {}", options.depth);
@@ -180,10 +190,6 @@ pub(crate) fn check_queue(options: &QueueOptions) -> Result<()> {
     }
     if options.ring_entries.is_some() {
         return refuse(ErrorKind::Unsupported, "this backend has no ring whose entries can be chosen".into());
-    }
-    if options.transfer != Method::Prp {
-        let said = format!("transfer method {} is a matter of NVMe devices of one's own", options.transfer);
-        return refuse(ErrorKind::Unsupported, said);
     }
     Ok(())
 }

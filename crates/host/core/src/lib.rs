@@ -20,6 +20,7 @@ pub mod layouts;
 mod memory;
 pub mod moves;
 mod payload;
+pub mod piggyback_pt;
 mod pool;
 
 pub use byway_link::Method;

@@ -27,6 +27,8 @@ pub struct NvmeCommand {
     pub cdw3: u32,
     /// Command dwords 10 to 15.
     pub cdw10_15: [u32; 6],
+    /// Whether the memory that is held for it stays the host's own and is not passed on.
+    pub keeps_data: bool,
     /// After how many milliseconds the kernel gives it up, by the device's Abort and at last by a reset; 0 for the
     /// kernel's own measure.
     pub timeout_ms: u32,
@@ -86,6 +88,7 @@ mod tests {
             cdw2: 2,
             cdw3: 3,
             cdw10_15: [10, 11, 12, 13, 14, 15],
+            keeps_data: false,
             timeout_ms: 1500,
         };
         let passed = command.passthrough(0x1000, 512);

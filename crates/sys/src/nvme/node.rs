@@ -100,7 +100,8 @@ impl NvmeNode {
     /// # Errors
     /// The kernel's answer, where it did not send the command or gave it up. A device's refusal is a status.
     pub fn pass(&self, command: &NvmeCommand, memory: &mut impl KernelMemory) -> io::Result<NvmeAnswer> {
-        let pieces: Vec<libc::iovec> = (0..memory.segments())
+        let segments = if command.keeps_data { 0 } else { memory.segments() };
+        let pieces: Vec<libc::iovec> = (0..segments)
             .filter_map(|index| memory.segment(index))
             .filter(|(_, len)| *len > 0)
             .map(|(start, len)| libc::iovec { iov_base: start.as_ptr().cast(), iov_len: len })

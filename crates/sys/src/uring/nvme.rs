@@ -30,6 +30,7 @@ impl Asked for NvmeCommand {
     #[inline]
     fn entry(self, file: RingFile, memory: Extent, _: usize, buffer: Option<u16>) -> Entry128 {
         let (passed, number) = match (memory, self.queue) {
+            (_, queue) if self.keeps_data => (self.uring_passthrough(0, 0), number(queue, false)),
             (Extent::Piece(_, 0), queue) => (self.uring_passthrough(0, 0), number(queue, false)),
             (Extent::Piece(start, len), queue) => {
                 (self.uring_passthrough(start.as_ptr().addr() as u64, len), number(queue, false))
@@ -97,12 +98,17 @@ mod tests {
         cdw2: 0x2222_2222,
         cdw3: 0,
         cdw10_15: [0x1010_1010, 0, 7, 0, 0, 0x1515_1515],
+        keeps_data: false,
         timeout_ms: 3000,
     };
 
-    /// The bytes of an entry.
+    /// The bytes of the command's entry.
     fn entry(memory: Extent, buffer: Option<u16>) -> Vec<u8> {
-        let entry = COMMAND.entry(FILE, memory, 0, buffer);
+        entry_of(COMMAND, memory, buffer)
+    }
+
+    fn entry_of(command: NvmeCommand, memory: Extent, buffer: Option<u16>) -> Vec<u8> {
+        let entry = command.entry(FILE, memory, 0, buffer);
         // SAFETY: an entry of 128 bytes, all of them written.
         unsafe { std::slice::from_raw_parts((&raw const entry).cast::<u8>(), 128) }.to_vec()
     }
@@ -130,5 +136,16 @@ mod tests {
         assert_eq!((word(&known, 28), known[40]), (1, 9), "IORING_URING_CMD_FIXED, buf_index");
         let nothing = entry(Extent::Piece(NonNull::<u8>::dangling(), 0), Some(9));
         assert_eq!((word(&nothing, 28), word(&nothing, 48 + 24)), (0, 0));
+    }
+
+    #[test]
+    fn memory_that_a_command_keeps_is_not_named_however_it_stands() {
+        let command = NvmeCommand { keeps_data: true, ..COMMAND };
+        for memory in [Extent::Piece(NonNull::<u8>::dangling(), 4096), Extent::Pieces(NonNull::dangling(), 3)]
+        {
+            let entry = entry_of(command, memory, Some(9));
+            assert_eq!((word(&entry, 8), word(&entry, 28)), (uring::IO, 0));
+            assert_eq!(entry[48 + 24..48 + 40], [0; 16], "address, metadata's length, length");
+        }
     }
 }

@@ -63,7 +63,8 @@ pub struct VendorArea {
     pub piggyback_max_bytes: u32,
     /// Most unfinished pass-through payloads at a time.
     pub pt_payloads_max: u32,
-    /// An unfinished pass-through payload is dropped after this long.
+    /// An unfinished pass-through payload is dropped after this long; 0 where time has no part in it, and a payload gives
+    /// way when another needs the room and nobody has added to it for many commands.
     pub pt_expiry_ms: u32,
     /// Longest value in bytes.
     pub value_max_bytes: u32,

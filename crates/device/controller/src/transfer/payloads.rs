@@ -1,7 +1,10 @@
 //! Unfinished payloads of the pass-through form: fragments name their payload, over any queue and in any order.
 //!
 //! The table is bounded. A payload that nobody has added to for [`STALE_COMMANDS`] commands gives way when room is
-//! needed: its writer is gone, as a process can die between two pass-through calls.
+//! needed: its writer is gone, as a process can die between two pass-through calls. One that was only late finds its
+//! payload unknown, not another's in its place: names of payloads that gave way are not given again for long.
+
+use std::collections::VecDeque;
 
 use byway_spec::Key;
 use byway_spec::Status;
@@ -16,6 +19,9 @@ pub const MAX_UNFINISHED: usize = 64;
 /// A payload untouched for this many fragment commands may be dropped for a new one.
 pub const STALE_COMMANDS: u64 = 1024;
 
+/// Names kept from use after their payloads gave way.
+const DROPPED_KEPT: usize = 4096;
+
 const FRAGMENT_BYTES: usize = vendor::TRANSFER_PT_BYTES;
 
 /// The table of unfinished payloads.
@@ -24,6 +30,8 @@ pub struct PayloadTable {
     slots: Vec<Option<Payload>>,
     clock: u64,
     next_id: u16,
+    /// Names of payloads that gave way, the oldest first.
+    dropped: VecDeque<u16>,
 }
 
 #[derive(Debug)]
@@ -87,16 +95,27 @@ impl PayloadTable {
     /// Forgets everything: controller reset.
     pub fn clear(&mut self) {
         self.slots.clear();
+        self.dropped.clear();
     }
 
     /// An identifier that no unfinished payload has: one may have been abandoned 65536 payloads ago.
     fn unused_id(&mut self) -> u16 {
         loop {
             self.next_id = self.next_id.wrapping_add(1);
-            if self.slots.iter().flatten().all(|payload| payload.id != self.next_id) {
+            let is_taken = self.slots.iter().flatten().any(|payload| payload.id == self.next_id);
+            if !is_taken && !self.dropped.contains(&self.next_id) {
                 return self.next_id;
             }
         }
+    }
+
+    /// Forgets the payload in a slot, for another's sake.
+    fn drop_payload(&mut self, slot: usize) {
+        let Some(payload) = self.slots[slot].take() else { return };
+        if self.dropped.len() == DROPPED_KEPT {
+            self.dropped.pop_front();
+        }
+        self.dropped.push_back(payload.id);
     }
 
     fn free_slot(&mut self) -> Result<usize, CommandError> {
@@ -111,7 +130,10 @@ impl PayloadTable {
         let oldest = (0..self.slots.len())
             .max_by_key(|&i| age(&self.slots[i]))
             .filter(|&i| age(&self.slots[i]) > STALE_COMMANDS);
-        oldest.ok_or(CommandError::new(Status::PAYLOAD_LIMIT_EXCEEDED, "too many unfinished payloads"))
+        let oldest = oldest
+            .ok_or(CommandError::new(Status::PAYLOAD_LIMIT_EXCEEDED, "too many unfinished payloads"))?;
+        self.drop_payload(oldest);
+        Ok(oldest)
     }
 }
 
@@ -182,5 +204,21 @@ mod tests {
         table.clock += STALE_COMMANDS;
         table.open(1, key(), 100, &[1; 11]).unwrap();
         assert_eq!(table.add(1, first, 0, &[0; 28]).unwrap_err().status, Status::PAYLOAD_UNKNOWN);
+    }
+
+    #[test]
+    fn the_name_of_a_payload_that_gave_way_is_not_given_to_another() {
+        let mut table = PayloadTable::default();
+        let late = table.open(1, key(), 100, &[1; 11]).unwrap();
+        for _ in 1..MAX_UNFINISHED {
+            table.open(1, key(), 100, &[1; 11]).unwrap();
+        }
+        table.clock += STALE_COMMANDS;
+        for _ in 0..=u16::MAX {
+            let id = table.open(1, key(), 39, &[1; 11]).unwrap();
+            assert_ne!(id, late);
+            table.add(1, id, 0, &[2; 28]).unwrap().unwrap();
+        }
+        assert_eq!(table.add(1, late, 0, &[0; 28]).unwrap_err().status, Status::PAYLOAD_UNKNOWN);
     }
 }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use byway_core::moves::Layout;
 use byway_core::{Command, Failed, Memory, Outcome, Result};
+use byway_link::Method;
 use byway_sys::uring::{Completed, Deadline, Ending};
 use byway_sys::{KernelMemory, NvmeAnswer, NvmeCommand};
 
-use crate::nvme::{NvmeTarget, PIECES_MAX, Passage, Passed, outcome};
+use crate::nvme::{NvmeTarget, Onward, PIECES_MAX, Passage, Passed, outcome};
 use crate::ring::{RingDevice, Step, Ticket, cancelled, timed_out};
 use crate::synchronous::Synchronous;
 
@@ -44,17 +45,28 @@ impl<P: Passage> RingDevice for NvmeTarget<P> {
         self.passed(command, |nsid| seen.layout(self, nsid))
     }
 
+    #[inline]
+    fn by(&self, request: Passed, method: Method) -> Passed {
+        self.by_method(request, method)
+    }
+
     fn given_up_after(&self, request: Passed, timeout: Duration) -> (Passed, Option<Deadline>) {
         (request.within(timeout), None)
     }
 
     #[inline]
     fn first_operation(&self, ticket: &mut Ticket<Passed>, memory: &Memory) -> Option<NvmeCommand> {
+        if ticket.request.pieces.is_some() {
+            return Some(ticket.request.first_command(memory));
+        }
         (memory.segments() <= PIECES_MAX).then_some(ticket.request.command)
     }
 
     #[inline]
     fn step(&self, completed: Completed<Memory, Ticket<Passed>>) -> Step<Self> {
+        if completed.ticket.request.pieces.is_some() {
+            return step_in_pieces(self, completed);
+        }
         let Completed { held, ticket, ending, answer } = completed;
         let result = ended(ticket.request, ending, answer, held);
         Step::Finished(ticket, result)
@@ -62,6 +74,26 @@ impl<P: Passage> RingDevice for NvmeTarget<P> {
 
     fn run(&self, request: Passed, memory: Memory) -> Result<Outcome, Failed> {
         self.perform(request, memory)
+    }
+}
+
+/// How a store in pieces goes on.
+#[inline(never)]
+fn step_in_pieces<P: Passage>(
+    target: &NvmeTarget<P>,
+    completed: Completed<Memory, Ticket<Passed>>,
+) -> Step<NvmeTarget<P>> {
+    let Completed { held, mut ticket, ending, answer } = completed;
+    let Ending::Done(status) = ending else {
+        return Step::Finished(ticket, ended(ticket.request, ending, answer, held));
+    };
+    let answer = NvmeAnswer { status: status as u16, result: answer };
+    match target.onward(&mut ticket.request, answer, &held) {
+        Onward::Piece(command) => Step::Next(ticket, held, command),
+        Onward::Whole if held.segments() <= PIECES_MAX => Step::Next(ticket, held, ticket.request.command),
+        Onward::Whole => Step::Finished(ticket, target.perform(ticket.request, held)),
+        Onward::Ended(Ok(answer)) => Step::Finished(ticket, Ok(outcome(answer, held))),
+        Onward::Ended(Err(error)) => Step::Finished(ticket, Err(Failed::with_memory(error, held))),
     }
 }
 

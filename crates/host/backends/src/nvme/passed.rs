@@ -9,6 +9,7 @@ use byway_spec::Status;
 use byway_spec::base::command::DataPointer;
 use byway_sys::{NvmeAnswer, NvmeCommand, NvmeQueue};
 
+use super::pieces::Pieces;
 use crate::target::TRANSFER_MAX_BYTES;
 
 /// A command in the form in which it is passed through. Its data stays with the command.
@@ -18,6 +19,10 @@ pub struct Passed {
     pub(crate) command: NvmeCommand,
     /// Whether the data comes from the device.
     pub(crate) receives: bool,
+    /// Whether it is a store that may go in pieces: it has no conditions, for which pieces have no room.
+    pub(crate) can_go_in_pieces: bool,
+    /// How far it has come, if it goes in pieces.
+    pub(crate) pieces: Option<Pieces>,
 }
 
 impl Passed {
@@ -48,15 +53,17 @@ impl Passed {
             cdw2: entry.cdw2,
             cdw3: entry.cdw3,
             cdw10_15: [entry.cdw10, entry.cdw11, entry.cdw12, entry.cdw13, entry.cdw14, entry.cdw15],
+            keeps_data: false,
             timeout_ms: 0,
         };
-        Ok(Self { command, receives: matches!(encoded.data, Data::In(_) | Data::InVectored(_)) })
+        let receives = matches!(encoded.data, Data::In(_) | Data::InVectored(_));
+        Ok(Self { command, receives, can_go_in_pieces: false, pieces: None })
     }
 
     /// The same, given up after `timeout`: the kernel counts milliseconds.
     pub(crate) fn within(mut self, timeout: Duration) -> Self {
-        let millis = timeout.as_nanos().div_ceil(1_000_000);
-        self.command.timeout_ms = u32::try_from(millis).unwrap_or(u32::MAX).max(1);
+        self.command.timeout_ms = millis(timeout);
+        self.pieces = self.pieces.map(|pieces| pieces.within(timeout));
         self
     }
 
@@ -108,6 +115,12 @@ const EACCES: i32 = 13;
 const ENODEV: i32 = 19;
 const ENOTTY: i32 = 25;
 const EOPNOTSUPP: i32 = 95;
+
+/// A time as the kernel counts it: 0 would be its own.
+pub(super) fn millis(timeout: Duration) -> u32 {
+    let millis = timeout.as_nanos().div_ceil(1_000_000);
+    u32::try_from(millis).unwrap_or(u32::MAX).max(1)
+}
 
 /// Success with this answer, of a command that had this memory.
 pub(crate) fn outcome(answer: Answer, memory: Memory) -> Outcome {

@@ -8,21 +8,24 @@ use byway_core::identify::{self, Identifies};
 use byway_core::layouts::{Layouts, changes_namespaces};
 use byway_core::moves::{Layout, check_blocks, check_length, io_bytes};
 use byway_core::{
-    AdminCommand, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Identity, Limits, Memory, Methods,
-    Namespace, NvmCommand, NvmCommands, Outcome, QueueOptions, Result, check_admin, encode_admin, gather,
-    scatter,
+    AdminCommand, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Identity, KvCommand, Limits,
+    Memory, Namespace, NvmCommand, NvmCommands, Outcome, Payload, QueueOptions, Result, check_admin,
+    encode_admin, gather, scatter,
 };
 use byway_link::Method;
-use byway_spec::Command as Entry;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
-use byway_sys::{NodeKind, NvmeNode, NvmeQueue};
+use byway_spec::vendor::{self, FEATURE_METHODS};
+use byway_spec::{Command as Entry, Status};
+use byway_sys::{NodeKind, NvmeAnswer, NvmeNode, NvmeQueue};
 
+use super::offer::Offer;
 use super::passage::Passage;
 use super::passed::{Passed, outcome};
+use super::pieces::{Onward, Pieces};
 use crate::synchronous::Synchronous;
-use crate::target::{DEPTH_MAX, TRANSFER_MAX_BYTES, check_queue};
+use crate::target::{DEPTH_MAX, TRANSFER_MAX_BYTES, check_shape};
 
 /// Most pieces of memory that the kernel takes at once (UIO_MAXIOV); more are copied.
 pub(crate) const PIECES_MAX: usize = 1024;
@@ -41,6 +44,7 @@ pub struct NvmeTarget<P: Passage = NvmeNode> {
     identity: Identity,
     nvm: NvmCommands,
     transfer_max_bytes: u64,
+    offer: Offer,
     layouts: Layouts,
 }
 
@@ -88,11 +92,13 @@ impl<P: Passage> NvmeTarget<P> {
             identity: Identity::default(),
             nvm: NvmCommands::default(),
             transfer_max_bytes: TRANSFER_MAX_BYTES,
+            offer: Offer::default(),
             layouts: Layouts::default(),
         };
         let controller = identify::controller(&target).map_err(|error| error.doing(target.name.clone()))?;
         target.identity = identify::identity(&controller);
         target.nvm = identify::nvm_commands(controller.oncs);
+        target.offer = Offer::of(&controller);
         // The smallest memory page is not told; it is 4096 bytes or more.
         target.transfer_max_bytes = identify::transfer_max_bytes(controller.mdts, 0).min(TRANSFER_MAX_BYTES);
         Ok(target)
@@ -163,7 +169,69 @@ impl<P: Passage> NvmeTarget<P> {
             return Err(self.for_reading());
         }
         check_data(command, &encoded, layout)?;
-        Passed::of(&encoded, NvmeQueue::Io)
+        let can_go_in_pieces =
+            matches!(command, Command::Kv(KvCommand::Store { options, .. }) if !options.any());
+        Ok(Passed { can_go_in_pieces, ..Passed::of(&encoded, NvmeQueue::Io)? })
+    }
+
+    /// The same as its queue's transfer method has it go.
+    #[inline]
+    pub(crate) fn by_method(&self, passed: Passed, method: Method) -> Passed {
+        if method == Method::PiggybackPt && passed.can_go_in_pieces {
+            return self.in_pieces(passed);
+        }
+        passed
+    }
+
+    fn in_pieces(&self, passed: Passed) -> Passed {
+        if !self.offer.carries(passed.command.cdw10_15[0].into()) {
+            return passed;
+        }
+        // After a reset the device is told again; one that does not agree is not asked for every store.
+        if !self.offer.is_told() && self.tell().is_err() {
+            return passed;
+        }
+        Passed { pieces: Some(Pieces::default()), ..passed }
+    }
+
+    /// Has the device take values in pieces, beside what others have it do: the methods are the controller's, which the
+    /// kernel and other programs use too.
+    fn tell(&self) -> Result<()> {
+        let (feature, nsid, cdw11) = (FEATURE_METHODS.0, None, 0);
+        let told = self
+            .send_admin(AdminCommand::GetFeature { feature, select: 0, nsid, cdw11, into: None })
+            .and_then(|had| {
+                let cdw11 = vendor::Methods::from_bits(had.dw0()).with_piggyback_pt(true).into_bits();
+                let (save, cdw12, data) = (false, 0, Payload::Empty);
+                self.send_admin(AdminCommand::SetFeature { feature, save, nsid, cdw11, cdw12, data })
+            });
+        self.offer.set_told(told.is_ok());
+        told.map(drop).map_err(|error| error.doing("enable transfer method piggyback-pt"))
+    }
+
+    /// How a command goes on after an answer.
+    pub(crate) fn onward(&self, passed: &mut Passed, answer: NvmeAnswer, memory: &Memory) -> Onward {
+        let was_in_pieces = passed.pieces.is_some();
+        let onward = passed.onward(answer, memory);
+        if was_in_pieces && Status(answer.status).is(Status::INVALID_OPCODE) {
+            self.offer.forgotten();
+        }
+        onward
+    }
+
+    fn check_method(&self, method: Method) -> Result<()> {
+        if self.offer.methods().contains(method) {
+            return Ok(());
+        }
+        let why = match method {
+            Method::PiggybackPt => "is not announced by the device",
+            _ => "is not to be had where the kernel passes commands on",
+        };
+        let said = format!(
+            "transfer method {method} {why}; there are {} (the kernel chooses between PRPs and SGLs)",
+            self.offer.methods()
+        );
+        Err(Error::host(ErrorKind::Unsupported, said))
     }
 
     fn check_nsid(&self, entry: &Entry) -> Result<()> {
@@ -205,8 +273,21 @@ impl<P: Passage> NvmeTarget<P> {
         Ok(outcome(answer, std::mem::take(memory)))
     }
 
+    /// Passes a store through in pieces and waits for each.
+    fn pass_pieces(&self, mut passed: Passed, memory: &mut Memory) -> Result<Outcome> {
+        let mut command = passed.first_command(memory);
+        loop {
+            let answer = self.passage.pass(&command, memory).map_err(|cause| passed.not_sent(cause))?;
+            match self.onward(&mut passed, answer, memory) {
+                Onward::Piece(next) => command = next,
+                Onward::Whole => return self.pass(passed, memory),
+                Onward::Ended(answer) => return Ok(outcome(answer?, std::mem::take(memory))),
+            }
+        }
+    }
+
     /// The same, with the data in one piece: the kernel takes no more of it.
-    fn pass_copy(&self, passed: Passed, memory: &mut Memory) -> Result<byway_sys::NvmeAnswer> {
+    fn pass_copy(&self, passed: Passed, memory: &mut Memory) -> Result<NvmeAnswer> {
         let mut copy = Buffer::zeroed(memory.parts().map(<[u8]>::len).sum())?;
         if !passed.receives {
             gather(memory.parts(), copy.as_mut_slice());
@@ -341,8 +422,16 @@ impl<P: Passage> Synchronous for NvmeTarget<P> {
         request.within(timeout)
     }
 
+    fn by(&self, request: Passed, method: Method) -> Passed {
+        self.by_method(request, method)
+    }
+
     fn perform(&self, request: Passed, mut memory: Memory) -> Result<Outcome, Failed> {
-        self.pass(request, &mut memory).map_err(|error| Failed::with_memory(error, memory))
+        let passed = match request.pieces {
+            Some(_) => self.pass_pieces(request, &mut memory),
+            None => self.pass(request, &mut memory),
+        };
+        passed.map_err(|error| Failed::with_memory(error, memory))
     }
 
     fn identity(&self) -> &Identity {
@@ -351,9 +440,11 @@ impl<P: Passage> Synchronous for NvmeTarget<P> {
 
     fn capabilities(&self, overlaps: bool, cancel: bool) -> Capabilities {
         Capabilities {
-            methods: Methods::NONE.with(Method::Prp),
+            methods: self.offer.methods(),
             limits: Limits {
                 transfer_bytes: self.transfer_max_bytes,
+                piggyback_bytes: self.offer.max_bytes as u32,
+                piggyback_pt_unfinished: self.offer.unfinished,
                 queues: u16::MAX,
                 ring_entries: DEPTH_MAX,
                 ..Limits::default()
@@ -378,11 +469,15 @@ impl<P: Passage> Synchronous for NvmeTarget<P> {
     }
 
     fn check_queue(&self, options: &QueueOptions) -> Result<()> {
-        check_queue(options)?;
-        match self.nsid() {
-            Some(_) => Ok(()),
-            None => Err(Error::host(ErrorKind::Unsupported, self.takes_no_io())),
+        check_shape(options)?;
+        if self.nsid().is_none() {
+            return Err(Error::host(ErrorKind::Unsupported, self.takes_no_io()));
         }
+        self.check_method(options.transfer)?;
+        if options.transfer == Method::PiggybackPt && !self.read_only && !self.offer.is_told() {
+            self.tell()?;
+        }
+        Ok(())
     }
 
     fn admin(&self, command: AdminCommand) -> Result<Outcome> {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use byway_core::{BackendQueue, Command, Error, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result};
 
+use byway_link::Method;
+
 use crate::ready::Ready;
 use crate::synchronous::Synchronous;
 use crate::target::Target;
@@ -17,12 +19,13 @@ pub struct PsyncQueue<S: Synchronous = Target> {
     ready: Ready,
     depth: u32,
     timeout: Duration,
+    method: Method,
 }
 
 impl<S: Synchronous> PsyncQueue<S> {
     pub(crate) fn new(device: Arc<S>, options: QueueOptions) -> Self {
-        let QueueOptions { depth, timeout, .. } = options;
-        Self { device, ready: Ready::new(depth), depth, timeout }
+        let QueueOptions { depth, timeout, transfer: method, .. } = options;
+        Self { device, ready: Ready::new(depth), depth, timeout, method }
     }
 
     #[inline]
@@ -31,6 +34,7 @@ impl<S: Synchronous> PsyncQueue<S> {
             return Err(Refused { command, error: full(self.depth) });
         }
         let (request, memory) = self.device.take(command)?;
+        let request = self.device.by(request, self.method);
         let request = timeout.map_or(request, |timeout| self.device.within(request, timeout));
         let result = self.device.perform(request, memory);
         self.ready.push(Finished { tag, result });
@@ -77,7 +81,8 @@ impl<S: Synchronous> BackendQueue for PsyncQueue<S> {
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
-        let request = self.device.within(self.device.check(&command)?, self.timeout);
+        let request = self.device.by(self.device.check(&command)?, self.method);
+        let request = self.device.within(request, self.timeout);
         Ok(self.device.perform(request, command.into_memory())?)
     }
 }

@@ -9,6 +9,7 @@ use byway_core::{
     Buffer, Command, Error, ErrorKind, Failed, KvCommand, Memory, NvmCommand, Outcome, Payload, RawCommand,
     RawData, Refused, Result,
 };
+use byway_link::Method;
 use byway_sys::uring::{Asked, BufferIndex, Completed, Deadline, RegisteredBuffer, Uring};
 
 /// What a queue knows of a command under way.
@@ -68,6 +69,12 @@ pub trait RingDevice: Send + Sync + Sized + 'static {
             Ok((request, admitted)) => Ok((request, command.into_memory(), admitted)),
             Err(error) => Err(Refused { command, error }),
         }
+    }
+
+    /// The same as a queue's transfer method has it go, on a device that has several.
+    #[inline]
+    fn by(&self, request: Self::Request, _method: Method) -> Self::Request {
+        request
     }
 
     /// The same, given up after `timeout`: by itself, or by the ring at a time.

@@ -11,6 +11,7 @@ use byway_core::{
     BackendQueue, Buffer, BufferPool, Command, Error, ErrorKind, Failed, Finished, Memory, Outcome,
     QueueOptions, Refused, Result,
 };
+use byway_link::Method;
 use byway_sys::uring::{Asked, BufferIndex, Completed, Uring};
 
 use super::boundary::{Ring, RingDevice, Step, Ticket, buffer_of, cancelled};
@@ -39,6 +40,7 @@ pub struct RingQueue<D: RingDevice, R = KernelRing<D>> {
     pool: Option<BufferPool>,
     depth: u32,
     timeout: Duration,
+    method: Method,
     iopoll: bool,
     /// Synchronous calls made, and how many of their commands are under way.
     calls: u64,
@@ -64,6 +66,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
             pool,
             depth: options.depth,
             timeout: options.timeout,
+            method: options.transfer,
             iopoll,
             calls: 0,
             calls_under_way: 0,
@@ -78,6 +81,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
         let Self { device, known, ring, pool, .. } = self;
         let register = |buffer: Option<&Buffer>| register(ring, pool.as_ref(), buffer);
         let (request, memory, buffer) = device.take(known, command, register)?;
+        let request = self.device.by(request, self.method);
         let (request, until) = match timeout {
             Some(timeout) => self.device.given_up_after(request, timeout),
             None => (request, None),
@@ -356,6 +360,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
         let request = self.device.request_of(&mut self.known, &command)?;
+        let request = self.device.by(request, self.method);
         let buffer = register(&mut self.ring, self.pool.as_ref(), buffer_of(&command))?;
         self.calls += 1;
         let ticket = Ticket { tag: self.calls, call: true, request, parts: 0, until: None };

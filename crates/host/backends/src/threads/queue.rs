@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use byway_core::{BackendQueue, Command, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result};
 use byway_sys::Deadline;
 
+use byway_link::Method;
+
 use crate::psync::queue::{full, not_outstanding};
 use crate::synchronous::Synchronous;
 use crate::target::Target;
@@ -37,11 +39,12 @@ pub struct ThreadsQueue<S: Synchronous = Target> {
     outstanding: u32,
     depth: u32,
     timeout: Duration,
+    method: Method,
 }
 
 impl<S: Synchronous> ThreadsQueue<S> {
     pub(crate) fn new(device: Arc<S>, pool: Arc<Pool>, options: QueueOptions) -> Self {
-        let QueueOptions { depth, timeout, .. } = options;
+        let QueueOptions { depth, timeout, transfer: method, .. } = options;
         let room = depth as usize;
         Self {
             work: Arc::new(WorkList::new(device, depth)),
@@ -52,6 +55,7 @@ impl<S: Synchronous> ThreadsQueue<S> {
             outstanding: 0,
             depth,
             timeout,
+            method,
         }
     }
 
@@ -60,6 +64,7 @@ impl<S: Synchronous> ThreadsQueue<S> {
             return Err(Refused { command, error: full(self.depth) });
         }
         let (request, memory) = self.work.device().take(command)?;
+        let request = self.work.device().by(request, self.method);
         self.gathered.push_back(Job { tag, request, memory, until });
         self.outstanding += 1;
         if self.gathered.len() >= GATHERED_MAX {
@@ -235,7 +240,8 @@ impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
         let device = self.work.device();
-        let request = device.within(device.check(&command)?, self.timeout);
+        let request = device.by(device.check(&command)?, self.method);
+        let request = device.within(request, self.timeout);
         Ok(device.perform(request, command.into_memory())?)
     }
 

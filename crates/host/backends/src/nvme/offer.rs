@@ -1,0 +1,69 @@
+//! What a device offers beyond the standard that is of use behind a kernel, and whether it has been told to do it.
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use byway_core::{Methods, piggyback_pt};
+use byway_link::Method;
+use byway_spec::base::identify::Controller;
+
+/// Stores in pieces (`piggyback-pt`), as the device announced them in the vendor area of Identify Controller.
+#[derive(Debug, Default)]
+pub(super) struct Offer {
+    /// Longest value, 0 where the device offers nothing.
+    pub max_bytes: u64,
+    /// Most unfinished payloads.
+    pub unfinished: u16,
+    state: AtomicU8,
+}
+
+/// The device was not told yet, or has been reset since.
+const UNTOLD: u8 = 0;
+/// It was told.
+const TOLD: u8 = 1;
+/// It was told, and refused.
+const REFUSED: u8 = 2;
+
+impl Offer {
+    /// What a controller announced.
+    pub(super) fn of(controller: &Controller) -> Self {
+        let vendor = &controller.vendor;
+        if !vendor.is_known() || !vendor.methods.piggyback_pt() {
+            return Self::default();
+        }
+        Self {
+            max_bytes: u64::from(vendor.piggyback_max_bytes).min(piggyback_pt::VALUE_MAX_BYTES),
+            unfinished: u16::try_from(vendor.pt_payloads_max).unwrap_or(u16::MAX),
+            state: AtomicU8::new(UNTOLD),
+        }
+    }
+
+    /// Whether there is one.
+    pub(super) fn is_there(&self) -> bool {
+        self.max_bytes > 0
+    }
+
+    /// Transfer methods that can be asked for. Between PRPs and SGLs the kernel chooses.
+    pub(super) fn methods(&self) -> Methods {
+        let standard = Methods::NONE.with(Method::Prp);
+        if self.is_there() { standard.with(Method::PiggybackPt) } else { standard }
+    }
+
+    /// Whether a value of so many bytes can go in pieces, once the device is told.
+    pub(super) fn carries(&self, value_bytes: u64) -> bool {
+        value_bytes <= self.max_bytes && self.state.load(Relaxed) != REFUSED
+    }
+
+    pub(super) fn is_told(&self) -> bool {
+        self.state.load(Relaxed) == TOLD
+    }
+
+    /// The device was told, and agreed or not.
+    pub(super) fn set_told(&self, agreed: bool) {
+        self.state.store(if agreed { TOLD } else { REFUSED }, Relaxed);
+    }
+
+    /// The device knows the method no more: it was reset.
+    pub(super) fn forgotten(&self) {
+        self.state.store(UNTOLD, Relaxed);
+    }
+}

@@ -21,6 +21,9 @@ use crate::inflight::{Extent, Inflight};
 use crate::lent::KernelMemory;
 use crate::transfer::Transfer;
 
+/// The longest that the C library is asked to wait, in seconds.
+const LONGEST_S: u64 = 1 << 30;
+
 /// How many of the oldest operations are waited for: the C library does those of one descriptor one after the other.
 const WAITED_MAX: usize = 64;
 
@@ -262,7 +265,8 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
                 .map_or(ptr::null(), |control| control.as_ptr().cast_const().cast());
         }
         let time = libc::timespec {
-            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+            // The library adds it to its clock, so the longest that there is would be over at once.
+            tv_sec: libc::time_t::try_from(timeout.as_secs().min(LONGEST_S)).unwrap_or(libc::time_t::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         };
         // SAFETY: pointers that are null or to control blocks that the C library was given, and a time that lives as long

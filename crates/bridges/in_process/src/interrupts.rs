@@ -130,7 +130,7 @@ impl Vectors {
             if self.take(vector) {
                 break true;
             }
-            let left = until.left();
+            let left = until.left_or_max();
             if left.is_zero() {
                 break false;
             }

@@ -294,7 +294,7 @@ pub trait BackendQueue: Send {
         }
         let until = Deadline::after(timeout);
         while taken < min && self.outstanding() > 0 {
-            let left = until.left();
+            let left = until.left_or_max();
             if !self.sleep(left)? && left.is_zero() {
                 break;
             }

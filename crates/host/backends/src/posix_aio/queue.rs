@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use byway_core::{
     BackendQueue, Command, Error, ErrorKind, Failed, Finished, Memory, Outcome, Refused, Result,
 };
-use byway_sys::{PosixAio, PosixAioCompleted};
+use byway_sys::{Deadline, PosixAio, PosixAioCompleted};
 
 use crate::psync::queue::{full, not_outstanding};
 use crate::request::Request;
@@ -160,12 +160,17 @@ impl BackendQueue for PosixAioQueue {
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        self.expire();
-        if self.ready.is_empty() {
-            self.aio.sleep(self.until_first(timeout)).map_err(broken)?;
+        let end = Deadline::after(timeout);
+        loop {
             self.expire();
+            if !self.ready.is_empty() || self.aio.has_finished() {
+                return Ok(true);
+            }
+            if self.outstanding == 0 || end.is_over() {
+                return Ok(false);
+            }
+            self.aio.sleep(self.until_first(end.left_or_max())).map_err(broken)?;
         }
-        Ok(!self.ready.is_empty() || self.aio.has_finished())
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {

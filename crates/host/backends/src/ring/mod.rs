@@ -2,7 +2,6 @@
 
 mod boundary;
 pub(crate) mod buffers;
-mod patience;
 mod queue;
 
 pub use boundary::{Ring, RingDevice, Step, Ticket};

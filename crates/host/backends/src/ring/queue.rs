@@ -12,11 +12,11 @@ use byway_core::{
     QueueOptions, Refused, Result,
 };
 use byway_link::Method;
+use byway_sys::Deadline;
 use byway_sys::uring::{Asked, BufferIndex, Completed, Uring};
 
 use super::boundary::{Ring, RingDevice, Step, Ticket, buffer_of, cancelled};
 use super::buffers::registered;
-use super::patience::Patience;
 use crate::psync::queue::{full, not_outstanding};
 
 /// How long a synchronous call waits for a command that it has given up.
@@ -193,8 +193,8 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
 
     /// Waits for the command of a synchronous call. Completions of others stay in the queue.
     fn wait_for(&mut self, call: u64) -> Result<Outcome> {
-        let patience = Patience::new(self.timeout);
-        let mut left = patience.first();
+        let end = Deadline::after(self.timeout);
+        let mut left = end.whole();
         let mut given_up = false;
         loop {
             self.ring.sleep(1, left).map_err(ring_failed)?;
@@ -207,7 +207,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
                     _ => {}
                 }
             }
-            left = if given_up { patience.left_and(GRACE) } else { patience.left() };
+            left = if given_up { end.left_and(GRACE) } else { end.left() };
             if left == Some(Duration::ZERO) && given_up {
                 return Err(gave_up(self.timeout));
             }
@@ -279,8 +279,8 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        let patience = Patience::new(timeout);
-        let mut left = patience.first();
+        let end = Deadline::after(timeout);
+        let mut left = end.whole();
         while !self.has_finished()? {
             if self.outstanding() == 0 {
                 return Ok(false);
@@ -289,7 +289,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
             if self.has_finished()? {
                 break;
             }
-            left = patience.left();
+            left = end.left();
             if left == Some(Duration::ZERO) {
                 return Ok(false);
             }
@@ -300,7 +300,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
     /// Begins what was submitted and waits for completions by one system call.
     #[inline]
     fn wait(&mut self, min: usize, timeout: Duration, on: &mut impl FnMut(Finished)) -> Result<usize> {
-        let patience = Patience::new(timeout);
+        let end = Deadline::after(timeout);
         let mut entered = false;
         let mut taken = 0;
         loop {
@@ -316,7 +316,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
             if taken >= min || outstanding == 0 {
                 break;
             }
-            let left = if entered { patience.left() } else { patience.first() };
+            let left = if entered { end.left() } else { end.whole() };
             if entered && left == Some(Duration::ZERO) {
                 break;
             }

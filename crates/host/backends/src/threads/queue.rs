@@ -103,7 +103,7 @@ impl<S: Synchronous> ThreadsQueue<S> {
     fn wait_until(&mut self, min: usize, until: Deadline, on: &mut impl FnMut(Finished)) -> Result<usize> {
         let mut taken = 0;
         while taken < min && self.outstanding > 0 {
-            let left = until.left();
+            let left = until.left_or_max();
             if !self.sleep(left)? && left.is_zero() {
                 break;
             }

@@ -40,6 +40,7 @@ mod open;
 mod pick;
 mod prefix;
 mod resize;
+pub mod serve;
 mod snapshot;
 pub mod uri;
 

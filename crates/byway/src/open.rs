@@ -15,6 +15,7 @@ use byway_link::Profile;
 use crate::control::Control;
 use crate::create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, identity_of, make, profile_named};
 use crate::device::Device;
+use crate::serve::from_start;
 use crate::uri::{FlushMode, Options, Place, Uri};
 
 /// Opens the device that `uri` names.
@@ -62,12 +63,29 @@ pub fn open_to_read(uri: &str) -> Result<Device> {
 
 fn open_with(uri: &Uri, events: Option<Arc<dyn FileEvents>>) -> Result<Device> {
     let begun = Instant::now();
-    let flash = match &uri.place {
-        Place::Image(path) => open_image(path, &uri.options, events)?,
-        Place::Ram(size_bytes) => make_in_memory(MediaKind::Ram, *size_bytes, &uri.options)?,
-        Place::Null(size_bytes) => make_in_memory(MediaKind::Null, *size_bytes, &uri.options)?,
+    let subsystem = subsystem_of(uri, events)?;
+    start(subsystem, &uri.options, begun)
+}
+
+/// The subsystem that `uri` names, without a controller; its engine is as the URI says.
+pub(crate) fn subsystem_of(uri: &Uri, events: Option<Arc<dyn FileEvents>>) -> Result<Subsystem> {
+    let options = &uri.options;
+    let mut flash = match &uri.place {
+        Place::Image(path) => open_image(path, options, events)?,
+        Place::Ram(size_bytes) => make_in_memory(MediaKind::Ram, *size_bytes, options)?,
+        Place::Null(size_bytes) => make_in_memory(MediaKind::Null, *size_bytes, options)?,
     };
-    start(flash, &uri.options, begun)
+    flash.set_gc_policy(options.gc);
+    let profile = profile_of(&flash, options)?;
+    let identity = identity_of(&flash);
+    let kv = KvOptions {
+        packing: options.packing,
+        memtable_bytes: options.memtable_bytes,
+        cache_bytes: options.cache_bytes,
+        ..KvOptions::default()
+    };
+    let subsystem_options = SubsystemOptions { kv, sgls: options.sgls, ..SubsystemOptions::default() };
+    Subsystem::new(identity, profile, flash, subsystem_options).map_err(from_subsystem)
 }
 
 fn open_image(path: &Path, options: &Options, events: Option<Arc<dyn FileEvents>>) -> Result<Flash> {
@@ -108,22 +126,11 @@ fn make_in_memory(media: MediaKind, size_bytes: u64, options: &Options) -> Resul
     make(media, &in_memory(size_bytes, options), options.flash_timing, run_options(options))
 }
 
-fn start(mut flash: Flash, options: &Options, begun: Instant) -> Result<Device> {
-    flash.set_gc_policy(options.gc);
-    let profile = profile_of(&flash, options)?;
-    let identity = identity_of(&flash);
-    let kv = KvOptions {
-        packing: options.packing,
-        memtable_bytes: options.memtable_bytes,
-        cache_bytes: options.cache_bytes,
-        ..KvOptions::default()
-    };
-    let subsystem_options = SubsystemOptions { kv, sgls: options.sgls, ..SubsystemOptions::default() };
-    let subsystem = Subsystem::new(identity, profile, flash, subsystem_options).map_err(from_subsystem)?;
+fn start(subsystem: Subsystem, options: &Options, begun: Instant) -> Result<Device> {
     let run = RunOptions { run_by: options.run_by, clock: options.clock, ledger: options.ledger };
     let path = subsystem.flash.path();
     let embedded = Embedded::start(subsystem, run);
-    let mut embedded = embedded.map_err(|e| Error::host(ErrorKind::Unsupported, e.to_string()))?;
+    let mut embedded = embedded.map_err(from_start)?;
     if let Some(control) = path.and_then(|path| Control::start(&path, embedded.handle())) {
         embedded.keep(control);
     }

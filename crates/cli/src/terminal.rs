@@ -91,7 +91,10 @@ impl Interrupt {
 }
 
 /// Has a thread of its own do something at each signal.
-fn on_signal(what: impl Fn() + Send + 'static) -> io::Result<()> {
+///
+/// # Errors
+/// When the system refuses a signal handler or a thread.
+pub fn on_signal(what: impl Fn() + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for _ in signals.forever() {

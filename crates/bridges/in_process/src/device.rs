@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use byway_controller::{
-    CmbRegisters, Controller, ControllerId, FinishedSync, Next, Outlooks, Port, Subsystem,
+    CmbRegisters, Controller, ControllerId, FinishedSync, Interrupts, Next, Outlooks, Port, Subsystem,
 };
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
 use byway_link::{ClockMode, HostMeter, Ledger, Meter, Profile};
@@ -13,6 +13,7 @@ use byway_queue::{DoorbellIndex, Doorbells};
 
 use crate::cell::Guarded;
 use crate::clock::Clock;
+use crate::front::Front;
 use crate::interrupts::Vectors;
 use crate::lanes::{Eager, LaneCell, Lanes};
 use crate::memory::Windows;
@@ -66,6 +67,15 @@ pub(crate) struct Core {
     pub meter: Meter,
 }
 
+/// Who is told of the interrupts of a device whose hosts are in other processes.
+struct Sink(Arc<dyn Interrupts + Send + Sync>);
+
+impl std::fmt::Debug for Sink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sink")
+    }
+}
+
 /// What every handle of one device shares.
 #[derive(Debug)]
 pub struct Shared {
@@ -73,6 +83,8 @@ pub struct Shared {
     pub(crate) space: Arc<DmaSpace>,
     pub(crate) doorbells: Doorbells,
     pub(crate) vectors: Vectors,
+    /// Who is told of interrupts instead, where hosts are elsewhere.
+    sink: Option<Sink>,
     pub(crate) host_meter: HostMeter,
     pub(crate) clock: Clock,
     pub(crate) profile: Profile,
@@ -168,7 +180,11 @@ impl Core {
 #[inline]
 pub(crate) fn port<'a>(memory: &'a DmaView, meter: &'a mut Meter, shared: &'a Shared) -> Port<'a> {
     let own_memory = CMB_BASE..CMB_BASE + CMB_BYTES as u64;
-    Port { memory, meter, interrupts: &shared.vectors, own_memory }
+    let interrupts: &dyn Interrupts = match &shared.sink {
+        Some(sink) => &*sink.0,
+        None => &shared.vectors,
+    };
+    Port { memory, meter, interrupts, own_memory }
 }
 
 impl Shared {
@@ -356,12 +372,41 @@ impl Embedded {
         if options.run_by == RunBy::Thread && options.clock == ClockMode::Virtual {
             return Err(StartError::VirtualThread);
         }
-        let shared = Arc::new(Shared::new(subsystem, options)?);
+        let shared = Arc::new(Shared::new(subsystem, options, None)?);
         let runners = match options.run_by {
             RunBy::Caller => Vec::new(),
             RunBy::Thread => vec![Runner::start(&shared)?, Runner::start_syncing(&shared)?],
         };
         Ok(Self { companion: None, shared, runners: Arc::new(runners) })
+    }
+
+    /// Starts a device whose hosts are in other processes: bridges reach it by its [`Embedded::front`], run it in threads
+    /// of theirs, and have their hosts told of interrupts by `interrupts`. A thread of the device's own syncs its image.
+    ///
+    /// # Errors
+    /// A virtual clock: hosts elsewhere are charged for nothing, so its time would stand still.
+    pub fn serve(
+        subsystem: Subsystem,
+        clock: ClockMode,
+        ledger: bool,
+        interrupts: Arc<dyn Interrupts + Send + Sync>,
+    ) -> Result<Self, StartError> {
+        if clock == ClockMode::Virtual {
+            return Err(StartError::VirtualThread);
+        }
+        let options = RunOptions { run_by: RunBy::Caller, clock, ledger };
+        let shared = Arc::new(Shared::new(subsystem, options, Some(Sink(interrupts)))?);
+        let runners = vec![Runner::start_syncing(&shared)?];
+        Ok(Self { companion: None, shared, runners: Arc::new(runners) })
+    }
+
+    /// The device as a bridge to hosts elsewhere has it in hand.
+    pub fn front(&self) -> Front {
+        Front {
+            _companion: self.companion.clone(),
+            shared: self.shared.clone(),
+            _runners: self.runners.clone(),
+        }
     }
 
     /// Keeps `companion` for as long as somebody reaches the device: it is dropped with the last of the device and of the
@@ -434,7 +479,9 @@ impl Embedded {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Virtual time needs the caller to run the device.
-    #[error("clock=virtual is deterministic and so needs run=caller: a thread's timing is the scheduler's")]
+    #[error(
+        "clock=virtual is deterministic and so needs run=caller and no server: a thread's timing is the scheduler's"
+    )]
     VirtualThread,
     /// No memory, or no thread.
     #[error("the device cannot be started: {0}")]
@@ -442,12 +489,18 @@ pub enum StartError {
 }
 
 impl Shared {
-    fn new(mut subsystem: Subsystem, options: RunOptions) -> Result<Self, StartError> {
+    fn new(mut subsystem: Subsystem, options: RunOptions, sink: Option<Sink>) -> Result<Self, StartError> {
         let profile = subsystem.profile.clone();
         let byte_memory = Arc::new(DmaMemory::new(CMB_BYTES)?);
         let space = Arc::new(DmaSpace::new());
-        let mapped = space.map(byte_memory.clone(), byte_memory_at(), Access::ReadWrite);
-        mapped.map_err(std::io::Error::other)?;
+        // Hosts elsewhere have no way to it.
+        let cmb = if sink.is_none() {
+            let mapped = space.map(byte_memory.clone(), byte_memory_at(), Access::ReadWrite);
+            mapped.map_err(std::io::Error::other)?;
+            cmb_registers()
+        } else {
+            CmbRegisters::default()
+        };
         let mut meter = Meter::new(&profile);
         meter.set_ledger(options.ledger);
         meter.set_timing(options.clock.models_time());
@@ -457,7 +510,7 @@ impl Shared {
         let doorbells = Doorbells::new(queues);
         let host_meter = HostMeter::new(&profile).with_doorbells(doorbells.len());
         host_meter.set_on(options.ledger);
-        let controller = Controller::new(ControllerId(0), &mut subsystem, cmb_registers());
+        let controller = Controller::new(ControllerId(0), &mut subsystem, cmb);
         let windows = Windows::new(&mut subsystem);
         let outlooks = subsystem.outlooks();
         let core = Core { subsystem, controller, memory: space.view(), meter };
@@ -466,6 +519,7 @@ impl Shared {
             space,
             doorbells,
             vectors: Vectors::new(options.run_by == RunBy::Thread),
+            sink,
             host_meter,
             clock: Clock::new(options.clock, &profile),
             profile,

@@ -9,6 +9,7 @@ mod bus;
 mod cell;
 mod clock;
 mod device;
+mod front;
 mod interrupts;
 mod lanes;
 mod memory;
@@ -17,4 +18,5 @@ mod syncing;
 
 pub use bus::InProcessBus;
 pub use device::{Embedded, Failed, Handle, RunBy, RunOptions, StartError};
+pub use front::Front;
 pub use memory::Window;

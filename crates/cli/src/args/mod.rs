@@ -4,6 +4,7 @@ mod bench;
 mod controller;
 mod image;
 mod nvm;
+mod serve;
 mod work;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ pub use bench::*;
 pub use controller::*;
 pub use image::*;
 pub use nvm::*;
+pub use serve::*;
 pub use work::*;
 
 /// Move bytes between programs and SSDs at the size the program has.
@@ -81,6 +83,8 @@ pub enum Command {
     Format(FormatNamespace),
     /// Empty the whole device; no byte of what was ever stored is left in the image.
     Sanitize(Sanitize),
+    /// Serve a device to guests and other processes, who find it as a PCIe NVMe controller.
+    Serve(Serve),
     /// Keys and values.
     Kv(Kv),
     /// Blocks.

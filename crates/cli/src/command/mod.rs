@@ -23,4 +23,5 @@ pub mod pass;
 pub mod perf;
 pub mod report;
 pub mod resize;
+pub mod serve;
 pub mod snapshot;

@@ -289,6 +289,14 @@ impl Controller {
         self.registers.reset();
     }
 
+    /// Puts the controller back to what it was after power-on, as a function level reset does, and for the next host when
+    /// one has gone: queues, registers and everything in flight are gone; namespaces and their data stay.
+    pub fn reset_function(&mut self, subsystem: &mut Subsystem, doorbells: &Doorbells) {
+        self.resets_seen = subsystem.resets;
+        self.reset(subsystem, doorbells);
+        self.registers.power_on();
+    }
+
     /// Gives back the window of device memory that queue `qid` had bound.
     pub(crate) fn release_window(&mut self, subsystem: &mut Subsystem, qid: u16) {
         let queue = self.submission.get_mut(usize::from(qid)).and_then(Option::as_mut);

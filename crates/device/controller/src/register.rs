@@ -142,9 +142,14 @@ impl Registers {
         self.interrupt_mask = 0;
     }
 
+    /// What a function level reset leaves: power-on values, those of the admin queue registers too.
+    pub fn power_on(&mut self) {
+        *self = Self::new(self.cmb);
+    }
+
     /// What an NVM subsystem reset leaves: power-on values, and CSTS.NSSRO set.
     pub fn subsystem_reset(&mut self) {
-        *self = Self::new(self.cmb);
+        self.power_on();
         self.csts.set_nssro(true);
     }
 

@@ -1,0 +1,139 @@
+//! The socket's file: made, taken over from a server that died, and removed.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Why there is no socket to listen at.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DoorError {
+    /// Another server listens there.
+    #[error("{0}: a server listens at this socket")]
+    Live(PathBuf),
+    /// The path is that of something else, which is left alone.
+    #[error("{0} is there and is no socket")]
+    NoSocket(PathBuf),
+    /// The system's answer.
+    #[error("{path}: {source}")]
+    System {
+        /// The socket's path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A socket that is listened at. Its file is removed with it.
+#[derive(Debug)]
+pub struct Door {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Of the file, which may have been replaced since.
+    inode: u64,
+}
+
+impl Door {
+    /// Listens at `path`. A socket that a dead server left there is replaced.
+    ///
+    /// # Errors
+    /// As [`DoorError`] says.
+    pub fn open(path: &Path) -> Result<Self, DoorError> {
+        let system = |source| DoorError::System { path: path.to_owned(), source };
+        let listener = match UnixListener::bind(path) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                clear(path)?;
+                UnixListener::bind(path)
+            }
+            bound => bound,
+        };
+        let listener = listener.map_err(system)?;
+        listener.set_nonblocking(true).map_err(system)?;
+        let inode = fs::symlink_metadata(path).map_err(system)?.ino();
+        Ok(Self { listener, path: path.to_owned(), inode })
+    }
+
+    /// Who has come, if anybody.
+    #[must_use]
+    pub fn accept(&self) -> Option<UnixStream> {
+        // One that went away again before it was let in is nobody.
+        self.listener.accept().ok().map(|(stream, _)| stream)
+    }
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Removes a socket that nobody listens at.
+fn clear(path: &Path) -> Result<(), DoorError> {
+    let system = |source| DoorError::System { path: path.to_owned(), source };
+    if !fs::symlink_metadata(path).map_err(system)?.file_type().is_socket() {
+        return Err(DoorError::NoSocket(path.to_owned()));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path).map_err(system),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() != ErrorKind::WouldBlock => Err(system(error)),
+        // A server whose queue is full is alive too.
+        _ => Err(DoorError::Live(path.to_owned())),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_live_server_s_socket_is_refused_and_a_dead_one_s_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let door = Door::open(&path).unwrap();
+        assert!(matches!(Door::open(&path), Err(DoorError::Live(_))));
+        // As after a kill: the file stays.
+        let listener = door.listener.try_clone().unwrap();
+        std::mem::forget(door);
+        drop(listener);
+        let dead = folder.path().join("dead");
+        drop(UnixListener::bind(&dead).unwrap());
+        let door = Door::open(&dead).unwrap();
+        drop(door);
+        assert!(!dead.exists());
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("precious");
+        fs::write(&path, "data").unwrap();
+        assert!(matches!(Door::open(&path), Err(DoorError::NoSocket(_))));
+        assert_eq!(fs::read(&path).unwrap(), b"data");
+    }
+
+    #[test]
+    fn a_socket_that_another_has_put_there_since_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let first = Door::open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let second = Door::open(&path).unwrap();
+        drop(first);
+        assert!(path.exists());
+        drop(second);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,309 @@
+//! The PCI function: what a host reads, writes and arms ends here, whichever message brought it.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use byway_controller::Interrupts;
+use byway_in_process::{Failed, Front};
+use byway_vfio_user_wire::{
+    Access, DeviceInfo, DmaMap, DmaUnmap, Errno, IrqAction, IrqData, IrqFlags, IrqIndex, IrqInfo,
+    RegionFlags, RegionIndex, RegionInfo, SetIrqs,
+};
+
+use crate::bar::{BAR0_BYTES, Place, VECTORS};
+use crate::config::{CONFIG_BYTES, ConfigEvent, ConfigSpace};
+use crate::interrupts::{NoEventFd, Vectors};
+use crate::memory::{HostRanges, MemoryError};
+
+const WORD_BYTES: usize = 4;
+
+/// Why the function does not do what a host asks.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Past the end of the region, or of one that is not there.
+    #[error("{bytes} bytes at {offset:#x} of region {region}")]
+    OutsideRegion {
+        /// Which region.
+        region: RegionIndex,
+        /// Where.
+        offset: u64,
+        /// How many.
+        bytes: u32,
+    },
+    /// Registers, doorbells and tables are written by whole words.
+    #[error("a write of {bytes} bytes at {offset:#x} is not of whole 32-bit words")]
+    NotWords {
+        /// Where.
+        offset: u64,
+        /// How many.
+        bytes: usize,
+    },
+    /// An interrupt, or an action on it, that is not there.
+    #[error("{count} interrupts from {start} of kind {index}, with {fds} descriptors")]
+    NoInterrupt {
+        /// Which kind.
+        index: IrqIndex,
+        /// The first.
+        start: u32,
+        /// How many.
+        count: u32,
+        /// What came along.
+        fds: usize,
+    },
+    /// A descriptor that is none for interrupts.
+    #[error(transparent)]
+    NoEventFd(#[from] NoEventFd),
+    /// Memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The device is no more.
+    #[error(transparent)]
+    Failed(#[from] Failed),
+}
+
+impl Refusal {
+    /// The number for the reply.
+    #[must_use]
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::Memory(error) => error.errno(),
+            Self::Failed(_) => Errno::EIO,
+            _ => Errno::EINVAL,
+        }
+    }
+}
+
+/// One PCI function with an NVMe controller in it, for one host after the other.
+#[derive(Debug)]
+pub struct Function {
+    front: Front,
+    config: ConfigSpace,
+    vectors: Arc<Vectors>,
+    ranges: HostRanges,
+}
+
+impl Function {
+    /// The function through which hosts reach the device behind `front`, which tells `vectors` of interrupts.
+    #[must_use]
+    pub fn new(front: Front, vectors: Arc<Vectors>) -> Self {
+        let ranges = HostRanges::new(front.space().clone());
+        Self { front, config: ConfigSpace::default(), vectors, ranges }
+    }
+
+    /// The device behind it.
+    #[must_use]
+    pub fn front(&self) -> &Front {
+        &self.front
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn info() -> DeviceInfo {
+        DeviceInfo { has_reset: true, is_pci: true, regions: RegionIndex::COUNT, irqs: IrqIndex::COUNT }
+    }
+
+    /// What a region is; those that are not there have no bytes.
+    ///
+    /// # Errors
+    /// An index that VFIO does not number.
+    pub fn region(&self, index: RegionIndex) -> Result<RegionInfo, Refusal> {
+        if index.0 >= RegionIndex::COUNT {
+            return Err(Refusal::OutsideRegion { region: index, offset: 0, bytes: 0 });
+        }
+        let bytes = region_bytes(index);
+        let flags = RegionFlags { readable: bytes > 0, writable: bytes > 0, mappable: false };
+        Ok(RegionInfo { index, flags, bytes, file_offset: 0, areas: Vec::new(), full_bytes: None })
+    }
+
+    /// How many interrupts there are of a kind.
+    ///
+    /// # Errors
+    /// An index that VFIO does not number.
+    pub fn irq(index: IrqIndex) -> Result<IrqInfo, Refusal> {
+        match index {
+            IrqIndex::MSIX => {
+                let flags = IrqFlags { eventfd: true, maskable: true, ..IrqFlags::default() };
+                Ok(IrqInfo { index, flags, count: u32::from(VECTORS) })
+            }
+            _ if index.0 < IrqIndex::COUNT => Ok(IrqInfo { index, flags: IrqFlags::default(), count: 0 }),
+            _ => Err(Refusal::NoInterrupt { index, start: 0, count: 0, fds: 0 }),
+        }
+    }
+
+    /// Reads a region; `into` holds nothing else afterwards.
+    ///
+    /// # Errors
+    /// Outside of it; a device that failed.
+    pub fn read(&self, from: &Access, into: &mut Vec<u8>) -> Result<(), Refusal> {
+        into.clear();
+        check_inside(from)?;
+        into.resize(from.bytes as usize, 0);
+        match from.region {
+            RegionIndex::CONFIG => self.config.read(from.offset, into).ok_or_else(|| outside(from)),
+            _ => self.read_bar(from.offset, into),
+        }
+    }
+
+    /// Writes a region. Doorbells that were rung are served when the device is run next.
+    ///
+    /// # Errors
+    /// Outside of it; parts of words; a device that failed.
+    pub fn write(&mut self, to: &Access, data: &[u8]) -> Result<(), Refusal> {
+        check_inside(to)?;
+        match to.region {
+            RegionIndex::CONFIG => self.write_config(to, data),
+            _ => self.write_bar(to.offset, data),
+        }
+    }
+
+    fn write_config(&mut self, to: &Access, data: &[u8]) -> Result<(), Refusal> {
+        let event = self.config.write(to.offset, data).ok_or_else(|| outside(to))?;
+        if event == Some(ConfigEvent::Reset) {
+            return self.reset();
+        }
+        self.vectors.mask_all(self.config.masks_interrupts());
+        Ok(())
+    }
+
+    /// Any bytes may be read, from the words that they are in.
+    fn read_bar(&self, mut at: u64, mut into: &mut [u8]) -> Result<(), Refusal> {
+        while !into.is_empty() {
+            let skip = (at % WORD_BYTES as u64) as usize;
+            let word = self.read_word(Place::at(at - skip as u64))?.to_le_bytes();
+            let (piece, rest) = into.split_at_mut((WORD_BYTES - skip).min(into.len()));
+            piece.iter_mut().zip(word.iter().skip(skip)).for_each(|(to, from)| *to = *from);
+            at += piece.len() as u64;
+            into = rest;
+        }
+        Ok(())
+    }
+
+    fn read_word(&self, place: Place) -> Result<u32, Failed> {
+        match place {
+            Place::Register(offset) => self.front.read_register(offset),
+            Place::Table { vector, word } => Ok(self.vectors.read_table(vector, word)),
+            Place::Pending(first) => Ok(self.vectors.pending(first)),
+            Place::Doorbell(_) | Place::Reserved => Ok(0),
+        }
+    }
+
+    fn write_bar(&self, at: u64, data: &[u8]) -> Result<(), Refusal> {
+        let (words, rest) = data.as_chunks::<WORD_BYTES>();
+        if !rest.is_empty() || !at.is_multiple_of(WORD_BYTES as u64) {
+            return Err(Refusal::NotWords { offset: at, bytes: data.len() });
+        }
+        for (at, word) in (at..).step_by(WORD_BYTES).zip(words) {
+            self.write_word(Place::at(at), u32::from_le_bytes(*word))?;
+        }
+        Ok(())
+    }
+
+    fn write_word(&self, place: Place, value: u32) -> Result<(), Failed> {
+        match place {
+            Place::Register(offset) => self.front.write_register(offset, value)?,
+            Place::Doorbell(index) => self.front.ring(index, value),
+            Place::Table { vector, word } => self.vectors.write_table(vector, word, value),
+            Place::Pending(_) | Place::Reserved => {}
+        }
+        Ok(())
+    }
+
+    /// Arms, disarms, masks or raises interrupts.
+    ///
+    /// # Errors
+    /// Interrupts that are not there; descriptors that are not one for each, or no eventfds.
+    pub fn set_irqs(&self, set: &SetIrqs<'_>, fds: Vec<OwnedFd>) -> Result<(), Refusal> {
+        let refusal =
+            || Refusal::NoInterrupt { index: set.index, start: set.start, count: set.count, fds: fds.len() };
+        let count = Self::irq(set.index)?.count;
+        if set.disarms_all() {
+            self.vectors.disarm(0..count as u16);
+            return Ok(());
+        }
+        let end = set.start.checked_add(set.count).filter(|end| *end <= count).ok_or_else(refusal)?;
+        let vectors = set.start as u16..end as u16;
+        match (set.action, set.data) {
+            (IrqAction::Trigger, IrqData::EventFds) if fds.is_empty() => self.vectors.disarm(vectors),
+            (IrqAction::Trigger, IrqData::EventFds) if fds.len() == vectors.len() => {
+                self.vectors.arm(vectors.start, fds)?;
+            }
+            (_, IrqData::EventFds) => return Err(refusal()),
+            (action, IrqData::Now) => vectors.for_each(|vector| self.act(action, vector)),
+            (action, IrqData::Where(chosen)) => {
+                let chosen = vectors.zip(chosen).filter(|(_, chosen)| **chosen != 0);
+                chosen.for_each(|(vector, _)| self.act(action, vector));
+            }
+        }
+        Ok(())
+    }
+
+    fn act(&self, action: IrqAction, vector: u16) {
+        match action {
+            IrqAction::Mask => self.vectors.mask(vector, true),
+            IrqAction::Unmask => self.vectors.mask(vector, false),
+            IrqAction::Trigger => self.vectors.raise(vector),
+        }
+    }
+
+    /// Lets the function touch the host's memory.
+    ///
+    /// # Errors
+    /// As [`HostRanges::map`].
+    pub fn map(&mut self, map: &DmaMap, fd: Option<OwnedFd>) -> Result<(), Refusal> {
+        Ok(self.ranges.map(map, fd)?)
+    }
+
+    /// Takes memory away from the function, which does not touch it any more when this returns.
+    ///
+    /// # Errors
+    /// As [`HostRanges::unmap`]; a device that failed.
+    pub fn unmap(&mut self, unmap: &DmaUnmap) -> Result<(), Refusal> {
+        self.ranges.unmap(unmap)?;
+        Ok(self.front.let_go()?)
+    }
+
+    /// Function level reset. The host's memory stays mapped, and its descriptors stay with their vectors.
+    ///
+    /// # Errors
+    /// A device that failed.
+    pub fn reset(&mut self) -> Result<(), Refusal> {
+        self.front.reset()?;
+        self.config = ConfigSpace::default();
+        self.vectors.reset();
+        Ok(())
+    }
+
+    /// The host has gone, in good order or not: the next finds the function as after power-on, and nothing of this one's
+    /// memory is touched any more.
+    ///
+    /// # Errors
+    /// A device that failed.
+    pub fn leave(&mut self) -> Result<(), Refusal> {
+        self.vectors.forget();
+        self.reset()?;
+        self.unmap(&DmaUnmap::All)
+    }
+}
+
+fn region_bytes(index: RegionIndex) -> u64 {
+    match index {
+        RegionIndex::BAR0 => BAR0_BYTES,
+        RegionIndex::CONFIG => CONFIG_BYTES as u64,
+        _ => 0,
+    }
+}
+
+/// Only configuration space and BAR 0 have an inside.
+fn check_inside(access: &Access) -> Result<(), Refusal> {
+    let end = access.offset.checked_add(u64::from(access.bytes));
+    let bytes = region_bytes(access.region);
+    if bytes == 0 || end.is_none_or(|end| end > bytes) {
+        return Err(outside(access));
+    }
+    Ok(())
+}
+
+fn outside(access: &Access) -> Refusal {
+    Refusal::OutsideRegion { region: access.region, offset: access.offset, bytes: access.bytes }
+}

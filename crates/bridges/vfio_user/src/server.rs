@@ -1,0 +1,234 @@
+//! Serving one client after the other.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use byway_sys::Wakeup;
+use byway_vfio_user_wire::{Errno, Incoming, encode_error};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::connection::{Connection, Received};
+use crate::door::Door;
+use crate::function::{Function, Refusal};
+use crate::session::Session;
+
+/// Clients that are kept waiting for the answer that another is served.
+const WAITING: usize = 8;
+
+/// What a server tells of, for a log.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Told<'a> {
+    /// A client is served from here on.
+    Came,
+    /// It has gone.
+    Left,
+    /// It was sent away: its messages have no boundaries any more, or its socket failed.
+    SentAway(&'a dyn std::error::Error),
+    /// Another came while one was served, and was refused.
+    Refused,
+}
+
+/// Why a client's service ended.
+enum Ended {
+    Left,
+    Stopped,
+}
+
+/// A server at one socket.
+#[derive(Debug)]
+pub struct Server {
+    door: Door,
+    function: Function,
+    stop: Arc<Wakeup>,
+}
+
+impl Server {
+    /// Serves `function` to who comes to `door`.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn new(door: Door, function: Function) -> io::Result<Self> {
+        Ok(Self { door, function, stop: Arc::new(Wakeup::new()?) })
+    }
+
+    /// Ends [`Server::serve`] when it is raised.
+    #[must_use]
+    pub fn stop(&self) -> Arc<Wakeup> {
+        self.stop.clone()
+    }
+
+    /// Serves clients until it is stopped; what was rung by then is done when it returns.
+    ///
+    /// # Errors
+    /// A device that failed; the system's answer.
+    pub fn serve(&mut self, mut tell: impl FnMut(Told<'_>)) -> Result<(), ServeError> {
+        loop {
+            let Some(socket) = self.await_client()? else { return Ok(()) };
+            tell(Told::Came);
+            let ended = Service::new(self, socket).and_then(|mut service| service.run(&mut tell));
+            match &ended {
+                Ok(_) => tell(Told::Left),
+                Err(error) => tell(Told::SentAway(error)),
+            }
+            if matches!(ended, Ok(Ended::Stopped)) {
+                self.function.front().finish().map_err(Refusal::from)?;
+                self.function.leave()?;
+                return Ok(());
+            }
+            self.function.leave()?;
+        }
+    }
+
+    /// The next client; `None` when the server is stopped. A device with work of its own goes on meanwhile.
+    fn await_client(&self) -> io::Result<Option<UnixStream>> {
+        loop {
+            let (door, stop) = (self.door.as_fd(), self.stop.as_fd());
+            let mut fds = [PollFd::new(&stop, PollFlags::IN), PollFd::new(&door, PollFlags::IN)];
+            wait(&mut fds, self.function.front().rests_for())?;
+            if !fds[0].revents().is_empty() {
+                return Ok(None);
+            }
+            if let Some(socket) = self.door.accept() {
+                return Ok(Some(socket));
+            }
+            self.function.front().run();
+        }
+    }
+}
+
+/// Why a server ends by itself.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] Refusal),
+    /// The system's answer.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// The service of one client.
+struct Service<'a> {
+    server: &'a mut Server,
+    session: Session,
+    client: Connection,
+    /// Others, until they have said something that can be refused.
+    waiting: Vec<Connection>,
+}
+
+impl<'a> Service<'a> {
+    fn new(server: &'a mut Server, socket: UnixStream) -> io::Result<Self> {
+        let client = Connection::new(socket)?;
+        Ok(Self { server, session: Session::default(), client, waiting: Vec::new() })
+    }
+
+    fn run(&mut self, tell: &mut impl FnMut(Told<'_>)) -> io::Result<Ended> {
+        loop {
+            if self.sleep()? {
+                return Ok(Ended::Stopped);
+            }
+            self.turn_away(tell);
+            if !self.converse()? {
+                return Ok(Ended::Left);
+            }
+            self.server.function.front().run();
+        }
+    }
+
+    /// Sleeps until there is something to do; whether that is to stop.
+    fn sleep(&self) -> io::Result<bool> {
+        let (stop, door, client) = (self.server.stop.as_fd(), self.server.door.as_fd(), self.client.as_fd());
+        // What cannot be answered is not read.
+        let wanted = if self.client.has_unsent() { PollFlags::OUT } else { PollFlags::IN };
+        let mut fds = vec![
+            PollFd::new(&stop, PollFlags::IN),
+            PollFd::new(&client, wanted),
+            PollFd::new(&door, PollFlags::IN),
+        ];
+        fds.extend(self.waiting.iter().map(|other| PollFd::new(other, PollFlags::IN)));
+        wait(&mut fds, self.server.function.front().rests_for())?;
+        Ok(fds.first().is_some_and(|stop| !stop.revents().is_empty()))
+    }
+
+    /// Takes what the client sent, and answers; false when it has gone.
+    fn converse(&mut self) -> io::Result<bool> {
+        self.client.send()?;
+        if self.client.has_unsent() {
+            return Ok(true);
+        }
+        // What was received before, and not done because its answers were too long.
+        self.answer()?;
+        match self.client.receive()? {
+            Received::End => return Ok(false),
+            Received::Nothing => return Ok(true),
+            Received::Some => self.answer()?,
+        }
+        Ok(true)
+    }
+
+    /// Does what was asked, and answers. The doorbells among it are served afterwards: a guest's processor need not wait
+    /// for the commands that it rang for.
+    fn answer(&mut self) -> io::Result<()> {
+        while let Some(incoming) = self.client.reader.next().map_err(io::Error::other)? {
+            self.session.take(&mut self.server.function, incoming, &mut self.client.out);
+            if self.client.is_clogged() {
+                self.client.send()?;
+            }
+            // The rest is done once the client has read.
+            if self.client.is_clogged() {
+                return Ok(());
+            }
+        }
+        self.client.send()
+    }
+
+    /// Refuses those who have come meanwhile, by an answer to their first message.
+    fn turn_away(&mut self, tell: &mut impl FnMut(Told<'_>)) {
+        while let Some(socket) = self.server.door.accept() {
+            if self.waiting.len() == WAITING {
+                self.waiting.remove(0);
+            }
+            self.waiting.extend(Connection::new(socket).ok());
+        }
+        self.waiting.retain_mut(|other| {
+            let keep = keep_waiting(other);
+            if !keep {
+                tell(Told::Refused);
+            }
+            keep
+        });
+    }
+}
+
+/// Whether a client that cannot be served has not said yet what can be answered.
+fn keep_waiting(other: &mut Connection) -> bool {
+    match other.receive() {
+        Ok(Received::Nothing) => return true,
+        Ok(Received::Some) => {}
+        Ok(Received::End) | Err(_) => return false,
+    }
+    let header = match other.reader.next() {
+        Ok(None) => return true,
+        Ok(Some(Incoming::Message(message))) => message.header,
+        Ok(Some(Incoming::Refused { header, .. })) => header,
+        Err(_) => return false,
+    };
+    encode_error(&header, Errno::EBUSY, &mut other.out);
+    // Whoever does not take 16 bytes is not told.
+    let _ = other.send();
+    false
+}
+
+/// Waits until one of `fds` is ready, or for so long. A signal ends it early.
+fn wait(fds: &mut [PollFd<'_>], at_most: Option<Duration>) -> io::Result<()> {
+    let at_most = at_most.and_then(|time| Timespec::try_from(time).ok());
+    match poll(fds, at_most.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

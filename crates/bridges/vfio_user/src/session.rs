@@ -1,0 +1,162 @@
+//! One client's conversation: messages in, replies out. No socket.
+
+use std::os::fd::OwnedFd;
+
+use byway_vfio_user_wire::{
+    Capabilities, Errno, Header, Incoming, Kind, Limits, Message, Reply, Request, Version, encode_error,
+};
+
+use crate::function::{Function, Refusal};
+use crate::memory::MAX_RANGES;
+
+/// The protocol's only major version.
+const MAJOR: u16 = 0;
+
+/// What is taken of a client, and told to it. QEMU takes no server for sound that takes more descriptors.
+pub const LIMITS: Limits = Limits { data_bytes: 1 << 20, fds: 16 };
+
+/// A conversation with a client, from its VERSION on.
+#[derive(Debug, Default)]
+pub struct Session {
+    has_begun: bool,
+    /// What was read, which keeps its room.
+    data: Vec<u8>,
+}
+
+impl Session {
+    /// Does what a message asks of `function`, and appends the reply to `out`.
+    pub fn take(&mut self, function: &mut Function, incoming: Incoming<'_, OwnedFd>, out: &mut Vec<u8>) {
+        match incoming {
+            Incoming::Message(message) if message.header.kind == Kind::Command => {
+                self.answer(function, message, out);
+            }
+            // Nothing was asked of the client.
+            Incoming::Message(_) => {}
+            Incoming::Refused { header, why } => refuse(&header, why.errno(), out),
+        }
+    }
+
+    fn answer(&mut self, function: &mut Function, message: Message<'_, OwnedFd>, out: &mut Vec<u8>) {
+        let Message { header, payload, fds } = message;
+        let request = match Request::parse(header.command, payload) {
+            Ok(request) => request,
+            Err(why) => return refuse(&header, why.errno(), out),
+        };
+        let before = out.len();
+        if let Err(errno) = self.execute(function, &header, request, fds, out) {
+            out.truncate(before);
+            return refuse(&header, errno, out);
+        }
+        if header.no_reply {
+            out.truncate(before);
+        }
+    }
+
+    fn execute(
+        &mut self,
+        function: &mut Function,
+        header: &Header,
+        request: Request<'_>,
+        fds: Vec<OwnedFd>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Errno> {
+        if !self.has_begun && !matches!(request, Request::Version(_)) {
+            return Err(Errno::EINVAL);
+        }
+        match request {
+            Request::Version(version) => Reply::Version(self.agree(&version)?).encode(header, out),
+            Request::RegionRead(from) => {
+                function.read(&from, &mut self.data).map_err(number)?;
+                Reply::RegionRead { from, data: &self.data }.encode(header, out);
+            }
+            Request::RegionWrite { to, data } => {
+                function.write(&to, data).map_err(number)?;
+                Reply::RegionWritten(to).encode(header, out);
+            }
+            Request::RegionWriteMulti(writes) => {
+                let mut made = 0;
+                for write in writes.iter() {
+                    let data = write.data.get(..write.to.bytes as usize).ok_or(Errno::EINVAL)?;
+                    function.write(&write.to, data).map_err(number)?;
+                    made += 1;
+                }
+                Reply::RegionWrittenMulti { writes: made }.encode(header, out);
+            }
+            other => set_up(function, header, other, fds, out)?,
+        }
+        Ok(())
+    }
+
+    /// Answers a client's VERSION with what both sides can do.
+    fn agree(&mut self, proposed: &Version) -> Result<Version, Errno> {
+        if self.has_begun || proposed.major != MAJOR {
+            return Err(Errno::EINVAL);
+        }
+        self.has_begun = true;
+        let capabilities = Capabilities {
+            max_msg_fds: Some(LIMITS.fds as u32),
+            max_data_xfer_size: Some(LIMITS.data_bytes as u64),
+            max_dma_maps: Some(MAX_RANGES as u64),
+            pgsizes: Some(4096),
+            write_multiple: proposed.capabilities.write_multiple().then_some(true),
+            ..Capabilities::default()
+        };
+        Ok(Version { major: MAJOR, minor: 0, capabilities })
+    }
+}
+
+/// What is asked while a client sets the function up.
+fn set_up(
+    function: &mut Function,
+    header: &Header,
+    request: Request<'_>,
+    fds: Vec<OwnedFd>,
+    out: &mut Vec<u8>,
+) -> Result<(), Errno> {
+    match request {
+        Request::DeviceGetInfo => Reply::DeviceInfo(Function::info()).encode(header, out),
+        Request::RegionGetInfo { index, argsz } => {
+            Reply::RegionInfo(function.region(index).map_err(number)?).encode_within(header, argsz, out);
+        }
+        Request::IrqGetInfo { index } => {
+            Reply::IrqInfo(Function::irq(index).map_err(number)?).encode(header, out);
+        }
+        Request::SetIrqs(set) => {
+            function.set_irqs(&set, fds).map_err(number)?;
+            Reply::Done.encode(header, out);
+        }
+        Request::DmaMap(map) => {
+            function.map(&map, one(fds)?).map_err(number)?;
+            Reply::Done.encode(header, out);
+        }
+        Request::DmaUnmap(unmap) => {
+            function.unmap(&unmap).map_err(number)?;
+            Reply::DmaUnmapped(unmap).encode(header, out);
+        }
+        Request::DeviceReset => {
+            function.reset().map_err(number)?;
+            Reply::Done.encode(header, out);
+        }
+        // What the server may ask of a client is not for a client to ask; descriptors for writes are not offered.
+        _ => return Err(Errno::ENOTSUP),
+    }
+    Ok(())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn number(refusal: Refusal) -> Errno {
+    refusal.errno()
+}
+
+/// A range of memory has one descriptor or none.
+fn one(mut fds: Vec<OwnedFd>) -> Result<Option<OwnedFd>, Errno> {
+    let fd = fds.pop();
+    if fds.is_empty() { Ok(fd) } else { Err(Errno::EINVAL) }
+}
+
+/// Nobody waits for the answer to a command that wants none, and a reply is not replied to.
+fn refuse(header: &Header, errno: Errno, out: &mut Vec<u8>) {
+    if header.kind == Kind::Command && !header.no_reply {
+        encode_error(header, errno, out);
+    }
+}

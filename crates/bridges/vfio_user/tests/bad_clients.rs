@@ -1,0 +1,224 @@
+//! Clients that lie, stop in mid-message, flood, or come two at a time: each gets its error or is sent away, and the next
+//! one is served.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::io::Write;
+use std::net::Shutdown;
+
+use byway_vfio_user_wire::{
+    Access, Command, Errno, IrqAction, IrqData, IrqIndex, Kind, MessageId, RegionIndex, Reply, Request,
+    SetIrqs, Version,
+};
+use common::host::mapping;
+use common::{Host, Served, begin};
+
+/// A conversation of every kind of message, each as its bytes.
+fn conversation() -> Vec<Vec<u8>> {
+    let bar = |offset, bytes| Access { region: RegionIndex::BAR0, offset, bytes };
+    let requests = [
+        begin(),
+        Request::DeviceGetInfo,
+        Request::RegionGetInfo { index: RegionIndex::BAR0, argsz: 32 },
+        Request::IrqGetInfo { index: IrqIndex::MSIX },
+        Request::DmaMap(mapping()),
+        Request::RegionRead(bar(0, 8)),
+        Request::RegionWrite { to: bar(0x24, 4), data: &[15, 0, 15, 0] },
+        Request::RegionWrite { to: bar(0x14, 4), data: &[1, 0, 0x46, 0] },
+        Request::RegionWrite { to: bar(0x1000, 4), data: &[1, 0, 0, 0] },
+        Request::DeviceReset,
+    ];
+    let encode = |request: &Request<'_>| {
+        let mut bytes = Vec::new();
+        request.encode(MessageId(1), false, &mut bytes);
+        bytes
+    };
+    requests.iter().map(encode).collect()
+}
+
+/// The server is sound: a host can be served.
+fn is_sound(served: &Served) {
+    Host::new(served).write_blocks(0, &[1; 512]);
+}
+
+#[test]
+fn a_client_may_go_before_within_and_after_every_message() {
+    let served = Served::new();
+    let messages = conversation();
+    for whole in 0..messages.len() {
+        for part in [0, 1, 15, 16, messages[whole].len() - 1] {
+            let mut client = served.connect();
+            let bytes = [&messages[..whole].concat(), &messages[whole][..part]].concat();
+            // The server may have refused it: the client before may just be leaving.
+            let _ = client.stream.write_all(&bytes);
+            if part == 0 {
+                let _ = client.stream.shutdown(Shutdown::Write);
+            }
+        }
+    }
+    is_sound(&served);
+}
+
+#[test]
+fn another_client_is_refused_and_the_first_is_served_on() {
+    let served = Served::new();
+    let mut host = Host::new(&served);
+    for _ in 0..20 {
+        assert_eq!(served.connect().ask(&begin()), Err(Errno::EBUSY));
+    }
+    // These say nothing.
+    let _silent: Vec<_> = (0..20).map(|_| served.connect()).collect();
+    host.write_blocks(0, &[1; 512]);
+}
+
+#[test]
+fn an_unknown_command_is_not_supported_and_the_stream_stays_in_step() {
+    let served = Served::new();
+    let mut client = served.client();
+    for command in [0u16, 14, 16, 19, u16::MAX] {
+        let mut bytes =
+            [&7u16.to_ne_bytes()[..], &command.to_ne_bytes(), &(16 + 5000u32).to_ne_bytes()].concat();
+        bytes.resize(16 + 5000, 0);
+        client.send(&bytes, &[]);
+        let (header, payload) = client.receive().unwrap();
+        assert_eq!((header.command, header.error), (Command(command), Some(Errno::ENOTSUP)));
+        assert!(payload.is_empty() && header.kind == Kind::Reply);
+    }
+    client.ask(&Request::DeviceGetInfo).unwrap();
+    let ask = Request::DmaRead { address: 0, bytes: 1 };
+    assert_eq!(client.ask(&ask), Err(Errno::ENOTSUP), "a client does not ask a server for memory");
+    let ask = Request::RegionGetIoFds { index: RegionIndex::BAR0, argsz: 4096 };
+    assert_eq!(client.ask(&ask), Err(Errno::ENOTSUP));
+}
+
+#[test]
+fn nothing_is_done_for_a_client_that_has_not_begun_or_speaks_another_version() {
+    let served = Served::new();
+    let mut client = served.connect();
+    while client.ask(&Request::DeviceGetInfo) == Err(Errno::EBUSY) {
+        client = served.connect();
+    }
+    assert_eq!(client.ask(&Request::DeviceReset), Err(Errno::EINVAL));
+    let other = Request::Version(Version { major: 1, ..Version::default() });
+    assert_eq!(client.ask(&other), Err(Errno::EINVAL));
+    client.ask(&begin()).unwrap();
+    assert_eq!(client.ask(&begin()), Err(Errno::EINVAL));
+}
+
+#[test]
+fn accesses_outside_of_regions_are_refused() {
+    let served = Served::new();
+    let mut client = served.client();
+    let places = [
+        (RegionIndex::BAR0, 0x4000, 4),
+        (RegionIndex::BAR0, 0x3ffe, 4),
+        (RegionIndex::BAR0, 0, u32::MAX),
+        (RegionIndex::BAR0, u64::MAX - 4, 4),
+        (RegionIndex::CONFIG, 4096, 1),
+        (RegionIndex::CONFIG, 0, 4097),
+        (RegionIndex::BAR1, 0, 4),
+        (RegionIndex::VGA, 0, 1),
+        (RegionIndex(9), 0, 1),
+        (RegionIndex(u32::MAX), 0, 1),
+    ];
+    for (region, offset, bytes) in places {
+        assert_eq!(client.read(region, offset, bytes), Err(Errno::EINVAL), "{region} {offset:#x} {bytes}");
+        let data = vec![0; bytes.min(5000) as usize];
+        let refused = client.write(region, offset, &data);
+        assert!(refused.is_err() || bytes == u32::MAX, "{region} {offset:#x} {bytes}");
+    }
+    assert_eq!(client.write(RegionIndex::BAR0, 0x14, &[1]), Err(Errno::EINVAL), "parts of registers");
+    assert_eq!(client.write(RegionIndex::BAR0, 0x12, &[0; 4]), Err(Errno::EINVAL));
+    assert_eq!(client.read(RegionIndex::BAR0, 9, 2).unwrap(), [1, 2], "the version's middle bytes");
+}
+
+#[test]
+fn interrupts_that_are_not_there_and_descriptors_that_are_none_are_refused() {
+    let served = Served::new();
+    let mut client = served.client();
+    let (_pipe, end) = std::io::pipe().unwrap();
+    let end = end.into();
+    let set =
+        |index, start, count, action, data| Request::SetIrqs(SetIrqs { index, start, count, action, data });
+    let (trigger, events) = (IrqAction::Trigger, IrqData::EventFds);
+    assert_eq!(client.ask(&set(IrqIndex::MSIX, 129, 1, trigger, events)), Err(Errno::EINVAL));
+    assert_eq!(client.ask(&set(IrqIndex::MSI, 0, 1, trigger, events)), Err(Errno::EINVAL));
+    assert_eq!(client.ask(&set(IrqIndex(7), 0, 0, trigger, IrqData::Now)), Err(Errno::EINVAL));
+    assert_eq!(client.ask(&set(IrqIndex::MSIX, 0, 1, IrqAction::Mask, events)), Err(Errno::EINVAL));
+    assert_eq!(client.ask_with(&set(IrqIndex::MSIX, 0, 1, trigger, events), &[&end]), Err(Errno::EINVAL));
+    assert_eq!(client.ask_with(&set(IrqIndex::MSIX, 0, 2, trigger, events), &[&end]), Err(Errno::EINVAL));
+    let many: Vec<_> = std::iter::repeat_n(&end, 20).collect();
+    assert_eq!(client.ask_with(&set(IrqIndex::MSIX, 0, 20, trigger, events), &many), Err(Errno::EINVAL));
+    client.ask(&set(IrqIndex::MSIX, 0, 0, trigger, IrqData::Now)).unwrap();
+    client.ask(&set(IrqIndex::INTX, 0, 0, trigger, IrqData::Now)).unwrap();
+    client.ask(&set(IrqIndex::MSIX, 0, 3, trigger, IrqData::Where(&[0, 1, 0]))).unwrap();
+    assert_eq!(client.register(0x3000), 2);
+}
+
+#[test]
+fn a_message_shorter_than_its_header_ends_the_connection() {
+    let served = Served::new();
+    let mut client = served.client();
+    let mut bytes = Vec::new();
+    Request::DeviceGetInfo.encode(MessageId(1), false, &mut bytes);
+    bytes[4..8].copy_from_slice(&15u32.to_ne_bytes());
+    client.send(&bytes, &[]);
+    assert!(client.receive().is_none());
+    is_sound(&served);
+}
+
+#[test]
+fn a_client_that_asks_and_never_listens_is_not_listened_to_and_the_next_is_served() {
+    let served = Served::new();
+    let mut client = served.client();
+    client.stream.set_nonblocking(true).unwrap();
+    let mut bytes = Vec::new();
+    let from = Access { region: RegionIndex::BAR0, offset: 0, bytes: 0x4000 };
+    for id in 0..100 {
+        Request::RegionRead(from).encode(MessageId(id), false, &mut bytes);
+    }
+    // The server stops to read, so the socket fills.
+    let mut sent = 0;
+    let (mut idle, mut at) = (0, 0);
+    while idle < 20 && sent < 64 << 20 {
+        match client.stream.write(&bytes[at..]) {
+            Ok(count) => {
+                (sent, idle) = (sent + count, 0);
+                at = (at + count) % bytes.len();
+            }
+            Err(_) => {
+                idle += 1;
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+    }
+    assert!(sent < 64 << 20, "the server took everything");
+    drop(client);
+    is_sound(&served);
+}
+
+#[test]
+fn no_reply_comes_where_none_is_wanted() {
+    let served = Served::new();
+    let mut client = served.client();
+    let mut bytes = Vec::new();
+    let to = Access { region: RegionIndex::BAR0, offset: 0x14, bytes: 4 };
+    Request::RegionWrite { to, data: &[0; 4] }.encode(MessageId(1), true, &mut bytes);
+    Request::RegionRead(Access { offset: u64::MAX - 8, ..to }).encode(MessageId(2), true, &mut bytes);
+    client.send(&bytes, &[]);
+    client.ask(&Request::DeviceGetInfo).unwrap();
+}
+
+#[test]
+fn replies_of_a_client_that_was_not_asked_are_ignored() {
+    let served = Served::new();
+    let mut client = served.client();
+    let mut asked = Vec::new();
+    Request::DeviceReset.encode(MessageId(9), false, &mut asked);
+    let header = byway_vfio_user_wire::Header::parse(asked.first_chunk().unwrap());
+    let mut bytes = Vec::new();
+    Reply::Done.encode(&header, &mut bytes);
+    client.send(&bytes, &[]);
+    client.ask(&Request::DeviceGetInfo).unwrap();
+}

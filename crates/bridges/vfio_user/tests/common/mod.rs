@@ -1,0 +1,178 @@
+//! A device behind a socket, and clients of it: one that speaks the protocol, and a host with queues on top of it.
+#![allow(clippy::unwrap_used, dead_code)]
+
+pub mod host;
+
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use byway_controller::{Identity, Subsystem, SubsystemOptions};
+use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
+use byway_in_process::Embedded;
+use byway_link::{ClockMode, Profile};
+use byway_sys::Wakeup;
+use byway_vfio_user::{Door, Function, Server, Vectors};
+use byway_vfio_user_wire::{
+    Access, Capabilities, Errno, HEADER_BYTES, Header, MessageId, RegionIndex, Reply, Request, Version,
+    WireError,
+};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tempfile::TempDir;
+
+pub use host::Host;
+
+/// Nothing here takes so long: a test that waits for more has found a hang.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A served device in memory: namespace 1 holds 8 MiB of 512-byte blocks.
+pub struct Served {
+    pub socket: PathBuf,
+    stop: Arc<Wakeup>,
+    thread: Option<JoinHandle<()>>,
+    _folder: TempDir,
+}
+
+impl Served {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let vectors = Arc::new(Vectors::default());
+        let device = Embedded::serve(subsystem(), ClockMode::Off, true, vectors.clone()).unwrap();
+        let function = Function::new(device.front(), vectors);
+        let mut server = Server::new(Door::open(&socket).unwrap(), function).unwrap();
+        let stop = server.stop();
+        let thread = std::thread::spawn(move || server.serve(|_| {}).unwrap());
+        Self { socket, stop, thread: Some(thread), _folder: folder }
+    }
+
+    pub fn connect(&self) -> Client {
+        let stream = UnixStream::connect(&self.socket).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Client { stream, next_id: 0 }
+    }
+
+    /// A client that has begun. Another may just be leaving: it is asked again until it has.
+    pub fn client(&self) -> Client {
+        loop {
+            let mut client = self.connect();
+            match client.ask(&begin()) {
+                Ok(_) => return client,
+                Err(error) => assert_eq!(error, Errno::EBUSY),
+            }
+        }
+    }
+
+    /// Ends the service; whether the thread ended well.
+    pub fn stop(&mut self) -> bool {
+        self.stop.raise();
+        self.thread.take().is_none_or(|thread| thread.join().is_ok())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let well = self.stop();
+        assert!(well || std::thread::panicking(), "the server panicked");
+    }
+}
+
+fn subsystem() -> Subsystem {
+    let profile = Profile::by_name("gen4x4").unwrap();
+    let options =
+        FlashOptions { uuid: [7; 16], ..FlashOptions::new(32 << 20, profile.flash, MediaKind::Ram) };
+    let kind = NamespaceKind::Nvm { lba_bytes: 512 };
+    let flash = Flash::create(options, &[NamespaceSpec { nsid: None, kind, size_bytes: 8 << 20 }]).unwrap();
+    let identity = Identity {
+        nqn: "nqn.2026-01.example:byway:test".to_owned(),
+        serial: "TEST0001".to_owned(),
+        model: "Byway software SSD".to_owned(),
+    };
+    Subsystem::new(identity, profile, flash, SubsystemOptions::default()).unwrap()
+}
+
+/// What every client says first.
+pub fn begin() -> Request<'static> {
+    let capabilities = Capabilities { write_multiple: Some(true), ..Capabilities::default() };
+    Request::Version(Version { major: 0, minor: 0, capabilities })
+}
+
+/// A client that says one thing after the other.
+pub struct Client {
+    pub stream: UnixStream,
+    next_id: u16,
+}
+
+impl Client {
+    /// Sends bytes with descriptors.
+    pub fn send(&mut self, bytes: &[u8], fds: &[&OwnedFd]) {
+        let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(&fds));
+        }
+        let sent = sendmsg(&self.stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).unwrap();
+        self.stream.write_all(&bytes[sent..]).unwrap();
+    }
+
+    /// Asks, and waits for the reply: its payload, or the error.
+    pub fn ask(&mut self, request: &Request<'_>) -> Result<Vec<u8>, Errno> {
+        self.ask_with(request, &[])
+    }
+
+    pub fn ask_with(&mut self, request: &Request<'_>, fds: &[&OwnedFd]) -> Result<Vec<u8>, Errno> {
+        let mut bytes = Vec::new();
+        let id = self.id();
+        request.encode(id, false, &mut bytes);
+        self.send(&bytes, fds);
+        let (header, payload) = self.receive().expect("the server closed the connection");
+        assert_eq!((header.id, header.command), (id, request.command()));
+        match Reply::parse(&header, &payload) {
+            Ok(_) => Ok(payload),
+            Err(WireError::Failed(errno)) => Err(errno),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    pub fn id(&mut self) -> MessageId {
+        self.next_id += 1;
+        MessageId(self.next_id)
+    }
+
+    /// The next message; `None` at the stream's end.
+    pub fn receive(&mut self) -> Option<(Header, Vec<u8>)> {
+        let mut header = [0; HEADER_BYTES];
+        self.stream.read_exact(&mut header).ok()?;
+        let header = Header::parse(&header);
+        let mut payload = vec![0; header.size_bytes as usize - HEADER_BYTES];
+        self.stream.read_exact(&mut payload).ok()?;
+        Some((header, payload))
+    }
+
+    /// Reads `bytes` of a region.
+    pub fn read(&mut self, region: RegionIndex, offset: u64, bytes: u32) -> Result<Vec<u8>, Errno> {
+        let payload = self.ask(&Request::RegionRead(Access { region, offset, bytes }))?;
+        Ok(payload[16..].to_vec())
+    }
+
+    pub fn write(&mut self, region: RegionIndex, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        let to = Access { region, offset, bytes: data.len() as u32 };
+        self.ask(&Request::RegionWrite { to, data }).map(drop)
+    }
+
+    pub fn register(&mut self, offset: u64) -> u32 {
+        let bytes = self.read(RegionIndex::BAR0, offset, 4).unwrap();
+        u32::from_le_bytes(bytes.try_into().unwrap())
+    }
+
+    pub fn set_register(&mut self, offset: u64, value: u32) {
+        self.write(RegionIndex::BAR0, offset, &value.to_le_bytes()).unwrap();
+    }
+}

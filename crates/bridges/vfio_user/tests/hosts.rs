@@ -1,0 +1,178 @@
+//! Hosts that use the function as a driver does, through a socket and memory that they share.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::time::Duration;
+
+use byway_spec::Status;
+use byway_spec::base::register::{Cc, Register};
+use byway_spec::nvm::NvmOpcode;
+use byway_vfio_user_wire::{
+    Access, DmaMap, DmaRange, DmaUnmap, Errno, IrqAction, IrqData, IrqIndex, RegionIndex, Request, SetIrqs,
+    SmallWrite,
+};
+use common::host::{DATA, MEMORY_AT, blocks, fd, mapping};
+use common::{Host, Served};
+
+const FLR: [u8; 2] = 0x8000u16.to_le_bytes();
+const DEVICE_CONTROL: u64 = 0x68;
+
+#[test]
+fn blocks_come_back_as_they_went_and_each_completion_interrupts() {
+    let served = Served::new();
+    let mut host = Host::new(&served);
+    let data: Vec<u8> = (0..4096).map(|i| (i % 251) as u8).collect();
+    host.write_blocks(8, &data);
+    assert!(host.interrupt.wait(Duration::from_secs(20)).unwrap());
+    host.interrupt.lower();
+    assert_eq!(host.read_blocks(8, 4096), data);
+    assert!(host.interrupt.wait(Duration::from_secs(20)).unwrap());
+}
+
+#[test]
+fn the_next_host_finds_the_data_and_a_controller_as_after_power_on() {
+    let served = Served::new();
+    let mut first = Host::new(&served);
+    first.write_blocks(0, &[0x5a; 512]);
+    drop(first);
+    let mut client = served.client();
+    assert_eq!(client.register(u64::from(Register::CC.0)), 0);
+    assert_eq!(client.register(u64::from(Register::ASQ.0)), 0);
+    drop(client);
+    let mut second = Host::new(&served);
+    assert_eq!(second.read_blocks(0, 512), [0x5a; 512]);
+}
+
+#[test]
+fn a_disarmed_vector_is_told_of_when_it_is_armed_again() {
+    let served = Served::new();
+    let mut host = Host::new(&served);
+    let one = |data| SetIrqs { index: IrqIndex::MSIX, start: 1, count: 1, action: IrqAction::Trigger, data };
+    host.client.ask(&Request::SetIrqs(one(IrqData::EventFds))).unwrap();
+    host.write_blocks(0, &[1; 512]);
+    assert!(!host.interrupt.wait(Duration::ZERO).unwrap());
+    let pending = host.client.register(0x3000);
+    assert_eq!(pending & 2, 2);
+    let event = std::os::fd::AsFd::as_fd(&host.interrupt).try_clone_to_owned().unwrap();
+    host.client.ask_with(&Request::SetIrqs(one(IrqData::EventFds)), &[&event]).unwrap();
+    assert!(host.interrupt.wait(Duration::ZERO).unwrap());
+}
+
+#[test]
+fn both_resets_stop_the_controller_and_a_new_start_finds_the_data() {
+    let served = Served::new();
+    for by_message in [true, false] {
+        let mut host = Host::new(&served);
+        host.write_blocks(3, &[7; 512]);
+        if by_message {
+            host.client.ask(&Request::DeviceReset).unwrap();
+        } else {
+            host.client.write(RegionIndex::CONFIG, DEVICE_CONTROL, &FLR).unwrap();
+        }
+        assert!(!host.status().rdy());
+        assert_eq!(host.client.register(u64::from(Register::AQA.0)), 0);
+        drop(host);
+        assert_eq!(Host::new(&served).read_blocks(3, 512), [7; 512]);
+    }
+}
+
+#[test]
+fn a_command_that_points_outside_of_every_map_fails_and_the_next_does_not() {
+    let served = Served::new();
+    let mut host = Host::new(&served);
+    let unreached = DmaMap { range: DmaRange::new(0x5000, 0x1000).unwrap(), ..mapping() };
+    host.client.ask(&Request::DmaMap(unreached)).unwrap();
+    for address in [0x5000, 0x9000, MEMORY_AT - 4096, u64::MAX - 4095] {
+        let completion = host.execute(1, blocks(NvmOpcode::READ, 0, 512, address));
+        assert_eq!(completion.status().to_string(), Status::DATA_TRANSFER_ERROR.to_string(), "{address:#x}");
+    }
+    host.write_blocks(0, &[9; 512]);
+}
+
+#[test]
+fn memory_that_is_unmapped_is_not_written_any_more() {
+    let served = Served::new();
+    let mut host = Host::new(&served);
+    host.write_blocks(0, &[9; 512]);
+    let range = DmaRange::new(0x2000_0000, 0x1000).unwrap();
+    let map = DmaMap { range, file_offset: DATA, ..mapping() };
+    host.client.ask_with(&Request::DmaMap(map), &[&fd(&host.memory)]).unwrap();
+    let read = blocks(NvmOpcode::READ, 0, 512, range.first());
+    assert!(host.execute(1, read).status().is_success());
+    host.client.ask(&Request::DmaUnmap(DmaUnmap::Range(range))).unwrap();
+    assert!(!host.execute(1, read).status().is_success());
+}
+
+#[test]
+fn a_ring_that_is_unmapped_stops_the_controller_until_it_is_reset() {
+    let served = Served::new();
+    let mut host = Host::new(&served);
+    host.client.ask(&Request::DmaUnmap(DmaUnmap::All)).unwrap();
+    host.ring(1);
+    let (at, tail) = host.doorbell(1);
+    host.client.set_register(at, (tail + 1) % 16);
+    while !host.status().cfs() {
+        std::thread::yield_now();
+    }
+    drop(host);
+    Host::new(&served).write_blocks(0, &[1; 512]);
+}
+
+#[test]
+fn several_writes_in_one_message_are_made_in_order() {
+    let served = Served::new();
+    let mut host = Host::new(&served);
+    host.submit(1, &blocks(NvmOpcode::READ, 0, 512, MEMORY_AT + DATA));
+    let (at, tail) = host.doorbell(1);
+    let write = |tail: u32| SmallWrite {
+        to: Access { region: RegionIndex::BAR0, offset: at, bytes: 4 },
+        data: u64::from(tail).to_le_bytes(),
+    };
+    let (mut bytes, id) = (Vec::new(), host.client.id());
+    Request::encode_writes(&[write(0), write(tail)], id, false, &mut bytes);
+    host.client.send(&bytes, &[]);
+    let (header, payload) = host.client.receive().unwrap();
+    assert_eq!((header.id, header.error, payload), (id, None, 2u64.to_le_bytes().to_vec()));
+    assert!(host.reap(1).status().is_success());
+}
+
+#[test]
+fn stopping_does_what_was_rung_and_removes_the_socket() {
+    let mut served = Served::new();
+    let mut host = Host::new(&served);
+    for _ in 0..5 {
+        host.submit(1, &blocks(NvmOpcode::READ, 0, 512, MEMORY_AT + DATA));
+    }
+    host.ring(1);
+    assert!(served.stop());
+    assert!(host.peek(1).is_some());
+    assert!(!served.socket.exists());
+    assert!(host.client.receive().is_none());
+}
+
+#[test]
+fn a_host_may_enable_and_disable_a_thousand_times() {
+    let served = Served::new();
+    let mut host = Host::new(&served);
+    let enabled = Cc::new().with_en(true).with_iosqes(6).with_iocqes(4).into_bits();
+    for _ in 0..1000 {
+        host.client.set_register(u64::from(Register::CC.0), 0);
+        host.client.set_register(u64::from(Register::CC.0), enabled);
+    }
+    assert!(host.status().rdy());
+}
+
+#[test]
+fn a_map_over_another_and_a_descriptor_that_lies_are_refused() {
+    let served = Served::new();
+    let mut host = Host::new(&served);
+    let again = host.client.ask_with(&Request::DmaMap(mapping()), &[&fd(&host.memory)]);
+    assert_eq!(again, Err(Errno::EEXIST));
+    let long = DmaMap { range: DmaRange::new(0, 2 << 20).unwrap(), ..mapping() };
+    assert_eq!(host.client.ask_with(&Request::DmaMap(long), &[&fd(&host.memory)]), Err(Errno::EINVAL));
+    let two = [&fd(&host.memory), &fd(&host.memory)];
+    let short = DmaMap { range: DmaRange::new(0, 4096).unwrap(), ..mapping() };
+    assert_eq!(host.client.ask_with(&Request::DmaMap(short), &two), Err(Errno::EINVAL));
+    host.write_blocks(0, &[1; 512]);
+}

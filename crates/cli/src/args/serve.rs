@@ -1,0 +1,39 @@
+//! The command that serves a device to hosts elsewhere.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// `byway serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway serve disk.img --vfio-user /run/disk.sock
+  byway serve 'embedded:disk.img?flush=command' --vfio-user /run/disk.sock --sgl off
+  byway serve ram:1G --vfio-user /run/ram.sock
+
+QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \
+needs the guest's memory in a file that it shares: -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m.
+
+SIGINT and SIGTERM end the service in order: what was asked for is done, the image is closed, the socket removed.")]
+pub struct Serve {
+    /// The image, or embedded:PATH or ram:SIZE with options after `?`, as `byway --help` tells.
+    #[arg(value_name = "IMAGE")]
+    pub device: String,
+    /// Serve a PCIe NVMe controller to vfio-user clients at this socket, one after the other: QEMU guests, or Byway's
+    /// own driver. A socket that a dead server left is replaced.
+    #[arg(long, value_name = "PATH")]
+    pub vfio_user: PathBuf,
+    /// Whether the controller announces SGLs: `sgl=` of a URI, which an image's path alone has no place for.
+    #[arg(long)]
+    pub sgl: Option<Sgl>,
+}
+
+/// Whether a controller announces SGLs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Sgl {
+    /// It does; recent drivers use them for whatever programs pass through.
+    On,
+    /// It does not: everything comes by PRPs.
+    Off,
+}

@@ -1,0 +1,44 @@
+//! `byway serve`: a device for hosts in other processes.
+
+use std::io::Write;
+
+use anyhow::Result;
+use byway::serve::{ServeOptions, Told, serve};
+
+use crate::args::{Serve, Sgl};
+use crate::terminal::on_signal;
+
+/// Serves until a signal comes.
+///
+/// # Errors
+/// When the device cannot be opened, the socket is taken, or the device fails.
+pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
+    let socket = args.vfio_user.display();
+    let options =
+        ServeOptions { vfio_user: args.vfio_user.clone(), sgls: args.sgl.map(|sgl| sgl == Sgl::On) };
+    let served = serve(&uri_of(&args.device), &options)?;
+    let stopper = served.stopper();
+    on_signal(move || stopper.stop())?;
+    writeln!(out, "{}: listening at {socket}", args.device)?;
+    out.flush()?;
+    served.run(tell)?;
+    writeln!(out, "{}: closed", args.device)?;
+    Ok(())
+}
+
+/// Whoever watches the server sees who comes and goes; scripts read standard output alone.
+fn tell(told: Told<'_>) {
+    match told {
+        Told::Came => eprintln!("byway: a client came"),
+        Told::Left => eprintln!("byway: the client left"),
+        Told::SentAway(why) => eprintln!("byway: the client was sent away: {why}"),
+        Told::Refused => eprintln!("byway: another client came and was refused: one is served at a time"),
+        _ => {}
+    }
+}
+
+/// A path alone means an image.
+fn uri_of(device: &str) -> String {
+    let is_uri = ["embedded:", "ram:", "null:"].iter().any(|scheme| device.starts_with(scheme));
+    if is_uri { device.to_owned() } else { format!("embedded:{device}") }
+}

@@ -1,0 +1,101 @@
+//! A device that is served: how it begins, who may come, and how it ends.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use common::{Image, refused, said};
+
+/// A server that listens.
+struct Server {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+}
+
+impl Server {
+    fn start(args: &[&str]) -> Self {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("byway"));
+        let mut child =
+            command.arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut server = Self { out: BufReader::new(child.stdout.take().unwrap()), child };
+        let mut line = String::new();
+        server.out.read_line(&mut line).unwrap();
+        assert!(line.contains("listening at"), "{line}");
+        server
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    /// Ends in order: what it said.
+    fn end(mut self, signal: &str) -> String {
+        self.signal(signal);
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        rest
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn socket(image: &Image) -> PathBuf {
+    image.dir.path().join("socket")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_signal_closes_the_image_in_order_and_removes_the_socket() {
+    let image = Image::new(&["nvm"]);
+    let socket = socket(&image);
+    for signal in ["-TERM", "-INT"] {
+        let server = Server::start(&[text(&image.path()), "--vfio-user", text(&socket), "--sgl", "off"]);
+        let client = UnixStream::connect(&socket).unwrap();
+        assert!(server.end(signal).contains("closed"));
+        drop(client);
+        assert!(!socket.exists());
+        assert!(said(&["info", "-v", &image.uri("")]).contains("0 unsafe shutdowns"));
+    }
+}
+
+#[test]
+fn a_killed_server_s_socket_is_taken_over_and_a_live_one_s_is_not() {
+    let image = Image::new(&["kv"]);
+    let socket = socket(&image);
+    let args = [text(&socket).to_owned()];
+    let mut server = Server::start(&[&image.uri("flush=command"), "--vfio-user", &args[0]]);
+    let error = refused(2, &["serve", "ram:64M", "--vfio-user", &args[0]]);
+    assert!(error.contains("a server listens at this socket"), "{error}");
+    let error = refused(2, &["serve", text(&image.path()), "--vfio-user", &format!("{}.other", args[0])]);
+    assert!(error.contains("in use") || error.contains("open in"), "{error}");
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    assert!(socket.exists());
+    Server::start(&[&image.uri(""), "--vfio-user", &args[0]]).end("-TERM");
+    assert!(!socket.exists());
+}
+
+#[test]
+fn what_a_host_chooses_is_refused_as_an_option_of_the_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    for option in ["transfer=prp", "ns=1", "run=thread", "depth=3", "clock=virtual"] {
+        let error = refused(2, &["serve", &format!("ram:64M?{option}"), "--vfio-user", text(&socket)]);
+        assert!(error.contains(option.split('=').next().unwrap()), "{error}");
+        assert!(!socket.exists());
+    }
+}

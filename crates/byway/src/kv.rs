@@ -1,16 +1,15 @@
 //! Synchronous calls to a key-value namespace, whichever way its commands travel.
 
 use byway_core::{
-    Answer, BackendQueue, Buffer, Command, Error, ErrorKind, Key, KvCommand, Namespace, NamespaceKind, Nsid,
-    Outcome, Payload, Result, SmallBytes, StoreOptions,
+    Answer, BackendQueue, Buffer, Capabilities, Command, Error, ErrorKind, Key, KvCommand, Namespace,
+    NamespaceKind, Nsid, Outcome, Payload, Result, SmallBytes, StoreOptions,
 };
-use byway_driver::Driver;
-use byway_in_process::InProcessBus;
+use byway_driver::{Bus, Driver};
 use byway_link::Method;
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::kv::{LIST_ENTRY_HEADER_BYTES, LIST_HEADER_BYTES, list_entry_bytes};
 
-use crate::any::{Queue, Scratch};
+use crate::any::{Queue, Scratch, by_driver};
 
 /// A value of up to this many bytes is read by one command.
 const FIRST_READ_BYTES: usize = 4096;
@@ -21,13 +20,19 @@ pub(crate) const LIST_BYTES: usize = 4 * 1024;
 /// Bytes of the buffer of a List command that goes on a long list.
 pub(crate) const LIST_MAX_BYTES: usize = 64 * 1024;
 
+/// What a device gives that this library's own driver reaches: memory that it knows, and what can be done with it.
+struct Own {
+    buffer: Box<dyn Fn(usize) -> Result<Buffer> + Send + Sync>,
+    capabilities: Capabilities,
+}
+
 /// A key-value namespace, with a queue of its own. One thread uses it.
 pub struct Kv {
     queue: Queue,
     nsid: Nsid,
     value_max_bytes: u32,
-    /// Of a device in this process, which has memory of its own.
-    driver: Option<Driver<InProcessBus>>,
+    /// Of a device that this library's own driver reaches.
+    own: Option<Own>,
     scratch: Vec<u8>,
     /// What borrowed values travel in where a queue takes none.
     copy: Scratch,
@@ -43,12 +48,14 @@ impl Kv {
             return Err(Error::host(ErrorKind::InvalidArgument, "not a namespace of keys and values"));
         };
         let (queue, nsid, scratch) = (queue.into(), namespace.nsid, vec![0; FIRST_READ_BYTES]);
-        Ok(Self { queue, nsid, value_max_bytes, driver: None, scratch, copy: Scratch::default() })
+        Ok(Self { queue, nsid, value_max_bytes, own: None, scratch, copy: Scratch::default() })
     }
 
-    /// The same, with memory that a device in this process has of its own.
-    pub(crate) fn with_memory_of(self, driver: Driver<InProcessBus>) -> Self {
-        Self { driver: Some(driver), ..self }
+    /// The same, with memory of the device's own.
+    pub(crate) fn with_memory_of<B: Bus>(self, driver: Driver<B>) -> Self {
+        let capabilities = driver.capabilities().clone();
+        let own = Own { buffer: Box::new(move |len| driver.buffer(len)), capabilities };
+        Self { own: Some(own), ..self }
     }
 
     /// The namespace.
@@ -63,19 +70,21 @@ impl Kv {
 
     /// A buffer for commands of this namespace.
     pub(crate) fn buffer(&self, len: usize) -> Result<Buffer> {
-        self.driver.as_ref().map_or_else(|| Buffer::zeroed(len), |driver| driver.buffer(len))
+        self.own.as_ref().map_or_else(|| Buffer::zeroed(len), |own| (own.buffer)(len))
     }
 
     /// Bytes of pairs that one command can store; none of a device that stores one pair at a time.
     pub(crate) fn bulk_bytes(&self) -> Option<usize> {
-        let capabilities = self.driver.as_ref()?.capabilities();
-        let most = match &self.queue {
-            Queue::Embedded(queue) if queue.method() == Method::Inline => {
-                // Of a ring, one slot stays free and one is the command's.
-                let slots = queue.ring_entries().saturating_sub(2) as usize;
-                (slots * COMMAND_BYTES).min(capabilities.limits.inline_bytes as usize)
-            }
-            _ => usize::MAX,
+        let capabilities = &self.own.as_ref()?.capabilities;
+        let (method, entries) = by_driver!(&self.queue,
+            queue => (queue.method(), queue.ring_entries()),
+            _ => return None);
+        let most = if method == Method::Inline {
+            // Of a ring, one slot stays free and one is the command's.
+            let slots = entries.saturating_sub(2) as usize;
+            (slots * COMMAND_BYTES).min(capabilities.limits.inline_bytes as usize)
+        } else {
+            usize::MAX
         };
         capabilities.bulk_store.then_some(most)
     }
@@ -117,10 +126,9 @@ impl Kv {
     #[inline]
     pub fn put_if(&mut self, key: &[u8], value: &[u8], options: StoreOptions) -> Result<()> {
         let key = Key::new(key)?;
-        let stored = match &mut self.queue {
-            Queue::Embedded(queue) => queue.execute_store(self.nsid, &key, value, options).map(drop),
-            _ => self.store_copy(&key, value, options),
-        };
+        let stored = by_driver!(&mut self.queue,
+            queue => queue.execute_store(self.nsid, &key, value, options).map(drop),
+            _ => self.store_copy(&key, value, options));
         match stored {
             Ok(()) => Ok(()),
             Err(error) => Err(self.refused(error, "put", &key)),
@@ -157,10 +165,9 @@ impl Kv {
     #[inline]
     pub fn get_into(&mut self, key: &[u8], into: &mut [u8]) -> Result<Option<usize>> {
         let key = Key::new(key)?;
-        let read = match &mut self.queue {
-            Queue::Embedded(queue) => queue.execute_retrieve(self.nsid, &key, into),
-            _ => self.retrieve_copy(&key, into),
-        };
+        let read = by_driver!(&mut self.queue,
+            queue => queue.execute_retrieve(self.nsid, &key, into),
+            _ => self.retrieve_copy(&key, into));
         match read {
             Ok(answer) => Ok(Some(answer.dw0 as usize)),
             Err(error) if error.kind() == ErrorKind::KeyNotFound => Ok(None),
@@ -174,10 +181,9 @@ impl Kv {
     /// A key of a wrong length, or what the device says.
     pub fn delete(&mut self, key: &[u8]) -> Result<()> {
         let key = Key::new(key)?;
-        let deleted = match &mut self.queue {
-            Queue::Embedded(queue) => queue.execute_delete(self.nsid, &key).map(drop),
-            queue => queue.execute(KvCommand::Delete { nsid: self.nsid, key }.into()).map(drop),
-        };
+        let deleted = by_driver!(&mut self.queue,
+            queue => queue.execute_delete(self.nsid, &key).map(drop),
+            queue => queue.execute(KvCommand::Delete { nsid: self.nsid, key }.into()).map(drop));
         match deleted {
             // A namespace may be set to say so.
             Err(error) if error.kind() == ErrorKind::KeyNotFound => Ok(()),
@@ -191,14 +197,13 @@ impl Kv {
     /// A key of a wrong length, or what the device says.
     pub fn exists(&mut self, key: &[u8]) -> Result<bool> {
         let key = Key::new(key)?;
-        let found = match &mut self.queue {
-            Queue::Embedded(queue) => queue.execute_exist(self.nsid, &key),
-            queue => match queue.execute(KvCommand::Exist { nsid: self.nsid, key }.into()) {
-                Ok(_) => Ok(true),
-                Err(error) if error.kind() == ErrorKind::KeyNotFound => Ok(false),
-                Err(error) => Err(error),
-            },
-        };
+        let found = by_driver!(&mut self.queue,
+        queue => queue.execute_exist(self.nsid, &key),
+        queue => match queue.execute(KvCommand::Exist { nsid: self.nsid, key }.into()) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::KeyNotFound => Ok(false),
+            Err(error) => Err(error),
+        });
         found.map_err(|error| self.refused(error, "look for", &key))
     }
 
@@ -208,10 +213,9 @@ impl Kv {
     /// # Errors
     /// As [`Kv::put`]; more pairs than the device takes at once.
     pub fn put_bulk(&mut self, pairs: &[(Key, &[u8])]) -> Result<()> {
-        let Queue::Embedded(queue) = &mut self.queue else {
-            return pairs.iter().try_for_each(|(key, value)| self.put(key.as_bytes(), value));
-        };
-        let stored = queue.execute_bulk_store(self.nsid, pairs);
+        let stored = by_driver!(&mut self.queue,
+            queue => queue.execute_bulk_store(self.nsid, pairs),
+            _ => return pairs.iter().try_for_each(|(key, value)| self.put(key.as_bytes(), value)));
         stored.map(drop).map_err(|error| self.explained(error))
     }
 
@@ -221,11 +225,12 @@ impl Kv {
     /// As [`Kv::put`]; a device without such a buffer.
     pub fn put_by_bytes(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let key = Key::new(key)?;
-        let Queue::Embedded(queue) = &mut self.queue else {
+        let stored = by_driver!(&mut self.queue,
+        queue => queue.execute_byte_store(self.nsid, &key, value, StoreOptions::NONE),
+        _ => {
             let said = "this interface reaches no memory of the device's that can be stored into";
             return Err(Error::host(ErrorKind::Unsupported, said));
-        };
-        let stored = queue.execute_byte_store(self.nsid, &key, value, StoreOptions::NONE);
+        });
         stored.map(drop).map_err(|error| self.explained(error))
     }
 

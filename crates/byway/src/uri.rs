@@ -199,7 +199,7 @@ fn no_scheme(text: &str) -> Error {
     invalid(format!("{text:?} is no device: expected embedded:PATH, ram:SIZE or null:SIZE"))
 }
 
-fn parse_options(query: &str) -> Result<Options> {
+pub(crate) fn parse_options(query: &str) -> Result<Options> {
     let mut options = Options::default();
     let mut threshold = Threshold::default();
     for (name, value) in pairs_of(query)? {

@@ -41,6 +41,34 @@ pub fn store_line(map: &Mapping, at: usize, line: &[u8; LINE_BYTES]) -> Result<(
     stream_line(map, at, line)
 }
 
+/// Stores bytes past the caches: whole lines are streamed, ragged ends go through the caches and are then flushed, as a line
+/// that is written in part cannot be streamed without tearing what stands beside it. Weakly ordered: [`store_fence`] comes
+/// after.
+///
+/// # Errors
+/// [`MapError`] when the range is not inside the mapping.
+pub fn store_through(map: &Mapping, at: usize, bytes: &[u8]) -> Result<(), MapError> {
+    check(map, at, bytes.len())?;
+    let head = bytes.len().min(at.next_multiple_of(LINE_BYTES) - at);
+    let (ragged, rest) = bytes.split_at(head);
+    store_ragged(map, at, ragged)?;
+    let (lines, tail) = rest.as_chunks::<LINE_BYTES>();
+    let mut to = at + head;
+    for line in lines {
+        store_line(map, to, line)?;
+        to += LINE_BYTES;
+    }
+    store_ragged(map, to, tail)
+}
+
+fn store_ragged(map: &Mapping, at: usize, bytes: &[u8]) -> Result<(), MapError> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    map.write_at(at, bytes)?;
+    flush_range(map, at, bytes.len())
+}
+
 /// Waits until every earlier store, flush and non-temporal store of this processor is done.
 #[inline]
 pub fn store_fence() {

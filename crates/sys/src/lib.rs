@@ -21,6 +21,7 @@ pub mod huge;
 pub mod inflight;
 pub mod lent;
 pub mod map;
+pub mod memfd;
 pub mod names;
 pub mod nvme;
 pub mod plain;

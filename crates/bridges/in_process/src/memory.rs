@@ -6,7 +6,7 @@ use byway_controller::Subsystem;
 use byway_dma::{BusAddr, DmaMemory};
 use byway_driver::{BusError, DeviceMemory};
 use byway_link::{HostStep, Lines};
-use byway_sys::cacheline::{LINE_BYTES, flush_range, read_back, store_fence, store_line};
+use byway_sys::cacheline::{read_back, store_fence, store_through};
 use byway_sys::map::{MapError, Mapping};
 
 use crate::device::{Shared, byte_memory_at};
@@ -97,14 +97,14 @@ impl DeviceMemory for Window {
         match &self.kind {
             Kind::Cxl => {
                 let (map, at) = self.window(offset, bytes.len())?;
-                store_lines(&map, at, bytes).map_err(unmapped)?;
+                store_through(&map, at, bytes).map_err(unmapped)?;
                 let lines = Lines::of(at as u64, bytes.len() as u64);
                 shared.host_meter.cxl_store(lines.count, lines.partial);
                 shared.clock.charge(HostStep::CxlStore { lines: lines.count }, 1);
             }
             Kind::Bytes(memory) => {
                 let at = usize::try_from(offset).map_err(|_| self.outside(offset, bytes.len()))?;
-                store_lines(memory.mapping(), at, bytes).map_err(|_| self.outside(offset, bytes.len()))?;
+                store_through(memory.mapping(), at, bytes).map_err(|_| self.outside(offset, bytes.len()))?;
                 shared.host_meter.byte_store(bytes.len() as u64);
                 shared.clock.charge(HostStep::ByteStore { bytes: bytes.len() as u32 }, 1);
             }
@@ -155,29 +155,6 @@ impl Window {
     fn outside(&self, offset: u64, len_bytes: usize) -> BusError {
         BusError::OutsideMemory { offset, len_bytes: len_bytes as u64, memory_bytes: self.len_bytes() }
     }
-}
-
-/// Whole lines past the caches, ragged ends through them and then flushed: a line that is written in part cannot be
-/// streamed without tearing what stands beside it.
-fn store_lines(map: &Mapping, at: usize, bytes: &[u8]) -> Result<(), MapError> {
-    let head = bytes.len().min(at.next_multiple_of(LINE_BYTES) - at);
-    let (ragged, rest) = bytes.split_at(head);
-    store_ragged(map, at, ragged)?;
-    let (lines, tail) = rest.as_chunks::<LINE_BYTES>();
-    let mut to = at + head;
-    for line in lines {
-        store_line(map, to, line)?;
-        to += LINE_BYTES;
-    }
-    store_ragged(map, to, tail)
-}
-
-fn store_ragged(map: &Mapping, at: usize, bytes: &[u8]) -> Result<(), MapError> {
-    if bytes.is_empty() {
-        return Ok(());
-    }
-    map.write_at(at, bytes)?;
-    flush_range(map, at, bytes.len())
 }
 
 fn unmapped(error: MapError) -> BusError {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use byway_backends::IoUringOptions;
 use byway_core::{Error, ErrorKind, Method, Nsid, Result};
 
+use crate::any::pcie::PcieUri;
 use crate::uri::{Uri, invalid, one_of, pairs_of, parse, parse_size, unknown};
 
 /// Where a device of any kind is.
@@ -14,6 +15,8 @@ use crate::uri::{Uri, invalid, one_of, pairs_of, parse, parse_size, unknown};
 pub enum Address {
     /// `embedded:PATH`, `ram:SIZE`, `null:SIZE`: a device in this process.
     Embedded(Box<Uri>),
+    /// `vfio-user:PATH`: a PCIe device outside this process, reached by this library's own driver.
+    Pcie(Box<PcieUri>),
     /// `file:PATH`, a path, `nil:SIZE`: blocks behind one of the kernel's interfaces, or behind none.
     Blocks(BlockUri),
 }
@@ -125,6 +128,7 @@ impl FromStr for Address {
             Some(("file", path)) => BlockPlace::File(path.into()),
             Some(("blocks", size)) => BlockPlace::Memory(parse_size(size)?),
             Some(("nil", size)) => BlockPlace::Nil(parse_size(size)?),
+            Some(("vfio-user", _)) => return Ok(Self::Pcie(Box::new(text.parse()?))),
             Some(("embedded" | "ram" | "null", _)) => return Ok(Self::Embedded(Box::new(text.parse()?))),
             _ => return Err(no_address(text)),
         };
@@ -210,8 +214,8 @@ fn no_address(text: &str) -> Error {
         return Error::host(ErrorKind::InvalidArgument, said);
     }
     let said = format!(
-        "{text:?} is no device: expected a path, file:PATH, embedded:PATH, ram:SIZE, null:SIZE, \
-         blocks:SIZE or nil:SIZE"
+        "{text:?} is no device: expected a path, file:PATH, embedded:PATH, vfio-user:PATH, ram:SIZE, \
+         null:SIZE, blocks:SIZE or nil:SIZE"
     );
     Error::host(ErrorKind::InvalidArgument, said)
 }
@@ -224,7 +228,7 @@ mod tests {
     fn blocks(text: &str) -> BlockUri {
         match text.parse().unwrap() {
             Address::Blocks(uri) => uri,
-            Address::Embedded(uri) => panic!("{uri:?}"),
+            other => panic!("{other:?}"),
         }
     }
 

@@ -3,21 +3,24 @@
 use std::fmt;
 
 use byway_backends::{IoUring, IoUringCmd, Libaio, Nil, NvmeIoctl, PosixAio, Psync, Ram, Threads};
+use byway_buses::VfioUserBus;
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Method, Namespace, Nsid,
     Outcome, QueueOptions, Result,
 };
 
+use byway_driver::Driver;
+
 use crate::any::address::{Address, BlockOptions, BlockPlace};
 use crate::any::choose::{self, Chosen};
-use crate::any::{Nvm, Queue};
+use crate::any::{Nvm, Queue, pcie};
 use crate::embedded;
 use crate::kv::Kv;
 use crate::pick;
 
 /// Opens the device that `uri` names: `embedded:PATH`, `ram:SIZE` or `null:SIZE` for one in this process, a path or
-/// `file:PATH` for a file, a block device or an NVMe device node, `blocks:SIZE` for blocks in
-/// memory, `nil:SIZE` for none.
+/// `file:PATH` for a file, a block device or an NVMe device node, `vfio-user:PATH` for a device that another process
+/// serves, `blocks:SIZE` for blocks in memory, `nil:SIZE` for none.
 ///
 /// # Errors
 /// A text that is no device, an option that cannot be honoured, a device that cannot be opened: one sentence says which
@@ -33,6 +36,10 @@ pub fn open(uri: &str) -> Result<Device> {
 pub fn open_address(address: &Address) -> Result<Device> {
     match address {
         Address::Embedded(uri) => Ok(Device::of_embedded(embedded::open_uri(uri)?)),
+        Address::Pcie(uri) => {
+            let (reached, chosen) = pcie::reach(uri)?;
+            Device { reached, chosen, queue: uri.queue_options(), ns: uri.options.ns }.with_its_namespace()
+        }
         Address::Blocks(uri) => {
             let (reached, chosen) = choose::reach(uri)?;
             let BlockOptions { depth, transfer, ns, .. } = uri.options;
@@ -42,10 +49,7 @@ pub fn open_address(address: &Address) -> Result<Device> {
                 // Whether the device has it is told now, not by the first queue.
                 device.default_queue()?;
             }
-            if let Some(nsid) = device.ns {
-                device.namespace(nsid)?;
-            }
-            Ok(device)
+            device.with_its_namespace()
         }
     }
 }
@@ -57,6 +61,7 @@ pub fn open_address(address: &Address) -> Result<Device> {
 pub fn open_to_read(uri: &str) -> Result<Device> {
     match uri.parse()? {
         Address::Embedded(_) => Ok(Device::of_embedded(embedded::open_to_read(uri)?)),
+        Address::Pcie(_) => open(uri),
         Address::Blocks(address) if address.options.create_bytes.is_some() => {
             let said = format!("open {uri}: option create makes a file, and this only reads one");
             Err(Error::host(ErrorKind::InvalidArgument, said))
@@ -80,6 +85,7 @@ pub struct Device {
 /// A device behind the backend that serves it.
 pub(crate) enum Reached {
     Embedded(Box<embedded::Device>),
+    VfioUser(Driver<VfioUserBus>),
     Libaio(Libaio),
     Nil(Nil),
     PosixAio(PosixAio),
@@ -99,6 +105,7 @@ macro_rules! each {
                 let $backend = device.driver();
                 $what
             }
+            Reached::VfioUser($backend) => $what,
             Reached::Libaio($backend) => $what,
             Reached::Nil($backend) => $what,
             Reached::PosixAio($backend) => $what,
@@ -119,6 +126,14 @@ impl Device {
         let queue = device.queue_options();
         let ns = device.default_namespace();
         Self { reached: Reached::Embedded(Box::new(device)), chosen, queue, ns }
+    }
+
+    /// The device, if the namespace that its URI names is there.
+    fn with_its_namespace(self) -> Result<Self> {
+        if let Some(nsid) = self.ns {
+            self.namespace(nsid)?;
+        }
+        Ok(self)
     }
 
     pub(crate) fn reached(&self) -> &Reached {
@@ -193,7 +208,11 @@ impl Device {
             return device.kv(nsid);
         }
         let namespace = self.kv_namespace(nsid)?;
-        Kv::new(self.default_queue()?, &namespace)
+        let kv = Kv::new(self.default_queue()?, &namespace)?;
+        Ok(match &self.reached {
+            Reached::VfioUser(driver) => kv.with_memory_of(driver.clone()),
+            _ => kv,
+        })
     }
 
     /// Synchronous calls to a namespace of blocks: the given one, the URI's, or the device's first.

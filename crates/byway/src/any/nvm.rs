@@ -5,7 +5,7 @@ use byway_core::{
     Result,
 };
 
-use crate::any::{Queue, Scratch};
+use crate::any::{Queue, Scratch, by_driver};
 
 /// A namespace of blocks, with a queue of its own. One thread uses it.
 pub struct Nvm {
@@ -55,10 +55,9 @@ impl Nvm {
     /// A length that is no whole number of blocks, a range outside the namespace, or what the device says.
     #[inline]
     pub fn write(&mut self, slba: u64, data: &[u8]) -> Result<()> {
-        match &mut self.queue {
-            Queue::Embedded(queue) => queue.execute_write(self.nsid, slba, self.lba_bytes, data).map(drop),
-            _ => self.write_copy(slba, data),
-        }
+        by_driver!(&mut self.queue,
+            queue => queue.execute_write(self.nsid, slba, self.lba_bytes, data).map(drop),
+            _ => self.write_copy(slba, data))
     }
 
     /// Reads whole blocks from block `slba` on.
@@ -67,10 +66,9 @@ impl Nvm {
     /// As [`Nvm::write`].
     #[inline]
     pub fn read(&mut self, slba: u64, into: &mut [u8]) -> Result<()> {
-        match &mut self.queue {
-            Queue::Embedded(queue) => queue.execute_read(self.nsid, slba, self.lba_bytes, into).map(drop),
-            _ => self.read_copy(slba, into),
-        }
+        by_driver!(&mut self.queue,
+            queue => queue.execute_read(self.nsid, slba, self.lba_bytes, into).map(drop),
+            _ => self.read_copy(slba, into))
     }
 
     /// Makes completed writes durable on the media below.

@@ -15,12 +15,15 @@ use byway_backends::ram::RamQueue;
 use byway_backends::threads::ThreadsQueue;
 use byway_core::{BackendQueue, Command, Error, Finished, Outcome, Refused, Result};
 
+use crate::any::pcie::VfioUserQueue;
 use crate::embedded::EmbeddedQueue;
 
 /// A queue of a device of any kind: each call is handed on by one match.
 pub enum Queue {
     /// Of a device in this process.
     Embedded(Box<EmbeddedQueue>),
+    /// Of a device that another process serves.
+    VfioUser(Box<VfioUserQueue>),
     /// Of no device.
     Nil(NilQueue),
     /// Of a file or block device behind the kernel's native asynchronous I/O.
@@ -48,6 +51,7 @@ macro_rules! each {
     ($queue:expr, $one:ident => $what:expr) => {
         match $queue {
             Queue::Embedded($one) => $what,
+            Queue::VfioUser($one) => $what,
             Queue::Nil($one) => $what,
             Queue::Libaio($one) => $what,
             Queue::PosixAio($one) => $what,
@@ -61,6 +65,18 @@ macro_rules! each {
         }
     };
 }
+
+/// What a queue of this library's own driver does by itself, whatever its device is behind, or what any other does.
+macro_rules! by_driver {
+    ($queue:expr, $one:ident => $what:expr, $other:pat => $else:expr) => {
+        match $queue {
+            $crate::any::Queue::Embedded($one) => $what,
+            $crate::any::Queue::VfioUser($one) => $what,
+            $other => $else,
+        }
+    };
+}
+pub(crate) use by_driver;
 
 impl Queue {
     /// A queue of any backend, a program's own among them.
@@ -95,6 +111,12 @@ impl Queue {
 impl From<EmbeddedQueue> for Queue {
     fn from(queue: EmbeddedQueue) -> Self {
         Self::Embedded(Box::new(queue))
+    }
+}
+
+impl From<VfioUserQueue> for Queue {
+    fn from(queue: VfioUserQueue) -> Self {
+        Self::VfioUser(Box::new(queue))
     }
 }
 

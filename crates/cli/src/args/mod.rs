@@ -48,8 +48,10 @@ fn options_of_a_uri() -> String {
         |(name, values, about): &(&str, &str, &str)| format!("\n  {:29}{about}", format!("{name}={values}"));
     let embedded: String = byway::uri::OPTIONS.iter().map(line).collect();
     let blocks: String = byway::BLOCK_OPTIONS.iter().map(line).collect();
+    let of_host = byway::PCIE_OPTIONS.join(", ");
     format!(
         "Options of embedded:PATH, ram:SIZE and null:SIZE, behind a `?`, joined by `&`:{embedded}\n\n\
+         Options of vfio-user:PATH, of these: {of_host}\n\n\
          Options of a path, file:PATH, blocks:SIZE and nil:SIZE:{blocks}"
     )
 }
@@ -113,8 +115,8 @@ pub struct Enumerate {
 /// Which device, and how it is driven.
 #[derive(Debug, Args)]
 pub struct Device {
-    /// The device: embedded:PATH, or ram:SIZE for one in memory; where blocks are meant, a path or file:PATH of a file or
-    /// block device too, or nil:SIZE for none. Options after `?`, joined by `&`, are told by `byway --help`.
+    /// The device: embedded:PATH, ram:SIZE for one in memory, vfio-user:PATH for one that another process serves; where blocks
+    /// are meant, a path or file:PATH of a file or block device too, or nil:SIZE for none. Options after `?`, joined by `&`, are told by `byway --help`.
     #[arg(value_name = "URI")]
     pub uri: String,
 }

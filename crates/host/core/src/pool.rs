@@ -11,6 +11,14 @@ use crate::error::Result;
 /// What a backend does to memory before its device, or the kernel, can use it without further preparation: mapping it
 /// for DMA, registering it.
 pub trait Registrar: Send + Sync {
+    /// Memory that can be prepared: zeroed pages, at least `len_bytes` of them.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn memory(&self, len_bytes: usize) -> Result<Arc<DmaMemory>> {
+        allocate(len_bytes)
+    }
+
     /// Prepares `memory`. The token is the backend's own word for it: a bus address, an index.
     ///
     /// # Errors
@@ -83,7 +91,7 @@ impl Shelf {
     }
 
     fn prepare(&self, bytes: usize) -> Result<Box<Inner>> {
-        let memory = allocate(bytes)?;
+        let memory = self.registrar.memory(bytes)?;
         let token = self.registrar.register(&memory)?;
         Ok(Inner::of_pages(Pages { memory, token, shelf: None }))
     }

@@ -13,7 +13,7 @@ use byway_queue::DoorbellIndex;
 use byway_spec::{Command as Entry, Completion};
 
 use crate::bus::Bus;
-use crate::mapped::{from_bus, is_gone, pages_of};
+use crate::mapped::{from_bus, is_gone, pages_of, stands_well};
 use crate::rings::Rings;
 use crate::transfer::prp::Prps;
 
@@ -92,7 +92,7 @@ impl<B: Bus> AdminQueue<B> {
         let Some(cid) = self.sent.iter().position(Option::is_none).filter(|_| self.rings.free() > 0) else {
             return Err(RefusedAdmin { command, error: full() });
         };
-        let (command, apart) = in_pages(command, pool)?;
+        let (command, apart) = in_pages::<B>(command, pool)?;
         let mut entry = encode_admin(&command).entry;
         let placed = match self.place(&command, &mut entry, pool) {
             Ok(placed) => placed,
@@ -208,8 +208,11 @@ impl<B: Bus> Drop for AdminQueue<B> {
     }
 }
 /// The command with its data in pages, and the program's memory if a copy travels for it.
-fn in_pages(command: AdminCommand, pool: &BufferPool) -> Result<(AdminCommand, Option<Apart>), RefusedAdmin> {
-    if command.is_in_pages() {
+fn in_pages<B: Bus>(
+    command: AdminCommand,
+    pool: &BufferPool,
+) -> Result<(AdminCommand, Option<Apart>), RefusedAdmin> {
+    if stands_well::<B>(&command, pool) {
         return Ok((command, None));
     }
     match pool.take(command.data().len()) {

@@ -121,6 +121,8 @@ fn select_command_sets<B: Bus>(shared: &Shared<B>) -> Result<()> {
 
 /// Asks for queues; returns how many pairs there can be.
 fn grant_queues<B: Bus>(shared: &Shared<B>, wanted: u16) -> Result<u16> {
+    // Each has an interrupt of its own.
+    let wanted = wanted.min(shared.bus.vectors().saturating_sub(1));
     let wanted_z = wanted.clamp(1, u16::MAX - 1) - 1;
     let value = NumberOfQueues::new().with_nsq_z(wanted_z).with_ncq_z(wanted_z).into_bits();
     let answer = shared.set_feature(FeatureId::NUMBER_OF_QUEUES, 0, value);

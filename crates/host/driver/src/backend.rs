@@ -12,7 +12,7 @@ use byway_core::{
 use crate::bus::Bus;
 use crate::device::Driver;
 use crate::listening::Listening;
-use crate::mapped::from_bus;
+use crate::mapped::{from_bus, stands_well};
 use crate::queue_pair::Queue;
 use crate::table::OpIndex;
 use crate::transfer::{self, Out, Put};
@@ -137,7 +137,7 @@ impl<B: Bus> BackendQueue for Queue<B> {
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
-        if command.is_in_pages() {
+        if stands_well::<B>(&command, self.pool()) {
             self.check(&command)?;
             return self.call(command, None);
         }
@@ -167,7 +167,7 @@ impl<B: Bus> Queue<B> {
 
     #[inline]
     fn take(&mut self, command: Command, tag: u64, within: Option<Duration>) -> Result<(), Refused> {
-        if !command.is_in_pages() {
+        if !stands_well::<B>(&command, self.pool()) {
             return self.take_apart(command, tag, within);
         }
         match self.send(&command, tag, within) {
@@ -294,6 +294,8 @@ impl<B: Bus> Queue<B> {
 
     /// The program is going to sleep on the descriptor: it can be read from here on if there is anything to come for.
     fn prepare_to_sleep(&mut self) -> Result<()> {
+        // A device that is gone raises no interrupt more.
+        self.bus.check().map_err(from_bus)?;
         let qid = self.qid();
         self.bus.hush(qid);
         if self.in_flight() > 0 {
@@ -317,7 +319,8 @@ impl<B: Bus> Queue<B> {
             self.bus().idle(self.qid());
             self.look()?;
         }
-        Ok(())
+        self.vain_looks = self.vain_looks.wrapping_add(1);
+        if self.vain_looks == 0 { self.bus.check().map_err(from_bus) } else { Ok(()) }
     }
 
     /// Looks for completions for a little while; says whether any operation has finished.

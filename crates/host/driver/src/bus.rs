@@ -25,8 +25,26 @@ pub trait Bus: Send + Sync + 'static {
     /// Memory of the device that the host stores into.
     type Memory: DeviceMemory;
 
+    /// Whether any memory of the process can be mapped. If not, what [`Bus::memory`] gives can, and a command's data that
+    /// stands elsewhere travels in a copy.
+    const MAPS_ANY_MEMORY: bool = true;
+
     /// The word for devices that are reached by it, in URIs and reports: `embedded`.
     fn name(&self) -> &'static str;
+
+    /// Looks whether the device is still there, as far as that can be told without asking it: for a host that has looked
+    /// for completions in vain for a while.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    fn check(&self) -> Result<(), BusError> {
+        Ok(())
+    }
+
+    /// Interrupts there are: as many queues, the admin queue among them, can be waited for.
+    fn vectors(&self) -> u16 {
+        u16::MAX
+    }
 
     /// Reads a register of 4 or 8 bytes at `offset` of BAR 0.
     ///
@@ -49,6 +67,15 @@ pub trait Bus: Send + Sync + 'static {
     #[inline]
     fn expect(&self, nsid: u32, key: &Key) {
         let _ = (nsid, key);
+    }
+
+    /// Zeroed memory that can be mapped, of at least `len_bytes`, rounded up to whole pages.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn memory(&self, len_bytes: usize) -> Result<DmaMemory, BusError> {
+        let memory = DmaMemory::new(len_bytes);
+        memory.map_err(|cause| BusError::Mapping(format!("no memory of {len_bytes} bytes: {cause}")))
     }
 
     /// Makes memory known to the device, readable and writable.
@@ -205,6 +232,9 @@ pub enum BusError {
     /// Memory could not be mapped or unmapped.
     #[error("memory cannot be mapped: {0}")]
     Mapping(String),
+    /// What the device, or the process that runs it, says cannot be.
+    #[error("the device does not keep to its protocol: {0}")]
+    Protocol(String),
     /// A range that is not inside the device's memory.
     #[error("{len_bytes} bytes at {offset:#x} are not inside the device memory of {memory_bytes} bytes")]
     OutsideMemory {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use byway_core::{Buffer, Error, ErrorKind, Registrar, Result};
+use byway_core::encode::Data;
+use byway_core::{Buffer, BufferPool, Carried, Error, ErrorKind, Payload, Registrar, Result};
 use byway_dma::{BusAddr, DmaMemory};
 use byway_spec::base::register::Register;
 
@@ -21,7 +22,7 @@ impl<B: Bus> Mapped<B> {
     /// # Errors
     /// When there is no memory, or it cannot be mapped.
     pub(crate) fn zeroed(bus: &Arc<B>, len: usize) -> Result<Self> {
-        let memory = Arc::clone(pages_of(&Buffer::zeroed(len)?)?);
+        let memory = Arc::new(bus.memory(len).map_err(from_bus)?);
         let at = bus.map(&memory).map_err(from_bus)?;
         Ok(Self { bus: Arc::clone(bus), memory, at })
     }
@@ -50,6 +51,10 @@ impl<B: Bus> Drop for Mapped<B> {
 pub(crate) struct MapForBus<B: Bus>(pub(crate) Arc<B>);
 
 impl<B: Bus> Registrar for MapForBus<B> {
+    fn memory(&self, len_bytes: usize) -> Result<Arc<DmaMemory>> {
+        self.0.memory(len_bytes).map(Arc::new).map_err(from_bus)
+    }
+
     fn register(&self, memory: &Arc<DmaMemory>) -> Result<u64> {
         Ok(self.0.map(memory).map_err(from_bus)?.0)
     }
@@ -57,6 +62,22 @@ impl<B: Bus> Registrar for MapForBus<B> {
     fn unregister(&self, _: &Arc<DmaMemory>, token: u64) {
         // As for `Mapped`.
         let _ = self.0.unmap(BusAddr(token));
+    }
+}
+
+/// Whether the device can be given a command's data where it stands, or it needs none.
+#[inline]
+pub(crate) fn stands_well<B: Bus>(command: &impl Carried, pool: &BufferPool) -> bool {
+    command.is_in_pages() && (B::MAPS_ANY_MEMORY || is_of_pool(command.data(), pool))
+}
+
+fn is_of_pool(data: Data<'_>, pool: &BufferPool) -> bool {
+    match data {
+        Data::Out(Payload::Buffer(buffer)) | Data::In(buffer) => {
+            buffer.is_empty() || buffer.token(pool).is_some()
+        }
+        // Bytes that stand in the command are copied to where the device reads them.
+        Data::None | Data::Out(_) | Data::InVectored(_) => true,
     }
 }
 
@@ -76,7 +97,9 @@ pub(crate) fn is_gone<B: Bus>(bus: &B) -> bool {
 pub(crate) fn from_bus(cause: BusError) -> Error {
     match cause {
         BusError::Gone(_) => Error::device(ErrorKind::DeviceLost, cause.to_string()),
-        BusError::NoRegister { .. } => Error::device(ErrorKind::Protocol, cause.to_string()),
+        BusError::NoRegister { .. } | BusError::Protocol(_) => {
+            Error::device(ErrorKind::Protocol, cause.to_string())
+        }
         BusError::NoEvent { .. } => Error::host(ErrorKind::Unsupported, cause.to_string()),
         BusError::Mapping(_) => Error::host(ErrorKind::System, cause.to_string()),
         BusError::OutsideMemory { .. } => Error::host(ErrorKind::TooLarge, cause.to_string()),

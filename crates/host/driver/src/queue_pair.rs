@@ -63,6 +63,8 @@ pub struct Queue<B: Bus> {
     pub(crate) awake: bool,
     /// Whether the caller has looked for completions in vain since it last rang.
     pub(crate) looked: bool,
+    /// Looks in vain, counted round: every so many the bus is asked whether the device is still there.
+    pub(crate) vain_looks: u16,
 }
 
 impl<B: Bus> Queue<B> {
@@ -102,6 +104,7 @@ impl<B: Bus> Queue<B> {
             holds_doorbell: false,
             awake: false,
             looked: false,
+            vain_looks: 0,
             bus,
             device,
         })

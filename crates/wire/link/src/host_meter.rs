@@ -76,6 +76,11 @@ impl HostMeter {
         }
     }
 
+    /// A meter that is never turned on: of a device outside this process, which counts what crosses by itself.
+    pub fn off() -> Self {
+        Self::new(&crate::profiles::ALL[0]())
+    }
+
     /// The same, with a counter of its own for each of the first `doorbells` doorbells: a doorbell belongs to a queue,
     /// and a queue to one thread at a time, so counting takes no locked operation. Two threads that ring one doorbell
     /// at once may lose a count.

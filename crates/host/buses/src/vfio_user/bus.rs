@@ -1,0 +1,202 @@
+//! The bus of a device that another process serves.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use byway_dma::{BusAddr, DmaMemory};
+use byway_driver::{Bus, BusError, Event};
+use byway_link::{HostMeter, HostStep, Profile};
+use byway_queue::DoorbellIndex;
+use byway_spec::base::register::DOORBELL_BASE;
+use byway_sys::map::Mapping;
+use byway_vfio_user_wire::RegionIndex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::DeviceMemoryBar;
+use super::connection::{Connection, Fault};
+use super::function::Function;
+use super::interrupts::Vectors;
+use super::memory::{HostMemory, Link};
+
+/// A doorbell is a word, and the stride is 0.
+const DOORBELL_BYTES: u64 = 4;
+
+/// A bus to a device that another process serves at a Unix socket. Cheap to clone; the connection ends with the last clone.
+#[derive(Clone, Debug)]
+pub struct VfioUserBus {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    link: Arc<Link>,
+    /// Doorbells that are mapped, and the offset in BAR 0 that the mapping begins with.
+    doorbells: Option<(Mapping, u64)>,
+    device_memory: Option<DeviceMemoryBar>,
+    vectors: Vectors,
+    registers_bytes: u64,
+    meter: HostMeter,
+    begun: Instant,
+}
+
+impl VfioUserBus {
+    /// Connects to the server that listens at `path`, and resets the device behind it.
+    ///
+    /// # Errors
+    /// [`BusError::Gone`] when nobody listens there; [`BusError::Protocol`] when what does is no PCI device of this protocol.
+    pub fn open(path: &Path) -> Result<Self, BusError> {
+        let link = Arc::new(Link { connection: Connection::open(path)?, host: HostMemory::default() });
+        let mut function = Function::open(&link)?;
+        let shared = Shared {
+            device_memory: function.take_device_memory(&link),
+            doorbells: function.doorbells,
+            vectors: Vectors::new(Arc::clone(&link), function.vectors),
+            registers_bytes: function.registers.bytes,
+            meter: HostMeter::off(),
+            begun: Instant::now(),
+            link,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Whether doorbells are stores into a page that the server shares, and not messages.
+    #[must_use]
+    pub fn has_mapped_doorbells(&self) -> bool {
+        self.shared.doorbells.is_some()
+    }
+
+    fn check_register(&self, offset: u32, bytes: u32) -> Result<(), BusError> {
+        let sized = matches!(bytes, 4 | 8) && offset.is_multiple_of(bytes);
+        if sized && u64::from(offset) + u64::from(bytes) <= self.shared.registers_bytes {
+            return Ok(());
+        }
+        Err(BusError::NoRegister { offset, bytes })
+    }
+}
+
+impl Bus for VfioUserBus {
+    type Memory = DeviceMemoryBar;
+
+    const MAPS_ANY_MEMORY: bool = false;
+
+    fn name(&self) -> &'static str {
+        "vfio-user"
+    }
+
+    /// Looks at the socket: it tells at once when the server has ended, however it did.
+    fn check(&self) -> Result<(), BusError> {
+        let connection = &self.shared.link.connection;
+        connection.serve(&self.shared.link.host)?;
+        let socket = connection.socket();
+        let mut end = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
+        match poll(&mut end, Some(&Timespec::default())) {
+            Ok(ready) if ready > 0 => Err(connection.lose("the server has closed the connection").into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn vectors(&self) -> u16 {
+        self.shared.vectors.count()
+    }
+
+    fn read_register(&self, offset: u32, bytes: u32) -> Result<u64, BusError> {
+        self.check_register(offset, bytes)?;
+        let mut value = [0; 8];
+        let into = value.get_mut(..bytes as usize).unwrap_or_default();
+        let read = self.shared.link.read_region(RegionIndex::BAR0, u64::from(offset), into);
+        read.map_err(|fault| register_fault(fault, offset, bytes))?;
+        Ok(u64::from_le_bytes(value))
+    }
+
+    fn write_register(&self, offset: u32, bytes: u32, value: u64) -> Result<(), BusError> {
+        self.check_register(offset, bytes)?;
+        let value = value.to_le_bytes();
+        let from = value.get(..bytes as usize).unwrap_or_default();
+        let written = self.shared.link.write_region(RegionIndex::BAR0, u64::from(offset), from);
+        written.map_err(|fault| register_fault(fault, offset, bytes))
+    }
+
+    #[inline]
+    fn ring(&self, doorbell: DoorbellIndex, value: u32) {
+        let offset = u64::from(DOORBELL_BASE) + DOORBELL_BYTES * u64::from(doorbell.place());
+        if let Some((mapping, begin)) = &self.shared.doorbells
+            && mapping.store_u32((offset - begin) as usize, value).is_ok()
+        {
+            return;
+        }
+        // A device that is gone takes no notice.
+        let _ = self.shared.link.post_region(RegionIndex::BAR0, offset, &value.to_le_bytes());
+    }
+
+    fn memory(&self, len_bytes: usize) -> Result<DmaMemory, BusError> {
+        self.shared.link.host.lend(&self.shared.link.connection, len_bytes)
+    }
+
+    fn map(&self, memory: &Arc<DmaMemory>) -> Result<BusAddr, BusError> {
+        self.shared.link.host.find(memory)
+    }
+
+    fn unmap(&self, at: BusAddr) -> Result<(), BusError> {
+        self.shared.link.host.take_back(at)
+    }
+
+    #[inline]
+    fn poll(&self) {
+        std::hint::spin_loop();
+    }
+
+    #[inline]
+    fn idle(&self, _: u16) {}
+
+    fn wait(&self, vector: u16, timeout: Duration) -> Result<bool, BusError> {
+        self.shared.vectors.wait(vector, timeout)
+    }
+
+    fn has_events(&self) -> bool {
+        true
+    }
+
+    fn listen(&self, vector: u16) -> Result<Arc<dyn Event>, BusError> {
+        Ok(self.shared.vectors.listen(vector)?)
+    }
+
+    fn hush(&self, vector: u16) {
+        self.shared.vectors.hush(vector);
+    }
+
+    fn call(&self, vector: u16) {
+        self.shared.vectors.call(vector);
+    }
+
+    fn device_memory(&self) -> Option<DeviceMemoryBar> {
+        self.shared.device_memory.clone()
+    }
+
+    /// None: a controller memory buffer is not offered over this bus.
+    fn byte_memory(&self) -> Option<DeviceMemoryBar> {
+        None
+    }
+
+    #[inline]
+    fn charge(&self, _: HostStep, _: u32) {}
+
+    fn now_ns(&self) -> u64 {
+        self.shared.begun.elapsed().as_nanos() as u64
+    }
+
+    fn meter(&self) -> &HostMeter {
+        &self.shared.meter
+    }
+
+    fn profile(&self) -> Option<&Profile> {
+        None
+    }
+}
+
+fn register_fault(fault: Fault, offset: u32, bytes: u32) -> BusError {
+    match fault {
+        Fault::Refused(_) => BusError::NoRegister { offset, bytes },
+        other => other.into(),
+    }
+}

@@ -24,6 +24,7 @@ mod subject;
 mod table;
 mod terminal;
 mod thresholds;
+mod told;
 mod workload;
 
 use std::io::{self, BufWriter, Write};

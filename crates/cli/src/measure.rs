@@ -8,7 +8,7 @@ use byway::{Class, Ledger};
 use crate::rows::{TransferRow, percentiles};
 
 /// Bytes of one submission queue slot.
-const SLOT_BYTES: u64 = 64;
+pub const SLOT_BYTES: u64 = 64;
 
 /// What is measured: it takes puts, and counts what they cost.
 pub trait Target {

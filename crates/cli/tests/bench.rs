@@ -245,3 +245,42 @@ fn a_table_is_printed_for_people() {
     assert!(text.contains("payload") && text.contains("4184") && text.contains("336"), "{text}");
     assert!(refused(2, &["bench", "transfer", "--sizes", "32M"]).contains("16777216"));
 }
+
+#[test]
+fn a_device_tells_what_puts_cost_on_its_link_and_which_descriptor_it_was_given() {
+    let table = Table { mps: 256, mrrs: 512 };
+    for (sgl, adaptive) in [("on", "sgl"), ("off", "prp")] {
+        let uri = format!("ram:64M?profile=cosmos&sgl={sgl}");
+        let rows = said(&[
+            "bench",
+            "traffic",
+            &uri,
+            "--json",
+            "--count",
+            "50",
+            "--sizes",
+            "32,100",
+            "--methods",
+            "prp,piggyback,inline,piggyback-pt,adaptive",
+        ]);
+        for row in json_lines(&rows) {
+            let (method, size) = (row["method"].as_str().unwrap(), row["size"].as_u64().unwrap());
+            let wanted = match method {
+                "piggyback-pt" => "piggyback_pt",
+                "adaptive" if size <= 35 => "piggyback",
+                "adaptive" if sgl == "on" => adaptive,
+                "adaptive" => "inline",
+                other => other,
+            };
+            assert_eq!(row["descriptors"], wanted, "{row}");
+            if ["prp", "piggyback", "inline"].contains(&method) {
+                // A device does not see how often its doorbells are written.
+                let (put, commands) = (table.put(method, size), number(&row, "commands"));
+                let wanted = (put.payload as f64 - 8.0 * commands, put.wire as f64 - 56.0 * commands);
+                assert_eq!((number(&row, "payload_bytes"), number(&row, "wire_bytes")), wanted, "{row}");
+            }
+        }
+    }
+    let refused = refused(2, &["bench", "traffic", "blocks:1M"]);
+    assert!(refused.contains("no key-value namespace"), "{refused}");
+}

@@ -57,6 +57,17 @@ Examples:
   byway bench endurance --skew 80/20
   byway bench endurance --kv --value 1K")]
     Endurance(EnduranceBench),
+    /// What puts cost on the link of a device wherever it is, counted by itself, and which descriptor it was given: behind a
+    /// kernel's driver, too.
+    #[command(after_help = "\
+Examples:
+  byway bench traffic /dev/ng0n2 --methods prp,piggyback-pt
+  byway bench traffic embedded:disk.img?sgl=off --methods prp,inline --sizes 32,64 --json
+
+Keys are overwritten by turns. Behind a kernel's driver, method prp is what the kernel chooses, PRPs or SGLs: column \
+descriptors says which the device was given. A device does not see how often its doorbells are written, and so they \
+are in no sum: at most two a command, 4 bytes each, 28 on the wire. Times are those of the caller.")]
+    Traffic(Traffic),
     /// Find from which size on prp is as quick as piggyback and cxl, and keep it for the adaptive method.
     #[command(after_help = "\
 Examples:
@@ -251,6 +262,30 @@ pub struct EnduranceBench {
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
     /// Print one JSON object a pass, and one of the whole.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `byway bench traffic`.
+#[derive(Debug, Args)]
+pub struct Traffic {
+    /// The device: any with a key-value namespace that counts what crosses its link.
+    #[arg(value_name = "URI")]
+    pub uri: String,
+    /// Value sizes.
+    #[arg(long, value_delimiter = ',', value_parser = size::parse_u32, value_name = "SIZES",
+          default_value = "4,8,11,32,64,128,256,512,1K,4K")]
+    pub sizes: Vec<u32>,
+    /// Transfer methods, as far as the device and what is before it have them.
+    #[arg(long, value_delimiter = ',', value_name = "METHODS", default_value = "prp")]
+    pub methods: Vec<Method>,
+    /// Puts of each size by each method, one at a time.
+    #[arg(long, default_value_t = 1000)]
+    pub count: u64,
+    /// Decides values.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Print one JSON object a line.
     #[arg(long)]
     pub json: bool,
 }

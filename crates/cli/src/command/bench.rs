@@ -25,6 +25,7 @@ pub fn run(command: &BenchCommand, out: &mut impl Write, interrupt: &Interrupt) 
         BenchCommand::Workload(args) => workload(args, out, interrupt),
         BenchCommand::Kv(args) => super::bench_kv::run(args, out, interrupt),
         BenchCommand::Endurance(args) => super::bench_endurance::run(args, out, interrupt),
+        BenchCommand::Traffic(args) => super::bench_traffic::run(args, out, interrupt),
         BenchCommand::Calibrate(args) => calibrate(args, out, interrupt),
     }
 }

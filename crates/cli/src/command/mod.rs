@@ -4,6 +4,7 @@ mod answer;
 pub mod bench;
 pub mod bench_endurance;
 pub mod bench_kv;
+mod bench_traffic;
 pub mod check;
 pub mod create;
 pub mod dd;

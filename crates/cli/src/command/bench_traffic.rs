@@ -1,0 +1,138 @@
+//! `byway bench traffic`: what puts cost on the link of a device wherever it is, by the device's own ledger.
+
+use std::io::Write;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use byway::{Backend, Class, Device, Kv, Method, QueueOptions};
+use serde::Serialize;
+
+use crate::args::Traffic;
+use crate::measure::SLOT_BYTES;
+use crate::rows::percentiles;
+use crate::table::{self, Table};
+use crate::terminal::{Interrupt, Progress, print_json};
+use crate::told::Told;
+use crate::workload::Values;
+
+/// Keys that are put, by turns: overwritten, so that a small device is never full.
+const KEYS: u64 = 64;
+
+/// What puts of one size by one method cost, as means over them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct TrafficRow {
+    /// Backend that reaches the device.
+    backend: &'static str,
+    method: &'static str,
+    size: u32,
+    count: u64,
+    /// What said where payloads were, as the device saw it.
+    descriptors: String,
+    /// Without interrupts and doorbells.
+    payload_bytes: f64,
+    /// With interrupts, without doorbells.
+    wire_bytes: f64,
+    commands: f64,
+    slots: f64,
+    p50_ns: f64,
+    p99_ns: f64,
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// A device without keys or without a ledger, a method that it does not have, or an interruption.
+pub fn run(args: &Traffic, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+    ensure!(args.count > 0, "a bench of 0 puts measures nothing");
+    let device = byway::open(&args.uri)?;
+    let largest = args.sizes.iter().copied().max().unwrap_or(0);
+    let values = Values::new(largest, args.seed);
+    let rows = args.sizes.len() as u64 * args.methods.len() as u64;
+    let progress = Progress::new("traffic", rows * args.count);
+    let mut table = Table::new(&HEADINGS);
+    for &size in &args.sizes {
+        for &method in &args.methods {
+            progress.say(&format!("{method} {size} B"));
+            let value = |index: u64| values.value(index as usize, size);
+            let row = measure(&device, method, size, args.count, value, interrupt)
+                .with_context(|| format!("{size} bytes by {method}"))?;
+            progress.advance(args.count);
+            if args.json {
+                print_json(out, &row)?;
+            } else {
+                table.push(cells(&row));
+            }
+        }
+    }
+    drop(progress);
+    if !args.json {
+        write!(out, "{table}")?;
+    }
+    Ok(())
+}
+
+fn measure<'v>(
+    device: &Device,
+    method: Method,
+    size: u32,
+    count: u64,
+    value: impl Fn(u64) -> &'v [u8],
+    interrupt: &Interrupt,
+) -> Result<TrafficRow> {
+    let options = QueueOptions { transfer: method, ..device.queue_options() };
+    let namespace = device.kv_namespace(None)?;
+    let mut kv = Kv::new(Backend::queue(device, options)?, &namespace)?;
+    // What is learned by the first put is asked for by no other.
+    kv.put(&key(0), value(0))?;
+    // What asking costs is no part of what is asked about.
+    let asked = Told::ask(device)?;
+    let before = Told::ask(device)?;
+    let asking = before.since(&asked);
+    let mut times_ns = Vec::with_capacity(count as usize);
+    for index in 0..count {
+        let begun = Instant::now();
+        kv.put(&key(index), value(index))?;
+        times_ns.push(begun.elapsed().as_nanos() as f64);
+        interrupt.check()?;
+    }
+    let told = Told::ask(device)?.since(&before);
+    let ledger = told.ledger.since(&asking.ledger);
+    let puts = count as f64;
+    let (p50_ns, p99_ns) = percentiles(&mut times_ns).unwrap_or_default();
+    let commands = ledger.row(Class::CommandFetch).count;
+    let chunks = ledger.row(Class::ChunkFetch).cost.payload_bytes / SLOT_BYTES;
+    Ok(TrafficRow {
+        backend: device.name(),
+        method: method.name(),
+        size,
+        count,
+        descriptors: told.descriptors(),
+        payload_bytes: ledger.payload_bytes() as f64 / puts,
+        wire_bytes: ledger.wire_bytes() as f64 / puts,
+        commands: commands as f64 / puts,
+        slots: (commands + chunks) as f64 / puts,
+        p50_ns,
+        p99_ns,
+    })
+}
+
+fn key(index: u64) -> [u8; 8] {
+    (index % KEYS).to_be_bytes()
+}
+
+const HEADINGS: [&str; 9] =
+    ["method", "size", "descriptors", "payload B", "wire B", "commands", "slots", "p50", "p99"];
+
+fn cells(row: &TrafficRow) -> Vec<String> {
+    vec![
+        row.method.to_owned(),
+        row.size.to_string(),
+        row.descriptors.clone(),
+        table::mean(row.payload_bytes),
+        table::mean(row.wire_bytes),
+        table::mean(row.commands),
+        table::mean(row.slots),
+        table::time(Some(row.p50_ns)),
+        table::time(Some(row.p99_ns)),
+    ]
+}

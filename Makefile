@@ -1,5 +1,5 @@
 # What a newcomer types. Everything else is a script in tools/ or a cargo command.
-.PHONY: all demo test fuzz crash bench-interfaces lint install install-c clean
+.PHONY: all demo test test-vm fuzz crash bench-interfaces lint install install-c clean
 
 PREFIX ?= /usr/local
 
@@ -13,6 +13,10 @@ demo:
 # Every test, the lints, the models, a bounded fuzz run. Ends with "N passed, N failed".
 test:
 	tools/test.sh
+
+# All that runs in guests: the device under stock Linux drivers, the library on real NVMe nodes. tests/vm/README.md.
+test-vm:
+	tests/vm/run.sh --release --all
 
 # New inputs for every decoder and for the device, a minute a target. Ends with counts; BYWAY_FUZZ_SECONDS=600 for longer.
 fuzz:

@@ -89,6 +89,29 @@ python_module() {
     fi
 }
 
+# What runs in guests: its own table and counts, which are added.
+guests() {
+    local why log=$logs/vm.log ok bad code
+    if ! why=$(tests/vm/build.sh --can 2>&1); then
+        echo "guests: $why ($(tests/vm/run.sh --list --quick | tr '\n' ' ' | sed 's/ $//'))" >> "$BYWAY_SKIPS"
+        return
+    fi
+    echo "== vm"
+    tests/vm/run.sh --quick > "$log" 2>&1
+    code=$?
+    ok=$(sed -nE '$s/^([0-9]+) passed, [0-9]+ failed$/\1/p' "$log")
+    bad=$(sed -nE '$s/^[0-9]+ passed, ([0-9]+) failed$/\1/p' "$log")
+    if [ "$code" != 0 ] && [ "${bad:-0}" = 0 ]; then bad=1; fi
+    passed=$((passed + ${ok:-0}))
+    failed=$((failed + ${bad:-0}))
+    if [ "$code" != 0 ]; then
+        tail -n 80 "$log"
+        echo "vm failed; all of it: $log"
+    else
+        sed -n '/^test  *kernel/,$p' "$log" | head -n -2
+    fi
+}
+
 # Skips that no committed list allows are failures.
 judge_skips() {
     local allowed=tests/skips/$kind.txt line
@@ -108,7 +131,8 @@ cargo_tests tests cargo test --workspace --no-fail-fast
 cargo_tests loom env RUSTFLAGS="--cfg loom" cargo test -p byway-queue --release --lib --target-dir target/loom
 fuzz
 python_module
-check scripts bash -n tools/demo.sh tools/test.sh tools/fuzz.sh tools/need.sh tools/python.sh .ci/run
+guests
+check scripts bash -n tests/vm/*.sh tests/vm/guest/*.sh tools/demo.sh tools/test.sh tools/fuzz.sh tools/need.sh tools/python.sh .ci/run
 judge_skips
 
 echo "took $((SECONDS / 60)) min $((SECONDS % 60)) s"

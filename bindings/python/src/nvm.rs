@@ -212,7 +212,7 @@ impl Nvm {
         self.send(py, NvmCommand::Flush { nsid: self.nsid })
     }
 
-    /// Tells the device that blocks are no longer needed: they read as zeroes.
+    /// Tells the device that blocks are no longer needed; of a Byway device they read as zeroes.
     #[pyo3(signature = (slba, blocks=1))]
     fn trim(&self, py: Python<'_>, slba: u64, blocks: u32) -> PyResult<()> {
         let ranges = LbaRanges::new(&[LbaRange { slba, blocks }]).map_err(Fault::from)?;

@@ -11,7 +11,7 @@ use byway_backends::io_uring_cmd::{AdminTicket, IoUringCmdAdmin, IoUringCmdQueue
 use byway_backends::nvme::{NvmeCommand, NvmeTarget, Passage, Passed};
 use byway_backends::ring::{Ring, RingQueue, Ticket};
 use byway_backends::{Interface, Over, Synchronous};
-use byway_core::{Memory, QueueOptions, Result};
+use byway_core::{Capabilities, Memory, QueueOptions, Result};
 use byway_sys::Wakeup;
 use byway_sys::uring::{BufferIndex, Completed, Deadline, Ending, RegisteredBuffer};
 
@@ -28,7 +28,9 @@ pub struct InProcessRing<T> {
 }
 
 /// Such rings.
-pub struct InProcessRings;
+pub struct InProcessRings {
+    iopoll: bool,
+}
 
 /// The namespace of blocks behind such rings.
 pub type BehindRing = Over<NvmeTarget<InProcess>, InProcessRings>;
@@ -38,10 +40,19 @@ pub fn blocks(scratch: &Scratch) -> BehindRing {
     behind(InProcess::blocks(scratch))
 }
 
+/// The same, as where completions are polled for.
+pub fn polled(scratch: &Scratch) -> BehindRing {
+    rings(InProcess::blocks(scratch), true)
+}
+
 /// A node behind such rings.
 pub fn behind(target: NvmeTarget<InProcess>) -> BehindRing {
-    let capabilities = target.capabilities(true, false);
-    Over::with("io_uring_cmd", Arc::new(target), capabilities, InProcessRings)
+    rings(target, false)
+}
+
+fn rings(target: NvmeTarget<InProcess>, iopoll: bool) -> BehindRing {
+    let capabilities = Capabilities { event: !iopoll, ..target.capabilities(true, false) };
+    Over::with("io_uring_cmd", Arc::new(target), capabilities, InProcessRings { iopoll })
 }
 
 /// Its admin commands.
@@ -55,7 +66,7 @@ impl Interface<NvmeTarget<InProcess>> for InProcessRings {
 
     fn queue(&self, target: &Arc<NvmeTarget<InProcess>>, options: QueueOptions) -> Result<Self::Queue> {
         let ring = InProcessRing::new(Arc::clone(target), options.depth + 1);
-        Ok(RingQueue::new(Arc::clone(target), ring, None, options, false))
+        Ok(RingQueue::new(Arc::clone(target), ring, None, options, self.iopoll))
     }
 }
 

@@ -1,7 +1,10 @@
 //! The backend under test, with short words for what tests do.
 
+use std::time::Duration;
+
 use byway_core::{
-    Backend, BackendQueue, Buffer, Command, Finished, NamespaceKind, Nsid, NvmCommand, Outcome, QueueOptions,
+    Backend, BackendQueue, Buffer, Command, ErrorKind, Finished, NamespaceKind, Nsid, NvmCommand, Outcome,
+    QueueOptions,
 };
 
 use crate::scratch::Scratch;
@@ -14,13 +17,23 @@ pub struct Subject<'a, B: Backend> {
     pub blocks: u64,
     /// Whether what is written can be read: not so without a device.
     pub keeps: bool,
+    /// Whether commands can be given up after a time: not so where their completions are polled for.
+    pub gives_up: bool,
 }
 
 impl<'a, B: Backend> Subject<'a, B> {
     pub fn new(scratch: &'a Scratch, backend: &'a B) -> Self {
         let namespace = backend.namespaces().unwrap().remove(0);
         let NamespaceKind::Nvm { lba_bytes, blocks } = namespace.kind else { panic!("{namespace:?}") };
-        Self { scratch, backend, lba_bytes, blocks, keeps: backend.name() != "nil" }
+        let keeps = backend.name() != "nil";
+        Self { scratch, backend, lba_bytes, blocks, keeps, gives_up: gives_up(backend, lba_bytes) }
+    }
+
+    /// Whether deallocated blocks read as zeroes, as those of files and of Byway's devices do. Others may keep them.
+    pub fn forgets(&self) -> bool {
+        let identity = self.backend.identity();
+        let is_other = self.backend.capabilities().admin_commands && !identity.byway;
+        !is_other && identity.model != "Linux block device"
     }
 
     /// Whether the blocks are those of the file.
@@ -67,6 +80,19 @@ impl<'a, B: Backend> Subject<'a, B> {
         let outcome = queue.execute(self.read(slba, blocks)).unwrap();
         if self.keeps {
             assert_same(outcome.buffer.unwrap().as_slice(), wanted);
+        }
+    }
+}
+
+fn gives_up(backend: &impl Backend, lba_bytes: u32) -> bool {
+    let mut queue = backend.queue(QueueOptions::default()).unwrap();
+    let into = backend.buffer(lba_bytes as usize).unwrap();
+    let read = NvmCommand::Read { nsid: Nsid::FIRST, slba: 0, blocks: 1, into };
+    match queue.submit_within(read.into(), 0, Duration::from_secs(20)) {
+        Ok(()) => queue.drain(&mut |finished| drop(finished.result.unwrap())).unwrap() == 1,
+        Err(refused) => {
+            assert_eq!(refused.error.kind(), ErrorKind::Unsupported, "{}", refused.error);
+            false
         }
     }
 }

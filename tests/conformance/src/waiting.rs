@@ -46,10 +46,11 @@ pub fn waiting_on_an_empty_queue_returns_at_once<B: Backend>(subject: &Subject<'
 pub fn a_wait_without_end_ends_with_what_it_waits_for<B: Backend>(subject: &Subject<'_, B>) {
     let mut queue = subject.queue(4);
     for tag in 0..3 {
-        queue
-            .submit_within(subject.read(tag, 1), tag, Duration::MAX)
-            .map_err(|refused| refused.error)
-            .unwrap();
+        let submitted = match subject.gives_up {
+            true => queue.submit_within(subject.read(tag, 1), tag, Duration::MAX),
+            false => queue.submit(subject.read(tag, 1), tag),
+        };
+        submitted.map_err(|refused| refused.error).unwrap();
     }
     let mut taken = queue.wait(1, Duration::MAX, &mut |finished| drop(finished.result.unwrap())).unwrap();
     while taken < 3 {
@@ -61,6 +62,7 @@ pub fn a_wait_without_end_ends_with_what_it_waits_for<B: Backend>(subject: &Subj
 
 pub fn an_event_loop_is_woken_for_every_completion<B: Backend>(subject: &Subject<'_, B>) {
     if !subject.backend.capabilities().event {
+        assert_eq!(subject.queue(4).event().unwrap_err().kind(), ErrorKind::Unsupported);
         return;
     }
     let mut queue = subject.queue(16);
@@ -86,6 +88,9 @@ pub fn an_event_loop_is_woken_for_every_completion<B: Backend>(subject: &Subject
 }
 
 pub fn a_command_with_time_enough_succeeds<B: Backend>(subject: &Subject<'_, B>) {
+    if !subject.gives_up {
+        return;
+    }
     let mut queue = subject.queue(8);
     for tag in 0..8 {
         queue.submit_within(subject.read(tag, 1), tag, LONG).unwrap();

@@ -79,7 +79,7 @@ impl Nvm {
         self.send(NvmCommand::Flush { nsid: self.nsid })
     }
 
-    /// Tells the device that blocks are no longer needed: they read as zeroes.
+    /// Tells the device that blocks are no longer needed; of a Byway device they read as zeroes.
     ///
     /// # Errors
     /// A range outside the namespace, or what the device says.

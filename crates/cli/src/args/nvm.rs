@@ -60,7 +60,7 @@ Examples:
         #[arg(long, value_name = "PATH")]
         file: Option<PathBuf>,
     },
-    /// Tell the device that blocks are no longer needed; they read as zeroes.
+    /// Tell the device that blocks are no longer needed; of a Byway device they read as zeroes.
     #[command(after_help = "\
 Example:
   byway nvm trim 'embedded:disk.img?ns=2' --offset 1M --length 64K")]

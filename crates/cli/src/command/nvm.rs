@@ -5,13 +5,13 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use byway::Nvm;
+use byway::{Backend, Device, Nvm};
 
 use super::nvm_device;
 use crate::args::{self, NvmCommand, Range};
 use crate::terminal::Interrupt;
 
-/// Bytes of one read or write command.
+/// Most bytes of one command, where the device can.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// Does one of the commands.
@@ -21,7 +21,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 pub fn run(command: &NvmCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     match command {
         NvmCommand::Read { device, range, file } => {
-            let blocks = Blocks(byway::open_to_read(&device.uri)?.nvm(None)?);
+            let blocks = Blocks::of(&byway::open_to_read(&device.uri)?)?;
             match file {
                 Some(path) => {
                     let file = File::create_new(path).with_context(|| format!("make {}", path.display()))?;
@@ -48,12 +48,16 @@ pub fn run(command: &NvmCommand, out: &mut impl Write, interrupt: &Interrupt) ->
             nvm_device::compare(device, *offset, file.as_deref(), interrupt)
         }
         NvmCommand::Copy { device, range, to } => nvm_device::copy(device, range, *to, interrupt),
-        NvmCommand::Flush { device } => Ok(Blocks::open(device)?.0.flush()?),
+        NvmCommand::Flush { device } => Ok(Blocks::open(device)?.nvm.flush()?),
     }
 }
 
 /// A namespace, addressed in bytes.
-pub struct Blocks(pub Nvm);
+pub struct Blocks {
+    pub nvm: Nvm,
+    /// Most bytes of one command, whole blocks.
+    pub piece_bytes: u64,
+}
 
 impl Blocks {
     /// Opens the namespace of a URI.
@@ -61,12 +65,24 @@ impl Blocks {
     /// # Errors
     /// When it cannot be opened.
     pub fn open(device: &args::Device) -> Result<Self> {
-        Ok(Self(byway::open(&device.uri)?.nvm(None)?))
+        Self::of(&byway::open(&device.uri)?)
+    }
+
+    /// The namespace of a device.
+    ///
+    /// # Errors
+    /// When it has none of blocks.
+    pub fn of(device: &Device) -> Result<Self> {
+        let nvm = device.nvm(None)?;
+        let block_bytes = u64::from(nvm.lba_bytes());
+        let most =
+            device.capabilities().limits.transfer_bytes.clamp(block_bytes, PIECE_BYTES.max(block_bytes));
+        Ok(Self { nvm, piece_bytes: most - most % block_bytes })
     }
 
     /// Bytes of a block.
     pub fn block_bytes(&self) -> u64 {
-        self.0.lba_bytes().into()
+        self.nvm.lba_bytes().into()
     }
 
     /// The block that begins at a byte.
@@ -89,7 +105,7 @@ impl Blocks {
     pub fn blocks_of(&self, range: &Range) -> Result<(u64, u64)> {
         let (first, count) =
             (self.block_at("an offset", range.offset)?, self.block_at("a length", range.length)?);
-        let all = self.0.blocks();
+        let all = self.nvm.blocks();
         let within = first.checked_add(count).is_some_and(|end| end <= all);
         ensure!(within, "{count} blocks from block {first} on are not within a namespace of {all} blocks");
         Ok((first, count))
@@ -97,13 +113,13 @@ impl Blocks {
 
     fn read(mut self, range: &Range, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
         let (mut slba, mut left) = self.blocks_of(range)?;
-        let most = PIECE_BYTES / self.block_bytes();
-        let mut piece = vec![0; PIECE_BYTES.min(range.length) as usize];
+        let most = self.piece_bytes / self.block_bytes();
+        let mut piece = vec![0; self.piece_bytes.min(range.length) as usize];
         while left > 0 {
             interrupt.check()?;
             let blocks = left.min(most);
             piece.truncate((blocks * self.block_bytes()) as usize);
-            self.0.read(slba, &mut piece)?;
+            self.nvm.read(slba, &mut piece)?;
             out.write_all(&piece)?;
             slba += blocks;
             left -= blocks;
@@ -123,12 +139,12 @@ impl Blocks {
         loop {
             interrupt.check()?;
             let mut piece = Vec::new();
-            from.by_ref().take(PIECE_BYTES).read_to_end(&mut piece).with_context(doing)?;
+            from.by_ref().take(self.piece_bytes).read_to_end(&mut piece).with_context(doing)?;
             if piece.is_empty() {
                 return Ok(());
             }
             piece.resize(piece.len().next_multiple_of(self.block_bytes() as usize), 0);
-            self.0.write(slba, &piece)?;
+            self.nvm.write(slba, &piece)?;
             slba += piece.len() as u64 / self.block_bytes();
         }
     }
@@ -137,7 +153,7 @@ impl Blocks {
         let (mut slba, mut left) = self.blocks_of(range)?;
         while left > 0 {
             let blocks = u32::try_from(left).unwrap_or(u32::MAX);
-            self.0.trim(slba, blocks)?;
+            self.nvm.trim(slba, blocks)?;
             slba += u64::from(blocks);
             left -= u64::from(blocks);
         }

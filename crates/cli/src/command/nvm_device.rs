@@ -15,8 +15,6 @@ use crate::args::{self, Range};
 use crate::failure::No;
 use crate::terminal::Interrupt;
 
-/// Bytes of one command.
-const PIECE_BYTES: u64 = 1 << 20;
 /// Most blocks of one range of a copy: what every device that copies takes.
 const COPY_BLOCKS: u64 = 128;
 
@@ -26,10 +24,10 @@ const COPY_BLOCKS: u64 = 128;
 /// A range that is no whole blocks or outside the namespace, and what the device says.
 pub fn zero(device: &args::Device, range: &Range, interrupt: &Interrupt) -> Result<()> {
     let mut blocks = Blocks::open(device)?;
-    let most = PIECE_BYTES / blocks.block_bytes();
+    let most = blocks.piece_bytes / blocks.block_bytes();
     for (slba, count) in pieces(blocks.blocks_of(range)?, most) {
         interrupt.check()?;
-        blocks.0.write_zeroes(slba, count)?;
+        blocks.nvm.write_zeroes(slba, count)?;
     }
     Ok(())
 }
@@ -46,10 +44,10 @@ pub fn verify(
 ) -> Result<()> {
     let device = byway::open_to_read(&device.uri)?;
     require(device.capabilities().nvm.verify, &device, "Verify")?;
-    let blocks = Blocks(device.nvm(None)?);
-    let nsid = blocks.0.nsid();
+    let blocks = Blocks::of(&device)?;
+    let nsid = blocks.nvm.nsid();
     let queue: AsyncQueue<Queue> = AsyncQueue::new(device.default_queue()?);
-    let most = PIECE_BYTES / blocks.block_bytes();
+    let most = blocks.piece_bytes / blocks.block_bytes();
     let all: Vec<(u64, u32)> = pieces(blocks.blocks_of(range)?, most).collect();
     for some in all.chunks(device.queue_options().depth as usize) {
         interrupt.check()?;
@@ -80,20 +78,23 @@ pub fn compare(device: &args::Device, offset: u64, file: Option<&Path>, interrup
     };
     let device = byway::open_to_read(&device.uri)?;
     require(device.capabilities().nvm.compare, &device, "Compare")?;
-    let mut blocks = Blocks(device.nvm(None)?);
+    let mut blocks = Blocks::of(&device)?;
     let mut slba = blocks.block_at("an offset", offset)?;
     loop {
         interrupt.check()?;
         let mut piece = Vec::new();
-        with.by_ref().take(PIECE_BYTES).read_to_end(&mut piece).context("read what to compare with")?;
+        with.by_ref()
+            .take(blocks.piece_bytes)
+            .read_to_end(&mut piece)
+            .context("read what to compare with")?;
         if piece.is_empty() {
             return Ok(());
         }
         let block_bytes = blocks.block_bytes() as usize;
         piece.resize(piece.len().next_multiple_of(block_bytes), 0);
-        if !is_same(&device, &mut blocks.0, slba, &piece)? {
+        if !is_same(&device, &mut blocks.nvm, slba, &piece)? {
             for (block, bytes) in (slba..).zip(piece.chunks(block_bytes)) {
-                if !is_same(&device, &mut blocks.0, block, bytes)? {
+                if !is_same(&device, &mut blocks.nvm, block, bytes)? {
                     return Err(No(format!("block {block} differs")).into());
                 }
             }
@@ -121,18 +122,18 @@ fn is_same(device: &Device, nvm: &mut Nvm, slba: u64, bytes: &[u8]) -> Result<bo
 pub fn copy(device: &args::Device, range: &Range, to: u64, interrupt: &Interrupt) -> Result<()> {
     let device = byway::open(&device.uri)?;
     require(device.capabilities().nvm.copy, &device, "Copy")?;
-    let mut blocks = Blocks(device.nvm(None)?);
+    let mut blocks = Blocks::of(&device)?;
     let (from, count) = blocks.blocks_of(range)?;
     let (to, _) = blocks.blocks_of(&Range { offset: to, length: range.length })?;
     ensure!(
         from.abs_diff(to) >= count,
         "a copy of {count} blocks from block {from} to block {to} runs into itself"
     );
-    let nsid = blocks.0.nsid();
+    let nsid = blocks.nvm.nsid();
     for (slba, blocks_of_piece) in pieces((from, count), COPY_BLOCKS) {
         interrupt.check()?;
         let ranges = CopyRanges::new(&[LbaRange { slba, blocks: blocks_of_piece }])?;
-        blocks.0.queue().execute(NvmCommand::Copy { nsid, to: to + (slba - from), from: ranges }.into())?;
+        blocks.nvm.queue().execute(NvmCommand::Copy { nsid, to: to + (slba - from), from: ranges }.into())?;
     }
     Ok(())
 }

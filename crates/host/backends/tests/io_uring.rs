@@ -134,6 +134,7 @@ fn polling_for_completions_is_refused_where_a_device_has_nothing_to_be_polled() 
             let mut queue = backend.queue(QueueOptions::default()).unwrap();
             let said = queue.cancel(4).unwrap_err().to_string();
             assert!(said.contains("polled for"), "{said}");
+            assert_eq!(queue.event().unwrap_err().kind(), ErrorKind::Unsupported);
         }
         Err(refused) => {
             assert_eq!(refused.kind(), ErrorKind::Unsupported);

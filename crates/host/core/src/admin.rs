@@ -2,6 +2,7 @@
 
 use byway_spec::Command as Entry;
 use byway_spec::base::admin::{AdminOpcode, FormatCdw10};
+use byway_spec::base::command::NSID_ALL;
 use byway_spec::base::feature::{FeatureCdw10, FeatureId, FeatureSelect};
 use byway_spec::base::identify::{Cns, Csi, IdentifyCdw10, IdentifyCdw11};
 use byway_spec::base::log::{LogCdw10, LogCdw11, LogCdw14, LogPage};
@@ -64,7 +65,7 @@ pub enum AdminCommand {
         log: u8,
         /// Command set that it is asked for (CSI).
         csi: u8,
-        /// Namespace, where the log is of one.
+        /// Namespace, where the log is of one; none for the whole controller.
         nsid: Option<Nsid>,
         /// Do not clear the event that announced the log.
         retain_event: bool,
@@ -162,7 +163,9 @@ pub fn encode_admin(command: &AdminCommand) -> Encoded<'_> {
         }
         AdminCommand::GetLog { log, csi, nsid, retain_event, offset_bytes, into } => {
             let dwords_z = (into.len() / 4).saturating_sub(1) as u32;
-            let mut entry = entry_of(AdminOpcode::GET_LOG_PAGE, *nsid);
+            // Since NVMe 1.0 all namespaces stand for the controller; none does so later, and not to every device.
+            let nsid = nsid.map_or(NSID_ALL, Nsid::get);
+            let mut entry = Entry::new(AdminOpcode::GET_LOG_PAGE.0, 0, nsid);
             let cdw10 = LogCdw10::new().with_lid(LogPage(*log)).with_rae(*retain_event);
             entry.cdw10 = cdw10.with_numdl_z(dwords_z as u16).into_bits();
             entry.cdw11 = LogCdw11::new().with_numdu((dwords_z >> 16) as u16).into_bits();
@@ -222,7 +225,7 @@ mod tests {
         let command =
             AdminCommand::GetLog { log: 0xc0, csi: 1, nsid: None, retain_event: true, offset_bytes, into };
         let entry = encode_admin(&command).entry;
-        assert_eq!(entry.opcode(), 2);
+        assert_eq!((entry.opcode(), entry.nsid), (2, 0xffff_ffff), "a log of the whole controller");
         assert_eq!((entry.cdw10, entry.cdw11), (0xffff_80c0, 3));
         assert_eq!((entry.cdw12, entry.cdw13, entry.cdw14), (8, 5, 1 << 24));
         assert_eq!(command.into_buffer().unwrap().len(), 1 << 20);

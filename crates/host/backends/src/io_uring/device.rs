@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byway_core::{Buffer, BufferPool, Error, ErrorKind, Memory, QueueOptions, Result};
+use byway_core::{Buffer, BufferPool, Capabilities, Error, ErrorKind, Memory, QueueOptions, Result};
 use byway_sys::Transfer;
 use byway_sys::uring::{Ending, Operation, Uring};
 
@@ -41,7 +41,8 @@ impl IoUring {
         if options.iopoll {
             try_polling(&target, &mut trial)?;
         }
-        let capabilities = target.capabilities(true, !options.iopoll);
+        let polls = options.iopoll;
+        let capabilities = Capabilities { event: !polls, ..target.capabilities(true, !polls) };
         let pool = (options.registered_buffers > 0).then(|| buffers::pool(options.registered_buffers));
         Ok(Self::with(Self::NAME, target, capabilities, Rings { options, pool }))
     }

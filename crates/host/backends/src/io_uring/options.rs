@@ -24,7 +24,8 @@ pub struct IoUringOptions {
     /// The processor that this thread stays on.
     pub sqpoll_cpu: Option<u32>,
     /// Completions are asked for, not told of by interrupts: for devices that have queues to be polled, past the page
-    /// cache. Who waits burns a core. Commands cannot be cancelled, and have no time of their own.
+    /// cache. Who waits burns a core. Commands cannot be cancelled, and have no time of their own; queues have no
+    /// descriptor that tells of completions.
     pub iopoll: bool,
     /// Each queue is used by one thread, the first that uses it, which saves the kernel locks and interruptions.
     pub one_thread: bool,

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use byway_core::{Buffer, BufferPool, Error, ErrorKind, Memory, QueueOptions, Result};
+use byway_core::{Buffer, BufferPool, Capabilities, Error, ErrorKind, Memory, QueueOptions, Result};
 use byway_sys::uring::Uring;
 use byway_sys::{NodeKind, NvmeCommand, NvmeNode};
 
@@ -45,7 +45,7 @@ impl IoUringCmd {
         }
         // Tells whether there can be such a ring.
         let _: Uring<Memory, (), NvmeCommand> = ring(target.node_shared(), options, 1)?;
-        let capabilities = target.capabilities(true, false);
+        let capabilities = Capabilities { event: !options.iopoll, ..target.capabilities(true, false) };
         let pool = (options.registered_buffers > 0).then(|| buffers::pool(options.registered_buffers));
         Ok(Self::with(Self::NAME, target, capabilities, CommandRings { options, pool }))
     }

@@ -253,6 +253,11 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
     }
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        if self.iopoll {
+            let said =
+                "completions that are polled for wake nobody: there is no descriptor for them (iopoll)";
+            return Err(Error::host(ErrorKind::Unsupported, said));
+        }
         if !self.ready.is_empty() {
             self.ring.raise();
         }

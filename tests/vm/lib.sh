@@ -1,0 +1,107 @@
+# Sourced before every test in its guest. A test is a row of checks; one that fails does not end it.
+export PATH=/programs:$PATH HOME=/root TERM=dumb
+cd /tmp
+ln -sf /proc/self/fd /dev/fd
+failures=0
+
+# check NAME COMMAND...: the command succeeds.
+check() {
+    local name=$1 code
+    shift
+    (set -e; "$@") > /tmp/said 2>&1
+    code=$?
+    if [ "$code" = 0 ]; then
+        echo "ok $name"
+        return
+    fi
+    failures=$((failures + 1))
+    tail -n 60 /tmp/said
+    echo "FAILED $name (exit $code)"
+    return 1
+}
+
+# refuses PATTERN COMMAND...: the command fails, and says so.
+refuses() {
+    local pattern=$1 said
+    shift
+    if said=$("$@" 2>&1); then
+        echo "succeeded, and must not: $*"
+        return 1
+    fi
+    grep -qE -- "$pattern" <<< "$said" || { echo "said: $said"; return 1; }
+}
+
+# says PATTERN COMMAND...: the command succeeds, and says so.
+says() {
+    local pattern=$1 said
+    shift
+    said=$("$@" 2>&1) || { echo "failed: $said"; return 1; }
+    grep -qE -- "$pattern" <<< "$said" || { echo "said: $said"; return 1; }
+}
+
+# same FILE FILE: their bytes are the same.
+same() {
+    cmp "$1" "$2"
+}
+
+# The name of the controller with this serial number, when it is ready: nvme0.
+controller() {
+    local path tries
+    for tries in $(seq 600); do
+        for path in /sys/class/nvme/nvme*; do
+            if grep -qs "^$1 *$" "$path/serial" && [ "$(cat "$path/state")" = live ]; then
+                basename "$path"
+                return
+            fi
+        done
+        sleep 0.1
+    done
+    echo "there is no controller $1" >&2
+    return 1
+}
+
+# The name of namespace $2 of a controller, when its nodes are there: nvme0n1.
+namespace() {
+    local path tries
+    for tries in $(seq 600); do
+        for path in /sys/class/nvme/"$1"/"${1}"*n*; do
+            path=$(basename "$path" | sed 's/c[0-9]*n/n/')
+            if [ "$(cat "/sys/block/$path/nsid" 2>/dev/null)" = "$2" ] && [ -b "/dev/$path" ] && [ -c "/dev/${path/nvme/ng}" ]; then
+                echo "$path"
+                return
+            fi
+        done
+        sleep 0.1
+    done
+    echo "there is no namespace $2 of $1" >&2
+    return 1
+}
+
+# random FILE BYTES: a file of bytes that nothing else has.
+random() {
+    head -c "$2" /dev/urandom > "$1"
+}
+
+# Asks the host to do something, and waits until it is done.
+host() {
+    rm -f /share/answer
+    echo "$*" > /share/ask.new
+    mv /share/ask.new /share/ask
+    until [ -e /share/answer ]; do sleep 0.1; done
+    cat /share/answer
+}
+
+# The conformance suite over a device, one test after the other: its counts, and what failed.
+conformance() {
+    local uri=$1
+    shift
+    BYWAY_CONFORMANCE_DEVICE=$uri RUST_BACKTRACE=0 command conformance --test-threads=1 "$@"
+}
+
+verdict() {
+    if dmesg | grep -E 'BUG:|Oops|WARNING:|Call Trace|DMAR:.*fault'; then
+        echo "FAILED: the kernel complains"
+        failures=$((failures + 1))
+    fi
+    exit "$((failures > 0))"
+}

@@ -1,0 +1,46 @@
+# Sourced by run.sh: a guest's machine, as the arguments that QEMU takes.
+
+# The machine of test $test on kernel $kernel, its files in $work: sets the array `machine`.
+describe_machine() {
+    local libraries=$guests/root/usr/lib/x86_64-linux-gnu device
+    machine=(
+        "$guests/root/lib64/ld-linux-x86-64.so.2" --library-path "$libraries:$libraries/pulseaudio"
+        "$guests/root/usr/bin/qemu-system-x86_64"
+        -L "$guests/root/usr/share/seabios" -L "$guests/root/usr/share/qemu"
+        -nodefaults -no-user-config -no-reboot -display none -monitor none -serial stdio
+        -accel tcg,thread=multi -cpu max -smp "$(header processors 2)" -m "$(header memory 1G)"
+        -M q35,memory-backend=memory
+        -object "memory-backend-memfd,id=memory,size=$(header memory 1G),share=on"
+        -kernel "$guests/vmlinux-$kernel" -initrd "$guests/initrd-$kernel.cpio"
+        -append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check nokaslr $(header append)"
+    )
+    shared root "$guests/root" readonly=on,multidevs=remap
+    shared programs "$programs" readonly=on,multidevs=remap
+    shared share "$work/share" multidevs=remap
+    for device in $(header devices); do
+        "device_$device"
+    done
+}
+
+# A folder that the guest mounts.
+shared() {
+    machine+=(-virtfs "local,path=$2,mount_tag=$1,security_model=none,$3")
+}
+
+# A file of zeroes, of this size, made once for a test.
+blank() {
+    [ -e "$work/$1" ] || truncate -s "$2" "$work/$1"
+}
+
+# QEMU's own NVMe device, serial number "other": namespace 1 of 512-byte blocks, 2 of 4096-byte ones.
+device_nvme() {
+    blank other1.raw 256M
+    blank other2.raw 256M
+    machine+=(
+        -drive "id=other1,if=none,format=raw,discard=unmap,file=$work/other1.raw"
+        -drive "id=other2,if=none,format=raw,file=$work/other2.raw"
+        -device nvme,id=other,serial=other
+        -device nvme-ns,drive=other1,bus=other,nsid=1
+        -device nvme-ns,drive=other2,bus=other,nsid=2,logical_block_size=4096,physical_block_size=4096
+    )
+}

@@ -1,0 +1,168 @@
+#!/usr/bin/env bash
+# Runs tests in guests, one guest at a time, and ends with a table and "N passed, N failed":
+#   run.sh [--kernel 6.12|7.2] [--release] NAME...   these, on this kernel or on all that they are for
+#   run.sh [--release] --quick | --all               the set of `make test`, of `make test-vm`
+#   run.sh --list [--quick]                          their names
+# A test is guest/NAME.sh; README.md says what its header may have. Logs: target/test-logs/vm-NAME-KERNEL.log.
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/../.."
+. tests/vm/machine.sh
+. tests/vm/host.sh
+guests=${BYWAY_VM_CACHE:-$HOME/.cache/byway/vm}/guests
+logs=$PWD/target/test-logs
+profile=debug
+cargo=${CARGO:-cargo}
+rows=()
+passed=0
+failed=0
+
+main() {
+    local wanted=() set=named only='' list='' test kernel
+    while [ $# -gt 0 ]; do
+        case $1 in
+            --kernel) only=$2; shift ;;
+            --release) profile=release ;;
+            --quick | --all) set=${1#--} ;;
+            --list) list=yes ;;
+            -*) echo "unknown: $1" >&2; exit 2 ;;
+            *) wanted+=("$1") ;;
+        esac
+        shift
+    done
+    [ "$set" = named ] && [ -z "$list" ] || mapfile -t wanted < <(names "$set")
+    if [ -n "$list" ]; then printf '%s\n' "${wanted[@]}"; return; fi
+    [ ${#wanted[@]} -gt 0 ] || { sed -n '2,6s/^# //p' "$0" >&2; exit 2; }
+    for test in "${wanted[@]}"; do
+        [ -f "tests/vm/guest/$test.sh" ] || { echo "there is no test $test" >&2; exit 2; }
+    done
+    "$here/build.sh" || exit 2
+    exec 8< "$guests/stamp"
+    flock -s 8
+    mkdir -p "$logs"
+    build_programs || exit 2
+    trap stop_host EXIT
+    trap 'exit 130' INT TERM
+    for test in "${wanted[@]}"; do
+        for kernel in $(kernels_for "$set"); do
+            [ -n "$only" ] && [ "$only" != "$kernel" ] || run_test
+        done
+    done
+    table
+    [ "$failed" = 0 ]
+}
+
+# The names of a set, or of all tests.
+names() {
+    local path test
+    for path in tests/vm/guest/*.sh; do
+        test=$(basename "$path" .sh)
+        [ "$1" = quick ] && [ -z "$(header quick)" ] || echo "$test"
+    done
+}
+
+# A word of the test's header, or what it is without: "# devices: nvme".
+header() {
+    local said
+    said=$(sed -n "/^[^#]/q; s/^# $1: *//p" "tests/vm/guest/$test.sh")
+    echo "${said:-${2:-}}"
+}
+
+kernels_for() {
+    if [ "$1" = quick ]; then header quick; else header kernels "$(cut -d' ' -f1 "$guests/kernels" | tr '\n' ' ')"; fi
+}
+
+# What runs in guests is built here; trixie's C library is newer than whatever it was built with.
+build_programs() {
+    programs=$PWD/target/vm/programs-$profile
+    local flags=() conformance
+    [ "$profile" = release ] && flags=(--release)
+    # Of the whole workspace, so that what its tests have built is not built again.
+    $cargo build -q "${flags[@]}" --workspace --bin byway || return 1
+    conformance=$($cargo test -q "${flags[@]}" --workspace --test node --no-run --message-format=json |
+        sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p')
+    mkdir -p "$programs"
+    program "target/$profile/byway" byway
+    program "$conformance" conformance
+}
+
+# Without what debuggers want: guests read slowly.
+program() {
+    [ "$programs/$2" -nt "$1" ] || strip -o "$programs/$2" "$1"
+}
+
+# Runs $test on $kernel, and keeps its verdict.
+run_test() {
+    local log=$logs/vm-$test-$kernel.log begun=$SECONDS verdict machine boot
+    work=$PWD/target/vm/$test-$kernel
+    rm -rf "$work"
+    mkdir -p "$work/share"
+    cp tests/vm/guest/*.sh tests/vm/lib.sh "$work/share/"
+    : > "$log"
+    echo "== vm $test, kernel $kernel"
+    for boot in $(seq "$(header boots 1)"); do
+        "guest_script" > "$work/share/run.sh"
+        describe_machine
+        run_guest "$log"
+        verdict=$(verdict_of "$log")
+        [ "$verdict" = passed ] || break
+    done
+    stop_host
+    if [ "$verdict" = passed ] && ! after_guest >> "$log" 2>&1; then verdict='failed afterwards'; fi
+    if [ "$verdict" = passed ]; then
+        passed=$((passed + 1))
+        rm -rf "$work"
+    else
+        failed=$((failed + 1))
+        tail -n 40 "$log"
+        echo "vm $test, kernel $kernel: $verdict; all of it: $log, its files: $work"
+    fi
+    rows+=("$test|$kernel|$verdict|$((SECONDS - begun)) s|$(grep -c '^ok ' "$log")")
+}
+
+# What the guest runs.
+guest_script() {
+    printf '%s\n' "test=$test kernel=$kernel boot=$boot profile=$profile set=$set" \
+        ". /share/lib.sh" ". /share/$test.sh" verdict
+}
+
+# Starts the machine, does what its guest asks for, and waits for its end.
+run_guest() {
+    local limit deadline
+    limit=$(header seconds 300)
+    QEMU_MODULE_DIR=$guests/root/usr/lib/x86_64-linux-gnu/qemu "${machine[@]}" < /dev/null >> "$1" 2>&1 &
+    guest=$!
+    deadline=$((SECONDS + limit))
+    while kill -0 "$guest" 2>/dev/null; do
+        answer_guest
+        if [ "$SECONDS" -ge "$deadline" ]; then
+            echo "GUEST-LATE after $limit s" >> "$1"
+            kill -KILL "$guest"
+        fi
+        sleep 0.1
+    done
+    wait "$guest" 2>/dev/null
+    guest=''
+}
+
+# The last boot's verdict.
+verdict_of() {
+    local line
+    line=$(tr -d '\r' < "$1" | grep -aE '^GUEST-(EXIT|LATE|KILLED)' | tail -n 1)
+    case $line in
+        'GUEST-EXIT 0' | GUEST-KILLED*) echo passed ;;
+        GUEST-EXIT*) echo failed ;;
+        GUEST-LATE*) echo "too late" ;;
+        *) echo "ended without a verdict" ;;
+    esac
+}
+
+table() {
+    local row
+    echo
+    { echo "test|kernel|verdict|time|checks"; printf '%s\n' "${rows[@]}"; } | column -t -s '|'
+    echo
+    echo "$passed passed, $failed failed"
+}
+
+main "$@"

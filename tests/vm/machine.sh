@@ -3,11 +3,13 @@
 # The machine of test $test on kernel $kernel, its files in $work: sets the array `machine`.
 describe_machine() {
     local libraries=$guests/root/usr/lib/x86_64-linux-gnu device
+    [ -e "$work/monitor.in" ] || mkfifo "$work/monitor.in" "$work/monitor.out"
     machine=(
         "$guests/root/lib64/ld-linux-x86-64.so.2" --library-path "$libraries:$libraries/pulseaudio"
         "$guests/root/usr/bin/qemu-system-x86_64"
         -L "$guests/root/usr/share/seabios" -L "$guests/root/usr/share/qemu"
-        -nodefaults -no-user-config -no-reboot -display none -monitor none -serial stdio
+        -nodefaults -no-user-config -no-reboot -display none -serial stdio
+        -chardev "pipe,id=monitor,path=$work/monitor" -mon chardev=monitor,mode=control
         -accel tcg,thread=multi -cpu max -smp "$(header processors 2)" -m "$(header memory 1G)"
         -M q35,memory-backend=memory
         -object "memory-backend-memfd,id=memory,size=$(header memory 1G),share=on"
@@ -43,4 +45,24 @@ device_nvme() {
         -device nvme-ns,drive=other1,bus=other,nsid=1
         -device nvme-ns,drive=other2,bus=other,nsid=2,logical_block_size=4096,physical_block_size=4096
     )
+}
+
+# Our device, its serial number that of its image; the header's "image" is what it is made with. It is behind a port of its
+# own, so that it can be plugged in again.
+device_byway() {
+    local made
+    read -r -a made <<< "$(header image '--size 512M --ns nvm:256M --ns kv:64M')"
+    [ -e "$work/byway.img" ] || "target/$profile/byway" create "$work/byway.img" "${made[@]}" >> "$work/server.log" 2>&1
+    start_server || return 1
+    machine+=(-device pcie-root-port,id=port,chassis=1 -device "$(byway_device)")
+}
+
+# What QEMU plugs in. The path is short, as sockets' must be.
+byway_device() {
+    echo '{"driver":"vfio-user-pci","id":"byway","bus":"port","socket":{"type":"unix","path":"'"target/vm/$test-$kernel/byway.sock"'"}}'
+}
+
+# An IOMMU that the guest sees.
+device_viommu() {
+    machine+=(-device intel-iommu,caching-mode=on)
 }

@@ -93,7 +93,7 @@ program() {
 
 # Runs $test on $kernel, and keeps its verdict.
 run_test() {
-    local log=$logs/vm-$test-$kernel.log begun=$SECONDS verdict machine boot
+    local log=$logs/vm-$test-$kernel.log begun=$SECONDS verdict="no machine" machine boot
     work=$PWD/target/vm/$test-$kernel
     rm -rf "$work"
     mkdir -p "$work/share"
@@ -102,12 +102,14 @@ run_test() {
     echo "== vm $test, kernel $kernel"
     for boot in $(seq "$(header boots 1)"); do
         "guest_script" > "$work/share/run.sh"
-        describe_machine
-        run_guest "$log"
+        describe_machine >> "$log" 2>&1 || break
+        run_guest
+        [ ! -s "$work/monitor.said" ] || sed 's/^/QEMU: /' "$work/monitor.said" >> "$log"
         verdict=$(verdict_of "$log")
         [ "$verdict" = passed ] || break
     done
     stop_host
+    [ ! -e "$work/server.log" ] || sed 's/^/server: /' "$work/server.log" >> "$log"
     if [ "$verdict" = passed ] && ! after_guest >> "$log" 2>&1; then verdict='failed afterwards'; fi
     if [ "$verdict" = passed ]; then
         passed=$((passed + 1))
@@ -130,13 +132,14 @@ guest_script() {
 run_guest() {
     local limit deadline
     limit=$(header seconds 300)
-    QEMU_MODULE_DIR=$guests/root/usr/lib/x86_64-linux-gnu/qemu "${machine[@]}" < /dev/null >> "$1" 2>&1 &
+    QEMU_MODULE_DIR=$guests/root/usr/lib/x86_64-linux-gnu/qemu "${machine[@]}" < /dev/null >> "$log" 2>&1 &
     guest=$!
+    cat "$work/monitor.out" > "$work/monitor.said" &
     deadline=$((SECONDS + limit))
     while kill -0 "$guest" 2>/dev/null; do
         answer_guest
         if [ "$SECONDS" -ge "$deadline" ]; then
-            echo "GUEST-LATE after $limit s" >> "$1"
+            echo "GUEST-LATE after $limit s" >> "$log"
             kill -KILL "$guest"
         fi
         sleep 0.1

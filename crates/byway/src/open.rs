@@ -63,12 +63,16 @@ pub fn open_to_read(uri: &str) -> Result<Device> {
 
 fn open_with(uri: &Uri, events: Option<Arc<dyn FileEvents>>) -> Result<Device> {
     let begun = Instant::now();
-    let subsystem = subsystem_of(uri, events)?;
+    let subsystem = subsystem_of(uri, events, SubsystemOptions::default())?;
     start(subsystem, &uri.options, begun)
 }
 
 /// The subsystem that `uri` names, without a controller; its engine is as the URI says.
-pub(crate) fn subsystem_of(uri: &Uri, events: Option<Arc<dyn FileEvents>>) -> Result<Subsystem> {
+pub(crate) fn subsystem_of(
+    uri: &Uri,
+    events: Option<Arc<dyn FileEvents>>,
+    announced: SubsystemOptions,
+) -> Result<Subsystem> {
     let options = &uri.options;
     let mut flash = match &uri.place {
         Place::Image(path) => open_image(path, options, events)?,
@@ -84,7 +88,7 @@ pub(crate) fn subsystem_of(uri: &Uri, events: Option<Arc<dyn FileEvents>>) -> Re
         cache_bytes: options.cache_bytes,
         ..KvOptions::default()
     };
-    let subsystem_options = SubsystemOptions { kv, sgls: options.sgls, ..SubsystemOptions::default() };
+    let subsystem_options = SubsystemOptions { kv, sgls: options.sgls, ..announced };
     Subsystem::new(identity, profile, flash, subsystem_options).map_err(from_subsystem)
 }
 

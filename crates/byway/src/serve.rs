@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
-use byway_in_process::{Embedded, StartError};
+use byway_in_process::{Embedded, Hosts, StartError};
 use byway_sys::Wakeup;
-use byway_vfio_user::{Door, DoorError, Function, ServeError, Server, Vectors};
+use byway_vfio_user::{Door, DoorError, DoorbellPage, Function, ServeError, Server, Vectors};
 
 use crate::control::Control;
 use crate::open::subsystem_of;
@@ -21,6 +22,19 @@ pub struct ServeOptions {
     pub vfio_user: PathBuf,
     /// Whether controllers announce SGLs, where it is to be said apart from the URI.
     pub sgls: Option<bool>,
+    /// What the server does while no command comes.
+    pub idle: Idle,
+}
+
+/// What a server does while no command comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Idle {
+    /// It sleeps: each doorbell is a message, but for those that doorbell buffers save.
+    #[default]
+    Sleep,
+    /// It looks for doorbells, which clients map and write without a message, and keeps a processor busy for as long as
+    /// a client is there.
+    Poll,
 }
 
 /// A device that is being served. Dropping it closes the device.
@@ -56,15 +70,21 @@ fn serve_uri(uri: &Uri, options: &ServeOptions) -> Result<Served> {
     check_options(&uri.options)?;
     // Before the image: what cannot be served is not opened.
     let door = open_door(&options.vfio_user)?;
-    let subsystem = subsystem_of(uri, None)?;
+    let polls = options.idle == Idle::Poll;
+    let announced = SubsystemOptions { doorbell_buffers: !polls, ..SubsystemOptions::default() };
+    let subsystem = subsystem_of(uri, None, announced)?;
     let path = subsystem.flash.path();
     let vectors = Arc::new(Vectors::default());
-    let device = Embedded::serve(subsystem, uri.options.clock, uri.options.ledger, vectors.clone());
+    let no_memory = |error| Error::kernel("share doorbells", error);
+    let page = if polls { Some(DoorbellPage::new().map_err(no_memory)?) } else { None };
+    let hosts =
+        Hosts { interrupts: vectors.clone(), doorbells: page.as_ref().map(|page| page.memory().clone()) };
+    let device = Embedded::serve(subsystem, uri.options.clock, uri.options.ledger, hosts);
     let mut device = device.map_err(from_start)?;
     if let Some(control) = path.and_then(|path| Control::start(&path, device.handle())) {
         device.keep(control);
     }
-    let server = Server::new(door, Function::new(device.front(), vectors));
+    let server = Server::new(door, Function::new(device.front(), vectors, page));
     let server = server.map_err(|error| Error::kernel("serve by vfio-user", error))?;
     Ok(Served { server, _device: device })
 }

@@ -113,6 +113,14 @@ impl Mapping {
         self.start.as_ptr()
     }
 
+    /// All of it as words that others may change at any time.
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU32] {
+        let words = self.start.as_ptr().cast();
+        // SAFETY: mapped for as long as `self` is borrowed, aligned to a page, and all accesses through `&self` are atomic.
+        unsafe { std::slice::from_raw_parts(words, self.len_bytes / size_of::<AtomicU32>()) }
+    }
+
     /// Copies from the mapping.
     ///
     /// # Errors
@@ -384,6 +392,14 @@ mod tests {
         assert!(map.store_u64(PAGE_BYTES, 1).is_err());
         assert!(map.store_u64(4, 1).is_err(), "an unaligned word could tear");
         assert!(map.fill_at(PAGE_BYTES - 1, 2, 0).is_err());
+    }
+
+    #[test]
+    fn words_are_the_mapping_s_own() {
+        let map = Mapping::anonymous(PAGE_BYTES).unwrap();
+        map.store_u32(8, 5).unwrap();
+        assert_eq!(u32::from_le(map.words()[2].load(Ordering::Relaxed)), 5);
+        assert_eq!(map.words().len(), PAGE_BYTES / 4);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The embedded device: controller, subsystem and flash in this process.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use byway_controller::{
@@ -9,7 +9,8 @@ use byway_controller::{
 };
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
 use byway_link::{ClockMode, HostMeter, Ledger, Meter, Profile};
-use byway_queue::{DoorbellIndex, Doorbells};
+use byway_queue::{DoorbellIndex, Doorbells, SharedDoorbells};
+use byway_sys::Mapping;
 
 use crate::cell::Guarded;
 use crate::clock::Clock;
@@ -67,12 +68,30 @@ pub(crate) struct Core {
     pub meter: Meter,
 }
 
+/// What a device has of hosts in other processes.
+pub struct Hosts {
+    /// Told of interrupts.
+    pub interrupts: Arc<dyn Interrupts + Send + Sync>,
+    /// Memory in which hosts may write doorbells themselves, as the registers stand; [`Front::poll`] looks there.
+    pub doorbells: Option<Arc<Mapping>>,
+}
+
 /// Who is told of the interrupts of a device whose hosts are in other processes.
 struct Sink(Arc<dyn Interrupts + Send + Sync>);
 
 impl std::fmt::Debug for Sink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Sink")
+    }
+}
+
+/// Doorbells in memory shared with hosts.
+#[derive(Debug)]
+struct Page(Arc<Mapping>);
+
+impl SharedDoorbells for Page {
+    fn words(&self) -> &[AtomicU32] {
+        self.0.words()
     }
 }
 
@@ -381,7 +400,7 @@ impl Embedded {
     }
 
     /// Starts a device whose hosts are in other processes: bridges reach it by its [`Embedded::front`], run it in threads
-    /// of theirs, and have their hosts told of interrupts by `interrupts`. A thread of the device's own syncs its image.
+    /// of theirs. A thread of the device's own syncs its image.
     ///
     /// # Errors
     /// A virtual clock: hosts elsewhere are charged for nothing, so its time would stand still.
@@ -389,13 +408,13 @@ impl Embedded {
         subsystem: Subsystem,
         clock: ClockMode,
         ledger: bool,
-        interrupts: Arc<dyn Interrupts + Send + Sync>,
+        hosts: Hosts,
     ) -> Result<Self, StartError> {
         if clock == ClockMode::Virtual {
             return Err(StartError::VirtualThread);
         }
         let options = RunOptions { run_by: RunBy::Caller, clock, ledger };
-        let shared = Arc::new(Shared::new(subsystem, options, Some(Sink(interrupts)))?);
+        let shared = Arc::new(Shared::new(subsystem, options, Some(hosts))?);
         let runners = vec![Runner::start_syncing(&shared)?];
         Ok(Self { companion: None, shared, runners: Arc::new(runners) })
     }
@@ -489,12 +508,12 @@ pub enum StartError {
 }
 
 impl Shared {
-    fn new(mut subsystem: Subsystem, options: RunOptions, sink: Option<Sink>) -> Result<Self, StartError> {
+    fn new(mut subsystem: Subsystem, options: RunOptions, hosts: Option<Hosts>) -> Result<Self, StartError> {
         let profile = subsystem.profile.clone();
         let byte_memory = Arc::new(DmaMemory::new(CMB_BYTES)?);
         let space = Arc::new(DmaSpace::new());
         // Hosts elsewhere have no way to it.
-        let cmb = if sink.is_none() {
+        let cmb = if hosts.is_none() {
             let mapped = space.map(byte_memory.clone(), byte_memory_at(), Access::ReadWrite);
             mapped.map_err(std::io::Error::other)?;
             cmb_registers()
@@ -507,7 +526,13 @@ impl Shared {
         let queues = byway_controller::MAX_IO_QUEUES + 1;
         // Modelled time orders everything, and a thread of the device's own serves all queues.
         let queues_leave = options.clock == ClockMode::Off && options.run_by == RunBy::Caller;
+        let (sink, page) =
+            hosts.map_or((None, None), |hosts| (Some(Sink(hosts.interrupts)), hosts.doorbells));
         let doorbells = Doorbells::new(queues);
+        let doorbells = match page {
+            Some(page) => doorbells.with_shared(Box::new(Page(page))),
+            None => doorbells,
+        };
         let host_meter = HostMeter::new(&profile).with_doorbells(doorbells.len());
         host_meter.set_on(options.ledger);
         let controller = Controller::new(ControllerId(0), &mut subsystem, cmb);

@@ -48,8 +48,36 @@ impl Front {
     /// Takes a doorbell write. It is served by the next [`Front::run`].
     #[inline]
     pub fn ring(&self, doorbell: DoorbellIndex, value: u32) {
-        self.shared.host_meter.doorbell(doorbell.place());
-        self.shared.doorbells.ring(doorbell, value);
+        let doorbells = &self.shared.doorbells;
+        if !doorbells.is_shared() {
+            self.shared.host_meter.doorbell(doorbell.place());
+        }
+        doorbells.write(doorbell, value);
+    }
+
+    /// Serves what hosts wrote to doorbells in shared memory, and what is due; whether there was any of it. What was
+    /// written twice since the last look counts once.
+    ///
+    /// `rung` is how many queues may have been rung so far: only those are looked at, and all every now and then.
+    #[inline]
+    pub fn poll(&self, rung: &mut usize) -> bool {
+        let shared = &*self.shared;
+        if !shared.doorbells.is_written(*rung) && !shared.has_work() {
+            return false;
+        }
+        shared.core.run_or_leave_word(
+            || {},
+            |core, _| {
+                *rung = self.take_written().max(1);
+                core.run_now(shared);
+            },
+        );
+        true
+    }
+
+    fn take_written(&self) -> usize {
+        let meter = &self.shared.host_meter;
+        self.shared.doorbells.take_written(|index| meter.doorbell(index.place()))
     }
 
     /// Serves what was rung and what is due. If another thread runs the device now, that one serves it.
@@ -66,7 +94,10 @@ impl Front {
     /// # Errors
     /// The device has failed.
     pub fn finish(&self) -> Result<(), Failed> {
-        self.shared.with_core(|core| core.run_now(&self.shared))?;
+        self.shared.with_core(|core| {
+            self.take_written();
+            core.run_now(&self.shared);
+        })?;
         self.shared.sync(None);
         Ok(())
     }

@@ -17,6 +17,6 @@ mod runner;
 mod syncing;
 
 pub use bus::InProcessBus;
-pub use device::{Embedded, Failed, Handle, RunBy, RunOptions, StartError};
+pub use device::{Embedded, Failed, Handle, Hosts, RunBy, RunOptions, StartError};
 pub use front::Front;
 pub use memory::Window;

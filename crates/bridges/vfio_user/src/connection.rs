@@ -1,13 +1,18 @@
 //! The bytes and descriptors of one client's socket. Nothing here waits.
 
-use std::io::{self, IoSliceMut};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use byway_vfio_user_wire::Reader;
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
 
 use crate::session::LIMITS;
 
@@ -28,6 +33,43 @@ pub enum Received {
     End,
 }
 
+/// Replies to go, with the descriptors that some of them carry.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// The replies, one behind the other.
+    pub bytes: Vec<u8>,
+    /// Where the reply begins that carries one.
+    fds: VecDeque<(usize, Arc<OwnedFd>)>,
+}
+
+impl Outbox {
+    /// The reply that begins at `at` carries a descriptor.
+    pub fn attach(&mut self, at: usize, fd: Arc<OwnedFd>) {
+        self.fds.push_back((at, fd));
+    }
+
+    /// Sends once: bytes up to the next reply that carries a descriptor, or that one with it.
+    fn send(&mut self, socket: &UnixStream) -> rustix::io::Result<()> {
+        let carried = self.fds.front().filter(|(at, _)| *at == 0).map(|(_, fd)| fd.clone());
+        let next = self.fds.get(usize::from(carried.is_some())).map_or(self.bytes.len(), |(at, _)| *at);
+        let bytes = [IoSlice::new(self.bytes.get(..next).unwrap_or_default())];
+        let fds: Vec<BorrowedFd<'_>> = carried.iter().map(|fd| fd.as_fd()).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(&fds));
+        }
+        let sent = sendmsg(socket, &bytes, &mut control, SendFlags::NOSIGNAL)?;
+        // It went with the first byte.
+        if carried.is_some() {
+            self.fds.pop_front();
+        }
+        self.bytes.drain(..sent);
+        self.fds.iter_mut().for_each(|(at, _)| *at -= sent);
+        Ok(())
+    }
+}
+
 /// A client's socket, with what came and what is to go.
 #[derive(Debug)]
 pub struct Connection {
@@ -35,7 +77,7 @@ pub struct Connection {
     /// What came.
     pub reader: Reader<OwnedFd>,
     /// What is to go.
-    pub out: Vec<u8>,
+    pub out: Outbox,
     received: Box<[u8]>,
 }
 
@@ -47,7 +89,7 @@ impl Connection {
     pub fn new(socket: UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let received = vec![0; RECEIVED_BYTES].into_boxed_slice();
-        Ok(Self { socket, reader: Reader::new(LIMITS), out: Vec::new(), received })
+        Ok(Self { socket, reader: Reader::new(LIMITS), out: Outbox::default(), received })
     }
 
     /// Receives once.
@@ -80,8 +122,8 @@ impl Connection {
     /// The connection is broken.
     pub fn send(&mut self) -> io::Result<()> {
         while self.has_unsent() {
-            match rustix::net::send(&self.socket, &self.out, SendFlags::NOSIGNAL) {
-                Ok(sent) => drop(self.out.drain(..sent)),
+            match self.out.send(&self.socket) {
+                Ok(()) => {}
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -93,13 +135,13 @@ impl Connection {
     /// Whether something is to go that the socket did not take.
     #[must_use]
     pub fn has_unsent(&self) -> bool {
-        !self.out.is_empty()
+        !self.out.bytes.is_empty()
     }
 
     /// Whether the client must read its replies before anything more is done for it.
     #[must_use]
     pub fn is_clogged(&self) -> bool {
-        self.out.len() >= UNSENT_BYTES
+        self.out.bytes.len() >= UNSENT_BYTES
     }
 }
 

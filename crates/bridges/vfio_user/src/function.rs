@@ -6,14 +6,15 @@ use std::sync::Arc;
 use byway_controller::Interrupts;
 use byway_in_process::{Failed, Front};
 use byway_vfio_user_wire::{
-    Access, DeviceInfo, DmaMap, DmaUnmap, Errno, IrqAction, IrqData, IrqFlags, IrqIndex, IrqInfo,
+    Access, Area, DeviceInfo, DmaMap, DmaUnmap, Errno, IrqAction, IrqData, IrqFlags, IrqIndex, IrqInfo,
     RegionFlags, RegionIndex, RegionInfo, SetIrqs,
 };
 
-use crate::bar::{BAR0_BYTES, Place, VECTORS};
+use crate::bar::{BAR0_BYTES, DOORBELLS_AT, DOORBELLS_BYTES, Place, VECTORS};
 use crate::config::{CONFIG_BYTES, ConfigEvent, ConfigSpace};
 use crate::interrupts::{NoEventFd, Vectors};
 use crate::memory::{HostRanges, MemoryError};
+use crate::page::DoorbellPage;
 
 const WORD_BYTES: usize = 4;
 
@@ -81,14 +82,22 @@ pub struct Function {
     config: ConfigSpace,
     vectors: Arc<Vectors>,
     ranges: HostRanges,
+    page: Option<DoorbellPage>,
 }
 
 impl Function {
-    /// The function through which hosts reach the device behind `front`, which tells `vectors` of interrupts.
+    /// The function through which hosts reach the device behind `front`, which tells `vectors` of interrupts and has
+    /// its doorbells in `page`, if hosts may map them.
     #[must_use]
-    pub fn new(front: Front, vectors: Arc<Vectors>) -> Self {
+    pub fn new(front: Front, vectors: Arc<Vectors>, page: Option<DoorbellPage>) -> Self {
         let ranges = HostRanges::new(front.space().clone());
-        Self { front, config: ConfigSpace::default(), vectors, ranges }
+        Self { front, config: ConfigSpace::default(), vectors, ranges, page }
+    }
+
+    /// Whether hosts may ring without a message, so that somebody has to look.
+    #[must_use]
+    pub fn is_polled(&self) -> bool {
+        self.page.is_some()
     }
 
     /// The device behind it.
@@ -112,8 +121,17 @@ impl Function {
             return Err(Refusal::OutsideRegion { region: index, offset: 0, bytes: 0 });
         }
         let bytes = region_bytes(index);
-        let flags = RegionFlags { readable: bytes > 0, writable: bytes > 0, mappable: false };
-        Ok(RegionInfo { index, flags, bytes, file_offset: 0, areas: Vec::new(), full_bytes: None })
+        let mappable = self.region_file(index).is_some();
+        let flags = RegionFlags { readable: bytes > 0, writable: bytes > 0, mappable };
+        let doorbells = Area { offset: DOORBELLS_AT, bytes: DOORBELLS_BYTES };
+        let areas = if mappable { vec![doorbells] } else { Vec::new() };
+        Ok(RegionInfo { index, flags, bytes, file_offset: 0, areas, full_bytes: None })
+    }
+
+    /// What a host maps of a region that is mappable.
+    #[must_use]
+    pub fn region_file(&self, index: RegionIndex) -> Option<&Arc<OwnedFd>> {
+        self.page.as_ref().filter(|_| index == RegionIndex::BAR0).map(DoorbellPage::file)
     }
 
     /// How many interrupts there are of a kind.

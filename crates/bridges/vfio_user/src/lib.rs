@@ -13,6 +13,7 @@ mod door;
 mod function;
 mod interrupts;
 mod memory;
+mod page;
 mod server;
 mod session;
 
@@ -22,5 +23,6 @@ pub use door::{Door, DoorError};
 pub use function::{Function, Refusal};
 pub use interrupts::{NoEventFd, Vectors};
 pub use memory::{HostRanges, MAX_RANGES, MemoryError};
+pub use page::DoorbellPage;
 pub use server::{ServeError, Server, Told};
 pub use session::Session;

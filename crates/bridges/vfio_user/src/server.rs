@@ -18,6 +18,10 @@ use crate::session::Session;
 /// Clients that are kept waiting for the answer that another is served.
 const WAITING: usize = 8;
 
+/// Looks at doorbells in shared memory between two at the socket; one that found work counts as more.
+const LOOKS: u32 = 2000;
+const WORK: u32 = 20;
+
 /// What a server tells of, for a log.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -119,16 +123,21 @@ struct Service<'a> {
     client: Connection,
     /// Others, until they have said something that can be refused.
     waiting: Vec<Connection>,
+    /// Queues that may have been rung in shared memory.
+    rung: usize,
 }
 
 impl<'a> Service<'a> {
     fn new(server: &'a mut Server, socket: UnixStream) -> io::Result<Self> {
         let client = Connection::new(socket)?;
-        Ok(Self { server, session: Session::default(), client, waiting: Vec::new() })
+        Ok(Self { server, session: Session::default(), client, waiting: Vec::new(), rung: usize::MAX })
     }
 
     fn run(&mut self, tell: &mut impl FnMut(Told<'_>)) -> io::Result<Ended> {
         loop {
+            if self.server.function.is_polled() {
+                self.look();
+            }
             if self.sleep()? {
                 return Ok(Ended::Stopped);
             }
@@ -140,7 +149,20 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Sleeps until there is something to do; whether that is to stop.
+    /// Serves doorbells in shared memory for a while; those of every queue there may be are looked at at first.
+    fn look(&mut self) {
+        let front = self.server.function.front();
+        if front.poll(&mut { usize::MAX }) {
+            self.rung = usize::MAX;
+        }
+        let mut left = LOOKS;
+        while left > 0 {
+            left = left.saturating_sub(if front.poll(&mut self.rung) { WORK } else { 1 });
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Sleeps until there is something to do; whether that is to stop. Who looks for doorbells does not sleep.
     fn sleep(&self) -> io::Result<bool> {
         let (stop, door, client) = (self.server.stop.as_fd(), self.server.door.as_fd(), self.client.as_fd());
         // What cannot be answered is not read.
@@ -151,7 +173,9 @@ impl<'a> Service<'a> {
             PollFd::new(&door, PollFlags::IN),
         ];
         fds.extend(self.waiting.iter().map(|other| PollFd::new(other, PollFlags::IN)));
-        wait(&mut fds, self.server.function.front().rests_for())?;
+        let function = &self.server.function;
+        let at_most = if function.is_polled() { Some(Duration::ZERO) } else { function.front().rests_for() };
+        wait(&mut fds, at_most)?;
         Ok(fds.first().is_some_and(|stop| !stop.revents().is_empty()))
     }
 
@@ -218,7 +242,7 @@ fn keep_waiting(other: &mut Connection) -> bool {
         Ok(Some(Incoming::Refused { header, .. })) => header,
         Err(_) => return false,
     };
-    encode_error(&header, Errno::EBUSY, &mut other.out);
+    encode_error(&header, Errno::EBUSY, &mut other.out.bytes);
     // Whoever does not take 16 bytes is not told.
     let _ = other.send();
     false

@@ -6,6 +6,7 @@ use byway_vfio_user_wire::{
     Capabilities, Errno, Header, Incoming, Kind, Limits, Message, Reply, Request, Version, encode_error,
 };
 
+use crate::connection::Outbox;
 use crate::function::{Function, Refusal};
 use crate::memory::MAX_RANGES;
 
@@ -25,30 +26,30 @@ pub struct Session {
 
 impl Session {
     /// Does what a message asks of `function`, and appends the reply to `out`.
-    pub fn take(&mut self, function: &mut Function, incoming: Incoming<'_, OwnedFd>, out: &mut Vec<u8>) {
+    pub fn take(&mut self, function: &mut Function, incoming: Incoming<'_, OwnedFd>, out: &mut Outbox) {
         match incoming {
             Incoming::Message(message) if message.header.kind == Kind::Command => {
                 self.answer(function, message, out);
             }
             // Nothing was asked of the client.
             Incoming::Message(_) => {}
-            Incoming::Refused { header, why } => refuse(&header, why.errno(), out),
+            Incoming::Refused { header, why } => refuse(&header, why.errno(), &mut out.bytes),
         }
     }
 
-    fn answer(&mut self, function: &mut Function, message: Message<'_, OwnedFd>, out: &mut Vec<u8>) {
+    fn answer(&mut self, function: &mut Function, message: Message<'_, OwnedFd>, out: &mut Outbox) {
         let Message { header, payload, fds } = message;
         let request = match Request::parse(header.command, payload) {
             Ok(request) => request,
-            Err(why) => return refuse(&header, why.errno(), out),
+            Err(why) => return refuse(&header, why.errno(), &mut out.bytes),
         };
-        let before = out.len();
+        let before = out.bytes.len();
         if let Err(errno) = self.execute(function, &header, request, fds, out) {
-            out.truncate(before);
-            return refuse(&header, errno, out);
+            out.bytes.truncate(before);
+            return refuse(&header, errno, &mut out.bytes);
         }
         if header.no_reply {
-            out.truncate(before);
+            out.bytes.truncate(before);
         }
     }
 
@@ -58,20 +59,20 @@ impl Session {
         header: &Header,
         request: Request<'_>,
         fds: Vec<OwnedFd>,
-        out: &mut Vec<u8>,
+        out: &mut Outbox,
     ) -> Result<(), Errno> {
         if !self.has_begun && !matches!(request, Request::Version(_)) {
             return Err(Errno::EINVAL);
         }
         match request {
-            Request::Version(version) => Reply::Version(self.agree(&version)?).encode(header, out),
+            Request::Version(version) => Reply::Version(self.agree(&version)?).encode(header, &mut out.bytes),
             Request::RegionRead(from) => {
                 function.read(&from, &mut self.data).map_err(number)?;
-                Reply::RegionRead { from, data: &self.data }.encode(header, out);
+                Reply::RegionRead { from, data: &self.data }.encode(header, &mut out.bytes);
             }
             Request::RegionWrite { to, data } => {
                 function.write(&to, data).map_err(number)?;
-                Reply::RegionWritten(to).encode(header, out);
+                Reply::RegionWritten(to).encode(header, &mut out.bytes);
             }
             Request::RegionWriteMulti(writes) => {
                 let mut made = 0;
@@ -80,7 +81,7 @@ impl Session {
                     function.write(&write.to, data).map_err(number)?;
                     made += 1;
                 }
-                Reply::RegionWrittenMulti { writes: made }.encode(header, out);
+                Reply::RegionWrittenMulti { writes: made }.encode(header, &mut out.bytes);
             }
             other => set_up(function, header, other, fds, out)?,
         }
@@ -111,31 +112,34 @@ fn set_up(
     header: &Header,
     request: Request<'_>,
     fds: Vec<OwnedFd>,
-    out: &mut Vec<u8>,
+    out: &mut Outbox,
 ) -> Result<(), Errno> {
     match request {
-        Request::DeviceGetInfo => Reply::DeviceInfo(Function::info()).encode(header, out),
+        Request::DeviceGetInfo => Reply::DeviceInfo(Function::info()).encode(header, &mut out.bytes),
         Request::RegionGetInfo { index, argsz } => {
-            Reply::RegionInfo(function.region(index).map_err(number)?).encode_within(header, argsz, out);
+            let info = function.region(index).map_err(number)?;
+            let fd = function.region_file(index).filter(|_| !header.no_reply).cloned();
+            fd.into_iter().for_each(|fd| out.attach(out.bytes.len(), fd));
+            Reply::RegionInfo(info).encode_within(header, argsz, &mut out.bytes);
         }
         Request::IrqGetInfo { index } => {
-            Reply::IrqInfo(Function::irq(index).map_err(number)?).encode(header, out);
+            Reply::IrqInfo(Function::irq(index).map_err(number)?).encode(header, &mut out.bytes);
         }
         Request::SetIrqs(set) => {
             function.set_irqs(&set, fds).map_err(number)?;
-            Reply::Done.encode(header, out);
+            Reply::Done.encode(header, &mut out.bytes);
         }
         Request::DmaMap(map) => {
             function.map(&map, one(fds)?).map_err(number)?;
-            Reply::Done.encode(header, out);
+            Reply::Done.encode(header, &mut out.bytes);
         }
         Request::DmaUnmap(unmap) => {
             function.unmap(&unmap).map_err(number)?;
-            Reply::DmaUnmapped(unmap).encode(header, out);
+            Reply::DmaUnmapped(unmap).encode(header, &mut out.bytes);
         }
         Request::DeviceReset => {
             function.reset().map_err(number)?;
-            Reply::Done.encode(header, out);
+            Reply::Done.encode(header, &mut out.bytes);
         }
         // What the server may ask of a client is not for a client to ask; descriptors for writes are not offered.
         _ => return Err(Errno::ENOTSUP),

@@ -138,6 +138,50 @@ fn several_writes_in_one_message_are_made_in_order() {
 }
 
 #[test]
+fn doorbells_that_are_mapped_are_seen_without_a_message() {
+    let served = Served::polling();
+    let mut host = Host::new(&served);
+    host.doorbells = Some(host.client.map_doorbells());
+    // Around both rings, several times.
+    for lba in 0..40 {
+        host.write_blocks(lba, &[lba as u8; 512]);
+    }
+    assert_eq!(host.read_blocks(39, 512), [39; 512]);
+    // A message still rings.
+    host.doorbells = None;
+    assert_eq!(host.read_blocks(7, 512), [7; 512]);
+}
+
+#[test]
+fn the_first_value_of_a_new_queue_s_doorbell_counts_though_an_older_queue_left_the_same() {
+    let served = Served::polling();
+    let mut host = Host::new(&served);
+    host.doorbells = Some(host.client.map_doorbells());
+    for round in 0..20 {
+        // Both tails end where they ended in the round before.
+        host.write_blocks(round, &[1; 512]);
+        host.restart();
+    }
+    drop(host);
+    let mut next = Host::new(&served);
+    next.doorbells = Some(next.client.map_doorbells());
+    assert_eq!(next.read_blocks(3, 512), [1; 512]);
+}
+
+#[test]
+fn any_value_in_any_mapped_doorbell_harms_nobody() {
+    let served = Served::polling();
+    let mut host = Host::new(&served);
+    let doorbells = host.client.map_doorbells();
+    for value in [1, u32::MAX, 0, 17, 0x8000_0000] {
+        (0..1024).for_each(|place| doorbells.store_u32(place * 4, value).unwrap());
+        host.client.register(0);
+    }
+    drop(host);
+    Host::new(&served).write_blocks(0, &[1; 512]);
+}
+
+#[test]
 fn stopping_does_what_was_rung_and_removes_the_socket() {
     let mut served = Served::new();
     let mut host = Host::new(&served);

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 Examples:
   byway serve disk.img --vfio-user /run/disk.sock
   byway serve 'embedded:disk.img?flush=command' --vfio-user /run/disk.sock --sgl off
-  byway serve ram:1G --vfio-user /run/ram.sock
+  byway serve ram:1G --vfio-user /run/ram.sock --idle poll
 
 QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \
 needs the guest's memory in a file that it shares: -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m.
@@ -24,9 +24,21 @@ pub struct Serve {
     /// own driver. A socket that a dead server left is replaced.
     #[arg(long, value_name = "PATH")]
     pub vfio_user: PathBuf,
+    /// What the server does while no command comes.
+    #[arg(long, default_value = "sleep")]
+    pub idle: Idle,
     /// Whether the controller announces SGLs: `sgl=` of a URI, which an image's path alone has no place for.
     #[arg(long)]
     pub sgl: Option<Sgl>,
+}
+
+/// What a server does while no command comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Idle {
+    /// It sleeps, and each doorbell is a message; drivers that know doorbell buffers send few.
+    Sleep,
+    /// It looks for doorbells, which clients map and write without a message: a processor is kept busy as long as one is there.
+    Poll,
 }
 
 /// Whether a controller announces SGLs.

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 use byway::serve::{ServeOptions, Told, serve};
 
-use crate::args::{Serve, Sgl};
+use crate::args::{Idle, Serve, Sgl};
 use crate::terminal::on_signal;
 
 /// Serves until a signal comes.
@@ -14,8 +14,14 @@ use crate::terminal::on_signal;
 /// When the device cannot be opened, the socket is taken, or the device fails.
 pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
     let socket = args.vfio_user.display();
-    let options =
-        ServeOptions { vfio_user: args.vfio_user.clone(), sgls: args.sgl.map(|sgl| sgl == Sgl::On) };
+    let options = ServeOptions {
+        vfio_user: args.vfio_user.clone(),
+        sgls: args.sgl.map(|sgl| sgl == Sgl::On),
+        idle: match args.idle {
+            Idle::Sleep => byway::serve::Idle::Sleep,
+            Idle::Poll => byway::serve::Idle::Poll,
+        },
+    };
     let served = serve(&uri_of(&args.device), &options)?;
     let stopper = served.stopper();
     on_signal(move || stopper.stop())?;

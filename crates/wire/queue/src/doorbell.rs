@@ -1,5 +1,7 @@
 //! Doorbells of all queues, and which of them were rung.
 
+use std::sync::atomic;
+
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Doorbells in one word of marks.
@@ -55,6 +57,14 @@ struct Pair {
     values: [AtomicU32; 2],
 }
 
+/// Doorbells in memory that a device shares with its host, who writes them without telling anybody.
+///
+/// An implementer gives the same words at each call, for as long as it lives.
+pub trait SharedDoorbells: std::fmt::Debug + Send + Sync {
+    /// The doorbells, little endian, in the order of the registers.
+    fn words(&self) -> &[atomic::AtomicU32];
+}
+
 /// The doorbells of one controller, written by hosts and read by whoever runs the device.
 ///
 /// A value is stored with Release and loaded with Acquire: a device that sees a tail sees the slots before it, and
@@ -66,6 +76,7 @@ struct Pair {
 pub struct Doorbells {
     values: Box<[Pair]>,
     marks: Box<[AtomicU64]>,
+    shared: Option<Box<dyn SharedDoorbells>>,
 }
 
 impl Doorbells {
@@ -75,7 +86,81 @@ impl Doorbells {
         Self {
             values: (0..queues).map(|_| Pair { values: [AtomicU32::new(0), AtomicU32::new(0)] }).collect(),
             marks: (0..doorbells.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect(),
+            shared: None,
         }
+    }
+
+    /// Doorbells that a host may also write in memory that it shares.
+    ///
+    /// Nobody is told of those: the device looks for them by [`Doorbells::is_written`], and takes them in by
+    /// [`Doorbells::take_written`].
+    #[must_use]
+    pub fn with_shared(self, shared: Box<dyn SharedDoorbells>) -> Self {
+        Self { shared: Some(shared), ..self }
+    }
+
+    /// Whether there is such memory.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// What shared memory and this know of the doorbells of the first `queues` queues, side by side.
+    #[inline]
+    fn side_by_side(&self, queues: usize) -> impl Iterator<Item = (usize, &[atomic::AtomicU32], &Pair)> {
+        let words = self.shared.as_ref().map_or(&[][..], |shared| shared.words());
+        words
+            .chunks_exact(2)
+            .zip(&self.values)
+            .take(queues)
+            .enumerate()
+            .map(|(at, (words, pair))| (at, words, pair))
+    }
+
+    /// Whether the host wrote a tail of the first `queues` queues in shared memory. It may be looked for at any time;
+    /// what is seen is a hint, as a queue may be going or coming.
+    #[inline]
+    pub fn is_written(&self, queues: usize) -> bool {
+        self.side_by_side(queues).any(|(_, words, pair)| {
+            let [tail, ..] = words else { return false };
+            u32::from_le(tail.load(atomic::Ordering::Relaxed)) != pair.values[0].load(Ordering::Relaxed)
+        })
+    }
+
+    /// Takes in what the host wrote in shared memory, with the device in hand: tails are marked, heads are only stored, as
+    /// they are looked at when room is needed. Calls back for each, and says how many queues may have been rung by now.
+    pub fn take_written(&self, mut written: impl FnMut(DoorbellIndex)) -> usize {
+        let mut rung = 0;
+        for (queue, words, pair) in self.side_by_side(usize::MAX) {
+            for (half, word) in words.iter().enumerate() {
+                // Acquire: who sees a tail sees the slots before it.
+                let value = u32::from_le(word.load(atomic::Ordering::Acquire));
+                rung = if value == 0 { rung } else { queue + 1 };
+                if value == pair.values[half].load(Ordering::Relaxed) {
+                    continue;
+                }
+                let index = DoorbellIndex((queue * 2 + half) as u32);
+                self.store(index, value);
+                if !index.is_completion() {
+                    self.mark(index);
+                }
+                written(index);
+            }
+        }
+        rung
+    }
+
+    /// Writes a doorbell as a host does: in shared memory where there is some, else with a mark.
+    #[inline]
+    pub fn write(&self, index: DoorbellIndex, value: u32) {
+        match self.shared_word(index) {
+            Some(word) => word.store(value.to_le(), atomic::Ordering::Release),
+            None => drop(self.ring(index, value)),
+        }
+    }
+
+    fn shared_word(&self, index: DoorbellIndex) -> Option<&atomic::AtomicU32> {
+        self.shared.as_ref()?.words().get(index.0 as usize)
     }
 
     /// How many doorbells there are.
@@ -118,8 +203,13 @@ impl Doorbells {
         self.cell(index).map_or(0, |cell| cell.load(Ordering::Acquire))
     }
 
-    /// Puts a doorbell back to zero, as when its queue is created.
+    /// Puts a doorbell back to zero, as when its queue is created, in shared memory too: what an earlier queue left
+    /// there is not this one's, and could be its first value by chance. With the device in hand, as
+    /// [`Doorbells::take_written`].
     pub fn reset(&self, index: DoorbellIndex) {
+        if let Some(word) = self.shared_word(index) {
+            word.store(0, atomic::Ordering::Relaxed);
+        }
         self.store(index, 0);
     }
 
@@ -195,6 +285,35 @@ mod tests {
         assert_eq!(doorbells.load(DoorbellIndex::submission(0)), 9);
         doorbells.mark(DoorbellIndex::submission(0));
         assert!(doorbells.is_dirty());
+    }
+
+    #[derive(Debug)]
+    struct Page(std::sync::Arc<Vec<atomic::AtomicU32>>);
+
+    impl SharedDoorbells for Page {
+        fn words(&self) -> &[atomic::AtomicU32] {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn what_a_host_writes_in_shared_memory_is_taken_once_and_gone_after_a_reset() {
+        let page: std::sync::Arc<Vec<_>> = std::sync::Arc::new((0..6).map(|_| Default::default()).collect());
+        let doorbells = Doorbells::new(3).with_shared(Box::new(Page(page.clone())));
+        let write = |place: usize, value: u32| page[place].store(value.to_le(), Ordering::Relaxed);
+        write(1, 7);
+        assert!(!doorbells.is_written(3), "a head alone is nobody's work");
+        write(4, 9);
+        assert!(doorbells.is_written(3) && !doorbells.is_written(2));
+        let mut written = Vec::new();
+        assert_eq!(doorbells.take_written(|index| written.push(index.place())), 3);
+        assert_eq!((written, doorbells.is_written(3)), (vec![1, 4], false));
+        assert_eq!(taken(&doorbells), [DoorbellIndex::submission(2)]);
+        assert_eq!(doorbells.load(DoorbellIndex::completion(0)), 7);
+        doorbells.reset(DoorbellIndex::submission(2));
+        assert!(!doorbells.is_written(3));
+        doorbells.write(DoorbellIndex::submission(2), 9);
+        assert!(doorbells.is_written(3), "the same value again is another queue's");
     }
 
     proptest! {

@@ -33,7 +33,7 @@ pub mod window;
 mod model;
 
 pub use completion::{CompletionConsumer, CompletionProducer, EntryPlace};
-pub use doorbell::{DoorbellIndex, Doorbells};
+pub use doorbell::{DoorbellIndex, Doorbells, SharedDoorbells};
 pub use memory::{EntryMemory, SlotMemory};
 pub use permit::{CompletionPermit, SlotPermit};
 pub use ring::{BadDoorbell, BadSize, Ring, Run};

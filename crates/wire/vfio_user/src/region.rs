@@ -107,7 +107,8 @@ struct RawSparse {
 impl RegionInfo {
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, WireError> {
         let (raw, _) = take::<RawInfo>(payload)?;
-        let cut = raw.flags & CAPS != 0 && raw.cap_offset == 0;
+        // VFIO says 0 where it leaves capabilities out; QEMU wants to hear where they would be.
+        let cut = raw.flags & CAPS != 0 && (raw.cap_offset == 0 || raw.argsz as usize > payload.len());
         let areas = if raw.flags & CAPS == 0 || cut { Vec::new() } else { sparse(payload, raw.cap_offset)? };
         Ok(Self {
             index: RegionIndex(raw.index),
@@ -140,7 +141,8 @@ impl RegionInfo {
                 argsz: full_bytes,
                 flags: self.flags.bits() | caps,
                 index: self.index.0,
-                cap_offset: if fits { fixed_bytes } else { 0 },
+                // QEMU refuses a reply that has capabilities nowhere, also one that leaves them out.
+                cap_offset: if full_bytes > fixed_bytes { fixed_bytes } else { 0 },
                 size: self.bytes,
                 offset: self.file_offset,
             },

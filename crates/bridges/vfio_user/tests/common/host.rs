@@ -9,7 +9,7 @@ use byway_spec::base::admin::{AdminOpcode, CreateCqCdw11, CreateSqCdw11, QueueCd
 use byway_spec::base::register::{Aqa, Cc, Csts, Register};
 use byway_spec::nvm::{NvmCdw12, NvmOpcode};
 use byway_spec::{Command, Completion};
-use byway_sys::Wakeup;
+use byway_sys::{Mapping, Wakeup};
 use byway_vfio_user_wire::{DmaMap, DmaRange, IrqAction, IrqData, IrqIndex, Request, SetIrqs};
 use rustix::fs::MemfdFlags;
 
@@ -30,6 +30,8 @@ pub struct Host {
     pub client: Client,
     pub memory: File,
     pub interrupt: Wakeup,
+    /// Where it rings without a message, once it has mapped that.
+    pub doorbells: Option<Mapping>,
     tails: [u32; 2],
     heads: [u32; 2],
     phases: [bool; 2],
@@ -43,7 +45,15 @@ impl Host {
         memory.set_len(MEMORY_BYTES).unwrap();
         client.ask_with(&Request::DmaMap(mapping()), &[&fd(&memory)]).unwrap();
         let interrupt = Wakeup::new().unwrap();
-        let mut host = Self { client, memory, interrupt, tails: [0; 2], heads: [0; 2], phases: [true; 2] };
+        let mut host = Self {
+            client,
+            memory,
+            interrupt,
+            doorbells: None,
+            tails: [0; 2],
+            heads: [0; 2],
+            phases: [true; 2],
+        };
         host.arm();
         host.enable();
         host.make_queues();
@@ -63,7 +73,7 @@ impl Host {
         self.client.ask_with(&Request::SetIrqs(set), &[&event]).unwrap();
     }
 
-    fn enable(&mut self) {
+    pub fn enable(&mut self) {
         let entries = Aqa::new().with_asqs_z(ENTRIES as u16 - 1).with_acqs_z(ENTRIES as u16 - 1);
         let registers = [
             (Register::AQA, entries.into_bits()),
@@ -83,7 +93,7 @@ impl Host {
         Csts::from_bits(self.client.register(u64::from(Register::CSTS.0)))
     }
 
-    fn make_queues(&mut self) {
+    pub fn make_queues(&mut self) {
         let cdw10 = QueueCdw10::new().with_qid(1).with_qsize_z(ENTRIES as u16 - 1).into_bits();
         let mut cq = Command::new(AdminOpcode::CREATE_CQ.0, 0, 0);
         cq.set_prps(MEMORY_AT + QUEUE_BYTES + 0x1000, 0);
@@ -95,6 +105,15 @@ impl Host {
         sq.cdw10 = cdw10;
         sq.cdw11 = CreateSqCdw11::new().with_pc(true).with_cqid(1).into_bits();
         assert!(self.execute(0, sq).status().is_success());
+    }
+
+    /// Resets the controller, and begins anew.
+    pub fn restart(&mut self) {
+        self.client.set_register(u64::from(Register::CC.0), 0);
+        self.memory.write_all_at(&[0; DATA as usize], 0).unwrap();
+        (self.tails, self.heads, self.phases) = ([0; 2], [0; 2], [true; 2]);
+        self.enable();
+        self.make_queues();
     }
 
     /// Puts a command into queue `qid`; nobody is told.
@@ -112,7 +131,14 @@ impl Host {
 
     pub fn ring(&mut self, qid: u16) {
         let (at, tail) = self.doorbell(qid);
-        self.client.set_register(at, tail);
+        self.set_doorbell(at, tail);
+    }
+
+    fn set_doorbell(&mut self, at: u64, value: u32) {
+        match &self.doorbells {
+            Some(doorbells) => doorbells.store_u32(at as usize - 0x1000, value).unwrap(),
+            None => self.client.set_register(at, value),
+        }
     }
 
     /// The completion at the head of queue `qid`, if it is there.
@@ -138,7 +164,7 @@ impl Host {
         let queue = usize::from(qid);
         self.heads[queue] = (self.heads[queue] + 1) % ENTRIES;
         self.phases[queue] ^= self.heads[queue] == 0;
-        self.client.set_register(0x1004 + u64::from(qid) * 8, self.heads[queue]);
+        self.set_doorbell(0x1004 + u64::from(qid) * 8, self.heads[queue]);
         entry
     }
 

@@ -3,7 +3,8 @@
 
 pub mod host;
 
-use std::io::{IoSlice, Read, Write};
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -14,15 +15,19 @@ use std::time::Duration;
 
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
-use byway_in_process::Embedded;
+use byway_in_process::{Embedded, Hosts};
 use byway_link::{ClockMode, Profile};
 use byway_sys::Wakeup;
-use byway_vfio_user::{Door, Function, Server, Vectors};
+use byway_sys::map::{Mapping, Sharing};
+use byway_vfio_user::{Door, DoorbellPage, Function, Server, Vectors};
 use byway_vfio_user_wire::{
     Access, Capabilities, Errno, HEADER_BYTES, Header, MessageId, RegionIndex, Reply, Request, Version,
     WireError,
 };
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
 use tempfile::TempDir;
 
 pub use host::Host;
@@ -40,11 +45,22 @@ pub struct Served {
 
 impl Served {
     pub fn new() -> Self {
+        Self::with(None)
+    }
+
+    /// One whose doorbells clients may map.
+    pub fn polling() -> Self {
+        Self::with(Some(DoorbellPage::new().unwrap()))
+    }
+
+    fn with(page: Option<DoorbellPage>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");
         let vectors = Arc::new(Vectors::default());
-        let device = Embedded::serve(subsystem(), ClockMode::Off, true, vectors.clone()).unwrap();
-        let function = Function::new(device.front(), vectors);
+        let hosts =
+            Hosts { interrupts: vectors.clone(), doorbells: page.as_ref().map(|page| page.memory().clone()) };
+        let device = Embedded::serve(subsystem(page.is_none()), ClockMode::Off, true, hosts).unwrap();
+        let function = Function::new(device.front(), vectors, page);
         let mut server = Server::new(Door::open(&socket).unwrap(), function).unwrap();
         let stop = server.stop();
         let thread = std::thread::spawn(move || server.serve(|_| {}).unwrap());
@@ -83,7 +99,7 @@ impl Drop for Served {
     }
 }
 
-fn subsystem() -> Subsystem {
+fn subsystem(doorbell_buffers: bool) -> Subsystem {
     let profile = Profile::by_name("gen4x4").unwrap();
     let options =
         FlashOptions { uuid: [7; 16], ..FlashOptions::new(32 << 20, profile.flash, MediaKind::Ram) };
@@ -94,7 +110,8 @@ fn subsystem() -> Subsystem {
         serial: "TEST0001".to_owned(),
         model: "Byway software SSD".to_owned(),
     };
-    Subsystem::new(identity, profile, flash, SubsystemOptions::default()).unwrap()
+    let options = SubsystemOptions { doorbell_buffers, ..SubsystemOptions::default() };
+    Subsystem::new(identity, profile, flash, options).unwrap()
 }
 
 /// What every client says first.
@@ -154,6 +171,28 @@ impl Client {
         let mut payload = vec![0; header.size_bytes as usize - HEADER_BYTES];
         self.stream.read_exact(&mut payload).ok()?;
         Some((header, payload))
+    }
+
+    /// Maps the doorbells by the descriptor that comes with what the region is.
+    pub fn map_doorbells(&mut self) -> Mapping {
+        let (mut bytes, id) = (Vec::new(), self.id());
+        Request::RegionGetInfo { index: RegionIndex::BAR0, argsz: 256 }.encode(id, false, &mut bytes);
+        self.send(&bytes, &[]);
+        let mut reply = [0; 256];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut into = [IoSliceMut::new(&mut reply)];
+        let got = recvmsg(&self.stream, &mut into, &mut control, RecvFlags::empty()).unwrap().bytes;
+        let header = Header::parse(reply.first_chunk().unwrap());
+        assert_eq!(header.size_bytes as usize, got);
+        let Ok(Reply::RegionInfo(info)) = Reply::parse(&header, &reply[HEADER_BYTES..got]) else { panic!() };
+        let fd = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+            _ => None,
+        });
+        let [area] = info.areas[..] else { panic!("{info:?}") };
+        let (at, bytes) = (info.file_offset + area.offset, area.bytes as usize);
+        Mapping::file(&File::from(fd.unwrap()), at, bytes, Sharing::Shared).unwrap()
     }
 
     /// Reads `bytes` of a region.

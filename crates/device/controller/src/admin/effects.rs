@@ -65,9 +65,11 @@ const KV: [(KvOpcode, Effects); 6] = [
 ];
 
 /// The page of command set `csi`.
-pub(super) fn page(csi: Csi) -> Result<Vec<u8>, CommandError> {
+pub(super) fn page(csi: Csi, has_doorbell_buffers: bool) -> Result<Vec<u8>, CommandError> {
     let mut log = EffectsLog::new_zeroed();
-    fill(&mut log.admin, ADMIN.map(|(opcode, effects)| (opcode.0, effects)));
+    let offered = |opcode| opcode != AdminOpcode::DOORBELL_BUFFER_CONFIG || has_doorbell_buffers;
+    let admin = ADMIN.into_iter().filter(|(opcode, _)| offered(*opcode));
+    fill(&mut log.admin, admin.map(|(opcode, effects)| (opcode.0, effects)));
     match csi {
         Csi::NVM => fill(&mut log.io, NVM.map(|(opcode, effects)| (opcode.0, effects))),
         Csi::KV => {
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn each_command_set_has_its_own_commands_beside_the_same_admin_commands() {
-        let (nvm, kv) = (page(Csi::NVM).unwrap(), page(Csi::KV).unwrap());
+        let (nvm, kv) = (page(Csi::NVM, true).unwrap(), page(Csi::KV, true).unwrap());
         assert_eq!(nvm[..1024], kv[..1024]);
         let io = |page: &[u8], opcode: u8| page[1024 + usize::from(opcode) * 4];
         assert_eq!((io(&nvm, 0x02), io(&nvm, 0x01), io(&nvm, 0x06)), (1, 3, 0));

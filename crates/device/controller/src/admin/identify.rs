@@ -105,7 +105,7 @@ impl Controller {
         data.cmic = 1 << 1;
         data.mdts = (MAX_TRANSFER_BYTES / PAGE_BYTES).ilog2() as u8;
         data.oaes = AsyncEvents::new().with_namespace_changed(EVENTS.namespace_changed()).into_bits();
-        self.identify_admin(&mut data);
+        self.identify_admin(&mut data, subsystem.options.doorbell_buffers);
         identify_io(&mut data, subsystem.options.sgls);
         // Acknowledged data is in power-protected state, but the image lies in the operating system's cache until it is
         // synced: saying so makes a guest's fsync reach the disk. Flush of all namespaces is supported (bits 2:1).
@@ -118,8 +118,9 @@ impl Controller {
     }
 
     /// What the admin commands can do.
-    fn identify_admin(&self, data: &mut wire::Controller) {
-        data.oacs = Oacs::new().with_format(true).with_namespace_management(true).with_doorbell_buffer(true);
+    fn identify_admin(&self, data: &mut wire::Controller, has_doorbell_buffers: bool) {
+        let oacs = Oacs::new().with_format(true).with_namespace_management(true);
+        data.oacs = oacs.with_doorbell_buffer(has_doorbell_buffers);
         data.acl_z = abort::LIMIT_Z;
         data.aerl_z = (event::MAX_REQUESTS - 1) as u8;
         // One read-only firmware slot.

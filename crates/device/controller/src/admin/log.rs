@@ -114,7 +114,7 @@ impl Controller {
             LogPage::SMART => self.smart_page(subsystem),
             LogPage::FIRMWARE_SLOT => firmware_slots(),
             LogPage::CHANGED_NAMESPACES => subsystem.changes.page(self.id).as_bytes().to_vec(),
-            LogPage::EFFECTS => effects::page(request.csi)?,
+            LogPage::EFFECTS => effects::page(request.csi, subsystem.options.doorbell_buffers)?,
             LogPage::FEATURES => effects::features_page(),
             LogPage::MANAGEMENT => effects::management_page(),
             LogPage::SANITIZE => sanitize::page(subsystem),

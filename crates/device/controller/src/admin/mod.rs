@@ -134,7 +134,9 @@ impl Controller {
             AdminOpcode::NAMESPACE_MANAGEMENT => self.manage_namespace(subsystem, port, command),
             AdminOpcode::NAMESPACE_ATTACHMENT => self.attach_namespace(subsystem, port, command),
             AdminOpcode::KEEP_ALIVE => self.keep_alive(),
-            AdminOpcode::DOORBELL_BUFFER_CONFIG => self.configure_doorbell_buffer(port, doorbells, command),
+            AdminOpcode::DOORBELL_BUFFER_CONFIG if subsystem.options.doorbell_buffers => {
+                self.configure_doorbell_buffer(port, doorbells, command)
+            }
             AdminOpcode::FORMAT_NVM => self.format(subsystem, command),
             AdminOpcode::SANITIZE => self.sanitize(subsystem, command),
             _ => Err(CommandError::new(Status::INVALID_OPCODE, "no such admin command").at_byte(0)),

@@ -45,11 +45,15 @@ pub struct SubsystemOptions {
     pub kv_format: KvFormat,
     /// Whether SGLs are announced and taken. Inline payloads do not hang on it: they are announced apart.
     pub sgls: bool,
+    /// Whether doorbells in host memory are offered (Doorbell Buffer Config). Not where hosts write the doorbells
+    /// themselves without a message: then they only stand in the way.
+    pub doorbell_buffers: bool,
 }
 
 impl Default for SubsystemOptions {
     fn default() -> Self {
-        Self { kv: KvOptions::default(), kv_format: KvFormat::default(), sgls: true }
+        let (kv, kv_format) = (KvOptions::default(), KvFormat::default());
+        Self { kv, kv_format, sgls: true, doorbell_buffers: true }
     }
 }
 

@@ -33,6 +33,7 @@ crash:
 bench-interfaces: all
 	cargo build --release -p byway-benches
 	target/release/nil --json benches/results/nil.json
+	target/release/opening $(if $(DEVICE),--device $(DEVICE)) --json benches/results/opening.json
 	integrations/fio/build.sh target/release/libbyway_c.a target/release/byway-fio.so
 	integrations/fio/measure.sh target/release/byway-fio.so
 	target/release/beside_fio target/release/byway-fio.so $(if $(DEVICE),--device $(DEVICE)) --json benches/results/fio.json

@@ -157,6 +157,8 @@ impl Flash {
             let place = self.found_place(index, newest.get(&index).copied(), unreadable);
             self.set_right(index, place, findings);
         }
+        // An entry that was damaged is missed by its block no more: what is unmapped there is so for a good reason.
+        let short = self.short_blocks();
         let lost: Vec<(EntryIndex, UnitId)> = newest
             .into_iter()
             .filter(|(index, (_, unit))| {

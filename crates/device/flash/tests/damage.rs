@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use byway_flash::{Flash, FlashError, ImageError, MediaKind, OpenOptions};
+use byway_flash::{Flash, FlashError, ImageError, MediaKind, OpenOptions, RunOptions};
 use common::{MIB, create, extent, nvm, open, read_unit, unit_of, write_unit};
 
 const UNITS: u64 = 90;
@@ -127,4 +127,34 @@ fn writing_goes_on_beside_damage() {
         write_unit(&mut flash, extent, unit, unit + 1).unwrap();
         assert_eq!(read_unit(&mut flash, extent, unit).unwrap(), unit_of(unit + 1), "written anew");
     }
+}
+
+#[test]
+fn setting_a_flipped_bit_of_the_map_right_brings_nothing_back_that_was_trimmed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    image_at(&path, false);
+    let mut flash = open(&path).unwrap();
+    let extent = extent(&flash, 1);
+    let is_trimmed = |unit: u64| unit % 3 == 1;
+    (0..UNITS)
+        .filter(|unit| is_trimmed(*unit))
+        .for_each(|unit| flash.trim(extent, unit..unit + 1).unwrap());
+    let map = flash.regions().into_iter().find(|(name, _)| *name == "map").unwrap().1;
+    flash.close().unwrap();
+    drop(flash);
+    let lines = used_pieces(&path).into_iter().filter(|line| map.contains(line));
+    let mut mended = 0;
+    for (i, byte) in lines.flat_map(|line| line..line + 64).enumerate() {
+        let bit = byte * 8 + i as u64 % 8;
+        flip(&path, bit);
+        let (mut flash, _) = Flash::open_to_check(&path, false, RunOptions::default()).unwrap();
+        mended += flash.mend(&mut |_, _, _| {}).unwrap().len();
+        for unit in 0..UNITS {
+            let right = if is_trimmed(unit) { vec![0; 4096] } else { unit_of(unit) };
+            assert!(read_unit(&mut flash, extent, unit).unwrap() == right, "bit {bit} changed unit {unit}");
+        }
+        flip(&path, bit);
+    }
+    assert!(mended > 0);
 }

@@ -345,7 +345,11 @@ fn mend(table: &mut Protected, slot: usize, region_bytes: u64) -> Option<Finding
     let (at, place) = (slot * AREA_ENTRY_BYTES, PLACE | slot as u64);
     let used = table.word(at);
     if word::unseal(used, place).is_none() {
-        table.set_word(at, word::mended(used, place).unwrap_or(used));
+        // A slot that was never used is zeroes, which are no word.
+        let was_unused =
+            used.is_power_of_two() && table[at + 8..at + AREA_ENTRY_BYTES].iter().all(|byte| *byte == 0);
+        let mended = if was_unused { Some(0) } else { word::mended(used, place) };
+        table.set_word(at, mended.unwrap_or(used));
     }
     let good = |bytes: &[u8]| u64::from(crc32c::crc32c(&bytes[..24])).to_le_bytes() == bytes[24..];
     let body = &mut table[at + 8..at + 40];
@@ -387,4 +391,24 @@ fn load(table: &Protected, slot: usize, region_bytes: u64) -> Option<Option<Entr
     };
     let end = entry.at.checked_add(entry.len.checked_next_multiple_of(ALIGN)?)?;
     (entry.len > 0 && entry.at.is_multiple_of(ALIGN) && end <= region_bytes).then_some(Some(entry))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_flipped_bit_of_a_slot_that_was_never_used_is_set_right() {
+        let len = (AREA_SLOTS * AREA_ENTRY_BYTES) as u64;
+        let mut table = Backing::Memory.map(Range { at: 0, len }).unwrap();
+        for slot in 0..AREA_SLOTS {
+            for bit in 0..64 {
+                table.set_word(slot * AREA_ENTRY_BYTES, 1 << bit);
+                let found = mend(&mut table, slot, 1 << 20);
+                assert!(found.is_some_and(|found| found.remedy == Remedy::Restore), "slot {slot}, bit {bit}");
+                assert_eq!(table.word(slot * AREA_ENTRY_BYTES), 0);
+            }
+        }
+    }
 }

@@ -137,9 +137,7 @@ fn setting_a_flipped_bit_of_the_map_right_brings_nothing_back_that_was_trimmed()
     let mut flash = open(&path).unwrap();
     let extent = extent(&flash, 1);
     let is_trimmed = |unit: u64| unit % 3 == 1;
-    (0..UNITS)
-        .filter(|unit| is_trimmed(*unit))
-        .for_each(|unit| flash.trim(extent, unit..unit + 1).unwrap());
+    (0..UNITS).filter(|unit| is_trimmed(*unit)).for_each(|unit| flash.trim(extent, unit..unit + 1).unwrap());
     let map = flash.regions().into_iter().find(|(name, _)| *name == "map").unwrap().1;
     flash.close().unwrap();
     drop(flash);

@@ -132,9 +132,11 @@ impl HostRanges {
         if !found.is_file() {
             return Ok(false);
         }
+        hold_length(file);
+        // Measured after it is held. What is past the end of the file would end the process when it is touched.
+        let found = file.metadata()?;
         let (bytes, offset) = (map.range.bytes(), map.file_offset);
         let short = || MemoryError::NotInFile { offset, bytes, file_bytes: found.len() };
-        // What is past the end of the file would end the process when it is touched.
         if offset.checked_add(bytes).is_none_or(|end| end > found.len()) {
             return Err(short());
         }
@@ -199,6 +201,12 @@ impl HostRanges {
         }
         Ok(())
     }
+}
+
+/// Has the file keep its length from here on, where files can be sealed: memory of QEMU's and of most other clients. It fails
+/// for other files, whose clients are believed.
+fn hold_length(file: &File) {
+    let _ = rustix::fs::fcntl_add_seals(file, rustix::fs::SealFlags::SHRINK);
 }
 
 fn access_of(map: &DmaMap) -> Option<Access> {
@@ -289,6 +297,17 @@ mod tests {
             assert!(matches!(refused, MemoryError::NotInFile { .. }), "{refused}");
         }
         assert_eq!(ranges.count(), 0);
+    }
+
+    #[test]
+    fn a_file_that_can_be_sealed_cannot_be_cut_short_under_the_function() {
+        let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
+        let memory = File::from(rustix::fs::memfd_create("guest", flags).unwrap());
+        memory.set_len(2 * PAGE).unwrap();
+        let mut ranges = ranges();
+        ranges.map(&map(0, 2, 0), fd(&memory)).unwrap();
+        assert!(memory.set_len(PAGE).is_err());
+        assert!(ranges.space.read(BusAddr(PAGE), &mut [0]).is_ok());
     }
 
     #[test]

@@ -6,17 +6,17 @@ failures=0
 
 # check NAME COMMAND...: the command succeeds.
 check() {
-    local name=$1 code
+    local about=$1 code
     shift
     (set -e; "$@") > /tmp/said 2>&1
     code=$?
     if [ "$code" = 0 ]; then
-        echo "ok $name"
+        echo "ok $about"
         return
     fi
     failures=$((failures + 1))
     tail -n 60 /tmp/said
-    echo "FAILED $name (exit $code)"
+    echo "FAILED $about (exit $code)"
     return 1
 }
 
@@ -99,7 +99,7 @@ conformance() {
 }
 
 verdict() {
-    if dmesg | grep -E 'BUG:|Oops|WARNING:|Call Trace|DMAR:.*fault'; then
+    if dmesg | grep -A 25 -E 'BUG:|Oops|WARNING:|DMAR:.*fault'; then
         echo "FAILED: the kernel complains"
         failures=$((failures + 1))
     fi

@@ -9,7 +9,7 @@ describe_machine() {
         "$guests/root/usr/bin/qemu-system-x86_64"
         -L "$guests/root/usr/share/seabios" -L "$guests/root/usr/share/qemu"
         -nodefaults -no-user-config -no-reboot -display none -serial stdio
-        -chardev "pipe,id=monitor,path=$work/monitor" -mon chardev=monitor,mode=control
+        -chardev "pipe,id=monitor,path=$work/monitor" -object monitor-qmp,id=qmp,chardev=monitor
         -accel tcg,thread=multi -cpu max -smp "$(header processors 2)" -m "$(header memory 1G)"
         -M q35,memory-backend=memory
         -object "memory-backend-memfd,id=memory,size=$(header memory 1G),share=on"
@@ -54,12 +54,12 @@ device_byway() {
     read -r -a made <<< "$(header image '--size 512M --ns nvm:256M --ns kv:64M')"
     [ -e "$work/byway.img" ] || "target/$profile/byway" create "$work/byway.img" "${made[@]}" >> "$work/server.log" 2>&1
     start_server || return 1
-    machine+=(-device pcie-root-port,id=port,chassis=1 -device "$(byway_device)")
+    machine+=(-device pcie-root-port,id=behind,chassis=1 -device "$(byway_device)")
 }
 
 # What QEMU plugs in. The path is short, as sockets' must be.
 byway_device() {
-    echo '{"driver":"vfio-user-pci","id":"byway","bus":"port","socket":{"type":"unix","path":"'"target/vm/$test-$kernel/byway.sock"'"}}'
+    echo '{"driver":"vfio-user-pci","id":"byway","bus":"behind","socket":{"type":"unix","path":"'"target/vm/$test-$kernel/byway.sock"'"}}'
 }
 
 # An IOMMU that the guest sees.

@@ -80,7 +80,7 @@ build_programs() {
     # Of the whole workspace, so that what its tests have built is not built again.
     $cargo build -q "${flags[@]}" --workspace --bin byway || return 1
     conformance=$($cargo test -q "${flags[@]}" --workspace --test node --no-run --message-format=json |
-        sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p')
+        sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p') || return 1
     mkdir -p "$programs"
     program "target/$profile/byway" byway
     program "$conformance" conformance

@@ -282,6 +282,10 @@ typedef enum byway_place {
          * An NVMe controller.
          */
         BYWAY_PLACE_CONTROLLER = 3,
+        /**
+         * An NVMe controller that vfio-pci has, for drivers in user space.
+         */
+        BYWAY_PLACE_FUNCTION = 4,
 } byway_place;
 
 /**

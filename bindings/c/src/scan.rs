@@ -19,6 +19,8 @@ pub enum byway_place {
     Generic = 2,
     /// An NVMe controller.
     Controller = 3,
+    /// An NVMe controller that vfio-pci has, for drivers in user space.
+    Function = 4,
 }
 
 /// A device that the kernel knows. It and its texts live until the callback returns.
@@ -67,6 +69,7 @@ fn told_of(found: &Found, (uri, model): &(CString, Option<CString>)) -> byway_fo
         FoundKind::Partition => byway_place::Partition,
         FoundKind::Generic => byway_place::Generic,
         FoundKind::Controller => byway_place::Controller,
+        FoundKind::Function => byway_place::Function,
     };
     byway_found {
         size: size_of::<byway_found>(),

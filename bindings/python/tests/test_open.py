@@ -51,7 +51,7 @@ def test_a_device_tells_who_it_is_and_what_it_can_do(ram):
 def test_devices_are_listed_without_opening_any():
     for found in byway.scan():
         assert found.uri.startswith("/dev/")
-        assert found.kind in ("block", "partition", "generic", "controller")
+        assert found.kind in ("block", "partition", "generic", "controller", "pci function")
 
 
 def test_an_image_is_made_and_keeps_what_was_acknowledged(tmp_path):

@@ -29,6 +29,7 @@ pub mod posix_aio;
 pub mod time;
 pub mod transfer;
 pub mod uring;
+pub mod vfio;
 pub mod view;
 pub mod wakeup;
 

@@ -11,6 +11,7 @@ pub mod passing;
 pub mod passing_ring;
 pub mod queueing;
 pub mod scratch;
+pub mod served;
 pub mod subject;
 pub mod trouble;
 pub mod waiting;

@@ -15,7 +15,7 @@ use crate::uri::{Uri, invalid, one_of, pairs_of, parse, parse_size, unknown};
 pub enum Address {
     /// `embedded:PATH`, `ram:SIZE`, `null:SIZE`: a device in this process.
     Embedded(Box<Uri>),
-    /// `vfio-user:PATH`: a PCIe device outside this process, reached by this library's own driver.
+    /// `vfio-user:PATH`, `pci:0000:04:00.0`: a PCIe device outside this process, reached by this library's own driver.
     Pcie(Box<PcieUri>),
     /// `file:PATH`, a path, `nil:SIZE`: blocks behind one of the kernel's interfaces, or behind none.
     Blocks(BlockUri),
@@ -128,7 +128,7 @@ impl FromStr for Address {
             Some(("file", path)) => BlockPlace::File(path.into()),
             Some(("blocks", size)) => BlockPlace::Memory(parse_size(size)?),
             Some(("nil", size)) => BlockPlace::Nil(parse_size(size)?),
-            Some(("vfio-user", _)) => return Ok(Self::Pcie(Box::new(text.parse()?))),
+            Some(("vfio-user" | "pci", _)) => return Ok(Self::Pcie(Box::new(text.parse()?))),
             Some(("embedded" | "ram" | "null", _)) => return Ok(Self::Embedded(Box::new(text.parse()?))),
             _ => return Err(no_address(text)),
         };
@@ -214,7 +214,7 @@ fn no_address(text: &str) -> Error {
         return Error::host(ErrorKind::InvalidArgument, said);
     }
     let said = format!(
-        "{text:?} is no device: expected a path, file:PATH, embedded:PATH, vfio-user:PATH, ram:SIZE, \
+        "{text:?} is no device: expected a path, file:PATH, embedded:PATH, vfio-user:PATH, pci:ADDRESS, ram:SIZE, \
          null:SIZE, blocks:SIZE or nil:SIZE"
     );
     Error::host(ErrorKind::InvalidArgument, said)

@@ -16,6 +16,7 @@ impl Device {
         match self.reached() {
             Reached::Embedded(device) => Ok(Box::new(device.driver().admin_commands())),
             Reached::VfioUser(driver) => Ok(Box::new(driver.admin_commands())),
+            Reached::Vfio(driver) => Ok(Box::new(driver.admin_commands())),
             Reached::IoUringCmd(device) => of_ring(device),
             Reached::NvmeIoctl(device) => by_thread(device),
             _ => {

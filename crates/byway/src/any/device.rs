@@ -3,7 +3,7 @@
 use std::fmt;
 
 use byway_backends::{IoUring, IoUringCmd, Libaio, Nil, NvmeIoctl, PosixAio, Psync, Ram, Threads};
-use byway_buses::VfioUserBus;
+use byway_buses::{VfioBus, VfioUserBus};
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Method, Namespace, Nsid,
     Outcome, QueueOptions, Result,
@@ -20,7 +20,7 @@ use crate::pick;
 
 /// Opens the device that `uri` names: `embedded:PATH`, `ram:SIZE` or `null:SIZE` for one in this process, a path or
 /// `file:PATH` for a file, a block device or an NVMe device node, `vfio-user:PATH` for a device that another process
-/// serves, `blocks:SIZE` for blocks in memory, `nil:SIZE` for none.
+/// serves, `pci:0000:04:00.0` for one that `vfio-pci` has, `blocks:SIZE` for blocks in memory, `nil:SIZE` for none.
 ///
 /// # Errors
 /// A text that is no device, an option that cannot be honoured, a device that cannot be opened: one sentence says which
@@ -86,6 +86,7 @@ pub struct Device {
 pub(crate) enum Reached {
     Embedded(Box<embedded::Device>),
     VfioUser(Driver<VfioUserBus>),
+    Vfio(Driver<VfioBus>),
     Libaio(Libaio),
     Nil(Nil),
     PosixAio(PosixAio),
@@ -106,6 +107,7 @@ macro_rules! each {
                 $what
             }
             Reached::VfioUser($backend) => $what,
+            Reached::Vfio($backend) => $what,
             Reached::Libaio($backend) => $what,
             Reached::Nil($backend) => $what,
             Reached::PosixAio($backend) => $what,
@@ -211,6 +213,7 @@ impl Device {
         let kv = Kv::new(self.default_queue()?, &namespace)?;
         Ok(match &self.reached {
             Reached::VfioUser(driver) => kv.with_memory_of(driver.clone()),
+            Reached::Vfio(driver) => kv.with_memory_of(driver.clone()),
             _ => kv,
         })
     }

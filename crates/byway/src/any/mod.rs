@@ -17,7 +17,7 @@ pub use address::{Address, BLOCK_OPTIONS, BlockOptions, BlockPlace, BlockUri};
 pub use choose::{Chosen, PassedOver};
 pub use device::{Device, open, open_address, open_to_read};
 pub use nvm::Nvm;
-pub use pcie::{PCIE_OPTIONS, PciePlace, PcieUri, VfioUserQueue};
+pub use pcie::{PCIE_OPTIONS, PciePlace, PcieUri, VfioQueue, VfioUserQueue};
 pub use queue::Queue;
 pub(crate) use queue::by_driver;
 pub use scan::{Found, FoundKind, scan};

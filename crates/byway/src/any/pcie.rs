@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use byway_buses::VfioUserBus;
+use byway_buses::{PciAddress, VfioBus, VfioUserBus};
 use byway_core::{Error, ErrorKind, QueueOptions, Result};
 use byway_driver::{AttachOptions, Bus, BusError, Driver, Queue};
 
@@ -14,6 +14,9 @@ use crate::uri::{OPTIONS, Options, invalid, pairs_of, parse_options, unknown};
 
 /// A queue of a device that another process serves.
 pub type VfioUserQueue = Queue<VfioUserBus>;
+
+/// A queue of a PCIe device of this machine.
+pub type VfioQueue = Queue<VfioBus>;
 
 /// A PCIe device, and how it is to be used.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +32,8 @@ pub struct PcieUri {
 pub enum PciePlace {
     /// In another process, which serves it at a socket.
     VfioUser(PathBuf),
+    /// In this machine, and in the hands of `vfio-pci`.
+    Pci(PciAddress),
 }
 
 /// Options that are the host's: those of [`OPTIONS`] that say nothing of the device's inside.
@@ -44,7 +49,14 @@ impl FromStr for PcieUri {
                 return Err(invalid(format!("{text}: a socket's path follows vfio-user:")));
             }
             Some(("vfio-user", path)) => PciePlace::VfioUser(path.into()),
-            _ => return Err(invalid(format!("{text:?} is no PCIe device: expected vfio-user:PATH"))),
+            Some(("pci", address)) => {
+                let address = address.parse::<PciAddress>();
+                PciePlace::Pci(address.map_err(|wrong| invalid(wrong.to_string()))?)
+            }
+            _ => {
+                let said = format!("{text:?} is no PCIe device: expected vfio-user:PATH or pci:ADDRESS");
+                return Err(invalid(said));
+            }
         };
         for (name, value) in pairs_of(query)? {
             if !PCIE_OPTIONS.contains(&name) {
@@ -82,6 +94,11 @@ pub(crate) fn reach(uri: &PcieUri) -> Result<(Reached, Chosen)> {
             let why = format!("another process serves the device; doorbells are {doorbells}");
             Ok((Reached::VfioUser(driver), Chosen { backend: "vfio-user", why, passed_over: Vec::new() }))
         }
+        PciePlace::Pci(address) => {
+            let driver = attach(VfioBus::open(*address))?;
+            let why = "vfio-pci has the device; this library's own driver drives it".to_owned();
+            Ok((Reached::Vfio(driver), Chosen { backend: "vfio", why, passed_over: Vec::new() }))
+        }
     }
 }
 
@@ -89,6 +106,8 @@ fn attach<B: Bus>(bus: Result<B, BusError>) -> Result<Driver<B>> {
     let bus = bus.map_err(|cause| {
         let kind = match cause {
             BusError::Gone(_) => ErrorKind::DeviceLost,
+            BusError::Busy(_) => ErrorKind::Busy,
+            BusError::Unready(_) => ErrorKind::NotFound,
             BusError::Protocol(_) => ErrorKind::Protocol,
             _ => ErrorKind::System,
         };
@@ -101,6 +120,14 @@ fn attach<B: Bus>(bus: Result<B, BusError>) -> Result<Driver<B>> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_device_of_this_machine_is_named_by_its_address() {
+        let uri: PcieUri = "pci:0000:04:00.0?depth=8".parse().unwrap();
+        assert_eq!(uri.place, PciePlace::Pci("04:00.0".parse().unwrap()));
+        assert!(error("pci:4").contains("expected DOMAIN:BUS:DEVICE.FUNCTION"));
+        assert!(error("pci:04:00.0?gc=greedy").contains("known are"));
+    }
 
     fn error(text: &str) -> String {
         text.parse::<PcieUri>().unwrap_err().to_string()

@@ -15,7 +15,7 @@ use byway_backends::ram::RamQueue;
 use byway_backends::threads::ThreadsQueue;
 use byway_core::{BackendQueue, Command, Error, Finished, Outcome, Refused, Result};
 
-use crate::any::pcie::VfioUserQueue;
+use crate::any::pcie::{VfioQueue, VfioUserQueue};
 use crate::embedded::EmbeddedQueue;
 
 /// A queue of a device of any kind: each call is handed on by one match.
@@ -24,6 +24,8 @@ pub enum Queue {
     Embedded(Box<EmbeddedQueue>),
     /// Of a device that another process serves.
     VfioUser(Box<VfioUserQueue>),
+    /// Of a PCIe device of this machine.
+    Vfio(Box<VfioQueue>),
     /// Of no device.
     Nil(NilQueue),
     /// Of a file or block device behind the kernel's native asynchronous I/O.
@@ -52,6 +54,7 @@ macro_rules! each {
         match $queue {
             Queue::Embedded($one) => $what,
             Queue::VfioUser($one) => $what,
+            Queue::Vfio($one) => $what,
             Queue::Nil($one) => $what,
             Queue::Libaio($one) => $what,
             Queue::PosixAio($one) => $what,
@@ -72,6 +75,7 @@ macro_rules! by_driver {
         match $queue {
             $crate::any::Queue::Embedded($one) => $what,
             $crate::any::Queue::VfioUser($one) => $what,
+            $crate::any::Queue::Vfio($one) => $what,
             $other => $else,
         }
     };
@@ -117,6 +121,12 @@ impl From<EmbeddedQueue> for Queue {
 impl From<VfioUserQueue> for Queue {
     fn from(queue: VfioUserQueue) -> Self {
         Self::VfioUser(Box::new(queue))
+    }
+}
+
+impl From<VfioQueue> for Queue {
+    fn from(queue: VfioQueue) -> Self {
+        Self::Vfio(Box::new(queue))
     }
 }
 

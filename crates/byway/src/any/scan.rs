@@ -34,6 +34,8 @@ pub enum FoundKind {
     Generic,
     /// An NVMe controller.
     Controller,
+    /// An NVMe controller that `vfio-pci` has, for drivers in user space.
+    Function,
 }
 
 impl FoundKind {
@@ -45,6 +47,7 @@ impl FoundKind {
             Self::Partition => "partition",
             Self::Generic => "generic",
             Self::Controller => "controller",
+            Self::Function => "pci function",
         }
     }
 }
@@ -55,7 +58,18 @@ impl FoundKind {
 /// # Errors
 /// When the kernel's list cannot be read.
 pub fn scan() -> Result<Vec<Found>> {
-    scan_under(Path::new("/sys/class"))
+    let mut found = scan_under(Path::new("/sys/class"))?;
+    let functions = byway_buses::vfio::bound();
+    let functions =
+        functions.map_err(|cause| Error::kernel("listing the devices of vfio-pci failed", cause))?;
+    found.extend(functions.into_iter().map(|address| Found {
+        uri: format!("pci:{address}"),
+        kind: FoundKind::Function,
+        size_bytes: None,
+        model: None,
+        read_only: false,
+    }));
+    Ok(found)
 }
 
 fn scan_under(class: &Path) -> Result<Vec<Found>> {

@@ -51,7 +51,7 @@ fn options_of_a_uri() -> String {
     let of_host = byway::PCIE_OPTIONS.join(", ");
     format!(
         "Options of embedded:PATH, ram:SIZE and null:SIZE, behind a `?`, joined by `&`:{embedded}\n\n\
-         Options of vfio-user:PATH, of these: {of_host}\n\n\
+         Options of vfio-user:PATH and pci:ADDRESS, of these: {of_host}\n\n\
          Options of a path, file:PATH, blocks:SIZE and nil:SIZE:{blocks}"
     )
 }
@@ -115,8 +115,8 @@ pub struct Enumerate {
 /// Which device, and how it is driven.
 #[derive(Debug, Args)]
 pub struct Device {
-    /// The device: embedded:PATH, ram:SIZE for one in memory, vfio-user:PATH for one that another process serves; where blocks
-    /// are meant, a path or file:PATH of a file or block device too, or nil:SIZE for none. Options after `?`, joined by `&`, are told by `byway --help`.
+    /// The device: embedded:PATH, ram:SIZE for one in memory, vfio-user:PATH for one that another process serves,
+    /// pci:0000:04:00.0 for one that vfio-pci has; where blocks are meant, a path or file:PATH of a file or block device too, or nil:SIZE for none. Options after `?`, joined by `&`, are told by `byway --help`.
     #[arg(value_name = "URI")]
     pub uri: String,
 }

@@ -232,6 +232,12 @@ pub enum BusError {
     /// Memory could not be mapped or unmapped.
     #[error("memory cannot be mapped: {0}")]
     Mapping(String),
+    /// The device cannot be had as things are: what is missing, and how to bring it about.
+    #[error("{0}")]
+    Unready(String),
+    /// Somebody else has the device.
+    #[error("the device is in use: {0}")]
+    Busy(String),
     /// What the device, or the process that runs it, says cannot be.
     #[error("the device does not keep to its protocol: {0}")]
     Protocol(String),

@@ -100,6 +100,8 @@ pub(crate) fn from_bus(cause: BusError) -> Error {
         BusError::NoRegister { .. } | BusError::Protocol(_) => {
             Error::device(ErrorKind::Protocol, cause.to_string())
         }
+        BusError::Unready(_) => Error::host(ErrorKind::NotFound, cause.to_string()),
+        BusError::Busy(_) => Error::host(ErrorKind::Busy, cause.to_string()),
         BusError::NoEvent { .. } => Error::host(ErrorKind::Unsupported, cause.to_string()),
         BusError::Mapping(_) => Error::host(ErrorKind::System, cause.to_string()),
         BusError::OutsideMemory { .. } => Error::host(ErrorKind::TooLarge, cause.to_string()),

@@ -22,6 +22,9 @@ use super::memory::{HostMemory, Link};
 /// A doorbell is a word, and the stride is 0.
 const DOORBELL_BYTES: u64 = 4;
 
+/// How long a server may take to see that its last client has left.
+const LEAVING: Duration = Duration::from_millis(500);
+
 /// A bus to a device that another process serves at a Unix socket. Cheap to clone; the connection ends with the last clone.
 #[derive(Clone, Debug)]
 pub struct VfioUserBus {
@@ -34,7 +37,7 @@ struct Shared {
     /// Doorbells that are mapped, and the offset in BAR 0 that the mapping begins with.
     doorbells: Option<(Mapping, u64)>,
     device_memory: Option<DeviceMemoryBar>,
-    vectors: Vectors,
+    vectors: Arc<Vectors>,
     registers_bytes: u64,
     meter: HostMeter,
     begun: Instant,
@@ -44,14 +47,14 @@ impl VfioUserBus {
     /// Connects to the server that listens at `path`, and resets the device behind it.
     ///
     /// # Errors
-    /// [`BusError::Gone`] when nobody listens there; [`BusError::Protocol`] when what does is no PCI device of this protocol.
+    /// [`BusError::Gone`] when nobody listens there; [`BusError::Busy`] when another client is served; [`BusError::Protocol`] when what does is no PCI device of this protocol.
     pub fn open(path: &Path) -> Result<Self, BusError> {
-        let link = Arc::new(Link { connection: Connection::open(path)?, host: HostMemory::default() });
+        let link = Arc::new(Link { connection: connect(path)?, host: HostMemory::default() });
         let mut function = Function::open(&link)?;
         let shared = Shared {
             device_memory: function.take_device_memory(&link),
             doorbells: function.doorbells,
-            vectors: Vectors::new(Arc::clone(&link), function.vectors),
+            vectors: Arc::new(Vectors::new(Arc::clone(&link), function.vectors)),
             registers_bytes: function.registers.bytes,
             meter: HostMeter::off(),
             begun: Instant::now(),
@@ -191,6 +194,17 @@ impl Bus for VfioUserBus {
 
     fn profile(&self) -> Option<&Profile> {
         None
+    }
+}
+
+/// Connects. A client that has just left may still be the server's: for a little while that is waited for.
+fn connect(path: &Path) -> Result<Connection, BusError> {
+    let since = Instant::now();
+    loop {
+        match Connection::open(path) {
+            Err(BusError::Busy(_)) if since.elapsed() < LEAVING => std::thread::sleep(LEAVING / 100),
+            opened => return opened,
+        }
     }
 }
 

@@ -129,6 +129,7 @@ impl Connection {
             other => Err(format!("{other:?} is no version")),
         });
         answered.map_err(|fault| match fault {
+            Fault::Refused(Errno::EBUSY) => BusError::Busy("the server serves another client".to_owned()),
             Fault::Gone(why) => BusError::Gone(format!("no version was agreed on: {why}")),
             other => BusError::Protocol(format!("no version was agreed on: {other}")),
         })

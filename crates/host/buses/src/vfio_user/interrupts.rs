@@ -17,14 +17,31 @@ use super::memory::Link;
 #[derive(Debug)]
 pub(crate) struct Vectors {
     link: Arc<Link>,
-    armed: Box<[Mutex<Option<Arc<Wakeup>>>]>,
+    armed: Box<[Mutex<Option<Armed>>]>,
 }
 
-/// What an event loop waits on: the interrupt, or the end of the server.
+/// An interrupt that the server signals.
+#[derive(Debug)]
+struct Armed {
+    wakeup: Arc<Wakeup>,
+    /// Event loops that wait on it.
+    listeners: u32,
+    /// Whether threads sleep on it now and then; then it stays armed.
+    is_slept_on: bool,
+}
+
+/// What an event loop waits on: the interrupt, or the end of the server. The interrupt is disarmed with the last of them.
 #[derive(Debug)]
 struct Listened {
     both: OwnedFd,
-    _wakeup: Arc<Wakeup>,
+    vectors: Arc<Vectors>,
+    vector: u16,
+}
+
+impl Drop for Listened {
+    fn drop(&mut self) {
+        self.vectors.leave(self.vector);
+    }
 }
 
 impl AsFd for Listened {
@@ -47,7 +64,7 @@ impl Vectors {
     /// returns at once, so that the caller looks.
     pub(crate) fn wait(&self, vector: u16, timeout: Duration) -> Result<bool, BusError> {
         self.link.connection.serve(&self.link.host)?;
-        let (wakeup, is_new) = self.arm(vector)?;
+        let (wakeup, is_new) = self.arm(vector, |armed| armed.is_slept_on = true)?;
         if is_new {
             return Ok(false);
         }
@@ -74,15 +91,33 @@ impl Vectors {
     }
 
     /// A descriptor that can be read once the interrupt has come or the server is gone. It can be read at first.
-    pub(crate) fn listen(&self, vector: u16) -> Result<Arc<impl AsFd + Send + Sync + use<>>, BusError> {
-        let (wakeup, _) = self.arm(vector)?;
-        wakeup.raise();
+    pub(crate) fn listen(
+        self: &Arc<Self>,
+        vector: u16,
+    ) -> Result<Arc<impl AsFd + Send + Sync + use<>>, BusError> {
         let none = |cause: rustix::io::Errno| BusError::NoEvent { vector, why: cause.to_string() };
         let both = epoll::create(CreateFlags::CLOEXEC).map_err(none)?;
-        epoll::add(&both, &wakeup, EventData::new_u64(0), EventFlags::IN).map_err(none)?;
+        let (wakeup, _) = self.arm(vector, |armed| armed.listeners += 1)?;
+        wakeup.raise();
+        let listened = Listened { both, vectors: Arc::clone(self), vector };
+        let both = &listened.both;
+        epoll::add(both, &wakeup, EventData::new_u64(0), EventFlags::IN).map_err(none)?;
         let socket = self.link.connection.socket();
-        epoll::add(&both, socket, EventData::new_u64(1), EventFlags::RDHUP).map_err(none)?;
-        Ok(Arc::new(Listened { both, _wakeup: wakeup }))
+        epoll::add(both, socket, EventData::new_u64(1), EventFlags::RDHUP).map_err(none)?;
+        Ok(Arc::new(listened))
+    }
+
+    /// An event loop waits on it no more.
+    fn leave(&self, vector: u16) {
+        let Some(place) = self.armed.get(usize::from(vector)) else { return };
+        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(armed) = &mut *place else { return };
+        armed.listeners = armed.listeners.saturating_sub(1);
+        if armed.listeners == 0 && !armed.is_slept_on {
+            *place = None;
+            // A server that is gone signals nothing.
+            let _ = self.tell(vector, &[]);
+        }
     }
 
     /// Makes the descriptor unreadable.
@@ -97,30 +132,33 @@ impl Vectors {
 
     fn with(&self, vector: u16, act: impl FnOnce(&Wakeup)) {
         let Some(place) = self.armed.get(usize::from(vector)) else { return };
-        if let Some(wakeup) = &*place.lock().unwrap_or_else(PoisonError::into_inner) {
-            act(wakeup);
+        if let Some(armed) = &*place.lock().unwrap_or_else(PoisonError::into_inner) {
+            act(&armed.wakeup);
         }
     }
 
-    /// The eventfd of an interrupt, and whether the server learned of it only now.
-    fn arm(&self, vector: u16) -> Result<(Arc<Wakeup>, bool), BusError> {
+    /// The eventfd of an interrupt, and whether the server learned of it only now; `note` says for whom it is.
+    fn arm(&self, vector: u16, note: impl FnOnce(&mut Armed)) -> Result<(Arc<Wakeup>, bool), BusError> {
         let no = |why: String| BusError::NoEvent { vector, why };
         let place = self.armed.get(usize::from(vector));
         let place = place.ok_or_else(|| no(format!("the device has {} interrupts", self.armed.len())))?;
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(armed) = &*place {
-            return Ok((Arc::clone(armed), false));
+        if let Some(armed) = &mut *place {
+            note(armed);
+            return Ok((Arc::clone(&armed.wakeup), false));
         }
         let wakeup = Arc::new(Wakeup::new().map_err(|cause| no(cause.to_string()))?);
-        self.tell(vector, &wakeup).map_err(|fault| match fault {
+        self.tell(vector, &[wakeup.as_fd()]).map_err(|fault| match fault {
             Fault::Refused(errno) => no(format!("the server does not take its descriptor: {errno}")),
             other => other.into(),
         })?;
-        *place = Some(Arc::clone(&wakeup));
+        let armed = Armed { wakeup: Arc::clone(&wakeup), listeners: 0, is_slept_on: false };
+        note(place.insert(armed));
         Ok((wakeup, true))
     }
 
-    fn tell(&self, vector: u16, wakeup: &Wakeup) -> Result<(), Fault> {
+    /// Has the server signal a descriptor, or none any more.
+    fn tell(&self, vector: u16, fds: &[BorrowedFd<'_>]) -> Result<(), Fault> {
         let set = SetIrqs {
             index: IrqIndex::MSIX,
             start: u32::from(vector),
@@ -129,7 +167,7 @@ impl Vectors {
             data: IrqData::EventFds,
         };
         let request = Request::SetIrqs(set);
-        self.link.connection.ask(&request, &[wakeup.as_fd()], &self.link.host, |reply, _| match reply {
+        self.link.connection.ask(&request, fds, &self.link.host, |reply, _| match reply {
             Reply::Done => Ok(()),
             other => Err(format!("{other:?} to an interrupt's descriptor")),
         })

@@ -15,7 +15,7 @@ use byway_vfio_user_wire::{Access, DmaMap, DmaRange, RegionIndex, Reply, Request
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::connection::{Connection, DATA_BYTES_MAX, Fault, HostBytes};
-use super::room::Room;
+use crate::room::Room;
 
 /// Bytes of one shared file, unless more are asked for at once. No page of it is taken before it is used.
 const CHUNK_BYTES: u64 = 64 << 20;

@@ -15,7 +15,6 @@ mod connection;
 mod function;
 mod interrupts;
 mod memory;
-mod room;
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! Room in the memory that is shared with the server: pages that are lent and come back.
+//! Room for pages that are lent and come back: in a file, or among bus addresses.
 
 use std::collections::BTreeMap;
 
-/// Free pages of one file, by their offsets: what is free beside each other is one piece.
+/// What is free of one stretch, by offsets: what is free beside each other is one piece.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     free: BTreeMap<u64, u64>,

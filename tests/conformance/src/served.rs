@@ -1,0 +1,89 @@
+//! A device that a server in a thread of this process serves, and the driver that reaches it by the socket as it would from any
+//! other process.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use byway_buses::VfioUserBus;
+use byway_core::{
+    AdminCommand, Backend, Buffer, Capabilities, Identity, Namespace, Outcome, QueueOptions, Result,
+};
+use byway_driver::{AttachOptions, Driver, Queue};
+
+/// The server, ended when it is dropped.
+pub struct Serving {
+    stop: byway::serve::StopServing,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A device behind it.
+pub struct Served {
+    // Dropped first: the device is shut down while it is still served.
+    pub driver: Driver<VfioUserBus>,
+    _serving: Serving,
+}
+
+impl Serving {
+    /// Serves the device that `uri` names at `socket`.
+    pub fn start(uri: &str, socket: &Path) -> Self {
+        let options = byway::serve::ServeOptions {
+            vfio_user: socket.to_owned(),
+            sgls: None,
+            idle: byway::serve::Idle::default(),
+        };
+        let served = byway::serve::serve(uri, &options).unwrap();
+        let stop = served.stopper();
+        let thread = std::thread::spawn(move || served.run(|_| {}).unwrap());
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.stop.stop();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+impl Served {
+    /// The device that `uri` names, served at `socket` and attached.
+    pub fn open(uri: &str, socket: &Path) -> Self {
+        let serving = Serving::start(uri, socket);
+        let bus = VfioUserBus::open(socket).unwrap();
+        let driver = Driver::attach(Arc::new(bus), AttachOptions::default()).unwrap();
+        Self { driver, _serving: serving }
+    }
+}
+
+impl Backend for Served {
+    type Queue = Queue<VfioUserBus>;
+
+    fn name(&self) -> &'static str {
+        self.driver.name()
+    }
+
+    fn identity(&self) -> &Identity {
+        self.driver.identity()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.driver.capabilities()
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>> {
+        self.driver.namespaces()
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer> {
+        self.driver.buffer(len)
+    }
+
+    fn queue(&self, options: QueueOptions) -> Result<Self::Queue> {
+        self.driver.queue(options)
+    }
+
+    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        self.driver.admin(command)
+    }
+}

@@ -27,10 +27,11 @@ answer_guest() {
     mv "$work/share/answer.new" "$work/share/answer"
 }
 
-# Serves our device, and returns when it does.
+# Serves our device, and returns when it does. The header's "sgl" has a word for each boot, or one for all.
 start_server() {
     local socket=$work/byway.sock tries sgl
-    sgl=$(header sgl)
+    end_server TERM
+    sgl=$(header sgl | cut -d' ' -f"$boot")
     rm -f "$socket"
     "target/$profile/byway" serve "$work/byway.img" --vfio-user "$socket" ${sgl:+--sgl "$sgl"} >> "$work/server.log" 2>&1 &
     server=$!

@@ -102,7 +102,7 @@ run_test() {
     echo "== vm $test, kernel $kernel"
     for boot in $(seq "$(header boots 1)"); do
         "guest_script" > "$work/share/run.sh"
-        describe_machine >> "$log" 2>&1 || break
+        module >> "$log" 2>&1 && describe_machine >> "$log" 2>&1 || break
         run_guest
         [ ! -s "$work/monitor.said" ] || sed 's/^/QEMU: /' "$work/monitor.said" >> "$log"
         verdict=$(verdict_of "$log")
@@ -120,6 +120,19 @@ run_test() {
         echo "vm $test, kernel $kernel: $verdict; all of it: $log, its files: $work"
     fi
     rows+=("$test|$kernel|$verdict|$((SECONDS - begun)) s|$(grep -c '^ok ' "$log")")
+}
+
+# The module of the header, a folder of integrations/, for $kernel, in the guest's share.
+module() {
+    local name release made
+    name=$(header module)
+    [ -n "$name" ] || return 0
+    release=$(sed -n "s/^$kernel //p" "$guests/kernels")
+    made=$PWD/target/vm/$name-$release
+    if [ -z "$(find "$made/nvme.ko" -newer "integrations/$name/build.sh" -newer "integrations/$name/patches/$kernel.patch" 2>/dev/null)" ]; then
+        "$here/build.sh" --kernel-build && "integrations/$name/build.sh" "$release" "$made" "${guests%/*}/kernel-build/root" || return 1
+    fi
+    cp "$made/nvme.ko" "$work/share/"
 }
 
 # What the guest runs.

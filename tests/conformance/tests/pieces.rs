@@ -115,6 +115,30 @@ fn a_queue_that_is_not_asked_for_it_sends_stores_as_they_are() {
 }
 
 #[test]
+fn adaptive_has_values_travel_in_the_first_command_alone() {
+    let scratch = Scratch::new();
+    let nvme = NvmeIoctl::new(Arc::new(InProcess::keys(&scratch)));
+    let adaptive = QueueOptions { transfer: Method::Adaptive, ..QueueOptions::default() };
+    let mut queue = nvme.queue(adaptive).unwrap();
+    for (len, opcode) in [(0, WRITE), (11, WRITE), (12, STORE), (5000, STORE)] {
+        nvme.device().passage().take_seen();
+        queue.execute(store(b"k", bytes(&value(len)))).unwrap();
+        assert_eq!(opcodes(nvme.device().passage()), [opcode], "{len}");
+        assert_eq!(get(&mut queue, b"k"), Some(value(len)));
+    }
+    drop((queue, nvme));
+    let plain = InProcess::new(&scratch).plain().node(NodeKind::Generic { nsid: 2 });
+    let nvme = NvmeIoctl::new(Arc::new(plain));
+    let mut queue = nvme.queue(adaptive).unwrap();
+    queue.execute(store(b"k", bytes(&value(5)))).unwrap();
+    assert_eq!(
+        opcodes(nvme.device().passage()),
+        [STORE],
+        "a device that announces nothing has it the kernel's way"
+    );
+}
+
+#[test]
 fn a_value_in_several_buffers_travels_in_commands_and_its_buffers_come_back() {
     let scratch = Scratch::new();
     let nvme = passing_ring::behind(InProcess::keys(&scratch));
@@ -177,7 +201,7 @@ fn a_device_that_announces_nothing_or_does_not_agree_is_refused_by_a_sentence() 
     let plain = InProcess::new(&scratch).plain().node(NodeKind::Generic { nsid: 2 });
     let nvme = NvmeIoctl::new(Arc::new(plain));
     let said = nvme.queue(in_pieces()).err().unwrap().to_string();
-    assert!(said.contains("piggyback-pt is not announced by the device; there are prp"), "{said}");
+    assert!(said.contains("piggyback-pt is not announced by the device; there are prp, adaptive"), "{said}");
     let options = QueueOptions { transfer: Method::Sgl, ..QueueOptions::default() };
     let said = nvme.queue(options).err().unwrap().to_string();
     assert!(said.contains("the kernel chooses between PRPs and SGLs"), "{said}");

@@ -57,7 +57,7 @@ pub struct BlockOptions {
     /// `create=`: makes a file of this many bytes.
     pub create_bytes: Option<u64>,
     /// `transfer=`: how payloads cross the link, of backends that pass commands through: `prp`, where the kernel chooses
-    /// between PRPs and SGLs, or `piggyback-pt`.
+    /// between PRPs and SGLs, `piggyback-pt`, or `adaptive`, which is that for up to 11 bytes.
     pub transfer: Method,
     /// `threads=`: threads of the pool, of backend `threads`.
     pub threads: Option<u32>,
@@ -81,7 +81,11 @@ pub const BLOCK_OPTIONS: [(&str, &str, &str); 15] = [
     ("create", "SIZE", "make a file of this size"),
     ("depth", "COUNT", "commands outstanding on a queue [128]"),
     ("ns", "NUMBER", "which namespace [the first]"),
-    ("transfer", "METHOD", "how values cross, where commands are passed through: prp, piggyback-pt [prp]"),
+    (
+        "transfer",
+        "METHOD",
+        "how values cross, where commands are passed through: prp, piggyback-pt, adaptive [prp]",
+    ),
     ("threads", "COUNT", "of the pool, with backend=threads"),
     ("fixed-file", "1|0", "the kernel looks the file up once, with io_uring [1]"),
     ("fixed-buffers", "COUNT", "buffers that the kernel knows beforehand, with io_uring [0]"),

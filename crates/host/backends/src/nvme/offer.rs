@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use byway_core::{Methods, piggyback_pt};
 use byway_link::Method;
 use byway_spec::base::identify::Controller;
+use byway_spec::vendor::WRITE_PT_BYTES;
 
 /// Stores in pieces (`piggyback-pt`), as the device announced them in the vendor area of Identify Controller.
 #[derive(Debug, Default)]
@@ -44,13 +45,20 @@ impl Offer {
 
     /// Transfer methods that can be asked for. Between PRPs and SGLs the kernel chooses.
     pub(super) fn methods(&self) -> Methods {
-        let standard = Methods::NONE.with(Method::Prp);
+        let standard = Methods::NONE.with(Method::Prp).with(Method::Adaptive);
         if self.is_there() { standard.with(Method::PiggybackPt) } else { standard }
     }
 
-    /// Whether a value of so many bytes can go in pieces, once the device is told.
-    pub(super) fn carries(&self, value_bytes: u64) -> bool {
-        value_bytes <= self.max_bytes && self.state.load(Relaxed) != REFUSED
+    /// Whether a value of so many bytes goes in pieces by a method, once the device is told.
+    pub(super) fn carries(&self, method: Method, value_bytes: u64) -> bool {
+        let most = match method {
+            Method::PiggybackPt => self.max_bytes,
+            // What fits the first command costs fewer bytes than a descriptor and its data, and the kernel less time. With
+            // another command it is more of both.
+            Method::Adaptive => self.max_bytes.min(WRITE_PT_BYTES as u64),
+            _ => return false,
+        };
+        value_bytes <= most && self.is_there() && self.state.load(Relaxed) != REFUSED
     }
 
     pub(super) fn is_told(&self) -> bool {

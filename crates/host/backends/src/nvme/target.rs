@@ -174,17 +174,18 @@ impl<P: Passage> NvmeTarget<P> {
         Ok(Passed { can_go_in_pieces, ..Passed::of(&encoded, NvmeQueue::Io)? })
     }
 
-    /// The same as its queue's transfer method has it go.
+    /// The same as its queue's transfer method has it go: `piggyback-pt` in pieces as far as the device takes it,
+    /// `adaptive` where that is the first command alone.
     #[inline]
     pub(crate) fn by_method(&self, passed: Passed, method: Method) -> Passed {
-        if method == Method::PiggybackPt && passed.can_go_in_pieces {
-            return self.in_pieces(passed);
+        if method != Method::Prp && passed.can_go_in_pieces {
+            return self.in_pieces(passed, method);
         }
         passed
     }
 
-    fn in_pieces(&self, passed: Passed) -> Passed {
-        if !self.offer.carries(passed.command.cdw10_15[0].into()) {
+    fn in_pieces(&self, passed: Passed, method: Method) -> Passed {
+        if !self.offer.carries(method, passed.command.cdw10_15[0].into()) {
             return passed;
         }
         // After a reset the device is told again; one that does not agree is not asked for every store.

@@ -105,6 +105,11 @@ pub trait Bus: Send + Sync + 'static {
     /// When the device is gone.
     fn wait(&self, vector: u16, timeout: Duration) -> Result<bool, BusError>;
 
+    /// Nobody sleeps on interrupt `vector` any more: what the bus keeps for it is given back.
+    fn disarm(&self, vector: u16) {
+        let _ = vector;
+    }
+
     /// Whether interrupts can be waited for by descriptors: [`Bus::listen`].
     fn has_events(&self) -> bool {
         false

@@ -374,6 +374,7 @@ impl<B: Bus> Drop for Queue<B> {
             // The number is not used again either: the device still has the queue.
             return;
         }
+        self.bus.disarm(self.qid());
         self.device.give_back_qid(self.qid());
     }
 }

@@ -156,6 +156,10 @@ impl Bus for VfioUserBus {
         self.shared.vectors.wait(vector, timeout)
     }
 
+    fn disarm(&self, vector: u16) {
+        self.shared.vectors.disarm(vector);
+    }
+
     fn has_events(&self) -> bool {
         true
     }

@@ -109,10 +109,20 @@ impl Vectors {
 
     /// An event loop waits on it no more.
     fn leave(&self, vector: u16) {
+        self.release(vector, |armed| armed.listeners = armed.listeners.saturating_sub(1));
+    }
+
+    /// No thread sleeps on it any more.
+    pub(crate) fn disarm(&self, vector: u16) {
+        self.release(vector, |armed| armed.is_slept_on = false);
+    }
+
+    /// Disarms it if nobody is left.
+    fn release(&self, vector: u16, note: impl FnOnce(&mut Armed)) {
         let Some(place) = self.armed.get(usize::from(vector)) else { return };
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(armed) = &mut *place else { return };
-        armed.listeners = armed.listeners.saturating_sub(1);
+        note(armed);
         if armed.listeners == 0 && !armed.is_slept_on {
             *place = None;
             // A server that is gone signals nothing.

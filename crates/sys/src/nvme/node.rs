@@ -11,6 +11,9 @@ use super::abi::{Passthrough, request};
 use super::command::{NvmeAnswer, NvmeCommand, NvmeQueue};
 use crate::lent::KernelMemory;
 
+/// The smallest piece of memory that may stand alone: a page.
+const PAGE_BYTES: u64 = 4096;
+
 /// What a device node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
@@ -90,6 +93,28 @@ impl NvmeNode {
             entries.filter_map(|path| path.canonicalize().ok()).find(|path| is_controller(path))?
         };
         Some(Path::new("/dev").join(found.file_name()?))
+    }
+
+    /// Most bytes of memory that the kernel passes on with one command: what its limits of length and of pieces leave to
+    /// memory that lies scattered, page by page. `None` where it does not tell.
+    #[must_use]
+    pub fn transfer_max_bytes(&self) -> Option<u64> {
+        let queue = self.queue_folder()?;
+        let limit = |name| std::fs::read_to_string(queue.join(name)).ok()?.trim().parse::<u64>().ok();
+        let length = limit("max_hw_sectors_kb")?.checked_mul(1024)?;
+        let pieces = limit("max_segments")?.checked_mul(PAGE_BYTES)?;
+        Some(length.min(pieces))
+    }
+
+    /// Where the kernel tells the limits of the namespace's queues: with the block device, which one of keys has not.
+    fn queue_folder(&self) -> Option<PathBuf> {
+        let told = self.told.canonicalize().ok()?;
+        let here = told.join("queue");
+        if here.exists() {
+            return Some(here);
+        }
+        let block = told.file_name()?.to_str()?.replacen("ng", "nvme", 1);
+        Some(Path::new("/sys/block").join(block).join("queue")).filter(|folder| folder.exists())
     }
 
     /// Sends a command and waits for the device's answer.

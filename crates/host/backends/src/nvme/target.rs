@@ -62,7 +62,14 @@ impl NvmeTarget {
             NodeKind::Partition => {
                 refuse(format!("{shown} is a part of a namespace; commands are passed to whole ones"))
             }
-            kind => Self::new(node, shown.to_string(), kind, read_only),
+            kind => {
+                let kernel_max_bytes = node.transfer_max_bytes();
+                let mut target = Self::new(node, shown.to_string(), kind, read_only)?;
+                if let Some(bytes) = kernel_max_bytes {
+                    target.transfer_max_bytes = target.transfer_max_bytes.min(bytes);
+                }
+                Ok(target)
+            }
         }
     }
 

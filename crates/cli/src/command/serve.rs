@@ -34,13 +34,15 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
 
 /// Whoever watches the server sees who comes and goes; scripts read standard output alone.
 fn tell(told: Told<'_>) {
-    match told {
-        Told::Came => eprintln!("byway: a client came"),
-        Told::Left => eprintln!("byway: the client left"),
-        Told::SentAway(why) => eprintln!("byway: the client was sent away: {why}"),
-        Told::Refused => eprintln!("byway: another client came and was refused: one is served at a time"),
-        _ => {}
-    }
+    let said = match told {
+        Told::Came => "a client came".to_owned(),
+        Told::Left => "the client left".to_owned(),
+        Told::SentAway(why) => format!("the client was sent away: {why}"),
+        Told::Refused => "another client came and was refused: one is served at a time".to_owned(),
+        _ => return,
+    };
+    // Service goes on where nobody listens any more.
+    let _ = writeln!(std::io::stderr(), "byway: {said}");
 }
 
 /// A path alone means an image.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use byway_vfio_user_wire::Reader;
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
 use crate::session::LIMITS;
@@ -100,19 +100,27 @@ impl Connection {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(LIMITS.fds))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut into = [IoSliceMut::new(&mut self.received)];
-        let got = match recvmsg(&self.socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Ok(got) => got.bytes,
+        let (got, is_short) = match recvmsg(&self.socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Ok(got) => (got.bytes, got.flags.contains(ReturnFlags::CTRUNC)),
             Err(Errno::AGAIN | Errno::INTR) => return Ok(Received::Nothing),
             Err(error) => return Err(error.into()),
         };
         if got == 0 {
             return Ok(Received::End);
         }
-        let fds = control.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        });
-        self.reader.push(self.received.get(..got).unwrap_or_default(), fds.flatten());
+        let mut fds = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                fds.extend(rights);
+            }
+        }
+        // More than are taken is for the request to refuse.
+        if is_short && fds.len() < LIMITS.fds {
+            return Err(io::Error::other(
+                "descriptors that came with a message are lost: the process has none left",
+            ));
+        }
+        self.reader.push(self.received.get(..got).unwrap_or_default(), fds);
         Ok(Received::Some)
     }
 

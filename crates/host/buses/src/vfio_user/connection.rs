@@ -16,8 +16,8 @@ use byway_vfio_user_wire::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
 use super::ANSWER;
@@ -305,19 +305,25 @@ impl Connection {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut into = [IoSliceMut::new(&mut line.received)];
-        let got = match recvmsg(&self.socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Ok(got) => got.bytes,
+        let (got, is_short) = match recvmsg(&self.socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Ok(got) => (got.bytes, got.flags.contains(ReturnFlags::CTRUNC)),
             Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(cause) => return Err(self.lose(format!("the server cannot be reached: {cause}"))),
         };
         if got == 0 {
             return Err(self.lose("the server has closed the connection"));
         }
-        let fds = control.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        });
-        line.reader.push(line.received.get(..got).unwrap_or_default(), fds.flatten());
+        let mut fds = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                fds.extend(rights);
+            }
+        }
+        // More than are taken is for the request to refuse.
+        if is_short && fds.len() < FDS_MAX {
+            return Err(self.lose("descriptors that came with a message are lost: the process has none left"));
+        }
+        line.reader.push(line.received.get(..got).unwrap_or_default(), fds);
         Ok(())
     }
 

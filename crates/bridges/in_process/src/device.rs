@@ -24,6 +24,10 @@ use crate::syncing::Syncing;
 /// Commands served in one run before doorbells are looked at again.
 const BUDGET: u32 = 1024;
 
+/// Budgets of one run for a host elsewhere, which can give the device more to do for as long as it runs, without a word: its
+/// messages, and a word to stop, are looked at in between.
+const SERVED_BUDGETS: u32 = 4;
+
 /// Bus address of the controller memory buffer, far above what the host maps.
 const CMB_BASE: u64 = 1 << 46;
 
@@ -146,7 +150,9 @@ impl Core {
     #[inline]
     pub fn run(&mut self, shared: &Shared, mut rung: Option<DoorbellIndex>, now_ps: u64) {
         let mut port = port(&self.memory, &mut self.meter, shared);
+        let mut budgets = if shared.sink.is_some() { SERVED_BUDGETS } else { u32::MAX };
         let next = loop {
+            budgets -= 1;
             match self.controller.run(
                 &mut self.subsystem,
                 &mut port,
@@ -155,7 +161,8 @@ impl Core {
                 now_ps,
                 BUDGET,
             ) {
-                Next::Now => {}
+                Next::Now if budgets > 0 => {}
+                Next::Now => break Next::At(now_ps),
                 next => break next,
             }
         };

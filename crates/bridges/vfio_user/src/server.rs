@@ -141,10 +141,10 @@ impl<'a> Service<'a> {
             if self.sleep()? {
                 return Ok(Ended::Stopped);
             }
-            self.turn_away(tell);
             if !self.converse()? {
                 return Ok(Ended::Left);
             }
+            self.turn_away(tell);
             self.server.function.front().run();
         }
     }
@@ -187,6 +187,9 @@ impl<'a> Service<'a> {
         }
         // What was received before, and not done because its answers were too long.
         self.answer()?;
+        if self.client.has_unsent() {
+            return Ok(true);
+        }
         match self.client.receive()? {
             Received::End => return Ok(false),
             Received::Nothing => return Ok(true),
@@ -213,7 +216,7 @@ impl<'a> Service<'a> {
 
     /// Refuses those who have come meanwhile, by an answer to their first message.
     fn turn_away(&mut self, tell: &mut impl FnMut(Told<'_>)) {
-        while let Some(socket) = self.server.door.accept() {
+        for socket in std::iter::from_fn(|| self.server.door.accept()).take(WAITING) {
             if self.waiting.len() == WAITING {
                 self.waiting.remove(0);
             }

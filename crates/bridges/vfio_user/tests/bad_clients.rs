@@ -6,12 +6,18 @@ mod common;
 
 use std::io::Write;
 use std::net::Shutdown;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::thread::JoinHandle;
 
+use byway_spec::nvm::NvmOpcode;
+use byway_sys::map::{Mapping, Sharing};
 use byway_vfio_user_wire::{
     Access, Command, Errno, IrqAction, IrqData, IrqIndex, Kind, MessageId, RegionIndex, Reply, Request,
     SetIrqs, Version,
 };
-use common::host::mapping;
+use common::host::{DATA, MEMORY_AT, blocks, mapping};
 use common::{Host, Served, begin};
 
 /// A conversation of every kind of message, each as its bytes.
@@ -221,4 +227,66 @@ fn replies_of_a_client_that_was_not_asked_are_ignored() {
     Reply::Done.encode(&header, &mut bytes);
     client.send(&bytes, &[]);
     client.ask(&Request::DeviceGetInfo).unwrap();
+}
+
+/// A host that gives the device more to do for as long as it runs, without a message: doorbells in its memory, and reads
+/// that it never runs out of.
+struct Restless {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU32>,
+    thread: JoinHandle<()>,
+}
+
+/// Where the doorbells and their event indexes are in the memory.
+const SHADOWS: u64 = 0x10_000;
+
+impl Restless {
+    fn new(host: &mut Host) -> Self {
+        host.restart_with_doorbells_at(SHADOWS);
+        for slot in 0..16_u64 {
+            let read = blocks(NvmOpcode::READ, slot, 512, MEMORY_AT + DATA);
+            host.memory.write_all_at(&read.to_bytes(), 0x2000 + slot * 64).unwrap();
+        }
+        let memory = Mapping::file(&host.memory, 0, 1 << 20, Sharing::Shared).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let done = Arc::new(AtomicU32::new(0));
+        let (stopped, counted) = (stop.clone(), done.clone());
+        let thread = std::thread::spawn(move || ring_for_ever(&memory, &stopped, &counted));
+        Self { stop, done, thread }
+    }
+
+    fn stop(self) {
+        self.stop.store(true, Relaxed);
+        self.thread.join().unwrap();
+    }
+}
+
+/// Keeps a full ring of commands ahead of the completions that it takes, and counts those.
+fn ring_for_ever(memory: &Mapping, stop: &AtomicBool, done: &AtomicU32) {
+    let (tail_at, head_at) = (SHADOWS as usize + 8, SHADOWS as usize + 12);
+    let mut taken = 0_u32;
+    while !stop.load(Relaxed) {
+        memory.store_u32(tail_at, (taken + 15) % 16).unwrap();
+        let entry = 0x3000 + (taken % 16) as usize * 16 + 12;
+        let phase = memory.load_u32(entry).unwrap() >> 16 & 1;
+        if (phase == 1) == (taken / 16).is_multiple_of(2) {
+            taken += 1;
+            memory.store_u32(head_at, taken % 16).unwrap();
+            done.store(taken, Relaxed);
+        }
+    }
+}
+
+#[test]
+fn a_client_that_never_stops_ringing_is_heard_and_so_is_the_word_to_stop() {
+    let mut served = Served::new();
+    let mut host = Host::new(&served);
+    let restless = Restless::new(&mut host);
+    while restless.done.load(Relaxed) < 50_000 {
+        // What a device needs that has come to rest.
+        host.client.set_register(0x1008, 0);
+        assert!(host.status().rdy(), "messages are answered meanwhile");
+    }
+    assert!(served.stop());
+    restless.stop();
 }

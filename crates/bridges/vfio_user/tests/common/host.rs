@@ -109,11 +109,24 @@ impl Host {
 
     /// Resets the controller, and begins anew.
     pub fn restart(&mut self) {
+        self.reset();
+        self.make_queues();
+    }
+
+    /// The same, with the doorbells of I/O queues `at` so many bytes of the memory, their event indexes a page behind.
+    pub fn restart_with_doorbells_at(&mut self, at: u64) {
+        self.reset();
+        let mut buffers = Command::new(AdminOpcode::DOORBELL_BUFFER_CONFIG.0, 0, 0);
+        buffers.set_prps(MEMORY_AT + at, MEMORY_AT + at + 0x1000);
+        assert!(self.execute(0, buffers).status().is_success());
+        self.make_queues();
+    }
+
+    fn reset(&mut self) {
         self.client.set_register(u64::from(Register::CC.0), 0);
         self.memory.write_all_at(&[0; DATA as usize], 0).unwrap();
         (self.tails, self.heads, self.phases) = ([0; 2], [0; 2], [true; 2]);
         self.enable();
-        self.make_queues();
     }
 
     /// Puts a command into queue `qid`; nobody is told.

@@ -159,7 +159,7 @@ impl Client {
     }
 
     pub fn id(&mut self) -> MessageId {
-        self.next_id += 1;
+        self.next_id = self.next_id.wrapping_add(1);
         MessageId(self.next_id)
     }
 

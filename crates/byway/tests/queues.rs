@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use byway::embedded::{Device, EmbeddedQueue};
 use byway::{
-    AdaptivePolicy, BackendQueue, Command, ErrorKind, Key, KvCommand, Method, Nsid, Payload, QueueOptions,
-    StoreOptions,
+    AdaptivePolicy, BackendQueue, Class, Command, ErrorKind, Key, KvCommand, Method, Nsid, Payload,
+    QueueOptions, StoreOptions,
 };
 
 const METHODS: [Method; 6] =
@@ -137,4 +137,21 @@ fn a_paced_device_completes_no_sooner_than_its_model_says() {
         kv.put(&n.to_be_bytes(), &[7; 32]).unwrap();
     }
     assert!(device.now_ns() - before >= 100 * device_share_ns);
+}
+
+/// A queue whose type is chosen at the opening has the calls of its own kind, not those that any queue has.
+#[test]
+fn a_batch_rings_one_doorbell_by_a_device_that_a_uri_opened() {
+    let device = byway::open("ram:64M?transfer=prp&run=caller").unwrap();
+    let mut kv = device.kv(None).unwrap();
+    let keys: Vec<Key> = (0..32_u32).map(|n| Key::new(&n.to_le_bytes()).unwrap()).collect();
+    keys.iter().for_each(|key| kv.put(key.as_bytes(), b"value").unwrap());
+    let embedded = device.as_embedded().unwrap();
+    let before = embedded.ledger();
+    let mut got = 0;
+    kv.get_many(&keys, 64, |_, value| got += usize::from(value == Some(b"value"))).unwrap();
+    let rung = embedded.ledger().since(&before).row(Class::Doorbell).count;
+    assert_eq!(got, 32);
+    // One for the commands, and the completion queue's as it is emptied.
+    assert!(rung < 8, "{rung} doorbells for 32 gets");
 }

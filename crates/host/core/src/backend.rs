@@ -319,8 +319,9 @@ pub trait BackendQueue: Send {
     }
 }
 
-/// For programs that choose a queue's type as they run.
-impl<Q: BackendQueue + ?Sized> BackendQueue for Box<Q> {
+/// For programs that choose a queue's type as they run. Not for boxes of any queue: one of a known type would have the calls
+/// below that are made of others, and not its own.
+impl BackendQueue for Box<dyn BackendQueue> {
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
         (**self).submit(command, tag)
     }

@@ -3,12 +3,12 @@
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use byway::backends::AdminCalls;
 use byway::{
-    AdminCommand, AdminQueue, Backend, Buffer, Buffers, Capabilities, Device, Finished, Identity, Namespace,
-    Outcome, Payload, Queue, QueueOptions, RawCommand, Result,
+    AdminCommand, AdminQueue, Backend, Buffer, Buffers, Capabilities, Deadline, Device, Finished, Identity,
+    Namespace, Outcome, Payload, Queue, QueueOptions, RawCommand, Result,
 };
 
 use crate::admin::sent;
@@ -171,7 +171,7 @@ impl byway_admin {
     }
 
     fn reap(&mut self, mut into: Array, min: u32, timeout: Duration) -> Result<u32> {
-        let until = Instant::now() + timeout;
+        let end = Deadline::after(timeout);
         let mut taken = 0;
         loop {
             while into.left > 0
@@ -180,7 +180,7 @@ impl byway_admin {
                 into.push(self.told_of(finished));
                 taken += 1;
             }
-            let left = until.saturating_duration_since(Instant::now());
+            let left = end.left_or_max();
             if taken >= min || self.commands.outstanding() == 0 || left.is_zero() {
                 return Ok(taken);
             }

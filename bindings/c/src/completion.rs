@@ -1,9 +1,9 @@
 //! Taking completions: by a callback, or into an array.
 
 use std::ffi::{c_int, c_void};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use byway::{BackendQueue, Error, ErrorKind, Failed, Finished, Outcome, Queue, Result};
+use byway::{BackendQueue, Deadline, Error, ErrorKind, Failed, Finished, Outcome, Queue, Result};
 
 use crate::arg::{handle, invalid, want};
 use crate::buffer::byway_buffer;
@@ -113,9 +113,9 @@ pub unsafe extern "C" fn byway_queue_reap(
         }
         let max = max.min(c_int::MAX as u32);
         let min = min.min(max);
-        let mut timeout = Duration::from_nanos(timeout_ns);
+        let end = Deadline::after(Duration::from_nanos(timeout_ns));
         if min > 0 {
-            timeout = queue.sleep_first(timeout)?;
+            queue.sleep_first(end)?;
         }
         let taken = queue.reap(Array { at: completions, stride, left: max })?;
         if taken >= min {
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn byway_queue_reap(
         // SAFETY: as many as were taken stand there.
         let at = unsafe { completions.byte_add(taken as usize * stride) };
         let rest = Array { at, stride, left: max - taken };
-        queue.reap_slowly(rest, taken, min, timeout)
+        queue.reap_slowly(rest, taken, min, end)
     })
 }
 
@@ -233,10 +233,10 @@ unsafe fn wait(queue: *mut byway_queue, on: Callback, min: usize, timeout: Durat
     if taken >= min {
         return Ok(taken);
     }
-    let until = Instant::now() + timeout;
+    let end = Deadline::after(timeout);
     // SAFETY: the caller's word.
     while taken < min && unsafe { (*queue).queue.outstanding() } > 0 {
-        let left = until.saturating_duration_since(Instant::now());
+        let left = end.left_or_max();
         // SAFETY: the caller's word.
         if !unsafe { (*queue).queue.sleep(left) }? && left.is_zero() {
             break;
@@ -320,15 +320,14 @@ impl byway_queue {
     }
 
     /// Begins what was submitted and sleeps for it: an interface that can do both by one call would be entered twice, if it
-    /// were looked at before. Without a device there is nothing to sleep for. What is left of the time.
+    /// were looked at before. Without a device there is nothing to sleep for.
     #[inline]
-    fn sleep_first(&mut self, timeout: Duration) -> Result<Duration> {
+    fn sleep_first(&mut self, end: Deadline) -> Result<()> {
         if matches!(self.queue, Queue::Nil(_)) || self.queue.outstanding() == 0 {
-            return Ok(timeout);
+            return Ok(());
         }
-        let begun = Instant::now();
-        self.queue.sleep(timeout)?;
-        Ok(timeout.saturating_sub(begun.elapsed()))
+        self.queue.sleep(end.whole().unwrap_or(Duration::MAX))?;
+        Ok(())
     }
 
     #[inline(always)]
@@ -365,10 +364,9 @@ impl byway_queue {
 
     #[cold]
     #[inline(never)]
-    fn reap_slowly(&mut self, mut into: Array, mut taken: u32, min: u32, timeout: Duration) -> Result<c_int> {
-        let until = Instant::now() + timeout;
+    fn reap_slowly(&mut self, mut into: Array, mut taken: u32, min: u32, end: Deadline) -> Result<c_int> {
         while taken < min && self.queue.outstanding() > 0 {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = end.left_or_max();
             if !self.queue.sleep(left)? && left.is_zero() {
                 break;
             }

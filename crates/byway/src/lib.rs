@@ -53,9 +53,9 @@ pub use byway_backends as backends;
 pub use byway_core::future;
 pub use byway_core::{
     AdaptivePolicy, AdminCommand, AdminQueue, Answer, Backend, BackendQueue, Buffer, Buffers, Capabilities,
-    Command, CopyRanges, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand, LbaRange, LbaRanges,
-    Limits, Memory, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin, Outcome,
-    Payload, QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Result, Retry, SmallBytes,
+    Command, CopyRanges, Deadline, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand, LbaRange,
+    LbaRanges, Limits, Memory, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin,
+    Outcome, Payload, QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Result, Retry, SmallBytes,
     StoreOptions,
 };
 pub use byway_flash::{

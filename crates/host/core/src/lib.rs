@@ -25,6 +25,7 @@ mod pool;
 
 pub use byway_link::Method;
 pub use byway_spec::Key;
+pub use byway_sys::Deadline;
 
 pub use admin::{AdminCommand, RefusedAdmin, check_admin, encode_admin};
 pub use admin_queue::AdminQueue;

@@ -261,6 +261,12 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
+    /// Whether the kernel has told of completions that were not reaped. What one of them is of may go on.
+    #[inline]
+    pub fn has_completed(&mut self) -> bool {
+        !self.ring.completion().is_empty()
+    }
+
     /// The next operation that the kernel is done with, of those that it has told of. Enters the kernel only to go on with
     /// transfers that ended early, and only where the submission ring is full of them.
     #[inline]
@@ -359,14 +365,21 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     /// The system's answer.
     #[inline]
     pub fn start(&mut self) -> io::Result<()> {
-        while !self.waiting.is_empty() || !self.ring.submission().is_empty() {
-            let before = (self.waiting.len(), self.ring.submission().len());
+        let mut left = self.not_begun();
+        while left > 0 {
             self.enter(0, None)?;
-            if (self.waiting.len(), self.ring.submission().len()) == before {
+            let before = std::mem::replace(&mut left, self.not_begun());
+            if left == before {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Operations that the kernel has not taken.
+    #[inline]
+    fn not_begun(&mut self) -> usize {
+        self.waiting.len() + self.ring.submission().len()
     }
 
     /// Begins every operation that was pushed, and sleeps until the kernel has told of `min` completions that were not

@@ -4,57 +4,106 @@
 guest=''
 server=''
 
-# Does what the guest asks for, if it does.
+# Does what the guest asks for, if it does. The answer is what was said, and then the exit code.
 answer_guest() {
     local asked
     [ -e "$work/share/ask" ] || return 0
     asked=$(cat "$work/share/ask")
     rm "$work/share/ask"
-    case $asked in
-        kill-guest)
-            echo "GUEST-KILLED as it asked for" >> "$log"
-            kill -KILL "$guest"
-            return
-            ;;
-        kill-server) end_server KILL ;;
-        stop-server) end_server TERM ;;
-        start-server) start_server ;;
-        unplug) monitor '{"execute":"device_del","arguments":{"id":"byway"}}' ;;
-        plug) monitor '{"execute":"device_add","arguments":'"$(byway_device)"'}' ;;
-        *) false ;;
-    esac
-    echo "$asked: $?" > "$work/share/answer.new"
+    do_for_guest "$asked" > "$work/share/answer.new" 2>&1
+    echo "$asked: $?" >> "$work/share/answer.new"
     mv "$work/share/answer.new" "$work/share/answer"
 }
 
-# Serves our device, and returns when it does. The header's "sgl" has a word for each boot, or one for all.
+do_for_guest() {
+    case $1 in
+        kill-guest)
+            echo "GUEST-KILLED as it asked for" >> "$log"
+            kill -KILL "$guest"
+            ;;
+        kill-server) end_under_guest KILL ;;
+        stop-server) end_under_guest TERM ;;
+        start-server) start_server ;;
+        unplug) monitor '{"execute":"device_del","arguments":{"id":"byway"}}' ;;
+        plug) monitor '{"execute":"device_add","arguments":'"$(byway_device)"'}' ;;
+        check-image) "target/$profile/byway" check "$work/byway.img" ;;
+        image-bytes) echo $(($(stat -c '%b * %B' "$work/byway.img"))) ;;
+        *) echo "the host does not know how to $1"; return 1 ;;
+    esac
+}
+
+# Serves our device, and returns when it does. The socket that a killed server left is there still.
 start_server() {
-    local socket=$work/byway.sock tries sgl
-    end_server TERM
-    sgl=$(header sgl | cut -d' ' -f"$boot")
-    rm -f "$socket"
-    "target/$profile/byway" serve "$work/byway.img" --vfio-user "$socket" ${sgl:+--sgl "$sgl"} >> "$work/server.log" 2>&1 &
+    local tries
+    [ -z "$server" ] || end_server TERM
+    # shellcheck disable=SC2046
+    "target/$profile/byway" serve "$work/byway.img" --vfio-user "$work/byway.sock" \
+        $(served_with --sgl "$(of_boot sgl)") $(served_with --idle "$(of_boot idle)") \
+        > "$work/server.said" 2>> "$work/server.log" &
     server=$!
-    for tries in $(seq 200); do
-        [ -S "$socket" ] && return
+    for tries in $(seq 400); do
+        if grep -q listening "$work/server.said"; then return; fi
         sleep 0.05
     done
-    echo "the server did not begin: $(cat "$work/server.log")"
+    echo "the server did not begin: $(tail -n 3 "$work/server.log")"
     return 1
 }
 
-# Ends it by a signal, and waits for its end.
+# An option of the server, where its value is not empty.
+served_with() {
+    [ -z "$2" ] || echo "$1 $2"
+}
+
+# A header's word for this boot, or its one for all.
+of_boot() {
+    header "$1" | cut -d' ' -f"$boot"
+}
+
+# Ends it by a signal, and waits for its end: its exit code.
 end_server() {
+    local code
     [ -n "$server" ] || return 0
     kill -"$1" "$server" 2>/dev/null
     wait "$server" 2>/dev/null
-    echo "server ended by $1: $?" >> "$work/server.log"
+    code=$?
+    echo "server ended by $1: $code" >> "$work/server.log"
     server=''
+    # Who was killed has no other end than that.
+    [ "$code" = 0 ] || [ "$1$code" = KILL137 ]
+}
+
+# Ends it while the guest uses it. QEMU 11 aborts when it sends to a server whose end it has not noticed (an error is set
+# twice), so the guest's processors stand still meanwhile; the server does first, with all that they asked for under way.
+end_under_guest() {
+    local code
+    kill -STOP "$server"
+    monitor '{"execute":"stop"}'
+    until_said STOP
+    kill -"$1" "$server"
+    kill -CONT "$server"
+    end_server "$1"
+    code=$?
+    sleep 1
+    monitor '{"execute":"cont"}'
+    until_said RESUME
+    return "$code"
 }
 
 # Has QEMU do something.
 monitor() {
+    said=$(wc -c < "$work/monitor.said")
     printf '%s\n' '{"execute":"qmp_capabilities"}' "$1" > "$work/monitor.in"
+}
+
+# Waits for an event behind what it was last told to do.
+until_said() {
+    local tries
+    for tries in $(seq 100); do
+        if tail -c "+$((said + 1))" "$work/monitor.said" | grep -q "\"event\": \"$1\""; then return; fi
+        sleep 0.1
+    done
+    echo "QEMU does not say $1"
+    return 1
 }
 
 # Ends whatever was started for a test.

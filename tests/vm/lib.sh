@@ -82,13 +82,64 @@ random() {
     head -c "$2" /dev/urandom > "$1"
 }
 
-# Asks the host to do something, and waits until it is done.
+# Asks the host to do something, and waits until it is done: what it said, and whether it could.
 host() {
     rm -f /share/answer
     echo "$*" > /share/ask.new
     mv /share/ask.new /share/ask
     until [ -e /share/answer ]; do sleep 0.1; done
     cat /share/answer
+    grep -q "^$*: 0$" /share/answer
+}
+
+# The serial number of our device, whose driver is loaded, or of another controller that is there alone.
+serial() {
+    local tries
+    for tries in $(seq 600); do
+        if cat /sys/class/nvme/nvme*/serial 2>/dev/null | tr -d ' ' | grep -v '^other$' | head -n 1 | grep .; then return; fi
+        sleep 0.1
+    done
+    echo "there is no controller" >&2
+    return 1
+}
+
+# The character device of the first namespace of keys, when it is there.
+keys_node() {
+    local tries
+    for tries in $(seq 100); do
+        byway list 2>/dev/null | awk '$1 ~ /^\/dev\/ng/ && $4 == "kv" {print $1; exit}' | grep . && return
+        sleep 0.2
+    done
+    echo "there is no namespace of keys" >&2
+    return 1
+}
+
+# until_true SECONDS COMMAND...: waits for it to succeed.
+until_true() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ "$SECONDS" -lt "$end" ] || { echo "not yet, after all that time: $*" >&2; return 1; }
+        sleep 0.2
+    done
+}
+
+# Blocks with numbers: numbered.py.
+numbered() {
+    python3 /share/numbered.py "$@"
+}
+
+# fio_verified FILE OPTIONS...: fio writes and compares what it reads with what it wrote.
+fio_verified() {
+    local file=$1
+    shift
+    fio --name=v --filename="$file" --direct=1 --ioengine=io_uring --verify=crc32c --verify_fatal=1 --do_verify=1 \
+        --group_reporting "$@"
+}
+
+# tells WORDS: a figure for the table at the end.
+tells() {
+    echo "TELLS $*"
 }
 
 # The conformance suite over a device, one test after the other: its counts, and what failed.

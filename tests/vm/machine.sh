@@ -10,11 +10,16 @@ describe_machine() {
         -L "$guests/root/usr/share/seabios" -L "$guests/root/usr/share/qemu"
         -nodefaults -no-user-config -no-reboot -display none -serial stdio
         -chardev "pipe,id=monitor,path=$work/monitor" -object monitor-qmp,id=qmp,chardev=monitor
-        -accel tcg,thread=multi -cpu max -smp "$(header processors 2)" -m "$(header memory 1G)"
+        -accel "$accelerator" -cpu "$(processor_of "$accelerator")" -smp "$(header processors 2)" -m "$(header memory 1G)"
         -M q35,memory-backend=memory
         -object "memory-backend-memfd,id=memory,size=$(header memory 1G),share=on"
         -kernel "$guests/vmlinux-$kernel" -initrd "$guests/initrd-$kernel.cpio"
         -append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check nokaslr $(header append)"
+    )
+    # What the firmware says of the devices that it finds.
+    machine+=(
+        -chardev "file,id=firmware,path=$work/share/firmware.log"
+        -device isa-debugcon,iobase=0x402,chardev=firmware
     )
     shared root "$guests/root" readonly=on,multidevs=remap
     shared programs "$programs" readonly=on,multidevs=remap
@@ -53,7 +58,7 @@ device_byway() {
     local made
     read -r -a made <<< "$(header image '--size 512M --ns nvm:256M --ns kv:64M')"
     [ -e "$work/byway.img" ] || "target/$profile/byway" create "$work/byway.img" "${made[@]}" >> "$work/server.log" 2>&1
-    start_server || return 1
+    [ -n "$server" ] && [ "$(header server)" = kept ] || start_server || return 1
     machine+=(-device pcie-root-port,id=behind,chassis=1 -device "$(byway_device)")
 }
 

@@ -3,12 +3,14 @@
 #   run.sh [--kernel 6.12|7.2] [--release] NAME...   these, on this kernel or on all that they are for
 #   run.sh [--release] --quick | --all               the set of `make test`, of `make test-vm`
 #   run.sh --list [--quick]                          their names
+# Processors are run by KVM where guests come up under it, or as BYWAY_VM_ACCELERATOR says (kvm, tcg).
 # A test is guest/NAME.sh; README.md says what its header may have. Logs: target/test-logs/vm-NAME-KERNEL.log.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../.."
 . tests/vm/machine.sh
 . tests/vm/host.sh
+. tests/vm/accelerator.sh
 guests=${BYWAY_VM_CACHE:-$HOME/.cache/byway/vm}/guests
 logs=$PWD/target/test-logs
 profile=debug
@@ -32,7 +34,7 @@ main() {
     done
     [ "$set" = named ] && [ -z "$list" ] || mapfile -t wanted < <(names "$set")
     if [ -n "$list" ]; then printf '%s\n' "${wanted[@]}"; return; fi
-    [ ${#wanted[@]} -gt 0 ] || { sed -n '2,6s/^# //p' "$0" >&2; exit 2; }
+    [ ${#wanted[@]} -gt 0 ] || { sed -n '2,7s/^# //p' "$0" >&2; exit 2; }
     for test in "${wanted[@]}"; do
         [ -f "tests/vm/guest/$test.sh" ] || { echo "there is no test $test" >&2; exit 2; }
     done
@@ -45,7 +47,9 @@ main() {
     trap 'exit 130' INT TERM
     for test in "${wanted[@]}"; do
         for kernel in $(kernels_for "$set"); do
-            [ -n "$only" ] && [ "$only" != "$kernel" ] || run_test
+            [ -z "$only" ] || [ "$only" = "$kernel" ] || continue
+            find_accelerator
+            run_test
         done
     done
     table
@@ -64,7 +68,7 @@ names() {
 # A word of the test's header, or what it is without: "# devices: nvme".
 header() {
     local said
-    said=$(sed -n "/^[^#]/q; s/^# $1: *//p" "tests/vm/guest/$test.sh")
+    said=$(sed -n "/^[^#]/q; s/^# $1: *//p" "tests/vm/guest/$test.sh" 2>/dev/null)
     echo "${said:-${2:-}}"
 }
 
@@ -94,10 +98,7 @@ program() {
 # Runs $test on $kernel, and keeps its verdict.
 run_test() {
     local log=$logs/vm-$test-$kernel.log begun=$SECONDS verdict="no machine" machine boot
-    work=$PWD/target/vm/$test-$kernel
-    rm -rf "$work"
-    mkdir -p "$work/share"
-    cp tests/vm/guest/*.sh tests/vm/lib.sh "$work/share/"
+    prepare_work
     : > "$log"
     echo "== vm $test, kernel $kernel"
     for boot in $(seq "$(header boots 1)"); do
@@ -111,6 +112,7 @@ run_test() {
     stop_host
     [ ! -e "$work/server.log" ] || sed 's/^/server: /' "$work/server.log" >> "$log"
     if [ "$verdict" = passed ] && ! after_guest >> "$log" 2>&1; then verdict='failed afterwards'; fi
+    if [ -e "$work/share/figures.json" ]; then cp "$work/share/figures.json" "$logs/vm-$test-$kernel.json"; fi
     if [ "$verdict" = passed ]; then
         passed=$((passed + 1))
         rm -rf "$work"
@@ -119,7 +121,20 @@ run_test() {
         tail -n 40 "$log"
         echo "vm $test, kernel $kernel: $verdict; all of it: $log, its files: $work"
     fi
-    rows+=("$test|$kernel|$verdict|$((SECONDS - begun)) s|$(grep -c '^ok ' "$log")")
+    rows+=("$test|$kernel|${accelerator%%,*}|$verdict|$((SECONDS - begun)) s|$(grep -c '^ok ' "$log")|$(told "$log")")
+}
+
+# The folder of $test on $kernel, with what its guest reads.
+prepare_work() {
+    work=$PWD/target/vm/$test-$kernel
+    rm -rf "$work"
+    mkdir -p "$work/share"
+    cp tests/vm/guest/*.sh tests/vm/lib.sh tests/vm/*.py "$work/share/"
+}
+
+# The figures that a test tells.
+told() {
+    tr -d '\r' < "$1" | sed -n 's/^TELLS //p' | paste -sd ';' | sed 's/;/; /g'
 }
 
 # The module of the header, a folder of integrations/, for $kernel, in the guest's share.
@@ -161,9 +176,10 @@ run_guest() {
     guest=''
 }
 
-# The last boot's verdict.
+# The last boot's verdict. Who was killed says none, but what failed before.
 verdict_of() {
     local line
+    if grep -qa '^FAILED' "$1"; then echo failed; return; fi
     line=$(tr -d '\r' < "$1" | grep -aE '^GUEST-(EXIT|LATE|KILLED)' | tail -n 1)
     case $line in
         'GUEST-EXIT 0' | GUEST-KILLED*) echo passed ;;
@@ -176,7 +192,7 @@ verdict_of() {
 table() {
     local row
     echo
-    { echo "test|kernel|verdict|time|checks"; printf '%s\n' "${rows[@]}"; } | column -t -s '|'
+    { echo "test|kernel|by|verdict|time|checks|figures"; printf '%s\n' "${rows[@]}"; } | column -t -s '|'
     echo
     echo "$passed passed, $failed failed"
 }

@@ -7,6 +7,7 @@ pub mod alone;
 pub mod bad_input;
 pub mod blocks;
 pub mod futures;
+pub mod keys;
 pub mod passing;
 pub mod passing_ring;
 pub mod queueing;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use byway_backends::io_uring_cmd::{AdminTicket, IoUringCmdAdmin, IoUringCmdQueue};
-use byway_backends::nvme::{NvmeCommand, NvmeTarget, Passage, Passed};
+use byway_backends::nvme::{NvmeAnswer, NvmeCommand, NvmeTarget, Passage, Passed};
 use byway_backends::ring::{Ring, RingQueue, Ticket};
 use byway_backends::{Interface, Over, Synchronous};
 use byway_core::{Capabilities, Memory, QueueOptions, Result};
@@ -22,6 +22,9 @@ use crate::scratch::Scratch;
 pub struct InProcessRing<T> {
     target: Arc<NvmeTarget<InProcess>>,
     depth: usize,
+    /// Every third command is not sent: its memory is not found where it is.
+    misreads: bool,
+    begun: u32,
     pushed: VecDeque<(NvmeCommand, Memory, T)>,
     done: VecDeque<Completed<Memory, T>>,
     wakeup: Option<Wakeup>,
@@ -30,6 +33,7 @@ pub struct InProcessRing<T> {
 /// Such rings.
 pub struct InProcessRings {
     iopoll: bool,
+    misreads: bool,
 }
 
 /// The namespace of blocks behind such rings.
@@ -42,17 +46,22 @@ pub fn blocks(scratch: &Scratch) -> BehindRing {
 
 /// The same, as where completions are polled for.
 pub fn polled(scratch: &Scratch) -> BehindRing {
-    rings(InProcess::blocks(scratch), true)
+    rings(InProcess::blocks(scratch), InProcessRings { iopoll: true, misreads: false })
+}
+
+/// The same, as where the kernel misreads the addresses of some commands.
+pub fn misread(scratch: &Scratch) -> BehindRing {
+    rings(InProcess::blocks(scratch), InProcessRings { iopoll: false, misreads: true })
 }
 
 /// A node behind such rings.
 pub fn behind(target: NvmeTarget<InProcess>) -> BehindRing {
-    rings(target, false)
+    rings(target, InProcessRings { iopoll: false, misreads: false })
 }
 
-fn rings(target: NvmeTarget<InProcess>, iopoll: bool) -> BehindRing {
-    let capabilities = Capabilities { event: !iopoll, ..target.capabilities(true, false) };
-    Over::with("io_uring_cmd", Arc::new(target), capabilities, InProcessRings { iopoll })
+fn rings(target: NvmeTarget<InProcess>, rings: InProcessRings) -> BehindRing {
+    let capabilities = Capabilities { event: !rings.iopoll, ..target.capabilities(true, false) };
+    Over::with("io_uring_cmd", Arc::new(target), capabilities, rings)
 }
 
 /// Its admin commands.
@@ -65,7 +74,8 @@ impl Interface<NvmeTarget<InProcess>> for InProcessRings {
     type Queue = IoUringCmdQueue<InProcess, InProcessRing<Ticket<Passed>>>;
 
     fn queue(&self, target: &Arc<NvmeTarget<InProcess>>, options: QueueOptions) -> Result<Self::Queue> {
-        let ring = InProcessRing::new(Arc::clone(target), options.depth + 1);
+        let mut ring = InProcessRing::new(Arc::clone(target), options.depth + 1);
+        ring.misreads = self.misreads;
         Ok(RingQueue::new(Arc::clone(target), ring, None, options, self.iopoll))
     }
 }
@@ -73,7 +83,15 @@ impl Interface<NvmeTarget<InProcess>> for InProcessRings {
 impl<T> InProcessRing<T> {
     fn new(target: Arc<NvmeTarget<InProcess>>, depth: u32) -> Self {
         let (pushed, done) = (VecDeque::new(), VecDeque::new());
-        Self { target, depth: depth as usize, pushed, done, wakeup: None }
+        Self { target, depth: depth as usize, misreads: false, begun: 0, pushed, done, wakeup: None }
+    }
+
+    fn pass(&mut self, command: &NvmeCommand, memory: &mut Memory) -> io::Result<NvmeAnswer> {
+        self.begun += 1;
+        if self.misreads && self.begun.is_multiple_of(3) {
+            return Err(rustix::io::Errno::FAULT.into());
+        }
+        self.target.passage().pass(command, memory)
     }
 
     fn end(&mut self, completed: Completed<Memory, T>) {
@@ -129,7 +147,7 @@ impl<T: Copy + Send> Ring<T, NvmeCommand> for InProcessRing<T> {
 
     fn start(&mut self) -> io::Result<()> {
         while let Some((command, mut held, ticket)) = self.pushed.pop_front() {
-            let (ending, answer) = match self.target.passage().pass(&command, &mut held) {
+            let (ending, answer) = match self.pass(&command, &mut held) {
                 Ok(answer) => (Ending::Done(answer.status.into()), answer.result),
                 Err(cause) => (Ending::Failed(cause), 0),
             };

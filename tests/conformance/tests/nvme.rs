@@ -25,6 +25,7 @@ conformance!(threads_over_nvme, |scratch: &Scratch| {
 
 conformance!(io_uring_cmd, passing_ring::blocks);
 conformance!(io_uring_cmd_polled, passing_ring::polled);
+conformance!(io_uring_cmd_whose_memory_the_kernel_does_not_find, passing_ring::misread);
 
 #[test]
 fn a_namespace_of_keys_takes_the_commands_of_keys_and_no_others() {

@@ -2,6 +2,8 @@
 # device has been plugged in again. QEMU does not connect to a server anew, so that unplugging is what a guest recovers by.
 # devices: byway
 # image: --size 512M --ns nvm:128M
+# boots: 2
+# idle: poll sleep
 # seconds: 900
 
 modprobe nvme
@@ -52,7 +54,7 @@ ends_in_io() {
 check "killed" ends_in_io kill-server
 check "killed once more" ends_in_io kill-server
 check "stopped in order" ends_in_io stop-server
-tells "$(grep -c . journal) writes acknowledged over 3 servers"
+tells "$(wc -l < journal) writes acknowledged by 3 servers"
 
 idle() {
     host stop-server

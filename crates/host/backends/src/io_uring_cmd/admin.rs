@@ -63,7 +63,7 @@ impl<P: Passage, R: Ring<AdminTicket, NvmeCommand>> IoUringCmdAdmin<P, R> {
         if ticket.changes {
             self.target.changed();
         }
-        Finished { tag: ticket.tag, result: ended(ticket.passed, ending, answer, held) }
+        Finished { tag: ticket.tag, result: ended(&self.target, ticket.passed, ending, answer, held) }
     }
 
     /// Takes what the ring has been told of.

@@ -1,5 +1,6 @@
 //! A command as the ring carries it, and what comes of it.
 
+use std::io;
 use std::time::Duration;
 
 use byway_core::moves::Layout;
@@ -11,6 +12,9 @@ use byway_sys::{KernelMemory, NvmeAnswer, NvmeCommand};
 use crate::nvme::{NvmeTarget, Onward, PIECES_MAX, Passage, Passed, outcome};
 use crate::ring::{RingDevice, Step, Ticket, cancelled, timed_out};
 use crate::synchronous::Synchronous;
+
+const EFAULT: i32 = 14;
+const EINVAL: i32 = 22;
 
 /// The layout that a queue looked up last.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +72,7 @@ impl<P: Passage> RingDevice for NvmeTarget<P> {
             return step_in_pieces(self, completed);
         }
         let Completed { held, ticket, ending, answer } = completed;
-        let result = ended(ticket.request, ending, answer, held);
+        let result = ended(self, ticket.request, ending, answer, held);
         Step::Finished(ticket, result)
     }
 
@@ -85,7 +89,7 @@ fn step_in_pieces<P: Passage>(
 ) -> Step<NvmeTarget<P>> {
     let Completed { held, mut ticket, ending, answer } = completed;
     let Ending::Done(status) = ending else {
-        return Step::Finished(ticket, ended(ticket.request, ending, answer, held));
+        return Step::Finished(ticket, ended(target, ticket.request, ending, answer, held));
     };
     let answer = NvmeAnswer { status: status as u16, result: answer };
     match target.onward(&mut ticket.request, answer, &held) {
@@ -99,9 +103,16 @@ fn step_in_pieces<P: Passage>(
 
 /// What came of a command that the ring has given back.
 #[inline]
-pub(super) fn ended(passed: Passed, ending: Ending, answer: u64, memory: Memory) -> Result<Outcome, Failed> {
+pub(super) fn ended<P: Passage>(
+    target: &NvmeTarget<P>,
+    passed: Passed,
+    ending: Ending,
+    answer: u64,
+    memory: Memory,
+) -> Result<Outcome, Failed> {
     let answered = match ending {
         Ending::Done(status) => passed.answered(NvmeAnswer { status: status as u16, result: answer }),
+        Ending::Failed(cause) if is_misread(&cause) => return target.perform(passed, memory),
         Ending::Failed(cause) => Err(passed.not_sent(cause)),
         Ending::Cancelled => Err(cancelled()),
         Ending::TimedOut => Err(timed_out()),
@@ -110,4 +121,12 @@ pub(super) fn ended(passed: Passed, ending: Ending, answer: u64, memory: Memory)
         Ok(answer) => Ok(outcome(answer, memory)),
         Err(error) => Err(Failed::with_memory(error, memory)),
     }
+}
+
+/// Whether the kernel may have refused another command than it was given, before it sent anything: a call tells. A command for
+/// which the driver's queue has no room is begun again by a worker of the kernel's, and some of these misread it: memory is not
+/// found where it is (Linux 6.12 and 7.2), the namespace is another one (6.12); fio's commands fare no better.
+#[cold]
+fn is_misread(cause: &io::Error) -> bool {
+    matches!(cause.raw_os_error(), Some(EFAULT | EINVAL))
 }

@@ -86,36 +86,36 @@ struct Job<T> {
 /// What the kernel is told of an operation (`struct iocb`, <linux/aio_abi.h>).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-struct Block {
-    data: u64,
+pub(crate) struct Block {
+    pub data: u64,
     /// The two stand the other way round on big-endian machines.
     #[cfg(target_endian = "big")]
-    rw_flags: u32,
-    key: u32,
+    pub rw_flags: u32,
+    pub key: u32,
     #[cfg(target_endian = "little")]
-    rw_flags: u32,
-    opcode: u16,
-    priority: i16,
-    file: u32,
-    memory: u64,
-    len: u64,
-    offset: i64,
-    reserved: u64,
-    flags: u32,
-    event: u32,
+    pub rw_flags: u32,
+    pub opcode: u16,
+    pub priority: i16,
+    pub file: u32,
+    pub memory: u64,
+    pub len: u64,
+    pub offset: i64,
+    pub reserved: u64,
+    pub flags: u32,
+    pub event: u32,
 }
 
-const PREAD: u16 = 0;
+pub(crate) const PREAD: u16 = 0;
 const PWRITE: u16 = 1;
 const FDSYNC: u16 = 3;
 const PREADV: u16 = 7;
 const PWRITEV: u16 = 8;
-const FLAG_EVENT: u32 = 1;
+pub(crate) const FLAG_EVENT: u32 = 1;
 
 /// A completion (`struct io_event`).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-struct Event {
+pub(crate) struct Event {
     data: u64,
     block: u64,
     result: i64,
@@ -139,8 +139,8 @@ struct Header {
 const MAGIC: u32 = 0xa10a_10a1;
 
 /// The kernel's side of a ring. Its word for it is the address of the ring of completions.
-struct Context {
-    word: usize,
+pub(crate) struct Context {
+    pub(crate) word: usize,
     /// Entries of the ring of completions, if it can be read; else 0.
     entries: u32,
 }
@@ -442,7 +442,7 @@ impl<H: KernelMemory, T: Copy> fmt::Debug for Aio<H, T> {
 }
 
 impl Context {
-    fn new(depth: u32) -> io::Result<Self> {
+    pub(crate) fn new(depth: u32) -> io::Result<Self> {
         let mut word = 0usize;
         // SAFETY: the kernel writes one word, which is ours.
         let made = unsafe { libc::syscall(libc::SYS_io_setup, depth, &raw mut word) };
@@ -469,7 +469,7 @@ impl Context {
 
     /// The next completion, if there is one.
     #[inline]
-    fn next(&self, told: &mut VecDeque<Event>) -> Option<Event> {
+    pub(crate) fn next(&self, told: &mut VecDeque<Event>) -> Option<Event> {
         if self.entries == 0 {
             self.fetch(0, Some(Duration::ZERO), told).ok()?;
             return told.pop_front();
@@ -529,7 +529,7 @@ impl Context {
         Ok(())
     }
 
-    fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         // SAFETY: the context is ours, and nobody uses it after this.
         let _ = unsafe { libc::syscall(libc::SYS_io_destroy, self.word) };
     }

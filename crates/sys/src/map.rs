@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence
 use rustix::mm::{MapFlags, ProtFlags};
 use thiserror::Error;
 
+use crate::guard::Guard;
+
 /// Bytes in a page of memory.
 pub const PAGE_BYTES: usize = 4096;
 
@@ -48,6 +50,7 @@ pub enum Sharing {
 pub struct Mapping {
     start: NonNull<u8>,
     len_bytes: usize,
+    guard: Option<Guard>,
 }
 
 // SAFETY: the mapping is owned (unmapped once, on drop) and is not tied to the thread that made it.
@@ -89,9 +92,33 @@ impl Mapping {
         Self::from_raw(start, len_bytes)
     }
 
+    /// The same of a file that somebody else may cut short: a touch of what is not there any more finds zeroes, and
+    /// [`Mapping::is_lost`] says so from then on, where it would end the process otherwise (decision 0018).
+    ///
+    /// # Errors
+    /// As [`Mapping::file`]; `StorageFull` where [`MAX_GUARDS`](crate::guard::MAX_GUARDS) mappings of this process are guarded.
+    pub fn guarded_file(
+        file: &File,
+        offset_bytes: u64,
+        len_bytes: usize,
+        sharing: Sharing,
+    ) -> io::Result<Self> {
+        let mut mapping = Self::file(file, offset_bytes, len_bytes, sharing)?;
+        // SAFETY: the range is the mapping's own, and its guard goes before it is unmapped.
+        mapping.guard = Some(unsafe { Guard::new(mapping.start.as_ptr().expose_provenance(), len_bytes)? });
+        Ok(mapping)
+    }
+
+    /// Whether it is [guarded](Mapping::guarded_file) and was touched where its file had no bytes: it is zeroed memory of
+    /// this process alone since then.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::is_lost)
+    }
+
     fn from_raw(start: *mut c_void, len_bytes: usize) -> io::Result<Self> {
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self { start, len_bytes })
+        Ok(Self { start, len_bytes, guard: None })
     }
 
     /// Length in bytes, never zero.
@@ -246,6 +273,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // What is mapped there afterwards is somebody else's.
+        self.guard = None;
         // SAFETY: the range was mapped by this value and no reference into it outlives it.
         let gone = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len_bytes) };
         debug_assert!(gone.is_ok(), "unmapping our own range: {gone:?}");

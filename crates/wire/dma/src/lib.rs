@@ -23,6 +23,7 @@ mod segment;
 pub mod sgl;
 mod space;
 mod table;
+mod tree;
 
 pub use addr::{Access, BusAddr, DmaFault, Why};
 pub use host::HostMemory;

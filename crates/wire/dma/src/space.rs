@@ -27,10 +27,24 @@ use crate::{Access, BusAddr, DmaFault, DmaMemory, HostMemory};
 /// The bus addresses of one device: which host memory it may reach, and how.
 #[derive(Debug, Default)]
 pub struct DmaSpace {
-    table: Mutex<Arc<Table>>,
+    tables: Mutex<Tables>,
     generation: AtomicU64,
     #[cfg(feature = "record")]
     record: crate::record::Record,
+}
+
+/// What is mapped, and what devices see of it: all of it or nothing.
+#[derive(Debug, Default)]
+struct Tables {
+    mapped: Arc<Table>,
+    shown: Arc<Table>,
+    is_hidden: bool,
+}
+
+impl Tables {
+    fn show(&mut self) {
+        self.shown = if self.is_hidden { Arc::default() } else { Arc::clone(&self.mapped) };
+    }
 }
 
 impl DmaSpace {
@@ -79,10 +93,18 @@ impl DmaSpace {
         memory.ok_or(MapRefusal::NotMapped { at })
     }
 
+    /// Has devices see nothing of what is mapped, as where a host has not let them master the bus; or all of it again.
+    pub fn hide(&self, is_hidden: bool) {
+        let mut tables = self.lock();
+        tables.is_hidden = is_hidden;
+        tables.show();
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
     /// A device's own way into the space.
     #[must_use]
     pub fn view(self: &Arc<Self>) -> DmaView {
-        let table = RefCell::new(Arc::clone(&self.lock()));
+        let table = RefCell::new(Arc::clone(&self.lock().shown));
         DmaView { space: Arc::clone(self), table, seen: Cell::new(NEVER), recent: Recent::default() }
     }
 
@@ -93,37 +115,38 @@ impl DmaSpace {
     }
 
     fn replace(&self, change: impl FnOnce(&Table) -> Result<Table, MapRefusal>) -> Result<(), MapRefusal> {
-        let mut table = self.lock();
-        *table = Arc::new(change(&table)?);
+        let mut tables = self.lock();
+        tables.mapped = Arc::new(change(&tables.mapped)?);
+        tables.show();
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
-    /// The table is replaced as a whole, so it is sound even if a thread died while holding the lock.
-    fn lock(&self) -> MutexGuard<'_, Arc<Table>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Tables are replaced as a whole, so they are sound even if a thread died while holding the lock.
+    fn lock(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl HostMemory for DmaSpace {
     fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
-        read(&**self.lock(), at, into)
+        read(&*self.lock().shown, at, into)
     }
 
     fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
-        write(&**self.lock(), at, from)
+        write(&*self.lock().shown, at, from)
     }
 
     fn store_completion(&self, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), DmaFault> {
-        complete(&**self.lock(), at, entry)
+        complete(&*self.lock().shown, at, entry)
     }
 
     fn load_u32(&self, at: BusAddr) -> Result<u32, DmaFault> {
-        load(&**self.lock(), at)
+        load(&*self.lock().shown, at)
     }
 
     fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
-        store(&**self.lock(), at, value)
+        store(&*self.lock().shown, at, value)
     }
 }
 
@@ -151,11 +174,11 @@ impl DmaView {
 
     /// Lets go of memory that was unmapped, which the next access would do otherwise.
     pub fn refresh(&self) {
-        let table = self.space.lock();
+        let tables = self.space.lock();
         // The generation only moves under the lock.
         self.seen.set(self.space.generation.load(Ordering::Acquire));
         self.recent.forget();
-        *self.table.borrow_mut() = Arc::clone(&table);
+        *self.table.borrow_mut() = Arc::clone(&tables.shown);
     }
 
     /// Notes an access, where a record is kept.
@@ -423,6 +446,27 @@ mod tests {
         assert!(Arc::ptr_eq(&space.unmap(BusAddr(0)).unwrap(), &memory));
         assert!(view.read(BusAddr(0), &mut [0]).is_err());
         assert_eq!(Arc::strong_count(&memory), 1, "a view lets go of what was unmapped");
+    }
+
+    #[test]
+    fn what_is_hidden_cannot_be_reached_until_it_is_shown_again() {
+        let space = Arc::new(DmaSpace::new());
+        let (view, memory) = (space.view(), pages(1));
+        space.map(Arc::clone(&memory), BusAddr(0), Access::ReadWrite).unwrap();
+        view.write(BusAddr(0), b"a").unwrap();
+        space.hide(true);
+        assert_eq!(view.write(BusAddr(0), b"b").unwrap_err().why, Why::Unmapped);
+        space.map(pages(1), BusAddr(PAGE), Access::ReadWrite).unwrap();
+        assert!(view.read(BusAddr(PAGE), &mut [0]).is_err());
+        assert_eq!(
+            space.map(memory, BusAddr(0), Access::Read).unwrap_err(),
+            MapRefusal::Overlap { at: BusAddr(0), with: BusAddr(0) }
+        );
+        space.hide(false);
+        let mut byte = [0];
+        view.read(BusAddr(0), &mut byte).unwrap();
+        assert_eq!(byte, *b"a");
+        assert!(view.read(BusAddr(PAGE), &mut byte).is_ok());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::copy::{from_shared, to_shared};
 use crate::memory::{load_slot, load_u32, store_completion, store_u32};
+use crate::tree::Tree;
 use crate::{Access, BusAddr, DmaFault, DmaMemory, Why};
 
 /// A range that cannot be mapped or unmapped.
@@ -46,55 +47,43 @@ pub enum MapRefusal {
     },
 }
 
-/// Mapped ranges, sorted by address, none overlapping.
+/// Mapped ranges by their first address, none overlapping.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    hits: Vec<Hit>,
-    memories: Vec<Arc<DmaMemory>>,
+    ranges: Tree<Range>,
 }
 
-// SAFETY: the pointers in `hits` lead into `memories`, which any thread may touch.
+// SAFETY: the pointers of the ranges lead into memory that they hold and that any thread may touch.
 unsafe impl Send for Table {}
 // SAFETY: as above, and nothing in a table changes.
 unsafe impl Sync for Table {}
 
 impl Table {
     pub(crate) fn with(&self, range: Range) -> Result<Self, MapRefusal> {
-        let place = self.hits.partition_point(|hit| hit.start < range.hit.start);
-        let before = place.checked_sub(1).and_then(|i| self.hits.get(i));
-        let overlapped = before.filter(|hit| hit.last() >= range.hit.start);
-        let overlapped = overlapped.or(self.hits.get(place).filter(|hit| hit.start <= range.hit.last()));
-        if let Some(hit) = overlapped {
-            return Err(MapRefusal::Overlap { at: BusAddr(range.hit.start), with: BusAddr(hit.start) });
+        let (start, last) = (range.hit.start, range.hit.last());
+        let before = self.ranges.at_or_below(last).map(|other| other.hit);
+        if let Some(hit) = before.filter(|hit| hit.last() >= start) {
+            return Err(MapRefusal::Overlap { at: BusAddr(start), with: BusAddr(hit.start) });
         }
-        let (mut hits, mut memories) = (self.hits.clone(), self.memories.clone());
-        hits.insert(place, range.hit);
-        memories.insert(place, range.memory);
-        Ok(Self { hits, memories })
+        Ok(Self { ranges: self.ranges.with(start, range) })
     }
 
     pub(crate) fn without(&self, at: BusAddr) -> Result<(Self, Arc<DmaMemory>), MapRefusal> {
-        let place = self
-            .hits
-            .binary_search_by_key(&at.0, |hit| hit.start)
-            .map_err(|_| MapRefusal::NotMapped { at })?;
-        let (mut hits, mut memories) = (self.hits.clone(), self.memories.clone());
-        hits.remove(place);
-        let memory = memories.remove(place);
-        Ok((Self { hits, memories }, memory))
+        let (ranges, gone) = self.ranges.without(at.0).ok_or(MapRefusal::NotMapped { at })?;
+        Ok((Self { ranges }, gone.memory))
     }
 }
 
 impl Locate for Table {
     #[inline]
     fn hit(&self, at: BusAddr) -> Option<Hit> {
-        let after = self.hits.partition_point(|hit| hit.start <= at.0);
-        let hit = *self.hits.get(after.checked_sub(1)?)?;
+        let hit = self.ranges.at_or_below(at.0)?.hit;
         hit.holds(at).then_some(hit)
     }
 }
 
-/// A range about to be mapped.
+/// A range that is mapped, or about to be.
+#[derive(Debug, Clone)]
 pub(crate) struct Range {
     hit: Hit,
     memory: Arc<DmaMemory>,

@@ -1,0 +1,277 @@
+//! Mappings of files that others may cut short, guarded so that this does not end the process.
+//!
+//! A touch of a mapped page that its file does not have any more, or that its file system has no room for, is answered by
+//! SIGBUS. A handler looks for the address among the guarded mappings, puts zeroed memory of this process in the place of
+//! the whole mapping, and marks it as lost; the instruction is then done again and finds zeroes. A signal that is about
+//! anything else goes to whoever had it before: a fault of the process's own still ends it.
+//!
+//! **In the handler** there are loads, one system call (by its number: `errno` stays) and stores, all of which a signal
+//! handler may do. It takes no lock: each guard stands in a slot whose version is odd while it changes. The slot of a mapping
+//! that is being touched does not change, as who touches a mapping keeps it alive, so a slot that changes is another's.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use libc::{c_int, c_void, sigaction, siginfo_t};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+/// Mappings of one process that are guarded at once.
+pub const MAX_GUARDS: usize = 8192;
+
+/// One mapping's place.
+struct Slot {
+    version: AtomicU32,
+    start: AtomicUsize,
+    len_bytes: AtomicUsize,
+    is_lost: AtomicBool,
+}
+
+static SLOTS: [Slot; MAX_GUARDS] = [const { Slot::new() }; MAX_GUARDS];
+
+/// Slots below this one were used.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// Slots that are free again.
+static FREED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// How often a mapping was lost.
+static LOSSES: AtomicU64 = AtomicU64::new(0);
+
+/// Who had the signal before.
+static BEFORE: OnceLock<sigaction> = OnceLock::new();
+
+/// How many guarded mappings of this process have been lost so far: who sees the same number again need not look at each.
+#[must_use]
+pub fn losses() -> u64 {
+    LOSSES.load(Ordering::Acquire)
+}
+
+impl Slot {
+    const fn new() -> Self {
+        Self {
+            version: AtomicU32::new(0),
+            start: AtomicUsize::new(0),
+            len_bytes: AtomicUsize::new(0),
+            is_lost: AtomicBool::new(false),
+        }
+    }
+
+    /// Called with [`FREED`] locked, so by one at a time.
+    fn set(&self, start: usize, len_bytes: usize) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.start.store(start, Ordering::Relaxed);
+        self.len_bytes.store(len_bytes, Ordering::Relaxed);
+        self.is_lost.store(false, Ordering::Relaxed);
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+
+    /// The mapping that stands here, unless it is changing.
+    fn range(&self) -> Option<(usize, usize)> {
+        let version = self.version.load(Ordering::Acquire);
+        let range = (self.start.load(Ordering::Relaxed), self.len_bytes.load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        let is_whole = version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version;
+        is_whole.then_some(range)
+    }
+}
+
+/// The guard of one mapping, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    slot: usize,
+}
+
+impl Guard {
+    /// Guards the `len_bytes` at `start`.
+    ///
+    /// # Errors
+    /// `StorageFull` where [`MAX_GUARDS`] mappings are guarded; the system's answer.
+    ///
+    /// # Safety
+    /// The range is a mapping of which the caller may do what it likes, readable, writable and without references into
+    /// it, for as long as the guard lives.
+    pub unsafe fn new(start: usize, len_bytes: usize) -> io::Result<Self> {
+        install()?;
+        let mut freed = lock();
+        let slot = match freed.pop() {
+            Some(slot) => slot,
+            None => USED.load(Ordering::Relaxed),
+        };
+        let place = SLOTS.get(slot).ok_or(io::ErrorKind::StorageFull)?;
+        place.set(start, len_bytes);
+        USED.fetch_max(slot + 1, Ordering::Release);
+        drop(freed);
+        Ok(Self { slot })
+    }
+
+    /// Whether zeroes were put in the mapping's place.
+    pub fn is_lost(&self) -> bool {
+        SLOTS.get(self.slot).is_some_and(|slot| slot.is_lost.load(Ordering::Acquire))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let mut freed = lock();
+        SLOTS.get(self.slot).into_iter().for_each(|slot| slot.set(0, 0));
+        freed.push(self.slot);
+    }
+}
+
+fn lock() -> MutexGuard<'static, Vec<usize>> {
+    FREED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Puts the handler in its place, once.
+fn install() -> io::Result<()> {
+    static DONE: Mutex<bool> = Mutex::new(false);
+    let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if *done {
+        return Ok(());
+    }
+    // SAFETY: all zeroes is a valid value of the structure.
+    let mut action: sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let mut before: sigaction = unsafe { std::mem::zeroed() };
+    let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = on_bus_error;
+    action.sa_sigaction = handler as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: two structures of ours, the first with a handler that does only what a handler may.
+    if unsafe { libc::sigaction(libc::SIGBUS, &raw const action, &raw mut before) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let _ = BEFORE.set(before);
+    *done = true;
+    Ok(())
+}
+
+extern "C" fn on_bus_error(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel gives a handler with SA_SIGINFO what the signal is about.
+    let (is_fault, address) = unsafe { ((*info).si_code > 0, (*info).si_addr().addr()) };
+    if !(is_fault && replace(address)) {
+        pass_on(signal, info, context);
+    }
+}
+
+/// Puts zeroes in the place of the guarded mapping that `address` is in; whether there is one.
+fn replace(address: usize) -> bool {
+    let slots = SLOTS.iter().take(USED.load(Ordering::Acquire));
+    for slot in slots {
+        let Some((start, len_bytes)) =
+            slot.range().filter(|(start, len)| address.wrapping_sub(*start) < *len)
+        else {
+            continue;
+        };
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        let place = std::ptr::with_exposed_provenance_mut(start);
+        // SAFETY: the range is a mapping that its owner has left to the guard, and stays one for as long as somebody
+        // touches it, as the thread does that this handler interrupts.
+        if unsafe { mmap_anonymous(place, len_bytes, ProtFlags::READ | ProtFlags::WRITE, flags) }.is_err() {
+            return false;
+        }
+        slot.is_lost.store(true, Ordering::Release);
+        LOSSES.fetch_add(1, Ordering::AcqRel);
+        return true;
+    }
+    false
+}
+
+/// Does what would have been done without this handler: calls the one before, or has the fault end the process.
+fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    let before = BEFORE.get().filter(|before| !matches!(before.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN));
+    let Some(before) = before else {
+        // SAFETY: back to the system's own handling; the instruction is done again and faults for good.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        return;
+    };
+    if before.sa_flags & libc::SA_SIGINFO != 0 {
+        // SAFETY: whoever installed it with this flag gave a function of this kind.
+        let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
+            unsafe { std::mem::transmute(before.sa_sigaction) };
+        handler(signal, info, context);
+    } else {
+        // SAFETY: without the flag it is one of this kind.
+        let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(before.sa_sigaction) };
+        handler(signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, Stdio};
+
+    use crate::map::{Mapping, PAGE_BYTES, Sharing};
+
+    fn two_pages() -> (std::fs::File, Mapping) {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(2 * PAGE_BYTES as u64).unwrap();
+        let mapping = Mapping::guarded_file(&file, 0, 2 * PAGE_BYTES, Sharing::Shared).unwrap();
+        (file, mapping)
+    }
+
+    #[test]
+    fn a_mapping_whose_file_is_cut_short_reads_zeroes_and_says_that_it_is_lost() {
+        let (file, mapping) = two_pages();
+        mapping.fill_at(0, 2 * PAGE_BYTES, 7).unwrap();
+        file.set_len(PAGE_BYTES as u64).unwrap();
+        let mut byte = [1];
+        mapping.read_at(0, &mut byte).unwrap();
+        assert_eq!((byte, mapping.is_lost()), ([7], false), "what is there is the file's");
+        let before = super::losses();
+        mapping.read_at(PAGE_BYTES, &mut byte).unwrap();
+        assert_eq!((byte, mapping.is_lost()), ([0], true));
+        assert!(super::losses() > before);
+        mapping.write_at(PAGE_BYTES, &[9]).unwrap();
+        mapping.read_at(PAGE_BYTES, &mut byte).unwrap();
+        assert_eq!(byte, [9]);
+    }
+
+    #[test]
+    fn threads_that_meet_in_a_lost_mapping_all_go_on() {
+        let (file, mapping) = two_pages();
+        file.set_len(0).unwrap();
+        std::thread::scope(|scope| {
+            for at in 0..4 {
+                let mapping = &mapping;
+                scope.spawn(move || mapping.write_at(at * 2000, &[1]).unwrap());
+            }
+        });
+        assert!(mapping.is_lost());
+    }
+
+    #[test]
+    fn a_guard_goes_with_its_mapping_and_its_place_is_used_again() {
+        for _ in 0..2 * super::MAX_GUARDS {
+            let (_, mapping) = two_pages();
+            assert!(!mapping.is_lost());
+        }
+    }
+
+    /// Runs in a process of its own.
+    #[test]
+    #[ignore = "the child of the test below"]
+    fn touches_what_is_not_guarded() {
+        let (file, guarded) = two_pages();
+        let plain = Mapping::file(&file, 0, PAGE_BYTES, Sharing::Shared).unwrap();
+        file.set_len(0).unwrap();
+        guarded.read_at(0, &mut [0]).unwrap();
+        let _ = plain.read_at(0, &mut [0]);
+    }
+
+    #[test]
+    fn a_fault_in_what_is_not_guarded_ends_the_process_as_ever() {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "guard::tests::touches_what_is_not_guarded"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        assert_eq!(child.signal(), Some(libc::SIGBUS));
+    }
+}

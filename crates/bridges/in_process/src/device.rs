@@ -19,14 +19,11 @@ use crate::interrupts::Vectors;
 use crate::lanes::{Eager, LaneCell, Lanes};
 use crate::memory::Windows;
 use crate::runner::{Bed, Runner};
+use crate::served::Served;
 use crate::syncing::Syncing;
 
 /// Commands served in one run before doorbells are looked at again.
 const BUDGET: u32 = 1024;
-
-/// Budgets of one run for a host elsewhere, which can give the device more to do for as long as it runs, without a word: its
-/// messages, and a word to stop, are looked at in between.
-const SERVED_BUDGETS: u32 = 4;
 
 /// Bus address of the controller memory buffer, far above what the host maps.
 const CMB_BASE: u64 = 1 << 46;
@@ -80,15 +77,6 @@ pub struct Hosts {
     pub doorbells: Option<Arc<Mapping>>,
 }
 
-/// Who is told of the interrupts of a device whose hosts are in other processes.
-struct Sink(Arc<dyn Interrupts + Send + Sync>);
-
-impl std::fmt::Debug for Sink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Sink")
-    }
-}
-
 /// Doorbells in memory shared with hosts.
 #[derive(Debug)]
 struct Page(Arc<Mapping>);
@@ -106,8 +94,8 @@ pub struct Shared {
     pub(crate) space: Arc<DmaSpace>,
     pub(crate) doorbells: Doorbells,
     pub(crate) vectors: Vectors,
-    /// Who is told of interrupts instead, where hosts are elsewhere.
-    sink: Option<Sink>,
+    /// For hosts elsewhere.
+    pub(crate) served: Option<Box<Served>>,
     pub(crate) host_meter: HostMeter,
     pub(crate) clock: Clock,
     pub(crate) profile: Profile,
@@ -149,22 +137,14 @@ impl Core {
     /// Runs the controller at modelled time `now_ps` until it has nothing left to do now.
     #[inline]
     pub fn run(&mut self, shared: &Shared, mut rung: Option<DoorbellIndex>, now_ps: u64) {
-        let mut port = port(&self.memory, &mut self.meter, shared);
-        let mut budgets = if shared.sink.is_some() { SERVED_BUDGETS } else { u32::MAX };
-        let next = loop {
-            budgets -= 1;
-            match self.controller.run(
-                &mut self.subsystem,
-                &mut port,
-                &shared.doorbells,
-                rung.take(),
-                now_ps,
-                BUDGET,
-            ) {
-                Next::Now if budgets > 0 => {}
-                Next::Now => break Next::At(now_ps),
-                next => break next,
-            }
+        let next = match &shared.served {
+            Some(served) => self.run_served(shared, served, now_ps),
+            None => loop {
+                match self.run_controller(shared, rung.take(), now_ps, BUDGET) {
+                    Next::Now => {}
+                    next => break next,
+                }
+            },
         };
         let due_ps = if let Next::At(due_ps) = next { due_ps } else { NEVER };
         shared.due_ps.store(due_ps, Relaxed);
@@ -178,6 +158,19 @@ impl Core {
             shared.sync_bed.wake();
             self.call_those_who_wait(shared);
         }
+    }
+
+    /// Runs the controller once.
+    #[inline]
+    pub fn run_controller(
+        &mut self,
+        shared: &Shared,
+        rung: Option<DoorbellIndex>,
+        now_ps: u64,
+        budget: u32,
+    ) -> Next {
+        let mut port = port(&self.memory, &mut self.meter, shared);
+        self.controller.run(&mut self.subsystem, &mut port, &shared.doorbells, rung, now_ps, budget)
     }
 
     /// Hosts that wait by a descriptor for commands which another has executed here come back to sync the image for them.
@@ -206,8 +199,8 @@ impl Core {
 #[inline]
 pub(crate) fn port<'a>(memory: &'a DmaView, meter: &'a mut Meter, shared: &'a Shared) -> Port<'a> {
     let own_memory = CMB_BASE..CMB_BASE + CMB_BYTES as u64;
-    let interrupts: &dyn Interrupts = match &shared.sink {
-        Some(sink) => &*sink.0,
+    let interrupts: &dyn Interrupts = match &shared.served {
+        Some(served) => &*served.interrupts,
         None => &shared.vectors,
     };
     Port { memory, meter, interrupts, own_memory }
@@ -422,7 +415,7 @@ impl Embedded {
         }
         let options = RunOptions { run_by: RunBy::Caller, clock, ledger };
         let shared = Arc::new(Shared::new(subsystem, options, Some(hosts))?);
-        let runners = vec![Runner::start_syncing(&shared)?];
+        let runners = vec![Runner::start_working(&shared)?, Runner::start_syncing(&shared)?];
         Ok(Self { companion: None, shared, runners: Arc::new(runners) })
     }
 
@@ -533,8 +526,10 @@ impl Shared {
         let queues = byway_controller::MAX_IO_QUEUES + 1;
         // Modelled time orders everything, and a thread of the device's own serves all queues.
         let queues_leave = options.clock == ClockMode::Off && options.run_by == RunBy::Caller;
-        let (sink, page) =
-            hosts.map_or((None, None), |hosts| (Some(Sink(hosts.interrupts)), hosts.doorbells));
+        let runs_apart = subsystem.syncs_completions();
+        let (interrupts, page) =
+            hosts.map_or((None, None), |hosts| (Some(hosts.interrupts), hosts.doorbells));
+        let served = interrupts.map(|interrupts| Served::new(interrupts, runs_apart)).transpose()?;
         let doorbells = Doorbells::new(queues);
         let doorbells = match page {
             Some(page) => doorbells.with_shared(Box::new(Page(page))),
@@ -542,7 +537,11 @@ impl Shared {
         };
         let host_meter = HostMeter::new(&profile).with_doorbells(doorbells.len());
         host_meter.set_on(options.ledger);
-        let controller = Controller::new(ControllerId(0), &mut subsystem, cmb);
+        let mut controller = Controller::new(ControllerId(0), &mut subsystem, cmb);
+        if let Some(served) = &served {
+            controller.put_off();
+            served.copy_all(&controller);
+        }
         let windows = Windows::new(&mut subsystem);
         let outlooks = subsystem.outlooks();
         let core = Core { subsystem, controller, memory: space.view(), meter };
@@ -551,7 +550,7 @@ impl Shared {
             space,
             doorbells,
             vectors: Vectors::new(options.run_by == RunBy::Thread),
-            sink,
+            served: served.map(Box::new),
             host_meter,
             clock: Clock::new(options.clock, &profile),
             profile,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use byway_dma::DmaSpace;
 use byway_link::ClockMode;
 use byway_queue::DoorbellIndex;
+use byway_sys::Wakeup;
 
 use crate::device::{Companion, Failed, Shared};
 use crate::runner::Runner;
@@ -27,25 +28,41 @@ pub struct Front {
 }
 
 impl Front {
-    /// Reads the 4 bytes of the register space at `offset`, a multiple of 4.
+    /// Reads the 4 bytes of the register space at `offset`, a multiple of 4. Waits for nobody.
     ///
     /// # Errors
     /// The device has failed.
     pub fn read_register(&self, offset: u32) -> Result<u32, Failed> {
         self.shared.host_meter.register_read(4);
-        self.shared.with_core(|core| core.controller.read_register(offset))
+        self.check()?;
+        Ok(self.shared.served.as_ref().map_or(0, |served| served.register(offset)))
     }
 
-    /// Writes the 4 bytes of the register space at `offset`, a multiple of 4, and does what the write asks for.
+    /// Writes the 4 bytes of the register space at `offset`, a multiple of 4. Waits for nobody: what the write asks for is
+    /// begun at once, or when whoever runs the device comes to it, and CSTS says when it is done.
     ///
     /// # Errors
     /// The device has failed.
     pub fn write_register(&self, offset: u32, value: u32) -> Result<(), Failed> {
-        let shared = &*self.shared;
-        shared.host_meter.register_write(4);
-        shared.with_core(|core| {
-            core.controller.write_register(&mut core.subsystem, &shared.doorbells, offset, value);
-        })
+        self.shared.host_meter.register_write(4);
+        match &self.shared.served {
+            Some(served) => self.shared.write_posted(served, offset, value),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the device can be used.
+    ///
+    /// # Errors
+    /// The device has failed.
+    pub fn check(&self) -> Result<(), Failed> {
+        if self.shared.has_failed() { Err(Failed) } else { Ok(()) }
+    }
+
+    /// Can be read once a thread of the device's own has left it with something due, or failed.
+    #[must_use]
+    pub fn bell(&self) -> Option<&Wakeup> {
+        self.shared.served.as_ref().map(|served| &served.bell)
     }
 
     /// Takes a doorbell write. It is served by the next [`Front::run`].
@@ -68,25 +85,53 @@ impl Front {
         if !shared.doorbells.is_written(*rung) && !shared.has_work() {
             return false;
         }
-        shared.core.run_or_leave_word(
-            || {},
-            |core, _| {
-                *rung = self.take_written().max(1);
-                core.run_now(shared);
-            },
-        );
+        if self.runs_apart() {
+            shared.bed.wake();
+        } else {
+            shared.take_written_and_run(rung);
+        }
         true
     }
 
-    fn take_written(&self) -> usize {
-        let meter = &self.shared.host_meter;
-        self.shared.doorbells.take_written(|index| meter.doorbell(index.place()))
+    /// Whether a thread of the device's own runs it.
+    fn runs_apart(&self) -> bool {
+        self.shared.served.as_ref().is_some_and(|served| served.runs_apart)
     }
 
     /// Serves what was rung and what is due. If another thread runs the device now, that one serves it.
     #[inline]
     pub fn run(&self) {
-        if self.shared.has_work() {
+        if self.runs_apart() {
+            self.shared.bed.wake();
+        } else if self.shared.has_work() {
+            self.shared.run_now();
+        }
+    }
+
+    /// Looks at doorbells in memory of hosts and serves what was rung there, so that they need not ring until
+    /// [`Front::rest`]. Says whether anything was; `None` where there are no such doorbells, or nobody needs to look.
+    pub fn look(&self) -> Option<bool> {
+        let served = self.shared.served.as_ref()?;
+        if served.runs_apart || !served.has_doorbell_buffers() {
+            return None;
+        }
+        served.watch(true);
+        let mut found = false;
+        self.shared.core.run_or_leave_word(
+            || {},
+            |core, _| {
+                let before = core.controller.doorbells_seen();
+                core.run_now(&self.shared);
+                found |= core.controller.doorbells_seen() != before;
+            },
+        );
+        Some(found)
+    }
+
+    /// Nobody looks any more: hosts ring from here on. What was rung until then is served.
+    pub fn rest(&self) {
+        if let Some(served) = &self.shared.served {
+            served.watch(false);
             self.shared.run_now();
         }
     }
@@ -98,11 +143,16 @@ impl Front {
     /// The device has failed.
     pub fn finish(&self) -> Result<(), Failed> {
         for _ in 0..LAST_RUNS {
-            self.shared.with_core(|core| {
-                self.take_written();
+            let more = self.shared.with_core(|core| {
+                self.shared.doorbells.take_written(|index| self.shared.host_meter.doorbell(index.place()));
                 core.run_now(&self.shared);
+                let more = core.controller.has_put_off(&core.subsystem);
+                if more {
+                    core.do_put_off(&self.shared);
+                }
+                more
             })?;
-            if !self.shared.is_due() {
+            if !more && !self.shared.is_due() {
                 break;
             }
         }
@@ -113,7 +163,7 @@ impl Front {
     /// For how long nothing is to be done unless a doorbell is rung; `None` is for ever.
     #[must_use]
     pub fn rests_for(&self) -> Option<Duration> {
-        let due_ps = self.shared.deadline_ps()?;
+        let due_ps = self.shared.deadline_ps().filter(|_| !self.runs_apart())?;
         match self.shared.clock.mode() {
             ClockMode::Paced => {
                 Some(Duration::from_nanos(due_ps.saturating_sub(self.shared.clock.now_ps()) / 1000))
@@ -129,7 +179,13 @@ impl Front {
     /// The device has failed.
     pub fn reset(&self) -> Result<(), Failed> {
         let doorbells = &self.shared.doorbells;
-        self.shared.with_core(|core| core.controller.reset_function(&mut core.subsystem, doorbells))
+        self.shared.with_core(|core| {
+            core.controller.reset_function(&mut core.subsystem, doorbells);
+            if let Some(served) = &self.shared.served {
+                served.watch(false);
+                served.copy_all(&core.controller);
+            }
+        })
     }
 
     /// Which of the host's memory stands where.

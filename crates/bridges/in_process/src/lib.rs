@@ -14,6 +14,7 @@ mod interrupts;
 mod lanes;
 mod memory;
 mod runner;
+mod served;
 mod syncing;
 
 pub use bus::InProcessBus;

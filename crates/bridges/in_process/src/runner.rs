@@ -2,7 +2,7 @@
 //! its image for the commands that wait for that.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
@@ -38,8 +38,17 @@ impl Runner {
         Self::spawn("byway-sync", shared, |shared, stop| {
             if shared.wants_sync() {
                 shared.sync(None);
+                shared.tell_front();
             }
             shared.sync_bed.sleep(NAP, || stop.load(SeqCst) || shared.wants_sync());
+        })
+    }
+
+    /// Starts the thread that does what takes long for hosts elsewhere, and runs the device where every command may.
+    pub fn start_working(shared: &Arc<Shared>) -> std::io::Result<Self> {
+        Self::spawn("byway-work", shared, |shared, stop| {
+            shared.work_apart(|| stop.load(SeqCst));
+            shared.bed.sleep(shared.nap(), || stop.load(SeqCst) || shared.has_work_apart());
         })
     }
 
@@ -52,6 +61,7 @@ impl Runner {
         let stop = Arc::new(AtomicBool::new(false));
         let (weak, stopped) = (Arc::downgrade(shared), stop.clone());
         let steps = move || {
+            let _failing = Failing(weak.clone());
             while !stopped.load(SeqCst) {
                 let Some(shared) = weak.upgrade().filter(|shared| !shared.has_failed()) else { return };
                 step(&shared, &stopped);
@@ -59,6 +69,17 @@ impl Runner {
         };
         let thread = std::thread::Builder::new().name(name.into()).spawn(steps)?;
         Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+/// Has those who answer messages look whether the device failed, when a thread of its own ends.
+struct Failing(Weak<Shared>);
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.tell_front();
+        }
     }
 }
 

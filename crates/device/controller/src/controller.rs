@@ -13,6 +13,7 @@ use crate::completion::Completions;
 use crate::held::Held;
 use crate::namespace::Room;
 use crate::port::Port;
+use crate::put_off::PutOff;
 use crate::queue::{CompletionQueue, MAX_IO_QUEUES, SubmissionQueue};
 use crate::register::{CmbRegisters, Event, Registers};
 use crate::subsystem::Subsystem;
@@ -34,6 +35,7 @@ pub struct Controller {
     pub(crate) completion: Vec<Option<CompletionQueue>>,
     pub(crate) completions: Completions,
     pub(crate) held: Held,
+    pub(crate) put_off: PutOff,
     /// Queue pairs that are checked out.
     pub(crate) lanes_out: u32,
     pub(crate) admin: AdminState,
@@ -44,6 +46,8 @@ pub struct Controller {
     pub(crate) ready: ReadySet,
     /// A command waits for room in its completion queue.
     pub(crate) blocked: bool,
+    /// Doorbells in the host's memory are looked at without its ringing.
+    pub(crate) is_watched: bool,
     /// Completion queues with entries that no interrupt has told of.
     pub(crate) unannounced: QueueSet,
     /// Subsystem resets that it went through, or was made after.
@@ -170,6 +174,7 @@ impl Controller {
             completion: (0..queues).map(|_| None).collect(),
             completions: Completions::default(),
             held: Held::default(),
+            put_off: PutOff::default(),
             lanes_out: 0,
             admin: AdminState::new(),
             payloads: PayloadTable::default(),
@@ -178,6 +183,7 @@ impl Controller {
             habits: subsystem.profile.habits,
             ready: ReadySet::default(),
             blocked: false,
+            is_watched: false,
             unannounced: QueueSet::default(),
             resets_seen: subsystem.resets,
         }
@@ -211,7 +217,7 @@ impl Controller {
             Event::None => {}
             Event::Enable => self.enable(),
             Event::Reset => self.reset(subsystem, doorbells),
-            Event::Shutdown => self.shut_down(subsystem),
+            Event::Shutdown => self.begin_shutdown(subsystem),
             Event::SubsystemReset => {
                 subsystem.resets += 1;
                 self.follow_subsystem_reset(subsystem, doorbells);
@@ -278,6 +284,7 @@ impl Controller {
         self.completion.fill_with(|| None);
         self.completions.clear();
         self.held.clear();
+        self.put_off.clear();
         self.admin.reset();
         self.payloads.clear();
         self.blocked = false;
@@ -305,7 +312,7 @@ impl Controller {
         }
     }
 
-    fn shut_down(&mut self, subsystem: &mut Subsystem) {
+    pub(crate) fn shut_down(&mut self, subsystem: &mut Subsystem) {
         let synced = subsystem.shut_down();
         // The shutdown is over either way; one that could not make everything durable says so.
         if synced.is_err() {
@@ -329,7 +336,7 @@ impl Controller {
         self.follow_subsystem_reset(subsystem, doorbells);
         if !self.is_ready() {
             doorbells.take_dirty(|_| {});
-            return Next::Idle;
+            return if self.sanitizes_on(subsystem) { Next::At(now_ps) } else { Next::Idle };
         }
         self.admin.tick(now_ps);
         self.take_doorbells(port, doorbells, rung);
@@ -361,8 +368,7 @@ impl Controller {
         if !self.ready.is_empty() {
             return Next::Now;
         }
-        // A slice that fails is tried again; the operation goes on for as long as it takes.
-        if subsystem.is_sanitizing() && !matches!(subsystem.sanitize_slice(), Ok(false)) {
+        if self.sanitizes_on(subsystem) {
             return Next::At(now_ps);
         }
         match (self.completions.next_due_ps(), self.admin.deadline_ps()) {
@@ -370,6 +376,15 @@ impl Controller {
             (Some(due_ps), None) | (None, Some(due_ps)) => Next::At(due_ps),
             (Some(one), Some(other)) => Next::At(one.min(other)),
         }
+    }
+}
+
+impl Controller {
+    /// Goes on with a sanitize operation, whether or not a host has the controller enabled; whether there is more of it. A
+    /// slice that fails is tried again; the operation goes on for as long as it takes.
+    #[inline]
+    fn sanitizes_on(&self, subsystem: &mut Subsystem) -> bool {
+        subsystem.is_sanitizing() && !self.put_off.is_on && !matches!(subsystem.sanitize_slice(), Ok(false))
     }
 }
 

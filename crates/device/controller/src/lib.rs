@@ -23,6 +23,7 @@ mod namespace;
 mod outlook;
 mod payload;
 mod port;
+mod put_off;
 mod queue;
 mod register;
 mod run;

@@ -107,14 +107,19 @@ impl Controller {
         qid: u16,
         now_ps: u64,
     ) {
+        if qid == 0 && self.put_off.holds_admin() {
+            return self.ready.remove(0);
+        }
         port.meter.begin(now_ps);
         let mut command = Command::default();
         match self.fetch(port, doorbells, qid, &mut command) {
             Fetched::Nothing => self.ready.remove(qid),
             Fetched::Broken => self.fail(),
-            Fetched::Command { ticket, inline_bytes } => {
+            Fetched::Command { mut ticket, inline_bytes } => {
                 self.look_ahead(subsystem, port, qid);
                 let result = if qid == 0 {
+                    let Some(mine) = self.keep_if_long(ticket, &command) else { return };
+                    ticket = mine;
                     self.execute_admin(subsystem, port, doorbells, &command)
                 } else {
                     self.execute_io(subsystem, port, qid, &command, inline_bytes)

@@ -35,11 +35,13 @@ pub(crate) struct ShadowDoorbells {
     events: BusAddr,
     seen: [u32; ENTRIES],
     left: [u32; ENTRIES],
+    /// How often another value was read.
+    changes: u64,
 }
 
 impl ShadowDoorbells {
     fn new(shadow: BusAddr, events: BusAddr) -> Self {
-        Self { shadow, events, seen: [0; ENTRIES], left: [NEVER; ENTRIES] }
+        Self { shadow, events, seen: [0; ENTRIES], left: [NEVER; ENTRIES], changes: 0 }
     }
 
     /// The value of a doorbell if it is another than last time.
@@ -47,6 +49,7 @@ impl ShadowDoorbells {
         let value = port.memory.load_u32(place(self.shadow, index))?;
         port.meter.device_read(Class::Shadow, ENTRY_BYTES);
         let old = std::mem::replace(&mut self.seen[index.place() as usize], value);
+        self.changes += u64::from(old != value);
         Ok((old != value).then_some(value))
     }
 
@@ -166,10 +169,26 @@ impl Controller {
         Ok(())
     }
 
+    /// Whether the host has doorbells in its memory.
+    pub fn has_doorbell_buffers(&self) -> bool {
+        self.admin.has_shadow_doorbells()
+    }
+
+    /// Somebody runs the controller again soon whether or not the host rings, so that no event indexes are left; or nobody
+    /// does any more.
+    pub fn watch_doorbell_buffers(&mut self, is_watched: bool) {
+        self.is_watched = is_watched;
+    }
+
+    /// How many new values were read in the host's doorbell buffer.
+    pub fn doorbells_seen(&self) -> u64 {
+        self.admin.shadow.as_ref().map_or(0, |shadow| shadow.changes)
+    }
+
     /// Before rest: leaves event indexes so that the host rings for what comes, and picks up what came meanwhile.
     #[inline]
     pub(crate) fn arm_shadow_doorbells(&mut self, port: &mut Port<'_>) {
-        if self.admin.has_shadow_doorbells() {
+        if self.admin.has_shadow_doorbells() && !self.is_watched {
             self.leave_shadow_doorbells(port);
         }
     }

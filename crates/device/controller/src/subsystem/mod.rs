@@ -245,6 +245,12 @@ impl Subsystem {
         (0..MAX_CONTROLLERS).map(ControllerId).filter(move |id| present & bit(*id) != 0)
     }
 
+    /// Whether every command that changes data waits for a sync of the image.
+    #[must_use]
+    pub fn syncs_completions(&self) -> bool {
+        self.synced_completions
+    }
+
     /// A controller was made.
     pub(crate) fn add_controller(&mut self, id: ControllerId) {
         self.controllers |= bit(id);

@@ -1,0 +1,220 @@
+//! What a device has for hosts in other processes, who wait for the answer to each message, and not for long.
+//!
+//! Nobody who answers messages waits for the device. Registers are read from a copy that whoever runs the device leaves
+//! behind; register writes are posted, and made at once if nobody runs it, else by who does; work that takes long is
+//! put off by the controller and done in a thread of its own, which raises a bell when it leaves something behind.
+//!
+//! Ordering: a post is put into its list before word is left of it, and taken out by who then has the device. The copy is
+//! written with the device in hand; one that is read meanwhile is as the device was before.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use byway_controller::{Controller, Interrupts, Next, Subsystem};
+use byway_spec::base::register::Register;
+use byway_sys::Wakeup;
+use byway_sys::time::monotonic_ns;
+
+use crate::device::{Core, Failed, Shared, port};
+
+/// Words of the register space that are more than zero.
+const WORDS: usize = 32;
+
+const WORD_BYTES: u32 = 4;
+
+/// Commands between two looks at the clock, and how long hosts are served in one run: they can give the device more to do for
+/// as long as it runs, without a message, and their messages are looked at in between.
+const BUDGET: u32 = 128;
+const RUN_NS: u64 = 2_000_000;
+
+/// The part of a device that hosts elsewhere meet.
+pub(crate) struct Served {
+    /// Who is told of interrupts.
+    pub interrupts: Arc<dyn Interrupts + Send + Sync>,
+    /// Raised when a thread of the device's own leaves it with something due, or failed.
+    pub bell: Wakeup,
+    /// A thread of the device's own runs it, as commands sync the image.
+    pub runs_apart: bool,
+    registers: [AtomicU32; WORDS],
+    posted: Mutex<Vec<(u32, u32)>>,
+    has_posted: AtomicBool,
+    has_put_off: AtomicBool,
+    has_doorbell_buffers: AtomicBool,
+    /// Whoever answers messages looks at doorbells in memory of hosts meanwhile.
+    is_watched: AtomicBool,
+}
+
+impl std::fmt::Debug for Served {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Served").field("runs_apart", &self.runs_apart).finish_non_exhaustive()
+    }
+}
+
+impl Served {
+    pub fn new(interrupts: Arc<dyn Interrupts + Send + Sync>, runs_apart: bool) -> std::io::Result<Self> {
+        Ok(Self {
+            interrupts,
+            bell: Wakeup::new()?,
+            runs_apart,
+            registers: [const { AtomicU32::new(0) }; WORDS],
+            posted: Mutex::default(),
+            has_posted: AtomicBool::new(false),
+            has_put_off: AtomicBool::new(false),
+            has_doorbell_buffers: AtomicBool::new(false),
+            is_watched: AtomicBool::new(false),
+        })
+    }
+
+    /// The register word at `offset`, as the device left it.
+    pub fn register(&self, offset: u32) -> u32 {
+        let word = self.registers.get((offset / WORD_BYTES) as usize);
+        word.map_or(0, |word| word.load(Acquire))
+    }
+
+    /// Leaves a register write for whoever has the device next.
+    pub fn post(&self, offset: u32, value: u32) {
+        let mut posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
+        posted.push((offset, value));
+        self.has_posted.store(true, Release);
+    }
+
+    /// Whether a thread of the device's own is to do something that was put off.
+    pub fn has_put_off(&self) -> bool {
+        self.has_put_off.load(Relaxed)
+    }
+
+    /// Whether hosts ring in memory of theirs.
+    pub fn has_doorbell_buffers(&self) -> bool {
+        self.has_doorbell_buffers.load(Relaxed)
+    }
+
+    /// Whether somebody looks at doorbells in memory of hosts from here on, whether or not they ring. What is said is seen
+    /// by the next run.
+    pub fn watch(&self, is_watched: bool) {
+        self.is_watched.store(is_watched, Relaxed);
+    }
+
+    /// Copies every register.
+    pub fn copy_all(&self, controller: &Controller) {
+        for (offset, word) in (0..).step_by(WORD_BYTES as usize).zip(&self.registers) {
+            word.store(controller.read_register(offset), Release);
+        }
+    }
+
+    /// Copies what changes by running, and notes what is to be done elsewhere.
+    fn note(&self, controller: &Controller, subsystem: &Subsystem) {
+        if let Some(status) = self.registers.get((Register::CSTS.0 / WORD_BYTES) as usize) {
+            status.store(controller.read_register(Register::CSTS.0), Release);
+        }
+        self.has_put_off.store(controller.has_put_off(subsystem), Relaxed);
+        self.has_doorbell_buffers.store(controller.has_doorbell_buffers(), Relaxed);
+    }
+}
+
+impl Core {
+    /// Makes the register writes that were posted.
+    pub fn make_posted(&mut self, shared: &Shared, served: &Served) {
+        if !served.has_posted.swap(false, Acquire) {
+            return;
+        }
+        let posted = std::mem::take(&mut *served.posted.lock().unwrap_or_else(PoisonError::into_inner));
+        for (offset, value) in posted {
+            self.controller.write_register(&mut self.subsystem, &shared.doorbells, offset, value);
+        }
+        served.copy_all(&self.controller);
+        self.leave_note(shared, served);
+    }
+
+    fn leave_note(&self, shared: &Shared, served: &Served) {
+        served.note(&self.controller, &self.subsystem);
+        if served.has_put_off() {
+            shared.bed.wake();
+        }
+    }
+
+    /// Runs the controller for a while.
+    #[inline(never)]
+    pub fn run_served(&mut self, shared: &Shared, served: &Served, now_ps: u64) -> Next {
+        self.make_posted(shared, served);
+        self.controller.watch_doorbell_buffers(served.is_watched.load(Relaxed));
+        let mut until = None;
+        let next = loop {
+            match self.run_controller(shared, None, now_ps, BUDGET) {
+                Next::Now if monotonic_ns() < *until.get_or_insert_with(|| monotonic_ns() + RUN_NS) => {}
+                Next::Now => break Next::At(now_ps),
+                next => break next,
+            }
+        };
+        self.leave_note(shared, served);
+        next
+    }
+
+    /// Does the next of what was put off, and what has become possible by that.
+    pub fn do_put_off(&mut self, shared: &Shared) {
+        let now_ps = shared.clock.now_ps();
+        let mut port = port(&self.memory, &mut self.meter, shared);
+        self.controller.do_put_off(&mut self.subsystem, &mut port, &shared.doorbells, now_ps);
+        self.run(shared, None, now_ps);
+    }
+}
+
+impl Shared {
+    /// Makes a register write, at once or when whoever runs the device comes to it.
+    pub(crate) fn write_posted(&self, served: &Served, offset: u32, value: u32) -> Result<(), Failed> {
+        served.post(offset, value);
+        self.core.run_or_leave_word(
+            || {},
+            |core, first| {
+                if first {
+                    core.make_posted(self, served);
+                } else {
+                    core.run_now(self);
+                }
+            },
+        );
+        if self.has_failed() { Err(Failed) } else { Ok(()) }
+    }
+
+    /// Whether the device's own thread has something to do.
+    pub(crate) fn has_work_apart(&self) -> bool {
+        self.served.as_ref().is_some_and(|served| {
+            served.has_put_off()
+                || served.runs_apart && (self.doorbells.is_written(usize::MAX) || self.has_work())
+        })
+    }
+
+    /// What the device's own thread does: what was put off, and all of it where the device runs apart.
+    pub(crate) fn work_apart(&self, stops: impl Fn() -> bool) {
+        let Some(served) = &self.served else { return };
+        while served.has_put_off() && !stops() {
+            if self.with_core(|core| core.do_put_off(self)).is_err() {
+                return;
+            }
+        }
+        if served.runs_apart && self.has_work_apart() {
+            self.take_written_and_run(&mut 0);
+        }
+        self.tell_front();
+    }
+
+    /// Takes in what hosts wrote to doorbells in shared memory, and serves it.
+    pub(crate) fn take_written_and_run(&self, rung: &mut usize) {
+        let written = |index: byway_queue::DoorbellIndex| self.host_meter.doorbell(index.place());
+        self.core.run_or_leave_word(
+            || {},
+            |core, _| {
+                *rung = self.doorbells.take_written(written).max(1);
+                core.run_now(self);
+            },
+        );
+    }
+
+    /// Wakes whoever answers messages, if this thread leaves something that nobody else would look for.
+    pub(crate) fn tell_front(&self) {
+        if let Some(served) = &self.served
+            && (self.deadline_ps().is_some() || self.has_failed())
+        {
+            served.bell.raise();
+        }
+    }
+}

@@ -69,7 +69,7 @@ pub fn serve(uri: &str, options: &ServeOptions) -> Result<Served> {
 fn serve_uri(uri: &Uri, options: &ServeOptions) -> Result<Served> {
     check_options(&uri.options)?;
     // Before the image: what cannot be served is not opened.
-    let door = open_door(&options.vfio_user)?;
+    Door::check(&options.vfio_user).map_err(|error| from_door(&options.vfio_user, error))?;
     let polls = options.idle == Idle::Poll;
     let announced = SubsystemOptions { doorbell_buffers: !polls, ..SubsystemOptions::default() };
     let subsystem = subsystem_of(uri, None, announced)?;
@@ -84,6 +84,8 @@ fn serve_uri(uri: &Uri, options: &ServeOptions) -> Result<Served> {
     if let Some(control) = path.and_then(|path| Control::start(&path, device.handle())) {
         device.keep(control);
     }
+    // After the image: who comes is answered.
+    let door = Door::open(&options.vfio_user).map_err(|error| from_door(&options.vfio_user, error))?;
     let server = Server::new(door, Function::new(device.front(), vectors, page));
     let server = server.map_err(|error| Error::kernel("serve by vfio-user", error))?;
     Ok(Served { server, _device: device })
@@ -109,12 +111,12 @@ fn check_options(options: &Options) -> Result<()> {
     }
 }
 
-fn open_door(path: &Path) -> Result<Door> {
-    Door::open(path).map_err(|error| match error {
-        DoorError::System { path, source } => Error::kernel(format!("listen at {}", path.display()), source),
+fn from_door(path: &Path, error: DoorError) -> Error {
+    match error {
+        DoorError::System { source, .. } => Error::kernel(format!("listen at {}", path.display()), source),
         DoorError::Live(_) => Error::host(ErrorKind::Busy, error.to_string()),
         _ => Error::host(ErrorKind::InvalidArgument, error.to_string()),
-    })
+    }
 }
 
 pub(crate) fn from_start(error: StartError) -> Error {

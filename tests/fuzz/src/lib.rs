@@ -12,18 +12,21 @@ mod machine;
 mod page_store;
 mod uri;
 mod vfio_user;
+mod vfio_user_device;
 
 /// A target: its name, which is its corpus folder's, and what it does with an input.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 25] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
     ("prp", byway_dma::fuzz::prp),
     ("sgl", byway_dma::fuzz::sgl),
     ("uri", uri::uri),
     ("vfio_user", vfio_user::vfio_user),
+    ("vfio_user_session", vfio_user_device::session),
+    ("vfio_user_access", vfio_user_device::accesses),
     ("kv_image", kv_image::kv_image),
     ("image_superblock", |bytes| image::image("superblock", bytes)),
     ("image_state", |bytes| image::image("device state", bytes)),

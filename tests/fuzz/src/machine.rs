@@ -74,23 +74,28 @@ pub struct Machine {
     next_cid: u16,
 }
 
+/// A device in memory with a namespace of pairs and one of blocks.
+pub fn device(profile: &str) -> Subsystem {
+    let profile = Profile::by_name(profile).expect("a profile that is there");
+    let options =
+        FlashOptions { uuid: [7; 16], ..FlashOptions::new(12 << 20, profile.flash, MediaKind::Ram) };
+    let kv = NamespaceSpec { nsid: Some(KV), kind: NamespaceKind::Kv, size_bytes: 4 << 20 };
+    let blocks = NamespaceKind::Nvm { lba_bytes: 512 };
+    let nvm = NamespaceSpec { nsid: Some(NVM), kind: blocks, size_bytes: 4 << 20 };
+    let flash = Flash::create(options, &[kv, nvm]).expect("flash in memory");
+    let identity = Identity {
+        nqn: "nqn.2026-01.example:byway:fuzz".to_owned(),
+        serial: "FUZZ0001".to_owned(),
+        model: "Byway software SSD".to_owned(),
+    };
+    Subsystem::new(identity, profile, flash, small()).expect("a subsystem on new flash")
+}
+
 impl Machine {
     /// A device as after power-on.
     pub fn new(profile: &str) -> Self {
-        let profile = Profile::by_name(profile).expect("a profile that is there");
-        let options =
-            FlashOptions { uuid: [7; 16], ..FlashOptions::new(12 << 20, profile.flash, MediaKind::Ram) };
-        let kv = NamespaceSpec { nsid: Some(KV), kind: NamespaceKind::Kv, size_bytes: 4 << 20 };
-        let blocks = NamespaceKind::Nvm { lba_bytes: 512 };
-        let nvm = NamespaceSpec { nsid: Some(NVM), kind: blocks, size_bytes: 4 << 20 };
-        let flash = Flash::create(options, &[kv, nvm]).expect("flash in memory");
-        let identity = Identity {
-            nqn: "nqn.2026-01.example:byway:fuzz".to_owned(),
-            serial: "FUZZ0001".to_owned(),
-            model: "Byway software SSD".to_owned(),
-        };
-        let mut subsystem =
-            Subsystem::new(identity, profile.clone(), flash, small()).expect("a subsystem on new flash");
+        let mut subsystem = device(profile);
+        let profile = subsystem.profile.clone();
         let controller = Controller::new(ControllerId(0), &mut subsystem, CmbRegisters::default());
         let memory = Arc::new(DmaMemory::new(MEMORY_BYTES + GUARD_BYTES).expect("memory"));
         memory.write_at(MEMORY_BYTES, &[GUARD; GUARD_BYTES]).expect("the guard lies inside");

@@ -106,6 +106,16 @@ fn whatever_a_peer_sends_is_read_alike_in_any_pieces_and_says_what_it_is_encoded
 }
 
 #[test]
+fn whatever_a_client_says_each_command_is_answered_once_and_the_next_client_is_served() {
+    smoke("vfio_user_session", 500);
+}
+
+#[test]
+fn an_access_is_refused_where_it_is_outside_and_nowhere_else() {
+    smoke("vfio_user_access", 500);
+}
+
+#[test]
 fn a_changed_key_value_namespace_is_refused_or_usable_whatever_its_checksums_say() {
     smoke("kv_image", 1000);
 }

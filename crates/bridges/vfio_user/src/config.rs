@@ -26,6 +26,7 @@ const EXPRESS_ID: u32 = 0x10;
 
 /// Memory space, bus master, parity error response, SERR#, interrupt disable.
 const COMMAND_BITS: u32 = 0x0546;
+const BUS_MASTER: u32 = 1 << 2;
 /// Status: there is a list of capabilities.
 const STATUS_CAPABILITIES: u32 = 1 << 20;
 
@@ -103,11 +104,17 @@ pub enum ConfigEvent {
 pub struct ConfigSpace {
     values: Box<[u8; CONFIG_BYTES]>,
     writable: Box<[u8; CONFIG_BYTES]>,
+    /// The host has set Bus Master Enable once.
+    knows_bus_master: bool,
 }
 
 impl Default for ConfigSpace {
     fn default() -> Self {
-        let mut space = Self { values: Box::new([0; CONFIG_BYTES]), writable: Box::new([0; CONFIG_BYTES]) };
+        let mut space = Self {
+            values: Box::new([0; CONFIG_BYTES]),
+            writable: Box::new([0; CONFIG_BYTES]),
+            knows_bus_master: false,
+        };
         for &Word(at, value, writable) in WORDS {
             put(&mut space.values, at, value);
             put(&mut space.writable, at, writable);
@@ -132,6 +139,7 @@ impl ConfigSpace {
             *value = *value & !writable | byte & writable;
         }
         self.keep_power_state(power);
+        self.knows_bus_master |= self.is_bus_master();
         let reset = RESET_BYTE.checked_sub(at).and_then(|index| bytes.get(usize::try_from(index).ok()?));
         Some(reset.is_some_and(|byte| byte & RESET_BIT != 0).then_some(ConfigEvent::Reset))
     }
@@ -140,6 +148,17 @@ impl ConfigSpace {
     #[must_use]
     pub fn masks_interrupts(&self) -> bool {
         word(&self.values, MSIX_AT) & MSIX_MASK_ALL != 0
+    }
+
+    /// Whether the function may reach the host's memory: not while Bus Master Enable is clear, once the host has set it.
+    /// Hosts that are no guests map memory for the function alone and never look at the bit.
+    #[must_use]
+    pub fn may_reach_memory(&self) -> bool {
+        self.is_bus_master() || !self.knows_bus_master
+    }
+
+    fn is_bus_master(&self) -> bool {
+        word(&self.values, 0x04) & BUS_MASTER != 0
     }
 
     fn power_state(&self) -> u32 {
@@ -228,6 +247,16 @@ mod tests {
         for (written, taken) in [(3, 3), (1, 3), (2, 3), (0, 0), (1, 0)] {
             space.write(control, &[written]).unwrap();
             assert_eq!(read(&space, control) & 3, taken);
+        }
+    }
+
+    #[test]
+    fn memory_is_out_of_reach_while_a_host_that_knows_bus_mastering_has_it_off() {
+        let mut space = ConfigSpace::default();
+        assert!(space.may_reach_memory(), "this host may never set it");
+        for (command, may) in [(2, true), (6, true), (2, false), (0, false), (4, true)] {
+            space.write(4, &[command]).unwrap();
+            assert_eq!(space.may_reach_memory(), may, "{command}");
         }
     }
 

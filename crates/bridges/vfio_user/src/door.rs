@@ -1,11 +1,19 @@
 //! The socket's file: made, taken over from a server that died, and removed.
 
-use std::fs;
+use std::cell::{Cell, RefCell};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+/// How long nobody is let in once the system had no descriptor for who came.
+const REST: Duration = Duration::from_millis(100);
 
 /// Why there is no socket to listen at.
 #[derive(Debug, thiserror::Error)]
@@ -34,9 +42,24 @@ pub struct Door {
     path: PathBuf,
     /// Of the file, which may have been replaced since.
     inode: u64,
+    /// A descriptor that is given up for one who comes when none is left, so that he can be turned away.
+    spare: RefCell<Option<File>>,
+    /// Nobody is let in until then.
+    rests_until: Cell<Option<Instant>>,
 }
 
 impl Door {
+    /// Whether somebody could listen at `path`, before what is to be served is opened.
+    ///
+    /// # Errors
+    /// As [`Door::open`], but for what the system says of the folder.
+    pub fn check(path: &Path) -> Result<(), DoorError> {
+        match fs::symlink_metadata(path) {
+            Ok(_) => clear(path),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Listens at `path`. A socket that a dead server left there is replaced.
     ///
     /// # Errors
@@ -53,15 +76,55 @@ impl Door {
         let listener = listener.map_err(system)?;
         listener.set_nonblocking(true).map_err(system)?;
         let inode = fs::symlink_metadata(path).map_err(system)?.ino();
-        Ok(Self { listener, path: path.to_owned(), inode })
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+            inode,
+            spare: RefCell::new(spare()),
+            rests_until: Cell::new(None),
+        })
     }
 
     /// Who has come, if anybody.
     #[must_use]
     pub fn accept(&self) -> Option<UnixStream> {
-        // One that went away again before it was let in is nobody.
-        self.listener.accept().ok().map(|(stream, _)| stream)
+        match self.listener.accept() {
+            Ok((stream, _)) => Some(stream),
+            Err(error) => {
+                // One that went away again before it was let in is nobody.
+                let errno = Errno::from_io_error(&error);
+                if matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) {
+                    self.turn_away();
+                }
+                None
+            }
+        }
     }
+
+    /// Turns one away whom the process has no descriptor for. Whoever else comes waits a while: the socket is ready for as
+    /// long as they do.
+    #[cold]
+    fn turn_away(&self) {
+        self.rests_until.set(Some(Instant::now() + REST));
+        if self.spare.take().is_some() {
+            drop(self.listener.accept());
+        }
+        self.spare.replace(spare());
+    }
+
+    /// What to wait for at the socket, and for how long nobody is let in.
+    #[must_use]
+    pub fn wanted(&self) -> (PollFlags, Option<Duration>) {
+        let rests = self.rests_until.get().map(|until| until.saturating_duration_since(Instant::now()));
+        match rests.filter(|rests| !rests.is_zero()) {
+            Some(rests) => (PollFlags::empty(), Some(rests)),
+            None => (PollFlags::IN, None),
+        }
+    }
+}
+
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
 }
 
 impl AsFd for Door {
@@ -113,6 +176,35 @@ mod tests {
         let door = Door::open(&dead).unwrap();
         drop(door);
         assert!(!dead.exists());
+    }
+
+    /// Runs in a process of its own, whose descriptors it uses up.
+    #[test]
+    #[ignore = "the child of the test below"]
+    fn comes_when_no_descriptor_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let door = Door::open(&path).unwrap();
+        let mut client = UnixStream::connect(&path).unwrap();
+        let limit = rustix::process::Rlimit { current: Some(64), maximum: Some(64) };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+        let all: Vec<File> = std::iter::from_fn(spare).collect();
+        assert!(door.accept().is_none());
+        assert_eq!(io::Read::read(&mut client, &mut [0]).unwrap(), 0, "the client is turned away");
+        let (wanted, rests) = door.wanted();
+        assert!(wanted.is_empty() && rests.is_some(), "the socket is left alone for a while");
+        drop(all);
+        let _client = UnixStream::connect(&path).unwrap();
+        assert!(door.accept().is_some());
+    }
+
+    #[test]
+    fn who_comes_when_no_descriptor_is_left_is_turned_away_and_the_socket_is_left_alone_for_a_while() {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "door::tests::comes_when_no_descriptor_is_left"])
+            .output()
+            .unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub struct Function {
     vectors: Arc<Vectors>,
     ranges: HostRanges,
     page: Option<DoorbellPage>,
+    /// The device sees what is mapped.
+    reaches_memory: bool,
 }
 
 impl Function {
@@ -91,7 +93,7 @@ impl Function {
     #[must_use]
     pub fn new(front: Front, vectors: Arc<Vectors>, page: Option<DoorbellPage>) -> Self {
         let ranges = HostRanges::new(front.space().clone());
-        Self { front, config: ConfigSpace::default(), vectors, ranges, page }
+        Self { front, config: ConfigSpace::default(), vectors, ranges, page, reaches_memory: true }
     }
 
     /// Whether hosts may ring without a message, so that somebody has to look.
@@ -181,6 +183,17 @@ impl Function {
             return self.reset();
         }
         self.vectors.mask_all(self.config.masks_interrupts());
+        self.follow_bus_master()
+    }
+
+    /// Has the device reach the host's memory or not, as configuration space says. When it returns, nothing is touched that is
+    /// out of reach.
+    fn follow_bus_master(&mut self) -> Result<(), Refusal> {
+        let may_reach = self.config.may_reach_memory();
+        if std::mem::replace(&mut self.reaches_memory, may_reach) != may_reach {
+            self.front.space().hide(!may_reach);
+            self.front.let_go()?;
+        }
         Ok(())
     }
 
@@ -281,6 +294,12 @@ impl Function {
         Ok(self.front.let_go()?)
     }
 
+    /// Whether the host cut its memory short under the function: what it does for this host means nothing from there on.
+    #[must_use]
+    pub fn has_lost_memory(&self) -> bool {
+        self.ranges.is_lost()
+    }
+
     /// Function level reset. The host's memory stays mapped, and its descriptors stay with their vectors.
     ///
     /// # Errors
@@ -289,7 +308,7 @@ impl Function {
         self.front.reset()?;
         self.config = ConfigSpace::default();
         self.vectors.reset();
-        Ok(())
+        self.follow_bus_master()
     }
 
     /// The host has gone, in good order or not: the next finds the function as after power-on, and nothing of this one's

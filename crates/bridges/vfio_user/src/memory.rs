@@ -2,20 +2,18 @@
 //!
 //! Memory with a descriptor is mapped here and reached without a message. Memory without one is remembered, so that the
 //! host may unmap it, and not reached: a command that points there ends with Data Transfer Error.
-//!
-//! A file is mapped once and whole, and its parts are lent to ranges from there: a host with an IOMMU of its own maps
-//! page by page, and a mapping of this process for each would soon meet the system's limit.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, MapRefusal};
-use byway_sys::map::{Mapping, PAGE_BYTES, Sharing};
+use byway_dma::{Access, BusAddr, DmaSpace, MapRefusal};
+use byway_sys::map::Sharing;
 use byway_vfio_user_wire::{DmaMap, DmaUnmap, Errno};
+
+use crate::windows::{MAX_WINDOWS, MAX_WINDOWS_BYTES, WindowId, Windows};
 
 /// Ranges that are kept at once: the protocol's default.
 pub const MAX_RANGES: usize = 65_535;
@@ -30,6 +28,9 @@ pub enum MemoryError {
     /// More ranges than are kept.
     #[error("more than {MAX_RANGES} ranges")]
     TooMany,
+    /// More of its files than is mapped for one host.
+    #[error("more than {MAX_WINDOWS} parts of files, or {MAX_WINDOWS_BYTES} bytes of them")]
+    TooManyWindows,
     /// Neither to be read nor to be written.
     #[error("a range that may be neither read nor written")]
     NoAccess,
@@ -60,7 +61,7 @@ impl MemoryError {
     pub fn errno(&self) -> Errno {
         match self {
             Self::Exists | Self::Refused(MapRefusal::Overlap { .. }) => Errno::EEXIST,
-            Self::TooMany => Errno::ENOSPC,
+            Self::TooMany | Self::TooManyWindows => Errno::ENOSPC,
             Self::System(error) => error.raw_os_error().map_or(Errno::EIO, |errno| Errno(errno as u32)),
             _ => Errno::EINVAL,
         }
@@ -73,30 +74,21 @@ pub struct HostRanges {
     space: Arc<DmaSpace>,
     /// By first address.
     ranges: BTreeMap<u64, Mapped>,
-    files: Vec<SharedFile>,
+    windows: Windows,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Mapped {
     last: u64,
-    /// It stands in the space.
-    is_reached: bool,
-}
-
-/// A file that is mapped whole, for as long as a range is part of it.
-#[derive(Debug)]
-struct SharedFile {
-    device: u64,
-    inode: u64,
-    sharing: Sharing,
-    memory: Weak<DmaMemory>,
+    /// What it is part of, where it stands in the space.
+    window: Option<WindowId>,
 }
 
 impl HostRanges {
     /// Nothing is mapped in `space` yet.
     #[must_use]
     pub fn new(space: Arc<DmaSpace>) -> Self {
-        Self { space, ranges: BTreeMap::new(), files: Vec::new() }
+        Self { space, ranges: BTreeMap::new(), windows: Windows::default() }
     }
 
     /// How many ranges are mapped.
@@ -118,60 +110,47 @@ impl HostRanges {
             return Err(MemoryError::TooMany);
         }
         let access = access_of(map).ok_or(MemoryError::NoAccess)?;
-        let is_reached = match fd.map(File::from) {
+        let window = match fd.map(File::from) {
             Some(file) => self.map_file(map, &file, access)?,
-            None => false,
+            None => None,
         };
-        self.ranges.insert(first, Mapped { last, is_reached });
+        self.ranges.insert(first, Mapped { last, window });
         Ok(())
     }
 
-    /// Maps a range of a file; false where the descriptor is of something that has no bytes of its own.
-    fn map_file(&mut self, map: &DmaMap, file: &File, access: Access) -> Result<bool, MemoryError> {
-        let found = file.metadata()?;
-        if !found.is_file() {
-            return Ok(false);
+    /// Maps a range of a file, which is part of a window then; of none where the descriptor is of something that has no bytes of its own.
+    fn map_file(
+        &mut self,
+        map: &DmaMap,
+        file: &File,
+        access: Access,
+    ) -> Result<Option<WindowId>, MemoryError> {
+        if !file.metadata()?.is_file() {
+            return Ok(None);
         }
         hold_length(file);
-        // Measured after it is held. What is past the end of the file would end the process when it is touched.
+        // Measured after it is held.
         let found = file.metadata()?;
         let (bytes, offset) = (map.range.bytes(), map.file_offset);
         let short = || MemoryError::NotInFile { offset, bytes, file_bytes: found.len() };
-        if offset.checked_add(bytes).is_none_or(|end| end > found.len()) {
-            return Err(short());
-        }
+        let end = offset.checked_add(bytes).filter(|end| *end <= found.len()).ok_or_else(short)?;
+        let len = usize::try_from(bytes).map_err(|_| short())?;
+        // What the function may only read is mapped so that nothing of it could be written: then the descriptor needs to
+        // allow no more.
         let sharing = if access.writes() { Sharing::Shared } else { Sharing::CopyOnWrite };
-        let memory = self.whole(file, (found.dev(), found.ino(), found.len()), sharing)?;
-        let (offset, len) = (usize::try_from(offset), usize::try_from(bytes));
-        let (offset, len) = (offset.map_err(|_| short())?, len.map_err(|_| short())?);
-        self.space.map_part(memory, offset, len, BusAddr(map.range.first()), access)?;
-        Ok(true)
+        let lent = self.windows.lend(file, &found, &(offset..end), sharing)?;
+        let at = BusAddr(map.range.first());
+        if let Err(refused) = self.space.map_part(lent.memory, lent.offset_bytes, len, at, access) {
+            self.windows.give_back(lent.window);
+            return Err(refused.into());
+        }
+        Ok(Some(lent.window))
     }
 
-    /// A file's memory. What the function may only read is mapped so that nothing of it could be written: then the
-    /// descriptor needs to allow no more.
-    fn whole(
-        &mut self,
-        file: &File,
-        (device, inode, len_bytes): (u64, u64, u64),
-        sharing: Sharing,
-    ) -> Result<Arc<DmaMemory>, MemoryError> {
-        let len_bytes = usize::try_from(len_bytes).map_err(|_| io::Error::from_raw_os_error(12))?;
-        let len_bytes = len_bytes / PAGE_BYTES * PAGE_BYTES;
-        self.files.retain(|known| known.memory.strong_count() > 0);
-        let known = self
-            .files
-            .iter()
-            .find(|known| known.device == device && known.inode == inode && known.sharing == sharing);
-        // One that has grown since is mapped anew.
-        let memory =
-            known.and_then(|known| known.memory.upgrade()).filter(|memory| memory.len() >= len_bytes);
-        if let Some(memory) = memory {
-            return Ok(memory);
-        }
-        let memory = Arc::new(DmaMemory::from_mapping(Mapping::file(file, 0, len_bytes, sharing)?));
-        self.files.push(SharedFile { device, inode, sharing, memory: Arc::downgrade(&memory) });
-        Ok(memory)
+    /// Whether the host cut a file short under the function, which has found zeroes there since.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.windows.is_lost()
     }
 
     /// Takes ranges away. The function may be touching them until [`byway_in_process::Front::let_go`] says otherwise.
@@ -195,8 +174,9 @@ impl HostRanges {
         }
         let inside: Vec<u64> = self.ranges.range(first..=last).map(|(first, _)| *first).collect();
         for first in inside {
-            if self.ranges.remove(&first).is_some_and(|mapped| mapped.is_reached) {
+            if let Some(window) = self.ranges.remove(&first).and_then(|mapped| mapped.window) {
                 self.space.unmap(BusAddr(first))?;
+                self.windows.give_back(window);
             }
         }
         Ok(())
@@ -204,7 +184,7 @@ impl HostRanges {
 }
 
 /// Has the file keep its length from here on, where files can be sealed: memory of QEMU's and of most other clients. It fails
-/// for other files, whose clients are believed.
+/// for other files; a client that cuts one short is found out when it is touched.
 fn hold_length(file: &File) {
     let _ = rustix::fs::fcntl_add_seals(file, rustix::fs::SealFlags::SHRINK);
 }
@@ -223,6 +203,7 @@ fn access_of(map: &DmaMap) -> Option<Access> {
 mod tests {
     use super::*;
     use byway_dma::{HostMemory, Why};
+    use byway_sys::map::PAGE_BYTES;
     use byway_vfio_user_wire::DmaRange;
     use proptest::prelude::*;
     use std::os::unix::fs::FileExt;
@@ -347,14 +328,83 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_mapped_once_for_all_its_ranges_and_let_go_with_the_last() {
+    fn ranges_that_stand_close_in_a_file_share_a_window_which_goes_with_the_last() {
         let (mut ranges, memory) = (ranges(), file(64));
         for page in 0..64 {
             ranges.map(&map(page * 2, 1, page), fd(&memory)).unwrap();
         }
-        assert_eq!(ranges.files.len(), 1);
+        assert_eq!(ranges.windows.count(), 1);
         ranges.unmap(&DmaUnmap::All).unwrap();
-        assert_eq!(ranges.files[0].memory.strong_count(), 0);
+        assert_eq!(ranges.windows.count(), 0);
+    }
+
+    /// Pages of a file that no memory could hold.
+    const VAST: u64 = 48 << 40 >> 12;
+
+    fn vast_file() -> File {
+        let memory = rustix::fs::memfd_create("vast", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let memory = File::from(memory);
+        memory.set_len(VAST * PAGE).unwrap();
+        memory
+    }
+
+    #[test]
+    fn of_a_vast_file_no_more_is_mapped_than_what_is_named() {
+        let (mut ranges, memory) = (ranges(), vast_file());
+        memory.write_all_at(b"end", (VAST - 1) * PAGE).unwrap();
+        for (at, page) in [(0, 0), (1, VAST / 2), (2, VAST - 1)] {
+            ranges.map(&map(at, 1, page), fd(&memory)).unwrap();
+        }
+        let mut bytes = [0; 3];
+        ranges.space.read(BusAddr(2 * PAGE), &mut bytes).unwrap();
+        assert_eq!(&bytes, b"end");
+        let refused = ranges.map(&map(100, VAST, 0), fd(&memory)).unwrap_err();
+        assert_eq!((refused.errno(), ranges.count()), (Errno::ENOSPC, 3));
+        // What it has is not lost by that.
+        ranges.map(&map(100, 1 << 28, 0), fd(&memory)).unwrap();
+    }
+
+    #[test]
+    fn more_windows_than_a_host_may_have_are_refused_and_can_be_had_again() {
+        let (mut ranges, memory) = (ranges(), vast_file());
+        let apart = 64 << 20 >> 12;
+        let mut at = 0;
+        let refused = loop {
+            match ranges.map(&map(at, 1, at * apart), fd(&memory)) {
+                Ok(()) => at += 1,
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!((refused.errno(), at), (Errno::ENOSPC, MAX_WINDOWS as u64));
+        ranges.unmap(&unmap(0, 1)).unwrap();
+        ranges.map(&map(at, 1, at * apart), fd(&memory)).unwrap();
+    }
+
+    #[test]
+    fn as_many_ranges_as_there_may_be_are_mapped_and_found_and_one_more_is_refused() {
+        let (mut ranges, memory) = (ranges(), file(256));
+        let limit = MAX_RANGES as u64;
+        for at in 0..limit {
+            ranges.map(&map(at * 2, 1, at % 256), fd(&memory)).unwrap();
+        }
+        assert_eq!(ranges.map(&map(limit * 2, 1, 0), None).unwrap_err().errno(), Errno::ENOSPC);
+        assert!(ranges.space.read(BusAddr((limit - 1) * 2 * PAGE), &mut [0]).is_ok());
+        assert!(ranges.space.read(BusAddr(PAGE), &mut [0]).is_err());
+        ranges.unmap(&DmaUnmap::All).unwrap();
+        assert!(ranges.space.read(BusAddr(0), &mut [0]).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_cut_short_under_the_function_reads_zeroes_and_is_told_of() {
+        let (mut ranges, memory) = (ranges(), file(4));
+        ranges.map(&map(0, 4, 0), fd(&memory)).unwrap();
+        ranges.space.write(BusAddr(3 * PAGE), b"last").unwrap();
+        memory.set_len(PAGE).unwrap();
+        assert!(!ranges.is_lost());
+        let mut bytes = [7; 4];
+        ranges.space.read(BusAddr(3 * PAGE), &mut bytes).unwrap();
+        assert_eq!((bytes, ranges.is_lost()), ([0; 4], true));
+        assert!(ranges.is_lost(), "for good");
     }
 
     proptest! {

@@ -1,11 +1,11 @@
 //! Serving one client after the other.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use byway_in_process::Failed;
 use byway_sys::Wakeup;
 use byway_vfio_user_wire::{Errno, Incoming, encode_error};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::connection::{Connection, Received};
 use crate::door::Door;
 use crate::function::{Function, Refusal};
+use crate::pause::Pause;
 use crate::session::Session;
 
 /// Clients that are kept waiting for the answer that another is served.
@@ -21,6 +22,9 @@ const WAITING: usize = 8;
 /// Looks at doorbells in shared memory between two at the socket; one that found work counts as more.
 const LOOKS: u32 = 2000;
 const WORK: u32 = 20;
+
+/// Looks at doorbells in memory of the client between two at the socket.
+const GLANCES: u32 = 32;
 
 /// What a server tells of, for a log.
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub enum Told<'a> {
 enum Ended {
     Left,
     Stopped,
+    /// The device failed: nobody can be served any more.
+    Failed,
 }
 
 /// A server at one socket.
@@ -75,6 +81,7 @@ impl Server {
             tell(Told::Came);
             let ended = Service::new(self, socket).and_then(|mut service| service.run(&mut tell));
             match &ended {
+                Ok(Ended::Failed) => tell(Told::SentAway(&Failed)),
                 Ok(_) => tell(Told::Left),
                 Err(error) => tell(Told::SentAway(error)),
             }
@@ -88,19 +95,34 @@ impl Server {
     }
 
     /// The next client; `None` when the server is stopped. A device with work of its own goes on meanwhile.
-    fn await_client(&self) -> io::Result<Option<UnixStream>> {
+    fn await_client(&self) -> Result<Option<UnixStream>, ServeError> {
+        let front = self.function.front();
         loop {
-            let (door, stop) = (self.door.as_fd(), self.stop.as_fd());
-            let mut fds = [PollFd::new(&stop, PollFlags::IN), PollFd::new(&door, PollFlags::IN)];
-            wait(&mut fds, self.function.front().rests_for())?;
-            if !fds[0].revents().is_empty() {
+            if self.sleep(Vec::new(), front.rests_for())? {
                 return Ok(None);
             }
+            front.check().map_err(Refusal::from)?;
             if let Some(socket) = self.door.accept() {
                 return Ok(Some(socket));
             }
-            self.function.front().run();
+            front.run();
         }
+    }
+
+    /// Sleeps until one of `others` is ready, a client comes, the device calls, or for so long; whether to stop.
+    fn sleep<'a>(&'a self, others: Vec<PollFd<'a>>, at_most: Option<Duration>) -> io::Result<bool> {
+        let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
+        fds.extend(others);
+        let (wanted, rests) = self.door.wanted();
+        fds.push(PollFd::new(&self.door, wanted));
+        let bell = self.function.front().bell();
+        fds.extend(bell.iter().map(|bell| PollFd::new(*bell, PollFlags::IN)));
+        wait(&mut fds, [at_most, rests].into_iter().flatten().min())?;
+        if bell.is_some() && fds.last().is_some_and(|bell| !bell.revents().is_empty()) {
+            // Lowered before the device is looked at: what is left behind later raises it again.
+            bell.into_iter().for_each(Wakeup::lower);
+        }
+        Ok(fds.first().is_some_and(|stop| !stop.revents().is_empty()))
     }
 }
 
@@ -125,32 +147,85 @@ struct Service<'a> {
     waiting: Vec<Connection>,
     /// Queues that may have been rung in shared memory.
     rung: usize,
+    pause: Pause,
 }
 
 impl<'a> Service<'a> {
     fn new(server: &'a mut Server, socket: UnixStream) -> io::Result<Self> {
         let client = Connection::new(socket)?;
-        Ok(Self { server, session: Session::default(), client, waiting: Vec::new(), rung: usize::MAX })
+        Ok(Self {
+            server,
+            session: Session::default(),
+            client,
+            waiting: Vec::new(),
+            rung: usize::MAX,
+            pause: Pause::default(),
+        })
     }
 
     fn run(&mut self, tell: &mut impl FnMut(Told<'_>)) -> io::Result<Ended> {
         loop {
-            if self.server.function.is_polled() {
-                self.look();
-            }
-            if self.sleep()? {
+            let now = if self.server.function.is_polled() { self.look() } else { self.watch()? };
+            if self.sleep(now)? {
                 return Ok(Ended::Stopped);
             }
             if !self.converse()? {
                 return Ok(Ended::Left);
             }
             self.turn_away(tell);
-            self.server.function.front().run();
+            let front = self.server.function.front();
+            // Who looks for more soon has no word left for the client to ring.
+            if self.pause.length().and_then(|_| front.look()).is_none() {
+                front.run();
+            }
+            if front.check().is_err() {
+                return Ok(Ended::Failed);
+            }
+            if self.server.function.has_lost_memory() {
+                return Err(io::Error::other("it cut a file short whose memory it had shared"));
+            }
         }
     }
 
-    /// Serves doorbells in shared memory for a while; those of every queue there may be are looked at at first.
-    fn look(&mut self) {
+    /// Looks for more where that has paid; whether there is something at the sockets. The client rings for what it does
+    /// afterwards.
+    fn watch(&mut self) -> io::Result<bool> {
+        let front = self.server.function.front();
+        let Some(length) = self.pause.length().filter(|_| front.look().is_some()) else { return Ok(false) };
+        let mut last_work = Instant::now();
+        let mut has_message = false;
+        while !has_message && last_work.elapsed() < length {
+            for _ in 0..GLANCES {
+                if front.look() == Some(true) {
+                    last_work = Instant::now();
+                }
+                std::hint::spin_loop();
+            }
+            has_message = self.is_called()?;
+        }
+        if !has_message {
+            self.pause.found_nothing();
+            front.rest();
+        }
+        Ok(has_message)
+    }
+
+    /// Whether the client, or who ends the service, has said something.
+    fn is_called(&self) -> io::Result<bool> {
+        let (stop, client) = (&self.server.stop, &self.client);
+        let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::new(client, self.wanted())];
+        wait(&mut fds, Some(Duration::ZERO))?;
+        Ok(fds.iter().any(|fd| !fd.revents().is_empty()))
+    }
+
+    /// What to wait for at the client's socket: what cannot be answered is not read.
+    fn wanted(&self) -> PollFlags {
+        if self.client.has_unsent() { PollFlags::OUT } else { PollFlags::IN }
+    }
+
+    /// Serves doorbells in shared memory for a while; those of every queue there may be are looked at at first. Who does so
+    /// does not sleep.
+    fn look(&mut self) -> bool {
         let front = self.server.function.front();
         if front.poll(&mut { usize::MAX }) {
             self.rung = usize::MAX;
@@ -160,23 +235,18 @@ impl<'a> Service<'a> {
             left = left.saturating_sub(if front.poll(&mut self.rung) { WORK } else { 1 });
             std::hint::spin_loop();
         }
+        true
     }
 
-    /// Sleeps until there is something to do; whether that is to stop. Who looks for doorbells does not sleep.
-    fn sleep(&self) -> io::Result<bool> {
-        let (stop, door, client) = (self.server.stop.as_fd(), self.server.door.as_fd(), self.client.as_fd());
-        // What cannot be answered is not read.
-        let wanted = if self.client.has_unsent() { PollFlags::OUT } else { PollFlags::IN };
-        let mut fds = vec![
-            PollFd::new(&stop, PollFlags::IN),
-            PollFd::new(&client, wanted),
-            PollFd::new(&door, PollFlags::IN),
-        ];
+    /// Sleeps until there is something to do, or looks for it `now`; whether that is to stop.
+    fn sleep(&mut self, now: bool) -> io::Result<bool> {
+        let mut fds = vec![PollFd::new(&self.client, self.wanted())];
         fds.extend(self.waiting.iter().map(|other| PollFd::new(other, PollFlags::IN)));
-        let function = &self.server.function;
-        let at_most = if function.is_polled() { Some(Duration::ZERO) } else { function.front().rests_for() };
-        wait(&mut fds, at_most)?;
-        Ok(fds.first().is_some_and(|stop| !stop.revents().is_empty()))
+        let at_most = if now { Some(Duration::ZERO) } else { self.server.function.front().rests_for() };
+        self.pause.sleeps();
+        let stops = self.server.sleep(fds, at_most)?;
+        self.pause.was_woken();
+        Ok(stops)
     }
 
     /// Takes what the client sent, and answers; false when it has gone.

@@ -290,3 +290,19 @@ fn a_client_that_never_stops_ringing_is_heard_and_so_is_the_word_to_stop() {
     assert!(served.stop());
     restless.stop();
 }
+
+#[test]
+fn a_client_that_cuts_its_memory_short_is_sent_away_and_the_next_is_served() {
+    let served = Served::new();
+    let mut host = Host::new(&served);
+    host.write_blocks(0, &[5; 512]);
+    // Nobody could seal it, as it is with memory of files.
+    host.memory.set_len(0).unwrap();
+    let (offset, tail) = host.doorbell(1);
+    let to = Access { region: RegionIndex::BAR0, offset, bytes: 4 };
+    let mut bytes = Vec::new();
+    Request::RegionWrite { to, data: &(tail + 1).to_le_bytes() }.encode(MessageId(1), true, &mut bytes);
+    host.client.send(&bytes, &[]);
+    assert!(host.client.receive().is_none());
+    assert_eq!(Host::new(&served).read_blocks(0, 512), [5; 512]);
+}

@@ -1,12 +1,13 @@
 //! `byway serve`: a device for hosts in other processes.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use byway::serve::{ServeOptions, Told, serve};
 
 use crate::args::{Idle, Serve, Sgl};
-use crate::terminal::on_signal;
+use crate::terminal::{INTERRUPTED, on_signal};
 
 /// Serves until a signal comes.
 ///
@@ -24,7 +25,14 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
     };
     let served = serve(&uri_of(&args.device), &options)?;
     let stopper = served.stopper();
-    on_signal(move || stopper.stop())?;
+    let is_stopping = AtomicBool::new(false);
+    on_signal(move || {
+        if is_stopping.swap(true, Ordering::Relaxed) {
+            // As after a kill: everything acknowledged is in the image.
+            std::process::exit(INTERRUPTED.into());
+        }
+        stopper.stop();
+    })?;
     writeln!(out, "{}: listening at {socket}", args.device)?;
     out.flush()?;
     served.run(tell)?;

@@ -86,7 +86,21 @@ impl Host {
         for (register, value) in registers {
             self.client.set_register(u64::from(register.0), value);
         }
-        assert!(self.status().rdy());
+        self.await_status(Csts::rdy);
+    }
+
+    /// Waits until the status is as it should be; messages are answered meanwhile.
+    pub fn await_status(&mut self, is: impl Fn(&Csts) -> bool) {
+        let until = Instant::now() + PATIENCE;
+        while !is(&self.status()) {
+            assert!(Instant::now() < until, "{:?}", self.status());
+        }
+    }
+
+    /// Asks for a shutdown.
+    pub fn shut_down(&mut self) {
+        let cc = Cc::new().with_en(true).with_iosqes(6).with_iocqes(4).with_shn(Cc::SHN_NORMAL);
+        self.client.set_register(u64::from(Register::CC.0), cc.into_bits());
     }
 
     pub fn status(&mut self) -> Csts {
@@ -124,6 +138,7 @@ impl Host {
 
     fn reset(&mut self) {
         self.client.set_register(u64::from(Register::CC.0), 0);
+        self.await_status(|status| !status.rdy());
         self.memory.write_all_at(&[0; DATA as usize], 0).unwrap();
         (self.tails, self.heads, self.phases) = ([0; 2], [0; 2], [true; 2]);
         self.enable();

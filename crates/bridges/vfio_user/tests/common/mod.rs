@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
-use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
+use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
 use byway_in_process::{Embedded, Hosts};
 use byway_link::{ClockMode, Profile};
 use byway_sys::Wakeup;
@@ -53,13 +53,31 @@ impl Served {
         Self::with(Some(DoorbellPage::new().unwrap()))
     }
 
-    fn with(page: Option<DoorbellPage>) -> Self {
+    /// One in a file, whose operations are watched.
+    pub fn watched(run: RunOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let media = MediaKind::File(folder.path().join("image"));
+        Self::of(subsystem(true, media, run), None, folder, ClockMode::Off)
+    }
+
+    /// One whose completions wait for their modelled time.
+    pub fn paced() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let device = subsystem(true, MediaKind::Ram, RunOptions::default());
+        Self::of(device, None, folder, ClockMode::Paced)
+    }
+
+    fn with(page: Option<DoorbellPage>) -> Self {
+        let device = subsystem(page.is_none(), MediaKind::Ram, RunOptions::default());
+        Self::of(device, page, tempfile::tempdir().unwrap(), ClockMode::Off)
+    }
+
+    fn of(subsystem: Subsystem, page: Option<DoorbellPage>, folder: TempDir, clock: ClockMode) -> Self {
         let socket = folder.path().join("socket");
         let vectors = Arc::new(Vectors::default());
         let hosts =
             Hosts { interrupts: vectors.clone(), doorbells: page.as_ref().map(|page| page.memory().clone()) };
-        let device = Embedded::serve(subsystem(page.is_none()), ClockMode::Off, true, hosts).unwrap();
+        let device = Embedded::serve(subsystem, clock, true, hosts).unwrap();
         let function = Function::new(device.front(), vectors, page);
         let mut server = Server::new(Door::open(&socket).unwrap(), function).unwrap();
         let stop = server.stop();
@@ -99,10 +117,9 @@ impl Drop for Served {
     }
 }
 
-fn subsystem(doorbell_buffers: bool) -> Subsystem {
+fn subsystem(doorbell_buffers: bool, media: MediaKind, run: RunOptions) -> Subsystem {
     let profile = Profile::by_name("gen4x4").unwrap();
-    let options =
-        FlashOptions { uuid: [7; 16], ..FlashOptions::new(32 << 20, profile.flash, MediaKind::Ram) };
+    let options = FlashOptions { uuid: [7; 16], run, ..FlashOptions::new(32 << 20, profile.flash, media) };
     let kind = NamespaceKind::Nvm { lba_bytes: 512 };
     let flash = Flash::create(options, &[NamespaceSpec { nsid: None, kind, size_bytes: 8 << 20 }]).unwrap();
     let identity = Identity {

@@ -14,7 +14,7 @@ use crate::device::Shared;
 const LINGER: Duration = Duration::from_micros(50);
 
 /// How long it sleeps at most, to notice that the device was dropped.
-const NAP: Duration = Duration::from_millis(100);
+pub(crate) const NAP: Duration = Duration::from_millis(100);
 
 /// The thread of one device. Dropping it stops and joins the thread.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Runner {
     pub fn start_working(shared: &Arc<Shared>) -> std::io::Result<Self> {
         Self::spawn("byway-work", shared, |shared, stop| {
             shared.work_apart(|| stop.load(SeqCst));
-            shared.bed.sleep(shared.nap(), || stop.load(SeqCst) || shared.has_work_apart());
+            shared.bed.sleep(shared.nap_apart(), || stop.load(SeqCst) || shared.has_work_apart());
         })
     }
 
@@ -149,7 +149,7 @@ impl Shared {
     }
 
     /// Until the next modelled deadline, where the clock is paced.
-    fn nap(&self) -> Duration {
+    pub(crate) fn nap(&self) -> Duration {
         match (self.clock.mode(), self.deadline_ps()) {
             (ClockMode::Paced, Some(due_ps)) => {
                 Duration::from_nanos(due_ps.saturating_sub(self.clock.now_ps()) / 1000).min(NAP)

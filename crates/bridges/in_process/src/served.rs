@@ -9,6 +9,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use byway_controller::{Controller, Interrupts, Next, Subsystem};
 use byway_spec::base::register::Register;
@@ -16,6 +17,7 @@ use byway_sys::Wakeup;
 use byway_sys::time::monotonic_ns;
 
 use crate::device::{Core, Failed, Shared, port};
+use crate::runner::NAP;
 
 /// Words of the register space that are more than zero.
 const WORDS: usize = 32;
@@ -186,15 +188,23 @@ impl Shared {
     /// What the device's own thread does: what was put off, and all of it where the device runs apart.
     pub(crate) fn work_apart(&self, stops: impl Fn() -> bool) {
         let Some(served) = &self.served else { return };
+        if !self.has_work_apart() {
+            return;
+        }
         while served.has_put_off() && !stops() {
             if self.with_core(|core| core.do_put_off(self)).is_err() {
                 return;
             }
         }
-        if served.runs_apart && self.has_work_apart() {
+        if served.runs_apart {
             self.take_written_and_run(&mut 0);
         }
         self.tell_front();
+    }
+
+    /// How long that thread sleeps at most: to the next deadline, where nobody else keeps it.
+    pub(crate) fn nap_apart(&self) -> Duration {
+        if self.served.as_ref().is_some_and(|served| served.runs_apart) { self.nap() } else { NAP }
     }
 
     /// Takes in what hosts wrote to doorbells in shared memory, and serves it.

@@ -3,7 +3,8 @@
 use std::os::fd::OwnedFd;
 
 use byway_vfio_user_wire::{
-    Capabilities, Errno, Header, Incoming, Kind, Limits, Message, Reply, Request, Version, encode_error,
+    Capabilities, Errno, Header, Incoming, Kind, Limits, Message, RegionIoFds, Reply, Request, Version,
+    encode_error,
 };
 
 use crate::connection::Outbox;
@@ -141,7 +142,13 @@ fn set_up(
             function.reset().map_err(number)?;
             Reply::Done.encode(header, &mut out.bytes);
         }
-        // What the server may ask of a client is not for a client to ask; descriptors for writes are not offered.
+        // An eventfd says that a doorbell was rung and not with which value, so none stands for one (README).
+        Request::RegionGetIoFds { index, argsz } => {
+            function.region(index).map_err(number)?;
+            let none = RegionIoFds { index, parts: Vec::new(), full_bytes: None };
+            Reply::RegionIoFds(none).encode_within(header, argsz, &mut out.bytes);
+        }
+        // What the server may ask of a client is not for a client to ask.
         _ => return Err(Errno::ENOTSUP),
     }
     Ok(())

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
+use byway_flash::{FileEvents, RunOptions};
 use byway_spec::nvm::NvmOpcode;
 use byway_sys::map::{Mapping, Sharing};
 use byway_vfio_user_wire::{
@@ -94,8 +95,45 @@ fn an_unknown_command_is_not_supported_and_the_stream_stays_in_step() {
     client.ask(&Request::DeviceGetInfo).unwrap();
     let ask = Request::DmaRead { address: 0, bytes: 1 };
     assert_eq!(client.ask(&ask), Err(Errno::ENOTSUP), "a client does not ask a server for memory");
-    let ask = Request::RegionGetIoFds { index: RegionIndex::BAR0, argsz: 4096 };
-    assert_eq!(client.ask(&ask), Err(Errno::ENOTSUP));
+}
+
+#[test]
+fn no_descriptor_stands_for_a_write_to_any_region() {
+    let served = Served::new();
+    let mut client = served.client();
+    let ask = |index| Request::RegionGetIoFds { index: RegionIndex(index), argsz: 4096 };
+    for index in 0..9 {
+        let parts = client.ask(&ask(index)).unwrap();
+        assert_eq!((parts.len(), &parts[12..]), (16, &[0; 4][..]));
+    }
+    assert_eq!(client.ask(&ask(9)), Err(Errno::EINVAL));
+}
+
+/// Once it is set, the device's code panics at its next sync.
+#[derive(Debug, Default)]
+struct Trap(AtomicBool);
+
+impl FileEvents for Trap {
+    fn before_sync(&self) -> std::io::Result<()> {
+        assert!(!self.0.load(Relaxed), "a trap");
+        Ok(())
+    }
+}
+
+#[test]
+fn a_device_that_failed_ends_the_service_with_its_client_there_or_not() {
+    for stays in [true, false] {
+        let trap = Arc::new(Trap::default());
+        let served = Served::watched(RunOptions { events: Some(trap.clone()), ..RunOptions::default() });
+        let mut host = Host::new(&served);
+        host.write_blocks(0, &[1; 512]);
+        trap.0.store(true, Relaxed);
+        host.submit(1, &byway_spec::Command::new(NvmOpcode::FLUSH.0, 0, 1));
+        host.ring(1);
+        let client = stays.then_some(host);
+        assert!(served.ends_by_itself());
+        drop(client);
+    }
 }
 
 #[test]

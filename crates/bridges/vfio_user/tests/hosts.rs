@@ -91,6 +91,25 @@ fn a_command_that_points_outside_of_every_map_fails_and_the_next_does_not() {
 }
 
 #[test]
+fn a_guest_s_memory_is_out_of_reach_while_it_has_bus_mastering_off() {
+    let served = Served::new();
+    let mut host = Host::new(&served);
+    let command = |host: &mut Host, bits: u16| {
+        host.client.write(RegionIndex::CONFIG, 4, &bits.to_le_bytes()).unwrap();
+    };
+    command(&mut host, 0b110);
+    host.write_blocks(0, &[1; 512]);
+    command(&mut host, 0b010);
+    host.submit(1, &blocks(NvmOpcode::READ, 0, 512, MEMORY_AT + DATA));
+    host.ring(1);
+    // The ring cannot be read.
+    host.await_status(|status| status.cfs());
+    command(&mut host, 0b110);
+    host.restart();
+    assert_eq!(host.read_blocks(0, 512), [1; 512]);
+}
+
+#[test]
 fn memory_that_is_unmapped_is_not_written_any_more() {
     let served = Served::new();
     let mut host = Host::new(&served);

@@ -15,7 +15,7 @@ Examples:
 QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \
 needs the guest's memory in a file that it shares: -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m.
 
-SIGINT and SIGTERM end the service in order: what was asked for is done, the image is closed, the socket removed.")]
+SIGINT and SIGTERM end the service in order: what was asked for is done, the image is closed, the socket removed. A second one ends it at once, as SIGKILL does: nothing acknowledged is lost.")]
 pub struct Serve {
     /// The image, or embedded:PATH or ram:SIZE with options after `?`, as `byway --help` tells.
     #[arg(value_name = "IMAGE")]

@@ -9,6 +9,7 @@ use byway_link::Profile;
 use byway_spec::base::admin::{AdminOpcode, SanitizeCdw10};
 use byway_spec::base::identify::{Cns, Csi};
 use byway_spec::base::log::LogPage;
+use byway_spec::base::register::Register;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Status};
 use common::{TestHost, get_log, kv, number, nvm};
@@ -39,6 +40,21 @@ fn finish(host: &mut TestHost) {
         }
     }
     panic!("the operation does not end");
+}
+
+#[test]
+fn an_operation_goes_on_while_no_host_has_the_controller_enabled() {
+    let mut host = host();
+    assert!(host.admin(sanitize(SanitizeCdw10::BLOCK_ERASE)).status().is_success());
+    host.write_register(Register::CC, 0);
+    for _ in 0..10_000 {
+        if !host.subsystem.is_sanitizing() {
+            break;
+        }
+        host.run();
+    }
+    host.enable();
+    assert_eq!(state(&mut host), 1);
 }
 
 #[test]

@@ -103,6 +103,11 @@ impl Served {
         }
     }
 
+    /// Waits for the end of the service, which nobody asked for; whether it said why.
+    pub fn ends_by_itself(mut self) -> bool {
+        self.thread.take().is_some_and(|thread| thread.join().is_err())
+    }
+
     /// Ends the service; whether the thread ended well.
     pub fn stop(&mut self) -> bool {
         self.stop.raise();

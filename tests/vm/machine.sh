@@ -53,18 +53,22 @@ device_nvme() {
 }
 
 # Our device, its serial number that of its image; the header's "image" is what it is made with. It is behind a port of its
-# own, so that it can be plugged in again.
+# own, so that another can be plugged in behind the next.
 device_byway() {
-    local made
+    local made port
     read -r -a made <<< "$(header image '--size 512M --ns nvm:256M --ns kv:64M')"
     [ -e "$work/byway.img" ] || "target/$profile/byway" create "$work/byway.img" "${made[@]}" >> "$work/server.log" 2>&1
     [ -n "$server" ] && [ "$(header server)" = kept ] || start_server || return 1
-    machine+=(-device pcie-root-port,id=behind,chassis=1 -device "$(byway_device)")
+    plugged=1
+    for port in $(seq "$(header ports 1)"); do
+        machine+=(-device "pcie-root-port,id=port$port,chassis=$port,slot=$port")
+    done
+    machine+=(-device "$(byway_device)")
 }
 
-# What QEMU plugs in. The path is short, as sockets' must be.
+# What QEMU plugs in, behind port $plugged. The path is short, as sockets' must be.
 byway_device() {
-    echo '{"driver":"vfio-user-pci","id":"byway","bus":"behind","socket":{"type":"unix","path":"'"target/vm/$test-$kernel/byway.sock"'"}}'
+    echo '{"driver":"vfio-user-pci","id":"byway'"$plugged"'","bus":"port'"$plugged"'","socket":{"type":"unix","path":"target/vm/'"$test-$kernel"'/byway.sock"}}'
 }
 
 # An IOMMU that the guest sees.

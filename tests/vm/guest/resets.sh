@@ -30,7 +30,7 @@ under_load() {
     rm -f enough
     loads &
     fio=$!
-    numbered write "$block" journal 3000 8 > wrote &
+    python3 /share/numbered.py write "$block" journal 3000 8 > wrote &
     writer=$!
     until_true 60 test -s journal
     again "$count" "$@" > resets

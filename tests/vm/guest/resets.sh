@@ -79,9 +79,10 @@ check "twenty resets of the function under I/O" under_load 20 function_reset
 as_before() {
     nvme id-ctrl "/dev/$name" > /dev/null
     nvme list-subsys
+    cat "/sys/class/nvme/$name/queue_count"
     [ "$(cat "/sys/class/nvme/$name/queue_count")" = "$queues" ]
-    nvme smart-log "/dev/$name" | grep -E 'critical_warning *: *0'
-    fio_verified "$block" --rw=randwrite --bs=4k --iodepth=32 --size=8M
+    nvme smart-log "/dev/$name" | grep -E 'critical_warning[[:space:]]*: 0'
+    fio_verified "$block" --rw=randwrite --bs=4k --iodepth=32 --offset=64M --size=8M
 }
 check "the subsystem is as it was before" as_before
 

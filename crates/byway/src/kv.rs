@@ -5,8 +5,6 @@ use byway_core::{
     NamespaceKind, Nsid, Outcome, Payload, Result, SmallBytes, StoreOptions,
 };
 use byway_driver::{Bus, Driver};
-use byway_link::Method;
-use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::kv::{LIST_ENTRY_HEADER_BYTES, LIST_HEADER_BYTES, list_entry_bytes};
 
 use crate::any::{Queue, Scratch, by_driver};
@@ -20,11 +18,8 @@ pub(crate) const LIST_BYTES: usize = 4 * 1024;
 /// Bytes of the buffer of a List command that goes on a long list.
 pub(crate) const LIST_MAX_BYTES: usize = 64 * 1024;
 
-/// What a device gives that this library's own driver reaches: memory that it knows, and what can be done with it.
-struct Own {
-    buffer: Box<dyn Fn(usize) -> Result<Buffer> + Send + Sync>,
-    capabilities: Capabilities,
-}
+/// Gives memory that a device knows.
+type Memory = Box<dyn Fn(usize) -> Result<Buffer> + Send + Sync>;
 
 /// A key-value namespace, with a queue of its own. One thread uses it.
 pub struct Kv {
@@ -32,7 +27,10 @@ pub struct Kv {
     nsid: Nsid,
     value_max_bytes: u32,
     /// Of a device that this library's own driver reaches.
-    own: Option<Own>,
+    memory: Option<Memory>,
+    /// Longest payload of many pairs by one command, 0 of a device that takes one pair at a time; and longest of `inline`.
+    bulk_max_bytes: usize,
+    inline_max_bytes: usize,
     scratch: Vec<u8>,
     /// What borrowed values travel in where a queue takes none.
     copy: Scratch,
@@ -48,14 +46,36 @@ impl Kv {
             return Err(Error::host(ErrorKind::InvalidArgument, "not a namespace of keys and values"));
         };
         let (queue, nsid, scratch) = (queue.into(), namespace.nsid, vec![0; FIRST_READ_BYTES]);
-        Ok(Self { queue, nsid, value_max_bytes, own: None, scratch, copy: Scratch::default() })
+        Ok(Self {
+            queue,
+            nsid,
+            value_max_bytes,
+            memory: None,
+            bulk_max_bytes: 0,
+            inline_max_bytes: 0,
+            scratch,
+            copy: Scratch::default(),
+        })
     }
 
-    /// The same, with memory of the device's own.
+    /// The same, with many pairs by one command where the device says that it can.
+    #[must_use]
+    pub fn with_capabilities(self, capabilities: &Capabilities) -> Self {
+        let limits = &capabilities.limits;
+        let bulk =
+            if capabilities.bulk_store { limits.transfer_bytes.min(limits.bulk_bytes.into()) } else { 0 };
+        Self { bulk_max_bytes: bulk as usize, inline_max_bytes: limits.inline_bytes as usize, ..self }
+    }
+
+    /// The same, with memory that the device knows, as [`Backend::buffer`](byway_core::Backend::buffer) gives it.
+    #[must_use]
+    pub fn with_memory(self, memory: impl Fn(usize) -> Result<Buffer> + Send + Sync + 'static) -> Self {
+        Self { memory: Some(Box::new(memory)), ..self }
+    }
+
+    /// The same, with what a device of this library's own driver has.
     pub(crate) fn with_memory_of<B: Bus>(self, driver: Driver<B>) -> Self {
-        let capabilities = driver.capabilities().clone();
-        let own = Own { buffer: Box::new(move |len| driver.buffer(len)), capabilities };
-        Self { own: Some(own), ..self }
+        self.with_capabilities(driver.capabilities()).with_memory(move |len| driver.buffer(len))
     }
 
     /// The namespace.
@@ -70,23 +90,14 @@ impl Kv {
 
     /// A buffer for commands of this namespace.
     pub(crate) fn buffer(&self, len: usize) -> Result<Buffer> {
-        self.own.as_ref().map_or_else(|| Buffer::zeroed(len), |own| (own.buffer)(len))
+        self.memory.as_ref().map_or_else(|| Buffer::zeroed(len), |memory| memory(len))
     }
 
-    /// Bytes of pairs that one command can store; none of a device that stores one pair at a time.
-    pub(crate) fn bulk_bytes(&self) -> Option<usize> {
-        let capabilities = &self.own.as_ref()?.capabilities;
-        let (method, entries) = by_driver!(&self.queue,
-            queue => (queue.method(), queue.ring_entries()),
-            _ => return None);
-        let most = if method == Method::Inline {
-            // Of a ring, one slot stays free and one is the command's.
-            let slots = entries.saturating_sub(2) as usize;
-            (slots * COMMAND_BYTES).min(capabilities.limits.inline_bytes as usize)
-        } else {
-            usize::MAX
-        };
-        capabilities.bulk_store.then_some(most)
+    /// Bytes of pairs that one command can store; 0 of a device that stores one pair at a time.
+    pub(crate) fn bulk_bytes(&self) -> usize {
+        let most = self.queue.ring_payload_bytes();
+        let most = most.map_or(usize::MAX, |bytes| bytes.min(self.inline_max_bytes));
+        self.bulk_max_bytes.min(most)
     }
 
     pub(crate) fn execute(&mut self, command: Command) -> Result<Outcome> {
@@ -211,11 +222,11 @@ impl Kv {
     /// atomic: on an error, a first part is stored.
     ///
     /// # Errors
-    /// As [`Kv::put`]; more pairs than the device takes at once.
+    /// As [`Kv::put`]; over this library's own driver, more pairs than the device takes at once.
     pub fn put_bulk(&mut self, pairs: &[(Key, &[u8])]) -> Result<()> {
         let stored = by_driver!(&mut self.queue,
             queue => queue.execute_bulk_store(self.nsid, pairs),
-            _ => return pairs.iter().try_for_each(|(key, value)| self.put(key.as_bytes(), value)));
+            _ => return self.load(pairs.iter().copied()).map(drop));
         stored.map(drop).map_err(|error| self.explained(error))
     }
 

@@ -30,8 +30,7 @@ impl Kv {
     /// # Errors
     /// When there is no memory.
     pub fn loader(&mut self) -> Result<Loader<'_>> {
-        // Another device takes one pair at a time.
-        let room_bytes = self.bulk_bytes().unwrap_or(0).min(LOAD_BYTES);
+        let room_bytes = self.bulk_bytes().min(LOAD_BYTES);
         let payload = if room_bytes > 0 { Some(self.buffer(room_bytes)?) } else { None };
         Ok(Loader { kv: self, payload, room_bytes, at: BULK_COUNT_BYTES, pairs: 0, loaded: 0 })
     }

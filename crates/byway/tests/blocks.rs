@@ -173,3 +173,15 @@ fn backends_that_pass_commands_through_are_refused_for_what_is_no_nvme_node() {
     let (_, said) = error("/dev/null");
     assert!(said.contains("is no node of an NVMe device"), "{said}");
 }
+
+#[test]
+fn threads_pass_commands_through_where_a_character_device_takes_them_and_move_blocks_elsewhere() {
+    let (_, said) = error("/dev/null?backend=threads&threads=2&transfer=adaptive");
+    assert!(said.contains("is no node of an NVMe device"), "{said}");
+    let (_folder, path) = scratch(1 << 20);
+    let path = path.display();
+    let device = byway::open(&format!("{path}?backend=threads&threads=2")).unwrap();
+    assert!(!device.capabilities().raw_commands || !device.capabilities().admin_commands);
+    let (_, said) = error(&format!("{path}?backend=threads&transfer=adaptive"));
+    assert!(said.contains("option transfer means nothing to threads"), "{said}");
+}

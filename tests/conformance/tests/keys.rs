@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use byway::backends::nvme::NodeKind;
+use byway::backends::nvme::{NodeKind, NvmeCommand};
 use byway::backends::{NvmeIoctl, Threads, ThreadsOptions};
-use byway::{Backend, Kv, NamespaceKind, Queue, QueueOptions};
+use byway::spec::vendor::{Methods, VendorOpcode};
+use byway::{Backend, BackendQueue, Key, Kv, KvCommand, NamespaceKind, Payload, Queue, QueueOptions};
 use byway_conformance::keys::every_call;
 use byway_conformance::passing::InProcess;
 use byway_conformance::passing_ring;
@@ -16,7 +17,8 @@ fn over<B: Backend>(backend: &B, queue: impl FnOnce(B::Queue) -> Queue) -> Kv {
     let namespaces = backend.namespaces().unwrap();
     let is_kv = |kind: &NamespaceKind| matches!(kind, NamespaceKind::Kv { .. });
     let namespace = namespaces.iter().find(|namespace| is_kv(&namespace.kind)).unwrap();
-    Kv::new(queue(backend.queue(QueueOptions::default()).unwrap()), namespace).unwrap()
+    let kv = Kv::new(queue(backend.queue(QueueOptions::default()).unwrap()), namespace).unwrap();
+    kv.with_capabilities(backend.capabilities())
 }
 
 #[test]
@@ -51,6 +53,69 @@ fn over_commands_that_a_ring_carries() {
     let scratch = Scratch::new();
     let target = InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 });
     every_call(&mut over(&passing_ring::behind(target), Queue::other));
+}
+
+/// A thousand small pairs.
+fn small_pairs() -> Vec<(Key, [u8; 8])> {
+    (0..1000u64).map(|n| (Key::new(&n.to_be_bytes()).unwrap(), n.to_le_bytes())).collect()
+}
+
+/// How often the device was sent a bulk store.
+fn bulk_stores(passing: &InProcess) -> usize {
+    let is_bulk = |command: &&NvmeCommand| command.opcode == VendorOpcode::KV_BULK_STORE.0;
+    passing.take_seen().iter().filter(is_bulk).count()
+}
+
+#[test]
+fn a_load_is_passed_through_as_few_commands_once_the_device_is_told_of_them() {
+    let scratch = Scratch::new();
+    let target = Arc::new(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
+    let mut kv = over(&NvmeIoctl::new(Arc::clone(&target)), Queue::other);
+    assert!(!target.passage().methods().bulk(), "nobody has told it yet");
+    target.passage().take_seen();
+    assert_eq!(kv.load(small_pairs()).unwrap(), 1000);
+    assert!(target.passage().methods().bulk());
+    let sent = target.passage().take_seen();
+    assert!(sent.iter().all(|command| command.opcode == VendorOpcode::KV_BULK_STORE.0), "{sent:?}");
+    assert_eq!(sent.len(), 1, "24,000 bytes of pairs fit one command");
+    assert_eq!(kv.get(&999u64.to_be_bytes()).unwrap().unwrap(), 999u64.to_le_bytes());
+}
+
+#[test]
+fn a_load_is_carried_by_a_ring_as_few_commands() {
+    let scratch = Scratch::new();
+    let nvme = passing_ring::behind(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
+    let mut kv = over(&nvme, Queue::other);
+    assert_eq!(kv.load(small_pairs()).unwrap(), 1000);
+    assert_eq!(bulk_stores(nvme.device().passage()), 1);
+    assert_eq!(kv.keys(None).count(), 1000);
+}
+
+#[test]
+fn a_device_that_was_reset_is_told_of_bulk_stores_again() {
+    let scratch = Scratch::new();
+    let target = Arc::new(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
+    let mut kv = over(&NvmeIoctl::new(Arc::clone(&target)), Queue::other);
+    kv.load(small_pairs()).unwrap();
+    target.passage().set_methods(Methods::new());
+    assert!(kv.load(small_pairs()).unwrap_err().to_string().contains("load pairs"));
+    kv.load(small_pairs()).unwrap();
+    assert!(target.passage().methods().bulk());
+}
+
+#[test]
+fn a_device_without_bulk_stores_is_sent_pair_by_pair() {
+    let scratch = Scratch::new();
+    let target = Arc::new(InProcess::new(&scratch).plain().node(NodeKind::Generic { nsid: 2 }));
+    let nvme = NvmeIoctl::new(Arc::clone(&target));
+    assert!(!nvme.capabilities().bulk_store);
+    let mut kv = over(&nvme, Queue::other);
+    assert_eq!(kv.load(small_pairs()).unwrap(), 1000);
+    assert_eq!(bulk_stores(target.passage()), 0);
+    let pairs = Payload::copy_of(&[0; 64]).unwrap();
+    let bulk = KvCommand::BulkStore { nsid: kv.nsid(), pairs };
+    let refused = kv.queue().execute(bulk.into()).unwrap_err();
+    assert!(refused.to_string().contains("did not announce bulk stores"), "{refused}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use byway_backends::{AdminCalls, IoUringCmd, NvmeIoctl};
+use byway_backends::{AdminCalls, IoUringCmd, NvmeIoctl, NvmeTarget};
 use byway_core::{AdminQueue, Backend, Error, ErrorKind, Result};
 
 use crate::any::device::{Device, Reached};
@@ -18,7 +18,8 @@ impl Device {
             Reached::VfioUser(driver) => Ok(Box::new(driver.admin_commands())),
             Reached::Vfio(driver) => Ok(Box::new(driver.admin_commands())),
             Reached::IoUringCmd(device) => of_ring(device),
-            Reached::NvmeIoctl(device) => by_thread(device),
+            Reached::NvmeIoctl(device) => by_thread(device.device()),
+            Reached::NvmeThreads(device) => by_thread(device.device()),
             _ => {
                 let said = format!("{} reaches no controller that takes admin commands", self.name());
                 Err(Error::host(ErrorKind::Unsupported, said))
@@ -31,10 +32,10 @@ impl Device {
 fn of_ring(device: &IoUringCmd) -> Result<Box<dyn AdminQueue>> {
     match device.admin_commands() {
         Ok(ring) => Ok(Box::new(ring)),
-        Err(_) => by_thread(&NvmeIoctl::new(Arc::clone(device.device()))),
+        Err(_) => by_thread(device.device()),
     }
 }
 
-fn by_thread(device: &NvmeIoctl) -> Result<Box<dyn AdminQueue>> {
-    Ok(Box::new(AdminCalls::new(NvmeIoctl::new(Arc::clone(device.device())))?))
+fn by_thread(target: &Arc<NvmeTarget>) -> Result<Box<dyn AdminQueue>> {
+    Ok(Box::new(AdminCalls::new(NvmeIoctl::new(Arc::clone(target)))?))
 }

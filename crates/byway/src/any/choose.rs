@@ -89,10 +89,20 @@ const NVME_CANDIDATES: &[Candidate<NvmeTarget>] = &[
         takes: IO_URING_CMD_OPTIONS,
         reach: |target, options| match target.kind() {
             // A ring over a controller's node carries no I/O commands.
-            NodeKind::Controller if options.backend.is_none() => {
-                Err(Error::host(ErrorKind::Unsupported, "a controller's node takes admin commands alone"))
-            }
+            NodeKind::Controller if options.backend.is_none() => Err(admin_commands_alone()),
             _ => Ok(Reached::IoUringCmd(IoUringCmd::new(Arc::clone(target), options.io_uring)?)),
+        },
+    },
+    Candidate {
+        name: Threads::NAME,
+        good_for: "commands go on by themselves: a pool of threads has the kernel pass them through",
+        takes: &["threads", "transfer"],
+        reach: |target, options| match target.kind() {
+            NodeKind::Controller if options.backend.is_none() => Err(admin_commands_alone()),
+            _ => {
+                let options = ThreadsOptions { threads: options.threads };
+                Ok(Reached::NvmeThreads(Threads::new(Arc::clone(target), options)?))
+            }
         },
     },
     Candidate {
@@ -129,13 +139,21 @@ pub(crate) fn reach(uri: &BlockUri) -> Result<(Reached, Chosen)> {
     first_that_can(candidates, &target, options)
 }
 
-/// Whether a path is to be reached by commands as they are: a character device, or where a backend is asked for that
-/// passes them through.
+/// Whether a path is to be reached by commands as they are: a character device, or where a backend is asked for that does
+/// nothing else.
 fn takes_commands(path: &Path, options: &BlockOptions) -> bool {
-    match &options.backend {
-        Some(asked) => NVME_CANDIDATES.iter().any(|candidate| candidate.name == asked),
-        None => std::fs::metadata(path).is_ok_and(|found| found.file_type().is_char_device()),
-    }
+    let Some(asked) = &options.backend else { return is_character_device(path) };
+    let passes_commands = NVME_CANDIDATES.iter().any(|candidate| candidate.name == asked);
+    let moves_blocks = CANDIDATES.iter().any(|candidate| candidate.name == asked);
+    passes_commands && (!moves_blocks || is_character_device(path))
+}
+
+fn is_character_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.file_type().is_char_device())
+}
+
+fn admin_commands_alone() -> Error {
+    Error::host(ErrorKind::Unsupported, "a controller's node takes admin commands alone")
 }
 
 fn first_that_can<T>(
@@ -191,8 +209,9 @@ fn asked_for<T>(
 }
 
 fn unknown_backend(asked: &str) -> Error {
-    let known = CANDIDATES.iter().map(|one| one.name).chain(NVME_CANDIDATES.iter().map(|one| one.name));
-    let known = known.collect::<Vec<&str>>().join(", ");
+    let of_blocks: Vec<&str> = CANDIDATES.iter().map(|one| one.name).collect();
+    let of_commands = NVME_CANDIDATES.iter().map(|one| one.name).filter(|name| !of_blocks.contains(name));
+    let known = of_blocks.iter().copied().chain(of_commands).collect::<Vec<&str>>().join(", ");
     let said = format!("there is no backend {asked:?} for files and devices; there are {known}");
     Error::host(ErrorKind::InvalidArgument, said)
 }

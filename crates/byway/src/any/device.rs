@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use byway_backends::{IoUring, IoUringCmd, Libaio, Nil, NvmeIoctl, PosixAio, Psync, Ram, Threads};
+use byway_backends::{
+    IoUring, IoUringCmd, Libaio, Nil, NvmeIoctl, NvmeTarget, PosixAio, Psync, Ram, Threads,
+};
 use byway_buses::{VfioBus, VfioUserBus};
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Method, Namespace, Nsid,
@@ -93,6 +95,7 @@ pub(crate) enum Reached {
     IoUring(IoUring),
     IoUringCmd(IoUringCmd),
     NvmeIoctl(NvmeIoctl),
+    NvmeThreads(Threads<NvmeTarget>),
     Psync(Psync),
     Ram(Ram),
     Threads(Threads),
@@ -114,6 +117,7 @@ macro_rules! each {
             Reached::IoUring($backend) => $what,
             Reached::IoUringCmd($backend) => $what,
             Reached::NvmeIoctl($backend) => $what,
+            Reached::NvmeThreads($backend) => $what,
             Reached::Psync($backend) => $what,
             Reached::Ram($backend) => $what,
             Reached::Threads($backend) => $what,
@@ -210,7 +214,7 @@ impl Device {
             return device.kv(nsid);
         }
         let namespace = self.kv_namespace(nsid)?;
-        let kv = Kv::new(self.default_queue()?, &namespace)?;
+        let kv = Kv::new(self.default_queue()?, &namespace)?.with_capabilities(self.capabilities());
         Ok(match &self.reached {
             Reached::VfioUser(driver) => kv.with_memory_of(driver.clone()),
             Reached::Vfio(driver) => kv.with_memory_of(driver.clone()),

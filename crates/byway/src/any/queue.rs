@@ -3,7 +3,6 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use byway_backends::Target;
 use byway_backends::io_uring::IoUringQueue;
 use byway_backends::io_uring_cmd::IoUringCmdQueue;
 use byway_backends::libaio::LibaioQueue;
@@ -13,7 +12,9 @@ use byway_backends::posix_aio::PosixAioQueue;
 use byway_backends::psync::PsyncQueue;
 use byway_backends::ram::RamQueue;
 use byway_backends::threads::ThreadsQueue;
-use byway_core::{BackendQueue, Command, Error, Finished, Outcome, Refused, Result};
+use byway_backends::{NvmeTarget, Target};
+use byway_core::{BackendQueue, Command, Error, Finished, Method, Outcome, Refused, Result};
+use byway_spec::base::command::COMMAND_BYTES;
 
 use crate::any::pcie::{VfioQueue, VfioUserQueue};
 use crate::embedded::EmbeddedQueue;
@@ -38,6 +39,8 @@ pub enum Queue {
     IoUringCmd(Box<IoUringCmdQueue>),
     /// Of an NVMe namespace behind commands that are passed through one by one.
     NvmeIoctl(NvmeIoctlQueue),
+    /// Of an NVMe namespace behind commands that a pool of threads has passed through.
+    NvmeThreads(ThreadsQueue<NvmeTarget>),
     /// Of a file or block device behind synchronous system calls.
     Psync(PsyncQueue),
     /// Of blocks in memory.
@@ -61,6 +64,7 @@ macro_rules! each {
             Queue::IoUring($one) => $what,
             Queue::IoUringCmd($one) => $what,
             Queue::NvmeIoctl($one) => $what,
+            Queue::NvmeThreads($one) => $what,
             Queue::Psync($one) => $what,
             Queue::Ram($one) => $what,
             Queue::Threads($one) => $what,
@@ -86,6 +90,16 @@ impl Queue {
     /// A queue of any backend, a program's own among them.
     pub fn other(queue: impl BackendQueue + 'static) -> Self {
         Self::Other(Box::new(queue))
+    }
+
+    /// Most bytes that its ring has room for behind a command, of a queue whose payloads travel there (`inline`).
+    #[must_use]
+    pub fn ring_payload_bytes(&self) -> Option<usize> {
+        by_driver!(self,
+            // Of a ring, one slot stays free and one is the command's.
+            queue => (queue.method() == Method::Inline)
+                .then(|| queue.ring_entries().saturating_sub(2) as usize * COMMAND_BYTES),
+            _ => None)
     }
 
     /// As [`BackendQueue::submit`], of a command that is put together where it is taken: a queue that costs no more than its
@@ -169,6 +183,12 @@ impl From<RamQueue> for Queue {
 impl From<ThreadsQueue<Target>> for Queue {
     fn from(queue: ThreadsQueue<Target>) -> Self {
         Self::Threads(queue)
+    }
+}
+
+impl From<ThreadsQueue<NvmeTarget>> for Queue {
+    fn from(queue: ThreadsQueue<NvmeTarget>) -> Self {
+        Self::NvmeThreads(queue)
     }
 }
 

@@ -85,6 +85,7 @@ struct DescribedLimits {
     inline_bytes: u32,
     piggyback_bytes: u32,
     piggyback_pt_unfinished: u16,
+    bulk_bytes: u32,
     window_bytes: u32,
 }
 
@@ -192,6 +193,7 @@ fn limits(device: &Device) -> DescribedLimits {
         inline_bytes: limits.inline_bytes,
         piggyback_bytes: limits.piggyback_bytes,
         piggyback_pt_unfinished: limits.piggyback_pt_unfinished,
+        bulk_bytes: limits.bulk_bytes,
         window_bytes: limits.window_bytes,
     }
 }

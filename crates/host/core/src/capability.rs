@@ -83,6 +83,8 @@ pub struct Limits {
     pub piggyback_bytes: u32,
     /// Most unfinished payloads of `piggyback-pt`.
     pub piggyback_pt_unfinished: u16,
+    /// Longest payload of a bulk store, in bytes.
+    pub bulk_bytes: u32,
     /// Bytes of one queue's window in device memory, for `cxl`.
     pub window_bytes: u32,
     /// Bytes of device memory that can be stored into as a byte interface.

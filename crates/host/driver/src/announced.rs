@@ -115,6 +115,7 @@ impl Announced {
                 inline_bytes: self.inline_max_bytes as u32,
                 piggyback_bytes: self.piggyback_max_bytes as u32,
                 piggyback_pt_unfinished: self.piggyback_pt_unfinished.min(u32::from(u16::MAX)) as u16,
+                bulk_bytes: u32::try_from(self.bulk_max_bytes).unwrap_or(u32::MAX),
                 window_bytes: self.windows.map_or(0, |windows| windows.window_bytes as u32),
                 byte_memory_bytes: self.byte_region_bytes,
             },

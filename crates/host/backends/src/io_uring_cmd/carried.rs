@@ -111,7 +111,7 @@ pub(super) fn ended<P: Passage>(
     memory: Memory,
 ) -> Result<Outcome, Failed> {
     let answered = match ending {
-        Ending::Done(status) => passed.answered(NvmeAnswer { status: status as u16, result: answer }),
+        Ending::Done(status) => target.answered(passed, NvmeAnswer { status: status as u16, result: answer }),
         Ending::Failed(cause) if is_misread(&cause) => return target.perform(passed, memory),
         Ending::Failed(cause) => Err(passed.not_sent(cause)),
         Ending::Cancelled => Err(cancelled()),

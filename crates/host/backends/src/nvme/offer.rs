@@ -1,4 +1,5 @@
-//! What a device offers beyond the standard that is of use behind a kernel, and whether it has been told to do it.
+//! What a device offers beyond the standard that is of use behind a kernel, and whether it has been told to do it: only what
+//! was announced and enabled is sent.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -7,15 +8,25 @@ use byway_link::Method;
 use byway_spec::base::identify::Controller;
 use byway_spec::vendor::WRITE_PT_BYTES;
 
-/// Stores in pieces (`piggyback-pt`), as the device announced them in the vendor area of Identify Controller.
+/// Stores in pieces (`piggyback-pt`) and of many pairs, as the device announced them in the vendor area of Identify
+/// Controller.
 #[derive(Debug, Default)]
 pub(super) struct Offer {
-    /// Longest value, 0 where the device offers nothing.
+    /// Longest value in pieces, 0 where the device takes none.
     pub max_bytes: u64,
     /// Most unfinished payloads.
     pub unfinished: u16,
-    state: AtomicU8,
+    /// Whether it was told to take values in pieces.
+    pub pieces: Told,
+    /// Longest payload of many pairs, 0 where the device takes none.
+    pub bulk_max_bytes: u32,
+    /// Whether it was told to take many pairs at once.
+    pub bulk: Told,
 }
+
+/// Whether a device was told to do what it offers.
+#[derive(Debug, Default)]
+pub(super) struct Told(AtomicU8);
 
 /// The device was not told yet, or has been reset since.
 const UNTOLD: u8 = 0;
@@ -28,25 +39,26 @@ impl Offer {
     /// What a controller announced.
     pub(super) fn of(controller: &Controller) -> Self {
         let vendor = &controller.vendor;
-        if !vendor.is_known() || !vendor.methods.piggyback_pt() {
-            return Self::default();
+        let mut offer = Self::default();
+        if vendor.is_known() && vendor.methods.piggyback_pt() {
+            offer.max_bytes = u64::from(vendor.piggyback_max_bytes).min(piggyback_pt::VALUE_MAX_BYTES);
+            offer.unfinished = u16::try_from(vendor.pt_payloads_max).unwrap_or(u16::MAX);
         }
-        Self {
-            max_bytes: u64::from(vendor.piggyback_max_bytes).min(piggyback_pt::VALUE_MAX_BYTES),
-            unfinished: u16::try_from(vendor.pt_payloads_max).unwrap_or(u16::MAX),
-            state: AtomicU8::new(UNTOLD),
+        if vendor.is_known() && vendor.methods.bulk() {
+            offer.bulk_max_bytes = vendor.bulk_max_bytes;
         }
+        offer
     }
 
-    /// Whether there is one.
-    pub(super) fn is_there(&self) -> bool {
+    /// Whether values can go in pieces.
+    pub(super) fn has_pieces(&self) -> bool {
         self.max_bytes > 0
     }
 
     /// Transfer methods that can be asked for. Between PRPs and SGLs the kernel chooses.
     pub(super) fn methods(&self) -> Methods {
         let standard = Methods::NONE.with(Method::Prp).with(Method::Adaptive);
-        if self.is_there() { standard.with(Method::PiggybackPt) } else { standard }
+        if self.has_pieces() { standard.with(Method::PiggybackPt) } else { standard }
     }
 
     /// Whether a value of so many bytes goes in pieces by a method, once the device is told.
@@ -58,20 +70,26 @@ impl Offer {
             Method::Adaptive => self.max_bytes.min(WRITE_PT_BYTES as u64),
             _ => return false,
         };
-        value_bytes <= most && self.is_there() && self.state.load(Relaxed) != REFUSED
+        value_bytes <= most && self.has_pieces() && !self.pieces.is_refused()
+    }
+}
+
+impl Told {
+    pub(super) fn is_told(&self) -> bool {
+        self.0.load(Relaxed) == TOLD
     }
 
-    pub(super) fn is_told(&self) -> bool {
-        self.state.load(Relaxed) == TOLD
+    fn is_refused(&self) -> bool {
+        self.0.load(Relaxed) == REFUSED
     }
 
     /// The device was told, and agreed or not.
-    pub(super) fn set_told(&self, agreed: bool) {
-        self.state.store(if agreed { TOLD } else { REFUSED }, Relaxed);
+    pub(super) fn set(&self, agreed: bool) {
+        self.0.store(if agreed { TOLD } else { REFUSED }, Relaxed);
     }
 
-    /// The device knows the method no more: it was reset.
+    /// The device knows of it no more: it was reset.
     pub(super) fn forgotten(&self) {
-        self.state.store(UNTOLD, Relaxed);
+        self.0.store(UNTOLD, Relaxed);
     }
 }

@@ -8,19 +8,19 @@ use byway_core::identify::{self, Identifies};
 use byway_core::layouts::{Layouts, changes_namespaces};
 use byway_core::moves::{Layout, check_blocks, check_length, io_bytes};
 use byway_core::{
-    AdminCommand, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Identity, KvCommand, Limits,
-    Memory, Namespace, NvmCommand, NvmCommands, Outcome, Payload, QueueOptions, Result, check_admin,
+    AdminCommand, Answer, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Identity, KvCommand,
+    Limits, Memory, Namespace, NvmCommand, NvmCommands, Outcome, Payload, QueueOptions, Result, check_admin,
     encode_admin, gather, scatter,
 };
 use byway_link::Method;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
-use byway_spec::vendor::{self, FEATURE_METHODS};
+use byway_spec::vendor::{self, FEATURE_METHODS, VendorOpcode};
 use byway_spec::{Command as Entry, Status};
 use byway_sys::{NodeKind, NvmeAnswer, NvmeNode, NvmeQueue};
 
-use super::offer::Offer;
+use super::offer::{Offer, Told};
 use super::passage::Passage;
 use super::passed::{Passed, outcome};
 use super::pieces::{Onward, Pieces};
@@ -176,6 +176,9 @@ impl<P: Passage> NvmeTarget<P> {
             return Err(self.for_reading());
         }
         check_data(command, &encoded, layout)?;
+        if let Command::Kv(KvCommand::BulkStore { .. }) = command {
+            self.admit_bulk(len)?;
+        }
         let can_go_in_pieces =
             matches!(command, Command::Kv(KvCommand::Store { options, .. }) if !options.any());
         Ok(Passed { can_go_in_pieces, ..Passed::of(&encoded, NvmeQueue::Io)? })
@@ -196,25 +199,62 @@ impl<P: Passage> NvmeTarget<P> {
             return passed;
         }
         // After a reset the device is told again; one that does not agree is not asked for every store.
-        if !self.offer.is_told() && self.tell().is_err() {
+        if !self.offer.pieces.is_told() && self.tell_of_pieces().is_err() {
             return passed;
         }
         Passed { pieces: Some(Pieces::default()), ..passed }
     }
 
-    /// Has the device take values in pieces, beside what others have it do: the methods are the controller's, which the
+    /// Whether many pairs of so many bytes may be stored by one command; the device is told that they come.
+    #[inline(never)]
+    fn admit_bulk(&self, len: u64) -> Result<()> {
+        let most = self.offer.bulk_max_bytes;
+        if most == 0 {
+            return Err(Error::host(ErrorKind::Unsupported, "the device did not announce bulk stores"));
+        }
+        if len > most.into() {
+            let said = format!("a bulk store of {len} bytes is over the device's limit of {most} bytes");
+            return Err(Error::host(ErrorKind::TooLarge, said));
+        }
+        if self.offer.bulk.is_told() {
+            return Ok(());
+        }
+        self.tell(&self.offer.bulk, |methods| methods.with_bulk(true), "enable bulk stores")
+    }
+
+    fn tell_of_pieces(&self) -> Result<()> {
+        let what = "enable transfer method piggyback-pt";
+        self.tell(&self.offer.pieces, |methods| methods.with_piggyback_pt(true), what)
+    }
+
+    /// Has the device do something that it offers, beside what others have it do: the methods are the controller's, which the
     /// kernel and other programs use too.
-    fn tell(&self) -> Result<()> {
+    fn tell(
+        &self,
+        told: &Told,
+        with: impl FnOnce(vendor::Methods) -> vendor::Methods,
+        doing: &'static str,
+    ) -> Result<()> {
         let (feature, nsid, cdw11) = (FEATURE_METHODS.0, None, 0);
-        let told = self
+        let answer = self
             .send_admin(AdminCommand::GetFeature { feature, select: 0, nsid, cdw11, into: None })
             .and_then(|had| {
-                let cdw11 = vendor::Methods::from_bits(had.dw0()).with_piggyback_pt(true).into_bits();
+                let cdw11 = with(vendor::Methods::from_bits(had.dw0())).into_bits();
                 let (save, cdw12, data) = (false, 0, Payload::Empty);
                 self.send_admin(AdminCommand::SetFeature { feature, save, nsid, cdw11, cdw12, data })
             });
-        self.offer.set_told(told.is_ok());
-        told.map(drop).map_err(|error| error.doing("enable transfer method piggyback-pt"))
+        told.set(answer.is_ok());
+        answer.map(drop).map_err(|error| error.doing(doing))
+    }
+
+    /// What came of a command by the device's answer. One that knows bulk stores no more was reset, and is told anew before
+    /// the next.
+    pub(crate) fn answered(&self, passed: Passed, answer: NvmeAnswer) -> Result<Answer> {
+        let is_unknown = Status(answer.status).is(Status::INVALID_OPCODE);
+        if is_unknown && passed.command.opcode == VendorOpcode::KV_BULK_STORE.0 {
+            self.offer.bulk.forgotten();
+        }
+        passed.answered(answer)
     }
 
     /// How a command goes on after an answer.
@@ -222,7 +262,7 @@ impl<P: Passage> NvmeTarget<P> {
         let was_in_pieces = passed.pieces.is_some();
         let onward = passed.onward(answer, memory);
         if was_in_pieces && Status(answer.status).is(Status::INVALID_OPCODE) {
-            self.offer.forgotten();
+            self.offer.pieces.forgotten();
         }
         onward
     }
@@ -277,7 +317,7 @@ impl<P: Passage> NvmeTarget<P> {
             }
             _ => self.passage.pass(&passed.command, memory).map_err(|cause| passed.not_sent(cause)),
         };
-        let answer = passed.answered(sent?)?;
+        let answer = self.answered(passed, sent?)?;
         Ok(outcome(answer, std::mem::take(memory)))
     }
 
@@ -453,18 +493,19 @@ impl<P: Passage> Synchronous for NvmeTarget<P> {
                 transfer_bytes: self.transfer_max_bytes,
                 piggyback_bytes: self.offer.max_bytes as u32,
                 piggyback_pt_unfinished: self.offer.unfinished,
+                bulk_bytes: self.offer.bulk_max_bytes,
                 queues: u16::MAX,
                 ring_entries: DEPTH_MAX,
                 ..Limits::default()
             },
             raw_commands: true,
             admin_commands: true,
+            bulk_store: self.offer.bulk_max_bytes > 0,
             nvm: self.nvm,
             memory_align_bytes: 1,
             event: true,
             overlaps,
             cancel,
-            ..Capabilities::default()
         }
     }
 
@@ -482,8 +523,8 @@ impl<P: Passage> Synchronous for NvmeTarget<P> {
             return Err(Error::host(ErrorKind::Unsupported, self.takes_no_io()));
         }
         self.check_method(options.transfer)?;
-        if options.transfer == Method::PiggybackPt && !self.read_only && !self.offer.is_told() {
-            self.tell()?;
+        if options.transfer == Method::PiggybackPt && !self.read_only && !self.offer.pieces.is_told() {
+            self.tell_of_pieces()?;
         }
         Ok(())
     }

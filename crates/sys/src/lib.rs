@@ -13,6 +13,7 @@ pub mod cacheline;
 pub mod checksum;
 pub mod copy;
 mod deadline;
+mod eager;
 pub mod events;
 pub mod file;
 mod file_error;

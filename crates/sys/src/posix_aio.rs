@@ -17,6 +17,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::eager::Eager;
 use crate::inflight::{Extent, Inflight};
 use crate::lent::KernelMemory;
 use crate::transfer::Transfer;
@@ -24,8 +25,22 @@ use crate::transfer::Transfer;
 /// The longest that the C library is asked to wait, in seconds.
 const LONGEST_S: u64 = 1 << 30;
 
-/// How many of the oldest operations are waited for: the C library does those of one descriptor one after the other.
-const WAITED_MAX: usize = 64;
+/// How many of the oldest operations are waited for: the C library does those of one descriptor one after the other, and
+/// each that is waited for costs it and its caller a step.
+const WAITED_MAX: usize = 8;
+
+/// As many operations under way are looked for before sleeping, where that has been worth it; of more, half are waited for.
+const LOOKED_FOR_MAX: usize = 8;
+
+/// Pauses of the processor between two questions whether an operation is done: each takes the C library's one lock.
+const LOOK_PAUSES: u32 = 16;
+
+/// So long half of the operations are waited for, before the first of them is: being woken for each one costs the library's
+/// thread as much as doing it does.
+const HALF_WAIT: Duration = Duration::from_micros(100);
+
+/// So many sleeps are for the first operation alone after none was done in that time.
+const PLAIN_SLEEPS: u8 = 64;
 
 /// How long a queue that is dropped waits for what is under way.
 const LAST_WAIT: Duration = Duration::from_secs(30);
@@ -55,6 +70,10 @@ pub struct PosixAio<H: KernelMemory, T: Copy> {
     under_way: VecDeque<u32>,
     /// Those that it refused, and why.
     refused: VecDeque<(u32, i32)>,
+    /// An operation may be done before older ones are: all are asked about, and not the oldest alone.
+    out_of_order: bool,
+    eager: Eager,
+    plain_sleeps: u8,
     file: Arc<dyn AsFd + Send + Sync>,
 }
 
@@ -92,6 +111,9 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
             gathered: VecDeque::with_capacity(depth as usize),
             under_way: VecDeque::with_capacity(depth as usize),
             refused: VecDeque::new(),
+            out_of_order: false,
+            eager: Eager::default(),
+            plain_sleeps: 0,
             file,
         }
     }
@@ -204,13 +226,21 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
 
     /// Takes an operation from under way that the C library is done with: mostly the oldest.
     fn next_done(&mut self) -> Option<(u32, Result<usize, i32>)> {
-        let at = self.under_way.iter().position(|index| self.answer(*index).is_some())?;
+        let at = self.position_done();
+        self.out_of_order &= at.is_some();
+        let at = at?;
         let index = self.under_way.remove(at)?;
         let answer = self.answer(index)?;
         let control = self.table.control(index)?.as_ptr();
         // SAFETY: the C library is done with the block, and is asked this once.
         let moved = unsafe { libc::aio_return(control.cast()) };
         Some((index, if answer == 0 { Ok(moved as usize) } else { Err(answer) }))
+    }
+
+    /// Where among those under way one is that is done.
+    fn position_done(&self) -> Option<usize> {
+        let looked_at = if self.out_of_order { self.under_way.len() } else { 1 };
+        self.under_way.iter().take(looked_at).position(|index| self.answer(*index).is_some())
     }
 
     /// How an operation under way ended; `None` while it goes on.
@@ -244,7 +274,7 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
     /// Whether an operation is done and was not taken.
     #[must_use]
     pub fn has_finished(&self) -> bool {
-        !self.refused.is_empty() || self.under_way.iter().any(|index| self.answer(*index).is_some())
+        !self.refused.is_empty() || self.position_done().is_some()
     }
 
     /// Begins every operation that was pushed, and sleeps until one is done, at most `timeout`.
@@ -253,12 +283,50 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
     /// The system's answer.
     pub fn sleep(&mut self, timeout: Duration) -> io::Result<()> {
         self.start();
-        // Looking for a while would not be worth its time: the library's thread must be woken first, and needs a processor.
-        if self.under_way.is_empty() || self.has_finished() {
+        if self.under_way.is_empty() || self.has_finished() || self.look() {
             return Ok(());
         }
+        if self.wait_for_half(timeout)? {
+            return Ok(());
+        }
+        self.suspend(0, timeout)
+    }
+
+    /// Looks a little while whether an operation is done, where it has been worth it. Of a single one it is not: the library's
+    /// thread must be woken first.
+    fn look(&mut self) -> bool {
+        if !(2..=LOOKED_FOR_MAX).contains(&self.under_way.len()) || !self.eager.tries() {
+            return false;
+        }
+        let mut eager = std::mem::take(&mut self.eager);
+        let found = eager.look(LOOK_PAUSES, || self.has_finished());
+        self.eager = eager;
+        found
+    }
+
+    /// Sleeps until half of many operations are done, and no longer than [`HALF_WAIT`]; says whether one is, or `timeout` is
+    /// over.
+    fn wait_for_half(&mut self, timeout: Duration) -> io::Result<bool> {
+        let count = self.under_way.len();
+        if count <= LOOKED_FOR_MAX {
+            return Ok(false);
+        }
+        if self.plain_sleeps > 0 {
+            self.plain_sleeps -= 1;
+            return Ok(false);
+        }
+        self.suspend(count / 2, timeout.min(HALF_WAIT))?;
+        let found = self.has_finished();
+        if !found {
+            self.plain_sleeps = PLAIN_SLEEPS;
+        }
+        Ok(found || timeout <= HALF_WAIT)
+    }
+
+    /// Sleeps until one of the operations from this place among those under way on is done, at most `timeout`.
+    fn suspend(&mut self, from: usize, timeout: Duration) -> io::Result<()> {
         let mut blocks = [ptr::null::<libc::aiocb>(); WAITED_MAX];
-        for (block, index) in blocks.iter_mut().zip(&self.under_way) {
+        for (block, index) in blocks.iter_mut().zip(self.under_way.iter().skip(from)) {
             *block = self
                 .table
                 .control(*index)
@@ -273,7 +341,10 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
         // as the call.
         let waited = unsafe { libc::aio_suspend(blocks.as_ptr(), WAITED_MAX as i32, &raw const time) };
         match io::Error::last_os_error() {
-            _ if waited == 0 => Ok(()),
+            _ if waited == 0 => {
+                self.out_of_order |= self.position_done().is_none();
+                Ok(())
+            }
             cause if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(()),
             cause => Err(cause),
         }
@@ -284,6 +355,7 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
     pub fn cancel(&mut self, is: impl Fn(&T) -> bool) -> bool {
         let has =
             |index: &u32| self.jobs.get(*index as usize).and_then(|job| job.ticket.as_ref()).is_some_and(&is);
+        self.out_of_order = true;
         let before = self.refused.len();
         self.refused
             .extend(self.gathered.iter().filter(|index| has(index)).map(|index| (*index, libc::ECANCELED)));
@@ -316,6 +388,7 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
     fn wait_for_all(&mut self) -> bool {
         self.gathered.clear();
         self.refused.clear();
+        self.out_of_order = true;
         self.under_way.iter().for_each(|index| self.cancel_at(*index));
         let until = Instant::now() + LAST_WAIT;
         while !self.under_way.is_empty() {

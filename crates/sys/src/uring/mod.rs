@@ -10,7 +10,6 @@
 
 mod buffers;
 mod deadline;
-mod eager;
 mod nvme;
 mod operation;
 mod options;

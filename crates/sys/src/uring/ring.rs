@@ -13,9 +13,9 @@ use io_uring::{IoUring, opcode, types};
 
 use super::buffers::{BufferIndex, Registered, RegisteredBuffer};
 use super::deadline::Deadline;
-use super::eager::Eager;
 use super::operation::{Asked, Operation, RingFile};
 use super::options::UringOptions;
+use crate::eager::Eager;
 use crate::inflight::Inflight;
 use crate::lent::KernelMemory;
 use crate::wakeup::Wakeup;
@@ -392,18 +392,23 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     pub fn sleep(&mut self, min: u32, timeout: Option<Duration>) -> io::Result<()> {
         if !self.iopoll && self.eager.tries() {
             self.enter(0, None)?;
-            if self.look_for(min) {
+            if self.look_for(min)? {
                 return Ok(());
             }
         }
         self.enter(min, timeout)
     }
 
-    /// Looks for `min` completions for a little while; says whether they are there. Work that the kernel has put off until it
-    /// is entered is waited for by entering it.
-    fn look_for(&mut self, min: u32) -> bool {
-        let ring = &mut self.ring;
-        self.eager.look(|| ring.completion().len() >= min as usize)
+    /// Looks for `min` completions for a little while; says whether they are there. Where the kernel puts work off until it is
+    /// entered, it is looked for the word that there is some, and it is entered then.
+    fn look_for(&mut self, min: u32) -> io::Result<bool> {
+        let Self { ring, eager, .. } = self;
+        let min = min as usize;
+        let there = eager.look(1, || ring.completion().len() >= min || ring.submission().taskrun());
+        if there && self.ring.completion().len() < min {
+            self.enter(0, None)?;
+        }
+        Ok(self.ring.completion().len() >= min)
     }
 
     fn enter(&mut self, min: u32, timeout: Option<Duration>) -> io::Result<()> {

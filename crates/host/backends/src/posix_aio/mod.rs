@@ -4,7 +4,8 @@
 //! but not with each other, and `threads` does more with less. Read, Write and Flush go to the C library; the rest is done
 //! by system calls when it is submitted. There is no descriptor for event loops: the library tells of completions by
 //! signals and by threads, which are the program's own affair. Lists of commands (`lio_listio`) are not used: they save an
-//! uncontended lock of each command and cost an allocation each, and the library's thread does one after the other anyway.
+//! uncontended lock of each command and cost an allocation each, and the library's thread does one after the other anyway
+//! (docs/decisions/0018).
 //!
 //! **Giving up.** What the library has not begun is taken back at once, by
 //! [`cancel`](byway_core::BackendQueue::cancel) or because its time is over; what it is doing finishes when it does, as it

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 /// How long it is looked for: about what falling asleep and being woken costs.
 const LOOK: Duration = Duration::from_micros(4);
 
-/// Looks between two at the clock.
-const LOOKS: u32 = 16;
+/// Pauses of the processor between two looks at the clock.
+const PAUSES: u32 = 16;
 
 /// From this many points on it is worth looking.
 const WORTH_FROM: u8 = 4;
@@ -23,7 +23,7 @@ const TRIED_EVERY: u8 = 16;
 
 /// Whether looking is worth it.
 #[derive(Debug, Default)]
-pub(super) struct Eager {
+pub(crate) struct Eager {
     points: u8,
     sleeps: u8,
 }
@@ -31,7 +31,7 @@ pub(super) struct Eager {
 impl Eager {
     /// Whether to look before sleeping: it has been worth it lately, or is to be tried.
     #[inline]
-    pub(super) fn tries(&mut self) -> bool {
+    pub(crate) fn tries(&mut self) -> bool {
         if self.points >= WORTH_FROM {
             return true;
         }
@@ -39,17 +39,18 @@ impl Eager {
         self.sleeps == 0
     }
 
-    /// Asks `there` again and again until it says yes, or the time for it is over; says which.
+    /// Asks `there` again and again until it says yes, or the time for it is over; says which. Between two questions the
+    /// processor pauses so often, at most [`PAUSES`]: to ask may cost more than a look at memory.
     #[inline]
-    pub(super) fn look(&mut self, mut there: impl FnMut() -> bool) -> bool {
+    pub(crate) fn look(&mut self, pauses: u32, mut there: impl FnMut() -> bool) -> bool {
         if there() {
             return true;
         }
         let begun = Instant::now();
         let mut found = false;
         while !found && begun.elapsed() <= LOOK {
-            found = (0..LOOKS).any(|_| {
-                std::hint::spin_loop();
+            found = (0..PAUSES / pauses.clamp(1, PAUSES)).any(|_| {
+                (0..pauses).for_each(|_| std::hint::spin_loop());
                 there()
             });
         }
@@ -70,14 +71,14 @@ mod tests {
         let mut eager = Eager::default();
         let third = |eager: &mut Eager| {
             let mut asked = 0;
-            eager.look(|| {
+            eager.look(1, || {
                 asked += 1;
                 asked == 3
             })
         };
         assert!((0..2).all(|_| third(&mut eager)));
         assert!((0..100).all(|_| eager.tries()));
-        let looks = (0..100).take_while(|_| !eager.look(|| false) && eager.points >= WORTH_FROM).count();
+        let looks = (0..100).take_while(|_| !eager.look(1, || false) && eager.points >= WORTH_FROM).count();
         assert!(looks < 3, "it ends");
     }
 

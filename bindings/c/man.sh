@@ -11,6 +11,7 @@ BEGIN {
 	about["byway_error"] = "what failed, who failed, and why"
 	about["byway_device"] = "devices: what there are, opening them, what they say of themselves, admin commands"
 	about["byway_admin"] = "admin commands that go on by themselves"
+	about["byway_image"] = "images: made, checked, repaired, resized, copied"
 	about["byway_buffer"] = "memory that commands move"
 	about["byway_queue"] = "queues: commands on their way, and their completions"
 	about["byway_nvm"] = "synchronous calls to a namespace of blocks"
@@ -33,10 +34,13 @@ function words(text) {
 function page_of(name) {
 	if (name ~ /^BYWAY_VERSION|^byway_version/) return "byway"
 	if (name ~ /error|origin|retry/) return "byway_error"
+	if (name ~ /^byway_(create|check|resize|snapshot|media|remedy|finding|progress)/) return "byway_image"
+	if (name ~ /^byway_kv_stats/) return "byway_device"
 	if (name ~ /^byway_admin/) return "byway_admin"
 	if (name ~ /^byway_buffer/) return "byway_buffer"
 	if (name ~ /^byway_nvm/) return "byway_nvm"
-	if (name ~ /^byway_kv|^byway_key/) return "byway_kv"
+	if (name ~ /^byway_kv|^byway_key|^byway_pair|^byway_value|^byway_unlisted/) return "byway_kv"
+	if (name ~ /^byway_range/) return "byway_queue"
 	if (name ~ /queue|^byway_c|^byway_opcode|^BYWAY_/ && name !~ /close$|capabilities/) return "byway_queue"
 	return "byway_device"
 }

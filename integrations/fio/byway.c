@@ -79,6 +79,8 @@ struct job {
 	unsigned int lba_shift;
 	struct unit *units;
 	byway_completion *done;
+	/* At depth 1: each I/O is waited for where it is sent. */
+	int waits;
 };
 
 static int fail(void)
@@ -256,7 +258,8 @@ static int byway_fio_init(struct thread_data *td)
 	job->lba_shift = __builtin_ctz(job->space.lba_bytes);
 
 	/* Of this job alone: other threads share the engine's own flags. */
-	if (td->o.iodepth == 1)
+	job->waits = td->o.iodepth == 1;
+	if (job->waits)
 		td->flags |= (unsigned long long)FIO_SYNCIO << TD_ENG_FLAG_SHIFT;
 	return 0;
 }
@@ -310,6 +313,20 @@ static inline int send_transfer(struct job *job, struct io_u *io_u)
 	return byway_queue_write(job->queue, job->space.nsid, slba, blocks, unit->buffer, (uintptr_t)io_u);
 }
 
+/* A read or write that is waited for where it is sent. */
+static inline int call_transfer(struct job *job, struct io_u *io_u)
+{
+	struct unit *unit = io_u->engine_data;
+	uint64_t slba = io_u->offset >> job->lba_shift;
+	uint32_t blocks = io_u->xfer_buflen >> job->lba_shift;
+
+	if ((unit->data != io_u->xfer_buf || unit->bytes != io_u->xfer_buflen) && move_unit(unit, io_u) < 0)
+		return -1;
+	if (io_u->ddir == DDIR_READ)
+		return byway_queue_read_wait(job->queue, job->space.nsid, slba, blocks, unit->buffer);
+	return byway_queue_write_wait(job->queue, job->space.nsid, slba, blocks, unit->buffer);
+}
+
 static int send_any(struct job *job, struct io_u *io_u)
 {
 	switch (io_u->ddir) {
@@ -330,6 +347,7 @@ static enum fio_q_status refused(struct io_u *io_u, int code)
 		return FIO_Q_BUSY;
 	io_u->error = errno_of(byway_last_error());
 	io_u->resid = io_u->xfer_buflen;
+	log_err("byway: %s\n", byway_error_message(byway_last_error()));
 	return FIO_Q_COMPLETED;
 }
 
@@ -348,10 +366,14 @@ static enum fio_q_status byway_fio_queue(struct thread_data *td, struct io_u *io
 	int code;
 
 	fio_ro_check(td, io_u);
+	if (job->waits && ddir_rw(io_u->ddir) && io_u->ddir != DDIR_TRIM) {
+		code = call_transfer(job, io_u);
+		return code < 0 ? refused(io_u, code) : FIO_Q_COMPLETED;
+	}
 	code = send_any(job, io_u);
 	if (code < 0)
 		return refused(io_u, code);
-	if (!td_ioengine_flagged(td, FIO_SYNCIO))
+	if (!job->waits)
 		return FIO_Q_QUEUED;
 	do
 		code = byway_queue_reap(job->queue, job->done, 1, 1, UINT64_MAX);

@@ -27,17 +27,14 @@ static unsigned take_all(byway_queue *queue)
 int main(int argc, char **argv)
 {
 	const char *uri = argc > 1 ? argv[1] : "ram:64M";
-	byway_namespace spaces[8] = { { .size = sizeof(spaces[0]) } };
+	byway_namespace space = { .size = sizeof(space) };
 	byway_command commands[COUNT];
 	byway_buffer *whole, *parts[COUNT];
-	byway_namespace *space = spaces;
 	byway_device *device;
 	byway_queue *queue;
 
 	check(byway_open(uri, NULL, &device), "open");
-	check(byway_device_namespaces(device, spaces, 8), "namespaces");
-	while (space->kind != BYWAY_KIND_NVM)
-		space++;
+	check(byway_device_namespace(device, 0, BYWAY_KIND_NVM, &space), "namespace");
 	check(byway_queue_open(device, NULL, &queue), "queue");
 
 	/* One allocation, cut into a buffer for each command. */
@@ -48,12 +45,12 @@ int main(int argc, char **argv)
 	parts[0] = whole;
 
 	for (uint64_t i = 0; i < COUNT; i++) {
-		uint32_t blocks = BYTES / space->lba_bytes;
+		uint32_t blocks = BYTES / space.lba_bytes;
 
 		commands[i] = (byway_command){
 			.size = sizeof(commands[i]),
 			.opcode = BYWAY_OPCODE_WRITE,
-			.nsid = space->nsid,
+			.nsid = space.nsid,
 			.slba = i * blocks,
 			.blocks = blocks,
 			.buffer = parts[i],
@@ -64,10 +61,10 @@ int main(int argc, char **argv)
 	printf("%d taken, %u failed\n", taken, take_all(queue));
 
 	/* Several buffers by one command, and a range behind the end, which the device refuses. */
-	uint32_t both = 2 * BYTES / space->lba_bytes;
-	check(byway_queue_readv(queue, space->nsid, 0, both, parts, 2, 100), "readv");
+	uint32_t both = 2 * BYTES / space.lba_bytes;
+	check(byway_queue_readv(queue, space.nsid, 0, both, parts, 2, 100), "readv");
 	printf("vectored: %u failed\n", take_all(queue));
-	int refused = byway_queue_trim(queue, space->nsid, space->blocks, 8, 101);
+	int refused = byway_queue_trim(queue, space.nsid, space.blocks, 8, 101);
 	printf("beyond the end: %s\n", refused < 0 || take_all(queue) ? "refused" : "taken");
 
 	check(byway_queue_close(queue), "close queue");

@@ -6,10 +6,12 @@
 
 static int tell(void *context, const byway_found *found)
 {
-	static const char *const places[] = { "block", "partition", "generic", "controller" };
+	static const char *const places[] = { "block", "partition", "generic", "controller", "pci function" };
+	/* A newer library may find kinds that this program was not told of. */
+	const char *place = found->place < sizeof(places) / sizeof(places[0]) ? places[found->place] : "other";
 	unsigned *count = context;
 
-	printf("%-20s %-10s %" PRIu64 " bytes%s%s\n", found->uri, places[found->place], found->size_bytes,
+	printf("%-20s %-12s %" PRIu64 " bytes%s%s\n", found->uri, place, found->size_bytes,
 	       found->model ? ", " : "", found->model ? found->model : "");
 	++*count;
 	return 0; /* anything else ends the scan */

@@ -203,6 +203,24 @@ typedef enum byway_kind {
 } byway_kind;
 
 /**
+ * Where the pages of an image's device are kept.
+ */
+typedef enum byway_media {
+        /**
+         * In the image: what was acknowledged is there at the next opening.
+         */
+        BYWAY_MEDIA_FILE = 0,
+        /**
+         * In memory: the image describes a device that is empty at every opening.
+         */
+        BYWAY_MEDIA_RAM = 1,
+        /**
+         * Nowhere: pages are accepted and forgotten.
+         */
+        BYWAY_MEDIA_NULL = 2,
+} byway_media;
+
+/**
  * What a command does.
  */
 typedef enum byway_opcode {
@@ -223,7 +241,7 @@ typedef enum byway_opcode {
          */
         BYWAY_OPCODE_WRITE_ZEROES = 4,
         /**
-         * Tells the device that blocks are no longer needed (Dataset Management, deallocate).
+         * Tells the device that blocks are no longer needed (Dataset Management, deallocate): `slba` and `blocks`, or `ranges`.
          */
         BYWAY_OPCODE_TRIM = 5,
         /**
@@ -234,6 +252,10 @@ typedef enum byway_opcode {
          * Reads and checks blocks within the device.
          */
         BYWAY_OPCODE_VERIFY = 7,
+        /**
+         * Copies the blocks of `ranges` to `slba` within the device, one behind the other.
+         */
+        BYWAY_OPCODE_COPY = 8,
         /**
          * Stores the memory as the value of the key.
          */
@@ -255,6 +277,12 @@ typedef enum byway_opcode {
          * for each key its length in 2 bytes and its bytes, padded to a multiple of 4, little-endian.
          */
         BYWAY_OPCODE_LIST = 20,
+        /**
+         * Stores many pairs, where `bulk_store` of byway_device_get_capabilities() is set. The memory holds them: a 4-byte count,
+         * then for each pair the key's length in 1 byte, 3 zero bytes, the value's length in 4, the key padded to a multiple of
+         * 4, the value padded to a multiple of 4, little-endian. byway_kv_load() puts this together.
+         */
+        BYWAY_OPCODE_BULK_STORE = 21,
         /**
          * Passes `entry` through. Bits 1:0 of its opcode say which way the memory goes, as the specification has it: 01b to
          * the device, 10b from it, 00b for no memory.
@@ -289,7 +317,44 @@ typedef enum byway_place {
 } byway_place;
 
 /**
- * Admin commands on their way, done one after the other by a thread of the library's. One thread at a time uses it.
+ * What a repair does about a finding.
+ */
+typedef enum byway_remedy {
+        /**
+         * It restores the structure from what is kept twice or can be counted anew; no data is lost.
+         */
+        BYWAY_REMEDY_RESTORE = 0,
+        /**
+         * It drops what cannot be read, and says what that was.
+         */
+        BYWAY_REMEDY_DROP = 1,
+        /**
+         * It can do nothing.
+         */
+        BYWAY_REMEDY_NONE = 2,
+} byway_remedy;
+
+/**
+ * How a device is sanitized.
+ */
+typedef enum byway_wipe {
+        /**
+         * Every block is erased and its disk room given back.
+         */
+        BYWAY_WIPE_BLOCK_ERASE = 0,
+        /**
+         * The key that everything is encrypted with is thrown away. Only for devices that encrypt.
+         */
+        BYWAY_WIPE_CRYPTO_ERASE = 1,
+        /**
+         * The same as BYWAY_WIPE_BLOCK_ERASE after everything was written over.
+         */
+        BYWAY_WIPE_OVERWRITE = 2,
+} byway_wipe;
+
+/**
+ * Admin commands on their way: on a ring of the device's or the kernel's, or done one after the other by a thread of the
+ * library's. One thread at a time uses it.
  */
 typedef struct byway_admin byway_admin;
 
@@ -325,6 +390,12 @@ typedef struct byway_nvm byway_nvm;
 typedef struct byway_queue byway_queue;
 
 /**
+ * What a long call tells how far it is: `done` of `all`, which is 0 where that is not known; `what`, which lives until it
+ * returns, is what it is at. Anything but 0 ends the call, where its own text says that it can be.
+ */
+typedef int (*byway_progress_callback)(void *context, const char *what, uint64_t done, uint64_t all);
+
+/**
  * A command that has finished, well or not.
  */
 typedef struct byway_completion {
@@ -357,10 +428,139 @@ typedef struct byway_completion {
 } byway_completion;
 
 /**
+ * What a backend and its device can do. 0 stands for "not at all", except where a field says otherwise.
+ */
+typedef struct byway_capabilities {
+        /**
+         * sizeof(byway_capabilities).
+         */
+        size_t size;
+        /**
+         * Most bytes of one command's data; UINT64_MAX if the device sets no limit.
+         */
+        uint64_t transfer_bytes;
+        /**
+         * What a command's memory must begin and end on, in bytes: 1 where any memory will do.
+         */
+        uint32_t memory_align_bytes;
+        /**
+         * Most queues that can be open at once.
+         */
+        uint32_t queues;
+        /**
+         * Most entries of one queue's ring.
+         */
+        uint32_t ring_entries;
+        /**
+         * Longest payload of transfer method "inline", in bytes.
+         */
+        uint32_t inline_bytes;
+        /**
+         * Raw I/O commands can be passed through.
+         */
+        uint8_t raw_commands;
+        /**
+         * Admin commands can be sent.
+         */
+        uint8_t admin_commands;
+        /**
+         * A command that was sent can be cancelled.
+         */
+        uint8_t cancel;
+        /**
+         * A queue has a descriptor that tells of completions.
+         */
+        uint8_t event;
+        /**
+         * Commands go on while the program does something else.
+         */
+        uint8_t overlaps;
+        /**
+         * Flush is there.
+         */
+        uint8_t flush;
+        /**
+         * Write Zeroes is there.
+         */
+        uint8_t write_zeroes;
+        /**
+         * Dataset Management (trim) is there.
+         */
+        uint8_t trim;
+        /**
+         * Compare is there.
+         */
+        uint8_t compare;
+        /**
+         * Verify is there.
+         */
+        uint8_t verify;
+        /**
+         * Copy is there.
+         */
+        uint8_t copy;
+        /**
+         * Many pairs can be stored by one command.
+         */
+        uint8_t bulk_store;
+        /**
+         * 0.
+         */
+        uint8_t reserved[4];
+        /**
+         * Transfer methods that the device announced and the backend can carry: "prp, inline". It lives until the device is
+         * closed.
+         */
+        const char *methods;
+        /**
+         * Bytes of device memory that can be stored into as a byte interface (byway_kv_put_by_bytes()).
+         */
+        uint64_t byte_memory_bytes;
+        /**
+         * Longest payload of transfer method "piggyback" and of the tails of "prp+tail", in bytes.
+         */
+        uint32_t piggyback_bytes;
+        /**
+         * Most unfinished payloads of transfer method "piggyback-pt".
+         */
+        uint32_t piggyback_pt_unfinished;
+        /**
+         * Bytes of one queue's window in device memory, for transfer method "cxl".
+         */
+        uint32_t window_bytes;
+        /**
+         * Longest payload of BYWAY_OPCODE_BULK_STORE, in bytes.
+         */
+        uint32_t bulk_bytes;
+} byway_capabilities;
+
+/**
  * What is called for each completion. It may submit to the queue and take more completions, and must not close the
  * queue; it returns in the ordinary way, without longjmp or an exception.
  */
 typedef void (*byway_completion_callback)(void *context, const struct byway_completion *completion);
+
+/**
+ * A range of blocks. In an array, the first says the size of each.
+ */
+typedef struct byway_range {
+        /**
+         * sizeof(byway_range).
+         */
+        size_t size;
+        /**
+         * First block.
+         */
+        uint64_t slba;
+        /**
+         * Number of blocks.
+         */
+        uint32_t blocks;
+        /**
+         * 0.
+         */
+        uint32_t reserved;
+} byway_range;
 
 /**
  * A command. What its opcode does not use is zero.
@@ -423,6 +623,18 @@ typedef struct byway_command {
          * After how many nanoseconds the command is given up; 0 for the queue's (byway_queue_set_timeout()).
          */
         uint64_t timeout_ns;
+        /**
+         * Of BYWAY_OPCODE_TRIM, in place of `slba` and `blocks`, and of BYWAY_OPCODE_COPY: ranges of blocks.
+         */
+        const struct byway_range *ranges;
+        /**
+         * How many those are: 1 to 256.
+         */
+        uint32_t range_count;
+        /**
+         * 0.
+         */
+        uint32_t reserved;
 } byway_command;
 
 /**
@@ -502,84 +714,6 @@ typedef struct byway_device_info {
 } byway_device_info;
 
 /**
- * What a backend and its device can do. 0 stands for "not at all", except where a field says otherwise.
- */
-typedef struct byway_capabilities {
-        /**
-         * sizeof(byway_capabilities).
-         */
-        size_t size;
-        /**
-         * Most bytes of one command's data; UINT64_MAX if the device sets no limit.
-         */
-        uint64_t transfer_bytes;
-        /**
-         * What a command's memory must begin and end on, in bytes: 1 where any memory will do.
-         */
-        uint32_t memory_align_bytes;
-        /**
-         * Most queues that can be open at once.
-         */
-        uint32_t queues;
-        /**
-         * Most entries of one queue's ring.
-         */
-        uint32_t ring_entries;
-        /**
-         * Longest payload of transfer method "inline", in bytes.
-         */
-        uint32_t inline_bytes;
-        /**
-         * Raw I/O commands can be passed through.
-         */
-        uint8_t raw_commands;
-        /**
-         * Admin commands can be sent.
-         */
-        uint8_t admin_commands;
-        /**
-         * A command that was sent can be cancelled.
-         */
-        uint8_t cancel;
-        /**
-         * A queue has a descriptor that tells of completions.
-         */
-        uint8_t event;
-        /**
-         * Commands go on while the program does something else.
-         */
-        uint8_t overlaps;
-        /**
-         * Flush is there.
-         */
-        uint8_t flush;
-        /**
-         * Write Zeroes is there.
-         */
-        uint8_t write_zeroes;
-        /**
-         * Dataset Management (trim) is there.
-         */
-        uint8_t trim;
-        /**
-         * Compare is there.
-         */
-        uint8_t compare;
-        /**
-         * Verify is there.
-         */
-        uint8_t verify;
-        /**
-         * Copy is there.
-         */
-        uint8_t copy;
-        /**
-         * 0.
-         */
-        uint8_t reserved[5];
-} byway_capabilities;
-
-/**
  * A namespace and its geometry.
  */
 typedef struct byway_namespace {
@@ -630,10 +764,276 @@ typedef struct byway_namespace {
 } byway_namespace;
 
 /**
- * What byway_kv_list() calls for each key, which lives until it returns; anything but 0 ends the listing. It must not use
- * the byway_kv that is being listed.
+ * What a device is to be like. Zeroes stand for the defaults.
+ */
+typedef struct byway_create_options {
+        /**
+         * sizeof(byway_create_options).
+         */
+        size_t size;
+        /**
+         * Capacity of all namespaces together, in bytes.
+         */
+        uint64_t size_bytes;
+        /**
+         * Name of its profile; NULL for "gen4x4".
+         */
+        const char *profile;
+        /**
+         * Its namespaces, numbered from 1: of each `kind`, `lba_bytes` of blocks (0 for 512) and `size_bytes` are used, of which 0
+         * takes an equal share of what the others leave. NULL for one of keys and values.
+         */
+        const struct byway_namespace *namespaces;
+        /**
+         * How many those are.
+         */
+        uint32_t namespace_count;
+        /**
+         * Where its pages are kept: a byway_media.
+         */
+        uint32_t media;
+        /**
+         * Its identity, 16 bytes; NULL for a random one.
+         */
+        const void *uuid;
+        /**
+         * Not 0: flash beyond its size is `over_provisioning_percent` of it, which then may be 0.
+         */
+        uint32_t has_over_provisioning;
+        /**
+         * Flash beyond its size that garbage collection has to work with, in percent of it.
+         */
+        uint32_t over_provisioning_percent;
+} byway_create_options;
+
+/**
+ * Something in an image that is not as it should be. It and its texts live until the callback returns.
+ */
+typedef struct byway_finding {
+        /**
+         * Bytes of this structure: fields behind it are not there.
+         */
+        size_t size;
+        /**
+         * The structure: "superblock", "map".
+         */
+        const char *structure;
+        /**
+         * Which part of it; empty where there is only one.
+         */
+        const char *place;
+        /**
+         * What is wrong, in one sentence.
+         */
+        const char *what;
+        /**
+         * The data that it hits, a line for each part: "key 0041 of namespace 1".
+         */
+        const char *hits;
+        /**
+         * How many lines those are.
+         */
+        uint32_t hit_count;
+        /**
+         * What a repair does about it: a byway_remedy.
+         */
+        uint32_t remedy;
+} byway_finding;
+
+/**
+ * What byway_check() calls for each finding.
+ */
+typedef void (*byway_finding_callback)(void *context, const struct byway_finding *finding);
+
+/**
+ * What a check or a repair came to.
+ */
+typedef struct byway_checked {
+        /**
+         * sizeof(byway_checked).
+         */
+        size_t size;
+        /**
+         * Namespaces that were looked at.
+         */
+        uint64_t namespaces;
+        /**
+         * Keys in them, as far as their engines can tell.
+         */
+        uint64_t keys;
+        /**
+         * Bytes of live data.
+         */
+        uint64_t live_bytes;
+        /**
+         * Entries of block namespaces that a media error took earlier, and that nobody wrote since.
+         */
+        uint64_t known_lost;
+        /**
+         * How many findings there were.
+         */
+        uint32_t findings;
+        /**
+         * Not 0: the device can be used, after a repair at the latest.
+         */
+        uint8_t usable;
+        /**
+         * Not 0: data is lost, or will be dropped by a repair.
+         */
+        uint8_t loses;
+        /**
+         * 0.
+         */
+        uint8_t reserved[2];
+} byway_checked;
+
+/**
+ * What a snapshot took.
+ */
+typedef struct byway_snapshot_report {
+        /**
+         * sizeof(byway_snapshot_report).
+         */
+        size_t size;
+        /**
+         * For so long the device stood still, in nanoseconds.
+         */
+        uint64_t pause_ns;
+        /**
+         * Bytes that were copied; none where the file system shares blocks.
+         */
+        uint64_t copied_bytes;
+} byway_snapshot_report;
+
+/**
+ * What byway_kv_list() and its kin call for each key, which lives until it returns; anything but 0 ends the listing. It must
+ * not use the byway_kv that is being listed.
  */
 typedef int (*byway_key_callback)(void *context, const void *key, size_t key_bytes);
+
+/**
+ * A key with its value. In an array, the first says the size of each.
+ */
+typedef struct byway_pair {
+        /**
+         * sizeof(byway_pair).
+         */
+        size_t size;
+        /**
+         * The key.
+         */
+        const void *key;
+        /**
+         * Length of the key in bytes.
+         */
+        size_t key_bytes;
+        /**
+         * The value; NULL where only the key is meant.
+         */
+        const void *value;
+        /**
+         * Length of the value in bytes.
+         */
+        size_t value_bytes;
+} byway_pair;
+
+/**
+ * What byway_kv_get_many() calls for each key, with its number in the array; `value` is NULL where there is no such key. The
+ * value lives until it returns. It must not use the byway_kv that is being read.
+ */
+typedef void (*byway_value_callback)(void *context,
+                                     uint32_t index,
+                                     const void *value,
+                                     size_t value_bytes);
+
+/**
+ * What byway_kv_list_listable() calls for keys that cannot be listed: those behind `after`, from the first where that is NULL,
+ * and before `before`, up to the last where that is NULL. `why` is what the device says. All of it lives until it returns.
+ */
+typedef void (*byway_unlisted_callback)(void *context,
+                                        const void *after,
+                                        size_t after_bytes,
+                                        const void *before,
+                                        size_t before_bytes,
+                                        const char *why);
+
+/**
+ * Everything that crossed a device's link so far.
+ */
+typedef struct byway_ledger {
+        /**
+         * sizeof(byway_ledger).
+         */
+        size_t size;
+        /**
+         * Payload bytes of all classes of transactions but interrupts.
+         */
+        uint64_t payload_bytes;
+        /**
+         * Bytes on the wire of all classes, interrupts too.
+         */
+        uint64_t wire_bytes;
+        /**
+         * Payload bytes of interrupts.
+         */
+        uint64_t interrupt_bytes;
+} byway_ledger;
+
+/**
+ * What one class of transactions amounts to.
+ */
+typedef struct byway_ledger_row {
+        /**
+         * sizeof(byway_ledger_row).
+         */
+        size_t size;
+        /**
+         * The class: "doorbell", "data_read". It lives for ever.
+         */
+        const char *name;
+        /**
+         * How many there were.
+         */
+        uint64_t count;
+        /**
+         * Their payload.
+         */
+        uint64_t payload_bytes;
+        /**
+         * Bytes on the wire from host to device.
+         */
+        uint64_t down_bytes;
+        /**
+         * Bytes on the wire from device to host.
+         */
+        uint64_t up_bytes;
+} byway_ledger_row;
+
+/**
+ * Counts of the engine of a namespace of keys and values.
+ */
+typedef struct byway_kv_stats {
+        /**
+         * sizeof(byway_kv_stats).
+         */
+        size_t size;
+        /**
+         * Keys; `unsettled_entries` of them may be counted twice.
+         */
+        uint64_t keys;
+        /**
+         * Entries of which it is not known yet whether they replace older ones.
+         */
+        uint64_t unsettled_entries;
+        /**
+         * Bytes of live records and their index entries that the namespace can hold.
+         */
+        uint64_t capacity_bytes;
+        /**
+         * Memory that the engine takes, in bytes.
+         */
+        uint64_t ram_bytes;
+} byway_kv_stats;
 
 /**
  * How a queue shall be. NULL in place of it, or zeroes in it, stand for what the URI says.
@@ -659,6 +1059,26 @@ typedef struct byway_queue_options {
          * After how many nanoseconds byway_queue_execute() gives a command up.
          */
         uint64_t timeout_ns;
+        /**
+         * By what transfer method "adaptive" chooses: "bytes", "time", "threshold"; NULL for what the URI says.
+         */
+        const char *policy;
+        /**
+         * Policy "threshold": what is taken for short values; NULL for "piggyback".
+         */
+        const char *below;
+        /**
+         * Policy "threshold": above 1 for less traffic, below 1 for less latency; 0 for 1.
+         */
+        double alpha;
+        /**
+         * Policy "threshold": from how many bytes on "prp" is as quick.
+         */
+        uint32_t tau_bytes;
+        /**
+         * 0.
+         */
+        uint32_t reserved;
 } byway_queue_options;
 
 /**
@@ -764,6 +1184,18 @@ int byway_device_format(const struct byway_device *device,
                         int erase);
 
 /**
+ * Sanitizes a device: no byte of what was ever stored is left in it. Of BYWAY_WIPE_OVERWRITE, `passes` from 1 to 16 say how
+ * often `pattern` is written, inverted in every second; else both are 0. `progress`, which may be NULL, is told how far it is,
+ * and may leave: the call then fails, and the device goes on by itself, one in this process when it is used or opened again.
+ */
+int byway_device_sanitize(const struct byway_device *device,
+                          uint32_t wipe,
+                          uint8_t passes,
+                          uint32_t pattern,
+                          byway_progress_callback progress,
+                          void *context);
+
+/**
  * Passes an admin command through, a submission queue entry of 64 bytes, and waits for it. Bits 1:0 of its opcode say
  * which way the data goes: 01b to the device, 10b from it. `dw0`, completion dword 0, may be NULL.
  */
@@ -780,7 +1212,8 @@ int byway_admin_open(const struct byway_device *device,
                      struct byway_admin **admin);
 
 /**
- * Closes it; NULL is none. Waits until every command on its way has finished: their completions are lost.
+ * Closes it; NULL is none. Cancels requests for asynchronous events, and waits until every command on its way has finished:
+ * their completions are lost.
  */
 int byway_admin_close(struct byway_admin *admin);
 
@@ -870,6 +1303,31 @@ int byway_buffer_set_bytes(struct byway_buffer *buffer, size_t bytes);
 void byway_buffer_free(struct byway_buffer *buffer);
 
 /**
+ * Reads `blocks` blocks from `slba` on into the buffer, whose length is that of the blocks, and waits for it: as long as it
+ * takes, or as byway_queue_set_timeout() says. Refused while other commands of the queue are outstanding.
+ */
+int byway_queue_read_wait(struct byway_queue *queue,
+                          uint32_t nsid,
+                          uint64_t slba,
+                          uint32_t blocks,
+                          struct byway_buffer *into);
+
+/**
+ * Writes `blocks` blocks from the buffer at `slba`, and waits for it, as byway_queue_read_wait().
+ */
+int byway_queue_write_wait(struct byway_queue *queue,
+                           uint32_t nsid,
+                           uint64_t slba,
+                           uint32_t blocks,
+                           struct byway_buffer *from);
+
+/**
+ * Tells what the backend and the device can do.
+ */
+int byway_device_get_capabilities(const struct byway_device *device,
+                                  struct byway_capabilities *capabilities);
+
+/**
  * Hands at most `max` completions to `on`, with `context`; never sleeps. Returns how many.
  */
 int byway_queue_poll(struct byway_queue *queue,
@@ -949,18 +1407,21 @@ int byway_device_passed_over(const struct byway_device *device,
                              const char **why);
 
 /**
- * Tells what the backend and the device can do.
- */
-int byway_device_get_capabilities(const struct byway_device *device,
-                                  struct byway_capabilities *capabilities);
-
-/**
  * Tells of the namespaces that are attached, asked anew: of at most `max`, of which the first has its `size` set.
  * Returns how many there are, which may be more.
  */
 int byway_device_namespaces(const struct byway_device *device,
                             struct byway_namespace *namespaces,
                             uint32_t max);
+
+/**
+ * Tells of the namespace that calls mean: `nsid`, or for 0 the URI's, or the device's first of kind `kind`. Of kind
+ * BYWAY_KIND_OTHER, `nsid` or that of the URI, whatever it is.
+ */
+int byway_device_namespace(const struct byway_device *device,
+                           uint32_t nsid,
+                           uint32_t kind,
+                           struct byway_namespace *namespace_);
 
 /**
  * What failed last in this thread, or NULL. It stays until this thread's next failing call: take what is needed at
@@ -1000,6 +1461,46 @@ uint16_t byway_error_status(const struct byway_error *error);
 int byway_error_errno(const struct byway_error *error);
 
 /**
+ * Makes an image, a whole SSD in one file, which must not exist. Nothing is left behind where it fails.
+ */
+int byway_create(const char *path,
+                 const struct byway_create_options *options);
+
+/**
+ * Checks an image, and leaves it as it is, or with `repair` not 0 repairs it: what is kept twice is restored, what is lost is
+ * dropped and named. `on` is called for each finding, once all are known; `progress`, which cannot end it, meanwhile. Either
+ * may be NULL. Returns 1 if nothing was found, else 0.
+ */
+int byway_check(const char *path,
+                int repair,
+                byway_finding_callback on,
+                byway_progress_callback progress,
+                void *context,
+                struct byway_checked *checked);
+
+/**
+ * Gives the device of an image that nobody has open room for `size_bytes`, and namespaces of blocks other sizes: of each of
+ * `namespaces`, `nsid` and `size_bytes` are used. Everything keeps its content. `progress`, which may be NULL, can end it: the
+ * image is then as it was, as it is after every failure.
+ */
+int byway_resize(const char *path,
+                 uint64_t size_bytes,
+                 const struct byway_namespace *namespaces,
+                 uint32_t namespace_count,
+                 byway_progress_callback progress,
+                 void *context);
+
+/**
+ * Copies an image to `out`, which must not exist, as it is at one instant: by itself, or by the process that has it open,
+ * whose commands go on. `progress`, which may be NULL, can end it: nothing is left of the copy then. The report may be NULL.
+ */
+int byway_snapshot(const char *image,
+                   const char *out,
+                   byway_progress_callback progress,
+                   void *context,
+                   struct byway_snapshot_report *report);
+
+/**
  * Opens a namespace of keys and values for synchronous calls: `nsid`, or for 0 the URI's, or the device's first.
  */
 int byway_kv_open(const struct byway_device *device,
@@ -1034,7 +1535,7 @@ int byway_kv_get(struct byway_kv *kv,
                  size_t *value_bytes);
 
 /**
- * Deletes a key; that it is not there is an error of kind BYWAY_ERROR_KIND_KEY_NOT_FOUND.
+ * Deletes a key; one that is not there is deleted already.
  */
 int byway_kv_delete(struct byway_kv *kv, const void *key, size_t key_bytes);
 
@@ -1044,6 +1545,11 @@ int byway_kv_delete(struct byway_kv *kv, const void *key, size_t key_bytes);
 int byway_kv_exists(struct byway_kv *kv, const void *key, size_t key_bytes);
 
 /**
+ * The namespace's identifier; 0 for NULL.
+ */
+uint32_t byway_kv_nsid(const struct byway_kv *kv);
+
+/**
  * Calls `on` for the keys in order, from `start` on, or from the first where `start_bytes` is 0. Returns for how many.
  */
 int byway_kv_list(struct byway_kv *kv,
@@ -1051,6 +1557,97 @@ int byway_kv_list(struct byway_kv *kv,
                   size_t start_bytes,
                   byway_key_callback on,
                   void *context);
+
+/**
+ * As byway_kv_list(), of the keys that begin with `prefix`.
+ */
+int byway_kv_list_prefix(struct byway_kv *kv,
+                         const void *prefix,
+                         size_t prefix_bytes,
+                         const void *start,
+                         size_t start_bytes,
+                         byway_key_callback on,
+                         void *context);
+
+/**
+ * Reads the values of `count` keys, many at once on their way, and calls `on` for each, in any order. Values of up to
+ * `room_bytes` come together; a longer one is read by itself.
+ */
+int byway_kv_get_many(struct byway_kv *kv,
+                      const struct byway_pair *keys,
+                      uint32_t count,
+                      size_t room_bytes,
+                      byway_value_callback on,
+                      void *context);
+
+/**
+ * Stores `count` pairs, as many by one command as there is room for, in any order of keys. Each then survives the death of the
+ * process. Not atomic: on an error, a first part is stored. `loaded`, how many pairs were, may be NULL.
+ */
+int byway_kv_load(struct byway_kv *kv,
+                  const struct byway_pair *pairs,
+                  uint32_t count,
+                  uint64_t *loaded);
+
+/**
+ * Stores `count` pairs by one command, or one by one where the device has none such. Not atomic: on an error, a first part is
+ * stored. More than the device takes at once is refused: byway_kv_load() takes any number.
+ */
+int byway_kv_put_bulk(struct byway_kv *kv,
+                      const struct byway_pair *pairs,
+                      uint32_t count);
+
+/**
+ * Stores a value through the memory of the device's that can be stored into byte by byte (`byte_memory_bytes` of
+ * byway_device_get_capabilities()).
+ */
+int byway_kv_put_by_bytes(struct byway_kv *kv,
+                          const void *key,
+                          size_t key_bytes,
+                          const void *value,
+                          size_t value_bytes);
+
+/**
+ * Calls `on` for the keys in order, as far as a device whose index is damaged can list them, and `miss` for each stretch that
+ * it cannot. Returns for how many keys.
+ */
+int byway_kv_list_listable(struct byway_kv *kv,
+                           byway_key_callback on,
+                           byway_unlisted_callback miss,
+                           void *context);
+
+/**
+ * Tells what crossed the link so far, of a device in this process. The difference of two is what crossed in between.
+ */
+int byway_device_get_ledger(const struct byway_device *device,
+                            struct byway_ledger *ledger);
+
+/**
+ * Tells what crossed the link so far class by class: of at most `max`, of which the first has its `size` set. Returns how
+ * many classes there are; their order stays.
+ */
+int byway_device_ledger_rows(const struct byway_device *device,
+                             struct byway_ledger_row *rows,
+                             uint32_t max);
+
+/**
+ * Turns counting on or off, of a device in this process.
+ */
+int byway_device_set_ledger(const struct byway_device *device, int on);
+
+/**
+ * Tells the time of a device in this process, in nanoseconds: modelled under a virtual or paced clock, else the machine's.
+ */
+int byway_device_now(const struct byway_device *device,
+                     uint64_t *now_ns);
+
+/**
+ * Tells what the engine of a namespace of keys and values counts, of a device in this process: `nsid`, or for 0 the URI's, or
+ * the device's first.
+ */
+int byway_device_kv_stats(const struct byway_device *device,
+                          uint32_t nsid,
+                          struct byway_kv_stats *stats);
 
 /**
  * Opens a namespace of blocks for synchronous calls: `nsid`, or for 0 the URI's, or the device's first.
@@ -1073,6 +1670,11 @@ uint32_t byway_nvm_lba_bytes(const struct byway_nvm *nvm);
  * Number of blocks; 0 for NULL.
  */
 uint64_t byway_nvm_blocks(const struct byway_nvm *nvm);
+
+/**
+ * The namespace's identifier; 0 for NULL.
+ */
+uint32_t byway_nvm_nsid(const struct byway_nvm *nvm);
 
 /**
  * Reads `bytes` bytes, whole blocks, from block `slba` on.
@@ -1111,6 +1713,54 @@ int byway_queue_open(const struct byway_device *device,
  * again, and their completions are lost. Not from a callback of the same queue.
  */
 int byway_queue_close(struct byway_queue *queue);
+
+/**
+ * Begins every command that was submitted, for a program that will not look at the queue soon.
+ */
+int byway_queue_start(struct byway_queue *queue);
+
+/**
+ * Asks for the command with this tag to be given up. It still finishes once, cancelled or not.
+ */
+int byway_queue_cancel(struct byway_queue *queue, uint64_t tag);
+
+/**
+ * Gives commands that are submitted from now on up when they have not finished after this many nanoseconds; 0 for never,
+ * as a queue begins.
+ */
+int byway_queue_set_timeout(struct byway_queue *queue,
+                            uint64_t timeout_ns);
+
+/**
+ * A descriptor that can be read when completions may be there, for the program's own poll(2) or epoll(7). Whoever was
+ * woken takes completions until there are none. It stays the queue's: neither read it nor close it.
+ */
+int byway_queue_event_fd(struct byway_queue *queue);
+
+/**
+ * Asks the device for its words about a command of this queue that it refused ("the namespace is full"), which taking
+ * completions never does; of several that failed alike, the newest. byway_last_error() is then the error with them, or as
+ * it was where the device has none; the number of its kind is returned. Calls that wait for their command have asked
+ * already.
+ */
+int byway_queue_explain(struct byway_queue *queue,
+                        const struct byway_error *error);
+
+/**
+ * Commands submitted whose completion was not taken yet; 0 for NULL.
+ */
+uint32_t byway_queue_outstanding(const struct byway_queue *queue);
+
+/**
+ * Most commands outstanding at once; 0 for NULL.
+ */
+uint32_t byway_queue_depth(const struct byway_queue *queue);
+
+/**
+ * Lists the devices that the kernel knows, by name. None is opened for it. Returns how many were told of.
+ */
+int byway_scan(byway_found_callback on,
+               void *context);
 
 /**
  * Reads `blocks` blocks from `slba` on into the buffer, whose length is that of the blocks.
@@ -1179,6 +1829,25 @@ int byway_queue_write_zeroes(struct byway_queue *queue,
                              uint64_t tag);
 
 /**
+ * Tells the device that blocks of up to 256 ranges are no longer needed, by one command.
+ */
+int byway_queue_trim_ranges(struct byway_queue *queue,
+                            uint32_t nsid,
+                            const struct byway_range *ranges,
+                            uint32_t count,
+                            uint64_t tag);
+
+/**
+ * Copies blocks of up to 256 ranges to `to`, one behind the other, within the device.
+ */
+int byway_queue_copy(struct byway_queue *queue,
+                     uint32_t nsid,
+                     uint64_t to,
+                     const struct byway_range *ranges,
+                     uint32_t count,
+                     uint64_t tag);
+
+/**
  * Passes a submission queue entry of 64 bytes through; the backend writes its identifier and its data pointer. Bits 1:0
  * of its opcode say which way the buffer's bytes go: 01b to the device, 10b from it. NULL for no data.
  */
@@ -1194,45 +1863,6 @@ int byway_queue_raw(struct byway_queue *queue,
 int byway_queue_submit(struct byway_queue *queue,
                        const struct byway_command *commands,
                        uint32_t count);
-
-/**
- * Begins every command that was submitted, for a program that will not look at the queue soon.
- */
-int byway_queue_start(struct byway_queue *queue);
-
-/**
- * Asks for the command with this tag to be given up. It still finishes once, cancelled or not.
- */
-int byway_queue_cancel(struct byway_queue *queue, uint64_t tag);
-
-/**
- * Gives commands that are submitted from now on up when they have not finished after this many nanoseconds; 0 for never,
- * as a queue begins.
- */
-int byway_queue_set_timeout(struct byway_queue *queue,
-                            uint64_t timeout_ns);
-
-/**
- * A descriptor that can be read when completions may be there, for the program's own poll(2) or epoll(7). Whoever was
- * woken takes completions until there are none. It stays the queue's: neither read it nor close it.
- */
-int byway_queue_event_fd(struct byway_queue *queue);
-
-/**
- * Commands submitted whose completion was not taken yet; 0 for NULL.
- */
-uint32_t byway_queue_outstanding(const struct byway_queue *queue);
-
-/**
- * Most commands outstanding at once; 0 for NULL.
- */
-uint32_t byway_queue_depth(const struct byway_queue *queue);
-
-/**
- * Lists the devices that the kernel knows, by name. None is opened for it. Returns how many were told of.
- */
-int byway_scan(byway_found_callback on,
-               void *context);
 
 /**
  * The version of the library that runs, as "0.1.0"; BYWAY_VERSION_MAJOR and its kin are those of this header.

@@ -2,12 +2,13 @@
 
 use std::ffi::{c_int, c_void};
 
-use byway::{AdminCommand, Backend, Buffer, Device, Nsid, Outcome, Payload, RawCommand, Result};
+use byway::{AdminCommand, Backend, Buffer, Device, Nsid, Outcome, Payload, RawCommand, Result, Wipe};
 
 use crate::arg::{bytes, bytes_mut, invalid, put};
 use crate::command::{direction, entry, raw_data};
 use crate::device::byway_device;
 use crate::error::border;
+use crate::image::{Progress, byway_progress_callback};
 
 /// Bytes of every structure that Identify gives.
 const IDENTIFY_BYTES: usize = 4096;
@@ -121,6 +122,56 @@ pub unsafe extern "C" fn byway_device_format(
         device.admin(AdminCommand::Format { nsid: Nsid::new(nsid)?, format, erase: erase != 0 })?;
         Ok(0)
     })
+}
+
+/// How a device is sanitized.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum byway_wipe {
+    /// Every block is erased and its disk room given back.
+    BlockErase = 0,
+    /// The key that everything is encrypted with is thrown away. Only for devices that encrypt.
+    CryptoErase = 1,
+    /// The same as BYWAY_WIPE_BLOCK_ERASE after everything was written over.
+    Overwrite = 2,
+}
+
+/// Sanitizes a device: no byte of what was ever stored is left in it. Of BYWAY_WIPE_OVERWRITE, `passes` from 1 to 16 say how
+/// often `pattern` is written, inverted in every second; else both are 0. `progress`, which may be NULL, is told how far it is,
+/// and may leave: the call then fails, and the device goes on by itself, one in this process when it is used or opened again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_device_sanitize(
+    device: *const byway_device,
+    wipe: u32,
+    passes: u8,
+    pattern: u32,
+    progress: byway_progress_callback,
+    context: *mut c_void,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let device = unsafe { byway_device::shared(device) }?;
+        let progress = Progress { on: progress, context };
+        let watch = |done: u16| progress.tell("sanitize", done.into(), 1 << 16);
+        device.sanitize(wipe_of(wipe, passes, pattern)?, watch).map(|()| 0)
+    })
+}
+
+fn wipe_of(wipe: u32, passes: u8, pattern: u32) -> Result<Wipe> {
+    let is_plain = passes == 0 && pattern == 0;
+    if wipe == byway_wipe::Overwrite as u32 && (1..=16).contains(&passes) {
+        Ok(Wipe::Overwrite { passes, pattern })
+    } else if wipe == byway_wipe::Overwrite as u32 {
+        Err(invalid(format!("everything is written over 1 to 16 times, not {passes}")))
+    } else if wipe == byway_wipe::BlockErase as u32 && is_plain {
+        Ok(Wipe::BlockErase)
+    } else if wipe == byway_wipe::CryptoErase as u32 && is_plain {
+        Ok(Wipe::CryptoErase)
+    } else if wipe > byway_wipe::Overwrite as u32 {
+        Err(invalid(format!("there is no wipe {wipe}")))
+    } else {
+        Err(invalid("passes and pattern are of BYWAY_WIPE_OVERWRITE"))
+    }
 }
 
 /// Passes an admin command through, a submission queue entry of 64 bytes, and waits for it. Bits 1:0 of its opcode say

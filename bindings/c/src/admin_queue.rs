@@ -5,10 +5,10 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use byway::backends::AdminCalls;
+use byway::spec::base::admin::AdminOpcode;
 use byway::{
-    AdminCommand, AdminQueue, Backend, Buffer, Buffers, Capabilities, Deadline, Device, Finished, Identity,
-    Namespace, Outcome, Payload, Queue, QueueOptions, RawCommand, Result,
+    AdminCommand, AdminQueue, Buffer, Buffers, Deadline, Device, Finished, Outcome, Payload, RawCommand,
+    Result,
 };
 
 use crate::admin::sent;
@@ -24,17 +24,26 @@ use crate::sized;
 /// Most commands outstanding at once.
 const DEPTH: u32 = 64;
 
-/// Admin commands on their way, done one after the other by a thread of the library's. One thread at a time uses it.
+/// Admin commands on their way: on a ring of the device's or the kernel's, or done one after the other by a thread of the
+/// library's. One thread at a time uses it.
 pub struct byway_admin {
-    commands: AdminCalls,
+    commands: Box<dyn AdminQueue>,
     device: Arc<Device>,
     places: Places,
-    /// The program's memory of each command, by its place: a command that fails may not give back what it was sent with, so
-    /// that is a copy.
-    memory: Vec<Option<Buffer>>,
+    /// What is kept of each command beside its place.
+    held: Vec<Held>,
     /// Errors of the completions that were taken last.
     #[expect(clippy::vec_box, reason = "completions point to them: they stay where they are")]
     failed: Vec<Box<byway_error>>,
+}
+
+/// What is kept of a command.
+#[derive(Default)]
+struct Held {
+    /// The program's memory: a command that fails may not give back what it was sent with, so that is a copy.
+    memory: Option<Buffer>,
+    /// It is answered when something happens, which may be never.
+    waits_for_event: bool,
 }
 
 /// Opens the way for admin commands that go on by themselves. The device cannot be closed before it is.
@@ -48,10 +57,10 @@ pub unsafe extern "C" fn byway_admin_open(
         // SAFETY: by the contract.
         let device = unsafe { byway_device::kept(device) }?;
         let opened = Box::new(byway_admin {
-            commands: AdminCalls::new(Shared(Arc::clone(&device)))?,
+            commands: device.admin_queue()?,
             device,
             places: Places::new(DEPTH),
-            memory: (0..DEPTH).map(|_| None).collect(),
+            held: (0..DEPTH).map(|_| Held::default()).collect(),
             failed: Vec::new(),
         });
         // SAFETY: by the contract.
@@ -60,7 +69,8 @@ pub unsafe extern "C" fn byway_admin_open(
     })
 }
 
-/// Closes it; NULL is none. Waits until every command on its way has finished: their completions are lost.
+/// Closes it; NULL is none. Cancels requests for asynchronous events, and waits until every command on its way has finished:
+/// their completions are lost.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_admin_close(admin: *mut byway_admin) -> c_int {
     border(|| {
@@ -100,8 +110,8 @@ pub unsafe extern "C" fn byway_admin_submit(
         let memory = unsafe { handle(data, "data") }?.take()?;
         admin.places.fill(place, tag, data);
         let copy = sent(&admin.device, memory.as_slice());
-        if let Some(at) = admin.memory.get_mut(place as usize) {
-            *at = Some(memory);
+        if let Some(at) = admin.held.get_mut(place as usize) {
+            at.memory = Some(memory);
         }
         match copy {
             Ok(copy) => admin.hand_over(RawCommand { entry, data: raw_data(&entry, copy) }, place),
@@ -161,6 +171,9 @@ pub unsafe extern "C" fn byway_admin_outstanding(admin: *const byway_admin) -> u
 
 impl byway_admin {
     fn hand_over(&mut self, command: RawCommand, place: u32) -> Result<c_int> {
+        if let Some(at) = self.held.get_mut(place as usize) {
+            at.waits_for_event = command.entry.opcode() == AdminOpcode::ASYNC_EVENT_REQUEST.0;
+        }
         match self.commands.submit(AdminCommand::Raw(command), place.into()) {
             Ok(()) => Ok(0),
             Err(refused) => {
@@ -206,7 +219,8 @@ impl byway_admin {
 
     /// Gives a command's buffer back, with what came for it.
     fn give_back(&mut self, place: u64, received: Option<&Buffer>) -> (u64, *mut byway_buffer) {
-        let mut memory = self.memory.get_mut(place as usize).and_then(Option::take);
+        let held = self.held.get_mut(place as usize).map(std::mem::take).unwrap_or_default();
+        let mut memory = held.memory;
         if let (Some(memory), Some(received)) = (&mut memory, received) {
             let len = memory.len().min(received.len());
             if let (Some(at), Some(from)) =
@@ -219,6 +233,9 @@ impl byway_admin {
     }
 
     fn settle_all(&mut self) -> Result<()> {
+        for (place, _) in self.held.iter().enumerate().filter(|(_, held)| held.waits_for_event) {
+            self.commands.cancel(place as u64)?;
+        }
         while self.commands.outstanding() > 0 {
             while let Some(finished) = self.commands.next_finished()? {
                 self.give_back(finished.tag, None);
@@ -228,40 +245,5 @@ impl byway_admin {
             }
         }
         Ok(())
-    }
-}
-
-/// A device that its admin commands keep open.
-struct Shared(Arc<Device>);
-
-impl Backend for Shared {
-    type Queue = Queue;
-
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn identity(&self) -> &Identity {
-        self.0.identity()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        self.0.capabilities()
-    }
-
-    fn namespaces(&self) -> Result<Vec<Namespace>> {
-        self.0.namespaces()
-    }
-
-    fn buffer(&self, len: usize) -> Result<Buffer> {
-        self.0.buffer(len)
-    }
-
-    fn queue(&self, options: QueueOptions) -> Result<Queue> {
-        Backend::queue(&*self.0, options)
-    }
-
-    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        self.0.admin(command)
     }
 }

@@ -164,6 +164,22 @@ impl byway_buffer {
         self.memory.take().ok_or_else(|| self.missing())
     }
 
+    /// The memory back from a command that was waited for; none is left of one that was lost with its queue. Nobody has given
+    /// the buffer back meanwhile.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, memory: Option<Buffer>) {
+        // There was none: a command had it. So nothing has to be dropped.
+        std::mem::forget(std::mem::replace(&mut self.memory, memory));
+        if self.memory.is_none() {
+            self.lost();
+        }
+    }
+
+    #[cold]
+    fn lost(&mut self) {
+        (self.start, self.bytes, self.capacity) = (std::ptr::null_mut(), 0, 0);
+    }
+
     /// The memory back from its command. If the program has given the buffer back meanwhile, it is gone after this.
     ///
     /// # Safety
@@ -197,7 +213,7 @@ impl byway_buffer {
     pub(crate) unsafe fn lose(at: *mut Self) {
         // SAFETY: as in `restore`.
         let buffer = unsafe { &mut *at };
-        (buffer.start, buffer.bytes, buffer.capacity) = (std::ptr::null_mut(), 0, 0);
+        buffer.lost();
         if buffer.freed {
             // SAFETY: as in `restore`.
             drop(unsafe { Box::from_raw(at) });

@@ -4,14 +4,14 @@ use std::ffi::c_void;
 
 use byway::spec::Command as Entry;
 use byway::{
-    Buffer, Buffers, Command, Key, KvCommand, LbaRange, LbaRanges, Nsid, NvmCommand, Payload, RawCommand,
-    RawData, Result, StoreOptions,
+    Buffer, Buffers, Command, CopyRanges, Key, KvCommand, LbaRange, LbaRanges, Nsid, NvmCommand, Payload,
+    RawCommand, RawData, Result, StoreOptions,
 };
 use zerocopy::FromBytes;
 
 use crate::arg::{bytes, invalid};
 use crate::buffer::byway_buffer;
-use crate::sized::crossing;
+use crate::sized::{self, crossing};
 
 /// Bytes of a submission queue entry.
 pub(crate) const ENTRY_BYTES: usize = 64;
@@ -28,12 +28,14 @@ pub enum byway_opcode {
     Flush = 3,
     /// Makes blocks read as zeroes; with BYWAY_DEALLOCATE the device may forget them.
     WriteZeroes = 4,
-    /// Tells the device that blocks are no longer needed (Dataset Management, deallocate).
+    /// Tells the device that blocks are no longer needed (Dataset Management, deallocate): `slba` and `blocks`, or `ranges`.
     Trim = 5,
     /// Compares blocks with the memory.
     Compare = 6,
     /// Reads and checks blocks within the device.
     Verify = 7,
+    /// Copies the blocks of `ranges` to `slba` within the device, one behind the other.
+    Copy = 8,
     /// Stores the memory as the value of the key.
     Store = 16,
     /// Reads the value of the key into the memory; `dw0` of the completion is the whole value's length in bytes.
@@ -45,6 +47,10 @@ pub enum byway_opcode {
     /// Lists keys in order into the memory, from the key on, or from the first if there is no key: a 4-byte count, then
     /// for each key its length in 2 bytes and its bytes, padded to a multiple of 4, little-endian.
     List = 20,
+    /// Stores many pairs, where `bulk_store` of byway_device_get_capabilities() is set. The memory holds them: a 4-byte count,
+    /// then for each pair the key's length in 1 byte, 3 zero bytes, the value's length in 4, the key padded to a multiple of
+    /// 4, the value padded to a multiple of 4, little-endian. byway_kv_load() puts this together.
+    BulkStore = 21,
     /// Passes `entry` through. Bits 1:0 of its opcode say which way the memory goes, as the specification has it: 01b to
     /// the device, 10b from it, 00b for no memory.
     Raw = 32,
@@ -92,8 +98,29 @@ pub struct byway_command {
     pub entry: *const c_void,
     /// After how many nanoseconds the command is given up; 0 for the queue's (byway_queue_set_timeout()).
     pub timeout_ns: u64,
+    /// Of BYWAY_OPCODE_TRIM, in place of `slba` and `blocks`, and of BYWAY_OPCODE_COPY: ranges of blocks.
+    pub ranges: *const byway_range,
+    /// How many those are: 1 to 256.
+    pub range_count: u32,
+    /// 0.
+    pub reserved: u32,
 }
 crossing!(byway_command of 88);
+
+/// A range of blocks. In an array, the first says the size of each.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct byway_range {
+    /// sizeof(byway_range).
+    pub size: usize,
+    /// First block.
+    pub slba: u64,
+    /// Number of blocks.
+    pub blocks: u32,
+    /// 0.
+    pub reserved: u32,
+}
+crossing!(byway_range of 24);
 
 /// Which memory a command brings.
 pub(crate) enum Memory<'a> {
@@ -138,30 +165,15 @@ impl byway_command {
     /// # Safety
     /// As [`Self::with`].
     unsafe fn head(&self) -> Result<Head> {
-        const OPCODES: [byway_opcode; 13] = [
-            byway_opcode::Read,
-            byway_opcode::Write,
-            byway_opcode::Flush,
-            byway_opcode::WriteZeroes,
-            byway_opcode::Trim,
-            byway_opcode::Compare,
-            byway_opcode::Verify,
-            byway_opcode::Store,
-            byway_opcode::Retrieve,
-            byway_opcode::Delete,
-            byway_opcode::Exist,
-            byway_opcode::List,
-            byway_opcode::Raw,
-        ];
-        let opcode = OPCODES.into_iter().find(|opcode| *opcode as u32 == self.opcode);
-        let opcode = opcode.ok_or_else(|| invalid(format!("there is no opcode {}", self.opcode)))?;
+        let opcode = opcode_of(self.opcode)?;
         self.check_flags(opcode)?;
+        self.check_ranges(opcode)?;
         if opcode == byway_opcode::Raw {
             // SAFETY: the caller's word.
             return unsafe { entry(self.entry) }.map(Head::Raw);
         }
-        let (nsid, slba, blocks) = (Nsid::new(self.nsid)?, self.slba, self.blocks);
-        let range = LbaRange { slba, blocks };
+        let nsid = Nsid::new(self.nsid)?;
+        let range = LbaRange { slba: self.slba, blocks: self.blocks };
         Ok(match opcode {
             byway_opcode::Store
             | byway_opcode::Retrieve
@@ -169,16 +181,40 @@ impl byway_command {
             | byway_opcode::Exist
             | byway_opcode::List => {
                 // SAFETY: the caller's word.
-                let key = unsafe { bytes(self.key, self.key_bytes as usize, "byway_command.key") }?;
-                match (opcode, key) {
-                    (byway_opcode::List, []) => Head::List(nsid, None),
-                    (byway_opcode::List, key) => Head::List(nsid, Some(Key::new(key)?)),
-                    (_, key) => Head::Kv(opcode, nsid, Key::new(key)?, store_options(self.flags)),
-                }
+                unsafe { self.head_with_key(opcode, nsid) }?
             }
-            byway_opcode::Trim => Head::Trim(nsid, LbaRanges::new(&[range])?),
+            byway_opcode::BulkStore => Head::BulkStore(nsid),
+            byway_opcode::Trim if self.range_count == 0 => Head::Trim(nsid, LbaRanges::new(&[range])?),
+            byway_opcode::Trim => {
+                // SAFETY: the caller's word.
+                Head::Trim(nsid, LbaRanges::new(&unsafe { ranges(self.ranges, self.range_count) }?)?)
+            }
+            byway_opcode::Copy => {
+                // SAFETY: the caller's word.
+                let from = CopyRanges::new(&unsafe { ranges(self.ranges, self.range_count) }?)?;
+                Head::Copy(nsid, self.slba, from)
+            }
             _ => Head::Nvm(opcode, nsid, range, self.flags & BYWAY_DEALLOCATE != 0),
         })
+    }
+
+    /// # Safety
+    /// As [`Self::with`].
+    unsafe fn head_with_key(&self, opcode: byway_opcode, nsid: Nsid) -> Result<Head> {
+        // SAFETY: the caller's word.
+        let key = unsafe { bytes(self.key, self.key_bytes as usize, "byway_command.key") }?;
+        Ok(match (opcode, key) {
+            (byway_opcode::List, []) => Head::List(nsid, None),
+            (byway_opcode::List, key) => Head::List(nsid, Some(Key::new(key)?)),
+            (_, key) => Head::Kv(opcode, nsid, Key::new(key)?, store_options(self.flags)),
+        })
+    }
+
+    fn check_ranges(&self, opcode: byway_opcode) -> Result<()> {
+        if self.range_count == 0 || matches!(opcode, byway_opcode::Trim | byway_opcode::Copy) {
+            return Ok(());
+        }
+        Err(invalid(format!("ranges mean nothing to {opcode:?}")))
     }
 
     fn check_flags(&self, opcode: byway_opcode) -> Result<()> {
@@ -207,6 +243,8 @@ impl byway_command {
 enum Head {
     Nvm(byway_opcode, Nsid, LbaRange, bool),
     Trim(Nsid, LbaRanges),
+    Copy(Nsid, u64, CopyRanges),
+    BulkStore(Nsid),
     Kv(byway_opcode, Nsid, Key, StoreOptions),
     List(Nsid, Option<Key>),
     Raw(Entry),
@@ -220,6 +258,7 @@ impl Head {
             (Self::Nvm(Opcode::Read | Opcode::Write | Opcode::Compare, ..), memory) => {
                 !matches!(memory, Payload::Empty)
             }
+            (Self::BulkStore(_), memory) => !matches!(memory, Payload::Empty),
             (Self::Kv(Opcode::Store, ..), _) => true,
             (Self::Kv(Opcode::Retrieve, ..) | Self::List(..), memory) => {
                 matches!(memory, Payload::Buffer(_))
@@ -234,6 +273,8 @@ impl Head {
         match self {
             Self::Raw(entry) => Command::Raw(RawCommand { entry, data: raw_data(&entry, memory) }),
             Self::Trim(nsid, ranges) => Command::Nvm(NvmCommand::Deallocate { nsid, ranges }),
+            Self::Copy(nsid, to, from) => Command::Nvm(NvmCommand::Copy { nsid, to, from }),
+            Self::BulkStore(nsid) => Command::Kv(KvCommand::BulkStore { nsid, pairs: memory }),
             Self::Nvm(opcode, nsid, range, free) => Command::Nvm(nvm(opcode, nsid, range, free, memory)),
             Self::Kv(opcode, nsid, key, options) => Command::Kv(kv(opcode, nsid, key, options, memory)),
             Self::List(nsid, start) => Command::Kv(KvCommand::List { nsid, start, into: one(memory) }),
@@ -276,6 +317,42 @@ pub(crate) fn store_options(flags: u32) -> StoreOptions {
         must_not_exist: flags & BYWAY_MUST_NOT_EXIST != 0,
         uncompressed: flags & BYWAY_UNCOMPRESSED != 0,
     }
+}
+
+fn opcode_of(number: u32) -> Result<byway_opcode> {
+    const ALL: [byway_opcode; 15] = [
+        byway_opcode::Read,
+        byway_opcode::Write,
+        byway_opcode::Flush,
+        byway_opcode::WriteZeroes,
+        byway_opcode::Trim,
+        byway_opcode::Compare,
+        byway_opcode::Verify,
+        byway_opcode::Copy,
+        byway_opcode::Store,
+        byway_opcode::Retrieve,
+        byway_opcode::Delete,
+        byway_opcode::Exist,
+        byway_opcode::List,
+        byway_opcode::BulkStore,
+        byway_opcode::Raw,
+    ];
+    let opcode = ALL.into_iter().find(|opcode| *opcode as u32 == number);
+    opcode.ok_or_else(|| invalid(format!("there is no opcode {number}")))
+}
+
+/// Ranges of a program's.
+///
+/// # Safety
+/// `first` is NULL or points to `count` ranges, each as long as the first says.
+pub(crate) unsafe fn ranges(first: *const byway_range, count: u32) -> Result<Vec<LbaRange>> {
+    if count as usize > LbaRanges::MAX {
+        return Err(invalid(format!("a command takes 1 to {} ranges, not {count}", LbaRanges::MAX)));
+    }
+    // SAFETY: the caller's word.
+    unsafe { sized::each(first, count) }?
+        .map(|range| range.map(|byway_range { slba, blocks, .. }| LbaRange { slba, blocks }))
+        .collect()
 }
 
 /// A submission queue entry of a program's.

@@ -3,10 +3,11 @@
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
-use byway::{BackendQueue, Deadline, Error, ErrorKind, Failed, Finished, Outcome, Queue, Result};
+use byway::{BackendQueue, Deadline, Error, Failed, Finished, Outcome, Queue, Result};
 
 use crate::arg::{handle, invalid, want};
 use crate::buffer::byway_buffer;
+use crate::call::others_are_outstanding;
 use crate::command::byway_command;
 use crate::error::{border, byway_error, count};
 use crate::queue::byway_queue;
@@ -113,9 +114,9 @@ pub unsafe extern "C" fn byway_queue_reap(
         }
         let max = max.min(c_int::MAX as u32);
         let min = min.min(max);
-        let end = Deadline::after(Duration::from_nanos(timeout_ns));
+        let (timeout, mut end) = (Duration::from_nanos(timeout_ns), None);
         if min > 0 {
-            queue.sleep_first(end)?;
+            end = queue.sleep_first(min, timeout)?;
         }
         let taken = queue.reap(Array { at: completions, stride, left: max })?;
         if taken >= min {
@@ -124,7 +125,7 @@ pub unsafe extern "C" fn byway_queue_reap(
         // SAFETY: as many as were taken stand there.
         let at = unsafe { completions.byte_add(taken as usize * stride) };
         let rest = Array { at, stride, left: max - taken };
-        queue.reap_slowly(rest, taken, min, end)
+        queue.reap_slowly(rest, taken, min, end.unwrap_or_else(|| Deadline::after(timeout)))
     })
 }
 
@@ -140,8 +141,7 @@ pub unsafe extern "C" fn byway_queue_execute(
         // SAFETY: by the contract.
         let (queue, command) = unsafe { (handle(queue, "queue")?, sized::read(command)?) };
         if queue.queue.outstanding() > 0 {
-            let said = "commands of this queue are outstanding; a synchronous call needs a queue of its own";
-            return Err(Error::host(ErrorKind::Busy, said));
+            return Err(others_are_outstanding());
         }
         let timeout = Some(queue.call_timeout);
         // SAFETY: by the contract.
@@ -320,14 +320,20 @@ impl byway_queue {
     }
 
     /// Begins what was submitted and sleeps for it: an interface that can do both by one call would be entered twice, if it
-    /// were looked at before. Without a device there is nothing to sleep for.
+    /// were looked at before. Without a device there is nothing to sleep for. When the wait ends, if a clock was asked: for one
+    /// completion none is, which would cost as much as all else that is done here for a command of `psync`. It is there, or
+    /// time is up.
     #[inline]
-    fn sleep_first(&mut self, end: Deadline) -> Result<()> {
+    fn sleep_first(&mut self, min: u32, timeout: Duration) -> Result<Option<Deadline>> {
         if matches!(self.queue, Queue::Nil(_)) || self.queue.outstanding() == 0 {
-            return Ok(());
+            return Ok(None);
         }
-        self.queue.sleep(end.whole().unwrap_or(Duration::MAX))?;
-        Ok(())
+        if min == 1 {
+            return Ok((!self.queue.sleep(timeout)?).then(|| Deadline::after(Duration::ZERO)));
+        }
+        let end = Deadline::after(timeout);
+        self.queue.sleep(timeout)?;
+        Ok(Some(end))
     }
 
     #[inline(always)]

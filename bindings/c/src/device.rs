@@ -1,12 +1,13 @@
 //! Opening devices, and what they say of themselves.
 
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::sync::Arc;
 
-use byway::{Backend, Device, Error, ErrorKind, Namespace, NamespaceKind, Result};
+use byway::{Backend, Device, Error, ErrorKind, Namespace, NamespaceKind, Result, embedded};
 
 use crate::arg::{invalid, put, shared, text, text_or_none, want};
 use crate::error::{border, c_text, count};
+use crate::nvm::nsid_or_first;
 use crate::sized::{self, crossing};
 
 /// An open device. Any number of threads may use it at once, until it is closed.
@@ -24,6 +25,7 @@ struct Words {
     serial: CString,
     firmware: CString,
     subsystem: CString,
+    methods: CString,
 }
 
 /// How a device shall be opened. NULL in place of it, or zeroes in it, stand for the defaults.
@@ -113,49 +115,6 @@ pub struct byway_namespace {
 }
 crossing!(byway_namespace of 72);
 
-/// What a backend and its device can do. 0 stands for "not at all", except where a field says otherwise.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct byway_capabilities {
-    /// sizeof(byway_capabilities).
-    pub size: usize,
-    /// Most bytes of one command's data; UINT64_MAX if the device sets no limit.
-    pub transfer_bytes: u64,
-    /// What a command's memory must begin and end on, in bytes: 1 where any memory will do.
-    pub memory_align_bytes: u32,
-    /// Most queues that can be open at once.
-    pub queues: u32,
-    /// Most entries of one queue's ring.
-    pub ring_entries: u32,
-    /// Longest payload of transfer method "inline", in bytes.
-    pub inline_bytes: u32,
-    /// Raw I/O commands can be passed through.
-    pub raw_commands: u8,
-    /// Admin commands can be sent.
-    pub admin_commands: u8,
-    /// A command that was sent can be cancelled.
-    pub cancel: u8,
-    /// A queue has a descriptor that tells of completions.
-    pub event: u8,
-    /// Commands go on while the program does something else.
-    pub overlaps: u8,
-    /// Flush is there.
-    pub flush: u8,
-    /// Write Zeroes is there.
-    pub write_zeroes: u8,
-    /// Dataset Management (trim) is there.
-    pub trim: u8,
-    /// Compare is there.
-    pub compare: u8,
-    /// Verify is there.
-    pub verify: u8,
-    /// Copy is there.
-    pub copy: u8,
-    /// 0.
-    pub reserved: [u8; 5],
-}
-crossing!(byway_capabilities of 48);
-
 /// Opens the device that `uri` names: "/dev/nvme0n1", "./blocks", "file:PATH" for a block device or a file,
 /// "embedded:PATH", "ram:SIZE", "null:SIZE" for a device in this process, "nil:SIZE" for none; options behind a question
 /// mark ("./blocks?direct=1"). On failure the message says what was tried, and why each failed.
@@ -233,21 +192,6 @@ pub unsafe extern "C" fn byway_device_passed_over(
     })
 }
 
-/// Tells what the backend and the device can do.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn byway_device_get_capabilities(
-    device: *const byway_device,
-    capabilities: *mut byway_capabilities,
-) -> c_int {
-    border(|| {
-        // SAFETY: by the contract.
-        let device = unsafe { byway_device::shared(device) }?;
-        // SAFETY: by the contract.
-        unsafe { sized::write(capabilities, &capabilities_of(device)) }?;
-        Ok(0)
-    })
-}
-
 /// Tells of the namespaces that are attached, asked anew: of at most `max`, of which the first has its `size` set.
 /// Returns how many there are, which may be more.
 #[unsafe(no_mangle)]
@@ -259,29 +203,39 @@ pub unsafe extern "C" fn byway_device_namespaces(
     border(|| {
         // SAFETY: by the contract.
         let all = unsafe { byway_device::shared(device) }?.namespaces()?;
-        if max > 0 {
-            // SAFETY: by the contract.
-            unsafe { fill(namespaces, max as usize, &all) }?;
-        }
+        // SAFETY: by the contract.
+        unsafe { sized::fill(namespaces, max as usize, all.iter().map(namespace_of)) }?;
         Ok(count(all.len()))
     })
 }
 
-/// # Safety
-/// As of [`byway_device_namespaces`].
-unsafe fn fill(namespaces: *mut byway_namespace, max: usize, all: &[Namespace]) -> Result<()> {
-    // SAFETY: by the contract.
-    let stride = unsafe { sized::stride(namespaces) }?;
-    for (index, namespace) in all.iter().take(max).enumerate() {
-        // SAFETY: there is room for `max` of them, at this distance.
-        let at = unsafe { namespaces.byte_add(index * stride) };
-        // SAFETY: as above; each is as long as the first.
-        unsafe {
-            at.cast::<usize>().write(stride);
-            sized::write(at, &namespace_of(namespace))?;
-        }
-    }
-    Ok(())
+/// Tells of the namespace that calls mean: `nsid`, or for 0 the URI's, or the device's first of kind `kind`. Of kind
+/// BYWAY_KIND_OTHER, `nsid` or that of the URI, whatever it is.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_device_namespace(
+    device: *const byway_device,
+    nsid: u32,
+    kind: u32,
+    namespace: *mut byway_namespace,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let device = unsafe { byway_device::shared(device) }?;
+        let nsid = nsid_or_first(nsid)?;
+        let found = if kind == byway_kind::Nvm as u32 {
+            device.nvm_namespace(nsid)?
+        } else if kind == byway_kind::Kv as u32 {
+            device.kv_namespace(nsid)?
+        } else if kind == byway_kind::Other as u32 {
+            let none = || invalid("neither nsid nor the URI names a namespace");
+            device.namespace(nsid.or(device.default_namespace()).ok_or_else(none)?)?
+        } else {
+            return Err(invalid(format!("there is no kind {kind} of namespaces")));
+        };
+        // SAFETY: by the contract.
+        unsafe { sized::write(namespace, &namespace_of(&found)) }?;
+        Ok(0)
+    })
 }
 
 /// # Safety
@@ -322,6 +276,7 @@ impl byway_device {
             serial: c_text(&identity.serial),
             firmware: c_text(&identity.firmware),
             subsystem: c_text(&identity.subsystem),
+            methods: c_text(&device.capabilities().methods.to_string()),
         };
         let passed_over = chosen.passed_over.iter();
         let passed_over = passed_over.map(|one| (c_text(one.backend), c_text(&one.why))).collect();
@@ -335,6 +290,26 @@ impl byway_device {
     pub(crate) unsafe fn shared<'a>(device: *const Self) -> Result<&'a Device> {
         // SAFETY: the caller's word.
         unsafe { shared(device, "device") }.map(|device| &*device.device)
+    }
+
+    /// The device behind a handle, and the names of its transfer methods.
+    ///
+    /// # Safety
+    /// As [`byway_device::shared`].
+    pub(crate) unsafe fn with_methods<'a>(device: *const Self) -> Result<(&'a Device, &'a CStr)> {
+        // SAFETY: the caller's word.
+        unsafe { shared(device, "device") }.map(|device| (&*device.device, &*device.words.methods))
+    }
+
+    /// The device behind a handle, if it is one in this process.
+    ///
+    /// # Safety
+    /// As [`byway_device::shared`].
+    pub(crate) unsafe fn embedded<'a>(device: *const Self) -> Result<&'a embedded::Device> {
+        let said = "only a device in this process (embedded:, ram:, null:) tells that of itself";
+        let none = || Error::host(ErrorKind::Unsupported, said);
+        // SAFETY: the caller's word.
+        unsafe { Self::shared(device) }?.as_embedded().ok_or_else(none)
     }
 
     /// The device behind a handle, for whoever keeps it open.
@@ -363,30 +338,6 @@ impl byway_device {
             version: u32::from(major) << 16 | u32::from(minor) << 8 | u32::from(tertiary),
             is_byway: u32::from(identity.byway),
         }
-    }
-}
-
-fn capabilities_of(device: &Device) -> byway_capabilities {
-    let can = device.capabilities();
-    byway_capabilities {
-        size: size_of::<byway_capabilities>(),
-        transfer_bytes: can.limits.transfer_bytes,
-        memory_align_bytes: can.memory_align_bytes,
-        queues: can.limits.queues.into(),
-        ring_entries: can.limits.ring_entries,
-        inline_bytes: can.limits.inline_bytes,
-        raw_commands: can.raw_commands.into(),
-        admin_commands: can.admin_commands.into(),
-        cancel: can.cancel.into(),
-        event: can.event.into(),
-        overlaps: can.overlaps.into(),
-        flush: can.nvm.flush.into(),
-        write_zeroes: can.nvm.write_zeroes.into(),
-        trim: can.nvm.deallocate.into(),
-        compare: can.nvm.compare.into(),
-        verify: can.nvm.verify.into(),
-        copy: can.nvm.copy.into(),
-        reserved: [0; 5],
     }
 }
 

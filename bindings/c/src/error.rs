@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use byway::spec::Status;
 use byway::{Error, ErrorKind, Origin, Result, Retry};
 
 /// What kind of failure it was, whoever failed. Functions return the negative of it.
@@ -169,6 +170,17 @@ impl byway_error {
             errno: 0,
             message: c_text(&format!("a defect of this library: {said}")),
         }
+    }
+
+    /// The status that a device answered, if one did.
+    pub(crate) fn nvme_status(&self) -> Option<Status> {
+        (self.status != 0).then_some(Status(self.status))
+    }
+
+    /// Makes a copy the last one of this thread; what the function returns.
+    pub(crate) fn tell_again(&self) -> c_int {
+        let Self { kind, origin, retry, status, errno, ref message } = *self;
+        Self { kind, origin, retry, status, errno, message: message.clone() }.tell()
     }
 
     /// Makes it the last one of this thread; what the function returns.

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use byway::{Error, ErrorKind, Key, Kv, Result};
 
-use crate::arg::{bytes, bytes_mut, handle, invalid, put, want};
+use crate::arg::{bytes, bytes_mut, handle, invalid, put, shared, want};
 use crate::command::{BYWAY_MUST_EXIST, BYWAY_MUST_NOT_EXIST, BYWAY_UNCOMPRESSED, store_options};
 use crate::device::byway_device;
 use crate::error::{border, border_quiet, count};
@@ -12,13 +12,13 @@ use crate::nvm::nsid_or_first;
 
 /// A namespace of keys and values with a queue of its own, for synchronous calls. One thread at a time uses it.
 pub struct byway_kv {
-    kv: Kv,
-    /// A listing that calls the program back has not returned.
-    listing: bool,
+    pub(crate) kv: Kv,
+    /// A call that calls the program back has not returned.
+    pub(crate) calling: bool,
 }
 
-/// What byway_kv_list() calls for each key, which lives until it returns; anything but 0 ends the listing. It must not use
-/// the byway_kv that is being listed.
+/// What byway_kv_list() and its kin call for each key, which lives until it returns; anything but 0 ends the listing. It must
+/// not use the byway_kv that is being listed.
 pub type byway_key_callback =
     Option<unsafe extern "C" fn(context: *mut c_void, key: *const c_void, key_bytes: usize) -> c_int>;
 
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn byway_kv_open(
         want(kv, "kv")?;
         // SAFETY: by the contract.
         let opened = unsafe { byway_device::shared(device) }?.kv(nsid_or_first(nsid)?)?;
-        let opened = Box::new(byway_kv { kv: opened, listing: false });
+        let opened = Box::new(byway_kv { kv: opened, calling: false });
         // SAFETY: by the contract.
         unsafe { put(kv, Box::into_raw(opened), "kv") }?;
         Ok(0)
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn byway_kv_get(
     })
 }
 
-/// Deletes a key; that it is not there is an error of kind BYWAY_ERROR_KIND_KEY_NOT_FOUND.
+/// Deletes a key; one that is not there is deleted already.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_kv_delete(kv: *mut byway_kv, key: *const c_void, key_bytes: usize) -> c_int {
     border(|| {
@@ -117,6 +117,13 @@ pub unsafe extern "C" fn byway_kv_exists(kv: *mut byway_kv, key: *const c_void, 
     })
 }
 
+/// The namespace's identifier; 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_kv_nsid(kv: *const byway_kv) -> u32 {
+    // SAFETY: by the contract.
+    unsafe { shared(kv, "kv") }.map_or(0, |kv| kv.kv.nsid().get())
+}
+
 /// Calls `on` for the keys in order, from `start` on, or from the first where `start_bytes` is 0. Returns for how many.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_kv_list(
@@ -126,24 +133,42 @@ pub unsafe extern "C" fn byway_kv_list(
     on: byway_key_callback,
     context: *mut c_void,
 ) -> c_int {
+    // SAFETY: by the contract.
+    unsafe { byway_kv_list_prefix(kv, std::ptr::null(), 0, start, start_bytes, on, context) }
+}
+
+/// As byway_kv_list(), of the keys that begin with `prefix`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_kv_list_prefix(
+    kv: *mut byway_kv,
+    prefix: *const c_void,
+    prefix_bytes: usize,
+    start: *const c_void,
+    start_bytes: usize,
+    on: byway_key_callback,
+    context: *mut c_void,
+) -> c_int {
     border(|| {
         let on = on.ok_or_else(|| invalid("on is NULL"))?;
         // SAFETY: by the contract.
-        let (listed, start) = unsafe { (kv_of(kv)?, bytes(start, start_bytes, "start")?) };
+        let (listed, prefix, start) = unsafe {
+            let listed = kv_of(kv)?;
+            (listed, bytes(prefix, prefix_bytes, "prefix")?, bytes(start, start_bytes, "start")?)
+        };
         let start = if start.is_empty() { None } else { Some(Key::new(start)?) };
-        listed.listing = true;
+        listed.calling = true;
         // SAFETY: the program's own function, called as it is declared; it does not come back to this handle.
-        let told = list(&mut listed.kv, start, |key| unsafe {
+        let told = list(&mut listed.kv, prefix, start, |key| unsafe {
             on(context, key.as_bytes().as_ptr().cast(), key.as_bytes().len())
         });
-        listed.listing = false;
+        listed.calling = false;
         told.map(count)
     })
 }
 
-fn list(kv: &mut Kv, start: Option<Key>, mut on: impl FnMut(&Key) -> c_int) -> Result<usize> {
+fn list(kv: &mut Kv, prefix: &[u8], start: Option<Key>, mut on: impl FnMut(&Key) -> c_int) -> Result<usize> {
     let mut told = 0;
-    for key in kv.keys(start) {
+    for key in kv.keys_with_prefix(prefix, start)? {
         told += 1;
         if on(&key?) != 0 {
             break;
@@ -152,15 +177,18 @@ fn list(kv: &mut Kv, start: Option<Key>, mut on: impl FnMut(&Key) -> c_int) -> R
     Ok(told)
 }
 
-/// The namespace behind a handle, unless a listing of it is going on.
+/// The namespace behind a handle, unless a call to it that calls the program back is going on.
 ///
 /// # Safety
 /// NULL, or a handle that nobody else uses for as long as `'a`.
-unsafe fn kv_of<'a>(kv: *mut byway_kv) -> Result<&'a mut byway_kv> {
+pub(crate) unsafe fn kv_of<'a>(kv: *mut byway_kv) -> Result<&'a mut byway_kv> {
     want(kv, "kv")?;
-    // SAFETY: the caller's word; a field of its own, that a listing does not borrow.
-    if unsafe { (*kv).listing } {
-        return Err(Error::host(ErrorKind::Busy, "a listing of this namespace has not returned"));
+    // SAFETY: the caller's word; a field of its own, that such a call does not borrow.
+    if unsafe { (*kv).calling } {
+        return Err(Error::host(
+            ErrorKind::Busy,
+            "a call to this namespace that calls back has not returned",
+        ));
     }
     // SAFETY: the caller's word.
     unsafe { handle(kv, "kv") }

@@ -60,6 +60,13 @@ pub unsafe extern "C" fn byway_nvm_blocks(nvm: *const byway_nvm) -> u64 {
     unsafe { shared(nvm, "nvm") }.map_or(0, |nvm| nvm.nvm.blocks())
 }
 
+/// The namespace's identifier; 0 for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_nvm_nsid(nvm: *const byway_nvm) -> u32 {
+    // SAFETY: by the contract.
+    unsafe { shared(nvm, "nvm") }.map_or(0, |nvm| nvm.nvm.nsid().get())
+}
+
 /// Reads `bytes` bytes, whole blocks, from block `slba` on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_nvm_read(

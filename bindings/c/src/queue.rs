@@ -1,27 +1,27 @@
-//! Queues: places for the commands on their way, and the calls that send one.
+//! Queues: opened, closed, and what is done to all of their commands at once.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use byway::{
-    Backend, BackendQueue, Buffer, Buffers, Command, Device, Error, ErrorKind, LbaRange, LbaRanges, Method,
-    Nsid, NvmCommand, Payload, Queue, QueueOptions, RawCommand, Refused, Result,
+    AdaptivePolicy, Backend, BackendQueue, Buffer, Buffers, Device, Error, ErrorKind, Method, Queue,
+    QueueOptions, Result,
 };
 
-use crate::arg::{handle, invalid, put, text_or_none, want};
+use crate::arg::{handle, invalid, put, shared, text_or_none, want};
 use crate::buffer::byway_buffer;
-use crate::command::{byway_command, direction, entry, handles, raw_data};
 use crate::device::byway_device;
-use crate::error::{border, byway_error, count, tell};
-use crate::places::{NONE, Places};
+use crate::error::{border, byway_error};
+use crate::places::Places;
 use crate::sized::{self, crossing};
 
 /// Commands on their way. One thread at a time uses a queue; each thread opens its own.
 pub struct byway_queue {
     pub(crate) queue: Queue,
-    places: Places,
-    timeout: Option<Duration>,
+    pub(crate) places: Places,
+    /// After what time commands that were given none of their own are given up.
+    pub(crate) timeout: Option<Duration>,
     /// After what time a synchronous call gives its command up.
     pub(crate) call_timeout: Duration,
     /// Errors of the completions that were taken last by `byway_queue_reap`.
@@ -45,6 +45,16 @@ pub struct byway_queue_options {
     pub transfer: *const c_char,
     /// After how many nanoseconds byway_queue_execute() gives a command up.
     pub timeout_ns: u64,
+    /// By what transfer method "adaptive" chooses: "bytes", "time", "threshold"; NULL for what the URI says.
+    pub policy: *const c_char,
+    /// Policy "threshold": what is taken for short values; NULL for "piggyback".
+    pub below: *const c_char,
+    /// Policy "threshold": above 1 for less traffic, below 1 for less latency; 0 for 1.
+    pub alpha: f64,
+    /// Policy "threshold": from how many bytes on "prp" is as quick.
+    pub tau_bytes: u32,
+    /// 0.
+    pub reserved: u32,
 }
 crossing!(byway_queue_options of 32);
 
@@ -85,187 +95,6 @@ pub unsafe extern "C" fn byway_queue_close(queue: *mut byway_queue) -> c_int {
         // SAFETY: `byway_queue_open` made it, and nobody names it again.
         drop(unsafe { Box::from_raw(queue) });
         settled.map(|()| 0)
-    })
-}
-
-/// Reads `blocks` blocks from `slba` on into the buffer, whose length is that of the blocks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn byway_queue_read(
-    queue: *mut byway_queue,
-    nsid: u32,
-    slba: u64,
-    blocks: u32,
-    into: *mut byway_buffer,
-    tag: u64,
-) -> c_int {
-    border(|| {
-        // SAFETY: by the contract.
-        let queue = unsafe { handle(queue, "queue") }?;
-        let nsid = Nsid::new(nsid)?;
-        // SAFETY: by the contract.
-        unsafe {
-            queue.send_with(into, tag, |into| Command::Nvm(NvmCommand::Read { nsid, slba, blocks, into }))
-        }
-    })
-}
-
-/// Writes `blocks` blocks from the buffer, whose length is that of the blocks, at `slba`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn byway_queue_write(
-    queue: *mut byway_queue,
-    nsid: u32,
-    slba: u64,
-    blocks: u32,
-    from: *mut byway_buffer,
-    tag: u64,
-) -> c_int {
-    border(|| {
-        // SAFETY: by the contract.
-        let queue = unsafe { handle(queue, "queue") }?;
-        let nsid = Nsid::new(nsid)?;
-        // SAFETY: by the contract.
-        unsafe {
-            queue.send_with(from, tag, |from| {
-                Command::Nvm(NvmCommand::Write { nsid, slba, blocks, data: Payload::Buffer(from) })
-            })
-        }
-    })
-}
-
-/// As byway_queue_read(), into several buffers, one behind the other.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn byway_queue_readv(
-    queue: *mut byway_queue,
-    nsid: u32,
-    slba: u64,
-    blocks: u32,
-    into: *const *mut byway_buffer,
-    buffers: u32,
-    tag: u64,
-) -> c_int {
-    border(|| {
-        // SAFETY: by the contract.
-        let (queue, into) = unsafe { (handle(queue, "queue")?, handles(into, buffers)?) };
-        let nsid = Nsid::new(nsid)?;
-        // SAFETY: by the contract.
-        unsafe {
-            queue.send_several(into, tag, |into| {
-                Command::Nvm(NvmCommand::ReadVectored { nsid, slba, blocks, into })
-            })
-        }
-    })
-}
-
-/// As byway_queue_write(), from several buffers, one behind the other.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn byway_queue_writev(
-    queue: *mut byway_queue,
-    nsid: u32,
-    slba: u64,
-    blocks: u32,
-    from: *const *mut byway_buffer,
-    buffers: u32,
-    tag: u64,
-) -> c_int {
-    border(|| {
-        // SAFETY: by the contract.
-        let (queue, from) = unsafe { (handle(queue, "queue")?, handles(from, buffers)?) };
-        let nsid = Nsid::new(nsid)?;
-        // SAFETY: by the contract.
-        unsafe {
-            queue.send_several(from, tag, |from| {
-                Command::Nvm(NvmCommand::Write { nsid, slba, blocks, data: Payload::Vectored(from) })
-            })
-        }
-    })
-}
-
-/// Makes completed writes durable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn byway_queue_flush(queue: *mut byway_queue, nsid: u32, tag: u64) -> c_int {
-    border(|| {
-        // SAFETY: by the contract.
-        let queue = unsafe { handle(queue, "queue") }?;
-        queue.send(Command::Nvm(NvmCommand::Flush { nsid: Nsid::new(nsid)? }), tag)
-    })
-}
-
-/// Tells the device that blocks are no longer needed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn byway_queue_trim(
-    queue: *mut byway_queue,
-    nsid: u32,
-    slba: u64,
-    blocks: u32,
-    tag: u64,
-) -> c_int {
-    border(|| {
-        // SAFETY: by the contract.
-        let queue = unsafe { handle(queue, "queue") }?;
-        let ranges = LbaRanges::new(&[LbaRange { slba, blocks }])?;
-        queue.send(Command::Nvm(NvmCommand::Deallocate { nsid: Nsid::new(nsid)?, ranges }), tag)
-    })
-}
-
-/// Makes blocks read as zeroes; not 0 in `deallocate` lets the device forget them.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn byway_queue_write_zeroes(
-    queue: *mut byway_queue,
-    nsid: u32,
-    slba: u64,
-    blocks: u32,
-    deallocate: c_int,
-    tag: u64,
-) -> c_int {
-    border(|| {
-        // SAFETY: by the contract.
-        let queue = unsafe { handle(queue, "queue") }?;
-        let (nsid, deallocate) = (Nsid::new(nsid)?, deallocate != 0);
-        queue.send(Command::Nvm(NvmCommand::WriteZeroes { nsid, slba, blocks, deallocate }), tag)
-    })
-}
-
-/// Passes a submission queue entry of 64 bytes through; the backend writes its identifier and its data pointer. Bits 1:0
-/// of its opcode say which way the buffer's bytes go: 01b to the device, 10b from it. NULL for no data.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn byway_queue_raw(
-    queue: *mut byway_queue,
-    entry: *const c_void,
-    data: *mut byway_buffer,
-    tag: u64,
-) -> c_int {
-    border(|| {
-        // SAFETY: by the contract.
-        let (queue, entry) = unsafe { (handle(queue, "queue")?, self::entry(entry)?) };
-        let raw = |memory| Command::Raw(RawCommand { entry, data: raw_data(&entry, memory) });
-        if data.is_null() {
-            return queue.send(raw(Payload::Empty), tag);
-        }
-        if direction(&entry).is_none() {
-            let opcode = entry.opcode();
-            return Err(invalid(format!("opcode {opcode:#04x} says which way no data goes")));
-        }
-        // SAFETY: by the contract.
-        unsafe { queue.send_with(data, tag, |data| raw(Payload::Buffer(data))) }
-    })
-}
-
-/// Sends `count` commands, under one doorbell or system call where the backend can. Returns how many were taken: fewer
-/// than `count` if one was refused, which byway_last_error() tells of, or its error's number if that was the first.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn byway_queue_submit(
-    queue: *mut byway_queue,
-    commands: *const byway_command,
-    count: u32,
-) -> c_int {
-    border(|| {
-        // SAFETY: by the contract.
-        let queue = unsafe { handle(queue, "queue") }?;
-        if count == 0 {
-            return Ok(0);
-        }
-        // SAFETY: by the contract.
-        unsafe { queue.send_all(commands, count) }
     })
 }
 
@@ -312,6 +141,22 @@ pub unsafe extern "C" fn byway_queue_event_fd(queue: *mut byway_queue) -> c_int 
     })
 }
 
+/// Asks the device for its words about a command of this queue that it refused ("the namespace is full"), which taking
+/// completions never does; of several that failed alike, the newest. byway_last_error() is then the error with them, or as
+/// it was where the device has none; the number of its kind is returned. Calls that wait for their command have asked
+/// already.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_queue_explain(queue: *mut byway_queue, error: *const byway_error) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (queue, error) = unsafe { (handle(queue, "queue")?, shared(error, "error")?) };
+        match error.nvme_status() {
+            Some(status) => Err(queue.queue.explained(Error::status(status))),
+            None => Ok(error.tell_again()),
+        }
+    })
+}
+
 /// Commands submitted whose completion was not taken yet; 0 for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_queue_outstanding(queue: *const byway_queue) -> u32 {
@@ -349,174 +194,44 @@ unsafe fn queue_options(device: &Device, given: *const byway_queue_options) -> R
     if given.timeout_ns > 0 {
         options.timeout = Duration::from_nanos(given.timeout_ns);
     }
+    // SAFETY: by the contract.
+    if let Some(policy) = unsafe { policy(&given) }? {
+        options.policy = policy;
+    }
     Ok(options)
+}
+
+/// By what "adaptive" chooses, where it is said.
+///
+/// # Safety
+/// Its texts are as [`text_or_none`] wants them.
+unsafe fn policy(given: &byway_queue_options) -> Result<Option<AdaptivePolicy>> {
+    // SAFETY: the caller's word.
+    let (policy, below) = unsafe {
+        let policy = text_or_none(given.policy, "byway_queue_options.policy")?;
+        (policy, text_or_none(given.below, "byway_queue_options.below")?)
+    };
+    let is_plain = below.is_none() && given.alpha == 0.0 && given.tau_bytes == 0;
+    match policy {
+        None if is_plain => Ok(None),
+        Some("bytes") if is_plain => Ok(Some(AdaptivePolicy::Bytes)),
+        Some("time") if is_plain => Ok(Some(AdaptivePolicy::Time)),
+        Some("threshold") if given.tau_bytes > 0 => {
+            let below = below.map_or(Ok(Method::Piggyback), str::parse);
+            let below = below.map_err(|unknown| invalid(unknown.to_string()))?;
+            let alpha = if given.alpha == 0.0 { 1.0 } else { given.alpha as f32 };
+            Ok(Some(AdaptivePolicy::Threshold { tau_bytes: given.tau_bytes, alpha, below }))
+        }
+        Some("threshold") => Err(invalid("policy threshold needs tau_bytes")),
+        Some("bytes" | "time") | None => Err(invalid("tau_bytes, alpha and below are of policy threshold")),
+        Some(other) => Err(invalid(format!("policy {other:?}: expected bytes, time or threshold"))),
+    }
 }
 
 impl byway_queue {
     fn new(queue: Queue, call_timeout: Duration) -> Self {
         let places = Places::new(queue.depth());
         Self { queue, places, timeout: None, call_timeout, failed: Vec::new(), callbacks: 0 }
-    }
-
-    /// Sends a command without memory of the program's.
-    #[inline]
-    pub(crate) fn send(&mut self, command: Command, tag: u64) -> Result<c_int> {
-        let place = self.places.take(tag)?;
-        self.hand_over(command, place, self.timeout)
-    }
-
-    /// Sends a command with a buffer's memory.
-    ///
-    /// # Safety
-    /// `from` is NULL or a live handle.
-    #[inline(always)]
-    unsafe fn send_with(
-        &mut self,
-        from: *mut byway_buffer,
-        tag: u64,
-        command: impl FnOnce(Buffer) -> Command,
-    ) -> Result<c_int> {
-        let place = self.places.first_free()?;
-        // SAFETY: the caller's word.
-        let memory = unsafe { handle(from, "buffer") }?.take()?;
-        self.places.fill(place, tag, from);
-        self.hand_over_with(|| command(memory), place, self.timeout)
-    }
-
-    /// Sends a command with the memory of several buffers.
-    ///
-    /// # Safety
-    /// They are NULL or live handles.
-    unsafe fn send_several(
-        &mut self,
-        from: &[*mut byway_buffer],
-        tag: u64,
-        command: impl FnOnce(Buffers) -> Command,
-    ) -> Result<c_int> {
-        let place = self.places.take(tag)?;
-        // SAFETY: the caller's word.
-        match unsafe { self.places.gather(place, from) } {
-            Ok(memory) => self.hand_over(command(memory), place, self.timeout),
-            Err(error) => {
-                self.places.settle(place, None, Buffers::NONE);
-                Err(error)
-            }
-        }
-    }
-
-    #[inline]
-    fn hand_over(&mut self, command: Command, place: u32, timeout: Option<Duration>) -> Result<c_int> {
-        self.hand_over_with(|| command, place, timeout)
-    }
-
-    #[inline(always)]
-    fn hand_over_with(
-        &mut self,
-        command: impl FnOnce() -> Command,
-        place: u32,
-        timeout: Option<Duration>,
-    ) -> Result<c_int> {
-        let sent = match timeout {
-            None => self.queue.submit_with(place.into(), command),
-            Some(timeout) => self.queue.submit_within(command(), place.into(), timeout),
-        };
-        match sent {
-            Ok(()) => Ok(0),
-            Err(refused) => Err(self.take_back(refused, place)),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn take_back(&mut self, refused: Refused, place: u32) -> Error {
-        let (one, several) = refused.command.into_payload().into_buffers();
-        self.places.settle(place, one, several);
-        refused.error
-    }
-
-    /// Sends a command that a program described, with a time of its own, else the queue's, else `timeout`.
-    ///
-    /// # Safety
-    /// What it points to is as the contract says.
-    pub(crate) unsafe fn send_described(
-        &mut self,
-        described: &byway_command,
-        timeout: Option<Duration>,
-    ) -> Result<c_int> {
-        // SAFETY: the caller's word.
-        let (command, place) = unsafe { self.places.prepare(described) }?;
-        let own = (described.timeout_ns > 0).then(|| Duration::from_nanos(described.timeout_ns));
-        self.hand_over(command, place, own.or(self.timeout).or(timeout))
-    }
-
-    /// # Safety
-    /// As of [`byway_queue_submit`].
-    unsafe fn send_all(&mut self, commands: *const byway_command, count: u32) -> Result<c_int> {
-        // SAFETY: by the contract.
-        let stride = unsafe { sized::stride(commands) }?;
-        // SAFETY: there are `count` of them at this distance, each as long as it says.
-        let described =
-            (0..count as usize).map(|index| unsafe { sized::read(commands.byte_add(index * stride)) });
-        let timed = |one: Result<byway_command>| one.is_ok_and(|one| one.timeout_ns > 0);
-        // SAFETY: the caller's word.
-        let (taken, stopped) = unsafe {
-            match self.timeout.is_some() || described.clone().any(timed) {
-                true => self.send_singly(described),
-                false => self.send_together(described),
-            }
-        };
-        match stopped {
-            Some(error) if taken == 0 => Err(error),
-            Some(error) => {
-                tell(&error);
-                Ok(self::count(taken))
-            }
-            None => Ok(self::count(taken)),
-        }
-    }
-
-    /// # Safety
-    /// As of [`Self::send_described`].
-    unsafe fn send_singly(
-        &mut self,
-        described: impl Iterator<Item = Result<byway_command>>,
-    ) -> (usize, Option<Error>) {
-        let mut taken = 0;
-        for one in described {
-            // SAFETY: the caller's word.
-            let sent = one.and_then(|one| unsafe { self.send_described(&one, None) });
-            match sent {
-                Ok(_) => taken += 1,
-                Err(error) => return (taken, Some(error)),
-            }
-        }
-        (taken, None)
-    }
-
-    /// # Safety
-    /// As of [`Self::send_described`].
-    unsafe fn send_together(
-        &mut self,
-        mut described: impl Iterator<Item = Result<byway_command>>,
-    ) -> (usize, Option<Error>) {
-        let (mut taken, mut stopped, mut last) = (0, None, NONE);
-        let mut commands = std::iter::from_fn(|| {
-            // SAFETY: the caller's word.
-            match described.next()?.and_then(|one| unsafe { self.places.prepare(&one) }) {
-                Ok((command, place)) => {
-                    (taken, last) = (taken + 1, place);
-                    Some((command, u64::from(place)))
-                }
-                Err(error) => {
-                    stopped = Some(error);
-                    None
-                }
-            }
-        });
-        if let Err(refused) = self.queue.submit_all(&mut commands) {
-            return (taken - 1, Some(self.take_back(refused, last)));
-        }
-        (taken, stopped)
     }
 
     /// Ends what is kept of a finished command: its tag, and its buffer if it has one.

@@ -66,6 +66,20 @@ pub(crate) unsafe fn read<T: Crossing>(given: *const T) -> Result<T> {
     Ok(read)
 }
 
+/// The structures of an array that a program filled. Of none of them it may be NULL.
+///
+/// # Safety
+/// `first` is NULL or points to `count` structures, each as long as the first says, until the iterator is gone.
+pub(crate) unsafe fn each<T: Crossing>(
+    first: *const T,
+    count: u32,
+) -> Result<impl Iterator<Item = Result<T>> + Clone> {
+    // SAFETY: the caller's word.
+    let stride = if count == 0 { 0 } else { unsafe { stride(first) }? };
+    // SAFETY: there are `count` of them at this distance.
+    Ok((0..count as usize).map(move |index| unsafe { read(first.byte_add(index * stride)) }))
+}
+
 /// Fills a structure of a program's, as far as both know it; zeroes behind it. Its size becomes what was filled.
 ///
 /// # Safety
@@ -97,6 +111,31 @@ pub(crate) unsafe fn stride<T: Crossing>(first: *const T) -> Result<usize> {
         return Err(invalid(format!("{}.size is {size}, which no array can have", T::NAME)));
     }
     Ok(size)
+}
+
+/// Fills an array of a program's, of which the first has its size set, with as many as there is room for.
+///
+/// # Safety
+/// `first` is NULL or has room for `max` structures, each as long as the first says.
+pub(crate) unsafe fn fill<T: Crossing>(
+    first: *mut T,
+    max: usize,
+    values: impl Iterator<Item = T>,
+) -> Result<()> {
+    if max == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller's word.
+    let stride = unsafe { stride(first) }?;
+    for (index, value) in values.take(max).enumerate() {
+        // SAFETY: there is room for `max` of them, at this distance; each is as long as the first.
+        unsafe {
+            let at = first.byte_add(index * stride);
+            at.cast::<usize>().write(stride);
+            write(at, &value)?;
+        }
+    }
+    Ok(())
 }
 
 #[inline]

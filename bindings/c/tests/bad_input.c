@@ -107,7 +107,16 @@ static void buffers_have_one_user(byway_device *device)
 	assert(byway_queue_reap(queue, done, 4, 2, 1000000000) == 2);
 	assert(done[0].tag == 11 && done[0].buffer == buffer && !done[0].error && done[1].tag == 14);
 
+	assert(byway_queue_read_wait(queue, 1, 0, 1, buffer) == 0 && byway_queue_write_wait(queue, 1, 0, 1, buffer) == 0);
+	assert(refused(byway_queue_read_wait(queue, 1, 0, 8, buffer), "512 bytes"));
+	assert(refused(byway_queue_read_wait(queue, 1, 1 << 20, 1, buffer), "outside a namespace"));
+	assert(refused(byway_queue_read_wait(queue, 0, 0, 1, buffer), "begin at 1"));
+	assert(refused(byway_queue_read_wait(queue, 1, 0, 1, NULL), "buffer is NULL"));
+	assert(byway_queue_set_timeout(queue, 1000000000) == 0 && byway_queue_read_wait(queue, 1, 0, 1, buffer) == 0);
+	assert(byway_queue_set_timeout(queue, 0) == 0 && byway_buffer_data(buffer) != NULL);
+
 	assert(byway_queue_flush(queue, 1, 16) == 0);
+	assert(refused(byway_queue_write_wait(queue, 1, 0, 1, buffer), "outstanding"));
 	assert(byway_queue_drain(queue, closes, queue) == 1);
 	assert(byway_queue_flush(queue, 1, 17) == 0 && byway_queue_wait(queue, 1, 0, nothing, &taken) == 1 && taken == 1);
 	assert(byway_queue_read(queue, 1, 0, 1, buffer, 18) == 0);
@@ -135,6 +144,17 @@ static void commands_are_looked_at(byway_device *device)
 	assert(refused(byway_queue_submit(queue, &command, 1), "mean nothing to Flush"));
 	command = (byway_command){ .size = sizeof(command), .opcode = BYWAY_OPCODE_STORE, .nsid = 1, .buffer = buffer };
 	assert(byway_queue_submit(queue, &command, 1) < 0); /* no key */
+	command = (byway_command){ .size = sizeof(command), .opcode = BYWAY_OPCODE_COPY, .nsid = 1 };
+	assert(refused(byway_queue_submit(queue, &command, 1), "1 to 256 ranges, not 0"));
+	command.range_count = 257;
+	assert(refused(byway_queue_submit(queue, &command, 1), "1 to 256 ranges, not 257"));
+	command.range_count = 1;
+	assert(refused(byway_queue_submit(queue, &command, 1), "byway_range is NULL"));
+	command.opcode = BYWAY_OPCODE_VERIFY;
+	assert(refused(byway_queue_submit(queue, &command, 1), "ranges mean nothing to Verify"));
+	assert(refused(byway_queue_trim_ranges(queue, 1, NULL, 0, 0), "1 to 256 ranges, not 0"));
+	command = (byway_command){ .size = sizeof(command), .opcode = BYWAY_OPCODE_BULK_STORE, .nsid = 1 };
+	assert(refused(byway_queue_submit(queue, &command, 1), "needs a buffer"));
 	command = (byway_command){ .size = sizeof(command), .opcode = BYWAY_OPCODE_RAW };
 	assert(refused(byway_queue_submit(queue, &command, 1), "entry is NULL"));
 	byway_command two[2] = {
@@ -159,6 +179,165 @@ static void a_listing_is_not_disturbed(void)
 	assert(refused(byway_kv_put(kv, "a", 1, "b", 1, 64), "flags 0x40"));
 	assert(byway_kv_list(kv, NULL, 0, lists_again, kv) == 1);
 	byway_kv_close(kv);
+	assert(byway_close(device) == 0);
+}
+
+static void ranges_are_sent_together(void)
+{
+	byway_range ranges[] = { { .size = sizeof(ranges[0]), .slba = 8, .blocks = 8 },
+				 { .size = sizeof(ranges[0]), .slba = 32, .blocks = 8 } };
+	byway_completion done = { .size = sizeof(done) };
+	byway_namespace space = { .size = sizeof(space) };
+	char blocks[16 * 512], nothing_there[8 * 512] = { 0 };
+	byway_device *device;
+	byway_queue *queue;
+	byway_nvm *nvm;
+
+	assert(byway_open("ram:64M", NULL, &device) == 0 && byway_nvm_open(device, 0, &nvm) == 0);
+	assert(byway_device_namespace(device, 0, BYWAY_KIND_NVM, &space) == 0 && space.nsid == byway_nvm_nsid(nvm));
+	assert(refused(byway_device_namespace(device, 99, BYWAY_KIND_OTHER, &space), "99"));
+	assert(refused(byway_device_namespace(device, 0, 7, &space), "no kind 7"));
+	memset(blocks, 7, sizeof(blocks));
+	assert(byway_nvm_write(nvm, 8, blocks, 8 * 512) == 0 && byway_nvm_write(nvm, 32, blocks, 8 * 512) == 0);
+	assert(byway_queue_open(device, NULL, &queue) == 0);
+	assert(byway_queue_copy(queue, space.nsid, 64, ranges, 2, 1) == 0);
+	assert(byway_queue_reap(queue, &done, 1, 1, UINT64_C(10000000000)) == 1 && !done.error);
+	memset(blocks, 0, sizeof(blocks));
+	assert(byway_nvm_read(nvm, 64, blocks, sizeof(blocks)) == 0);
+	assert(blocks[0] == 7 && blocks[sizeof(blocks) - 1] == 7);
+	assert(byway_queue_trim_ranges(queue, space.nsid, ranges, 2, 2) == 0);
+	assert(byway_queue_reap(queue, &done, 1, 1, UINT64_C(10000000000)) == 1 && !done.error);
+	assert(byway_nvm_read(nvm, 8, blocks, 8 * 512) == 0 && !memcmp(blocks, nothing_there, 8 * 512));
+	assert(byway_nvm_read(nvm, 32, blocks, 8 * 512) == 0 && !memcmp(blocks, nothing_there, 8 * 512));
+	assert(byway_queue_close(queue) == 0);
+	byway_nvm_close(nvm);
+	assert(byway_close(device) == 0);
+}
+
+static void gets(void *context, uint32_t index, const void *value, size_t bytes)
+{
+	size_t got;
+
+	assert(refused(byway_kv_get(context, "a", 1, &got, sizeof(got), &got), "has not returned"));
+	assert(index == 1 ? value == NULL : bytes == 5 && !memcmp(value, "value", 5));
+}
+
+static int counts(void *context, const void *key, size_t bytes)
+{
+	(void)key;
+	*(size_t *)context += bytes;
+	return 0;
+}
+
+static void misses(void *context, const void *after, size_t after_bytes, const void *before, size_t before_bytes,
+		   const char *why)
+{
+	(void)context, (void)after, (void)after_bytes, (void)before, (void)before_bytes, (void)why;
+	assert(0);
+}
+
+static void many_pairs_go_together(void)
+{
+	byway_pair pairs[] = { { sizeof(pairs[0]), "a1", 2, "value", 5 },
+			       { sizeof(pairs[0]), "b1", 2, "value", 5 },
+			       { sizeof(pairs[0]), "b22", 3, "value", 5 } };
+	byway_kv_stats stats = { .size = sizeof(stats) };
+	byway_capabilities can = { .size = sizeof(can) };
+	byway_device *device;
+	byway_kv *kv;
+	uint64_t loaded;
+	size_t bytes = 0;
+
+	assert(byway_open("ram:64M", NULL, &device) == 0 && byway_kv_open(device, 0, &kv) == 0);
+	assert(byway_device_get_capabilities(device, &can) == 0 && can.bulk_store && strstr(can.methods, "inline"));
+	assert(byway_kv_load(kv, pairs, 1, &loaded) == 0 && loaded == 1 && byway_kv_put_bulk(kv, pairs + 1, 2) == 0);
+	assert(byway_device_kv_stats(device, 0, &stats) == 0 && stats.keys == 3);
+	assert(byway_kv_list_prefix(kv, "b", 1, NULL, 0, counts, &bytes) == 2 && bytes == 5);
+	assert(byway_kv_list_prefix(kv, "b", 1, "b2", 2, counts, &bytes) == 1);
+	assert(byway_kv_list_listable(kv, counts, misses, &bytes) == 3);
+	assert(byway_kv_delete(kv, "b1", 2) == 0 && byway_kv_delete(kv, "b1", 2) == 0);
+	assert(byway_kv_get_many(kv, pairs, 3, 64, gets, kv) == 0);
+	assert(byway_kv_get_many(kv, pairs, 3, 1, gets, kv) == 0); /* longer than their room */
+	pairs[1].size = 7;
+	assert(byway_kv_load(kv, pairs, 2, &loaded) < 0);
+	pairs[0].key = NULL;
+	assert(refused(byway_kv_load(kv, pairs, 1, NULL), "byway_pair.key is NULL"));
+	assert(refused(byway_kv_load(kv, NULL, 1, NULL), "byway_pair is NULL"));
+	assert(refused(byway_kv_get_many(kv, pairs, 1, 8, NULL, NULL), "on is NULL"));
+	byway_kv_close(kv);
+	assert(byway_close(device) == 0);
+}
+
+static void images_are_looked_at(void)
+{
+	byway_create_options options = { .size = sizeof(options), .size_bytes = 64 << 20, .media = 9 };
+	byway_namespace space = { .size = sizeof(space), .kind = BYWAY_KIND_OTHER };
+
+	assert(refused(byway_create(NULL, &options), "path is NULL"));
+	assert(refused(byway_create("/nowhere/image", NULL), "byway_create_options is NULL"));
+	assert(refused(byway_create("/nowhere/image", &options), "no media 9"));
+	options.media = BYWAY_MEDIA_FILE;
+	assert(refused(byway_create("/nowhere/image", &options), "/nowhere/image"));
+	options.over_provisioning_percent = 7;
+	assert(refused(byway_create("/nowhere/image", &options), "has_over_provisioning"));
+	options.has_over_provisioning = 1;
+	options.profile = "optane";
+	assert(refused(byway_create("/nowhere/image", &options), "unknown profile"));
+	options.profile = NULL;
+	options.namespaces = &space;
+	options.namespace_count = 1;
+	assert(refused(byway_create("/nowhere/image", &options), "no namespace of kind 0"));
+	assert(byway_check("/nowhere/image", 0, NULL, NULL, NULL, NULL) < 0);
+	assert(byway_resize("/nowhere/image", 1 << 30, NULL, 0, NULL, NULL) < 0);
+	assert(refused(byway_snapshot("/nowhere/image", NULL, NULL, NULL, NULL), "out is NULL"));
+}
+
+static void policies_are_looked_at(byway_device *device)
+{
+	byway_queue_options options = { .size = sizeof(options), .policy = "luck" };
+	byway_queue *queue;
+
+	assert(refused(byway_queue_open(device, &options, &queue), "expected bytes, time or threshold"));
+	options.policy = "threshold";
+	assert(refused(byway_queue_open(device, &options, &queue), "needs tau_bytes"));
+	options.policy = NULL;
+	options.tau_bytes = 64;
+	assert(refused(byway_queue_open(device, &options, &queue), "of policy threshold"));
+}
+
+static void what_only_some_devices_have_is_refused(byway_device *device)
+{
+	byway_ledger ledger = { .size = sizeof(ledger) };
+	byway_admin *admin;
+
+	assert(refused(byway_device_get_ledger(device, &ledger), "only a device in this process"));
+	assert(refused(byway_device_set_ledger(device, 1), "only a device in this process"));
+	assert(refused(byway_device_sanitize(device, 9, 0, 0, NULL, NULL), "no wipe 9"));
+	assert(refused(byway_device_sanitize(device, BYWAY_WIPE_OVERWRITE, 17, 0, NULL, NULL), "1 to 16 times"));
+	assert(refused(byway_device_sanitize(device, BYWAY_WIPE_BLOCK_ERASE, 1, 0, NULL, NULL), "passes and pattern"));
+	assert(refused(byway_admin_open(device, &admin), "no controller"));
+}
+
+static void what_a_device_says_of_a_refusal_can_be_asked(void)
+{
+	byway_completion done = { .size = sizeof(done) };
+	byway_device *device;
+	byway_buffer *value;
+	byway_queue *queue;
+
+	assert(byway_open("ram:64M", NULL, &device) == 0 && byway_queue_open(device, NULL, &queue) == 0);
+	assert(byway_buffer_alloc(device, 8 << 20, &value) == 0);
+	byway_command store = { .size = sizeof(store), .opcode = BYWAY_OPCODE_STORE, .nsid = 1, .buffer = value,
+				.key = "key", .key_bytes = 3 };
+	if (byway_queue_submit(queue, &store, 1) == 1) {
+		assert(byway_queue_reap(queue, &done, 1, 1, UINT64_C(10000000000)) == 1 && done.error);
+		int kind = (int)byway_error_kind_of(done.error);
+		assert(byway_queue_explain(queue, done.error) == -kind);
+		assert((int)byway_error_kind_of(byway_last_error()) == kind);
+	}
+	assert(refused(byway_queue_explain(queue, NULL), "error is NULL"));
+	assert(byway_queue_close(queue) == 0);
+	byway_buffer_free(value);
 	assert(byway_close(device) == 0);
 }
 
@@ -189,6 +368,8 @@ static void admin_commands_keep_the_device_open(void)
 	assert(done.error && byway_error_origin(done.error) == BYWAY_ORIGIN_DEVICE);
 	assert(refused(byway_close(device), "admin commands of the device are open"));
 	assert(byway_admin_submit(admin, &identify, data, 4) == 0);
+	identify.opcode = 0x0c; /* a request for events, of which there will be none */
+	assert(byway_admin_submit(admin, &identify, NULL, 5) == 0);
 	assert(byway_admin_close(admin) == 0 && byway_close(device) == 0);
 	byway_buffer_free(data);
 }
@@ -202,8 +383,14 @@ int main(void)
 	sizes_are_looked_at(device);
 	buffers_have_one_user(device);
 	commands_are_looked_at(device);
+	policies_are_looked_at(device);
+	what_only_some_devices_have_is_refused(device);
 	assert(byway_close(device) == 0);
 	a_listing_is_not_disturbed();
+	ranges_are_sent_together();
+	many_pairs_go_together();
+	images_are_looked_at();
+	what_a_device_says_of_a_refusal_can_be_asked();
 	admin_commands_keep_the_device_open();
 	return 0;
 }

@@ -86,6 +86,25 @@ fn kv_stores_reads_lists_and_deletes() {
 }
 
 #[test]
+fn ledger_tells_what_crossed_the_link_for_one_put() {
+    let said = says(&example("ledger"), &["ram:64M?transfer=inline"]);
+    assert!(said.contains("doorbell ") && said.contains("chunk_fetch "), "{said}");
+    assert!(said.ends_with("a put of 32 bytes: 152 bytes of payload, 336 on the wire\n"), "{said}");
+    let refused = std::process::Command::new(example("ledger")).arg("nil:1G").output().unwrap();
+    assert!(!refused.status.success());
+}
+
+#[test]
+fn image_lives_from_its_making_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let said = says(&example("image"), &[path.to_str().unwrap()]);
+    let expected =
+        "100 loaded, 100 read back\n100 keys\nthe image: clean, 0 keys\nthe copy: clean, 100 keys\n";
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn raw_passes_commands_through() {
     let folder = tempfile::tempdir().unwrap();
     let blocks = file(&folder, "blocks", &[0; 1 << 20]);

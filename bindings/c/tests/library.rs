@@ -87,11 +87,27 @@ fn valgrind_finds_nothing_in_the_examples() {
     let folder = tempfile::tempdir().unwrap();
     let blocks = folder.path().join("blocks");
     std::fs::write(&blocks, vec![0; 1 << 20]).unwrap();
-    let blocks = format!("{}?backend=psync", blocks.display());
-    for name in ["sync", "async", "batch", "events", "raw"] {
+    let target = folder.path().join("target");
+    std::fs::write(&target, vec![0; 1 << 20]).unwrap();
+    // Through system calls that valgrind knows.
+    let of = |path: &std::path::Path| format!("{}?backend=psync", path.display());
+    let (blocks, target) = (of(&blocks), of(&target));
+    for name in ["sync", "async", "batch", "events", "raw", "info"] {
         memcheck(&checked(name), &[&blocks]);
     }
-    memcheck(&checked("kv"), &[]);
+    for name in ["kv", "list", "ledger"] {
+        memcheck(&checked(name), &[]);
+    }
+    memcheck(&checked("copy"), &[&blocks, &target]);
+    memcheck(&checked("perf"), &["1000"]);
+    memcheck(&checked("image"), &[folder.path().join("image").to_str().unwrap()]);
+    assert_eq!(examples(), 12, "every example is looked at here");
+}
+
+/// How many examples there are.
+fn examples() -> usize {
+    let files = std::fs::read_dir(here().join("examples")).unwrap();
+    files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|end| end == "c")).count()
 }
 
 /// An example, compiled beside the one that another test runs.

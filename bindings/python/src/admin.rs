@@ -44,6 +44,15 @@ pub fn nsid_of(nsid: Option<u32>) -> PyResult<Option<Nsid>> {
     Ok(nsid.map(Nsid::new).transpose().map_err(Fault::from)?)
 }
 
+/// What a command sends, copied; it receives nothing then.
+pub fn data_of(data: Option<&Bound<'_, PyAny>>, into: Option<usize>) -> PyResult<Option<Payload>> {
+    match data {
+        Some(_) if into.is_some() => Err(invalid("a command sends or receives, not both")),
+        Some(data) => Ok(Some(with_bytes(data, Payload::copy_of)?.map_err(Fault::from)?)),
+        None => Ok(None),
+    }
+}
+
 /// Any admin command: what it sends is copied, and what it receives is bytes.
 pub fn pass(
     py: Python<'_>,
@@ -52,11 +61,7 @@ pub fn pass(
     data: Option<&Bound<'_, PyAny>>,
     into: Option<usize>,
 ) -> PyResult<Answer> {
-    let data = match data {
-        Some(_) if into.is_some() => return Err(invalid("a command sends or receives, not both")),
-        Some(data) => Some(with_bytes(data, Payload::copy_of)?.map_err(Fault::from)?),
-        None => None,
-    };
+    let data = data_of(data, into)?;
     let sends = data.is_some();
     let mut answer = execute(py, held, |device| {
         let data = match (data, into) {

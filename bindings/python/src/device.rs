@@ -8,10 +8,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::admin::{self, Answer, nsid_of};
+use crate::admin_queue::AdminQueue;
 use crate::buffer::Buffer;
 use crate::errors::{Fault, invalid, refused};
 use crate::facts::{Capabilities, Chosen, Identity, KvStats, Namespace};
 use crate::held::Held;
+use crate::image;
 use crate::kv::Kv;
 use crate::ledger::Ledger;
 use crate::memory::with_bytes;
@@ -218,6 +220,28 @@ impl Device {
         admin::execute(py, &self.held, |_| Ok(AdminCommand::Format { nsid, format, erase })).map(drop)
     }
 
+    /// Sanitizes the device: no byte of what was ever stored is left in it. `wipe` is `block_erase`, `crypto_erase` or
+    /// `overwrite`, which writes `pattern` `passes` times, inverted in every second. Ctrl-C leaves it: the device goes on by
+    /// itself, one in this process when it is used or opened again.
+    #[pyo3(signature = (wipe="block_erase", *, passes=1, pattern=0))]
+    fn sanitize(&self, py: Python<'_>, wipe: &str, passes: u8, pattern: u32) -> PyResult<()> {
+        let wipe = match (wipe, passes) {
+            ("block_erase", 1) if pattern == 0 => byway::Wipe::BlockErase,
+            ("crypto_erase", 1) if pattern == 0 => byway::Wipe::CryptoErase,
+            ("overwrite", 1..=16) => byway::Wipe::Overwrite { passes, pattern },
+            ("overwrite", _) => return Err(invalid(format!("1 to 16 passes, not {passes}"))),
+            ("block_erase" | "crypto_erase", _) => {
+                return Err(invalid("passes and pattern are of overwrite"));
+            }
+            _ => return Err(invalid(format!("{wipe:?} is none of block_erase, crypto_erase, overwrite"))),
+        };
+        let held = &self.held;
+        image::watched(py, |watch| {
+            let look = held.look(|device| device.sanitize(wipe, |_| watch()));
+            look.map_err(Fault::into_error)
+        })
+    }
+
     /// Any admin command, passed through: the dwords of its entry, and bytes to send or a number of bytes to receive.
     #[pyo3(signature = (opcode, *, nsid=0, cdw10=0, cdw11=0, cdw12=0, cdw13=0, cdw14=0, cdw15=0, data=None, into=None))]
     #[expect(clippy::too_many_arguments, reason = "the fields of an entry")]
@@ -237,6 +261,11 @@ impl Device {
     ) -> PyResult<Answer> {
         let entry = Entry { cdw10, cdw11, cdw12, cdw13, cdw14, cdw15, ..Entry::new(opcode, 0, nsid) };
         admin::pass(py, &self.held, entry, data, into)
+    }
+
+    /// The way for admin commands that go on by themselves.
+    fn admin_queue(&self, py: Python<'_>) -> PyResult<AdminQueue> {
+        Ok(py.detach(|| AdminQueue::open(&self.held))?)
     }
 
     /// What crossed the link so far, of a device in this process.

@@ -14,6 +14,16 @@ pub enum Fault {
     Error(Box<Error>),
 }
 
+impl Fault {
+    /// As an error of the library, for what runs within it.
+    pub fn into_error(self) -> Error {
+        match self {
+            Self::Closed(what) => Error::host(ErrorKind::NotFound, format!("the {what} is closed")),
+            Self::Error(error) => *error,
+        }
+    }
+}
+
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         Self::Error(Box::new(error))

@@ -83,6 +83,14 @@ facts! {
         inline_bytes: u32,
         /// Longest payload of `piggyback`, in bytes.
         piggyback_bytes: u32,
+        /// Most unfinished payloads of `piggyback-pt`.
+        piggyback_pt_unfinished: u16,
+        /// Longest payload of a bulk store, in bytes.
+        bulk_bytes: u32,
+        /// Bytes of one queue's window in device memory, for `cxl`.
+        window_bytes: u32,
+        /// Bytes of device memory that can be stored into as a byte interface.
+        byte_memory_bytes: u64,
     }
 }
 
@@ -216,6 +224,10 @@ impl From<&byway::Limits> for Limits {
             ring_entries: told.ring_entries,
             inline_bytes: told.inline_bytes,
             piggyback_bytes: told.piggyback_bytes,
+            piggyback_pt_unfinished: told.piggyback_pt_unfinished,
+            bulk_bytes: told.bulk_bytes,
+            window_bytes: told.window_bytes,
+            byte_memory_bytes: told.byte_memory_bytes,
         }
     }
 }

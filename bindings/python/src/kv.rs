@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use byway::spec::Status;
-use byway::{Error, Key, StoreOptions};
+use byway::{Backend, Error, Key, Queue, StoreOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -11,6 +11,7 @@ use crate::errors::Fault;
 use crate::held::{Held, Part, without_gil};
 use crate::keys::{Items, Keys};
 use crate::memory::{fill, len_of, with_bytes};
+use crate::patient::{Interrupted, Patient};
 use crate::turnstile::Turnstile;
 
 /// Bytes of pairs that are gathered from Python before they are stored together.
@@ -21,7 +22,8 @@ const ROOM_BYTES: usize = 4096;
 
 /// A key-value namespace: `kv[b"key"]`, `kv[b"key"] = b"value"`, `del`, `in`, and iteration in the order of keys.
 ///
-/// How many keys there are is not told: no device counts them exactly at once.
+/// It has no `len`: no device counts its keys exactly at once, and Python asks for lengths where it only guesses. `count`
+/// tells.
 #[pyclass(frozen, module = "byway", mapping)]
 pub struct Kv(pub Arc<Calls>);
 
@@ -29,20 +31,25 @@ pub struct Kv(pub Arc<Calls>);
 pub struct Calls {
     kv: Turnstile<Option<byway::Kv>>,
     nsid: u32,
-    _held: Arc<Held>,
+    interrupted: Interrupted,
+    held: Arc<Held>,
 }
 
 impl Calls {
-    /// Does something with the namespace, with the GIL released.
+    /// Does something with the namespace, with the GIL released. Ctrl-C ends it.
     pub fn with<R: Send>(
         &self,
         py: Python<'_>,
         what: impl FnOnce(&mut byway::Kv) -> byway::Result<R> + Send,
     ) -> PyResult<R> {
-        Ok(py.detach(|| -> Result<R, Fault> {
+        let done = py.detach(|| -> Result<R, Fault> {
             let mut kv = self.kv.enter();
             Ok(what(kv.as_mut().ok_or(Fault::Closed("device"))?)?)
-        })?)
+        });
+        match done {
+            Ok(done) => Ok(done),
+            Err(fault) => Err(self.interrupted.take().unwrap_or_else(|| fault.into())),
+        }
     }
 
     /// The values of many keys; None for one that is gone.
@@ -75,9 +82,19 @@ impl Kv {
     /// Namespace `nsid` of a device, or that of the URI, or the first of keys and values.
     pub fn open(held: &Arc<Held>, nsid: Option<u32>) -> Result<Self, Fault> {
         let nsid = nsid.map(byway::Nsid::new).transpose()?;
-        let kv = held.look(|device| device.kv(nsid))?;
+        let interrupted = Interrupted::default();
+        let kv = held.look(|device| {
+            let (options, namespace) = (device.queue_options(), device.kv_namespace(nsid)?);
+            let queue = device.default_queue()?;
+            let capabilities = capabilities_of(device, &queue);
+            let queue = Queue::other(Patient::new(queue, options, interrupted.clone()));
+            Ok(byway::Kv::new(queue, &namespace)?.with_capabilities(&capabilities))
+        })?;
+        let of = Arc::clone(held);
+        let kv = kv.with_memory(move |len| of.look(|device| device.buffer(len)).map_err(Fault::into_error));
         let nsid = kv.nsid().get();
-        let calls = Arc::new(Calls { kv: Turnstile::new(Some(kv)), nsid, _held: Arc::clone(held) });
+        let calls =
+            Arc::new(Calls { kv: Turnstile::new(Some(kv)), nsid, interrupted, held: Arc::clone(held) });
         held.adopt(&calls);
         Ok(Self(calls))
     }
@@ -178,6 +195,17 @@ impl Kv {
         self.0.with(py, |kv| kv.delete(key.0.as_bytes()))
     }
 
+    /// The keys in order, as far as a device whose index is damaged can list them, and a sentence for each stretch that it
+    /// cannot.
+    fn listable_keys<'py>(&self, py: Python<'py>) -> PyResult<(Vec<Bound<'py, PyBytes>>, Vec<String>)> {
+        let (keys, missed) = self.0.with(py, |kv| {
+            let mut missed = Vec::new();
+            let keys = kv.listable_keys(|unlisted| missed.push(unlisted.to_string()))?;
+            Ok((keys, missed))
+        })?;
+        Ok((keys.iter().map(|key| PyBytes::new(py, key.as_bytes())).collect(), missed))
+    }
+
     /// The keys in order: all, those that begin with `prefix`, those from `start` on.
     #[pyo3(signature = (prefix=KeyPart::default(), start=None))]
     fn keys(&self, prefix: KeyPart, start: Option<KeyBytes>) -> Keys {
@@ -188,6 +216,21 @@ impl Kv {
     #[pyo3(signature = (prefix=KeyPart::default(), start=None))]
     fn items(&self, prefix: KeyPart, start: Option<KeyBytes>) -> Items {
         Items::new(self.keys(prefix, start))
+    }
+
+    /// How many keys there are, or how many begin with `prefix`: told by a device in this process that knows exactly, else
+    /// counted one by one.
+    #[pyo3(signature = (prefix=KeyPart::default()))]
+    fn count(&self, py: Python<'_>, prefix: KeyPart) -> PyResult<u64> {
+        if prefix.0.is_empty()
+            && let Some(keys) = self.counted(py)?
+        {
+            return Ok(keys);
+        }
+        self.0.with(py, |kv| {
+            let mut keys = kv.keys_with_prefix(&prefix.0, None)?;
+            keys.try_fold(0, |count, key| key.map(|_| count + 1))
+        })
     }
 
     /// Stores many pairs, many by one command: a mapping, or pairs in any order. Returns how many. Not atomic: on an error, a
@@ -211,9 +254,29 @@ impl Kv {
 }
 
 impl Kv {
+    /// What a device in this process has counted, if it is exact.
+    fn counted(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        let nsid = byway::Nsid::new(self.0.nsid).map_err(Fault::from)?;
+        self.0.held.with(py, |device| {
+            let stats = device.as_embedded().and_then(|embedded| embedded.kv_stats(nsid));
+            Ok(stats.filter(|stats| stats.unsettled_entries == 0).map(|stats| stats.keys))
+        })
+    }
+
     fn load_gathered(&self, py: Python<'_>, pairs: Vec<(Key, Vec<u8>)>) -> PyResult<u64> {
         self.0.with(py, |kv| kv.load(pairs))
     }
+}
+
+/// What can be done by a queue of a device's.
+fn capabilities_of(device: &byway::Device, queue: &Queue) -> byway::Capabilities {
+    let mut capabilities = device.capabilities().clone();
+    let limits = &mut capabilities.limits;
+    if let Some(bytes) = queue.ring_payload_bytes() {
+        let most = limits.inline_bytes.min(u32::try_from(bytes).unwrap_or(u32::MAX));
+        limits.bulk_bytes = limits.bulk_bytes.min(most);
+    }
+    capabilities
 }
 
 fn no_key(key: &Key) -> PyErr {

@@ -17,10 +17,8 @@ use pyo3::prelude::*;
 use crate::errors::Fault;
 use crate::held::{Held, Part, without_gil};
 use crate::memory::Keep;
+use crate::patient::TURN;
 use crate::turnstile::Turnstile;
-
-/// How long one turn of a thread that waits is at most.
-const TURN: Duration = Duration::from_millis(20);
 
 /// How long a lane that ends waits for its commands.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -13,6 +13,7 @@
 use pyo3::prelude::*;
 
 mod admin;
+mod admin_queue;
 mod buffer;
 mod command;
 mod completion;
@@ -21,12 +22,14 @@ mod device;
 mod errors;
 mod facts;
 mod held;
+mod image;
 mod keys;
 mod kv;
 mod lane;
 mod ledger;
 mod memory;
 mod nvm;
+mod patient;
 mod queue;
 mod turnstile;
 
@@ -35,6 +38,8 @@ mod turnstile;
 mod _byway {
     #[pymodule_export]
     use crate::admin::Answer;
+    #[pymodule_export]
+    use crate::admin_queue::AdminQueue;
     #[pymodule_export]
     use crate::buffer::Buffer;
     #[pymodule_export]
@@ -47,6 +52,8 @@ mod _byway {
     use crate::device::{Device, open_uri};
     #[pymodule_export]
     use crate::facts::{Capabilities, Chosen, Found, Identity, KvStats, Limits, Namespace, scan};
+    #[pymodule_export]
+    use crate::image::{Checked, Finding, check, resize, snapshot};
     #[pymodule_export]
     use crate::keys::{Items, Keys};
     #[pymodule_export]

@@ -197,7 +197,8 @@ fn go_back((command, flight): Ready) {
     flight.keep.take_back(buffer, parts);
 }
 
-fn seconds(given: Option<f64>) -> PyResult<Option<Duration>> {
+/// A time that a program gives in seconds.
+pub fn seconds(given: Option<f64>) -> PyResult<Option<Duration>> {
     let wrong = |seconds| invalid(format!("{seconds} is no time in seconds"));
     // What is longer than can be said is for ever.
     let given = given.filter(|seconds| *seconds != f64::INFINITY);

@@ -1,5 +1,6 @@
 """Admin commands: by name, and passed through."""
 
+import select
 import struct
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 import byway
 
 IDENTIFY, GET_LOG, GET_FEATURES = 0x06, 0x02, 0x0A
+ASYNC_EVENT_REQUEST = 0x0C
 NUMBER_OF_QUEUES, TEMPERATURE_THRESHOLD = 0x07, 0x04
 
 
@@ -42,6 +44,52 @@ def test_any_admin_command_is_passed_through(ram):
     assert (raised.value.origin, raised.value.status) == ("device", 1)
     with pytest.raises(byway.InvalidArgumentError, match="not both"):
         ram.admin(0xC0, data=b"x", into=1)
+
+
+def test_admin_commands_go_on_by_themselves(ram):
+    with ram.admin_queue() as admin:
+        tags = [admin.submit(IDENTIFY, cdw10=1, into=4096), admin.submit(GET_FEATURES, cdw10=NUMBER_OF_QUEUES)]
+        tags.append(admin.submit(0xBF, tag=77))
+        assert tags == [0, 1, 77] and admin.outstanding == 3
+        done = {completion.tag: completion for completion in admin.drain()}
+        assert bytes(done[0].data) == ram.identify(1)
+        assert done[1].result == ram.get_feature(NUMBER_OF_QUEUES).result and done[1].data is None
+        with pytest.raises(byway.UnsupportedError):
+            done[77].check()
+        with pytest.raises(byway.InvalidArgumentError, match="not both"):
+            admin.submit(0xC0, data=b"x", into=1)
+        with pytest.raises(byway.NotFoundError):
+            admin.cancel(9)
+    assert admin.closed
+    with pytest.raises(byway.ClosedError):
+        admin.poll()
+
+
+def test_a_request_for_events_waits_until_it_is_cancelled(ram):
+    with ram.admin_queue() as admin:
+        tag = admin.submit(ASYNC_EVENT_REQUEST)
+        assert admin.wait(timeout=0.05) == [] and admin.outstanding == 1
+        admin.cancel(tag)
+        (done,) = admin.wait(timeout=10)
+        assert isinstance(done.error, byway.CancelledError)
+        admin.submit(ASYNC_EVENT_REQUEST)  # left: closing does not wait for it
+
+
+def test_an_event_loop_is_woken_by_admin_commands(ram):
+    with ram.admin_queue() as admin:
+        descriptor = admin.fileno()
+        admin.submit(IDENTIFY, cdw10=1, into=4096)
+        taken = admin.poll()
+        while not taken:
+            assert select.select([descriptor], [], [], 10)[0]
+            taken = admin.poll()
+        assert len(taken) == 1
+
+
+def test_a_file_has_no_admin_queue(tmp_path):
+    with byway.open(tmp_path / "blocks", create="1M") as device:
+        with pytest.raises(byway.UnsupportedError, match="no controller"):
+            device.admin_queue()
 
 
 def test_a_format_leaves_nothing(ram):

@@ -162,3 +162,14 @@ def test_a_random_script_does_what_a_dict_does(ram):
             case _:
                 assert (key in ram.kv) == (key in model)
     assert dict(ram.kv.items()) == dict(sorted(model.items()))
+
+
+def test_keys_are_counted_exactly(ram):
+    kv = ram.kv
+    assert kv.count() == 0
+    kv.load((b"a%d" % n, b"value") for n in range(100))
+    kv[b"b"] = b"value"
+    kv[b"b"] = b"again"
+    assert (kv.count(), kv.count(b"a"), kv.count(b"a9"), kv.count(b"c")) == (101, 100, 11, 0)
+    with pytest.raises(TypeError):
+        len(kv)

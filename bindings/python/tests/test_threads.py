@@ -161,15 +161,61 @@ CALLS = """
 """
 
 
-@pytest.mark.parametrize("wait", [QUEUED, CALLS], ids=["queue", "calls"])
+KEYS = """
+    for _ in range(50):
+        device.kv[b"key"] = bytes(1 << 20)
+"""
+LOADS = """
+    while True:
+        device.kv.load((b"%d" % n, bytes(100_000)) for n in range(100))
+"""
+MANY = """
+    for n in range(100):
+        device.kv[b"%d" % n] = bytes(4096)
+    while True:
+        device.kv.get_many([b"%d" % n for n in range(100)])
+"""
+ADMIN = """
+    with device.admin_queue() as admin:
+        admin.submit(0x0C)  # a request for events, of which there will be none
+        admin.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "wait", [QUEUED, CALLS, KEYS, LOADS, MANY, ADMIN], ids=["queue", "calls", "keys", "load", "many", "admin"]
+)
 def test_ctrl_c_ends_a_wait_with_commands_under_way(wait):
-    code = SLOW.format(wait=wait.strip(), is_call=wait is CALLS)
+    code = SLOW.format(wait=wait.strip(), is_call=wait is not QUEUED)
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "waits\n"
     time.sleep(0.2)
     child.send_signal(signal.SIGINT)
     assert child.communicate(timeout=60)[0] == "interrupted True\n"
     assert child.returncode == 0
+
+
+def test_calls_go_on_after_one_that_ctrl_c_ended():
+    """What the call had on its way finishes unseen, and its place is free again, at depth 1 too."""
+    with byway.open("ram:64M", clock="paced", link="gen1x1", depth=1) as device:
+        kv = device.kv
+        kv[b"key"] = b"before"
+        signal.setitimer(signal.ITIMER_REAL, 0.03)
+        old = signal.signal(signal.SIGALRM, raise_interrupt)
+        try:
+            with pytest.raises(InterruptedError, match="alarm"):
+                while True:
+                    kv[b"long"] = bytes(1 << 20)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, old)
+        assert kv[b"key"] == b"before"
+        kv[b"key"] = b"after"
+        assert kv.get_many([b"key", b"none"]) == [b"after", None]
+
+
+def raise_interrupt(*_):
+    raise InterruptedError("alarm")
 
 
 def test_a_child_of_fork_does_not_disturb_its_parent(blocks):

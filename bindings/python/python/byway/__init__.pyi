@@ -1,13 +1,16 @@
 from os import PathLike
 
 from ._byway import (
+    AdminQueue as AdminQueue,
     Answer as Answer,
     Buffer as Buffer,
     Capabilities as Capabilities,
+    Checked as Checked,
     Chosen as Chosen,
     Command as Command,
     Completion as Completion,
     Device as Device,
+    Finding as Finding,
     Found as Found,
     Identity as Identity,
     Items as Items,
@@ -21,8 +24,11 @@ from ._byway import (
     NewNamespace as NewNamespace,
     Nvm as Nvm,
     Queue as Queue,
+    check as check,
     create as create,
+    resize as resize,
     scan as scan,
+    snapshot as snapshot,
 )
 from ._errors import (
     BusyError as BusyError,
@@ -50,12 +56,14 @@ from ._errors import (
 from .aio import AsyncQueue as AsyncQueue
 
 __all__ = [
+    "AdminQueue",
     "Answer",
     "Buffer",
     "BusyError",
     "CancelledError",
     "Capabilities",
     "CapacityExceededError",
+    "Checked",
     "Chosen",
     "ClosedError",
     "Command",
@@ -65,6 +73,7 @@ __all__ = [
     "DeviceError",
     "DeviceLostError",
     "Error",
+    "Finding",
     "Found",
     "Identity",
     "InvalidArgumentError",
@@ -91,10 +100,13 @@ __all__ = [
     "TimedOutError",
     "TooLargeError",
     "UnsupportedError",
+    "check",
     "create",
     "open",
     "open_to_read",
+    "resize",
     "scan",
+    "snapshot",
 ]
 
 def open(uri: str | PathLike[str], **options: str | int | bool) -> Device:

@@ -8,13 +8,16 @@ from _typeshed import ReadableBuffer, WriteableBuffer
 from .aio import AsyncQueue
 
 __all__ = [
+    "AdminQueue",
     "Answer",
     "Buffer",
     "Capabilities",
+    "Checked",
     "Chosen",
     "Command",
     "Completion",
     "Device",
+    "Finding",
     "Found",
     "Identity",
     "Items",
@@ -28,9 +31,12 @@ __all__ = [
     "NewNamespace",
     "Nvm",
     "Queue",
+    "check",
     "create",
     "open_uri",
+    "resize",
     "scan",
+    "snapshot",
 ]
 
 _T = TypeVar("_T")
@@ -122,6 +128,14 @@ class Limits:
     def inline_bytes(self) -> int: ...
     @property
     def piggyback_bytes(self) -> int: ...
+    @property
+    def piggyback_pt_unfinished(self) -> int: ...
+    @property
+    def bulk_bytes(self) -> int: ...
+    @property
+    def window_bytes(self) -> int: ...
+    @property
+    def byte_memory_bytes(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
 
 @final
@@ -271,6 +285,8 @@ class Kv:
     def delete(self, key: ReadableBuffer) -> None: ...
     def keys(self, prefix: ReadableBuffer = ..., start: ReadableBuffer | None = None) -> Keys: ...
     def items(self, prefix: ReadableBuffer = ..., start: ReadableBuffer | None = None) -> Items: ...
+    def listable_keys(self) -> tuple[list[bytes], list[str]]: ...
+    def count(self, prefix: ReadableBuffer = ...) -> int: ...
     def load(
         self,
         pairs: Mapping[bytes, ReadableBuffer] | Iterable[tuple[ReadableBuffer, ReadableBuffer]],
@@ -437,6 +453,41 @@ class Queue:
     ) -> None: ...
 
 @final
+class AdminQueue:
+    """Admin commands that go on by themselves: a context manager that ends it."""
+
+    @property
+    def outstanding(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
+    def submit(
+        self,
+        opcode: int,
+        *,
+        nsid: int = 0,
+        cdw10: int = 0,
+        cdw11: int = 0,
+        cdw12: int = 0,
+        cdw13: int = 0,
+        cdw14: int = 0,
+        cdw15: int = 0,
+        data: ReadableBuffer | None = None,
+        into: int | None = None,
+        tag: int | None = None,
+    ) -> int: ...
+    def poll(self) -> list[Completion]: ...
+    def wait(self, min: int = 1, timeout: float | None = None) -> list[Completion]: ...
+    def drain(self) -> list[Completion]: ...
+    def cancel(self, tag: int) -> None: ...
+    def fileno(self) -> int: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> AdminQueue: ...
+    def __exit__(
+        self,
+        *_raised: type[BaseException] | BaseException | TracebackType | None,
+    ) -> None: ...
+
+@final
 class Device:
     """An open device: a context manager that closes it."""
 
@@ -498,6 +549,13 @@ class Device:
         data: ReadableBuffer | None = None,
     ) -> int: ...
     def format(self, nsid: int, *, format: int = 0, erase: bool = False) -> None: ...
+    def sanitize(
+        self,
+        wipe: Literal["block_erase", "crypto_erase", "overwrite"] = "block_erase",
+        *,
+        passes: int = 1,
+        pattern: int = 0,
+    ) -> None: ...
     def admin(
         self,
         opcode: int,
@@ -512,6 +570,7 @@ class Device:
         data: ReadableBuffer | None = None,
         into: int | None = None,
     ) -> Answer: ...
+    def admin_queue(self) -> AdminQueue: ...
     def ledger(self) -> Ledger: ...
     def set_ledger(self, on: bool) -> None: ...
     def now_ns(self) -> int: ...
@@ -522,6 +581,53 @@ class Device:
         self,
         *_raised: type[BaseException] | BaseException | TracebackType | None,
     ) -> None: ...
+
+@final
+class Finding:
+    """Something in an image that is not as it should be."""
+
+    @property
+    def structure(self) -> str: ...
+    @property
+    def place(self) -> str: ...
+    @property
+    def what(self) -> str: ...
+    @property
+    def hits(self) -> list[str]: ...
+    @property
+    def remedy(self) -> Literal["restore", "drop", "none"]: ...
+
+@final
+class Checked:
+    """What a check or a repair came to."""
+
+    @property
+    def findings(self) -> list[Finding]: ...
+    @property
+    def clean(self) -> bool: ...
+    @property
+    def usable(self) -> bool: ...
+    @property
+    def loses(self) -> bool: ...
+    @property
+    def namespaces(self) -> int: ...
+    @property
+    def keys(self) -> int: ...
+    @property
+    def live_bytes(self) -> int: ...
+    @property
+    def known_lost(self) -> int: ...
+
+def check(path: str | PathLike[str], *, repair: bool = False) -> Checked:
+    """Checks an image and leaves it as it is, or with `repair` repairs it."""
+
+def resize(
+    path: str | PathLike[str], size: int | str, *, namespaces: Mapping[int, int | str] | None = None
+) -> None:
+    """Gives the device of an image that nobody has open another size, and namespaces of blocks, by their numbers."""
+
+def snapshot(image: str | PathLike[str], out: str | PathLike[str]) -> int:
+    """Copies an image as it is at one instant; for how many nanoseconds the device stood still."""
 
 def create(
     path: str | PathLike[str],

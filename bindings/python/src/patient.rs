@@ -1,0 +1,207 @@
+//! A queue for calls that wait, and that Ctrl-C ends: Python is asked for signals between turns of waiting.
+//!
+//! What such a call had on its way then is asked to be given up, and finishes some time: its memory stays until it has, and
+//! nobody is told. A command that the kernel does in the caller's own thread ends when it ends.
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use byway::{
+    BackendQueue, Command, Error, ErrorKind, Failed, Finished, Outcome, Queue, QueueOptions, Refused, Result,
+};
+use pyo3::prelude::*;
+
+/// How long one turn of waiting is at most.
+pub const TURN: Duration = Duration::from_millis(20);
+
+/// Most commands that one call has on its way.
+const CALL_COMMANDS: u32 = 64;
+
+/// What a signal raised in Python, for whoever takes it to the program.
+#[derive(Clone, Default)]
+pub struct Interrupted(Arc<Mutex<Option<PyErr>>>);
+
+impl Interrupted {
+    /// What was raised, if something was.
+    pub fn take(&self) -> Option<PyErr> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn set(&self, raised: PyErr) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(raised);
+    }
+}
+
+/// A queue whose waits Ctrl-C ends.
+pub struct Patient {
+    queue: Queue,
+    timeout: Duration,
+    interrupted: Interrupted,
+    /// Counts the calls that were given up: their commands have names of their own.
+    epoch: u64,
+    /// The tags of the call's commands on their way, as the queue knows them.
+    under_way: Vec<u64>,
+    /// Taken, to go together under one doorbell.
+    gathered: Vec<(Command, u64)>,
+    /// Refused by the queue when they went.
+    refused: VecDeque<Finished>,
+}
+
+impl Patient {
+    /// Waits patiently for commands of `queue`, which was opened with these options.
+    pub fn new(queue: Queue, options: QueueOptions, interrupted: Interrupted) -> Self {
+        Self {
+            queue,
+            timeout: options.timeout,
+            interrupted,
+            epoch: 0,
+            under_way: Vec::new(),
+            gathered: Vec::new(),
+            refused: VecDeque::new(),
+        }
+    }
+
+    fn name(&self, tag: u64) -> u64 {
+        self.epoch << 32 | tag & u64::from(u32::MAX)
+    }
+
+    /// Sends what was gathered.
+    fn send(&mut self) {
+        let mut gathered = std::mem::take(&mut self.gathered).into_iter();
+        while let Err(Refused { command, error }) = self.queue.submit_all(&mut gathered) {
+            // Of those that went the last is the one that did not.
+            let left = gathered.len() + 1;
+            let tag = self.under_way[self.under_way.len() - left];
+            let result = Err(Failed::with_memory(error, command.into_memory()));
+            self.refused.push_back(Finished { tag, result });
+        }
+    }
+
+    /// The call ends before its commands do.
+    fn give_up(&mut self) {
+        self.gathered.clear();
+        self.refused.clear();
+        for tag in self.under_way.drain(..) {
+            // A backend that cannot cancel lets it finish.
+            let _ = self.queue.cancel(tag);
+        }
+        self.epoch += 1;
+    }
+
+    /// Waits for a turn; whether something has finished.
+    fn turn(&mut self, at_most: Duration) -> Result<bool> {
+        self.send();
+        if !self.refused.is_empty() || self.queue.sleep(at_most.min(TURN))? {
+            return Ok(true);
+        }
+        if let Err(raised) = Python::attach(|py| py.check_signals()) {
+            self.give_up();
+            self.interrupted.set(raised);
+            return Err(Error::host(ErrorKind::Cancelled, "a signal ended the call"));
+        }
+        Ok(false)
+    }
+
+    /// Before a call begins: waits until the queue has places for it that calls before have left taken.
+    fn make_room(&mut self) -> Result<()> {
+        let (depth, needed) = (self.queue.depth(), CALL_COMMANDS.min(self.queue.depth()));
+        while self.under_way.is_empty() && depth - self.queue.outstanding() < needed {
+            if self.queue.next_finished()?.is_none() {
+                self.turn(TURN)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl BackendQueue for Patient {
+    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+        if let Err(error) = self.make_room() {
+            return Err(Refused { command, error });
+        }
+        let tag = self.name(tag);
+        self.under_way.push(tag);
+        self.gathered.push((command, tag));
+        Ok(())
+    }
+
+    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
+        let tag = self.name(tag);
+        self.queue.submit_within(command, tag, timeout)?;
+        self.under_way.push(tag);
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.send();
+        self.queue.start()
+    }
+
+    fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        self.queue.event()
+    }
+
+    fn next_finished(&mut self) -> Result<Option<Finished>> {
+        self.send();
+        loop {
+            let next = match self.refused.pop_front() {
+                Some(refused) => Some(refused),
+                None => self.queue.next_finished()?,
+            };
+            let Some(Finished { tag, result }) = next else { return Ok(None) };
+            if let Some(at) = self.under_way.iter().position(|under_way| *under_way == tag) {
+                self.under_way.swap_remove(at);
+                return Ok(Some(Finished { tag: tag & u64::from(u32::MAX), result }));
+            }
+            // Of a call that was given up: its memory goes now.
+        }
+    }
+
+    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        let until = Instant::now().checked_add(timeout);
+        loop {
+            let left = until.map_or(TURN, |until| until.saturating_duration_since(Instant::now()));
+            if self.turn(left)? {
+                return Ok(true);
+            }
+            if left.is_zero() || self.under_way.is_empty() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn cancel(&mut self, tag: u64) -> Result<()> {
+        self.send();
+        self.queue.cancel(self.name(tag))
+    }
+
+    fn outstanding(&self) -> u32 {
+        self.under_way.len() as u32
+    }
+
+    fn depth(&self) -> u32 {
+        self.queue.depth()
+    }
+
+    fn explained(&self, error: Error) -> Error {
+        self.queue.explained(error)
+    }
+
+    fn execute(&mut self, command: Command) -> Result<Outcome> {
+        self.submit(command, 0)?;
+        let until = Instant::now().checked_add(self.timeout);
+        loop {
+            if let Some(finished) = self.next_finished()? {
+                let finished = finished.result.map_err(Error::from);
+                return finished.map_err(|error| self.queue.explained(error));
+            }
+            if !self.turn(TURN)? && until.is_some_and(|until| Instant::now() >= until) {
+                self.give_up();
+                let said = format!("the command did not finish within {:?}", self.timeout);
+                return Err(Error::host(ErrorKind::TimedOut, said));
+            }
+        }
+    }
+}

@@ -1,10 +1,12 @@
 //! What is measured: one call of the public API to a device of its own.
 
-use byway::embedded::Device;
-use byway::{Key, Kv, Nvm};
+use byway::{Backend, BackendQueue, Buffer, Device, Key, Kv, Nsid, Nvm, NvmCommand, Queue, embedded};
 
 /// Keys that puts go round over, so that a device is in the same state however long it is measured.
 const KEYS: u32 = 50_000;
+
+/// Commands that queued cases have on their way at once.
+const BATCH: u32 = 32;
 
 /// A call that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +19,10 @@ pub enum Call {
     Get(usize, Found),
     /// One key of a list of all keys.
     List(Found),
+    /// One of 32 gets of 32 bytes that cross a queue together.
+    GetMany,
+    /// One of 32 reads of a block that cross a queue together, on media that keep nothing.
+    ReadMany,
 }
 
 /// Where a get finds what it needs.
@@ -44,7 +50,7 @@ pub struct Case {
 }
 
 /// What is measured, everywhere under these names.
-pub const CASES: [Case; 14] = [
+pub const CASES: [Case; 16] = [
     Case { name: "nvm-write-512-inline", call: Call::Write, transfer: "inline", ledger: false },
     Case { name: "nvm-write-512-inline-ledger", call: Call::Write, transfer: "inline", ledger: true },
     Case { name: "nvm-write-512-prp", call: Call::Write, transfer: "prp", ledger: false },
@@ -59,6 +65,8 @@ pub const CASES: [Case; 14] = [
     get("kv-get-1024-flash", 1024, Found::Flash),
     Case { name: "kv-list-key", call: Call::List(Found::Flash), transfer: "adaptive", ledger: false },
     Case { name: "kv-list-key-run", call: Call::List(Found::Run), transfer: "adaptive", ledger: false },
+    Case { name: "kv-get-many-32", call: Call::GetMany, transfer: "adaptive", ledger: false },
+    Case { name: "nvm-read-qd32", call: Call::ReadMany, transfer: "prp", ledger: false },
 ];
 
 const fn get(name: &'static str, bytes: usize, found: Found) -> Case {
@@ -82,10 +90,12 @@ impl Case {
     pub fn open(&self) -> anyhow::Result<Caller> {
         let ledger = if self.ledger { "on" } else { "off" };
         let options = format!("transfer={}&ledger={ledger}&flash=off", self.transfer);
+        // Opened by URI, as programs do: what a queue of that type loses of its own calls shows here.
         let device = match self.call {
-            Call::Write => byway::embedded::open(&format!("null:1G?{options}"))?,
-            Call::Put => byway::embedded::open(&format!("ram:1G?{options}"))?,
+            Call::Write | Call::ReadMany => byway::open(&format!("null:1G?{options}"))?,
+            Call::Put => byway::open(&format!("ram:1G?{options}"))?,
             Call::Get(bytes, found) => filled(&options, bytes, found)?,
+            Call::GetMany => filled(&options, 32, Found::Open)?,
             Call::List(found) => filled(&options, 0, found)?,
         };
         let end = match self.call {
@@ -94,6 +104,12 @@ impl Case {
             Call::Get(bytes, Found::Open) => End::Get(device.kv(None)?, vec![0; bytes], OPEN_KEYS),
             Call::Get(bytes, _) => End::Get(device.kv(None)?, vec![0; bytes], KEYS),
             Call::List(_) => End::List(device.kv(None)?, None),
+            Call::GetMany => End::GetMany(device.kv(None)?, (0..OPEN_KEYS).map(key_of).collect()),
+            Call::ReadMany => {
+                let nsid = device.nvm_namespace(None)?.nsid;
+                let rooms: byway::Result<Vec<Buffer>> = (0..BATCH).map(|_| device.buffer(512)).collect();
+                End::ReadMany(device.default_queue()?, nsid, rooms?)
+            }
         };
         Ok(Caller { end, device, at: 0 })
     }
@@ -108,14 +124,14 @@ fn filled(options: &str, value_bytes: usize, found: Found) -> anyhow::Result<Dev
         std::env::temp_dir().join(format!("byway-bench-{}-{value_bytes}-{found:?}", std::process::id()));
     byway::create(&image, &byway::CreateOptions::new(1 << 30))?;
     let uri = format!("embedded:{}?{options}", image.display());
-    let mut device = byway::embedded::open(&uri)?;
+    let mut device = byway::open(&uri)?;
     let keys = if found == Found::Open { OPEN_KEYS } else { KEYS };
     let mut kv = device.kv(None)?;
     (0..keys).try_for_each(|n| kv.put(&key(n), &vec![n as u8; value_bytes]))?;
     drop(kv);
     if found == Found::Run {
         drop(device);
-        device = byway::embedded::open(&uri)?;
+        device = byway::open(&uri)?;
     }
     // The device keeps what it has opened.
     std::fs::remove_file(image)?;
@@ -135,12 +151,16 @@ enum End {
     Get(Kv, Vec<u8>, u32),
     /// With the key that the next list begins at.
     List(Kv, Option<Key>),
+    /// With all keys.
+    GetMany(Kv, Vec<Key>),
+    /// With as many buffers as commands go together.
+    ReadMany(Queue, Nsid, Vec<Buffer>),
 }
 
 impl Caller {
     /// The device that is called.
-    pub fn device(&self) -> &Device {
-        &self.device
+    pub fn device(&self) -> &embedded::Device {
+        self.device.as_embedded().unwrap_or_else(|| unreachable!("every case is in this process"))
     }
 
     /// Makes so many calls.
@@ -155,6 +175,8 @@ impl Caller {
             End::Put(kv) => put(kv, calls),
             End::Get(kv, into, keys) => get_all(kv, into, *keys, calls),
             End::List(kv, start) => list(kv, start, count),
+            End::GetMany(kv, keys) => get_many(kv, keys, count),
+            End::ReadMany(queue, nsid, rooms) => read_many(queue, *nsid, rooms, count),
         }
     }
 
@@ -197,6 +219,33 @@ fn list(kv: &mut Kv, start: &mut Option<Key>, count: u32) -> byway::Result<()> {
         }
     }
     Ok(())
+}
+
+/// So many gets, by batches: a count that is no whole number of them is rounded up.
+#[inline(never)]
+fn get_many(kv: &mut Kv, keys: &[Key], count: u32) -> byway::Result<()> {
+    let mut batches = keys.chunks_exact(BATCH as usize).cycle();
+    let some = (0..count.div_ceil(BATCH)).filter_map(|_| batches.next());
+    some.map(|keys| kv.get_many(keys, 32, |_, value| assert!(value.is_some()))).collect()
+}
+
+/// So many reads, by batches, rounded up.
+#[inline(never)]
+fn read_many(queue: &mut Queue, nsid: Nsid, rooms: &mut Vec<Buffer>, count: u32) -> byway::Result<()> {
+    for batch in 0..count.div_ceil(BATCH) {
+        let slbas = u64::from(batch * BATCH)..;
+        let read = |(slba, into)| (NvmCommand::Read { nsid, slba, blocks: 1, into }.into(), slba);
+        queue.submit_all(&mut slbas.zip(rooms.drain(..)).map(read))?;
+        queue.drain(&mut |finished| {
+            rooms.extend(finished.result.ok().and_then(|outcome| outcome.buffer));
+        })?;
+        assert_eq!(rooms.len(), BATCH as usize, "a read failed");
+    }
+    Ok(())
+}
+
+fn key_of(n: u32) -> Key {
+    Key::new(&key(n)).unwrap_or_else(|_| unreachable!("four bytes are a key"))
 }
 
 /// Keys in no order.

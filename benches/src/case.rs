@@ -225,8 +225,8 @@ fn list(kv: &mut Kv, start: &mut Option<Key>, count: u32) -> byway::Result<()> {
 #[inline(never)]
 fn get_many(kv: &mut Kv, keys: &[Key], count: u32) -> byway::Result<()> {
     let mut batches = keys.chunks_exact(BATCH as usize).cycle();
-    let some = (0..count.div_ceil(BATCH)).filter_map(|_| batches.next());
-    some.map(|keys| kv.get_many(keys, 32, |_, value| assert!(value.is_some()))).collect()
+    let mut some = (0..count.div_ceil(BATCH)).filter_map(|_| batches.next());
+    some.try_for_each(|keys| kv.get_many(keys, 32, |_, value| assert!(value.is_some())))
 }
 
 /// So many reads, by batches, rounded up.

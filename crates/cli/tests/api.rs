@@ -107,3 +107,46 @@ fn every_command_of_the_table_is_one() {
         }
     }
 }
+
+/// Rows of the page of languages: a name, what it is in C, what in Python.
+fn of_the_languages() -> Vec<(String, String, String)> {
+    let page = text("docs/reference/languages.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
+    let cells = rows.map(|row| row.split(" | ").map(str::to_owned).collect::<Vec<String>>());
+    let named = cells.map(|cells| match <[String; 3]>::try_from(cells) {
+        Ok([rust, c, python]) => (rust.trim_end_matches('`').to_owned(), c, python),
+        Err(cells) => panic!("no row of three: {cells:?}"),
+    });
+    named.collect()
+}
+
+/// The names in a cell; none where it says why there are none.
+fn names(cell: &str) -> Vec<&str> {
+    if cell.starts_with("none: ") { Vec::new() } else { cell.split('`').skip(1).step_by(2).collect() }
+}
+
+#[test]
+fn every_function_of_the_api_is_in_c_and_python_or_the_page_says_why_not() {
+    let there = of_the_sources();
+    let named: BTreeSet<String> = of_the_languages().into_iter().map(|(name, ..)| name).collect();
+    let missing: Vec<_> = there.symmetric_difference(&named).collect();
+    assert!(missing.is_empty(), "docs/reference/languages.md and the sources differ: {missing:#?}");
+    let header = text("bindings/c/include/byway.h");
+    let has_word = |text: &str, word: &str| {
+        text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|there| there == word)
+    };
+    let python = ["_byway.pyi", "__init__.pyi", "aio.py"]
+        .map(|file| text(&format!("bindings/python/python/byway/{file}")));
+    let python = python.concat();
+    for (name, in_c, in_python) in of_the_languages() {
+        for word in names(&in_c).iter().flat_map(|named| named.split('.')) {
+            assert!(has_word(&header, word), "{name}: byway.h has no {word}");
+        }
+        for word in names(&in_python).iter().flat_map(|named| named.split('.')) {
+            assert!(has_word(&python, word), "{name}: the stubs of Python have no {word}");
+        }
+        for cell in [&in_c, &in_python] {
+            assert!(!names(cell).is_empty() || cell.len() > "none: ".len(), "{name}: {cell}");
+        }
+    }
+}

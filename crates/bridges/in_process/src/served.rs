@@ -116,9 +116,11 @@ impl Served {
 impl Core {
     /// Makes the register writes that were posted.
     pub fn make_posted(&mut self, shared: &Shared, served: &Served) {
-        if !served.has_posted.swap(false, Acquire) {
+        if !served.has_posted.load(Acquire) {
             return;
         }
+        // Lowered before the list is taken: what is posted later raises it again.
+        served.has_posted.store(false, Relaxed);
         let posted = std::mem::take(&mut *served.posted.lock().unwrap_or_else(PoisonError::into_inner));
         for (offset, value) in posted {
             self.controller.write_register(&mut self.subsystem, &shared.doorbells, offset, value);

@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn more_windows_than_a_host_may_have_are_refused_and_can_be_had_again() {
         let (mut ranges, memory) = (ranges(), vast_file());
-        let apart = 64 << 20 >> 12;
+        let apart = 1 << 30 >> 12;
         let mut at = 0;
         let refused = loop {
             match ranges.map(&map(at, 1, at * apart), fd(&memory)) {

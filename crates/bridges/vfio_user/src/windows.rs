@@ -20,8 +20,11 @@ use byway_sys::map::{Mapping, PAGE_BYTES, Sharing};
 
 use crate::memory::MemoryError;
 
-/// Parts of files are mapped by multiples of this, at multiples of this; by the file's own pages where those are larger.
-const WINDOW_BYTES: u64 = 64 << 20;
+/// Windows are so large, and begin at multiples of that: a file of any length a guest has is mapped in no more than a
+/// thousand of them, however its pages are spread over ranges.
+const WINDOW_MIN_BYTES: u64 = 64 << 20;
+const WINDOW_MAX_BYTES: u64 = 1 << 30;
+const WINDOWS_OF_A_FILE: u64 = 1024;
 
 /// Windows of one client at once: a quarter of what a process can guard.
 pub const MAX_WINDOWS: usize = byway_sys::guard::MAX_GUARDS / 4;
@@ -61,6 +64,12 @@ pub struct Lent {
     pub offset_bytes: usize,
 }
 
+/// How large the windows of a file are. Pages of hugetlbfs are its blocks, and are not mapped in parts.
+fn window_bytes(file: &Metadata) -> u64 {
+    let spread = (file.len() / WINDOWS_OF_A_FILE).clamp(WINDOW_MIN_BYTES, WINDOW_MAX_BYTES);
+    spread.max(file.blksize()).checked_next_power_of_two().unwrap_or(WINDOW_MAX_BYTES)
+}
+
 /// The windows of one client.
 #[derive(Debug, Default)]
 pub struct Windows {
@@ -85,8 +94,7 @@ impl Windows {
         part: &Range<u64>,
         sharing: Sharing,
     ) -> Result<Lent, MemoryError> {
-        // Pages of hugetlbfs are its blocks, and are not mapped in parts.
-        let step = WINDOW_BYTES.max(found.blksize().checked_next_power_of_two().unwrap_or(0));
+        let step = window_bytes(found);
         let first = part.start / step * step;
         let page = PAGE_BYTES as u64;
         let end = part.end.checked_next_multiple_of(step).unwrap_or(u64::MAX).min(found.len() / page * page);

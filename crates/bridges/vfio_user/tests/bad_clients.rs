@@ -111,11 +111,17 @@ fn no_descriptor_stands_for_a_write_to_any_region() {
 
 /// Once it is set, the device's code panics at its next sync.
 #[derive(Debug, Default)]
-struct Trap(AtomicBool);
+struct Trap {
+    is_set: AtomicBool,
+    is_sprung: AtomicBool,
+}
 
 impl FileEvents for Trap {
     fn before_sync(&self) -> std::io::Result<()> {
-        assert!(!self.0.load(Relaxed), "a trap");
+        if self.is_set.load(Relaxed) {
+            self.is_sprung.store(true, Relaxed);
+            panic!("a trap");
+        }
         Ok(())
     }
 }
@@ -127,9 +133,13 @@ fn a_device_that_failed_ends_the_service_with_its_client_there_or_not() {
         let served = Served::watched(RunOptions { events: Some(trap.clone()), ..RunOptions::default() });
         let mut host = Host::new(&served);
         host.write_blocks(0, &[1; 512]);
-        trap.0.store(true, Relaxed);
+        trap.is_set.store(true, Relaxed);
         host.submit(1, &byway_spec::Command::new(NvmOpcode::FLUSH.0, 0, 1));
         host.ring(1);
+        // A client that goes before takes its commands with it.
+        while !trap.is_sprung.load(Relaxed) {
+            std::thread::yield_now();
+        }
         let client = stays.then_some(host);
         assert!(served.ends_by_itself());
         drop(client);

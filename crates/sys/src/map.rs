@@ -93,7 +93,7 @@ impl Mapping {
     }
 
     /// The same of a file that somebody else may cut short: a touch of what is not there any more finds zeroes, and
-    /// [`Mapping::is_lost`] says so from then on, where it would end the process otherwise (decision 0018).
+    /// [`Mapping::is_lost`] says so from then on, where it would end the process otherwise (decision 0019).
     ///
     /// # Errors
     /// As [`Mapping::file`]; `StorageFull` where [`MAX_GUARDS`](crate::guard::MAX_GUARDS) mappings of this process are guarded.

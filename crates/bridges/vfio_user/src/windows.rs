@@ -5,7 +5,7 @@
 //! what it names and what stands beside that in the same window. Windows are bounded in number and in sum.
 //!
 //! Every window is guarded: a client that cuts its file short loses its memory and its connection, and ends nobody
-//! (decision 0018).
+//! (decision 0019).
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use byway::{CreateOptions, ErrorKind, Method, NewNamespace};
 use byway_conformance::conformance;
 use byway_conformance::scratch::Scratch;
 use byway_conformance::served::{Served, Serving};
-use byway_core::Backend;
+use byway_conformance::subject::{Subject, assert_same};
+use byway_core::{Backend, BackendQueue, Finished};
 
 /// A socket beside the scratch file.
 fn socket(scratch: &Scratch) -> PathBuf {
@@ -34,17 +36,7 @@ fn every_transfer_method_carries_values_to_a_device_in_another_process() {
     for method in Method::ALL {
         let uri = format!("vfio-user:{}?transfer={method}", path.display());
         let device = byway::open(&uri).unwrap();
-        let mut kv = match device.kv(None) {
-            Ok(kv) => kv,
-            // Where the server offers no memory of the device's that can be stored into.
-            Err(error) => {
-                assert!(
-                    method.needs_device_memory() && error.kind() == ErrorKind::Unsupported,
-                    "{method}: {error}"
-                );
-                continue;
-            }
-        };
+        let mut kv = device.kv(None).unwrap();
         for len in [0_u32, 1, 35, 36, 64, 100, 4095, 4096, 4097, 8000] {
             let value: Vec<u8> = (0..len).map(|at| (at * 7 + len) as u8).collect();
             let key = len.to_be_bytes();
@@ -53,6 +45,88 @@ fn every_transfer_method_carries_values_to_a_device_in_another_process() {
         }
         assert_eq!(device.chosen().backend, "vfio-user");
     }
+}
+
+#[test]
+fn values_in_device_memory_and_by_dma_share_a_window_with_a_device_in_another_process() {
+    let scratch = Scratch::new();
+    let path = socket(&scratch);
+    let _serving = Serving::start("ram:64M", &path);
+    let options = "transfer=adaptive&policy=threshold&tau=4096&below=cxl";
+    let device = byway::open(&format!("vfio-user:{}?{options}", path.display())).unwrap();
+    let mut kv = device.kv(None).unwrap();
+    let value = |n: u32, len: usize| -> Vec<u8> { (0..len).map(|at| (at * 7) as u8 ^ n as u8).collect() };
+    let length = |n: u32| [1000, 4096, 700, 12_188, 300, 64][n as usize % 6];
+    for n in 0..400_u32 {
+        kv.put(&n.to_be_bytes(), &value(n, length(n))).unwrap();
+    }
+    for n in 0..400_u32 {
+        assert!(kv.get(&n.to_be_bytes()).unwrap().as_ref() == Some(&value(n, length(n))), "{n}");
+    }
+}
+
+#[test]
+fn what_was_stored_in_device_memory_is_in_the_image_when_its_server_has_ended() {
+    let scratch = Scratch::new();
+    let path = socket(&scratch);
+    std::fs::remove_file(&scratch.path).unwrap();
+    byway::create(&scratch.path, &CreateOptions::new(64 << 20)).unwrap();
+    let image = format!("embedded:{}", scratch.path.display());
+    for round in 0..3_u32 {
+        let serving = Serving::start(&image, &path);
+        let device = byway::open(&format!("vfio-user:{}?transfer=cxl", path.display())).unwrap();
+        let mut kv = device.kv(None).unwrap();
+        for n in 0..100_u32 {
+            kv.put(&(round * 100 + n).to_be_bytes(), &[n as u8; 333]).unwrap();
+        }
+        drop((kv, device, serving));
+    }
+    let device = byway::embedded::open(&image).unwrap();
+    let mut kv = device.kv(None).unwrap();
+    for key in 0..300_u32 {
+        assert_eq!(kv.get(&key.to_be_bytes()).unwrap().unwrap(), [(key % 100) as u8; 333], "{key}");
+    }
+}
+
+#[test]
+fn sixty_four_queue_pairs_work_at_once_each_with_an_interrupt_of_its_own() {
+    const QUEUES: u64 = 64;
+    const DEPTH: u64 = 8;
+    let scratch = Scratch::new();
+    let served = opened(&scratch);
+    let subject = Subject::new(&scratch, &served);
+    let mut queues: Vec<_> = (0..QUEUES).map(|_| subject.queue(DEPTH as u32)).collect();
+    let place = |queue: u64, tag: u64| queue * DEPTH + tag;
+    let salt = |queue: u64| queue as u8 | 1;
+    for (index, queue) in (0..).zip(&mut queues) {
+        for tag in 0..DEPTH {
+            let at = place(index, tag);
+            queue.submit(subject.write(at, subject.filled(at, 1, salt(index))), tag).unwrap();
+        }
+    }
+    queues.iter_mut().for_each(|queue| assert_eq!(woken_for_all(queue).len() as u64, DEPTH));
+    for (index, queue) in (0..).zip(&mut queues) {
+        (0..DEPTH).for_each(|tag| queue.submit(subject.read(place(index, tag), 1), tag).unwrap());
+    }
+    for (index, queue) in (0..).zip(&mut queues) {
+        for finished in woken_for_all(queue) {
+            let wanted = subject.filled(place(index, finished.tag), 1, salt(index));
+            let read = finished.result.unwrap().buffer.unwrap();
+            assert_same(read.as_slice(), wanted.as_slice());
+        }
+    }
+}
+
+/// What a queue finishes, taken whenever its descriptor says that there is something.
+fn woken_for_all(queue: &mut impl BackendQueue) -> Vec<Finished> {
+    let mut finished = Vec::new();
+    queue.start().unwrap();
+    while queue.outstanding() > 0 {
+        let event = queue.event().unwrap();
+        assert!(byway_sys::wait_readable(event, Duration::from_secs(20)).unwrap(), "nobody was woken");
+        finished.extend(std::iter::from_fn(|| queue.next_finished().unwrap()));
+    }
+    finished
 }
 
 #[test]

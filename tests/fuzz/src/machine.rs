@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use byway_controller::{
-    CmbRegisters, Controller, ControllerId, Identity, MAX_IO_QUEUES, Next, NoInterrupts, Port, Subsystem,
-    SubsystemOptions,
+    CmbRegisters, Controller, ControllerId, DeviceMemory, Identity, MAX_IO_QUEUES, Next, NoInterrupts, Port,
+    Subsystem, SubsystemOptions,
 };
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
@@ -234,8 +234,13 @@ impl Machine {
 
     /// Lets the device run once, for at most `budget` commands.
     pub fn run_once(&mut self, budget: u32) -> Next {
-        let mut port =
-            Port { memory: &self.view, meter: &mut self.meter, interrupts: &NoInterrupts, own_memory: 0..0 };
+        let mut port = Port {
+            memory: &self.view,
+            meter: &mut self.meter,
+            interrupts: &NoInterrupts,
+            own_memory: 0..0,
+            device_memory: DeviceMemory::Windows,
+        };
         self.controller.sync_now(&mut self.subsystem, &mut port, self.now_ps);
         self.controller.run(&mut self.subsystem, &mut port, &self.doorbells, None, self.now_ps, budget)
     }

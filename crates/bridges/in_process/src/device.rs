@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use byway_controller::{
-    CmbRegisters, Controller, ControllerId, FinishedSync, Interrupts, Next, Outlooks, Port, Subsystem,
+    CmbRegisters, Controller, ControllerId, DeviceMemory, FinishedSync, Interrupts, Next, Outlooks, Port,
+    Subsystem,
 };
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
 use byway_link::{ClockMode, HostMeter, Ledger, Meter, Profile};
@@ -67,6 +68,8 @@ pub(crate) struct Core {
     pub controller: Controller,
     pub memory: DmaView,
     pub meter: Meter,
+    /// What the host stores into, where it is elsewhere.
+    pub device_memory: Option<Arc<Mapping>>,
 }
 
 /// What a device has of hosts in other processes.
@@ -169,7 +172,8 @@ impl Core {
         now_ps: u64,
         budget: u32,
     ) -> Next {
-        let mut port = port(&self.memory, &mut self.meter, shared);
+        let device_memory = shared.device_memory(self.device_memory.as_deref());
+        let mut port = Port { device_memory, ..port(&self.memory, &mut self.meter, shared) };
         self.controller.run(&mut self.subsystem, &mut port, &shared.doorbells, rung, now_ps, budget)
     }
 
@@ -203,10 +207,20 @@ pub(crate) fn port<'a>(memory: &'a DmaView, meter: &'a mut Meter, shared: &'a Sh
         Some(served) => &*served.interrupts,
         None => &shared.vectors,
     };
-    Port { memory, meter, interrupts, own_memory }
+    Port { memory, meter, interrupts, own_memory, device_memory: DeviceMemory::Windows }
 }
 
 impl Shared {
+    /// What a host elsewhere stores into; hosts in this process reach the windows themselves.
+    #[inline]
+    fn device_memory<'a>(&self, shared: Option<&'a Mapping>) -> DeviceMemory<'a> {
+        match (&self.served, shared) {
+            (None, _) => DeviceMemory::Windows,
+            (Some(_), Some(memory)) => DeviceMemory::Copy(memory),
+            (Some(_), None) => DeviceMemory::Nowhere,
+        }
+    }
+
     /// Writes the tail of a submission queue and serves it, wherever it is.
     #[inline]
     pub(crate) fn ring_tail(&self, index: DoorbellIndex, value: u32) {
@@ -544,7 +558,7 @@ impl Shared {
         }
         let windows = Windows::new(&mut subsystem);
         let outlooks = subsystem.outlooks();
-        let core = Core { subsystem, controller, memory: space.view(), meter };
+        let core = Core { subsystem, controller, memory: space.view(), meter, device_memory: None };
         Ok(Self {
             core: Guarded::new(core),
             space,

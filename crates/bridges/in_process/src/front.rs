@@ -9,7 +9,7 @@ use std::time::Duration;
 use byway_dma::DmaSpace;
 use byway_link::ClockMode;
 use byway_queue::DoorbellIndex;
-use byway_sys::Wakeup;
+use byway_sys::{Mapping, Wakeup};
 
 use crate::device::{Companion, Failed, Shared};
 use crate::runner::Runner;
@@ -186,6 +186,22 @@ impl Front {
                 served.copy_all(&core.controller);
             }
         })
+    }
+
+    /// Bytes of device memory: the windows of every namespace there may be.
+    #[must_use]
+    pub fn device_memory_bytes(&self) -> u64 {
+        self.shared.windows.len_bytes
+    }
+
+    /// Has the host store into `memory` from now on, which is as long as the device's memory; into none with `None`. A
+    /// command that says a value is there has it copied from there. When it returns, nothing is copied from what was
+    /// shared before.
+    ///
+    /// # Errors
+    /// The device has failed.
+    pub fn share_device_memory(&self, memory: Option<Arc<Mapping>>) -> Result<(), Failed> {
+        self.shared.with_core(|core| core.device_memory = memory)
     }
 
     /// Which of the host's memory stands where.

@@ -16,7 +16,7 @@ use crate::device::{Shared, byte_memory_at};
 #[derive(Debug)]
 pub(crate) struct Windows {
     window_bytes: u64,
-    len_bytes: u64,
+    pub(crate) len_bytes: u64,
     /// Held weakly: a namespace that is deleted takes its memory along.
     areas: RwLock<Vec<Area>>,
 }

@@ -32,6 +32,10 @@ const STATUS_CAPABILITIES: u32 = 1 << 20;
 
 /// A 64-bit memory BAR.
 const BAR_64: u32 = 0b100;
+/// One that may be read ahead and written together.
+const PREFETCHABLE: u32 = 0b1000;
+
+const BAR2_AT: u16 = 0x18;
 
 /// Power management: version 3, no D1, no D2, no PME; a return from D3hot resets nothing.
 const POWER_CAPABILITIES: u32 = 0x0003;
@@ -108,8 +112,10 @@ pub struct ConfigSpace {
     knows_bus_master: bool,
 }
 
-impl Default for ConfigSpace {
-    fn default() -> Self {
+impl ConfigSpace {
+    /// The space after power-on, of a function with `bar2_bytes` of device memory: a power of two, or 0 for no BAR 2.
+    #[must_use]
+    pub fn new(bar2_bytes: u64) -> Self {
         let mut space = Self {
             values: Box::new([0; CONFIG_BYTES]),
             writable: Box::new([0; CONFIG_BYTES]),
@@ -119,11 +125,15 @@ impl Default for ConfigSpace {
             put(&mut space.values, at, value);
             put(&mut space.writable, at, writable);
         }
+        if bar2_bytes > 0 {
+            let address_bits = !(bar2_bytes - 1);
+            put(&mut space.values, BAR2_AT, BAR_64 | PREFETCHABLE);
+            put(&mut space.writable, BAR2_AT, address_bits as u32);
+            put(&mut space.writable, BAR2_AT + 4, (address_bits >> 32) as u32);
+        }
         space
     }
-}
 
-impl ConfigSpace {
     /// Copies out of the space; `None` where some byte is outside of it.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Option<()> {
         into.copy_from_slice(self.values.get(range(at, into.len())?)?);
@@ -205,12 +215,12 @@ mod tests {
 
     #[test]
     fn it_says_that_it_is_an_nvme_controller() {
-        assert_eq!(read(&ConfigSpace::default(), 8) >> 8, 0x01_0802);
+        assert_eq!(read(&ConfigSpace::new(1 << 27), 8) >> 8, 0x01_0802);
     }
 
     #[test]
     fn its_capabilities_are_power_msix_and_express_and_end() {
-        let space = ConfigSpace::default();
+        let space = ConfigSpace::new(1 << 27);
         let (mut at, mut ids) = (read(&space, 0x34) & 0xff, Vec::new());
         while at != 0 {
             let word = read(&space, u64::from(at));
@@ -222,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_bar_tells_its_size_and_takes_an_address() {
-        let mut space = ConfigSpace::default();
+        let mut space = ConfigSpace::new(1 << 27);
         space.write(0x10, &[0xff; 8]).unwrap();
         assert_eq!(read(&space, 0x10), !(BAR0_BYTES as u32 - 1) | BAR_64);
         assert_eq!(read(&space, 0x14), !0);
@@ -232,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_reset_bit_asks_for_a_reset_and_reads_zero() {
-        let mut space = ConfigSpace::default();
+        let mut space = ConfigSpace::new(1 << 27);
         let control = u64::from(EXPRESS_AT) + 8;
         assert_eq!(space.write(control, &0x2810u16.to_le_bytes()), Some(None));
         assert_eq!(space.write(control, &0xa810u16.to_le_bytes()), Some(Some(ConfigEvent::Reset)));
@@ -242,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_power_state_that_is_not_there_is_not_taken() {
-        let mut space = ConfigSpace::default();
+        let mut space = ConfigSpace::new(1 << 27);
         let control = u64::from(POWER_AT) + 4;
         for (written, taken) in [(3, 3), (1, 3), (2, 3), (0, 0), (1, 0)] {
             space.write(control, &[written]).unwrap();
@@ -252,7 +262,7 @@ mod tests {
 
     #[test]
     fn memory_is_out_of_reach_while_a_host_that_knows_bus_mastering_has_it_off() {
-        let mut space = ConfigSpace::default();
+        let mut space = ConfigSpace::new(1 << 27);
         assert!(space.may_reach_memory(), "this host may never set it");
         for (command, may) in [(2, true), (6, true), (2, false), (0, false), (4, true)] {
             space.write(4, &[command]).unwrap();
@@ -262,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_mask_of_all_interrupts_is_seen() {
-        let mut space = ConfigSpace::default();
+        let mut space = ConfigSpace::new(1 << 27);
         assert!(!space.masks_interrupts());
         space.write(u64::from(MSIX_AT) + 2, &0xc000u16.to_le_bytes()).unwrap();
         assert!(space.masks_interrupts());
@@ -274,7 +284,7 @@ mod tests {
         fn only_writable_bits_change_and_nothing_outside_is_reached(
             writes in prop::collection::vec((0u64..5000, prop::collection::vec(any::<u8>(), 0..12)), 0..20),
         ) {
-            let fresh = ConfigSpace::default();
+            let fresh = ConfigSpace::new(1 << 27);
             let mut space = fresh.clone();
             for (at, bytes) in &writes {
                 let inside = at + bytes.len() as u64 <= CONFIG_BYTES as u64;

@@ -1,5 +1,6 @@
 //! The PCI function: what a host reads, writes and arms ends here, whichever message brought it.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use byway_vfio_user_wire::{
 
 use crate::bar::{BAR0_BYTES, DOORBELLS_AT, DOORBELLS_BYTES, Place, VECTORS};
 use crate::config::{CONFIG_BYTES, ConfigEvent, ConfigSpace};
+use crate::device_memory::DeviceMemoryBar;
 use crate::interrupts::{NoEventFd, Vectors};
 use crate::memory::{HostRanges, MemoryError};
 use crate::page::DoorbellPage;
@@ -58,6 +60,9 @@ pub enum Refusal {
     /// Memory.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// No client has begun, so none has device memory.
+    #[error("device memory is shared with nobody")]
+    NoDeviceMemory,
     /// The device is no more.
     #[error(transparent)]
     Failed(#[from] Failed),
@@ -85,6 +90,9 @@ pub struct Function {
     page: Option<DoorbellPage>,
     /// The device sees what is mapped.
     reaches_memory: bool,
+    bar2_bytes: u64,
+    /// The client's, from its coming to its leaving.
+    device_memory: Option<DeviceMemoryBar>,
 }
 
 impl Function {
@@ -93,7 +101,26 @@ impl Function {
     #[must_use]
     pub fn new(front: Front, vectors: Arc<Vectors>, page: Option<DoorbellPage>) -> Self {
         let ranges = HostRanges::new(front.space().clone());
-        Self { front, config: ConfigSpace::default(), vectors, ranges, page, reaches_memory: true }
+        let bar2_bytes = match front.device_memory_bytes() {
+            0 => 0,
+            bytes => bytes.next_power_of_two(),
+        };
+        let config = ConfigSpace::new(bar2_bytes);
+        Self { front, config, vectors, ranges, page, reaches_memory: true, bar2_bytes, device_memory: None }
+    }
+
+    /// A host has come: it gets device memory of its own.
+    ///
+    /// # Errors
+    /// The system's answer; a device that failed.
+    pub fn begin(&mut self) -> io::Result<()> {
+        if self.bar2_bytes == 0 {
+            return Ok(());
+        }
+        let bar = DeviceMemoryBar::new(self.bar2_bytes)?;
+        self.front.share_device_memory(Some(bar.memory().clone())).map_err(io::Error::other)?;
+        self.device_memory = Some(bar);
+        Ok(())
     }
 
     /// Whether hosts may ring without a message, so that somebody has to look.
@@ -122,18 +149,22 @@ impl Function {
         if index.0 >= RegionIndex::COUNT {
             return Err(Refusal::OutsideRegion { region: index, offset: 0, bytes: 0 });
         }
-        let bytes = region_bytes(index);
+        let bytes = self.region_bytes(index);
         let mappable = self.region_file(index).is_some();
         let flags = RegionFlags { readable: bytes > 0, writable: bytes > 0, mappable };
         let doorbells = Area { offset: DOORBELLS_AT, bytes: DOORBELLS_BYTES };
-        let areas = if mappable { vec![doorbells] } else { Vec::new() };
+        let areas = if mappable && index == RegionIndex::BAR0 { vec![doorbells] } else { Vec::new() };
         Ok(RegionInfo { index, flags, bytes, file_offset: 0, areas, full_bytes: None })
     }
 
     /// What a host maps of a region that is mappable.
     #[must_use]
     pub fn region_file(&self, index: RegionIndex) -> Option<&Arc<OwnedFd>> {
-        self.page.as_ref().filter(|_| index == RegionIndex::BAR0).map(DoorbellPage::file)
+        match index {
+            RegionIndex::BAR0 => self.page.as_ref().map(DoorbellPage::file),
+            RegionIndex::BAR2 => self.device_memory.as_ref().map(DeviceMemoryBar::file),
+            _ => None,
+        }
     }
 
     /// How many interrupts there are of a kind.
@@ -157,10 +188,11 @@ impl Function {
     /// Outside of it; a device that failed.
     pub fn read(&self, from: &Access, into: &mut Vec<u8>) -> Result<(), Refusal> {
         into.clear();
-        check_inside(from)?;
+        self.check_inside(from)?;
         into.resize(from.bytes as usize, 0);
         match from.region {
             RegionIndex::CONFIG => self.config.read(from.offset, into).ok_or_else(|| outside(from)),
+            RegionIndex::BAR2 => self.bar2()?.read(from.offset, into).map_err(|_| outside(from)),
             _ => self.read_bar(from.offset, into),
         }
     }
@@ -170,11 +202,35 @@ impl Function {
     /// # Errors
     /// Outside of it; parts of words; a device that failed.
     pub fn write(&mut self, to: &Access, data: &[u8]) -> Result<(), Refusal> {
-        check_inside(to)?;
+        self.check_inside(to)?;
         match to.region {
             RegionIndex::CONFIG => self.write_config(to, data),
+            RegionIndex::BAR2 => self.bar2()?.write(to.offset, data).map_err(|_| outside(to)),
             _ => self.write_bar(to.offset, data),
         }
+    }
+
+    fn region_bytes(&self, index: RegionIndex) -> u64 {
+        match index {
+            RegionIndex::BAR0 => BAR0_BYTES,
+            RegionIndex::BAR2 => self.bar2_bytes,
+            RegionIndex::CONFIG => CONFIG_BYTES as u64,
+            _ => 0,
+        }
+    }
+
+    /// Only configuration space and the BARs have an inside.
+    fn check_inside(&self, access: &Access) -> Result<(), Refusal> {
+        let end = access.offset.checked_add(u64::from(access.bytes));
+        let bytes = self.region_bytes(access.region);
+        if bytes == 0 || end.is_none_or(|end| end > bytes) {
+            return Err(outside(access));
+        }
+        Ok(())
+    }
+
+    fn bar2(&self) -> Result<&DeviceMemoryBar, Refusal> {
+        self.device_memory.as_ref().ok_or(Refusal::NoDeviceMemory)
     }
 
     fn write_config(&mut self, to: &Access, data: &[u8]) -> Result<(), Refusal> {
@@ -306,7 +362,7 @@ impl Function {
     /// A device that failed.
     pub fn reset(&mut self) -> Result<(), Refusal> {
         self.front.reset()?;
-        self.config = ConfigSpace::default();
+        self.config = ConfigSpace::new(self.bar2_bytes);
         self.vectors.reset();
         self.follow_bus_master()
     }
@@ -319,26 +375,10 @@ impl Function {
     pub fn leave(&mut self) -> Result<(), Refusal> {
         self.vectors.forget();
         self.reset()?;
+        self.device_memory = None;
+        self.front.share_device_memory(None)?;
         self.unmap(&DmaUnmap::All)
     }
-}
-
-fn region_bytes(index: RegionIndex) -> u64 {
-    match index {
-        RegionIndex::BAR0 => BAR0_BYTES,
-        RegionIndex::CONFIG => CONFIG_BYTES as u64,
-        _ => 0,
-    }
-}
-
-/// Only configuration space and BAR 0 have an inside.
-fn check_inside(access: &Access) -> Result<(), Refusal> {
-    let end = access.offset.checked_add(u64::from(access.bytes));
-    let bytes = region_bytes(access.region);
-    if bytes == 0 || end.is_none_or(|end| end > bytes) {
-        return Err(outside(access));
-    }
-    Ok(())
 }
 
 fn outside(access: &Access) -> Refusal {

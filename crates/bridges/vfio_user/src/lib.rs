@@ -9,6 +9,7 @@
 mod bar;
 mod config;
 mod connection;
+mod device_memory;
 mod door;
 mod function;
 mod interrupts;
@@ -22,6 +23,7 @@ mod windows;
 pub use bar::{BAR0_BYTES, DOORBELLS_AT, DOORBELLS_BYTES, PENDING_AT, Place, TABLE_AT, VECTORS};
 pub use config::{CONFIG_BYTES, ConfigEvent, ConfigSpace};
 pub use connection::Outbox;
+pub use device_memory::DeviceMemoryBar;
 pub use door::{Door, DoorError};
 pub use function::{Function, Refusal};
 pub use interrupts::{NoEventFd, Vectors};

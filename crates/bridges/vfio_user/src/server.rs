@@ -153,6 +153,7 @@ struct Service<'a> {
 impl<'a> Service<'a> {
     fn new(server: &'a mut Server, socket: UnixStream) -> io::Result<Self> {
         let client = Connection::new(socket)?;
+        server.function.begin()?;
         Ok(Self {
             server,
             session: Session::default(),

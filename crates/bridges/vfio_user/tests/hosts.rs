@@ -239,3 +239,53 @@ fn a_map_over_another_and_a_descriptor_that_lies_are_refused() {
     assert_eq!(host.client.ask_with(&Request::DmaMap(short), &two), Err(Errno::EINVAL));
     host.write_blocks(0, &[1; 512]);
 }
+
+#[test]
+fn device_memory_is_the_same_by_mapping_and_by_messages() {
+    let served = Served::new();
+    let mut client = served.client();
+    let memory = client.map_device_memory();
+    memory.write_at(0x1_2345, b"mapped").unwrap();
+    assert_eq!(client.read(RegionIndex::BAR2, 0x1_2345, 6).unwrap(), b"mapped");
+    let last = memory.len() as u64 - 7;
+    client.write(RegionIndex::BAR2, last, b"message").unwrap();
+    let mut bytes = [0; 7];
+    memory.read_at(last as usize, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"message");
+    for (offset, len) in [(last + 1, 7), (memory.len() as u64, 1), (u64::MAX - 1, 1)] {
+        assert_eq!(client.read(RegionIndex::BAR2, offset, len), Err(Errno::EINVAL));
+    }
+    assert_eq!(client.write(RegionIndex::BAR2, last + 1, b"message"), Err(Errno::EINVAL));
+}
+
+#[test]
+fn bar_2_is_sized_as_its_region_is_and_may_be_read_ahead() {
+    let served = Served::new();
+    let mut client = served.client();
+    let (info, _) = client.region(RegionIndex::BAR2);
+    let word = |client: &mut common::Client, at| {
+        u32::from_le_bytes(client.read(RegionIndex::CONFIG, at, 4).unwrap().try_into().unwrap())
+    };
+    assert_eq!(word(&mut client, 0x18), 0b1100);
+    client.write(RegionIndex::CONFIG, 0x18, &[0xff; 8]).unwrap();
+    let low = word(&mut client, 0x18);
+    assert_eq!(low & 0xf, 0b1100);
+    let sized = u64::from(low & !0xf) | u64::from(word(&mut client, 0x1c)) << 32;
+    assert_eq!(sized.wrapping_neg(), info.bytes);
+}
+
+#[test]
+fn device_memory_of_a_client_that_has_gone_is_not_the_next_one_s() {
+    let served = Served::new();
+    let mut client = served.client();
+    let old = client.map_device_memory();
+    old.write_at(0, b"secret").unwrap();
+    drop(client);
+    let mut client = served.client();
+    let new = client.map_device_memory();
+    old.write_at(100, b"late").unwrap();
+    let mut bytes = [1; 128];
+    new.read_at(0, &mut bytes).unwrap();
+    assert_eq!(bytes, [0; 128]);
+    assert_eq!(client.read(RegionIndex::BAR2, 0, 128).unwrap(), [0; 128]);
+}

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use byway_buses::{PciAddress, VfioBus, VfioUserBus};
 use byway_core::{Error, ErrorKind, QueueOptions, Result};
 use byway_driver::{AttachOptions, Bus, BusError, Driver, Queue};
+use byway_sys::vfio::VfioInterface;
 
 use crate::any::choose::Chosen;
 use crate::any::device::Reached;
@@ -96,7 +97,12 @@ pub(crate) fn reach(uri: &PcieUri) -> Result<(Reached, Chosen)> {
         }
         PciePlace::Pci(address) => {
             let driver = attach(VfioBus::open(*address))?;
-            let why = "vfio-pci has the device; this library's own driver drives it".to_owned();
+            let interface = match driver.bus().interface() {
+                VfioInterface::Iommufd => "iommufd (/dev/iommu)",
+                VfioInterface::Group => "its group (/dev/vfio/vfio)",
+            };
+            let why =
+                format!("vfio-pci has the device, taken by {interface}; this library's own driver drives it");
             Ok((Reached::Vfio(driver), Chosen { backend: "vfio", why, passed_over: Vec::new() }))
         }
     }
@@ -106,6 +112,7 @@ fn attach<B: Bus>(bus: Result<B, BusError>) -> Result<Driver<B>> {
     let bus = bus.map_err(|cause| {
         let kind = match cause {
             BusError::Gone(_) => ErrorKind::DeviceLost,
+            BusError::Silent(_) => ErrorKind::TimedOut,
             BusError::Busy(_) => ErrorKind::Busy,
             BusError::Unready(_) => ErrorKind::NotFound,
             BusError::Protocol(_) => ErrorKind::Protocol,

@@ -36,7 +36,7 @@ pub use controller::{Controller, ControllerId, MAX_TRANSFER_BYTES, Next};
 pub use error::CommandError;
 pub use lane::{Gathered, LANE_COMMANDS, Lane};
 pub use outlook::Outlooks;
-pub use port::{Interrupts, NoInterrupts, Port};
+pub use port::{DeviceMemory, Interrupts, NoInterrupts, Port};
 pub use queue::MAX_IO_QUEUES;
 pub use register::{CmbRegisters, MAX_QUEUE_ENTRIES};
 pub use subsystem::{Identity, MAX_NAMESPACES, Subsystem, SubsystemError, SubsystemOptions};

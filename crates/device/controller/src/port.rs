@@ -9,6 +9,7 @@ use byway_dma::{BusAddr, DmaFault, DmaView, HostMemory};
 use byway_link::{Class, Meter};
 use byway_spec::Command;
 use byway_spec::base::command::COMMAND_BYTES;
+use byway_sys::Mapping;
 
 /// Raises a message-signalled interrupt towards the host.
 pub trait Interrupts {
@@ -34,6 +35,21 @@ pub struct Port<'a> {
     pub interrupts: &'a dyn Interrupts,
     /// Bus addresses of the device's own memory (controller memory buffer), reached without the link.
     pub own_memory: std::ops::Range<u64>,
+    /// Where hosts store values that a command then says are there.
+    pub device_memory: DeviceMemory<'a>,
+}
+
+/// Where hosts store into windows of device memory.
+#[derive(Debug, Clone, Copy)]
+pub enum DeviceMemory<'a> {
+    /// Into the windows themselves.
+    Windows,
+    /// Into memory laid out as the windows of all namespaces are, as hosts in other processes do. Nothing of it is the
+    /// device's before a command says so. The device does not see the stores: they are counted where it takes what they
+    /// brought, once, as they must have been made, whichever way they came.
+    Copy(&'a Mapping),
+    /// Nowhere: no memory is shared with the host.
+    Nowhere,
 }
 
 impl Port<'_> {

@@ -240,3 +240,73 @@ fn every_profile_prices_windows_as_a_device_announces_them() {
         assert_eq!(Profile::by_name(name).unwrap().limits.cxl_segment_bytes, announced, "{name}");
     }
 }
+
+/// The host's side of a window where it has no way to the windows themselves.
+fn bind_elsewhere(io: &mut Io) -> (Window, usize) {
+    let window = Window::bind(io);
+    let shape = io.host.subsystem.window_shape();
+    let first = (KV - 1) as usize * shape.count as usize * shape.window_bytes as usize;
+    let bytes = first + window.memory.len();
+    io.host.elsewhere = Some(Some(Mapping::anonymous(bytes).unwrap()));
+    (window, first)
+}
+
+fn put_elsewhere(io: &mut Io, window: &mut Window, first: usize, key: &[u8], value: &[u8]) -> Completion {
+    let head = window.header + key.len() as u64;
+    let at = window.cursor.place(head + value.len() as u64).unwrap();
+    let within = first as u64 + window.base + (at + head) % window.bytes;
+    let memory = io.host.elsewhere.as_ref().unwrap().as_ref().unwrap();
+    memory.write_at(within as usize, value).unwrap();
+    io.run(keyed(VendorOpcode::KV_STORE_CXL.0, key, value.len()))
+}
+
+#[test]
+fn a_host_elsewhere_has_its_values_taken_from_the_memory_it_shares() {
+    let mut io = Io::new();
+    let (mut window, first) = bind_elsewhere(&mut io);
+    for n in 0..300 {
+        let key = format!("key{n}");
+        let done = put_elsewhere(&mut io, &mut window, first, key.as_bytes(), &value(n, n * 7));
+        assert_status(done, Status::SUCCESS);
+    }
+    io.host.elsewhere = Some(None);
+    for n in 0..300 {
+        assert!(get(&mut io, format!("key{n}").as_bytes()) == Some(value(n, n * 7)), "{n}");
+    }
+}
+
+#[test]
+fn what_a_host_elsewhere_must_have_stored_is_counted_as_its_bus_would() {
+    let mut io = Io::new();
+    let (mut window, first) = bind_elsewhere(&mut io);
+    let meter = byway_link::HostMeter::new(&Profile::by_name("gen4x4").unwrap());
+    meter.set_on(true);
+    for len in [0, 1, 63, 64, 65, 1000, 4096] {
+        let head = window.header + 3;
+        let at = window.cursor.clone().place(head + len as u64).unwrap();
+        let lines =
+            byway_link::Lines::of(first as u64 + window.base + (at + head) % window.bytes, len as u64);
+        if len > 0 {
+            meter.cxl_store(lines.count, lines.partial);
+            meter.cxl_load(1);
+        }
+        let key = [b'k', (len / 256) as u8, len as u8];
+        assert_status(put_elsewhere(&mut io, &mut window, first, &key, &value(1, len)), Status::SUCCESS);
+    }
+    for class in [byway_link::Class::CxlStore, byway_link::Class::CxlLoad] {
+        assert_eq!(io.host.meter.ledger().row(class), meter.ledger().row(class), "{class:?}");
+    }
+}
+
+#[test]
+fn a_host_that_shares_no_memory_stores_nothing_through_windows() {
+    let mut io = Io::new();
+    let mut window = Window::bind(&mut io);
+    io.host.elsewhere = Some(None);
+    let done = put(&mut io, &mut window, b"key", b"value");
+    assert_status(done, Status::DATA_TRANSFER_ERROR);
+    assert_eq!(get(&mut io, b"key"), None);
+    // Less of it than the windows are is as good as none.
+    io.host.elsewhere = Some(Some(Mapping::anonymous(4096).unwrap()));
+    assert_status(put(&mut io, &mut window, b"key", b"value"), Status::DATA_TRANSFER_ERROR);
+}

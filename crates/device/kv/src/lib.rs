@@ -42,5 +42,5 @@ pub use stats::KvStats;
 pub use store::{Home, PageStore, STATE_AREA, WINDOWS_AREA};
 pub use value_log::packing::{Packing, PackingCounters, Placement, UnknownPacking};
 pub use value_log::record::{RECORD_HEADER_BYTES, VALUE_MAX_BYTES, record_header_bytes};
-pub use window::{WindowEntry, WindowId};
+pub use window::{Stored, WindowCopy, WindowEntry, WindowId};
 pub use work::Work;

@@ -38,6 +38,39 @@ pub struct WindowEntry {
     pub len: u64,
 }
 
+/// What a host has stored of a value before its command came.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stored<'a> {
+    /// The first bytes, which came with the command (none for plain `cxl`).
+    pub head: &'a [u8],
+    /// Where the rest is, if not in the window itself.
+    pub copy: Option<WindowCopy<'a>>,
+}
+
+/// Memory that a host stores into which has no way to the windows themselves: as long as they are, and laid out as they are.
+/// Nothing in it is the device's before it is copied into the window of a record that was admitted.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowCopy<'a> {
+    memory: &'a Mapping,
+    at: usize,
+}
+
+impl<'a> WindowCopy<'a> {
+    /// The copy of `engine`'s windows that begins at `at` of `memory`; `None` if it is not all there.
+    #[must_use]
+    pub fn of(engine: &KvEngine, memory: &'a Mapping, at: usize) -> Option<Self> {
+        let bytes = engine.window_memory().map_or(0, |windows| windows.len());
+        at.checked_add(bytes).filter(|end| *end <= memory.len())?;
+        Some(Self { memory, at })
+    }
+
+    /// Copies what stands at a place of the windows' memory.
+    pub(crate) fn read(&self, at: usize, into: &mut [u8]) {
+        let copied = self.memory.read_at(self.at + at, into);
+        debug_assert!(copied.is_ok(), "the copy is as long as the windows");
+    }
+}
+
 /// An open window.
 pub(crate) struct Window {
     /// The stream's position where the cursors' 0 is.
@@ -136,6 +169,22 @@ impl KvEngine {
         }
     }
 
+    /// Where the value of the next record stands in [`window_memory`](Self::window_memory); `None` where the window is not
+    /// open, or no record is so long.
+    #[must_use]
+    pub fn next_value_at(&self, window: WindowId, key: &Key, value_len: u64) -> Option<usize> {
+        let open = self.windows.get(usize::from(window.0))?.as_ref()?;
+        let header_bytes = record_header_bytes(key.len()) as u64;
+        let start = open.cursor.peek(header_bytes.checked_add(value_len)?)?;
+        Some(self.place_in_memory(window, open.base + start + header_bytes))
+    }
+
+    /// Where a position of a window's stream stands in the memory of all windows.
+    fn place_in_memory(&self, window: WindowId, position: u64) -> usize {
+        let ring = self.window_range(window);
+        ring.start + (position % ring.len() as u64) as usize
+    }
+
     /// Stores a value that the host has stored in a window, but for its first bytes, `head`, which came with the
     /// command (none for plain `cxl`).
     ///
@@ -153,6 +202,23 @@ impl KvEngine {
         how: StoreHow,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
+        let stored = Stored { head, copy: None };
+        self.put_stored(store, window, (key, value_len), stored, how, at_ps)
+    }
+
+    /// As [`put_in_place`](Self::put_in_place), wherever the host has stored it.
+    ///
+    /// # Errors
+    /// As [`put_in_place`](Self::put_in_place).
+    pub fn put_stored<S: PageStore>(
+        &mut self,
+        store: &mut S,
+        window: WindowId,
+        (key, value_len): (&Key, u64),
+        brought: Stored<'_>,
+        how: StoreHow,
+        at_ps: &mut u64,
+    ) -> Result<(), KvError> {
         self.counted(|engine| {
             let segment_bytes = engine.window_segment_bytes();
             let open = engine.open_one(window)?;
@@ -160,13 +226,13 @@ impl KvEngine {
             let too_long = KvError::ValueTooLong { len_bytes: value_len, limit_bytes: segment_bytes };
             let start = open.base + open.cursor.place(record_bytes).ok_or(too_long)?;
             if open.is_copied {
-                return engine.put_copy(store, window, (key, head, value_len), start, how, at_ps);
+                return engine.put_copy(store, window, (key, value_len), (start, brought), how, at_ps);
             }
             let stored = match engine.admit_in_place(store, window, start, (key, value_len), how, at_ps) {
                 Ok(over) => {
                     let draft = engine.draft(key, Kind::Value, value_len as u32, Placement::Dma);
                     let stored =
-                        engine.log.append_in_place(store, stream_of(window), &draft, start, head, at_ps);
+                        engine.log.append_in_place(store, stream_of(window), &draft, start, brought, at_ps);
                     stored.map(|address| engine.enter(store, &draft, address, over, at_ps))
                 }
                 Err(refused) => Err(refused),
@@ -201,18 +267,19 @@ impl KvEngine {
         &mut self,
         store: &mut S,
         window: WindowId,
-        (key, head, value_len): (&Key, &[u8], u64),
-        start: u64,
+        (key, value_len): (&Key, u64),
+        (start, brought): (u64, Stored<'_>),
         how: StoreHow,
         at_ps: &mut u64,
     ) -> Result<(), KvError> {
-        let ring = self.window_range(window);
-        let value_at = start + record_header_bytes(key.len()) as u64;
-        let at = ring.start + (value_at % ring.len() as u64) as usize;
+        let at = self.place_in_memory(window, start + record_header_bytes(key.len()) as u64);
         let mut value = vec![0; value_len as usize];
-        store.read_window(&self.log.home, at, &mut value);
-        let head_bytes = head.len().min(value.len());
-        value[..head_bytes].copy_from_slice(&head[..head_bytes]);
+        match brought.copy {
+            Some(copy) => copy.read(at, &mut value),
+            None => store.read_window(&self.log.home, at, &mut value),
+        }
+        let head_bytes = brought.head.len().min(value.len());
+        value[..head_bytes].copy_from_slice(&brought.head[..head_bytes]);
         self.put_one(store, key, value_len, how, pieces_of(&value), at_ps)
     }
 
@@ -299,7 +366,8 @@ impl KvEngine {
         at_ps: &mut u64,
     ) {
         let draft = self.draft(key, Kind::Void, value_len, Placement::Dma);
-        let marked = self.log.append_in_place(store, stream_of(window), &draft, start, &[], at_ps);
+        let marked =
+            self.log.append_in_place(store, stream_of(window), &draft, start, Stored::default(), at_ps);
         self.next_seq += 1;
         // The host goes on behind it, over pages that are full now.
         if marked.is_err() || self.empty_window(store, window, at_ps).is_err() {

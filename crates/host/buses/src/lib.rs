@@ -7,9 +7,11 @@
 //! of the device is stored into), `interrupts.rs`.
 #![forbid(unsafe_code)]
 
+mod mapped;
 mod room;
 pub mod vfio;
 pub mod vfio_user;
 
+pub use mapped::MappedBar;
 pub use vfio::{PciAddress, VfioBus};
 pub use vfio_user::VfioUserBus;

@@ -280,14 +280,89 @@ fn bytes_that_are_no_messages_end_the_connection_in_words() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_is_gone_after_a_while() {
+fn a_server_that_does_not_answer_for_a_while_is_silent_and_not_gone() {
     let trick = |_, _: &Header, _: &Request<'_>| Some(Instead::Silence);
     let server = Server::tricky(true, Box::new(trick));
     let said = VfioUserBus::open(&server.path).unwrap_err();
     assert!(
-        matches!(&said, BusError::Gone(why) if why.contains("did not answer VERSION within 5s")),
+        matches!(&said, BusError::Silent(why) if why.contains("did not answer VERSION within 5s")),
         "{said:?}"
     );
+}
+
+#[test]
+fn a_server_that_was_slow_once_is_heard_when_it_answers_again() {
+    let mut reads = 0;
+    let trick = move |_, _: &Header, request: &Request<'_>| {
+        let Request::RegionRead(Access { region: RegionIndex::BAR0, offset: 0x14, .. }) = request else {
+            return None;
+        };
+        reads += 1;
+        (reads == 1).then_some(Instead::Silence)
+    };
+    let server = Server::tricky(true, Box::new(trick));
+    let bus = opened(&server);
+    assert!(matches!(bus.read_register(0x14, 4), Err(BusError::Silent(_))));
+    bus.check().unwrap();
+    bus.write_register(0x14, 4, 7).unwrap();
+    assert_eq!(bus.read_register(0x14, 4).unwrap(), 7);
+}
+
+#[test]
+fn a_server_that_talks_all_the_time_and_does_not_answer_is_silent() {
+    let trick = |_, _: &Header, request: &Request<'_>| {
+        let Request::RegionRead(Access { region: RegionIndex::BAR0, offset: 0x14, .. }) = request else {
+            return None;
+        };
+        Some(Instead::Flood)
+    };
+    let server = Server::tricky(true, Box::new(trick));
+    let bus = opened(&server);
+    let since = std::time::Instant::now();
+    assert!(matches!(bus.read_register(0x14, 4), Err(BusError::Silent(_))));
+    assert!(since.elapsed() < LONG);
+    // Whoever looks on the way is not kept either.
+    assert!(!bus.wait(3, Duration::ZERO).unwrap_or(false));
+}
+
+#[test]
+fn a_server_that_is_at_something_else_is_busy() {
+    let trick = |_, header: &Header, request: &Request<'_>| {
+        let mut bytes = Vec::new();
+        encode_error(header, Errno::EBUSY, &mut bytes);
+        (request.command() == Command::DMA_MAP).then_some(Instead::Send(bytes))
+    };
+    let server = Server::tricky(true, Box::new(trick));
+    let refused = opened(&server).memory(4096).err().unwrap();
+    assert!(matches!(refused, BusError::Busy(_)), "{refused:?}");
+}
+
+#[test]
+fn doorbells_stand_as_far_apart_as_the_device_says() {
+    let cap = |state: &mut common::State| {
+        state.words.insert((RegionIndex::BAR0.0, 0), 2_u64 << 32);
+    };
+    let server = Server::honest();
+    cap(&mut server.state());
+    let bus = opened(&server);
+    bus.ring(DoorbellIndex::completion(3), 0x4321);
+    let mut word = [0; 4];
+    server.doorbells.read_exact_at(&mut word, 0x1000 + 7 * 16).unwrap();
+    assert_eq!(u32::from_le_bytes(word), 0x4321);
+}
+
+#[test]
+fn memory_of_a_server_that_is_gone_is_lent_to_nobody() {
+    let server = Server::honest();
+    let bus = opened(&server);
+    let memory = Arc::new(bus.memory(4096).unwrap());
+    let at = bus.map(&memory).unwrap();
+    server.die();
+    while bus.check().is_ok() {
+        std::thread::yield_now();
+    }
+    bus.unmap(at).unwrap();
+    assert!(matches!(bus.memory(4096), Err(BusError::Gone(_))));
 }
 
 #[test]

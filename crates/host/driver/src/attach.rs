@@ -74,6 +74,7 @@ pub(crate) fn attach<B: Bus>(bus: Arc<B>, options: AttachOptions) -> Result<Shar
         command_sets,
         qids: Mutex::new(BTreeSet::new()),
         byte_areas: Mutex::new(BTreeSet::new()),
+        undeleted: Mutex::default(),
     };
     ask(&mut shared, cap, options)?;
     Ok(shared)

@@ -218,6 +218,10 @@ pub enum BusError {
     /// The device, or the process that runs it, is gone: nothing touches mapped memory any more.
     #[error("the device is gone: {0}")]
     Gone(String),
+    /// The device, or the process that runs it, has not answered for as long as the bus waits. It may yet, and it may
+    /// touch mapped memory at any time.
+    #[error("the device does not answer: {0}")]
+    Silent(String),
     /// No register of this size there.
     #[error("no register of {bytes} bytes at offset {offset:#x}")]
     NoRegister {

@@ -19,10 +19,11 @@ use crate::admin::{AdminQueue, Ticket};
 use crate::admin_commands::AdminCommands;
 use crate::announced::Announced;
 use crate::attach::{AttachOptions, attach};
-use crate::bus::Bus;
+use crate::bus::{Bus, BusError};
 use crate::identify;
 use crate::mapped::{from_bus, is_gone};
 use crate::queue_pair::Queue;
+use crate::rings::{RingMemory, Rings};
 
 /// Ring entries of a queue that was not told how many, at least: an 8 KiB inline payload takes 129.
 const RING_ENTRIES_MIN: u32 = 256;
@@ -63,6 +64,8 @@ pub(crate) struct Shared<B: Bus> {
     pub(crate) qids: Mutex<BTreeSet<u16>>,
     /// First bytes of the areas of byte memory that queues have.
     pub(crate) byte_areas: Mutex<BTreeSet<u64>>,
+    /// Rings of queues that the device did not delete: nobody else's before the controller is disabled.
+    pub(crate) undeleted: Mutex<Vec<RingMemory<B>>>,
 }
 
 impl<B: Bus> Driver<B> {
@@ -268,6 +271,11 @@ impl<B: Bus> Shared<B> {
         self.qids.lock().unwrap_or_else(PoisonError::into_inner).remove(&qid);
     }
 
+    /// Keeps the rings of a queue that the device may still use.
+    fn keep_rings(&self, rings: &mut Rings<B>) {
+        self.undeleted.lock().unwrap_or_else(PoisonError::into_inner).extend(rings.take_memory());
+    }
+
     fn create_queue(&self, qid: u16, queue: &Queue<B>) -> Result<()> {
         let (submission, completion) = queue.rings.bus_addrs();
         let cdw10 =
@@ -304,24 +312,37 @@ impl<B: Bus> Shared<B> {
     }
 
     /// Tells the device that the host is leaving, and waits for it.
-    fn shut_down(&self) {
-        let Ok(bits) = self.bus.read_register(Register::CC.0, 4) else { return };
+    ///
+    /// # Errors
+    /// When it does not say that it touches nothing of the host's memory any more, and is not gone either.
+    fn shut_down(&self) -> Result<(), BusError> {
+        let left = self.try_shut_down();
+        if matches!(left, Err(BusError::Gone(_))) { Ok(()) } else { left }
+    }
+
+    fn try_shut_down(&self) -> Result<(), BusError> {
+        let bits = self.bus.read_register(Register::CC.0, 4)?;
         let cc = Cc::from_bits(bits as u32).with_shn(Cc::SHN_NORMAL);
-        if self.bus.write_register(Register::CC.0, 4, cc.into_bits().into()).is_err() {
-            return;
-        }
+        self.bus.write_register(Register::CC.0, 4, cc.into_bits().into())?;
+        // One that does not shut down in order is disabled all the same.
+        let _ = self.await_status(|status| status.shst() == Csts::SHST_COMPLETE || status.cfs());
+        self.bus.write_register(Register::CC.0, 4, cc.with_en(false).into_bits().into())?;
+        self.await_status(|status| !status.rdy())
+    }
+
+    fn await_status(&self, wanted: impl Fn(Csts) -> bool) -> Result<(), BusError> {
         let since = Instant::now();
-        while since.elapsed() < SHUTDOWN {
+        loop {
             self.bus.poll();
-            let bits = self.bus.read_register(Register::CSTS.0, 4).unwrap_or(u64::MAX);
-            let status = Csts::from_bits(bits as u32);
-            if status.shst() == Csts::SHST_COMPLETE || status.cfs() {
-                break;
+            let bits = self.bus.read_register(Register::CSTS.0, 4)?;
+            if bits as u32 == u32::MAX || wanted(Csts::from_bits(bits as u32)) {
+                return Ok(());
+            }
+            if since.elapsed() > SHUTDOWN {
+                return Err(BusError::Silent(format!("its status stays {bits:#x}")));
             }
             std::thread::yield_now();
         }
-        // With the controller disabled nothing of the host's memory is touched any more.
-        let _ = self.bus.write_register(Register::CC.0, 4, cc.with_en(false).into_bits().into());
     }
 }
 
@@ -355,7 +376,10 @@ impl AdminWait {
 
 impl<B: Bus> Drop for Shared<B> {
     fn drop(&mut self) {
-        self.shut_down();
+        if self.shut_down().is_err() {
+            let undeleted = self.undeleted.get_mut().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(std::mem::take(undeleted));
+        }
     }
 }
 
@@ -371,6 +395,7 @@ impl<B: Bus> Drop for Queue<B> {
             }
             self.table.leak();
             self.bounce.leak();
+            self.device.keep_rings(&mut self.rings);
             // The number is not used again either: the device still has the queue.
             return;
         }

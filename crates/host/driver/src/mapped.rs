@@ -97,6 +97,7 @@ pub(crate) fn is_gone<B: Bus>(bus: &B) -> bool {
 pub(crate) fn from_bus(cause: BusError) -> Error {
     match cause {
         BusError::Gone(_) => Error::device(ErrorKind::DeviceLost, cause.to_string()),
+        BusError::Silent(_) => Error::device(ErrorKind::TimedOut, cause.to_string()),
         BusError::NoRegister { .. } | BusError::Protocol(_) => {
             Error::device(ErrorKind::Protocol, cause.to_string())
         }

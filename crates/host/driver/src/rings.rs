@@ -50,8 +50,15 @@ pub(crate) struct Rings<B: Bus> {
     submission: SubmissionProducer<Slots>,
     completion: CompletionConsumer<Entries>,
     entries: u32,
-    submission_memory: Mapped<B>,
-    completion_memory: Mapped<B>,
+    /// The memory of both; until the device must be believed to have it for ever.
+    memory: Option<RingMemory<B>>,
+    bus_addrs: (BusAddr, BusAddr),
+}
+
+/// The memory of the two rings of a queue, mapped until it is dropped.
+pub(crate) struct RingMemory<B: Bus> {
+    _submission: Mapped<B>,
+    _completion: Mapped<B>,
 }
 
 impl<B: Bus> Rings<B> {
@@ -66,13 +73,21 @@ impl<B: Bus> Rings<B> {
         let completion_memory = Mapped::zeroed(bus, entries as usize * ENTRY_BYTES)?;
         let slots = Slots(Arc::clone(submission_memory.memory()));
         let places = Entries(Arc::clone(completion_memory.memory()));
+        let bus_addrs = (submission_memory.bus_addr(), completion_memory.bus_addr());
+        let memory = RingMemory { _submission: submission_memory, _completion: completion_memory };
         Ok(Self {
             submission: SubmissionProducer::new(entries, slots).map_err(refused)?,
             completion: CompletionConsumer::new(entries, places).map_err(refused)?,
             entries,
-            submission_memory,
-            completion_memory,
+            memory: Some(memory),
+            bus_addrs,
         })
+    }
+
+    /// Takes the memory out, for a device that may still write it: it is neither unmapped nor lent again before whoever
+    /// takes it lets it go.
+    pub(crate) fn take_memory(&mut self) -> Option<RingMemory<B>> {
+        self.memory.take()
     }
 
     /// Entries of each ring.
@@ -83,7 +98,7 @@ impl<B: Bus> Rings<B> {
 
     /// Where the device sees the submission queue and the completion queue.
     pub(crate) fn bus_addrs(&self) -> (BusAddr, BusAddr) {
-        (self.submission_memory.bus_addr(), self.completion_memory.bus_addr())
+        self.bus_addrs
     }
 
     /// Slots that are free.

@@ -1,4 +1,4 @@
-//! The kernel's structures and numbers (`linux/vfio.h`, Linux 6.12; unchanged since 5.4).
+//! The kernel's structures and numbers (`linux/vfio.h`, Linux 6.12; unchanged since 5.4; `linux/iommufd.h`, since 6.6).
 
 use libc::c_ulong;
 
@@ -95,6 +95,83 @@ pub(super) struct DmaUnmap {
     pub size: u64,
 }
 
+/// `IOMMU_IOAS_MAP_FIXED_IOVA | IOMMU_IOAS_MAP_WRITEABLE | IOMMU_IOAS_MAP_READABLE`.
+pub(super) const IOAS_MAP_FIXED_READ_WRITE: u32 = 0b111;
+
+/// `struct vfio_device_bind_iommufd`, without what comes after 6.6.
+#[repr(C, align(8))]
+#[derive(Debug, Default)]
+pub(super) struct BindIommufd {
+    pub argsz: u32,
+    pub flags: u32,
+    pub iommufd: i32,
+    pub out_devid: u32,
+}
+
+/// `struct vfio_device_attach_iommufd_pt`, without what comes after 6.6.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(super) struct AttachIommufd {
+    pub argsz: u32,
+    pub flags: u32,
+    pub pt_id: u32,
+}
+
+/// `struct iommu_ioas_alloc`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(super) struct IoasAlloc {
+    pub size: u32,
+    pub flags: u32,
+    pub out_ioas_id: u32,
+}
+
+/// `struct iommu_iova_range`.
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct IovaRange {
+    pub start: u64,
+    pub last: u64,
+}
+
+/// `struct iommu_ioas_iova_ranges`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(super) struct IoasIovaRanges {
+    pub size: u32,
+    pub ioas_id: u32,
+    pub num_iovas: u32,
+    pub reserved: u32,
+    pub allowed_iovas: u64,
+    pub out_iova_alignment: u64,
+}
+
+/// `struct iommu_ioas_map`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(super) struct IoasMap {
+    pub size: u32,
+    pub flags: u32,
+    pub ioas_id: u32,
+    pub reserved: u32,
+    pub user_va: u64,
+    pub length: u64,
+    pub iova: u64,
+}
+
+/// `struct iommu_ioas_unmap`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(super) struct IoasUnmap {
+    pub size: u32,
+    pub ioas_id: u32,
+    pub iova: u64,
+    pub length: u64,
+}
+
+const _: () = assert!(size_of::<BindIommufd>() == 16 && size_of::<AttachIommufd>() == 12);
+const _: () = assert!(size_of::<IoasAlloc>() == 12 && size_of::<IoasIovaRanges>() == 32);
+const _: () = assert!(size_of::<IoasMap>() == 40 && size_of::<IoasUnmap>() == 24);
 const _: () = assert!(size_of::<RegionInfo>() == 32 && size_of::<IommuInfo>() == 24);
 const _: () = assert!(size_of::<DmaMap>() == 32 && size_of::<DmaUnmap>() == 24);
 
@@ -116,6 +193,14 @@ pub(super) mod request {
     pub const IOMMU_GET_INFO: c_ulong = none(12);
     pub const IOMMU_MAP_DMA: c_ulong = none(13);
     pub const IOMMU_UNMAP_DMA: c_ulong = none(14);
+    pub const DEVICE_BIND_IOMMUFD: c_ulong = none(18);
+    pub const DEVICE_ATTACH_IOMMUFD: c_ulong = none(19);
+
+    // `IOMMUFD_CMD_BASE` is 0x80, of the same type as VFIO's.
+    pub const IOAS_ALLOC: c_ulong = none(0x81 - 100);
+    pub const IOAS_IOVA_RANGES: c_ulong = none(0x84 - 100);
+    pub const IOAS_MAP: c_ulong = none(0x85 - 100);
+    pub const IOAS_UNMAP: c_ulong = none(0x86 - 100);
 
     /// `_IO(';', 100 + number)`.
     const fn none(number: c_ulong) -> c_ulong {

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::abi::{self, request};
 use super::chain;
+use super::iommu::{self, Iommu, VfioInterface};
 use crate::map::{Mapping, Sharing};
 
 /// How long the kernel's answers with lists may be.
@@ -47,6 +48,18 @@ pub enum VfioError {
     },
 }
 
+impl VfioError {
+    /// Whether somebody else has it.
+    fn is_busy(&self) -> bool {
+        match self {
+            Self::Open { source, .. } | Self::Step { source, .. } => {
+                source.kind() == io::ErrorKind::ResourceBusy
+            }
+            _ => false,
+        }
+    }
+}
+
 /// A part of a device: a BAR, or configuration space.
 #[derive(Debug, Clone)]
 pub struct VfioRegion {
@@ -60,41 +73,38 @@ pub struct VfioRegion {
 /// A PCI device with its IOMMU. Everything is undone when it is dropped: memory is unmapped, the device is reset and given back.
 #[derive(Debug)]
 pub struct VfioDevice {
-    // The device before the group before the container: the kernel wants them given back in this order.
+    // The device before what it is bound to: the kernel wants them given back in this order.
     device: File,
-    _group: File,
-    container: File,
+    iommu: Iommu,
     has_reset: bool,
 }
 
 impl VfioDevice {
-    /// Takes the device at `address` (`0000:04:00.0`), which is in IOMMU group `group`.
+    /// Takes the device at `address` (`0000:04:00.0`), which is in IOMMU group `group`: by its own node and iommufd where the
+    /// kernel has them and lets this process have them, else by its group.
     ///
     /// # Errors
     /// As [`VfioError`] says.
     pub fn open(address: &str, group: u32) -> Result<Self, VfioError> {
-        let container = open(Path::new("/dev/vfio/vfio"))?;
-        if integer(&container, request::GET_API_VERSION, 0, "ask for VFIO's version")? != abi::API_VERSION {
-            return Err(VfioError::Unlike("another version of its interface than 0"));
-        }
-        let extension =
-            integer(&container, request::CHECK_EXTENSION, abi::TYPE1_V2, "ask for the IOMMU's type")?;
-        if extension == 0 {
-            return Err(VfioError::Unlike("no IOMMU of type 1 version 2"));
-        }
-        let group_file = open(&Path::new("/dev/vfio").join(group.to_string()))?;
-        check_viable(&group_file, group)?;
-        let mut fd = container.as_raw_fd();
-        structure(&group_file, request::GROUP_SET_CONTAINER, &mut fd, "put the group into a container")?;
-        integer(&container, request::SET_IOMMU, abi::TYPE1_V2, "turn on the IOMMU")?;
-        let device = device_of(&group_file, address)?;
+        let (device, iommu) = match iommu::node_of(address).map(|node| iommu::take_by_node(&node)) {
+            Some(Ok(taken)) => taken,
+            // Somebody has it by the other interface, which would refuse us as well.
+            Some(Err(busy)) if busy.is_busy() => return Err(busy),
+            Some(Err(_)) | None => iommu::take_by_group(address, group)?,
+        };
         let mut info = abi::DeviceInfo { argsz: size_of::<abi::DeviceInfo>() as u32, ..Default::default() };
         structure(&device, request::DEVICE_GET_INFO, &mut info, "ask what the device is")?;
         if info.flags & abi::DEVICE_PCI == 0 {
             return Err(VfioError::Unlike("a device there that is none of PCI"));
         }
         let has_reset = info.flags & abi::DEVICE_RESET != 0;
-        Ok(Self { device, _group: group_file, container, has_reset })
+        Ok(Self { device, iommu, has_reset })
+    }
+
+    /// By which interface of the kernel's it was taken.
+    #[must_use]
+    pub fn interface(&self) -> VfioInterface {
+        self.iommu.interface()
     }
 
     /// A region, by VFIO's number: 0 to 5 are BARs, 7 is configuration space.
@@ -189,15 +199,7 @@ impl VfioDevice {
     /// # Errors
     /// The kernel's answer.
     pub fn address_ranges(&self) -> io::Result<Vec<(u64, u64)>> {
-        let mut answer = Answer::new(abi::IommuInfo { argsz: ANSWER_BYTES as u32, ..Default::default() });
-        answer.ask(&self.container, request::IOMMU_GET_INFO)?;
-        let info = answer.head;
-        if info.flags & abi::IOMMU_CAPS == 0 {
-            return Ok(Vec::new());
-        }
-        Ok(chain::find(&answer.bytes(), info.cap_offset, abi::CAP_IOVA_RANGE)
-            .map(chain::pairs)
-            .unwrap_or_default())
+        self.iommu.address_ranges()
     }
 
     /// Lets the device read and write `memory` at bus address `at`. The kernel keeps the pages in place, whoever unmaps them
@@ -206,14 +208,8 @@ impl VfioDevice {
     /// # Errors
     /// The kernel's answer: `OutOfMemory` where the process may lock no more.
     pub fn map_memory(&self, memory: &Mapping, at: u64) -> io::Result<()> {
-        let mut map = abi::DmaMap {
-            argsz: size_of::<abi::DmaMap>() as u32,
-            flags: abi::DMA_READ_WRITE,
-            vaddr: memory.as_mut_ptr().expose_provenance() as u64,
-            iova: at,
-            size: memory.len() as u64,
-        };
-        raw(&self.container, request::IOMMU_MAP_DMA, (&raw mut map).expose_provenance() as c_ulong).map(drop)
+        let vaddr = memory.as_mut_ptr().expose_provenance() as u64;
+        self.iommu.map(vaddr, at, memory.len() as u64)
     }
 
     /// Takes memory away.
@@ -221,10 +217,7 @@ impl VfioDevice {
     /// # Errors
     /// The kernel's answer.
     pub fn unmap_memory(&self, at: u64, len_bytes: u64) -> io::Result<()> {
-        let argsz = size_of::<abi::DmaUnmap>() as u32;
-        let mut unmap = abi::DmaUnmap { argsz, flags: 0, iova: at, size: len_bytes };
-        raw(&self.container, request::IOMMU_UNMAP_DMA, (&raw mut unmap).expose_provenance() as c_ulong)
-            .map(drop)
+        self.iommu.unmap(at, len_bytes)
     }
 }
 
@@ -236,43 +229,37 @@ impl VfioRegion {
 
 /// A structure of the kernel's with room for lists behind it.
 #[repr(C, align(8))]
-struct Answer<T> {
-    head: T,
+pub(super) struct Answer<T> {
+    pub head: T,
     lists: [u8; ANSWER_BYTES],
 }
 
 impl<T: Copy> Answer<T> {
-    fn new(head: T) -> Box<Self> {
+    /// Bytes of the lists, which the kernel takes for those of the whole.
+    pub const BYTES: u32 = ANSWER_BYTES as u32;
+
+    pub fn new(head: T) -> Box<Self> {
         Box::new(Self { head, lists: [0; ANSWER_BYTES] })
     }
 
-    fn ask(&mut self, file: &File, number: c_ulong) -> io::Result<()> {
+    pub fn ask(&mut self, file: &File, number: c_ulong) -> io::Result<()> {
         raw(file, number, std::ptr::from_mut(self).expose_provenance() as c_ulong).map(drop)
     }
 
     /// The lists, where their offsets from the structure's beginning find them.
-    fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; size_of::<T>()];
         bytes.extend_from_slice(&self.lists);
         bytes
     }
 }
 
-fn open(path: &Path) -> Result<File, VfioError> {
+pub(super) fn open(path: &Path) -> Result<File, VfioError> {
     let opened = OpenOptions::new().read(true).write(true).open(path);
     opened.map_err(|source| VfioError::Open { path: path.to_owned(), source })
 }
 
-fn check_viable(file: &File, group: u32) -> Result<(), VfioError> {
-    let mut status = abi::GroupStatus { argsz: size_of::<abi::GroupStatus>() as u32, flags: 0 };
-    structure(file, request::GROUP_GET_STATUS, &mut status, "ask for the group's state")?;
-    if status.flags & abi::GROUP_VIABLE == 0 {
-        return Err(VfioError::NotViable { group });
-    }
-    Ok(())
-}
-
-fn device_of(group: &File, address: &str) -> Result<File, VfioError> {
+pub(super) fn device_of(group: &File, address: &str) -> Result<File, VfioError> {
     const STEP: &str = "take the device";
     let name = CString::new(address).map_err(|wrong| VfioError::Step { step: STEP, source: wrong.into() })?;
     let fd = raw(group, request::GROUP_GET_DEVICE_FD, name.as_ptr().expose_provenance() as c_ulong);
@@ -282,19 +269,29 @@ fn device_of(group: &File, address: &str) -> Result<File, VfioError> {
 }
 
 /// Asks with a number.
-fn integer(file: &File, number: c_ulong, value: c_ulong, step: &'static str) -> Result<i32, VfioError> {
+pub(super) fn integer(
+    file: &File,
+    number: c_ulong,
+    value: c_ulong,
+    step: &'static str,
+) -> Result<i32, VfioError> {
     raw(file, number, value).map_err(|source| VfioError::Step { step, source })
 }
 
 /// Asks with a structure, which the kernel fills in.
-fn structure<T>(file: &File, number: c_ulong, value: &mut T, step: &'static str) -> Result<(), VfioError> {
+pub(super) fn structure<T>(
+    file: &File,
+    number: c_ulong,
+    value: &mut T,
+    step: &'static str,
+) -> Result<(), VfioError> {
     let asked = raw(file, number, std::ptr::from_mut(value).expose_provenance() as c_ulong);
     asked.map(drop).map_err(|source| VfioError::Step { step, source })
 }
 
 /// An `ioctl` of this file's callers: with a number, or with the address of a structure of the size that its own first word, or
 /// the request, tells the kernel, alive and exclusively borrowed for the call.
-fn raw(file: &File, number: c_ulong, argument: c_ulong) -> io::Result<i32> {
+pub(super) fn raw(file: &File, number: c_ulong, argument: c_ulong) -> io::Result<i32> {
     // SAFETY: as the function says; the kernel writes no further than `argsz`, which every caller sets to what it has.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), number as _, argument) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }

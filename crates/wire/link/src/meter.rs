@@ -1,6 +1,7 @@
 //! What a device tells of its transactions.
 
 use crate::class::Class;
+use crate::cxl::{CxlLink, Lines};
 use crate::ledger::Ledger;
 use crate::pcie::PcieLink;
 use crate::profile::{Profile, Work};
@@ -17,6 +18,7 @@ const TIMING: u8 = 2;
 pub struct Meter {
     on: u8,
     link: PcieLink,
+    cxl: CxlLink,
     ledger: Ledger,
     timeline: Timeline,
 }
@@ -24,7 +26,13 @@ pub struct Meter {
 impl Meter {
     /// A meter with ledger and timing off.
     pub fn new(profile: &Profile) -> Self {
-        Self { on: 0, link: profile.link, ledger: Ledger::default(), timeline: Timeline::new(profile) }
+        Self {
+            on: 0,
+            link: profile.link,
+            cxl: profile.cxl,
+            ledger: Ledger::default(),
+            timeline: Timeline::new(profile),
+        }
     }
 
     /// Whether transactions are counted.
@@ -131,6 +139,16 @@ impl Meter {
     pub fn doorbell(&mut self) {
         if self.is_counting() {
             self.ledger.record(Class::Doorbell, self.link.doorbell());
+        }
+    }
+
+    /// A host whose stores the device does not see has stored these cache lines over CXL.mem, and read one back.
+    ///
+    /// Where the host's Bus counts by itself, [`crate::HostMeter::cxl_store`] and [`crate::HostMeter::cxl_load`] do.
+    pub fn cxl_stored(&mut self, lines: Lines) {
+        if self.is_counting() && lines.count > 0 {
+            self.ledger.record(Class::CxlStore, self.cxl.store(lines.count, lines.partial));
+            self.ledger.record(Class::CxlLoad, self.cxl.load(1));
         }
     }
 

@@ -21,8 +21,8 @@ use byway_sys::Wakeup;
 use byway_sys::map::{Mapping, Sharing};
 use byway_vfio_user::{Door, DoorbellPage, Function, Server, Vectors};
 use byway_vfio_user_wire::{
-    Access, Capabilities, Errno, HEADER_BYTES, Header, MessageId, RegionIndex, Reply, Request, Version,
-    WireError,
+    Access, Capabilities, Errno, HEADER_BYTES, Header, MessageId, RegionIndex, RegionInfo, Reply, Request,
+    Version, WireError,
 };
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -197,8 +197,23 @@ impl Client {
 
     /// Maps the doorbells by the descriptor that comes with what the region is.
     pub fn map_doorbells(&mut self) -> Mapping {
+        let (info, file) = self.region(RegionIndex::BAR0);
+        let [area] = info.areas[..] else { panic!("{info:?}") };
+        let (at, bytes) = (info.file_offset + area.offset, area.bytes as usize);
+        Mapping::file(&file.unwrap(), at, bytes, Sharing::Shared).unwrap()
+    }
+
+    /// Maps device memory.
+    pub fn map_device_memory(&mut self) -> Mapping {
+        let (info, file) = self.region(RegionIndex::BAR2);
+        assert!(info.flags.mappable && info.areas.is_empty(), "{info:?}");
+        Mapping::file(&file.unwrap(), info.file_offset, info.bytes as usize, Sharing::Shared).unwrap()
+    }
+
+    /// What a region is, and the descriptor that comes with it.
+    pub fn region(&mut self, index: RegionIndex) -> (RegionInfo, Option<File>) {
         let (mut bytes, id) = (Vec::new(), self.id());
-        Request::RegionGetInfo { index: RegionIndex::BAR0, argsz: 256 }.encode(id, false, &mut bytes);
+        Request::RegionGetInfo { index, argsz: 256 }.encode(id, false, &mut bytes);
         self.send(&bytes, &[]);
         let mut reply = [0; 256];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -212,9 +227,7 @@ impl Client {
             RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
             _ => None,
         });
-        let [area] = info.areas[..] else { panic!("{info:?}") };
-        let (at, bytes) = (info.file_offset + area.offset, area.bytes as usize);
-        Mapping::file(&File::from(fd.unwrap()), at, bytes, Sharing::Shared).unwrap()
+        (info, fd.map(File::from))
     }
 
     /// Reads `bytes` of a region.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use byway_controller::{
-    CmbRegisters, Controller, ControllerId, FinishedSync, Gathered, Identity, Interrupts, Lane,
+    CmbRegisters, Controller, ControllerId, DeviceMemory, FinishedSync, Gathered, Identity, Interrupts, Lane,
     MAX_IO_QUEUES, Next, Port, Subsystem, SubsystemOptions,
 };
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
@@ -20,6 +20,7 @@ use byway_link::{Meter, Profile};
 use byway_queue::Doorbells;
 use byway_spec::Command;
 use byway_spec::base::register::{Aqa, Cc, Csts, Register};
+use byway_sys::Mapping;
 
 #[allow(unused_imports, reason = "not every test reads logs")]
 pub use admin::get_log;
@@ -70,6 +71,8 @@ pub struct TestHost {
     pub next: Next,
     /// Whether commands that wait for a sync are left waiting.
     pub holds_syncs: bool,
+    /// Memory that the host stores into in place of windows, as one in another process does; none shared with `Some(None)`.
+    pub elsewhere: Option<Option<Mapping>>,
     view: DmaView,
     interrupts: Raised,
     submission: BTreeMap<u16, HostSq>,
@@ -157,6 +160,7 @@ impl TestHost {
             now_ps: 0,
             next: Next::Idle,
             holds_syncs: false,
+            elsewhere: None,
             interrupts: Raised::default(),
             submission: BTreeMap::new(),
             completion: BTreeMap::new(),
@@ -255,6 +259,11 @@ impl TestHost {
             meter: &mut self.meter,
             interrupts: &self.interrupts,
             own_memory: 0..0,
+            device_memory: match &self.elsewhere {
+                None => DeviceMemory::Windows,
+                Some(None) => DeviceMemory::Nowhere,
+                Some(Some(memory)) => DeviceMemory::Copy(memory),
+            },
         };
         for _ in 0..100_000 {
             self.next =
@@ -276,7 +285,8 @@ impl TestHost {
     /// Lets a lane gather what was rung.
     pub fn gather(&mut self, lane: &mut Lane) -> Gathered {
         let Self { view, meter, interrupts, doorbells, .. } = self;
-        let mut port = Port { memory: view, meter, interrupts, own_memory: 0..0 };
+        let mut port =
+            Port { memory: view, meter, interrupts, own_memory: 0..0, device_memory: DeviceMemory::Windows };
         lane.gather(&mut port, doorbells)
     }
 
@@ -284,7 +294,13 @@ impl TestHost {
     pub fn finish_lane(&mut self, lane: &mut Lane) {
         lane.execute(&mut self.subsystem);
         let Self { view, meter, interrupts, .. } = self;
-        lane.complete(&mut Port { memory: view, meter, interrupts, own_memory: 0..0 });
+        lane.complete(&mut Port {
+            memory: view,
+            meter,
+            interrupts,
+            own_memory: 0..0,
+            device_memory: DeviceMemory::Windows,
+        });
     }
 
     /// Serves queue pair `qid` in a lane as far as that carries its commands, and puts it back.
@@ -307,6 +323,7 @@ impl TestHost {
             meter: &mut self.meter,
             interrupts: &self.interrupts,
             own_memory: 0..0,
+            device_memory: DeviceMemory::Windows,
         };
         self.controller.end_sync(&mut self.subsystem, &mut port, sync, self.now_ps);
     }

@@ -10,23 +10,28 @@ use crate::store::PageStore;
 use crate::value_log::packing::aligned_start;
 use crate::value_log::record::{Preamble, Stand};
 use crate::value_log::{Draft, Spot, ValueLog};
+use crate::window::Stored;
 
 impl ValueLog {
-    /// Commits a record whose value a host stored at `start`, behind the room for its header; all but its first
-    /// bytes, `head`, which are stored now.
+    /// Commits a record whose value a host stored at `start`, behind the room for its header; all but what stands elsewhere,
+    /// which is stored now.
     pub(crate) fn append_in_place<S: PageStore>(
         &mut self,
         store: &mut S,
         stream: usize,
         draft: &Draft,
         start: u64,
-        head: &[u8],
+        brought: Stored<'_>,
         at_ps: &mut u64,
     ) -> Result<u64, KvError> {
         let spot = Spot { start, end: start + draft.shape().record_bytes(), ahead: false };
         let home = self.home.clone();
-        let mut head = &head[..head.len().min(draft.value_len as usize)];
+        let mut head = &brought.head[..brought.head.len().min(draft.value_len as usize)];
         let bring = |(store, at): (&mut S, usize), piece: &mut [u8], _: &mut u64| {
+            if let Some(copy) = brought.copy {
+                copy.read(at, piece);
+                store.write_window(&home, at, piece);
+            }
             let (now, later) = head.split_at(head.len().min(piece.len()));
             store.write_window(&home, at, now);
             head = later;

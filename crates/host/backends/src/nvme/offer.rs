@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use byway_core::{Methods, piggyback_pt};
+use byway_core::{Error, ErrorKind, Methods, piggyback_pt};
 use byway_link::Method;
 use byway_spec::base::identify::Controller;
 use byway_spec::vendor::WRITE_PT_BYTES;
@@ -91,5 +91,29 @@ impl Told {
     /// The device knows of it no more: it was reset.
     pub(super) fn forgotten(&self) {
         self.0.store(UNTOLD, Relaxed);
+    }
+}
+
+/// Whether a device that answers so has not got what it was told of.
+pub(super) fn is_refusal(error: &Error) -> bool {
+    let said = matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::InvalidArgument);
+    error.nvme_status().is_some_and(|status| status.dnr() || said)
+}
+
+#[cfg(test)]
+mod tests {
+    use byway_spec::Status;
+
+    use super::*;
+
+    #[test]
+    fn only_a_device_that_refuses_has_not_got_a_method() {
+        for status in [Status::INVALID_FIELD, Status::INVALID_OPCODE, Status::INTERNAL_ERROR.with_dnr()] {
+            assert!(is_refusal(&Error::status(status)), "{status}");
+        }
+        let busy = std::io::Error::from(std::io::ErrorKind::ResourceBusy);
+        for error in [Error::kernel("busy", busy), Error::status(Status::ABORT_REQUESTED)] {
+            assert!(!is_refusal(&error), "{error}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use byway_spec::vendor::{self, FEATURE_METHODS, VendorOpcode};
 use byway_spec::{Command as Entry, Status};
 use byway_sys::{NodeKind, NvmeAnswer, NvmeNode, NvmeQueue};
 
-use super::offer::{Offer, Told};
+use super::offer::{Offer, Told, is_refusal};
 use super::passage::Passage;
 use super::passed::{Passed, outcome};
 use super::pieces::{Onward, Pieces};
@@ -243,7 +243,12 @@ impl<P: Passage> NvmeTarget<P> {
                 let (save, cdw12, data) = (false, 0, Payload::Empty);
                 self.send_admin(AdminCommand::SetFeature { feature, save, nsid, cdw11, cdw12, data })
             });
-        told.set(answer.is_ok());
+        match &answer {
+            Ok(_) => told.set(true),
+            Err(error) if is_refusal(error) => told.set(false),
+            // A kernel that is short of memory, a device that was busy: that says nothing of the method.
+            Err(_) => {}
+        }
         answer.map(drop).map_err(|error| error.doing(doing))
     }
 

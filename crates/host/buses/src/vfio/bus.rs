@@ -5,19 +5,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_dma::{BusAddr, DmaMemory};
-use byway_driver::{Bus, BusError, Event, NoMemory};
+use byway_driver::{Bus, BusError, Event};
 use byway_link::{HostMeter, HostStep, Profile};
 use byway_queue::DoorbellIndex;
 use byway_spec::base::register::{Cap, DOORBELL_BASE, Register};
 use byway_sys::map::Mapping;
-use byway_sys::vfio::{VfioDevice, VfioRegion};
+use byway_sys::vfio::{VfioDevice, VfioInterface, VfioRegion};
 
 use super::function::{PciAddress, group_of, in_words};
 use super::interrupts::Vectors;
 use super::memory::HostMemory;
+use crate::mapped::{MAPPED_BYTES_MAX, MappedBar};
 
-/// VFIO's numbers of BAR 0 and of configuration space.
+/// VFIO's numbers of BAR 0, of BAR 2 and of configuration space.
 const BAR0: u32 = 0;
+const BAR2: u32 = 2;
 const CONFIG: u32 = 7;
 
 /// Offset of the command register in configuration space, and its bits for memory accesses and for DMA (PCI 3.0, 6.2.2).
@@ -35,6 +37,7 @@ struct Shared {
     registers: Mapping,
     /// Bytes from one doorbell to the next.
     stride_bytes: usize,
+    device_memory: Option<MappedBar>,
     vectors: Vectors,
     memory: HostMemory,
     meter: HostMeter,
@@ -63,6 +66,7 @@ impl VfioBus {
         let shared = Shared {
             registers,
             stride_bytes,
+            device_memory: map_device_memory(&device),
             vectors: Vectors::new(Arc::clone(&device))?,
             memory: HostMemory::new(Arc::clone(&device))?,
             meter: HostMeter::off(),
@@ -71,6 +75,12 @@ impl VfioBus {
             address,
         };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// By which interface of the kernel's the device was taken.
+    #[must_use]
+    pub fn interface(&self) -> VfioInterface {
+        self.shared.device.interface()
     }
 }
 
@@ -95,6 +105,14 @@ fn map_registers(device: &VfioDevice, region: &VfioRegion) -> io::Result<Mapping
     device.map_region(region, *at, *bytes)
 }
 
+/// BAR 2, where there is one that can be mapped whole. Whether it is device memory is for the device to announce.
+fn map_device_memory(device: &VfioDevice) -> Option<MappedBar> {
+    let region = device.region(BAR2).ok()?;
+    let whole = region.mappable == [(0, region.bytes)] && (1..=MAPPED_BYTES_MAX).contains(&region.bytes);
+    let mapping = whole.then(|| device.map_region(&region, 0, region.bytes).ok())?;
+    mapping.map(MappedBar::new)
+}
+
 fn stride_bytes(registers: &Mapping) -> Option<usize> {
     let cap = read(registers, Register::CAP.0, 8)?;
     Some(4 << Cap::from_bits(cap).dstrd())
@@ -112,7 +130,7 @@ fn is_register(offset: u32, bytes: u32) -> bool {
 }
 
 impl Bus for VfioBus {
-    type Memory = NoMemory;
+    type Memory = MappedBar;
 
     fn name(&self) -> &'static str {
         "vfio"
@@ -190,11 +208,12 @@ impl Bus for VfioBus {
         self.shared.vectors.call(vector);
     }
 
-    fn device_memory(&self) -> Option<NoMemory> {
-        None
+    fn device_memory(&self) -> Option<MappedBar> {
+        self.shared.device_memory.clone()
     }
 
-    fn byte_memory(&self) -> Option<NoMemory> {
+    /// None: a controller memory buffer is not looked for over this bus.
+    fn byte_memory(&self) -> Option<MappedBar> {
         None
     }
 

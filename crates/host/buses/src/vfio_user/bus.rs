@@ -8,7 +8,7 @@ use byway_dma::{BusAddr, DmaMemory};
 use byway_driver::{Bus, BusError, Event};
 use byway_link::{HostMeter, HostStep, Profile};
 use byway_queue::DoorbellIndex;
-use byway_spec::base::register::DOORBELL_BASE;
+use byway_spec::base::register::{Cap, DOORBELL_BASE, Register};
 use byway_sys::map::Mapping;
 use byway_vfio_user_wire::RegionIndex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,9 +18,6 @@ use super::connection::{Connection, Fault};
 use super::function::Function;
 use super::interrupts::Vectors;
 use super::memory::{HostMemory, Link};
-
-/// A doorbell is a word, and the stride is 0.
-const DOORBELL_BYTES: u64 = 4;
 
 /// How long a server may take to see that its last client has left.
 const LEAVING: Duration = Duration::from_millis(500);
@@ -39,6 +36,8 @@ struct Shared {
     device_memory: Option<DeviceMemoryBar>,
     vectors: Arc<Vectors>,
     registers_bytes: u64,
+    /// Bytes from one doorbell to the next.
+    stride_bytes: u64,
     meter: HostMeter,
     begun: Instant,
 }
@@ -51,11 +50,13 @@ impl VfioUserBus {
     pub fn open(path: &Path) -> Result<Self, BusError> {
         let link = Arc::new(Link { connection: connect(path)?, host: HostMemory::default() });
         let mut function = Function::open(&link)?;
+        let stride_bytes = stride_bytes(&link)?;
         let shared = Shared {
             device_memory: function.take_device_memory(&link),
             doorbells: function.doorbells,
             vectors: Arc::new(Vectors::new(Arc::clone(&link), function.vectors)),
             registers_bytes: function.registers.bytes,
+            stride_bytes,
             meter: HostMeter::off(),
             begun: Instant::now(),
             link,
@@ -122,7 +123,7 @@ impl Bus for VfioUserBus {
 
     #[inline]
     fn ring(&self, doorbell: DoorbellIndex, value: u32) {
-        let offset = u64::from(DOORBELL_BASE) + DOORBELL_BYTES * u64::from(doorbell.place());
+        let offset = u64::from(DOORBELL_BASE) + self.shared.stride_bytes * u64::from(doorbell.place());
         if let Some((mapping, begin)) = &self.shared.doorbells
             && mapping.store_u32((offset - begin) as usize, value).is_ok()
         {
@@ -199,6 +200,15 @@ impl Bus for VfioUserBus {
     fn profile(&self) -> Option<&Profile> {
         None
     }
+}
+
+/// What CAP.DSTRD says.
+fn stride_bytes(link: &Link) -> Result<u64, BusError> {
+    let mut cap = [0; 8];
+    let at = Register::CAP.0;
+    let read = link.read_region(RegionIndex::BAR0, u64::from(at), &mut cap);
+    read.map_err(|fault| register_fault(fault, at, 8))?;
+    Ok(4 << Cap::from_bits(u64::from_le_bytes(cap)).dstrd())
 }
 
 /// Connects. A client that has just left may still be the server's: for a little while that is waited for.

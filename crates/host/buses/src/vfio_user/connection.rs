@@ -31,11 +31,16 @@ pub(crate) const DATA_BYTES_MAX: u64 = 1 << 20;
 /// What is received at once.
 const RECEIVED_BYTES: usize = 64 << 10;
 
+/// Receives before whoever serves the server on the way goes on with what it was about.
+const RECEIVES_AT_ONCE: u32 = 16;
+
 /// Why a question has no answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// The server is gone.
     Gone(String),
+    /// It is there, and has not answered.
+    Silent(String),
     /// It refuses.
     Refused(Errno),
     /// Its answer cannot be.
@@ -45,7 +50,7 @@ pub(crate) enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Gone(why) => f.write_str(why),
+            Self::Gone(why) | Self::Silent(why) => f.write_str(why),
             Self::Refused(errno) => write!(f, "the server refuses it: {errno}"),
             Self::Lie(what) => write!(f, "the server's answer cannot be: {what}"),
         }
@@ -56,6 +61,8 @@ impl From<Fault> for BusError {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Gone(why) => Self::Gone(why),
+            Fault::Silent(why) => Self::Silent(why),
+            Fault::Refused(Errno::EBUSY) => Self::Busy("the server is at something else (EBUSY)".to_owned()),
             other => Self::Protocol(other.to_string()),
         }
     }
@@ -131,6 +138,7 @@ impl Connection {
         answered.map_err(|fault| match fault {
             Fault::Refused(Errno::EBUSY) => BusError::Busy("the server serves another client".to_owned()),
             Fault::Gone(why) => BusError::Gone(format!("no version was agreed on: {why}")),
+            Fault::Silent(why) => BusError::Silent(format!("no version was agreed on: {why}")),
             other => BusError::Protocol(format!("no version was agreed on: {other}")),
         })
     }
@@ -148,6 +156,14 @@ impl Connection {
     /// Why the server is gone, if it is known to be.
     pub(crate) fn gone(&self) -> Option<Fault> {
         self.gone.get().map(|why| Fault::Gone(why.clone()))
+    }
+
+    /// Whether the server is not known to be gone.
+    ///
+    /// # Errors
+    /// Why it is.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        self.gone().map_or(Ok(()), Err)
     }
 
     /// The server is gone from now on.
@@ -185,28 +201,29 @@ impl Connection {
         self.send(&mut line, &[])
     }
 
-    /// Answers what the server asks, as far as it has asked and nobody else is at it.
+    /// Answers what the server asks, as far as it has asked and nobody else is at it: so much at a time that one that asks
+    /// without end keeps nobody.
     ///
     /// # Errors
     /// The server is gone.
     pub(crate) fn serve(&self, bytes: &dyn HostBytes) -> Result<(), Fault> {
-        if let Some(gone) = self.gone() {
-            return Err(gone);
-        }
+        self.check()?;
         let Ok(mut line) = self.line.try_lock() else { return Ok(()) };
-        while self.is_readable(Some(&Timespec::default()))? {
+        let until = Instant::now() + ANSWER;
+        for _ in 0..RECEIVES_AT_ONCE {
+            if !self.is_readable(Some(&Timespec::default()))? {
+                break;
+            }
             self.receive(&mut line)?;
-            self.drain(&mut line, bytes)?;
+            // Replies that nobody waits for any more are passed over.
+            self.look::<()>(&mut line, bytes, until, &mut |_, _, _| None)?;
         }
         Ok(())
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, Line>, Fault> {
         let line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.gone() {
-            Some(gone) => Err(gone),
-            None => Ok(line),
-        }
+        self.check().map(|()| line)
     }
 
     /// Sends what stands in the line, the descriptors with its first byte.
@@ -224,7 +241,13 @@ impl Connection {
                     fds = &[];
                 }
                 Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => return Err(self.lose(silent("took no message"))),
+                Err(rustix::io::Errno::AGAIN) if sent == 0 => {
+                    return Err(Fault::Silent(silent("took no message")));
+                }
+                // What follows a part of a message is read as the rest of it.
+                Err(rustix::io::Errno::AGAIN) => {
+                    return Err(self.lose(silent("took a part of a message alone")));
+                }
                 Err(cause) => return Err(self.lose(format!("the server cannot be reached: {cause}"))),
             }
         }
@@ -254,29 +277,33 @@ impl Connection {
                     Err(wrong) => Err(Fault::Lie(wrong.to_string())),
                 })
             };
-            if let Some(found) = self.look(line, bytes, &mut ours)? {
+            if let Some(found) = self.look(line, bytes, until, &mut ours)? {
                 return found;
             }
             let left = until.saturating_duration_since(Instant::now());
-            let left = Timespec::try_from(left).unwrap_or_default();
-            if !self.is_readable(Some(&left))? {
-                if Instant::now() < until {
-                    continue;
-                }
-                return Err(self.lose(silent(&format!("did not answer {}", request.command()))));
+            // One that says other things all the time has not answered either.
+            if left.is_zero() {
+                return Err(Fault::Silent(silent(&format!("did not answer {}", request.command()))));
             }
-            self.receive(line)?;
+            let left = Timespec::try_from(left).unwrap_or_default();
+            if self.is_readable(Some(&left))? {
+                self.receive(line)?;
+            }
         }
     }
 
-    /// Takes messages out of the reader until one is what is looked for.
+    /// Takes messages out of the reader until one is what is looked for, or `until` has come.
     fn look<T>(
         &self,
         line: &mut Line,
         bytes: &dyn HostBytes,
+        until: Instant,
         wanted: &mut Wanted<'_, T>,
     ) -> Result<Option<Result<T, Fault>>, Fault> {
         loop {
+            if Instant::now() >= until {
+                return Ok(None);
+            }
             let Line { reader, out, .. } = &mut *line;
             match reader.next() {
                 Ok(None) => return Ok(None),
@@ -294,11 +321,6 @@ impl Connection {
             }
             self.send(line, &[])?;
         }
-    }
-
-    fn drain(&self, line: &mut Line, bytes: &dyn HostBytes) -> Result<(), Fault> {
-        // Replies that nobody waits for any more are passed over.
-        self.look::<()>(line, bytes, &mut |_, _, _| None).map(drop)
     }
 
     fn receive(&self, line: &mut Line) -> Result<(), Fault> {

@@ -10,13 +10,11 @@ use byway_sys::memfd;
 use byway_vfio_user_wire::{Area, DeviceInfo, IrqIndex, IrqInfo, RegionIndex, RegionInfo, Reply, Request};
 
 use super::connection::Fault;
-use super::memory::Link;
+use super::memory::{DeviceMemoryBar, Link, MessageBar};
+use crate::mapped::{MAPPED_BYTES_MAX, MappedBar};
 
 /// How long a region's description may be: areas by the dozen.
 const REGION_BYTES_MAX: u32 = 4096;
-
-/// Most of a BAR that is mapped: device memory, which no device has more of than address space is left for.
-const MAPPED_BYTES_MAX: u64 = 1 << 40;
 
 /// Offset of the command register in configuration space, and its bits for memory accesses and for DMA (PCI 3.0, 6.2.2).
 const COMMAND: u64 = 4;
@@ -71,9 +69,17 @@ fn ask<T>(
 }
 
 fn in_words(request: &Request<'_>, fault: Fault) -> BusError {
+    told(fault, &request.command())
+}
+
+/// A fault about `what`, which says so where the server is there and answers.
+fn told(fault: Fault, what: &dyn std::fmt::Display) -> BusError {
     match fault {
-        Fault::Gone(why) => BusError::Gone(why),
-        other => BusError::Protocol(format!("{}: {other}", request.command())),
+        Fault::Lie(_) | Fault::Refused(_) => match fault.into() {
+            BusError::Protocol(why) => BusError::Protocol(format!("{what}: {why}")),
+            other => other,
+        },
+        other => other.into(),
     }
 }
 
@@ -91,11 +97,7 @@ fn reset(link: &Link) -> Result<(), BusError> {
 /// Lets the function answer to memory accesses, and make its own.
 fn enable(link: &Link) -> Result<(), BusError> {
     let mut command = [0; 2];
-    let request = "configuration space";
-    let wrong = |fault: Fault| match fault {
-        Fault::Gone(why) => BusError::Gone(why),
-        other => BusError::Protocol(format!("{request}: {other}")),
-    };
+    let wrong = |fault| told(fault, &"configuration space");
     link.read_region(RegionIndex::CONFIG, COMMAND, &mut command).map_err(wrong)?;
     let command = u16::from_le_bytes(command) | MEMORY_AND_MASTER;
     link.write_region(RegionIndex::CONFIG, COMMAND, &command.to_le_bytes()).map_err(wrong)
@@ -166,9 +168,12 @@ fn device_memory(link: &Link) -> Result<Option<(u64, Option<Mapping>)>, BusError
 
 impl Function {
     /// The device memory behind `link`.
-    pub(crate) fn take_device_memory(&mut self, link: &Arc<Link>) -> Option<super::DeviceMemoryBar> {
+    pub(crate) fn take_device_memory(&mut self, link: &Arc<Link>) -> Option<DeviceMemoryBar> {
         let (bytes, mapping) = self.device_memory.take()?;
-        let (link, mapping) = (Arc::clone(link), mapping.map(Arc::new));
-        Some(super::DeviceMemoryBar { link, region: RegionIndex::BAR2, bytes, mapping })
+        let by_messages = || {
+            let link = Arc::clone(link);
+            DeviceMemoryBar::Messages(MessageBar { link, region: RegionIndex::BAR2, bytes })
+        };
+        Some(mapping.map_or_else(by_messages, |mapping| DeviceMemoryBar::Mapped(MappedBar::new(mapping))))
     }
 }

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byway_dma::{BusAddr, DmaMemory};
 use byway_driver::{BusError, DeviceMemory};
-use byway_sys::cacheline::{read_back, store_fence, store_through};
 use byway_sys::map::{Mapping, PAGE_BYTES, Sharing};
 use byway_sys::memfd;
-use byway_vfio_user_wire::{Access, DmaMap, DmaRange, RegionIndex, Reply, Request};
+use byway_vfio_user_wire::{Access, DmaMap, DmaRange, Errno, RegionIndex, Reply, Request};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::connection::{Connection, DATA_BYTES_MAX, Fault, HostBytes};
+use crate::mapped::{MappedBar, inside};
 use crate::room::Room;
 
 /// Bytes of one shared file, unless more are asked for at once. No page of it is taken before it is used.
@@ -39,6 +39,8 @@ struct Inner {
     lent: BTreeMap<usize, Lent>,
     /// Where it is mapped in this process, by bus address.
     places: BTreeMap<u64, usize>,
+    /// Where files end that the server was told of. One that has not said whether it took a file may have it all the same.
+    end: u64,
 }
 
 #[derive(Debug)]
@@ -63,6 +65,8 @@ impl HostMemory {
     pub(crate) fn lend(&self, connection: &Connection, len_bytes: usize) -> Result<DmaMemory, BusError> {
         let bytes = len_bytes.checked_next_multiple_of(PAGE_BYTES).filter(|bytes| *bytes > 0);
         let bytes = bytes.ok_or_else(|| BusError::Mapping(format!("no memory has {len_bytes} bytes")))?;
+        // What a server had that is lost is nobody else's: it may be there still, and write it.
+        connection.check()?;
         loop {
             if let Some(lent) = self.take(bytes)? {
                 return Ok(lent);
@@ -122,16 +126,11 @@ impl HostMemory {
     /// Shares one more file with the server. Nothing that answers the server is locked meanwhile.
     fn grow(&self, connection: &Connection, bytes: u64) -> Result<(), BusError> {
         let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (next, has_room) = {
-            let inner = self.lock();
-            let end = inner.chunks.last().map_or(FIRST_AT, |last| last.at + last.bytes);
-            // Files never touch: an access that runs over an end meets a hole.
-            (end.next_multiple_of(CHUNK_BYTES) + CHUNK_BYTES, inner.has_room(bytes))
-        };
-        if has_room {
+        if self.lock().has_room(bytes) {
             return Ok(());
         }
         let bytes = bytes.max(CHUNK_BYTES);
+        let next = self.lock().next_at(bytes);
         let file = memfd::sealed("byway", bytes);
         let file = file.map_err(|cause| BusError::Mapping(format!("no file in memory: {cause}")))?;
         share(connection, self, &file, next, bytes)?;
@@ -164,7 +163,7 @@ fn share(
         other => Err(format!("{other:?} to a mapping")),
     });
     told.map_err(|fault| match fault {
-        Fault::Refused(errno) => {
+        Fault::Refused(errno) if errno != Errno::EBUSY => {
             BusError::Mapping(format!("the server does not take memory of {bytes} bytes: {errno}"))
         }
         other => other.into(),
@@ -172,6 +171,13 @@ fn share(
 }
 
 impl Inner {
+    /// Addresses for one more file. Files never touch: an access that runs over an end meets a hole.
+    fn next_at(&mut self, bytes: u64) -> u64 {
+        let next = self.end.max(FIRST_AT).next_multiple_of(CHUNK_BYTES) + CHUNK_BYTES;
+        self.end = next + bytes;
+        next
+    }
+
     fn has_room(&self, bytes: u64) -> bool {
         self.chunks.iter().any(|chunk| chunk.room.has(bytes))
     }
@@ -248,19 +254,29 @@ impl Link {
     }
 }
 
-/// Device memory in a BAR: stored into where the server shares it, else by messages.
+/// Device memory in a BAR.
 #[derive(Clone, Debug)]
-pub struct DeviceMemoryBar {
+pub enum DeviceMemoryBar {
+    /// The server shares all of it.
+    Mapped(MappedBar),
+    /// It is stored into by messages.
+    Messages(MessageBar),
+}
+
+/// Device memory that no descriptor came with.
+#[derive(Clone, Debug)]
+pub struct MessageBar {
     pub(crate) link: Arc<Link>,
     pub(crate) region: RegionIndex,
     pub(crate) bytes: u64,
-    /// All of it, where it is shared.
-    pub(crate) mapping: Option<Arc<Mapping>>,
 }
 
 impl DeviceMemory for DeviceMemoryBar {
     fn len_bytes(&self) -> u64 {
-        self.bytes
+        match self {
+            Self::Mapped(bar) => bar.len_bytes(),
+            Self::Messages(bar) => bar.bytes,
+        }
     }
 
     fn bus_addr(&self) -> Option<BusAddr> {
@@ -268,10 +284,23 @@ impl DeviceMemory for DeviceMemoryBar {
     }
 
     fn store(&self, offset: u64, bytes: &[u8]) -> Result<(), BusError> {
-        let at = self.check(offset, bytes.len())?;
-        if let Some(mapping) = &self.mapping {
-            return store_through(mapping, at, bytes).map_err(|_| self.outside(offset, bytes.len()));
+        match self {
+            Self::Mapped(bar) => bar.store(offset, bytes),
+            Self::Messages(bar) => bar.store(offset, bytes),
         }
+    }
+
+    fn settle(&self, last: u64) -> Result<(), BusError> {
+        match self {
+            Self::Mapped(bar) => bar.settle(last),
+            Self::Messages(bar) => bar.settle(last),
+        }
+    }
+}
+
+impl MessageBar {
+    fn store(&self, offset: u64, bytes: &[u8]) -> Result<(), BusError> {
+        inside(offset, bytes.len(), self.bytes)?;
         let most = self.link.connection.server().max_data_xfer_size().clamp(1, DATA_BYTES_MAX) as usize;
         let mut at = offset;
         for piece in bytes.chunks(most) {
@@ -282,24 +311,8 @@ impl DeviceMemory for DeviceMemoryBar {
     }
 
     fn settle(&self, last: u64) -> Result<(), BusError> {
-        let at = self.check(last, 1)?;
-        store_fence();
-        match &self.mapping {
-            Some(mapping) => read_back(mapping, at).map(drop).map_err(|_| self.outside(last, 1)),
-            // Messages are taken in their order: with this answer all before it were.
-            None => Ok(self.link.read_region(self.region, last, &mut [0])?),
-        }
-    }
-}
-
-impl DeviceMemoryBar {
-    fn check(&self, offset: u64, len_bytes: usize) -> Result<usize, BusError> {
-        let inside = offset.checked_add(len_bytes as u64).is_some_and(|end| end <= self.bytes);
-        let at = usize::try_from(offset).ok().filter(|_| inside);
-        at.ok_or_else(|| self.outside(offset, len_bytes))
-    }
-
-    fn outside(&self, offset: u64, len_bytes: usize) -> BusError {
-        BusError::OutsideMemory { offset, len_bytes: len_bytes as u64, memory_bytes: self.bytes }
+        inside(last, 1, self.bytes)?;
+        // Messages are taken in their order: with this answer all before it were.
+        Ok(self.link.read_region(self.region, last, &mut [0])?)
     }
 }

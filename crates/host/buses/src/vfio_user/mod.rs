@@ -19,7 +19,7 @@ mod memory;
 use std::time::Duration;
 
 pub use bus::VfioUserBus;
-pub use memory::DeviceMemoryBar;
+pub use memory::{DeviceMemoryBar, MessageBar};
 
 /// How long a server may take to answer a message.
 pub const ANSWER: Duration = Duration::from_secs(5);

@@ -29,6 +29,8 @@ pub enum Instead {
     Hang,
     /// Nothing.
     Silence,
+    /// Replies to nothing that was asked, without end.
+    Flood,
 }
 
 /// Says what to do instead, for the n-th message.
@@ -130,10 +132,19 @@ fn serve(listener: &UnixListener, state: &Mutex<State>, doorbells: &File, mut tr
                     return;
                 }
                 Some(Instead::Silence) => {}
+                Some(Instead::Flood) => flood(&socket, &header),
                 None => answer(&socket, state, doorbells, &header, &request, fds),
             }
         }
     }
+}
+
+fn flood(socket: &UnixStream, asked: &Header) {
+    let mut other = Vec::new();
+    let header = Header { id: MessageId(asked.id.0.wrapping_add(1)), ..*asked };
+    Reply::Done.encode(&header, &mut other);
+    let many = other.repeat(1000);
+    while rustix::net::send(socket, &many, SendFlags::NOSIGNAL).is_ok() {}
 }
 
 fn answer(

@@ -191,6 +191,30 @@ fn queue_numbers_are_used_again_and_run_out() {
 }
 
 #[test]
+fn rings_of_a_queue_that_the_device_did_not_delete_are_nobody_else_s() {
+    let (bus, driver) = device(Script::default());
+    bus.state().keeps_queues = true;
+    let queue = driver.queue(shallow(4)).unwrap();
+    let rings = bus.rings_of(queue.qid());
+    drop(queue);
+    assert!(rings.into_iter().all(|at| bus.reaches(at)), "the device may still write them");
+    let next = driver.queue(shallow(4)).unwrap();
+    assert_eq!(next.qid(), 2);
+    assert!(bus.rings_of(2).into_iter().all(|at| !rings.contains(&at)));
+    drop((next, driver));
+    assert!(!rings.into_iter().any(|at| bus.reaches(at)), "a disabled controller writes nothing");
+}
+
+#[test]
+fn rings_of_a_deleted_queue_are_taken_from_the_device() {
+    let (bus, driver) = device(Script::default());
+    let queue = driver.queue(shallow(4)).unwrap();
+    let rings = bus.rings_of(queue.qid());
+    drop(queue);
+    assert!(!rings.into_iter().any(|at| bus.reaches(at)));
+}
+
+#[test]
 fn buffers_of_the_device_need_no_mapping_and_others_are_mapped_for_their_command() {
     let (bus, driver) = device(Script::default());
     let mut queue = Backend::queue(&driver, QueueOptions::default()).unwrap();

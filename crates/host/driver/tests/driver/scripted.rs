@@ -104,6 +104,8 @@ pub struct State {
     pub identified: Vec<u32>,
     /// Blocks of [`blocks`] have so many bytes, as a power of two.
     pub lbads: u8,
+    /// Deletions of queues are answered by an error.
+    pub keeps_queues: bool,
     /// Admin commands are kept until they are released.
     pub held_admin: Option<Vec<Seen>>,
 }
@@ -252,6 +254,18 @@ impl ScriptedBus {
 
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
+    }
+
+    /// Where the rings of a queue stand.
+    pub fn rings_of(&self, qid: u16) -> [BusAddr; 2] {
+        let state = self.state();
+        let ring = &state.rings[&qid];
+        [BusAddr(ring.submission), BusAddr(ring.completion)]
+    }
+
+    /// Whether the device could touch memory there.
+    pub fn reaches(&self, at: BusAddr) -> bool {
+        self.space.read(at, &mut [0]).is_ok()
     }
 
     /// Keeps commands until they are released.
@@ -404,6 +418,9 @@ impl ScriptedBus {
             AdminOpcode::CREATE_SQ => {
                 let ring = state.rings.get_mut(&cdw10.qid()).unwrap();
                 ring.submission = entry.prp1();
+            }
+            AdminOpcode::DELETE_SQ | AdminOpcode::DELETE_CQ if state.keeps_queues => {
+                reply.status = Status::INTERNAL_ERROR;
             }
             AdminOpcode::DELETE_SQ => {}
             AdminOpcode::DELETE_CQ => drop(state.rings.remove(&cdw10.qid())),

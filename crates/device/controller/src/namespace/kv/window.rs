@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use byway_flash::Flash;
-use byway_kv::{Key, RECORD_HEADER_BYTES, StoreHow, WindowId};
+use byway_kv::{Key, RECORD_HEADER_BYTES, StoreHow, Stored, WindowCopy, WindowId};
+use byway_link::Lines;
 use byway_spec::Status;
 use byway_spec::vendor::DmaLogEntry;
 use byway_sys::Mapping;
@@ -11,6 +12,7 @@ use byway_sys::Mapping;
 use super::KvNamespace;
 use crate::error::CommandError;
 use crate::namespace::{Execution, Outcome};
+use crate::port::{DeviceMemory, Port};
 use crate::queue::BoundWindow;
 use crate::subsystem::WindowShape;
 
@@ -92,10 +94,40 @@ impl KvNamespace {
         }
         let Execution { flash, port, .. } = execution;
         let head = &first[..first.len().min(len_bytes)];
-        let (window, how, mut now_ps) = (WindowId(window.index), StoreHow::default(), port.meter.cursor_ps());
-        self.engine.put_in_place(*flash, window, &key, head, len_bytes as u64, how, &mut now_ps)?;
+        let window = WindowId(window.index);
+        let copy = match port.device_memory {
+            DeviceMemory::Windows => None,
+            DeviceMemory::Copy(memory) => Some(self.copy_in(memory)?),
+            DeviceMemory::Nowhere => return Err(NOT_SHARED),
+        };
+        if copy.is_some() {
+            self.note_store(port, window, &key, (head.len(), len_bytes));
+        }
+        let (how, mut now_ps) = (StoreHow::default(), port.meter.cursor_ps());
+        let stored = Stored { head, copy };
+        self.engine.put_stored(*flash, window, (&key, len_bytes as u64), stored, how, &mut now_ps)?;
         port.meter.advance_to(now_ps);
         Ok(Outcome::OK)
+    }
+
+    /// The copy of this namespace's windows in memory that is shared with a host.
+    fn copy_in<'a>(&self, memory: &'a Mapping) -> Result<WindowCopy<'a>, CommandError> {
+        let shape = self.window_shape();
+        let at = u64::from(self.record.nsid - 1) * u64::from(shape.count) * shape.window_bytes;
+        WindowCopy::of(&self.engine, memory, at as usize).ok_or(NOT_SHARED)
+    }
+
+    /// Counts what a host must have stored for the next record: all but `skip` of a value of `len_bytes`.
+    fn note_store(
+        &self,
+        port: &mut Port<'_>,
+        window: WindowId,
+        key: &Key,
+        (skip, len_bytes): (usize, usize),
+    ) {
+        if let Some(value_at) = self.engine.next_value_at(window, key, len_bytes as u64) {
+            port.meter.cxl_stored(Lines::of((value_at + skip) as u64, (len_bytes - skip) as u64));
+        }
     }
 
     /// Stores a value that comes by DMA on a queue with a window: it lands there, on a page boundary, and the
@@ -123,5 +155,7 @@ const WINDOW_GONE: CommandError = CommandError::new(
     Status::COMMAND_SEQUENCE_ERROR,
     "the queue's window went when the namespace was formatted or deleted",
 );
+const NOT_SHARED: CommandError =
+    CommandError::new(Status::DATA_TRANSFER_ERROR, "device memory is not shared with this host");
 const NONE_FREE: CommandError =
     CommandError::new(Status::OPERATION_DENIED, "every window of the namespace is bound to a queue");

@@ -14,6 +14,7 @@ use byway_vfio_user_wire::{
 use crate::bar::{BAR0_BYTES, DOORBELLS_AT, DOORBELLS_BYTES, Place, VECTORS};
 use crate::config::{CONFIG_BYTES, ConfigEvent, ConfigSpace};
 use crate::device_memory::DeviceMemoryBar;
+use crate::far::FarRanges;
 use crate::interrupts::{NoEventFd, Vectors};
 use crate::memory::{HostRanges, MemoryError};
 use crate::page::DoorbellPage;
@@ -93,6 +94,8 @@ pub struct Function {
     bar2_bytes: u64,
     /// The client's, from its coming to its leaving.
     device_memory: Option<DeviceMemoryBar>,
+    /// The client's memory that is asked for by messages, if it agreed to that.
+    far: Option<Arc<FarRanges>>,
 }
 
 impl Function {
@@ -106,7 +109,17 @@ impl Function {
             bytes => bytes.next_power_of_two(),
         };
         let config = ConfigSpace::new(bar2_bytes);
-        Self { front, config, vectors, ranges, page, reaches_memory: true, bar2_bytes, device_memory: None }
+        Self {
+            front,
+            config,
+            vectors,
+            ranges,
+            page,
+            reaches_memory: true,
+            bar2_bytes,
+            device_memory: None,
+            far: None,
+        }
     }
 
     /// A host has come: it gets device memory of its own.
@@ -121,6 +134,18 @@ impl Function {
         self.front.share_device_memory(Some(bar.memory().clone())).map_err(io::Error::other)?;
         self.device_memory = Some(bar);
         Ok(())
+    }
+
+    /// The host agrees to be asked for memory that it maps without a descriptor; returns its end of the socket.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn ask_host(&mut self, host_max_bytes: u64) -> io::Result<OwnedFd> {
+        let (far, theirs) = FarRanges::new(host_max_bytes)?;
+        let far = Arc::new(far);
+        self.front.space().set_far(Some(far.clone()));
+        self.far = Some(far);
+        Ok(theirs)
     }
 
     /// Whether hosts may ring without a message, so that somebody has to look.
@@ -338,7 +363,10 @@ impl Function {
     /// # Errors
     /// As [`HostRanges::map`].
     pub fn map(&mut self, map: &DmaMap, fd: Option<OwnedFd>) -> Result<(), Refusal> {
-        Ok(self.ranges.map(map, fd)?)
+        let is_far = fd.is_none();
+        self.ranges.map(map, fd)?;
+        self.far.iter().filter(|_| is_far).for_each(|far| far.map(map));
+        Ok(())
     }
 
     /// Takes memory away from the function, which does not touch it any more when this returns.
@@ -347,6 +375,7 @@ impl Function {
     /// As [`HostRanges::unmap`]; a device that failed.
     pub fn unmap(&mut self, unmap: &DmaUnmap) -> Result<(), Refusal> {
         self.ranges.unmap(unmap)?;
+        self.far.iter().for_each(|far| far.unmap(unmap));
         Ok(self.front.let_go()?)
     }
 
@@ -375,6 +404,8 @@ impl Function {
     pub fn leave(&mut self) -> Result<(), Refusal> {
         self.vectors.forget();
         self.reset()?;
+        self.far = None;
+        self.front.space().set_far(None);
         self.device_memory = None;
         self.front.share_device_memory(None)?;
         self.unmap(&DmaUnmap::All)

@@ -189,7 +189,7 @@ fn hold_length(file: &File) {
     let _ = rustix::fs::fcntl_add_seals(file, rustix::fs::SealFlags::SHRINK);
 }
 
-fn access_of(map: &DmaMap) -> Option<Access> {
+pub(crate) fn access_of(map: &DmaMap) -> Option<Access> {
     match (map.readable, map.writable) {
         (true, true) => Some(Access::ReadWrite),
         (true, false) => Some(Access::Read),

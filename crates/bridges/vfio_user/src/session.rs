@@ -1,10 +1,11 @@
 //! One client's conversation: messages in, replies out. No socket.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use byway_vfio_user_wire::{
-    Capabilities, Errno, Header, Incoming, Kind, Limits, Message, RegionIoFds, Reply, Request, Version,
-    encode_error,
+    Capabilities, Errno, Header, Incoming, Kind, Limits, Message, RegionIoFds, Reply, Request, TwinSocket,
+    Version, encode_error,
 };
 
 use crate::connection::Outbox;
@@ -66,7 +67,11 @@ impl Session {
             return Err(Errno::EINVAL);
         }
         match request {
-            Request::Version(version) => Reply::Version(self.agree(&version)?).encode(header, &mut out.bytes),
+            Request::Version(proposed) => {
+                let mut version = self.agree(&proposed)?;
+                version.capabilities.twin_socket = second_socket(function, header, &proposed, out);
+                Reply::Version(version).encode(header, &mut out.bytes);
+            }
             Request::RegionRead(from) => {
                 function.read(&from, &mut self.data).map_err(number)?;
                 Reply::RegionRead { from, data: &self.data }.encode(header, &mut out.bytes);
@@ -105,6 +110,23 @@ impl Session {
         };
         Ok(Version { major: MAJOR, minor: 0, capabilities })
     }
+}
+
+/// The socket by which a client that can have a second one is asked for its memory; its end goes with the reply.
+fn second_socket(
+    function: &mut Function,
+    header: &Header,
+    proposed: &Version,
+    out: &mut Outbox,
+) -> Option<TwinSocket> {
+    let capabilities = &proposed.capabilities;
+    if header.no_reply || !capabilities.has_twin_socket() {
+        return None;
+    }
+    // A process that has no descriptor left serves without.
+    let theirs = function.ask_host(capabilities.max_data_xfer_size()).ok()?;
+    out.attach(out.bytes.len(), Arc::new(theirs));
+    Some(TwinSocket { supported: true, fd_index: Some(0) })
 }
 
 /// What is asked while a client sets the function up.

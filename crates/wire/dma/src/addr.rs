@@ -99,4 +99,7 @@ pub enum Why {
     /// The range is not inside the memory asked.
     #[error("outside the memory")]
     Outside,
+    /// Whoever has the memory did not answer in time, or refused.
+    #[error("not given by whoever has the memory")]
+    NotGiven,
 }

@@ -14,6 +14,7 @@
 
 mod addr;
 mod copy;
+mod far;
 pub mod fuzz;
 mod host;
 mod memory;
@@ -26,6 +27,7 @@ mod table;
 mod tree;
 
 pub use addr::{Access, BusAddr, DmaFault, Why};
+pub use far::FarMemory;
 pub use host::HostMemory;
 pub use memory::DmaMemory;
 #[cfg(feature = "record")]

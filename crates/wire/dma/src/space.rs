@@ -20,15 +20,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
 
+use crate::far::{complete as complete_far, pieces};
 use crate::record::Way;
 use crate::table::{Hit, Locate, MapRefusal, Range, Table, complete, load, read, read_slot, store, write};
-use crate::{Access, BusAddr, DmaFault, DmaMemory, HostMemory};
+use crate::{Access, BusAddr, DmaFault, DmaMemory, FarMemory, HostMemory, Why};
 
 /// The bus addresses of one device: which host memory it may reach, and how.
 #[derive(Debug, Default)]
 pub struct DmaSpace {
     tables: Mutex<Tables>,
     generation: AtomicU64,
+    far: Mutex<Option<Arc<dyn FarMemory>>>,
     #[cfg(feature = "record")]
     record: crate::record::Record,
 }
@@ -99,6 +101,23 @@ impl DmaSpace {
         tables.is_hidden = is_hidden;
         tables.show();
         self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Has devices turn to `far` for addresses at which nothing is mapped; to nobody with `None`. An access that has begun
+    /// goes on with what was there.
+    pub fn set_far(&self, far: Option<Arc<dyn FarMemory>>) {
+        *self.far.lock().unwrap_or_else(PoisonError::into_inner) = far;
+    }
+
+    /// Who is asked after an access that failed.
+    ///
+    /// # Errors
+    /// The failure, where asking does not help.
+    fn far(&self, fault: DmaFault) -> Result<Arc<dyn FarMemory>, DmaFault> {
+        if fault.why != Why::Unmapped || self.lock().is_hidden {
+            return Err(fault);
+        }
+        self.far.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(fault)
     }
 
     /// A device's own way into the space.
@@ -192,6 +211,58 @@ impl DmaView {
         self.space.record.note(way, at, len_bytes);
     }
 
+    #[cold]
+    fn read_far(&self, fault: DmaFault, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
+        let far = self.space.far(fault)?;
+        pieces(
+            at,
+            into.len(),
+            |at| self.hit(at).is_some(),
+            |at, part, here| {
+                let piece = into.get_mut(part).unwrap_or_default();
+                if here { read(self, at, piece).map_err(|fault| fault.why) } else { far.read(at, piece) }
+            },
+        )
+    }
+
+    #[cold]
+    fn write_far(&self, fault: DmaFault, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
+        let far = self.space.far(fault)?;
+        pieces(
+            at,
+            from.len(),
+            |at| self.hit(at).is_some(),
+            |at, part, here| {
+                let piece = from.get(part).unwrap_or_default();
+                if here { write(self, at, piece).map_err(|fault| fault.why) } else { far.write(at, piece) }
+            },
+        )
+    }
+
+    #[cold]
+    fn complete_far(
+        &self,
+        fault: DmaFault,
+        at: BusAddr,
+        entry: &[u8; COMPLETION_BYTES],
+    ) -> Result<(), DmaFault> {
+        let far = self.space.far(fault)?;
+        complete_far(&*far, at, entry).map_err(|why| DmaFault { why, ..fault })
+    }
+
+    #[cold]
+    fn load_far(&self, fault: DmaFault, at: BusAddr) -> Result<u32, DmaFault> {
+        let mut word = [0; 4];
+        self.space.far(fault)?.read(at, &mut word).map_err(|why| DmaFault { why, ..fault })?;
+        Ok(u32::from_le_bytes(word))
+    }
+
+    #[cold]
+    fn store_far(&self, fault: DmaFault, at: BusAddr, value: u32) -> Result<(), DmaFault> {
+        let written = self.space.far(fault)?.write(at, &value.to_le_bytes());
+        written.map_err(|why| DmaFault { why, ..fault })
+    }
+
     #[inline(never)]
     fn find(&self, at: BusAddr, stale: bool) -> Option<Hit> {
         if stale {
@@ -217,37 +288,37 @@ impl HostMemory for DmaView {
     #[inline]
     fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
         self.note(Way::Read, at, into.len());
-        read(self, at, into)
+        read(self, at, into).or_else(|fault| self.read_far(fault, at, into))
     }
 
     #[inline]
     fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
         self.note(Way::Write, at, from.len());
-        write(self, at, from)
+        write(self, at, from).or_else(|fault| self.write_far(fault, at, from))
     }
 
     #[inline]
     fn store_completion(&self, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), DmaFault> {
         self.note(Way::Write, at, entry.len());
-        complete(self, at, entry)
+        complete(self, at, entry).or_else(|fault| self.complete_far(fault, at, entry))
     }
 
     #[inline]
     fn load_u32(&self, at: BusAddr) -> Result<u32, DmaFault> {
         self.note(Way::Read, at, 4);
-        load(self, at)
+        load(self, at).or_else(|fault| self.load_far(fault, at))
     }
 
     #[inline]
     fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
         self.note(Way::Write, at, 4);
-        store(self, at, value)
+        store(self, at, value).or_else(|fault| self.store_far(fault, at, value))
     }
 
     #[inline]
     fn read_slot64(&self, at: BusAddr, into: &mut [u8; COMMAND_BYTES]) -> Result<(), DmaFault> {
         self.note(Way::Read, at, COMMAND_BYTES);
-        read_slot(self, at, into)
+        read_slot(self, at, into).or_else(|fault| self.read_far(fault, at, into))
     }
 }
 
@@ -298,7 +369,6 @@ mod tests {
     use byway_spec::base::prp::PAGE_BYTES;
 
     use super::*;
-    use crate::Why;
 
     const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -467,6 +537,53 @@ mod tests {
         view.read(BusAddr(0), &mut byte).unwrap();
         assert_eq!(byte, *b"a");
         assert!(view.read(BusAddr(PAGE), &mut byte).is_ok());
+    }
+
+    /// Two pages from 0x3000, of somebody else's.
+    #[derive(Debug)]
+    struct Elsewhere(Mutex<Vec<u8>>);
+
+    impl FarMemory for Elsewhere {
+        fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), Why> {
+            let from = at.0.checked_sub(3 * PAGE).ok_or(Why::Unmapped)? as usize;
+            let bytes = self.0.lock().unwrap();
+            into.copy_from_slice(bytes.get(from..from + into.len()).ok_or(Why::Unmapped)?);
+            Ok(())
+        }
+
+        fn write(&self, at: BusAddr, bytes: &[u8]) -> Result<(), Why> {
+            let to = at.0.checked_sub(3 * PAGE).ok_or(Why::Unmapped)? as usize;
+            let mut memory = self.0.lock().unwrap();
+            memory.get_mut(to..to + bytes.len()).ok_or(Why::Unmapped)?.copy_from_slice(bytes);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_not_mapped_is_asked_for_where_somebody_can_be_asked() {
+        let space = Arc::new(DmaSpace::new());
+        let near = pages(1);
+        space.map(Arc::clone(&near), BusAddr(2 * PAGE), Access::ReadWrite).unwrap();
+        let view = space.view();
+        assert_eq!(view.load_u32(BusAddr(3 * PAGE)).unwrap_err().why, Why::Unmapped);
+        let far = Arc::new(Elsewhere(Mutex::new(vec![0; 2 * PAGE_BYTES])));
+        space.set_far(Some(Arc::clone(&far) as Arc<dyn FarMemory>));
+        let bytes: Vec<u8> = (0..3 * PAGE_BYTES).map(|at| (at % 251) as u8).collect();
+        view.write(BusAddr(2 * PAGE), &bytes).unwrap();
+        assert_eq!(far.0.lock().unwrap()[..], bytes[PAGE_BYTES..]);
+        let mut read = vec![0; bytes.len() - 10];
+        view.read(BusAddr(2 * PAGE + 10), &mut read).unwrap();
+        assert_eq!(read, bytes[10..]);
+        view.store_u32(BusAddr(4 * PAGE), 0x1234_5678).unwrap();
+        assert_eq!(view.load_u32(BusAddr(4 * PAGE)).unwrap(), 0x1234_5678);
+        view.store_completion(BusAddr(3 * PAGE + 16), &[7; 16]).unwrap();
+        let mut slot = [0; 64];
+        view.read_slot64(BusAddr(3 * PAGE), &mut slot).unwrap();
+        assert_eq!((&slot[16..32], slot[32]), (&[7; 16][..], bytes[PAGE_BYTES + 32]));
+        let fault = view.read(BusAddr(4 * PAGE), &mut vec![0; PAGE_BYTES + 1]).unwrap_err();
+        assert_eq!((fault.at, fault.len), (BusAddr(4 * PAGE), PAGE_BYTES + 1));
+        space.set_far(None);
+        assert!(view.load_u32(BusAddr(3 * PAGE)).is_err());
     }
 
     #[test]

@@ -39,7 +39,11 @@ pub struct Host {
 
 impl Host {
     pub fn new(served: &Served) -> Self {
-        let mut client = served.client();
+        Self::over(served.client())
+    }
+
+    /// A host that has begun already.
+    pub fn over(mut client: Client) -> Self {
         let memory = rustix::fs::memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
         let memory = File::from(memory);
         memory.set_len(MEMORY_BYTES).unwrap();

@@ -108,6 +108,23 @@ impl Served {
         self.thread.take().is_some_and(|thread| thread.join().is_err())
     }
 
+    /// A client that has begun by `version`, and the second socket that it was given.
+    pub fn client_with_twin(&self, version: &Request<'_>) -> (Client, OwnedFd) {
+        loop {
+            let mut client = self.connect();
+            let (mut bytes, id) = (Vec::new(), client.id());
+            version.encode(id, false, &mut bytes);
+            client.send(&bytes, &[]);
+            let (header, payload, fd) = client.receive_with_fd();
+            if header.error == Some(Errno::EBUSY) {
+                continue;
+            }
+            let Ok(Reply::Version(version)) = Reply::parse(&header, &payload) else { panic!("{header:?}") };
+            assert!(version.capabilities.has_twin_socket());
+            return (client, fd.unwrap());
+        }
+    }
+
     /// Ends the service; whether the thread ended well.
     pub fn stop(&mut self) -> bool {
         self.stop.raise();
@@ -215,19 +232,25 @@ impl Client {
         let (mut bytes, id) = (Vec::new(), self.id());
         Request::RegionGetInfo { index, argsz: 256 }.encode(id, false, &mut bytes);
         self.send(&bytes, &[]);
-        let mut reply = [0; 256];
+        let (header, payload, fd) = self.receive_with_fd();
+        let Ok(Reply::RegionInfo(info)) = Reply::parse(&header, &payload) else { panic!() };
+        (info, fd.map(File::from))
+    }
+
+    /// The next message, which is short, with the descriptor that comes with it.
+    fn receive_with_fd(&mut self) -> (Header, Vec<u8>, Option<OwnedFd>) {
+        let mut reply = [0; 512];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut into = [IoSliceMut::new(&mut reply)];
         let got = recvmsg(&self.stream, &mut into, &mut control, RecvFlags::empty()).unwrap().bytes;
         let header = Header::parse(reply.first_chunk().unwrap());
         assert_eq!(header.size_bytes as usize, got);
-        let Ok(Reply::RegionInfo(info)) = Reply::parse(&header, &reply[HEADER_BYTES..got]) else { panic!() };
         let fd = control.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
             _ => None,
         });
-        (info, fd.map(File::from))
+        (header, reply[HEADER_BYTES..got].to_vec(), fd)
     }
 
     /// Reads `bytes` of a region.

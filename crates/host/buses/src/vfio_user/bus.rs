@@ -18,6 +18,7 @@ use super::connection::{Connection, Fault};
 use super::function::Function;
 use super::interrupts::Vectors;
 use super::memory::{HostMemory, Link};
+use super::twin::Twin;
 
 /// How long a server may take to see that its last client has left.
 const LEAVING: Duration = Duration::from_millis(500);
@@ -40,6 +41,7 @@ struct Shared {
     stride_bytes: u64,
     meter: HostMeter,
     begun: Instant,
+    _twin: Option<Twin>,
 }
 
 impl VfioUserBus {
@@ -48,7 +50,10 @@ impl VfioUserBus {
     /// # Errors
     /// [`BusError::Gone`] when nobody listens there; [`BusError::Busy`] when another client is served; [`BusError::Protocol`] when what does is no PCI device of this protocol.
     pub fn open(path: &Path) -> Result<Self, BusError> {
-        let link = Arc::new(Link { connection: connect(path)?, host: HostMemory::default() });
+        let mut connection = connect(path)?;
+        let twin = connection.take_twin();
+        let link = Arc::new(Link { connection, host: HostMemory::default() });
+        let twin = twin.map(|socket| Twin::answer(socket, &link)).transpose()?;
         let mut function = Function::open(&link)?;
         let stride_bytes = stride_bytes(&link)?;
         let shared = Shared {
@@ -59,6 +64,7 @@ impl VfioUserBus {
             stride_bytes,
             meter: HostMeter::off(),
             begun: Instant::now(),
+            _twin: twin,
             link,
         };
         Ok(Self { shared: Arc::new(shared) })

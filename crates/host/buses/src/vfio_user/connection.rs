@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use byway_driver::BusError;
 use byway_vfio_user_wire::{
-    Capabilities, Errno, Header, Incoming, Kind, Limits, MessageId, Reader, Reply, Request, Version,
-    WireError, encode_error,
+    Capabilities, Errno, Header, Incoming, Kind, Limits, MessageId, Reader, Reply, Request, TwinSocket,
+    Version, WireError, encode_error,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
@@ -86,6 +86,8 @@ pub(crate) struct Connection {
     line: Mutex<Line>,
     gone: OnceLock<String>,
     server: Capabilities,
+    /// Where the server asks, until somebody answers there.
+    twin: Option<OwnedFd>,
 }
 
 /// What one thread at a time holds of the socket.
@@ -116,22 +118,38 @@ impl Connection {
             out: Vec::new(),
             next_id: 0,
         };
-        let mut connection =
-            Self { socket, line: Mutex::new(line), gone: OnceLock::new(), server: Capabilities::default() };
-        connection.server = connection.agree()?;
+        let mut connection = Self {
+            socket,
+            line: Mutex::new(line),
+            gone: OnceLock::new(),
+            server: Capabilities::default(),
+            twin: None,
+        };
+        (connection.server, connection.twin) = connection.agree()?;
         Ok(connection)
     }
 
-    fn agree(&self) -> Result<Capabilities, BusError> {
+    /// The socket where the server asks, if it has one of its own for that.
+    pub(crate) fn take_twin(&mut self) -> Option<OwnedFd> {
+        self.twin.take()
+    }
+
+    fn agree(&self) -> Result<(Capabilities, Option<OwnedFd>), BusError> {
         let capabilities = Capabilities {
             max_msg_fds: Some(FDS_MAX as u32),
             max_data_xfer_size: Some(DATA_BYTES_MAX),
             pgsizes: Some(4096),
+            twin_socket: Some(TwinSocket { supported: true, fd_index: None }),
             ..Capabilities::default()
         };
         let proposed = Request::Version(Version { major: 0, minor: 0, capabilities });
-        let answered = self.ask(&proposed, &[], &NoBytes, |reply, _| match reply {
-            Reply::Version(version) if version.major == 0 => Ok(version.capabilities),
+        let answered = self.ask(&proposed, &[], &NoBytes, |reply, fds| match reply {
+            Reply::Version(version) if version.major == 0 => {
+                let twin = version.capabilities.twin_socket.filter(|twin| twin.supported);
+                let index = twin.and_then(|twin| twin.fd_index);
+                let fd = index.and_then(|index| fds.into_iter().nth(index as usize));
+                Ok((version.capabilities, fd))
+            }
             Reply::Version(version) => Err(format!("it speaks version {}.{}", version.major, version.minor)),
             other => Err(format!("{other:?} is no version")),
         });
@@ -370,7 +388,7 @@ impl Line {
 }
 
 /// Answers what the server asks for: the memory that it was given, by messages.
-fn answer(header: &Header, payload: &[u8], bytes: &dyn HostBytes, out: &mut Vec<u8>) {
+pub(crate) fn answer(header: &Header, payload: &[u8], bytes: &dyn HostBytes, out: &mut Vec<u8>) {
     let mut refuse = |errno| {
         if !header.no_reply {
             encode_error(header, errno, out);

@@ -69,9 +69,7 @@ impl Vectors {
             return Ok(false);
         }
         let socket = self.link.connection.socket();
-        // Of the socket its end alone: answers are for those who have asked.
-        let mut both =
-            [PollFd::new(&wakeup, PollFlags::IN), PollFd::from_borrowed_fd(socket, PollFlags::empty())];
+        let mut both = [PollFd::new(&wakeup, PollFlags::IN), PollFd::from_borrowed_fd(socket, PollFlags::IN)];
         let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
         match poll(&mut both, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -85,6 +83,11 @@ impl Vectors {
             return Ok(true);
         }
         if end.revents().is_empty() {
+            return Ok(false);
+        }
+        if !end.revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+            // The server asks, or answers somebody else, who reads it.
+            self.link.connection.serve(&self.link.host)?;
             return Ok(false);
         }
         Err(self.link.connection.lose("the server has closed the connection").into())
@@ -103,7 +106,7 @@ impl Vectors {
         let both = &listened.both;
         epoll::add(both, &wakeup, EventData::new_u64(0), EventFlags::IN).map_err(none)?;
         let socket = self.link.connection.socket();
-        epoll::add(both, socket, EventData::new_u64(1), EventFlags::RDHUP).map_err(none)?;
+        epoll::add(both, socket, EventData::new_u64(1), EventFlags::RDHUP | EventFlags::IN).map_err(none)?;
         Ok(Arc::new(listened))
     }
 
@@ -130,8 +133,10 @@ impl Vectors {
         }
     }
 
-    /// Makes the descriptor unreadable.
+    /// Makes the descriptor unreadable: what the server has asked at the one socket that it has is answered.
     pub(crate) fn hush(&self, vector: u16) {
+        // One that is gone is told of by the next call.
+        let _ = self.link.connection.serve(&self.link.host);
         self.with(vector, Wakeup::lower);
     }
 

@@ -15,6 +15,7 @@ mod connection;
 mod function;
 mod interrupts;
 mod memory;
+mod twin;
 
 use std::time::Duration;
 

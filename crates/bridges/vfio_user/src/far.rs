@@ -1,0 +1,192 @@
+//! Memory of a client that came without a descriptor: its bytes are asked for by messages (DMA_READ, DMA_WRITE), on the second
+//! socket that the client agreed to.
+//!
+//! One question at a time, from whichever thread runs the device. A client that does not answer within [`ANSWER`] is not
+//! asked again: what points at its memory fails at once from there on.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use byway_dma::{Access, BusAddr, FarMemory, Why};
+use byway_vfio_user_wire::{DmaMap, DmaUnmap, Incoming, Kind, MessageId, Reply, Request, WireError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::connection::{Connection, Received};
+use crate::memory::access_of;
+use crate::session::LIMITS;
+
+/// How long a client may take to give or take bytes.
+pub const ANSWER: Duration = Duration::from_secs(5);
+
+/// What one client has mapped without a descriptor, and the way to it.
+#[derive(Debug)]
+pub struct FarRanges {
+    /// By first address: the last one, and what the function may do there.
+    ranges: Mutex<BTreeMap<u64, (u64, Access)>>,
+    line: Mutex<Line>,
+    /// Bytes of one message at most.
+    most: usize,
+}
+
+/// The second socket.
+#[derive(Debug)]
+struct Line {
+    /// None once the client did not answer.
+    connection: Option<Connection>,
+    next_id: u16,
+}
+
+/// Why there is no answer.
+enum Fault {
+    /// The client says no.
+    Refused,
+    /// It says nothing, or nothing that can be.
+    Lost,
+}
+
+impl From<io::Error> for Fault {
+    fn from(_: io::Error) -> Self {
+        Self::Lost
+    }
+}
+
+impl FarRanges {
+    /// Nothing mapped yet, and the client's end of the socket.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn new(client_max_bytes: u64) -> io::Result<(Self, OwnedFd)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let line = Line { connection: Some(Connection::new(ours)?), next_id: 0 };
+        let most = client_max_bytes.clamp(1, LIMITS.data_bytes as u64) as usize;
+        Ok((Self { ranges: Mutex::default(), line: Mutex::new(line), most }, theirs.into()))
+    }
+
+    /// Notes a range that came without a descriptor.
+    pub fn map(&self, map: &DmaMap) {
+        if let Some(access) = access_of(map) {
+            self.lock().insert(map.range.first(), (map.range.last(), access));
+        }
+    }
+
+    /// Forgets the ranges within these addresses.
+    pub fn unmap(&self, unmap: &DmaUnmap) {
+        let mut ranges = self.lock();
+        match unmap {
+            DmaUnmap::All => ranges.clear(),
+            DmaUnmap::Range(range) => {
+                ranges.retain(|first, (last, _)| *first < range.first() || *last > range.last())
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, (u64, Access)>> {
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bytes from `at` on that are in one range and one message, of `len`.
+    fn piece(&self, at: u64, len: usize, may: impl Fn(Access) -> Result<(), Why>) -> Result<usize, Why> {
+        let ranges = self.lock();
+        let (_, (last, access)) = ranges.range(..=at).next_back().ok_or(Why::Unmapped)?;
+        let before_last = last.checked_sub(at).ok_or(Why::Unmapped)?;
+        may(*access)?;
+        Ok(len.min(self.most).min(usize::try_from(before_last).unwrap_or(usize::MAX - 1) + 1))
+    }
+
+    fn ask(&self, request: &Request<'_>, take: impl FnMut(Reply<'_>) -> bool) -> Result<(), Why> {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        match line.ask(request, take) {
+            Ok(()) => Ok(()),
+            Err(fault) => {
+                if matches!(fault, Fault::Lost) {
+                    line.connection = None;
+                }
+                Err(Why::NotGiven)
+            }
+        }
+    }
+}
+
+impl FarMemory for FarRanges {
+    fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), Why> {
+        let (mut address, mut rest) = (at.0, into);
+        while !rest.is_empty() {
+            let may = |access: Access| if access.reads() { Ok(()) } else { Err(Why::NotReadable) };
+            let bytes = self.piece(address, rest.len(), may)?;
+            let (now, later) = rest.split_at_mut(bytes);
+            self.ask(&Request::DmaRead { address, bytes: bytes as u64 }, |reply| match reply {
+                Reply::DmaRead { address: from, data } if from == address && data.len() == now.len() => {
+                    now.copy_from_slice(data);
+                    true
+                }
+                _ => false,
+            })?;
+            // The range holds what was read, so its end is at most 2^64; there is nothing behind that.
+            (address, rest) = (address.wrapping_add(bytes as u64), later);
+        }
+        Ok(())
+    }
+
+    fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), Why> {
+        let (mut address, mut rest) = (at.0, from);
+        while !rest.is_empty() {
+            let may = |access: Access| if access.writes() { Ok(()) } else { Err(Why::NotWritable) };
+            let (now, later) = rest.split_at(self.piece(address, rest.len(), may)?);
+            self.ask(
+                &Request::DmaWrite { address, data: now },
+                |reply| matches!(reply, Reply::DmaWritten { address: to, .. } if to == address),
+            )?;
+            (address, rest) = (address.wrapping_add(now.len() as u64), later);
+        }
+        Ok(())
+    }
+}
+
+impl Line {
+    /// Asks, and waits for the answer, of which `take` makes something if it can be.
+    fn ask(&mut self, request: &Request<'_>, mut take: impl FnMut(Reply<'_>) -> bool) -> Result<(), Fault> {
+        let until = Instant::now() + ANSWER;
+        let id = MessageId(self.next_id);
+        self.next_id = self.next_id.wrapping_add(1);
+        let connection = self.connection.as_mut().ok_or(Fault::Lost)?;
+        request.encode(id, false, &mut connection.out.bytes);
+        loop {
+            connection.send()?;
+            if let Some(incoming) = connection.reader.next().map_err(io::Error::other)? {
+                let Incoming::Message(message) = incoming else { return Err(Fault::Lost) };
+                let header = message.header;
+                // Nothing else was asked, and a client asks by the other socket.
+                if (header.kind, header.id, header.command) != (Kind::Reply, id, request.command()) {
+                    return Err(Fault::Lost);
+                }
+                return match Reply::parse(&header, message.payload) {
+                    Ok(reply) => take(reply).then_some(()).ok_or(Fault::Lost),
+                    Err(WireError::Failed(_)) => Err(Fault::Refused),
+                    Err(_) => Err(Fault::Lost),
+                };
+            }
+            wait(connection, until)?;
+            if connection.receive()? == Received::End {
+                return Err(Fault::Lost);
+            }
+        }
+    }
+}
+
+/// Waits until something can be sent or received.
+fn wait(connection: &Connection, until: Instant) -> Result<(), Fault> {
+    let wanted = if connection.has_unsent() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(Fault::Lost);
+    }
+    let left = Timespec::try_from(left).map_err(|_| Fault::Lost)?;
+    match poll(&mut [PollFd::new(connection, wanted)], Some(&left)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(_) => Err(Fault::Lost),
+    }
+}

@@ -1,0 +1,182 @@
+//! Hosts that map memory without a descriptor: the server asks them for its bytes.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use byway_spec::Status;
+use byway_spec::nvm::NvmOpcode;
+use byway_vfio_user::ANSWER;
+use byway_vfio_user_wire::{
+    Capabilities, DmaMap, DmaRange, Errno, HEADER_BYTES, Header, Kind, Reply, Request, TwinSocket, Version,
+    encode_error,
+};
+use common::host::blocks;
+use common::{Host, Served};
+
+/// Where the far memory is mapped.
+const FAR_AT: u64 = 0x40_0000_0000;
+const FAR_BYTES: u64 = 1 << 16;
+
+/// How a host answers what it is asked.
+#[derive(Clone, Copy, PartialEq)]
+enum Manner {
+    Honest,
+    Refusing,
+    Silent,
+    Lying,
+}
+
+/// A host whose far memory a thread answers for.
+struct FarHost {
+    host: Host,
+    memory: Arc<Mutex<Vec<u8>>>,
+    asked: Arc<Mutex<u32>>,
+    thread: Option<JoinHandle<()>>,
+    socket: UnixStream,
+}
+
+impl FarHost {
+    fn new(served: &Served, manner: Manner) -> Self {
+        let capabilities = Capabilities {
+            twin_socket: Some(TwinSocket { supported: true, fd_index: None }),
+            max_data_xfer_size: Some(1024),
+            ..Capabilities::default()
+        };
+        let version = Version { major: 0, minor: 0, capabilities };
+        let (client, twin) = served.client_with_twin(&Request::Version(version));
+        let mut host = Host::over(client);
+        let range = DmaRange::new(FAR_AT, FAR_BYTES).unwrap();
+        let map = DmaMap { range, file_offset: 0, readable: true, writable: true };
+        host.client.ask(&Request::DmaMap(map)).unwrap();
+        let memory = Arc::new(Mutex::new(vec![0; FAR_BYTES as usize]));
+        let asked = Arc::new(Mutex::new(0));
+        let socket = UnixStream::from(twin);
+        let (theirs, bytes, count) = (socket.try_clone().unwrap(), Arc::clone(&memory), Arc::clone(&asked));
+        let thread = std::thread::spawn(move || answer_all(theirs, &bytes, &count, manner));
+        Self { host, memory, asked, thread: Some(thread), socket }
+    }
+
+    fn write(&mut self, lba: u64, data: &[u8]) -> Status {
+        self.memory.lock().unwrap()[..data.len()].copy_from_slice(data);
+        let command = blocks(NvmOpcode::WRITE, lba, data.len(), FAR_AT);
+        self.host.execute(1, command).status()
+    }
+
+    fn read(&mut self, lba: u64, bytes: usize) -> Vec<u8> {
+        let command = blocks(NvmOpcode::READ, lba, bytes, FAR_AT + 0x8000);
+        assert!(self.host.execute(1, command).status().is_success());
+        self.memory.lock().unwrap()[0x8000..0x8000 + bytes].to_vec()
+    }
+}
+
+impl Drop for FarHost {
+    fn drop(&mut self) {
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn answer_all(mut socket: UnixStream, memory: &Mutex<Vec<u8>>, asked: &Mutex<u32>, manner: Manner) {
+    let mut header = [0; HEADER_BYTES];
+    while socket.read_exact(&mut header).is_ok() {
+        let header = Header::parse(&header);
+        assert!(header.kind == Kind::Command);
+        let mut payload = vec![0; header.size_bytes as usize - HEADER_BYTES];
+        socket.read_exact(&mut payload).unwrap();
+        *asked.lock().unwrap() += 1;
+        let mut out = Vec::new();
+        let request = Request::parse(header.command, &payload).unwrap();
+        match manner {
+            Manner::Silent => continue,
+            Manner::Refusing => encode_error(&header, Errno::EFAULT, &mut out),
+            Manner::Lying => Reply::DmaRead { address: 1, data: &[0; 1024] }.encode(&header, &mut out),
+            Manner::Honest => honest(&header, &request, &mut memory.lock().unwrap(), &mut out),
+        }
+        if socket.write_all(&out).is_err() {
+            return;
+        }
+    }
+}
+
+fn honest(header: &Header, request: &Request<'_>, memory: &mut [u8], out: &mut Vec<u8>) {
+    match *request {
+        Request::DmaRead { address, bytes } => {
+            assert!(bytes <= 1024, "more than the host takes with one message");
+            let from = (address - FAR_AT) as usize;
+            Reply::DmaRead { address, data: &memory[from..from + bytes as usize] }.encode(header, out);
+        }
+        Request::DmaWrite { address, data } => {
+            let to = (address - FAR_AT) as usize;
+            memory[to..to + data.len()].copy_from_slice(data);
+            Reply::DmaWritten { address, bytes: data.len() as u32 }.encode(header, out);
+        }
+        ref other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn data_travels_by_messages_where_memory_came_without_a_descriptor() {
+    let served = Served::new();
+    let mut far = FarHost::new(&served, Manner::Honest);
+    let data: Vec<u8> = (0..4096).map(|at| (at % 253) as u8).collect();
+    assert!(far.write(8, &data).is_success());
+    assert!(*far.asked.lock().unwrap() >= 4);
+    assert_eq!(far.read(8, 4096), data);
+}
+
+#[test]
+fn a_host_that_refuses_or_lies_has_its_commands_fail() {
+    for manner in [Manner::Refusing, Manner::Lying] {
+        let served = Served::new();
+        let mut far = FarHost::new(&served, manner);
+        assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
+        // Memory that it shares is reached as before.
+        far.host.write_blocks(0, &[2; 512]);
+        assert_eq!(far.host.read_blocks(0, 512), [2; 512]);
+    }
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_waited_for_once_and_no_longer_than_is_stated() {
+    let served = Served::new();
+    let mut far = FarHost::new(&served, Manner::Silent);
+    let since = Instant::now();
+    assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
+    assert!(since.elapsed() >= ANSWER && since.elapsed() < 3 * ANSWER);
+    for _ in 0..50 {
+        assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
+    }
+    assert_eq!(*far.asked.lock().unwrap(), 1);
+    drop(far);
+    let mut next = FarHost::new(&served, Manner::Honest);
+    assert!(next.write(0, &[3; 512]).is_success());
+}
+
+#[test]
+fn a_range_that_was_unmapped_is_not_asked_for() {
+    let served = Served::new();
+    let mut far = FarHost::new(&served, Manner::Honest);
+    assert!(far.write(0, &[1; 512]).is_success());
+    let asked = *far.asked.lock().unwrap();
+    let range = DmaRange::new(FAR_AT, FAR_BYTES).unwrap();
+    far.host.client.ask(&Request::DmaUnmap(byway_vfio_user_wire::DmaUnmap::Range(range))).unwrap();
+    assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
+    assert_eq!(*far.asked.lock().unwrap(), asked);
+}
+
+#[test]
+fn a_host_without_a_second_socket_is_not_asked() {
+    let served = Served::new();
+    let mut host = Host::new(&served);
+    let range = DmaRange::new(FAR_AT, FAR_BYTES).unwrap();
+    let map = DmaMap { range, file_offset: 0, readable: true, writable: true };
+    host.client.ask(&Request::DmaMap(map)).unwrap();
+    let command = blocks(NvmOpcode::WRITE, 0, 512, FAR_AT);
+    assert!(host.execute(1, command).status().is(Status::DATA_TRANSFER_ERROR));
+}

@@ -10,6 +10,7 @@
 
 mod buffers;
 mod deadline;
+mod kept;
 mod nvme;
 mod operation;
 mod options;

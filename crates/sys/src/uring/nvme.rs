@@ -16,6 +16,8 @@ impl Asked for NvmeCommand {
     type Entry = Entry128;
     type Completion = Entry32;
 
+    const MAY_BE_READ_AGAIN: bool = true;
+
     /// A device does a command whole or not.
     #[inline]
     fn transfers(self) -> bool {

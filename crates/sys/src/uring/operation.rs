@@ -32,6 +32,9 @@ pub trait Asked: Copy + Send {
     /// How it answers.
     type Completion: cqueue::EntryMarker;
 
+    /// Whether some kernels read its entry again after they have taken it: see `kept`.
+    const MAY_BE_READ_AGAIN: bool;
+
     /// Whether it moves bytes of its memory, and may be gone on with where it ended early.
     fn transfers(self) -> bool;
 
@@ -63,6 +66,8 @@ impl Operation {
 impl Asked for Operation {
     type Entry = Entry;
     type Completion = cqueue::Entry;
+
+    const MAY_BE_READ_AGAIN: bool = false;
 
     #[inline]
     fn transfers(self) -> bool {

@@ -43,9 +43,12 @@ pub struct Sqpoll {
 }
 
 impl UringOptions {
-    /// A ring as asked for.
-    pub(super) fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(&self) -> io::Result<IoUring<S, C>> {
-        let submission = self.depth.next_power_of_two().clamp(SUBMISSION_MIN, SUBMISSION_MAX);
+    /// A ring as asked for, with so many times the submission entries.
+    pub(super) fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
+        &self,
+        times: u32,
+    ) -> io::Result<IoUring<S, C>> {
+        let submission = times * self.depth.next_power_of_two().clamp(SUBMISSION_MIN, SUBMISSION_MAX);
         let completion = self.depth.clamp(submission, DEPTH_MAX);
         let built = self.builder(completion).setup_submit_all().setup_no_sqarray().build(submission);
         match built {

@@ -13,6 +13,7 @@ use io_uring::{IoUring, opcode, types};
 
 use super::buffers::{BufferIndex, Registered, RegisteredBuffer};
 use super::deadline::Deadline;
+use super::kept::{self, Kept};
 use super::operation::{Asked, Operation, RingFile};
 use super::options::UringOptions;
 use crate::eager::Eager;
@@ -38,6 +39,8 @@ pub struct Uring<H: KernelMemory, T: Copy, O: Asked = Operation> {
     jobs: Box<[Job<T, O>]>,
     /// Places whose entry found no room in the submission ring.
     waiting: Vec<u32>,
+    /// Where the kernel may read entries again.
+    kept: Option<Kept>,
     entered: RingFile,
     registered: Registered,
     iopoll: bool,
@@ -97,7 +100,11 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     /// # Errors
     /// The system's answer.
     pub fn new(file: Arc<dyn AsFd + Send + Sync>, options: UringOptions) -> io::Result<Self> {
-        let ring = options.build()?;
+        let keeps = O::MAY_BE_READ_AGAIN && kept::is_needed();
+        let mut ring: IoUring<O::Entry, O::Completion> =
+            options.build(if keeps { kept::PLACES } else { 1 })?;
+        let places = ring.submission().capacity();
+        let kept = keeps.then(|| Kept::new(places, options.depth as usize));
         let number = file.as_fd().as_raw_fd();
         let entered = if options.registered_file {
             ring.submitter().register_files(&[number])?;
@@ -122,6 +129,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
             table: ManuallyDrop::new(Inflight::new(options.depth)),
             jobs: vec![job; options.depth as usize].into(),
             waiting: Vec::with_capacity(options.depth as usize),
+            kept,
             entered,
             registered,
             iopoll: options.iopoll,
@@ -210,25 +218,40 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         if let Some(until) = job.until {
             return self.place_timed(index, until, entry);
         }
+        if self.kept.as_ref().is_some_and(|kept| !kept.has_room(1)) {
+            return false;
+        }
         let mut submission = self.ring.submission();
         // SAFETY: the memory that the entry names is an operation's in the table, and stays there until the operation's
         // completion was reaped, or for ever; so does the array of its pieces. The file is registered or kept open.
-        unsafe { submission.push(&entry) }.is_ok()
+        let placed = unsafe { submission.push(&entry) }.is_ok();
+        if let Some(kept) = self.kept.as_mut().filter(|_| placed) {
+            kept.keep(index);
+        }
+        placed
     }
 
     fn place_timed(&mut self, index: u32, until: Deadline, entry: O::Entry) -> bool {
         let Some(time) = self.table.control(index) else { return true };
         let timeout = opcode::LinkTimeout::new(time.as_ptr()).flags(types::TimeoutFlags::ABS).build();
+        if self.kept.as_ref().is_some_and(|kept| !kept.has_room(2)) {
+            return false;
+        }
         let mut submission = self.ring.submission();
         if submission.capacity() - submission.len() < 2 {
             return false;
         }
         // SAFETY: the place is this operation's, which the kernel does not know of yet, so that nobody reads the time; it
         // stays as it is until the operation is done. The rest is as in `place`.
-        unsafe {
+        let placed = unsafe {
             time.write(until.timespec());
             submission.push_multiple(&[O::linked(entry), timeout.user_data(NO_OPERATION).into()]).is_ok()
+        };
+        if let Some(kept) = self.kept.as_mut().filter(|_| placed) {
+            kept.keep(index);
+            kept.pass();
         }
+        placed
     }
 
     /// Asks the kernel to give up the operation with a ticket that `is` says it is; says whether there was one. It
@@ -252,8 +275,10 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         let wanted = u64::from(job.serial) << 32 | u64::from(index);
         let entry = opcode::AsyncCancel::new(wanted).build().user_data(NO_OPERATION).into();
         for _ in 0..2 {
+            let has_room = self.kept.as_ref().is_none_or(|kept| kept.has_room(1));
             // SAFETY: a cancellation names no memory.
-            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+            if has_room && unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                self.kept.iter_mut().for_each(Kept::pass);
                 return Ok(());
             }
             self.make_room()?;
@@ -293,6 +318,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         if name >> 32 != u64::from(job.serial) {
             return None;
         }
+        self.kept.iter_mut().for_each(|kept| kept.give_back(index));
         if let Ok(moved) = usize::try_from(result) {
             job.done += moved;
             if moved == 0 || job.done >= job.wanted {

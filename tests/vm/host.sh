@@ -26,6 +26,7 @@ do_for_guest() {
         kill-server) end_under_guest KILL ;;
         stop-server) end_under_guest TERM ;;
         start-server) start_server ;;
+        'pause-server '*) pause_server "${1#* }" ;;
         unplug) monitor '{"execute":"device_del","arguments":{"id":"byway'"$plugged"'"}}' ;;
         plug) plug ;;
         check-image) "target/$profile/byway" check "$work/byway.img" ;;
@@ -96,6 +97,12 @@ plug() {
     monitor '{"execute":"device_add","arguments":'"$(byway_device)"'}'
     sleep 0.5
     ! tail -c "+$((said + 1))" "$work/monitor.said" | grep '"error": .*[Dd]evice'
+}
+
+# Has it do nothing for so many seconds, from now on.
+pause_server() {
+    kill -STOP "$server" || return 1
+    (sleep "$1"; kill -CONT "$server") &
 }
 
 # Has QEMU do something.

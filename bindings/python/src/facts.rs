@@ -171,7 +171,7 @@ pub fn scan(py: Python<'_>) -> PyResult<Vec<Found>> {
 
 impl From<byway::Found> for Found {
     fn from(found: byway::Found) -> Self {
-        let byway::Found { uri, kind, size_bytes, model, read_only } = found;
+        let byway::Found { uri, kind, size_bytes, model, read_only, missing: _ } = found;
         Self { uri, kind: kind.name(), size_bytes, model, read_only }
     }
 }

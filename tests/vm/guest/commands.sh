@@ -123,3 +123,7 @@ kept() {
     refuses 'poll' byway info "$generic?iopoll=1"
 }
 check "what cannot be is refused by a sentence" kept
+
+# There is no IOMMU here.
+address=$(basename "$(readlink -f "/sys/class/nvme/$name/device")")
+check "a PCI device that nothing keeps to its memory is not driven" refuses 'no IOMMU.*intel_iommu=on' byway info "pci:$address"

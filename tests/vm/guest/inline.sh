@@ -9,6 +9,7 @@
 # seconds: 600
 
 sgl=$([ "$boot" = 1 ] && echo on || echo off)
+puts=$([ "$profile" = release ] && echo 1000 || echo 100)
 
 # What the nodes are called since the driver was loaded last.
 find_nodes() {
@@ -41,10 +42,12 @@ descriptors() {
         sed 's/.*"descriptors":"\([^"]*\)".*/\1/' | sort -u
 }
 
-# The table of this leg, for the log.
+# The table of this leg, for the log, and its rows for benches/traffic.sh.
 traffic() {
     echo "traffic: kernel $kernel, $1 driver, SGLs $sgl"
-    byway bench traffic "$keys" --count 100 --sizes 8,11,32,64,128,256,512,4K --methods prp,piggyback-pt
+    byway bench traffic "$keys" --json --count "$puts" --sizes 8,11,32,64,128,256,512,4K,16K --methods prp,piggyback-pt > rows
+    sed "s/^{/traffic-row {\"kernel\":\"$kernel\",\"driver\":\"$1\",\"sgls\":\"$sgl\",/" rows
+    byway bench traffic "$keys" --count "$puts" --sizes 8,11,32,64,128,256,512,4K,16K --methods prp,piggyback-pt
 }
 
 modprobe nvme
@@ -103,6 +106,16 @@ for queue in 16:7 64:31 1024:100; do
     check "queues of ${queue%:*}, one payload at a time is inline" test "$(descriptors prp 64,448)" = inline
 done
 
+# Small values leave the ring in the middle of anything; what blocks follow goes inline where there is room and is mapped where not.
+mixed() {
+    byway perf "$keys" --rw put --value-bytes 200 --depth 24 --count 100
+    byway perf "$blocks" --rw randwrite --bs 512 --depth 24 --count 300 --verify
+}
+patched 64 4096
+for round in 1 2 3 4 5 6; do
+    check "values and then blocks, some inline and some not: $round" mixed
+done
+
 # The controller is reset while payloads are on their way: what was asked for fails or succeeds, and all goes on.
 resets() {
     local tries
@@ -116,3 +129,23 @@ resets() {
 }
 patched 64 4096
 check "resets with payloads on their way" resets
+
+# late SECONDS PATTERN: our device does nothing for so long while payloads wait in its queues; the driver, whose patience is
+# 2 seconds, says so. What was asked for is done in the end, and nothing is lost.
+late() {
+    local running
+    dmesg -C
+    byway perf "$blocks" --rw randwrite --bs 512 --depth 24 --time 4 > late 2>&1 &
+    running=$!
+    sleep 1
+    host pause-server "$1"
+    wait $running || cat late
+    dmesg | tee kernel-said | grep -qE "$2" || { cat kernel-said; return 1; }
+    find_nodes
+    mixed
+    test "$(descriptors prp 64)" = inline
+}
+echo 2 > /sys/module/nvme_core/parameters/io_timeout
+patched 64 4096
+check "commands whose time is over are aborted, with payloads behind them" late 3 'Abort|abort'
+check "a device that answers nothing is reset, with payloads in its queues" late 6 'reset|timeout'

@@ -21,6 +21,8 @@ pub struct Found {
     pub model: Option<String>,
     /// Whether it can only be read.
     pub read_only: bool,
+    /// What has to be done before this process can open it, in a sentence, where that is known.
+    pub missing: Option<String>,
 }
 
 /// What a device that was found is.
@@ -62,12 +64,13 @@ pub fn scan() -> Result<Vec<Found>> {
     let functions = byway_buses::vfio::bound();
     let functions =
         functions.map_err(|cause| Error::kernel("listing the devices of vfio-pci failed", cause))?;
-    found.extend(functions.into_iter().map(|address| Found {
-        uri: format!("pci:{address}"),
+    found.extend(functions.into_iter().map(|bound| Found {
+        uri: format!("pci:{}", bound.address),
         kind: FoundKind::Function,
         size_bytes: None,
         model: None,
         read_only: false,
+        missing: bound.missing,
     }));
     Ok(found)
 }
@@ -108,7 +111,8 @@ fn node(entry: &Path, kind: FoundKind) -> Option<Found> {
     // A slash in a device's name is an exclamation mark there.
     let name = entry.file_name()?.to_str()?.replace('!', "/");
     let model = word(&entry.join("model")).or_else(|| word(&entry.join("device/model")));
-    Some(Found { uri: format!("/dev/{name}"), kind, size_bytes: None, model, read_only: false })
+    let uri = format!("/dev/{name}");
+    Some(Found { uri, kind, size_bytes: None, model, read_only: false, missing: None })
 }
 
 /// What a file of the kernel says in one line, if it says something.

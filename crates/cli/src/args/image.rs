@@ -46,11 +46,13 @@ pub struct Create {
 Examples:
   byway info embedded:disk.img
   byway info -v embedded:disk.img
+  byway info -v pci:0000:04:00.0
   byway info 'embedded:disk.img?profile=cosmos' --json")]
 pub struct Info {
     #[command(flatten)]
     pub device: Device,
-    /// Its insides too: room, wear, write amplification by cause, ages, power history, engines.
+    /// Its insides too: room, wear, write amplification by cause, ages, power history, engines; of an NVMe device that is not
+    /// in this process, what it announced.
     #[arg(long, short)]
     pub verbose: bool,
     /// Print one JSON object.

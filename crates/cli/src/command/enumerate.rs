@@ -18,6 +18,8 @@ struct Device {
     size_bytes: Option<u64>,
     model: Option<String>,
     read_only: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<String>,
 }
 
 /// Prints the devices that the kernel knows. None is opened for it.
@@ -40,12 +42,17 @@ pub fn run(args: &Enumerate, out: &mut impl Write) -> Result<()> {
         table.push(vec![device.uri.clone(), kind, size, device.model.clone().unwrap_or_default()]);
     }
     write!(out, "{table}")?;
+    for Found { uri, missing, .. } in &found {
+        if let Some(missing) = missing {
+            writeln!(out, "{uri} cannot be opened yet: {missing}")?;
+        }
+    }
     Ok(())
 }
 
 impl From<Found> for Device {
     fn from(found: Found) -> Self {
-        let Found { uri, kind, size_bytes, model, read_only } = found;
-        Self { uri, kind: kind.name(), size_bytes, model, read_only }
+        let Found { uri, kind, size_bytes, model, read_only, missing } = found;
+        Self { uri, kind: kind.name(), size_bytes, model, read_only, missing }
     }
 }

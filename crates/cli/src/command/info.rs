@@ -5,7 +5,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use byway::embedded::Device;
-use byway::{Namespace, NamespaceKind, Profile};
+use byway::{Limits, Namespace, NamespaceKind, Profile};
 use serde::Serialize;
 
 use super::info_blocks::Blocks;
@@ -77,8 +77,9 @@ impl DescribedNamespace {
     }
 }
 
+/// What a device announced.
 #[derive(Debug, Serialize)]
-struct DescribedLimits {
+pub(super) struct DescribedLimits {
     transfer_bytes: u64,
     queues: u16,
     ring_entries: u32,
@@ -111,7 +112,9 @@ struct DescribedCause {
 /// When it cannot be opened or does not answer.
 pub fn run(args: &Info, out: &mut impl Write) -> Result<()> {
     let device = byway::open_to_read(&args.device.uri)?;
-    let Some(embedded) = device.as_embedded() else { return print(&Blocks::of(&device)?, args.json, out) };
+    let Some(embedded) = device.as_embedded() else {
+        return print(&Blocks::of(&device, args.verbose)?, args.json, out);
+    };
     let mut described = describe_open(embedded)?;
     if args.verbose {
         described.inside = Some(Inside::of(&embedded.details()));
@@ -148,7 +151,7 @@ fn describe_open(device: &Device) -> Result<Described> {
         mrrs: profile.link.mrrs_bytes(),
         namespaces: namespaces(device)?,
         methods: device.capabilities().methods.iter().map(byway::Method::name).collect(),
-        limits: limits(device),
+        limits: DescribedLimits::of(&device.capabilities().limits),
         flash: flash(device),
         acknowledged_means: device.flush_mode().meaning(),
         inside: None,
@@ -182,20 +185,6 @@ fn pairs(device: &Device, namespace: &Namespace) -> Option<DescribedPairs> {
     let (keys, capacity_bytes) = (stats.keys, stats.capacity_bytes);
     let unsettled_entries = stats.unsettled_entries;
     Some(DescribedPairs { keys, unsettled_entries, capacity_bytes, key_max_bytes, value_max_bytes })
-}
-
-fn limits(device: &Device) -> DescribedLimits {
-    let limits = &device.capabilities().limits;
-    DescribedLimits {
-        transfer_bytes: limits.transfer_bytes,
-        queues: limits.queues,
-        ring_entries: limits.ring_entries,
-        inline_bytes: limits.inline_bytes,
-        piggyback_bytes: limits.piggyback_bytes,
-        piggyback_pt_unfinished: limits.piggyback_pt_unfinished,
-        bulk_bytes: limits.bulk_bytes,
-        window_bytes: limits.window_bytes,
-    }
 }
 
 fn flash(device: &Device) -> DescribedFlash {
@@ -258,7 +247,20 @@ impl fmt::Display for DescribedPairs {
 }
 
 impl DescribedLimits {
-    fn fmt_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub(super) fn of(limits: &Limits) -> Self {
+        Self {
+            transfer_bytes: limits.transfer_bytes,
+            queues: limits.queues,
+            ring_entries: limits.ring_entries,
+            inline_bytes: limits.inline_bytes,
+            piggyback_bytes: limits.piggyback_bytes,
+            piggyback_pt_unfinished: limits.piggyback_pt_unfinished,
+            bulk_bytes: limits.bulk_bytes,
+            window_bytes: limits.window_bytes,
+        }
+    }
+
+    pub(super) fn fmt_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "limits: {} a command, inline {}, piggyback {}, window {}; {} queues of {} entries",

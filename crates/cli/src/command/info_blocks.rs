@@ -1,15 +1,15 @@
-//! `byway info` of a file or a block device: what it is, which backend serves it and why, what that can do.
+//! `byway info` of a device that is not in this process: what it is, which backend serves it and why, what that can do.
 
 use std::fmt;
 
 use anyhow::Result;
-use byway::{Backend, Device, NvmCommands};
+use byway::{Backend, Device, Method, NvmCommands};
 use serde::Serialize;
 
-use super::info::DescribedNamespace;
+use super::info::{DescribedLimits, DescribedNamespace};
 use crate::size;
 
-/// A file or block device behind a backend.
+/// A device behind a backend.
 #[derive(Debug, Serialize)]
 pub struct Blocks {
     model: String,
@@ -25,6 +25,9 @@ pub struct Blocks {
     event: bool,
     cancel: bool,
     commands: Vec<&'static str>,
+    methods: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    announced: Option<DescribedLimits>,
 }
 
 #[derive(Debug, Serialize)]
@@ -34,11 +37,11 @@ struct PassedOver {
 }
 
 impl Blocks {
-    /// What an open device is.
+    /// What an open device is, with what it announced where `verbose`.
     ///
     /// # Errors
     /// When it does not answer.
-    pub fn of(device: &Device) -> Result<Self> {
+    pub fn of(device: &Device, verbose: bool) -> Result<Self> {
         let (identity, can, chosen) = (device.identity(), device.capabilities(), device.chosen());
         let passed_over = chosen
             .passed_over
@@ -58,6 +61,8 @@ impl Blocks {
             event: can.event,
             cancel: can.cancel,
             commands: commands(can.nvm),
+            methods: can.methods.iter().map(Method::name).collect(),
+            announced: (verbose && can.methods.iter().count() > 1).then(|| DescribedLimits::of(&can.limits)),
         })
     }
 }
@@ -104,7 +109,12 @@ impl fmt::Display for Blocks {
         };
         let depth = self.queue_depth_max;
         writeln!(f, "limits: {transfer} a command, its memory {memory}; queues up to {depth} deep")?;
-        writeln!(f, "commands: {}", self.commands.join(", "))
+        writeln!(f, "commands: {}", self.commands.join(", "))?;
+        // What has but one is no device that announces any.
+        if self.methods.len() > 1 {
+            writeln!(f, "transfer methods: {}", self.methods.join(", "))?;
+        }
+        self.announced.as_ref().map_or(Ok(()), |limits| limits.fmt_lines(f))
     }
 }
 

@@ -13,7 +13,7 @@ use byway_sys::vfio::VfioError;
 const CLASS_NVME: u32 = 0x0001_0800;
 
 /// Where the kernel tells of PCI.
-const SYSFS: &str = "/sys/bus/pci";
+pub(super) const SYSFS: &str = "/sys/bus/pci";
 
 /// Domain, bus, device and function of a PCI function: `0000:04:00.0`. The domain may be left out where it is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,34 +60,12 @@ impl fmt::Display for PciAddress {
     }
 }
 
-/// The NVMe controllers that are bound to `vfio-pci`. None is opened for it.
-///
-/// # Errors
-/// When the kernel's list cannot be read.
-pub fn bound() -> io::Result<Vec<PciAddress>> {
-    bound_under(Path::new(SYSFS))
-}
-
-fn bound_under(sysfs: &Path) -> io::Result<Vec<PciAddress>> {
-    let entries = match fs::read_dir(sysfs.join("drivers/vfio-pci")) {
-        Ok(entries) => entries,
-        // The driver is not there, or there is no PCI.
-        Err(gone) if gone.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(cause) => return Err(cause),
-    };
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut found: Vec<PciAddress> = names.filter_map(|name| name.parse().ok()).collect();
-    found.retain(|address| class_of(sysfs, *address).is_some_and(is_nvme));
-    found.sort();
-    Ok(found)
-}
-
-fn class_of(sysfs: &Path, address: PciAddress) -> Option<u32> {
+pub(super) fn class_of(sysfs: &Path, address: PciAddress) -> Option<u32> {
     let text = fs::read_to_string(sysfs.join(format!("devices/{address}/class"))).ok()?;
     u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
 }
 
-fn is_nvme(class: u32) -> bool {
+pub(super) fn is_nvme(class: u32) -> bool {
     class & !0xff == CLASS_NVME
 }
 
@@ -99,7 +77,7 @@ pub(crate) fn group_of(address: PciAddress) -> Result<u32, BusError> {
     group_under(Path::new(SYSFS), address).map_err(BusError::Unready)
 }
 
-fn group_under(sysfs: &Path, address: PciAddress) -> Result<u32, String> {
+pub(super) fn group_under(sysfs: &Path, address: PciAddress) -> Result<u32, String> {
     let folder = sysfs.join(format!("devices/{address}"));
     if !folder.exists() {
         return Err(format!("there is no PCI device {address}: lspci -D lists those that are there"));
@@ -112,13 +90,17 @@ fn group_under(sysfs: &Path, address: PciAddress) -> Result<u32, String> {
         None => return Err(format!("the kernel does not tell the class of {address}")),
     }
     let group = fs::read_link(folder.join("iommu_group")).map_err(|_| no_iommu(address))?;
-    let driver = fs::read_link(folder.join("driver")).ok();
-    let driver = driver.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
-    if driver != Some("vfio-pci") {
-        return Err(not_bound(address, driver));
+    let driver = driver_of(&folder);
+    if driver.as_deref() != Some("vfio-pci") {
+        return Err(not_bound(address, driver.as_deref()));
     }
     let number = group.file_name().and_then(|name| name.to_str()?.parse().ok());
     number.ok_or_else(|| format!("the kernel calls the IOMMU group of {address} {}", group.display()))
+}
+
+/// The driver that has a function, by the function's folder.
+pub(super) fn driver_of(folder: &Path) -> Option<String> {
+    fs::read_link(folder.join("driver")).ok()?.file_name()?.to_str().map(str::to_owned)
 }
 
 fn no_iommu(address: PciAddress) -> String {
@@ -224,7 +206,6 @@ mod tests {
     fn a_function_that_vfio_has_is_found_with_its_group() {
         let folder = sysfs("0x010802", Some("14"), Some("vfio-pci"));
         assert_eq!(group_under(folder.path(), address("04:00.0")), Ok(14));
-        assert_eq!(bound_under(folder.path()).unwrap(), [address("04:00.0")]);
     }
 
     #[test]
@@ -240,13 +221,6 @@ mod tests {
         assert!(said.contains("driver nvme has") && said.contains("driver/unbind"), "{said}");
         let said = refused("0x010802", Some("14"), None);
         assert!(said.contains("no driver has") && !said.contains("unbind"), "{said}");
-    }
-
-    #[test]
-    fn only_nvme_controllers_that_vfio_has_are_listed() {
-        assert_eq!(bound_under(sysfs("0x020000", Some("1"), Some("vfio-pci")).path()).unwrap(), []);
-        assert_eq!(bound_under(sysfs("0x010802", Some("1"), Some("nvme")).path()).unwrap(), []);
-        assert_eq!(bound_under(tempfile::tempdir().unwrap().path()).unwrap(), []);
     }
 
     #[test]

@@ -7,9 +7,11 @@
 //! said with the commands that bring it about.
 
 mod bus;
+mod found;
 mod function;
 mod interrupts;
 mod memory;
 
 pub use bus::VfioBus;
-pub use function::{PciAddress, WrongAddress, bound};
+pub use found::{Bound, bound};
+pub use function::{PciAddress, WrongAddress};

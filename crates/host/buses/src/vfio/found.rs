@@ -1,0 +1,157 @@
+//! The NVMe controllers that `vfio-pci` has, and what is missing before this process can open one. None is opened for it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use byway_sys::vfio::VfioError;
+use rustix::fs::{Access, access};
+
+use super::function::{PciAddress, SYSFS, class_of, driver_of, group_under, in_words, is_nvme};
+
+/// Where the kernel hands out groups.
+const DEV: &str = "/dev/vfio";
+
+/// Drivers of a group's other devices that leave it to VFIO: its own, and those of bridges, which do no DMA of their own.
+const VIABLE: [&str; 3] = ["vfio-pci", "pci-stub", "pcieport"];
+
+/// An NVMe controller that `vfio-pci` has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Where it is.
+    pub address: PciAddress,
+    /// What has to be done before this process can open it, in a sentence; `None` where nothing has.
+    pub missing: Option<String>,
+}
+
+/// The NVMe controllers that `vfio-pci` has, by address.
+///
+/// # Errors
+/// When the kernel's list cannot be read.
+pub fn bound() -> io::Result<Vec<Bound>> {
+    bound_under(Path::new(SYSFS), Path::new(DEV))
+}
+
+fn bound_under(sysfs: &Path, dev: &Path) -> io::Result<Vec<Bound>> {
+    let entries = match fs::read_dir(sysfs.join("drivers/vfio-pci")) {
+        Ok(entries) => entries,
+        // The driver is not there, or there is no PCI.
+        Err(gone) if gone.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(cause) => return Err(cause),
+    };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut found: Vec<PciAddress> = names.filter_map(|name| name.parse().ok()).collect();
+    found.retain(|address| class_of(sysfs, *address).is_some_and(is_nvme));
+    found.sort();
+    let told = |address| Bound { address, missing: missing(sysfs, dev, address).err() };
+    Ok(found.into_iter().map(told).collect())
+}
+
+/// Looks at everything that opening needs, in the order in which it needs it.
+fn missing(sysfs: &Path, dev: &Path, address: PciAddress) -> Result<(), String> {
+    let group = group_under(sysfs, address)?;
+    let refused = |cause| in_words(address, group, &cause).to_string();
+    openable(dev.join("vfio")).map_err(refused)?;
+    openable(dev.join(group.to_string())).map_err(refused)?;
+    if is_viable(sysfs, address) { Ok(()) } else { Err(refused(VfioError::NotViable { group })) }
+}
+
+fn openable(path: PathBuf) -> Result<(), VfioError> {
+    access(&path, Access::READ_OK | Access::WRITE_OK)
+        .map_err(|cause| VfioError::Open { source: cause.into(), path })
+}
+
+/// Whether no driver but VFIO's has a device of the group. What cannot be read is left for the kernel to say.
+fn is_viable(sysfs: &Path, address: PciAddress) -> bool {
+    let Ok(devices) = fs::read_dir(sysfs.join(format!("devices/{address}/iommu_group/devices"))) else {
+        return true;
+    };
+    devices
+        .filter_map(|device| driver_of(&device.ok()?.path()))
+        .all(|driver| VIABLE.contains(&driver.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A kernel's folders, with one NVMe controller that `vfio-pci` has, in group 14 beside a device of this driver.
+    struct Kernel(tempfile::TempDir);
+
+    impl Kernel {
+        fn new(beside: Option<&str>) -> Self {
+            let kernel = Self(tempfile::tempdir().unwrap());
+            let group = kernel.sysfs().join("groups/14");
+            fs::create_dir_all(group.join("devices")).unwrap();
+            fs::create_dir_all(kernel.dev()).unwrap();
+            for (name, driver) in [("0000:04:00.0", Some("vfio-pci")), ("0000:04:00.1", beside)] {
+                let device = kernel.sysfs().join("devices").join(name);
+                fs::create_dir_all(&device).unwrap();
+                fs::write(device.join("class"), "0x010802\n").unwrap();
+                symlink(&group, device.join("iommu_group")).unwrap();
+                symlink(&device, group.join("devices").join(name)).unwrap();
+                if let Some(driver) = driver {
+                    let driver = kernel.sysfs().join("drivers").join(driver);
+                    fs::create_dir_all(&driver).unwrap();
+                    symlink(&driver, device.join("driver")).unwrap();
+                    symlink(&device, driver.join(name)).unwrap();
+                }
+            }
+            kernel
+        }
+
+        fn sysfs(&self) -> PathBuf {
+            self.0.path().join("sys")
+        }
+
+        fn dev(&self) -> PathBuf {
+            self.0.path().join("dev")
+        }
+
+        fn give(&self, name: &str) {
+            fs::write(self.dev().join(name), "").unwrap();
+        }
+
+        /// What of the one device is missing.
+        fn missing(&self) -> Option<String> {
+            let found = bound_under(&self.sysfs(), &self.dev()).unwrap();
+            assert_eq!(found[0].address, "04:00.0".parse().unwrap());
+            found[0].missing.clone()
+        }
+    }
+
+    #[test]
+    fn what_has_to_be_done_before_a_device_opens_is_told_without_opening_it() {
+        let kernel = Kernel::new(None);
+        assert!(kernel.missing().unwrap().contains("modprobe vfio-pci"));
+        kernel.give("vfio");
+        assert!(kernel.missing().unwrap().contains("dev/14"));
+        kernel.give("14");
+        assert_eq!(kernel.missing(), None);
+    }
+
+    #[test]
+    fn a_group_that_another_driver_has_a_device_of_is_told() {
+        for (beside, viable) in [("ahci", false), ("pcieport", true), ("vfio-pci", true)] {
+            let kernel = Kernel::new(Some(beside));
+            kernel.give("vfio");
+            kernel.give("14");
+            let missing = kernel.missing();
+            assert_eq!(missing.is_none(), viable, "{beside}: {missing:?}");
+            assert!(viable || missing.unwrap().contains("iommu_groups/14/devices"));
+        }
+    }
+
+    #[test]
+    fn only_nvme_controllers_that_vfio_has_are_listed() {
+        let kernel = Kernel::new(Some("nvme"));
+        assert_eq!(bound_under(&kernel.sysfs(), &kernel.dev()).unwrap().len(), 1);
+        fs::write(kernel.sysfs().join("devices/0000:04:00.0/class"), "0x020000").unwrap();
+        assert_eq!(bound_under(&kernel.sysfs(), &kernel.dev()).unwrap(), []);
+        let nothing = tempfile::tempdir().unwrap();
+        assert_eq!(bound_under(nothing.path(), nothing.path()).unwrap(), []);
+    }
+}

@@ -127,10 +127,6 @@ impl<T: Copy + Send> Ring<T, NvmeCommand> for InProcessRing<T> {
         Ok(None)
     }
 
-    fn has_completed(&mut self) -> bool {
-        !self.done.is_empty()
-    }
-
     fn reap(&mut self) -> Option<Completed<Memory, T>> {
         self.done.pop_front()
     }

@@ -286,12 +286,6 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// Whether the kernel has told of completions that were not reaped. What one of them is of may go on.
-    #[inline]
-    pub fn has_completed(&mut self) -> bool {
-        !self.ring.completion().is_empty()
-    }
-
     /// The next operation that the kernel is done with, of those that it has told of. Enters the kernel only to go on with
     /// transfers that ended early, and only where the submission ring is full of them.
     #[inline]

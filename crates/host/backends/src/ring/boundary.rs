@@ -116,9 +116,6 @@ pub trait Ring<T: Copy, O: Asked>: Send {
     /// The system's answer.
     fn register(&mut self, buffer: RegisteredBuffer) -> io::Result<Option<BufferIndex>>;
 
-    /// Whether the ring has been told of an operation that was not reaped.
-    fn has_completed(&mut self) -> bool;
-
     /// The next operation that is done, of those that the ring has been told of.
     fn reap(&mut self) -> Option<Completed<Memory, T>>;
 
@@ -175,11 +172,6 @@ impl<T: Copy + Send, O: Asked> Ring<T, O> for Uring<Memory, T, O> {
     #[inline]
     fn register(&mut self, buffer: RegisteredBuffer) -> io::Result<Option<BufferIndex>> {
         self.register(buffer)
-    }
-
-    #[inline]
-    fn has_completed(&mut self) -> bool {
-        self.has_completed()
     }
 
     #[inline]

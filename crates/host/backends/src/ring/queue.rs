@@ -176,15 +176,16 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
         Ok(Some(Finished { tag: ticket.tag, result }))
     }
 
-    /// Whether there is something to take without entering the kernel. Completions stay where they are: what is taken at
-    /// once is moved once.
-    #[inline]
+    /// Whether a finished command can be taken without entering the kernel.
     fn has_finished(&mut self) -> Result<bool> {
-        if !self.ready.is_empty() || self.ring.has_completed() {
-            return Ok(true);
+        if self.ready.is_empty() {
+            let reaped = self.reap();
+            self.ready.extend(reaped);
         }
-        let apart = self.do_apart()?;
-        self.ready.extend(apart);
+        if self.ready.is_empty() {
+            let apart = self.do_apart()?;
+            self.ready.extend(apart);
+        }
         Ok(!self.ready.is_empty())
     }
 

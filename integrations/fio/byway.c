@@ -300,31 +300,23 @@ static int move_unit(struct unit *unit, const struct io_u *io_u)
 	return byway_buffer_set_bytes(unit->buffer, unit->bytes);
 }
 
-static inline int send_transfer(struct job *job, struct io_u *io_u)
+/* Sends a read or write, and waits for it if that is asked for. */
+static inline int transfer(struct job *job, struct io_u *io_u, int waits)
 {
 	struct unit *unit = io_u->engine_data;
 	uint64_t slba = io_u->offset >> job->lba_shift;
 	uint32_t blocks = io_u->xfer_buflen >> job->lba_shift;
+	uintptr_t tag = (uintptr_t)io_u;
 
 	if ((unit->data != io_u->xfer_buf || unit->bytes != io_u->xfer_buflen) && move_unit(unit, io_u) < 0)
 		return -1;
-	if (io_u->ddir == DDIR_READ)
-		return byway_queue_read(job->queue, job->space.nsid, slba, blocks, unit->buffer, (uintptr_t)io_u);
-	return byway_queue_write(job->queue, job->space.nsid, slba, blocks, unit->buffer, (uintptr_t)io_u);
-}
-
-/* A read or write that is waited for where it is sent. */
-static inline int call_transfer(struct job *job, struct io_u *io_u)
-{
-	struct unit *unit = io_u->engine_data;
-	uint64_t slba = io_u->offset >> job->lba_shift;
-	uint32_t blocks = io_u->xfer_buflen >> job->lba_shift;
-
-	if ((unit->data != io_u->xfer_buf || unit->bytes != io_u->xfer_buflen) && move_unit(unit, io_u) < 0)
-		return -1;
-	if (io_u->ddir == DDIR_READ)
+	if (waits && io_u->ddir == DDIR_READ)
 		return byway_queue_read_wait(job->queue, job->space.nsid, slba, blocks, unit->buffer);
-	return byway_queue_write_wait(job->queue, job->space.nsid, slba, blocks, unit->buffer);
+	if (waits)
+		return byway_queue_write_wait(job->queue, job->space.nsid, slba, blocks, unit->buffer);
+	if (io_u->ddir == DDIR_READ)
+		return byway_queue_read(job->queue, job->space.nsid, slba, blocks, unit->buffer, tag);
+	return byway_queue_write(job->queue, job->space.nsid, slba, blocks, unit->buffer, tag);
 }
 
 static int send_any(struct job *job, struct io_u *io_u)
@@ -332,7 +324,7 @@ static int send_any(struct job *job, struct io_u *io_u)
 	switch (io_u->ddir) {
 	case DDIR_READ:
 	case DDIR_WRITE:
-		return send_transfer(job, io_u);
+		return transfer(job, io_u, 0);
 	case DDIR_TRIM:
 		return byway_queue_trim(job->queue, job->space.nsid, io_u->offset >> job->lba_shift,
 					io_u->xfer_buflen >> job->lba_shift, (uintptr_t)io_u);
@@ -367,7 +359,7 @@ static enum fio_q_status byway_fio_queue(struct thread_data *td, struct io_u *io
 
 	fio_ro_check(td, io_u);
 	if (job->waits && ddir_rw(io_u->ddir) && io_u->ddir != DDIR_TRIM) {
-		code = call_transfer(job, io_u);
+		code = transfer(job, io_u, 1);
 		return code < 0 ? refused(io_u, code) : FIO_Q_COMPLETED;
 	}
 	code = send_any(job, io_u);

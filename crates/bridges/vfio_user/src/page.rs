@@ -1,12 +1,11 @@
 //! The page of doorbells that a host may map.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use byway_sys::map::{Mapping, Sharing};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use byway_sys::memfd;
 
 use crate::bar::{BAR0_BYTES, DOORBELLS_AT, DOORBELLS_BYTES};
 
@@ -23,11 +22,7 @@ impl DoorbellPage {
     /// # Errors
     /// The system's answer.
     pub fn new() -> io::Result<Self> {
-        let file = memfd_create("byway-doorbells", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        let file = File::from(file);
-        file.set_len(BAR0_BYTES)?;
-        // A host that cut the file short would end this process.
-        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let file = memfd::sealed("byway-doorbells", BAR0_BYTES)?;
         let memory = Mapping::file(&file, DOORBELLS_AT, DOORBELLS_BYTES as usize, Sharing::Shared)?;
         Ok(Self { file: Arc::new(file.into()), memory: Arc::new(memory) })
     }

@@ -178,13 +178,15 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
 
     /// Whether a finished command can be taken without entering the kernel.
     fn has_finished(&mut self) -> Result<bool> {
-        if self.ready.is_empty() {
-            let reaped = self.reap();
-            self.ready.extend(reaped);
+        if self.ready.is_empty()
+            && let Some(finished) = self.reap()
+        {
+            self.ready.push_back(finished);
         }
-        if self.ready.is_empty() {
-            let apart = self.do_apart()?;
-            self.ready.extend(apart);
+        if self.ready.is_empty()
+            && let Some(finished) = self.do_apart()?
+        {
+            self.ready.push_back(finished);
         }
         Ok(!self.ready.is_empty())
     }

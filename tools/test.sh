@@ -20,11 +20,16 @@ failed=0
 need unicode-data /usr/share/unicode/UnicodeData.txt || true
 need chromium chromium || true
 
+# stage NAME: says what is run, and how far into the run it begins.
+stage() {
+    printf '== %-28s from %2d:%02d\n' "$1" $((SECONDS / 60)) $((SECONDS % 60))
+}
+
 # check NAME COMMAND...: one thing that passes or fails.
 check() {
     local name=$1
     shift
-    echo "== $name"
+    stage "$name"
     if "$@" > "$logs/$name.log" 2>&1; then
         passed=$((passed + 1))
     else
@@ -39,7 +44,7 @@ check() {
 cargo_tests() {
     local name=$1 code
     shift
-    echo "== $name"
+    stage "$name"
     "$@" > "$logs/$name.log" 2>&1
     code=$?
     local ok bad
@@ -74,7 +79,7 @@ python_module() {
         return
     fi
     check python-install python_install || return
-    echo "== python-tests"
+    stage python-tests
     "$PYTHON" -m pytest bindings/python -rs > "$log" 2>&1
     local code=$?
     ok=$(tail -n 1 "$log" | grep -oE '[0-9]+ passed' | grep -oE '[0-9]+' || echo 0)
@@ -96,7 +101,7 @@ guests() {
         echo "guests: $why ($(tests/vm/run.sh --list --quick | tr '\n' ' ' | sed 's/ $//'))" >> "$BYWAY_SKIPS"
         return
     fi
-    echo "== vm"
+    stage vm
     tests/vm/run.sh --quick > "$log" 2>&1
     code=$?
     ok=$(sed -nE '$s/^([0-9]+) passed, [0-9]+ failed$/\1/p' "$log")

@@ -9,15 +9,18 @@
 //! interrupted is begun again: an operation completes once, with all that could be moved.
 
 mod buffers;
+mod completed;
 mod deadline;
 mod kept;
 mod nvme;
 mod operation;
 mod options;
+mod placing;
 mod ring;
 
 pub use buffers::{BufferIndex, RegisteredBuffer};
+pub use completed::{Completed, Ending};
 pub use deadline::Deadline;
 pub use operation::{Asked, Operation};
 pub use options::{Sqpoll, UringOptions};
-pub use ring::{Completed, Ending, Uring};
+pub use ring::Uring;

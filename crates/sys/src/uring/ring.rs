@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use io_uring::cqueue::{self, EntryMarker as _};
-use io_uring::squeue::EntryMarker as _;
 use io_uring::{IoUring, opcode, types};
 
 use super::buffers::{BufferIndex, Registered, RegisteredBuffer};
+use super::completed::{Completed, Ending};
 use super::deadline::Deadline;
 use super::kept::{self, Kept};
 use super::operation::{Asked, Operation, RingFile};
@@ -22,7 +22,7 @@ use crate::lent::KernelMemory;
 use crate::wakeup::Wakeup;
 
 /// What entries that are no operation are called: timeouts and cancellations, whose completions say nothing.
-const NO_OPERATION: u64 = u64::MAX;
+pub(super) const NO_OPERATION: u64 = u64::MAX;
 
 /// How often an operation that the kernel gave up by itself is begun again, as when the thread that submitted it ended.
 const GIVEN_UP_MAX: u8 = 8;
@@ -32,19 +32,19 @@ const LAST_WAIT: Duration = Duration::from_secs(30);
 
 /// A ring over one file. `H` is what operations hold, `T` is the caller's word for one, `O` is what it asks.
 pub struct Uring<H: KernelMemory, T: Copy, O: Asked = Operation> {
-    ring: IoUring<O::Entry, O::Completion>,
+    pub(super) ring: IoUring<O::Entry, O::Completion>,
     /// What is under way, and when each is given up.
-    table: ManuallyDrop<Inflight<H, types::Timespec>>,
+    pub(super) table: ManuallyDrop<Inflight<H, types::Timespec>>,
     /// By place in the table.
-    jobs: Box<[Job<T, O>]>,
+    pub(super) jobs: Box<[Job<T, O>]>,
     /// Places whose entry found no room in the submission ring.
-    waiting: Vec<u32>,
+    pub(super) waiting: Vec<u32>,
     /// Where the kernel may read entries again.
-    kept: Option<Kept>,
-    entered: RingFile,
+    pub(super) kept: Option<Kept>,
+    pub(super) entered: RingFile,
     registered: Registered,
     iopoll: bool,
-    sqpoll: bool,
+    pub(super) sqpoll: bool,
     /// Whether the ring is yet to be enabled by the thread that it will belong to.
     disabled: bool,
     event: Option<Wakeup>,
@@ -54,44 +54,18 @@ pub struct Uring<H: KernelMemory, T: Copy, O: Asked = Operation> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Job<T, O> {
+pub(super) struct Job<T, O> {
     ticket: Option<T>,
-    operation: Option<O>,
+    pub operation: Option<O>,
     /// Bytes of the memory, and how many of them were moved.
     wanted: usize,
-    done: usize,
-    buffer: Option<BufferIndex>,
+    pub done: usize,
+    pub buffer: Option<BufferIndex>,
     /// Tells the operation from others that had its place.
-    serial: u32,
-    until: Option<Deadline>,
+    pub serial: u32,
+    pub until: Option<Deadline>,
     cancelled: bool,
     given_up: u8,
-}
-
-/// An operation that the kernel is done with.
-#[derive(Debug)]
-pub struct Completed<H, T> {
-    /// What it held.
-    pub held: H,
-    /// The caller's word for it.
-    pub ticket: T,
-    /// How it ended.
-    pub ending: Ending,
-    /// What the kernel told beside that: an NVMe device's own result.
-    pub answer: u64,
-}
-
-/// How an operation ended.
-#[derive(Debug)]
-pub enum Ending {
-    /// It was done; of a transfer, so many bytes. They are fewer than there is memory only at the end of the file.
-    Done(usize),
-    /// The kernel refused it, or the device failed.
-    Failed(io::Error),
-    /// It was given up, as asked.
-    Cancelled,
-    /// It was given up when its time was over.
-    TimedOut,
 }
 
 impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
@@ -188,70 +162,6 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     fn held_bytes(&self, index: u32) -> usize {
         let Some(held) = self.table.get(index) else { return 0 };
         (0..held.segments()).filter_map(|segment| held.segment(segment)).map(|(_, len)| len).sum()
-    }
-
-    /// Puts an operation's entry in the submission ring, or among those that wait for room there.
-    #[inline]
-    fn enqueue(&mut self, index: u32) {
-        if !self.place(index) && (self.make_room().is_err() || !self.place(index)) {
-            self.waiting.push(index);
-        }
-    }
-
-    #[cold]
-    fn make_room(&mut self) -> io::Result<()> {
-        self.enter(0, None)?;
-        if self.sqpoll {
-            self.ring.submitter().squeue_wait()?;
-        }
-        Ok(())
-    }
-
-    /// Puts an operation's entry in the submission ring, with its timeout's; says whether there was room.
-    #[inline]
-    fn place(&mut self, index: u32) -> bool {
-        let Some(job) = self.jobs.get(index as usize) else { return true };
-        let Some(memory) = self.table.extent(index, job.done) else { return true };
-        let Some(operation) = job.operation else { return true };
-        let mut entry = operation.entry(self.entered, memory, job.done, job.buffer.map(|buffer| buffer.0));
-        entry.set_user_data(u64::from(job.serial) << 32 | u64::from(index));
-        if let Some(until) = job.until {
-            return self.place_timed(index, until, entry);
-        }
-        if self.kept.as_ref().is_some_and(|kept| !kept.has_room(1)) {
-            return false;
-        }
-        let mut submission = self.ring.submission();
-        // SAFETY: the memory that the entry names is an operation's in the table, and stays there until the operation's
-        // completion was reaped, or for ever; so does the array of its pieces. The file is registered or kept open.
-        let placed = unsafe { submission.push(&entry) }.is_ok();
-        if let Some(kept) = self.kept.as_mut().filter(|_| placed) {
-            kept.keep(index);
-        }
-        placed
-    }
-
-    fn place_timed(&mut self, index: u32, until: Deadline, entry: O::Entry) -> bool {
-        let Some(time) = self.table.control(index) else { return true };
-        let timeout = opcode::LinkTimeout::new(time.as_ptr()).flags(types::TimeoutFlags::ABS).build();
-        if self.kept.as_ref().is_some_and(|kept| !kept.has_room(2)) {
-            return false;
-        }
-        let mut submission = self.ring.submission();
-        if submission.capacity() - submission.len() < 2 {
-            return false;
-        }
-        // SAFETY: the place is this operation's, which the kernel does not know of yet, so that nobody reads the time; it
-        // stays as it is until the operation is done. The rest is as in `place`.
-        let placed = unsafe {
-            time.write(until.timespec());
-            submission.push_multiple(&[O::linked(entry), timeout.user_data(NO_OPERATION).into()]).is_ok()
-        };
-        if let Some(kept) = self.kept.as_mut().filter(|_| placed) {
-            kept.keep(index);
-            kept.pass();
-        }
-        placed
     }
 
     /// Asks the kernel to give up the operation with a ticket that `is` says it is; says whether there was one. It
@@ -431,7 +341,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         Ok(self.ring.completion().len() >= min)
     }
 
-    fn enter(&mut self, min: u32, timeout: Option<Duration>) -> io::Result<()> {
+    pub(super) fn enter(&mut self, min: u32, timeout: Option<Duration>) -> io::Result<()> {
         self.enable()?;
         if !self.waiting.is_empty() {
             self.place_waiting();
@@ -462,14 +372,6 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
             self.disabled = false;
         }
         Ok(())
-    }
-
-    #[cold]
-    fn place_waiting(&mut self) {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        let placed = waiting.iter().take_while(|index| self.place(**index)).count();
-        waiting.drain(..placed);
-        self.waiting = waiting;
     }
 
     /// A descriptor that can be read once the kernel has told of completions, until [`next_completed`](Self::next_completed) finds none.

@@ -17,6 +17,7 @@
 //! other, those of several stores overlap. A store that is cancelled or fails between two of them leaves an unfinished
 //! payload in the device, which gives way to others there.
 
+mod methods;
 mod offer;
 mod passage;
 mod passed;

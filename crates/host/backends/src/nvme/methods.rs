@@ -1,0 +1,118 @@
+//! Transfer methods of commands that are passed through: what the device offered, and has to be told before it is used.
+
+use byway_core::{AdminCommand, Answer, Error, ErrorKind, Memory, Payload, Result};
+use byway_link::Method;
+use byway_spec::Status;
+use byway_spec::vendor::{self, FEATURE_METHODS, VendorOpcode};
+use byway_sys::NvmeAnswer;
+
+use super::offer::{Told, is_refusal};
+use super::passage::Passage;
+use super::passed::Passed;
+use super::pieces::{Onward, Pieces};
+use super::target::NvmeTarget;
+
+impl<P: Passage> NvmeTarget<P> {
+    /// The same as its queue's transfer method has it go: `piggyback-pt` in pieces as far as the device takes it,
+    /// `adaptive` where that is the first command alone.
+    #[inline]
+    pub(crate) fn by_method(&self, passed: Passed, method: Method) -> Passed {
+        if method != Method::Prp && passed.can_go_in_pieces {
+            return self.in_pieces(passed, method);
+        }
+        passed
+    }
+
+    fn in_pieces(&self, passed: Passed, method: Method) -> Passed {
+        if !self.offer.carries(method, passed.command.cdw10_15[0].into()) {
+            return passed;
+        }
+        // After a reset the device is told again; one that does not agree is not asked for every store.
+        if !self.offer.pieces.is_told() && self.tell_of_pieces().is_err() {
+            return passed;
+        }
+        Passed { pieces: Some(Pieces::default()), ..passed }
+    }
+
+    /// Whether many pairs of so many bytes may be stored by one command; the device is told that they come.
+    #[inline(never)]
+    pub(super) fn admit_bulk(&self, len: u64) -> Result<()> {
+        let most = self.offer.bulk_max_bytes;
+        if most == 0 {
+            return Err(Error::host(ErrorKind::Unsupported, "the device did not announce bulk stores"));
+        }
+        if len > most.into() {
+            let said = format!("a bulk store of {len} bytes is over the device's limit of {most} bytes");
+            return Err(Error::host(ErrorKind::TooLarge, said));
+        }
+        if self.offer.bulk.is_told() {
+            return Ok(());
+        }
+        self.tell(&self.offer.bulk, |methods| methods.with_bulk(true), "enable bulk stores")
+    }
+
+    pub(super) fn tell_of_pieces(&self) -> Result<()> {
+        let what = "enable transfer method piggyback-pt";
+        self.tell(&self.offer.pieces, |methods| methods.with_piggyback_pt(true), what)
+    }
+
+    /// Has the device do something that it offers, beside what others have it do: the methods are the controller's, which the
+    /// kernel and other programs use too.
+    fn tell(
+        &self,
+        told: &Told,
+        with: impl FnOnce(vendor::Methods) -> vendor::Methods,
+        doing: &'static str,
+    ) -> Result<()> {
+        let (feature, nsid, cdw11) = (FEATURE_METHODS.0, None, 0);
+        let answer = self
+            .send_admin(AdminCommand::GetFeature { feature, select: 0, nsid, cdw11, into: None })
+            .and_then(|had| {
+                let cdw11 = with(vendor::Methods::from_bits(had.dw0())).into_bits();
+                let (save, cdw12, data) = (false, 0, Payload::Empty);
+                self.send_admin(AdminCommand::SetFeature { feature, save, nsid, cdw11, cdw12, data })
+            });
+        match &answer {
+            Ok(_) => told.set(true),
+            Err(error) if is_refusal(error) => told.set(false),
+            // A kernel that is short of memory, a device that was busy: that says nothing of the method.
+            Err(_) => {}
+        }
+        answer.map(drop).map_err(|error| error.doing(doing))
+    }
+
+    /// What came of a command by the device's answer. One that knows bulk stores no more was reset, and is told anew before
+    /// the next.
+    pub(crate) fn answered(&self, passed: Passed, answer: NvmeAnswer) -> Result<Answer> {
+        let is_unknown = Status(answer.status).is(Status::INVALID_OPCODE);
+        if is_unknown && passed.command.opcode == VendorOpcode::KV_BULK_STORE.0 {
+            self.offer.bulk.forgotten();
+        }
+        passed.answered(answer)
+    }
+
+    /// How a command goes on after an answer.
+    pub(crate) fn onward(&self, passed: &mut Passed, answer: NvmeAnswer, memory: &Memory) -> Onward {
+        let was_in_pieces = passed.pieces.is_some();
+        let onward = passed.onward(answer, memory);
+        if was_in_pieces && Status(answer.status).is(Status::INVALID_OPCODE) {
+            self.offer.pieces.forgotten();
+        }
+        onward
+    }
+
+    pub(super) fn check_method(&self, method: Method) -> Result<()> {
+        if self.offer.methods().contains(method) {
+            return Ok(());
+        }
+        let why = match method {
+            Method::PiggybackPt => "is not announced by the device",
+            _ => "is not to be had where the kernel passes commands on",
+        };
+        let said = format!(
+            "transfer method {method} {why}; there are {} (the kernel chooses between PRPs and SGLs)",
+            self.offer.methods()
+        );
+        Err(Error::host(ErrorKind::Unsupported, said))
+    }
+}

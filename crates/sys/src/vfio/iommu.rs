@@ -45,7 +45,9 @@ pub(super) fn node_of(address: &str) -> Option<PathBuf> {
     node_under(Path::new(DEVICES), Path::new("/dev"), address)
 }
 
-fn node_under(devices: &Path, dev: &Path, address: &str) -> Option<PathBuf> {
+/// The same of a kernel that tells of PCI functions in `devices` and has its nodes in `dev`.
+#[must_use]
+pub fn node_under(devices: &Path, dev: &Path, address: &str) -> Option<PathBuf> {
     let folder = fs::read_dir(devices.join(address).join("vfio-dev")).ok()?;
     let name = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let node = dev.join("vfio/devices").join(name.min()?);

@@ -9,4 +9,4 @@ mod device;
 mod iommu;
 
 pub use device::{VfioDevice, VfioError, VfioRegion};
-pub use iommu::VfioInterface;
+pub use iommu::{VfioInterface, node_under};

@@ -4,13 +4,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use byway_sys::vfio::VfioError;
+use byway_sys::vfio::{VfioError, node_under};
 use rustix::fs::{Access, access};
 
 use super::function::{PciAddress, SYSFS, class_of, driver_of, group_under, in_words, is_nvme};
 
-/// Where the kernel hands out groups.
-const DEV: &str = "/dev/vfio";
+/// Where the kernel hands out devices, by groups (`vfio/GROUP`) and, where it has iommufd, one by one (`vfio/devices/vfioN`).
+const DEV: &str = "/dev";
 
 /// Drivers of a group's other devices that leave it to VFIO: its own, and those of bridges, which do no DMA of their own.
 const VIABLE: [&str; 3] = ["vfio-pci", "pci-stub", "pcieport"];
@@ -47,13 +47,26 @@ fn bound_under(sysfs: &Path, dev: &Path) -> io::Result<Vec<Bound>> {
     Ok(found.into_iter().map(told).collect())
 }
 
-/// Looks at everything that opening needs, in the order in which it needs it.
+/// Looks at everything that opening needs, in the order in which it needs it: either of the kernel's interfaces will do.
 fn missing(sysfs: &Path, dev: &Path, address: PciAddress) -> Result<(), String> {
     let group = group_under(sysfs, address)?;
     let refused = |cause| in_words(address, group, &cause).to_string();
-    openable(dev.join("vfio")).map_err(refused)?;
-    openable(dev.join(group.to_string())).map_err(refused)?;
+    let by_node = node_under(&sysfs.join("devices"), dev, &address.to_string())
+        .map(|node| openable(node).and_then(|()| openable(dev.join("iommu"))).map_err(refused));
+    if by_node != Some(Ok(())) {
+        openable(dev.join("vfio/vfio"))
+            .and_then(|()| openable(dev.join("vfio").join(group.to_string())))
+            .map_err(|cause| either(refused(cause), by_node.and_then(Result::err)))?;
+    }
     if is_viable(sysfs, address) { Ok(()) } else { Err(refused(VfioError::NotViable { group })) }
+}
+
+/// What is missing where a group cannot be opened: that, or what keeps iommufd from being used instead.
+fn either(by_group: String, by_node: Option<String>) -> String {
+    match by_node {
+        Some(by_node) => format!("{by_group}; or, for iommufd, {by_node}"),
+        None => by_group,
+    }
 }
 
 fn openable(path: PathBuf) -> Result<(), VfioError> {
@@ -86,7 +99,7 @@ mod tests {
             let kernel = Self(tempfile::tempdir().unwrap());
             let group = kernel.sysfs().join("groups/14");
             fs::create_dir_all(group.join("devices")).unwrap();
-            fs::create_dir_all(kernel.dev()).unwrap();
+            fs::create_dir_all(kernel.dev().join("vfio/devices")).unwrap();
             for (name, driver) in [("0000:04:00.0", Some("vfio-pci")), ("0000:04:00.1", beside)] {
                 let device = kernel.sysfs().join("devices").join(name);
                 fs::create_dir_all(&device).unwrap();
@@ -127,18 +140,38 @@ mod tests {
     fn what_has_to_be_done_before_a_device_opens_is_told_without_opening_it() {
         let kernel = Kernel::new(None);
         assert!(kernel.missing().unwrap().contains("modprobe vfio-pci"));
-        kernel.give("vfio");
-        assert!(kernel.missing().unwrap().contains("dev/14"));
-        kernel.give("14");
+        kernel.give("vfio/vfio");
+        assert!(kernel.missing().unwrap().contains("dev/vfio/14"));
+        kernel.give("vfio/14");
         assert_eq!(kernel.missing(), None);
+    }
+
+    #[test]
+    fn a_device_that_iommufd_can_give_needs_no_group() {
+        let kernel = Kernel::new(None);
+        fs::create_dir_all(kernel.sysfs().join("devices/0000:04:00.0/vfio-dev/vfio3")).unwrap();
+        kernel.give("vfio/devices/vfio3");
+        assert!(
+            kernel.missing().unwrap().contains("dev/vfio/vfio"),
+            "without /dev/iommu nothing can be bound"
+        );
+        kernel.give("iommu");
+        assert_eq!(kernel.missing(), None);
+    }
+
+    #[test]
+    fn where_neither_interface_gives_a_device_both_are_told() {
+        assert_eq!(either("no group".to_owned(), None), "no group");
+        let both = either("no group".to_owned(), Some("no node".to_owned()));
+        assert_eq!(both, "no group; or, for iommufd, no node");
     }
 
     #[test]
     fn a_group_that_another_driver_has_a_device_of_is_told() {
         for (beside, viable) in [("ahci", false), ("pcieport", true), ("vfio-pci", true)] {
             let kernel = Kernel::new(Some(beside));
-            kernel.give("vfio");
-            kernel.give("14");
+            kernel.give("vfio/vfio");
+            kernel.give("vfio/14");
             let missing = kernel.missing();
             assert_eq!(missing.is_none(), viable, "{beside}: {missing:?}");
             assert!(viable || missing.unwrap().contains("iommu_groups/14/devices"));

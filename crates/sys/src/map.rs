@@ -109,6 +109,20 @@ impl Mapping {
         Ok(mapping)
     }
 
+    /// Has the same addresses show `file` from `offset_bytes` on (a multiple of 4096) instead of what they showed: whoever
+    /// else maps that keeps it, and shares nothing with this mapping any more. An access that runs meanwhile meets one or the other.
+    ///
+    /// # Errors
+    /// The system's answer. A system that has no memory for a mapping may have taken the old one away: the caller touches
+    /// neither from there on.
+    pub fn show_instead(&self, file: &File, offset_bytes: u64) -> io::Result<()> {
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        let start = self.start.as_ptr().cast();
+        // SAFETY: what is replaced is this mapping's own range, of which every access is atomic and goes by these addresses.
+        unsafe { rustix::mm::mmap(start, self.len_bytes, READ_WRITE, flags, file, offset_bytes)? };
+        Ok(())
+    }
+
     /// Whether it is [guarded](Mapping::guarded_file) and was touched where its file had no bytes: it is zeroed memory of
     /// this process alone since then.
     #[must_use]
@@ -429,6 +443,22 @@ mod tests {
         map.store_u32(8, 5).unwrap();
         assert_eq!(u32::from_le(map.words()[2].load(Ordering::Relaxed)), 5);
         assert_eq!(map.words().len(), PAGE_BYTES / 4);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "files are not mapped there")]
+    fn who_maps_the_old_file_shares_nothing_with_a_mapping_that_shows_another() {
+        let [old, new] = [(); 2].map(|()| crate::memfd::sealed("test", 2 * PAGE_BYTES as u64).unwrap());
+        let map = Mapping::file(&old, 0, PAGE_BYTES, Sharing::Shared).unwrap();
+        let kept = Mapping::file(&old, 0, PAGE_BYTES, Sharing::Shared).unwrap();
+        let shown = Mapping::file(&new, PAGE_BYTES as u64, PAGE_BYTES, Sharing::Shared).unwrap();
+        let words = map.words();
+        kept.store_u32(0, 1).unwrap();
+        map.show_instead(&new, PAGE_BYTES as u64).unwrap();
+        assert_eq!(words[0].load(Ordering::Relaxed), 0);
+        kept.store_u32(0, 2).unwrap();
+        shown.store_u32(4, 3).unwrap();
+        assert_eq!((map.load_u32(0).unwrap(), map.load_u32(4).unwrap()), (0, 3));
     }
 
     #[test]

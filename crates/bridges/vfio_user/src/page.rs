@@ -1,5 +1,6 @@
 //! The page of doorbells that a host may map.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -10,7 +11,9 @@ use byway_sys::memfd;
 use crate::bar::{BAR0_BYTES, DOORBELLS_AT, DOORBELLS_BYTES};
 
 /// Memory of BAR 0, of which only the doorbells are used, and the descriptor by which hosts map them.
-#[derive(Debug, Clone)]
+///
+/// One host after the other has it, and each a file of its own: whoever still maps the one before rings nobody's doorbells.
+#[derive(Debug)]
 pub struct DoorbellPage {
     file: Arc<OwnedFd>,
     memory: Arc<Mapping>,
@@ -22,9 +25,20 @@ impl DoorbellPage {
     /// # Errors
     /// The system's answer.
     pub fn new() -> io::Result<Self> {
-        let file = memfd::sealed("byway-doorbells", BAR0_BYTES)?;
+        let file = unrung()?;
         let memory = Mapping::file(&file, DOORBELLS_AT, DOORBELLS_BYTES as usize, Sharing::Shared)?;
         Ok(Self { file: Arc::new(file.into()), memory: Arc::new(memory) })
+    }
+
+    /// Has the next host begin with doorbells that nobody has rung, at the same place of this process.
+    ///
+    /// # Errors
+    /// The system's answer: there may be no doorbells any more.
+    pub fn renew(&mut self) -> io::Result<()> {
+        let file = unrung()?;
+        self.memory.show_instead(&file, DOORBELLS_AT)?;
+        self.file = Arc::new(file.into());
+        Ok(())
     }
 
     /// What hosts map: offsets in it are offsets in BAR 0.
@@ -38,4 +52,8 @@ impl DoorbellPage {
     pub fn memory(&self) -> &Arc<Mapping> {
         &self.memory
     }
+}
+
+fn unrung() -> io::Result<File> {
+    memfd::sealed("byway-doorbells", BAR0_BYTES)
 }

@@ -8,6 +8,7 @@
 pub mod affinity;
 pub mod aio;
 pub mod alarm;
+pub mod barrier;
 pub mod boot;
 pub mod cacheline;
 pub mod checksum;

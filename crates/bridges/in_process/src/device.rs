@@ -554,7 +554,7 @@ impl Shared {
         let mut controller = Controller::new(ControllerId(0), &mut subsystem, cmb);
         if let Some(served) = &served {
             controller.put_off();
-            served.copy_all(&controller);
+            served.begin(&controller);
         }
         let windows = Windows::new(&mut subsystem);
         let outlooks = subsystem.outlooks();

@@ -13,6 +13,7 @@ use byway_sys::{Mapping, Wakeup};
 
 use crate::device::{Companion, Failed, Shared};
 use crate::runner::Runner;
+use crate::served::Post;
 
 /// Runs for a host whose service ends: more than it can have rung for by then. It may ring for more meanwhile.
 const LAST_RUNS: u32 = 64;
@@ -46,7 +47,7 @@ impl Front {
     pub fn write_register(&self, offset: u32, value: u32) -> Result<(), Failed> {
         self.shared.host_meter.register_write(4);
         match &self.shared.served {
-            Some(served) => self.shared.write_posted(served, offset, value),
+            Some(served) => self.shared.post(served, Post::Write { offset, value }),
             None => Ok(()),
         }
     }
@@ -173,19 +174,21 @@ impl Front {
     }
 
     /// Function level reset: controller and queues are as after power-on. When it returns, nothing of the host's memory is
-    /// touched until it enables the controller again.
+    /// touched until it enables the controller again. Waits for nobody: what the device is doing ends by itself, and before
+    /// it does anything else the reset is made; what is written to registers meanwhile comes after it.
     ///
     /// # Errors
     /// The device has failed.
     pub fn reset(&self) -> Result<(), Failed> {
-        let doorbells = &self.shared.doorbells;
-        self.shared.with_core(|core| {
-            core.controller.reset_function(&mut core.subsystem, doorbells);
-            if let Some(served) = &self.shared.served {
-                served.watch(false);
-                served.copy_all(&core.controller);
-            }
-        })
+        if let Some(served) = &self.shared.served {
+            served.watch(false);
+        }
+        self.post(Post::Reset)?;
+        self.shared.settle()
+    }
+
+    fn post(&self, post: Post) -> Result<(), Failed> {
+        self.shared.served.as_ref().map_or(Ok(()), |served| self.shared.post(served, post))
     }
 
     /// Bytes of device memory: the windows of every namespace there may be.
@@ -195,13 +198,13 @@ impl Front {
     }
 
     /// Has the host store into `memory` from now on, which is as long as the device's memory; into none with `None`. A
-    /// command that says a value is there has it copied from there. When it returns, nothing is copied from what was
-    /// shared before.
+    /// command that says a value is there has it copied from there. What the device is doing goes on with what was shared
+    /// before.
     ///
     /// # Errors
     /// The device has failed.
     pub fn share_device_memory(&self, memory: Option<Arc<Mapping>>) -> Result<(), Failed> {
-        self.shared.with_core(|core| core.device_memory = memory)
+        self.post(Post::DeviceMemory(memory))
     }
 
     /// Which of the host's memory stands where.
@@ -210,11 +213,13 @@ impl Front {
         &self.shared.space
     }
 
-    /// Returns once no access is under way to memory that was unmapped before, and the device holds none of it.
+    /// Returns once no access is under way to memory that was unmapped or hidden before: after the rest of a copy at most. The
+    /// device gives it back as soon as it looks.
     ///
     /// # Errors
     /// The device has failed.
     pub fn let_go(&self) -> Result<(), Failed> {
-        self.shared.with_core(|core| core.memory.refresh())
+        self.post(Post::LetGo)?;
+        self.shared.settle()
     }
 }

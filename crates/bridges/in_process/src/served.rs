@@ -1,20 +1,25 @@
 //! What a device has for hosts in other processes, who wait for the answer to each message, and not for long.
 //!
 //! Nobody who answers messages waits for the device. Registers are read from a copy that whoever runs the device leaves
-//! behind; register writes are posted, and made at once if nobody runs it, else by who does; work that takes long is
-//! put off by the controller and done in a thread of its own, which raises a bell when it leaves something behind.
+//! behind; register writes and resets are posted, and made at once if nobody runs it, else by who does; work that takes long
+//! is put off by the controller and done in a thread of its own, which raises a bell when it leaves something behind.
+//!
+//! A reset is answered at once all the same: until it is made, registers read as after it, and the device finds none of the
+//! host's memory, so that the completion of what it is doing meanwhile goes nowhere.
 //!
 //! Ordering: a post is put into its list before word is left of it, and taken out by who then has the device. The copy is
-//! written with the device in hand; one that is read meanwhile is as the device was before.
+//! written with the device in hand; one that is read meanwhile is as the device was before. Memory is taken away and
+//! given back with the list locked, so it is away for as long as some reset is to be made.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use byway_controller::{Controller, Interrupts, Next, Subsystem};
+use byway_dma::DmaSpace;
 use byway_spec::base::register::Register;
-use byway_sys::Wakeup;
 use byway_sys::time::monotonic_ns;
+use byway_sys::{Mapping, Wakeup};
 
 use crate::device::{Core, Failed, Shared, port};
 use crate::runner::NAP;
@@ -29,6 +34,57 @@ const WORD_BYTES: u32 = 4;
 const BUDGET: u32 = 128;
 const RUN_NS: u64 = 2_000_000;
 
+/// Register writes that are kept. A host that has more of them waiting loses the oldest of those that it has made again since.
+const WRITES: usize = 1024;
+
+/// What whoever has the device next does before all else.
+#[derive(Debug)]
+pub(crate) enum Post {
+    /// A register write.
+    Write { offset: u32, value: u32 },
+    /// A function level reset.
+    Reset,
+    /// The host stores into this memory from here on.
+    DeviceMemory(Option<Arc<Mapping>>),
+    /// Memory was unmapped: what the device holds of it is given back.
+    LetGo,
+}
+
+/// What is posted.
+#[derive(Debug, Default)]
+struct Posts {
+    list: Vec<Post>,
+    /// Resets that are to be made: those in the list, and those that somebody makes now.
+    resets: usize,
+}
+
+impl Posts {
+    /// Adds to the list, which no host makes long.
+    fn push(&mut self, post: Post) {
+        match &post {
+            Post::Write { offset, .. } => self.bound_writes(*offset),
+            Post::Reset => self.forget_undone(),
+            Post::DeviceMemory(_) => self.list.retain(|other| !matches!(other, Post::DeviceMemory(_))),
+            Post::LetGo => self.list.retain(|other| !matches!(other, Post::LetGo)),
+        }
+        self.list.push(post);
+    }
+
+    fn bound_writes(&mut self, to: u32) {
+        if self.list.len() >= WRITES {
+            let again = |post: &Post| matches!(post, Post::Write { offset, .. } if *offset == to);
+            self.list.iter().position(again).into_iter().for_each(|at| drop(self.list.remove(at)));
+        }
+    }
+
+    /// A reset undoes all that was asked for before it.
+    fn forget_undone(&mut self) {
+        self.resets -= self.list.iter().filter(|post| matches!(post, Post::Reset)).count();
+        self.list.retain(|post| matches!(post, Post::DeviceMemory(_)));
+        self.resets += 1;
+    }
+}
+
 /// The part of a device that hosts elsewhere meet.
 pub(crate) struct Served {
     /// Who is told of interrupts.
@@ -38,8 +94,12 @@ pub(crate) struct Served {
     /// A thread of the device's own runs it, as commands sync the image.
     pub runs_apart: bool,
     registers: [AtomicU32; WORDS],
-    posted: Mutex<Vec<(u32, u32)>>,
+    /// As they are after a reset.
+    reset_registers: [AtomicU32; WORDS],
+    posts: Mutex<Posts>,
     has_posted: AtomicBool,
+    /// A reset is to be made.
+    is_resetting: AtomicBool,
     has_put_off: AtomicBool,
     has_doorbell_buffers: AtomicBool,
     /// Whoever answers messages looks at doorbells in memory of hosts meanwhile.
@@ -59,25 +119,49 @@ impl Served {
             bell: Wakeup::new()?,
             runs_apart,
             registers: [const { AtomicU32::new(0) }; WORDS],
-            posted: Mutex::default(),
+            reset_registers: [const { AtomicU32::new(0) }; WORDS],
+            posts: Mutex::default(),
             has_posted: AtomicBool::new(false),
+            is_resetting: AtomicBool::new(false),
             has_put_off: AtomicBool::new(false),
             has_doorbell_buffers: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
         })
     }
 
-    /// The register word at `offset`, as the device left it.
+    /// The register word at `offset`, as the device left it, or will once it is reset.
     pub fn register(&self, offset: u32) -> u32 {
-        let word = self.registers.get((offset / WORD_BYTES) as usize);
+        let is_resetting = self.is_resetting.load(Acquire);
+        let registers = if is_resetting { &self.reset_registers } else { &self.registers };
+        let word = registers.get((offset / WORD_BYTES) as usize);
         word.map_or(0, |word| word.load(Acquire))
     }
 
-    /// Leaves a register write for whoever has the device next.
-    pub fn post(&self, offset: u32, value: u32) {
-        let mut posted = self.posted.lock().unwrap_or_else(PoisonError::into_inner);
-        posted.push((offset, value));
+    /// Leaves something for whoever has the device next. With a reset the device finds nothing in `space` any more until it
+    /// is made.
+    fn post(&self, space: &DmaSpace, post: Post) {
+        let mut posts = self.lock();
+        if matches!(post, Post::Reset) {
+            space.revoke(true);
+            self.is_resetting.store(true, Release);
+        }
+        posts.push(post);
         self.has_posted.store(true, Release);
+    }
+
+    /// Takes note of a reset that was made.
+    fn was_reset(&self, space: &DmaSpace, controller: &Controller) {
+        self.copy_all(controller);
+        let mut posts = self.lock();
+        posts.resets -= 1;
+        if posts.resets == 0 {
+            self.is_resetting.store(false, Release);
+            space.revoke(false);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Posts> {
+        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a thread of the device's own is to do something that was put off.
@@ -96,11 +180,15 @@ impl Served {
         self.is_watched.store(is_watched, Relaxed);
     }
 
+    /// Copies every register of a controller that was just made: as they are after a reset too.
+    pub fn begin(&self, controller: &Controller) {
+        copy(&self.reset_registers, controller);
+        self.copy_all(controller);
+    }
+
     /// Copies every register.
-    pub fn copy_all(&self, controller: &Controller) {
-        for (offset, word) in (0..).step_by(WORD_BYTES as usize).zip(&self.registers) {
-            word.store(controller.read_register(offset), Release);
-        }
+    fn copy_all(&self, controller: &Controller) {
+        copy(&self.registers, controller);
     }
 
     /// Copies what changes by running, and notes what is to be done elsewhere.
@@ -113,20 +201,41 @@ impl Served {
     }
 }
 
+fn copy(into: &[AtomicU32], controller: &Controller) {
+    for (offset, word) in (0..).step_by(WORD_BYTES as usize).zip(into) {
+        word.store(controller.read_register(offset), Release);
+    }
+}
+
 impl Core {
-    /// Makes the register writes that were posted.
+    /// Makes the register writes and whatever else was posted.
     pub fn make_posted(&mut self, shared: &Shared, served: &Served) {
         if !served.has_posted.load(Acquire) {
             return;
         }
         // Lowered before the list is taken: what is posted later raises it again.
         served.has_posted.store(false, Relaxed);
-        let posted = std::mem::take(&mut *served.posted.lock().unwrap_or_else(PoisonError::into_inner));
-        for (offset, value) in posted {
-            self.controller.write_register(&mut self.subsystem, &shared.doorbells, offset, value);
+        let posted = std::mem::take(&mut served.lock().list);
+        for post in posted {
+            self.make(shared, served, post);
         }
         served.copy_all(&self.controller);
         self.leave_note(shared, served);
+    }
+
+    fn make(&mut self, shared: &Shared, served: &Served, post: Post) {
+        let (controller, subsystem, doorbells) =
+            (&mut self.controller, &mut self.subsystem, &shared.doorbells);
+        match post {
+            Post::Write { offset, value } => controller.write_register(subsystem, doorbells, offset, value),
+            Post::Reset => {
+                controller.reset_function(subsystem, doorbells);
+                self.memory.refresh();
+                served.was_reset(&shared.space, controller);
+            }
+            Post::DeviceMemory(memory) => self.device_memory = memory,
+            Post::LetGo => self.memory.refresh(),
+        }
     }
 
     fn leave_note(&self, shared: &Shared, served: &Served) {
@@ -163,9 +272,9 @@ impl Core {
 }
 
 impl Shared {
-    /// Makes a register write, at once or when whoever runs the device comes to it.
-    pub(crate) fn write_posted(&self, served: &Served, offset: u32, value: u32) -> Result<(), Failed> {
-        served.post(offset, value);
+    /// Does something, at once or when whoever runs the device comes to it.
+    pub(crate) fn post(&self, served: &Served, post: Post) -> Result<(), Failed> {
+        served.post(&self.space, post);
         self.core.run_or_leave_word(
             || {},
             |core, first| {
@@ -177,6 +286,15 @@ impl Shared {
             },
         );
         if self.has_failed() { Err(Failed) } else { Ok(()) }
+    }
+
+    /// Returns once no access is under way to memory that the device may not reach any more.
+    pub(crate) fn settle(&self) -> Result<(), Failed> {
+        match self.space.settle() {
+            Ok(()) => Ok(()),
+            // Without barriers who has the device is waited for, whatever it does.
+            Err(_) => self.with_core(|core| core.memory.refresh()),
+        }
     }
 
     /// Whether the device's own thread has something to do.

@@ -1,13 +1,15 @@
 //! Memory of a client that came without a descriptor: its bytes are asked for by messages (DMA_READ, DMA_WRITE), on the second
 //! socket that the client agreed to.
 //!
-//! One question at a time, from whichever thread runs the device. A client that does not answer within [`ANSWER`] is not
-//! asked again: what points at its memory fails at once from there on.
+//! One question at a time, from whichever thread runs the device. Between two looks at the client's own socket its answers may
+//! take [`PATIENCE`] together, whether it is one that does not come or many that each come late. A client that uses that up
+//! is not asked again: what points at its memory fails at once from there on.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,8 +21,9 @@ use crate::connection::{Connection, Received};
 use crate::memory::access_of;
 use crate::session::LIMITS;
 
-/// How long a client may take to give or take bytes.
-pub const ANSWER: Duration = Duration::from_secs(5);
+/// How long a client may have the device wait for its bytes, all its answers together, until the server has looked at its
+/// messages again.
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What one client has mapped without a descriptor, and the way to it.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub struct FarRanges {
     /// By first address: the last one, and what the function may do there.
     ranges: Mutex<BTreeMap<u64, (u64, Access)>>,
     line: Mutex<Line>,
+    /// How often the server looked at the client's messages.
+    looks: AtomicU64,
     /// Bytes of one message at most.
     most: usize,
 }
@@ -38,6 +43,24 @@ struct Line {
     /// None once the client did not answer.
     connection: Option<Connection>,
     next_id: u16,
+    waited: Waited,
+}
+
+/// How long the client was waited for since the server looked at its messages.
+#[derive(Debug, Default)]
+struct Waited {
+    look: u64,
+    time: Duration,
+}
+
+impl Waited {
+    /// What is left of the client's time after so many looks.
+    fn left(&mut self, looks: u64) -> Duration {
+        if self.look != looks {
+            *self = Self { look: looks, time: Duration::ZERO };
+        }
+        PATIENCE.saturating_sub(self.time)
+    }
 }
 
 /// Why there is no answer.
@@ -61,9 +84,15 @@ impl FarRanges {
     /// The system's answer.
     pub fn new(client_max_bytes: u64) -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
-        let line = Line { connection: Some(Connection::new(ours)?), next_id: 0 };
+        let line = Line { connection: Some(Connection::new(ours)?), next_id: 0, waited: Waited::default() };
         let most = client_max_bytes.clamp(1, LIMITS.data_bytes as u64) as usize;
-        Ok((Self { ranges: Mutex::default(), line: Mutex::new(line), most }, theirs.into()))
+        let (ranges, line) = (Mutex::default(), Mutex::new(line));
+        Ok((Self { ranges, line, looks: AtomicU64::new(0), most }, theirs.into()))
+    }
+
+    /// The server has looked at the client's messages, and others have had their turn: the client's time begins anew.
+    pub fn looked(&self) {
+        self.looks.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes a range that came without a descriptor.
@@ -99,7 +128,11 @@ impl FarRanges {
 
     fn ask(&self, request: &Request<'_>, take: impl FnMut(Reply<'_>) -> bool) -> Result<(), Why> {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        match line.ask(request, take) {
+        let left = line.waited.left(self.looks.load(Ordering::Relaxed));
+        let since = Instant::now();
+        let answered = line.ask(request, since + left, take);
+        line.waited.time += since.elapsed();
+        match answered {
             Ok(()) => Ok(()),
             Err(fault) => {
                 if matches!(fault, Fault::Lost) {
@@ -148,8 +181,12 @@ impl FarMemory for FarRanges {
 
 impl Line {
     /// Asks, and waits for the answer, of which `take` makes something if it can be.
-    fn ask(&mut self, request: &Request<'_>, mut take: impl FnMut(Reply<'_>) -> bool) -> Result<(), Fault> {
-        let until = Instant::now() + ANSWER;
+    fn ask(
+        &mut self,
+        request: &Request<'_>,
+        until: Instant,
+        mut take: impl FnMut(Reply<'_>) -> bool,
+    ) -> Result<(), Fault> {
         let id = MessageId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
         let connection = self.connection.as_mut().ok_or(Fault::Lost)?;

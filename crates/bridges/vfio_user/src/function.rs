@@ -122,11 +122,12 @@ impl Function {
         }
     }
 
-    /// A host has come: it gets device memory of its own.
+    /// A host has come: it gets doorbells and device memory of its own.
     ///
     /// # Errors
     /// The system's answer; a device that failed.
     pub fn begin(&mut self) -> io::Result<()> {
+        self.page.as_mut().map_or(Ok(()), DoorbellPage::renew)?;
         if self.bar2_bytes == 0 {
             return Ok(());
         }
@@ -146,6 +147,11 @@ impl Function {
         self.front.space().set_far(Some(far.clone()));
         self.far = Some(far);
         Ok(theirs)
+    }
+
+    /// The host's messages were looked at: from here on it may be waited for again.
+    pub fn looked_at_host(&self) {
+        self.far.iter().for_each(|far| far.looked());
     }
 
     /// Whether hosts may ring without a message, so that somebody has to look.

@@ -26,7 +26,7 @@ pub use config::{CONFIG_BYTES, ConfigEvent, ConfigSpace};
 pub use connection::Outbox;
 pub use device_memory::DeviceMemoryBar;
 pub use door::{Door, DoorError};
-pub use far::{ANSWER, FarRanges};
+pub use far::{FarRanges, PATIENCE};
 pub use function::{Function, Refusal};
 pub use interrupts::{NoEventFd, Vectors};
 pub use memory::{HostRanges, MAX_RANGES, MemoryError};

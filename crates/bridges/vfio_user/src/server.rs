@@ -174,6 +174,7 @@ impl<'a> Service<'a> {
                 return Ok(Ended::Left);
             }
             self.turn_away(tell);
+            self.server.function.looked_at_host();
             let front = self.server.function.front();
             // Who looks for more soon has no word left for the client to ring.
             if self.pause.length().and_then(|_| front.look()).is_none() {
@@ -203,6 +204,7 @@ impl<'a> Service<'a> {
                 std::hint::spin_loop();
             }
             has_message = self.is_called()?;
+            self.server.function.looked_at_host();
         }
         if !has_message {
             self.pause.found_nothing();

@@ -7,11 +7,11 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use byway_spec::Status;
 use byway_spec::nvm::NvmOpcode;
-use byway_vfio_user::ANSWER;
+use byway_vfio_user::PATIENCE;
 use byway_vfio_user_wire::{
     Capabilities, DmaMap, DmaRange, Errno, HEADER_BYTES, Header, Kind, Reply, Request, TwinSocket, Version,
     encode_error,
@@ -30,7 +30,11 @@ enum Manner {
     Refusing,
     Silent,
     Lying,
+    Slow,
 }
+
+/// How long a slow host takes for each answer.
+const SLOWNESS: Duration = Duration::from_millis(1500);
 
 /// A host whose far memory a thread answers for.
 struct FarHost {
@@ -96,7 +100,10 @@ fn answer_all(mut socket: UnixStream, memory: &Mutex<Vec<u8>>, asked: &Mutex<u32
             Manner::Silent => continue,
             Manner::Refusing => encode_error(&header, Errno::EFAULT, &mut out),
             Manner::Lying => Reply::DmaRead { address: 1, data: &[0; 1024] }.encode(&header, &mut out),
-            Manner::Honest => honest(&header, &request, &mut memory.lock().unwrap(), &mut out),
+            Manner::Slow | Manner::Honest => honest(&header, &request, &mut memory.lock().unwrap(), &mut out),
+        }
+        if manner == Manner::Slow {
+            std::thread::sleep(SLOWNESS);
         }
         if socket.write_all(&out).is_err() {
             return;
@@ -148,7 +155,7 @@ fn a_host_that_does_not_answer_is_waited_for_once_and_no_longer_than_is_stated()
     let mut far = FarHost::new(&served, Manner::Silent);
     let since = Instant::now();
     assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
-    assert!(since.elapsed() >= ANSWER && since.elapsed() < 3 * ANSWER);
+    assert!(since.elapsed() >= PATIENCE && since.elapsed() < 3 * PATIENCE);
     for _ in 0..50 {
         assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
     }
@@ -156,6 +163,29 @@ fn a_host_that_does_not_answer_is_waited_for_once_and_no_longer_than_is_stated()
     drop(far);
     let mut next = FarHost::new(&served, Manner::Honest);
     assert!(next.write(0, &[3; 512]).is_success());
+}
+
+#[test]
+fn a_host_that_answers_each_time_and_late_is_waited_for_no_longer_than_one_that_does_not() {
+    let served = Served::new();
+    let mut far = FarHost::new(&served, Manner::Slow);
+    // As many questions as a page takes.
+    assert!(far.write(0, &[1; 4096]).is(Status::DATA_TRANSFER_ERROR));
+    let asked = *far.asked.lock().unwrap();
+    assert!(u128::from(asked) <= PATIENCE.as_millis() / SLOWNESS.as_millis() + 1, "{asked} questions");
+    assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
+    assert_eq!(*far.asked.lock().unwrap(), asked);
+    // Memory that it shares is reached as before.
+    far.host.write_blocks(0, &[2; 512]);
+}
+
+#[test]
+fn a_host_s_time_begins_anew_with_each_of_its_messages() {
+    let served = Served::new();
+    let mut far = FarHost::new(&served, Manner::Slow);
+    for lba in 0..4 {
+        assert!(far.write(lba, &[1; 512]).is_success());
+    }
 }
 
 #[test]

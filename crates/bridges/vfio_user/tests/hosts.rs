@@ -5,9 +5,10 @@ mod common;
 
 use std::time::Duration;
 
-use byway_spec::Status;
+use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::register::{Cc, Register};
 use byway_spec::nvm::NvmOpcode;
+use byway_spec::{Command, Status};
 use byway_vfio_user_wire::{
     Access, DmaMap, DmaRange, DmaUnmap, Errno, IrqAction, IrqData, IrqIndex, RegionIndex, Request, SetIrqs,
     SmallWrite,
@@ -288,4 +289,31 @@ fn device_memory_of_a_client_that_has_gone_is_not_the_next_one_s() {
     new.read_at(0, &mut bytes).unwrap();
     assert_eq!(bytes, [0; 128]);
     assert_eq!(client.read(RegionIndex::BAR2, 0, 128).unwrap(), [0; 128]);
+}
+
+#[test]
+fn doorbells_of_a_client_that_has_gone_are_not_the_next_one_s() {
+    let served = Served::polling();
+    let mut host = Host::new(&served);
+    let old = host.client.map_doorbells();
+    host.write_blocks(0, &[1; 512]);
+    drop(host);
+    let mut host = Host::new(&served);
+    host.doorbells = Some(host.client.map_doorbells());
+    // The old one rings for a command that is there and that this one has not rung for.
+    host.submit(1, &blocks(NvmOpcode::READ, 0, 512, MEMORY_AT + DATA));
+    let (at, tail) = host.doorbell(1);
+    old.store_u32(at as usize - 0x1000, tail).unwrap();
+    // The server looks at every doorbell meanwhile.
+    for _ in 0..20 {
+        assert!(host.execute(0, Command::new(AdminOpcode::KEEP_ALIVE.0, 0, 0)).status().is_success());
+    }
+    assert!(host.peek(1).is_none());
+    host.ring(1);
+    assert!(host.reap(1).status().is_success());
+    assert_eq!(
+        old.load_u32(at as usize - 0x1000).unwrap(),
+        tail,
+        "nor does the new one ring in the old one's"
+    );
 }

@@ -11,12 +11,16 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use byway_flash::{Durability, RunOptions};
 use byway_spec::base::admin::{AdminOpcode, FormatCdw10, SanitizeCdw10};
-use byway_spec::base::register::Csts;
+use byway_spec::base::register::{Csts, Register};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Status};
 use byway_sys::FileEvents;
-use common::host::{DATA, MEMORY_AT, blocks};
+use byway_vfio_user_wire::{DmaMap, DmaRange, DmaUnmap, RegionIndex, Request};
+use common::host::{DATA, MEMORY_AT, blocks, fd, mapping};
 use common::{Host, Served};
+
+/// Bit 15 of it asks for a function level reset.
+const DEVICE_CONTROL: u64 = 0x68;
 
 /// Where syncs wait while it is shut.
 #[derive(Debug, Default)]
@@ -52,7 +56,7 @@ fn is_answered(host: &mut Host) {
     assert_eq!(host.client.register(8), 0x2_0100);
     host.client.set_register(0x0c, 1);
     host.ring(1);
-    host.client.ask(&byway_vfio_user_wire::Request::DeviceGetInfo).unwrap();
+    host.client.ask(&Request::DeviceGetInfo).unwrap();
 }
 
 #[test]
@@ -93,6 +97,113 @@ fn admin_commands_that_wait_for_the_disk_hold_up_no_message() {
         gate.set(false);
         assert!(host.reap(0).status().is_success());
     }
+}
+
+/// Commands that wait for the gate, with what they are sent to: whoever has the device waits with each.
+fn slow_commands() -> [(Durability, u16, Command); 4] {
+    let admin = |opcode: AdminOpcode, nsid, cdw10| Command { cdw10, ..Command::new(opcode.0, 0, nsid) };
+    let sanitize = SanitizeCdw10::new().with_sanact(SanitizeCdw10::BLOCK_ERASE).into_bits();
+    let format = FormatCdw10::new().with_ses(1).into_bits();
+    [
+        (Durability::Process, 0, admin(AdminOpcode::SANITIZE, 0, sanitize)),
+        (Durability::Media, 0, admin(AdminOpcode::FORMAT_NVM, 1, format)),
+        (Durability::Media, 1, Command::new(NvmOpcode::FLUSH.0, 0, 1)),
+        (Durability::Media, 1, blocks(NvmOpcode::WRITE, 0, 512, MEMORY_AT + DATA)),
+    ]
+}
+
+/// Blocks are written and read again, once a sanitize operation has ended that a reset does not stop.
+fn serves_again(host: &mut Host) {
+    let write = blocks(NvmOpcode::WRITE, 0, 512, MEMORY_AT + DATA);
+    loop {
+        let status = host.execute(1, write).status();
+        if status.is_success() {
+            break;
+        }
+        assert!(status.is(Status::SANITIZE_IN_PROGRESS), "{status:?}");
+    }
+    host.write_blocks(0, &[2; 512]);
+    assert_eq!(host.read_blocks(0, 512), [2; 512]);
+}
+
+/// A host one of whose commands waits at a gate that is shut.
+fn busy(served: &Served, gate: &Gate, qid: u16, command: &Command) -> Host {
+    let mut host = Host::new(served);
+    host.write_blocks(0, &[1; 512]);
+    gate.set(true);
+    host.submit(qid, command);
+    host.ring(qid);
+    is_answered(&mut host);
+    host
+}
+
+#[test]
+fn a_reset_is_answered_whatever_the_disk_does_and_nothing_is_touched_from_there_on() {
+    let flr = 0x8000u16.to_le_bytes();
+    for (durability, qid, command) in slow_commands() {
+        let (served, gate) = served(durability);
+        let mut host = busy(&served, &gate, qid, &command);
+        host.client.write(RegionIndex::CONFIG, DEVICE_CONTROL, &flr).unwrap();
+        assert!(!host.status().rdy() && host.client.register(u64::from(Register::CC.0)) == 0);
+        host.client.ask(&Request::DeviceReset).unwrap();
+        host.fill(0xaa);
+        gate.set(false);
+        // It becomes ready once what it was doing has ended.
+        host.enable();
+        assert!(host.is_filled_with(0xaa), "{command:?}");
+        host.forget_queues();
+        host.make_queues();
+        serves_again(&mut host);
+    }
+}
+
+#[test]
+fn memory_is_taken_away_at_once_whatever_the_disk_does_and_is_not_touched_from_there_on() {
+    for (durability, qid, command) in slow_commands() {
+        let (served, gate) = served(durability);
+        let mut host = busy(&served, &gate, qid, &command);
+        host.client.ask(&Request::DmaUnmap(DmaUnmap::All)).unwrap();
+        host.fill(0xaa);
+        gate.set(false);
+        // Somewhere else, so that it can be reset and become ready.
+        let range = DmaRange::new(MEMORY_AT + (1 << 30), 1 << 20).unwrap();
+        host.client.ask_with(&Request::DmaMap(DmaMap { range, ..mapping() }), &[&fd(&host.memory)]).unwrap();
+        host.client.ask(&Request::DeviceReset).unwrap();
+        host.enable();
+        assert!(host.is_filled_with(0xaa), "{command:?}");
+    }
+}
+
+#[test]
+fn the_next_client_comes_in_while_the_disk_is_still_busy_with_the_last_one_s_command() {
+    for (durability, qid, command) in slow_commands() {
+        let (served, gate) = served(durability);
+        drop(busy(&served, &gate, qid, &command));
+        let mut client = served.client();
+        assert_eq!(client.register(u64::from(Register::CSTS.0)), 0);
+        gate.set(false);
+        let mut host = Host::over(client);
+        serves_again(&mut host);
+    }
+}
+
+#[test]
+fn a_host_that_writes_registers_for_as_long_as_the_disk_is_busy_is_answered_and_its_last_words_count() {
+    let (served, gate) = served(Durability::Process);
+    let [(_, qid, command), ..] = slow_commands();
+    let mut host = busy(&served, &gate, qid, &command);
+    for mask in 0..3000 {
+        host.client.set_register(u64::from(Register::INTMS.0), mask);
+    }
+    host.client.ask(&Request::DeviceReset).unwrap();
+    for value in 0..3000 {
+        host.client.set_register(u64::from(Register::ASQ.0), value << 12);
+    }
+    gate.set(false);
+    host.forget_queues();
+    host.enable();
+    host.make_queues();
+    serves_again(&mut host);
 }
 
 #[test]

@@ -237,12 +237,12 @@ impl Controller {
         let Some(cq) = self.completion[usize::from(ticket.cqid)].as_mut() else { return };
         let place = cq.ring.post(ticket.permit);
         let entry = entry.with_phase(place.phase);
-        self.unannounced.insert(ticket.cqid);
         let at = cq.slot(place.index);
-        // A completion queue the host has unmapped has nobody who reads it.
+        // A completion queue the host has unmapped has nobody who reads it, or who is to be told.
         if port.memory.store_completion(at, &entry.to_bytes()).is_err() {
-            self.fail();
+            return self.fail();
         }
+        self.unannounced.insert(ticket.cqid);
     }
 
     /// Raises one interrupt for each completion queue that has new entries. Where interrupts are coalesced, one waits

@@ -17,6 +17,7 @@ mod copy;
 mod far;
 pub mod fuzz;
 mod host;
+mod mark;
 mod memory;
 pub mod prp;
 mod record;
@@ -25,6 +26,7 @@ pub mod sgl;
 mod space;
 mod table;
 mod tree;
+mod view;
 
 pub use addr::{Access, BusAddr, DmaFault, Why};
 pub use far::FarMemory;
@@ -33,5 +35,6 @@ pub use memory::DmaMemory;
 #[cfg(feature = "record")]
 pub use record::{Touch, Way};
 pub use segment::{Cursor, Segment, SegmentList};
-pub use space::{DmaSpace, DmaView};
+pub use space::DmaSpace;
 pub use table::MapRefusal;
+pub use view::DmaView;

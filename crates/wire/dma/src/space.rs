@@ -2,8 +2,7 @@
 //!
 //! The host maps and unmaps from any thread; a device looks addresses up several times a command. So the table of
 //! ranges is immutable and replaced as a whole: [`DmaSpace`] holds the current one under a lock, with a generation
-//! number beside it, and each [`DmaView`] keeps a reference to the one it saw last and the ranges it hit last: a
-//! command goes round a submission ring, its data and a completion ring. A lookup is one atomic load and one
+//! number beside it, and each [`DmaView`] keeps a reference to the one it saw last. A lookup is one atomic load and one
 //! comparison until something is mapped or unmapped.
 //!
 //! Ordering: the generation is stored with release after the table is in place and loaded with acquire, so a view
@@ -11,41 +10,48 @@
 //! whoever sees the doorbell.
 //!
 //! Lifetime: a table holds the memory of its ranges alive, and a view holds its table. An access that began before
-//! an unmap may end after it; it touches memory that is still there.
+//! an unmap may end after it; it touches memory that is still there. Who may not unmap before it has ended waits for that:
+//! [`DmaSpace::settle`].
 
-use std::cell::{Cell, RefCell};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
+use byway_sys::barrier;
 
-use crate::far::{complete as complete_far, pieces};
-use crate::record::Way;
-use crate::table::{Hit, Locate, MapRefusal, Range, Table, complete, load, read, read_slot, store, write};
-use crate::{Access, BusAddr, DmaFault, DmaMemory, FarMemory, HostMemory, Why};
+use crate::mark::Mark;
+use crate::table::{MapRefusal, Range, Table, complete, load, read, store, write};
+use crate::{Access, BusAddr, DmaFault, DmaMemory, DmaView, FarMemory, HostMemory, Why};
 
 /// The bus addresses of one device: which host memory it may reach, and how.
 #[derive(Debug, Default)]
 pub struct DmaSpace {
     tables: Mutex<Tables>,
-    generation: AtomicU64,
+    pub(crate) generation: AtomicU64,
     far: Mutex<Option<Arc<dyn FarMemory>>>,
+    /// Of each view that there is.
+    marks: Mutex<Vec<Weak<Mark>>>,
     #[cfg(feature = "record")]
-    record: crate::record::Record,
+    pub(crate) record: crate::record::Record,
 }
 
 /// What is mapped, and what devices see of it: all of it or nothing.
 #[derive(Debug, Default)]
-struct Tables {
+pub(crate) struct Tables {
     mapped: Arc<Table>,
-    shown: Arc<Table>,
+    pub shown: Arc<Table>,
     is_hidden: bool,
+    is_revoked: bool,
 }
 
 impl Tables {
     fn show(&mut self) {
-        self.shown = if self.is_hidden { Arc::default() } else { Arc::clone(&self.mapped) };
+        self.shown = if self.hides() { Arc::default() } else { Arc::clone(&self.mapped) };
+    }
+
+    fn hides(&self) -> bool {
+        self.is_hidden || self.is_revoked
     }
 }
 
@@ -103,6 +109,34 @@ impl DmaSpace {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
+    /// The same, for another reason: a host has reset the device, which has yet to take note. Memory that is hidden for
+    /// either reason is not seen.
+    pub fn revoke(&self, is_revoked: bool) {
+        let mut tables = self.lock();
+        tables.is_revoked = is_revoked;
+        tables.show();
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Returns once every access has ended that began before what was last changed here: nothing is touched any more that
+    /// was unmapped or hidden. Waits for the rest of a copy at most, whatever else a device does; not for who is asked for far
+    /// memory.
+    ///
+    /// # Errors
+    /// The system has no barriers for whole processes (Linux has had them since 4.14).
+    pub fn settle(&self) -> io::Result<()> {
+        let now = self.generation.load(Ordering::Acquire);
+        barrier::everywhere()?;
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        marks.retain(|mark| mark.strong_count() > 0);
+        for mark in marks.iter().filter_map(Weak::upgrade) {
+            while mark.is_before(now) {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
     /// Has devices turn to `far` for addresses at which nothing is mapped; to nobody with `None`. An access that has begun
     /// goes on with what was there.
     pub fn set_far(&self, far: Option<Arc<dyn FarMemory>>) {
@@ -113,8 +147,8 @@ impl DmaSpace {
     ///
     /// # Errors
     /// The failure, where asking does not help.
-    fn far(&self, fault: DmaFault) -> Result<Arc<dyn FarMemory>, DmaFault> {
-        if fault.why != Why::Unmapped || self.lock().is_hidden {
+    pub(crate) fn far(&self, fault: DmaFault) -> Result<Arc<dyn FarMemory>, DmaFault> {
+        if fault.why != Why::Unmapped || self.lock().hides() {
             return Err(fault);
         }
         self.far.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or(fault)
@@ -123,8 +157,10 @@ impl DmaSpace {
     /// A device's own way into the space.
     #[must_use]
     pub fn view(self: &Arc<Self>) -> DmaView {
-        let table = RefCell::new(Arc::clone(&self.lock().shown));
-        DmaView { space: Arc::clone(self), table, seen: Cell::new(NEVER), recent: Recent::default() }
+        let mark = Arc::new(Mark::default());
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&mark));
+        let table = Arc::clone(&self.lock().shown);
+        DmaView::new(Arc::clone(self), table, mark)
     }
 
     /// What devices touched since the last call; from the first call on it is recorded.
@@ -142,7 +178,7 @@ impl DmaSpace {
     }
 
     /// Tables are replaced as a whole, so they are sound even if a thread died while holding the lock.
-    fn lock(&self) -> MutexGuard<'_, Tables> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -166,199 +202,6 @@ impl HostMemory for DmaSpace {
 
     fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
         store(&*self.lock().shown, at, value)
-    }
-}
-
-/// No generation: the first access looks the table up.
-const NEVER: u64 = u64::MAX;
-
-/// A device's own way into a [`DmaSpace`]. It may move between threads but not be used by two at a time.
-#[derive(Debug)]
-pub struct DmaView {
-    space: Arc<DmaSpace>,
-    table: RefCell<Arc<Table>>,
-    seen: Cell<u64>,
-    recent: Recent,
-}
-
-// SAFETY: the pointers in `recent` lead into memory that `table` holds and that any thread may touch.
-unsafe impl Send for DmaView {}
-
-impl DmaView {
-    /// The space this is a view of.
-    #[must_use]
-    pub const fn space(&self) -> &Arc<DmaSpace> {
-        &self.space
-    }
-
-    /// Lets go of memory that was unmapped, which the next access would do otherwise.
-    pub fn refresh(&self) {
-        let tables = self.space.lock();
-        // The generation only moves under the lock.
-        self.seen.set(self.space.generation.load(Ordering::Acquire));
-        self.recent.forget();
-        *self.table.borrow_mut() = Arc::clone(&tables.shown);
-    }
-
-    /// Notes an access, where a record is kept.
-    #[inline]
-    #[cfg_attr(
-        not(feature = "record"),
-        expect(unused_variables, clippy::unused_self, reason = "no record is kept")
-    )]
-    fn note(&self, way: Way, at: BusAddr, len_bytes: usize) {
-        #[cfg(feature = "record")]
-        self.space.record.note(way, at, len_bytes);
-    }
-
-    #[cold]
-    fn read_far(&self, fault: DmaFault, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
-        let far = self.space.far(fault)?;
-        pieces(
-            at,
-            into.len(),
-            |at| self.hit(at).is_some(),
-            |at, part, here| {
-                let piece = into.get_mut(part).unwrap_or_default();
-                if here { read(self, at, piece).map_err(|fault| fault.why) } else { far.read(at, piece) }
-            },
-        )
-    }
-
-    #[cold]
-    fn write_far(&self, fault: DmaFault, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
-        let far = self.space.far(fault)?;
-        pieces(
-            at,
-            from.len(),
-            |at| self.hit(at).is_some(),
-            |at, part, here| {
-                let piece = from.get(part).unwrap_or_default();
-                if here { write(self, at, piece).map_err(|fault| fault.why) } else { far.write(at, piece) }
-            },
-        )
-    }
-
-    #[cold]
-    fn complete_far(
-        &self,
-        fault: DmaFault,
-        at: BusAddr,
-        entry: &[u8; COMPLETION_BYTES],
-    ) -> Result<(), DmaFault> {
-        let far = self.space.far(fault)?;
-        complete_far(&*far, at, entry).map_err(|why| DmaFault { why, ..fault })
-    }
-
-    #[cold]
-    fn load_far(&self, fault: DmaFault, at: BusAddr) -> Result<u32, DmaFault> {
-        let mut word = [0; 4];
-        self.space.far(fault)?.read(at, &mut word).map_err(|why| DmaFault { why, ..fault })?;
-        Ok(u32::from_le_bytes(word))
-    }
-
-    #[cold]
-    fn store_far(&self, fault: DmaFault, at: BusAddr, value: u32) -> Result<(), DmaFault> {
-        let written = self.space.far(fault)?.write(at, &value.to_le_bytes());
-        written.map_err(|why| DmaFault { why, ..fault })
-    }
-
-    #[inline(never)]
-    fn find(&self, at: BusAddr, stale: bool) -> Option<Hit> {
-        if stale {
-            self.refresh();
-        }
-        let hit = self.table.borrow().hit(at)?;
-        self.recent.remember(at, hit);
-        Some(hit)
-    }
-}
-
-impl Locate for DmaView {
-    #[inline]
-    fn hit(&self, at: BusAddr) -> Option<Hit> {
-        if self.seen.get() != self.space.generation.load(Ordering::Acquire) {
-            return self.find(at, true);
-        }
-        self.recent.hit(at).or_else(|| self.find(at, false))
-    }
-}
-
-impl HostMemory for DmaView {
-    #[inline]
-    fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
-        self.note(Way::Read, at, into.len());
-        read(self, at, into).or_else(|fault| self.read_far(fault, at, into))
-    }
-
-    #[inline]
-    fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
-        self.note(Way::Write, at, from.len());
-        write(self, at, from).or_else(|fault| self.write_far(fault, at, from))
-    }
-
-    #[inline]
-    fn store_completion(&self, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), DmaFault> {
-        self.note(Way::Write, at, entry.len());
-        complete(self, at, entry).or_else(|fault| self.complete_far(fault, at, entry))
-    }
-
-    #[inline]
-    fn load_u32(&self, at: BusAddr) -> Result<u32, DmaFault> {
-        self.note(Way::Read, at, 4);
-        load(self, at).or_else(|fault| self.load_far(fault, at))
-    }
-
-    #[inline]
-    fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
-        self.note(Way::Write, at, 4);
-        store(self, at, value).or_else(|fault| self.store_far(fault, at, value))
-    }
-
-    #[inline]
-    fn read_slot64(&self, at: BusAddr, into: &mut [u8; COMMAND_BYTES]) -> Result<(), DmaFault> {
-        self.note(Way::Read, at, COMMAND_BYTES);
-        read_slot(self, at, into).or_else(|fault| self.read_far(fault, at, into))
-    }
-}
-
-/// Ranges that are remembered. A queue has two rings, its bounce pages, and a buffer for each command in flight.
-const RECENT_RANGES: usize = 64;
-
-/// Addresses closer than this are remembered in one place. Ranges that a host hands out one by one lie further apart.
-const RECENT_BYTES_LOG2: u32 = 22;
-
-/// The ranges hit last, each in the place that the address says: one look tells.
-#[derive(Debug)]
-struct Recent {
-    hits: Box<[Cell<Hit>; RECENT_RANGES]>,
-}
-
-impl Default for Recent {
-    fn default() -> Self {
-        Self { hits: Box::new(std::array::from_fn(|_| Cell::default())) }
-    }
-}
-
-impl Recent {
-    #[inline]
-    fn hit(&self, at: BusAddr) -> Option<Hit> {
-        let hit = self.place(at).get();
-        hit.holds(at).then_some(hit)
-    }
-
-    fn remember(&self, at: BusAddr, hit: Hit) {
-        self.place(at).set(hit);
-    }
-
-    fn forget(&self) {
-        self.hits.iter().for_each(|hit| hit.set(Hit::default()));
-    }
-
-    #[inline]
-    #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of places")]
-    fn place(&self, at: BusAddr) -> &Cell<Hit> {
-        &self.hits[(at.0 >> RECENT_BYTES_LOG2) as usize % RECENT_RANGES]
     }
 }
 
@@ -487,38 +330,6 @@ mod tests {
     }
 
     #[test]
-    fn ranges_remembered_in_one_place_are_told_apart() {
-        let space = Arc::new(DmaSpace::new());
-        let apart = (RECENT_RANGES as u64) << RECENT_BYTES_LOG2;
-        let starts = [0, PAGE, apart, apart + PAGE, 5 * apart];
-        for (mark, start) in (1..).zip(starts) {
-            let memory = pages(1);
-            memory.write_at(0, &[mark]).unwrap();
-            space.map(memory, BusAddr(start), Access::ReadWrite).unwrap();
-        }
-        let view = space.view();
-        for (mark, start) in (1..).zip(starts).chain((1..).zip(starts)) {
-            let mut byte = [0];
-            view.read(BusAddr(start), &mut byte).unwrap();
-            assert_eq!(byte, [mark]);
-        }
-        assert!(view.read(BusAddr(2 * apart), &mut [0]).is_err());
-    }
-
-    #[test]
-    fn a_view_sees_mappings_come_and_go() {
-        let space = Arc::new(DmaSpace::new());
-        let view = space.view();
-        let memory = pages(1);
-        assert!(view.read(BusAddr(0), &mut [0]).is_err());
-        space.map(Arc::clone(&memory), BusAddr(0), Access::ReadWrite).unwrap();
-        assert!(view.read(BusAddr(0), &mut [0]).is_ok());
-        assert!(Arc::ptr_eq(&space.unmap(BusAddr(0)).unwrap(), &memory));
-        assert!(view.read(BusAddr(0), &mut [0]).is_err());
-        assert_eq!(Arc::strong_count(&memory), 1, "a view lets go of what was unmapped");
-    }
-
-    #[test]
     fn what_is_hidden_cannot_be_reached_until_it_is_shown_again() {
         let space = Arc::new(DmaSpace::new());
         let (view, memory) = (space.view(), pages(1));
@@ -532,7 +343,10 @@ mod tests {
             space.map(memory, BusAddr(0), Access::Read).unwrap_err(),
             MapRefusal::Overlap { at: BusAddr(0), with: BusAddr(0) }
         );
+        space.revoke(true);
         space.hide(false);
+        assert!(view.read(BusAddr(0), &mut [0]).is_err(), "there is another reason");
+        space.revoke(false);
         let mut byte = [0];
         view.read(BusAddr(0), &mut byte).unwrap();
         assert_eq!(byte, *b"a");
@@ -584,33 +398,5 @@ mod tests {
         assert_eq!((fault.at, fault.len), (BusAddr(4 * PAGE), PAGE_BYTES + 1));
         space.set_far(None);
         assert!(view.load_u32(BusAddr(3 * PAGE)).is_err());
-    }
-
-    #[test]
-    fn mapping_while_a_device_runs_never_shows_it_the_wrong_memory() {
-        const LOOKS: u32 = if cfg!(miri) { 100 } else { 20_000 };
-        let space = Arc::new(DmaSpace::new());
-        let (fixed, moving) = (pages(1), pages(1));
-        fixed.write_at(0, &[1; 64]).unwrap();
-        moving.write_at(0, &[2; 64]).unwrap();
-        space.map(fixed, BusAddr(0), Access::ReadWrite).unwrap();
-        let view = space.view();
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                for _ in 0..LOOKS {
-                    let mut slot = [0; 64];
-                    view.read_slot64(BusAddr(0), &mut slot).unwrap();
-                    assert_eq!(slot, [1; 64]);
-                    if view.read_slot64(BusAddr(PAGE), &mut slot).is_ok() {
-                        assert_eq!(slot, [2; 64]);
-                    }
-                }
-            });
-            for _ in 0..LOOKS / 100 {
-                space.map(Arc::clone(&moving), BusAddr(PAGE), Access::Read).unwrap();
-                std::thread::yield_now();
-                space.unmap(BusAddr(PAGE)).unwrap();
-            }
-        });
     }
 }

@@ -32,6 +32,8 @@ pub struct Host {
     pub interrupt: Wakeup,
     /// Where it rings without a message, once it has mapped that.
     pub doorbells: Option<Mapping>,
+    /// Where in the memory it writes those of I/O queues beside, once it has told the device.
+    buffers: Option<u64>,
     tails: [u32; 2],
     heads: [u32; 2],
     phases: [bool; 2],
@@ -54,6 +56,7 @@ impl Host {
             memory,
             interrupt,
             doorbells: None,
+            buffers: None,
             tails: [0; 2],
             heads: [0; 2],
             phases: [true; 2],
@@ -137,15 +140,33 @@ impl Host {
         let mut buffers = Command::new(AdminOpcode::DOORBELL_BUFFER_CONFIG.0, 0, 0);
         buffers.set_prps(MEMORY_AT + at, MEMORY_AT + at + 0x1000);
         assert!(self.execute(0, buffers).status().is_success());
+        self.buffers = Some(at);
         self.make_queues();
     }
 
     fn reset(&mut self) {
         self.client.set_register(u64::from(Register::CC.0), 0);
         self.await_status(|status| !status.rdy());
-        self.memory.write_all_at(&[0; DATA as usize], 0).unwrap();
-        (self.tails, self.heads, self.phases) = ([0; 2], [0; 2], [true; 2]);
+        self.forget_queues();
         self.enable();
+    }
+
+    /// Begins with queues that hold nothing, as the device does after a reset.
+    pub fn forget_queues(&mut self) {
+        self.memory.write_all_at(&[0; DATA as usize], 0).unwrap();
+        self.buffers = None;
+        (self.tails, self.heads, self.phases) = ([0; 2], [0; 2], [true; 2]);
+    }
+
+    /// Whether every byte of the memory is `value`.
+    pub fn is_filled_with(&self, value: u8) -> bool {
+        let mut bytes = vec![!value; MEMORY_BYTES as usize];
+        self.memory.read_exact_at(&mut bytes, 0).unwrap();
+        bytes.iter().all(|byte| *byte == value)
+    }
+
+    pub fn fill(&self, value: u8) {
+        self.memory.write_all_at(&vec![value; MEMORY_BYTES as usize], 0).unwrap();
     }
 
     /// Puts a command into queue `qid`; nobody is told.
@@ -167,6 +188,9 @@ impl Host {
     }
 
     fn set_doorbell(&mut self, at: u64, value: u32) {
+        if let Some(buffers) = self.buffers.filter(|_| at >= 0x1008) {
+            self.memory.write_all_at(&value.to_le_bytes(), buffers + at - 0x1000).unwrap();
+        }
         match &self.doorbells {
             Some(doorbells) => doorbells.store_u32(at as usize - 0x1000, value).unwrap(),
             None => self.client.set_register(at, value),

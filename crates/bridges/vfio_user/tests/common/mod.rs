@@ -35,6 +35,9 @@ pub use host::Host;
 /// Nothing here takes so long: a test that waits for more has found a hang.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// What the thread is called that serves.
+pub const SERVER: &str = "server";
+
 /// A served device in memory: namespace 1 holds 8 MiB of 512-byte blocks.
 pub struct Served {
     pub socket: PathBuf,
@@ -81,7 +84,8 @@ impl Served {
         let function = Function::new(device.front(), vectors, page);
         let mut server = Server::new(Door::open(&socket).unwrap(), function).unwrap();
         let stop = server.stop();
-        let thread = std::thread::spawn(move || server.serve(|_| {}).unwrap());
+        let thread = std::thread::Builder::new().name(SERVER.to_owned());
+        let thread = thread.spawn(move || server.serve(|_| {}).unwrap()).unwrap();
         Self { socket, stop, thread: Some(thread), _folder: folder }
     }
 

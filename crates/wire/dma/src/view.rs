@@ -1,0 +1,338 @@
+//! A device's own way into a space.
+//!
+//! A view keeps a reference to the table it saw last and the ranges it hit last: a command goes round a submission ring, its
+//! data and a completion ring. It marks each access that it makes, by the generation under which it begins, so that
+//! [`DmaSpace::settle`] knows what it has to wait for ([`crate::mark`]).
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use byway_spec::base::command::COMMAND_BYTES;
+use byway_spec::base::completion::COMPLETION_BYTES;
+
+use crate::far::{complete as complete_far, pieces};
+use crate::mark::Mark;
+use crate::record::Way;
+use crate::table::{Hit, Locate, Table, complete, load, read, read_slot, store, write};
+use crate::{BusAddr, DmaFault, DmaSpace, HostMemory};
+
+/// No generation: the first access looks the table up.
+const NEVER: u64 = u64::MAX;
+
+/// A device's own way into a [`DmaSpace`]. It may move between threads but not be used by two at a time.
+#[derive(Debug)]
+pub struct DmaView {
+    space: Arc<DmaSpace>,
+    table: RefCell<Arc<Table>>,
+    seen: Cell<u64>,
+    recent: Recent,
+    mark: Arc<Mark>,
+}
+
+// SAFETY: the pointers in `recent` lead into memory that `table` holds and that any thread may touch.
+unsafe impl Send for DmaView {}
+
+impl DmaView {
+    pub(crate) fn new(space: Arc<DmaSpace>, table: Arc<Table>, mark: Arc<Mark>) -> Self {
+        let table = RefCell::new(table);
+        Self { space, table, seen: Cell::new(NEVER), recent: Recent::default(), mark }
+    }
+
+    /// The space this is a view of.
+    #[must_use]
+    pub const fn space(&self) -> &Arc<DmaSpace> {
+        &self.space
+    }
+
+    /// Lets go of memory that was unmapped, which the next access would do otherwise.
+    pub fn refresh(&self) {
+        let tables = self.space.lock();
+        // The generation only moves under the lock.
+        self.seen.set(self.space.generation.load(Ordering::Acquire));
+        self.recent.forget();
+        *self.table.borrow_mut() = Arc::clone(&tables.shown);
+    }
+
+    /// Makes an access, marked for as long as it lasts. Nobody is asked for far memory under a mark: that takes long.
+    #[inline]
+    fn marked<R>(&self, act: impl FnOnce(&Self) -> R) -> R {
+        let _inside = self.mark.enter(self.space.generation.load(Ordering::Relaxed));
+        act(self)
+    }
+
+    /// Notes an access, where a record is kept.
+    #[inline]
+    #[cfg_attr(
+        not(feature = "record"),
+        expect(unused_variables, clippy::unused_self, reason = "no record is kept")
+    )]
+    fn note(&self, way: Way, at: BusAddr, len_bytes: usize) {
+        #[cfg(feature = "record")]
+        self.space.record.note(way, at, len_bytes);
+    }
+
+    #[cold]
+    fn read_far(&self, fault: DmaFault, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
+        let far = self.space.far(fault)?;
+        pieces(
+            at,
+            into.len(),
+            |at| self.hit(at).is_some(),
+            |at, part, here| {
+                let piece = into.get_mut(part).unwrap_or_default();
+                if here {
+                    self.marked(|view| read(view, at, piece)).map_err(|fault| fault.why)
+                } else {
+                    far.read(at, piece)
+                }
+            },
+        )
+    }
+
+    #[cold]
+    fn write_far(&self, fault: DmaFault, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
+        let far = self.space.far(fault)?;
+        pieces(
+            at,
+            from.len(),
+            |at| self.hit(at).is_some(),
+            |at, part, here| {
+                let piece = from.get(part).unwrap_or_default();
+                if here {
+                    self.marked(|view| write(view, at, piece)).map_err(|fault| fault.why)
+                } else {
+                    far.write(at, piece)
+                }
+            },
+        )
+    }
+
+    #[cold]
+    fn complete_far(
+        &self,
+        fault: DmaFault,
+        at: BusAddr,
+        entry: &[u8; COMPLETION_BYTES],
+    ) -> Result<(), DmaFault> {
+        let far = self.space.far(fault)?;
+        complete_far(&*far, at, entry).map_err(|why| DmaFault { why, ..fault })
+    }
+
+    #[cold]
+    fn load_far(&self, fault: DmaFault, at: BusAddr) -> Result<u32, DmaFault> {
+        let mut word = [0; 4];
+        self.space.far(fault)?.read(at, &mut word).map_err(|why| DmaFault { why, ..fault })?;
+        Ok(u32::from_le_bytes(word))
+    }
+
+    #[cold]
+    fn store_far(&self, fault: DmaFault, at: BusAddr, value: u32) -> Result<(), DmaFault> {
+        let written = self.space.far(fault)?.write(at, &value.to_le_bytes());
+        written.map_err(|why| DmaFault { why, ..fault })
+    }
+
+    #[inline(never)]
+    fn find(&self, at: BusAddr, stale: bool) -> Option<Hit> {
+        if stale {
+            self.refresh();
+        }
+        let hit = self.table.borrow().hit(at)?;
+        self.recent.remember(at, hit);
+        Some(hit)
+    }
+}
+
+impl Locate for DmaView {
+    #[inline]
+    fn hit(&self, at: BusAddr) -> Option<Hit> {
+        if self.seen.get() != self.space.generation.load(Ordering::Acquire) {
+            return self.find(at, true);
+        }
+        self.recent.hit(at).or_else(|| self.find(at, false))
+    }
+}
+
+impl HostMemory for DmaView {
+    #[inline]
+    fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
+        self.note(Way::Read, at, into.len());
+        self.marked(|view| read(view, at, into)).or_else(|fault| self.read_far(fault, at, into))
+    }
+
+    #[inline]
+    fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
+        self.note(Way::Write, at, from.len());
+        self.marked(|view| write(view, at, from)).or_else(|fault| self.write_far(fault, at, from))
+    }
+
+    #[inline]
+    fn store_completion(&self, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), DmaFault> {
+        self.note(Way::Write, at, entry.len());
+        self.marked(|view| complete(view, at, entry)).or_else(|fault| self.complete_far(fault, at, entry))
+    }
+
+    #[inline]
+    fn load_u32(&self, at: BusAddr) -> Result<u32, DmaFault> {
+        self.note(Way::Read, at, 4);
+        self.marked(|view| load(view, at)).or_else(|fault| self.load_far(fault, at))
+    }
+
+    #[inline]
+    fn store_u32(&self, at: BusAddr, value: u32) -> Result<(), DmaFault> {
+        self.note(Way::Write, at, 4);
+        self.marked(|view| store(view, at, value)).or_else(|fault| self.store_far(fault, at, value))
+    }
+
+    #[inline]
+    fn read_slot64(&self, at: BusAddr, into: &mut [u8; COMMAND_BYTES]) -> Result<(), DmaFault> {
+        self.note(Way::Read, at, COMMAND_BYTES);
+        self.marked(|view| read_slot(view, at, into)).or_else(|fault| self.read_far(fault, at, into))
+    }
+}
+
+/// Ranges that are remembered. A queue has two rings, its bounce pages, and a buffer for each command in flight.
+const RECENT_RANGES: usize = 64;
+
+/// Addresses closer than this are remembered in one place. Ranges that a host hands out one by one lie further apart.
+const RECENT_BYTES_LOG2: u32 = 22;
+
+/// The ranges hit last, each in the place that the address says: one look tells.
+#[derive(Debug)]
+struct Recent {
+    hits: Box<[Cell<Hit>; RECENT_RANGES]>,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self { hits: Box::new(std::array::from_fn(|_| Cell::default())) }
+    }
+}
+
+impl Recent {
+    #[inline]
+    fn hit(&self, at: BusAddr) -> Option<Hit> {
+        let hit = self.place(at).get();
+        hit.holds(at).then_some(hit)
+    }
+
+    fn remember(&self, at: BusAddr, hit: Hit) {
+        self.place(at).set(hit);
+    }
+
+    fn forget(&self) {
+        self.hits.iter().for_each(|hit| hit.set(Hit::default()));
+    }
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "the remainder is below the number of places")]
+    fn place(&self, at: BusAddr) -> &Cell<Hit> {
+        &self.hits[(at.0 >> RECENT_BYTES_LOG2) as usize % RECENT_RANGES]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use byway_spec::base::prp::PAGE_BYTES;
+
+    use super::*;
+    use crate::{Access, DmaMemory};
+
+    const PAGE: u64 = PAGE_BYTES as u64;
+
+    fn pages(count: usize) -> Arc<DmaMemory> {
+        Arc::new(DmaMemory::new(count * PAGE_BYTES).unwrap())
+    }
+
+    #[test]
+    fn ranges_remembered_in_one_place_are_told_apart() {
+        let space = Arc::new(DmaSpace::new());
+        let apart = (RECENT_RANGES as u64) << RECENT_BYTES_LOG2;
+        let starts = [0, PAGE, apart, apart + PAGE, 5 * apart];
+        for (mark, start) in (1..).zip(starts) {
+            let memory = pages(1);
+            memory.write_at(0, &[mark]).unwrap();
+            space.map(memory, BusAddr(start), Access::ReadWrite).unwrap();
+        }
+        let view = space.view();
+        for (mark, start) in (1..).zip(starts).chain((1..).zip(starts)) {
+            let mut byte = [0];
+            view.read(BusAddr(start), &mut byte).unwrap();
+            assert_eq!(byte, [mark]);
+        }
+        assert!(view.read(BusAddr(2 * apart), &mut [0]).is_err());
+    }
+
+    #[test]
+    fn a_view_sees_mappings_come_and_go() {
+        let space = Arc::new(DmaSpace::new());
+        let view = space.view();
+        let memory = pages(1);
+        assert!(view.read(BusAddr(0), &mut [0]).is_err());
+        space.map(Arc::clone(&memory), BusAddr(0), Access::ReadWrite).unwrap();
+        assert!(view.read(BusAddr(0), &mut [0]).is_ok());
+        assert!(Arc::ptr_eq(&space.unmap(BusAddr(0)).unwrap(), &memory));
+        assert!(view.read(BusAddr(0), &mut [0]).is_err());
+        assert_eq!(Arc::strong_count(&memory), 1, "a view lets go of what was unmapped");
+    }
+
+    #[test]
+    fn mapping_while_a_device_runs_never_shows_it_the_wrong_memory() {
+        const LOOKS: u32 = if cfg!(miri) { 100 } else { 20_000 };
+        let space = Arc::new(DmaSpace::new());
+        let (fixed, moving) = (pages(1), pages(1));
+        fixed.write_at(0, &[1; 64]).unwrap();
+        moving.write_at(0, &[2; 64]).unwrap();
+        space.map(fixed, BusAddr(0), Access::ReadWrite).unwrap();
+        let view = space.view();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for _ in 0..LOOKS {
+                    let mut slot = [0; 64];
+                    view.read_slot64(BusAddr(0), &mut slot).unwrap();
+                    assert_eq!(slot, [1; 64]);
+                    if view.read_slot64(BusAddr(PAGE), &mut slot).is_ok() {
+                        assert_eq!(slot, [2; 64]);
+                    }
+                }
+            });
+            for _ in 0..LOOKS / 100 {
+                space.map(Arc::clone(&moving), BusAddr(PAGE), Access::Read).unwrap();
+                std::thread::yield_now();
+                space.unmap(BusAddr(PAGE)).unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn an_access_that_had_begun_is_waited_for_and_one_that_begins_later_is_not() {
+        const ROUNDS: u32 = if cfg!(miri) { 20 } else { 2000 };
+        let space = Arc::new(DmaSpace::new());
+        let (view, memory) = (space.view(), pages(16));
+        let bytes = vec![0xff; 16 * PAGE_BYTES];
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(move || {
+                while view.load_u32(BusAddr(1 << 40)).is_err() {
+                    let _ = view.write(BusAddr(0), &bytes);
+                }
+            });
+            for _ in 0..ROUNDS {
+                space.map(Arc::clone(&memory), BusAddr(0), Access::Write).unwrap();
+                std::thread::yield_now();
+                space.unmap(BusAddr(0)).unwrap();
+                if space.settle().is_err() {
+                    break;
+                }
+                // Nobody else writes from here on.
+                memory.write_at(0, &vec![0; 16 * PAGE_BYTES]).unwrap();
+                let mut after = vec![0; 16 * PAGE_BYTES];
+                memory.read_at(0, &mut after).unwrap();
+                assert!(after.iter().all(|byte| *byte == 0));
+            }
+            space.map(pages(1), BusAddr(1 << 40), Access::Read).unwrap();
+            writer.join().unwrap();
+        });
+    }
+}

@@ -240,7 +240,8 @@ impl<'a> Writer<'a> {
 
 /// No room, or more than the transfer method carries: refused, and acknowledged as that. So are stores through a window
 /// of device memory behind one that found no room, as that closed the window.
-fn is_refusal(error: &byway::Error) -> bool {
+#[must_use]
+pub fn is_refusal(error: &byway::Error) -> bool {
     let closed = |status: byway_spec::Status| status.is(byway_spec::Status::COMMAND_SEQUENCE_ERROR);
     matches!(error.kind(), ErrorKind::CapacityExceeded | ErrorKind::TooLarge)
         || error.nvme_status().is_some_and(closed)

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use byway::serve::{Idle, ServeOptions};
 use byway_crash_tests::fault::{Fault, On, Script};
 use byway_crash_tests::kill::Run;
 use byway_crash_tests::life::Life;
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let ended = match args.split_first() {
         Some((first, rest)) if first == "live" => live(rest),
+        Some((first, rest)) if first == "serve" => serve(rest),
         Some((first, rest)) if first == "flips" => flips(rest),
         Some((first, _)) if first == "faults" => faults(),
         _ => kill(&args),
@@ -31,6 +33,17 @@ fn main() -> ExitCode {
 /// A writer, in a process of its own.
 fn live(args: &[String]) -> Result<ExitCode, String> {
     Life::from_args(args)?.live(|| println!("open"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A server, in a process of its own: of the device that a URI names, at a socket, asleep or polling while idle.
+fn serve(args: &[String]) -> Result<ExitCode, String> {
+    let [uri, socket, idle] = args else { return Err(USAGE.to_owned()) };
+    let idle = if idle == "poll" { Idle::Poll } else { Idle::Sleep };
+    let options = ServeOptions { vfio_user: socket.into(), sgls: None, idle };
+    let served = byway::serve::serve(uri, &options).map_err(|error| error.to_string())?;
+    println!("open");
+    served.run(|_| {}).map_err(|error| error.to_string())?;
     Ok(ExitCode::SUCCESS)
 }
 

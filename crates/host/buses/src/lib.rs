@@ -4,9 +4,10 @@
 //! * [`vfio`]: a device of this machine, behind an IOMMU.
 //!
 //! Each is a folder with the same files: `bus.rs` (the [`byway_driver::Bus`]), `memory.rs` (what the device may touch, and what
-//! of the device is stored into), `interrupts.rs`.
+//! of the device is stored into), `interrupts.rs` (how they wait for the [`interrupts`] that both count alike).
 #![forbid(unsafe_code)]
 
+mod interrupts;
 mod mapped;
 mod room;
 pub mod vfio;

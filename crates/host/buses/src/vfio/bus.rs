@@ -13,8 +13,8 @@ use byway_sys::map::Mapping;
 use byway_sys::vfio::{VfioDevice, VfioInterface, VfioRegion};
 
 use super::function::{PciAddress, group_of, in_words};
-use super::interrupts::Vectors;
 use super::memory::HostMemory;
+use crate::interrupts::Vectors;
 use crate::mapped::{MAPPED_BYTES_MAX, MappedBar};
 
 /// VFIO's numbers of BAR 0, of BAR 2 and of configuration space.
@@ -38,7 +38,7 @@ struct Shared {
     /// Bytes from one doorbell to the next.
     stride_bytes: usize,
     device_memory: Option<MappedBar>,
-    vectors: Vectors,
+    vectors: Arc<Vectors<Arc<VfioDevice>>>,
     memory: HostMemory,
     meter: HostMeter,
     begun: Instant,
@@ -67,7 +67,7 @@ impl VfioBus {
             registers,
             stride_bytes,
             device_memory: map_device_memory(&device),
-            vectors: Vectors::new(Arc::clone(&device))?,
+            vectors: Arc::new(Vectors::of(Arc::clone(&device))?),
             memory: HostMemory::new(Arc::clone(&device))?,
             meter: HostMeter::off(),
             begun: Instant::now(),
@@ -192,20 +192,24 @@ impl Bus for VfioBus {
         self.shared.vectors.wait(vector, timeout)
     }
 
+    fn disarm(&self, vector: u16) {
+        self.shared.vectors.disarm(vector);
+    }
+
     fn has_events(&self) -> bool {
         true
     }
 
     fn listen(&self, vector: u16) -> Result<Arc<dyn Event>, BusError> {
-        Ok(self.shared.vectors.listen(vector)?)
+        Ok(Arc::new(self.shared.vectors.listen_to(vector)?))
     }
 
     fn hush(&self, vector: u16) {
-        self.shared.vectors.hush(vector);
+        self.shared.vectors.lower(vector);
     }
 
     fn call(&self, vector: u16) {
-        self.shared.vectors.call(vector);
+        self.shared.vectors.raise(vector);
     }
 
     fn device_memory(&self) -> Option<MappedBar> {

@@ -16,9 +16,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::DeviceMemoryBar;
 use super::connection::{Connection, Fault};
 use super::function::Function;
-use super::interrupts::Vectors;
 use super::memory::{HostMemory, Link};
 use super::twin::Twin;
+use crate::interrupts::Vectors;
 
 /// How long a server may take to see that its last client has left.
 const LEAVING: Duration = Duration::from_millis(500);
@@ -35,7 +35,7 @@ struct Shared {
     /// Doorbells that are mapped, and the offset in BAR 0 that the mapping begins with.
     doorbells: Option<(Mapping, u64)>,
     device_memory: Option<DeviceMemoryBar>,
-    vectors: Arc<Vectors>,
+    vectors: Arc<Vectors<Arc<Link>>>,
     registers_bytes: u64,
     /// Bytes from one doorbell to the next.
     stride_bytes: u64,
@@ -180,7 +180,7 @@ impl Bus for VfioUserBus {
     }
 
     fn call(&self, vector: u16) {
-        self.shared.vectors.call(vector);
+        self.shared.vectors.raise(vector);
     }
 
     fn device_memory(&self) -> Option<DeviceMemoryBar> {

@@ -6,10 +6,9 @@
 # sgl: on off
 # boots: 2
 # module: linux-nvme-inline
-# seconds: 600
+# seconds: 1200
 
 sgl=$([ "$boot" = 1 ] && echo on || echo off)
-puts=$([ "$profile" = release ] && echo 1000 || echo 100)
 
 # What the nodes are called since the driver was loaded last.
 find_nodes() {
@@ -42,12 +41,12 @@ descriptors() {
         sed 's/.*"descriptors":"\([^"]*\)".*/\1/' | sort -u
 }
 
-# The table of this leg, for the log, and its rows for benches/traffic.sh.
+# The rows of this leg, which benches/traffic.sh takes from the log. Bytes are the same for every put; a large value in
+# commands is some hundreds of them.
 traffic() {
-    echo "traffic: kernel $kernel, $1 driver, SGLs $sgl"
-    byway bench traffic "$keys" --json --count "$puts" --sizes 8,11,32,64,128,256,512,4K,16K --methods prp,piggyback-pt > rows
+    byway bench traffic "$keys" --json --count 200 --sizes 8,11,32,64,128,256,512 --methods prp,piggyback-pt > rows
+    byway bench traffic "$keys" --json --count 20 --sizes 4K,16K --methods prp,piggyback-pt >> rows
     sed "s/^{/traffic-row {\"kernel\":\"$kernel\",\"driver\":\"$1\",\"sgls\":\"$sgl\",/" rows
-    byway bench traffic "$keys" --count "$puts" --sizes 8,11,32,64,128,256,512,4K,16K --methods prp,piggyback-pt
 }
 
 modprobe nvme

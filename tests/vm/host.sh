@@ -26,7 +26,7 @@ do_for_guest() {
         kill-server) end_under_guest KILL ;;
         stop-server) end_under_guest TERM ;;
         start-server) start_server ;;
-        'pause-server '*) pause_server "${1#* }" ;;
+        'hold-syncs '*) hold_syncs "${1#* }" ;;
         unplug) monitor '{"execute":"device_del","arguments":{"id":"byway'"$plugged"'"}}' ;;
         plug) plug ;;
         check-image) "target/$profile/byway" check "$work/byway.img" ;;
@@ -99,10 +99,17 @@ plug() {
     ! tail -c "+$((said + 1))" "$work/monitor.said" | grep '"error": .*[Dd]evice'
 }
 
-# Has it do nothing for so many seconds, from now on.
-pause_server() {
-    kill -STOP "$server" || return 1
-    (sleep "$1"; kill -CONT "$server") &
+# For so many seconds, from now on, nothing that it syncs comes to its end; the rest of it goes on. A server that stood still as
+# a whole would have the guest's processors stand still with it.
+hold_syncs() {
+    local tries
+    python3 tests/vm/hold.py "$server" byway-sync "$1" > "$work/held" 2>&1 &
+    for tries in $(seq 100); do
+        if grep -q held "$work/held"; then return; fi
+        sleep 0.05
+    done
+    cat "$work/held"
+    return 1
 }
 
 # Has QEMU do something.

@@ -53,9 +53,17 @@ impl<S: Signals> Drop for Listener<S> {
 }
 
 impl<S: Signals> Vectors<S> {
-    /// None armed of so many.
-    pub(crate) fn new(device: S, count: u16) -> Self {
-        Self { device, armed: (0..count).map(|_| Mutex::default()).collect() }
+    /// So many, of which the admin queue's has its descriptor for good: what an open device takes of the process's descriptors
+    /// is known, however long its first admin commands take.
+    ///
+    /// # Errors
+    /// [`BusError::NoEvent`]; or that the device is gone.
+    pub(crate) fn new(device: S, count: u16) -> Result<Self, BusError> {
+        let vectors = Self { device, armed: (0..count).map(|_| Mutex::default()).collect() };
+        if count > 0 {
+            vectors.sleep_on(0)?;
+        }
+        Ok(vectors)
     }
 
     pub(crate) fn count(&self) -> u16 {
@@ -142,7 +150,7 @@ mod tests {
     use std::time::Duration;
 
     /// Notes whether each interrupt has a descriptor.
-    #[derive(Debug, Default)]
+    #[derive(Debug)]
     struct Noted(Mutex<Vec<(u16, bool)>>);
 
     impl Signals for Noted {
@@ -152,13 +160,20 @@ mod tests {
         }
     }
 
+    /// Vectors whose first is armed.
+    fn vectors(count: u16) -> Arc<Vectors<Noted>> {
+        let vectors = Vectors::new(Noted(Mutex::default()), count).unwrap();
+        assert_eq!(told(&vectors), [(0, true)]);
+        Arc::new(vectors)
+    }
+
     fn told(vectors: &Vectors<Noted>) -> Vec<(u16, bool)> {
         std::mem::take(&mut *vectors.device().0.lock().unwrap())
     }
 
     #[test]
     fn an_interrupt_that_nobody_sleeps_on_any_more_has_no_descriptor() {
-        let vectors = Vectors::new(Noted::default(), 4);
+        let vectors = vectors(4);
         assert!(vectors.sleep_on(3).unwrap().is_none(), "it may have come before");
         assert!(vectors.sleep_on(3).unwrap().is_some());
         let descriptor = Arc::downgrade(&vectors.sleep_on(3).unwrap().unwrap());
@@ -171,8 +186,16 @@ mod tests {
     }
 
     #[test]
+    fn the_admin_queues_interrupt_has_its_descriptor_from_the_beginning() {
+        let vectors = vectors(2);
+        assert!(vectors.sleep_on(0).unwrap().is_some());
+        drop(vectors.listen_to(0).unwrap());
+        assert_eq!(told(&vectors), []);
+    }
+
+    #[test]
     fn an_interrupt_is_disarmed_with_the_last_who_waits_for_it() {
-        let vectors = Arc::new(Vectors::new(Noted::default(), 2));
+        let vectors = vectors(2);
         let first = vectors.listen_to(1).unwrap();
         let second = vectors.listen_to(1).unwrap();
         assert!(vectors.sleep_on(1).unwrap().is_some());
@@ -185,19 +208,19 @@ mod tests {
 
     #[test]
     fn what_is_listened_to_can_be_read_at_first_and_as_it_is_raised_and_lowered() {
-        let vectors = Arc::new(Vectors::new(Noted::default(), 1));
-        let listener = vectors.listen_to(0).unwrap();
+        let vectors = vectors(2);
+        let listener = vectors.listen_to(1).unwrap();
         let readable = || byway_sys::wait_readable(listener.as_fd(), Duration::ZERO).unwrap();
         assert!(readable());
-        vectors.lower(0);
+        vectors.lower(1);
         assert!(!readable());
-        vectors.raise(0);
+        vectors.raise(1);
         assert!(readable());
     }
 
     #[test]
     fn an_interrupt_that_the_device_has_not_cannot_be_waited_for() {
-        let vectors = Arc::new(Vectors::new(Noted::default(), 2));
+        let vectors = vectors(2);
         let refused = vectors.sleep_on(2).unwrap_err().to_string();
         assert!(refused.contains("the device has 2 interrupts"), "{refused}");
         assert!(vectors.listen_to(2).is_err());

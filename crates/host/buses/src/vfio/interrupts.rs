@@ -37,7 +37,7 @@ impl Vectors<Arc<VfioDevice>> {
                 "of {has} MSI-X interrupts, of which 2 are needed, none can be set up: {cause}"
             ))
         })?;
-        Ok(Self::new(device, count as u16))
+        Self::new(device, count as u16)
     }
 
     /// Sleeps until the interrupt comes; says whether it did. One that was not armed before may have come already: it

@@ -1,11 +1,10 @@
 # Sourced by run.sh: what runs the processors of guests. KVM where a guest comes up under it, QEMU's translator elsewhere:
 # a machine may have /dev/kvm, and a kernel of its own kind that stock guests do not start under.
 
-translator=tcg,thread=multi
-
-# Sets `accelerator` for $kernel: found once while a machine is up, for each kernel of the harness.
+# Sets `accelerator` for $test and $kernel: found once while a machine is up, for each kernel of the harness.
 find_accelerator() {
-    local known said
+    local known said translator
+    translator=tcg,thread=$(header translator multi)
     case ${BYWAY_VM_ACCELERATOR:-} in
         kvm) accelerator=kvm; return ;;
         tcg) accelerator=$translator; return ;;

@@ -53,17 +53,9 @@ impl<S: Signals> Drop for Listener<S> {
 }
 
 impl<S: Signals> Vectors<S> {
-    /// So many, of which the admin queue's has its descriptor for good: what an open device takes of the process's descriptors
-    /// is known, however long its first admin commands take.
-    ///
-    /// # Errors
-    /// [`BusError::NoEvent`]; or that the device is gone.
-    pub(crate) fn new(device: S, count: u16) -> Result<Self, BusError> {
-        let vectors = Self { device, armed: (0..count).map(|_| Mutex::default()).collect() };
-        if count > 0 {
-            vectors.sleep_on(0)?;
-        }
-        Ok(vectors)
+    /// None armed of so many.
+    pub(crate) fn new(device: S, count: u16) -> Self {
+        Self { device, armed: (0..count).map(|_| Mutex::default()).collect() }
     }
 
     pub(crate) fn count(&self) -> u16 {
@@ -150,7 +142,7 @@ mod tests {
     use std::time::Duration;
 
     /// Notes whether each interrupt has a descriptor.
-    #[derive(Debug)]
+    #[derive(Debug, Default)]
     struct Noted(Mutex<Vec<(u16, bool)>>);
 
     impl Signals for Noted {
@@ -160,11 +152,8 @@ mod tests {
         }
     }
 
-    /// Vectors whose first is armed.
     fn vectors(count: u16) -> Arc<Vectors<Noted>> {
-        let vectors = Vectors::new(Noted(Mutex::default()), count).unwrap();
-        assert_eq!(told(&vectors), [(0, true)]);
-        Arc::new(vectors)
+        Arc::new(Vectors::new(Noted::default(), count))
     }
 
     fn told(vectors: &Vectors<Noted>) -> Vec<(u16, bool)> {
@@ -183,14 +172,6 @@ mod tests {
         assert!(descriptor.upgrade().is_none(), "it is kept");
         assert!(vectors.sleep_on(3).unwrap().is_none(), "it is another");
         assert_eq!(told(&vectors), [(3, true)]);
-    }
-
-    #[test]
-    fn the_admin_queues_interrupt_has_its_descriptor_from_the_beginning() {
-        let vectors = vectors(2);
-        assert!(vectors.sleep_on(0).unwrap().is_some());
-        drop(vectors.listen_to(0).unwrap());
-        assert_eq!(told(&vectors), []);
     }
 
     #[test]

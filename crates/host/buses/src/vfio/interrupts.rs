@@ -37,7 +37,11 @@ impl Vectors<Arc<VfioDevice>> {
                 "of {has} MSI-X interrupts, of which 2 are needed, none can be set up: {cause}"
             ))
         })?;
-        Self::new(device, count as u16)
+        let vectors = Self::new(device, count as u16);
+        // The admin queue's has its descriptor for good: what an open device takes of the process's is known, however long its
+        // first admin commands take.
+        vectors.sleep_on(0)?;
+        Ok(vectors)
     }
 
     /// Sleeps until the interrupt comes; says whether it did. One that was not armed before may have come already: it

@@ -59,7 +59,7 @@ impl VfioUserBus {
         let shared = Shared {
             device_memory: function.take_device_memory(&link),
             doorbells: function.doorbells,
-            vectors: Arc::new(Vectors::new(Arc::clone(&link), function.vectors)?),
+            vectors: Arc::new(Vectors::new(Arc::clone(&link), function.vectors)),
             registers_bytes: function.registers.bytes,
             stride_bytes,
             meter: HostMeter::off(),

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use byway::{Backend, Class, Device, Kv, Method, QueueOptions};
+use byway::{Backend, Class, Device, Kv, Ledger, Method, QueueOptions};
 use serde::Serialize;
 
 use crate::args::Traffic;
@@ -32,6 +32,8 @@ struct TrafficRow {
     payload_bytes: f64,
     /// With interrupts, without doorbells.
     wire_bytes: f64,
+    /// Looks at shadow doorbells, which are in no other sum.
+    shadow_wire_bytes: f64,
     commands: f64,
     slots: f64,
     p50_ns: f64,
@@ -98,6 +100,7 @@ fn measure<'v>(
     let told = Told::ask(device)?.since(&before);
     let ledger = told.ledger.since(&asking.ledger);
     let puts = count as f64;
+    let (payload_bytes, wire_bytes) = crossed(&ledger);
     let (p50_ns, p99_ns) = percentiles(&mut times_ns).unwrap_or_default();
     let commands = ledger.row(Class::CommandFetch).count;
     let chunks = ledger.row(Class::ChunkFetch).cost.payload_bytes / SLOT_BYTES;
@@ -107,13 +110,21 @@ fn measure<'v>(
         size,
         count,
         descriptors: told.descriptors(),
-        payload_bytes: ledger.payload_bytes() as f64 / puts,
-        wire_bytes: ledger.wire_bytes() as f64 / puts,
+        payload_bytes: payload_bytes as f64 / puts,
+        wire_bytes: wire_bytes as f64 / puts,
+        shadow_wire_bytes: ledger.row(Class::Shadow).cost.wire_bytes() as f64 / puts,
         commands: commands as f64 / puts,
         slots: (commands + chunks) as f64 / puts,
         p50_ns,
         p99_ns,
     })
+}
+
+/// Payload and wire bytes of the puts themselves. How often a device looks at shadow doorbells follows the time that it has, and
+/// not what is put.
+fn crossed(ledger: &Ledger) -> (u64, u64) {
+    let shadow = ledger.row(Class::Shadow).cost;
+    (ledger.payload_bytes() - shadow.payload_bytes, ledger.wire_bytes() - shadow.wire_bytes())
 }
 
 fn key(index: u64) -> [u8; 8] {
@@ -135,4 +146,21 @@ fn cells(row: &TrafficRow) -> Vec<String> {
         table::time(Some(row.p50_ns)),
         table::time(Some(row.p99_ns)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byway::Cost;
+
+    #[test]
+    fn looks_at_shadow_doorbells_are_in_no_sum_of_what_a_put_costs() {
+        let mut ledger = Ledger::default();
+        ledger.record(Class::CommandFetch, Cost { payload_bytes: 64, down_bytes: 84, up_bytes: 24 });
+        ledger.record(Class::Interrupt, Cost { payload_bytes: 4, down_bytes: 0, up_bytes: 24 });
+        let without = crossed(&ledger);
+        ledger.record_many(Class::Shadow, 3, Cost { payload_bytes: 12, down_bytes: 72, up_bytes: 72 });
+        assert_eq!(without, (64, 132));
+        assert_eq!(crossed(&ledger), without);
+    }
 }

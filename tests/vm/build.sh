@@ -220,9 +220,9 @@ initramfs() {
     (cd "$tree" && find . | cpio --quiet -o -H newc -R 0:0) > "$new/initrd-$label.cpio"
 }
 
-# The modules of modules.txt and all that they depend on, unpacked.
+# The modules of modules.txt and all that they depend on, unpacked. One with a question mark is left out where there is none.
 modules() {
-    local name=$1 tree=$2 path wanted module
+    local name=$1 tree=$2 path wanted word module
     local from to=$tree/lib/modules/$name
     local -A paths=() seen=()
     from=$(find "$new/kernel" -type d -path "*/lib/modules/$name")
@@ -234,12 +234,14 @@ modules() {
     find "$new/kernel" \( -name modules.builtin -o -name modules.builtin.modinfo -o -name modules.order \) -exec cp {} "$to/" \;
     read -r -a wanted <<< "$(sed 's/#.*//' "$here/modules.txt" | tr '\n-' ' _')"
     while [ ${#wanted[@]} -gt 0 ]; do
-        module=${wanted[0]}
+        word=${wanted[0]}
+        module=${word%\?}
         wanted=("${wanted[@]:1}")
         [ -z "${seen[$module]:-}" ] || continue
         seen[$module]=1
         path=${paths[$module]:-}
         if [ -z "$path" ]; then
+            [ "$word" = "$module" ] || continue
             sed 's/-/_/g' "$to/modules.builtin" | grep -q "/$module\.ko" && continue
             echo "kernel $name has no module $module"
             return 1

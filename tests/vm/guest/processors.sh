@@ -2,6 +2,8 @@
 # devices: byway
 # image: --size 512M --ns nvm:256M
 # processors: 64
+# translator: single
+# append: lpj=8000000
 # memory: 3G
 # seconds: 1200
 

@@ -103,7 +103,7 @@ fn cpu(arguments: &Arguments, side: usize) -> Result<usize> {
 /// The device's side.
 fn serve_device(socket: &Path, cpu: usize) -> Result<()> {
     affinity::pin(cpu)?;
-    let options = ServeOptions { vfio_user: socket.to_owned(), sgls: None, idle: Idle::Poll };
+    let options = ServeOptions { idle: Idle::Poll, ..ServeOptions::at(socket) };
     let served = serve("ram:1G?flash=off&ledger=off", &options)?;
     let stop = served.stopper();
     std::thread::spawn(move || {

@@ -71,7 +71,7 @@ fn main() -> Result<()> {
 fn serve_device(socket: &Path) -> Result<()> {
     let image = socket.with_extension("image");
     create(&image, &CreateOptions { namespaces: vec![NewNamespace::NVM], ..CreateOptions::new(1 << 30) })?;
-    let options = ServeOptions { vfio_user: socket.to_owned(), sgls: None, idle: Idle::Sleep };
+    let options = ServeOptions { idle: Idle::Sleep, ..ServeOptions::at(socket) };
     let served = serve(&format!("embedded:{}", image.display()), &options)?;
     let stop = served.stopper();
     std::thread::spawn(move || {

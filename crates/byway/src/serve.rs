@@ -1,5 +1,6 @@
 //! Serving an embedded device to hosts in other processes.
 
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +25,16 @@ pub struct ServeOptions {
     pub sgls: Option<bool>,
     /// What the server does while no command comes.
     pub idle: Idle,
+    /// How many threads share the queues.
+    pub threads: NonZeroU16,
+}
+
+impl ServeOptions {
+    /// At a socket, and everything else as it is unless something is said.
+    #[must_use]
+    pub fn at(vfio_user: impl Into<PathBuf>) -> Self {
+        Self { vfio_user: vfio_user.into(), sgls: None, idle: Idle::default(), threads: NonZeroU16::MIN }
+    }
 }
 
 /// What a server does while no command comes.
@@ -77,8 +88,11 @@ fn serve_uri(uri: &Uri, options: &ServeOptions) -> Result<Served> {
     let vectors = Arc::new(Vectors::default());
     let no_memory = |error| Error::kernel("share doorbells", error);
     let page = if polls { Some(DoorbellPage::new().map_err(no_memory)?) } else { None };
-    let hosts =
-        Hosts { interrupts: vectors.clone(), doorbells: page.as_ref().map(|page| page.memory().clone()) };
+    let hosts = Hosts {
+        interrupts: vectors.clone(),
+        doorbells: page.as_ref().map(|page| page.memory().clone()),
+        threads: options.threads,
+    };
     let device = Embedded::serve(subsystem, uri.options.clock, uri.options.ledger, hosts);
     let mut device = device.map_err(from_start)?;
     if let Some(control) = path.and_then(|path| Control::start(&path, device.handle())) {

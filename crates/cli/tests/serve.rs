@@ -62,8 +62,9 @@ fn text(path: &Path) -> &str {
 fn a_signal_closes_the_image_in_order_and_removes_the_socket() {
     let image = Image::new(&["nvm"]);
     let socket = socket(&image);
-    for signal in ["-TERM", "-INT"] {
-        let server = Server::start(&[text(&image.path()), "--vfio-user", text(&socket), "--sgl", "off"]);
+    for (signal, threads) in [("-TERM", "1"), ("-INT", "1"), ("-TERM", "3")] {
+        let args = ["--vfio-user", text(&socket), "--sgl", "off", "--threads", threads];
+        let server = Server::start(&[&[text(&image.path())], &args[..]].concat());
         let client = UnixStream::connect(&socket).unwrap();
         assert!(server.end(signal).contains("closed"));
         drop(client);

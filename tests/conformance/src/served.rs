@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use byway::serve::ServeOptions;
 use byway_buses::VfioUserBus;
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Identity, Namespace, Outcome, QueueOptions, Result,
@@ -27,12 +28,12 @@ pub struct Served {
 impl Serving {
     /// Serves the device that `uri` names at `socket`.
     pub fn start(uri: &str, socket: &Path) -> Self {
-        let options = byway::serve::ServeOptions {
-            vfio_user: socket.to_owned(),
-            sgls: None,
-            idle: byway::serve::Idle::default(),
-        };
-        let served = byway::serve::serve(uri, &options).unwrap();
+        Self::start_with(uri, &ServeOptions::at(socket))
+    }
+
+    /// Serves the device that `uri` names as `options` say.
+    pub fn start_with(uri: &str, options: &ServeOptions) -> Self {
+        let served = byway::serve::serve(uri, options).unwrap();
         let stop = served.stopper();
         let thread = std::thread::spawn(move || served.run(|_| {}).unwrap());
         Self { stop, thread: Some(thread) }
@@ -49,8 +50,13 @@ impl Drop for Serving {
 impl Served {
     /// The device that `uri` names, served at `socket` and attached.
     pub fn open(uri: &str, socket: &Path) -> Self {
-        let serving = Serving::start(uri, socket);
-        let bus = VfioUserBus::open(socket).unwrap();
+        Self::open_with(uri, &ServeOptions::at(socket))
+    }
+
+    /// The device that `uri` names, served as `options` say and attached.
+    pub fn open_with(uri: &str, options: &ServeOptions) -> Self {
+        let serving = Serving::start_with(uri, options);
+        let bus = VfioUserBus::open(&options.vfio_user).unwrap();
         let driver = Driver::attach(Arc::new(bus), AttachOptions::default()).unwrap();
         Self { driver, _serving: serving }
     }

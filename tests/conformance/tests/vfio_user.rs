@@ -2,15 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use byway::{CreateOptions, ErrorKind, Method, NewNamespace};
+use byway::serve::{Idle, ServeOptions};
+use byway::{BackendQueue, CreateOptions, ErrorKind, Method, NewNamespace, Nsid, QueueOptions};
 use byway_conformance::conformance;
 use byway_conformance::scratch::Scratch;
 use byway_conformance::served::{Served, Serving};
 use byway_conformance::subject::{Subject, assert_same};
-use byway_core::{Backend, BackendQueue, Finished};
+use byway_core::{Backend, Finished};
 
 /// A socket beside the scratch file.
 fn socket(scratch: &Scratch) -> PathBuf {
@@ -19,14 +21,35 @@ fn socket(scratch: &Scratch) -> PathBuf {
 
 /// A device with a namespace of blocks alone, in an image in place of the scratch file.
 fn opened(scratch: &Scratch) -> impl Backend + use<> {
+    served(scratch, &ServeOptions::at(socket(scratch)))
+}
+
+/// The same, whose queues several threads share.
+fn opened_by_threads(scratch: &Scratch) -> impl Backend + use<> {
+    served(scratch, &by_threads(scratch, 2, Idle::Sleep))
+}
+
+/// The same, with doorbells in shared memory.
+fn opened_by_threads_that_poll(scratch: &Scratch) -> impl Backend + use<> {
+    served(scratch, &by_threads(scratch, 2, Idle::Poll))
+}
+
+fn by_threads(scratch: &Scratch, threads: u16, idle: Idle) -> ServeOptions {
+    let threads = NonZeroU16::new(threads).unwrap();
+    ServeOptions { threads, idle, ..ServeOptions::at(socket(scratch)) }
+}
+
+fn served(scratch: &Scratch, options: &ServeOptions) -> Served {
     std::fs::remove_file(&scratch.path).unwrap();
     let namespaces = vec![NewNamespace::NVM];
     let create = CreateOptions { namespaces, ..CreateOptions::new(2 * Scratch::BYTES) };
     byway::create(&scratch.path, &create).unwrap();
-    Served::open(&format!("embedded:{}", scratch.path.display()), &socket(scratch))
+    Served::open_with(&format!("embedded:{}", scratch.path.display()), options)
 }
 
 conformance!(vfio_user, opened);
+conformance!(vfio_user_by_threads, opened_by_threads);
+conformance!(vfio_user_by_threads_that_poll, opened_by_threads_that_poll);
 
 #[test]
 fn every_transfer_method_carries_values_to_a_device_in_another_process() {
@@ -127,6 +150,77 @@ fn woken_for_all(queue: &mut impl BackendQueue) -> Vec<Finished> {
         finished.extend(std::iter::from_fn(|| queue.next_finished().unwrap()));
     }
     finished
+}
+
+/// Writes and reads of blocks by several threads of a host at once, each with a queue of its own, under admin commands.
+fn work_by_threads(scratch: &Scratch, idle: Idle) {
+    const THREADS: u64 = 5;
+    const ROUNDS: u64 = 40;
+    const DEPTH: u64 = 16;
+    let served = served(scratch, &by_threads(scratch, 3, idle));
+    let blocks = Nsid::FIRST;
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (served, block) = (&served, move |n: u64| vec![(n + thread) as u8 | 1; 4096]);
+            scope.spawn(move || {
+                let options = QueueOptions { depth: DEPTH as u32, ..QueueOptions::default() };
+                let mut queue = served.queue(options).unwrap();
+                for round in 0..ROUNDS {
+                    for n in 0..DEPTH {
+                        let slba = (thread * DEPTH + n) * 8;
+                        queue.execute_write(blocks, slba, 512, &block(n + round)).unwrap();
+                    }
+                    for n in 0..DEPTH {
+                        let mut read = vec![0; 4096];
+                        queue.execute_read(blocks, (thread * DEPTH + n) * 8, 512, &mut read).unwrap();
+                        assert_eq!(read, block(n + round));
+                    }
+                    if round % 16 == thread {
+                        served.namespaces().unwrap();
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn threads_of_a_server_share_many_queues_beside_admin_commands() {
+    work_by_threads(&Scratch::new(), Idle::Sleep);
+    work_by_threads(&Scratch::new(), Idle::Poll);
+}
+
+#[test]
+fn threads_of_a_server_share_queues_of_keys() {
+    for idle in [Idle::Sleep, Idle::Poll] {
+        let scratch = Scratch::new();
+        let options = by_threads(&scratch, 3, idle);
+        let _serving = Serving::start_with("ram:128M", &options);
+        let device = byway::open(&format!("vfio-user:{}", options.vfio_user.display())).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..5_u32 {
+                let device = &device;
+                scope.spawn(move || {
+                    let mut kv = device.kv(None).unwrap();
+                    for n in 0..600_u32 {
+                        let key = [thread.to_be_bytes(), (n % 50).to_be_bytes()].concat();
+                        let value = vec![(n + thread) as u8; 20 + n as usize % 300];
+                        kv.put(&key, &value).unwrap();
+                        assert_eq!(kv.get(&key).unwrap().as_ref(), Some(&value));
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn several_threads_are_refused_where_one_has_to_serve_every_queue() {
+    let scratch = Scratch::new();
+    for uri in ["ram:64M?clock=paced", "ram:64M?flush=media"] {
+        let error = byway::serve::serve(uri, &by_threads(&scratch, 2, Idle::Sleep)).unwrap_err();
+        assert!(error.to_string().contains("one thread"), "{error}");
+    }
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn live(args: &[String]) -> Result<ExitCode, String> {
 fn serve(args: &[String]) -> Result<ExitCode, String> {
     let [uri, socket, idle] = args else { return Err(USAGE.to_owned()) };
     let idle = if idle == "poll" { Idle::Poll } else { Idle::Sleep };
-    let options = ServeOptions { vfio_user: socket.into(), sgls: None, idle };
+    let options = ServeOptions { idle, ..ServeOptions::at(socket) };
     let served = byway::serve::serve(uri, &options).map_err(|error| error.to_string())?;
     println!("open");
     served.run(|_| {}).map_err(|error| error.to_string())?;

@@ -1,6 +1,7 @@
 //! A served device and any client of it: messages with descriptors and without, and accesses of any place and width.
 
 use std::fs::File;
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ struct Host {
 impl Host {
     fn new() -> Self {
         let vectors = Arc::new(Vectors::default());
-        let hosts = Hosts { interrupts: vectors.clone(), doorbells: None };
+        let hosts = Hosts { interrupts: vectors.clone(), doorbells: None, threads: NonZeroU16::MIN };
         let device = Embedded::serve(device("gen4x4"), ClockMode::Off, true, hosts).expect("threads");
         Self { function: Function::new(device.front(), vectors, None), _device: device }
     }

@@ -69,18 +69,6 @@ impl<T> Guarded<T> {
         });
     }
 
-    /// Runs `work` if nobody has the turn. For values that nobody leaves word for.
-    pub fn try_run<R>(&self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
-        if !self.turn.try_enter() {
-            return None;
-        }
-        // SAFETY: this thread holds the turn, so no other reference to the value exists.
-        #[expect(unsafe_code, reason = "exclusive by the turn")]
-        let result = self.or_fail(|| work(unsafe { &mut *self.value.get() }));
-        while !self.turn.leave() {}
-        Some(result)
-    }
-
     /// Waits for the turn and runs `work` once; word that others left meanwhile is for `after`. Nothing is run, and
     /// nothing comes of it, once somebody panicked with the value.
     pub fn run<R>(&self, work: impl FnOnce(&mut T) -> R, mut after: impl FnMut(&mut T)) -> Option<R> {

@@ -1,12 +1,13 @@
 //! The embedded device: controller, subsystem and flash in this process.
 
 use std::any::Any;
+use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use byway_controller::{
-    CmbRegisters, Controller, ControllerId, DeviceMemory, FinishedSync, Interrupts, Next, Outlooks, Port,
-    Subsystem,
+    Carried, CmbRegisters, Controller, ControllerId, DeviceMemory, FinishedSync, Interrupts, Next, Outlooks,
+    Port, Subsystem,
 };
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
 use byway_link::{ClockMode, HostMeter, Ledger, Meter, Profile};
@@ -22,6 +23,7 @@ use crate::memory::Windows;
 use crate::runner::{Bed, Runner};
 use crate::served::Served;
 use crate::syncing::Syncing;
+use crate::workers::Workers;
 
 /// Commands served in one run before doorbells are looked at again.
 const BUDGET: u32 = 1024;
@@ -78,6 +80,8 @@ pub struct Hosts {
     pub interrupts: Arc<dyn Interrupts + Send + Sync>,
     /// Memory in which hosts may write doorbells themselves, as the registers stand; [`Front::poll`] looks there.
     pub doorbells: Option<Arc<Mapping>>,
+    /// How many threads share the queues: the one that answers messages, and others of the device's own.
+    pub threads: NonZeroU16,
 }
 
 /// Doorbells in memory shared with hosts.
@@ -108,6 +112,7 @@ pub struct Shared {
     pub(crate) outlooks: Outlooks,
     pub(crate) run_by: RunBy,
     pub(crate) lanes: Lanes,
+    pub(crate) workers: Workers,
     pub(crate) bed: Bed,
     /// Where the thread that syncs the image sleeps.
     pub(crate) sync_bed: Bed,
@@ -145,6 +150,7 @@ impl Core {
             None => loop {
                 match self.run_controller(shared, rung.take(), now_ps, BUDGET) {
                     Next::Now => {}
+                    _ if self.has_lanes_for_admin(shared) => {}
                     next => break next,
                 }
             },
@@ -161,6 +167,12 @@ impl Core {
             shared.sync_bed.wake();
             self.call_those_who_wait(shared);
         }
+    }
+
+    /// Whether admin commands waited for queues on leave, which are all in now.
+    #[inline]
+    pub fn has_lanes_for_admin(&mut self, shared: &Shared) -> bool {
+        self.controller.waits_for_lanes() && shared.recall(self)
     }
 
     /// Runs the controller once.
@@ -261,13 +273,18 @@ impl Shared {
         );
     }
 
-    /// Lets the device serve the doorbells rung so far.
+    /// Lets the device serve the doorbells rung so far, with every queue in.
     pub(crate) fn run_now(&self) {
         if self.lanes.any_away() {
             let _ = self.with_core(|core| core.run_now(self));
             return;
         }
-        self.core.run_or_leave_word(|| {}, |core, _| core.run(self, None, self.clock.now_ps()));
+        self.run_here();
+    }
+
+    /// Lets the device serve the doorbells rung so far of the queues that are in.
+    pub(crate) fn run_here(&self) {
+        self.core.run_or_leave_word(|| {}, |core, _| core.run_now(self));
     }
 
     /// Lets the device run; if it has nothing to do now, moves virtual time to its next deadline first.
@@ -288,10 +305,17 @@ impl Shared {
     pub(crate) fn with_core<R>(&self, work: impl FnOnce(&mut Core) -> R) -> Result<R, Failed> {
         let mut work = Some(work);
         loop {
-            let done = self.core.run(
-                |core| self.recall(core).then(|| work.take().map(|work| work(core))).flatten(),
-                |core| core.run_now(self),
-            );
+            let try_it = |core: &mut Core| {
+                let were_away = self.lanes.any_away();
+                if !self.recall(core) {
+                    return None;
+                }
+                if were_away {
+                    core.run_now(self);
+                }
+                work.take().map(|work| work(core))
+            };
+            let done = self.core.run(try_it, |core| core.run_now(self));
             if let Some(done) = done.ok_or(Failed)? {
                 return Ok(done);
             }
@@ -414,10 +438,11 @@ impl Embedded {
     }
 
     /// Starts a device whose hosts are in other processes: bridges reach it by its [`Embedded::front`], run it in threads
-    /// of theirs. A thread of the device's own syncs its image.
+    /// of theirs. A thread of the device's own syncs its image, and others share its queues where they are asked for.
     ///
     /// # Errors
-    /// A virtual clock: hosts elsewhere are charged for nothing, so its time would stand still.
+    /// A virtual clock: hosts elsewhere are charged for nothing, so its time would stand still. Several threads where one
+    /// has to have every queue: to keep a paced clock, and to sync the image for each command.
     pub fn serve(
         subsystem: Subsystem,
         clock: ClockMode,
@@ -427,9 +452,16 @@ impl Embedded {
         if clock == ClockMode::Virtual {
             return Err(StartError::VirtualThread);
         }
+        let keeps_all = clock != ClockMode::Off || subsystem.syncs_completions();
+        if keeps_all && hosts.threads.get() > 1 {
+            return Err(StartError::OneThread);
+        }
         let options = RunOptions { run_by: RunBy::Caller, clock, ledger };
         let shared = Arc::new(Shared::new(subsystem, options, Some(hosts))?);
-        let runners = vec![Runner::start_working(&shared)?, Runner::start_syncing(&shared)?];
+        let mut runners = vec![Runner::start_working(&shared)?, Runner::start_syncing(&shared)?];
+        for at in 0..shared.workers.len() {
+            runners.push(Runner::start_tending(&shared, at)?);
+        }
         Ok(Self { companion: None, shared, runners: Arc::new(runners) })
     }
 
@@ -516,6 +548,9 @@ pub enum StartError {
         "clock=virtual is deterministic and so needs run=caller and no server: a thread's timing is the scheduler's"
     )]
     VirtualThread,
+    /// Several threads for a device that one thread has to serve.
+    #[error("under clock=paced and flush=media one thread serves every queue: no more can be asked for")]
+    OneThread,
     /// No memory, or no thread.
     #[error("the device cannot be started: {0}")]
     System(#[from] std::io::Error),
@@ -541,6 +576,8 @@ impl Shared {
         // Modelled time orders everything, and a thread of the device's own serves all queues.
         let queues_leave = options.clock == ClockMode::Off && options.run_by == RunBy::Caller;
         let runs_apart = subsystem.syncs_completions();
+        let carried = if hosts.is_some() { Carried::KeysAndBlocks } else { Carried::Keys };
+        let threads = hosts.as_ref().map_or(NonZeroU16::MIN, |hosts| hosts.threads);
         let (interrupts, page) =
             hosts.map_or((None, None), |hosts| (Some(hosts.interrupts), hosts.doorbells));
         let served = interrupts.map(|interrupts| Served::new(interrupts, runs_apart)).transpose()?;
@@ -573,7 +610,8 @@ impl Shared {
             windows,
             outlooks,
             run_by: options.run_by,
-            lanes: Lanes::new(if queues_leave { queues } else { 0 }),
+            lanes: Lanes::new(if queues_leave { queues } else { 0 }, carried),
+            workers: Workers::new(threads),
             bed: Bed::default(),
             sync_bed: Bed::default(),
             due_ps: AtomicU64::new(NEVER),

@@ -83,7 +83,7 @@ impl Front {
     #[inline]
     pub fn poll(&self, rung: &mut usize) -> bool {
         let shared = &*self.shared;
-        if !shared.doorbells.is_written(*rung) && !shared.has_work() {
+        if !shared.is_written(*rung) && !shared.has_work() {
             return false;
         }
         if self.runs_apart() {
@@ -105,7 +105,7 @@ impl Front {
         if self.runs_apart() {
             self.shared.bed.wake();
         } else if self.shared.has_work() {
-            self.shared.run_now();
+            self.shared.run_here();
         }
     }
 
@@ -133,7 +133,7 @@ impl Front {
     pub fn rest(&self) {
         if let Some(served) = &self.shared.served {
             served.watch(false);
-            self.shared.run_now();
+            self.shared.run_here();
         }
     }
 
@@ -145,7 +145,7 @@ impl Front {
     pub fn finish(&self) -> Result<(), Failed> {
         for _ in 0..LAST_RUNS {
             let more = self.shared.with_core(|core| {
-                self.shared.doorbells.take_written(|index| self.shared.host_meter.doorbell(index.place()));
+                self.shared.take_written(usize::MAX);
                 core.run_now(&self.shared);
                 let more = core.controller.has_put_off(&core.subsystem);
                 if more {

@@ -16,6 +16,7 @@ mod memory;
 mod runner;
 mod served;
 mod syncing;
+mod workers;
 
 pub use bus::InProcessBus;
 pub use device::{Embedded, Failed, Handle, Hosts, RunBy, RunOptions, StartError};

@@ -52,6 +52,14 @@ impl Runner {
         })
     }
 
+    /// Starts thread `at` of those that share queues with who answers messages.
+    pub fn start_tending(shared: &Arc<Shared>, at: usize) -> std::io::Result<Self> {
+        Self::spawn("byway-queues", shared, move |shared, stop| {
+            shared.tend_queues(at, || stop.load(SeqCst));
+            shared.sleep_until_called(at, NAP, || stop.load(SeqCst));
+        })
+    }
+
     /// A thread that takes one step after the other for as long as the device is there.
     fn spawn(
         name: &str,
@@ -128,7 +136,7 @@ impl Bed {
     }
 
     /// Sleeps unless `has_work` by then, at most for `nap`.
-    fn sleep(&self, nap: Duration, has_work: impl Fn() -> bool) {
+    pub(crate) fn sleep(&self, nap: Duration, has_work: impl Fn() -> bool) {
         self.thread.get_or_init(std::thread::current);
         self.asleep.store(true, Relaxed);
         fence(SeqCst);

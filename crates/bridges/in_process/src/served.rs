@@ -208,9 +208,9 @@ fn copy(into: &[AtomicU32], controller: &Controller) {
 }
 
 impl Core {
-    /// Makes the register writes and whatever else was posted.
+    /// Makes the register writes and whatever else was posted, once every queue is in: else by whoever brings the last one.
     pub fn make_posted(&mut self, shared: &Shared, served: &Served) {
-        if !served.has_posted.load(Acquire) {
+        if !served.has_posted.load(Acquire) || !shared.recall(self) {
             return;
         }
         // Lowered before the list is taken: what is posted later raises it again.
@@ -255,9 +255,11 @@ impl Core {
             match self.run_controller(shared, None, now_ps, BUDGET) {
                 Next::Now if monotonic_ns() < *until.get_or_insert_with(|| monotonic_ns() + RUN_NS) => {}
                 Next::Now => break Next::At(now_ps),
+                _ if self.has_lanes_for_admin(shared) => {}
                 next => break next,
             }
         };
+        self.call_workers(shared);
         self.leave_note(shared, served);
         next
     }
@@ -300,8 +302,7 @@ impl Shared {
     /// Whether the device's own thread has something to do.
     pub(crate) fn has_work_apart(&self) -> bool {
         self.served.as_ref().is_some_and(|served| {
-            served.has_put_off()
-                || served.runs_apart && (self.doorbells.is_written(usize::MAX) || self.has_work())
+            served.has_put_off() || served.runs_apart && (self.is_written(usize::MAX) || self.has_work())
         })
     }
 
@@ -317,7 +318,7 @@ impl Shared {
             }
         }
         if served.runs_apart {
-            self.take_written_and_run(&mut 0);
+            self.take_written_and_run(&mut { usize::MAX });
         }
         self.tell_front();
     }
@@ -329,14 +330,26 @@ impl Shared {
 
     /// Takes in what hosts wrote to doorbells in shared memory, and serves it.
     pub(crate) fn take_written_and_run(&self, rung: &mut usize) {
-        let written = |index: byway_queue::DoorbellIndex| self.host_meter.doorbell(index.place());
         self.core.run_or_leave_word(
             || {},
             |core, _| {
-                *rung = self.doorbells.take_written(written).max(1);
+                *rung = self.take_written(*rung);
                 core.run_now(self);
             },
         );
+    }
+
+    /// Takes in what hosts wrote to doorbells in shared memory for the first `queues` queues, with the device in hand; how
+    /// many of them may have been rung. Those of queues on leave are looked at where they are.
+    pub(crate) fn take_written(&self, queues: usize) -> usize {
+        let is_in = |qid| self.lanes.is_in(qid);
+        self.doorbells.take_written(queues, is_in, |index| self.host_meter.doorbell(index.place())).max(1)
+    }
+
+    /// Whether hosts wrote tails of the first `queues` queues in shared memory.
+    #[inline]
+    pub(crate) fn is_written(&self, queues: usize) -> bool {
+        self.doorbells.is_written(queues, |qid| self.lanes.is_in(qid))
     }
 
     /// Wakes whoever answers messages, if this thread leaves something that nobody else would look for.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 
 /// `byway serve`.
 #[derive(Debug, Args)]
@@ -11,6 +11,7 @@ Examples:
   byway serve disk.img --vfio-user /run/disk.sock
   byway serve 'embedded:disk.img?flush=command' --vfio-user /run/disk.sock --sgl off
   byway serve ram:1G --vfio-user /run/ram.sock --idle poll
+  byway serve disk.img --vfio-user /run/disk.sock --threads 4
 
 QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \
 needs the guest's memory in a file that it shares: -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m.
@@ -27,6 +28,11 @@ pub struct Serve {
     /// What the server does while no command comes.
     #[arg(long, default_value = "sleep")]
     pub idle: Idle,
+    /// Threads that share the queues of the client: one answers messages as well, and each queue pair that is busy goes to
+    /// the one that its number says. They fetch commands, move data and complete beside each other; the
+    /// device itself is one thread's at a time. Not under clock=paced and flush=media, which want one.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=64))]
+    pub threads: u16,
     /// Whether the controller announces SGLs: `sgl=` of a URI, which an image's path alone has no place for.
     #[arg(long)]
     pub sgl: Option<Sgl>,

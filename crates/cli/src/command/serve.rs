@@ -1,6 +1,7 @@
 //! `byway serve`: a device for hosts in other processes.
 
 use std::io::Write;
+use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
@@ -22,6 +23,7 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
             Idle::Sleep => byway::serve::Idle::Sleep,
             Idle::Poll => byway::serve::Idle::Poll,
         },
+        threads: NonZeroU16::new(args.threads).unwrap_or(NonZeroU16::MIN),
     };
     let served = serve(&uri_of(&args.device), &options)?;
     let stopper = served.stopper();

@@ -37,7 +37,11 @@ pub struct Controller {
     pub(crate) held: Held,
     pub(crate) put_off: PutOff,
     /// Queue pairs that are checked out.
-    pub(crate) lanes_out: u32,
+    pub(crate) away: QueueSet,
+    /// Admin commands wait until all of those are back.
+    pub(crate) admin_waits: bool,
+    /// Queues whose tails have moved since somebody asked.
+    pub(crate) rung: QueueSet,
     pub(crate) admin: AdminState,
     pub(crate) payloads: PayloadTable,
     pub(crate) room: Room,
@@ -71,6 +75,12 @@ impl QueueSet {
     #[inline]
     pub fn remove(&mut self, qid: u16) {
         self.words[usize::from(qid / 64)] &= !(1 << (qid % 64));
+    }
+
+    /// Whether queue `qid` is in the set.
+    #[inline]
+    pub fn contains(&self, qid: u16) -> bool {
+        self.words[usize::from(qid / 64)] & 1 << (qid % 64) != 0
     }
 
     /// Whether the set is empty.
@@ -175,7 +185,9 @@ impl Controller {
             completions: Completions::default(),
             held: Held::default(),
             put_off: PutOff::default(),
-            lanes_out: 0,
+            away: QueueSet::default(),
+            admin_waits: false,
+            rung: QueueSet::default(),
             admin: AdminState::new(),
             payloads: PayloadTable::default(),
             room: Room::default(),
@@ -244,6 +256,24 @@ impl Controller {
         self.blocked
     }
 
+    /// Whether I/O queue `qid` is there, in the controller or on leave.
+    #[must_use]
+    pub fn has_queue(&self, qid: u16) -> bool {
+        self.away.contains(qid) || matches!(self.submission.get(usize::from(qid)), Some(Some(_)))
+    }
+
+    /// Whether admin commands wait for queue pairs that are checked out: they may be about any of them.
+    #[inline]
+    pub fn waits_for_lanes(&self) -> bool {
+        self.admin_waits
+    }
+
+    /// Takes the lowest of the queues whose tails have moved since the last call.
+    #[inline]
+    pub fn take_rung(&mut self) -> Option<u16> {
+        self.rung.take_first()
+    }
+
     /// Where the host placed the controller memory buffer on the bus, if it enabled it.
     pub fn cmb_base(&self) -> Option<u64> {
         self.registers.cmb_base()
@@ -288,8 +318,10 @@ impl Controller {
         self.admin.reset();
         self.payloads.clear();
         self.blocked = false;
+        self.admin_waits = false;
         self.ready = ReadySet::default();
         self.unannounced = QueueSet::default();
+        self.rung = QueueSet::default();
         for place in 0..2 * u32::from(MAX_IO_QUEUES + 1) {
             DoorbellIndex::at(place).into_iter().for_each(|index| doorbells.reset(index));
         }

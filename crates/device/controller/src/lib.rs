@@ -34,7 +34,7 @@ mod transfer;
 pub use byway_flash::{FinishedSync, PendingSync};
 pub use controller::{Controller, ControllerId, MAX_TRANSFER_BYTES, Next};
 pub use error::CommandError;
-pub use lane::{Gathered, LANE_COMMANDS, Lane};
+pub use lane::{Carried, Gathered, LANE_COMMANDS, Lane};
 pub use outlook::Outlooks;
 pub use port::{DeviceMemory, Interrupts, NoInterrupts, Port};
 pub use queue::MAX_IO_QUEUES;

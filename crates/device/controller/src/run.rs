@@ -45,8 +45,9 @@ impl Controller {
     /// Takes what the register of doorbell `index` holds.
     #[inline]
     pub(crate) fn take_doorbell(&mut self, doorbells: &Doorbells, index: DoorbellIndex) {
-        // The register of a shadowed doorbell only says: look. Its value may be older than one seen already.
-        if self.is_shadowed(index.queue()) {
+        // The register of a shadowed doorbell only says: look. Its value may be older than one seen already. Those of a
+        // queue on leave are looked at where it is, and marked once it is back.
+        if self.is_shadowed(index.queue()) || self.away.contains(index.queue()) {
             return;
         }
         let value = doorbells.load(index);
@@ -64,6 +65,7 @@ impl Controller {
     pub(crate) fn take_tail(&mut self, qid: u16, tail: u32) -> bool {
         let Some(Some(sq)) = self.submission.get_mut(usize::from(qid)) else { return false };
         self.ready.insert(qid);
+        self.rung.insert(qid);
         sq.ring.set_tail(tail).is_ok()
     }
 
@@ -85,7 +87,7 @@ impl Controller {
     #[cold]
     pub(crate) fn wake_blocked(&mut self, doorbells: &Doorbells) {
         // Admin commands may be for queues that are on leave: whoever serves them has all of them in.
-        let first = u16::from(self.lanes_out > 0);
+        let first = u16::from(!self.away.is_empty());
         self.blocked |= first > 0 && matches!(&self.completion[0], Some(cq) if cq.blocks);
         for cqid in first..=MAX_IO_QUEUES {
             if !self.is_shadowed(cqid) && matches!(&self.completion[usize::from(cqid)], Some(cq) if cq.blocks)
@@ -107,7 +109,7 @@ impl Controller {
         qid: u16,
         now_ps: u64,
     ) {
-        if qid == 0 && self.put_off.holds_admin() {
+        if qid == 0 && !self.admin_may_go_on() {
             return self.ready.remove(0);
         }
         port.meter.begin(now_ps);
@@ -131,6 +133,12 @@ impl Controller {
                 }
             }
         }
+    }
+
+    /// Whether the admin queue is served now: it waits for a command that was put off, and for queue pairs that are away.
+    fn admin_may_go_on(&mut self) -> bool {
+        self.admin_waits = !self.away.is_empty();
+        !self.admin_waits && !self.put_off.holds_admin()
     }
 
     /// Fetches the next command of `qid` into `command`, with its inline payload, if all of it has arrived and its completion

@@ -27,6 +27,43 @@ fn command(opcode: u8, key: &[u8], cdw10: usize) -> Command {
     command
 }
 
+/// How blocks are pointed at.
+#[derive(Debug, Clone, Copy)]
+enum Pointer {
+    Prp,
+    Sgl,
+    Inline,
+    Unmapped,
+}
+
+/// Reads and writes of blocks, short and long, also past the end and of what no lane carries.
+fn blocks() -> impl Strategy<Value = Step> {
+    let opcode = prop::sample::select(vec![
+        NvmOpcode::READ,
+        NvmOpcode::READ,
+        NvmOpcode::WRITE,
+        NvmOpcode::WRITE,
+        NvmOpcode::COMPARE,
+        NvmOpcode::WRITE_ZEROES,
+    ]);
+    let pointer = prop::sample::select(vec![
+        Pointer::Prp,
+        Pointer::Prp,
+        Pointer::Sgl,
+        Pointer::Inline,
+        Pointer::Unmapped,
+    ]);
+    let slba = prop_oneof![8 => 0u64..40, 1 => Just(u64::MAX), 1 => Just(1 << 40)];
+    let count = prop_oneof![8 => 1usize..9, 1 => 16usize..40];
+    (opcode, 1u32..3, slba, count, pointer).prop_map(|(opcode, nsid, slba, count, pointer)| Step::Blocks {
+        opcode,
+        nsid,
+        slba,
+        count,
+        pointer,
+    })
+}
+
 /// What a host does.
 #[derive(Debug, Clone)]
 enum Step {
@@ -41,6 +78,7 @@ enum Step {
     List,
     Flush,
     Write,
+    Blocks { opcode: NvmOpcode, nsid: u32, slba: u64, count: usize, pointer: Pointer },
     NoNamespace,
     LongKey,
     UnmappedBuffer(u8),
@@ -65,6 +103,9 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::List),
         Just(Step::Flush),
         Just(Step::Write),
+        blocks(),
+        blocks(),
+        blocks(),
         Just(Step::NoNamespace),
         Just(Step::LongKey),
         Just(Step::Serve),
@@ -147,6 +188,9 @@ fn place(io: &mut Io, step: &Step) {
             command.set_prps(DATA, 0);
             io.host.submit(QUEUE, command);
         }
+        Step::Blocks { opcode, nsid, slba, count, pointer } => {
+            place_blocks(io, io::blocks(*opcode, *nsid, *slba, *count), *pointer)
+        }
         Step::NoNamespace => _ = io.host.submit(QUEUE, Command::new(KvOpcode::EXIST.0, 0, 60)),
         Step::LongKey => {
             let mut command = command(KvOpcode::EXIST.0, b"k", 0);
@@ -155,6 +199,29 @@ fn place(io: &mut Io, step: &Step) {
         }
         Step::Serve => {}
     }
+}
+
+fn place_blocks(io: &mut Io, mut command: Command, pointer: Pointer) {
+    let bytes = io.block_bytes(command.nsid) * ((command.cdw12 & 0xffff) as usize + 1);
+    let is_read = command.opcode() == NvmOpcode::READ.0;
+    let at = if is_read { DATA + (1 << 20) } else { DATA };
+    match pointer {
+        Pointer::Inline if !is_read && bytes <= 512 => {
+            command.set_sgl1(SglDescriptor::inline(bytes as u32));
+            io.host.submit(QUEUE, command);
+            for chunk in 0..bytes / 64 {
+                io.host.push(QUEUE, &[chunk as u8; 64]);
+            }
+            return;
+        }
+        // Lists stand in one place, so they are all of what is read.
+        Pointer::Prp | Pointer::Inline if is_read || bytes <= 8192 => io.point_prps(&mut command, at, bytes),
+        Pointer::Prp | Pointer::Inline | Pointer::Sgl => {
+            command.set_sgl1(SglDescriptor::data_block(at + 8, bytes as u32))
+        }
+        Pointer::Unmapped => command.set_prps(0x1000, 0x2000),
+    }
+    io.host.submit(QUEUE, command);
 }
 
 /// Serves what was rung, in a lane or not, and takes the completions.

@@ -117,37 +117,69 @@ impl Doorbells {
             .map(|(at, (words, pair))| (at, words, pair))
     }
 
-    /// Whether the host wrote a tail of the first `queues` queues in shared memory. It may be looked for at any time;
-    /// what is seen is a hint, as a queue may be going or coming.
+    /// Whether the host wrote a tail in shared memory, of those of the first `queues` queues that are here. It may be
+    /// looked for at any time; what is seen is a hint, as a queue may be going or coming.
     #[inline]
-    pub fn is_written(&self, queues: usize) -> bool {
-        self.side_by_side(queues).any(|(_, words, pair)| {
+    pub fn is_written(&self, queues: usize, is_here: impl Fn(u16) -> bool) -> bool {
+        self.side_by_side(queues).filter(|(queue, ..)| is_here(*queue as u16)).any(|(_, words, pair)| {
             let [tail, ..] = words else { return false };
             u32::from_le(tail.load(atomic::Ordering::Relaxed)) != pair.values[0].load(Ordering::Relaxed)
         })
     }
 
-    /// Takes in what the host wrote in shared memory, with the device in hand: tails are marked, heads are only stored, as
-    /// they are looked at when room is needed. Calls back for each, and says how many queues may have been rung by now.
-    pub fn take_written(&self, mut written: impl FnMut(DoorbellIndex)) -> usize {
+    /// Takes in what the host wrote in shared memory for the first `queues` queues, with the device in hand, as far as they
+    /// are here: tails are marked, heads are only stored, as they are looked at when room is needed. Calls back for
+    /// each, and says how many of them may have been rung by now.
+    pub fn take_written(
+        &self,
+        queues: usize,
+        is_here: impl Fn(u16) -> bool,
+        mut written: impl FnMut(DoorbellIndex),
+    ) -> usize {
         let mut rung = 0;
-        for (queue, words, pair) in self.side_by_side(usize::MAX) {
-            for (half, word) in words.iter().enumerate() {
-                // Acquire: who sees a tail sees the slots before it.
-                let value = u32::from_le(word.load(atomic::Ordering::Acquire));
-                rung = if value == 0 { rung } else { queue + 1 };
-                if value == pair.values[half].load(Ordering::Relaxed) {
-                    continue;
-                }
-                let index = DoorbellIndex((queue * 2 + half) as u32);
-                self.store(index, value);
-                if !index.is_completion() {
-                    self.mark(index);
-                }
-                written(index);
+        for (queue, words, pair) in self.side_by_side(queues) {
+            if words.iter().any(|word| word.load(atomic::Ordering::Relaxed) != 0) {
+                rung = queue + 1;
+            }
+            if is_here(queue as u16) {
+                self.take_pair(queue, words, pair, |index| {
+                    if !index.is_completion() {
+                        self.mark(index);
+                    }
+                    written(index);
+                });
             }
         }
         rung
+    }
+
+    /// Takes in what the host wrote in shared memory for `queue` alone, by who serves that; nothing is marked.
+    #[inline]
+    pub fn take_written_of(&self, queue: u16, written: impl FnMut(DoorbellIndex)) {
+        let at = usize::from(queue);
+        let words = self.shared.as_ref().and_then(|shared| shared.words().get(2 * at..2 * at + 2));
+        if let (Some(words), Some(pair)) = (words, self.values.get(at)) {
+            self.take_pair(at, words, pair, written);
+        }
+    }
+
+    #[inline]
+    fn take_pair(
+        &self,
+        queue: usize,
+        words: &[atomic::AtomicU32],
+        pair: &Pair,
+        mut written: impl FnMut(DoorbellIndex),
+    ) {
+        for (half, word) in words.iter().enumerate() {
+            // Acquire: who sees a tail sees the slots before it.
+            let value = u32::from_le(word.load(atomic::Ordering::Acquire));
+            if value != pair.values[half].load(Ordering::Relaxed) {
+                let index = DoorbellIndex((queue * 2 + half) as u32);
+                self.store(index, value);
+                written(index);
+            }
+        }
     }
 
     /// Writes a doorbell as a host does: in shared memory where there is some, else with a mark.
@@ -302,18 +334,27 @@ mod tests {
         let doorbells = Doorbells::new(3).with_shared(Box::new(Page(page.clone())));
         let write = |place: usize, value: u32| page[place].store(value.to_le(), Ordering::Relaxed);
         write(1, 7);
-        assert!(!doorbells.is_written(3), "a head alone is nobody's work");
+        assert!(!doorbells.is_written(3, |_| true), "a head alone is nobody's work");
         write(4, 9);
-        assert!(doorbells.is_written(3) && !doorbells.is_written(2));
+        let is_written = |queues| doorbells.is_written(queues, |_| true);
+        assert!(is_written(3) && !is_written(2));
+        assert!(!doorbells.is_written(3, |queue| queue != 2), "a queue that is elsewhere");
         let mut written = Vec::new();
-        assert_eq!(doorbells.take_written(|index| written.push(index.place())), 3);
-        assert_eq!((written, doorbells.is_written(3)), (vec![1, 4], false));
+        assert_eq!(doorbells.take_written(3, |queue| queue != 2, |index| written.push(index.place())), 3);
+        assert_eq!(written, [1], "what is elsewhere is left there");
+        assert_eq!(doorbells.take_written(usize::MAX, |_| true, |index| written.push(index.place())), 3);
+        assert_eq!((written, is_written(3)), (vec![1, 4], false));
         assert_eq!(taken(&doorbells), [DoorbellIndex::submission(2)]);
         assert_eq!(doorbells.load(DoorbellIndex::completion(0)), 7);
         doorbells.reset(DoorbellIndex::submission(2));
-        assert!(!doorbells.is_written(3));
+        assert!(!is_written(3));
         doorbells.write(DoorbellIndex::submission(2), 9);
-        assert!(doorbells.is_written(3), "the same value again is another queue's");
+        let mut own = 0;
+        doorbells.take_written_of(2, |_| own += 1);
+        assert_eq!((own, doorbells.is_dirty()), (1, false), "who serves it needs no mark");
+        doorbells.reset(DoorbellIndex::submission(2));
+        doorbells.write(DoorbellIndex::submission(2), 9);
+        assert!(is_written(3), "the same value again is another queue's");
     }
 
     proptest! {

@@ -128,6 +128,14 @@ impl Host {
         assert!(self.execute(0, sq).status().is_success());
     }
 
+    /// Queue `qid` is gone: the next of its number begins from zero.
+    pub fn forget_queue(&mut self, qid: u16) {
+        let queue = usize::from(qid);
+        let zeroes = [0; QUEUE_BYTES as usize];
+        self.memory.write_all_at(&zeroes, u64::from(qid) * QUEUE_BYTES).unwrap();
+        (self.tails[queue], self.heads[queue], self.phases[queue]) = (0, 0, true);
+    }
+
     /// Resets the controller, and begins anew.
     pub fn restart(&mut self) {
         self.reset();

@@ -6,6 +6,7 @@ pub mod host;
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -76,10 +77,28 @@ impl Served {
     }
 
     fn of(subsystem: Subsystem, page: Option<DoorbellPage>, folder: TempDir, clock: ClockMode) -> Self {
+        Self::shared_by(1, subsystem, page, folder, clock)
+    }
+
+    /// One whose queues so many threads share, with doorbells that clients may map, or without.
+    pub fn by_threads(threads: u16, polls: bool) -> Self {
+        let page = polls.then(|| DoorbellPage::new().unwrap());
+        let device = subsystem(!polls, MediaKind::Ram, RunOptions::default());
+        Self::shared_by(threads, device, page, tempfile::tempdir().unwrap(), ClockMode::Off)
+    }
+
+    fn shared_by(
+        threads: u16,
+        subsystem: Subsystem,
+        page: Option<DoorbellPage>,
+        folder: TempDir,
+        clock: ClockMode,
+    ) -> Self {
         let socket = folder.path().join("socket");
         let vectors = Arc::new(Vectors::default());
-        let hosts =
-            Hosts { interrupts: vectors.clone(), doorbells: page.as_ref().map(|page| page.memory().clone()) };
+        let doorbells = page.as_ref().map(|page| page.memory().clone());
+        let threads = NonZeroU16::new(threads).unwrap();
+        let hosts = Hosts { interrupts: vectors.clone(), doorbells, threads };
         let device = Embedded::serve(subsystem, clock, true, hosts).unwrap();
         let function = Function::new(device.front(), vectors, page);
         let mut server = Server::new(Door::open(&socket).unwrap(), function).unwrap();

@@ -74,6 +74,29 @@ impl ShadowDoorbells {
     }
 }
 
+/// The doorbells of one queue pair in the host's buffer, for who serves it on leave from its controller.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BufferedPair {
+    qid: u16,
+    shadow: BusAddr,
+    /// What was taken last: tail and head.
+    seen: [u32; 2],
+}
+
+impl BufferedPair {
+    /// What the host has in a doorbell of this pair.
+    pub fn load(&self, port: &mut Port<'_>, index: DoorbellIndex) -> Result<u32, DmaFault> {
+        let value = port.memory.load_u32(place(self.shadow, index))?;
+        port.meter.device_read(Class::Shadow, ENTRY_BYTES);
+        Ok(value)
+    }
+
+    /// The value of a doorbell was taken.
+    pub fn take(&mut self, index: DoorbellIndex, value: u32) {
+        self.seen[usize::from(index.is_completion())] = value;
+    }
+}
+
 /// Where a doorbell stands in a buffer.
 fn place(buffer: BusAddr, index: DoorbellIndex) -> BusAddr {
     BusAddr(buffer.0 + u64::from(index.place()) * ENTRY_BYTES)
@@ -130,6 +153,24 @@ impl Controller {
         let Some(shadow) = self.admin.shadow.as_mut() else { return };
         if shadow.start(port, index, 0).is_err() {
             self.fail();
+        }
+    }
+
+    /// The doorbells of queue pair `qid`, where they are in the host's buffer, as the pair leaves.
+    pub(crate) fn buffered_pair(&self, qid: u16) -> Option<BufferedPair> {
+        let buffers = self.admin.shadow.as_ref()?;
+        let seen = |index: DoorbellIndex| buffers.seen[index.place() as usize];
+        let seen = [seen(DoorbellIndex::submission(qid)), seen(DoorbellIndex::completion(qid))];
+        Some(BufferedPair { qid, shadow: buffers.shadow, seen })
+    }
+
+    /// A pair is back: what it did not take is read anew. The event indexes are those that it left with.
+    pub(crate) fn take_buffered_pair(&mut self, pair: BufferedPair) {
+        if let Some(buffers) = self.admin.shadow.as_mut() {
+            let indexes = [DoorbellIndex::submission(pair.qid), DoorbellIndex::completion(pair.qid)];
+            for (index, seen) in indexes.into_iter().zip(pair.seen) {
+                buffers.seen[index.place() as usize] = seen;
+            }
         }
     }
 

@@ -36,6 +36,7 @@ mod sanitize;
 mod transfers;
 
 pub use changes::Changes;
+pub(crate) use doorbell_buffer::BufferedPair;
 use doorbell_buffer::ShadowDoorbells;
 use error_log::ErrorLog;
 pub(crate) use error_log::{Noted, note};

@@ -74,6 +74,7 @@ impl Lane {
         for (at, Gathering { ticket, work, result, .. }) in gathered.drain(..).enumerate() {
             let result = match (work.what, result) {
                 (What::Get, Ok(value_bytes)) => self.send(port, at, work.value, value_bytes),
+                (What::Read, Ok(_)) => self.send(port, at, work.value, work.value.len as u32).map(|_| 0),
                 (_, result) => result,
             };
             let (status, dw0) = match result {
@@ -86,8 +87,10 @@ impl Lane {
             self.sq.told_head = head;
             let entry = Completion::new(self.qid, head, ticket.cid, status).with_result(dw0.into());
             let entry = entry.with_phase(place.phase).to_bytes();
-            self.broken |= port.memory.store_completion(self.cq.slot(place.index), &entry).is_err();
-            self.unannounced = true;
+            // A completion queue the host has unmapped has nobody who reads it, or who is to be told.
+            let is_stored = port.memory.store_completion(self.cq.slot(place.index), &entry).is_ok();
+            self.broken |= !is_stored;
+            self.unannounced |= is_stored;
             if !self.habits.coalesce_interrupts {
                 self.announce(port);
             }
@@ -98,7 +101,7 @@ impl Lane {
         self.announce(port);
     }
 
-    /// Moves a value that was read to the host, to where the command gathered at `at` says.
+    /// Moves what was read to the host, to where the command gathered at `at` says.
     fn send(
         &mut self,
         port: &mut Port<'_>,
@@ -154,14 +157,21 @@ fn perform(
     payloads: &mut [u8],
 ) -> Result<u32, CommandError> {
     let (namespace, flash) = subsystem.attached(nsid, habits.id)?;
-    let kv = namespace.kv()?;
-    let Some(key) = work.key() else { return Ok(0) };
     let value = work.value.at..work.value.at + work.value.len;
+    let Some(key) = work.key() else {
+        let blocks = &mut payloads[value];
+        return match work.what {
+            What::Read => namespace.nvm()?.read_at(flash, work.at, blocks, &mut 0).map(|()| 0),
+            What::Write => namespace.nvm()?.write_at(flash, work.at, blocks, &mut 0).map(|()| 0),
+            _ => Ok(0),
+        };
+    };
+    let kv = namespace.kv()?;
     match work.what {
         What::Put => kv.put_at(flash, &key, &payloads[value], work.when, &mut 0).map(|()| 0),
         What::Get => kv.get_at(flash, &key, &mut payloads[value], &mut 0),
         What::Delete => kv.delete_at(flash, &key, &mut 0).map(|()| 0),
         What::Exist => kv.exist_at(flash, &key, &mut 0).map(|()| 0),
-        What::Nothing => Ok(0),
+        What::Read | What::Write | What::Nothing => Ok(0),
     }
 }

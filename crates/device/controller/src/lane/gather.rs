@@ -3,15 +3,19 @@
 use byway_queue::{CompletionPermit, DoorbellIndex, Doorbells};
 use byway_spec::base::command::{COMMAND_BYTES, DataPointer};
 use byway_spec::kv::KvOpcode;
+use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::{self, VendorOpcode};
 use byway_spec::{Command, Status};
 
-use super::{Gathering, LANE_COMMANDS, Lane, PAYLOAD_MAX_BYTES, Place, ROOM_BYTES, What, Work};
+use super::{
+    BLOCKS_MAX_BYTES, Gathering, LANE_COMMANDS, Lane, PAYLOAD_MAX_BYTES, Place, ROOM_BYTES, What, Work,
+};
 use crate::admin::Counted;
 use crate::completion::Ticket;
 use crate::data_pointer;
 use crate::error::CommandError;
 use crate::namespace::kv::{KvCommand, StoreIf, key};
+use crate::namespace::nvm::Shape;
 use crate::payload::HostData;
 use crate::port::Port;
 use crate::queue::FetchedCommand;
@@ -31,7 +35,7 @@ pub enum Gathered {
 impl Lane {
     /// Fetches what the doorbells of its queue ask for.
     pub fn gather(&mut self, port: &mut Port<'_>, doorbells: &Doorbells) -> Gathered {
-        if self.sq.ring.set_tail(doorbells.load(DoorbellIndex::submission(self.qid))).is_err() {
+        if self.take_tail(port, doorbells).is_none() {
             return Gathered::NotMine;
         }
         self.cq.blocks = false;
@@ -39,8 +43,7 @@ impl Lane {
             if self.gathered.len() == LANE_COMMANDS || self.payload_end + PAYLOAD_MAX_BYTES > ROOM_BYTES {
                 return Gathered::Full;
             }
-            let head = || Some(doorbells.load(DoorbellIndex::completion(self.qid)));
-            let Some(permit) = self.cq.permit(head) else {
+            let Some(permit) = self.permit(port, doorbells) else {
                 self.cq.blocks = true;
                 return Gathered::All;
             };
@@ -50,6 +53,35 @@ impl Lane {
             }
         }
         Gathered::All
+    }
+
+    /// Takes the tail as the host has it; none is one that only the controller can tell of.
+    #[inline]
+    fn take_tail(&mut self, port: &mut Port<'_>, doorbells: &Doorbells) -> Option<()> {
+        let index = DoorbellIndex::submission(self.qid);
+        let Some(buffered) = &mut self.buffered else {
+            return self.sq.ring.set_tail(doorbells.load(index)).ok().map(drop);
+        };
+        // The host may have taken the buffer away: then its doorbells cannot be known any more.
+        let tail = buffered.load(port, index).inspect_err(|_| self.broken = true).ok()?;
+        self.sq.ring.set_tail(tail).ok()?;
+        buffered.take(index, tail);
+        Some(())
+    }
+
+    /// The right to post one completion.
+    #[inline]
+    fn permit(&mut self, port: &mut Port<'_>, doorbells: &Doorbells) -> Option<CompletionPermit> {
+        let index = DoorbellIndex::completion(self.qid);
+        let Self { cq, buffered, .. } = self;
+        cq.permit(|| match buffered {
+            None => Some(doorbells.load(index)),
+            Some(buffered) => {
+                let head = buffered.load(port, index).ok()?;
+                buffered.take(index, head);
+                Some(head)
+            }
+        })
     }
 
     /// Fetches the command at the head, or leaves it there.
@@ -74,6 +106,10 @@ impl Lane {
         };
         let command = &fetched.command;
         let at = self.payload_end;
+        if !self.has_room_for(command) {
+            self.sq.fetched = Some(fetched);
+            return Err((permit, Gathered::Full));
+        }
         if slots > 0 {
             let into = &mut self.payloads[at..at + slots as usize * COMMAND_BYTES];
             if inline::fetch(port, &self.sq, into, slots, self.habits.chunk_burst).is_err() {
@@ -127,15 +163,53 @@ impl Lane {
         }
     }
 
+    /// The namespace of blocks that a command is for, if the lane carries such.
+    #[inline]
+    fn shape_of(&self, command: &Command) -> Option<Shape> {
+        *self.blocks.get(command.nsid.wrapping_sub(1) as usize)?
+    }
+
+    /// Whether there is room for what a command moves. Nothing else is moved by more than a command in a ring may.
+    #[inline]
+    fn has_room_for(&self, command: &Command) -> bool {
+        let moved = self.shape_of(command).map_or(0, |shape| shape.moved_bytes(command) as usize);
+        self.payload_end + moved <= ROOM_BYTES
+    }
+
+    #[inline]
     fn carries(&self, command: &Command) -> bool {
+        let carried = match self.shape_of(command) {
+            Some(shape) => self.carries_blocks(command, shape),
+            None => self.carries_key(command),
+        };
+        carried && command.cdw0.fuse() == 0
+    }
+
+    /// Whether the profile moves whole pages for what a command brings: the controller knows how.
+    #[inline]
+    fn is_by_page(&self, command: &Command) -> bool {
+        self.habits.whole_page_prp && !command.cdw0.psdt().is_sgl()
+    }
+
+    #[inline]
+    fn carries_blocks(&self, command: &Command, shape: Shape) -> bool {
+        let is_short = shape.moved_bytes(command) <= BLOCKS_MAX_BYTES;
+        match NvmOpcode(command.opcode()) {
+            NvmOpcode::READ => is_short,
+            NvmOpcode::WRITE => is_short && !self.is_by_page(command),
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn carries_key(&self, command: &Command) -> bool {
         let nsid = command.nsid.wrapping_sub(1);
         let key_value = nsid < u64::BITS && self.habits.key_value & 1 << nsid != 0;
         let small = command.cdw10 as usize <= PAYLOAD_MAX_BYTES;
-        let by_page = self.habits.whole_page_prp && !command.cdw0.psdt().is_sgl();
         let wanted = match command.opcode() {
             // What is worth a page of its own is placed by the engine, straight from the link.
             opcode if opcode == KvOpcode::STORE.0 => {
-                !by_page && (command.cdw10 as usize) < data_pointer::PAGE_BYTES
+                !self.is_by_page(command) && (command.cdw10 as usize) < data_pointer::PAGE_BYTES
             }
             opcode if opcode == KvOpcode::RETRIEVE.0 => small,
             opcode if opcode == VendorOpcode::KV_WRITE_PIGGYBACK.0 => {
@@ -144,7 +218,7 @@ impl Lane {
             }
             opcode => opcode == KvOpcode::DELETE.0 || opcode == KvOpcode::EXIST.0,
         };
-        key_value && wanted && command.cdw0.fuse() == 0
+        key_value && wanted
     }
 
     /// Takes a command apart, and brings its payload.
@@ -155,6 +229,9 @@ impl Lane {
         command: &Command,
         inline_bytes: Option<usize>,
     ) -> Result<Work, CommandError> {
+        if let Some(shape) = self.shape_of(command) {
+            return self.prepare_blocks(port, command, shape, inline_bytes);
+        }
         if command.opcode() == VendorOpcode::KV_WRITE_PIGGYBACK.0 {
             return self.prepare_piggybacked(command);
         }
@@ -171,11 +248,25 @@ impl Lane {
     #[inline]
     fn prepare_get(&mut self, command: &Command) -> Result<Work, CommandError> {
         let key = key(command)?;
-        let into = self.take_room(command.cdw10 as usize);
-        if let Some(kept) = self.commands.get_mut(self.gathered.len()) {
-            *kept = *command;
-        }
+        let into = self.take_room_to_send(command, command.cdw10 as usize);
         Ok(Work::new(What::Get, key, into, StoreIf::Any))
+    }
+
+    /// Checks which blocks a command moves, and brings those that it writes.
+    fn prepare_blocks(
+        &mut self,
+        port: &mut Port<'_>,
+        command: &Command,
+        shape: Shape,
+        inline_bytes: Option<usize>,
+    ) -> Result<Work, CommandError> {
+        let range = shape.range_of(command)?;
+        let bytes = range.len as usize;
+        if command.opcode() == NvmOpcode::READ.0 {
+            return Ok(Work::blocks(What::Read, range.at, self.take_room_to_send(command, bytes)));
+        }
+        let blocks = self.bring(port, command, bytes, inline_bytes)?;
+        Ok(Work::blocks(What::Write, range.at, blocks))
     }
 
     fn prepare_store(
@@ -202,7 +293,7 @@ impl Lane {
         Ok(Work::new(What::Put, key, value, StoreIf::Any))
     }
 
-    /// The value of a store, in the lane's room. Inline, it is there already.
+    /// The value of a store, or the blocks of a write, in the lane's room. Inline, it is there already.
     #[inline]
     fn bring(
         &mut self,
@@ -228,7 +319,16 @@ impl Lane {
         Ok(Place { at, len })
     }
 
-    /// Room for `len` bytes. There are [`PAYLOAD_MAX_BYTES`] for each command that is gathered.
+    /// Room for `len` bytes that go to where a command says once they were read.
+    #[inline]
+    fn take_room_to_send(&mut self, command: &Command, len: usize) -> Place {
+        if let Some(kept) = self.commands.get_mut(self.gathered.len()) {
+            *kept = *command;
+        }
+        self.take_room(len)
+    }
+
+    /// Room for `len` bytes, which was looked at before: there are [`PAYLOAD_MAX_BYTES`] for each command that is gathered.
     fn take_room(&mut self, len: usize) -> Place {
         let at = self.payload_end;
         self.payload_end += len.next_multiple_of(COMMAND_BYTES);

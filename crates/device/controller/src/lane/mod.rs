@@ -10,12 +10,13 @@ mod gather;
 
 use byway_spec::{Command, Key};
 
-use crate::admin::{Counted, EnabledTransfers, Noted};
+use crate::admin::{BufferedPair, Counted, EnabledTransfers, Noted};
 use crate::completion::Ticket;
 use crate::controller::{Controller, ControllerId};
 use crate::error::CommandError;
 use crate::namespace::Room;
 use crate::namespace::kv::StoreIf;
+use crate::namespace::nvm::Shape;
 use crate::queue::{CompletionQueue, SubmissionQueue};
 use crate::subsystem::Subsystem;
 
@@ -25,19 +26,31 @@ pub use gather::Gathered;
 pub const LANE_COMMANDS: usize = 32;
 
 /// Bytes of payloads that gathered commands carry at most, to the device or from it.
-const ROOM_BYTES: usize = 64 << 10;
+const ROOM_BYTES: usize = 128 << 10;
 
-/// Longest payload of a command in a lane.
+/// Longest value of a command in a lane.
 const PAYLOAD_MAX_BYTES: usize = 4096;
+
+/// Most bytes of blocks that a command in a lane moves.
+const BLOCKS_MAX_BYTES: u64 = 64 << 10;
 
 /// Errors kept for the controller's log; older ones are only counted there, not kept.
 const ERRORS_KEPT: usize = 64;
+
+/// Which commands a lane carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carried {
+    /// Those of key-value namespaces, for a thread that serves its queue when it rings: not where it rings in its memory.
+    Keys,
+    /// Reads and writes of blocks too, for a thread that looks at the doorbells by itself, wherever they are.
+    KeysAndBlocks,
+}
 
 /// What of its controller a lane goes by. Whatever changes it checks the lane in first.
 #[derive(Debug, Clone, Copy)]
 struct Habits {
     id: ControllerId,
-    /// Bit `n` − 1 for each key-value namespace `n` that is attached.
+    /// Bit `n` − 1 for each key-value namespace `n` that is attached and whose commands are carried.
     key_value: u64,
     transfers: EnabledTransfers,
     sgls: bool,
@@ -55,9 +68,13 @@ pub struct Lane {
     qid: u16,
     sq: SubmissionQueue,
     cq: CompletionQueue,
+    /// Its doorbells, where they are in memory of the host.
+    buffered: Option<BufferedPair>,
     habits: Habits,
+    /// Of each namespace of blocks that is attached and whose reads and writes are carried; none where none are.
+    blocks: Vec<Option<Shape>>,
     gathered: Vec<Gathering>,
-    /// Of each gathered command that brings a value, the command itself: its data pointer says where to.
+    /// Of each gathered command that brings a value or blocks, the command itself: its data pointer says where to.
     commands: Box<[Command; LANE_COMMANDS]>,
     /// Payloads of the gathered commands, one behind the other.
     payloads: Vec<u8>,
@@ -93,8 +110,10 @@ struct Work {
     what: What,
     key_number: u128,
     key_len: usize,
-    /// A value that is put, or room for one that is got.
+    /// A value or blocks that are stored, or room for what is read.
     value: Place,
+    /// First byte of blocks.
+    at: u64,
     when: StoreIf,
 }
 
@@ -104,6 +123,8 @@ enum What {
     Get,
     Delete,
     Exist,
+    Read,
+    Write,
     /// Refused when it was parsed: the result says why.
     Nothing,
 }
@@ -114,17 +135,25 @@ impl Work {
         key_number: 0,
         key_len: 0,
         value: Place { at: 0, len: 0 },
+        at: 0,
         when: StoreIf::Any,
     };
 
     #[inline]
     fn new(what: What, key: Key, value: Place, when: StoreIf) -> Self {
-        Self { what, key_number: key.number(), key_len: key.len(), value, when }
+        Self { what, key_number: key.number(), key_len: key.len(), value, at: 0, when }
+    }
+
+    /// Blocks that are moved between `value` and the namespace's bytes from `at` on.
+    #[inline]
+    fn blocks(what: What, at: u64, value: Place) -> Self {
+        Self { what, value, at, ..Self::NOTHING }
     }
 
     #[inline]
     fn key(&self) -> Option<Key> {
-        (self.what != What::Nothing).then(|| Key::from_number(self.key_number, self.key_len))
+        (!matches!(self.what, What::Nothing | What::Read | What::Write))
+            .then(|| Key::from_number(self.key_number, self.key_len))
     }
 }
 
@@ -154,15 +183,18 @@ impl Lane {
 
 impl Controller {
     /// Takes I/O queue pair `qid` out of the controller, if it is one that can leave: its completion queue is its own,
-    /// nothing of it waits, and neither doorbells in host memory nor synced completions need the controller at every step.
+    /// nothing of it waits, and no synced completions need the controller at every step.
     ///
     /// The caller keeps no modelled time.
-    pub fn check_out(&mut self, subsystem: &Subsystem, qid: u16) -> Option<Box<Lane>> {
+    pub fn check_out(&mut self, subsystem: &Subsystem, qid: u16, carried: Carried) -> Option<Box<Lane>> {
         let index = usize::from(qid);
+        let is_carried = match carried {
+            Carried::Keys => self.registers.serves_all_sets() && !self.admin.has_shadow_doorbells(),
+            Carried::KeysAndBlocks => !self.registers.is_admin_only(),
+        };
         let can_leave = qid != 0
             && self.is_ready()
-            && self.registers.serves_all_sets()
-            && !self.admin.has_shadow_doorbells()
+            && is_carried
             && !subsystem.synced_completions
             && self.held.is_empty()
             && self.submission.get(index)?.as_ref().is_some_and(|sq| sq.cqid == qid)
@@ -171,14 +203,21 @@ impl Controller {
             return None;
         }
         let habits = self.lane_habits(subsystem, qid);
+        let blocks = match carried {
+            Carried::Keys => Vec::new(),
+            Carried::KeysAndBlocks => subsystem.block_shapes(self.id),
+        };
+        let buffered = self.buffered_pair(qid);
         let (sq, cq) = (self.submission[index].take()?, self.completion[index].take()?);
         self.ready.remove(qid);
-        self.lanes_out += 1;
+        self.away.insert(qid);
         Some(Box::new(Lane {
             qid,
             sq,
             cq,
+            buffered,
             habits,
+            blocks,
             gathered: Vec::with_capacity(LANE_COMMANDS),
             commands: Box::new([Command::default(); LANE_COMMANDS]),
             payloads: vec![0; ROOM_BYTES],
@@ -196,10 +235,14 @@ impl Controller {
         let index = usize::from(lane.qid);
         lane.errors.drain(..).for_each(|noted| self.admin.add_error(noted));
         self.blocked |= lane.cq.blocks;
-        let Lane { qid, sq, cq, broken, .. } = *lane;
+        let Lane { qid, sq, cq, buffered, broken, .. } = *lane;
+        buffered.into_iter().for_each(|pair| self.take_buffered_pair(pair));
         (self.submission[index], self.completion[index]) = (Some(sq), Some(cq));
         self.ready.insert(qid);
-        self.lanes_out -= 1;
+        self.away.remove(qid);
+        if self.away.is_empty() && std::mem::take(&mut self.admin_waits) {
+            self.ready.insert(0);
+        }
         if broken {
             self.fail();
         }
@@ -207,9 +250,11 @@ impl Controller {
 
     fn lane_habits(&self, subsystem: &Subsystem, qid: u16) -> Habits {
         let vector = self.completion[usize::from(qid)].as_ref().and_then(|cq| cq.vector);
+        // Of the other set alone, their commands are the controller's to refuse (CC.CSS).
+        let all_sets = self.registers.serves_all_sets();
         Habits {
             id: self.id,
-            key_value: subsystem.key_value_namespaces(self.id),
+            key_value: if all_sets { subsystem.key_value_namespaces(self.id) } else { 0 },
             transfers: self.admin.transfers,
             sgls: subsystem.options.sgls,
             inline_max_bytes: self.inline.len(),

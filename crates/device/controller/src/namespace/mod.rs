@@ -65,6 +65,18 @@ impl Namespace {
         }
     }
 
+    /// It as a namespace of blocks.
+    ///
+    /// # Errors
+    /// Invalid Command Opcode: the command is none of this namespace's set.
+    #[inline]
+    pub(crate) fn nvm(&self) -> Result<&NvmNamespace, CommandError> {
+        match self {
+            Self::Nvm(nvm) => Ok(nvm),
+            Self::Kv(_) => Err(NOT_BLOCKS),
+        }
+    }
+
     /// It as a key-value namespace.
     ///
     /// # Errors
@@ -174,5 +186,7 @@ fn sized(bytes: &mut Vec<u8>, len: usize) -> &mut [u8] {
 
 const NOT_KEY_VALUE: CommandError =
     CommandError::new(Status::INVALID_OPCODE, "not a command of a block namespace");
+const NOT_BLOCKS: CommandError =
+    CommandError::new(Status::INVALID_OPCODE, "not a command of a key-value namespace");
 const NO_SUCH_FORMAT: CommandError =
     CommandError::new(Status::INVALID_FORMAT, "the namespace has no such format");

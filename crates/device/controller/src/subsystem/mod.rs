@@ -14,6 +14,7 @@ use crate::admin::{Changes, IoCounters};
 use crate::controller::ControllerId;
 use crate::error::CommandError;
 use crate::namespace::Namespace;
+use crate::namespace::nvm::Shape;
 use crate::outlook::Outlooks;
 use crate::sanitize::{self, IN_PROGRESS};
 
@@ -237,6 +238,17 @@ impl Subsystem {
             matches!(slot, Some(Slot { namespace: Namespace::Kv(_), served, .. }) if served & bit(id) != 0)
         });
         mine.fold(0, |bits, (index, _)| bits | 1 << index)
+    }
+
+    /// The namespaces of blocks that are attached to controller `id`, each in the place that its identifier gives it.
+    pub(crate) fn block_shapes(&self, id: ControllerId) -> Vec<Option<Shape>> {
+        let shape = |slot: &Option<Slot>| match slot {
+            Some(Slot { namespace: Namespace::Nvm(nvm), served, .. }) if served & bit(id) != 0 => {
+                Some(nvm.shape())
+            }
+            _ => None,
+        };
+        self.slots.iter().map(shape).collect()
     }
 
     /// The controllers there are, in order of their identifiers.

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use byway_controller::{
-    CmbRegisters, Controller, ControllerId, DeviceMemory, FinishedSync, Gathered, Identity, Interrupts, Lane,
-    MAX_IO_QUEUES, Next, Port, Subsystem, SubsystemOptions,
+    Carried, CmbRegisters, Controller, ControllerId, DeviceMemory, FinishedSync, Gathered, Identity,
+    Interrupts, Lane, MAX_IO_QUEUES, Next, Port, Subsystem, SubsystemOptions,
 };
 use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, DmaView};
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
@@ -279,7 +279,7 @@ impl TestHost {
 
     /// Takes queue pair `qid` out of the controller.
     pub fn check_out(&mut self, qid: u16) -> Option<Box<Lane>> {
-        self.controller.check_out(&self.subsystem, qid)
+        self.controller.check_out(&self.subsystem, qid, Carried::KeysAndBlocks)
     }
 
     /// Lets a lane gather what was rung.

@@ -9,10 +9,11 @@ mod range;
 mod transfer;
 
 use byway_flash::{Cause, Flash, FlashError, NamespaceKind, NamespaceRecord, UNIT_BYTES};
-use byway_spec::Command;
+use byway_spec::nvm::NvmCdw12;
+use byway_spec::{Command, Status};
 
 use self::command::{Blocks, NvmCommand, OUT_OF_RANGE};
-use self::transfer::ByteRange;
+pub(crate) use self::transfer::ByteRange;
 use super::media::{read_error, timed, write_error};
 use super::{Execution, NO_SUCH_FORMAT, Outcome};
 use crate::error::CommandError;
@@ -26,6 +27,43 @@ pub const LBA_FORMATS: [u8; 2] = [9, 12];
 pub struct NvmNamespace {
     record: NamespaceRecord,
     lba_shift: u8,
+}
+
+/// How many blocks there are, and of what size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    blocks: u64,
+    lba_shift: u8,
+}
+
+impl Shape {
+    /// The bytes of `blocks`, if all of them are there.
+    #[inline]
+    fn bytes(self, blocks: Blocks) -> Result<ByteRange, CommandError> {
+        let end = blocks.slba.checked_add(blocks.count).ok_or(OUT_OF_RANGE)?;
+        if end > self.blocks {
+            return Err(OUT_OF_RANGE);
+        }
+        Ok(ByteRange { at: blocks.slba << self.lba_shift, len: blocks.count << self.lba_shift })
+    }
+
+    /// Bytes that a command which reads or writes says it moves.
+    #[inline]
+    pub fn moved_bytes(self, command: &Command) -> u64 {
+        (u64::from(NvmCdw12::from_bits(command.cdw12).nlb_z()) + 1) << self.lba_shift
+    }
+
+    /// The bytes that a read or a write names.
+    ///
+    /// # Errors
+    /// What refuses the command; Invalid Command Opcode for any other.
+    #[inline]
+    pub fn range_of(self, command: &Command) -> Result<ByteRange, CommandError> {
+        match NvmCommand::parse(command)? {
+            NvmCommand::Read(blocks) | NvmCommand::Write(blocks) => self.bytes(blocks),
+            _ => Err(CommandError::new(Status::INVALID_OPCODE, "neither a read nor a write")),
+        }
+    }
 }
 
 impl NvmNamespace {
@@ -104,14 +142,46 @@ impl NvmNamespace {
         }
     }
 
+    /// What of it a command is checked against.
+    #[inline]
+    pub(crate) fn shape(&self) -> Shape {
+        Shape { blocks: self.blocks(), lba_shift: self.lba_shift }
+    }
+
     /// The bytes of `blocks`, if the namespace has all of them.
     #[inline]
     fn bytes(&self, blocks: Blocks) -> Result<ByteRange, CommandError> {
-        let end = blocks.slba.checked_add(blocks.count).ok_or(OUT_OF_RANGE)?;
-        if end > self.blocks() {
-            return Err(OUT_OF_RANGE);
-        }
-        Ok(ByteRange { at: blocks.slba << self.lba_shift, len: blocks.count << self.lba_shift })
+        self.shape().bytes(blocks)
+    }
+
+    /// Reads bytes, which lie inside it, at modelled time `now_ps`.
+    ///
+    /// # Errors
+    /// What the flash says.
+    #[inline]
+    pub(crate) fn read_at(
+        &self,
+        flash: &mut Flash,
+        at: u64,
+        into: &mut [u8],
+        now_ps: &mut u64,
+    ) -> Result<(), CommandError> {
+        flash.read(self.record.extent, at, into, Cause::Host, now_ps).map_err(read_error)
+    }
+
+    /// Writes bytes, which lie inside it, at modelled time `now_ps`.
+    ///
+    /// # Errors
+    /// What the flash says.
+    #[inline]
+    pub(crate) fn write_at(
+        &self,
+        flash: &mut Flash,
+        at: u64,
+        from: &[u8],
+        now_ps: &mut u64,
+    ) -> Result<(), CommandError> {
+        flash.write_bytes(self.record.extent, at, from, Cause::Host, now_ps).map_err(write_error)
     }
 
     #[inline]
@@ -122,14 +192,12 @@ impl NvmNamespace {
         at: u64,
         into: &mut [u8],
     ) -> Result<(), CommandError> {
-        timed(port, |now_ps| flash.read(self.record.extent, at, into, Cause::Host, now_ps))
-            .map_err(read_error)
+        timed(port, |now_ps| self.read_at(flash, at, into, now_ps))
     }
 
     #[inline]
     fn save(&self, flash: &mut Flash, port: &mut Port<'_>, at: u64, from: &[u8]) -> Result<(), CommandError> {
-        timed(port, |now_ps| flash.write_bytes(self.record.extent, at, from, Cause::Host, now_ps))
-            .map_err(write_error)
+        timed(port, |now_ps| self.write_at(flash, at, from, now_ps))
     }
 
     /// Makes bytes read as zeroes: whole units are deallocated, parts of mapped units written.

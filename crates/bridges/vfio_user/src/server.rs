@@ -21,7 +21,7 @@ const WAITING: usize = 8;
 
 /// Looks at doorbells in shared memory between two at the socket; one that found work counts as more.
 const LOOKS: u32 = 2000;
-const WORK: u32 = 20;
+const WORK: u32 = 4;
 
 /// Looks at doorbells in memory of the client between two at the socket.
 const GLANCES: u32 = 32;
@@ -38,6 +38,17 @@ pub enum Told<'a> {
     SentAway(&'a dyn std::error::Error),
     /// Another came while one was served, and was refused.
     Refused,
+}
+
+/// What somebody who serves clients was woken by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Woken {
+    /// The word to stop.
+    Stop,
+    /// Something at the sockets, or the device.
+    Ready,
+    /// Nothing: the time is over.
+    Nothing,
 }
 
 /// Why a client's service ended.
@@ -98,7 +109,7 @@ impl Server {
     fn await_client(&self) -> Result<Option<UnixStream>, ServeError> {
         let front = self.function.front();
         loop {
-            if self.sleep(Vec::new(), front.rests_for())? {
+            if self.sleep(Vec::new(), front.rests_for())? == Woken::Stop {
                 return Ok(None);
             }
             front.check().map_err(Refusal::from)?;
@@ -109,8 +120,8 @@ impl Server {
         }
     }
 
-    /// Sleeps until one of `others` is ready, a client comes, the device calls, or for so long; whether to stop.
-    fn sleep<'a>(&'a self, others: Vec<PollFd<'a>>, at_most: Option<Duration>) -> io::Result<bool> {
+    /// Sleeps until one of `others` is ready, a client comes, the device calls, or for so long.
+    fn sleep<'a>(&'a self, others: Vec<PollFd<'a>>, at_most: Option<Duration>) -> io::Result<Woken> {
         let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
         fds.extend(others);
         let (wanted, rests) = self.door.wanted();
@@ -122,7 +133,12 @@ impl Server {
             // Lowered before the device is looked at: what is left behind later raises it again.
             bell.into_iter().for_each(Wakeup::lower);
         }
-        Ok(fds.first().is_some_and(|stop| !stop.revents().is_empty()))
+        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        Ok(match fds.first() {
+            Some(stop) if is_ready(stop) => Woken::Stop,
+            _ if fds.iter().any(is_ready) => Woken::Ready,
+            _ => Woken::Nothing,
+        })
     }
 }
 
@@ -166,14 +182,19 @@ impl<'a> Service<'a> {
 
     fn run(&mut self, tell: &mut impl FnMut(Told<'_>)) -> io::Result<Ended> {
         loop {
-            let now = if self.server.function.is_polled() { self.look() } else { self.watch()? };
-            if self.sleep(now)? {
+            let is_polled = self.server.function.is_polled();
+            let now = if is_polled { self.look() } else { self.watch()? };
+            let woken = self.sleep(now)?;
+            if woken == Woken::Stop {
                 return Ok(Ended::Stopped);
             }
-            if !self.converse()? {
-                return Ok(Ended::Left);
+            // Who has doorbells to look at asks the sockets for what is there, and does no more.
+            if woken == Woken::Ready || !is_polled {
+                if !self.converse()? {
+                    return Ok(Ended::Left);
+                }
+                self.turn_away(tell);
             }
-            self.turn_away(tell);
             self.server.function.looked_at_host();
             let front = self.server.function.front();
             // Who looks for more soon has no word left for the client to ring.
@@ -241,15 +262,15 @@ impl<'a> Service<'a> {
         true
     }
 
-    /// Sleeps until there is something to do, or looks for it `now`; whether that is to stop.
-    fn sleep(&mut self, now: bool) -> io::Result<bool> {
+    /// Sleeps until there is something to do, or looks for it `now`.
+    fn sleep(&mut self, now: bool) -> io::Result<Woken> {
         let mut fds = vec![PollFd::new(&self.client, self.wanted())];
         fds.extend(self.waiting.iter().map(|other| PollFd::new(other, PollFlags::IN)));
         let at_most = if now { Some(Duration::ZERO) } else { self.server.function.front().rests_for() };
         self.pause.sleeps();
-        let stops = self.server.sleep(fds, at_most)?;
+        let woken = self.server.sleep(fds, at_most)?;
         self.pause.was_woken();
-        Ok(stops)
+        Ok(woken)
     }
 
     /// Takes what the client sent, and answers; false when it has gone.

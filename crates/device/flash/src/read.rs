@@ -212,14 +212,7 @@ impl Ftl {
             self.noted(read)?;
             crcs_match(&spare, first_unit, into)
         } else {
-            let mut scratch = self.take_scratch();
-            let units = &mut scratch[..(end_unit - first_unit) * UNIT_BYTES];
-            let read = self.media.read(page, first_unit * UNIT_BYTES, units);
-            let matches = read.is_ok() && crcs_match(&spare, first_unit, units);
-            into.copy_from_slice(&units[from - first_unit * UNIT_BYTES..][..into.len()]);
-            self.give_scratch(scratch);
-            self.noted(read)?;
-            matches
+            self.read_part(&spare, page, from, into)?
         };
         if !matches {
             return Err(self.media_error(unit, "its data does not match its checksum"));
@@ -228,6 +221,32 @@ impl Ftl {
         self.state.count_read(cause, bytes);
         self.note_block_read(block, at_ps);
         Ok(self.timing.read(&self.geometry, block, bytes, at_ps))
+    }
+
+    /// Fills `into` from byte `from` of a page on, which is amid a unit or ends there; whether the units match their checksums.
+    /// They are looked at where they are, if the medium lends them: most of what is checked is not wanted.
+    fn read_part(
+        &mut self,
+        spare: &SpareRecord,
+        page: PageId,
+        from: usize,
+        into: &mut [u8],
+    ) -> Result<bool, FlashError> {
+        let first_unit = from / UNIT_BYTES;
+        let (at, len) = (first_unit * UNIT_BYTES, (from + into.len()).next_multiple_of(UNIT_BYTES));
+        let (within, len) = (from - at, len - at);
+        if let Some(units) = self.media.lend(page, at, len) {
+            into.copy_from_slice(&units[within..within + into.len()]);
+            return Ok(crcs_match(spare, first_unit, units));
+        }
+        let mut scratch = self.take_scratch();
+        let units = &mut scratch[..len];
+        let read = self.media.read(page, at, units);
+        let matches = read.is_ok() && crcs_match(spare, first_unit, units);
+        into.copy_from_slice(&units[within..within + into.len()]);
+        self.give_scratch(scratch);
+        self.noted(read)?;
+        Ok(matches)
     }
 
     /// Counts a media error that the medium itself reports.

@@ -29,6 +29,11 @@ pub trait Bus: Send + Sync + 'static {
     /// stands elsewhere travels in a copy.
     const MAPS_ANY_MEMORY: bool = true;
 
+    /// Whether a doorbell reaches a device that another processor runs, so that it costs both a line of their caches, or a
+    /// message: then the heads of completion queues are told late, many entries by one. A device looks at heads only
+    /// where it needs room.
+    const TELLS_HEADS_LATE: bool = false;
+
     /// The word for devices that are reached by it, in URIs and reports: `embedded`.
     fn name(&self) -> &'static str;
 

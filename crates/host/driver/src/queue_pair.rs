@@ -372,9 +372,14 @@ impl<B: Bus> Queue<B> {
         }
     }
 
-    /// Tells the device the head, if it moved.
+    /// Tells the device the head, if it moved; over a bus that tells heads late, once the device may run out of room.
     #[inline]
     pub(crate) fn ring_head(&mut self) {
+        if B::TELLS_HEADS_LATE { self.ring_head_if_near_full() } else { self.ring_head_now() }
+    }
+
+    #[inline]
+    fn ring_head_now(&mut self) {
         let head = self.rings.head();
         if head != self.rung_head {
             self.rung_head = head;
@@ -391,7 +396,7 @@ impl<B: Bus> Queue<B> {
         let (head, rung) = (self.rings.head(), self.rung_head);
         let untold = if head >= rung { head - rung } else { head + entries - rung };
         if entries - 1 - untold <= entries / 4 {
-            self.ring_head();
+            self.ring_head_now();
         }
     }
 

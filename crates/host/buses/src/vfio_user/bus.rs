@@ -89,6 +89,7 @@ impl Bus for VfioUserBus {
     type Memory = DeviceMemoryBar;
 
     const MAPS_ANY_MEMORY: bool = false;
+    const TELLS_HEADS_LATE: bool = true;
 
     fn name(&self) -> &'static str {
         "vfio-user"

@@ -62,13 +62,23 @@ cargo_tests() {
     fi
 }
 
-# Coverage-guided runs of a few seconds a target, from the committed corpus and at a fixed seed.
+# Coverage-guided runs of a few seconds a target, from the committed corpus and at a fixed seed; one on each processor.
 fuzz() {
     local target
-    check fuzz-build fuzz_build
+    check fuzz-build fuzz_build || return
+    stage fuzz-runs
+    export -f fuzz_check fuzz_run
+    export fuzz_host
+    fuzz_targets | xargs -P "$(nproc)" -I{} bash -c "fuzz_check {} > $logs/run-{}.log 2>&1; echo \$? > $logs/run-{}.code"
     for target in $(fuzz_targets); do
-        check "fuzz-$target" fuzz_check "$target"
+        check "fuzz-$target" fuzz_told "$target"
     done
+}
+
+# fuzz_told TARGET: what its run said, and its verdict.
+fuzz_told() {
+    cat "$logs/run-$1.log"
+    return "$(cat "$logs/run-$1.code" || echo 1)"
 }
 
 # The Python module: installed, and tested from outside. pytest's counts are added.

@@ -83,15 +83,10 @@ impl Kv {
     pub fn open(held: &Arc<Held>, nsid: Option<u32>) -> Result<Self, Fault> {
         let nsid = nsid.map(byway::Nsid::new).transpose()?;
         let interrupted = Interrupted::default();
-        let kv = held.look(|device| {
-            let (options, namespace) = (device.queue_options(), device.kv_namespace(nsid)?);
-            let queue = device.default_queue()?;
-            let capabilities = capabilities_of(device, &queue);
-            let queue = Queue::other(Patient::new(queue, options, interrupted.clone()));
-            Ok(byway::Kv::new(queue, &namespace)?.with_capabilities(&capabilities))
-        })?;
-        let of = Arc::clone(held);
-        let kv = kv.with_memory(move |len| of.look(|device| device.buffer(len)).map_err(Fault::into_error));
+        let kv = match held.look(|device| Ok(device.as_embedded().is_some_and(|it| it.never_waits())))? {
+            true => held.look(|device| device.kv(nsid))?,
+            false => patient(held, nsid, &interrupted)?,
+        };
         let nsid = kv.nsid().get();
         let calls =
             Arc::new(Calls { kv: Turnstile::new(Some(kv)), nsid, interrupted, held: Arc::clone(held) });
@@ -266,6 +261,23 @@ impl Kv {
     fn load_gathered(&self, py: Python<'_>, pairs: Vec<(Key, Vec<u8>)>) -> PyResult<u64> {
         self.0.with(py, |kv| kv.load(pairs))
     }
+}
+
+/// Calls to a namespace of a device that lets them wait: Ctrl-C ends them.
+fn patient(
+    held: &Arc<Held>,
+    nsid: Option<byway::Nsid>,
+    interrupted: &Interrupted,
+) -> Result<byway::Kv, Fault> {
+    let kv = held.look(|device| {
+        let (options, namespace) = (device.queue_options(), device.kv_namespace(nsid)?);
+        let queue = device.default_queue()?;
+        let capabilities = capabilities_of(device, &queue);
+        let queue = Queue::other(Patient::new(queue, options, interrupted.clone()));
+        Ok(byway::Kv::new(queue, &namespace)?.with_capabilities(&capabilities))
+    })?;
+    let of = Arc::clone(held);
+    Ok(kv.with_memory(move |len| of.look(|device| device.buffer(len)).map_err(Fault::into_error)))
 }
 
 /// What can be done by a queue of a device's.

@@ -6,9 +6,9 @@ use byway_controller::Subsystem;
 use byway_core::{Backend, Capabilities, Error, ErrorKind, Identity, Namespace, Nsid, QueueOptions, Result};
 use byway_driver::{Driver, Queue};
 use byway_flash::{FlashCounters, FlashHealth, Geometry};
-use byway_in_process::{Embedded, Failed, Handle, InProcessBus};
+use byway_in_process::{Embedded, Failed, Handle, InProcessBus, RunBy};
 use byway_kv::KvStats;
-use byway_link::{Ledger, Profile};
+use byway_link::{ClockMode, Ledger, Profile};
 
 use crate::any::Nvm;
 use crate::kv::Kv;
@@ -28,6 +28,7 @@ pub struct Device {
     queue: QueueOptions,
     ns: Option<Nsid>,
     flush: FlushMode,
+    never_waits: bool,
     /// Time that the opening took.
     pub(crate) opened_in_ns: u64,
 }
@@ -65,8 +66,9 @@ impl Device {
             ..QueueOptions::default()
         };
         let (ns, flush) = (options.ns, options.flush);
+        let never_waits = options.run_by == RunBy::Caller && options.clock != ClockMode::Paced;
         let opened_in_ns = begun.elapsed().as_nanos() as u64;
-        let device = Self { driver, embedded, queue, ns, flush, opened_in_ns };
+        let device = Self { driver, embedded, queue, ns, flush, never_waits, opened_in_ns };
         if let Some(nsid) = options.ns {
             device.namespace(nsid)?;
         }
@@ -100,6 +102,12 @@ impl Device {
     /// What an acknowledgement survives.
     pub fn flush_mode(&self) -> FlushMode {
         self.flush
+    }
+
+    /// Whether the device runs in whoever rings or polls, at once: a call returns when its command is done, and there is
+    /// nothing to wait for that could be given up.
+    pub fn never_waits(&self) -> bool {
+        self.never_waits
     }
 
     /// The driver, for admin commands and buffers.

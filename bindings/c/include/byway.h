@@ -1268,6 +1268,14 @@ int byway_buffer_wrap(void *memory,
                       struct byway_buffer **buffer);
 
 /**
+ * Prepares the memory of a buffer as byway_buffer_alloc() does, until the buffer and all that were cut from it are freed:
+ * wrapped memory, above all, of which commands would else carry copies, or which would be prepared for each. It begins and
+ * ends at a page of 4096 bytes. A buffer that cannot be prepared is as it was.
+ */
+int byway_buffer_prepare(const struct byway_device *device,
+                         struct byway_buffer *buffer);
+
+/**
  * Cuts a buffer in two at byte `at`, without a copy: `second` is what stood behind it. The memory is freed with the
  * last of its parts.
  */

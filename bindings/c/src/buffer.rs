@@ -60,6 +60,26 @@ pub unsafe extern "C" fn byway_buffer_wrap(
     })
 }
 
+/// Prepares the memory of a buffer as byway_buffer_alloc() does, until the buffer and all that were cut from it are freed:
+/// wrapped memory, above all, of which commands would else carry copies, or which would be prepared for each. It begins and
+/// ends at a page of 4096 bytes. A buffer that cannot be prepared is as it was.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_buffer_prepare(
+    device: *const byway_device,
+    buffer: *mut byway_buffer,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (device, buffer) = unsafe { (byway_device::shared(device)?, handle(buffer, "buffer")?) };
+        let (memory, error) = match device.prepare(buffer.take()?) {
+            Ok(prepared) => (prepared, None),
+            Err(unprepared) => (unprepared.buffer, Some(unprepared.error)),
+        };
+        buffer.settle(Some(memory));
+        error.map_or(Ok(0), Err)
+    })
+}
+
 /// Cuts a buffer in two at byte `at`, without a copy: `second` is what stood behind it. The memory is freed with the
 /// last of its parts.
 #[unsafe(no_mangle)]

@@ -4,7 +4,8 @@ use std::ffi::c_int;
 use std::time::Duration;
 
 use byway::{
-    BackendQueue, Buffer, Command, Error, ErrorKind, Finished, Nsid, NvmCommand, Payload, Queue, Result,
+    BackendQueue, Buffer, Command, Failed, Nsid, NvmCommand, Outcome, Payload, Refused, Result,
+    others_are_outstanding,
 };
 
 use crate::arg::handle;
@@ -53,53 +54,36 @@ impl byway_queue {
     /// Sends a command with the buffer's memory and waits for it.
     #[inline(always)]
     fn call(&mut self, buffer: &mut byway_buffer, command: impl FnOnce(Buffer) -> Command) -> Result<c_int> {
-        if self.queue.outstanding() > 0 {
-            return Err(others_are_outstanding());
-        }
         let memory = buffer.take()?;
-        let sent = match self.timeout {
-            None => self.queue.submit_with(0, || command(memory)),
-            Some(timeout) => self.queue.submit_within(command(memory), 0, timeout),
+        let done = match self.timeout {
+            None => self.queue.alone_with(|| command(memory)),
+            Some(timeout) => self.alone_within(command(memory), timeout),
         };
-        if let Err(refused) = sent {
-            buffer.settle(refused.command.into_buffer());
-            return Err(refused.error);
-        }
-        match self.await_only() {
+        match done {
             // Taken apart where it stands, as completions are.
-            Ok(Finished { result: Ok(outcome), .. }) => {
+            Ok(outcome) => {
                 buffer.settle(outcome.buffer);
                 std::mem::forget(outcome.vector);
                 Ok(0)
             }
-            Ok(Finished { result: Err(failed), .. }) => {
+            Err(failed) => {
                 buffer.settle(failed.buffer);
                 Err(self.queue.explained(failed.error))
             }
-            Err(error) => {
-                buffer.settle(None);
-                Err(error)
-            }
         }
     }
 
-    /// The one command that is outstanding, once it has finished.
-    #[inline(always)]
-    fn await_only(&mut self) -> Result<Finished> {
+    #[inline(never)]
+    fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
+        if self.queue.outstanding() > 0 {
+            return Err(Refused { command, error: others_are_outstanding() }.into());
+        }
+        self.queue.submit_within(command, 0, timeout)?;
         loop {
-            // An interface that can begin and wait by one system call would be entered twice, if it were looked at before.
-            if !matches!(self.queue, Queue::Nil(_)) {
-                self.queue.sleep(Duration::MAX)?;
-            }
+            self.queue.sleep(Duration::MAX)?;
             if let Some(finished) = self.queue.next_finished()? {
-                return Ok(finished);
+                return finished.result;
             }
         }
     }
-}
-
-#[cold]
-pub(crate) fn others_are_outstanding() -> Error {
-    let said = "commands of this queue are outstanding; a synchronous call needs a queue of its own";
-    Error::host(ErrorKind::Busy, said)
 }

@@ -3,11 +3,12 @@
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
-use byway::{BackendQueue, Deadline, Error, Failed, Finished, Outcome, Queue, Result};
+use byway::{
+    BackendQueue, Deadline, Error, Failed, Finished, Outcome, Queue, Result, others_are_outstanding,
+};
 
 use crate::arg::{handle, invalid, want};
 use crate::buffer::byway_buffer;
-use crate::call::others_are_outstanding;
 use crate::command::byway_command;
 use crate::error::{border, byway_error, count};
 use crate::queue::byway_queue;

@@ -50,6 +50,8 @@ static void null_is_refused(byway_device *device)
 	assert(refused(byway_queue_read(NULL, 1, 0, 1, NULL, 0), "queue is NULL"));
 	assert(refused(byway_buffer_wrap(NULL, 8, &buffer), "memory is NULL"));
 	assert(refused(byway_buffer_wrap(memory, SIZE_MAX, &buffer), "cannot have"));
+	assert(refused(byway_buffer_prepare(device, NULL), "buffer is NULL"));
+	assert(refused(byway_buffer_prepare(NULL, NULL), "device is NULL"));
 	assert(refused(byway_queue_poll(NULL, 1, nothing, NULL), "queue is NULL"));
 	assert(refused(byway_scan(NULL, NULL), "on is NULL"));
 	assert(byway_close(NULL) == 0 && byway_queue_close(NULL) == 0);
@@ -98,6 +100,7 @@ static void buffers_have_one_user(byway_device *device)
 	assert(refused(byway_queue_read(queue, 1, 0, 1, buffer, 12), "uses the buffer"));
 	assert(byway_error_kind_of(last) == BYWAY_ERROR_KIND_BUSY);
 	assert(refused(byway_buffer_set_bytes(buffer, 1), "uses the buffer"));
+	assert(refused(byway_buffer_prepare(device, buffer), "uses the buffer"));
 	assert(refused(byway_queue_read(queue, 1, 0, 8, second, 13), "512 bytes"));
 	assert(byway_queue_write(queue, 1, 0, 1, second, 14) == 0);
 	assert(refused(byway_queue_flush(queue, 1, 15), "as the queue is deep"));

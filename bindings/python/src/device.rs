@@ -108,6 +108,18 @@ impl Device {
         Ok(Buffer::over(memory))
     }
 
+    /// Prepares a buffer of the program's as those of `buffer` are: commands need no copy of it. It is whole pages.
+    fn prepare(&self, py: Python<'_>, buffer: &Buffer) -> PyResult<()> {
+        let brought = buffer.take()?;
+        let prepared = self.held.with(py, |device| Ok(device.prepare(brought)))?;
+        let (memory, error) = match prepared {
+            Ok(memory) => (memory, None),
+            Err(unprepared) => (unprepared.buffer, Some(unprepared.error)),
+        };
+        buffer.give_back(memory);
+        error.map_or(Ok(()), |error| Err(Fault::from(error).into()))
+    }
+
     /// A queue for many commands at once, as the URI asks for where it is not said here.
     #[pyo3(signature = (depth=None, *, transfer=None))]
     fn queue(&self, py: Python<'_>, depth: Option<u32>, transfer: Option<&str>) -> PyResult<Queue> {

@@ -21,6 +21,16 @@ def test_a_buffer_begins_as_zeroes_and_is_changed_like_a_bytearray(ram):
             buffer[4:6] = b"longer"
 
 
+def test_a_program_s_own_buffer_is_prepared_for_a_device(ram):
+    buffer = byway.Buffer(8192)
+    buffer[:] = bytes(range(256)) * 32
+    ram.prepare(buffer)
+    ram.nvm.write(0, buffer)
+    buffer[:] = bytes(8192)
+    ram.nvm.read_into(0, buffer)
+    assert bytes(buffer) == bytes(range(256)) * 32
+
+
 def test_numpy_shows_the_memory_itself(ram):
     buffer = ram.buffer(4096)
     array = numpy.frombuffer(buffer, dtype="<u8")

@@ -56,7 +56,7 @@ pub use byway_core::{
     Command, CopyRanges, Deadline, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand, LbaRange,
     LbaRanges, Limits, Memory, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin,
     Outcome, Payload, QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Result, Retry, SmallBytes,
-    StoreOptions,
+    StoreOptions, Unprepared, others_are_outstanding,
 };
 pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,

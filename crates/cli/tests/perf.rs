@@ -63,15 +63,19 @@ fn a_load_waits_submits_and_moves_data_in_every_way() {
     let path = image.file("blocks", &vec![0; 1 << 20]);
     for uri in [path.as_str(), &image.uri("")] {
         for args in [
-            ["--wait", "spin"].as_slice(),
+            ["--wait", "call", "--depth", "1"].as_slice(),
+            &["--wait", "spin"],
             &["--wait", "event"],
             &["--batch", "8"],
             &["--timeout", "60000"],
             &["--parts", "4"],
+            &["--memory", "prepared"],
+            &["--memory", "brought", "--parts", "2"],
             &["--cpus", "0"],
             &["--bs", "64K", "--offset", "64K", "--length", "512K"],
         ] {
-            let args = [&["--rw", "randrw", "--count", "100", "--depth", "8", "--verify"], args].concat();
+            let depth: &[&str] = if args.contains(&"--depth") { &[] } else { &["--depth", "8"] };
+            let args = [&["--rw", "randrw", "--count", "100", "--verify"], depth, args].concat();
             let row = measured(uri, &args);
             assert_eq!(ops(&row, "read") + ops(&row, "write"), 100, "{args:?} on {uri}");
         }
@@ -137,6 +141,8 @@ fn what_cannot_be_measured_is_refused_in_a_sentence() {
         (&blocks, &["--rw", "trim", "--verify"], "--verify means nothing"),
         (&blocks, &["--rw", "trim", "--parts", "2"], "--parts means nothing"),
         (&blocks, &["--rw", "read", "--parts", "3"], "3 equal --parts"),
+        (&blocks, &["--rw", "trim", "--memory", "prepared"], "--memory means nothing"),
+        (&blocks, &["--rw", "read", "--wait", "call", "--depth", "2"], "one command at a time"),
         (&blocks, &["--rw", "read", "--batch", "2"], "--batch of 2"),
         (&blocks, &["--rw", "read", "--time", "0"], "time of 0"),
         (&blocks, &["--rw", "read", "--time", "soon"], "seconds"),

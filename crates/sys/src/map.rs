@@ -5,6 +5,7 @@
 //! race yields old or new words, never undefined behaviour. [`ExclusiveMapping`] has one owner and is a plain slice.
 
 use std::ffi::c_void;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -51,6 +52,8 @@ pub struct Mapping {
     start: NonNull<u8>,
     len_bytes: usize,
     guard: Option<Guard>,
+    /// Whose memory it is, if it was not mapped here.
+    keeper: Option<Box<dyn fmt::Debug + Send + Sync>>,
 }
 
 // SAFETY: the mapping is owned (unmapped once, on drop) and is not tied to the thread that made it.
@@ -113,14 +116,38 @@ impl Mapping {
     /// else maps that keeps it, and shares nothing with this mapping any more. An access that runs meanwhile meets one or the other.
     ///
     /// # Errors
-    /// The system's answer. A system that has no memory for a mapping may have taken the old one away: the caller touches
-    /// neither from there on.
+    /// The system's answer, and `InvalidInput` for memory that [was brought](Mapping::brought), which is not this mapping's to
+    /// replace. A system that has no memory for a mapping may have taken the old one away: the caller touches neither from
+    /// there on.
     pub fn show_instead(&self, file: &File, offset_bytes: u64) -> io::Result<()> {
+        if self.keeper.is_some() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         let start = self.start.as_ptr().cast();
         // SAFETY: what is replaced is this mapping's own range, of which every access is atomic and goes by these addresses.
         unsafe { rustix::mm::mmap(start, self.len_bytes, READ_WRITE, flags, file, offset_bytes)? };
         Ok(())
+    }
+
+    /// Memory that a program has already, from a page on and whole pages long. `keeper` is dropped with the mapping.
+    ///
+    /// # Errors
+    /// `InvalidInput` for memory of other bounds, or of none.
+    ///
+    /// # Safety
+    /// The memory stays valid until `keeper` is dropped, and while this mapping lives nobody holds a reference to bytes that
+    /// others touch by it.
+    pub unsafe fn brought(
+        start: NonNull<u8>,
+        len_bytes: usize,
+        keeper: Box<dyn fmt::Debug + Send + Sync>,
+    ) -> io::Result<Self> {
+        refuse_empty(len_bytes)?;
+        if !start.addr().get().is_multiple_of(PAGE_BYTES) || !len_bytes.is_multiple_of(PAGE_BYTES) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(Self { start, len_bytes, guard: None, keeper: Some(keeper) })
     }
 
     /// Whether it is [guarded](Mapping::guarded_file) and was touched where its file had no bytes: it is zeroed memory of
@@ -132,7 +159,7 @@ impl Mapping {
 
     fn from_raw(start: *mut c_void, len_bytes: usize) -> io::Result<Self> {
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self { start, len_bytes, guard: None })
+        Ok(Self { start, len_bytes, guard: None, keeper: None })
     }
 
     /// Length in bytes, never zero.
@@ -289,6 +316,9 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // What is mapped there afterwards is somebody else's.
         self.guard = None;
+        if self.keeper.is_some() {
+            return;
+        }
         // SAFETY: the range was mapped by this value and no reference into it outlives it.
         let gone = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len_bytes) };
         debug_assert!(gone.is_ok(), "unmapping our own range: {gone:?}");

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use byway_core::{
     Backend, BackendQueue, Buffer, Command, CopyRanges, ErrorKind, LbaRange, LbaRanges, Nsid, NvmCommand,
-    Payload, RawCommand, RawData, encode,
+    PAGE_BYTES, Payload, RawCommand, RawData, encode,
 };
 
 use crate::subject::{Subject, assert_same};
@@ -66,6 +66,47 @@ pub fn memory_that_a_program_brought_is_as_good_as_any<B: Backend>(subject: &Sub
     if subject.keeps {
         assert_same(read.as_slice(), &wanted);
     }
+}
+
+pub fn memory_that_a_program_prepares_is_cut_for_commands<B: Backend>(subject: &Subject<'_, B>) {
+    let mut queue = subject.queue(4);
+    let bytes = subject.lba_bytes as usize;
+    let counts = [1, 9, 2, 33];
+    let total: usize = counts.iter().map(|blocks| blocks * bytes).sum();
+    for prepares in [true, false] {
+        let mut whole = match prepares {
+            true => subject.backend.prepare(Buffer::zeroed(total).unwrap()).unwrap(),
+            false => subject.backend.buffer(total).unwrap(),
+        };
+        for (index, blocks) in counts.into_iter().enumerate() {
+            let rest = whole.split_off(blocks * bytes);
+            let (mut part, slba) = (std::mem::replace(&mut whole, rest), 40 * index as u64);
+            subject.fill(&mut part, slba, 7);
+            let wanted = part.as_slice().to_vec();
+            let mut part = queue.execute(subject.write(slba, part)).unwrap().buffer.unwrap();
+            part.as_mut_slice().fill(0xee);
+            let read = NvmCommand::Read { nsid: Nsid::FIRST, slba, blocks: blocks as u32, into: part };
+            let read = queue.execute(read.into()).unwrap().buffer.unwrap();
+            if subject.keeps {
+                assert_same(read.as_slice(), &wanted);
+            }
+        }
+    }
+}
+
+pub fn memory_that_cannot_be_prepared_comes_back<B: Backend>(subject: &Subject<'_, B>) {
+    let mut odd = Buffer::zeroed(3 * PAGE_BYTES).unwrap();
+    odd.as_mut_slice().fill(7);
+    let odd = odd.split_off(100);
+    let back = match subject.backend.prepare(odd) {
+        // There is nothing to prepare over this backend.
+        Ok(same) => same,
+        Err(unprepared) => {
+            assert_eq!(unprepared.error.kind(), ErrorKind::InvalidArgument);
+            unprepared.buffer
+        }
+    };
+    assert!(back.len() == 3 * PAGE_BYTES - 100 && back.as_slice().iter().all(|byte| *byte == 7));
 }
 
 pub fn zeroed_and_deallocated_blocks_read_as_zeroes_and_their_neighbours_stay<B: Backend>(

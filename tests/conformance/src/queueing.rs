@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use byway_core::{Backend, BackendQueue, ErrorKind};
 
-use crate::subject::{Subject, drained};
+use crate::subject::{Subject, assert_same, drained};
 
 pub fn every_depth_takes_as_many_commands_as_it_says_and_refuses_one_more<B: Backend>(
     subject: &Subject<'_, B>,
@@ -90,6 +90,25 @@ pub fn a_synchronous_call_leaves_the_completions_of_others<B: Backend>(subject: 
     queue.execute(subject.read(100, 1)).unwrap();
     assert_eq!(queue.outstanding(), 4);
     assert!(drained(&mut queue).iter().map(|(tag, _)| *tag).eq(0..4));
+}
+
+pub fn a_call_alone_gives_memory_back_done_or_failed_and_takes_nobody_s_completion<B: Backend>(
+    subject: &Subject<'_, B>,
+) {
+    let mut queue = subject.queue(2);
+    let data = subject.filled(7, 3, 9);
+    let wanted = data.as_slice().to_vec();
+    assert!(queue.alone(subject.write(7, data)).unwrap().buffer.is_some());
+    let read = queue.alone(subject.read(7, 3)).unwrap().buffer.unwrap();
+    if subject.keeps {
+        assert_same(read.as_slice(), &wanted);
+    }
+    let failed = queue.alone(subject.read(subject.blocks, 1)).unwrap_err();
+    assert_eq!(failed.buffer.unwrap().len(), subject.lba_bytes as usize);
+    queue.submit(subject.read(0, 1), 5).unwrap();
+    let busy = queue.alone(subject.read(0, 1)).unwrap_err();
+    assert_eq!((busy.error.kind(), busy.buffer.is_some()), (ErrorKind::Busy, true));
+    assert_eq!(drained(&mut queue).len(), 1);
 }
 
 pub fn commands_submitted_together_all_finish<B: Backend>(subject: &Subject<'_, B>) {

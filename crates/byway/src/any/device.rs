@@ -8,7 +8,7 @@ use byway_backends::{
 use byway_buses::{VfioBus, VfioUserBus};
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Method, Namespace, Nsid,
-    Outcome, QueueOptions, Result,
+    Outcome, QueueOptions, Result, Unprepared,
 };
 
 use byway_driver::Driver;
@@ -267,6 +267,10 @@ impl Backend for Device {
 
     fn buffer(&self, len: usize) -> Result<Buffer> {
         each!(&self.reached, backend => backend.buffer(len))
+    }
+
+    fn prepare(&self, brought: Buffer) -> Result<Buffer, Unprepared> {
+        each!(&self.reached, backend => backend.prepare(brought))
     }
 
     fn queue(&self, options: QueueOptions) -> Result<Queue> {

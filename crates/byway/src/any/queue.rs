@@ -13,7 +13,7 @@ use byway_backends::psync::PsyncQueue;
 use byway_backends::ram::RamQueue;
 use byway_backends::threads::ThreadsQueue;
 use byway_backends::{NvmeTarget, Target};
-use byway_core::{BackendQueue, Command, Error, Finished, Method, Outcome, Refused, Result};
+use byway_core::{BackendQueue, Command, Error, Failed, Finished, Method, Outcome, Refused, Result};
 use byway_spec::base::command::COMMAND_BYTES;
 
 use crate::any::pcie::{VfioQueue, VfioUserQueue};
@@ -113,6 +113,23 @@ impl Queue {
             Self::Nil(queue) => queue.submit(command(), tag),
             other => other.submit_to_device(command(), tag),
         }
+    }
+
+    /// As [`BackendQueue::alone`], of a command that is put together where it is taken.
+    ///
+    /// # Errors
+    /// As [`BackendQueue::alone`].
+    #[inline(always)]
+    pub fn alone_with(&mut self, command: impl FnOnce() -> Command) -> Result<Outcome, Failed> {
+        match self {
+            Self::Nil(queue) => queue.alone_with(command),
+            other => other.alone_on_device(command()),
+        }
+    }
+
+    #[inline(never)]
+    fn alone_on_device(&mut self, command: Command) -> Result<Outcome, Failed> {
+        each!(self, queue => queue.alone(command))
     }
 
     #[inline(never)]
@@ -259,6 +276,10 @@ impl BackendQueue for Queue {
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
         each!(self, queue => queue.execute(command))
+    }
+
+    fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
+        self.alone_with(|| command)
     }
 
     fn poll(&mut self, max: usize, on: &mut impl FnMut(Finished)) -> Result<usize> {

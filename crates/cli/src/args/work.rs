@@ -125,6 +125,9 @@ pub struct Perf {
     /// Each command moves its data by so many buffers.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub parts: u32,
+    /// Whose memory the data stands in.
+    #[arg(long, value_enum, default_value = "device")]
+    pub memory: MemoryOf,
     /// How a thread waits for completions.
     #[arg(long, value_enum, default_value = "sleep")]
     pub wait: Wait,
@@ -137,6 +140,17 @@ pub struct Perf {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Whose memory a command's data stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MemoryOf {
+    /// What the device's backend prepares and keeps for commands.
+    Device,
+    /// The program's own, prepared once before the load.
+    Prepared,
+    /// The program's own as it is: what the backend needs of it is done, or a copy made, for each command.
+    Brought,
 }
 
 /// What a load does.
@@ -173,4 +187,6 @@ pub enum Wait {
     Spin,
     /// By the queue's descriptor, as a program with its own event loop does.
     Event,
+    /// By the call that sends the command: one at a time.
+    Call,
 }

@@ -8,7 +8,7 @@ use byway::{
 
 use super::pattern::Pattern;
 use super::plan::{Blocks, Pairs, Plan, What};
-use crate::args::Load;
+use crate::args::{Load, MemoryOf};
 use crate::random::Random;
 
 impl Load {
@@ -46,7 +46,7 @@ impl Memory {
         if !plan.load.has_data() {
             return Ok(Self::default());
         }
-        let mut buffer = plan.device.buffer(bytes.max(1))?;
+        let mut buffer = own(plan, bytes.max(1))?;
         Random::new(plan.seed).fill(buffer.as_mut_slice());
         if plan.parts == 1 {
             return Ok(Self { buffer: Some(buffer), parts: Buffers::NONE });
@@ -99,6 +99,15 @@ impl Memory {
             at += part.len() as u64;
         }
         None
+    }
+}
+
+/// Memory of `bytes` bytes, of whom the plan says.
+fn own(plan: &Plan, bytes: usize) -> byway::Result<Buffer> {
+    match plan.memory {
+        MemoryOf::Device => plan.device.buffer(bytes),
+        MemoryOf::Prepared => Ok(plan.device.prepare(Buffer::zeroed(bytes)?)?),
+        MemoryOf::Brought => Buffer::zeroed(bytes),
     }
 }
 

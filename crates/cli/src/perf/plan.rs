@@ -8,7 +8,7 @@ use byway::{
     QueueOptions,
 };
 
-use crate::args::{self, Load, Wait};
+use crate::args::{self, Load, MemoryOf, Wait};
 use crate::random::Random;
 use crate::size;
 use crate::terminal::Interrupt;
@@ -38,6 +38,7 @@ pub struct Plan {
     pub seed: u64,
     pub verify: bool,
     pub parts: u32,
+    pub memory: MemoryOf,
     pub wait: Wait,
     pub timeout: Option<Duration>,
     pub latency: bool,
@@ -133,6 +134,7 @@ impl Plan {
             seed: args.seed,
             verify: args.verify,
             parts: args.parts,
+            memory: args.memory,
             wait: args.wait,
             timeout: args.timeout.map(Duration::from_millis),
             latency: !args.no_latency,
@@ -237,11 +239,16 @@ fn check_words(args: &args::Perf) -> Result<()> {
                 ),
         ),
         ("--parts", args.parts > 1 && !(of_blocks && load.has_data())),
+        ("--memory", args.memory != MemoryOf::Device && !load.has_data()),
     ];
     if let Some((name, _)) = unread.into_iter().find(|(_, is_unread)| *is_unread) {
         bail!("{name} means nothing to a load of {}", load.name());
     }
     ensure!(args.depth > 0, "a depth of 0 measures nothing");
+    ensure!(
+        args.wait != Wait::Call || (args.depth == 1 && args.timeout.is_none()),
+        "--wait call is one command at a time, for as long as it takes: --depth 1, and no --timeout"
+    );
     ensure!(
         (1..=args.depth).contains(&args.batch),
         "--batch of {} commands is not within 1 to the depth of {}",

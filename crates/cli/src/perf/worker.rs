@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use byway::{BackendQueue, ErrorKind, Finished, Queue};
+use byway::{BackendQueue, Command, ErrorKind, Finished, Queue};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -108,8 +108,13 @@ impl<'a> Worker<'a> {
                 Phase::MEASURE => {}
                 _ => break,
             }
-            self.submit()?;
-            let taken = self.take()?;
+            let taken = match self.plan.wait {
+                Wait::Call => self.call()?,
+                _ => {
+                    self.submit()?;
+                    self.take(None)?
+                }
+            };
             self.tell(shared, taken);
             if self.left == 0 && self.queue.outstanding() == 0 && self.since.is_some() {
                 break;
@@ -189,12 +194,30 @@ impl<'a> Worker<'a> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Takes what has finished; returns how many commands that was.
+    /// Sends the next command and waits for it, by one call.
     #[inline]
-    fn take(&mut self) -> Result<usize> {
+    fn call(&mut self) -> Result<usize> {
+        let Some((index, slot)) =
+            self.free.last().and_then(|&index| Some((index, self.slots.get_mut(index)?)))
+        else {
+            return Ok(0);
+        };
+        if self.left == 0 {
+            return Ok(0);
+        }
+        (slot.op, slot.begun) = (self.ops.next(), self.plan.latency.then(Instant::now));
+        let command = self.ops.command(slot.op, &mut slot.memory)?;
+        self.left -= 1;
+        self.free.pop();
+        self.take(Some((command, index as u64)))
+    }
+
+    /// Takes what has finished, or sends one command and waits for it; returns how many commands that was.
+    #[inline]
+    fn take(&mut self, call: Option<(Command, u64)>) -> Result<usize> {
         let Self { queue, slots, free, of, op_bytes, compares, touched, plan, .. } = self;
         let (mut now, mut failed) = (None, None);
-        let taken = queue.poll(usize::MAX, &mut |finished: Finished| {
+        let mut on = |finished: Finished| {
             let Some(slot) = slots.get_mut(finished.tag as usize) else { return };
             free.push(finished.tag as usize);
             match finished.result {
@@ -221,7 +244,14 @@ impl<'a> Worker<'a> {
             if *compares && let Some(wrong) = difference(plan, slot) {
                 failed.get_or_insert((slot.op, wrong));
             }
-        })?;
+        };
+        let taken = match call {
+            None => queue.poll(usize::MAX, &mut on)?,
+            Some((command, tag)) => {
+                on(Finished { tag, result: queue.alone(command) });
+                1
+            }
+        };
         match failed {
             None => Ok(taken),
             Some((_, error)) if error.kind() == ErrorKind::Mismatch => Err(No(error.to_string()).into()),
@@ -243,7 +273,7 @@ impl<'a> Worker<'a> {
 
     fn wait(&mut self) -> Result<()> {
         match self.plan.wait {
-            Wait::Spin => std::hint::spin_loop(),
+            Wait::Spin | Wait::Call => std::hint::spin_loop(),
             Wait::Sleep => {
                 self.queue.sleep(LOOK_EVERY)?;
             }
@@ -259,7 +289,7 @@ impl<'a> Worker<'a> {
     fn finish(&mut self) -> Result<()> {
         let measured = std::mem::take(&mut self.of);
         while self.queue.outstanding() > 0 {
-            match self.take() {
+            match self.take(None) {
                 Ok(0) => drop(self.queue.sleep(LOOK_EVERY)),
                 Ok(_) => {}
                 Err(error) if is_cancelled(&error) => {}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use byway_core::{
     AdminCommand, Backend, BackendQueue, Buffer, Capabilities, Identity, Namespace, Outcome, QueueOptions,
-    Result,
+    Result, Unprepared,
 };
 
 use crate::synchronous::Synchronous;
@@ -26,6 +26,14 @@ pub trait Interface<D>: Send + Sync {
     /// When there is no memory, or it cannot be prepared.
     fn buffer(&self, len: usize) -> Result<Buffer> {
         Buffer::zeroed(len)
+    }
+
+    /// Prepares memory that a program brought, where there is something to be prepared.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    fn prepare(&self, brought: Buffer) -> Result<Buffer, Unprepared> {
+        Ok(brought)
     }
 }
 
@@ -73,6 +81,10 @@ impl<D: Synchronous, I: Interface<D>> Backend for Over<D, I> {
 
     fn buffer(&self, len: usize) -> Result<Buffer> {
         self.interface.buffer(len)
+    }
+
+    fn prepare(&self, brought: Buffer) -> Result<Buffer, Unprepared> {
+        self.interface.prepare(brought)
     }
 
     fn queue(&self, options: QueueOptions) -> Result<I::Queue> {

@@ -42,18 +42,6 @@ pub trait Carried: Sized {
     #[must_use]
     fn with_memory(self, memory: Payload) -> (Self, Payload);
 
-    /// Whether its data stands in one piece in pages that any device can be given.
-    #[inline]
-    fn is_in_pages(&self) -> bool {
-        match self.data() {
-            Data::Out(Payload::Buffer(buffer)) | Data::In(buffer) => {
-                buffer.memory().is_some() || buffer.is_empty()
-            }
-            Data::None | Data::Out(Payload::Empty | Payload::Small(_)) => true,
-            Data::Out(Payload::Vectored(_)) | Data::InVectored(_) => false,
-        }
-    }
-
     /// The same command with its data in `copy`, which has the data's length.
     #[must_use]
     fn apart(self, mut copy: Buffer) -> (Self, Apart) {
@@ -229,9 +217,7 @@ mod tests {
     fn what_comes_for_several_buffers_is_spread_over_them() {
         let into = parts([3, 5]);
         let command = Command::from(NvmCommand::ReadVectored { nsid: Nsid::FIRST, slba: 0, blocks: 1, into });
-        assert!(!command.is_in_pages());
         let (command, apart) = command.apart(Buffer::zeroed(8).unwrap());
-        assert!(command.is_in_pages());
         let Payload::Buffer(mut copy) = command.into_payload() else { panic!("a read into the copy") };
         copy.as_mut_slice().copy_from_slice(b"abcdefgh");
         let mut outcome = Outcome { buffer: Some(copy), ..Outcome::default() };
@@ -254,9 +240,7 @@ mod tests {
     fn an_identify_into_a_programs_own_memory_goes_through_pages() {
         let into = Buffer::from_bytes(vec![0; 4096].into());
         let command = AdminCommand::Identify { cns: 1, csi: 0, nsid: None, selector: 0, into };
-        assert!(!command.is_in_pages());
         let (command, apart) = command.apart(Buffer::zeroed(4096).unwrap());
-        assert!(command.is_in_pages());
         let mut copy = command.into_buffer().unwrap();
         copy.as_mut_slice().fill(9);
         let mut outcome = Outcome { buffer: Some(copy), ..Outcome::default() };

@@ -28,9 +28,10 @@ use crate::buffer::Buffer;
 use crate::buffers::Buffers;
 use crate::capability::Capabilities;
 use crate::command::{Command, Outcome};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::identity::{Identity, Namespace};
 use crate::memory::Memory;
+use crate::prepared::Unprepared;
 
 /// One interface to one open device.
 pub trait Backend: Send + Sync {
@@ -59,6 +60,16 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// When there is no memory, or the device cannot be given access to it.
     fn buffer(&self, len: usize) -> Result<Buffer>;
+
+    /// Prepares memory that a program brought as that of [`Backend::buffer`] is, until the buffer and all that were cut from
+    /// it are gone: mapped for the device, or known to the kernel. Commands over a backend that has no use for it are as
+    /// quick without.
+    ///
+    /// # Errors
+    /// For memory that does not begin and end at a page, or that the device cannot be given.
+    fn prepare(&self, brought: Buffer) -> Result<Buffer, Unprepared> {
+        Ok(brought)
+    }
 
     /// Opens a queue.
     ///
@@ -182,6 +193,22 @@ impl From<Refused> for Error {
     }
 }
 
+impl From<Refused> for Failed {
+    #[cold]
+    fn from(Refused { command, error }: Refused) -> Self {
+        Self::with_memory(error, command.into_memory())
+    }
+}
+
+/// For a call that would take the completions of others.
+#[cold]
+#[must_use]
+pub fn others_are_outstanding() -> Error {
+    let said =
+        "commands of this queue are outstanding; a call that waits for one alone needs a queue of its own";
+    Error::host(ErrorKind::Busy, said)
+}
+
 /// A queue of a backend. See the module's text for the contract.
 pub trait BackendQueue: Send {
     /// Takes a command. Its completion carries `tag`.
@@ -261,6 +288,25 @@ pub trait BackendQueue: Send {
     /// When the command fails, explained, or is given up after the queue's timeout. Its buffer is then dropped as soon as the
     /// device can no longer touch it.
     fn execute(&mut self, command: Command) -> Result<Outcome>;
+
+    /// Sends one command while no other is outstanding, and waits for it, as long as it takes: an interface that does it in the
+    /// call keeps nothing of it. Its memory comes back with its failure too.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] while others are outstanding, whose completions would have nowhere to go; when the command fails,
+    /// unexplained.
+    fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
+        if self.outstanding() > 0 {
+            return Err(Refused { command, error: others_are_outstanding() }.into());
+        }
+        self.submit(command, 0)?;
+        loop {
+            self.sleep(Duration::MAX)?;
+            if let Some(finished) = self.next_finished()? {
+                return finished.result;
+            }
+        }
+    }
 
     /// Hands at most `max` finished commands to `on`; returns how many. Never sleeps.
     ///
@@ -364,5 +410,9 @@ impl BackendQueue for Box<dyn BackendQueue> {
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
         (**self).execute(command)
+    }
+
+    fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
+        (**self).alone(command)
     }
 }

@@ -13,6 +13,7 @@ use byway_dma::DmaMemory;
 
 use crate::error::{Error, Result};
 use crate::pool::{BufferPool, Pages};
+use crate::prepared::Prepared;
 
 /// Alignment and granularity of buffers that are allocated here, in bytes: a memory page.
 pub const PAGE_BYTES: usize = 4096;
@@ -21,7 +22,7 @@ pub const PAGE_BYTES: usize = 4096;
 ///
 /// What [`Buffer::zeroed`] and a backend's `buffer` give is page-aligned and whole pages long, and any device can use
 /// it. What a program brings ([`Buffer::from_bytes`], [`Buffer::lent`]) stands where it stands: a backend that needs
-/// more of memory than that refuses it, or carries a copy.
+/// more of memory than that carries a copy, unless it has prepared it ([`crate::Backend::prepare`]).
 ///
 /// It is a pointer wide: commands and completions carry buffers by value, and a move is a register's.
 pub struct Buffer(ManuallyDrop<Box<Inner>>);
@@ -50,7 +51,20 @@ enum Keeper {
     /// Memory that a program brought.
     Boxed(#[expect(dead_code, reason = "kept for what dropping it does")] Boxed),
     /// The buffer that was cut.
-    Whole(#[expect(dead_code, reason = "kept for what dropping it does")] Buffer),
+    Whole(Buffer),
+    /// Memory that a program brought and a backend has prepared.
+    Prepared(Prepared),
+}
+
+/// Where a buffer stands in memory that a backend has prepared.
+#[derive(Debug, Clone, Copy)]
+pub struct Standing<'a> {
+    /// The memory.
+    pub memory: &'a Arc<DmaMemory>,
+    /// The backend's word for it.
+    pub token: u64,
+    /// Where in it the buffer begins, in bytes: a multiple of 4, as devices want addresses.
+    pub offset_bytes: u64,
 }
 
 #[expect(unsafe_code, reason = "a raw pointer is sent with the one owner of what it points to")]
@@ -205,11 +219,28 @@ impl Buffer {
         self.0.pages().map(|pages| &pages.memory)
     }
 
-    /// What `pool`'s backend called the memory when it prepared it, if the buffer is of that pool.
+    /// Where the buffer stands in memory that `pool`'s backend has prepared; `None` if it does not, or at an odd place.
     #[must_use]
     #[inline]
-    pub fn token(&self, pool: &BufferPool) -> Option<u64> {
-        self.0.pages()?.token_of(pool)
+    pub fn standing(&self, pool: &BufferPool) -> Option<Standing<'_>> {
+        match &self.0.memory {
+            Memory::Pages(pages) => {
+                Some(Standing { memory: &pages.memory, token: pages.token_of(pool)?, offset_bytes: 0 })
+            }
+            Memory::Part(keeper) => self.0.standing_in(keeper.pages()?, pool),
+            Memory::Lent => None,
+        }
+    }
+}
+
+impl Keeper {
+    /// The pages that a backend may have prepared.
+    fn pages(&self) -> Option<&Pages> {
+        match self {
+            Self::Boxed(_) => None,
+            Self::Whole(whole) => whole.0.pages(),
+            Self::Prepared(prepared) => Some(prepared.pages()),
+        }
     }
 }
 
@@ -235,6 +266,24 @@ impl Inner {
         let start = NonNull::new(pages.memory.mapping().as_mut_ptr()).unwrap_or(NonNull::dangling());
         let capacity = pages.memory.len();
         Box::new(Self { start, len: capacity, capacity, memory: Memory::Pages(pages) })
+    }
+
+    /// All of memory that a program brought, which is prepared.
+    pub(crate) fn of_prepared(prepared: Prepared) -> Box<Self> {
+        let memory = &prepared.pages().memory;
+        let start = NonNull::new(memory.mapping().as_mut_ptr()).unwrap_or(NonNull::dangling());
+        let capacity = memory.len();
+        let memory = Memory::Part(Arc::new(Keeper::Prepared(prepared)));
+        Box::new(Self { start, len: capacity, capacity, memory })
+    }
+
+    /// Where in `pages` a part of them begins.
+    #[inline]
+    fn standing_in<'a>(&self, pages: &'a Pages, pool: &BufferPool) -> Option<Standing<'a>> {
+        let token = pages.token_of(pool)?;
+        let offset = self.start.addr().get() - pages.memory.mapping().as_mut_ptr().addr();
+        let offset_bytes = offset as u64;
+        offset_bytes.is_multiple_of(4).then_some(Standing { memory: &pages.memory, token, offset_bytes })
     }
 
     /// The pages that it stands in, if it does.

@@ -22,6 +22,7 @@ pub mod moves;
 mod payload;
 pub mod piggyback_pt;
 mod pool;
+mod prepared;
 
 pub use byway_link::Method;
 pub use byway_spec::Key;
@@ -30,8 +31,10 @@ pub use byway_sys::Deadline;
 pub use admin::{AdminCommand, RefusedAdmin, check_admin, encode_admin};
 pub use admin_queue::AdminQueue;
 pub use apart::{Apart, Carried, gather, scatter};
-pub use backend::{AdaptivePolicy, Backend, BackendQueue, Failed, Finished, QueueOptions, Refused};
-pub use buffer::{Buffer, PAGE_BYTES};
+pub use backend::{
+    AdaptivePolicy, Backend, BackendQueue, Failed, Finished, QueueOptions, Refused, others_are_outstanding,
+};
+pub use buffer::{Buffer, PAGE_BYTES, Standing};
 pub use buffers::Buffers;
 pub use capability::{Capabilities, Limits, Methods, NvmCommands};
 pub use command::{
@@ -43,3 +46,4 @@ pub use identity::{Identity, Namespace, NamespaceKind, Nsid};
 pub use memory::Memory;
 pub use payload::{Payload, SmallBytes};
 pub use pool::{BufferPool, Registrar};
+pub use prepared::Unprepared;

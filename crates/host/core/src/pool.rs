@@ -80,6 +80,12 @@ impl BufferPool {
         }
         Ok(Buffer::new(inner, len))
     }
+
+    /// Prepares memory that goes back to whoever brought it.
+    pub(crate) fn register(&self, memory: Arc<DmaMemory>) -> Result<Pages> {
+        let token = self.shelf.registrar.register(&memory)?;
+        Ok(Pages { memory, token, shelf: Some(Arc::clone(&self.shelf)) })
+    }
 }
 
 impl Shelf {
@@ -140,6 +146,13 @@ impl Pages {
         Arc::ptr_eq(shelf, &pool.shelf).then_some(self.token)
     }
 
+    /// The backend need not know them any more.
+    pub(crate) fn forget_preparation(&mut self) {
+        if let Some(shelf) = self.shelf.take() {
+            shelf.registrar.unregister(&self.memory, self.token);
+        }
+    }
+
     /// No buffer has them any more; the pool that they go back to.
     pub(crate) fn leave_pool(&mut self) -> Option<Arc<Shelf>> {
         self.shelf.take()
@@ -190,7 +203,7 @@ mod tests {
         for _ in 0..10 {
             let buffer = pool.take(5000).unwrap();
             assert_eq!((buffer.len(), buffer.capacity()), (5000, 8192));
-            assert_eq!(buffer.token(&pool), Some(0));
+            assert_eq!(buffer.standing(&pool).map(|standing| standing.token), Some(0));
         }
         assert_eq!(counting.counts(), [1, 0]);
         drop(pool);
@@ -210,7 +223,7 @@ mod tests {
         let counting = Counting::default();
         let pool = BufferPool::new(counting.clone(), 1 << 20);
         let buffer = pool.take(1).unwrap();
-        assert_eq!(buffer.token(&BufferPool::new(counting.clone(), 0)), None);
+        assert!(buffer.standing(&BufferPool::new(counting.clone(), 0)).is_none());
         drop(pool);
         assert_eq!(counting.counts(), [1, 0]);
         drop(buffer);

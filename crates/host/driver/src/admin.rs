@@ -13,7 +13,7 @@ use byway_queue::DoorbellIndex;
 use byway_spec::{Command as Entry, Completion};
 
 use crate::bus::Bus;
-use crate::mapped::{from_bus, is_gone, pages_of, stands_well};
+use crate::mapped::{from_bus, is_gone, pages_of, prepared_at, stands_well};
 use crate::rings::Rings;
 use crate::transfer::prp::Prps;
 
@@ -122,8 +122,8 @@ impl<B: Bus> AdminQueue<B> {
         let data = encode_admin(command).data;
         let mut placed = Placed { staged: stage(data, pool)?, ..Placed::default() };
         let Some(buffer) = placed.staged.as_ref().or_else(|| buffer_of(data)) else { return Ok(placed) };
-        let at = match buffer.token(pool) {
-            Some(at) => BusAddr(at),
+        let at = match prepared_at(buffer, pool) {
+            Some(at) => at,
             None => *placed.mapped.insert(self.bus.map(pages_of(buffer)?).map_err(from_bus)?),
         };
         match Prps::new(at, buffer.len(), pool) {

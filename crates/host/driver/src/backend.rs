@@ -6,7 +6,7 @@ use std::time::Duration;
 use byway_core::encode::{self, Data, Encoded};
 use byway_core::{
     AdminCommand, Apart, Backend, BackendQueue, Buffer, Capabilities, Carried, Command, Error, ErrorKind,
-    Finished, Identity, KvCommand, Namespace, Outcome, QueueOptions, Refused, Result,
+    Finished, Identity, KvCommand, Namespace, Outcome, QueueOptions, Refused, Result, Unprepared,
 };
 
 use crate::bus::Bus;
@@ -38,6 +38,10 @@ impl<B: Bus> Backend for Driver<B> {
 
     fn buffer(&self, len: usize) -> Result<Buffer> {
         Driver::buffer(self, len)
+    }
+
+    fn prepare(&self, brought: Buffer) -> Result<Buffer, Unprepared> {
+        Driver::prepare(self, brought)
     }
 
     fn queue(&self, options: QueueOptions) -> Result<Queue<B>> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use byway_core::{Buffer, BufferPool, PAGE_BYTES, Result};
 use byway_dma::{BusAddr, DmaMemory};
 
-use crate::mapped::pages_of;
+use crate::mapped::{pages_of, prepared_at};
 
 /// Pages that are mapped once, handed out last in, first out: a queue used synchronously stays on one warm page.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl BouncePages {
     /// When there is no memory.
     pub(crate) fn new(pool: &BufferPool, pages: u16) -> Result<Self> {
         let buffer = pool.take(usize::from(pages) * PAGE_BYTES)?;
-        let at = BusAddr(buffer.token(pool).unwrap_or_default());
+        let at = prepared_at(&buffer, pool).unwrap_or_default();
         let memory = Arc::clone(pages_of(&buffer)?);
         Ok(Self { memory, at, free: (0..pages).rev().collect(), lease: Some(buffer) })
     }

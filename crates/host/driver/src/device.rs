@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use byway_core::layouts::Layouts;
 use byway_core::{
     AdaptivePolicy, AdminCommand, Answer, Buffer, BufferPool, Capabilities, Error, ErrorKind, Failed,
-    Identity, Namespace, Outcome, QueueOptions, RawData, RefusedAdmin, Result, check_admin,
+    Identity, Namespace, Outcome, QueueOptions, RawData, RefusedAdmin, Result, Unprepared, check_admin,
 };
 use byway_link::Method;
 use byway_spec::base::admin::{AdminOpcode, CreateCqCdw11, CreateSqCdw11, QueueCdw10};
@@ -109,6 +109,14 @@ impl<B: Bus> Driver<B> {
     /// When there is no memory, or it cannot be mapped.
     pub fn buffer(&self, len: usize) -> Result<Buffer> {
         self.shared.pool.take(len)
+    }
+
+    /// Maps memory that a program brought, until the buffer and all that were cut from it are gone.
+    ///
+    /// # Errors
+    /// For memory that is not whole pages, or that cannot be mapped.
+    pub fn prepare(&self, brought: Buffer) -> Result<Buffer, Unprepared> {
+        self.shared.pool.prepare(brought)
     }
 
     /// Sends an admin command and waits for it. Several threads may have theirs on their way at once.

@@ -68,17 +68,24 @@ impl<B: Bus> Registrar for MapForBus<B> {
 /// Whether the device can be given a command's data where it stands, or it needs none.
 #[inline]
 pub(crate) fn stands_well<B: Bus>(command: &impl Carried, pool: &BufferPool) -> bool {
-    command.is_in_pages() && (B::MAPS_ANY_MEMORY || is_of_pool(command.data(), pool))
+    match command.data() {
+        Data::Out(Payload::Buffer(buffer)) | Data::In(buffer) => is_reached::<B>(buffer, pool),
+        // Bytes that stand in the command are copied to where the device reads them.
+        Data::None | Data::Out(Payload::Empty | Payload::Small(_)) => true,
+        Data::Out(Payload::Vectored(_)) | Data::InVectored(_) => false,
+    }
 }
 
-fn is_of_pool(data: Data<'_>, pool: &BufferPool) -> bool {
-    match data {
-        Data::Out(Payload::Buffer(buffer)) | Data::In(buffer) => {
-            buffer.is_empty() || buffer.token(pool).is_some()
-        }
-        // Bytes that stand in the command are copied to where the device reads them.
-        Data::None | Data::Out(_) | Data::InVectored(_) => true,
-    }
+/// Whether a buffer is mapped, or can be for a command.
+#[inline]
+fn is_reached<B: Bus>(buffer: &Buffer, pool: &BufferPool) -> bool {
+    buffer.standing(pool).is_some() || buffer.is_empty() || B::MAPS_ANY_MEMORY && buffer.memory().is_some()
+}
+
+/// Where the device sees a buffer that was prepared for it.
+#[inline]
+pub(crate) fn prepared_at(buffer: &Buffer, pool: &BufferPool) -> Option<BusAddr> {
+    buffer.standing(pool).map(|standing| BusAddr(standing.token + standing.offset_bytes))
 }
 
 /// The pages of a buffer that was found to stand in pages before.

@@ -20,7 +20,7 @@ use crate::deadlines::{Abort, Deadlines};
 use crate::device::Shared;
 use crate::layouts::Seen;
 use crate::listening::Listening;
-use crate::mapped::{from_bus, pages_of};
+use crate::mapped::{from_bus, pages_of, prepared_at};
 use crate::rings::Rings;
 use crate::table::{OpIndex, Table, Waiter};
 use crate::transfer::Out;
@@ -293,8 +293,8 @@ impl<B: Bus> Queue<B> {
     /// When it cannot be mapped.
     #[inline]
     pub(crate) fn place_buffer(&mut self, op: OpIndex, buffer: &Buffer) -> Result<BusAddr> {
-        if let Some(at) = buffer.token(&self.device.pool) {
-            return Ok(BusAddr(at));
+        if let Some(at) = prepared_at(buffer, &self.device.pool) {
+            return Ok(at);
         }
         let at = self.bus.map(pages_of(buffer)?).map_err(from_bus)?;
         self.table.op(op).mapped_at(at);
@@ -306,8 +306,7 @@ impl<B: Bus> Queue<B> {
     /// # Errors
     /// When it is of another pool.
     pub(crate) fn place_buffer_of_pool(&self, buffer: &Buffer) -> Result<BusAddr> {
-        let at = buffer.token(&self.device.pool);
-        at.map(BusAddr)
+        prepared_at(buffer, &self.device.pool)
             .ok_or_else(|| Error::host(ErrorKind::InvalidArgument, "a buffer of another device's pool"))
     }
 

@@ -4,7 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byway_core::{Buffer, BufferPool, Capabilities, Error, ErrorKind, Memory, QueueOptions, Result};
+use byway_core::{
+    Buffer, BufferPool, Capabilities, Error, ErrorKind, Memory, QueueOptions, Result, Unprepared,
+};
 use byway_sys::Transfer;
 use byway_sys::uring::{Ending, Operation, Uring};
 
@@ -111,6 +113,10 @@ impl Interface<Target> for Rings {
 
     fn buffer(&self, len: usize) -> Result<Buffer> {
         buffers::zeroed(self.pool.as_ref(), len)
+    }
+
+    fn prepare(&self, brought: Buffer) -> Result<Buffer, Unprepared> {
+        buffers::prepared(self.pool.as_ref(), brought)
     }
 }
 

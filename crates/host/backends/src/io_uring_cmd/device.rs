@@ -4,7 +4,9 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use byway_core::{Buffer, BufferPool, Capabilities, Error, ErrorKind, Memory, QueueOptions, Result};
+use byway_core::{
+    Buffer, BufferPool, Capabilities, Error, ErrorKind, Memory, QueueOptions, Result, Unprepared,
+};
 use byway_sys::uring::Uring;
 use byway_sys::{NodeKind, NvmeCommand, NvmeNode};
 
@@ -121,5 +123,9 @@ impl Interface<NvmeTarget> for CommandRings {
 
     fn buffer(&self, len: usize) -> Result<Buffer> {
         buffers::zeroed(self.pool.as_ref(), len)
+    }
+
+    fn prepare(&self, brought: Buffer) -> Result<Buffer, Unprepared> {
+        buffers::prepared(self.pool.as_ref(), brought)
     }
 }

@@ -3,7 +3,10 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use byway_core::{Answer, BackendQueue, Buffer, Buffers, Command, Finished, Outcome, Refused, Result};
+use byway_core::{
+    Answer, BackendQueue, Buffer, Buffers, Command, Failed, Finished, Outcome, Refused, Result,
+    others_are_outstanding,
+};
 
 use crate::psync::queue::{full, not_outstanding};
 use crate::ready::Bell;
@@ -36,6 +39,19 @@ impl NilQueue {
     pub(crate) fn new(shape: Shape, depth: u32) -> Self {
         let done = (0..depth).map(|_| Done::default()).collect();
         Self { shape, done, first: 0, outstanding: 0, bell: Bell::default() }
+    }
+
+    /// As [`BackendQueue::alone`], of a command that is put together where it is taken apart: it never is in memory whole.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline(always)]
+    pub fn alone_with(&mut self, command: impl FnOnce() -> Command) -> Result<Outcome, Failed> {
+        if self.outstanding > 0 {
+            return Err(busy(command()));
+        }
+        let (_, memory, ()) = Request::take(command(), &self.shape, |_| Ok(()))?;
+        Ok(work::outcome(memory))
     }
 
     /// The place so many behind the oldest, at most as many as the queue is deep.
@@ -112,4 +128,14 @@ impl BackendQueue for NilQueue {
         Request::of(&command, &self.shape)?;
         Ok(work::outcome(command.into_memory()))
     }
+
+    fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
+        self.alone_with(|| command)
+    }
+}
+
+/// For a call while others are outstanding.
+#[cold]
+fn busy(command: Command) -> Failed {
+    Refused { command, error: others_are_outstanding() }.into()
 }

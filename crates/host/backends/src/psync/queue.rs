@@ -4,7 +4,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use byway_core::{BackendQueue, Command, Error, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result};
+use byway_core::{
+    BackendQueue, Command, Error, ErrorKind, Failed, Finished, Outcome, QueueOptions, Refused, Result,
+    others_are_outstanding,
+};
 
 use byway_link::Method;
 
@@ -84,6 +87,14 @@ impl<S: Synchronous> BackendQueue for PsyncQueue<S> {
         let request = self.device.by(self.device.check(&command)?, self.method);
         let request = self.device.within(request, self.timeout);
         Ok(self.device.perform(request, command.into_memory())?)
+    }
+
+    fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
+        if self.ready.len() > 0 {
+            return Err(Refused { command, error: others_are_outstanding() }.into());
+        }
+        let (request, memory) = self.device.take(command)?;
+        self.device.perform(self.device.by(request, self.method), memory)
     }
 }
 

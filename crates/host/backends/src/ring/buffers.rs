@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use byway_core::{Buffer, BufferPool, Registrar, Result};
+use byway_core::{Buffer, BufferPool, Registrar, Result, Standing, Unprepared};
 use byway_dma::DmaMemory;
 use byway_sys::uring::RegisteredBuffer;
 
@@ -40,11 +40,19 @@ pub(crate) fn zeroed(pool: Option<&BufferPool>, len: usize) -> Result<Buffer> {
     Ok(buffer)
 }
 
+/// A program's memory, for `pool` if there is one.
+pub(crate) fn prepared(pool: Option<&BufferPool>, brought: Buffer) -> Result<Buffer, Unprepared> {
+    match pool {
+        Some(pool) => pool.prepare(brought),
+        None => Ok(brought),
+    }
+}
+
 /// What a ring registers of a buffer of `pool`.
 #[inline]
 pub(crate) fn registered(buffer: &Buffer, pool: &BufferPool) -> Option<RegisteredBuffer> {
-    let token = buffer.token(pool).filter(|token| *token != UNREGISTERED)?;
-    Some(RegisteredBuffer::new(buffer.memory()?.mapping(), token as u16, token >> INDEX_BITS))
+    let Standing { memory, token, .. } = buffer.standing(pool).filter(|at| at.token != UNREGISTERED)?;
+    Some(RegisteredBuffer::new(memory.mapping(), token as u16, token >> INDEX_BITS))
 }
 
 impl Registrar for Indices {

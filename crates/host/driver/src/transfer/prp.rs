@@ -10,6 +10,7 @@ use byway_spec::Command as Entry;
 use byway_spec::base::prp::{PRP_ENTRY_BYTES, PRPS_PER_PAGE};
 
 use crate::bus::Bus;
+use crate::mapped::prepared_at;
 use crate::queue_pair::Queue;
 use crate::table::OpIndex;
 use crate::transfer::Out;
@@ -106,7 +107,7 @@ fn pages(at: BusAddr, len: usize) -> usize {
 /// Writes lists of `entries` entries for the pages from `first` on; returns their memory and where they begin.
 fn write_lists(pool: &BufferPool, first: u64, entries: usize) -> Result<(Buffer, u64)> {
     let mut lists = pool.take(list_pages(entries) * PAGE_BYTES)?;
-    let at = lists.token(pool).unwrap_or_default();
+    let at = prepared_at(&lists, pool).unwrap_or_default().0;
     fill_lists(lists.as_mut_slice(), at, first, entries);
     Ok((lists, at))
 }

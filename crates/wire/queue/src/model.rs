@@ -525,6 +525,18 @@ impl Threads {
         self.enter();
     }
 
+    /// Somebody waits for the whole controller.
+    fn have_whole(&self) {
+        loop {
+            let mut done = false;
+            self.with_device(|| done = self.recall());
+            if done {
+                return;
+            }
+            thread::yield_now();
+        }
+    }
+
     fn check_made(&self) {
         assert!(!self.device.is_running() && self.lanes.iter().all(|lane| !lane.cell.is_running()));
         assert_eq!((self.posted.load(Relaxed), self.made.load(Relaxed)), (0, 1), "made once");
@@ -555,6 +567,34 @@ fn a_register_write_that_is_posted_while_a_queue_is_served_is_made_once_and_when
         };
         beside(&threads, Threads::post, vec![twice]);
         threads.check_made();
+    });
+}
+
+// Two that wait for a turn at once would be tried without end, so one thread has both queues here.
+#[test]
+fn a_posted_register_write_is_made_by_whoever_brings_the_last_queue() {
+    bounded(3).check(|| {
+        let threads = Threads::new(2);
+        let both: fn(&Threads) = |threads| {
+            threads.tend(0);
+            threads.tend(1);
+        };
+        beside(&threads, Threads::post, vec![both]);
+        threads.check_made();
+    });
+}
+
+#[test]
+fn who_waits_for_the_whole_controller_gets_it_beside_a_thread_that_serves_and_posts() {
+    bounded(3).check(|| {
+        let threads = Threads::new(1);
+        let posts: fn(&Threads) = |threads| {
+            threads.tend(0);
+            threads.post();
+        };
+        beside(&threads, Threads::have_whole, vec![posts]);
+        threads.check_made();
+        assert_eq!(threads.wanted.load(Relaxed), 0);
     });
 }
 

@@ -28,16 +28,28 @@ is_live() {
     [ "$(cat "/sys/class/nvme/$name/state")" = live ]
 }
 
+# Bytes of the journal.
+journaled() {
+    stat -c %s journal 2> /dev/null || echo 0
+}
+
+# grown BYTES: more was acknowledged since the journal had so many.
+grown() {
+    [ "$(journaled)" -gt "$1" ]
+}
+
 # under_load COUNT COMMAND...: the command again and again, each behind writes that were acknowledged since the last.
 under_load() {
-    local count=$1 fio writer ended=0
+    local count=$1 fio writer had ended=0
     shift
+    had=$(journaled)
     rm -f enough
     loads &
     fio=$!
     python3 /share/numbered.py write "$block" journal 3000 8 > wrote &
     writer=$!
-    until_true 60 test -s journal
+    # It reads what was written before, and only then can it be told to stop.
+    until_true 60 grown "$had"
     again "$count" "$@" > resets
     touch enough
     # Whatever ended early: nothing of this load runs into the next.

@@ -11,8 +11,8 @@ block=/dev/$(namespace "$name" 1)
 pci=$(readlink -f "/sys/class/nvme/$name/device")
 queues=$(cat "/sys/class/nvme/$name/queue_count")
 
-# Linux 6.12 hands a read or write that io_uring may not wait for, and that a reset sent back from an interrupt, to the program
-# as EAGAIN; later ones begin it again. What waits for room in the queue by itself is not given up there.
+# Linux 6.12 was seen to give fio EAGAIN over io_uring in the middle of these resets, which is no NVMe status; neither 7.2 does, nor
+# 6.12 over libaio. That 6.12 does not begin a read or write again that may not wait is our guess, and not proved.
 engine=io_uring
 case $(uname -r) in 6.12.*) engine=libaio ;; esac
 

@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use byway_controller::Interrupts;
 use byway_sys::EventSignal;
@@ -31,8 +31,9 @@ pub struct Vectors {
     vectors: Box<[Mutex<Vector>]>,
     /// The function's own mask.
     all_masked: AtomicBool,
-    /// How eventfds are told of, from the first one on; none where the system has no such way.
-    signal: OnceLock<Option<EventSignal>>,
+    /// How eventfds are told of; none where the system has no such way. Made at once: by the first interrupt there may be no
+    /// descriptor left for it.
+    signal: Option<EventSignal>,
 }
 
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl Default for Vectors {
         Self {
             vectors: (0..VECTORS).map(|_| Mutex::default()).collect(),
             all_masked: AtomicBool::new(false),
-            signal: OnceLock::new(),
+            signal: EventSignal::new().ok(),
         }
     }
 }
@@ -158,11 +159,8 @@ impl Vectors {
     /// Never waits: the host shares counter and flags of the descriptor, and may fill the one and change the others at any
     /// time. A counter that is full is readable, so its host is told already.
     fn tell(&self, event: &Event) {
-        let told = match self.signal.get_or_init(|| EventSignal::new().ok()) {
-            Some(signal) => signal.signal(event.0.as_fd()).is_ok(),
-            None => false,
-        };
-        if !told {
+        let signal = self.signal.as_ref();
+        if signal.is_none_or(|signal| signal.signal(event.0.as_fd()).is_err()) {
             event.write();
         }
     }

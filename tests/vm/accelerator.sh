@@ -1,25 +1,24 @@
 # Sourced by run.sh: what runs the processors of guests. KVM where a guest comes up under it, QEMU's translator elsewhere:
 # a machine may have /dev/kvm, and a kernel of its own kind that stock guests do not start under.
 
-# Sets `accelerator` for $test and $kernel: found once while a machine is up, for each kernel of the harness.
+# Sets `accelerator` for $test and $kernel. How a guest is translated is its test's to say.
 find_accelerator() {
-    local known said translator
-    translator=tcg,thread=$(header translator multi)
-    case ${BYWAY_VM_ACCELERATOR:-} in
-        kvm) accelerator=kvm; return ;;
-        tcg) accelerator=$translator; return ;;
+    case ${BYWAY_VM_ACCELERATOR:-$(found_accelerator)} in
+        kvm) accelerator=kvm ;;
+        *) accelerator=tcg,thread=$(header translator multi) ;;
     esac
-    accelerator=$translator
-    [ -w /dev/kvm ] || return 0
-    known=$guests/accelerator-$kernel
+}
+
+# kvm or tcg for $kernel: found once while a machine is up, for each kernel of the harness.
+found_accelerator() {
+    local known=$guests/accelerator-$kernel said found=tcg
+    if [ ! -w /dev/kvm ]; then echo tcg; return; fi
     said="$(cat "$guests/stamp" /proc/sys/kernel/random/boot_id | tr '\n' ' ')"
-    if [ "$(sed -n 1p "$known" 2>/dev/null)" != "$said" ]; then
-        comes_up_under_kvm 2> /dev/null && accelerator=kvm
-        # Where the harness is only read, it is found each time.
-        printf '%s\n' "$said" "$accelerator" 2>/dev/null > "$known" || true
-        return 0
-    fi
-    accelerator=$(sed -n 2p "$known")
+    if [ "$(sed -n 1p "$known" 2>/dev/null)" = "$said" ]; then sed -n 2p "$known"; return; fi
+    comes_up_under_kvm > /dev/null 2>&1 && found=kvm
+    # Where the harness is only read, it is found each time.
+    printf '%s\n' "$said" "$found" 2>/dev/null > "$known" || true
+    echo "$found"
 }
 
 # Whether a guest that does nothing comes to its end, in twenty seconds.

@@ -30,6 +30,7 @@ do_for_guest() {
         unplug) monitor '{"execute":"device_del","arguments":{"id":"byway'"$plugged"'"}}' ;;
         plug) plug ;;
         check-image) "target/$profile/byway" check "$work/byway.img" ;;
+        queue-threads) queue_threads ;;
         image-bytes) echo $(($(stat -c '%b * %B' "$work/byway.img"))) ;;
         *) echo "the host does not know how to $1"; return 1 ;;
     esac
@@ -42,7 +43,7 @@ start_server() {
     : > "$work/server.said"
     # shellcheck disable=SC2046
     "target/$profile/byway" serve "$work/byway.img" --vfio-user "$work/byway.sock" \
-        $(served_with --sgl "$(of_boot sgl)") $(served_with --idle "$(of_boot idle)") \
+        $(served_with --sgl "$(of_boot sgl)") $(served_with --idle "$(of_boot idle)") $(served_with --threads "$(of_boot threads)") \
         > "$work/server.said" 2>> "$work/server.log" &
     server=$!
     for tries in $(seq 400); do
@@ -110,6 +111,14 @@ hold_syncs() {
     done
     cat "$work/held"
     return 1
+}
+
+# For how long each thread ran that shares the server's queues with the one that answers messages, in nanoseconds: a line a thread.
+queue_threads() {
+    local task
+    for task in "/proc/$server/task"/*; do
+        if [ "$(cat "$task/comm")" = byway-queues ]; then cut -d' ' -f1 "$task/schedstat"; fi
+    done
 }
 
 # Has QEMU do something.

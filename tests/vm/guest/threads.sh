@@ -1,0 +1,83 @@
+# Three threads serve our device to a driver with four queues: what is written is read, whichever of them has the queue; what only
+# the whole device can do, and resets, come between.
+# devices: byway
+# image: --size 768M --ns nvm:256M --ns nvm:64M --ns kv:64M
+# processors: 4
+# threads: 3
+# idle: poll sleep
+# boots: 2
+# seconds: 900
+
+modprobe nvme
+serial=$(serial)
+name=$(controller "$serial")
+block=/dev/$(namespace "$name" 1)
+other=/dev/$(namespace "$name" 2)
+keys=$(keys_node)
+# A job on each processor, so on each queue, behind the numbered blocks.
+jobs="--numjobs=4 --thread --size=8M --offset=64M --offset_increment=16M --cpus_allowed=0-3 --cpus_allowed_policy=split"
+check "a queue for each processor and the admin queue" test "$(cat "/sys/class/nvme/$name/queue_count")" = 5
+
+# How long the two threads ran that have queues 1 and 4, and 2, when these are busy.
+ran() {
+    host queue-threads | grep -v :
+}
+
+# Asleep, either would come to a millisecond.
+each_serves() {
+    local before after
+    before=$(ran)
+    # shellcheck disable=SC2086
+    fio_verified "$block" --rw=randwrite --bs=4k --iodepth=32 $jobs
+    after=$(ran)
+    paste <(echo "$before") <(echo "$after") | awk '{print "ran for " ($2 - $1) / 1e6 " ms"; if ($2 - $1 > 20e6) busy++}
+        END {exit (busy != 2)}'
+}
+check "the other two threads have queues" each_serves
+
+for bytes in 512-64k 512-1M; do
+    check "blocks of $bytes" fio_verified "$block" --rw=randwrite --bsrange=$bytes --bs_unaligned=0 --blockalign=512 --iodepth=8 $jobs
+done
+check "trimmed and written again" fio_verified "$block" --rw=randtrimwrite --bs=4k --iodepth=1 $jobs --size=1M
+check "keys by four" byway perf "$keys" --rw putget --fill --keys 300 --value-bytes 500 --depth 8 --threads 4 --count 500
+
+# beside COMMAND...: the command, while blocks are verified on every queue and keys are stored.
+beside() {
+    local blocks values
+    # shellcheck disable=SC2086
+    fio_verified "$block" --rw=randwrite --bs=4k --iodepth=16 --loops=3 $jobs > blocks 2>&1 &
+    blocks=$!
+    byway perf "$keys" --rw putget --fill --keys 300 --value-bytes 500 --depth 8 --threads 2 --count 1000 > values 2>&1 &
+    values=$!
+    "$@"
+    wait $blocks || { cat blocks; return 1; }
+    wait $values || { cat values; return 1; }
+}
+
+admin_commands() {
+    local n
+    for n in $(seq 20); do
+        nvme smart-log "/dev/$name" > /dev/null
+        nvme id-ctrl "/dev/$name" > /dev/null
+        nvme get-feature "/dev/$name" -f 7
+        nvme flush "$block"
+    done
+    byway kv list "$keys" > listed
+    [ "$(wc -l < listed)" -ge 1 ]
+}
+check "admin commands, flushes and a list beside them" beside admin_commands
+
+formats() {
+    local n
+    for n in 1 2 3; do
+        byway nvm write "$other?direct=1" --file /share/lib.sh
+        nvme format "$other" --ses=1 --force
+        byway nvm read "$other?direct=1" --length 4096 | cmp - <(head -c 4096 /dev/zero)
+    done
+}
+check "formats of another namespace beside them" beside formats
+
+load_options=$jobs
+check "twenty resets of the controller under I/O" under_load 20 by_ioctl
+check "ten resets of the function under I/O" under_load 10 function_reset
+check "its threads serve as before" each_serves

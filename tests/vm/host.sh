@@ -113,11 +113,12 @@ hold_syncs() {
     return 1
 }
 
-# For how long each thread ran that shares the server's queues with the one that answers messages, in nanoseconds: a line a thread.
+# For how long each thread ran that shares the server's queues with the one that answers messages, in nanoseconds, and how often it
+# was given a processor: a line a thread.
 queue_threads() {
     local task
     for task in "/proc/$server/task"/*; do
-        if [ "$(cat "$task/comm")" = byway-queues ]; then cut -d' ' -f1 "$task/schedstat"; fi
+        if [ "$(cat "$task/comm")" = byway-queues ]; then cut -d' ' -f1,3 "$task/schedstat"; fi
     done
 }
 

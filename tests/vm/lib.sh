@@ -137,9 +137,7 @@ fio_verified() {
         --group_reporting "$@"
 }
 
-# What fio loads with under resets. Linux 6.12 was seen to give it EAGAIN over io_uring in the middle of them, which is no NVMe status;
-# neither 7.2 does, nor 6.12 over libaio. That 6.12 does not begin a read or write again that may not wait is our guess, and
-# not proved.
+# What fio loads with under resets: README.md says why it is not io_uring on Linux 6.12.
 engine=io_uring
 case $(uname -r) in 6.12.*) engine=libaio ;; esac
 

@@ -19,6 +19,7 @@ mod page;
 mod pause;
 mod server;
 mod session;
+mod waiting;
 mod windows;
 
 pub use bar::{BAR0_BYTES, DOORBELLS_AT, DOORBELLS_BYTES, PENDING_AT, Place, TABLE_AT, VECTORS};

@@ -1,13 +1,11 @@
 //! Serving one client after the other.
 
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_in_process::Failed;
 use byway_sys::Wakeup;
-use byway_vfio_user_wire::{Errno, Incoming, encode_error};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::connection::{Connection, Received};
@@ -15,9 +13,7 @@ use crate::door::Door;
 use crate::function::{Function, Refusal};
 use crate::pause::Pause;
 use crate::session::Session;
-
-/// Clients that are kept waiting for the answer that another is served.
-const WAITING: usize = 8;
+use crate::waiting::{Waiting, refuse};
 
 /// Looks at doorbells in shared memory between two at the socket; one that found work counts as more.
 const LOOKS: u32 = 2000;
@@ -30,7 +26,7 @@ const GLANCES: u32 = 32;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Told<'a> {
-    /// A client is served from here on.
+    /// A client has said its first word, and is served from here on.
     Came,
     /// It has gone.
     Left,
@@ -65,6 +61,7 @@ pub struct Server {
     door: Door,
     function: Function,
     stop: Arc<Wakeup>,
+    waiting: Waiting,
 }
 
 impl Server {
@@ -73,7 +70,7 @@ impl Server {
     /// # Errors
     /// When the process has no descriptor left.
     pub fn new(door: Door, function: Function) -> io::Result<Self> {
-        Ok(Self { door, function, stop: Arc::new(Wakeup::new()?) })
+        Ok(Self { door, function, stop: Arc::new(Wakeup::new()?), waiting: Waiting::default() })
     }
 
     /// Ends [`Server::serve`] when it is raised.
@@ -88,9 +85,9 @@ impl Server {
     /// A device that failed; the system's answer.
     pub fn serve(&mut self, mut tell: impl FnMut(Told<'_>)) -> Result<(), ServeError> {
         loop {
-            let Some(socket) = self.await_client()? else { return Ok(()) };
+            let Some(client) = self.await_client()? else { return Ok(()) };
             tell(Told::Came);
-            let ended = Service::new(self, socket).and_then(|mut service| service.run(&mut tell));
+            let ended = Service::new(self, client).and_then(|mut service| service.run(&mut tell));
             match &ended {
                 Ok(Ended::Failed) => tell(Told::SentAway(&Failed)),
                 Ok(_) => tell(Told::Left),
@@ -106,22 +103,28 @@ impl Server {
     }
 
     /// The next client; `None` when the server is stopped. A device with work of its own goes on meanwhile.
-    fn await_client(&self) -> Result<Option<UnixStream>, ServeError> {
-        let front = self.function.front();
+    fn await_client(&mut self) -> Result<Option<Connection>, ServeError> {
         loop {
-            if self.sleep(Vec::new(), front.rests_for())? == Woken::Stop {
-                return Ok(None);
+            // Those too who came while another was served.
+            self.waiting.hear(&self.door);
+            self.function.front().check().map_err(Refusal::from)?;
+            if let Some(next) = self.waiting.next() {
+                return Ok(Some(next));
             }
-            front.check().map_err(Refusal::from)?;
-            if let Some(socket) = self.door.accept() {
-                return Ok(Some(socket));
+            let front = self.function.front();
+            if self.sleep(self.waiting.wanted(), front.rests_for())? == Woken::Stop {
+                return Ok(None);
             }
             front.run();
         }
     }
 
     /// Sleeps until one of `others` is ready, a client comes, the device calls, or for so long.
-    fn sleep<'a>(&'a self, others: Vec<PollFd<'a>>, at_most: Option<Duration>) -> io::Result<Woken> {
+    fn sleep<'a>(
+        &'a self,
+        others: impl IntoIterator<Item = PollFd<'a>>,
+        at_most: Option<Duration>,
+    ) -> io::Result<Woken> {
         let mut fds = vec![PollFd::new(&self.stop, PollFlags::IN)];
         fds.extend(others);
         let (wanted, rests) = self.door.wanted();
@@ -159,28 +162,20 @@ struct Service<'a> {
     server: &'a mut Server,
     session: Session,
     client: Connection,
-    /// Others, until they have said something that can be refused.
-    waiting: Vec<Connection>,
     /// Queues that may have been rung in shared memory.
     rung: usize,
     pause: Pause,
 }
 
 impl<'a> Service<'a> {
-    fn new(server: &'a mut Server, socket: UnixStream) -> io::Result<Self> {
-        let client = Connection::new(socket)?;
+    fn new(server: &'a mut Server, client: Connection) -> io::Result<Self> {
         server.function.begin()?;
-        Ok(Self {
-            server,
-            session: Session::default(),
-            client,
-            waiting: Vec::new(),
-            rung: usize::MAX,
-            pause: Pause::default(),
-        })
+        Ok(Self { server, session: Session::default(), client, rung: usize::MAX, pause: Pause::default() })
     }
 
     fn run(&mut self, tell: &mut impl FnMut(Told<'_>)) -> io::Result<Ended> {
+        // Its first word has been received.
+        self.answer()?;
         loop {
             let is_polled = self.server.function.is_polled();
             let now = if is_polled { self.look() } else { self.watch()? };
@@ -193,7 +188,7 @@ impl<'a> Service<'a> {
                 if !self.converse()? {
                     return Ok(Ended::Left);
                 }
-                self.turn_away(tell);
+                self.turn_away(tell)?;
             }
             self.server.function.looked_at_host();
             let front = self.server.function.front();
@@ -264,8 +259,8 @@ impl<'a> Service<'a> {
 
     /// Sleeps until there is something to do, or looks for it `now`.
     fn sleep(&mut self, now: bool) -> io::Result<Woken> {
-        let mut fds = vec![PollFd::new(&self.client, self.wanted())];
-        fds.extend(self.waiting.iter().map(|other| PollFd::new(other, PollFlags::IN)));
+        let client = PollFd::new(&self.client, self.wanted());
+        let fds = std::iter::once(client).chain(self.server.waiting.wanted());
         let at_most = if now { Some(Duration::ZERO) } else { self.server.function.front().rests_for() };
         self.pause.sleeps();
         let woken = self.server.sleep(fds, at_most)?;
@@ -308,41 +303,27 @@ impl<'a> Service<'a> {
         self.client.send()
     }
 
-    /// Refuses those who have come meanwhile, by an answer to their first message.
-    fn turn_away(&mut self, tell: &mut impl FnMut(Told<'_>)) {
-        for socket in std::iter::from_fn(|| self.server.door.accept()).take(WAITING) {
-            if self.waiting.len() == WAITING {
-                self.waiting.remove(0);
-            }
-            self.waiting.extend(Connection::new(socket).ok());
+    /// Refuses those who have spoken meanwhile, unless the client has left: then the first of them is the next.
+    fn turn_away(&mut self, tell: &mut impl FnMut(Told<'_>)) -> io::Result<()> {
+        self.server.waiting.hear(&self.server.door);
+        // Looked at once they were heard: who came after the client had left finds that.
+        if !self.server.waiting.has_next() || self.has_left()? {
+            return Ok(());
         }
-        self.waiting.retain_mut(|other| {
-            let keep = keep_waiting(other);
-            if !keep {
-                tell(Told::Refused);
-            }
-            keep
-        });
+        while let Some(other) = self.server.waiting.next() {
+            refuse(other);
+            tell(Told::Refused);
+        }
+        Ok(())
     }
-}
 
-/// Whether a client that cannot be served has not said yet what can be answered.
-fn keep_waiting(other: &mut Connection) -> bool {
-    match other.receive() {
-        Ok(Received::Nothing) => return true,
-        Ok(Received::Some) => {}
-        Ok(Received::End) | Err(_) => return false,
+    /// Whether the client has closed its socket. What it said before may have to be done yet.
+    fn has_left(&self) -> io::Result<bool> {
+        // One that has only said its last word may read yet, and is not waited for.
+        let mut fds = [PollFd::new(&self.client, PollFlags::HUP)];
+        wait(&mut fds, Some(Duration::ZERO))?;
+        Ok(fds.iter().any(|fd| fd.revents().contains(PollFlags::HUP)))
     }
-    let header = match other.reader.next() {
-        Ok(None) => return true,
-        Ok(Some(Incoming::Message(message))) => message.header,
-        Ok(Some(Incoming::Refused { header, .. })) => header,
-        Err(_) => return false,
-    };
-    encode_error(&header, Errno::EBUSY, &mut other.out.bytes);
-    // Whoever does not take 16 bytes is not told.
-    let _ = other.send();
-    false
 }
 
 /// Waits until one of `fds` is ready, or for so long. A signal ends it early.

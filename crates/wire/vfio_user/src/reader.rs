@@ -136,20 +136,44 @@ impl<F> Reader<F> {
         self.dropped = Some((last, before + 1));
     }
 
+    /// Whether [`next`](Self::next) gives something. What is pushed of a message that is not wanted is skipped by asking.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn is_ready(&mut self) -> Result<bool, Broken> {
+        if self.state == State::Header && !self.begin()? {
+            return Ok(false);
+        }
+        let here = self.pending().len();
+        Ok(match &mut self.state {
+            State::Header => false,
+            State::Payload(header) => here >= payload_bytes(header),
+            State::Skip(_, _, left) => {
+                let skipped = here.min(*left as usize);
+                self.taken += skipped;
+                *left -= skipped as u32;
+                *left == 0
+            }
+        })
+    }
+
     /// The next message, or `None` until more is pushed.
     ///
     /// # Errors
     /// When the boundaries of messages are lost: the connection is to be closed.
     #[expect(clippy::should_implement_trait, reason = "what it gives is lent from the reader")]
     pub fn next(&mut self) -> Result<Option<Incoming<'_, F>>, Broken> {
-        if self.state == State::Header && !self.begin()? {
+        if !self.is_ready()? {
             return Ok(None);
         }
-        match std::mem::replace(&mut self.state, State::Header) {
-            State::Payload(header) => Ok(self.finish(header)),
-            State::Skip(header, why, left) => Ok(self.skip(header, why, left)),
-            State::Header => Ok(None),
-        }
+        Ok(match std::mem::replace(&mut self.state, State::Header) {
+            State::Payload(header) => Some(self.finish(header)),
+            State::Skip(header, why, _) => {
+                self.take_fds();
+                Some(Incoming::Refused { header, why })
+            }
+            State::Header => None,
+        })
     }
 
     /// Whether it stands between two messages: a stream may end here.
@@ -191,35 +215,17 @@ impl<F> Reader<F> {
         })
     }
 
-    /// Gives the message out if its payload is whole.
-    fn finish(&mut self, header: Header) -> Option<Incoming<'_, F>> {
-        let payload_bytes = (header.size_bytes as usize).saturating_sub(HEADER_BYTES);
-        if self.pending().len() < payload_bytes {
-            self.state = State::Payload(header);
-            return None;
-        }
+    /// Gives the message out, whose payload is whole.
+    fn finish(&mut self, header: Header) -> Incoming<'_, F> {
         let begin = self.taken;
-        self.taken += payload_bytes;
+        self.taken += payload_bytes(&header);
         let (fds, dropped) = self.take_fds();
         if fds.len() + dropped > self.limits.fds {
             let why = WireError::TooManyFds { fds: fds.len() + dropped, limit: self.limits.fds };
-            return Some(Incoming::Refused { header, why });
+            return Incoming::Refused { header, why };
         }
         let payload = self.buffer.get(begin..self.taken).unwrap_or_default();
-        Some(Incoming::Message(Message { header, payload, fds }))
-    }
-
-    /// Drops what there is of a payload that is not wanted, and says so when that was all of it.
-    fn skip(&mut self, header: Header, why: WireError, left: u32) -> Option<Incoming<'_, F>> {
-        let here = self.pending().len().min(left as usize);
-        self.taken += here;
-        let left = left - here as u32;
-        if left > 0 {
-            self.state = State::Skip(header, why, left);
-            return None;
-        }
-        self.take_fds();
-        Some(Incoming::Refused { header, why })
+        Incoming::Message(Message { header, payload, fds })
     }
 
     /// The descriptors that came up to the byte before what is pending, and how many were closed.
@@ -230,4 +236,9 @@ impl<F> Reader<F> {
         let dropped = self.dropped.take_if(|(last, _)| *last < end).map_or(0, |(_, count)| count);
         (fds, dropped)
     }
+}
+
+/// Bytes behind `header`, which a message that has begun says are there.
+const fn payload_bytes(header: &Header) -> usize {
+    (header.size_bytes as usize).saturating_sub(HEADER_BYTES)
 }

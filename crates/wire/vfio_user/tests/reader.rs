@@ -203,3 +203,18 @@ fn it_tells_whether_a_stream_may_end_here() {
     assert!(reader.next().unwrap().is_some());
     assert!(reader.is_between_messages());
 }
+
+#[test]
+fn a_message_is_ready_once_it_is_whole_whether_it_is_wanted_or_not() {
+    let unwanted = message(u16::MAX, &[0; 300]);
+    for bytes in [message(2, &[0; 32]), unwanted] {
+        let mut reader = Reader::<u32>::new(Limits::default());
+        for piece in bytes.chunks(7) {
+            assert!(!reader.is_ready().unwrap());
+            reader.push(piece, []);
+        }
+        assert!(reader.is_ready().unwrap() && reader.is_ready().unwrap());
+        assert!(reader.next().unwrap().is_some());
+        assert!(!reader.is_ready().unwrap() && reader.is_between_messages());
+    }
+}

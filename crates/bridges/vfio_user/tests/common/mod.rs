@@ -115,15 +115,11 @@ impl Served {
         Client { stream, next_id: 0 }
     }
 
-    /// A client that has begun. Another may just be leaving: it is asked again until it has.
+    /// A client that has begun, where all others have left.
     pub fn client(&self) -> Client {
-        loop {
-            let mut client = self.connect();
-            match client.ask(&begin()) {
-                Ok(_) => return client,
-                Err(error) => assert_eq!(error, Errno::EBUSY),
-            }
-        }
+        let mut client = self.connect();
+        client.ask(&begin()).unwrap();
+        client
     }
 
     /// Waits for the end of the service, which nobody asked for; whether it said why.
@@ -133,19 +129,14 @@ impl Served {
 
     /// A client that has begun by `version`, and the second socket that it was given.
     pub fn client_with_twin(&self, version: &Request<'_>) -> (Client, OwnedFd) {
-        loop {
-            let mut client = self.connect();
-            let (mut bytes, id) = (Vec::new(), client.id());
-            version.encode(id, false, &mut bytes);
-            client.send(&bytes, &[]);
-            let (header, payload, fd) = client.receive_with_fd();
-            if header.error == Some(Errno::EBUSY) {
-                continue;
-            }
-            let Ok(Reply::Version(version)) = Reply::parse(&header, &payload) else { panic!("{header:?}") };
-            assert!(version.capabilities.has_twin_socket());
-            return (client, fd.unwrap());
-        }
+        let mut client = self.connect();
+        let (mut bytes, id) = (Vec::new(), client.id());
+        version.encode(id, false, &mut bytes);
+        client.send(&bytes, &[]);
+        let (header, payload, fd) = client.receive_with_fd();
+        let Ok(Reply::Version(version)) = Reply::parse(&header, &payload) else { panic!("{header:?}") };
+        assert!(version.capabilities.has_twin_socket());
+        (client, fd.unwrap())
     }
 
     /// Ends the service; whether the thread ended well.

@@ -1,0 +1,128 @@
+//! Clients one after the other: whoever waits when one leaves is the next, and nobody is closed without an answer.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::io::Write;
+use std::net::Shutdown;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use byway_vfio_user_wire::{Access, Errno, MessageId, RegionIndex, Request};
+use common::{Client, Host, Served, begin};
+
+const CONNECTS: u32 = 100;
+
+/// Two messages of the client that is served: by the second answer everybody is let in who had come before the first.
+fn let_others_in(client: &mut Client) {
+    for _ in 0..2 {
+        client.ask(&Request::DeviceGetInfo).unwrap();
+    }
+}
+
+fn encoded(request: &Request<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    request.encode(MessageId(1), false, &mut bytes);
+    bytes
+}
+
+#[test]
+fn who_waits_when_the_client_leaves_is_the_next() {
+    let served = Served::new();
+    let mut first = served.client();
+    let mut next = served.connect();
+    let_others_in(&mut first);
+    drop(first);
+    next.ask(&begin()).unwrap();
+}
+
+#[test]
+fn who_is_in_its_first_message_when_the_client_leaves_is_the_next() {
+    let served = Served::new();
+    let mut first = served.client();
+    let mut next = served.connect();
+    let bytes = encoded(&begin());
+    for part in [&bytes[..10], &bytes[10..20]] {
+        next.send(part, &[]);
+        let_others_in(&mut first);
+    }
+    drop(first);
+    next.send(&bytes[20..], &[]);
+    assert_eq!(next.receive().unwrap().0.error, None);
+    next.ask(&Request::DeviceGetInfo).unwrap();
+}
+
+#[test]
+fn who_speaks_once_the_client_has_left_is_served_though_that_one_s_last_words_are_not_done_yet() {
+    let served = Served::new();
+    let from = Access { region: RegionIndex::BAR0, offset: 0, bytes: 0x4000 };
+    let mut words = Vec::new();
+    (0..1000).for_each(|id| Request::RegionRead(from).encode(MessageId(id), true, &mut words));
+    for _ in 0..20 {
+        let mut first = served.client();
+        first.stream.write_all(&words).unwrap();
+        drop(first);
+        served.client();
+    }
+}
+
+#[test]
+fn those_who_say_nothing_or_half_a_word_hold_nobody_up() {
+    let served = Served::new();
+    let bytes = encoded(&begin());
+    let mut waiting: Vec<_> = (0..20).map(|_| served.connect()).collect();
+    // Only as many as wait are still there.
+    waiting.iter_mut().for_each(|client| drop(client.stream.write_all(&bytes[..17])));
+    let mut host = Host::new(&served);
+    host.write_blocks(0, &[1; 512]);
+}
+
+#[test]
+fn two_threads_that_connect_by_turns_are_served_each_time_at_once() {
+    let served = Served::new();
+    let ((to_first, first_s), (to_second, second_s)) = (channel(), channel());
+    let connect = |mine: Receiver<()>, other: Sender<()>| {
+        for _ in 0..CONNECTS {
+            mine.recv().unwrap();
+            drop(served.client());
+            // The other may have ended after its last.
+            let _ = other.send(());
+        }
+    };
+    to_first.send(()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| connect(first_s, to_second));
+        scope.spawn(|| connect(second_s, to_first));
+    });
+}
+
+#[test]
+fn two_threads_that_connect_at_any_time_are_each_answered_every_time() {
+    let served = Served::new();
+    let connect = || {
+        let mut left = CONNECTS;
+        while left > 0 {
+            let mut client = served.connect();
+            match client.ask(&begin()) {
+                Ok(_) => left -= 1,
+                Err(error) => assert_eq!(error, Errno::EBUSY),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(connect);
+        scope.spawn(connect);
+    });
+}
+
+#[test]
+fn a_client_that_ends_its_words_and_reads_no_answer_keeps_nobody_waiting() {
+    let served = Served::new();
+    let mut first = served.client();
+    let from = Access { region: RegionIndex::BAR0, offset: 0, bytes: 0x4000 };
+    // More answers than its socket takes.
+    let mut words = Vec::new();
+    (0..200).for_each(|id| Request::RegionRead(from).encode(MessageId(id), false, &mut words));
+    first.send(&words, &[]);
+    first.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(served.connect().ask(&begin()), Err(Errno::EBUSY));
+}

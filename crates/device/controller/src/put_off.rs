@@ -23,7 +23,7 @@ pub(crate) struct PutOff {
     pub is_on: bool,
     /// An admin command that was fetched. Those behind it wait for it.
     command: Option<(Ticket, Command)>,
-    /// A shutdown that CC.SHN asked for.
+    /// A shutdown that CC.SHN asked for. Admin commands that come after it wait for it.
     shutdown: bool,
 }
 
@@ -36,7 +36,7 @@ impl PutOff {
     /// Whether no admin command is fetched until another is done.
     #[inline]
     pub fn holds_admin(&self) -> bool {
-        self.command.is_some()
+        self.command.is_some() || self.shutdown
     }
 }
 
@@ -76,6 +76,7 @@ impl Controller {
             self.ready.insert(0);
         } else if std::mem::take(&mut self.put_off.shutdown) {
             self.shut_down(subsystem);
+            self.ready.insert(0);
         } else if subsystem.is_sanitizing() {
             // A slice that fails is tried again; the operation goes on for as long as it takes.
             let _ = subsystem.sanitize_slice();

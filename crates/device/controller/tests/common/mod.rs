@@ -328,6 +328,18 @@ impl TestHost {
         self.controller.end_sync(&mut self.subsystem, &mut port, sync, self.now_ps);
     }
 
+    /// Does the next of what was put off.
+    pub fn do_put_off(&mut self) {
+        let mut port = Port {
+            memory: &self.view,
+            meter: &mut self.meter,
+            interrupts: &self.interrupts,
+            own_memory: 0..0,
+            device_memory: DeviceMemory::Windows,
+        };
+        self.controller.do_put_off(&mut self.subsystem, &mut port, &self.doorbells, self.now_ps);
+    }
+
     /// Vectors raised since the last call.
     pub fn take_interrupts(&self) -> Vec<u16> {
         self.interrupts.0.take()

@@ -44,7 +44,8 @@ main() {
     mkdir -p "$logs"
     build_programs || exit 2
     trap stop_host EXIT
-    trap 'exit 130' INT TERM
+    # Who ends it before its time is told how far it came.
+    trap 'table; exit 130' INT TERM
     for test in "${wanted[@]}"; do
         for kernel in $(kernels_for "$set"); do
             [ -z "$only" ] || [ "$only" = "$kernel" ] || continue
@@ -122,6 +123,7 @@ run_test() {
         echo "vm $test, kernel $kernel: $verdict; all of it: $log, its files: $work"
     fi
     rows+=("$test|$kernel|${accelerator%%,*}|$verdict|$((SECONDS - begun)) s|$(grep -c '^ok ' "$log")|$(told "$log")")
+    echo "   $verdict, $((SECONDS - begun)) s"
 }
 
 # The folder of $test on $kernel, with what its guest reads.

@@ -13,9 +13,10 @@ use byway_spec::Key;
 use byway_spec::base::register::DOORBELL_BASE;
 use byway_sys::Deadline;
 
-use crate::device::{Companion, Failed, RunBy, Shared};
+use crate::device::{Companion, RunBy};
 use crate::memory::Window;
 use crate::runner::Runner;
+use crate::shared::{Failed, Shared};
 
 /// A bus to an embedded device's controller.
 #[derive(Debug, Clone)]

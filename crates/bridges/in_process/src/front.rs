@@ -11,9 +11,10 @@ use byway_link::ClockMode;
 use byway_queue::DoorbellIndex;
 use byway_sys::{Mapping, Wakeup};
 
-use crate::device::{Companion, Failed, Shared};
+use crate::device::Companion;
 use crate::runner::Runner;
 use crate::served::Post;
+use crate::shared::{Failed, Shared};
 
 /// Runs for a host whose service ends: more than it can have rung for by then. It may ring for more meanwhile.
 const LAST_RUNS: u32 = 64;

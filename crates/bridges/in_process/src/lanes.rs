@@ -14,7 +14,8 @@ use byway_link::Meter;
 use byway_queue::DoorbellIndex;
 
 use crate::cell::Guarded;
-use crate::device::{Core, Shared, port};
+use crate::core::{Core, port};
+use crate::shared::Shared;
 
 /// A queue leaves once its thread has found the device running so often.
 const MEETINGS: i32 = 16;

@@ -8,6 +8,7 @@
 mod bus;
 mod cell;
 mod clock;
+mod core;
 mod device;
 mod front;
 mod interrupts;
@@ -15,10 +16,12 @@ mod lanes;
 mod memory;
 mod runner;
 mod served;
+mod shared;
 mod syncing;
 mod workers;
 
 pub use bus::InProcessBus;
-pub use device::{Embedded, Failed, Handle, Hosts, RunBy, RunOptions, StartError};
+pub use device::{Embedded, Handle, Hosts, RunBy, RunOptions, StartError};
 pub use front::Front;
 pub use memory::Window;
+pub use shared::Failed;

@@ -1,15 +1,24 @@
 //! Memory of the device that the host stores into: CXL windows, and the controller memory buffer.
 
+use std::io;
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-use byway_controller::Subsystem;
-use byway_dma::{BusAddr, DmaMemory};
+use byway_controller::{CmbRegisters, Subsystem};
+use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace};
 use byway_driver::{BusError, DeviceMemory};
 use byway_link::{HostStep, Lines};
+use byway_spec::base::register::{Cmbloc, Cmbsz};
 use byway_sys::cacheline::{read_back, store_fence, store_through};
 use byway_sys::map::{MapError, Mapping};
 
-use crate::device::{Shared, byte_memory_at};
+use crate::shared::Shared;
+
+/// Bus address of the controller memory buffer, far above what the host maps.
+const CMB_BASE: u64 = 1 << 46;
+
+/// Bytes of the controller memory buffer.
+pub(crate) const CMB_BYTES: usize = 1 << 20;
 
 /// Windows of every key-value namespace, as one stretch of device memory: each namespace's windows stand where its
 /// identifier puts them, whether it is there or not.
@@ -159,4 +168,23 @@ impl Window {
 
 fn unmapped(error: MapError) -> BusError {
     BusError::Mapping(error.to_string())
+}
+
+/// Where the controller memory buffer stands on the bus.
+pub(crate) fn byte_memory_at() -> BusAddr {
+    BusAddr(CMB_BASE)
+}
+
+/// Puts the controller memory buffer where hosts in this process reach it; the registers that announce it.
+pub(crate) fn map_byte_memory(space: &DmaSpace, memory: &Arc<DmaMemory>) -> io::Result<CmbRegisters> {
+    space.map(Arc::clone(memory), byte_memory_at(), Access::ReadWrite).map_err(io::Error::other)?;
+    // CMBSZ for data of writes and reads, in units of 4 KiB; CMBLOC 0 in BAR 2.
+    let size = Cmbsz::new().with_wds(true).with_rds(true).with_sz((CMB_BYTES / 4096) as u32);
+    Ok(CmbRegisters { location: Cmbloc::new().with_bir(2).into_bits(), size: size.into_bits() })
+}
+
+/// The controller memory buffer's addresses on the bus, which the device serves itself.
+#[inline]
+pub(crate) fn own_memory() -> Range<u64> {
+    CMB_BASE..CMB_BASE + CMB_BYTES as u64
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use byway_link::ClockMode;
 
-use crate::device::Shared;
+use crate::shared::Shared;
 
 /// How long the thread polls after the last work before it sleeps.
 const LINGER: Duration = Duration::from_micros(50);

@@ -21,8 +21,9 @@ use byway_spec::base::register::Register;
 use byway_sys::time::monotonic_ns;
 use byway_sys::{Mapping, Wakeup};
 
-use crate::device::{Core, Failed, Shared, port};
+use crate::core::{Core, port};
 use crate::runner::NAP;
+use crate::shared::{Failed, Shared};
 
 /// Words of the register space that are more than zero.
 const WORDS: usize = 32;

@@ -6,7 +6,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::device::{Core, Failed, Shared};
+use crate::core::Core;
+use crate::shared::{Failed, Shared};
 
 /// How long a leader leaves those who waited with it last time to come with their next commands: far less than a disk
 /// takes for the sync that they would need otherwise.

@@ -8,9 +8,10 @@
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
-use crate::device::{Core, Shared};
+use crate::core::Core;
 use crate::lanes::{QueueBits, Tended};
 use crate::runner::Bed;
+use crate::shared::Shared;
 
 /// How long a thread looks for more before it puts its queues back.
 const LINGER: Duration = Duration::from_micros(100);

@@ -1,0 +1,168 @@
+//! What a scripted device does when a doorbell is rung.
+
+use byway_dma::{BusAddr, HostMemory};
+use byway_spec::base::admin::{AbortCdw10, AdminOpcode, QueueCdw10};
+use byway_spec::base::feature::FeatureCdw10;
+use byway_spec::base::identify::{Cns, Controller, IdentifyCdw10, Sgls, ascii_field};
+use byway_spec::base::sgl::SglKind;
+use byway_spec::nvm::{LbaFormat, NvmNamespace};
+use byway_spec::vendor::{self, VendorArea};
+use byway_spec::{Command, Completion, Status};
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::{HEADER_BYTES, Reply, Ring, SEGMENT_BYTES, ScriptedBus, Seen, State, WINDOW_BYTES, blocks};
+
+impl ScriptedBus {
+    pub(super) fn run(&self, state: &mut State, qid: u16, tail: u32) {
+        while let Some(seen) = self.fetch(state, qid, tail) {
+            if qid == 0 {
+                match &mut state.held_admin {
+                    Some(held) => held.push(seen),
+                    None => self.administer(state, &seen),
+                }
+                continue;
+            }
+            state.seen.push(seen.clone());
+            match &mut state.held {
+                Some(held) => held.push(seen),
+                None => self.answer(state, &seen),
+            }
+        }
+    }
+
+    fn fetch(&self, state: &mut State, qid: u16, tail: u32) -> Option<Seen> {
+        let ring = state.rings.get_mut(&qid)?;
+        if ring.head == tail {
+            return None;
+        }
+        let mut take = || {
+            let (at, mut slot) = (BusAddr(ring.submission + u64::from(ring.head) * 64), [0; 64]);
+            self.space.read_slot64(at, &mut slot).unwrap();
+            ring.head = (ring.head + 1) % ring.entries;
+            slot
+        };
+        let entry = Command::from_bytes(&take());
+        let has_chunks = entry.cdw0.psdt().is_sgl() && entry.sgl1().kind == SglKind::DATA_BLOCK_OFFSET;
+        let count = if has_chunks { vendor::inline_chunks(entry.sgl1().length_bytes as usize) } else { 0 };
+        let chunks = (0..count).flat_map(|_| take()).collect();
+        let mut seen = Seen { qid, entry, chunks, data: Vec::new() };
+        let len = match entry.opcode() {
+            _ if qid == 0 || entry.dptr == [0, 0] => 0,
+            _ if entry.cdw0.psdt().is_sgl() => entry.sgl1().length_bytes as usize,
+            0x01 => entry.cdw10 as usize,
+            0xa1 => entry.cdw10 as usize / 4096 * 4096,
+            _ => 0,
+        };
+        if len > 0 {
+            seen.data = self.payload(&seen, len);
+        }
+        Some(seen)
+    }
+
+    pub(super) fn answer(&self, state: &mut State, seen: &Seen) {
+        let reply = state.replies.pop_front().unwrap_or_default();
+        if !reply.data.is_empty() {
+            let at =
+                if seen.entry.cdw0.psdt().is_sgl() { seen.entry.sgl1().address } else { seen.entry.prp1() };
+            self.space.write(BusAddr(at), &reply.data).unwrap();
+        }
+        self.complete(state, seen, &reply);
+    }
+
+    fn complete(&self, state: &mut State, seen: &Seen, reply: &Reply) {
+        let ring = state.rings.get_mut(&seen.qid).unwrap();
+        let result = u64::from(reply.dw0) | u64::from(reply.dw1) << 32;
+        let completion = Completion::new(seen.qid, ring.head as u16, seen.entry.cid(), reply.status);
+        let bytes = completion.with_result(result).with_phase(ring.phase).to_bytes();
+        let at = BusAddr(ring.completion + u64::from(ring.completed) * 16);
+        self.space.store_completion(at, &bytes).unwrap();
+        ring.completed = (ring.completed + 1) % ring.entries;
+        ring.phase ^= ring.completed == 0;
+    }
+
+    pub(super) fn administer(&self, state: &mut State, seen: &Seen) {
+        let entry = seen.entry;
+        let cdw10 = QueueCdw10::from_bits(entry.cdw10);
+        let mut reply = Reply::default();
+        match AdminOpcode(entry.opcode()) {
+            AdminOpcode::IDENTIFY => {
+                let page = self.identify(state, IdentifyCdw10::from_bits(entry.cdw10).cns(), entry.nsid);
+                state.identified.push(entry.nsid);
+                self.space.write(BusAddr(entry.prp1()), &page).unwrap();
+            }
+            AdminOpcode::SET_FEATURES => {
+                let feature = FeatureCdw10::from_bits(entry.cdw10).fid().0;
+                state.features.push((feature, entry.nsid, entry.cdw11));
+                reply.dw0 = if feature == 0xc1 { 1 } else { entry.cdw11 };
+            }
+            AdminOpcode::CREATE_CQ => {
+                let ring = Ring {
+                    completion: entry.prp1(),
+                    entries: u32::from(cdw10.qsize_z()) + 1,
+                    phase: true,
+                    ..Ring::default()
+                };
+                state.rings.insert(cdw10.qid(), ring);
+            }
+            AdminOpcode::CREATE_SQ => {
+                let ring = state.rings.get_mut(&cdw10.qid()).unwrap();
+                ring.submission = entry.prp1();
+            }
+            AdminOpcode::DELETE_SQ | AdminOpcode::DELETE_CQ if state.keeps_queues => {
+                reply.status = Status::INTERNAL_ERROR;
+            }
+            AdminOpcode::DELETE_SQ => {}
+            AdminOpcode::DELETE_CQ => drop(state.rings.remove(&cdw10.qid())),
+            AdminOpcode::ABORT => {
+                let abort = AbortCdw10::from_bits(entry.cdw10);
+                state.aborts.push((abort.sqid(), abort.cid()));
+            }
+            AdminOpcode::FORMAT_NVM => state.lbads = 12,
+            other => panic!("{other:?}"),
+        }
+        self.complete(state, seen, &reply);
+    }
+
+    fn identify(&self, state: &State, cns: Cns, nsid: u32) -> Vec<u8> {
+        let mut page = vec![0; 4096];
+        match cns {
+            Cns::COMMAND_SETS => page[..24].copy_from_slice([1u64, 2, 3].as_bytes()),
+            Cns::NAMESPACE_DESCRIPTORS => page[..5].copy_from_slice(&[4, 1, 0, 0, u8::from(nsid == 1)]),
+            Cns::NAMESPACE => {
+                let mut namespace = NvmNamespace::new_zeroed();
+                namespace.nsze = if nsid == blocks().get() { 1 << 20 } else { 0 };
+                namespace.lbaf[0] = LbaFormat::new().with_lbads(state.lbads);
+                page.copy_from_slice(namespace.as_bytes());
+            }
+            Cns::CONTROLLER => page = self.controller(),
+            other => panic!("identify {other}"),
+        }
+        page
+    }
+
+    fn controller(&self) -> Vec<u8> {
+        let mut controller = Controller::new_zeroed();
+        controller.mn = ascii_field("Scripted");
+        controller.mdts = self.script.mdts;
+        controller.sgls = Sgls::new().with_supported(u8::from(self.script.sgl));
+        controller.vendor = VendorArea {
+            magic: vendor::MAGIC,
+            version: vendor::VERSION,
+            methods: self.script.methods,
+            inline_max_bytes: self.script.inline_max_bytes,
+            piggyback_max_bytes: self.script.piggyback_max_bytes,
+            pt_payloads_max: 4,
+            bulk_max_bytes: 1 << 16,
+            device_memory_bytes: 1 << 20,
+            cxl_window_bytes: WINDOW_BYTES,
+            cxl_windows: 4,
+            cxl_segment_bytes: SEGMENT_BYTES as u32,
+            cxl_header_bytes: HEADER_BYTES as u32,
+            cxl_align_bytes: 8,
+            cxl_page_bytes: 4096,
+            byte_region_bytes: 1 << 20,
+            ..VendorArea::new_zeroed()
+        };
+        controller.as_bytes().to_vec()
+    }
+}

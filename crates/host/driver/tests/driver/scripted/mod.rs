@@ -1,0 +1,236 @@
+//! A device that records what it is sent and answers what it is told to: a bus for tests of the driver alone.
+
+mod bus;
+mod device;
+mod stores;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use byway_core::{Key, Nsid, QueueOptions};
+use byway_dma::{Access, BusAddr, DmaMemory, DmaSpace, HostMemory, SegmentList, prp};
+use byway_driver::{AttachOptions, Driver, Queue};
+use byway_link::{HostMeter, HostStep, Method, Profile};
+use byway_queue::DoorbellIndex;
+use byway_spec::base::sgl::SglKind;
+use byway_spec::vendor;
+use byway_spec::{Command, Status};
+
+pub use stores::stores;
+
+/// The namespace of blocks; the first one is of keys.
+pub fn blocks() -> Nsid {
+    Nsid::new(2).unwrap()
+}
+
+pub const WINDOW_BYTES: u64 = 64 << 10;
+pub const SEGMENT_BYTES: u64 = 16 << 10;
+pub const HEADER_BYTES: u64 = 24;
+
+/// What the device is, and how it behaves.
+#[derive(Clone)]
+pub struct Script {
+    pub methods: vendor::Methods,
+    pub inline_max_bytes: u32,
+    pub piggyback_max_bytes: u32,
+    pub mdts: u8,
+    pub sgl: bool,
+    pub profile: Option<Profile>,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            methods: vendor::Methods::from_bits(0xff),
+            inline_max_bytes: 8192,
+            piggyback_max_bytes: 8192,
+            mdts: 12,
+            sgl: true,
+            profile: None,
+        }
+    }
+}
+
+/// A completion to come.
+#[derive(Clone, Debug, Default)]
+pub struct Reply {
+    pub status: Status,
+    pub dw0: u32,
+    pub dw1: u32,
+    /// What is written to the command's data pointer before.
+    pub data: Vec<u8>,
+}
+
+/// A command of an I/O queue, with the chunks that came behind it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub qid: u16,
+    pub entry: Command,
+    pub chunks: Vec<u8>,
+    /// Bytes of a store that its command pointed at as it arrived.
+    pub data: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Ring {
+    submission: u64,
+    completion: u64,
+    entries: u32,
+    head: u32,
+    completed: u32,
+    phase: bool,
+}
+
+#[derive(Default)]
+pub struct State {
+    rings: BTreeMap<u16, Ring>,
+    registers: BTreeMap<u32, u64>,
+    pub features: Vec<(u8, u32, u32)>,
+    pub seen: Vec<Seen>,
+    /// Doorbells of I/O queues in the order they were rung.
+    pub rung: Vec<(DoorbellIndex, u32)>,
+    pub charges: Vec<(HostStep, u32)>,
+    /// Answers to the next I/O commands; success once there are no more.
+    pub replies: VecDeque<Reply>,
+    /// Commands are kept until they are released.
+    pub held: Option<Vec<Seen>>,
+    pub fatal: bool,
+    /// Queue and identifier of commands that were to be aborted.
+    pub aborts: Vec<(u16, u16)>,
+    /// Namespaces that were identified, 0 for none.
+    pub identified: Vec<u32>,
+    /// Blocks of [`blocks`] have so many bytes, as a power of two.
+    pub lbads: u8,
+    /// Deletions of queues are answered by an error.
+    pub keeps_queues: bool,
+    /// Admin commands are kept until they are released.
+    pub held_admin: Option<Vec<Seen>>,
+}
+
+pub struct ScriptedBus {
+    script: Script,
+    space: DmaSpace,
+    next_address: AtomicU64,
+    meter: HostMeter,
+    state: Mutex<State>,
+    pub memory: Arc<DmaMemory>,
+}
+
+impl ScriptedBus {
+    pub fn new(script: Script) -> Self {
+        let memory = Arc::new(DmaMemory::new(1 << 20).unwrap());
+        let space = DmaSpace::new();
+        space.map(Arc::clone(&memory), BusAddr(1 << 40), Access::ReadWrite).unwrap();
+        Self {
+            meter: HostMeter::new(&Profile::by_name("gen4x4").unwrap()),
+            script,
+            space,
+            next_address: AtomicU64::new(0x10_0000),
+            state: Mutex::new(State { lbads: 9, ..State::default() }),
+            memory,
+        }
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Where the rings of a queue stand.
+    pub fn rings_of(&self, qid: u16) -> [BusAddr; 2] {
+        let state = self.state();
+        let ring = &state.rings[&qid];
+        [BusAddr(ring.submission), BusAddr(ring.completion)]
+    }
+
+    /// Whether the device could touch memory there.
+    pub fn reaches(&self, at: BusAddr) -> bool {
+        self.space.read(at, &mut [0]).is_ok()
+    }
+
+    /// Keeps commands until they are released.
+    pub fn hold(&self) {
+        self.state().held = Some(Vec::new());
+    }
+
+    /// Answers held commands in the order given by `order`, indexes into those held.
+    pub fn release(&self, order: &[usize]) {
+        let mut state = self.state();
+        let held = state.held.take().unwrap();
+        for index in order {
+            self.answer(&mut state, &held[*index]);
+        }
+    }
+
+    /// Answers the admin commands that were held, the last first.
+    pub fn release_admin(&self) {
+        let mut state = self.state();
+        for held in state.held_admin.take().unwrap().iter().rev() {
+            self.administer(&mut state, held);
+        }
+    }
+
+    /// Answers a command that is not there.
+    pub fn answer_stray(&self, qid: u16, cid: u16) {
+        let mut state = self.state();
+        let entry = Command::new(0, cid, 0);
+        self.answer(&mut state, &Seen { qid, entry, chunks: Vec::new(), data: Vec::new() });
+    }
+
+    /// What a command sends: the bytes behind it, or at its data pointer.
+    pub fn payload(&self, seen: &Seen, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        if !seen.entry.cdw0.psdt().is_sgl() {
+            let mut segments = SegmentList::new();
+            let fetch = |at, into: &mut [u8]| self.space.read(at, into);
+            prp::walk(seen.entry.prp1(), seen.entry.prp2(), len as u32, fetch, &mut segments).unwrap();
+            let mut done = 0;
+            for segment in segments.as_slice() {
+                let end = done + segment.len_bytes as usize;
+                self.space.read(segment.addr, &mut bytes[done..end]).unwrap();
+                done = end;
+            }
+            return bytes;
+        }
+        let sgl = seen.entry.sgl1();
+        assert_eq!(sgl.length_bytes as usize, len);
+        match sgl.kind {
+            SglKind::DATA_BLOCK_OFFSET => seen.chunks[..len].to_vec(),
+            SglKind::DATA_BLOCK => {
+                self.space.read(BusAddr(sgl.address), &mut bytes).unwrap();
+                bytes
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// An attached scripted device.
+pub fn device(script: Script) -> (Arc<ScriptedBus>, Driver<ScriptedBus>) {
+    let bus = Arc::new(ScriptedBus::new(script));
+    let driver = Driver::attach(Arc::clone(&bus), AttachOptions::default()).unwrap();
+    (bus, driver)
+}
+
+/// A queue of a scripted device that announces everything.
+pub fn queue(transfer: Method) -> (Arc<ScriptedBus>, Queue<ScriptedBus>) {
+    queue_of(Script::default(), QueueOptions { transfer, ..QueueOptions::default() })
+}
+
+/// A queue of a scripted device.
+pub fn queue_of(script: Script, options: QueueOptions) -> (Arc<ScriptedBus>, Queue<ScriptedBus>) {
+    let (bus, driver) = device(script);
+    let queue = driver.queue(options).unwrap();
+    bus.state().charges.clear();
+    (bus, queue)
+}
+
+/// A key of text.
+pub fn key(text: &str) -> Key {
+    Key::try_from(text).unwrap()
+}
+
+/// Bytes of which none equals the one 251 before.
+pub fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|n| (n % 251) as u8).collect()
+}

@@ -1,42 +1,17 @@
 //! The observer of one file, and the cut.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::fs::File;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use byway_sys::FileEvents;
-use rustix::fs::{SeekFrom, seek};
 
-use crate::random::Random;
-
-const PAGE_BYTES: usize = 4096;
-const SECTOR_BYTES: usize = 512;
-const ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
-
-/// Pages that are looked at at once.
-const PAGES_AT_ONCE: usize = 16;
+use crate::memory::{Cut, Cuts, Memory};
+use crate::page::{PAGE_BYTES, Sector, chosen};
 
 /// One in this many events is a moment that pages may be kept as of, beside the last sync and the cut.
 const EVENTS_A_MOMENT: u64 = 4;
-
-type Page = Arc<[u8]>;
-
-/// A sector that changed since the last sync.
-#[derive(Debug, Clone, Copy)]
-pub struct Sector<'a> {
-    /// Its first byte in the file.
-    pub at: u64,
-    /// What it was at the sync.
-    pub synced: &'a [u8],
-    /// What was stored last.
-    pub stored: &'a [u8],
-}
 
 /// Watches a file and knows what a power cut may leave of it.
 #[derive(Debug)]
@@ -45,69 +20,11 @@ pub struct Forgetful {
     memory: Mutex<Memory>,
 }
 
-#[derive(Debug)]
-struct Memory {
-    random: Random,
-    /// Pages with content, as last seen.
-    seen: BTreeMap<u64, Page>,
-    /// What each page that changed since the last sync was, first as of the sync.
-    versions: BTreeMap<u64, Vec<Page>>,
-    /// Pages that may change unseen.
-    mapped: Vec<Range<u64>>,
-    /// Pages of which it was told that they change, since the last sync; and since that which is under way began.
-    told: BTreeSet<u64>,
-    told_lately: BTreeSet<u64>,
-    events: u64,
-    cut: Option<Cut>,
-    cuts: Option<Cuts>,
-    syncs: u64,
-    /// Pages of room that was given back, as they were on the disk.
-    given_back: Vec<Page>,
-    /// What is read goes here.
-    room: Vec<u8>,
-}
-
-/// A cut to come.
-#[derive(Debug)]
-struct Cut {
-    at_event: u64,
-    to: PathBuf,
-}
-
-/// A cut at each event.
-struct Cuts {
-    folder: PathBuf,
-    reached: Box<dyn Fn(&Sector<'_>) -> bool + Send>,
-    /// What the last image was made of.
-    last: Option<u64>,
-    left: Vec<PathBuf>,
-}
-
-impl fmt::Debug for Cuts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cuts").field("left", &self.left).finish_non_exhaustive()
-    }
-}
-
 impl Forgetful {
     /// Watches the file at `path`, which may not be there yet. What it holds now counts as synced.
     #[must_use]
     pub fn new(path: &Path, seed: u64) -> Arc<Self> {
-        let memory = Memory {
-            random: Random::new(seed),
-            seen: BTreeMap::new(),
-            versions: BTreeMap::new(),
-            mapped: Vec::new(),
-            told: BTreeSet::new(),
-            told_lately: BTreeSet::new(),
-            events: 0,
-            cut: None,
-            cuts: None,
-            syncs: 0,
-            given_back: Vec::new(),
-            room: Vec::new(),
-        };
-        let watched = Self { path: path.to_path_buf(), memory: Mutex::new(memory) };
+        let watched = Self { path: path.to_path_buf(), memory: Mutex::new(Memory::new(seed)) };
         let mut memory = watched.memory.lock().unwrap();
         if path.exists() {
             memory.look_at_all(path);
@@ -232,218 +149,14 @@ fn pages_of(at: u64, len_bytes: u64) -> Range<u64> {
     at / PAGE_BYTES as u64..(at + len_bytes).div_ceil(PAGE_BYTES as u64)
 }
 
-impl Memory {
-    /// Pages change soon.
-    fn tell(&mut self, pages: Range<u64>) {
-        self.told.extend(pages.clone());
-        self.told_lately.extend(pages);
-    }
-
-    /// Looks at what may have changed: such pages have one more version.
-    fn look(&mut self, path: &Path) {
-        let file = File::open(path).unwrap();
-        let told: Vec<u64> = self.told.iter().copied().collect();
-        let told = told.chunk_by(|page, next| page + 1 == *next).map(|run| run[0]..run[run.len() - 1] + 1);
-        for pages in self.mapped.clone().into_iter().chain(told) {
-            self.note_data(&file, &pages);
-        }
-    }
-
-    /// Looks at the whole file, whatever it was told: what changed untold since the last sync is found by the next cut at the
-    /// latest.
-    fn look_at_all(&mut self, path: &Path) {
-        let file = File::open(path).unwrap();
-        let mut after_data = 0;
-        for data in data_ranges(&file) {
-            self.note_hole(after_data..data.start);
-            self.note_data(&file, &data);
-            after_data = data.end;
-        }
-        self.note_hole(after_data..u64::MAX);
-    }
-
-    fn note_data(&mut self, file: &File, pages: &Range<u64>) {
-        let mut room = std::mem::take(&mut self.room);
-        room.resize(PAGES_AT_ONCE * PAGE_BYTES, 0);
-        for first in pages.clone().step_by(PAGES_AT_ONCE) {
-            let count = (pages.end - first).min(PAGES_AT_ONCE as u64) as usize;
-            let bytes = &mut room[..count * PAGE_BYTES];
-            read_to(file, first * PAGE_BYTES as u64, bytes);
-            (first..).zip(bytes.chunks_exact(PAGE_BYTES)).for_each(|(page, content)| self.see(page, content));
-        }
-        self.room = room;
-    }
-
-    fn see(&mut self, page: u64, content: &[u8]) {
-        let same = match self.seen.get(&page) {
-            Some(seen) => **seen == *content,
-            None => *content == ZEROES,
-        };
-        if !same {
-            self.note(page, content.into());
-        }
-    }
-
-    /// Pages without room on the disk are zeroes.
-    fn note_hole(&mut self, pages: Range<u64>) {
-        let gone: Vec<u64> = self.seen.range(pages).map(|(page, _)| *page).collect();
-        for page in gone {
-            self.see(page, &ZEROES);
-            self.seen.remove(&page);
-        }
-    }
-
-    fn note(&mut self, page: u64, content: Page) {
-        let before = self.seen.insert(page, Arc::clone(&content));
-        let versions = self.versions.entry(page);
-        let versions = versions.or_insert_with(|| vec![before.unwrap_or_else(|| ZEROES.as_slice().into())]);
-        versions.push(content);
-    }
-
-    /// Notes what the disk holds of pages.
-    fn give_back(&mut self, path: &Path, pages: Range<u64>) {
-        self.look(path);
-        let on_disk = self.seen.range(pages).map(|(page, seen)| {
-            let synced = self.versions.get(page).and_then(|versions| versions.first());
-            Arc::clone(synced.unwrap_or(seen))
-        });
-        self.given_back.extend(on_disk.filter(|page| **page != ZEROES));
-    }
-
-    /// Cuts the power, where that is done at every event.
-    fn cut_again(&mut self, from: &Path) {
-        let Some(mut cuts) = self.cuts.take() else { return };
-        self.look(from);
-        let mut made_of = DefaultHasher::new();
-        self.syncs.hash(&mut made_of);
-        for (page, versions) in &self.versions {
-            (page, chosen(*page, versions, &cuts.reached)).hash(&mut made_of);
-        }
-        let made_of = Some(made_of.finish());
-        if cuts.last != made_of {
-            let to = cuts.folder.join(format!("cut-{}", cuts.left.len()));
-            self.write_pages(from, &to, |page, versions, _| chosen(page, versions, &cuts.reached));
-            (cuts.last, cuts.left) = (made_of, [cuts.left, vec![to]].concat());
-        }
-        self.cuts = Some(cuts);
-    }
-
-    /// Writes what the cut leaves: each page that changed, or each of its sectors, as of any moment since the sync.
-    fn write_cut(&mut self, from: &Path, to: &Path) {
-        let fate = Fate::any(&mut self.random);
-        self.write_pages(from, to, |_, versions, random| fate.choose(versions, random));
-    }
-
-    /// Writes a file of what was synced, and of what `keep` leaves of pages that changed since.
-    fn write_pages(
-        &mut self,
-        from: &Path,
-        to: &Path,
-        keep: impl Fn(u64, &[Page], &mut Random) -> [u8; PAGE_BYTES],
-    ) {
-        let out = File::create(to).unwrap();
-        out.set_len(File::open(from).unwrap().metadata().unwrap().len()).unwrap();
-        for (page, content) in &self.seen {
-            if !self.versions.contains_key(page) {
-                out.write_all_at(content, page * PAGE_BYTES as u64).unwrap();
-            }
-        }
-        for (page, versions) in &self.versions {
-            let kept = keep(*page, versions, &mut self.random);
-            if kept != ZEROES {
-                out.write_all_at(&kept, page * PAGE_BYTES as u64).unwrap();
-            }
-        }
-    }
-}
-
-/// What is left of a page of which some sectors reached the medium.
-fn chosen(page: u64, versions: &[Page], reached: impl Fn(&Sector<'_>) -> bool) -> [u8; PAGE_BYTES] {
-    let mut kept = ZEROES;
-    let (Some(synced), Some(stored)) = (versions.first(), versions.last()) else { return kept };
-    let sectors = synced.chunks(SECTOR_BYTES).zip(stored.chunks(SECTOR_BYTES));
-    for ((synced, stored), within) in sectors.zip((0..).step_by(SECTOR_BYTES)) {
-        let sector = Sector { at: page * PAGE_BYTES as u64 + within as u64, synced, stored };
-        let is_new = synced != stored && reached(&sector);
-        kept[within..within + SECTOR_BYTES].copy_from_slice(if is_new { stored } else { synced });
-    }
-    kept
-}
-
-/// How a cut treats what changed: pieces of that size are old, new or something between, with these odds in 16.
-struct Fate {
-    piece_bytes: usize,
-    old: u64,
-    new: u64,
-}
-
-impl Fate {
-    fn any(random: &mut Random) -> Self {
-        let piece_bytes = if random.one_in(2) { PAGE_BYTES } else { SECTOR_BYTES };
-        let (old, new) = [(15, 1), (8, 8), (6, 6), (1, 15), (2, 2)][random.below(5) as usize];
-        Self { piece_bytes, old, new }
-    }
-
-    fn choose(&self, versions: &[Page], random: &mut Random) -> [u8; PAGE_BYTES] {
-        let mut kept = ZEROES;
-        for at in (0..PAGE_BYTES).step_by(self.piece_bytes) {
-            let last = versions.len() - 1;
-            let version = match random.below(16) {
-                odds if odds < self.old => 0,
-                odds if odds < self.old + self.new => last,
-                _ => random.below(versions.len() as u64) as usize,
-            };
-            let piece = at..at + self.piece_bytes;
-            kept[piece.clone()].copy_from_slice(&versions[version][piece]);
-        }
-        kept
-    }
-}
-
-/// Copies an image, holes as holes.
-///
-/// # Panics
-/// Where a file cannot be read or written.
-pub fn copy_sparse(from: &Path, to: &Path) {
-    let (from, to) = (File::open(from).unwrap(), File::create(to).unwrap());
-    to.set_len(from.metadata().unwrap().len()).unwrap();
-    let mut page = [0; PAGE_BYTES];
-    for at in data_ranges(&from).into_iter().flatten() {
-        read_to(&from, at * PAGE_BYTES as u64, &mut page);
-        if page != ZEROES {
-            to.write_all_at(&page, at * PAGE_BYTES as u64).unwrap();
-        }
-    }
-}
-
-/// Reads up to the end of the file.
-fn read_to(file: &File, at: u64, into: &mut [u8]) {
-    let mut have = 0;
-    while have < into.len() {
-        match file.read_at(&mut into[have..], at + have as u64).unwrap() {
-            0 => break,
-            more => have += more,
-        }
-    }
-    into[have..].fill(0);
-}
-
-/// The pages that have room on the disk.
-fn data_ranges(file: &File) -> Vec<Range<u64>> {
-    let (mut ranges, mut at) = (Vec::new(), 0);
-    while let Ok(data) = seek(file, SeekFrom::Data(at)) {
-        let end = seek(file, SeekFrom::Hole(data)).unwrap();
-        ranges.push(data / PAGE_BYTES as u64..end.div_ceil(PAGE_BYTES as u64));
-        at = end;
-    }
-    ranges
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
     use byway_sys::ImageFile;
 
     use super::*;
+    use crate::page::SECTOR_BYTES;
 
     /// A file whose first page was synced as ones and then stored as twos and threes.
     fn cut(seed: u64) -> Vec<u8> {

@@ -6,11 +6,16 @@
 #![allow(clippy::unwrap_used, reason = "support of tests: what cannot happen ends the test")]
 
 mod file;
+mod memory;
+mod page;
 mod random;
 mod small_disk;
+mod sparse;
 mod versions;
 
-pub use file::{Forgetful, Sector, copy_sparse};
+pub use file::Forgetful;
+pub use page::Sector;
 pub use random::Random;
 pub use small_disk::on_small_disk;
+pub use sparse::copy_sparse;
 pub use versions::Versions;

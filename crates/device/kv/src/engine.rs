@@ -1,11 +1,11 @@
-//! The engine: puts, gets, deletes, and what holds of them.
+//! The engine: what stands in it, puts, deletes, and what holds of them.
 //!
 //! A put appends its record to the value log, which commits it by one store, and then enters it in the index in RAM.
 //! The index can be made anew from the log and the manifest, so nothing after the commit can lose a put.
 
 use std::ops::Range;
 
-use byway_flash::{Cause, FlashError, NamespaceRecord, SyncPoint};
+use byway_flash::{FlashError, NamespaceRecord, SyncPoint};
 
 use crate::compaction::Compaction;
 use crate::error::KvError;
@@ -21,7 +21,6 @@ use crate::sealed;
 use crate::space::{Over, charge};
 use crate::store::PageStore;
 use crate::value_log::packing::{Packing, Placement};
-use crate::value_log::read::{Sought, Wanted};
 use crate::value_log::record::{Kind, Shape, pieces_of};
 use crate::value_log::{Draft, SHARED, ValueLog};
 use crate::window::Window;
@@ -38,49 +37,6 @@ pub struct StoreHow {
     pub must_not_exist: bool,
     /// How the value arrives.
     pub placement: Placement,
-}
-
-/// What a get tells beside the bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ValueInfo {
-    /// Length of the whole value, in bytes.
-    pub len: u32,
-}
-
-/// How far the memory for a key has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
-    /// Not at all: what the index looks at first is asked for.
-    Key,
-    /// That has come: the index entry is asked for, and the start of the record.
-    Entry,
-    /// The entry has come: what a long record has beyond its start is asked for.
-    Value,
-}
-
-/// Bytes of a record that are asked for before its length is known: most small ones, wherever in a line they begin.
-const RECORD_START_BYTES: u64 = 128;
-
-/// Where the value of a key is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Located {
-    address: u64,
-    shape: Shape,
-}
-
-impl Located {
-    /// Length of the whole value, in bytes.
-    #[inline]
-    #[must_use]
-    pub fn len(&self) -> u32 {
-        self.shape.value_len()
-    }
-
-    /// Whether it is a value of no bytes.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 /// One key-value namespace.
@@ -170,28 +126,6 @@ impl KvEngine {
         self.outlook = outlook;
     }
 
-    /// Says that a key will be put or read, so that memory it needs can come closer meanwhile. A caller who knows of several
-    /// keys says so of each once a stage, with other work between the stages.
-    #[inline]
-    pub fn expect<S: PageStore>(&self, store: &S, key: &Key, stage: Expect) {
-        match stage {
-            Expect::Key => self.index.expect(key),
-            Expect::Entry => match self.index.record_of(key) {
-                Some(address) => self.log.expect(store, address, RECORD_START_BYTES),
-                None => {
-                    if let Some(address) = self.index.hint(key) {
-                        self.log.expect_typical(store, address);
-                    }
-                }
-            },
-            Expect::Value => {
-                if let Some(entry) = self.index.get_active(key) {
-                    self.log.expect_rest(store, entry.address(), entry.shape(), RECORD_START_BYTES);
-                }
-            }
-        }
-    }
-
     /// Says that another thread put and got last: what both write comes over at once.
     pub fn take_over(&self) {
         prefetch_to_write(self);
@@ -249,118 +183,6 @@ impl KvEngine {
         let address = self.log.append(store, SHARED, &draft, fill, at_ps)?;
         self.enter(store, &draft, address, over, at_ps);
         Ok(())
-    }
-
-    /// Reads up to `limit_bytes` of a value from byte `offset` on, handed over in pieces; the length of it all.
-    /// `into` is given the time at which a piece is there, and moves that on to when it is out of the way.
-    ///
-    /// When this fails, bytes that were handed over are not to be used.
-    ///
-    /// # Errors
-    /// [`KvError::NotFound`], [`KvError::DamagedRecord`], [`KvError::DamagedIndex`], errors of the flash, and what
-    /// `into` returns.
-    #[inline]
-    pub fn get<S: PageStore, E: From<KvError>>(
-        &mut self,
-        store: &mut S,
-        key: &Key,
-        offset: u64,
-        limit_bytes: u64,
-        mut into: impl FnMut(&[u8], &mut u64) -> Result<(), E>,
-        at_ps: &mut u64,
-    ) -> Result<ValueInfo, E> {
-        let found = self.find(store, key, at_ps)?.ok_or(KvError::NotFound)?;
-        let part = offset..offset.saturating_add(limit_bytes);
-        self.read(store, key, &found, part, &mut into, at_ps)?;
-        Ok(ValueInfo { len: found.len() })
-    }
-
-    /// Looks a key up, for [`read`](Self::read); `None` where it has no value. The memory its value is in may come
-    /// closer meanwhile.
-    ///
-    /// # Errors
-    /// [`KvError::DamagedIndex`], errors of the flash.
-    #[inline]
-    pub fn find<S: PageStore>(
-        &mut self,
-        store: &mut S,
-        key: &Key,
-        at_ps: &mut u64,
-    ) -> Result<Option<Located>, KvError> {
-        self.index.expect_hint(key);
-        if let Some(address) = self.index.record_of(key) {
-            // While the entry comes, so does the record it tells of.
-            self.log.expect(store, address, RECORD_START_BYTES);
-        }
-        let in_ram = self.index.get_in_ram(key).map(|entry| (entry.address(), entry.shape()));
-        let found = match in_ram {
-            Some((_, shape)) if shape.is_tombstone() => None,
-            Some((address, shape)) => {
-                self.log.expect_rest(store, address, shape, RECORD_START_BYTES);
-                Some(Located { address, shape })
-            }
-            None if self.index.is_all_in_active() => None,
-            None => self.find_in_runs(store, key, at_ps)?,
-        };
-        self.outlook.tell(self.index.tables());
-        Ok(found)
-    }
-
-    /// Reads a part of the value of `key`, as far as there is one, as [`get`](Self::get) does. Nothing was changed
-    /// since it was found.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    #[inline]
-    pub fn read<S: PageStore, E: From<KvError>>(
-        &mut self,
-        store: &mut S,
-        key: &Key,
-        found: &Located,
-        part: Range<u64>,
-        mut into: impl FnMut(&[u8], &mut u64) -> Result<(), E>,
-        at_ps: &mut u64,
-    ) -> Result<(), E> {
-        let len = u64::from(found.len());
-        let (from, to) = (part.start.min(len), part.end.min(len));
-        let sought = Sought { key, address: found.address, shape: found.shape };
-        self.log.read_sought(store, &sought, Wanted { from, to }, Cause::Host, &mut into, at_ps)
-    }
-
-    /// Where the value of a key is that is in no memtable: as its record tells, where a hint says where that is, else as a run does.
-    #[inline(never)]
-    fn find_in_runs<S: PageStore>(
-        &mut self,
-        store: &mut S,
-        key: &Key,
-        at_ps: &mut u64,
-    ) -> Result<Option<Located>, KvError> {
-        if let Some(address) = self.index.hint(key)
-            && let Some(shape) = self.log.value_of(store, address, key)
-        {
-            return Ok(Some(Located { address, shape }));
-        }
-        let found = self.index.get_noting(key, store, at_ps)?;
-        let found = found.filter(|entry| !entry.shape().is_tombstone());
-        let found = found.map(|entry| Located { address: entry.address(), shape: entry.shape() });
-        if let Some(Located { address, shape }) = found {
-            self.log.expect_rest(store, address, shape, 0);
-        }
-        Ok(found)
-    }
-
-    /// Length of the value of a key, from the index alone; `None` where there is none.
-    ///
-    /// # Errors
-    /// [`KvError::DamagedIndex`], errors of the flash.
-    #[inline]
-    pub fn len_of<S: PageStore>(
-        &mut self,
-        store: &mut S,
-        key: &Key,
-        at_ps: &mut u64,
-    ) -> Result<Option<u32>, KvError> {
-        Ok(self.live_entry(store, key, at_ps)?.map(|entry| entry.shape().value_len()))
     }
 
     /// Deletes a key; whether it was there.
@@ -433,7 +255,7 @@ impl KvEngine {
 
     /// What the namespace's state area holds, by name: ranges of its bytes, in their order.
     #[must_use]
-    pub fn state_parts(&self) -> Vec<(&'static str, std::ops::Range<usize>)> {
+    pub fn state_parts(&self) -> Vec<(&'static str, Range<usize>)> {
         self.log.layout.parts()
     }
 
@@ -445,18 +267,6 @@ impl KvEngine {
     /// Changes the packing policy for what is stored from now on.
     pub fn set_packing(&mut self, packing: Packing) {
         self.log.packing = packing;
-    }
-
-    /// The entry of a key that has a value.
-    #[inline]
-    pub(crate) fn live_entry<S: PageStore>(
-        &mut self,
-        store: &mut S,
-        key: &Key,
-        at_ps: &mut u64,
-    ) -> Result<Option<Entry>, KvError> {
-        let entry = self.index.get(key, store, at_ps)?;
-        Ok(entry.filter(|entry| !entry.shape().is_tombstone()))
     }
 
     #[inline]

@@ -6,7 +6,8 @@ use crate::index;
 use crate::layout::{FIRST_WINDOW, HEADER_USED_BYTES, Layout, ROOT_AT};
 use crate::sealed::{self, SEALED_MAX};
 use crate::value_log::record::{Preamble, Shape, Stand};
-use crate::value_log::stream::{TABLE_AT, TABLE_ROWS, TAGS_AT};
+use crate::value_log::region::TABLE_ROWS;
+use crate::value_log::stream::{TABLE_AT, TAGS_AT};
 use byway_spec::Key;
 
 /// Makes every checksum of a state area fit: header, root, streams, segment table, manifests, and the records that

@@ -8,8 +8,9 @@ use crate::sealed;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
 use crate::value_log::packing::Packing;
+use crate::value_log::region::TABLE_ROWS;
 use crate::value_log::scan::{Found, Scanner};
-use crate::value_log::stream::{PROGRAMMED_AT, SYNCED_AT, TABLE_AT, TABLE_ROWS, TAGS_AT};
+use crate::value_log::stream::{PROGRAMMED_AT, SYNCED_AT, TABLE_AT, TAGS_AT};
 
 /// Whether an engine was made in a namespace: its owner marked the record, or its state begins with something.
 pub fn was_made<S: PageStore>(store: &mut S, namespace: &NamespaceRecord) -> bool {

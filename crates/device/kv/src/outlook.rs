@@ -13,7 +13,7 @@ use byway_spec::Key;
 use byway_sys::cacheline::{LINE_BYTES, prefetch_address};
 
 use crate::index::hints::bucket_of;
-use crate::index::memtable::hash_of;
+use crate::index::slot::hash_of;
 
 /// Where the tables of one engine are, shared between it and those who ask.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,8 @@ use crate::index::settle::Older;
 use crate::index::share::Filled;
 use crate::index::{Frozen, Index};
 use crate::store::PageStore;
-use crate::value_log::segment::{Part, ReplayFrom, Use};
+use crate::value_log::live::Part;
+use crate::value_log::segment::{ReplayFrom, Use};
 use crate::value_log::{Stream, ValueLog};
 
 /// Entries merged at once by a put that found no room.

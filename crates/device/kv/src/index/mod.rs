@@ -19,6 +19,7 @@ pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod settle;
 pub(crate) mod share;
+pub(crate) mod slot;
 pub(crate) mod tournament;
 
 use crate::error::KvError;
@@ -26,19 +27,21 @@ use crate::layout::Layout;
 use crate::outlook::Tables;
 use crate::store::{Home, PageStore};
 use crate::value_log::ValueLog;
+use crate::value_log::live::Part;
 use crate::value_log::record::Kind;
-use crate::value_log::segment::{Part, ReplayFrom};
+use crate::value_log::segment::ReplayFrom;
 use byway_spec::Key;
 use byway_sys::cacheline::prefetch_to_write;
 use cache::PageCache;
 use entry::Entry;
 use hints::Hints;
 use manifest::Manifest;
-use memtable::{Inserted, MEMTABLE_ENTRY_BYTES, Memtable, hash_of};
+use memtable::{Inserted, MEMTABLE_ENTRY_BYTES, Memtable};
 use merge::{Flush, Merge};
 use merging::NeededSegments;
 use run::Run;
 use share::Filled;
+use slot::hash_of;
 
 /// Entries that enter the memtable together.
 const LATE_ENTRIES: usize = 8;

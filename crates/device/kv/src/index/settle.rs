@@ -13,8 +13,8 @@ use crate::index::manifest::Manifest;
 use crate::index::memtable::Memtable;
 use crate::store::PageStore;
 use crate::value_log::ValueLog;
+use crate::value_log::live::Part;
 use crate::value_log::record::Kind;
-use crate::value_log::segment::Part;
 use byway_spec::Key;
 
 /// Everything older than one memtable.

@@ -6,11 +6,14 @@
 mod cutting;
 pub(crate) mod dead;
 mod glance;
+pub(crate) mod live;
 mod mend;
 pub(crate) mod packing;
 mod placing;
 pub(crate) mod read;
 pub(crate) mod record;
+pub(crate) mod region;
+mod ring;
 pub(crate) mod scan;
 pub(crate) mod segment;
 pub(crate) mod stream;
@@ -28,6 +31,7 @@ use crate::work::Work;
 use byway_spec::Key;
 use packing::{Packing, PackingCounters, Placement};
 use record::{Kind, PREAMBLE_MAX_BYTES, Preamble, RECORD_HEADER_BYTES, Shape, Stand};
+use ring::Ring;
 use segment::{ReplayFrom, Segments, Use};
 pub(crate) use stream::Stream;
 
@@ -424,7 +428,7 @@ fn cause_of(stream: usize) -> Cause {
 }
 
 #[inline]
-fn put_preamble(area: &mut [u8], ring: &stream::Ring, start: u64, preamble: &Preamble, stand: Stand) {
+fn put_preamble(area: &mut [u8], ring: &Ring, start: u64, preamble: &Preamble, stand: Stand) {
     let bytes = preamble.encode(stand);
     let (first, second) = ring.pieces(start, preamble.shape.preamble_bytes());
     let (header, key) = bytes.split_at(RECORD_HEADER_BYTES);

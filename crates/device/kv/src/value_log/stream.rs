@@ -9,105 +9,27 @@
 //! holds; it stays until the slot is used again, since a page that was programmed may be lost with the power until a sync.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use byway_flash::Epoch;
 
 use crate::error::KvError;
-use crate::layout::{FIRST_WINDOW, Layout};
+use crate::layout::Layout;
 use crate::sealed;
 use crate::store::{Home, PageStore};
-use crate::value_log::packing::DMA_ALIGN_BYTES;
 use crate::value_log::record::record_header_bytes;
+use crate::value_log::region::{Region, TABLE_ROWS, read_regions};
+use crate::value_log::ring::Ring;
 
 /// Pages below this are on flash, as far as the process that wrote it lived to see.
 pub(crate) const PROGRAMMED_AT: usize = 8;
 /// Everything before this position was synced once.
 pub(crate) const SYNCED_AT: usize = 16;
 pub(crate) const TABLE_AT: usize = 64;
-/// Rows of the DMA log table.
-pub(crate) const TABLE_ROWS: usize = 64;
 /// Where tags begin.
 pub(crate) const TAGS_AT: usize = 1024;
 
-/// A committed record ahead of the write pointer: a row of the DMA log table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Region {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    row: usize,
-}
-
 /// Write pointers stay below this, so that positions ahead of them are numbers too.
 const WP_END: u64 = 1 << 55;
-
-const UNITS_MASK: u64 = (1 << 28) - 1;
-
-impl Region {
-    /// The row's word: the value's boundary in 4 KiB units (modulo 2²⁸), key length less one, value length (24 bits).
-    fn encode(value_at: u64, key_len: usize, value_len: u32) -> u64 {
-        ((value_at / DMA_ALIGN_BYTES) & UNITS_MASK) << 28 | (key_len as u64 - 1) << 24 | u64::from(value_len)
-    }
-
-    /// The region in a word, as seen from the write pointer. A word behind it was consumed.
-    fn decode(word: u64, wp: u64, ring_bytes: u64, row: usize) -> Option<Self> {
-        let units = word >> 28;
-        let ahead = units.wrapping_sub(wp / DMA_ALIGN_BYTES) & UNITS_MASK;
-        let value_at = (wp / DMA_ALIGN_BYTES + ahead) * DMA_ALIGN_BYTES;
-        let preamble_bytes = record_header_bytes((word >> 24 & 15) as usize + 1) as u64;
-        let start = value_at.checked_sub(preamble_bytes)?;
-        let end = value_at + (word & 0xff_ffff);
-        (word != 0 && start >= wp && end <= wp + ring_bytes).then_some(Self { start, end, row })
-    }
-}
-
-/// Where a stream's open pages are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ring {
-    pub(crate) in_window: bool,
-    at: usize,
-    mask: u64,
-    page_shift: u32,
-}
-
-impl Ring {
-    fn new(layout: &Layout, stream: usize) -> Self {
-        let page_shift = layout.page_bytes.trailing_zeros();
-        let (in_window, at, bytes) = match stream.checked_sub(FIRST_WINDOW) {
-            None => (false, layout.ring_at(stream), layout.ring_bytes),
-            Some(window) => (true, window * layout.window_bytes, layout.window_bytes),
-        };
-        Self { in_window, at, mask: bytes as u64 - 1, page_shift }
-    }
-
-    #[inline]
-    pub(crate) fn bytes(&self) -> u64 {
-        self.mask + 1
-    }
-
-    /// The ring within its area: the state area, or that of the windows.
-    pub(crate) fn range(&self) -> Range<usize> {
-        self.at..self.at + self.bytes() as usize
-    }
-
-    #[inline]
-    fn slots(&self) -> usize {
-        (self.bytes() >> self.page_shift) as usize
-    }
-
-    #[inline]
-    fn slot(&self, page: u64) -> usize {
-        page as usize & (self.slots() - 1)
-    }
-
-    /// `len` bytes from `position` on, in the one or two pieces that the end of the ring makes of them.
-    #[inline]
-    pub(crate) fn pieces(&self, position: u64, len: usize) -> (Range<usize>, Range<usize>) {
-        let from = (position & self.mask) as usize;
-        let first = len.min(self.bytes() as usize - from);
-        (self.at + from..self.at + from + first, self.at..self.at + len - first)
-    }
-}
 
 /// A stream in RAM. What it must not lose is in its control block.
 pub(crate) struct Stream {
@@ -503,43 +425,6 @@ impl Stream {
         store.commit_u64(home, at, sealed::seal(self.programmed_to, at));
         for row in (0..TABLE_ROWS).filter(|row| self.regions.iter().all(|region| region.row != *row)) {
             store.commit_u64(home, self.block_at + TABLE_AT + 8 * row, 0);
-        }
-    }
-}
-
-/// The regions ahead of a write pointer, in order.
-fn read_regions(state: &[u8], block_at: usize, wp: u64, ring_bytes: u64) -> Result<Vec<Region>, KvError> {
-    let mut regions = Vec::new();
-    for row in 0..TABLE_ROWS {
-        let word = sealed::read(state, block_at + TABLE_AT + 8 * row);
-        let word = word.ok_or(KvError::DamagedState("the DMA log table"))?;
-        regions.extend(Region::decode(word, wp, ring_bytes, row));
-    }
-    regions.sort_by_key(|region| region.start);
-    if regions.windows(2).any(|pair| pair[0].end > pair[1].start) {
-        return Err(KvError::DamagedState("the DMA log table"));
-    }
-    Ok(regions)
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn a_table_row_is_found_again_from_the_write_pointer(wp in 0u64..(1 << 50), ahead in 1u64..16, key_len in 1usize..17, len in 0u32..60_000) {
-            let preamble = record_header_bytes(key_len) as u64;
-            let value_at = ((wp + preamble) / DMA_ALIGN_BYTES + ahead) * DMA_ALIGN_BYTES;
-            let word = Region::encode(value_at, key_len, len);
-            let ring = 128 << 10;
-            let found = Region::decode(word, wp, ring, 3);
-            let end = value_at + u64::from(len);
-            let expected = (end <= wp + ring).then_some(Region { start: value_at - preamble, end, row: 3 });
-            prop_assert_eq!(found, expected);
-            prop_assert_eq!(Region::decode(word, value_at + 1, ring, 3), None);
         }
     }
 }

@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, FlockOperation};
@@ -13,19 +12,15 @@ use rustix::io::Errno;
 
 use crate::copy::DataRanges;
 use crate::events::{FileEvents, of_file};
-use crate::file_error::{ALLOCATING, FileError, PUNCHING, READING, SYNCING, Trouble, WRITING, refusal};
-use crate::map::{ExclusiveMapping, Sharing};
+use crate::exclusive::ExclusiveMapping;
+use crate::file_error::{ALLOCATING, FileError, PUNCHING, READING, SYNCING, WRITING, refusal};
+use crate::map::Sharing;
 use crate::names::{NamePoint, folder_of, sync_name};
+use crate::trouble::{Trouble, TroubleByte};
 use crate::view::ReadMapping;
-
-/// What leaves the file in trouble when it fails. Index 0 is none, so that one byte tells of it.
-const DOINGS: [&str; 4] = ["", WRITING, ALLOCATING, SYNCING];
 
 /// How long a lock is asked for before it counts as somebody's.
 const LOCK_PATIENCE: Duration = Duration::from_millis(100);
-
-/// Value of the trouble byte for a full disk.
-const IS_FULL: u8 = 0xff;
 
 /// A file opened under a lock, so that it has one writer.
 #[derive(Debug)]
@@ -34,8 +29,7 @@ pub struct ImageFile {
     path: PathBuf,
     read_only: bool,
     events: Option<Arc<dyn FileEvents>>,
-    /// Nothing (0), an index of [`DOINGS`], or [`IS_FULL`].
-    trouble: AtomicU8,
+    trouble: TroubleByte,
 }
 
 impl ImageFile {
@@ -97,7 +91,7 @@ impl ImageFile {
                 path: path.to_path_buf(),
                 read_only,
                 events: of_file(path),
-                trouble: AtomicU8::new(0),
+                trouble: TroubleByte::default(),
             }),
             Err(Errno::WOULDBLOCK) => Err(FileError::InUse { path: path.to_path_buf() }),
             Err(error) => Err(refusal(path, "locking", error.into())),
@@ -139,12 +133,7 @@ impl ImageFile {
     #[must_use]
     #[inline]
     pub fn trouble(&self) -> Option<Trouble> {
-        // Relaxed: whoever writes the file hears of a failure by its own error first.
-        match self.trouble.load(Ordering::Relaxed) {
-            0 => None,
-            IS_FULL => Some(Trouble::DiskFull),
-            doing => Some(Trouble::Failed { doing: DOINGS.get(usize::from(doing)).unwrap_or(&WRITING) }),
-        }
+        self.trouble.get()
     }
 
     /// Length in bytes, holes included.
@@ -191,8 +180,8 @@ impl ImageFile {
         self.check_stopped()?;
         let told = self.tell(ALLOCATING, |events| events.before_allocate(at, len_bytes));
         let done = told.and_then(|()| self.fallocate(FallocateFlags::KEEP_SIZE, at, len_bytes, ALLOCATING));
-        if done.is_ok() && self.trouble() == Some(Trouble::DiskFull) {
-            self.trouble.store(0, Ordering::Relaxed);
+        if done.is_ok() {
+            self.trouble.clear_full();
         }
         self.noting(ALLOCATING, done)
     }
@@ -315,11 +304,7 @@ impl ImageFile {
     #[inline]
     fn noting(&self, doing: &'static str, done: Result<(), FileError>) -> Result<(), FileError> {
         if let Err(error) = &done {
-            let failed = DOINGS.iter().position(|known| *known == doing).unwrap_or(1) as u8;
-            // A sync that finds no room has dropped what it was to write.
-            let can_go_on = matches!(error, FileError::DiskFull { .. }) && doing != SYNCING;
-            let trouble = if can_go_on { IS_FULL } else { failed };
-            self.trouble.store(trouble, Ordering::Relaxed);
+            self.trouble.note(doing, error);
         }
         done
     }

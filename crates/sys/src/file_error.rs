@@ -1,4 +1,4 @@
-//! Why a file could not do what was asked, in a sentence; and what stays of it.
+//! Why a file could not do what was asked, in a sentence.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -82,19 +82,6 @@ impl FileError {
     pub fn is_of_reading(&self) -> bool {
         matches!(self, Self::Short { .. } | Self::Io { doing: READING, .. })
     }
-}
-
-/// Why a file takes no writes, or took none the last time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
-    /// Its disk had no room. Writes are tried all the same: there may be room again.
-    DiskFull,
-    /// A write, or taking room, or a sync failed otherwise. What the system dropped then is not known, so nothing more
-    /// is written until the file is opened again.
-    Failed {
-        /// What was being done.
-        doing: &'static str,
-    },
 }
 
 /// The error that the system's answer makes.

@@ -2,13 +2,13 @@
 //!
 //! Two types say who may touch the bytes. [`Mapping`] may be touched by others at the same time (a device, another
 //! thread, another process), so it hands out no references: bytes are copied in and out by relaxed atomic words, and a
-//! race yields old or new words, never undefined behaviour. [`ExclusiveMapping`] has one owner and is a plain slice.
+//! race yields old or new words, never undefined behaviour. [`ExclusiveMapping`](crate::ExclusiveMapping) has one owner and
+//! is a plain slice.
 
 use std::ffi::c_void;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
@@ -303,7 +303,7 @@ impl Mapping {
     }
 
     #[inline]
-    fn check(&self, at: usize, len_bytes: usize, align: usize) -> Result<*mut u8, MapError> {
+    pub(crate) fn check(&self, at: usize, len_bytes: usize, align: usize) -> Result<*mut u8, MapError> {
         let inside = at.checked_add(len_bytes).is_some_and(|end| end <= self.len_bytes);
         if !inside || !at.is_multiple_of(align) {
             return Err(MapError { at, len_bytes, mapped_bytes: self.len_bytes });
@@ -322,90 +322,6 @@ impl Drop for Mapping {
         // SAFETY: the range was mapped by this value and no reference into it outlives it.
         let gone = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len_bytes) };
         debug_assert!(gone.is_ok(), "unmapping our own range: {gone:?}");
-    }
-}
-
-/// Memory with one owner: a slice that stays where it is.
-///
-/// For a shared file range this relies on the file being locked: whoever else writes to it, or cuts it short, breaks
-/// the promise of the lock.
-#[derive(Debug)]
-pub struct ExclusiveMapping(Mapping);
-
-impl ExclusiveMapping {
-    /// As [`Mapping::anonymous`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn anonymous(len_bytes: usize) -> io::Result<Self> {
-        Mapping::anonymous(len_bytes).map(Self)
-    }
-
-    /// As [`Mapping::file`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn file(file: &File, offset_bytes: u64, len_bytes: usize, sharing: Sharing) -> io::Result<Self> {
-        Mapping::file(file, offset_bytes, len_bytes, sharing).map(Self)
-    }
-
-    /// Gives up being the only one: the memory may now be shared with a device.
-    #[must_use]
-    pub fn into_shared(self) -> Mapping {
-        self.0
-    }
-
-    /// The aligned little-endian word at `at`.
-    ///
-    /// # Errors
-    /// [`MapError`] when the word is not inside the mapping or not aligned.
-    #[inline]
-    pub fn load_u64(&self, at: usize) -> Result<u64, MapError> {
-        self.0.load_u64(at)
-    }
-
-    /// As [`Mapping::store_u64`]: one instruction, in program order with all stores around it.
-    ///
-    /// # Errors
-    /// [`MapError`] when the word is not inside the mapping or not aligned.
-    #[inline]
-    pub fn store_u64(&mut self, at: usize, value: u64) -> Result<(), MapError> {
-        self.0.store_u64(at, value)
-    }
-
-    /// Gives the pages that lie wholly in the range back to the system; they read as zeroes (anonymous memory) or as
-    /// the file's bytes (a file range) afterwards.
-    ///
-    /// # Errors
-    /// The system's answer, and `InvalidInput` for a range outside the mapping.
-    pub fn discard(&mut self, at: usize, len_bytes: usize) -> io::Result<()> {
-        self.0.check(at, len_bytes, 1).map_err(io::Error::other)?;
-        let (from, to) = (at.next_multiple_of(PAGE_BYTES), (at + len_bytes) / PAGE_BYTES * PAGE_BYTES);
-        if from >= to {
-            return Ok(());
-        }
-        let start = self.0.as_mut_ptr().wrapping_add(from).cast();
-        // SAFETY: the range is inside our own mapping, which is exclusively borrowed.
-        unsafe { rustix::mm::madvise(start, to - from, rustix::mm::Advice::LinuxDontNeed)? };
-        Ok(())
-    }
-}
-
-impl Deref for ExclusiveMapping {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        // SAFETY: the range is mapped readable for as long as `self` lives, and the shared borrow keeps writers out.
-        unsafe { std::slice::from_raw_parts(self.0.as_ptr(), self.0.len()) }
-    }
-}
-
-impl DerefMut for ExclusiveMapping {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the range is mapped writable for as long as `self` lives, and the borrow is exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr(), self.0.len()) }
     }
 }
 
@@ -499,27 +415,5 @@ mod tests {
         map.read_at(8, &mut first).unwrap();
         assert_eq!(first, [8]);
         assert_eq!(map.load_u32(8).unwrap(), 0x0506_0708);
-    }
-
-    #[test]
-    fn stores_to_a_shared_file_range_reach_the_file_and_private_ones_do_not() {
-        let mut file = tempfile::tempfile().unwrap();
-        std::io::Write::write_all(&mut file, &[0; PAGE_BYTES]).unwrap();
-        let mut own = ExclusiveMapping::file(&file, 0, PAGE_BYTES, Sharing::CopyOnWrite).unwrap();
-        own[0] = 1;
-        let mut shared = ExclusiveMapping::file(&file, 0, PAGE_BYTES, Sharing::Shared).unwrap();
-        assert_eq!(shared[0], 0);
-        shared[1] = 2;
-        let mut byte = [0];
-        std::os::unix::fs::FileExt::read_exact_at(&file, &mut byte, 1).unwrap();
-        assert_eq!(byte, [2]);
-    }
-
-    #[test]
-    fn discarded_anonymous_pages_read_as_zeroes() {
-        let mut map = ExclusiveMapping::anonymous(3 * PAGE_BYTES).unwrap();
-        map.fill(7);
-        map.discard(1, 2 * PAGE_BYTES).unwrap();
-        assert_eq!((map[PAGE_BYTES - 1], map[PAGE_BYTES], map[2 * PAGE_BYTES]), (7, 0, 7));
     }
 }

@@ -5,6 +5,7 @@ pub mod beside;
 pub mod callgrind;
 pub mod case;
 pub mod paired;
+pub mod peer;
 pub mod results;
 pub mod scratch;
 pub mod stage;

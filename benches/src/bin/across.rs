@@ -5,22 +5,23 @@
 //! falls on all of them.
 #![forbid(unsafe_code)]
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command as Process, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use byway::serve::{Idle, ServeOptions, serve};
+use byway::serve::{Idle, ServeOptions};
 use byway::{
     Backend, BackendQueue, Buffer, Command, Key, Method, NamespaceKind, Nsid, NvmCommand, QueueOptions,
     StoreOptions,
 };
 use byway_benches::paired::quantile;
+use byway_benches::peer::{Folder, Peer, serve_for_peer};
 use byway_benches::results;
 use byway_buses::VfioUserBus;
 use byway_driver::{AttachOptions, Driver, Queue};
@@ -104,15 +105,7 @@ fn cpu(arguments: &Arguments, side: usize) -> Result<usize> {
 fn serve_device(socket: &Path, cpu: usize) -> Result<()> {
     affinity::pin(cpu)?;
     let options = ServeOptions { idle: Idle::Poll, ..ServeOptions::at(socket) };
-    let served = serve("ram:1G?flash=off&ledger=off", &options)?;
-    let stop = served.stopper();
-    std::thread::spawn(move || {
-        // Ends with whoever measures.
-        let _ = std::io::stdin().read_line(&mut String::new());
-        stop.stop();
-    });
-    served.run(|_| {})?;
-    Ok(())
+    serve_for_peer("ram:1G?flash=off&ledger=off", &options)
 }
 
 fn shared_page(file: &File) -> Result<Mapping> {
@@ -142,23 +135,10 @@ fn words(page: &Mapping) -> Result<(&AtomicU32, &AtomicU32)> {
     Ok((words.get(PING).context("a page")?, words.get(PONG).context("a page")?))
 }
 
-/// The other side's process, ended when it is dropped.
-struct Other(Child);
-
-impl Other {
-    fn start(arguments: &Arguments, what: &str, path: &Path) -> Result<Self> {
-        let cpus: Vec<String> = arguments.cpus.iter().map(usize::to_string).collect();
-        let mut process = Process::new(std::env::current_exe()?);
-        process.arg(what).arg(path).arg("--cpus").arg(cpus.join(",")).stdin(Stdio::piped());
-        Ok(Self(process.spawn()?))
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
-    }
+/// Starts the other side, to do `what` at `path`.
+fn start_other(arguments: &Arguments, what: &str, path: &Path) -> Result<Peer> {
+    let cpus: Vec<String> = arguments.cpus.iter().map(usize::to_string).collect();
+    Peer::start([OsStr::new(what), path.as_os_str(), OsStr::new("--cpus"), OsStr::new(&cpus.join(","))])
 }
 
 /// One case: so many calls, each of which it may time.
@@ -179,11 +159,8 @@ fn measure(arguments: &Arguments) -> Result<()> {
     if wanted("ping-pong") {
         rows.extend(run(arguments, &mut [&mut PingPong::start(arguments)?])?);
     }
-    let folder = std::env::temp_dir().join(format!("byway-across-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
-    let measured = measure_device(arguments, &folder.join("socket"), &wanted);
-    std::fs::remove_dir_all(&folder)?;
-    rows.extend(measured?);
+    let folder = Folder::of("across")?;
+    rows.extend(measure_device(arguments, &folder.path().join("socket"), &wanted)?);
     if wanted("ping-pong") {
         rows.extend(run(arguments, &mut [&mut PingPong::start(arguments)?])?);
     }
@@ -199,7 +176,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
 }
 
 fn measure_device(arguments: &Arguments, socket: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Row>> {
-    let _other = Other::start(arguments, "--serve", socket)?;
+    let _other = start_other(arguments, "--serve", socket)?;
     let device = Driver::attach(Arc::new(connect(socket)?), AttachOptions::default())?;
     let (keys, blocks) = namespaces(&device)?;
     let queue = |transfer, depth| {
@@ -303,14 +280,14 @@ fn each(calls: u32, singles: &mut Vec<u32>, mut call: impl FnMut() -> Result<()>
 struct PingPong {
     page: Mapping,
     told: u32,
-    _other: Other,
+    _other: Peer,
 }
 
 impl PingPong {
     fn start(arguments: &Arguments) -> Result<Self> {
         let file = memfd::sealed("ping-pong", PAGE_BYTES as u64)?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-        let other = Other::start(arguments, "--pong", Path::new(&path))?;
+        let other = start_other(arguments, "--pong", Path::new(&path))?;
         let page = shared_page(&file)?;
         let mut begun = Self { page, told: 0, _other: other };
         // The file is open there as well, once it has answered.

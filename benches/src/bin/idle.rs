@@ -4,15 +4,16 @@
 //! The device's process is this program once more.
 #![forbid(unsafe_code)]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command as Process, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use byway::serve::{Idle, ServeOptions, serve};
+use byway::serve::{Idle, ServeOptions};
 use byway::{CreateOptions, NewNamespace, Nsid, QueueOptions, create};
+use byway_benches::peer::{Folder, Peer, serve_for_peer};
 use byway_benches::results;
 use byway_buses::VfioUserBus;
 use byway_dma::DmaMemory;
@@ -72,25 +73,15 @@ fn serve_device(socket: &Path) -> Result<()> {
     let image = socket.with_extension("image");
     create(&image, &CreateOptions { namespaces: vec![NewNamespace::NVM], ..CreateOptions::new(1 << 30) })?;
     let options = ServeOptions { idle: Idle::Sleep, ..ServeOptions::at(socket) };
-    let served = serve(&format!("embedded:{}", image.display()), &options)?;
-    let stop = served.stopper();
-    std::thread::spawn(move || {
-        // Ends with whoever measures.
-        let _ = std::io::stdin().read_line(&mut String::new());
-        stop.stop();
-    });
-    served.run(|_| {})?;
-    Ok(())
+    serve_for_peer(&format!("embedded:{}", image.display()), &options)
 }
 
-/// The server's process, ended when it is dropped.
-struct Server(Child);
+/// The server's process.
+struct Server(Peer);
 
 impl Server {
     fn start(socket: &Path) -> Result<Self> {
-        let mut process = Process::new(std::env::current_exe()?);
-        process.arg("--serve").arg(socket).stdin(Stdio::piped());
-        let started = Self(process.spawn()?);
+        let started = Self(Peer::start([OsStr::new("--serve"), socket.as_os_str()])?);
         let until = Instant::now() + PATIENCE;
         while !socket.exists() {
             ensure!(Instant::now() < until, "no server at {}", socket.display());
@@ -131,24 +122,14 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
-    }
-}
-
 struct Taken {
     cpu_ns: u64,
     wakeups: u64,
 }
 
 fn measure(arguments: &Arguments) -> Result<()> {
-    let folder = std::env::temp_dir().join(format!("byway-idle-{}", std::process::id()));
-    fs::create_dir_all(&folder)?;
-    let measured = measure_all(&folder.join("socket"), Duration::from_secs(arguments.seconds));
-    fs::remove_dir_all(&folder)?;
-    let rows = measured?;
+    let folder = Folder::of("idle")?;
+    let rows = measure_all(&folder.path().join("socket"), Duration::from_secs(arguments.seconds))?;
     for Row { case, cpu_percent, wakeups_per_second, seconds, .. } in &rows {
         println!(
             "{case:28} {cpu_percent:7.3} % of a processor, {wakeups_per_second:5.1} wake-ups a second, over {seconds:.0} s"

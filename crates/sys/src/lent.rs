@@ -13,4 +13,10 @@ pub unsafe trait KernelMemory: Send {
 
     /// First byte and length of piece `index`; nothing for an index that is not below [`segments`](Self::segments).
     fn segment(&self, index: usize) -> Option<(NonNull<u8>, usize)>;
+
+    /// Bytes of all pieces.
+    #[inline]
+    fn len_bytes(&self) -> usize {
+        (0..self.segments()).filter_map(|index| self.segment(index)).map(|(_, len)| len).sum()
+    }
 }

@@ -124,10 +124,7 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
     /// # Errors
     /// It is given back when there are as many as there is room for.
     pub fn push(&mut self, held: H, ticket: T, operation: Transfer) -> Result<(), H> {
-        let wanted = match operation {
-            Transfer::Sync => 0,
-            _ => (0..held.segments()).filter_map(|index| held.segment(index)).map(|(_, len)| len).sum(),
-        };
+        let wanted = if operation == Transfer::Sync { 0 } else { held.len_bytes() };
         let index = self.table.put(held)?;
         if let Some(job) = self.jobs.get_mut(index as usize) {
             *job = Job { ticket: Some(ticket), operation, wanted, done: 0 };

@@ -160,8 +160,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
 
     #[inline]
     fn held_bytes(&self, index: u32) -> usize {
-        let Some(held) = self.table.get(index) else { return 0 };
-        (0..held.segments()).filter_map(|segment| held.segment(segment)).map(|(_, len)| len).sum()
+        self.table.get(index).map_or(0, KernelMemory::len_bytes)
     }
 
     /// Asks the kernel to give up the operation with a ticket that `is` says it is; says whether there was one. It

@@ -1,12 +1,8 @@
 //! Commands that are sent and waited for by one call: without a place, a tag or a completion.
 
 use std::ffi::c_int;
-use std::time::Duration;
 
-use byway::{
-    BackendQueue, Buffer, Command, Failed, Nsid, NvmCommand, Outcome, Payload, Refused, Result,
-    others_are_outstanding,
-};
+use byway::{BackendQueue, Buffer, Command, Nsid, NvmCommand, Payload, Result};
 
 use crate::arg::handle;
 use crate::buffer::byway_buffer;
@@ -57,7 +53,7 @@ impl byway_queue {
         let memory = buffer.take()?;
         let done = match self.timeout {
             None => self.queue.alone_with(|| command(memory)),
-            Some(timeout) => self.alone_within(command(memory), timeout),
+            Some(timeout) => self.queue.alone_within(command(memory), timeout),
         };
         match done {
             // Taken apart where it stands, as completions are.
@@ -69,20 +65,6 @@ impl byway_queue {
             Err(failed) => {
                 buffer.settle(failed.buffer);
                 Err(self.queue.explained(failed.error))
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
-        if self.queue.outstanding() > 0 {
-            return Err(Refused { command, error: others_are_outstanding() }.into());
-        }
-        self.queue.submit_within(command, 0, timeout)?;
-        loop {
-            self.queue.sleep(Duration::MAX)?;
-            if let Some(finished) = self.queue.next_finished()? {
-                return finished.result;
             }
         }
     }

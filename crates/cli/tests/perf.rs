@@ -64,6 +64,7 @@ fn a_load_waits_submits_and_moves_data_in_every_way() {
     for uri in [path.as_str(), &image.uri("")] {
         for args in [
             ["--wait", "call", "--depth", "1"].as_slice(),
+            &["--wait", "call", "--depth", "1", "--timeout", "60000"],
             &["--wait", "spin"],
             &["--wait", "event"],
             &["--batch", "8"],

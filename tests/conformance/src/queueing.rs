@@ -1,6 +1,7 @@
 //! Queues: how deep they are, what they give back, who may use them from where.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use byway_core::{Backend, BackendQueue, ErrorKind};
 
@@ -103,11 +104,23 @@ pub fn a_call_alone_gives_memory_back_done_or_failed_and_takes_nobody_s_completi
     if subject.keeps {
         assert_same(read.as_slice(), &wanted);
     }
+    let in_time = queue.alone_within(subject.read(7, 3), Duration::from_secs(60));
+    let memory = in_time.map(|done| done.buffer).unwrap_or_else(|refused| {
+        assert_eq!(
+            refused.error.kind(),
+            ErrorKind::Unsupported,
+            "only an interface that gives nothing up refuses"
+        );
+        refused.buffer
+    });
+    assert_eq!(memory.unwrap().len(), read.len());
     let failed = queue.alone(subject.read(subject.blocks, 1)).unwrap_err();
     assert_eq!(failed.buffer.unwrap().len(), subject.lba_bytes as usize);
     queue.submit(subject.read(0, 1), 5).unwrap();
-    let busy = queue.alone(subject.read(0, 1)).unwrap_err();
-    assert_eq!((busy.error.kind(), busy.buffer.is_some()), (ErrorKind::Busy, true));
+    let late = queue.alone_within(subject.read(0, 1), Duration::from_secs(60)).unwrap_err();
+    for busy in [queue.alone(subject.read(0, 1)).unwrap_err(), late] {
+        assert_eq!((busy.error.kind(), busy.buffer.is_some()), (ErrorKind::Busy, true));
+    }
     assert_eq!(drained(&mut queue).len(), 1);
 }
 

@@ -174,6 +174,13 @@ pub fn commands_whose_time_is_over_finish_once_and_give_their_memory_back<B: Bac
             queue.submit_within(write, tag, Duration::from_nanos(nanos)).unwrap();
         }
         each_finishes_once(subject, &mut queue, ErrorKind::TimedOut);
+        let alone =
+            queue.alone_within(subject.write(0, subject.filled(0, 1, 3)), Duration::from_nanos(nanos));
+        let buffer = alone.map(|done| done.buffer).unwrap_or_else(|late| {
+            assert_eq!(late.error.kind(), ErrorKind::TimedOut);
+            late.buffer
+        });
+        assert_eq!(buffer.unwrap().len(), subject.lba_bytes as usize);
     }
     queue.execute(subject.write(0, subject.filled(0, 1, 4))).unwrap();
     subject.expect(&mut queue, 0, subject.filled(0, 1, 4).as_slice());

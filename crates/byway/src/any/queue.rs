@@ -282,6 +282,10 @@ impl BackendQueue for Queue {
         self.alone_with(|| command)
     }
 
+    fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
+        each!(self, queue => queue.alone_within(command, timeout))
+    }
+
     fn poll(&mut self, max: usize, on: &mut impl FnMut(Finished)) -> Result<usize> {
         each!(self, queue => queue.poll(max, on))
     }

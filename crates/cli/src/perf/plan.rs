@@ -245,10 +245,7 @@ fn check_words(args: &args::Perf) -> Result<()> {
         bail!("{name} means nothing to a load of {}", load.name());
     }
     ensure!(args.depth > 0, "a depth of 0 measures nothing");
-    ensure!(
-        args.wait != Wait::Call || (args.depth == 1 && args.timeout.is_none()),
-        "--wait call is one command at a time, for as long as it takes: --depth 1, and no --timeout"
-    );
+    ensure!(args.wait != Wait::Call || args.depth == 1, "--wait call is one command at a time: --depth 1");
     ensure!(
         (1..=args.depth).contains(&args.batch),
         "--batch of {} commands is not within 1 to the depth of {}",

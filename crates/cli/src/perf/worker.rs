@@ -248,7 +248,11 @@ impl<'a> Worker<'a> {
         let taken = match call {
             None => queue.poll(usize::MAX, &mut on)?,
             Some((command, tag)) => {
-                on(Finished { tag, result: queue.alone(command) });
+                let result = match plan.timeout {
+                    None => queue.alone(command),
+                    Some(time) => queue.alone_within(command, time),
+                };
+                on(Finished { tag, result });
                 1
             }
         };

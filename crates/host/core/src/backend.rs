@@ -296,16 +296,15 @@ pub trait BackendQueue: Send {
     /// [`ErrorKind::Busy`] while others are outstanding, whose completions would have nowhere to go; when the command fails,
     /// unexplained.
     fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
-        if self.outstanding() > 0 {
-            return Err(Refused { command, error: others_are_outstanding() }.into());
-        }
-        self.submit(command, 0)?;
-        loop {
-            self.sleep(Duration::MAX)?;
-            if let Some(finished) = self.next_finished()? {
-                return finished.result;
-            }
-        }
+        send_alone(self, command, |queue, command| queue.submit(command, 0))
+    }
+
+    /// As [`alone`](Self::alone), of a command that is given up after `timeout`, as by [`submit_within`](Self::submit_within).
+    ///
+    /// # Errors
+    /// As [`alone`](Self::alone); [`ErrorKind::TimedOut`] when it is given up.
+    fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
+        send_alone(self, command, |queue, command| queue.submit_within(command, 0, timeout))
     }
 
     /// Hands at most `max` finished commands to `on`; returns how many. Never sleeps.
@@ -365,6 +364,25 @@ pub trait BackendQueue: Send {
     }
 }
 
+/// Submits the one command of a queue, and waits for it.
+#[inline(always)]
+fn send_alone<Q: BackendQueue + ?Sized>(
+    queue: &mut Q,
+    command: Command,
+    submit: impl FnOnce(&mut Q, Command) -> Result<(), Refused>,
+) -> Result<Outcome, Failed> {
+    if queue.outstanding() > 0 {
+        return Err(Refused { command, error: others_are_outstanding() }.into());
+    }
+    submit(queue, command)?;
+    loop {
+        queue.sleep(Duration::MAX)?;
+        if let Some(finished) = queue.next_finished()? {
+            return finished.result;
+        }
+    }
+}
+
 /// For programs that choose a queue's type as they run. Not for boxes of any queue: one of a known type would have the calls
 /// below that are made of others, and not its own.
 impl BackendQueue for Box<dyn BackendQueue> {
@@ -414,5 +432,9 @@ impl BackendQueue for Box<dyn BackendQueue> {
 
     fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
         (**self).alone(command)
+    }
+
+    fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
+        (**self).alone_within(command, timeout)
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use byway_core::{
-    BackendQueue, Command, Error, ErrorKind, Failed, Finished, Outcome, QueueOptions, Refused, Result,
-    others_are_outstanding,
+    BackendQueue, Command, Error, ErrorKind, Failed, Finished, Memory, Outcome, QueueOptions, Refused,
+    Result, others_are_outstanding,
 };
 
 use byway_link::Method;
@@ -37,11 +37,30 @@ impl<S: Synchronous> PsyncQueue<S> {
             return Err(Refused { command, error: full(self.depth) });
         }
         let (request, memory) = self.device.take(command)?;
-        let request = self.device.by(request, self.method);
-        let request = timeout.map_or(request, |timeout| self.device.within(request, timeout));
-        let result = self.device.perform(request, memory);
+        let result = self.perform(request, memory, timeout);
         self.ready.push(Finished { tag, result });
         Ok(())
+    }
+
+    #[inline]
+    fn take_alone(&mut self, command: Command, timeout: Option<Duration>) -> Result<Outcome, Failed> {
+        if self.ready.len() > 0 {
+            return Err(Refused { command, error: others_are_outstanding() }.into());
+        }
+        let (request, memory) = self.device.take(command)?;
+        self.perform(request, memory, timeout)
+    }
+
+    #[inline]
+    fn perform(
+        &self,
+        request: S::Request,
+        memory: Memory,
+        timeout: Option<Duration>,
+    ) -> Result<Outcome, Failed> {
+        let request = self.device.by(request, self.method);
+        let request = timeout.map_or(request, |timeout| self.device.within(request, timeout));
+        self.device.perform(request, memory)
     }
 }
 
@@ -84,17 +103,16 @@ impl<S: Synchronous> BackendQueue for PsyncQueue<S> {
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {
-        let request = self.device.by(self.device.check(&command)?, self.method);
-        let request = self.device.within(request, self.timeout);
-        Ok(self.device.perform(request, command.into_memory())?)
+        let request = self.device.check(&command)?;
+        Ok(self.perform(request, command.into_memory(), Some(self.timeout))?)
     }
 
     fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
-        if self.ready.len() > 0 {
-            return Err(Refused { command, error: others_are_outstanding() }.into());
-        }
-        let (request, memory) = self.device.take(command)?;
-        self.device.perform(self.device.by(request, self.method), memory)
+        self.take_alone(command, None)
+    }
+
+    fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {
+        self.take_alone(command, Some(timeout))
     }
 }
 

@@ -7,9 +7,9 @@ mod table;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use byway::{Key, Nsid, Profile, QueueOptions, StoreOptions};
+use byway::{BackendQueue, Buffer, Key, Nsid, NvmCommand, Profile, QueueOptions, StoreOptions};
 use byway_controller::{Identity, Subsystem, SubsystemOptions};
-use byway_dma::{BusAddr, DmaMemory, Way};
+use byway_dma::{BusAddr, DmaMemory, HostMemory, Touch, Way};
 use byway_driver::{AttachOptions, Bus, BusError, DeviceMemory, Driver};
 use byway_flash::{Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec};
 use byway_in_process::{Embedded, InProcessBus, RunOptions, Window};
@@ -18,6 +18,9 @@ use byway_queue::DoorbellIndex;
 use table::{Bytes, Link};
 
 const LINK: Link = Link { mps: 256, mrrs: 512 };
+
+/// Bytes of a memory page.
+const PAGE: usize = 4096;
 
 /// Bus addresses from here on are the device's own memory.
 const OWN_MEMORY: u64 = 1 << 46;
@@ -157,7 +160,7 @@ fn embedded(profile: &str) -> Embedded {
 fn touched(bus: &InProcessBus) -> Bytes {
     let crossed = bus.space().take_record().into_iter().filter(|touch| touch.at.0 < OWN_MEMORY);
     let price = |way, n| if way == Way::Read { LINK.read(n) } else { LINK.write(n) };
-    crossed.fold(Bytes::default(), |sum, touch| sum + price(touch.way, touch.len_bytes as u64))
+    crossed.fold(Bytes::default(), |sum, touch| sum + price(touch.way, touch.moved_bytes as u64))
 }
 
 #[test]
@@ -178,6 +181,32 @@ fn the_ledger_says_what_was_touched_whatever_was_done() {
             assert_eq!(told, by_device + *notes.lock().unwrap(), "{profile} {method}");
         }
         assert!(by_device.payload > 1 << 20);
+    }
+}
+
+#[test]
+fn a_device_that_moves_whole_pages_touches_only_the_part_it_was_given_where_the_program_has_it() {
+    for profile in ["cosmos", "gen4x4"] {
+        let embedded = embedded(profile);
+        let driver = Driver::attach(Arc::new(embedded.bus()), AttachOptions::default()).unwrap();
+        let prp = QueueOptions { transfer: Method::Prp, ..QueueOptions::default() };
+        let mut queue = driver.queue(prp).unwrap();
+        let mut neighbour = driver.prepare(Buffer::zeroed(3 * PAGE).unwrap()).unwrap();
+        let mut part = neighbour.split_off(PAGE + 512);
+        let after = part.split_off(2 * 512);
+        embedded.bus().space().take_record();
+        let nsid = Nsid::new(2).unwrap();
+        let write = NvmCommand::Write { nsid, slba: 3, blocks: 2, data: part.into() };
+        queue.execute(write.into()).unwrap();
+        let reads = embedded.bus().space().take_record().into_iter().filter(|touch| touch.way == Way::Read);
+        let read: Vec<Touch> = reads.filter(|touch| touch.len_bytes != 64).collect();
+        let [data] = read[..] else { panic!("{profile}: {read:?}") };
+        let moved_bytes = if profile == "cosmos" { PAGE } else { 1024 };
+        assert_eq!((data.len_bytes, data.moved_bytes), (1024, moved_bytes), "{profile}");
+        neighbour.as_mut_slice()[PAGE + 511] = 0x5a;
+        let mut beside = [0];
+        embedded.bus().space().read(BusAddr(data.at.0 - 1), &mut beside).unwrap();
+        assert_eq!((beside, after.len()), ([0x5a], 2 * PAGE - 1536), "{profile}: a copy");
     }
 }
 

@@ -147,22 +147,14 @@ impl Source<'_> {
     ) -> Result<usize, CommandError> {
         let segment = self.current(mapped)?;
         let at = BusAddr(segment.addr.0 + self.within as u64);
-        let step = (segment.len_bytes as usize - self.within).min(PAGE_BYTES);
+        let in_page = if mapped.whole_pages { at.0 as usize % PAGE_BYTES } else { 0 };
+        let step = (segment.len_bytes as usize - self.within).min(PAGE_BYTES - in_page);
         self.within += step;
-        if mapped.whole_pages {
-            let in_page = (at.0 as usize) % PAGE_BYTES;
-            let step = step.min(PAGE_BYTES - in_page);
-            self.within = self.within.min((at.0 - segment.addr.0) as usize + step);
-            port.read(Class::DataRead, BusAddr(at.0 - in_page as u64), &mut self.stage.bytes[..])?;
-            port.meter.work(Work::PrpPage);
-            (self.stage.start, self.stage.end) = (in_page, in_page + step);
-            return Ok(0);
-        }
-        if step <= into.len() {
-            port.read(Class::DataRead, at, &mut into[..step])?;
+        if let Some(into) = into.get_mut(..step) {
+            read_step(mapped, port, at, into)?;
             return Ok(step);
         }
-        port.read(Class::DataRead, at, &mut self.stage.bytes[..step])?;
+        read_step(mapped, port, at, &mut self.stage.bytes[..step])?;
         (self.stage.start, self.stage.end) = (0, step);
         Ok(0)
     }
@@ -182,6 +174,18 @@ impl Source<'_> {
             self.within = 0;
         }
     }
+}
+
+/// One read on the link: of the step's bytes, or of the page that they lie in.
+#[inline]
+fn read_step(mapped: &Mapped, port: &mut Port<'_>, at: BusAddr, into: &mut [u8]) -> Result<(), CommandError> {
+    if mapped.whole_pages {
+        port.read_page(Class::DataRead, at, into)?;
+        port.meter.work(Work::PrpPage);
+    } else {
+        port.read(Class::DataRead, at, into)?;
+    }
+    Ok(())
 }
 
 /// Writes a payload from its first byte on; bytes past the payload's end are an error.

@@ -2,7 +2,8 @@
 //! transaction.
 //!
 //! Each access here is one read or one write on the link, and the same call that moves the bytes tells the meter
-//! how many: the ledger cannot disagree with what was done. Addresses inside the controller memory buffer are the
+//! how many: the ledger cannot disagree with what was done. (Where a profile moves whole pages, it is told of the page,
+//! and the bytes that would be thrown away are left alone.) Addresses inside the controller memory buffer are the
 //! device's own memory, so they cross nothing and are not metered.
 
 use byway_dma::{BusAddr, DmaFault, DmaView, HostMemory};
@@ -10,6 +11,8 @@ use byway_link::{Class, Meter};
 use byway_spec::Command;
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_sys::Mapping;
+
+use crate::payload::PAGE_BYTES;
 
 /// Raises a message-signalled interrupt towards the host.
 pub trait Interrupts {
@@ -59,6 +62,17 @@ impl Port<'_> {
         self.memory.read(at, into)?;
         if !self.is_own(at) {
             self.meter.device_read(class, into.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Reads what a command needs of one page of host memory, as one read of the whole page. What else the page holds is
+    /// not touched: it may be another command's, or the program's.
+    #[inline]
+    pub fn read_page(&mut self, class: Class, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
+        self.memory.read_part(at, into, PAGE_BYTES)?;
+        if !self.is_own(at) {
+            self.meter.device_read(class, PAGE_BYTES as u64);
         }
         Ok(())
     }

@@ -25,6 +25,8 @@ pub struct Touch {
     pub at: BusAddr,
     /// Bytes touched.
     pub len_bytes: usize,
+    /// Bytes that crossed the link for them: more where a device moves whole pages.
+    pub moved_bytes: usize,
 }
 
 /// Accesses since they were last taken; none before they are first asked for.
@@ -34,9 +36,9 @@ pub(crate) struct Record(Mutex<Option<Vec<Touch>>>);
 
 #[cfg(feature = "record")]
 impl Record {
-    pub(crate) fn note(&self, way: Way, at: BusAddr, len_bytes: usize) {
+    pub(crate) fn note(&self, touch: Touch) {
         if let Some(touches) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            touches.push(Touch { way, at, len_bytes });
+            touches.push(touch);
         }
     }
 

@@ -54,11 +54,28 @@ impl DmaView {
         *self.table.borrow_mut() = Arc::clone(&tables.shown);
     }
 
+    /// Copies what a device wants of `moved_bytes` that it moves, such as a page. The rest is not touched: it may be
+    /// somebody else's, who writes it meanwhile.
+    ///
+    /// # Errors
+    /// Some byte of `into` is not mapped for the device to read.
+    #[inline]
+    pub fn read_part(&self, at: BusAddr, into: &mut [u8], moved_bytes: usize) -> Result<(), DmaFault> {
+        self.note_moved(Way::Read, at, into.len(), moved_bytes);
+        self.marked(|view| read(view, at, into)).or_else(|fault| self.read_far(fault, at, into))
+    }
+
     /// Makes an access, marked for as long as it lasts. Nobody is asked for far memory under a mark: that takes long.
     #[inline]
     fn marked<R>(&self, act: impl FnOnce(&Self) -> R) -> R {
         let _inside = self.mark.enter(self.space.generation.load(Ordering::Relaxed));
         act(self)
+    }
+
+    /// Notes an access that moves what it touches.
+    #[inline]
+    fn note(&self, way: Way, at: BusAddr, len_bytes: usize) {
+        self.note_moved(way, at, len_bytes, len_bytes);
     }
 
     /// Notes an access, where a record is kept.
@@ -67,9 +84,9 @@ impl DmaView {
         not(feature = "record"),
         expect(unused_variables, clippy::unused_self, reason = "no record is kept")
     )]
-    fn note(&self, way: Way, at: BusAddr, len_bytes: usize) {
+    fn note_moved(&self, way: Way, at: BusAddr, len_bytes: usize, moved_bytes: usize) {
         #[cfg(feature = "record")]
-        self.space.record.note(way, at, len_bytes);
+        self.space.record.note(crate::record::Touch { way, at, len_bytes, moved_bytes });
     }
 
     #[cold]
@@ -156,8 +173,7 @@ impl Locate for DmaView {
 impl HostMemory for DmaView {
     #[inline]
     fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
-        self.note(Way::Read, at, into.len());
-        self.marked(|view| read(view, at, into)).or_else(|fault| self.read_far(fault, at, into))
+        self.read_part(at, into, into.len())
     }
 
     #[inline]

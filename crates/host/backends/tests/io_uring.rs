@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use byway_backends::{IoUring, IoUringOptions, Target, TargetOptions};
 use byway_core::{
     Backend, BackendQueue, Buffer, ErrorKind, Finished, LbaRange, LbaRanges, Nsid, NvmCommand, Origin,
-    QueueOptions,
+    PAGE_BYTES, QueueOptions,
 };
 
 const LONG: Duration = Duration::from_secs(20);
@@ -44,6 +44,54 @@ fn finished(queue: &mut impl BackendQueue) -> Finished {
     let mut all = Vec::new();
     queue.wait(1, LONG, &mut |finished| all.push(finished)).unwrap();
     all.pop().unwrap()
+}
+
+/// The memory that rings of this process have registered, as the kernel tells it: addresses and bytes.
+fn registered() -> Vec<(usize, usize)> {
+    let told = |fd: std::fs::DirEntry| {
+        let is_ring = std::fs::read_link(fd.path()).is_ok_and(|to| to.to_string_lossy().contains("io_uring"));
+        let told =
+            is_ring.then(|| std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(fd.file_name())));
+        told.and_then(Result::ok).unwrap_or_default()
+    };
+    let all: Vec<String> = std::fs::read_dir("/proc/self/fd").unwrap().flatten().map(told).collect();
+    all.iter().flat_map(|told| told.lines()).filter_map(range).collect()
+}
+
+/// A line of the kernel's such as `0: 0x7f3a5c000000/12288`.
+fn range(line: &str) -> Option<(usize, usize)> {
+    let (at, bytes) = line.split_once(": 0x")?.1.split_once('/')?;
+    Some((usize::from_str_radix(at, 16).ok()?, bytes.trim().parse().ok()?))
+}
+
+/// Whether the kernel tells that it has this memory, within a while: it tells nothing while it is busy with a ring.
+fn comes_to_be_registered(memory: (usize, usize)) -> bool {
+    let end = Instant::now() + LONG;
+    while !registered().contains(&memory) {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
+#[test]
+fn the_kernel_registers_prepared_memory_where_the_program_has_it_whichever_part_a_command_names() {
+    let options = IoUringOptions { registered_buffers: 4, ..IoUringOptions::default() };
+    let scratch = Scratch::new(&[3; 65_536]);
+    let backend = scratch.open(options);
+    let mut queue = backend.queue(QueueOptions::default()).unwrap();
+    let brought = Buffer::zeroed(3 * PAGE_BYTES).unwrap();
+    let memory = (brought.as_ptr().addr().get(), 3 * PAGE_BYTES);
+    let mut whole = backend.prepare(brought).unwrap();
+    let mut part = whole.split_off(PAGE_BYTES + 512);
+    let rest = part.split_off(512);
+    let read = NvmCommand::Read { nsid: Nsid::FIRST, slba: 0, blocks: 1, into: part };
+    let part = queue.execute(read.into()).unwrap().buffer.unwrap();
+    assert_eq!(part.as_slice(), [3; 512]);
+    assert!(comes_to_be_registered(memory), "{memory:x?} is none of {:x?}", registered());
+    assert!(whole.as_slice().iter().chain(rest.as_slice()).all(|byte| *byte == 0), "its neighbours stay");
 }
 
 #[test]

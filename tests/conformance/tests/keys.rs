@@ -4,12 +4,16 @@
 
 use std::sync::Arc;
 
-use byway::backends::nvme::{NodeKind, NvmeCommand};
+use byway::backends::nvme::{NodeKind, NvmeCommand, NvmeQueue, Passage};
 use byway::backends::{NvmeIoctl, Threads, ThreadsOptions};
-use byway::spec::vendor::{Methods, VendorOpcode};
-use byway::{Backend, BackendQueue, Key, Kv, KvCommand, NamespaceKind, Payload, Queue, QueueOptions};
+use byway::spec::vendor::VendorOpcode;
+use byway::spec::{Command as Entry, Status};
+use byway::{
+    Backend, BackendQueue, Key, Kv, KvCommand, NamespaceKind, Payload, Queue, QueueOptions, RawCommand,
+    RawData,
+};
 use byway_conformance::keys::every_call;
-use byway_conformance::passing::InProcess;
+use byway_conformance::passing::{Fault, FaultKind, InProcess};
 use byway_conformance::passing_ring;
 use byway_conformance::scratch::Scratch;
 
@@ -91,16 +95,72 @@ fn a_load_is_carried_by_a_ring_as_few_commands() {
     assert_eq!(kv.keys(None).count(), 1000);
 }
 
+/// Loads pairs, has the controller reset by somebody else, before the next load's command and while that is on its way.
+fn load_over_resets<B: Backend>(nvme: &B, passing: &InProcess)
+where
+    B::Queue: 'static,
+{
+    let mut kv = over(nvme, Queue::other);
+    kv.load(small_pairs()).unwrap();
+    passing.reset().unwrap();
+    assert!(!passing.methods().bulk(), "a reset controller has to be told again");
+    assert_eq!(kv.load(small_pairs()).unwrap(), 1000);
+    let of = (NvmeQueue::Io, VendorOpcode::KV_BULK_STORE.0);
+    passing.fail(Fault { of, after: 0, what: FaultKind::Reset });
+    passing.take_seen();
+    assert_eq!(kv.load(small_pairs()).unwrap(), 1000);
+    assert_eq!(bulk_stores(passing), 2, "one that the device did not know, and the same again");
+    assert!(passing.methods().bulk());
+    assert_eq!(kv.keys(None).count(), 1000);
+}
+
 #[test]
-fn a_device_that_was_reset_is_told_of_bulk_stores_again() {
+fn a_load_after_somebody_else_s_reset_succeeds_over_ioctl() {
     let scratch = Scratch::new();
     let target = Arc::new(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
-    let mut kv = over(&NvmeIoctl::new(Arc::clone(&target)), Queue::other);
-    kv.load(small_pairs()).unwrap();
-    target.passage().set_methods(Methods::new());
-    assert!(kv.load(small_pairs()).unwrap_err().to_string().contains("load pairs"));
-    kv.load(small_pairs()).unwrap();
-    assert!(target.passage().methods().bulk());
+    load_over_resets(&NvmeIoctl::new(Arc::clone(&target)), target.passage());
+}
+
+#[test]
+fn a_load_after_somebody_else_s_reset_succeeds_over_threads() {
+    let scratch = Scratch::new();
+    let target = Arc::new(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
+    let threads = Threads::new(Arc::clone(&target), ThreadsOptions { threads: Some(2) }).unwrap();
+    load_over_resets(&threads, target.passage());
+}
+
+#[test]
+fn a_load_after_somebody_else_s_reset_succeeds_over_a_ring() {
+    let scratch = Scratch::new();
+    let nvme = passing_ring::behind(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
+    load_over_resets(&nvme, nvme.device().passage());
+}
+
+#[test]
+fn a_bulk_store_that_the_device_does_not_know_even_when_told_is_asked_for_twice_and_no_more() {
+    let scratch = Scratch::new();
+    let nvme = passing_ring::behind(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
+    let passing = nvme.device().passage();
+    let of = (NvmeQueue::Io, VendorOpcode::KV_BULK_STORE.0);
+    let what = FaultKind::Status(Status::INVALID_OPCODE);
+    (0..2).for_each(|_| passing.fail(Fault { of, after: 0, what }));
+    let mut kv = over(&nvme, Queue::other);
+    let failed = kv.load(small_pairs()).unwrap_err();
+    assert!(failed.to_string().contains("load pairs"), "{failed}");
+    assert_eq!(kv.load(small_pairs()).unwrap(), 1000);
+}
+
+#[test]
+fn a_bulk_store_passed_through_raw_is_not_sent_again() {
+    let scratch = Scratch::new();
+    let target = Arc::new(InProcess::new(&scratch).node(NodeKind::Generic { nsid: 2 }));
+    let nvme = NvmeIoctl::new(Arc::clone(&target));
+    let mut queue = nvme.queue(QueueOptions::default()).unwrap();
+    let entry = Entry::new(VendorOpcode::KV_BULK_STORE.0, 0, 2);
+    let data = RawData::ToDevice(Payload::copy_of(&[0; 64]).unwrap());
+    let refused = queue.execute(RawCommand { entry, data }.into()).unwrap_err();
+    assert!(refused.nvme_status().unwrap().is(Status::INVALID_OPCODE), "{refused}");
+    assert_eq!((bulk_stores(target.passage()), target.passage().methods().bulk()), (1, false));
 }
 
 #[test]

@@ -68,8 +68,8 @@ impl<P: Passage> RingDevice for NvmeTarget<P> {
 
     #[inline]
     fn step(&self, completed: Completed<Memory, Ticket<Passed>>) -> Step<Self> {
-        if completed.ticket.request.pieces.is_some() {
-            return step_in_pieces(self, completed);
+        if completed.ticket.request.may_go_on() {
+            return step_onward(self, completed);
         }
         let Completed { held, ticket, ending, answer } = completed;
         let result = ended(self, ticket.request, ending, answer, held);
@@ -81,9 +81,9 @@ impl<P: Passage> RingDevice for NvmeTarget<P> {
     }
 }
 
-/// How a store in pieces goes on.
+/// How a command goes on that one answer need not end.
 #[inline(never)]
-fn step_in_pieces<P: Passage>(
+fn step_onward<P: Passage>(
     target: &NvmeTarget<P>,
     completed: Completed<Memory, Ticket<Passed>>,
 ) -> Step<NvmeTarget<P>> {
@@ -111,7 +111,7 @@ pub(super) fn ended<P: Passage>(
     memory: Memory,
 ) -> Result<Outcome, Failed> {
     let answered = match ending {
-        Ending::Done(status) => target.answered(passed, NvmeAnswer { status: status as u16, result: answer }),
+        Ending::Done(status) => passed.answered(NvmeAnswer { status: status as u16, result: answer }),
         Ending::Failed(cause) if is_misread(&cause) => return target.perform(passed, memory),
         Ending::Failed(cause) => Err(passed.not_sent(cause)),
         Ending::Cancelled => Err(cancelled()),

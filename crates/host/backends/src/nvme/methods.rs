@@ -1,9 +1,9 @@
 //! Transfer methods of commands that are passed through: what the device offered, and has to be told before it is used.
 
-use byway_core::{AdminCommand, Answer, Error, ErrorKind, Memory, Payload, Result};
+use byway_core::{AdminCommand, Error, ErrorKind, Memory, Payload, Result};
 use byway_link::Method;
 use byway_spec::Status;
-use byway_spec::vendor::{self, FEATURE_METHODS, VendorOpcode};
+use byway_spec::vendor::{self, FEATURE_METHODS};
 use byway_sys::NvmeAnswer;
 
 use super::offer::{Told, is_refusal};
@@ -48,6 +48,10 @@ impl<P: Passage> NvmeTarget<P> {
         if self.offer.bulk.is_told() {
             return Ok(());
         }
+        self.tell_of_bulk()
+    }
+
+    fn tell_of_bulk(&self) -> Result<()> {
         self.tell(&self.offer.bulk, |methods| methods.with_bulk(true), "enable bulk stores")
     }
 
@@ -81,18 +85,22 @@ impl<P: Passage> NvmeTarget<P> {
         answer.map(drop).map_err(|error| error.doing(doing))
     }
 
-    /// What came of a command by the device's answer. One that knows bulk stores no more was reset, and is told anew before
-    /// the next.
-    pub(crate) fn answered(&self, passed: Passed, answer: NvmeAnswer) -> Result<Answer> {
+    /// Whether a command goes to the device again after an answer, as it is. A device that knows bulk stores no more was
+    /// reset, by whomever: it is told of them anew, and once for each command, since it has stored nothing of this one.
+    pub(super) fn goes_again(&self, passed: &mut Passed, answer: NvmeAnswer) -> bool {
         let is_unknown = Status(answer.status).is(Status::INVALID_OPCODE);
-        if is_unknown && passed.command.opcode == VendorOpcode::KV_BULK_STORE.0 {
-            self.offer.bulk.forgotten();
+        if !is_unknown || !std::mem::take(&mut passed.is_told_of) {
+            return false;
         }
-        passed.answered(answer)
+        self.offer.bulk.forgotten();
+        self.tell_of_bulk().is_ok()
     }
 
     /// How a command goes on after an answer.
     pub(crate) fn onward(&self, passed: &mut Passed, answer: NvmeAnswer, memory: &Memory) -> Onward {
+        if self.goes_again(passed, answer) {
+            return Onward::Whole;
+        }
         let was_in_pieces = passed.pieces.is_some();
         let onward = passed.onward(answer, memory);
         if was_in_pieces && Status(answer.status).is(Status::INVALID_OPCODE) {

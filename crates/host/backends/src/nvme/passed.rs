@@ -21,6 +21,8 @@ pub struct Passed {
     pub(crate) receives: bool,
     /// Whether it is a store that may go in pieces: it has no conditions, for which pieces have no room.
     pub(crate) can_go_in_pieces: bool,
+    /// Whether it is one that the device was told of, and is to be told of again should it know it no more.
+    pub(crate) is_told_of: bool,
     /// How far it has come, if it goes in pieces.
     pub(crate) pieces: Option<Pieces>,
 }
@@ -57,7 +59,13 @@ impl Passed {
             timeout_ms: 0,
         };
         let receives = matches!(encoded.data, Data::In(_) | Data::InVectored(_));
-        Ok(Self { command, receives, can_go_in_pieces: false, pieces: None })
+        Ok(Self { command, receives, can_go_in_pieces: false, is_told_of: false, pieces: None })
+    }
+
+    /// Whether an answer may not be its last.
+    #[inline]
+    pub(crate) fn may_go_on(&self) -> bool {
+        self.is_told_of || self.pieces.is_some()
     }
 
     /// The same, given up after `timeout`: the kernel counts milliseconds.

@@ -175,12 +175,13 @@ impl<P: Passage> NvmeTarget<P> {
             return Err(self.for_reading());
         }
         check_data(command, &encoded, layout)?;
-        if let Command::Kv(KvCommand::BulkStore { .. }) = command {
+        let is_told_of = matches!(command, Command::Kv(KvCommand::BulkStore { .. }));
+        if is_told_of {
             self.admit_bulk(len)?;
         }
         let can_go_in_pieces =
             matches!(command, Command::Kv(KvCommand::Store { options, .. }) if !options.any());
-        Ok(Passed { can_go_in_pieces, ..Passed::of(&encoded, NvmeQueue::Io)? })
+        Ok(Passed { can_go_in_pieces, is_told_of, ..Passed::of(&encoded, NvmeQueue::Io)? })
     }
 
     fn check_nsid(&self, entry: &Entry) -> Result<()> {
@@ -209,17 +210,24 @@ impl<P: Passage> NvmeTarget<P> {
     }
 
     /// Passes a command through and waits.
-    fn pass(&self, passed: Passed, memory: &mut Memory) -> Result<Outcome> {
-        let sent = match memory {
+    fn pass(&self, mut passed: Passed, memory: &mut Memory) -> Result<Outcome> {
+        loop {
+            let answer = self.pass_once(&passed, memory)?;
+            if !self.goes_again(&mut passed, answer) {
+                return Ok(outcome(passed.answered(answer)?, std::mem::take(memory)));
+            }
+        }
+    }
+
+    fn pass_once(&self, passed: &Passed, memory: &mut Memory) -> Result<NvmeAnswer> {
+        match memory {
             Memory::Vectored(parts)
                 if parts.len() > PIECES_MAX || passed.command.queue == NvmeQueue::Admin =>
             {
                 self.pass_copy(passed, memory)
             }
             _ => self.passage.pass(&passed.command, memory).map_err(|cause| passed.not_sent(cause)),
-        };
-        let answer = self.answered(passed, sent?)?;
-        Ok(outcome(answer, std::mem::take(memory)))
+        }
     }
 
     /// Passes a store through in pieces and waits for each.
@@ -236,7 +244,7 @@ impl<P: Passage> NvmeTarget<P> {
     }
 
     /// The same, with the data in one piece: the kernel takes no more of it.
-    fn pass_copy(&self, passed: Passed, memory: &mut Memory) -> Result<NvmeAnswer> {
+    fn pass_copy(&self, passed: &Passed, memory: &mut Memory) -> Result<NvmeAnswer> {
         let mut copy = Buffer::zeroed(memory.parts().map(<[u8]>::len).sum())?;
         if !passed.receives {
             gather(memory.parts(), copy.as_mut_slice());

@@ -187,7 +187,9 @@ fn kind_of(error: &FileError) -> ErrorKind {
     match error {
         FileError::Missing { .. } => ErrorKind::NotFound,
         FileError::DiskFull { .. } => ErrorKind::CapacityExceeded,
-        FileError::ReadOnly { .. } | FileError::Stopped { .. } => ErrorKind::Denied,
+        FileError::ReadOnly { .. } | FileError::Denied { .. } | FileError::Stopped { .. } => {
+            ErrorKind::Denied
+        }
         FileError::InUse { .. } => ErrorKind::Busy,
         _ => ErrorKind::System,
     }

@@ -12,6 +12,9 @@ use byway_in_process::RunBy;
 use byway_kv::{KvOptions, Packing};
 use byway_link::{ClockMode, Method};
 
+/// Most commands on their way on a queue, whatever serves it: a ring has at most 65,536 entries, of which one stays free.
+const DEPTH_MAX: u32 = 65_535;
+
 /// Where a device is, and how it is to be opened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Uri {
@@ -228,15 +231,15 @@ impl Options {
         match name {
             "transfer" => self.transfer = parse(value)?,
             "policy" => threshold.policy = Some(value.to_owned()),
-            "tau" => threshold.tau_bytes = Some(parse(value)?),
+            "tau" => threshold.tau_bytes = Some(number(value)?),
             "alpha" => threshold.alpha = Some(parse(value)?),
             "below" => threshold.below = Some(parse(value)?),
             "profile" => self.profile = Some(value.to_owned()),
             "link" => self.link = Some(value.to_owned()),
-            "mps" => self.mps_bytes = Some(parse(value)?),
-            "mrrs" => self.mrrs_bytes = Some(parse(value)?),
+            "mps" => self.mps_bytes = Some(number(value)?),
+            "mrrs" => self.mrrs_bytes = Some(number(value)?),
             "clock" => self.clock = parse(value)?,
-            "ns" => self.ns = Some(Nsid::new(parse(value)?)?),
+            "ns" => self.ns = Some(Nsid::new(number(value)?)?),
             "run" => self.run_by = one_of(value, &[("caller", RunBy::Caller), ("thread", RunBy::Thread)])?,
             "ledger" => self.ledger = on_or_off(value)?,
             "sgl" => self.sgls = on_or_off(value)?,
@@ -264,8 +267,8 @@ impl Options {
                 let known = [("1", true), ("0", false), ("on", true), ("off", false)];
                 self.read_only = one_of(value, &known)?;
             }
-            "depth" => self.depth = parse(value)?,
-            "ring" => self.ring_entries = Some(parse(value)?),
+            "depth" => self.depth = parse_depth(value)?,
+            "ring" => self.ring_entries = Some(number(value)?),
             _ => return Err(unknown(&OPTIONS)),
         }
         Ok(())
@@ -329,6 +332,21 @@ pub fn parse_size(text: &str) -> Result<u64> {
 
 pub(crate) fn parse<T: FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T> {
     value.parse().map_err(|e: T::Err| invalid(e.to_string()))
+}
+
+/// A whole number of the type that an option has.
+pub(crate) fn number<T: TryFrom<u64>>(value: &str) -> Result<T> {
+    let number: u64 = value.parse().map_err(|_| invalid("expected a whole number"))?;
+    T::try_from(number).map_err(|_| invalid("the number is too large"))
+}
+
+/// How many commands a queue may have on their way.
+pub(crate) fn parse_depth(value: &str) -> Result<u32> {
+    let depth = number(value)?;
+    if (1..=DEPTH_MAX).contains(&depth) {
+        return Ok(depth);
+    }
+    Err(invalid(format!("a queue is 1 to {DEPTH_MAX} commands deep")))
 }
 
 fn on_or_off(value: &str) -> Result<bool> {

@@ -1,7 +1,9 @@
 //! What is refused is refused in words that name the limit it met, and what can only be read can be read.
 #![allow(clippy::unwrap_used)]
 
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -61,6 +63,40 @@ impl FileEvents for Disk {
     }
 
     fn after_sync(&self) {}
+}
+
+/// Does something as a user who owns nothing; who is no superuser stays who they are.
+fn as_nobody<T: Send>(what: impl FnOnce() -> T + Send) -> T {
+    let nobody = rustix::process::Uid::from_raw(65_534);
+    let act = || {
+        if rustix::process::geteuid().is_root() {
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        }
+        what()
+    };
+    // The user is the thread's, and ends with it.
+    std::thread::scope(|scope| scope.spawn(act).join().unwrap())
+}
+
+#[test]
+fn an_image_that_a_user_may_not_even_read_is_not_called_read_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = image(&dir);
+    std::fs::set_permissions(&path, Permissions::from_mode(0o000)).unwrap();
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o555)).unwrap();
+    let other = dir.path().join("other.img");
+    for (options, may_not) in [("", "may not be read and written by"), ("readonly=1", "may not be read by")] {
+        let refused = as_nobody(|| byway::embedded::open(&uri(&path, options)).err().unwrap());
+        assert_eq!(refused.kind(), ErrorKind::Denied, "{refused}");
+        assert!(refused.to_string().contains(may_not), "{refused}");
+    }
+    let refused = as_nobody(|| byway::create(&other, &CreateOptions::new(32 << 20)).err().unwrap());
+    assert_eq!(refused.kind(), ErrorKind::Denied, "{refused}");
+    assert!(refused.to_string().contains("other.img may not be made by this user"), "{refused}");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
+    let refused = as_nobody(|| byway::embedded::open(&uri(&path, "")).err().unwrap());
+    assert!(refused.to_string().contains("readonly=1 opens it"), "{refused}");
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]

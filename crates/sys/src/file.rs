@@ -36,7 +36,7 @@ impl ImageFile {
     /// Makes a new file and locks it. An existing file is left alone.
     ///
     /// # Errors
-    /// [`FileError::Exists`], [`FileError::ReadOnly`], [`FileError::Missing`] of the folder, and what the system says.
+    /// [`FileError::Exists`], [`FileError::Denied`], [`FileError::Missing`] of the folder, and what the system says.
     pub fn create(path: &Path) -> Result<Self, FileError> {
         let file =
             OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(|source| {
@@ -45,7 +45,7 @@ impl ImageFile {
                     FileError::Missing { path } => {
                         FileError::Missing { path: folder_of(&path).to_path_buf() }
                     }
-                    refused => refused,
+                    refused => refused.denied("made"),
                 }
             })?;
         Self::locked(file, path, false)
@@ -55,13 +55,15 @@ impl ImageFile {
     /// even where the superuser could.
     ///
     /// # Errors
-    /// [`FileError::Missing`], [`FileError::ReadOnly`], [`FileError::InUse`] and what the system says.
+    /// [`FileError::Missing`], [`FileError::ReadOnly`], [`FileError::Denied`] where it may not even be read,
+    /// [`FileError::InUse`] and what the system says.
     pub fn open(path: &Path) -> Result<Self, FileError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(path)
-            .map_err(|source| refusal(path, "opening", source))?;
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(|source| {
+            match refusal(path, "opening", source) {
+                refused if File::open(path).is_err() => refused.denied("read and written"),
+                refused => refused,
+            }
+        })?;
         let found = file.metadata().map_err(|source| refusal(path, "opening", source))?;
         if found.permissions().readonly() {
             return Err(FileError::ReadOnly { path: path.to_path_buf() });
@@ -72,9 +74,9 @@ impl ImageFile {
     /// Opens an existing file for reading. Other readers may have it open too; a writer may not.
     ///
     /// # Errors
-    /// [`FileError::Missing`], [`FileError::InUse`] and what the system says.
+    /// [`FileError::Missing`], [`FileError::Denied`], [`FileError::InUse`] and what the system says.
     pub fn open_read_only(path: &Path) -> Result<Self, FileError> {
-        let file = File::open(path).map_err(|source| refusal(path, "opening", source))?;
+        let file = File::open(path).map_err(|source| refusal(path, "opening", source).denied("read"))?;
         Self::locked(file, path, true)
     }
 

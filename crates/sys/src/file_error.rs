@@ -40,6 +40,14 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
     },
+    /// This user may not do that, whether or not the file is there.
+    #[error("{} may not be {done} by this user", path.display())]
+    Denied {
+        /// The file.
+        path: PathBuf,
+        /// What may not be done.
+        done: &'static str,
+    },
     /// The file system has no room, or the user's quota or file size limit is reached.
     #[error("the disk that holds {} is full: {doing} found no room", path.display())]
     DiskFull {
@@ -81,6 +89,14 @@ impl FileError {
     #[must_use]
     pub fn is_of_reading(&self) -> bool {
         matches!(self, Self::Short { .. } | Self::Io { doing: READING, .. })
+    }
+
+    /// The same, where it is no matter of writing that the file may not be `done` so.
+    pub(crate) fn denied(self, done: &'static str) -> Self {
+        match self {
+            Self::ReadOnly { path } => Self::Denied { path, done },
+            other => other,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use byway_backends::IoUringOptions;
 use byway_core::{Error, ErrorKind, Method, Nsid, Result};
 
 use crate::any::pcie::PcieUri;
-use crate::uri::{Uri, invalid, one_of, pairs_of, parse, parse_size, unknown};
+use crate::uri::{Uri, invalid, number, one_of, pairs_of, parse, parse_depth, parse_size, unknown};
 
 /// Where a device of any kind is.
 #[derive(Debug, Clone, PartialEq)]
@@ -153,16 +153,16 @@ impl BlockOptions {
             "direct" => self.direct = one_of(value, &yes_or_no)?,
             "lba" => self.lba_bytes = Some(u32::try_from(parse_size(value)?).unwrap_or(u32::MAX)),
             "create" => self.create_bytes = Some(parse_size(value)?),
-            "threads" => self.threads = Some(parse(value)?),
+            "threads" => self.threads = Some(number(value)?),
             "transfer" => self.transfer = parse(value)?,
             "fixed-file" => self.io_uring.registered_file = one_of(value, &yes_or_no)?,
-            "fixed-buffers" => self.io_uring.registered_buffers = parse(value)?,
-            "sqpoll" => self.io_uring.sqpoll = Some(Duration::from_millis(parse(value)?)),
-            "sqpoll-cpu" => self.io_uring.sqpoll_cpu = Some(parse(value)?),
+            "fixed-buffers" => self.io_uring.registered_buffers = number(value)?,
+            "sqpoll" => self.io_uring.sqpoll = Some(Duration::from_millis(number(value)?)),
+            "sqpoll-cpu" => self.io_uring.sqpoll_cpu = Some(number(value)?),
             "iopoll" => self.io_uring.iopoll = one_of(value, &yes_or_no)?,
             "one-thread" => self.io_uring.one_thread = one_of(value, &yes_or_no)?,
-            "depth" => self.depth = parse(value)?,
-            "ns" => self.ns = Some(Nsid::new(parse(value)?)?),
+            "depth" => self.depth = parse_depth(value)?,
+            "ns" => self.ns = Some(Nsid::new(number(value)?)?),
             _ => return Err(unknown(&BLOCK_OPTIONS)),
         }
         let of_one = IO_URING_CMD_OPTIONS.iter().chain(&["threads"]);
@@ -264,6 +264,12 @@ mod tests {
         assert!(error("/dev/sda?profile=cosmos").contains("known are backend, readonly"));
         assert!(error("/dev/sda?direct=1&direct=0").contains("twice"));
         assert!(error("nil:1G?direct=1").contains("option direct is of files"));
+        assert!(error("/dev/sda?sqpoll=on").contains("option sqpoll=on: expected a whole number"));
+        assert!(error("/dev/sda?fixed-buffers=65536").contains("the number is too large"));
+        for none in ["/dev/sda?depth=0", "nil:1G?depth=65536", "ram:64M?depth=0", "pci:0000:04:00.0?depth=0"]
+        {
+            assert!(error(none).contains("a queue is 1 to 65535 commands deep"), "{none}");
+        }
         assert!(error("blocks:1G?readonly=1").contains("option readonly is of files"));
     }
 }

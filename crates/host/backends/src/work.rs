@@ -234,10 +234,11 @@ fn chunks(span: Span) -> impl Iterator<Item = Span> {
     (span.at..end).step_by(CHUNK_BYTES as usize).map(move |at| Span { at, len: CHUNK_BYTES.min(end - at) })
 }
 
-/// The end of a file came where there was data when it was opened.
+/// The end of a file came at byte `at` or before, where there was data when it was opened.
 #[cold]
 pub(crate) fn ended(target: &Target, at: u64) -> Error {
-    let said = format!("{} ends at byte {at}: it was cut after it was opened", target.path().display());
+    let end = target.file().len_bytes().map_or(at, |len| len.min(at));
+    let said = format!("{} ends at byte {end}: it was cut after it was opened", target.path().display());
     Error::device(ErrorKind::Media, said)
 }
 

@@ -34,7 +34,7 @@ int main(int argc, char **argv)
 	byway_completion done = { .size = sizeof(done) };
 	byway_device *device;
 	byway_queue *queue;
-	byway_buffer *data;
+	byway_buffer *data, *parts[2];
 	uint8_t controller[4096];
 
 	check(byway_open(uri, NULL, &device), "open");
@@ -42,6 +42,14 @@ int main(int argc, char **argv)
 	if (can.admin_commands) {
 		check(byway_device_admin(device, &identify, controller, sizeof(controller), NULL), "identify");
 		printf("model %.40s\n", (const char *)controller + 24);
+
+		/* The same into several buffers, one behind the other: the second begins with the model. */
+		check(byway_buffer_alloc(device, sizeof(controller), &parts[0]), "buffer");
+		check(byway_buffer_cut(parts[0], 24, &parts[1]), "cut");
+		check(byway_device_adminv(device, &identify, parts, 2, NULL), "identify");
+		printf("once more %.40s\n", (const char *)byway_buffer_data(parts[1]));
+		byway_buffer_free(parts[0]);
+		byway_buffer_free(parts[1]);
 	}
 
 	byway_namespace space = first_blocks(device);

@@ -1206,6 +1206,15 @@ int byway_device_admin(const struct byway_device *device,
                        uint32_t *dw0);
 
 /**
+ * As byway_device_admin(), with several buffers, one behind the other.
+ */
+int byway_device_adminv(const struct byway_device *device,
+                        const void *entry,
+                        struct byway_buffer *const *data,
+                        uint32_t buffers,
+                        uint32_t *dw0);
+
+/**
  * Opens the way for admin commands that go on by themselves. The device cannot be closed before it is.
  */
 int byway_admin_open(const struct byway_device *device,
@@ -1225,6 +1234,15 @@ int byway_admin_submit(struct byway_admin *admin,
                        const void *entry,
                        struct byway_buffer *data,
                        uint64_t tag);
+
+/**
+ * As byway_admin_submit(), with several buffers, one behind the other. The completion names none of them.
+ */
+int byway_admin_submitv(struct byway_admin *admin,
+                        const void *entry,
+                        struct byway_buffer *const *data,
+                        uint32_t buffers,
+                        uint64_t tag);
 
 /**
  * Takes completions into an array, as byway_queue_reap().

@@ -2,13 +2,17 @@
 
 use std::ffi::{c_int, c_void};
 
+use byway::spec::Command as Entry;
 use byway::{AdminCommand, Backend, Buffer, Device, Nsid, Outcome, Payload, RawCommand, Result, Wipe};
+use byway_core::{gather, scatter};
 
 use crate::arg::{bytes, bytes_mut, invalid, put};
-use crate::command::{direction, entry, raw_data};
+use crate::buffer::byway_buffer;
+use crate::command::{direction, entry, handles, raw_data};
 use crate::device::byway_device;
 use crate::error::border;
 use crate::image::{Progress, byway_progress_callback};
+use crate::places::Places;
 
 /// Bytes of every structure that Identify gives.
 const IDENTIFY_BYTES: usize = 4096;
@@ -102,7 +106,7 @@ pub unsafe extern "C" fn byway_device_set_feature(
         // SAFETY: by the contract.
         let (device, data) = unsafe { (byway_device::shared(device)?, self::bytes(data, bytes, "data")?) };
         let (nsid, save) = (Nsid::new(nsid).ok(), save != 0);
-        let data = sent(device, data)?;
+        let data = sent(device, [data].into_iter(), data.len())?;
         device.admin(AdminCommand::SetFeature { feature, save, nsid, cdw11, cdw12, data })?;
         Ok(0)
     })
@@ -189,28 +193,81 @@ pub unsafe extern "C" fn byway_device_admin(
         let (device, entry) = unsafe { (byway_device::shared(device)?, self::entry(entry)?) };
         // SAFETY: by the contract.
         let data = unsafe { bytes_mut(data, bytes, "data") }?;
-        if !data.is_empty() && direction(&entry).is_none() {
-            let opcode = entry.opcode();
-            return Err(invalid(format!("opcode {opcode:#04x} says which way no data goes")));
-        }
-        let command = AdminCommand::Raw(RawCommand { entry, data: raw_data(&entry, sent(device, data)?) });
+        check_way(&entry, !data.is_empty())?;
+        let copy = sent(device, [&*data].into_iter(), data.len())?;
+        let command = AdminCommand::Raw(RawCommand { entry, data: raw_data(&entry, copy) });
         let to_device = direction(&entry) != Some(false);
         let answer = receive(device, command, if to_device { &mut [] } else { data })?;
-        if !dw0.is_null() {
-            // SAFETY: by the contract.
-            unsafe { put(dw0, answer, "dw0") }?;
-        }
-        Ok(0)
+        // SAFETY: by the contract.
+        unsafe { tell(dw0, answer) }
     })
 }
 
-/// A copy of what a command sends, in memory that the device can use.
-pub(crate) fn sent(device: &Device, data: &[u8]) -> Result<Payload> {
-    if data.is_empty() {
+/// As byway_device_admin(), with several buffers, one behind the other.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_device_adminv(
+    device: *const byway_device,
+    entry: *const c_void,
+    data: *const *mut byway_buffer,
+    buffers: u32,
+    dw0: *mut u32,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (device, entry) = unsafe { (byway_device::shared(device)?, self::entry(entry)?) };
+        // SAFETY: by the contract.
+        let from = unsafe { handles(data, buffers) }?;
+        check_way(&entry, true)?;
+        let mut places = Places::new(1);
+        let place = places.take(0)?;
+        // SAFETY: by the contract.
+        let mut memory = Payload::Vectored(unsafe { places.gather(place, from) }?);
+        let answer = pass(device, entry, &mut memory);
+        let (_, several) = memory.into_buffers();
+        places.settle(place, None, several);
+        // SAFETY: by the contract.
+        unsafe { tell(dw0, answer?) }
+    })
+}
+
+/// Refuses data of an opcode that has none.
+pub(crate) fn check_way(entry: &Entry, has_data: bool) -> Result<()> {
+    if !has_data || direction(entry).is_some() {
+        return Ok(());
+    }
+    Err(invalid(format!("opcode {:#04x} says which way no data goes", entry.opcode())))
+}
+
+/// Passes a command through with a copy of `memory`, into which goes what it receives; its dword 0.
+fn pass(device: &Device, entry: Entry, memory: &mut Payload) -> Result<u32> {
+    let copy = sent(device, memory.parts(), memory.len())?;
+    let command = AdminCommand::Raw(RawCommand { entry, data: raw_data(&entry, copy) });
+    let Outcome { answer, buffer, .. } = device.admin(command)?;
+    if let Some(received) = buffer.filter(|_| direction(&entry) == Some(false)) {
+        scatter(received.as_slice(), memory.buffers_mut());
+    }
+    Ok(answer.dw0)
+}
+
+/// Tells a program that asks for it a completion's dword 0.
+///
+/// # Safety
+/// `dw0` is NULL or points to room for it.
+unsafe fn tell(dw0: *mut u32, answer: u32) -> Result<c_int> {
+    if !dw0.is_null() {
+        // SAFETY: the caller's word.
+        unsafe { put(dw0, answer, "dw0") }?;
+    }
+    Ok(0)
+}
+
+/// A copy of the `len` bytes that a command sends, in memory that the device can use.
+pub(crate) fn sent<'a>(device: &Device, data: impl Iterator<Item = &'a [u8]>, len: usize) -> Result<Payload> {
+    if len == 0 {
         return Ok(Payload::Empty);
     }
-    let mut copy = device.buffer(data.len())?;
-    copy.as_mut_slice().copy_from_slice(data);
+    let mut copy = device.buffer(len)?;
+    gather(data, copy.as_mut_slice());
     Ok(Payload::Buffer(copy))
 }
 

@@ -5,16 +5,17 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use byway::spec::Command as Entry;
 use byway::spec::base::admin::AdminOpcode;
 use byway::{
-    AdminCommand, AdminQueue, Buffer, Buffers, Deadline, Device, Finished, Outcome, Payload, RawCommand,
-    Result,
+    AdminCommand, AdminQueue, Buffer, Deadline, Device, Finished, Outcome, Payload, RawCommand, Result,
 };
+use byway_core::scatter;
 
-use crate::admin::sent;
-use crate::arg::{handle, invalid, put, want};
+use crate::admin::{check_way, sent};
+use crate::arg::{handle, put, want};
 use crate::buffer::byway_buffer;
-use crate::command::{direction, entry, raw_data};
+use crate::command::{entry, handles, raw_data};
 use crate::completion::{Array, byway_completion};
 use crate::device::byway_device;
 use crate::error::{border, byway_error, count};
@@ -41,7 +42,7 @@ pub struct byway_admin {
 #[derive(Default)]
 struct Held {
     /// The program's memory: a command that fails may not give back what it was sent with, so that is a copy.
-    memory: Option<Buffer>,
+    memory: Payload,
     /// It is answered when something happens, which may be never.
     waits_for_event: bool,
 }
@@ -97,24 +98,38 @@ pub unsafe extern "C" fn byway_admin_submit(
     border(|| {
         // SAFETY: by the contract.
         let (admin, entry) = unsafe { (handle(admin, "admin")?, self::entry(entry)?) };
-        if !data.is_null() && direction(&entry).is_none() {
-            let opcode = entry.opcode();
-            return Err(invalid(format!("opcode {opcode:#04x} says which way no data goes")));
-        }
+        check_way(&entry, !data.is_null())?;
         let place = admin.places.first_free()?;
-        if data.is_null() {
-            admin.places.fill(place, tag, data);
-            return admin.hand_over(RawCommand { entry, data: raw_data(&entry, Payload::Empty) }, place);
-        }
-        // SAFETY: by the contract.
-        let memory = unsafe { handle(data, "data") }?.take()?;
+        let memory = if data.is_null() {
+            Payload::Empty
+        } else {
+            // SAFETY: by the contract.
+            Payload::Buffer(unsafe { handle(data, "data") }?.take()?)
+        };
         admin.places.fill(place, tag, data);
-        let copy = sent(&admin.device, memory.as_slice());
-        if let Some(at) = admin.held.get_mut(place as usize) {
-            at.memory = Some(memory);
-        }
-        match copy {
-            Ok(copy) => admin.hand_over(RawCommand { entry, data: raw_data(&entry, copy) }, place),
+        admin.send(entry, memory, place)
+    })
+}
+
+/// As byway_admin_submit(), with several buffers, one behind the other. The completion names none of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_admin_submitv(
+    admin: *mut byway_admin,
+    entry: *const c_void,
+    data: *const *mut byway_buffer,
+    buffers: u32,
+    tag: u64,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (admin, entry) = unsafe { (handle(admin, "admin")?, self::entry(entry)?) };
+        // SAFETY: by the contract.
+        let from = unsafe { handles(data, buffers) }?;
+        check_way(&entry, true)?;
+        let place = admin.places.take(tag)?;
+        // SAFETY: by the contract.
+        match unsafe { admin.places.gather(place, from) } {
+            Ok(memory) => admin.send(entry, Payload::Vectored(memory), place),
             Err(error) => {
                 admin.give_back(place.into(), None);
                 Err(error)
@@ -170,6 +185,21 @@ pub unsafe extern "C" fn byway_admin_outstanding(admin: *const byway_admin) -> u
 }
 
 impl byway_admin {
+    /// Sends a command with a copy of the memory that its place has.
+    fn send(&mut self, entry: Entry, memory: Payload, place: u32) -> Result<c_int> {
+        let copy = sent(&self.device, memory.parts(), memory.len());
+        if let Some(at) = self.held.get_mut(place as usize) {
+            at.memory = memory;
+        }
+        match copy {
+            Ok(copy) => self.hand_over(RawCommand { entry, data: raw_data(&entry, copy) }, place),
+            Err(error) => {
+                self.give_back(place.into(), None);
+                Err(error)
+            }
+        }
+    }
+
     fn hand_over(&mut self, command: RawCommand, place: u32) -> Result<c_int> {
         if let Some(at) = self.held.get_mut(place as usize) {
             at.waits_for_event = command.entry.opcode() == AdminOpcode::ASYNC_EVENT_REQUEST.0;
@@ -221,15 +251,11 @@ impl byway_admin {
     fn give_back(&mut self, place: u64, received: Option<&Buffer>) -> (u64, *mut byway_buffer) {
         let held = self.held.get_mut(place as usize).map(std::mem::take).unwrap_or_default();
         let mut memory = held.memory;
-        if let (Some(memory), Some(received)) = (&mut memory, received) {
-            let len = memory.len().min(received.len());
-            if let (Some(at), Some(from)) =
-                (memory.as_mut_slice().get_mut(..len), received.as_slice().get(..len))
-            {
-                at.copy_from_slice(from);
-            }
+        if let Some(received) = received {
+            scatter(received.as_slice(), memory.buffers_mut());
         }
-        self.places.settle(place as u32, memory, Buffers::NONE)
+        let (one, several) = memory.into_buffers();
+        self.places.settle(place as u32, one, several)
     }
 
     fn settle_all(&mut self) -> Result<()> {

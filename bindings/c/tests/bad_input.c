@@ -344,6 +344,44 @@ static void what_a_device_says_of_a_refusal_can_be_asked(void)
 	assert(byway_close(device) == 0);
 }
 
+/* The model of an NVMe controller stands 24 bytes from the start of what Identify gives. */
+static void admin_commands_have_several_buffers(byway_device *device, byway_admin *admin)
+{
+	struct {
+		uint8_t opcode;
+		uint8_t other[39];
+		uint32_t cdw10[6];
+	} identify = { .opcode = 0x06, .cdw10 = { 1 } };
+	byway_completion done = { .size = sizeof(done) };
+	byway_buffer *parts[2];
+	uint32_t dw0 = 9;
+
+	assert(byway_buffer_alloc(device, 4096, &parts[0]) == 0);
+	assert(byway_buffer_cut(parts[0], 26, &parts[1]) == 0);
+	assert(byway_device_adminv(device, &identify, parts, 2, &dw0) == 0 && dw0 == 0);
+	assert(!memcmp((char *)byway_buffer_data(parts[0]) + 24, "By", 2));
+	assert(!memcmp(byway_buffer_data(parts[1]), "way", 3));
+	memset(byway_buffer_data(parts[1]), 0, 3);
+	assert(byway_admin_submitv(admin, &identify, parts, 2, 8) == 0);
+	assert(refused(byway_device_adminv(device, &identify, parts, 2, NULL), "uses the buffer"));
+	assert(refused(byway_admin_submitv(admin, &identify, parts, 2, 9), "uses the buffer"));
+	assert(byway_admin_outstanding(admin) == 1);
+	assert(byway_admin_reap(admin, &done, 1, 1, UINT64_C(10000000000)) == 1);
+	assert(done.tag == 8 && !done.buffer && !done.error);
+	assert(!memcmp(byway_buffer_data(parts[1]), "way", 3));
+	byway_buffer *twice[2] = { parts[0], parts[0] };
+	assert(refused(byway_device_adminv(device, &identify, twice, 2, NULL), "uses the buffer"));
+	assert(refused(byway_device_adminv(device, &identify, NULL, 2, NULL), "buffers is NULL"));
+	identify.opcode = 0xfe; /* no such command: the buffers come back */
+	assert(byway_device_adminv(device, &identify, parts, 2, NULL) < 0);
+	assert(byway_admin_submitv(admin, &identify, parts, 2, 10) == 0);
+	assert(byway_admin_reap(admin, &done, 1, 1, UINT64_C(10000000000)) == 1 && done.error);
+	identify.opcode = 0x08; /* one without data */
+	assert(refused(byway_device_adminv(device, &identify, parts, 2, NULL), "which way no data goes"));
+	byway_buffer_free(parts[0]);
+	byway_buffer_free(parts[1]);
+}
+
 static void admin_commands_keep_the_device_open(void)
 {
 	struct {
@@ -370,6 +408,7 @@ static void admin_commands_keep_the_device_open(void)
 	assert(byway_admin_reap(admin, &done, 1, 1, UINT64_C(10000000000)) == 1);
 	assert(done.error && byway_error_origin(done.error) == BYWAY_ORIGIN_DEVICE);
 	assert(refused(byway_close(device), "admin commands of the device are open"));
+	admin_commands_have_several_buffers(device, admin);
 	assert(byway_admin_submit(admin, &identify, data, 4) == 0);
 	identify.opcode = 0x0c; /* a request for events, of which there will be none */
 	assert(byway_admin_submit(admin, &identify, NULL, 5) == 0);

@@ -111,6 +111,9 @@ fn raw_passes_commands_through() {
     let said = says(&example("raw"), &[&blocks]);
     assert!(said.contains("wrote 8 blocks") && said.contains("refused: "), "{said}");
     assert_eq!(&std::fs::read(&blocks).unwrap()[16 * 512 - 1..16 * 512 + 1], [0, 0x77]);
+    let said = says(&example("raw"), &["ram:64M"]);
+    assert!(said.contains("\nmodel Byway") || said.starts_with("model Byway"), "{said}");
+    assert!(said.contains("\nonce more Byway"), "several buffers: {said}");
 }
 
 #[test]

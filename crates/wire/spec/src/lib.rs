@@ -6,8 +6,8 @@
 //!
 //! Names carry their traps: `_z` is a zero-based count (0 means 1), `_bytes` and `_ms` are units.
 //!
-//! Sources: NVM Express Base Specification 2.1 (module [`base`]), NVM Command Set 1.1 ([`nvm`]), Key Value
-//! Command Set 1.0 ([`kv`]); what Byway adds to them is in [`vendor`].
+//! Sources: NVM Express Base Specification 2.1 (modules [`base`], [`fabrics`]), NVM Command Set 1.1 ([`nvm`]), Key Value
+//! Command Set 1.0 ([`kv`]), NVMe/TCP Transport Specification 1.1 ([`tcp`]); what Byway adds to them is in [`vendor`].
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -19,9 +19,11 @@ compile_error!("NVMe structures are little-endian and read in place: big-endian 
 mod open_enum;
 
 pub mod base;
+pub mod fabrics;
 mod key;
 pub mod kv;
 pub mod nvm;
+pub mod tcp;
 pub mod vendor;
 
 pub use base::command::{Cdw0, Command, DataPointer, Direction};

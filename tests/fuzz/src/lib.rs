@@ -10,6 +10,7 @@ mod input;
 mod kv_image;
 mod machine;
 mod page_store;
+mod tcp;
 mod uri;
 mod vfio_user;
 mod vfio_user_device;
@@ -18,7 +19,7 @@ mod vfio_user_device;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 25] = [
+pub const TARGETS: [Target; 27] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
     ("prp", byway_dma::fuzz::prp),
@@ -27,6 +28,8 @@ pub const TARGETS: [Target; 25] = [
     ("vfio_user", vfio_user::vfio_user),
     ("vfio_user_session", vfio_user_device::session),
     ("vfio_user_access", vfio_user_device::accesses),
+    ("tcp_from_host", tcp::from_host),
+    ("tcp_from_controller", tcp::from_controller),
     ("kv_image", kv_image::kv_image),
     ("image_superblock", |bytes| image::image("superblock", bytes)),
     ("image_state", |bytes| image::image("device state", bytes)),

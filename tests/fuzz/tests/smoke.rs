@@ -116,6 +116,16 @@ fn an_access_is_refused_where_it_is_outside_and_nowhere_else() {
 }
 
 #[test]
+fn whatever_a_host_sends_over_tcp_is_read_alike_in_any_pieces_and_says_what_it_is_written_to() {
+    smoke("tcp_from_host", 20_000);
+}
+
+#[test]
+fn whatever_a_controller_sends_over_tcp_is_read_alike_in_any_pieces_and_says_what_it_is_written_to() {
+    smoke("tcp_from_controller", 20_000);
+}
+
+#[test]
 fn a_changed_key_value_namespace_is_refused_or_usable_whatever_its_checksums_say() {
     smoke("kv_image", 1000);
 }

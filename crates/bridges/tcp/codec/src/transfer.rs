@@ -1,0 +1,203 @@
+//! Transfers of several PDUs: what each side may send next, and what it must not.
+
+use core::ops::Range;
+
+use crate::pdu::C2hEnd;
+use crate::{Agreement, C2hData, CommandId, H2cData, ReadyToTransfer, TransferTag, Violation};
+
+/// The range of `bytes` at `offset_bytes`, if it begins at `next_bytes` and ends at `end_bytes` or before.
+fn in_order(offset_bytes: u32, bytes: u32, next_bytes: u32, end_bytes: u32) -> Result<Range<u32>, Violation> {
+    if offset_bytes != next_bytes {
+        return Err(Violation::OutOfOrder { offset_bytes, expected_bytes: next_bytes });
+    }
+    match offset_bytes.checked_add(bytes) {
+        Some(end) if end <= end_bytes => Ok(offset_bytes..end),
+        _ => Err(Violation::OutOfRange { offset_bytes, bytes, end_bytes }),
+    }
+}
+
+/// One R2T that is outstanding.
+#[derive(Clone, Copy, Debug)]
+struct Solicited {
+    command: CommandId,
+    next_bytes: u32,
+    end_bytes: u32,
+    wanted: bool,
+}
+
+/// A controller's: the R2Ts of one connection, and the data that answers them.
+///
+/// There are at most as many as there are places, so that a host makes this process keep no more.
+#[derive(Debug)]
+pub struct Solicitations {
+    places: Box<[Option<Solicited>]>,
+    free: Vec<TransferTag>,
+}
+
+/// Data that an R2T asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Where it belongs in the command's buffer.
+    pub range_bytes: Range<u32>,
+    /// With it, all that the R2T asked for is there, and its tag is free.
+    pub whole: bool,
+    /// The command still waits for it.
+    pub wanted: bool,
+}
+
+impl Solicitations {
+    /// With room for so many R2Ts at once, which get the tags from 0.
+    pub fn new(places: u16) -> Self {
+        Self {
+            places: vec![None; usize::from(places)].into(),
+            free: (0..places).rev().map(TransferTag).collect(),
+        }
+    }
+
+    /// An R2T for `bytes` at `offset_bytes` of the data of `command`; `None` while all places are taken, if nothing is
+    /// asked for, or if it would end past 4 GiB.
+    pub fn ask(&mut self, command: CommandId, offset_bytes: u32, bytes: u32) -> Option<ReadyToTransfer> {
+        let end_bytes = offset_bytes.checked_add(bytes).filter(|_| bytes > 0)?;
+        let tag = self.free.pop()?;
+        let solicited = Solicited { command, next_bytes: offset_bytes, end_bytes, wanted: true };
+        *self.places.get_mut(usize::from(tag.0))? = Some(solicited);
+        Some(ReadyToTransfer { command, tag, offset_bytes, bytes })
+    }
+
+    /// Judges H2CData by its header.
+    ///
+    /// # Errors
+    /// If no such R2T is outstanding, if it is of another command, or if this is not the next of its data, or too much of it.
+    pub fn accept(&mut self, data: &H2cData, data_bytes: u32) -> Result<Accepted, Violation> {
+        let place = self.places.get_mut(usize::from(data.tag.0)).ok_or(Violation::UnknownTag(data.tag))?;
+        let solicited = place.as_mut().ok_or(Violation::UnknownTag(data.tag))?;
+        if solicited.command != data.command {
+            return Err(Violation::UnknownCommand(data.command));
+        }
+        let (next_bytes, end_bytes) = (solicited.next_bytes, solicited.end_bytes);
+        let range_bytes = in_order(data.offset_bytes, data_bytes, next_bytes, end_bytes)?;
+        let whole = range_bytes.end == end_bytes;
+        if data.last != whole {
+            return Err(Violation::LastFlag);
+        }
+        solicited.next_bytes = range_bytes.end;
+        let wanted = solicited.wanted;
+        if whole {
+            *place = None;
+            self.free.push(data.tag);
+        }
+        Ok(Accepted { range_bytes, whole, wanted })
+    }
+
+    /// The command of this R2T ended without its data. The host sends it all the same, as it was asked to: it is accepted
+    /// until it is whole, and not wanted.
+    pub fn forgo(&mut self, tag: TransferTag) {
+        if let Some(Some(solicited)) = self.places.get_mut(usize::from(tag.0)) {
+            solicited.wanted = false;
+        }
+    }
+
+    /// R2Ts that are outstanding.
+    pub fn outstanding(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}
+
+/// A host's: the data that one command reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inbound {
+    next_bytes: u32,
+    end_bytes: u32,
+    ended: bool,
+}
+
+impl Inbound {
+    /// For a command that reads up to so much.
+    pub const fn new(bytes: u32) -> Self {
+        Self { next_bytes: 0, end_bytes: bytes, ended: false }
+    }
+
+    /// Judges C2HData by its header, and says where in the command's buffer it belongs.
+    ///
+    /// # Errors
+    /// If the last came already, or if this is not the next of the data, or too much of it.
+    pub fn accept(&mut self, data: &C2hData, data_bytes: u32) -> Result<Range<u32>, Violation> {
+        if self.ended {
+            return Err(Violation::DataAfterLast);
+        }
+        let range = in_order(data.offset_bytes, data_bytes, self.next_bytes, self.end_bytes)?;
+        self.next_bytes = range.end;
+        self.ended = data.end != C2hEnd::More;
+        Ok(range)
+    }
+
+    /// How much came. Less than was asked for is no success for a command that has a fixed length.
+    pub const fn received_bytes(&self) -> u32 {
+        self.next_bytes
+    }
+}
+
+/// A host's: the data that one command writes when it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outbound {
+    next_bytes: u32,
+    end_bytes: u32,
+    outstanding: u32,
+}
+
+impl Outbound {
+    /// For a command that writes so much.
+    pub const fn new(bytes: u32) -> Self {
+        Self { next_bytes: 0, end_bytes: bytes, outstanding: 0 }
+    }
+
+    /// Judges an R2T of this command, and takes it apart into what is to be sent. [`Self::sent`] is to be told when that is.
+    ///
+    /// # Errors
+    /// If it does not ask for what is next, if it asks for too much, or if there are more of them than was agreed on.
+    pub fn accept(&mut self, asked: &ReadyToTransfer, agreed: &Agreement) -> Result<Grant, Violation> {
+        let (outstanding, limit) = (u64::from(self.outstanding) + 1, u64::from(agreed.max_r2t_z()) + 1);
+        if outstanding > limit {
+            return Err(Violation::TooManyR2ts { outstanding, limit });
+        }
+        let range = in_order(asked.offset_bytes, asked.bytes, self.next_bytes, self.end_bytes)?;
+        self.next_bytes = range.end;
+        self.outstanding += 1;
+        let most_bytes = agreed.max_h2c_data_bytes();
+        Ok(Grant { command: asked.command, tag: asked.tag, range_bytes: range, most_bytes })
+    }
+
+    /// All of a grant was sent.
+    pub const fn sent(&mut self) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+    }
+
+    /// Whether all of the data was asked for, and sent.
+    pub const fn is_done(&self) -> bool {
+        self.next_bytes == self.end_bytes && self.outstanding == 0
+    }
+}
+
+/// What an R2T asked for, PDU by PDU: each with the range of the command's buffer that is its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    command: CommandId,
+    tag: TransferTag,
+    range_bytes: Range<u32>,
+    most_bytes: u32,
+}
+
+impl Iterator for Grant {
+    type Item = (H2cData, Range<u32>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.range_bytes.is_empty() {
+            return None;
+        }
+        let Range { start, end } = self.range_bytes;
+        let piece = start..end.min(start.saturating_add(self.most_bytes));
+        self.range_bytes.start = piece.end;
+        let last = piece.end == end;
+        Some((H2cData { command: self.command, tag: self.tag, offset_bytes: start, last }, piece))
+    }
+}

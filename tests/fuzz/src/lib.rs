@@ -5,6 +5,7 @@
 
 mod capsules;
 mod controller;
+mod fabrics;
 mod image;
 mod input;
 mod kv_image;
@@ -19,7 +20,7 @@ mod vfio_user_device;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 27] = [
+pub const TARGETS: [Target; 28] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
     ("prp", byway_dma::fuzz::prp),
@@ -30,6 +31,7 @@ pub const TARGETS: [Target; 27] = [
     ("vfio_user_access", vfio_user_device::accesses),
     ("tcp_from_host", tcp::from_host),
     ("tcp_from_controller", tcp::from_controller),
+    ("fabrics", fabrics::fabrics),
     ("kv_image", kv_image::kv_image),
     ("image_superblock", |bytes| image::image("superblock", bytes)),
     ("image_state", |bytes| image::image("device state", bytes)),

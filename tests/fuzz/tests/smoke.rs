@@ -126,6 +126,11 @@ fn whatever_a_controller_sends_over_tcp_is_read_alike_in_any_pieces_and_says_wha
 }
 
 #[test]
+fn whatever_a_host_or_a_discovery_controller_says_is_parsed_to_what_it_is_encoded_to() {
+    smoke("fabrics", 20_000);
+}
+
+#[test]
 fn a_changed_key_value_namespace_is_refused_or_usable_whatever_its_checksums_say() {
     smoke("kv_image", 1000);
 }

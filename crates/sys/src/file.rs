@@ -103,7 +103,7 @@ impl ImageFile {
     /// Has `events`, if there are any, told of every operation from here on.
     #[must_use]
     pub fn watched_by(mut self, events: Option<Arc<dyn FileEvents>>) -> Self {
-        self.events = events.or(self.events);
+        self.events = events.or_else(|| self.events.take());
         self
     }
 
@@ -328,8 +328,16 @@ impl ImageFile {
     }
 }
 
-/// Locks a file, if need be after a moment: a process that is just being started from this one holds every lock of ours
-/// until it runs its own program, one that was closed meanwhile too.
+impl Drop for ImageFile {
+    /// Closing would do, if no process were just being started from this one: until it runs its own program it has every file
+    /// of ours open, and with it its lock, which may take long on a busy machine.
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+/// Locks a file, if need be after a moment: a process that is just being started from one that ended meanwhile holds its locks
+/// until it runs its own program.
 fn lock(file: &File, how: FlockOperation) -> Result<(), Errno> {
     let begun = Instant::now();
     loop {
@@ -484,6 +492,19 @@ mod tests {
         let file = ImageFile::create(&dir.path().join("image")).unwrap();
         let error = file.read_at(10, &mut [0; 10]).unwrap_err();
         assert!(error.to_string().ends_with("ends before byte 20"), "{error}");
+    }
+
+    #[test]
+    fn the_lock_of_a_file_that_is_closed_is_given_up_though_a_process_being_started_still_has_it_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let held = ImageFile::create(&path).unwrap();
+        let _of_the_process = held.file.try_clone().unwrap();
+        let other = File::open(&path).unwrap();
+        let lock = || rustix::fs::flock(&other, FlockOperation::NonBlockingLockExclusive);
+        assert_eq!(lock(), Err(Errno::WOULDBLOCK));
+        drop(held);
+        assert_eq!(lock(), Ok(()));
     }
 
     #[test]

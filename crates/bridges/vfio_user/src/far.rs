@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use byway_dma::{Access, BusAddr, FarMemory, Why};
-use byway_vfio_user_wire::{DmaMap, DmaUnmap, Incoming, Kind, MessageId, Reply, Request, WireError};
+use byway_dma::{Access, BusAddr, DmaSpace, FarMemory, Why};
+use byway_vfio_user_wire::{Command, DmaMap, DmaUnmap, Incoming, Kind, MessageId, Reply, Request, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::connection::{Connection, Received};
@@ -117,23 +117,28 @@ impl FarRanges {
         self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bytes from `at` on that are in one range and one message, of `len`.
-    fn piece(&self, at: u64, len: usize, may: impl Fn(Access) -> Result<(), Why>) -> Result<usize, Why> {
-        let ranges = self.lock();
-        let (_, (last, access)) = ranges.range(..=at).next_back().ok_or(Why::Unmapped)?;
-        let before_last = last.checked_sub(at).ok_or(Why::Unmapped)?;
-        may(*access)?;
-        Ok(len.min(self.most).min(usize::try_from(before_last).unwrap_or(usize::MAX - 1) + 1))
-    }
-
-    fn ask(&self, request: &Request<'_>, take: impl FnMut(Reply<'_>) -> bool) -> Result<(), Why> {
+    /// Asks about the bytes from `at` on that are in one range and one message, of `len`, and returns how many those are.
+    /// `request` says what is asked of so many, and `take` makes something of the answer if it can be.
+    fn ask<'a>(
+        &self,
+        space: &DmaSpace,
+        (at, len): (u64, usize),
+        may: impl Fn(Access) -> Result<(), Why>,
+        request: impl FnOnce(usize) -> Request<'a>,
+        mut take: impl FnMut(usize, Reply<'_>) -> bool,
+    ) -> Result<usize, Why> {
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = line.waited.left(self.looks.load(Ordering::Relaxed));
-        let since = Instant::now();
-        let answered = line.ask(request, since + left, take);
-        line.waited.time += since.elapsed();
+        // Whoever takes memory away does so before the message or after it: none follows.
+        let asked = space.while_shown(|| -> Result<_, Why> {
+            let ranges = self.lock();
+            let bytes = piece(&ranges, at, len.min(self.most), may)?;
+            let request = request(bytes);
+            Ok((bytes, line.put(&request).map(|id| (id, request.command()))))
+        });
+        let (bytes, asked) = asked??;
+        let answered = asked.and_then(|asked| self.answer(&mut line, asked, |reply| take(bytes, reply)));
         match answered {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(bytes),
             Err(fault) => {
                 if matches!(fault, Fault::Lost) {
                     line.connection = None;
@@ -142,62 +147,104 @@ impl FarRanges {
             }
         }
     }
+
+    /// Waits for the answer to a question for what is left of the client's time.
+    fn answer(
+        &self,
+        line: &mut Line,
+        asked: (MessageId, Command),
+        take: impl FnMut(Reply<'_>) -> bool,
+    ) -> Result<(), Fault> {
+        let left = line.waited.left(self.looks.load(Ordering::Relaxed));
+        let since = Instant::now();
+        let answered = line.answer(asked, since + left, take);
+        line.waited.time += since.elapsed();
+        answered
+    }
+}
+
+/// The bytes from `at` on that are in one range, of `len`.
+fn piece(
+    ranges: &BTreeMap<u64, (u64, Access)>,
+    at: u64,
+    len: usize,
+    may: impl Fn(Access) -> Result<(), Why>,
+) -> Result<usize, Why> {
+    let (_, (last, access)) = ranges.range(..=at).next_back().ok_or(Why::Unmapped)?;
+    let before_last = last.checked_sub(at).ok_or(Why::Unmapped)?;
+    may(*access)?;
+    Ok(len.min(usize::try_from(before_last).unwrap_or(usize::MAX - 1) + 1))
 }
 
 impl FarMemory for FarRanges {
-    fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), Why> {
+    fn read(&self, space: &DmaSpace, at: BusAddr, into: &mut [u8]) -> Result<(), Why> {
+        let may = |access: Access| if access.reads() { Ok(()) } else { Err(Why::NotReadable) };
         let (mut address, mut rest) = (at.0, into);
         while !rest.is_empty() {
-            let may = |access: Access| if access.reads() { Ok(()) } else { Err(Why::NotReadable) };
-            let bytes = self.piece(address, rest.len(), may)?;
-            let (now, later) = rest.split_at_mut(bytes);
-            self.ask(&Request::DmaRead { address, bytes: bytes as u64 }, |reply| match reply {
-                Reply::DmaRead { address: from, data } if from == address && data.len() == now.len() => {
-                    now.copy_from_slice(data);
-                    true
-                }
-                _ => false,
-            })?;
+            let request = |bytes| Request::DmaRead { address, bytes: bytes as u64 };
+            let here = (address, rest.len());
+            let bytes =
+                self.ask(space, here, may, request, |bytes, reply| match (reply, rest.get_mut(..bytes)) {
+                    (Reply::DmaRead { address: from, data }, Some(now))
+                        if from == address && data.len() == now.len() =>
+                    {
+                        now.copy_from_slice(data);
+                        true
+                    }
+                    _ => false,
+                })?;
             // The range holds what was read, so its end is at most 2^64; there is nothing behind that.
-            (address, rest) = (address.wrapping_add(bytes as u64), later);
+            (address, rest) = (address.wrapping_add(bytes as u64), rest.split_at_mut(bytes).1);
         }
         Ok(())
     }
 
-    fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), Why> {
+    fn write(&self, space: &DmaSpace, at: BusAddr, from: &[u8]) -> Result<(), Why> {
+        let may = |access: Access| if access.writes() { Ok(()) } else { Err(Why::NotWritable) };
         let (mut address, mut rest) = (at.0, from);
         while !rest.is_empty() {
-            let may = |access: Access| if access.writes() { Ok(()) } else { Err(Why::NotWritable) };
-            let (now, later) = rest.split_at(self.piece(address, rest.len(), may)?);
-            self.ask(
-                &Request::DmaWrite { address, data: now },
-                |reply| matches!(reply, Reply::DmaWritten { address: to, .. } if to == address),
+            let request = |bytes| Request::DmaWrite { address, data: rest.get(..bytes).unwrap_or_default() };
+            let here = (address, rest.len());
+            let bytes = self.ask(
+                space,
+                here,
+                may,
+                request,
+                |_, reply| matches!(reply, Reply::DmaWritten { address: to, .. } if to == address),
             )?;
-            (address, rest) = (address.wrapping_add(now.len() as u64), later);
+            (address, rest) = (address.wrapping_add(bytes as u64), rest.split_at(bytes).1);
         }
         Ok(())
     }
 }
 
 impl Line {
-    /// Asks, and waits for the answer, of which `take` makes something if it can be.
-    fn ask(
-        &mut self,
-        request: &Request<'_>,
-        until: Instant,
-        mut take: impl FnMut(Reply<'_>) -> bool,
-    ) -> Result<(), Fault> {
+    /// Puts a question, of which as much is sent as the socket takes at once. All answers before have come, so that is some of
+    /// it at least.
+    fn put(&mut self, request: &Request<'_>) -> Result<MessageId, Fault> {
         let id = MessageId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
         let connection = self.connection.as_mut().ok_or(Fault::Lost)?;
         request.encode(id, false, &mut connection.out.bytes);
+        connection.send()?;
+        Ok(id)
+    }
+
+    /// Waits for the answer, of which `take` makes something if it can be.
+    fn answer(
+        &mut self,
+        (id, command): (MessageId, Command),
+        until: Instant,
+        mut take: impl FnMut(Reply<'_>) -> bool,
+    ) -> Result<(), Fault> {
+        let connection = self.connection.as_mut().ok_or(Fault::Lost)?;
         loop {
             connection.send()?;
             if let Some(incoming) = connection.reader.next().map_err(io::Error::other)? {
                 let Incoming::Message(message) = incoming else { return Err(Fault::Lost) };
                 let header = message.header;
                 // Nothing else was asked, and a client asks by the other socket.
-                if (header.kind, header.id, header.command) != (Kind::Reply, id, request.command()) {
+                if (header.kind, header.id, header.command) != (Kind::Reply, id, command) {
                     return Err(Fault::Lost);
                 }
                 return match Reply::parse(&header, message.payload) {

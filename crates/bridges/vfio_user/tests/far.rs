@@ -5,18 +5,21 @@ mod common;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use byway_spec::Status;
+use byway_flash::{Durability, RunOptions};
+use byway_spec::base::admin::AdminOpcode;
 use byway_spec::nvm::NvmOpcode;
+use byway_spec::{Command, Status};
 use byway_vfio_user::PATIENCE;
 use byway_vfio_user_wire::{
-    Capabilities, DmaMap, DmaRange, Errno, HEADER_BYTES, Header, Kind, Reply, Request, TwinSocket, Version,
-    encode_error,
+    Capabilities, DmaMap, DmaRange, DmaUnmap, Errno, HEADER_BYTES, Header, Kind, RegionIndex, Reply, Request,
+    TwinSocket, Version, encode_error,
 };
-use common::host::blocks;
+use common::host::{blocks, fd, mapping};
 use common::{Host, Served};
 
 /// Where the far memory is mapped.
@@ -31,6 +34,8 @@ enum Manner {
     Silent,
     Lying,
     Slow,
+    /// Answers once it is told to.
+    Held,
 }
 
 /// How long a slow host takes for each answer.
@@ -41,6 +46,8 @@ struct FarHost {
     host: Host,
     memory: Arc<Mutex<Vec<u8>>>,
     asked: Arc<Mutex<u32>>,
+    /// Has the thread answer that holds its answers back.
+    answer: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     socket: UnixStream,
 }
@@ -62,14 +69,24 @@ impl FarHost {
         let asked = Arc::new(Mutex::new(0));
         let socket = UnixStream::from(twin);
         let (theirs, bytes, count) = (socket.try_clone().unwrap(), Arc::clone(&memory), Arc::clone(&asked));
-        let thread = std::thread::spawn(move || answer_all(theirs, &bytes, &count, manner));
-        Self { host, memory, asked, thread: Some(thread), socket }
+        let (answer, held) = channel();
+        let thread = std::thread::spawn(move || answer_all(theirs, &bytes, &count, manner, &held));
+        Self { host, memory, asked, answer: Some(answer), thread: Some(thread), socket }
     }
 
     fn write(&mut self, lba: u64, data: &[u8]) -> Status {
         self.memory.lock().unwrap()[..data.len()].copy_from_slice(data);
         let command = blocks(NvmOpcode::WRITE, lba, data.len(), FAR_AT);
         self.host.execute(1, command).status()
+    }
+
+    /// Waits until the host has been asked so often.
+    fn await_asked(&self, times: u32) {
+        let until = Instant::now() + 4 * PATIENCE;
+        while *self.asked.lock().unwrap() < times {
+            assert!(Instant::now() < until, "the host was not asked");
+            std::thread::yield_now();
+        }
     }
 
     fn read(&mut self, lba: u64, bytes: usize) -> Vec<u8> {
@@ -81,12 +98,19 @@ impl FarHost {
 
 impl Drop for FarHost {
     fn drop(&mut self) {
+        self.answer = None;
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
         self.thread.take().unwrap().join().unwrap();
     }
 }
 
-fn answer_all(mut socket: UnixStream, memory: &Mutex<Vec<u8>>, asked: &Mutex<u32>, manner: Manner) {
+fn answer_all(
+    mut socket: UnixStream,
+    memory: &Mutex<Vec<u8>>,
+    asked: &Mutex<u32>,
+    manner: Manner,
+    held: &Receiver<()>,
+) {
     let mut header = [0; HEADER_BYTES];
     while socket.read_exact(&mut header).is_ok() {
         let header = Header::parse(&header);
@@ -100,7 +124,13 @@ fn answer_all(mut socket: UnixStream, memory: &Mutex<Vec<u8>>, asked: &Mutex<u32
             Manner::Silent => continue,
             Manner::Refusing => encode_error(&header, Errno::EFAULT, &mut out),
             Manner::Lying => Reply::DmaRead { address: 1, data: &[0; 1024] }.encode(&header, &mut out),
-            Manner::Slow | Manner::Honest => honest(&header, &request, &mut memory.lock().unwrap(), &mut out),
+            Manner::Slow | Manner::Honest | Manner::Held => {
+                honest(&header, &request, &mut memory.lock().unwrap(), &mut out)
+            }
+        }
+        if manner == Manner::Held {
+            // Until it may, or whatever comes once nobody holds it any more.
+            let _ = held.recv();
         }
         if manner == Manner::Slow {
             std::thread::sleep(SLOWNESS);
@@ -195,9 +225,55 @@ fn a_range_that_was_unmapped_is_not_asked_for() {
     assert!(far.write(0, &[1; 512]).is_success());
     let asked = *far.asked.lock().unwrap();
     let range = DmaRange::new(FAR_AT, FAR_BYTES).unwrap();
-    far.host.client.ask(&Request::DmaUnmap(byway_vfio_user_wire::DmaUnmap::Range(range))).unwrap();
+    far.host.client.ask(&Request::DmaUnmap(DmaUnmap::Range(range))).unwrap();
     assert!(far.write(0, &[1; 512]).is(Status::DATA_TRANSFER_ERROR));
     assert_eq!(*far.asked.lock().unwrap(), asked);
+}
+
+#[test]
+fn no_message_follows_the_one_that_is_under_way_when_memory_is_taken_away_and_nobody_waits_for_its_answer() {
+    const BUS_MASTER: (u64, u16) = (4, 4);
+    type Way = fn(&mut Host);
+    let ways: [Way; 3] = [
+        |host| drop(host.client.ask(&Request::DeviceReset).unwrap()),
+        |host| drop(host.client.ask(&Request::DmaUnmap(DmaUnmap::All)).unwrap()),
+        |host| {
+            for command in [BUS_MASTER.1, 0] {
+                host.client.write(RegionIndex::CONFIG, BUS_MASTER.0, &command.to_le_bytes()).unwrap();
+            }
+        },
+    ];
+    // A page, of which the host gives or takes a quarter at a time.
+    let mut identify = Command::new(AdminOpcode::IDENTIFY.0, 0, 0);
+    identify.cdw10 = 1;
+    identify.set_prps(FAR_AT, 0);
+    for (qid, command) in [(0, identify), (1, blocks(NvmOpcode::WRITE, 0, 4096, FAR_AT))] {
+        for (number, take_away) in ways.iter().enumerate() {
+            // A thread of the device's own waits for the host: whoever answers messages does not.
+            let served =
+                Served::watched(RunOptions { durability: Durability::Media, ..RunOptions::default() });
+            let mut far = FarHost::new(&served, Manner::Held);
+            far.host.submit(qid, &command);
+            far.host.ring(qid);
+            far.await_asked(1);
+            take_away(&mut far.host);
+            far.answer.take();
+            begin_anew(&mut far.host);
+            assert_eq!(*far.asked.lock().unwrap(), 1, "queue {qid}, way {number}");
+        }
+    }
+}
+
+/// The controller is ready once what was under way has ended.
+fn begin_anew(host: &mut Host) {
+    host.client.ask(&Request::DeviceReset).unwrap();
+    host.client.ask(&Request::DmaUnmap(DmaUnmap::All)).unwrap();
+    let memory = fd(&host.memory);
+    host.client.ask_with(&Request::DmaMap(mapping()), &[&memory]).unwrap();
+    host.forget_queues();
+    host.enable();
+    host.make_queues();
+    host.write_blocks(0, &[2; 512]);
 }
 
 #[test]

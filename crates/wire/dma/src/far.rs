@@ -3,7 +3,7 @@
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::base::prp::PAGE_BYTES;
 
-use crate::{BusAddr, DmaFault, Why};
+use crate::{BusAddr, DmaFault, DmaSpace, Why};
 
 /// Bytes of a completion before the dword with its phase tag.
 const BEFORE_PHASE: usize = COMPLETION_BYTES - 4;
@@ -11,26 +11,32 @@ const BEFORE_PHASE: usize = COMPLETION_BYTES - 4;
 /// Memory that a [`crate::DmaSpace`] turns to for addresses at which nothing is mapped.
 ///
 /// An implementer answers within a time that it states, whatever whoever has the memory does, and may be asked by several
-/// threads at once. Bytes of a write are there for whoever sees those of a later one.
+/// threads at once. Bytes of a write are there for whoever sees those of a later one. Each question is put within
+/// [`crate::DmaSpace::while_shown`], so that none follows once memory is taken away.
 pub trait FarMemory: Send + Sync + std::fmt::Debug {
     /// Copies from it.
     ///
     /// # Errors
     /// Some byte is not there, may not be read, or did not come.
-    fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), Why>;
+    fn read(&self, space: &DmaSpace, at: BusAddr, into: &mut [u8]) -> Result<(), Why>;
 
     /// Copies to it.
     ///
     /// # Errors
     /// Some byte is not there, may not be written, or was not taken.
-    fn write(&self, at: BusAddr, from: &[u8]) -> Result<(), Why>;
+    fn write(&self, space: &DmaSpace, at: BusAddr, from: &[u8]) -> Result<(), Why>;
 }
 
 /// Writes a completion: the dword with the phase tag last, by a write of its own.
-pub(crate) fn complete(far: &dyn FarMemory, at: BusAddr, entry: &[u8; COMPLETION_BYTES]) -> Result<(), Why> {
+pub(crate) fn complete(
+    far: &dyn FarMemory,
+    space: &DmaSpace,
+    at: BusAddr,
+    entry: &[u8; COMPLETION_BYTES],
+) -> Result<(), Why> {
     let (body, phase) = entry.split_at(BEFORE_PHASE);
-    far.write(at, body)?;
-    far.write(at.checked_add(BEFORE_PHASE as u64).ok_or(Why::Unmapped)?, phase)
+    far.write(space, at, body)?;
+    far.write(space, at.checked_add(BEFORE_PHASE as u64).ok_or(Why::Unmapped)?, phase)
 }
 
 /// Goes through an access that is partly or wholly elsewhere, in pieces that are all here or all elsewhere. `is_here` tells of

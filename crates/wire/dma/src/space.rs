@@ -143,6 +143,16 @@ impl DmaSpace {
         *self.far.lock().unwrap_or_else(PoisonError::into_inner) = far;
     }
 
+    /// Does what may be done as long as devices see what is mapped, or finds that they do not. What is hidden afterwards waits
+    /// for `act`, which must be short and change nothing here.
+    ///
+    /// # Errors
+    /// Memory is hidden.
+    pub fn while_shown<R>(&self, act: impl FnOnce() -> R) -> Result<R, Why> {
+        let tables = self.lock();
+        if tables.hides() { Err(Why::Unmapped) } else { Ok(act()) }
+    }
+
     /// Who is asked after an access that failed.
     ///
     /// # Errors
@@ -358,14 +368,14 @@ mod tests {
     struct Elsewhere(Mutex<Vec<u8>>);
 
     impl FarMemory for Elsewhere {
-        fn read(&self, at: BusAddr, into: &mut [u8]) -> Result<(), Why> {
+        fn read(&self, _: &DmaSpace, at: BusAddr, into: &mut [u8]) -> Result<(), Why> {
             let from = at.0.checked_sub(3 * PAGE).ok_or(Why::Unmapped)? as usize;
             let bytes = self.0.lock().unwrap();
             into.copy_from_slice(bytes.get(from..from + into.len()).ok_or(Why::Unmapped)?);
             Ok(())
         }
 
-        fn write(&self, at: BusAddr, bytes: &[u8]) -> Result<(), Why> {
+        fn write(&self, _: &DmaSpace, at: BusAddr, bytes: &[u8]) -> Result<(), Why> {
             let to = at.0.checked_sub(3 * PAGE).ok_or(Why::Unmapped)? as usize;
             let mut memory = self.0.lock().unwrap();
             memory.get_mut(to..to + bytes.len()).ok_or(Why::Unmapped)?.copy_from_slice(bytes);

@@ -101,7 +101,7 @@ impl DmaView {
                 if here {
                     self.marked(|view| read(view, at, piece)).map_err(|fault| fault.why)
                 } else {
-                    far.read(at, piece)
+                    far.read(&self.space, at, piece)
                 }
             },
         )
@@ -119,7 +119,7 @@ impl DmaView {
                 if here {
                     self.marked(|view| write(view, at, piece)).map_err(|fault| fault.why)
                 } else {
-                    far.write(at, piece)
+                    far.write(&self.space, at, piece)
                 }
             },
         )
@@ -133,19 +133,20 @@ impl DmaView {
         entry: &[u8; COMPLETION_BYTES],
     ) -> Result<(), DmaFault> {
         let far = self.space.far(fault)?;
-        complete_far(&*far, at, entry).map_err(|why| DmaFault { why, ..fault })
+        complete_far(&*far, &self.space, at, entry).map_err(|why| DmaFault { why, ..fault })
     }
 
     #[cold]
     fn load_far(&self, fault: DmaFault, at: BusAddr) -> Result<u32, DmaFault> {
         let mut word = [0; 4];
-        self.space.far(fault)?.read(at, &mut word).map_err(|why| DmaFault { why, ..fault })?;
+        let read = self.space.far(fault)?.read(&self.space, at, &mut word);
+        read.map_err(|why| DmaFault { why, ..fault })?;
         Ok(u32::from_le_bytes(word))
     }
 
     #[cold]
     fn store_far(&self, fault: DmaFault, at: BusAddr, value: u32) -> Result<(), DmaFault> {
-        let written = self.space.far(fault)?.write(at, &value.to_le_bytes());
+        let written = self.space.far(fault)?.write(&self.space, at, &value.to_le_bytes());
         written.map_err(|why| DmaFault { why, ..fault })
     }
 

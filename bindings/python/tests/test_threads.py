@@ -145,7 +145,6 @@ SLOW = """
 import byway
 device = byway.open("ram:64M", clock="paced", link="gen1x1", depth=64)
 queue = device.queue()
-print("waits", flush=True)
 try:
     {wait}
 except KeyboardInterrupt:
@@ -153,23 +152,28 @@ except KeyboardInterrupt:
 """
 QUEUED = """
     queue.submit_all([byway.Command.read(0, 16384) for _ in range(50)])
+    print("waits", flush=True)
     queue.wait(50)
 """
 CALLS = """
+    print("waits", flush=True)
     for _ in range(50):
         device.nvm.read(0, 16384)
 """
 
 
 KEYS = """
+    print("waits", flush=True)
     for _ in range(50):
         device.kv[b"key"] = bytes(1 << 20)
 """
 LOADS = """
+    print("waits", flush=True)
     while True:
         device.kv.load((b"%d" % n, bytes(100_000)) for n in range(100))
 """
 MANY = """
+    print("waits", flush=True)
     for n in range(100):
         device.kv[b"%d" % n] = bytes(4096)
     while True:
@@ -178,6 +182,7 @@ MANY = """
 ADMIN = """
     with device.admin_queue() as admin:
         admin.submit(0x0C)  # a request for events, of which there will be none
+        print("waits", flush=True)
         admin.wait()
 """
 

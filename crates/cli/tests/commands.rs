@@ -4,7 +4,7 @@
 mod common;
 
 use byway_link::Method;
-use common::{Image, byway, json_lines, refused, said};
+use common::{Image, await_work, byway, json_lines, refused, said};
 
 const RECORDS: &str = "0041;LATIN CAPITAL LETTER A;Lu;0;L;;;;;N;;;;0061;\n\
                        00E9;LATIN SMALL LETTER E WITH ACUTE;Ll;0;L;0065 0301;;;;N;LATIN SMALL LETTER E ACUTE;;00C9;;00C9\n\
@@ -352,7 +352,7 @@ fn an_interrupted_import_ends_with_130_and_keeps_what_was_acknowledged() {
         .spawn()
         .unwrap();
     // Long enough to have begun, far too short to end: a million records.
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    await_work(child.id(), 50);
     let pid = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));

@@ -5,7 +5,7 @@ mod common;
 
 use std::process::{Command, Stdio};
 
-use common::{Image, json_lines, refused, said};
+use common::{Image, await_work, json_lines, refused, said};
 use serde_json::Value;
 
 /// What a load that must succeed measured.
@@ -171,7 +171,7 @@ fn an_interrupted_load_prints_what_was_measured() {
         .spawn()
         .unwrap();
     // Long enough to have begun, far too short to end.
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    await_work(child.id(), 30);
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));

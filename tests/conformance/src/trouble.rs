@@ -126,7 +126,7 @@ fn open_queues_until_refused<B: Backend>(subject: &Subject<'_, B>, limit: u64) {
 /// Whether no descriptor is open beside these, before long: a server in a thread of this process lets go of those it was sent
 /// when it comes to it, which may be after the queue's owner has been answered.
 fn comes_down_to(open: &BTreeSet<u32>) -> bool {
-    let patience = Instant::now() + Duration::from_secs(5);
+    let patience = Instant::now() + Duration::from_secs(20);
     while !descriptors().is_subset(open) {
         if Instant::now() > patience {
             return false;

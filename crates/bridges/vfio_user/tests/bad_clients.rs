@@ -220,6 +220,37 @@ fn a_message_shorter_than_its_header_ends_the_connection() {
 }
 
 #[test]
+fn a_message_of_any_size_that_it_claims_is_answered_once_and_the_stream_stays_in_step() {
+    let served = Served::new();
+    let mut client = served.client();
+    for message in conversation() {
+        for bytes in 16..message.len() + 20 {
+            let mut lie = message.clone();
+            lie.resize(bytes, 0);
+            lie[4..8].copy_from_slice(&(bytes as u32).to_ne_bytes());
+            client.send(&lie, &[]);
+            assert!(client.receive().unwrap().0.kind == Kind::Reply);
+            client.ask(&Request::DeviceGetInfo).unwrap();
+        }
+    }
+    drop(client);
+    is_sound(&served);
+}
+
+#[test]
+fn a_message_that_says_it_is_of_four_gigabytes_is_read_on_and_its_sender_may_go() {
+    let served = Served::new();
+    for command in [Command::REGION_WRITE, Command::DMA_MAP, Command(u16::MAX)] {
+        let mut client = served.client();
+        let header = [7, command.0].map(u16::to_ne_bytes).concat();
+        client.send(&[header, u32::MAX.to_ne_bytes().to_vec(), vec![0; 8]].concat(), &[]);
+        // More than is taken of any message: it is skipped as it comes.
+        (0..256).for_each(|_| client.send(&[0; 64 << 10], &[]));
+    }
+    is_sound(&served);
+}
+
+#[test]
 fn a_client_that_asks_and_never_listens_is_not_listened_to_and_the_next_is_served() {
     let served = Served::new();
     let mut client = served.client();

@@ -23,12 +23,16 @@ fn sleeps() -> u64 {
     count.unwrap().trim().parse().unwrap()
 }
 
-/// Says nothing until the server sleeps, and then for a while; how often it woke.
+/// Says nothing until the server sleeps, and then for a while; how often it woke. On a busy machine it may take long to come
+/// to rest: one that wakes of its own does so each time.
 fn wakes_of_its_own() -> u64 {
-    std::thread::sleep(Duration::from_millis(300));
-    let before = sleeps();
-    std::thread::sleep(Duration::from_millis(700));
-    sleeps() - before
+    let wakes = || {
+        std::thread::sleep(Duration::from_millis(300));
+        let before = sleeps();
+        std::thread::sleep(Duration::from_millis(700));
+        sleeps() - before
+    };
+    (0..20).map(|_| wakes()).find(|wakes| *wakes == 0).unwrap_or_else(wakes)
 }
 
 #[test]

@@ -29,10 +29,19 @@ struct Gate {
     opened: Condvar,
 }
 
-impl Gate {
+/// Who shuts the gate. It is open once he has gone: a test that fails ends its server, which may wait there.
+struct Keeper(Arc<Gate>);
+
+impl Keeper {
     fn set(&self, is_shut: bool) {
-        *self.is_shut.lock().unwrap() = is_shut;
-        self.opened.notify_all();
+        *self.0.is_shut.lock().unwrap() = is_shut;
+        self.0.opened.notify_all();
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.set(false);
     }
 }
 
@@ -44,10 +53,10 @@ impl FileEvents for Gate {
     }
 }
 
-fn served(durability: Durability) -> (Served, Arc<Gate>) {
+fn served(durability: Durability) -> (Served, Keeper) {
     let gate = Arc::new(Gate::default());
     let run = RunOptions { durability, events: Some(gate.clone()), ..RunOptions::default() };
-    (Served::watched(run), gate)
+    (Served::watched(run), Keeper(gate))
 }
 
 /// Every kind of message that a busy guest sends is answered.
@@ -127,7 +136,7 @@ fn serves_again(host: &mut Host) {
 }
 
 /// A host one of whose commands waits at a gate that is shut.
-fn busy(served: &Served, gate: &Gate, qid: u16, command: &Command) -> Host {
+fn busy(served: &Served, gate: &Keeper, qid: u16, command: &Command) -> Host {
     let mut host = Host::new(served);
     host.write_blocks(0, &[1; 512]);
     gate.set(true);

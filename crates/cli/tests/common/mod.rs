@@ -27,6 +27,22 @@ pub fn refused(code: i32, args: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
+/// Waits until a child that never rests has had a processor for so many hundredths of a second: it has begun, however little a
+/// busy machine gave it so far.
+pub fn await_work(pid: u32, hundredths: u64) {
+    let worked = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        // Behind the name, which may hold anything: the 12th and 13th are user and system time (proc(5)).
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        assert!(!fields.trim_start().starts_with('Z'), "it has ended");
+        let times = fields.split_whitespace().skip(11).take(2);
+        times.map(|time| time.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    while worked() < hundredths {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 /// A folder with an image in it.
 pub struct Image {
     pub dir: TempDir,

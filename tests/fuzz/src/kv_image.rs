@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use byway_flash::{ExtentId, NamespaceKind, NamespaceRecord, OWNER_STATE_BYTES};
+use byway_flash::{ACCESS_STATE_BYTES, ExtentId, NamespaceKind, NamespaceRecord, OWNER_STATE_BYTES};
 use byway_kv::{Key, KvEngine, KvError, KvFormat, KvOptions, Packing, Placement, StoreHow, WindowId, fuzz};
 
 use crate::input::Input;
@@ -114,6 +114,7 @@ fn namespace() -> NamespaceRecord {
         nguid: [0; 16],
         uuid: [0; 16],
         owner_state: [0; OWNER_STATE_BYTES],
+        access_state: [0; ACCESS_STATE_BYTES],
     }
 }
 

@@ -310,6 +310,7 @@ impl Controller {
         for qid in 0..self.submission.len() {
             self.release_window(subsystem, qid as u16);
         }
+        subsystem.forget_host(self.id);
         self.submission.fill_with(|| None);
         self.completion.fill_with(|| None);
         self.completions.clear();

@@ -9,7 +9,7 @@ use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::{self, VendorOpcode};
 use byway_spec::{Command, Status};
 
-use crate::admin::Counted;
+use crate::admin::{Counted, effects};
 use crate::controller::Controller;
 use crate::data_pointer;
 use crate::error::CommandError;
@@ -17,6 +17,7 @@ use crate::namespace::kv::key;
 use crate::namespace::{Execution, Namespace, Outcome, VALUE_MAX_BYTES};
 use crate::port::Port;
 use crate::queue::BoundWindow;
+use crate::reservation::{Access, is_reservation};
 use crate::subsystem::Subsystem;
 use crate::transfer::assembly::Target;
 
@@ -50,14 +51,16 @@ impl Controller {
         if command.opcode() >= FIRST_VENDOR_OPCODE {
             return self.execute_vendor(subsystem, port, qid, command, inline_bytes);
         }
-        if command.nsid == NSID_ALL && command.opcode() == NvmOpcode::FLUSH.0 {
-            return Ok(Outcome::OnceSynced);
+        if is_reservation(command.opcode()) {
+            return self.reserve(subsystem, port, qid, command, inline_bytes);
         }
-        self.with_namespace(subsystem, port, (qid, command.nsid), inline_bytes, |namespace, execution| {
-            match namespace {
-                Namespace::Nvm(nvm) => nvm.execute(execution, command),
-                Namespace::Kv(kv) => kv.execute(execution, command),
-            }
+        if command.nsid == NSID_ALL && command.opcode() == NvmOpcode::FLUSH.0 {
+            return subsystem.check_access_to_attached(self.id, Access::Write).map(|()| Outcome::OnceSynced);
+        }
+        let target = (qid, command.nsid, effects::access(command.opcode()));
+        self.with_namespace(subsystem, port, target, inline_bytes, |namespace, execution| match namespace {
+            Namespace::Nvm(nvm) => nvm.execute(execution, command),
+            Namespace::Kv(kv) => kv.execute(execution, command),
         })
     }
 
@@ -73,17 +76,17 @@ impl Controller {
         }
     }
 
-    /// Runs `work` on the namespace that `nsid` names, if it is attached to this controller.
+    /// Runs `work` on the namespace that `nsid` names, if it is attached to this controller and not kept from its host.
     #[inline]
-    fn with_namespace(
+    pub(crate) fn with_namespace(
         &mut self,
         subsystem: &mut Subsystem,
         port: &mut Port<'_>,
-        (qid, nsid): (u16, u32),
+        (qid, nsid, access): (u16, u32, Access),
         inline_bytes: Option<usize>,
         work: impl FnOnce(&mut Namespace, &mut Execution<'_, '_>) -> Result<Outcome, CommandError>,
     ) -> Result<Outcome, CommandError> {
-        let (namespace, flash) = subsystem.attached(nsid, self.id)?;
+        let (namespace, flash) = subsystem.admit(nsid, self.id, access)?;
         let window = self.window_of(qid, nsid);
         let mut execution = Execution {
             flash,
@@ -126,7 +129,7 @@ impl Controller {
             _ => self.with_namespace(
                 subsystem,
                 port,
-                (qid, command.nsid),
+                (qid, command.nsid, Access::Write),
                 inline_bytes,
                 |namespace, execution| namespace.kv()?.bulk_store(execution, command),
             ),
@@ -201,7 +204,7 @@ impl Controller {
     ) -> Result<Outcome, CommandError> {
         let sq = self.submission[usize::from(qid)].as_mut().ok_or(NO_QUEUE)?;
         let (target, bytes) = sq.assembly.close().ok_or(NO_QUEUE)?;
-        let (namespace, flash) = subsystem.attached(target.nsid, self.id)?;
+        let (namespace, flash) = subsystem.admit(target.nsid, self.id, Access::Write)?;
         let room = &mut self.room;
         let mut execution = Execution { flash, port, room, carried: None, whole_pages: false, window: None };
         let stored = namespace.kv()?.store(&mut execution, target.key, bytes);
@@ -217,7 +220,8 @@ impl Controller {
         target: Target,
         value: &[u8],
     ) -> Result<Outcome, CommandError> {
-        self.with_namespace(subsystem, port, (qid, target.nsid), None, |namespace, execution| {
+        let place = (qid, target.nsid, Access::Write);
+        self.with_namespace(subsystem, port, place, None, |namespace, execution| {
             namespace.kv()?.store(execution, target.key, value)
         })
     }
@@ -277,7 +281,8 @@ impl Controller {
         }
         let key = key(command)?;
         let len_bytes = command.cdw10 as usize;
-        self.with_namespace(subsystem, port, (qid, command.nsid), None, |namespace, execution| {
+        let place = (qid, command.nsid, Access::Write);
+        self.with_namespace(subsystem, port, place, None, |namespace, execution| {
             namespace.kv()?.store_in_window(execution, window, key, len_bytes, first)
         })
     }
@@ -298,7 +303,7 @@ impl Controller {
 
     /// Refuses a payload in pieces for a namespace that could not store it, before its pieces are taken.
     fn check_key_value(&self, subsystem: &mut Subsystem, nsid: u32) -> Result<(), CommandError> {
-        subsystem.attached(nsid, self.id)?.0.kv().map(drop)
+        subsystem.admit(nsid, self.id, Access::Write)?.0.kv().map(drop)
     }
 
     fn assembly(&mut self, qid: u16) -> Result<&mut crate::transfer::assembly::Assembly, CommandError> {

@@ -5,9 +5,9 @@
 //!
 //! # What it does not implement
 //!
-//! Metadata and protection information, reservations, fused commands, sanitize, zoned namespaces, computational
-//! programs, firmware update and self-test: each is refused with the status the specification gives, and Identify
-//! and the Commands Supported log say so.
+//! Metadata and protection information, fused commands, cryptographic erase, zoned namespaces, computational programs,
+//! directives, firmware update and self-test: each is refused with the status the specification gives, and Identify and
+//! the Commands Supported log say so.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,7 @@ mod port;
 mod put_off;
 mod queue;
 mod register;
+mod reservation;
 mod run;
 mod sanitize;
 mod subsystem;
@@ -39,4 +40,5 @@ pub use outlook::Outlooks;
 pub use port::{DeviceMemory, Interrupts, NoInterrupts, Port};
 pub use queue::MAX_IO_QUEUES;
 pub use register::{CmbRegisters, MAX_QUEUE_ENTRIES};
+pub use reservation::{Access, Host, PERSISTENT_REGISTRANTS};
 pub use subsystem::{Identity, MAX_NAMESPACES, Subsystem, SubsystemError, SubsystemOptions};

@@ -96,7 +96,7 @@ fn a_namespace_that_is_not_there_is_refused() {
 #[test]
 fn commands_of_another_set_are_invalid_opcodes() {
     let mut io = device();
-    for opcode in [0x04, 0x0d, 0x10, 0x14, 0x79, 0x7d, 0x7f] {
+    for opcode in [0x04, 0x0f, 0x10, 0x14, 0x79, 0x7d, 0x7f] {
         assert_status(io.run(Command::new(opcode, 0, BLOCKS_512)), Status::INVALID_OPCODE);
     }
     assert_status(io.run(blocks(NvmOpcode::WRITE_ZEROES, KV, 0, 1)), Status::INVALID_OPCODE);

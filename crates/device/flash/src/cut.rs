@@ -110,6 +110,7 @@ mod tests {
         Unit(u64),
         Page(u64),
         Owner,
+        Access,
         Passing,
     }
 
@@ -118,8 +119,9 @@ mod tests {
         let mixed = step.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
         let target = match mixed % 20 {
             0 => Target::Owner,
+            3 => Target::Access,
             1 | 2 => Target::Passing,
-            3..=6 => Target::Page(mixed / 32 % PAGES),
+            4..=6 => Target::Page(mixed / 32 % PAGES),
             _ => Target::Unit(mixed / 32 % UNITS),
         };
         (target, !mixed.is_multiple_of(7))
@@ -145,6 +147,7 @@ mod tests {
             }
             (Target::Page(page), false) => flash.trim(pairs, page..page + 1),
             (Target::Owner, _) => flash.set_owner_state(1, &step.to_le_bytes()),
+            (Target::Access, _) => flash.set_access_state(1, &step.to_le_bytes()),
             (Target::Passing, _) => toggle_passing(flash, step),
         }
         .unwrap();
@@ -166,8 +169,10 @@ mod tests {
         let (extent, index, len) = match target {
             Target::Unit(unit) => (extent(flash, 1), unit, 4096),
             Target::Page(page) => (extent(flash, 2), page, 16384),
-            Target::Owner => {
-                let state = flash.namespace(1).unwrap().owner_state;
+            Target::Owner | Target::Access => {
+                let record = flash.namespace(1).unwrap();
+                let state =
+                    if target == Target::Owner { &record.owner_state[..] } else { &record.access_state[..] };
                 return Some(u64::from_le_bytes(*state.first_chunk().unwrap())).filter(|step| *step > 0);
             }
             Target::Passing => return None,
@@ -211,7 +216,7 @@ mod tests {
 
     fn apply(model: &mut Model, step: u64) {
         let (target, writes) = plan(step);
-        model.insert(target, (writes || target == Target::Owner).then_some(step));
+        model.insert(target, (writes || matches!(target, Target::Owner | Target::Access)).then_some(step));
     }
 
     /// Does the steps until the cut; says which were acknowledged, and the stores left if all were done.

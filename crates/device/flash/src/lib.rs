@@ -73,7 +73,9 @@ pub use flash::Flash;
 pub use forget::{Overwrite, Sanitize, SanitizeState};
 pub use geometry::{Geometry, MIN_SIZE_BYTES, UNIT_BYTES};
 pub use health::{FactoryBad, FlashHealth, RATED_ERASES};
-pub use image::namespaces::{ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES};
+pub use image::namespaces::{
+    ACCESS_STATE_BYTES, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES,
+};
 pub use image::superblock::is_image;
 pub use injection::{BadInjection, Injection, MediaOperation, Rule};
 pub use media::{MediaKind, Reads};

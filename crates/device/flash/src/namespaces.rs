@@ -4,8 +4,10 @@ use crate::durability::SyncPoint;
 use crate::error::FlashError;
 use crate::flash::{Flash, kind_of};
 use crate::image::namespaces::{
-    Chosen, Entry, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec, OWNER_STATE_BYTES,
+    ACCESS_STATE_BYTES, Chosen, Entry, ExtentId, NamespaceKind, NamespaceRecord, NamespaceSpec,
+    OWNER_STATE_BYTES,
 };
+use crate::image::superblock::Features;
 use crate::promises::Promises;
 use crate::spare::PageKind;
 
@@ -94,6 +96,7 @@ impl Flash {
             nguid: derive_id(self.superblock.uuid, nsid, first, 1),
             uuid: derive_uuid(self.superblock.uuid, nsid, first),
             owner_state: [0; OWNER_STATE_BYTES],
+            access_state: [0; ACCESS_STATE_BYTES],
         };
         let entry = Entry { record: record.clone(), first, entries, leaving: false };
         self.set_namespace(extent, Some(entry))?;
@@ -161,6 +164,9 @@ impl Flash {
     /// Sets or frees a slot of the namespace table, by one step.
     pub(crate) fn set_namespace(&mut self, extent: ExtentId, entry: Option<Entry>) -> Result<(), FlashError> {
         if let Some(entry) = entry {
+            if entry.record.access_state != [0; ACCESS_STATE_BYTES] {
+                self.use_features(Features::ACCESS_STATE)?;
+            }
             self.order_since(SyncPoint::NamespaceCopy, self.namespaces.changed_in(extent))?;
             let chosen = self.namespaces.prepare(extent, &entry);
             self.order(SyncPoint::NamespaceSelect)?;
@@ -187,6 +193,37 @@ impl Flash {
         place.copy_from_slice(state);
         entry.record.owner_state = owner_state;
         self.set_namespace(entry.record.extent, Some(entry))
+    }
+
+    /// Replaces what the record of a namespace says of who may use it, by one atomic step. Shorter is filled with zeroes.
+    /// A program that does not know of it can only read the image from then on.
+    ///
+    /// # Errors
+    /// As [`Flash::set_owner_state`], for more than 384 bytes.
+    pub fn set_access_state(&mut self, nsid: u32, state: &[u8]) -> Result<(), FlashError> {
+        self.writable()?;
+        let mut entry = self.namespaces.find(nsid).ok_or(FlashError::NoNamespace(nsid))?.clone();
+        let mut access_state = [0; ACCESS_STATE_BYTES];
+        let place = access_state
+            .get_mut(..state.len())
+            .ok_or(FlashError::Misuse("access state has at most 384 bytes"))?;
+        place.copy_from_slice(state);
+        entry.record.access_state = access_state;
+        self.set_namespace(entry.record.extent, Some(entry))
+    }
+
+    /// Marks the image as one that uses features of the format, before it does.
+    fn use_features(&mut self, features: Features) -> Result<(), FlashError> {
+        if self.superblock.features.contains(features) {
+            return Ok(());
+        }
+        let mut marked = self.superblock.clone();
+        marked.features.insert(features);
+        if let Some(file) = self.image_file() {
+            marked.write(&file)?;
+        }
+        self.superblock = marked;
+        Ok(())
     }
 
     /// Finishes removals that were cut short; says how many.

@@ -17,7 +17,7 @@ use crate::ftl::Ftl;
 use crate::geometry::Geometry;
 use crate::image::layout::Layout;
 use crate::image::namespaces::{Entry, NamespaceRecord, NamespaceSpec, NamespaceTable};
-use crate::image::superblock::{Keeps, Superblock, damaged};
+use crate::image::superblock::{Features, Keeps, Superblock, damaged};
 use crate::media::{FileMedia, InjectedMedia, Media, MediaKind, NullMedia, RamMedia};
 use crate::mend::Mender;
 use crate::options::{FlashOptions, How, OpenOptions};
@@ -52,6 +52,7 @@ impl Flash {
                 profile,
                 profile_name: options.profile_name,
                 uuid: options.uuid,
+                features: Features::default(),
             })
         };
         match options.media {

@@ -168,7 +168,7 @@ fn another_version_and_unknown_features_are_refused() {
     let cases = [
         (8, 2_u8, "is a Byway image of format version 2; this program knows version 1"),
         (32, 4, "uses image features unknown to this program (bits 0x4)"),
-        (24, 1, "uses image features (bits 0x1) that this program can only read: readonly=1 opens it"),
+        (24, 3, "uses image features (bits 0x2) that this program can only read: readonly=1 opens it"),
     ];
     for (at, value, sentence) in cases {
         closed_image(&image(&dir));
@@ -185,7 +185,7 @@ fn another_version_and_unknown_features_are_refused() {
 fn features_that_only_writers_must_know_leave_an_image_readable() {
     let dir = tempfile::tempdir().unwrap();
     closed_image(&image(&dir));
-    forge_superblock(&image(&dir), 24, &[1]);
+    forge_superblock(&image(&dir), 24, &[2]);
     let mut flash =
         Flash::open(&image(&dir), OpenOptions { read_only: true, timing: false, ..OpenOptions::default() })
             .unwrap();

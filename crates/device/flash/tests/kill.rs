@@ -25,12 +25,14 @@ enum Target {
     Unit(u64),
     Page(u64),
     OwnerState,
+    AccessState,
 }
 
 fn target_of(step: u64) -> Target {
     let mixed = step.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
     match mixed % 16 {
         0 => Target::OwnerState,
+        15 => Target::AccessState,
         1..=4 => Target::Page(mixed / 16 % PAGES),
         _ => Target::Unit(mixed / 16 % UNITS),
     }
@@ -44,6 +46,7 @@ fn do_step(flash: &mut Flash, blocks: ExtentId, pairs: ExtentId, step: u64) {
             flash.write_page(pairs, page, &data, Cause::Host, &mut 0)
         }
         Target::OwnerState => flash.set_owner_state(2, &step.to_le_bytes().repeat(32)),
+        Target::AccessState => flash.set_access_state(2, &step.to_le_bytes().repeat(48)),
     }
     .unwrap();
 }
@@ -57,6 +60,7 @@ fn is_step(flash: &mut Flash, blocks: ExtentId, pairs: ExtentId, target: Target,
             data == page_of(flash, step)
         }
         Target::OwnerState => flash.namespace(2).unwrap().owner_state[..] == step.to_le_bytes().repeat(32),
+        Target::AccessState => flash.namespace(2).unwrap().access_state[..] == step.to_le_bytes().repeat(48),
     }
 }
 

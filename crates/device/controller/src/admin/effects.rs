@@ -5,6 +5,7 @@ use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::feature::FeatureId;
 use byway_spec::base::identify::Csi;
 use byway_spec::base::log::{Effects, EffectsLog, FeaturesLog, ManagementLog};
+use byway_spec::base::reservation::ReservationOpcode;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::VendorOpcode;
@@ -12,6 +13,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::feature;
 use crate::error::CommandError;
+use crate::reservation::Access;
 
 /// Of one namespace, as every I/O command.
 const SUPPORTED: Effects = Effects::new().with_csupp(true).with_csp(Effects::SCOPE_NAMESPACE);
@@ -44,7 +46,7 @@ const ADMIN: [(AdminOpcode, Effects); 16] = [
     (AdminOpcode::SANITIZE, SANITIZES),
 ];
 
-const NVM: [(NvmOpcode, Effects); 8] = [
+const NVM: [(NvmOpcode, Effects); 12] = [
     (NvmOpcode::FLUSH, SUPPORTED),
     (NvmOpcode::WRITE, CHANGES_DATA),
     (NvmOpcode::READ, SUPPORTED),
@@ -53,15 +55,23 @@ const NVM: [(NvmOpcode, Effects); 8] = [
     (NvmOpcode::DATASET_MANAGEMENT, CHANGES_DATA),
     (NvmOpcode::VERIFY, SUPPORTED),
     (NvmOpcode::COPY, CHANGES_DATA),
+    (NvmOpcode::RESERVATION_REGISTER, SUPPORTED),
+    (NvmOpcode::RESERVATION_REPORT, SUPPORTED),
+    (NvmOpcode::RESERVATION_ACQUIRE, SUPPORTED),
+    (NvmOpcode::RESERVATION_RELEASE, SUPPORTED),
 ];
 
-const KV: [(KvOpcode, Effects); 6] = [
+const KV: [(KvOpcode, Effects); 10] = [
     (KvOpcode::FLUSH, SUPPORTED),
     (KvOpcode::STORE, CHANGES_DATA),
     (KvOpcode::RETRIEVE, SUPPORTED),
     (KvOpcode::LIST, SUPPORTED),
     (KvOpcode::DELETE, CHANGES_DATA),
     (KvOpcode::EXIST, SUPPORTED),
+    (KvOpcode::RESERVATION_REGISTER, SUPPORTED),
+    (KvOpcode::RESERVATION_REPORT, SUPPORTED),
+    (KvOpcode::RESERVATION_ACQUIRE, SUPPORTED),
+    (KvOpcode::RESERVATION_RELEASE, SUPPORTED),
 ];
 
 /// The page of command set `csi`.
@@ -81,18 +91,31 @@ pub(super) fn page(csi: Csi, has_doorbell_buffers: bool) -> Result<Vec<u8>, Comm
     Ok(log.as_bytes().to_vec())
 }
 
-/// Whether a command changes what the device keeps: data, or what namespaces there are. Opcodes of one value mean the
-/// same kind of thing in every command set.
+/// Whether a command changes what the device keeps: data, what namespaces there are, or who may use them.
 pub(crate) fn changes(is_admin: bool, opcode: u8) -> bool {
     if is_admin {
         return [AdminOpcode::FORMAT_NVM, AdminOpcode::NAMESPACE_MANAGEMENT]
             .map(|known| known.0)
             .contains(&opcode);
     }
-    let reads = [NvmOpcode::READ, NvmOpcode::COMPARE, NvmOpcode::VERIFY].map(|known| known.0);
-    let asks = [KvOpcode::LIST, KvOpcode::EXIST].map(|known| known.0);
-    !reads.contains(&opcode) && !asks.contains(&opcode)
+    access(opcode) != Access::Read && opcode != ReservationOpcode::REPORT.0
 }
+
+/// What a command of a namespace does to what that holds. Opcodes of one value mean the same kind of thing in every command
+/// set.
+#[inline]
+pub(crate) const fn access(opcode: u8) -> Access {
+    match opcode {
+        RETRIEVE_OR_READ | COMPARE | VERIFY | LIST | EXIST => Access::Read,
+        _ => Access::Write,
+    }
+}
+
+const RETRIEVE_OR_READ: u8 = NvmOpcode::READ.0;
+const COMPARE: u8 = NvmOpcode::COMPARE.0;
+const VERIFY: u8 = NvmOpcode::VERIFY.0;
+const LIST: u8 = KvOpcode::LIST.0;
+const EXIST: u8 = KvOpcode::EXIST.0;
 
 /// The page of features (12h): those of a namespace, and those of the controller.
 pub(super) fn features_page() -> Vec<u8> {

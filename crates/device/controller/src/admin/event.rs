@@ -73,6 +73,7 @@ impl Events {
             LogPage::ERROR => EventType::ERROR,
             LogPage::SMART => EventType::SMART,
             LogPage::CHANGED_NAMESPACES => EventType::NOTICE,
+            LogPage::RESERVATION => EventType::COMMAND_SET,
             _ => return,
         };
         self.masked &= !bit(kind);
@@ -151,6 +152,9 @@ impl Controller {
     ) {
         if self.admin.events.wanted.namespace_changed() && subsystem.changes.take_news(self.id) {
             self.admin.events.raise(Event::NAMESPACE_CHANGED);
+        }
+        if subsystem.notices.take_news(self.id) {
+            self.admin.events.raise(Event::RESERVATION);
         }
         self.raise_new_warnings(subsystem);
         while self.admin.events.can_report() {

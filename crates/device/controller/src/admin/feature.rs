@@ -17,6 +17,7 @@ use zerocopy::FromZeros;
 use super::health::{self, Thresholds};
 use super::identify::COMMAND_SETS;
 use super::queues::INTERRUPT_VECTORS;
+use super::reservation::identifier_bytes;
 use super::transfers::{ANNOUNCED, EnabledTransfers};
 use crate::controller::Controller;
 use crate::error::CommandError;
@@ -113,9 +114,14 @@ pub(super) fn capabilities(fid: FeatureId) -> Option<FeatureCapabilities> {
         | FeatureId::KEEP_ALIVE
         | FeatureId::HOST_BEHAVIOR
         | FeatureId::IO_COMMAND_SET_PROFILE
+        | FeatureId::HOST_IDENTIFIER
         | FeatureId::METHODS => (true, false),
         FeatureId::VOLATILE_WRITE_CACHE => (false, false),
-        FeatureId::ERROR_RECOVERY | FeatureId::KEY_VALUE | FeatureId::WINDOW => (true, true),
+        FeatureId::ERROR_RECOVERY
+        | FeatureId::KEY_VALUE
+        | FeatureId::RESERVATION_NOTIFICATION
+        | FeatureId::RESERVATION_PERSISTENCE
+        | FeatureId::WINDOW => (true, true),
         _ => return None,
     };
     Some(FeatureCapabilities::new().with_changeable(changeable).with_per_namespace(per_namespace))
@@ -159,6 +165,13 @@ impl Controller {
                 Ok(Outcome::with(namespace.kv()?.configuration().into_bits()))
             }
             FeatureId::WINDOW => self.bound_window(subsystem, command),
+            FeatureId::HOST_IDENTIFIER => self.get_host_identifier(subsystem, port, command),
+            FeatureId::RESERVATION_NOTIFICATION => {
+                Ok(Outcome::with(subsystem.notices.mask(self.id, command.nsid).into_bits()))
+            }
+            FeatureId::RESERVATION_PERSISTENCE => {
+                Ok(Outcome::with(u32::from(subsystem.persists(command.nsid))))
+            }
             _ => Ok(Outcome::with(self.admin.features.value(fid, command)?)),
         }
     }
@@ -172,6 +185,7 @@ impl Controller {
         match fid {
             FeatureId::TIMESTAMP => self.send(port, command, &[0; size_of::<Timestamp>()]),
             FeatureId::HOST_BEHAVIOR => self.send(port, command, &[0; size_of::<HostBehavior>()]),
+            FeatureId::HOST_IDENTIFIER => self.send(port, command, &[0; 16][..identifier_bytes(command)]),
             _ => Ok(Outcome::with(Features::default().value(fid, command)?)),
         }
     }
@@ -211,6 +225,9 @@ impl Controller {
             FeatureId::IO_COMMAND_SET_PROFILE => return self.set_command_sets(cdw11),
             FeatureId::KEY_VALUE => self.set_key_value(subsystem, command)?,
             FeatureId::METHODS => self.enable_methods(cdw11)?,
+            FeatureId::HOST_IDENTIFIER => self.set_host_identifier(subsystem, port, command)?,
+            FeatureId::RESERVATION_NOTIFICATION => self.set_notice_mask(subsystem, command)?,
+            FeatureId::RESERVATION_PERSISTENCE => return self.set_persistence(subsystem, command),
             FeatureId::WINDOW => return self.bind_window(subsystem, command),
             _ => return Err(UNKNOWN_FEATURE),
         }

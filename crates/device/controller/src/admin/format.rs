@@ -7,6 +7,7 @@ use byway_spec::{Command, Status};
 use crate::controller::Controller;
 use crate::error::CommandError;
 use crate::namespace::{LBA_FORMATS, Outcome};
+use crate::reservation::Access;
 use crate::subsystem::Subsystem;
 
 /// Secure erase settings: none, and user data, of which then no byte is left in the image. Nothing is encrypted, so there
@@ -38,6 +39,7 @@ impl Controller {
                 "blocks carry no metadata and no protection",
             ));
         }
+        subsystem.check_access(command.nsid, self.id, Access::Write)?;
         subsystem.format_namespace(command.nsid, cdw10.format_index(), cdw10.ses() == 1)?;
         Ok(Outcome::OK)
     }

@@ -101,6 +101,8 @@ impl Controller {
         data.cntlid = self.id.0;
         data.ver = Vs::V2_1.into_bits();
         data.cntrltype = 1;
+        // Host identifiers of 128 bits (HIDS).
+        data.ctratt = 1;
         // Several controllers may share the subsystem: one for each front the image is served on.
         data.cmic = 1 << 1;
         data.mdts = (MAX_TRANSFER_BYTES / PAGE_BYTES).ilog2() as u8;
@@ -148,6 +150,7 @@ fn identify_io(data: &mut wire::Controller, has_sgls: bool) {
         .with_dataset_management(true)
         .with_write_zeroes(true)
         .with_save_select(true)
+        .with_reservations(true)
         .with_timestamp(true)
         .with_verify(true)
         .with_copy(true);

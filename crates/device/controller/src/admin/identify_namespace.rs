@@ -3,6 +3,7 @@
 use byway_flash::Flash;
 use byway_spec::base::command::NSID_ALL;
 use byway_spec::base::identify::{Csi, IndependentNamespace, NamespaceDescriptor, NamespaceIdType};
+use byway_spec::base::reservation::Rescap;
 use byway_spec::kv::{KvFormat, KvNamespace as KvData};
 use byway_spec::nvm::{Flbas, LbaFormat, NvmNamespace as NvmData, NvmNamespaceExtended};
 use byway_spec::{Status, kv};
@@ -16,6 +17,9 @@ use crate::subsystem::{MAX_NAMESPACES, Subsystem};
 
 /// Several controllers may have the namespace at once (NMIC bit 0).
 const SHARED: u8 = 1;
+
+/// Every type of reservation, persistence through power loss, and Ignore Existing Key as since NVMe 1.3.
+const RESCAP: Rescap = Rescap::from_bits(!0);
 
 /// Ready (NSTAT bit 0, NRDY): namespaces are opened with the subsystem.
 const READY: u8 = 1;
@@ -88,6 +92,7 @@ impl Controller {
         }
         let mut data = IndependentNamespace::new_zeroed();
         data.nmic = SHARED;
+        data.rescap = RESCAP.into_bits();
         data.nstat = READY;
         data.nsattr = u8::from(subsystem.flash.is_read_only());
         Ok(page_of(&data))
@@ -157,6 +162,7 @@ fn nvm_common() -> Box<NvmData> {
         *format = LbaFormat::new().with_lbads(lbads);
     }
     data.nmic = SHARED;
+    data.rescap = RESCAP.into_bits();
     data.dlfeat = READS_ZEROES;
     data
 }
@@ -181,6 +187,7 @@ fn nvm_data(namespace: &NvmNamespace, flash: &mut Flash) -> Result<Box<NvmData>,
 fn kv_common() -> Box<KvData> {
     let mut data = Box::new(KvData::new_zeroed());
     data.nmic = SHARED;
+    data.rescap = RESCAP.into_bits();
     data.kvf[0] = KvFormat {
         key_max_bytes: kv::KEY_MAX_BYTES as u16,
         value_max_bytes: VALUE_MAX_BYTES,

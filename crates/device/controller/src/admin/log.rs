@@ -11,7 +11,7 @@ use byway_spec::base::log::{
 };
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::{effects, ledger_log, sanitize};
+use super::{effects, ledger_log, reservation, sanitize};
 use crate::controller::{Controller, MAX_TRANSFER_BYTES};
 use crate::error::CommandError;
 use crate::namespace::Outcome;
@@ -19,7 +19,7 @@ use crate::port::Port;
 use crate::subsystem::Subsystem;
 
 /// Every page a controller has.
-const PAGES: [LogPage; 11] = [
+const PAGES: [LogPage; 12] = [
     LogPage::SUPPORTED_PAGES,
     LogPage::ERROR,
     LogPage::SMART,
@@ -28,6 +28,7 @@ const PAGES: [LogPage; 11] = [
     LogPage::EFFECTS,
     LogPage::FEATURES,
     LogPage::MANAGEMENT,
+    LogPage::RESERVATION,
     LogPage::SANITIZE,
     LogPage::LEDGER,
     LogPage::ERROR_TEXTS,
@@ -95,8 +96,10 @@ impl Controller {
         let outcome = self.send(port, command, request.part(&page)?)?;
         if !request.retain_event {
             self.admin.events.clear(request.page);
-            if request.page == LogPage::CHANGED_NAMESPACES {
-                subsystem.changes.clear(self.id);
+            match request.page {
+                LogPage::CHANGED_NAMESPACES => subsystem.changes.clear(self.id),
+                LogPage::RESERVATION => subsystem.notices.clear(self.id),
+                _ => {}
             }
         }
         Ok(outcome)
@@ -117,6 +120,7 @@ impl Controller {
             LogPage::EFFECTS => effects::page(request.csi, subsystem.options.doorbell_buffers)?,
             LogPage::FEATURES => effects::features_page(),
             LogPage::MANAGEMENT => effects::management_page(),
+            LogPage::RESERVATION => reservation::page(self, subsystem),
             LogPage::SANITIZE => sanitize::page(subsystem),
             LogPage::ERROR_TEXTS => self.admin.errors.texts_page(),
             LogPage::LEDGER => ledger_log::page(port.meter.ledger(), subsystem),

@@ -32,6 +32,7 @@ mod ledger_log;
 mod log;
 mod namespaces;
 mod queues;
+mod reservation;
 mod sanitize;
 mod transfers;
 

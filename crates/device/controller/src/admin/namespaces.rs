@@ -14,6 +14,7 @@ use crate::controller::{Controller, ControllerId};
 use crate::error::CommandError;
 use crate::namespace::Outcome;
 use crate::port::Port;
+use crate::reservation::Access;
 use crate::subsystem::Subsystem;
 
 /// A namespace as the host asks for it.
@@ -94,6 +95,8 @@ impl Controller {
             _ if subsystem.namespace(nsid).is_some() => vec![nsid],
             _ => return Err(NO_NAMESPACE),
         };
+        // All or none: one that is reserved by another host keeps all.
+        nsids.iter().try_for_each(|nsid| subsystem.check_access(*nsid, self.id, Access::Write))?;
         for nsid in nsids {
             subsystem.delete_namespace(nsid)?;
         }
@@ -114,6 +117,7 @@ impl Controller {
         if subsystem.namespace(command.nsid).is_none() {
             return Err(NO_NAMESPACE);
         }
+        subsystem.check_access(command.nsid, self.id, Access::Write)?;
         let mut data = [0; size_of::<ControllerList>()];
         self.receive(port, command, &mut data)?;
         let list = ControllerList::read_from_bytes(&data).map_err(|_| BAD_LIST)?;

@@ -9,6 +9,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use crate::controller::Controller;
 use crate::error::CommandError;
 use crate::namespace::Outcome;
+use crate::reservation::Access;
 use crate::sanitize::IN_PROGRESS;
 use crate::subsystem::Subsystem;
 
@@ -24,6 +25,7 @@ impl Controller {
         subsystem: &mut Subsystem,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
+        subsystem.check_access_to_all(self.id, Access::Write)?;
         let cdw10 = SanitizeCdw10::from_bits(command.cdw10);
         match cdw10.sanact() {
             // No operation fails for good: there is no failure mode to leave.
@@ -56,7 +58,11 @@ pub(super) fn refuse(command: &Command) -> Result<(), CommandError> {
         | AdminOpcode::DOORBELL_BUFFER_CONFIG => true,
         AdminOpcode::GET_LOG_PAGE => matches!(
             LogPage(command.cdw10 as u8),
-            LogPage::ERROR | LogPage::SMART | LogPage::CHANGED_NAMESPACES | LogPage::SANITIZE
+            LogPage::ERROR
+                | LogPage::SMART
+                | LogPage::CHANGED_NAMESPACES
+                | LogPage::RESERVATION
+                | LogPage::SANITIZE
         ),
         _ => false,
     };

@@ -156,7 +156,7 @@ fn perform(
     work: &Work,
     payloads: &mut [u8],
 ) -> Result<u32, CommandError> {
-    let (namespace, flash) = subsystem.attached(nsid, habits.id)?;
+    let (namespace, flash) = subsystem.admit(nsid, habits.id, work.what.access())?;
     let value = work.value.at..work.value.at + work.value.len;
     let Some(key) = work.key() else {
         let blocks = &mut payloads[value];

@@ -18,6 +18,7 @@ use crate::namespace::Room;
 use crate::namespace::kv::StoreIf;
 use crate::namespace::nvm::Shape;
 use crate::queue::{CompletionQueue, SubmissionQueue};
+use crate::reservation::Access;
 use crate::subsystem::Subsystem;
 
 pub use gather::Gathered;
@@ -127,6 +128,17 @@ enum What {
     Write,
     /// Refused when it was parsed: the result says why.
     Nothing,
+}
+
+impl What {
+    #[inline]
+    const fn access(self) -> Access {
+        match self {
+            Self::Get | Self::Exist | Self::Read => Access::Read,
+            Self::Put | Self::Delete | Self::Write => Access::Write,
+            Self::Nothing => Access::Neither,
+        }
+    }
 }
 
 impl Work {

@@ -20,7 +20,7 @@ pub use kv::{BULK_MAX_BYTES, KvNamespace, VALUE_MAX_BYTES};
 pub use media::write_error;
 pub use nvm::{LBA_FORMATS, NvmNamespace};
 
-/// A namespace of one of the command sets. Reservations, zones and programs join here as further variants.
+/// A namespace of one of the command sets. Zones and programs join here as further variants.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "at most 64 exist, and a box would cost every command a load")]
 pub enum Namespace {
@@ -173,6 +173,18 @@ impl Execution<'_, '_> {
         let Self { port, room, carried, whole_pages, .. } = self;
         let data = data_pointer::map(port, &mut room.mapped, command, into.len(), *carried, *whole_pages)?;
         data.source(&mut room.stage).fill(port, into)
+    }
+
+    /// Gives `bytes` to the host of a command that takes at least as many.
+    ///
+    /// # Errors
+    /// A data pointer that does not name that many bytes the device may write.
+    pub fn send(&mut self, command: &Command, bytes: &[u8]) -> Result<(), CommandError> {
+        let Self { port, room, whole_pages, .. } = self;
+        let data = data_pointer::map(port, &mut room.mapped, command, bytes.len(), None, *whole_pages)?;
+        let mut sink = data.sink(&mut room.stage)?;
+        sink.put(port, bytes)?;
+        sink.finish(port)
     }
 }
 

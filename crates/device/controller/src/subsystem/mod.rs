@@ -2,6 +2,7 @@
 //!
 //! Several controllers attach to one subsystem. It has no thread and no lock: whoever runs a device owns it.
 
+mod access;
 mod namespaces;
 mod windows;
 
@@ -16,6 +17,7 @@ use crate::error::CommandError;
 use crate::namespace::Namespace;
 use crate::namespace::nvm::Shape;
 use crate::outlook::Outlooks;
+use crate::reservation::{Hosts, Notices, Reservations};
 use crate::sanitize::{self, IN_PROGRESS};
 
 pub use windows::WindowShape;
@@ -64,6 +66,9 @@ pub enum SubsystemError {
     /// The image holds a namespace identifier that no controller can address.
     #[error("namespace {0}: identifiers go from 1 to {MAX_NAMESPACES}")]
     Nsid(u32),
+    /// Who may use a namespace cannot be read from the image.
+    #[error("namespace {0}: what the image keeps of its reservations makes no sense")]
+    Reservations(u32),
     /// The flash failed.
     #[error(transparent)]
     Flash(#[from] FlashError),
@@ -84,11 +89,14 @@ struct Slot {
     attached: u64,
     /// Of these, those that are served: all, unless a sanitize operation is going on.
     served: u64,
+    /// Of these, those whose commands need no look at the reservation: all, unless there is one.
+    free: u64,
+    reservations: Reservations,
 }
 
 impl Slot {
-    const fn new(namespace: Namespace, attached: u64) -> Self {
-        Self { namespace, attached, served: attached }
+    const fn new(namespace: Namespace, attached: u64, reservations: Reservations) -> Self {
+        Self { namespace, attached, served: attached, free: attached, reservations }
     }
 }
 
@@ -108,6 +116,9 @@ pub struct Subsystem {
     /// Whether a command that changes data completes only once the image is synced.
     pub(crate) synced_completions: bool,
     slots: Vec<Option<Slot>>,
+    hosts: Hosts,
+    /// What controllers have to tell of reservations.
+    pub(crate) notices: Notices,
     outlooks: Outlooks,
     /// Bit per controller that exists.
     controllers: u64,
@@ -153,6 +164,8 @@ impl Subsystem {
             options,
             synced_completions,
             slots,
+            hosts: Hosts::default(),
+            notices: Notices::default(),
             outlooks,
             controllers: 0,
             bindings: 0,
@@ -163,18 +176,28 @@ impl Subsystem {
         let records: Vec<NamespaceRecord> = subsystem.flash.namespaces().cloned().collect();
         for record in records {
             let nsid = record.nsid;
+            let reservations =
+                Reservations::from_stored(&record.access_state).ok_or(SubsystemError::Reservations(nsid))?;
             let namespace = Namespace::open(&mut subsystem.flash, record, &subsystem.options)?;
-            subsystem.seat(nsid, namespace, !0).ok_or(SubsystemError::Nsid(nsid))?;
+            subsystem.seat(nsid, namespace, !0, reservations).ok_or(SubsystemError::Nsid(nsid))?;
         }
         Ok(subsystem)
     }
 
     /// Puts a namespace where `nsid` finds it; `None` where that is no identifier.
-    fn seat(&mut self, nsid: u32, mut namespace: Namespace, attached: u64) -> Option<()> {
+    fn seat(
+        &mut self,
+        nsid: u32,
+        mut namespace: Namespace,
+        attached: u64,
+        reservations: Reservations,
+    ) -> Option<()> {
         if let Namespace::Kv(kv) = &mut namespace {
             kv.tell(self.outlooks.of(nsid)?);
         }
-        *self.slot_mut(nsid)? = Some(Slot::new(namespace, attached));
+        let mut slot = Slot::new(namespace, attached, reservations);
+        slot.note_access(&self.hosts);
+        *self.slot_mut(nsid)? = Some(slot);
         Some(())
     }
 

@@ -7,6 +7,7 @@ use super::{MAX_NAMESPACES, NO_NAMESPACE, Slot, Subsystem, bit};
 use crate::controller::ControllerId;
 use crate::error::CommandError;
 use crate::namespace::{Namespace, write_error};
+use crate::reservation::Reservations;
 
 impl Subsystem {
     /// Whether `nsid` is attached to controller `id`.
@@ -27,7 +28,7 @@ impl Subsystem {
             ));
         }
         slot.attached |= bit(id);
-        slot.served = slot.attached;
+        self.serve_attached(nsid);
         self.changes.note(nsid, bit(id));
         Ok(())
     }
@@ -42,9 +43,18 @@ impl Subsystem {
             return Err(CommandError::new(Status::NAMESPACE_NOT_ATTACHED, "not attached to that controller"));
         }
         slot.attached &= !bit(id);
-        slot.served = slot.attached;
+        self.serve_attached(nsid);
         self.changes.note(nsid, bit(id));
         Ok(())
+    }
+
+    /// Serves a namespace to the controllers that it is attached to.
+    fn serve_attached(&mut self, nsid: u32) {
+        let Self { slots, hosts, .. } = self;
+        if let Some(Some(slot)) = slots.get_mut(nsid.wrapping_sub(1) as usize) {
+            slot.served = slot.attached;
+            slot.note_access(hosts);
+        }
     }
 
     /// Makes a namespace, attached to no controller. Returns its identifier.
@@ -57,7 +67,7 @@ impl Subsystem {
         let record = self.flash.add_namespace(spec).map_err(creation_error)?;
         match Namespace::open(&mut self.flash, record, &self.options) {
             Ok(namespace) => {
-                self.seat(nsid, namespace, 0);
+                self.seat(nsid, namespace, 0, Reservations::default());
                 Ok(nsid)
             }
             Err(_) => {
@@ -73,6 +83,7 @@ impl Subsystem {
     /// # Errors
     /// Invalid Namespace, and what the flash says.
     pub fn delete_namespace(&mut self, nsid: u32) -> Result<(), CommandError> {
+        self.clear_reservations(nsid).map_err(write_error)?;
         let Slot { namespace, attached, .. } =
             self.slot_mut(nsid).and_then(Option::take).ok_or(NO_NAMESPACE)?;
         let record = namespace.record().clone();
@@ -90,7 +101,7 @@ impl Subsystem {
     fn keep_namespace(&mut self, record: NamespaceRecord, attached: u64) {
         let nsid = record.nsid;
         if let Ok(namespace) = Namespace::open(&mut self.flash, record, &self.options) {
-            self.seat(nsid, namespace, attached);
+            self.seat(nsid, namespace, attached, Reservations::default());
         }
     }
 
@@ -112,13 +123,15 @@ impl Subsystem {
 
     /// Serves no namespace from here on.
     pub(crate) fn stop_serving(&mut self) {
-        self.slots.iter_mut().flatten().for_each(|slot| slot.served = 0);
+        self.slots.iter_mut().flatten().for_each(|slot| (slot.served, slot.free) = (0, 0));
     }
 
     /// Serves a namespace that was opened anew, as it was attached; to every controller if it was not there.
     pub(crate) fn serve_again(&mut self, nsid: u32, namespace: Namespace) {
-        let attached = self.slot(nsid).map_or(!0, |slot| slot.attached);
-        self.seat(nsid, namespace, attached);
+        let before = self.slot_mut(nsid).and_then(Option::take);
+        let (attached, reservations) =
+            before.map_or_else(|| (!0, Reservations::default()), |slot| (slot.attached, slot.reservations));
+        self.seat(nsid, namespace, attached, reservations);
         self.changes.note(nsid, attached);
     }
 }

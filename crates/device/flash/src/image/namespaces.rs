@@ -18,6 +18,9 @@ use crate::word;
 /// Bytes that the owner of a namespace may keep in its record.
 pub const OWNER_STATE_BYTES: usize = 256;
 
+/// Bytes of a record that say who may use its namespace.
+pub const ACCESS_STATE_BYTES: usize = 384;
+
 const COPY_BYTES: usize = 768;
 const COPY_AT: usize = 512;
 const PLACE: u64 = 2 << 60;
@@ -66,6 +69,8 @@ pub struct NamespaceRecord {
     pub uuid: [u8; 16],
     /// What its owner keeps here; zeroes at first. Changed by one atomic step.
     pub owner_state: [u8; OWNER_STATE_BYTES],
+    /// Who may use it, in the words of whoever serves it to hosts; zeroes at first. Changed by one atomic step.
+    pub access_state: [u8; ACCESS_STATE_BYTES],
 }
 
 /// A record as the table holds it.
@@ -95,7 +100,7 @@ struct Stored {
     nguid: [u8; 16],
     uuid: [u8; 16],
     owner_state: [u8; OWNER_STATE_BYTES],
-    room: [u8; COPY_BYTES - 384],
+    access_state: [u8; ACCESS_STATE_BYTES],
 }
 
 const _: () = assert!(size_of::<Stored>() == COPY_BYTES && COPY_AT + 2 * COPY_BYTES == NAMESPACE_SLOT_BYTES);
@@ -291,6 +296,7 @@ impl Stored {
         stored.nguid = record.nguid;
         stored.uuid = record.uuid;
         stored.owner_state = record.owner_state;
+        stored.access_state = record.access_state;
         stored.crc = crc32c::crc32c(&stored.as_bytes()[4..]).into();
         stored
     }
@@ -312,6 +318,7 @@ impl Stored {
             nguid: self.nguid,
             uuid: self.uuid,
             owner_state: self.owner_state,
+            access_state: self.access_state,
         };
         let (first, entries) = (self.first.get(), self.entries.get());
         Some(Entry { record, first, entries, leaving: self.leaving.get() != 0 })

@@ -1,7 +1,7 @@
 //! The first page of the image: what it is, what shape it has, where its regions are.
 //!
-//! Written when the image is made and never changed; a copy follows it. Every field is little-endian. The reserved
-//! bytes and the unused region entries are zero: room for reservations, keys and what comes.
+//! Written when the image is made, and when it first uses a feature of the format; a copy follows it. Every field is
+//! little-endian. The reserved bytes and the unused region entries are zero: room for what comes.
 
 use std::fs::File;
 use std::io::Read;
@@ -26,9 +26,27 @@ const COPY_AT: u64 = BYTES as u64;
 const REGION_ENTRIES: usize = 32;
 const NAME_BYTES: usize = 32;
 
-/// Feature bits this program knows, by what an unknown one forbids: nothing, writing, opening. None is defined yet.
-const KNOWN_READ_ONLY_COMPATIBLE: u64 = 0;
+/// Feature bits this program knows, by what an unknown one forbids: nothing, writing, opening.
+const KNOWN_READ_ONLY_COMPATIBLE: u64 = Features::ACCESS_STATE.0;
 const KNOWN_INCOMPATIBLE: u64 = 0;
+
+/// Features of the format that an image uses. Who does not know one of them can read the image, and must not write it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Features(u64);
+
+impl Features {
+    /// Namespace records say who may use a namespace: who did not know it would let anybody write.
+    pub(crate) const ACCESS_STATE: Self = Self(1 << 0);
+
+    /// Whether all of `other` are in use.
+    pub(crate) const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) const fn insert(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -81,6 +99,7 @@ struct Stored {
     crc: U32,
 }
 
+const READ_ONLY_COMPATIBLE_AT: usize = std::mem::offset_of!(Stored, read_only_compatible);
 const ROOM_BYTES: usize = BYTES - 104 - 96 - 16 * REGION_ENTRIES - 4;
 
 const _: () = assert!(size_of::<Stored>() == BYTES);
@@ -104,6 +123,7 @@ pub(crate) struct Superblock {
     pub(crate) profile: FlashProfile,
     pub(crate) profile_name: String,
     pub(crate) uuid: [u8; 16],
+    pub(crate) features: Features,
 }
 
 impl Superblock {
@@ -182,6 +202,7 @@ impl Superblock {
             profile: stored.profile.get(),
             profile_name: name_of(&stored.profile.name),
             uuid: stored.uuid,
+            features: Features(stored.read_only_compatible.get()),
         })
     }
 
@@ -192,6 +213,7 @@ impl Superblock {
         stored.version = VERSION.into();
         stored.keeps = (self.keeps as u32).into();
         stored.uuid = self.uuid;
+        stored.read_only_compatible = self.features.0.into();
         stored.total_bytes = layout.total_bytes().into();
         stored.usable_bytes = self.geometry.usable_bytes.into();
         stored.channels = self.geometry.channels.into();
@@ -299,13 +321,27 @@ pub fn is_image(path: &Path) -> bool {
 /// Compares the copy with a good superblock.
 fn check_copy(file: &ImageFile) -> Result<Option<Finding>, ImageError> {
     let Some(first) = read_stored(file, 0)? else { return Ok(None) };
-    if read_stored(file, COPY_AT)?.is_some_and(|copy| copy.as_bytes() == first.as_bytes()) {
+    let copy = read_stored(file, COPY_AT)?;
+    if copy.as_ref().is_some_and(|copy| copy.as_bytes() == first.as_bytes()) {
         return Ok(None);
     }
     if !file.is_read_only() {
         file.write_at(COPY_AT, first.as_bytes())?;
     }
+    if copy.is_some_and(|copy| is_ahead(&copy, &first)) {
+        return Ok(None);
+    }
     Ok(Some(Finding::new("superblock", "copy", "it is not what the superblock is", Remedy::Restore)))
+}
+
+/// Whether a copy only has features that the superblock has not yet: their mark was cut short between the two, and nothing
+/// uses them.
+fn is_ahead(copy: &Stored, first: &Stored) -> bool {
+    let (has, known) = (copy.read_only_compatible.get(), first.read_only_compatible.get());
+    let same_but_for_marks =
+        |at: usize| at >= BYTES - 4 || (READ_ONLY_COMPATIBLE_AT..READ_ONLY_COMPATIBLE_AT + 8).contains(&at);
+    let differs = |at: &usize| copy.as_bytes()[*at] != first.as_bytes()[*at];
+    has & known == known && (0..BYTES).filter(differs).all(same_but_for_marks)
 }
 
 fn check_identity(stored: &Stored, path: &Path) -> Result<(), ImageError> {

@@ -57,6 +57,7 @@ pub fn namespace(size_bytes: u64) -> NamespaceRecord {
         nguid: [0; 16],
         uuid: [0; 16],
         owner_state: [0; byway_flash::OWNER_STATE_BYTES],
+        access_state: [0; byway_flash::ACCESS_STATE_BYTES],
     }
 }
 

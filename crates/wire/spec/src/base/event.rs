@@ -51,6 +51,8 @@ impl Event {
     pub const SPARE: Self = Self::of(EventType::SMART, 0x02, LogPage::SMART);
     /// Notice: the attached namespaces or their attributes changed.
     pub const NAMESPACE_CHANGED: Self = Self::of(EventType::NOTICE, 0x00, LogPage::CHANGED_NAMESPACES);
+    /// I/O command specific: a Reservation Notification log page is there.
+    pub const RESERVATION: Self = Self::of(EventType::COMMAND_SET, 0x00, LogPage::RESERVATION);
 
     /// An event of this type and information, cleared by reading `log`.
     pub const fn of(kind: EventType, info: u8, log: LogPage) -> Self {
@@ -66,5 +68,6 @@ mod tests {
     fn a_namespace_change_is_the_dword_linux_expects() {
         assert_eq!(Event::NAMESPACE_CHANGED.into_bits(), 0x0004_0002);
         assert_eq!(Event::INVALID_DOORBELL_VALUE.into_bits(), 0x0001_0100);
+        assert_eq!(Event::RESERVATION.into_bits(), 0x0080_0006);
     }
 }

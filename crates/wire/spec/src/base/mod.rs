@@ -9,5 +9,6 @@ pub mod identify;
 pub mod log;
 pub mod prp;
 pub mod register;
+pub mod reservation;
 pub mod sgl;
 pub mod status;

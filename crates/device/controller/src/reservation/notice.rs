@@ -1,0 +1,140 @@
+//! Notices to hosts of what others did to their reservations (Base 2.1, log page 80h), for each controller.
+
+use std::collections::VecDeque;
+
+use byway_spec::base::reservation::{Notice, NotificationMask, ReservationLog};
+use zerocopy::FromZeros;
+
+use crate::controller::ControllerId;
+use crate::subsystem::{MAX_CONTROLLERS, MAX_NAMESPACES};
+
+/// Notices kept of a controller that nobody reads. Older ones are lost then, which the count of the next tells.
+const KEPT: usize = 64;
+
+/// What each controller has to tell.
+#[derive(Debug)]
+pub(crate) struct Notices {
+    of: Vec<OfController>,
+}
+
+#[derive(Debug, Clone)]
+struct OfController {
+    masks: [NotificationMask; MAX_NAMESPACES as usize],
+    waiting: VecDeque<ReservationLog>,
+    count: u64,
+    /// No event was raised for the newest of them.
+    news: bool,
+}
+
+impl OfController {
+    const fn new() -> Self {
+        let masks = [NotificationMask::new(); MAX_NAMESPACES as usize];
+        Self { masks, waiting: VecDeque::new(), count: 0, news: false }
+    }
+
+    fn add(&mut self, nsid: u32, kind: Notice) {
+        // 0 stands for none.
+        self.count = self.count.wrapping_add(1).max(1);
+        if self.waiting.len() == KEPT {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(ReservationLog {
+            count: self.count,
+            kind,
+            nsid,
+            ..ReservationLog::new_zeroed()
+        });
+        self.news = true;
+    }
+}
+
+impl Default for Notices {
+    fn default() -> Self {
+        Self { of: vec![OfController::new(); usize::from(MAX_CONTROLLERS)] }
+    }
+}
+
+impl Notices {
+    /// Tells the host of controller `id` of something in namespace `nsid`, unless it does not want to hear of it.
+    pub fn tell(&mut self, id: ControllerId, nsid: u32, notice: Notice) {
+        if !self.mask(id, nsid).hides(notice)
+            && let Some(of) = self.of.get_mut(usize::from(id.0))
+        {
+            of.add(nsid, notice);
+        }
+    }
+
+    /// What controller `id` does not tell of namespace `nsid`.
+    pub fn mask(&self, id: ControllerId, nsid: u32) -> NotificationMask {
+        let of = self.of.get(usize::from(id.0));
+        of.and_then(|of| of.masks.get(nsid.wrapping_sub(1) as usize)).copied().unwrap_or_default()
+    }
+
+    /// Sets what controller `id` does not tell of namespace `nsid`.
+    pub fn set_mask(&mut self, id: ControllerId, nsid: u32, mask: NotificationMask) {
+        let of = self.of.get_mut(usize::from(id.0));
+        if let Some(place) = of.and_then(|of| of.masks.get_mut(nsid.wrapping_sub(1) as usize)) {
+            *place = mask;
+        }
+    }
+
+    /// Whether something waits to be told that no event was raised for.
+    #[inline]
+    pub fn take_news(&mut self, id: ControllerId) -> bool {
+        self.of.get_mut(usize::from(id.0)).is_some_and(|of| std::mem::take(&mut of.news))
+    }
+
+    /// The log page of controller `id`: the oldest notice that waits, zeroes for none.
+    pub fn page(&self, id: ControllerId) -> ReservationLog {
+        let waiting = self.of.get(usize::from(id.0)).map(|of| &of.waiting);
+        let oldest = waiting.and_then(|waiting| Some((waiting.front()?, waiting.len() - 1)));
+        oldest.map_or_else(ReservationLog::new_zeroed, |(oldest, more)| ReservationLog {
+            more: more as u8,
+            ..*oldest
+        })
+    }
+
+    /// The host has read the page. An event tells of the next.
+    pub fn clear(&mut self, id: ControllerId) {
+        if let Some(of) = self.of.get_mut(usize::from(id.0)) {
+            of.waiting.pop_front();
+            of.news = !of.waiting.is_empty();
+        }
+    }
+
+    /// Controller `id` was reset.
+    pub fn reset(&mut self, id: ControllerId) {
+        if let Some(of) = self.of.get_mut(usize::from(id.0)) {
+            *of = OfController::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_are_read_one_by_one_and_the_count_tells_of_those_that_were_lost() {
+        let (mut notices, id) = (Notices::default(), ControllerId(5));
+        assert_eq!(notices.page(id).count, 0);
+        (0..KEPT as u32 + 3).for_each(|_| notices.tell(id, 2, Notice::RESERVATION_RELEASED));
+        assert!(notices.take_news(id) && !notices.take_news(id));
+        let first = notices.page(id);
+        assert_eq!((first.count, first.more, first.nsid), (4, KEPT as u8 - 1, 2));
+        notices.clear(id);
+        assert!(notices.take_news(id), "the next is told of");
+        assert_eq!(notices.page(id).count, 5);
+        assert_eq!(notices.page(ControllerId(4)).count, 0);
+    }
+
+    #[test]
+    fn what_is_masked_is_not_told() {
+        let (mut notices, id) = (Notices::default(), ControllerId(0));
+        notices.set_mask(id, 2, NotificationMask::new().with_respre(true));
+        notices.tell(id, 2, Notice::RESERVATION_PREEMPTED);
+        assert_eq!(notices.page(id).count, 0);
+        notices.tell(id, 1, Notice::RESERVATION_PREEMPTED);
+        assert_eq!(notices.page(id).count, 1);
+    }
+}

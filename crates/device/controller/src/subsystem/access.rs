@@ -1,0 +1,215 @@
+//! Who may use which namespace: hosts by their controllers, and reservations.
+
+use byway_flash::{Flash, FlashError};
+use byway_spec::Status;
+use byway_spec::base::reservation::NotificationMask;
+
+use super::{NO_NAMESPACE, Slot, Subsystem, bit};
+use crate::controller::ControllerId;
+use crate::error::CommandError;
+use crate::namespace::{Namespace, write_error};
+use crate::reservation::{Access, Host, Hosts, KEPT_BACK, Request, Reservations, Told};
+use crate::sanitize::IN_PROGRESS;
+
+impl Slot {
+    /// Reckons anew whose commands need no look at the reservation.
+    pub(super) fn note_access(&mut self, hosts: &Hosts) {
+        self.free = self.served;
+        if !self.reservations.is_free() {
+            let kept_out = hosts.iter().filter(|(_, host)| !self.reservations.allows(*host, Access::Write));
+            self.free &= kept_out.fold(!0, |free, (id, _)| free & !bit(id));
+        }
+    }
+}
+
+impl Subsystem {
+    /// As [`Subsystem::attached`], for a command that does `access`: the one place where a reservation keeps a host from
+    /// what a namespace holds.
+    ///
+    /// # Errors
+    /// As there, and Reservation Conflict.
+    #[inline]
+    pub fn admit(
+        &mut self,
+        nsid: u32,
+        id: ControllerId,
+        access: Access,
+    ) -> Result<(&mut Namespace, &mut Flash), CommandError> {
+        let index = (nsid as usize).wrapping_sub(1);
+        match self.slots.get_mut(index) {
+            Some(Some(slot)) if slot.served & bit(id) != 0 => {
+                if slot.free & bit(id) != 0 || slot.reservations.allows(self.hosts.of(id), access) {
+                    return Ok((&mut slot.namespace, &mut self.flash));
+                }
+                Err(KEPT_BACK)
+            }
+            _ if self.sanitizing.is_some() => Err(IN_PROGRESS),
+            _ => Err(NO_NAMESPACE),
+        }
+    }
+
+    /// Whether the host of controller `id` may do this to namespace `nsid`, be it attached to that controller or not.
+    ///
+    /// # Errors
+    /// Reservation Conflict.
+    pub(crate) fn check_access(
+        &self,
+        nsid: u32,
+        id: ControllerId,
+        access: Access,
+    ) -> Result<(), CommandError> {
+        let host = self.hosts.of(id);
+        let is_kept_back = self.slot(nsid).is_some_and(|slot| !slot.reservations.allows(host, access));
+        if is_kept_back { Err(KEPT_BACK) } else { Ok(()) }
+    }
+
+    /// The same of every namespace there is.
+    pub(crate) fn check_access_to_all(&self, id: ControllerId, access: Access) -> Result<(), CommandError> {
+        self.namespaces().try_for_each(|(nsid, _)| self.check_access(nsid, id, access))
+    }
+
+    /// The same of every namespace that is attached to controller `id`.
+    pub(crate) fn check_access_to_attached(
+        &self,
+        id: ControllerId,
+        access: Access,
+    ) -> Result<(), CommandError> {
+        let mut mine = self.namespaces().filter(|(nsid, _)| self.is_attached(*nsid, id));
+        mine.try_for_each(|(nsid, _)| self.check_access(nsid, id, access))
+    }
+
+    /// The host of controller `id`.
+    #[must_use]
+    pub fn host(&self, id: ControllerId) -> Host {
+        self.hosts.of(id)
+    }
+
+    /// Gives controller `id` a host, as Connect or the Host Identifier feature names it, until it is reset. What a host
+    /// without a name registered ends with it.
+    ///
+    /// # Errors
+    /// Host Identifier Inconsistent Format where identifiers of the other size are in use.
+    pub fn set_host(&mut self, id: ControllerId, host: Host) -> Result<(), CommandError> {
+        self.hosts.set(id, host)?;
+        self.forget_unnamed(id);
+        for slot in self.slots.iter_mut().flatten() {
+            slot.note_access(&self.hosts);
+        }
+        Ok(())
+    }
+
+    /// Controller `id` was reset: its host is to name itself anew, and what is to be told to it is not.
+    pub(crate) fn forget_host(&mut self, id: ControllerId) {
+        // Nobody else is without a name over this controller, and names of two sizes are not made by taking one away.
+        let _ = self.set_host(id, Host::Unnamed(id));
+        self.notices.reset(id);
+    }
+
+    fn forget_unnamed(&mut self, id: ControllerId) {
+        for nsid in 1..=super::MAX_NAMESPACES {
+            let Some(Some(slot)) = self.slot_mut(nsid) else { continue };
+            let told = slot.reservations.forget(Host::Unnamed(id));
+            self.tell(nsid, &told);
+        }
+    }
+
+    /// Changes the reservations of a namespace as the host of controller `id` asks.
+    ///
+    /// # Errors
+    /// Reservation Conflict and what else the rules say; what the flash says of what is to outlive a loss of power. Then
+    /// nothing changed.
+    pub(crate) fn reserve(
+        &mut self,
+        nsid: u32,
+        id: ControllerId,
+        request: Request,
+    ) -> Result<(), CommandError> {
+        let host = self.hosts.of(id);
+        let mut next = self.slot(nsid).ok_or(NO_NAMESPACE)?.reservations.clone();
+        let told = next.apply(host, request)?;
+        self.replace_reservations(nsid, next)?;
+        self.tell(nsid, &told);
+        Ok(())
+    }
+
+    /// Decides whether the registrations of a namespace persist through a loss of power.
+    ///
+    /// # Errors
+    /// Capacity Exceeded; what the flash says.
+    pub(crate) fn set_persists(&mut self, nsid: u32, persists: bool) -> Result<(), CommandError> {
+        let mut next = self.slot(nsid).ok_or(NO_NAMESPACE)?.reservations.clone();
+        next.set_persists(persists)?;
+        self.replace_reservations(nsid, next)
+    }
+
+    /// Whether the registrations of a namespace persist through a loss of power.
+    pub(crate) fn persists(&self, nsid: u32) -> bool {
+        self.slot(nsid).is_some_and(|slot| slot.reservations.persists())
+    }
+
+    fn replace_reservations(&mut self, nsid: u32, next: Reservations) -> Result<(), CommandError> {
+        let stored = next.to_stored();
+        let before = self.slot(nsid).map(|slot| slot.reservations.to_stored());
+        if before.is_some_and(|before| before != stored) {
+            self.flash.set_access_state(nsid, &stored).map_err(write_error)?;
+        }
+        let Self { slots, hosts, .. } = self;
+        if let Some(Some(slot)) = slots.get_mut(nsid as usize - 1) {
+            slot.reservations = next;
+            slot.note_access(hosts);
+        }
+        Ok(())
+    }
+
+    /// Ends every registration with a namespace that is to be deleted.
+    pub(super) fn clear_reservations(&mut self, nsid: u32) -> Result<(), FlashError> {
+        match self.persists(nsid) {
+            true => self.flash.set_access_state(nsid, &[]),
+            false => Ok(()),
+        }
+    }
+
+    /// Tells hosts what became of their registrations, over each of their controllers that has the namespace.
+    fn tell(&mut self, nsid: u32, told: &Told) {
+        for (host, notice) in told {
+            for id in self.controllers_of(nsid, *host) {
+                self.notices.tell(id, nsid, *notice);
+            }
+        }
+    }
+
+    fn controllers_of(&self, nsid: u32, host: Host) -> Vec<ControllerId> {
+        self.controllers().filter(|id| self.hosts.of(*id) == host && self.is_attached(nsid, *id)).collect()
+    }
+
+    /// The data of Reservation Report, as the host of controller `id` asks for it.
+    ///
+    /// # Errors
+    /// Host Identifier Inconsistent Format where an identifier does not fit the form.
+    pub(crate) fn report_reservations(
+        &self,
+        nsid: u32,
+        extended: bool,
+        id: ControllerId,
+    ) -> Result<Vec<u8>, CommandError> {
+        let reservations = &self.slot(nsid).ok_or(NO_NAMESPACE)?.reservations;
+        let form = if extended { Host::Extended([0; 16]) } else { Host::Short([0; 8]) };
+        let fits = |host: Host| extended || !host.is_named_otherwise(form);
+        if self.hosts.of(id).is_named_otherwise(form) || !reservations.hosts().all(fits) {
+            return Err(OTHER_FORM);
+        }
+        Ok(reservations.report(extended, |host| self.controllers_of(nsid, *host)))
+    }
+
+    /// What controller `id` does not tell of namespace `nsid`, of every one attached to it where none is given.
+    pub(crate) fn set_notice_mask(&mut self, id: ControllerId, nsid: Option<u32>, mask: NotificationMask) {
+        let mine: Vec<u32> = self.namespaces().map(|(nsid, _)| nsid).collect();
+        for found in mine.into_iter().filter(|found| nsid.is_none_or(|nsid| nsid == *found)) {
+            self.notices.set_mask(id, found, mask);
+        }
+    }
+}
+
+const OTHER_FORM: CommandError =
+    CommandError::new(Status::HOST_ID_INCONSISTENT, "host identifiers are not of the size of this report")
+        .at_byte(44);

@@ -55,8 +55,9 @@ pub use byway_core::{
     AdaptivePolicy, AdminCommand, AdminQueue, Answer, Backend, BackendQueue, Buffer, Buffers, Capabilities,
     Command, CopyRanges, Deadline, Error, ErrorKind, Failed, Finished, Identity, Key, KvCommand, LbaRange,
     LbaRanges, Limits, Memory, Methods, Namespace, NamespaceKind, Nsid, NvmCommand, NvmCommands, Origin,
-    Outcome, Payload, QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Result, Retry, SmallBytes,
-    StoreOptions, Unprepared, others_are_outstanding,
+    Outcome, Payload, Persist, QueueOptions, RawCommand, RawData, Refused, RefusedAdmin, Registrant,
+    ReservationCommand, ReservationReport, ReservationType, Result, Retry, SmallBytes, StoreOptions,
+    Unprepared, others_are_outstanding,
 };
 pub use byway_flash::{
     Cause, CauseCounters, DEFAULT_OVER_PROVISIONING_PERCENT, FileEvents, Finding, FlashCounters, FlashHealth,

@@ -23,6 +23,7 @@ mod payload;
 pub mod piggyback_pt;
 mod pool;
 mod prepared;
+mod reservation;
 
 pub use byway_link::Method;
 pub use byway_spec::Key;
@@ -36,6 +37,7 @@ pub use backend::{
 };
 pub use buffer::{Buffer, PAGE_BYTES, Standing};
 pub use buffers::Buffers;
+pub use byway_spec::base::reservation::ReservationType;
 pub use capability::{Capabilities, Limits, Methods, NvmCommands};
 pub use command::{
     Answer, Command, CopyRanges, KvCommand, LbaRange, LbaRanges, NvmCommand, Outcome, RawCommand, RawData,
@@ -47,3 +49,4 @@ pub use memory::Memory;
 pub use payload::{Payload, SmallBytes};
 pub use pool::{BufferPool, Registrar};
 pub use prepared::Unprepared;
+pub use reservation::{Persist, Registrant, ReservationCommand, ReservationReport};

@@ -28,7 +28,7 @@ struct Armed {
     wakeup: Arc<Wakeup>,
     /// Event loops that wait on it.
     listeners: u32,
-    /// Whether threads sleep on it now and then; then it stays armed.
+    /// Whether threads sleep on it now and then; then it stays armed until they say that they do not any more.
     is_slept_on: bool,
 }
 

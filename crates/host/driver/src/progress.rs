@@ -19,6 +19,9 @@ pub(crate) const LOOKS: u32 = 256;
 /// The longest sleep before the device's health is looked at again.
 const NAP: Duration = Duration::from_millis(20);
 
+/// So many completions found by looking, one after the other, tell of a host that polls: nobody is to call it any more.
+const POLLED: u16 = 1024;
+
 /// How long somebody has waited: looks are cheap, the clock is read only once they are used up.
 #[derive(Debug, Default)]
 struct Patience {
@@ -39,6 +42,9 @@ impl<B: Bus> Queue<B> {
             if self.habits().host_sleeps {
                 self.bus.charge(HostStep::Wake, 1);
             }
+        }
+        if self.armed_for > 0 {
+            self.disarm_if_polled();
         }
         self.bus.charge(HostStep::Completion, 1);
         let Completion { dw0, dw1, cid, .. } = completion;
@@ -243,7 +249,18 @@ impl<B: Bus> Queue<B> {
     /// # Errors
     /// [`ErrorKind::DeviceLost`].
     pub(crate) fn doze(&mut self, at_most: Duration) -> Result<bool> {
+        self.armed_for = POLLED;
         self.bus.wait(self.qid(), at_most).map_err(from_bus)
+    }
+
+    /// A completion was found on a queue that has slept: the last of many has the device not call any more. The next who
+    /// sleeps arms the interrupt anew, and looks before.
+    #[cold]
+    fn disarm_if_polled(&mut self) {
+        self.armed_for -= 1;
+        if self.armed_for == 0 {
+            self.bus.disarm(self.qid());
+        }
     }
 
     /// Looks whether the device is in a fatal state.

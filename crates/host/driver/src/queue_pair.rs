@@ -61,6 +61,9 @@ pub struct Queue<B: Bus> {
     pub(crate) holds_doorbell: bool,
     /// Whether the host has paid for waking up since it last rang.
     pub(crate) awake: bool,
+    /// Completions that are still to be found, one after the other, before the interrupt that was slept on is given back;
+    /// 0 if there is none.
+    pub(crate) armed_for: u16,
     /// Whether the caller has looked for completions in vain since it last rang.
     pub(crate) looked: bool,
     /// Looks in vain, counted round: every so many the bus is asked whether the device is still there.
@@ -103,6 +106,7 @@ impl<B: Bus> Queue<B> {
             rung_head: 0,
             holds_doorbell: false,
             awake: false,
+            armed_for: 0,
             looked: false,
             vain_looks: 0,
             bus,

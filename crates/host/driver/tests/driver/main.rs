@@ -5,4 +5,5 @@ mod deadlines;
 mod lengths;
 mod queue;
 mod scripted;
+mod sleeping;
 mod transfer;

@@ -102,8 +102,17 @@ impl Bus for ScriptedBus {
 
     fn idle(&self, _queue: u16) {}
 
-    fn wait(&self, _: u16, _: Duration) -> Result<bool, BusError> {
-        Ok(false)
+    /// Arms the interrupt, and takes one that was raised since it was armed.
+    fn wait(&self, vector: u16, _: Duration) -> Result<bool, BusError> {
+        let mut state = self.state();
+        if state.armed.insert(vector) {
+            return Ok(false);
+        }
+        Ok(state.raised.remove(&vector).is_some())
+    }
+
+    fn disarm(&self, vector: u16) {
+        self.state().armed.remove(&vector);
     }
 
     fn device_memory(&self) -> Option<ScriptedMemory> {

@@ -78,6 +78,9 @@ impl ScriptedBus {
         self.space.store_completion(at, &bytes).unwrap();
         ring.completed = (ring.completed + 1) % ring.entries;
         ring.phase ^= ring.completed == 0;
+        if state.armed.contains(&seen.qid) {
+            *state.raised.entry(seen.qid).or_default() += 1;
+        }
     }
 
     pub(super) fn administer(&self, state: &mut State, seen: &Seen) {

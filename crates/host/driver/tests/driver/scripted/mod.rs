@@ -4,7 +4,7 @@ mod bus;
 mod device;
 mod stores;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -96,6 +96,10 @@ pub struct State {
     /// Commands are kept until they are released.
     pub held: Option<Vec<Seen>>,
     pub fatal: bool,
+    /// Interrupts that somebody sleeps on.
+    pub armed: BTreeSet<u16>,
+    /// How often each was raised while it was armed, since it was last waited for.
+    pub raised: BTreeMap<u16, u32>,
     /// Queue and identifier of commands that were to be aborted.
     pub aborts: Vec<(u16, u16)>,
     /// Namespaces that were identified, 0 for none.

@@ -1,8 +1,9 @@
 //! What happens around commands: files that are cut, limits of the process, children, times that are over.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::DirEntry;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 use std::time::{Duration, Instant};
 
@@ -90,14 +91,27 @@ pub fn a_queue_for_which_no_descriptor_is_left_is_refused_and_nothing_leaks<B: B
 ) {
     alone(|| {
         // What is made once for all of a device, by the first who has to wait for example, is there after a round or two.
+        open_queues_with_few_descriptors(subject);
         let leaves_nothing = (0..4).any(|_| {
             let open = descriptors();
-            open_queues_until_refused(subject, u64::from(open.last().unwrap() + 5));
+            open_queues_with_few_descriptors(subject);
             comes_down_to(&open)
         });
         assert!(leaves_nothing, "each time more are open: {:?}", descriptors());
         subject.queue(4).execute(subject.read(0, 1)).unwrap();
     });
+}
+
+/// Whoever it is that finds none left: the queue, or a server in this process that it sends one to.
+fn open_queues_with_few_descriptors<B: Backend>(subject: &Subject<'_, B>) {
+    (1..=6).for_each(|spare| open_queues_until_refused(subject, limit_that_leaves(spare)));
+}
+
+/// The limit below which `spare` descriptors are free. Whoever started this process may have left it one of a high number.
+fn limit_that_leaves(spare: usize) -> u64 {
+    let open = descriptors();
+    let last = (0..).filter(|number| !open.contains_key(number)).nth(spare - 1);
+    last.unwrap() + 1
 }
 
 /// Makes queues until `limit` descriptors are too few for one more; those that were had work.
@@ -106,7 +120,7 @@ fn open_queues_until_refused<B: Backend>(subject: &Subject<'_, B>, limit: u64) {
     let mut queues = Vec::new();
     let mut refused = Vec::new();
     let options = QueueOptions { depth: 4, ..QueueOptions::default() };
-    while queues.len() < 40 && refused.is_empty() {
+    while queues.len() < 10 && refused.is_empty() {
         match subject.backend.queue(options) {
             Ok(queue) => queues.push(queue),
             Err(error) => refused.push(error),
@@ -123,11 +137,11 @@ fn open_queues_until_refused<B: Backend>(subject: &Subject<'_, B>, limit: u64) {
     }
 }
 
-/// Whether no descriptor is open beside these, before long: a server in a thread of this process lets go of those it was sent
-/// when it comes to it, which may be after the queue's owner has been answered.
-fn comes_down_to(open: &BTreeSet<u32>) -> bool {
+/// Whether no more of each kind are open than these, before long: a server in a thread of this process lets go of those it was
+/// sent when it comes to it, which may be after the queue's owner has been answered.
+fn comes_down_to(open: &Descriptors) -> bool {
     let patience = Instant::now() + Duration::from_secs(20);
-    while !descriptors().is_subset(open) {
+    while !has_no_more(&descriptors(), open) {
         if Instant::now() > patience {
             return false;
         }
@@ -136,12 +150,21 @@ fn comes_down_to(open: &BTreeSet<u32>) -> bool {
     true
 }
 
-/// The process's descriptors.
-fn descriptors() -> BTreeSet<u32> {
-    let names = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
-    let open = |path: &std::path::PathBuf| path.read_link().is_ok_and(|to| !to.ends_with("fd"));
-    names.filter(open).map(|path| path.file_name().unwrap().to_str().unwrap().parse().unwrap()).collect()
+/// Numbers may differ: one that is kept for when there is no other may have been used and opened again.
+fn has_no_more(now: &Descriptors, before: &Descriptors) -> bool {
+    let count = |of: &Descriptors, kind: &Path| of.values().filter(|other| *other == kind).count();
+    now.values().all(|kind| count(now, kind) <= count(before, kind))
 }
+
+/// The process's descriptors: what each is open to.
+fn descriptors() -> Descriptors {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap());
+    let number = |entry: &DirEntry| entry.file_name().to_str().unwrap().parse().unwrap();
+    let open = entries.filter_map(|entry| Some((number(&entry), entry.path().read_link().ok()?)));
+    open.filter(|(_, to)| !to.ends_with("fd")).collect()
+}
+
+type Descriptors = BTreeMap<u64, PathBuf>;
 
 pub fn a_child_that_begins_and_ends_disturbs_no_command<B: Backend>(subject: &Subject<'_, B>) {
     let mut queue = subject.queue(32);

@@ -115,12 +115,11 @@ impl Connection {
             }
         }
         // More than are taken is for the request to refuse.
-        if is_short && fds.len() < LIMITS.fds {
-            return Err(io::Error::other(
-                "descriptors that came with a message are lost: the process has none left",
-            ));
-        }
+        let are_lost = is_short && fds.len() < LIMITS.fds;
         self.reader.push(self.received.get(..got).unwrap_or_default(), fds);
+        if are_lost {
+            self.reader.note_lost_fds();
+        }
         Ok(Received::Some)
     }
 

@@ -25,6 +25,8 @@ open_enum! {
         ENODEV = 19,
         /// An invalid argument.
         EINVAL = 22,
+        /// Too many open files.
+        EMFILE = 24,
         /// No room.
         ENOSPC = 28,
         /// Not supported.
@@ -60,6 +62,9 @@ pub enum WireError {
         /// What is taken.
         limit: usize,
     },
+    /// Descriptors that the receiver had no room for.
+    #[error("the process had no descriptor left for those that came with a message")]
+    LostFds,
     /// The payload ends within its fixed part.
     #[error("a payload of {payload_bytes} bytes ends within a structure of {needed_bytes}")]
     TooShort {
@@ -126,6 +131,7 @@ impl WireError {
         match self {
             Self::UnknownCommand(_) => Errno::ENOTSUP,
             Self::TooLong { .. } | Self::LongList { .. } => Errno::E2BIG,
+            Self::LostFds => Errno::EMFILE,
             _ => Errno::EINVAL,
         }
     }

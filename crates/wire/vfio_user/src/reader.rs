@@ -90,6 +90,8 @@ pub struct Reader<F> {
     fds: Vec<(u64, F)>,
     /// Descriptors that were closed because the limit was met, with such a position.
     dropped: Option<(u64, usize)>,
+    /// Where descriptors came that the process had no room for: such a position.
+    lost: Option<u64>,
     /// Position in the stream of the buffer's first byte.
     base: u64,
 }
@@ -104,6 +106,7 @@ impl<F> Reader<F> {
             taken: 0,
             fds: Vec::new(),
             dropped: None,
+            lost: None,
             base: 0,
         }
     }
@@ -119,10 +122,21 @@ impl<F> Reader<F> {
         self.base += self.taken as u64;
         self.taken = 0;
         self.buffer.extend_from_slice(bytes);
-        let last = (self.base + self.buffer.len() as u64).saturating_sub(1);
+        let last = self.last();
         for fd in fds {
             self.keep(last, fd);
         }
+    }
+
+    /// With what was pushed last came descriptors that this process had no room for (`MSG_CTRUNC`): their message is refused,
+    /// for without them it may say something else.
+    pub fn note_lost_fds(&mut self) {
+        self.lost = Some(self.last());
+    }
+
+    /// Position in the stream of the last byte that came.
+    fn last(&self) -> u64 {
+        (self.base + self.buffer.len() as u64).saturating_sub(1)
     }
 
     /// Keeps a descriptor, or closes it where there are more than a message may have: whatever the chunks are that a long
@@ -170,6 +184,7 @@ impl<F> Reader<F> {
             State::Payload(header) => Some(self.finish(header)),
             State::Skip(header, why, _) => {
                 self.take_fds();
+                self.take_loss();
                 Some(Incoming::Refused { header, why })
             }
             State::Header => None,
@@ -219,13 +234,23 @@ impl<F> Reader<F> {
     fn finish(&mut self, header: Header) -> Incoming<'_, F> {
         let begin = self.taken;
         self.taken += payload_bytes(&header);
+        let are_lost = self.take_loss();
         let (fds, dropped) = self.take_fds();
+        if are_lost {
+            return Incoming::Refused { header, why: WireError::LostFds };
+        }
         if fds.len() + dropped > self.limits.fds {
             let why = WireError::TooManyFds { fds: fds.len() + dropped, limit: self.limits.fds };
             return Incoming::Refused { header, why };
         }
         let payload = self.buffer.get(begin..self.taken).unwrap_or_default();
         Incoming::Message(Message { header, payload, fds })
+    }
+
+    /// Whether descriptors were lost up to the byte before what is pending.
+    fn take_loss(&mut self) -> bool {
+        let end = self.base + self.taken as u64;
+        self.lost.take_if(|last| *last < end).is_some()
     }
 
     /// The descriptors that came up to the byte before what is pending, and how many were closed.

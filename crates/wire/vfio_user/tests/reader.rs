@@ -192,6 +192,21 @@ fn a_flood_of_descriptors_is_refused_with_its_message() {
 }
 
 #[test]
+fn a_message_whose_descriptors_were_lost_is_refused_and_no_other() {
+    let mut reader = Reader::new(Limits::default());
+    let mut out = Vec::new();
+    let irqs = message(8, &[0; 20]);
+    reader.push(&irqs[..10], [1]);
+    reader.note_lost_fds();
+    drain(&mut reader, &mut out);
+    reader.push(&irqs[10..], []);
+    reader.push(&irqs, [2]);
+    drain(&mut reader, &mut out);
+    assert!(matches!(out[0], Out::Refused(_, WireError::LostFds)), "{out:?}");
+    assert!(matches!(&out[1], Out::Message(_, _, fds) if fds.as_slice() == [2]), "{out:?}");
+}
+
+#[test]
 fn it_tells_whether_a_stream_may_end_here() {
     let mut reader = Reader::<u32>::new(Limits::default());
     assert!(reader.is_between_messages());

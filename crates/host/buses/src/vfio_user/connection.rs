@@ -360,10 +360,11 @@ impl Connection {
             }
         }
         // More than are taken is for the request to refuse.
-        if is_short && fds.len() < FDS_MAX {
-            return Err(self.lose("descriptors that came with a message are lost: the process has none left"));
-        }
+        let are_lost = is_short && fds.len() < FDS_MAX;
         line.reader.push(line.received.get(..got).unwrap_or_default(), fds);
+        if are_lost {
+            line.reader.note_lost_fds();
+        }
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! SMART / Health Information (log page 02h) and the temperatures behind its warnings.
 
-use byway_flash::{Cause, Trouble};
+use byway_flash::{Cause, FlashHealth, Trouble};
 use byway_spec::base::feature::TemperatureThreshold;
 use byway_spec::base::log::SmartLog;
 use zerocopy::{FromZeros, IntoBytes};
@@ -80,17 +80,17 @@ pub(super) fn critical_warning(subsystem: &Subsystem, thresholds: &Thresholds) -
     let temperature = if thresholds.are_crossed() { WARN_TEMPERATURE } else { 0 };
     let health = subsystem.flash.health();
     let read_only = if subsystem.flash.is_read_only() || health.worn_out { WARN_READ_ONLY } else { 0 };
-    let spare = if spare_percent(subsystem) < SPARE_THRESHOLD_PERCENT { WARN_SPARE } else { 0 };
+    let spare = if spare_percent(subsystem, &health) < SPARE_THRESHOLD_PERCENT { WARN_SPARE } else { 0 };
     let reliability = if subsystem.has_lost_stores() { WARN_RELIABILITY } else { 0 };
     temperature | read_only | spare | reliability
 }
 
 /// Spare blocks left; none where the disk below has no room: then no flash page is left that could be taken instead of
 /// another.
-fn spare_percent(subsystem: &Subsystem) -> u8 {
+fn spare_percent(subsystem: &Subsystem, health: &FlashHealth) -> u8 {
     match subsystem.flash.trouble() {
         Some(Trouble::DiskFull) => 0,
-        _ => subsystem.flash.health().available_spare_percent,
+        _ => health.available_spare_percent,
     }
 }
 
@@ -98,13 +98,13 @@ impl Controller {
     /// The log page.
     pub(super) fn smart_page(&self, subsystem: &Subsystem) -> Vec<u8> {
         let flash = &subsystem.flash;
-        let counters = flash.counters();
+        let (counters, health) = (flash.counters(), flash.health());
         let mut log = SmartLog::new_zeroed();
         log.critical_warning = critical_warning(subsystem, &self.admin.features.thresholds);
         log.temperature_k = TEMPERATURE_K.into();
-        log.spare_percent = spare_percent(subsystem);
+        log.spare_percent = spare_percent(subsystem, &health);
         log.spare_threshold_percent = SPARE_THRESHOLD_PERCENT;
-        log.used_percent = flash.health().percentage_used;
+        log.used_percent = health.percentage_used;
         log.data_units_read = u128::from(counters[Cause::Host].read_bytes.div_ceil(DATA_UNIT_BYTES)).into();
         log.data_units_written = u128::from(counters.accepted_bytes.div_ceil(DATA_UNIT_BYTES)).into();
         log.host_reads = u128::from(subsystem.io.reads()).into();

@@ -3,6 +3,7 @@
 //! The Unicode Character Database (`UnicodeData.txt`, Debian package `unicode-data`) has one record a line, some
 //! 35,000 of 20 to 300 bytes. Its key is the first field, the code point in hexadecimal; its value is the record.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
@@ -141,18 +142,36 @@ fn parse_tsv(line: &[u8]) -> Result<Record, String> {
     Ok(Record { key: line[..tab].to_vec(), value: line[tab + 1..].to_vec() })
 }
 
-/// A record as JSON.
-#[derive(Default, Serialize, Deserialize)]
+/// A key, or a key with its value, as JSON: `key` and `value` where they are text (UTF-8), `key_hex` and `value_hex` where not.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct JsonRecord<'a> {
+pub struct JsonRecord<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    key: Option<std::borrow::Cow<'a, str>>,
+    key: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    key_hex: Option<std::borrow::Cow<'a, str>>,
+    key_hex: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    value: Option<std::borrow::Cow<'a, str>>,
+    value: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    value_hex: Option<std::borrow::Cow<'a, str>>,
+    value_hex: Option<Cow<'a, str>>,
+}
+
+impl<'a> JsonRecord<'a> {
+    /// A key; in `hex` whatever it is, where that was asked for.
+    pub fn of_key(key: &'a [u8], hex: bool) -> Self {
+        match std::str::from_utf8(key) {
+            Ok(text) if !hex => Self { key: Some(text.into()), ..Self::default() },
+            _ => Self { key_hex: Some(to_hex(key).into()), ..Self::default() },
+        }
+    }
+
+    /// The key with its value.
+    pub fn with_value(self, value: &'a [u8]) -> Self {
+        match std::str::from_utf8(value) {
+            Ok(text) => Self { value: Some(text.into()), ..self },
+            Err(_) => Self { value_hex: Some(to_hex(value).into()), ..self },
+        }
+    }
 }
 
 fn parse_json(line: &[u8]) -> Result<Record, String> {
@@ -184,15 +203,7 @@ pub fn write(out: &mut impl Write, format: Format, key: &[u8], value: &[u8]) -> 
 }
 
 fn write_json(out: &mut impl Write, key: &[u8], value: &[u8]) -> io::Result<()> {
-    let mut json = JsonRecord::default();
-    match std::str::from_utf8(key) {
-        Ok(text) => json.key = Some(text.into()),
-        Err(_) => json.key_hex = Some(to_hex(key).into()),
-    }
-    match std::str::from_utf8(value) {
-        Ok(text) => json.value = Some(text.into()),
-        Err(_) => json.value_hex = Some(to_hex(value).into()),
-    }
+    let json = JsonRecord::of_key(key, false).with_value(value);
     serde_json::to_writer(out, &json).map_err(io::Error::from)
 }
 

@@ -1,6 +1,7 @@
 //! What the terminal sees: progress on standard error if it is one, data on standard output, and Ctrl-C.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -178,4 +179,24 @@ impl Drop for Progress {
 pub fn print_json(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, value).map_err(io::Error::from)?;
     out.write_all(b"\n")
+}
+
+/// Tells what was done: as one JSON object where that was asked for, else in words.
+///
+/// # Errors
+/// Those of standard output.
+pub fn print_done(
+    out: &mut impl Write,
+    json: bool,
+    done: &(impl serde::Serialize + fmt::Display),
+) -> io::Result<()> {
+    if json { print_json(out, done) } else { writeln!(out, "{done}") }
+}
+
+/// Tells what was done as one JSON object, where that was asked for: without it the exit code says all of it.
+///
+/// # Errors
+/// Those of standard output.
+pub fn print_if_json(out: &mut impl Write, json: bool, done: &impl serde::Serialize) -> io::Result<()> {
+    if json { print_json(out, done) } else { Ok(()) }
 }

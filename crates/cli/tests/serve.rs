@@ -3,12 +3,12 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::{Image, refused, said};
+use common::{Image, json_lines, refused, said};
 
 /// A server that listens.
 struct Server {
@@ -22,10 +22,16 @@ impl Server {
         let mut child =
             command.arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut server = Self { out: BufReader::new(child.stdout.take().unwrap()), child };
-        let mut line = String::new();
-        server.out.read_line(&mut line).unwrap();
-        assert!(line.contains("listening at"), "{line}");
+        let line = server.line();
+        assert!(line.contains("listening"), "{line}");
         server
+    }
+
+    /// The next line that it says.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line
     }
 
     fn signal(&self, name: &str) {
@@ -99,4 +105,41 @@ fn what_a_host_chooses_is_refused_as_an_option_of_the_device() {
         assert!(error.contains(option.split('=').next().unwrap()), "{error}");
         assert!(!socket.exists());
     }
+}
+
+/// A client that has said its first word, and waits for the answer to nothing.
+fn greeting(socket: &Path) -> UnixStream {
+    let mut client = UnixStream::connect(socket).unwrap();
+    let version = b"\0\0\x01\0{}\0";
+    let header = [0u16, 1].map(u16::to_le_bytes).concat();
+    let rest = [16 + version.len() as u32, 0, 0].map(u32::to_le_bytes).concat();
+    client.write_all(&[&header[..], &rest, version].concat()).unwrap();
+    client
+}
+
+#[test]
+fn whoever_comes_and_goes_is_told_as_a_line_of_json() {
+    let image = Image::new(&["kv"]);
+    let socket = socket(&image);
+    let mut server = Server::start(&[text(&image.path()), "--vfio-user", text(&socket), "--json"]);
+    let event = |server: &mut Server| json_lines(&server.line())[0]["event"].clone();
+    let client = format!("vfio-user:{}", socket.display());
+    for _ in 0..2 {
+        said(&["kv", "put", &client, "key", "value"]);
+        assert_eq!([event(&mut server), event(&mut server)], ["client_came", "client_left"]);
+    }
+    let mut babbler = greeting(&socket);
+    assert_eq!(event(&mut server), "client_came");
+    let second = greeting(&socket);
+    assert_eq!(event(&mut server), "client_refused");
+    babbler.write_all(&[0; 16]).unwrap();
+    let sent_away = &json_lines(&server.line())[0];
+    assert_eq!(sent_away["event"], "client_sent_away");
+    assert!(!sent_away["why"].as_str().unwrap().is_empty());
+    drop(second);
+    let closed = &json_lines(&server.end("-TERM"))[0];
+    assert_eq!(
+        (closed["event"].as_str(), closed["device"].as_str()),
+        (Some("closed"), image.path().to_str())
+    );
 }

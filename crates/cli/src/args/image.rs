@@ -102,6 +102,9 @@ pub struct Resize {
     /// Another size for a namespace of blocks.
     #[arg(long = "ns", value_name = "NUMBER:SIZE", value_parser = namespace::parse_size)]
     pub namespaces: Vec<(u32, u64)>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `byway snapshot`.
@@ -150,6 +153,9 @@ pub struct FormatNamespace {
     /// Yes, everything in the namespace shall go.
     #[arg(long, required = true)]
     pub yes: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `byway sanitize`.
@@ -176,6 +182,9 @@ pub struct Sanitize {
     /// Yes, everything in the device shall go.
     #[arg(long, required = true)]
     pub yes: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What holds the flash pages of a device.

@@ -126,7 +126,10 @@ pub struct Device {
 #[command(after_help = "\
 Examples:
   byway kv put embedded:disk.img sensor-7 21.5
-  byway kv list embedded:disk.img")]
+  byway kv list embedded:disk.img
+
+In JSON, here as in a file of records (jsonl), keys and values are `key` and `value` where they are text (UTF-8), and \
+`key_hex` and `value_hex`, two digits a byte, where they are not.")]
 pub struct Kv {
     /// What to do.
     #[command(subcommand)]
@@ -158,6 +161,9 @@ Examples:
         /// Only if the key does not exist.
         #[arg(long)]
         if_absent: bool,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Store the records of a file as fast as they can be read: many of them by one command.
     #[command(after_help = "\
@@ -171,11 +177,15 @@ Example:
         /// How records stand in it [default: jsonl for *.jsonl, tsv for *.tsv, else unicode].
         #[arg(long)]
         format: Option<Format>,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Write the value of a key to standard output.
     #[command(after_help = "\
-Example:
-  byway kv get embedded:disk.img sensor-7")]
+Examples:
+  byway kv get embedded:disk.img sensor-7
+  byway kv get embedded:disk.img sensor-7 --json | byway kv import embedded:other.img - --format jsonl")]
     Get {
         #[command(flatten)]
         device: Device,
@@ -184,6 +194,9 @@ Example:
         /// Write the value to a file instead.
         #[arg(long, value_name = "PATH")]
         file: Option<PathBuf>,
+        /// Print the record as one JSON object, a line of `kv export`; with --file what was written.
+        #[arg(long)]
+        json: bool,
     },
     /// Delete a key.
     #[command(after_help = "\
@@ -194,6 +207,9 @@ Example:
         device: Device,
         #[command(flatten)]
         key: Key,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Say by the exit code whether a key exists.
     #[command(after_help = "\
@@ -204,6 +220,9 @@ Example:
         device: Device,
         #[command(flatten)]
         key: Key,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// List keys in order.
     #[command(after_help = "\
@@ -265,6 +284,9 @@ Examples:
         /// How records shall stand in it; unicode writes values alone, a line each.
         #[arg(long, default_value = "jsonl")]
         format: Format,
+        /// Print what was done as one JSON object: on standard error where the records go to standard output.
+        #[arg(long)]
+        json: bool,
     },
 }
 

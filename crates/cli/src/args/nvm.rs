@@ -44,6 +44,9 @@ Example:
         /// Where to write [default: standard output].
         #[arg(long, value_name = "PATH")]
         file: Option<PathBuf>,
+        /// Print what was done as one JSON object: on standard error where the blocks go to standard output.
+        #[arg(long)]
+        json: bool,
     },
     /// Write a file or standard input to blocks; the last block is filled with zeroes.
     #[command(after_help = "\
@@ -59,6 +62,9 @@ Examples:
         /// What to write [default: standard input].
         #[arg(long, value_name = "PATH")]
         file: Option<PathBuf>,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Tell the device that blocks are no longer needed; of a Byway device they read as zeroes.
     #[command(after_help = "\
@@ -69,6 +75,9 @@ Example:
         device: Device,
         #[command(flatten)]
         range: Range,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Have blocks read as zeroes.
     #[command(after_help = "\
@@ -79,6 +88,9 @@ Example:
         device: Device,
         #[command(flatten)]
         range: Range,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Have the device read blocks to see that it can; nothing crosses the link.
     #[command(after_help = "\
@@ -92,6 +104,9 @@ Example:
         /// Give each command up after so many milliseconds.
         #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..))]
         timeout: Option<u64>,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Have the device compare blocks with a file or standard input; exit code 1 for a difference.
     #[command(after_help = "\
@@ -106,6 +121,9 @@ Example:
         /// What to compare with, its last block filled with zeroes [default: standard input].
         #[arg(long, value_name = "PATH")]
         file: Option<PathBuf>,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Have the device copy blocks to another place of the namespace; nothing crosses the link.
     #[command(after_help = "\
@@ -119,6 +137,9 @@ Example:
         /// First byte of the copy, a multiple of the block size.
         #[arg(long, value_parser = size::parse, value_name = "SIZE")]
         to: u64,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Make completed writes durable.
     #[command(after_help = "\
@@ -127,5 +148,8 @@ Example:
     Flush {
         #[command(flatten)]
         device: Device,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
     },
 }

@@ -12,6 +12,7 @@ Examples:
   byway serve 'embedded:disk.img?flush=command' --vfio-user /run/disk.sock --sgl off
   byway serve ram:1G --vfio-user /run/ram.sock --idle poll
   byway serve disk.img --vfio-user /run/disk.sock --threads 4
+  byway serve disk.img --vfio-user /run/disk.sock --json | jq -r .event
 
 QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \
 needs the guest's memory in a file that it shares: -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m.
@@ -36,6 +37,10 @@ pub struct Serve {
     /// Whether the controller announces SGLs: `sgl=` of a URI, which an image's path alone has no place for.
     #[arg(long)]
     pub sgl: Option<Sgl>,
+    /// Print one JSON object a line for whatever happens: `event` is listening, client_came, client_left, client_sent_away
+    /// (with why), client_refused or closed.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What a server does while no command comes.

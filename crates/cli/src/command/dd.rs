@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::args::Dd;
 use crate::copy::{self, Asked, Copied, Plan};
 use crate::size;
-use crate::terminal::{Interrupt, Interrupted, Progress, print_json};
+use crate::terminal::{Interrupt, Interrupted, Progress, print_done};
 
 /// What a copy did.
 #[derive(Serialize)]
@@ -40,9 +40,9 @@ pub fn run(args: &Dd, out: &mut impl Write, interrupt: &Interrupt) -> Result<()>
     drop(progress);
     let done = Done::of(&copied, begun.elapsed());
     if is_to_output {
-        print(&done, args.json, &mut io::stderr())?
+        print_done(&mut io::stderr(), args.json, &done)?
     } else {
-        print(&done, args.json, out)?
+        print_done(out, args.json, &done)?
     }
     if copied.was_interrupted { Err(interrupted(args, &copied).into()) } else { Ok(()) }
 }
@@ -58,10 +58,6 @@ fn interrupted(args: &Dd, copied: &Copied) -> Interrupted {
     let (skip, seek) = (args.skip + whole, args.seek + whole);
     let there = format!("{} bytes were copied, the first {whole} of them without a gap", copied.bytes);
     Interrupted(format!("{there}; --skip {skip} --seek {seek} goes on").into())
-}
-
-fn print(done: &Done, json: bool, out: &mut impl Write) -> Result<()> {
-    if json { Ok(print_json(out, done)?) } else { Ok(writeln!(out, "{done}")?) }
 }
 
 impl Done {

@@ -1,5 +1,6 @@
 //! `byway format` and `byway sanitize`: namespaces and devices emptied.
 
+use std::fmt;
 use std::io::Write;
 use std::path::Path;
 
@@ -8,10 +9,39 @@ use byway::spec::base::identify::{Cns, IDENTIFY_BYTES};
 use byway::spec::kv::KvNamespace;
 use byway::spec::nvm::NvmNamespace;
 use byway::{AdminCommand, Backend, Buffer, Device, NamespaceKind, Nsid, Wipe};
+use serde::Serialize;
 use zerocopy::FromBytes;
 
 use crate::args::{FormatNamespace, Sanitize};
-use crate::terminal::{Interrupt, Progress};
+use crate::terminal::{Interrupt, Progress, print_done};
+
+/// A namespace that was emptied.
+#[derive(Serialize)]
+struct Formatted<'a> {
+    device: &'a str,
+    nsid: u32,
+    /// Which of its formats the namespace has now.
+    format_index: u8,
+    /// Whether what it held was erased, and not only forgotten.
+    erased: bool,
+}
+
+/// A device that was emptied.
+#[derive(Serialize)]
+struct Sanitized<'a> {
+    device: &'a str,
+    #[serde(flatten)]
+    by: By,
+}
+
+/// What a device was emptied by.
+#[derive(Serialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+enum By {
+    BlockErase,
+    CryptoErase,
+    Overwrite { passes: u8 },
+}
 
 /// Empties a namespace.
 ///
@@ -29,8 +59,8 @@ pub fn format(args: &FormatNamespace, out: &mut impl Write, interrupt: &Interrup
     interrupt.has_to_wait("a format cannot be stopped once it has begun, and ends by itself")?;
     device.format(nsid, index, !args.quick)?;
     device.close()?;
-    writeln!(out, "namespace {nsid} of {} is empty", args.device)?;
-    Ok(())
+    let done = Formatted { device: &args.device, nsid: args.ns, format_index: index, erased: !args.quick };
+    Ok(print_done(out, args.json, &done)?)
 }
 
 /// Empties a device.
@@ -39,10 +69,10 @@ pub fn format(args: &FormatNamespace, out: &mut impl Write, interrupt: &Interrup
 /// When the device refuses.
 pub fn sanitize(args: &Sanitize, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let device = open(&args.device)?;
-    let wipe = match args.overwrite {
-        Some(passes) => Wipe::Overwrite { passes, pattern: 0x5a5a_5a5a },
-        None if args.crypto => Wipe::CryptoErase,
-        None => Wipe::BlockErase,
+    let (wipe, by) = match args.overwrite {
+        Some(passes) => (Wipe::Overwrite { passes, pattern: 0x5a5a_5a5a }, By::Overwrite { passes }),
+        None if args.crypto => (Wipe::CryptoErase, By::CryptoErase),
+        None => (Wipe::BlockErase, By::BlockErase),
     };
     let progress = Progress::new("sanitize", 1 << 16);
     let sanitized = device.sanitize(wipe, |done| {
@@ -57,8 +87,19 @@ pub fn sanitize(args: &Sanitize, out: &mut impl Write, interrupt: &Interrupt) ->
     let closed = device.close();
     interrupt.ended(sanitized, left)?;
     closed?;
-    writeln!(out, "{} is empty; nothing of what it held is left in it", args.device)?;
-    Ok(())
+    Ok(print_done(out, args.json, &Sanitized { device: &args.device, by })?)
+}
+
+impl fmt::Display for Formatted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "namespace {} of {} is empty", self.nsid, self.device)
+    }
+}
+
+impl fmt::Display for Sanitized<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is empty; nothing of what it held is left in it", self.device)
+    }
 }
 
 /// Opens an image by its path, or any device by its URI.

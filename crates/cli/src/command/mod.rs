@@ -16,6 +16,7 @@ pub mod info;
 mod info_blocks;
 pub mod inside;
 pub mod kv;
+mod kv_records;
 pub mod list;
 pub mod log;
 pub mod nvm;

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use byway::{Backend, Device, Nvm};
+use serde::Serialize;
 
 use super::nvm_device;
 use crate::args::{self, NvmCommand, Range};
-use crate::terminal::Interrupt;
+use crate::terminal::{Interrupt, print_if_json};
 
 /// Most bytes of one command, where the device can.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -20,35 +21,94 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// A range that is no whole blocks or outside the namespace, what the device says, or files that fail.
 pub fn run(command: &NvmCommand, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     match command {
-        NvmCommand::Read { device, range, file } => {
+        NvmCommand::Read { device, range, file, json } => {
             let blocks = Blocks::of(&byway::open_to_read(&device.uri)?)?;
-            match file {
-                Some(path) => {
-                    let file = File::create_new(path).with_context(|| format!("make {}", path.display()))?;
-                    let mut file = BufWriter::new(file);
-                    blocks.read(range, &mut file, interrupt)?;
-                    Ok(file.flush()?)
-                }
-                None => blocks.read(range, out, interrupt),
-            }
-        }
-        NvmCommand::Write { device, offset, file } => {
-            let from: Box<dyn Read> = match file {
-                Some(path) => Box::new(File::open(path).with_context(|| format!("open {}", path.display()))?),
-                None => Box::new(io::stdin().lock()),
+            let Some(path) = file else {
+                let done = blocks.read(range, out, interrupt)?;
+                return Ok(print_if_json(&mut io::stderr(), *json, &done)?);
             };
-            Blocks::open(device)?.write(*offset, from, file.as_deref(), interrupt)
+            let file = File::create_new(path).with_context(|| format!("make {}", path.display()))?;
+            let mut file = BufWriter::new(file);
+            let done = blocks.read(range, &mut file, interrupt)?;
+            file.flush()?;
+            Ok(print_if_json(out, *json, &done)?)
         }
-        NvmCommand::Trim { device, range } => Blocks::open(device)?.trim(range),
-        NvmCommand::Zero { device, range } => nvm_device::zero(device, range, interrupt),
-        NvmCommand::Verify { device, range, timeout } => {
-            nvm_device::verify(device, range, *timeout, interrupt)
+        NvmCommand::Write { device, offset, file, json } => {
+            let from = Input::open(file.as_deref())?;
+            let done = Blocks::open(device)?.write(*offset, from, interrupt)?;
+            Ok(print_if_json(out, *json, &done)?)
         }
-        NvmCommand::Compare { device, offset, file } => {
-            nvm_device::compare(device, *offset, file.as_deref(), interrupt)
+        NvmCommand::Trim { device, range, json } => {
+            Ok(print_if_json(out, *json, &Blocks::open(device)?.trim(range)?)?)
         }
-        NvmCommand::Copy { device, range, to } => nvm_device::copy(device, range, *to, interrupt),
-        NvmCommand::Flush { device } => Ok(Blocks::open(device)?.nvm.flush()?),
+        NvmCommand::Flush { device, json } => {
+            let mut blocks = Blocks::open(device)?;
+            blocks.nvm.flush()?;
+            Ok(print_if_json(out, *json, &Flushed { nsid: blocks.nvm.nsid().get() })?)
+        }
+        NvmCommand::Zero { device, range, json } => {
+            Ok(print_if_json(out, *json, &nvm_device::zero(device, range, interrupt)?)?)
+        }
+        NvmCommand::Verify { device, range, timeout, json } => {
+            Ok(print_if_json(out, *json, &nvm_device::verify(device, range, *timeout, interrupt)?)?)
+        }
+        NvmCommand::Compare { device, offset, file, json } => {
+            let with = Input::open(file.as_deref())?;
+            let compared = nvm_device::compare(device, *offset, with, interrupt)?;
+            print_if_json(out, *json, &compared)?;
+            compared.verdict()
+        }
+        NvmCommand::Copy { device, range, to, json } => {
+            Ok(print_if_json(out, *json, &nvm_device::copy(device, range, *to, interrupt)?)?)
+        }
+    }
+}
+
+/// Blocks that something was done with, as `--json` tells it.
+#[derive(Debug, Serialize)]
+pub struct Touched {
+    /// Namespace.
+    pub nsid: u32,
+    /// The first of them.
+    pub slba: u64,
+    /// How many.
+    pub blocks: u64,
+    /// The same in bytes.
+    pub bytes: u64,
+}
+
+/// A namespace whose completed writes are durable.
+#[derive(Serialize)]
+struct Flushed {
+    #[serde(rename = "flushed_nsid")]
+    nsid: u32,
+}
+
+/// A file that is read, or standard input.
+pub struct Input<'a> {
+    from: Box<dyn Read>,
+    file: Option<&'a Path>,
+}
+
+impl<'a> Input<'a> {
+    fn open(file: Option<&'a Path>) -> Result<Self> {
+        let from: Box<dyn Read> = match file {
+            Some(path) => Box::new(File::open(path).with_context(|| format!("open {}", path.display()))?),
+            None => Box::new(io::stdin().lock()),
+        };
+        Ok(Self { from, file })
+    }
+
+    /// The next bytes of a namespace, filled up to whole blocks with zeroes; none at the end.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn piece(&mut self, blocks: &Blocks) -> Result<Vec<u8>> {
+        let doing = || format!("read {}", self.file.map_or("standard input".into(), Path::to_string_lossy));
+        let mut piece = Vec::new();
+        self.from.by_ref().take(blocks.piece_bytes).read_to_end(&mut piece).with_context(doing)?;
+        piece.resize(piece.len().next_multiple_of(blocks.block_bytes() as usize), 0);
+        Ok(piece)
     }
 }
 
@@ -111,8 +171,15 @@ impl Blocks {
         Ok((first, count))
     }
 
-    fn read(mut self, range: &Range, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
-        let (mut slba, mut left) = self.blocks_of(range)?;
+    /// What is told of `count` blocks from `slba` on.
+    pub fn touched(&self, slba: u64, count: u64) -> Touched {
+        let nsid = self.nvm.nsid().get();
+        Touched { nsid, slba, blocks: count, bytes: count * self.block_bytes() }
+    }
+
+    fn read(mut self, range: &Range, out: &mut impl Write, interrupt: &Interrupt) -> Result<Touched> {
+        let (first, count) = self.blocks_of(range)?;
+        let (mut slba, mut left) = (first, count);
         let most = self.piece_bytes / self.block_bytes();
         let mut piece = vec![0; self.piece_bytes.min(range.length) as usize];
         while left > 0 {
@@ -124,39 +191,32 @@ impl Blocks {
             slba += blocks;
             left -= blocks;
         }
-        Ok(())
+        Ok(self.touched(first, count))
     }
 
-    fn write(
-        mut self,
-        offset: u64,
-        mut from: impl Read,
-        file: Option<&Path>,
-        interrupt: &Interrupt,
-    ) -> Result<()> {
-        let mut slba = self.block_at("an offset", offset)?;
-        let doing = || format!("read {}", file.map_or("standard input".into(), Path::to_string_lossy));
+    fn write(mut self, offset: u64, mut from: Input<'_>, interrupt: &Interrupt) -> Result<Touched> {
+        let first = self.block_at("an offset", offset)?;
+        let mut slba = first;
         loop {
             interrupt.check()?;
-            let mut piece = Vec::new();
-            from.by_ref().take(self.piece_bytes).read_to_end(&mut piece).with_context(doing)?;
+            let piece = from.piece(&self)?;
             if piece.is_empty() {
-                return Ok(());
+                return Ok(self.touched(first, slba - first));
             }
-            piece.resize(piece.len().next_multiple_of(self.block_bytes() as usize), 0);
             self.nvm.write(slba, &piece)?;
             slba += piece.len() as u64 / self.block_bytes();
         }
     }
 
-    fn trim(mut self, range: &Range) -> Result<()> {
-        let (mut slba, mut left) = self.blocks_of(range)?;
+    fn trim(mut self, range: &Range) -> Result<Touched> {
+        let (first, count) = self.blocks_of(range)?;
+        let (mut slba, mut left) = (first, count);
         while left > 0 {
             let blocks = u32::try_from(left).unwrap_or(u32::MAX);
             self.nvm.trim(slba, blocks)?;
             slba += u64::from(blocks);
             left -= u64::from(blocks);
         }
-        Ok(())
+        Ok(self.touched(first, count))
     }
 }

@@ -1,16 +1,14 @@
 //! What `byway nvm` has a device do by itself: zeroes, reads that check, comparisons, copies. Nothing is carried to the
 //! program and back.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use byway::future::{AsyncQueue, block_on_all};
 use byway::{Backend, BackendQueue, CopyRanges, Device, Error, ErrorKind, LbaRange, Nvm, NvmCommand, Queue};
+use serde::Serialize;
 
-use super::nvm::Blocks;
+use super::nvm::{Blocks, Input, Touched};
 use crate::args::{self, Range};
 use crate::failure::No;
 use crate::terminal::Interrupt;
@@ -22,14 +20,15 @@ const COPY_BLOCKS: u64 = 128;
 ///
 /// # Errors
 /// A range that is no whole blocks or outside the namespace, and what the device says.
-pub fn zero(device: &args::Device, range: &Range, interrupt: &Interrupt) -> Result<()> {
+pub fn zero(device: &args::Device, range: &Range, interrupt: &Interrupt) -> Result<Touched> {
     let mut blocks = Blocks::open(device)?;
     let most = blocks.piece_bytes / blocks.block_bytes();
-    for (slba, count) in pieces(blocks.blocks_of(range)?, most) {
+    let (first, count) = blocks.blocks_of(range)?;
+    for (slba, count) in pieces((first, count), most) {
         interrupt.check()?;
         blocks.nvm.write_zeroes(slba, count)?;
     }
-    Ok(())
+    Ok(blocks.touched(first, count))
 }
 
 /// Has a range read by the device alone, many commands at once, each of them awaited.
@@ -41,14 +40,15 @@ pub fn verify(
     range: &Range,
     timeout_ms: Option<u64>,
     interrupt: &Interrupt,
-) -> Result<()> {
+) -> Result<Touched> {
     let device = byway::open_to_read(&device.uri)?;
     require(device.capabilities().nvm.verify, &device, "Verify")?;
     let blocks = Blocks::of(&device)?;
     let nsid = blocks.nvm.nsid();
     let queue: AsyncQueue<Queue> = AsyncQueue::new(device.default_queue()?);
     let most = blocks.piece_bytes / blocks.block_bytes();
-    let all: Vec<(u64, u32)> = pieces(blocks.blocks_of(range)?, most).collect();
+    let (first, count) = blocks.blocks_of(range)?;
+    let all: Vec<(u64, u32)> = pieces((first, count), most).collect();
     for some in all.chunks(device.queue_options().depth as usize) {
         interrupt.check()?;
         let verify = |&(slba, blocks): &(u64, u32)| {
@@ -64,43 +64,70 @@ pub fn verify(
             result.map_err(Error::from).with_context(doing)?;
         }
     }
-    Ok(())
+    Ok(blocks.touched(first, count))
+}
+
+/// Blocks that were compared: all up to the first that differs.
+#[derive(Serialize)]
+pub struct Compared {
+    #[serde(flatten)]
+    touched: Touched,
+    same: bool,
+    differs_at_block: Option<u64>,
+}
+
+impl Compared {
+    /// What it means for the exit code.
+    ///
+    /// # Errors
+    /// [`No`] with the first block that differs.
+    pub fn verdict(&self) -> Result<()> {
+        match self.differs_at_block {
+            Some(block) => Err(No(format!("block {block} differs")).into()),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Has blocks compared with a file.
 ///
 /// # Errors
-/// As [`zero`]; [`No`] with the first block that differs.
-pub fn compare(device: &args::Device, offset: u64, file: Option<&Path>, interrupt: &Interrupt) -> Result<()> {
-    let mut with: Box<dyn Read> = match file {
-        Some(path) => Box::new(File::open(path).with_context(|| format!("open {}", path.display()))?),
-        None => Box::new(io::stdin().lock()),
-    };
+/// As [`zero`].
+pub fn compare(
+    device: &args::Device,
+    offset: u64,
+    mut with: Input<'_>,
+    interrupt: &Interrupt,
+) -> Result<Compared> {
     let device = byway::open_to_read(&device.uri)?;
     require(device.capabilities().nvm.compare, &device, "Compare")?;
     let mut blocks = Blocks::of(&device)?;
-    let mut slba = blocks.block_at("an offset", offset)?;
+    let first = blocks.block_at("an offset", offset)?;
+    let mut slba = first;
     loop {
         interrupt.check()?;
-        let mut piece = Vec::new();
-        with.by_ref()
-            .take(blocks.piece_bytes)
-            .read_to_end(&mut piece)
-            .context("read what to compare with")?;
-        if piece.is_empty() {
-            return Ok(());
+        let piece = with.piece(&blocks)?;
+        let differs_at_block = first_difference(&device, &mut blocks, slba, &piece)?;
+        slba += piece.len() as u64 / blocks.block_bytes();
+        if piece.is_empty() || differs_at_block.is_some() {
+            let end = differs_at_block.map_or(slba, |block| block + 1);
+            let touched = blocks.touched(first, end - first);
+            return Ok(Compared { touched, same: differs_at_block.is_none(), differs_at_block });
         }
-        let block_bytes = blocks.block_bytes() as usize;
-        piece.resize(piece.len().next_multiple_of(block_bytes), 0);
-        if !is_same(&device, &mut blocks.nvm, slba, &piece)? {
-            for (block, bytes) in (slba..).zip(piece.chunks(block_bytes)) {
-                if !is_same(&device, &mut blocks.nvm, block, bytes)? {
-                    return Err(No(format!("block {block} differs")).into());
-                }
-            }
-        }
-        slba += (piece.len() / block_bytes) as u64;
     }
+}
+
+/// The first block that is not what it is compared with, one by one only where any is not.
+fn first_difference(device: &Device, blocks: &mut Blocks, slba: u64, with: &[u8]) -> Result<Option<u64>> {
+    if with.is_empty() || is_same(device, &mut blocks.nvm, slba, with)? {
+        return Ok(None);
+    }
+    for (block, bytes) in (slba..).zip(with.chunks(blocks.block_bytes() as usize)) {
+        if !is_same(device, &mut blocks.nvm, block, bytes)? {
+            return Ok(Some(block));
+        }
+    }
+    Ok(None)
 }
 
 fn is_same(device: &Device, nvm: &mut Nvm, slba: u64, bytes: &[u8]) -> Result<bool> {
@@ -115,11 +142,19 @@ fn is_same(device: &Device, nvm: &mut Nvm, slba: u64, bytes: &[u8]) -> Result<bo
     }
 }
 
+/// Blocks that were copied.
+#[derive(Serialize)]
+pub struct Copied {
+    #[serde(flatten)]
+    from: Touched,
+    to_slba: u64,
+}
+
 /// Has blocks copied to another place.
 ///
 /// # Errors
 /// As [`zero`]; places that overlap.
-pub fn copy(device: &args::Device, range: &Range, to: u64, interrupt: &Interrupt) -> Result<()> {
+pub fn copy(device: &args::Device, range: &Range, to: u64, interrupt: &Interrupt) -> Result<Copied> {
     let device = byway::open(&device.uri)?;
     require(device.capabilities().nvm.copy, &device, "Copy")?;
     let mut blocks = Blocks::of(&device)?;
@@ -135,7 +170,7 @@ pub fn copy(device: &args::Device, range: &Range, to: u64, interrupt: &Interrupt
         let ranges = CopyRanges::new(&[LbaRange { slba, blocks: blocks_of_piece }])?;
         blocks.nvm.queue().execute(NvmCommand::Copy { nsid, to: to + (slba - from), from: ranges }.into())?;
     }
-    Ok(())
+    Ok(Copied { from: blocks.touched(from, count), to_slba: to })
 }
 
 fn require(can: bool, device: &Device, command: &str) -> Result<()> {

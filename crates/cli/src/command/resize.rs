@@ -1,12 +1,21 @@
 //! `byway resize`: an image of another size.
 
+use std::fmt;
 use std::io::Write;
 
 use anyhow::Result;
+use serde::Serialize;
 
 use crate::args::Resize;
 use crate::size;
-use crate::terminal::{Interrupt, Progress};
+use crate::terminal::{Interrupt, Progress, print_done};
+
+/// What was done.
+#[derive(Serialize)]
+struct Resized {
+    image: String,
+    bytes: u64,
+}
 
 /// Gives an image another size.
 ///
@@ -21,6 +30,12 @@ pub fn run(args: &Resize, out: &mut impl Write, interrupt: &Interrupt) -> Result
     let resized = byway::resize(&args.image, args.size, &args.namespaces, &mut watch);
     drop(progress);
     interrupt.ended(resized, "the image is as it was")?;
-    writeln!(out, "{} has {} now", args.image.display(), size::human(args.size))?;
-    Ok(())
+    let done = Resized { image: args.image.display().to_string(), bytes: args.size };
+    Ok(print_done(out, args.json, &done)?)
+}
+
+impl fmt::Display for Resized {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} has {} now", self.image, size::human(self.bytes))
+    }
 }

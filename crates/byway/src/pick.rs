@@ -38,7 +38,12 @@ fn of_kind(
     fits: impl Fn(&NamespaceKind) -> bool,
 ) -> Result<Namespace> {
     let Some(nsid) = nsid else {
-        let none = || Error::host(ErrorKind::NotFound, format!("the device has no {what} namespace"));
+        let none = || {
+            let there: Vec<String> =
+                all.iter().map(|one| format!("{} ({})", one.nsid, one.kind.name())).collect();
+            let there = if there.is_empty() { "none at all".to_owned() } else { there.join(", ") };
+            Error::host(ErrorKind::NotFound, format!("the device has no {what} namespace; it has {there}"))
+        };
         return all.iter().find(|namespace| fits(&namespace.kind)).cloned().ok_or_else(none);
     };
     let namespace = namespace(all, nsid)?;

@@ -127,6 +127,10 @@ fn check_options(options: &Options) -> Result<()> {
 
 fn from_door(path: &Path, error: DoorError) -> Error {
     match error {
+        DoorError::System { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            let said = format!("there is no folder for the socket {}: make it first", path.display());
+            Error::host(ErrorKind::NotFound, said)
+        }
         DoorError::System { source, .. } => Error::kernel(format!("listen at {}", path.display()), source),
         DoorError::Live(_) => Error::host(ErrorKind::Busy, error.to_string()),
         _ => Error::host(ErrorKind::InvalidArgument, error.to_string()),

@@ -190,8 +190,8 @@ impl FromStr for Uri {
                 return Err(invalid(format!("{text}: an image's path follows embedded:")));
             }
             "embedded" => Place::Image(PathBuf::from(place)),
-            "ram" => Place::Ram(parse_size(place)?),
-            "null" => Place::Null(parse_size(place)?),
+            "ram" => Place::Ram(size_of_place(text, place)?),
+            "null" => Place::Null(size_of_place(text, place)?),
             _ => return Err(no_scheme(text)),
         };
         Ok(Self { place, options: parse_options(query)? })
@@ -309,6 +309,11 @@ impl Threshold {
         }
         Ok(())
     }
+}
+
+/// The size that stands in a URI where others have a path.
+pub(crate) fn size_of_place(uri: &str, size: &str) -> Result<u64> {
+    parse_size(size).map_err(|error| error.doing(uri.to_owned()))
 }
 
 /// Parses a size such as `8G`, `512M` or `4096`: bytes, with a binary unit.

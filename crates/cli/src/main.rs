@@ -9,6 +9,7 @@ mod endurance;
 mod event;
 mod experiment;
 mod failure;
+mod files;
 mod generate;
 mod hexdump;
 mod measure;

@@ -262,6 +262,45 @@ fn what_cannot_be_is_refused_by_one_sentence_that_names_the_limit() {
 }
 
 #[test]
+fn what_a_new_user_gets_wrong_is_one_sentence_that_says_what_was_expected() {
+    let image = Image::new(&["kv"]);
+    let (uri, path) = (image.uri(""), image.path().display().to_string());
+    let folder = image.dir.path().to_str().unwrap();
+    let blocks = image.file("blocks", &[0; 4096]);
+    let socket = format!("{folder}/none/socket");
+    for (args, words) in [
+        (vec!["info", "ram:12q"], vec!["ram:12q: ", "\"12q\" is no size"]),
+        (vec!["info", "ram:64M?cache=12q"], vec!["option cache=12q"]),
+        (vec!["info", &format!("vfio-user:{blocks}")], vec!["is a regular file", "socket of a server"]),
+        (vec!["info", &format!("vfio-user:{folder}")], vec!["is a directory", "socket of a server"]),
+        (vec!["info", &format!("vfio-user:{socket}")], vec!["no socket", "is the server started?"]),
+        (vec!["info", "nosuch"], vec!["no file of that name", "embedded:PATH"]),
+        (vec!["feature", "list", &blocks], vec!["no controller"]),
+        (vec!["pass", "io", &blocks, "--opcode", "0x99"], vec!["opcode 99h"]),
+        (vec!["identify", "0x99", &uri], vec!["identify structure 99h is not supported"]),
+        (vec!["kv", "get", &blocks, "k"], vec!["no key-value namespace", "1 (nvm)"]),
+        (vec!["kv", "load", &uri, folder], vec!["is a directory"]),
+        (vec!["kv", "export", &uri, "--file", &blocks], vec!["exists already and is left as it is"]),
+        (vec!["kv", "put", &uri, "k", "--file", &socket], vec!["no folder for"]),
+        (vec!["kv", "list", &uri, "--limit", "many"], vec!["\"many\" is no number"]),
+        (vec!["dd", &blocks, &socket], vec!["no folder for"]),
+        (vec!["dd", &blocks, &format!("{folder}/new"), "--bs", "0"], vec!["moves nothing"]),
+        (vec!["format", &path, "--ns", "0", "--yes"], vec!["begin at 1"]),
+        (vec!["serve", "nil:1M", "--vfio-user", &socket], vec!["nil:1M", "an image's path"]),
+        (vec!["serve", &path, "--vfio-user", &socket], vec!["no folder for"]),
+    ] {
+        let error = refused(2, &args);
+        words.iter().for_each(|word| assert!(error.contains(word), "{args:?} said: {error}"));
+        let said_by_debug = ["Command {", "None", "Some(", "Opcode(", "Buffer("];
+        assert!(said_by_debug.iter().all(|form| !error.contains(form)), "{args:?} said: {error}");
+        assert!(
+            error.lines().count() == 1 || error.starts_with("error: invalid value"),
+            "{args:?} said: {error}"
+        );
+    }
+}
+
+#[test]
 fn unknown_options_and_values_of_a_uri_list_the_known_ones() {
     let image = Image::new(&[]);
     for (option, word) in [

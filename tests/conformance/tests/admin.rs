@@ -49,7 +49,7 @@ fn a_device_of_any_kind_has_them_where_it_has_a_controller() {
     all(&Subject::new(&scratch, &device), &mut device.admin_queue().unwrap());
     let refused = byway::open("blocks:1M").unwrap().admin_queue().err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
-    assert!(refused.to_string().contains("reaches no controller"), "{refused}");
+    assert!(refused.to_string().contains("has no controller that takes admin commands"), "{refused}");
 }
 
 #[test]

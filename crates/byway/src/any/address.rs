@@ -8,7 +8,9 @@ use byway_backends::IoUringOptions;
 use byway_core::{Error, ErrorKind, Method, Nsid, Result};
 
 use crate::any::pcie::PcieUri;
-use crate::uri::{Uri, invalid, number, one_of, pairs_of, parse, parse_depth, parse_size, unknown};
+use crate::uri::{
+    Uri, invalid, number, one_of, pairs_of, parse, parse_depth, parse_size, size_of_place, unknown,
+};
 
 /// Where a device of any kind is.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,8 +132,8 @@ impl FromStr for Address {
             _ if place.starts_with(['/', '.']) => BlockPlace::Path(place.into()),
             Some(("file", "")) => return Err(invalid(format!("{text}: a path follows file:"))),
             Some(("file", path)) => BlockPlace::File(path.into()),
-            Some(("blocks", size)) => BlockPlace::Memory(parse_size(size)?),
-            Some(("nil", size)) => BlockPlace::Nil(parse_size(size)?),
+            Some(("blocks", size)) => BlockPlace::Memory(size_of_place(text, size)?),
+            Some(("nil", size)) => BlockPlace::Nil(size_of_place(text, size)?),
             Some(("vfio-user" | "pci", _)) => return Ok(Self::Pcie(Box::new(text.parse()?))),
             Some(("embedded" | "ram" | "null", _)) => return Ok(Self::Embedded(Box::new(text.parse()?))),
             _ => return Err(no_address(text)),
@@ -218,8 +220,8 @@ fn no_address(text: &str) -> Error {
         return Error::host(ErrorKind::InvalidArgument, said);
     }
     let said = format!(
-        "{text:?} is no device: expected a path, file:PATH, embedded:PATH, vfio-user:PATH, pci:ADDRESS, ram:SIZE, \
-         null:SIZE, blocks:SIZE or nil:SIZE"
+        "{text:?} is no device, and no file of that name is here: expected a path that begins with / or ., file:PATH, \
+         embedded:PATH, vfio-user:PATH, pci:ADDRESS, ram:SIZE, null:SIZE, blocks:SIZE or nil:SIZE"
     );
     Error::host(ErrorKind::InvalidArgument, said)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use byway_backends::{AdminCalls, IoUringCmd, NvmeIoctl, NvmeTarget};
-use byway_core::{AdminQueue, Backend, Error, ErrorKind, Result};
+use byway_core::{AdminQueue, Backend, Error, Result};
 
 use crate::any::device::{Device, Reached};
 
@@ -20,10 +20,7 @@ impl Device {
             Reached::IoUringCmd(device) => of_ring(device),
             Reached::NvmeIoctl(device) => by_thread(device.device()),
             Reached::NvmeThreads(device) => by_thread(device.device()),
-            _ => {
-                let said = format!("{} reaches no controller that takes admin commands", self.name());
-                Err(Error::host(ErrorKind::Unsupported, said))
-            }
+            _ => Err(Error::no_controller(&self.identity().model)),
         }
     }
 }

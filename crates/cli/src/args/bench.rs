@@ -7,6 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::contest::{Engine, Letter, Op};
 use crate::endurance::skew::Skew;
+use crate::number;
 use crate::size;
 use crate::workload::Workload;
 
@@ -86,10 +87,10 @@ pub struct Common {
     #[arg(long, value_name = "LINK")]
     pub link: Option<String>,
     /// Maximum payload size of the link, exactly: a controller's own bound does not apply.
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = number::parse::<u32>)]
     pub mps: Option<u32>,
     /// Maximum read request size of the link, exactly: a controller's own rule does not apply.
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = number::parse::<u32>)]
     pub mrrs: Option<u32>,
     /// Whether time is modelled: off, virtual or paced.
     #[arg(long, default_value = "virtual", value_name = "CLOCK")]
@@ -107,7 +108,7 @@ pub struct Common {
     #[arg(long)]
     pub alpha: Option<f32>,
     /// Decides keys, sizes and values.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = number::parse::<u64>)]
     pub seed: u64,
     /// Print one JSON object a line.
     #[arg(long)]
@@ -152,7 +153,7 @@ pub struct Transfer {
     )]
     pub methods: Vec<Way>,
     /// Puts of each size by each method.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, value_parser = number::parse::<u64>)]
     pub count: u64,
     /// Whether the NAND array takes time; the papers measured without.
     #[arg(long, default_value = "off")]
@@ -176,7 +177,7 @@ pub struct WorkloadBench {
     )]
     pub methods: Vec<Way>,
     /// Puts of each workload by each method.
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, value_parser = number::parse::<u64>)]
     pub count: u64,
     /// Whether the NAND array takes time.
     #[arg(long, default_value = "on")]
@@ -193,7 +194,7 @@ pub struct KvBench {
     #[arg(long, value_delimiter = ',', value_name = "ENGINES", default_value = "fjall,lmdb,rocksdb")]
     pub vs: Vec<Engine>,
     /// Keys: 16 random bytes each.
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, value_parser = number::parse::<u64>)]
     pub count: u64,
     /// Value sizes [default: 32,128,1K, or 1K for YCSB alone].
     #[arg(long, value_delimiter = ',', value_parser = size::parse_u32, value_name = "SIZES")]
@@ -205,10 +206,10 @@ pub struct KvBench {
     #[arg(long, value_delimiter = ',', value_name = "LETTERS")]
     pub ycsb: Vec<Letter>,
     /// Passes, each with new stores; rates are medians of passes.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = number::parse::<u32>)]
     pub passes: u32,
     /// Client threads, each with a queue or session of its own.
-    #[arg(long, visible_alias = "queues", default_value_t = 1)]
+    #[arg(long, visible_alias = "queues", default_value_t = 1, value_parser = number::parse::<u32>)]
     pub threads: u32,
     /// Folder in which the stores are made and removed.
     #[arg(long, default_value = ".", value_name = "PATH")]
@@ -217,7 +218,7 @@ pub struct KvBench {
     #[arg(long, default_value = "", hide_default_value = true, value_name = "OPTIONS")]
     pub options: String,
     /// Decides keys, values and order.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = number::parse::<u64>)]
     pub seed: u64,
     /// Print one JSON object a line.
     #[arg(long)]
@@ -234,10 +235,10 @@ pub struct EnduranceBench {
     #[arg(long, default_value = "gen4x4", value_name = "PROFILE")]
     pub profile: String,
     /// Part of the capacity that is filled, in percent.
-    #[arg(long, default_value_t = 95, value_name = "PERCENT")]
+    #[arg(long, default_value_t = 95, value_name = "PERCENT", value_parser = number::parse::<u32>)]
     pub fill: u32,
     /// Times that as much as was filled is overwritten, each place as likely as any other.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = number::parse::<u32>)]
     pub overwrites: u32,
     /// Overwrite some places more often: percent of writes and of the places they go to, as 80/20.
     #[arg(long, value_name = "WRITES/PLACES")]
@@ -259,7 +260,7 @@ pub struct EnduranceBench {
     #[arg(long, default_value = ".", value_name = "PATH")]
     pub dir: PathBuf,
     /// Decides the order of writes.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = number::parse::<u64>)]
     pub seed: u64,
     /// Print one JSON object a pass, and one of the whole.
     #[arg(long)]
@@ -280,10 +281,10 @@ pub struct Traffic {
     #[arg(long, value_delimiter = ',', value_name = "METHODS", default_value = "prp")]
     pub methods: Vec<Method>,
     /// Puts of each size by each method, one at a time.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = number::parse::<u64>)]
     pub count: u64,
     /// Decides values.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = number::parse::<u64>)]
     pub seed: u64,
     /// Print one JSON object a line.
     #[arg(long)]
@@ -297,10 +298,10 @@ pub struct Calibrate {
     #[arg(long, value_delimiter = ',', value_name = "PROFILES")]
     pub profile: Vec<String>,
     /// Puts of each size by each method.
-    #[arg(long, default_value_t = 200)]
+    #[arg(long, default_value_t = 200, value_parser = number::parse::<u64>)]
     pub count: u64,
     /// Decides values.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = number::parse::<u64>)]
     pub seed: u64,
     /// Print one JSON object a line.
     #[arg(long)]

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::Device;
 use crate::namespace;
+use crate::number;
 use crate::size;
 
 /// `byway create`.
@@ -142,7 +143,7 @@ pub struct FormatNamespace {
     #[arg(value_name = "DEVICE")]
     pub device: String,
     /// The namespace that is emptied.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = number::parse::<u32>)]
     pub ns: u32,
     /// Bytes of a block of a namespace of blocks from now on, without metadata [default: as they are].
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::number;
 use crate::records::Format;
 pub use bench::*;
 pub use controller::*;
@@ -240,7 +241,7 @@ Examples:
         #[arg(long, value_name = "PREFIX")]
         prefix: Option<String>,
         /// Print at most so many keys.
-        #[arg(long, value_name = "COUNT")]
+        #[arg(long, value_name = "COUNT", value_parser = number::parse::<u64>)]
         limit: Option<u64>,
         /// Keys are hexadecimal digits, here and in what is printed.
         #[arg(long)]
@@ -314,13 +315,13 @@ pub struct Report {
     #[arg(long, conflicts_with = "count")]
     pub full: bool,
     /// Puts of each workload.
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = number::parse::<u64>)]
     pub count: Option<u64>,
     /// Import these records (UnicodeData.txt) by each transfer method, reopen, read back and compare.
     #[arg(long, value_name = "PATH")]
     pub records: Option<PathBuf>,
     /// Decides keys, sizes and values.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = number::parse::<u64>)]
     pub seed: u64,
 }
 

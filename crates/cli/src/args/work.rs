@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::number;
 use crate::size;
 
 /// `byway dd`.
@@ -35,10 +36,10 @@ pub struct Dd {
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size::parse)]
     pub seek: u64,
     /// Pieces on their way at once, on either side.
-    #[arg(long, value_name = "COUNT", default_value = "16")]
+    #[arg(long, value_name = "COUNT", default_value = "16", value_parser = number::parse::<u32>)]
     pub depth: u32,
     /// Threads, each with a part of the range and queues of its own.
-    #[arg(long, value_name = "COUNT", default_value = "1")]
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = number::parse::<u32>)]
     pub jobs: u32,
     /// Have pieces that hold nothing but zeroes zeroed, and their room given back, in place of sending them.
     #[arg(long)]
@@ -77,10 +78,10 @@ pub struct Perf {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub bs: Option<u64>,
     /// Commands outstanding of each thread.
-    #[arg(long, value_name = "COUNT", default_value = "1")]
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = number::parse::<u32>)]
     pub depth: u32,
     /// Commands that are submitted together, at least.
-    #[arg(long, value_name = "COUNT", default_value = "1")]
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = number::parse::<u32>)]
     pub batch: u32,
     /// Threads.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -116,7 +117,7 @@ pub struct Perf {
     #[arg(long)]
     pub fill: bool,
     /// Decides places, keys and what is written.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = number::parse::<u64>)]
     pub seed: u64,
     /// Writes carry what --seed says of their place and are read back after the measurement; reads of a load that only reads
     /// are compared with it. Exit code 1 for a difference.

@@ -1,8 +1,7 @@
 //! What a controller answers: taken apart, as JSON, or as its bytes are; and what it does not have, said as such.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -12,6 +11,7 @@ use serde::Serialize;
 
 use crate::args::Form;
 use crate::decode::Decoded;
+use crate::files;
 use crate::hexdump;
 use crate::records::to_hex;
 use crate::terminal::print_json;
@@ -43,21 +43,14 @@ pub fn write(form: &Form, bytes: &[u8], decoded: Option<&Decoded>, out: &mut imp
 /// # Errors
 /// When there is such a file, or it cannot be made.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = File::create_new(path).with_context(|| format!("make {}", path.display()))?;
+    let mut file = files::create_new(path)?;
     file.write_all(bytes).with_context(|| format!("write {}", path.display()))
 }
 
-/// All bytes of a file; `-` is standard input.
-///
-/// # Errors
-/// When it cannot be read.
-pub fn read_file(path: &Path) -> Result<Vec<u8>> {
-    if path != Path::new("-") {
-        return std::fs::read(path).with_context(|| format!("read {}", path.display()));
-    }
-    let mut bytes = Vec::new();
-    io::stdin().lock().read_to_end(&mut bytes).context("read standard input")?;
-    Ok(bytes)
+/// A thing by its number, and by its name where it has one.
+pub fn named(what: &str, number: u8, name: impl fmt::Display) -> String {
+    let (number, name) = (format!("{number:02x}h"), name.to_string());
+    if name == number { format!("{what} {number}") } else { format!("{what} {number} ({name})") }
 }
 
 /// The refusal of a controller that does not have what was asked for, said as such; any other error as it is.

@@ -10,6 +10,7 @@ use byway::{AdminCommand, AdminQueue, Backend, Buffer, Device, NamespaceKind, Ns
 use super::answer;
 use crate::args::{FeatureCommand, Form, Select};
 use crate::decode::{self, Decoded, Fields};
+use crate::files;
 use crate::terminal::print_json;
 
 /// Commands on their way at once: fewer than any admin queue takes.
@@ -72,7 +73,7 @@ fn select_of(select: Select) -> FeatureSelect {
 }
 
 fn named(feature: FeatureId) -> String {
-    format!("feature {:02x}h ({feature})", feature.0)
+    answer::named("feature", feature.0, feature)
 }
 
 fn get(device: &Device, asked: &Asked, form: &Form, out: &mut impl Write) -> Result<()> {
@@ -100,7 +101,7 @@ fn set(command: &FeatureCommand, out: &mut impl Write) -> Result<()> {
         return Ok(());
     };
     let feature = feature.0;
-    let data = input.as_deref().map(answer::read_file).transpose()?.unwrap_or_default();
+    let data = input.as_deref().map(files::read).transpose()?.unwrap_or_default();
     let device = byway::open(&device.uri)?;
     let command = AdminCommand::SetFeature {
         feature: feature.0,

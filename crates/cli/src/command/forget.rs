@@ -49,7 +49,7 @@ enum By {
 /// When there is no such namespace or no such format, or the device refuses.
 pub fn format(args: &FormatNamespace, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
     let device = open(&args.device)?;
-    let nsid = Nsid::new(args.ns).context("namespaces are numbered from 1")?;
+    let nsid = Nsid::new(args.ns)?;
     let is_blocks = matches!(device.namespace(nsid)?.kind, NamespaceKind::Nvm { .. });
     ensure!(
         is_blocks || args.block_bytes.is_none(),

@@ -26,7 +26,7 @@ pub fn run(args: &Identify, out: &mut impl Write) -> Result<()> {
     let Asked { cns, csi, nsid } = Asked::of(args, &device)?;
     let into = device.buffer(IDENTIFY_BYTES)?;
     let command = AdminCommand::Identify { cns: cns.0, csi: csi.0, nsid, selector: args.selector, into };
-    let what = || format!("identify structure {:02x}h ({cns})", cns.0);
+    let what = || answer::named("identify structure", cns.0, cns);
     let answered = device.admin(command).map_err(|error| answer::unless_missing(what(), error))?;
     let buffer = answered.buffer.context("the device gave no structure back")?;
     let decoded = decode::identify(cns, csi, buffer.as_slice());

@@ -1,15 +1,16 @@
 //! `byway kv`: keys and values, one by one.
 
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use byway::{Key, Kv, StoreOptions};
 use serde::Serialize;
 
 use super::kv_records::{self, Export, Import};
 use crate::args::{self, KvCommand};
 use crate::failure::{No, Silent};
+use crate::files;
 use crate::records::{Format, JsonRecord, parse_hex, to_hex};
 use crate::terminal::{Interrupt, print_if_json, print_json};
 
@@ -77,12 +78,7 @@ fn read_value(value: Option<&str>, file: Option<&Path>) -> Result<Vec<u8>> {
     if let Some(value) = value {
         return Ok(value.as_bytes().to_vec());
     }
-    if let Some(path) = file {
-        return std::fs::read(path).with_context(|| format!("read {}", path.display()));
-    }
-    let mut bytes = Vec::new();
-    io::stdin().lock().read_to_end(&mut bytes).context("read standard input")?;
-    Ok(bytes)
+    files::read(file.unwrap_or(Path::new("-")))
 }
 
 /// A record that was stored, or written to a file.
@@ -119,7 +115,7 @@ fn get(
     let record = JsonRecord::of_key(&bytes, key.hex);
     match file {
         Some(path) => {
-            std::fs::write(path, &value).with_context(|| format!("write {}", path.display()))?;
+            std::fs::write(path, &value).map_err(|cause| files::refused("write", path, cause))?;
             Ok(print_if_json(out, json, &Moved { key: record, value_bytes: value.len() })?)
         }
         None if json => Ok(print_json(out, &record.with_value(&value))?),

@@ -1,8 +1,7 @@
 //! `byway kv`: files of records, into a device and out of it.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
@@ -14,6 +13,7 @@ use super::kv::{open, open_to_read};
 use crate::args;
 use crate::experiment::{self, Run};
 use crate::failure::No;
+use crate::files;
 use crate::records::{self, Format, JsonRecord, Record, Records};
 use crate::report::measured::Stored;
 use crate::subject::Subject;
@@ -63,7 +63,7 @@ enum How {
 }
 
 impl Import<'_> {
-    fn records(&self) -> Result<Records<Box<dyn BufRead>>> {
+    fn records(&self) -> Result<Records<BufReader<Box<dyn Read>>>> {
         records_of(self.file, self.format)
     }
 
@@ -159,14 +159,8 @@ impl fmt::Display for Difference {
 }
 
 /// The records of a file, or of standard input.
-fn records_of(file: &Path, format: Format) -> Result<Records<Box<dyn BufRead>>> {
-    let from: Box<dyn BufRead> = if file == Path::new("-") {
-        Box::new(BufReader::new(io::stdin()))
-    } else {
-        let opened = File::open(file).with_context(|| format!("open {}", file.display()))?;
-        Box::new(BufReader::new(opened))
-    };
-    Ok(Records::new(from, format))
+fn records_of(file: &Path, format: Format) -> Result<Records<BufReader<Box<dyn Read>>>> {
+    Ok(Records::new(BufReader::new(files::open(file)?), format))
 }
 
 /// What a load has done.
@@ -256,8 +250,7 @@ impl Export<'_> {
             print_if_json(&mut io::stderr(), json, &exported)?;
             return exported.ensure_all();
         };
-        let file = File::create_new(path).with_context(|| format!("make {}", path.display()))?;
-        let mut file = BufWriter::new(file);
+        let mut file = BufWriter::new(files::create_new(path)?);
         let exported = self.write(&mut file)?;
         file.flush()?;
         print_if_json(out, json, &exported)?;

@@ -41,7 +41,7 @@ fn read(device: &Device, args: &Log, offset_bytes: u64, len: usize) -> Result<Bu
         offset_bytes,
         into: device.buffer(len)?,
     };
-    let what = || format!("log page {:02x}h ({page})", page.0);
+    let what = || answer::named("log page", page.0, page);
     let answered = device.admin(command).map_err(|error| answer::unless_missing(what(), error))?;
     answered.buffer.context("the device gave no page back")
 }

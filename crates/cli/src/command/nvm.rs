@@ -1,6 +1,5 @@
 //! `byway nvm`: blocks.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use serde::Serialize;
 
 use super::nvm_device;
 use crate::args::{self, NvmCommand, Range};
+use crate::files;
 use crate::terminal::{Interrupt, print_if_json};
 
 /// Most bytes of one command, where the device can.
@@ -27,8 +27,7 @@ pub fn run(command: &NvmCommand, out: &mut impl Write, interrupt: &Interrupt) ->
                 let done = blocks.read(range, out, interrupt)?;
                 return Ok(print_if_json(&mut io::stderr(), *json, &done)?);
             };
-            let file = File::create_new(path).with_context(|| format!("make {}", path.display()))?;
-            let mut file = BufWriter::new(file);
+            let mut file = BufWriter::new(files::create_new(path)?);
             let done = blocks.read(range, &mut file, interrupt)?;
             file.flush()?;
             Ok(print_if_json(out, *json, &done)?)
@@ -92,11 +91,7 @@ pub struct Input<'a> {
 
 impl<'a> Input<'a> {
     fn open(file: Option<&'a Path>) -> Result<Self> {
-        let from: Box<dyn Read> = match file {
-            Some(path) => Box::new(File::open(path).with_context(|| format!("open {}", path.display()))?),
-            None => Box::new(io::stdin().lock()),
-        };
-        Ok(Self { from, file })
+        Ok(Self { from: files::open(file.unwrap_or(Path::new("-")))?, file })
     }
 
     /// The next bytes of a namespace, filled up to whole blocks with zeroes; none at the end.

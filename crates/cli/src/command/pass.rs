@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::answer;
 use crate::args::{PassCommand, PassIo, PassQueue};
 use crate::event::wait_for_any;
+use crate::files;
 use crate::hexdump;
 use crate::records::to_hex;
 use crate::terminal::print_json;
@@ -122,7 +123,7 @@ struct Sent {
 
 impl Sent {
     fn of(args: &PassCommand, parts: u32) -> Result<Self> {
-        let mut bytes = args.input.as_deref().map(answer::read_file).transpose()?.unwrap_or_default();
+        let mut bytes = args.input.as_deref().map(files::read).transpose()?.unwrap_or_default();
         let len = args.data_len.map_or(bytes.len(), |len| len as usize);
         ensure!(
             args.input.is_none() || len == bytes.len(),

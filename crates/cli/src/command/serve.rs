@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use byway::serve::{ServeOptions, Told, serve};
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
         },
         threads: NonZeroU16::new(args.threads).unwrap_or(NonZeroU16::MIN),
     };
-    let served = serve(&uri_of(&args.device), &options)?;
+    let served = serve(&uri_of(&args.device)?, &options)?;
     let stopper = served.stopper();
     let is_stopping = AtomicBool::new(false);
     on_signal(move || {
@@ -89,7 +89,12 @@ fn tell(told: Told<'_>, json: bool, out: &mut impl Write) {
 }
 
 /// A path alone means an image.
-fn uri_of(device: &str) -> String {
-    let is_uri = ["embedded:", "ram:", "null:"].iter().any(|scheme| device.starts_with(scheme));
-    if is_uri { device.to_owned() } else { format!("embedded:{device}") }
+fn uri_of(device: &str) -> Result<String> {
+    let begins = |schemes: &[&str]| schemes.iter().any(|scheme| device.starts_with(scheme));
+    ensure!(
+        !begins(&["blocks:", "nil:", "file:", "vfio-user:", "pci:"]),
+        "{device} has no controller that could be served: expected an image's path, embedded:PATH, ram:SIZE or null:SIZE"
+    );
+    let is_uri = begins(&["embedded:", "ram:", "null:"]);
+    Ok(if is_uri { device.to_owned() } else { format!("embedded:{device}") })
 }

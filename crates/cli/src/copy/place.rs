@@ -15,6 +15,7 @@ use byway::{
 use super::LOOK_EVERY;
 use super::lane::{Addresses, Lane};
 use crate::event::wait_for_any;
+use crate::files;
 
 /// Files below this are read and written like any file: they may not have one block.
 const SMALL_BYTES: u64 = 64 << 10;
@@ -255,7 +256,7 @@ pub fn open_to(uri: &str, seek: u64, total: Option<u64>) -> Result<Place> {
         _ => {
             refuse_image(uri, &path)?;
             let file = File::options().write(true).create(true).truncate(false).open(&path);
-            let file = file.with_context(|| format!("open {uri}"))?;
+            let file = file.map_err(|cause| files::refused("open", &path, cause))?;
             Ok(Place::To(Box::new(At { file, at: seek })))
         }
     }
@@ -267,7 +268,8 @@ fn open_file(uri: &str, path: &Path, seek: u64, end: u64) -> Result<Place> {
     let mut grown_from = None;
     if !uri.contains("create=") {
         refuse_image(uri, path)?;
-        let file = File::options().write(true).create(true).truncate(false).open(path).with_context(doing)?;
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|cause| files::refused("open", path, cause))?;
         let len = file.metadata().with_context(doing)?.len();
         if len < end {
             file.set_len(end).with_context(doing)?;

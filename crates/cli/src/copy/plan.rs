@@ -113,7 +113,11 @@ fn how_of(asked: &Asked, from: &Place, to: &Place) -> Result<How> {
     let limit = sides.iter().map(|side| longest(side)).min().unwrap_or(u64::MAX);
     let piece_bytes = asked.piece_bytes.unwrap_or(PIECE_BYTES.min(limit) / unit_bytes * unit_bytes).max(1);
     ensure!(
-        asked.piece_bytes != Some(0) && piece_bytes.is_multiple_of(unit_bytes),
+        asked.piece_bytes != Some(0),
+        "--bs of 0 bytes moves nothing: expected is a whole number of blocks of {unit_bytes} bytes"
+    );
+    ensure!(
+        piece_bytes.is_multiple_of(unit_bytes),
         "--bs of {} bytes is no whole number of blocks of {unit_bytes} bytes",
         asked.piece_bytes.unwrap_or(piece_bytes)
     );

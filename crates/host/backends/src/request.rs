@@ -135,7 +135,7 @@ impl Request {
             NvmOpcode::DATASET_MANAGEMENT => shape.deallocate(entry, encoded.data)?,
             NvmOpcode::COPY => shape.copy(entry, encoded.data)?,
             _ => {
-                let said = format!("a file takes no command {opcode:?} (opcode {:#04x})", opcode.0);
+                let said = format!("files and block devices take no command with opcode {:02x}h", opcode.0);
                 return Err(Error::host(ErrorKind::Unsupported, said));
             }
         };

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use byway_core::{
-    AdminCommand, Capabilities, Command, Error, ErrorKind, Failed, Identity, Memory, Namespace, Outcome,
-    QueueOptions, Refused, Result,
+    AdminCommand, Capabilities, Command, Error, Failed, Identity, Memory, Namespace, Outcome, QueueOptions,
+    Refused, Result,
 };
 
 use byway_link::Method;
@@ -81,10 +81,8 @@ pub trait Synchronous: Send + Sync + 'static {
     ///
     /// # Errors
     /// When there is no controller to do it, or it refuses.
-    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        let model = &self.identity().model;
-        let said = format!("{model} has no controller that takes admin commands ({command:?})");
-        Err(Error::host(ErrorKind::Unsupported, said))
+    fn admin(&self, _: AdminCommand) -> Result<Outcome> {
+        Err(Error::no_controller(&self.identity().model))
     }
 }
 

@@ -113,10 +113,8 @@ impl Target {
     ///
     /// # Errors
     /// Always.
-    pub fn admin(&self, command: &AdminCommand) -> Result<Outcome> {
-        let said =
-            format!("{} has no controller that takes admin commands ({command:?})", self.path.display());
-        Err(Error::host(ErrorKind::Unsupported, said))
+    pub fn admin(&self, _: &AdminCommand) -> Result<Outcome> {
+        Err(Error::no_controller(self.path.display()))
     }
 
     /// The file.

@@ -374,4 +374,10 @@ fn where_nobody_serves_a_sentence_says_so() {
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let said = VfioUserBus::open(&path).unwrap_err().to_string();
     assert!(said.contains("nobody listens at"), "{said}");
+    let path = folder.path().join("file");
+    std::fs::write(&path, "no socket").unwrap();
+    for (path, what) in [(path.as_path(), "file is a regular file"), (folder.path(), "is a directory")] {
+        let said = VfioUserBus::open(path).unwrap_err().to_string();
+        assert!(said.contains(what) && said.contains("expected is the socket of a server"), "{said}");
+    }
 }

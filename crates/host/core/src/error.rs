@@ -122,6 +122,14 @@ impl Error {
         Self::new(kind, Origin::Host, said.into())
     }
 
+    /// The refusal of an admin command by what has no controller to send it to.
+    #[must_use]
+    #[cold]
+    pub fn no_controller(device: impl fmt::Display) -> Self {
+        let said = format!("{device} has no controller that takes admin commands: it is no NVMe device");
+        Self::host(ErrorKind::Unsupported, said)
+    }
+
     /// A failure reported by the operating system.
     #[must_use]
     #[cold]

@@ -96,8 +96,7 @@ impl Backend for Nil {
         Ok(NilQueue::new(self.shape(), options.depth))
     }
 
-    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
-        let said = format!("nil has no controller that takes admin commands ({command:?})");
-        Err(Error::host(ErrorKind::Unsupported, said))
+    fn admin(&self, _: AdminCommand) -> Result<Outcome> {
+        Err(Error::no_controller("nil"))
     }
 }

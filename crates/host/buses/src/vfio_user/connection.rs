@@ -1,9 +1,11 @@
 //! The socket: one question at a time, and the server's own questions answered on the way.
 
 use std::fmt;
+use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -106,7 +108,7 @@ impl Connection {
     /// Nobody listens there, or what does speaks something else.
     pub(crate) fn open(path: &Path) -> Result<Self, BusError> {
         let socket = UnixStream::connect(path);
-        let socket = socket.map_err(|cause| BusError::Gone(no_server(path, &cause)))?;
+        let socket = socket.map_err(|cause| no_server(path, &cause))?;
         let setup = || {
             socket.set_nonblocking(false)?;
             socket.set_write_timeout(Some(ANSWER))
@@ -434,12 +436,22 @@ fn silent(what: &str) -> String {
     format!("the server {what} within {ANSWER:?}")
 }
 
-fn no_server(path: &Path, cause: &io::Error) -> String {
-    let path = path.display();
+fn no_server(path: &Path, cause: &io::Error) -> BusError {
+    let shown = path.display();
+    let unready = |said: String| BusError::Unready(format!("{said}; expected is the socket of a server"));
     match cause.kind() {
-        io::ErrorKind::NotFound => format!("there is no socket {path}; is the server started?"),
-        io::ErrorKind::ConnectionRefused => format!("nobody listens at {path}: its server has ended"),
-        io::ErrorKind::PermissionDenied => format!("{path} may not be opened: {cause}"),
-        _ => format!("{path} cannot be connected to: {cause}"),
+        io::ErrorKind::NotFound => {
+            BusError::Unready(format!("there is no socket {shown}; is the server started?"))
+        }
+        io::ErrorKind::ConnectionRefused => match fs::metadata(path).map(|about| about.file_type()) {
+            Ok(kind) if kind.is_dir() => unready(format!("{shown} is a directory")),
+            Ok(kind) if kind.is_file() => unready(format!("{shown} is a regular file")),
+            Ok(kind) if !kind.is_socket() => unready(format!("{shown} is no socket")),
+            _ => BusError::Gone(format!("nobody listens at {shown}: its server has ended")),
+        },
+        io::ErrorKind::PermissionDenied => {
+            BusError::Unready(format!("{shown} may not be opened by this user: {cause}"))
+        }
+        _ => BusError::Unready(format!("{shown} cannot be connected to: {cause}")),
     }
 }

@@ -20,6 +20,19 @@ failed=0
 need unicode-data /usr/share/unicode/UnicodeData.txt || true
 need chromium chromium || true
 
+# What is fetched rather than computed comes while others compile: Python's tools, then the tree that guests boot from.
+fetch_ahead() {
+    # A group of its own, so that it ends with this run however this ends.
+    set -m
+    {
+        python_environment
+        tests/vm/build.sh --can && nice tests/vm/build.sh
+    } > "$logs/fetched.log" 2>&1 < /dev/null &
+    fetching=$!
+    set +m
+    trap 'kill -- "-$fetching" 2>/dev/null' EXIT
+}
+
 # stage NAME: says what is run, and how far into the run it begins.
 stage() {
     printf '== %-28s from %2d:%02d\n' "$1" $((SECONDS / 60)) $((SECONDS % 60))
@@ -56,7 +69,7 @@ cargo_tests() {
     failed=$((failed + bad))
     awk '/^test .* \.\.\. ignored/ {print $2 ": ignored"}' "$logs/$name.log" >> "$BYWAY_SKIPS"
     if [ "$code" != 0 ]; then
-        grep -E '^(error|test .* FAILED|---- )' "$logs/$name.log" | head -n 40
+        grep -E -A 2 '^(error|test .* FAILED|---- )|panicked at' "$logs/$name.log" | head -n 80
         tail -n 30 "$logs/$name.log"
         echo "$name failed; all of it: $logs/$name.log"
     fi
@@ -140,11 +153,13 @@ judge_skips() {
     failed=$((failed + $(grep -c 'not allowed' "$logs/judged.txt")))
 }
 
+fetch_ahead
 check fmt cargo fmt --all --check
 check clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
 cargo_tests tests cargo test --workspace --no-fail-fast
 cargo_tests loom env RUSTFLAGS="--cfg loom" cargo test -p byway-queue --release --lib --target-dir target/loom
 fuzz
+wait "$fetching"
 python_module
 guests
 check scripts bash -n tests/vm/*.sh tests/vm/guest/*.sh tools/demo.sh tools/test.sh tools/fuzz.sh tools/need.sh tools/python.sh .ci/run

@@ -1,6 +1,7 @@
 //! A device far larger than memory: what it keeps in memory grows with its blocks, not with its pages.
 #![allow(clippy::unwrap_used)]
 
+#[path = "flash/common/mod.rs"]
 mod common;
 
 use std::fs;

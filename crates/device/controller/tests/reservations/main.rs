@@ -1,7 +1,7 @@
 //! Reservations: several hosts with several controllers of one subsystem, from outside.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../common/mod.rs"]
+#[path = "../controller/common/mod.rs"]
 mod common;
 
 mod cluster;

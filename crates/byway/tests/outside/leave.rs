@@ -1,0 +1,121 @@
+//! Queues of threads that keep meeting at the device leave their controller, and come back when it is needed.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+use byway::embedded::{Device, EmbeddedQueue};
+use byway::{BackendQueue, Class, Key, KvCommand, Ledger, Method, Nsid, Payload, QueueOptions, StoreOptions};
+
+const THREADS: u32 = 3;
+const ROUNDS: u32 = 60;
+const DEPTH: u32 = 24;
+
+fn key(thread: u32, n: u32) -> Key {
+    Key::new(&[thread.to_be_bytes(), n.to_be_bytes()].concat()).unwrap()
+}
+
+fn value(thread: u32, n: u32, round: u32) -> Vec<u8> {
+    (0..20 + n % 60).map(|at| (at * 7 + thread + n + round) as u8).collect()
+}
+
+fn drain(queue: &mut EmbeddedQueue, mut wanted: impl FnMut(u64, Option<&[u8]>)) {
+    while queue.outstanding() > 0 {
+        let mut take = |finished: byway::Finished| {
+            let outcome = finished.result.unwrap();
+            let len = outcome.answer.dw0 as usize;
+            wanted(finished.tag, outcome.buffer.as_ref().map(|buffer| &buffer.as_slice()[..len]));
+        };
+        queue.wait(1, Duration::from_secs(60), &mut take).unwrap();
+    }
+}
+
+/// Stores and reads, many at a time, and now and then what no lane carries.
+fn work(device: &Device, thread: u32) {
+    let transfer = [Method::Hybrid, Method::Inline, Method::Prp][thread as usize];
+    let mut queue =
+        device.queue_with(QueueOptions { transfer, depth: DEPTH, ..device.queue_options() }).unwrap();
+    for round in 0..ROUNDS {
+        for n in 0..DEPTH {
+            let store = KvCommand::Store {
+                nsid: Nsid::FIRST,
+                key: key(thread, n),
+                value: Payload::copy_of(&value(thread, n, round)).unwrap(),
+                options: StoreOptions::NONE,
+            };
+            queue.submit(store.into(), u64::from(n)).unwrap();
+        }
+        drain(&mut queue, |_, _| {});
+        for n in 0..DEPTH {
+            let into = device.driver().buffer(100).unwrap();
+            let retrieve = KvCommand::Retrieve { nsid: Nsid::FIRST, key: key(thread, n), into };
+            queue.submit(retrieve.into(), u64::from(n)).unwrap();
+        }
+        drain(&mut queue, |n, read| assert_eq!(read.unwrap(), value(thread, n as u32, round)));
+        if round % 16 == 7 {
+            queue.execute_flush(Nsid::FIRST).unwrap();
+        }
+        assert!(queue.execute_exist(Nsid::FIRST, &key(thread, round % DEPTH)).unwrap());
+    }
+}
+
+/// Rows of what the threads' commands moved, whoever served them. How often somebody rings or is interrupted is chance.
+fn moved(device: &Device, before: &Ledger) -> Vec<(Class, u64, u64)> {
+    let kinds =
+        [Class::CommandFetch, Class::ChunkFetch, Class::DataRead, Class::DataWrite, Class::Completion];
+    let ledger = device.ledger().since(before);
+    kinds.map(|class| (class, ledger.row(class).count, ledger.row(class).cost.wire_bytes())).to_vec()
+}
+
+#[test]
+fn threads_that_meet_count_and_answer_as_one_after_the_other() {
+    const URI: &str = "ram:256M?profile=gen4x4";
+    let alone = byway::embedded::open(URI).unwrap();
+    let before = alone.ledger();
+    (0..THREADS).for_each(|thread| work(&alone, thread));
+    let wanted = moved(&alone, &before);
+
+    let device = byway::embedded::open(URI).unwrap();
+    let before = device.ledger();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let device = &device;
+            scope.spawn(move || work(device, thread));
+        }
+    });
+    assert_eq!(moved(&device, &before), wanted);
+}
+
+#[test]
+fn whoever_needs_the_whole_device_gets_it_while_queues_are_away() {
+    let device = byway::embedded::open("ram:256M").unwrap();
+    let (looks, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let (device, looks, is_over) = (&device, &looks, &is_over);
+        let busy = move |thread| {
+            // However late the one that looks is given a processor, it finds queues away.
+            for _ in 0..1000 {
+                work(device, thread);
+                if looks.load(SeqCst) > 0 {
+                    return;
+                }
+            }
+        };
+        let workers: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || busy(thread))).collect();
+        let looker = scope.spawn(move || {
+            while !is_over.load(SeqCst) {
+                assert_eq!(device.namespaces().unwrap().len(), 2);
+                let now = device.ledger();
+                assert!(device.ledger().since(&now).wire_bytes() < u64::MAX / 2);
+                let mut kv = device.kv(None).unwrap();
+                let look = looks.load(SeqCst).to_be_bytes();
+                kv.put(b"looker", &look).unwrap();
+                assert_eq!(kv.get(b"looker").unwrap().unwrap(), look);
+                looks.fetch_add(1, SeqCst);
+            }
+        });
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        is_over.store(true, SeqCst);
+        looker.join().unwrap();
+        assert!(looks.load(SeqCst) > 0);
+    });
+}

@@ -1,0 +1,22 @@
+//! Devices from outside, by the library. One program: what all share is built once.
+#![allow(clippy::unwrap_used)]
+
+mod blocks;
+mod check;
+mod clock;
+mod examples;
+mod fading;
+mod failed;
+mod flush;
+mod forget;
+mod golden;
+mod leave;
+mod ledger;
+mod queues;
+mod recording;
+mod refusals;
+mod resize;
+mod snapshot;
+mod table;
+mod trip;
+mod windows;

@@ -1,0 +1,197 @@
+//! Copies of images that are in use: everything acknowledged before is in them, and they are sound.
+
+use std::ops::ControlFlow;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use byway::embedded::Device;
+use byway::{CreateOptions, ErrorKind, NewNamespace};
+
+fn open(path: &Path) -> Device {
+    byway::embedded::open(&format!("embedded:{}", path.display())).unwrap()
+}
+
+fn key(n: u32) -> [u8; 4] {
+    (n % 5000).to_be_bytes()
+}
+
+/// The value of the `n`th put: its number, over and over.
+fn value(n: u32) -> Vec<u8> {
+    n.to_le_bytes().repeat(1 + n as usize % 700)
+}
+
+/// Checks a copy: sound, nothing torn, and of each key at least the put that was acknowledged before.
+fn holds(copy: &Path, acknowledged: u32) {
+    let checked = byway::check(copy, &mut |_, _, _| {}).unwrap();
+    assert!(checked.is_clean(), "{:?}", checked.findings);
+    let device = open(copy);
+    let mut kv = device.kv(None).unwrap();
+    for n in acknowledged.saturating_sub(5000)..acknowledged {
+        let found = kv.get(&key(n)).unwrap().unwrap();
+        let which = u32::from_le_bytes(found[..4].try_into().unwrap());
+        assert!(which >= n && which % 5000 == n % 5000, "put {which} under the key of {n}");
+        assert_eq!(found, value(which));
+    }
+}
+
+/// Takes snapshots of `path` by `take` while puts go on, so many that blocks are erased meanwhile.
+fn under_load(path: &Path, take: impl Fn(&Device, &Path)) {
+    byway::create(path, &CreateOptions::new(32 << 20)).unwrap();
+    let device = open(path);
+    let (done, acknowledged) = (AtomicBool::new(false), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut kv = device.kv(None).unwrap();
+            for n in 0..u32::MAX {
+                if done.load(Ordering::Relaxed) {
+                    return;
+                }
+                kv.put(&key(n), &value(n)).unwrap();
+                acknowledged.store(n + 1, Ordering::Release);
+            }
+        });
+        for nth in 0..3 {
+            while acknowledged.load(Ordering::Acquire) < (nth + 1) * 8000 {
+                std::thread::yield_now();
+            }
+            let copy = path.with_extension(format!("copy{nth}"));
+            let before = acknowledged.load(Ordering::Acquire);
+            take(&device, &copy);
+            holds(&copy, before);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    device.close().unwrap();
+}
+
+#[test]
+fn a_snapshot_under_load_holds_every_put_that_was_acknowledged_before() {
+    let dir = tempfile::tempdir().unwrap();
+    under_load(&dir.path().join("disk.img"), |device, copy| {
+        let report = device.snapshot(copy).unwrap();
+        assert!(report.pause_ns > 0);
+    });
+}
+
+#[test]
+fn a_snapshot_is_taken_by_whoever_has_the_image_open_when_another_asks() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    under_load(&path, |_, copy| {
+        let report = byway::snapshot(&path, copy).unwrap();
+        assert!(report.pause_ns > 0);
+    });
+}
+
+#[test]
+fn an_image_that_only_a_namespace_or_a_queue_keeps_open_is_copied_by_its_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    let namespaces = vec![NewNamespace::KV, NewNamespace::NVM];
+    byway::create(&path, &CreateOptions { namespaces, ..CreateOptions::new(32 << 20) }).unwrap();
+    let copied = |name: &str| {
+        let copy = dir.path().join(name);
+        assert!(byway::snapshot(&path, &copy).unwrap().pause_ns > 0, "{name}");
+        assert!(byway::check(&copy, &mut |_, _, _| {}).unwrap().is_clean(), "{name}");
+    };
+    let mut kv = open(&path).kv(None).unwrap();
+    kv.put(b"key", b"value").unwrap();
+    copied("kv");
+    kv.put(b"key", b"other").unwrap();
+    drop(kv);
+    let nvm = open(&path).nvm(None).unwrap();
+    copied("nvm");
+    drop(nvm);
+    let queue = open(&path).queue().unwrap();
+    copied("queue");
+    drop(queue);
+    assert_eq!(open(&path).kv(None).unwrap().get(b"key").unwrap().as_deref(), Some(&b"other"[..]));
+}
+
+#[test]
+fn a_client_that_says_nothing_keeps_no_device_from_closing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    let device = open(&path);
+    let silent: Vec<UnixStream> =
+        (0..3).map(|_| UnixStream::connect_addr(&address_of(&path)).unwrap()).collect();
+    let closed = std::thread::spawn(move || drop(device));
+    // Far less than the device would wait for a request, and any time at all where it waits for ever.
+    let until = Instant::now() + Duration::from_secs(3);
+    while !closed.is_finished() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(closed.is_finished());
+    drop(open(&path));
+    drop(silent);
+}
+
+/// Where the process that has an image open takes requests.
+fn address_of(image: &Path) -> SocketAddr {
+    let found = image.metadata().unwrap();
+    SocketAddr::from_abstract_name(format!("byway-{:x}-{:x}", found.dev(), found.ino())).unwrap()
+}
+
+#[test]
+fn a_process_that_has_the_image_open_and_says_nothing_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copy) = (dir.path().join("disk.img"), dir.path().join("copy.img"));
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    let _deaf = UnixListener::bind_addr(&address_of(&path)).unwrap();
+    let _device = open(&path);
+    let refused = byway::snapshot(&path, &copy).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TimedOut, "{refused}");
+    assert!(!copy.exists() && !dir.path().join("copy.img.partial").exists());
+}
+
+#[test]
+fn a_copy_that_is_ended_leaves_nothing_and_the_device_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copy) = (dir.path().join("disk.img"), dir.path().join("copy.img"));
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    let end = |path: &Path| byway::snapshot_watched(path, &copy, &mut |_| ControlFlow::Break(()));
+    let mut kv = open(&path).kv(None).unwrap();
+    for n in 0..200 {
+        kv.put(&key(n), &vec![n as u8; 60_000]).unwrap();
+    }
+    drop(kv);
+    // Where the file system shares blocks, there is nothing to be ended.
+    if let Err(ended) = end(&path) {
+        assert_eq!(ended.kind(), ErrorKind::Cancelled);
+        assert!(!copy.exists() && !dir.path().join("copy.img.partial").exists());
+    }
+    let _ = std::fs::remove_file(&copy);
+    byway::snapshot(&path, &copy).unwrap();
+}
+
+#[test]
+fn a_closed_image_is_copied_as_sparse_as_it_is_and_nothing_is_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, copy) = (dir.path().join("disk.img"), dir.path().join("copy.img"));
+    byway::create(&path, &CreateOptions::new(32 << 20)).unwrap();
+    let device = open(&path);
+    device.kv(None).unwrap().put(b"key", b"value").unwrap();
+    device.close().unwrap();
+    assert_eq!(byway::snapshot(&path, &copy).unwrap().pause_ns, 0);
+    let (image, copied) = (path.metadata().unwrap(), copy.metadata().unwrap());
+    assert_eq!(image.len(), copied.len());
+    assert!(copied.blocks() <= image.blocks() + 1024);
+    assert_eq!(open(&copy).kv(None).unwrap().get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    let said = byway::snapshot(&path, &copy).unwrap_err().to_string();
+    assert!(said.contains("exists already"), "{said}");
+}
+
+#[test]
+fn a_file_that_is_no_image_is_not_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("letter.txt"), dir.path().join("copy.img"));
+    std::fs::write(&file, "Dear reader, this is not an image. ".repeat(1000)).unwrap();
+    let error = byway::snapshot(&file, &out).unwrap_err();
+    assert!(error.to_string().contains("is not a Byway image"), "{error}");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "nothing is left behind");
+}

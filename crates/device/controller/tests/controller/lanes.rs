@@ -1,0 +1,388 @@
+//! Queue pairs on leave: what a lane does is what the controller would have done.
+
+use crate::common::{TestHost, kv, number};
+use crate::io::{BLOCKS_512, DATA, Io, KV, QUEUE};
+use byway_controller::{Gathered, LANE_COMMANDS};
+use byway_link::Class;
+use byway_queue::DoorbellIndex;
+use byway_spec::base::identify::Csi;
+use byway_spec::base::log::LogPage;
+use byway_spec::base::register::{Cc, Register};
+use byway_spec::base::sgl::SglDescriptor;
+use byway_spec::kv::{KvCdw11, KvOpcode};
+use byway_spec::nvm::NvmOpcode;
+use byway_spec::vendor::{VendorOpcode, pack_write};
+use byway_spec::{Command, Completion, Status};
+use proptest::prelude::*;
+
+fn command(opcode: u8, key: &[u8], cdw10: usize) -> Command {
+    let mut command = Command::new(opcode, 0, KV);
+    command.set_key(key);
+    command.cdw10 = cdw10 as u32;
+    command.cdw11 = KvCdw11::new().with_key_len(key.len() as u8).into_bits();
+    command
+}
+
+/// How blocks are pointed at.
+#[derive(Debug, Clone, Copy)]
+enum Pointer {
+    Prp,
+    Sgl,
+    Inline,
+    Unmapped,
+}
+
+/// Reads and writes of blocks, short and long, also past the end and of what no lane carries.
+fn blocks() -> impl Strategy<Value = Step> {
+    let opcode = prop::sample::select(vec![
+        NvmOpcode::READ,
+        NvmOpcode::READ,
+        NvmOpcode::WRITE,
+        NvmOpcode::WRITE,
+        NvmOpcode::COMPARE,
+        NvmOpcode::WRITE_ZEROES,
+    ]);
+    let pointer = prop::sample::select(vec![
+        Pointer::Prp,
+        Pointer::Prp,
+        Pointer::Sgl,
+        Pointer::Inline,
+        Pointer::Unmapped,
+    ]);
+    let slba = prop_oneof![8 => 0u64..40, 1 => Just(u64::MAX), 1 => Just(1 << 40)];
+    let count = prop_oneof![8 => 1usize..9, 1 => 16usize..40];
+    (opcode, 1u32..3, slba, count, pointer).prop_map(|(opcode, nsid, slba, count, pointer)| Step::Blocks {
+        opcode,
+        nsid,
+        slba,
+        count,
+        pointer,
+    })
+}
+
+/// What a host does.
+#[derive(Debug, Clone)]
+enum Step {
+    Inline(u8, Vec<u8>),
+    Prp(u8, usize),
+    Sgl(u8, usize),
+    Piggyback(u8, usize),
+    Fragments(u8),
+    Retrieve(u8, usize),
+    Delete(u8),
+    Exist(u8),
+    List,
+    Flush,
+    Write,
+    Blocks { opcode: NvmOpcode, nsid: u32, slba: u64, count: usize, pointer: Pointer },
+    NoNamespace,
+    LongKey,
+    UnmappedBuffer(u8),
+    StoreIfExists(u8),
+    Serve,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = 0u8..6;
+    prop_oneof![
+        (key.clone(), prop::collection::vec(any::<u8>(), 0..200)).prop_map(|(k, v)| Step::Inline(k, v)),
+        (key.clone(), 0usize..6000).prop_map(|(k, n)| Step::Prp(k, n)),
+        (key.clone(), 0usize..6000).prop_map(|(k, n)| Step::Sgl(k, n)),
+        (key.clone(), 0usize..36).prop_map(|(k, n)| Step::Piggyback(k, n)),
+        key.clone().prop_map(Step::Fragments),
+        (key.clone(), 0usize..6000).prop_map(|(k, n)| Step::Retrieve(k, n)),
+        (key.clone(), 0usize..100).prop_map(|(k, n)| Step::Retrieve(k, n)),
+        key.clone().prop_map(Step::Delete),
+        key.clone().prop_map(Step::Exist),
+        key.clone().prop_map(Step::UnmappedBuffer),
+        key.prop_map(Step::StoreIfExists),
+        Just(Step::List),
+        Just(Step::Flush),
+        Just(Step::Write),
+        blocks(),
+        blocks(),
+        blocks(),
+        Just(Step::NoNamespace),
+        Just(Step::LongKey),
+        Just(Step::Serve),
+        Just(Step::Serve),
+    ]
+}
+
+fn device(profile: &str) -> Io {
+    let mut io = Io::of_profile(profile);
+    io.enable_methods();
+    io
+}
+
+fn device_without_sgls(profile: &str) -> Io {
+    let mut io = Io::without_sgls(profile);
+    io.enable_methods();
+    io
+}
+
+/// Puts a step's commands into the ring.
+fn place(io: &mut Io, step: &Step) {
+    let store = |key: u8, n: usize| command(KvOpcode::STORE.0, &[b'k', key], n);
+    match step {
+        Step::Inline(key, value) => {
+            let mut command = store(*key, value.len());
+            command.set_sgl1(SglDescriptor::inline(value.len() as u32));
+            io.host.submit(QUEUE, command);
+            for chunk in value.chunks(64) {
+                let mut slot = [0; 64];
+                slot[..chunk.len()].copy_from_slice(chunk);
+                io.host.push(QUEUE, &slot);
+            }
+        }
+        Step::Prp(key, n) => {
+            let mut command = store(*key, *n);
+            io.point_prps(&mut command, DATA, *n);
+            io.host.submit(QUEUE, command);
+        }
+        Step::Sgl(key, n) => {
+            let mut command = store(*key, *n);
+            command.set_sgl1(SglDescriptor::data_block(DATA + 3, *n as u32));
+            io.host.submit(QUEUE, command);
+        }
+        Step::Piggyback(key, n) => {
+            let mut command = command(VendorOpcode::KV_WRITE_PIGGYBACK.0, &[b'k', *key], *n);
+            pack_write(&mut command, &vec![*key; *n]);
+            io.host.submit(QUEUE, command);
+        }
+        Step::Fragments(key) => {
+            let mut command = command(VendorOpcode::KV_WRITE_PIGGYBACK.0, &[b'k', *key], 60);
+            pack_write(&mut command, &[9; 35]);
+            io.host.submit(QUEUE, command);
+            io.host.submit(QUEUE, Command::new(VendorOpcode::KV_TRANSFER.0, 0, KV));
+        }
+        Step::Retrieve(key, n) => {
+            let mut command = command(KvOpcode::RETRIEVE.0, &[b'k', *key], *n);
+            io.point_prps(&mut command, DATA + (1 << 20), *n);
+            io.host.submit(QUEUE, command);
+        }
+        Step::UnmappedBuffer(key) => {
+            let mut command = command(KvOpcode::RETRIEVE.0, &[b'k', *key], 64);
+            command.set_prps(0x1000, 0);
+            io.host.submit(QUEUE, command);
+        }
+        Step::StoreIfExists(key) => {
+            let mut command = store(*key, 0);
+            command.cdw11 = KvCdw11::from_bits(command.cdw11).with_must_exist_or_raw(true).into_bits();
+            io.host.submit(QUEUE, command);
+        }
+        Step::Delete(key) => _ = io.host.submit(QUEUE, command(KvOpcode::DELETE.0, &[b'k', *key], 0)),
+        Step::Exist(key) => _ = io.host.submit(QUEUE, command(KvOpcode::EXIST.0, &[b'k', *key], 0)),
+        Step::List => {
+            let mut command = command(KvOpcode::LIST.0, &[], 100);
+            command.set_prps(DATA + (2 << 20), 0);
+            io.host.submit(QUEUE, command);
+        }
+        Step::Flush => _ = io.host.submit(QUEUE, Command::new(KvOpcode::FLUSH.0, 0, KV)),
+        Step::Write => {
+            let mut command = crate::io::blocks(NvmOpcode::WRITE, BLOCKS_512, 5, 1);
+            command.set_prps(DATA, 0);
+            io.host.submit(QUEUE, command);
+        }
+        Step::Blocks { opcode, nsid, slba, count, pointer } => {
+            place_blocks(io, crate::io::blocks(*opcode, *nsid, *slba, *count), *pointer)
+        }
+        Step::NoNamespace => _ = io.host.submit(QUEUE, Command::new(KvOpcode::EXIST.0, 0, 60)),
+        Step::LongKey => {
+            let mut command = command(KvOpcode::EXIST.0, b"k", 0);
+            command.cdw11 = 17;
+            io.host.submit(QUEUE, command);
+        }
+        Step::Serve => {}
+    }
+}
+
+fn place_blocks(io: &mut Io, mut command: Command, pointer: Pointer) {
+    let bytes = io.block_bytes(command.nsid) * ((command.cdw12 & 0xffff) as usize + 1);
+    let is_read = command.opcode() == NvmOpcode::READ.0;
+    let at = if is_read { DATA + (1 << 20) } else { DATA };
+    match pointer {
+        Pointer::Inline if !is_read && bytes <= 512 => {
+            command.set_sgl1(SglDescriptor::inline(bytes as u32));
+            io.host.submit(QUEUE, command);
+            for chunk in 0..bytes / 64 {
+                io.host.push(QUEUE, &[chunk as u8; 64]);
+            }
+            return;
+        }
+        // Lists stand in one place, so they are all of what is read.
+        Pointer::Prp | Pointer::Inline if is_read || bytes <= 8192 => io.point_prps(&mut command, at, bytes),
+        Pointer::Prp | Pointer::Inline | Pointer::Sgl => {
+            command.set_sgl1(SglDescriptor::data_block(at + 8, bytes as u32))
+        }
+        Pointer::Unmapped => command.set_prps(0x1000, 0x2000),
+    }
+    io.host.submit(QUEUE, command);
+}
+
+/// Serves what was rung, in a lane or not, and takes the completions.
+fn serve(io: &mut Io, in_lane: bool) -> Vec<Completion> {
+    io.host.ring(QUEUE);
+    if in_lane {
+        io.host.run_in_lane(QUEUE);
+    }
+    io.host.run();
+    std::iter::from_fn(|| io.host.reap(QUEUE)).collect()
+}
+
+/// What a completion says, but for the head, of which a lane tells the newest.
+fn said(done: &Completion) -> (u16, u16, u32, u32, u16) {
+    (done.sqid, done.cid, done.dw0, done.dw1, done.phase_and_status)
+}
+
+fn alike(make: fn(&str) -> Io, profile: &str, steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut devices = [make(profile), make(profile)];
+    for io in &mut devices {
+        let bytes: Vec<u8> = (0..8192u32).map(|n| (n * 7) as u8).collect();
+        io.put(DATA, &bytes);
+    }
+    for steps in steps.chunks(20) {
+        let mut answers = devices.iter_mut().enumerate().map(|(in_lane, io)| {
+            let mut answers = Vec::new();
+            for step in steps.iter().chain([&Step::Serve]) {
+                place(io, step);
+                if matches!(step, Step::Serve) {
+                    answers.extend(serve(io, in_lane == 1).iter().map(said));
+                }
+            }
+            answers
+        });
+        prop_assert_eq!(answers.next(), answers.next());
+    }
+    let [plain, lane] = &mut devices;
+    // Where interrupts are coalesced, one is for what is completed at once, which is more or less in a lane.
+    let rows = |io: &Io| -> Vec<_> {
+        let coalesced = |class| class == Class::Interrupt && profile != "cosmos";
+        io.host.meter.ledger().rows().filter(|(class, _)| !coalesced(*class)).collect()
+    };
+    prop_assert_eq!(rows(plain), rows(lane));
+    for at in [DATA + (1 << 20), DATA + (2 << 20)] {
+        prop_assert_eq!(plain.get(at, 6000), lane.get(at, 6000));
+    }
+    let count = |io: &mut Io| {
+        let smart = io.host.log(LogPage::SMART, Csi::NVM, 512).unwrap();
+        (number(&smart, 64, 8), number(&smart, 80, 8), number(&smart, 176, 8))
+    };
+    prop_assert_eq!(count(plain), count(lane), "commands and errors counted");
+    prop_assert_eq!(plain.host.subsystem.io.payloads(), lane.host.subsystem.io.payloads());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_lane_answers_moves_and_counts_as_its_controller_does(steps in prop::collection::vec(step(), 1..80)) {
+        alike(device, "gen4x4", &steps)?;
+        alike(device, "cosmos", &steps)?;
+        alike(device_without_sgls, "gen4x4", &steps)?;
+    }
+}
+
+#[test]
+fn a_lane_stops_at_what_it_does_not_carry_and_the_controller_goes_on_there() {
+    let mut io = device("gen4x4");
+    for step in [Step::Piggyback(1, 30), Step::List, Step::Piggyback(2, 30)] {
+        place(&mut io, &step);
+    }
+    io.host.ring(QUEUE);
+    let mut lane = io.host.check_out(QUEUE).unwrap();
+    assert_eq!(io.host.gather(&mut lane), Gathered::NotMine);
+    assert_eq!(lane.gathered(), 1);
+    io.host.finish_lane(&mut lane);
+    assert_eq!(std::iter::from_fn(|| io.host.reap(QUEUE)).count(), 1);
+    io.host.controller.check_in(lane);
+    io.host.run();
+    assert_eq!(std::iter::from_fn(|| io.host.reap(QUEUE)).count(), 2);
+}
+
+#[test]
+fn a_capsule_whose_payload_is_still_to_come_waits_in_the_lane() {
+    let mut io = device("gen4x4");
+    let mut command = command(KvOpcode::STORE.0, b"k", 100);
+    command.set_sgl1(SglDescriptor::inline(100));
+    io.host.submit(QUEUE, command);
+    io.host.push(QUEUE, &[1; 64]);
+    io.host.ring(QUEUE);
+    let mut lane = io.host.check_out(QUEUE).unwrap();
+    assert_eq!(io.host.gather(&mut lane), Gathered::All);
+    assert_eq!(lane.gathered(), 0);
+    io.host.push(QUEUE, &[2; 64]);
+    io.host.ring(QUEUE);
+    assert_eq!(io.host.gather(&mut lane), Gathered::All);
+    io.host.finish_lane(&mut lane);
+    assert!(io.host.reap(QUEUE).unwrap().status().is_success());
+    io.host.controller.check_in(lane);
+}
+
+#[test]
+fn a_lane_gathers_so_many_commands_and_no_more() {
+    let mut io = device("gen4x4");
+    (0..40).for_each(|n| place(&mut io, &Step::Piggyback(n, 20)));
+    io.host.ring(QUEUE);
+    let mut lane = io.host.check_out(QUEUE).unwrap();
+    assert_eq!(io.host.gather(&mut lane), Gathered::Full);
+    io.host.finish_lane(&mut lane);
+    assert_eq!(std::iter::from_fn(|| io.host.reap(QUEUE)).count(), LANE_COMMANDS);
+    assert_eq!(io.host.gather(&mut lane), Gathered::All);
+    io.host.finish_lane(&mut lane);
+    io.host.controller.check_in(lane);
+}
+
+#[test]
+fn a_full_completion_queue_blocks_a_lane_until_its_head_moves() {
+    let mut io = device("gen4x4");
+    io.host.create_pair(2, 4);
+    for key in 0..5 {
+        io.host.submit(2, command(KvOpcode::EXIST.0, &[b'k', key], 0));
+        if key == 2 {
+            io.host.ring(2);
+            io.host.run();
+        }
+    }
+    io.host.ring(2);
+    let mut lane = io.host.check_out(2).unwrap();
+    assert_eq!(io.host.gather(&mut lane), Gathered::All);
+    assert!(lane.is_blocked() && lane.gathered() == 0);
+    assert_eq!(std::iter::from_fn(|| io.host.reap(2)).count(), 3);
+    assert_eq!(io.host.gather(&mut lane), Gathered::All);
+    assert!(!lane.is_blocked());
+    io.host.finish_lane(&mut lane);
+    assert!(io.host.reap(2).unwrap().status().is(Status::KEY_DOES_NOT_EXIST));
+    io.host.controller.check_in(lane);
+}
+
+#[test]
+fn a_doorbell_that_cannot_be_is_the_controllers_to_report() {
+    let mut io = device("gen4x4");
+    io.host.ring_raw(DoorbellIndex::submission(QUEUE), 60_000);
+    let mut lane = io.host.check_out(QUEUE).unwrap();
+    assert_eq!(io.host.gather(&mut lane), Gathered::NotMine);
+    io.host.controller.check_in(lane);
+}
+
+#[test]
+fn queues_that_need_their_controller_do_not_leave() {
+    let mut io = device("gen4x4");
+    assert!(io.host.check_out(0).is_none(), "the admin queue");
+    assert!(io.host.check_out(9).is_none(), "no queue");
+    let lane = io.host.check_out(QUEUE).unwrap();
+    assert!(io.host.check_out(QUEUE).is_none(), "it is away");
+    io.host.controller.check_in(lane);
+    io.host.create_cq(2, byway_dma::BusAddr(DATA), 16, None);
+    for qid in [2, 3] {
+        let at = io.host.alloc(4096);
+        assert!(io.host.create_sq(qid, at, 16, 2).is_success());
+    }
+    assert!(io.host.check_out(2).is_none(), "two queues complete there");
+    let cc = Cc::from_bits(io.host.controller.read_register(Register::CC.0));
+    io.host.write_register(Register::CC, cc.with_en(false).into_bits());
+    assert!(io.host.check_out(QUEUE).is_none(), "the controller is off");
+    let mut synced = Io::over(TestHost::synced(96 << 20, &[kv(96 << 20)]));
+    assert!(synced.host.check_out(QUEUE).is_none(), "completions wait for syncs");
+}

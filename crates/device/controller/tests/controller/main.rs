@@ -1,0 +1,27 @@
+//! The controller from outside, as a host sees it. One program: what all share is built once.
+#![allow(clippy::unwrap_used)]
+
+mod admin_features;
+mod admin_identify;
+mod admin_logs;
+mod admin_namespaces;
+mod admin_queues;
+mod admin_random;
+mod admin_reset;
+mod admin_sanitize;
+mod common;
+mod data_pointers;
+mod inline_capsules;
+mod io;
+mod kv_commands;
+mod kv_model;
+mod kv_windows;
+mod lanes;
+mod media_faults;
+mod modelled_time;
+mod nvm_commands;
+mod nvm_model;
+mod random_commands;
+mod shadow_doorbells;
+mod synced_completions;
+mod transfer_methods;

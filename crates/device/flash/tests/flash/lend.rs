@@ -1,0 +1,83 @@
+//! Bytes that are lent from where they lie: the same as are read, counted and timed the same.
+
+use crate::common::{MIB, create, extent, kv, nvm, page_of, small_profile};
+use byway_flash::{Cause, Flash, FlashError, FlashOptions, MediaKind, Reads};
+use proptest::prelude::*;
+
+const PAGE: usize = 16384;
+const PAGES: u64 = 40;
+
+fn media(dir: &tempfile::TempDir, reads: Option<Reads>) -> Flash {
+    let Some(reads) = reads else { return create(MediaKind::Ram, 4 * MIB, &[kv(4 * MIB)]) };
+    let path = dir.path().join("image");
+    let mut options = FlashOptions::new(4 * MIB, small_profile(), MediaKind::File(path));
+    options.run.reads = reads;
+    Flash::create(options, &[kv(4 * MIB)]).unwrap()
+}
+
+fn any_media() -> impl Strategy<Value = Option<Reads>> {
+    prop_oneof![Just(None), Just(Some(Reads::Mapped)), Just(Some(Reads::Checked))]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Pages are written over and over, so that blocks are collected beneath.
+    #[test]
+    fn what_is_lent_is_what_is_read(
+        reads in any_media(),
+        writes in proptest::collection::vec((0..PAGES, 1..1000u64), 1..400),
+        looks in proptest::collection::vec((0..PAGES, 0..PAGE, 1..PAGE), 1..40),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut flash = media(&dir, reads);
+        let extent = extent(&flash, 1);
+        for (page, seed) in writes {
+            let data = page_of(&flash, seed);
+            flash.write_page(extent, page, &data, Cause::Host, &mut 0).unwrap();
+        }
+        let mut now_ps = 1 << 50;
+        for (page, within, len) in looks {
+            let (at, len) = (page * PAGE as u64 + within as u64, len.min(PAGE - within));
+            let (mut wanted, mut room) = (vec![1; len], vec![2; len]);
+            // Long after whatever was before it.
+            now_ps += 2 << 40;
+            let (mut read_ps, begin_ps) = (now_ps, now_ps + (1 << 40));
+            flash.read(extent, at, &mut wanted, Cause::Host, &mut read_ps).unwrap();
+            let counted = flash.counters()[Cause::Host];
+            let mut lent_ps = begin_ps;
+            prop_assert_eq!(flash.lend(extent, at, &mut room, Cause::Host, &mut lent_ps).unwrap(), &wanted[..]);
+            let after = flash.counters()[Cause::Host];
+            prop_assert_eq!(lent_ps - begin_ps, read_ps - now_ps);
+            let units = ((within + len).div_ceil(4096) - within / 4096) as u64;
+            let on_flash = lent_ps > begin_ps;
+            prop_assert_eq!(after.reads - counted.reads, u64::from(on_flash));
+            prop_assert_eq!(after.read_bytes - counted.read_bytes, if on_flash { units * 4096 } else { 0 });
+        }
+    }
+}
+
+#[test]
+fn nothing_outside_of_an_extent_is_lent() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut flash = media(&dir, Some(Reads::Mapped));
+    let extent = extent(&flash, 1);
+    let mut room = [0; 11];
+    let end = flash.extent_len_bytes(extent).unwrap();
+    let lent = flash.lend(extent, end - 10, &mut room, Cause::Host, &mut 0);
+    assert!(matches!(lent, Err(FlashError::OutOfRange { .. })));
+    flash.expect(extent, u64::MAX, 100);
+    flash.expect(extent, 0, 1 << 30);
+}
+
+#[test]
+fn blocks_are_read_and_verified_where_pages_would_be_lent() {
+    let dir = tempfile::tempdir().unwrap();
+    let media = MediaKind::File(dir.path().join("image"));
+    let mut flash = create(media, 4 * MIB, &[nvm(4 * MIB)]);
+    let extent = extent(&flash, 1);
+    flash.write_units(extent, 0, &[7; 8 * 4096], Cause::Host, &mut 0).unwrap();
+    let (mut room, mut at_ps) = ([0; 100], 0);
+    assert_eq!(flash.lend(extent, 4000, &mut room, Cause::Host, &mut at_ps).unwrap(), [7; 100]);
+    assert_eq!(room, [7; 100], "read into the room");
+}

@@ -1,0 +1,15 @@
+//! The flash translation layer from outside. One program: what all share is built once.
+#![allow(clippy::unwrap_used)]
+
+mod access;
+mod bad_blocks;
+mod causes;
+mod common;
+mod damage;
+mod endurance;
+mod fading;
+mod image;
+mod kill;
+mod lend;
+mod namespaces;
+mod spares;

@@ -1,0 +1,13 @@
+//! The key-value engine from outside. One program: what all share is built once.
+#![allow(clippy::unwrap_used)]
+
+mod bad_blocks;
+mod bound;
+mod common;
+mod compaction;
+mod crash;
+mod model;
+mod on_flash;
+mod room;
+mod values;
+mod windows;

@@ -1,0 +1,160 @@
+//! The engine against a plain map: any commands, any policy, with the process dying in between.
+
+use std::collections::BTreeMap;
+
+use crate::common::{Rig, key, small, value};
+use byway_kv::{Key, KvError, Packing, Placement, StoreHow};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Put { key: Key, len: usize, dma: bool },
+    PutNew { key: Key, len: usize },
+    PutOver { key: Key, len: usize },
+    Delete(Key),
+    Get(Key),
+    List(Key, usize),
+    Die,
+    Flush,
+    Format,
+}
+
+/// Few keys, so that they meet again; of all lengths, and prefixes of each other.
+fn any_key() -> impl Strategy<Value = Key> {
+    prop_oneof![
+        4 => (0u8..40).prop_map(|n| key(&[b'k', n])),
+        1 => proptest::collection::vec(0u8..2, 1..17).prop_map(|bytes| key(&bytes)),
+    ]
+}
+
+fn any_len() -> impl Strategy<Value = usize> {
+    prop_oneof![6 => 0usize..200, 2 => 200usize..5000, 1 => 5000usize..40_000, 1 => Just(4096), 1 => Just(8192)]
+}
+
+fn any_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        12 => (any_key(), any_len(), any::<bool>()).prop_map(|(key, len, dma)| Op::Put { key, len, dma }),
+        1 => (any_key(), any_len()).prop_map(|(key, len)| Op::PutNew { key, len }),
+        1 => (any_key(), any_len()).prop_map(|(key, len)| Op::PutOver { key, len }),
+        3 => any_key().prop_map(Op::Delete),
+        4 => any_key().prop_map(Op::Get),
+        1 => (any_key(), 1usize..20).prop_map(|(start, limit)| Op::List(start, limit)),
+        1 => Just(Op::Die),
+        1 => Just(Op::Flush),
+    ]
+}
+
+fn any_ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![100 => any_op(), 1 => Just(Op::Format)];
+    proptest::collection::vec(op, 1..400)
+}
+
+struct Checked {
+    rig: Rig,
+    model: BTreeMap<Key, Vec<u8>>,
+}
+
+impl Checked {
+    fn put(&mut self, n: u64, key: &Key, len: usize, how: StoreHow) {
+        let value = value(n, len);
+        match self.rig.put_how(key, &value, how) {
+            Ok(()) => drop(self.model.insert(*key, value)),
+            // A full namespace says so; it is small here.
+            Err(KvError::Full) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn step(&mut self, n: u64, op: Op) {
+        let there = |model: &BTreeMap<Key, Vec<u8>>, key: &Key| model.contains_key(key);
+        match op {
+            Op::Put { key, len, dma } => {
+                let placement = if dma { Placement::Dma } else { Placement::Packed };
+                self.put(n, &key, len, StoreHow { placement, ..StoreHow::default() });
+            }
+            Op::PutNew { key, len } if !there(&self.model, &key) => {
+                self.put(n, &key, len, StoreHow { must_not_exist: true, ..StoreHow::default() });
+            }
+            Op::PutNew { key, .. } => {
+                let how = StoreHow { must_not_exist: true, ..StoreHow::default() };
+                assert!(matches!(self.rig.put_how(&key, b"no", how), Err(KvError::Exists)));
+            }
+            Op::PutOver { key, len } if there(&self.model, &key) => {
+                self.put(n, &key, len, StoreHow { must_exist: true, ..StoreHow::default() });
+            }
+            Op::PutOver { key, .. } => {
+                let how = StoreHow { must_exist: true, ..StoreHow::default() };
+                assert!(matches!(self.rig.put_how(&key, b"no", how), Err(KvError::NotFound)));
+            }
+            Op::Delete(key) => match self.rig.delete(&key) {
+                Ok(was_there) => assert_eq!(was_there, self.model.remove(&key).is_some()),
+                Err(KvError::Full) => {}
+                Err(error) => panic!("{error}"),
+            },
+            Op::Get(key) => self.check(&key),
+            Op::List(start, limit) => {
+                let listed = self.rig.list(start.as_bytes());
+                let expected = self.model.range(start..).map(|(k, v)| (*k, v.len() as u32));
+                assert_eq!(listed[..limit.min(listed.len())], expected.take(limit).collect::<Vec<_>>());
+            }
+            Op::Die => assert_eq!(self.rig.reopen().damage, []),
+            Op::Flush => match self.rig.engine.flush(&mut self.rig.store, &mut 0) {
+                Ok(()) | Err(KvError::Full) => {}
+                Err(error) => panic!("{error}"),
+            },
+            Op::Format => {
+                self.rig.engine.format(&mut self.rig.store, &mut 0).unwrap();
+                self.model.clear();
+            }
+        }
+    }
+
+    fn check(&mut self, key: &Key) {
+        match (self.rig.get(key), self.model.get(key)) {
+            (Ok(found), Some(expected)) => assert_eq!(&found, expected, "{key}"),
+            (Err(KvError::NotFound), None) => {}
+            (found, expected) => panic!("{key}: {found:?} where {:?} was put", expected.map(Vec::len)),
+        }
+    }
+
+    fn check_all(&mut self) {
+        let keys: Vec<Key> = self.model.keys().copied().collect();
+        keys.iter().for_each(|key| self.check(key));
+        let expected: Vec<_> = self.model.iter().map(|(k, v)| (*k, v.len() as u32)).collect();
+        assert_eq!(self.rig.list(b""), expected);
+    }
+}
+
+fn run(packing: Packing, size_bytes: u64, ops: Vec<Op>) {
+    let mut checked = Checked { rig: Rig::new(size_bytes, small(packing)), model: BTreeMap::new() };
+    for (n, op) in ops.into_iter().enumerate() {
+        checked.step(n as u64, op);
+    }
+    checked.check_all();
+    assert_eq!(checked.rig.reopen().damage, []);
+    checked.check_all();
+}
+
+/// One that runs full, and one that does not.
+fn size(large: bool) -> u64 {
+    if large { 4 << 20 } else { 768 << 10 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn an_engine_that_packs_everything_is_a_map_that_survives(ops in any_ops(), large: bool) {
+        run(Packing::All, size(large), ops);
+    }
+
+    #[test]
+    fn an_engine_that_packs_selectively_is_a_map_that_survives(ops in any_ops(), large: bool) {
+        run(Packing::Selective, size(large), ops);
+    }
+
+    #[test]
+    fn an_engine_that_backfills_is_a_map_that_survives(ops in any_ops(), large: bool) {
+        run(Packing::SelectiveBackfill, size(large), ops);
+    }
+}

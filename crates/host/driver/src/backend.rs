@@ -8,6 +8,7 @@ use byway_core::{
     AdminCommand, Apart, Backend, BackendQueue, Buffer, Capabilities, Carried, Command, Error, ErrorKind,
     Finished, Identity, KvCommand, Namespace, Outcome, QueueOptions, Refused, Result, Unprepared,
 };
+use byway_sys::Deadline;
 
 use crate::bus::Bus;
 use crate::device::Driver;
@@ -115,9 +116,14 @@ impl<B: Bus> BackendQueue for Queue<B> {
         if self.spin()? || timeout.is_zero() {
             return Ok(!self.ready.is_empty());
         }
-        self.doze(self.deadlines.within(timeout))?;
-        self.spin()?;
-        Ok(!self.ready.is_empty())
+        // What wakes may be the interrupt of a completion that was taken before, and a bus may return early.
+        let end = Deadline::after(timeout);
+        loop {
+            self.doze(self.deadlines.within(end.left_or_max()))?;
+            if self.spin()? || self.table.started() == 0 || end.is_over() {
+                return Ok(!self.ready.is_empty());
+            }
+        }
     }
 
     /// Asks the controller to abort one command of the operation. Fragments that are not sent together with the others

@@ -40,6 +40,21 @@ fn raised(bus: &ScriptedBus, queue: &Queue<ScriptedBus>) -> u32 {
 }
 
 #[test]
+fn a_sleep_from_which_the_bus_returns_early_goes_on_until_something_is_done() {
+    let (bus, mut queue) = queue();
+    bus.hold();
+    queue.submit(get(), 7).unwrap();
+    let device = Arc::clone(&bus);
+    let released = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        device.release(&[0]);
+    });
+    assert!(queue.sleep(Duration::MAX).unwrap());
+    assert_eq!(queue.next_finished().unwrap().map(|one| one.tag), Some(7));
+    released.join().unwrap();
+}
+
+#[test]
 fn a_host_that_slept_once_and_then_polls_is_called_no_more() {
     let (bus, mut queue) = queue();
     poll(&mut queue, 10);

@@ -108,7 +108,8 @@ impl Bus for ScriptedBus {
         if state.armed.insert(vector) {
             return Ok(false);
         }
-        Ok(state.raised.remove(&vector).is_some())
+        let raised = state.raised.get(&vector).copied().unwrap_or(0);
+        Ok(state.waited_for.insert(vector, raised).unwrap_or(0) != raised)
     }
 
     fn disarm(&self, vector: u16) {

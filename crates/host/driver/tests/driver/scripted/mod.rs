@@ -98,8 +98,10 @@ pub struct State {
     pub fatal: bool,
     /// Interrupts that somebody sleeps on.
     pub armed: BTreeSet<u16>,
-    /// How often each was raised while it was armed, since it was last waited for.
+    /// How often each was raised while it was armed.
     pub raised: BTreeMap<u16, u32>,
+    /// How often it had been when it was last waited for.
+    pub waited_for: BTreeMap<u16, u32>,
     /// Queue and identifier of commands that were to be aborted.
     pub aborts: Vec<(u16, u16)>,
     /// Namespaces that were identified, 0 for none.

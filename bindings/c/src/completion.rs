@@ -115,18 +115,22 @@ pub unsafe extern "C" fn byway_queue_reap(
         }
         let max = max.min(c_int::MAX as u32);
         let min = min.min(max);
-        let (timeout, mut end) = (Duration::from_nanos(timeout_ns), None);
-        if min > 0 {
-            end = queue.sleep_first(min, timeout)?;
+        let mut into = Array { at: completions, stride, left: max };
+        if min == 0 {
+            return Ok(queue.reap(&mut into)? as c_int);
         }
-        let taken = queue.reap(Array { at: completions, stride, left: max })?;
-        if taken >= min {
-            return Ok(taken as c_int);
+        let timeout = Duration::from_nanos(timeout_ns);
+        // For one completion no clock is asked, which would cost as much as all else that is done here for a command of `psync`.
+        // Nor is one without a device: there is nothing to sleep for.
+        let asks = min > 1 && !matches!(queue.queue, Queue::Nil(_));
+        let end = asks.then(|| Deadline::after(timeout));
+        let Some(first) = queue.queue.next_within(timeout)? else { return Ok(0) };
+        queue.push(&mut into, first);
+        let taken = 1 + queue.reap(&mut into)?;
+        match end {
+            Some(end) if taken < min => queue.reap_slowly(into, taken, min, end),
+            _ => Ok(taken as c_int),
         }
-        // SAFETY: as many as were taken stand there.
-        let at = unsafe { completions.byte_add(taken as usize * stride) };
-        let rest = Array { at, stride, left: max - taken };
-        queue.reap_slowly(rest, taken, min, end.unwrap_or_else(|| Deadline::after(timeout)))
     })
 }
 
@@ -320,37 +324,25 @@ impl byway_queue {
         (told, Some(failed.error))
     }
 
-    /// Begins what was submitted and sleeps for it: an interface that can do both by one call would be entered twice, if it
-    /// were looked at before. Without a device there is nothing to sleep for. When the wait ends, if a clock was asked: for one
-    /// completion none is, which would cost as much as all else that is done here for a command of `psync`. It is there, or
-    /// time is up.
-    #[inline]
-    fn sleep_first(&mut self, min: u32, timeout: Duration) -> Result<Option<Deadline>> {
-        if matches!(self.queue, Queue::Nil(_)) || self.queue.outstanding() == 0 {
-            return Ok(None);
-        }
-        if min == 1 {
-            return Ok((!self.queue.sleep(timeout)?).then(|| Deadline::after(Duration::ZERO)));
-        }
-        let end = Deadline::after(timeout);
-        self.queue.sleep(timeout)?;
-        Ok(Some(end))
-    }
-
+    /// Takes what is there, as much as there is room for.
     #[inline(always)]
-    fn reap(&mut self, mut into: Array) -> Result<u32> {
+    fn reap(&mut self, into: &mut Array) -> Result<u32> {
         let mut taken = 0;
         while into.left > 0 {
-            // Taken apart where it stands: moving it whole costs as much as all the rest.
-            match self.queue.next_finished() {
-                Ok(Some(Finished { tag, result: Ok(outcome) })) => into.push(self.succeeded(tag, outcome)),
-                Ok(None) => break,
-                Ok(Some(Finished { tag, result: Err(failed) })) => into.push(self.keep_failed(tag, failed)),
-                Err(error) => return Err(error),
-            }
+            let Some(finished) = self.queue.next_finished()? else { break };
+            self.push(into, finished);
             taken += 1;
         }
         Ok(taken)
+    }
+
+    #[inline(always)]
+    fn push(&mut self, into: &mut Array, finished: Finished) {
+        // Taken apart where it stands: moving it whole costs as much as all the rest.
+        match finished {
+            Finished { tag, result: Ok(outcome) } => into.push(self.succeeded(tag, outcome)),
+            Finished { tag, result: Err(failed) } => into.push(self.keep_failed(tag, failed)),
+        }
     }
 
     #[cold]
@@ -377,10 +369,7 @@ impl byway_queue {
             if !self.queue.sleep(left)? && left.is_zero() {
                 break;
             }
-            let more = self.reap(Array { ..into })?;
-            // SAFETY: as many as were taken stand there.
-            into.at = unsafe { into.at.byte_add(more as usize * into.stride) };
-            (into.left, taken) = (into.left - more, taken + more);
+            taken += self.reap(&mut into)?;
         }
         Ok(taken as c_int)
     }

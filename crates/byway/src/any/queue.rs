@@ -138,6 +138,11 @@ impl Queue {
     }
 
     #[inline(never)]
+    fn next_of_device_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        each!(self, queue => queue.next_within(timeout))
+    }
+
+    #[inline(never)]
     fn next_of_device(&mut self) -> Result<Option<Finished>> {
         each!(self, queue => queue.next_finished())
     }
@@ -249,6 +254,15 @@ impl BackendQueue for Queue {
             // What there is to do is less than a call costs.
             Self::Nil(queue) => queue.next_finished(),
             other => other.next_of_device(),
+        }
+    }
+
+    #[inline]
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        match self {
+            // Without a device there is nothing to sleep for.
+            Self::Nil(queue) => queue.next_finished(),
+            other => other.next_of_device_within(timeout),
         }
     }
 

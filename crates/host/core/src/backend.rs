@@ -256,6 +256,19 @@ pub trait BackendQueue: Send {
     /// When the queue itself fails; commands that fail are [`Finished`].
     fn next_finished(&mut self) -> Result<Option<Finished>>;
 
+    /// The next finished command, waited for, at most `timeout`: as [`sleep`](Self::sleep) and then
+    /// [`next_finished`](Self::next_finished), by less where a queue can. Nothing if the time is over or none is outstanding.
+    ///
+    /// # Errors
+    /// When the queue itself fails.
+    #[inline]
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        if self.outstanding() == 0 || !self.sleep(timeout)? {
+            return Ok(None);
+        }
+        self.next_finished()
+    }
+
     /// Waits until a finished command can be taken, at most `timeout`; says whether one can be.
     ///
     /// # Errors
@@ -404,6 +417,10 @@ impl BackendQueue for Box<dyn BackendQueue> {
 
     fn next_finished(&mut self) -> Result<Option<Finished>> {
         (**self).next_finished()
+    }
+
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        (**self).next_within(timeout)
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {

@@ -12,9 +12,17 @@ use crate::lent::KernelMemory;
 
 impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     /// Puts an operation's entry in the submission ring, or among those that wait for room there.
-    #[inline]
+    #[inline(always)]
     pub(super) fn enqueue(&mut self, index: u32) {
-        if !self.place(index) && (self.make_room().is_err() || !self.place(index)) {
+        if !self.place(index) {
+            self.enqueue_once_there_is_room(index);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn enqueue_once_there_is_room(&mut self, index: u32) {
+        if self.make_room().is_err() || !self.place(index) {
             self.waiting.push(index);
         }
     }
@@ -29,7 +37,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     }
 
     /// Puts an operation's entry in the submission ring, with its timeout's; says whether there was room.
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, index: u32) -> bool {
         let Some(job) = self.jobs.get(index as usize) else { return true };
         let Some(memory) = self.table.extent(index, job.done) else { return true };

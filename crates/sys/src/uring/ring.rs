@@ -129,7 +129,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     ///
     /// # Errors
     /// It is given back when as many are under way as the ring is deep.
-    #[inline]
+    #[inline(always)]
     pub fn push(
         &mut self,
         held: H,
@@ -158,7 +158,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn held_bytes(&self, index: u32) -> usize {
         self.table.get(index).map_or(0, KernelMemory::len_bytes)
     }
@@ -197,7 +197,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
 
     /// The next operation that the kernel is done with, of those that it has told of. Enters the kernel only to go on with
     /// transfers that ended early, and only where the submission ring is full of them.
-    #[inline]
+    #[inline(always)]
     pub fn reap(&mut self) -> Option<Completed<H, T>> {
         loop {
             let completion = self.ring.completion().next()?;
@@ -214,7 +214,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     }
 
     /// What a completion means for the operation of this name; nothing if it goes on.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, name: u64, result: i32) -> Option<Ending> {
         let index = name as u32;
         let job = self.jobs.get_mut(index as usize)?;

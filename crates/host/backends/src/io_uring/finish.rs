@@ -41,7 +41,7 @@ impl RingDevice for Target {
         (request, Some(Deadline::after(timeout)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn first_operation(&self, ticket: &mut Ticket<Request>, memory: &Memory) -> Option<Operation> {
         match ticket.request {
             Request::WriteZeroes { of, free } => {
@@ -53,7 +53,7 @@ impl RingDevice for Target {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn step(&self, completed: Completed<Memory, Ticket<Request>>) -> Step<Self> {
         let Completed { held, ticket, ending, .. } = completed;
         match (&ending, ticket.request) {

@@ -157,7 +157,7 @@ pub trait Ring<T: Copy, O: Asked>: Send {
 }
 
 impl<T: Copy + Send, O: Asked> Ring<T, O> for Uring<Memory, T, O> {
-    #[inline]
+    #[inline(always)]
     fn push(
         &mut self,
         memory: Memory,
@@ -174,7 +174,7 @@ impl<T: Copy + Send, O: Asked> Ring<T, O> for Uring<Memory, T, O> {
         self.register(buffer)
     }
 
-    #[inline]
+    #[inline(always)]
     fn reap(&mut self) -> Option<Completed<Memory, T>> {
         self.reap()
     }

@@ -73,7 +73,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, command: Command, tag: u64, timeout: Option<Duration>) -> Result<(), Refused> {
         if self.outstanding() >= self.depth {
             return Err(Refused { command, error: full(self.depth) });
@@ -92,7 +92,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
     }
 
     /// Gives a command to the ring, or keeps it for the caller's thread to do.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin_or_keep(
         &mut self,
         ticket: Ticket<D::Request>,
@@ -108,7 +108,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
     ///
     /// # Errors
     /// It is given back if the ring has no operation for it, or no place.
-    #[inline]
+    #[inline(always)]
     fn begin(
         &mut self,
         mut ticket: Ticket<D::Request>,
@@ -127,7 +127,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
     }
 
     /// The next command of the ring that has finished, of those that the kernel has told of.
-    #[inline]
+    #[inline(always)]
     fn reap(&mut self) -> Option<Finished> {
         loop {
             let completed = self.ring.reap()?;
@@ -138,7 +138,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
     }
 
     /// A completion as a finished command; nothing if the command goes on, or a call that waited for it has given up.
-    #[inline]
+    #[inline(always)]
     fn finish(&mut self, completed: Completed<Memory, Ticket<D::Request>>) -> Option<Finished> {
         let (ticket, result) = self.step(completed)?;
         if ticket.call {
@@ -148,7 +148,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
     }
 
     /// A completion as the end of a command or a call; nothing if it goes on.
-    #[inline]
+    #[inline(always)]
     fn step(&mut self, completed: Completed<Memory, Ticket<D::Request>>) -> Option<Ended<D>> {
         match self.device.step(completed) {
             Step::Finished(ticket, result) => {
@@ -176,15 +176,19 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
         Ok(Some(Finished { tag: ticket.tag, result }))
     }
 
+    /// The next finished command that is there without entering the kernel for it.
+    #[inline(always)]
+    fn told_of(&mut self) -> Result<Option<Finished>> {
+        match self.ready.pop_front().or_else(|| self.reap()) {
+            Some(finished) => Ok(Some(finished)),
+            None => self.do_apart(),
+        }
+    }
+
     /// Whether a finished command can be taken without entering the kernel.
     fn has_finished(&mut self) -> Result<bool> {
         if self.ready.is_empty()
-            && let Some(finished) = self.reap()
-        {
-            self.ready.push_back(finished);
-        }
-        if self.ready.is_empty()
-            && let Some(finished) = self.do_apart()?
+            && let Some(finished) = self.told_of()?
         {
             self.ready.push_back(finished);
         }
@@ -266,18 +270,33 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
 
     #[inline]
     fn next_finished(&mut self) -> Result<Option<Finished>> {
-        if let Some(finished) = self.ready.pop_front() {
-            return Ok(Some(finished));
-        }
-        if let Some(finished) = self.reap() {
-            return Ok(Some(finished));
-        }
-        if let Some(finished) = self.do_apart()? {
+        if let Some(finished) = self.told_of()? {
             return Ok(Some(finished));
         }
         while let Some(completed) = self.ring.next_completed().map_err(ring_failed)? {
             if let Some(finished) = self.finish(completed) {
                 return Ok(Some(finished));
+            }
+        }
+        Ok(None)
+    }
+
+    /// By one system call, which begins what was submitted too, and none where one is there.
+    #[inline]
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        if let Some(finished) = self.told_of()? {
+            return Ok(Some(finished));
+        }
+        let end = Deadline::after(timeout);
+        let mut left = end.whole();
+        while self.outstanding() > 0 {
+            self.ring.sleep(1, left).map_err(ring_failed)?;
+            if let Some(finished) = self.told_of()? {
+                return Ok(Some(finished));
+            }
+            left = end.left();
+            if left == Some(Duration::ZERO) {
+                break;
             }
         }
         Ok(None)

@@ -53,6 +53,7 @@ macro_rules! conformance {
                     waiting_for_some_returns_when_they_are_there,
                     draining_ends_with_nothing_outstanding,
                     waiting_on_an_empty_queue_returns_at_once,
+                    what_is_waited_for_one_by_one_is_handed_over,
                     a_wait_without_end_ends_with_what_it_waits_for,
                     an_event_loop_is_woken_for_every_completion,
                     a_command_with_time_enough_succeeds,

@@ -43,6 +43,26 @@ pub fn waiting_on_an_empty_queue_returns_at_once<B: Backend>(subject: &Subject<'
     assert!(begun.elapsed() < LONG, "an empty queue is not waited for");
 }
 
+pub fn what_is_waited_for_one_by_one_is_handed_over<B: Backend>(subject: &Subject<'_, B>) {
+    let mut queue = subject.queue(8);
+    assert!(queue.next_within(LONG).unwrap().is_none(), "an empty queue is not waited for");
+    for round in 0..20 {
+        for tag in 0..8 {
+            queue.submit(subject.read(tag, 1), round * 8 + tag).unwrap();
+        }
+        let mut taken: Vec<u64> = (0..8)
+            .map(|_| {
+                let finished = queue.next_within(Duration::MAX).unwrap().unwrap();
+                assert_eq!(finished.result.unwrap().buffer.unwrap().len(), subject.lba_bytes as usize);
+                finished.tag
+            })
+            .collect();
+        taken.sort_unstable();
+        assert_eq!(taken, (round * 8..round * 8 + 8).collect::<Vec<_>>());
+        assert!(queue.next_within(LONG).unwrap().is_none());
+    }
+}
+
 pub fn a_wait_without_end_ends_with_what_it_waits_for<B: Backend>(subject: &Subject<'_, B>) {
     let mut queue = subject.queue(4);
     for tag in 0..3 {

@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 
 use crate::errors::{Fault, invalid};
 use crate::held::Held;
-use crate::memory::with_bytes;
+use crate::memory::{Places, gather};
 
 /// Bytes of every Identify structure (Base 2.1, Identify).
 pub const IDENTIFY_BYTES: usize = 4096;
@@ -17,7 +17,7 @@ pub const IDENTIFY_BYTES: usize = 4096;
 pub struct Answer {
     /// Completion dword 0: the command's own result.
     pub result: u32,
-    /// What the device sent.
+    /// What the device sent, unless memory was given for it.
     pub data: Py<PyBytes>,
 }
 
@@ -44,35 +44,73 @@ pub fn nsid_of(nsid: Option<u32>) -> PyResult<Option<Nsid>> {
     Ok(nsid.map(Nsid::new).transpose().map_err(Fault::from)?)
 }
 
-/// What a command sends, copied; it receives nothing then.
-pub fn data_of(data: Option<&Bound<'_, PyAny>>, into: Option<usize>) -> PyResult<Option<Payload>> {
-    match data {
-        Some(_) if into.is_some() => Err(invalid("a command sends or receives, not both")),
-        Some(data) => Ok(Some(with_bytes(data, Payload::copy_of)?.map_err(Fault::from)?)),
-        None => Ok(None),
+/// Where what a command receives goes.
+pub enum Receives {
+    /// It receives nothing.
+    Nothing,
+    /// To bytes.
+    Bytes,
+    /// To memory of the program's.
+    Memory(Places),
+}
+
+/// The data of a command: bytes to send, or a number of bytes or memory to receive. Either memory is one piece or several.
+///
+/// All of it is copied, once, into or out of memory that the device can use. A device that is late may write after its command
+/// was given up, and an admin command that fails does not say whether it was, as its memory does not come back
+/// ([`Backend::admin`]): memory of the program's, if it were lent, would have to stay exported for ever after any error.
+pub fn data_of(
+    py: Python<'_>,
+    held: &Held,
+    data: Option<&Bound<'_, PyAny>>,
+    into: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(RawData, Receives)> {
+    let room = |len| held.with(py, |device| device.buffer(len));
+    let Some(into) = into else {
+        let data = data.map(|data| sent(data, room)).transpose()?;
+        return Ok((data.map_or(RawData::None, RawData::ToDevice), Receives::Nothing));
+    };
+    if data.is_some() {
+        return Err(invalid("a command sends or receives, not both"));
+    }
+    if let Ok(len) = into.extract::<usize>() {
+        return Ok((RawData::FromDevice(room(len)?), Receives::Bytes));
+    }
+    let places = Places::of(into)?;
+    Ok((RawData::FromDevice(room(places.len())?), Receives::Memory(places)))
+}
+
+impl Receives {
+    /// Puts what came where it belongs; the bytes, where that is to bytes.
+    pub fn take<'py>(&self, py: Python<'py>, came: &byway::Buffer) -> Option<Bound<'py, PyBytes>> {
+        let came = came.as_slice();
+        match self {
+            Self::Nothing => None,
+            Self::Bytes => Some(PyBytes::new(py, came)),
+            Self::Memory(places) => {
+                places.fill(py, came);
+                None
+            }
+        }
     }
 }
 
-/// Any admin command: what it sends is copied, and what it receives is bytes.
+fn sent(data: &Bound<'_, PyAny>, room: impl Fn(usize) -> PyResult<byway::Buffer>) -> PyResult<Payload> {
+    let copy = gather(data, room)?;
+    Ok(if copy.is_empty() { Payload::Empty } else { Payload::Buffer(copy) })
+}
+
+/// Any admin command. What it receives is bytes, unless memory is given for it.
 pub fn pass(
     py: Python<'_>,
     held: &Held,
     entry: Entry,
     data: Option<&Bound<'_, PyAny>>,
-    into: Option<usize>,
+    into: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Answer> {
-    let data = data_of(data, into)?;
-    let sends = data.is_some();
-    let mut answer = execute(py, held, |device| {
-        let data = match (data, into) {
-            (Some(data), _) => RawData::ToDevice(data),
-            (None, Some(len)) => RawData::FromDevice(device.buffer(len)?),
-            (None, None) => RawData::None,
-        };
-        Ok(AdminCommand::raw(entry, data))
-    })?;
-    if sends {
-        answer.data = PyBytes::new(py, b"").unbind();
-    }
-    Ok(answer)
+    let (data, receives) = data_of(py, held, data, into)?;
+    let outcome = held.with(py, |device| device.admin(AdminCommand::raw(entry, data)))?;
+    let data = outcome.buffer.and_then(|came| receives.take(py, &came));
+    let data = data.unwrap_or_else(|| PyBytes::new(py, b""));
+    Ok(Answer { result: outcome.answer.dw0, data: data.unbind() })
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway::spec::Command as Entry;
-use byway::{AdminCommand, Answer, Error, ErrorKind, Finished, RawData};
+use byway::{AdminCommand, Answer, Buffer, Error, ErrorKind, Finished};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::PyTuple;
 
-use crate::admin::data_of;
+use crate::admin::{Receives, data_of};
 use crate::completion::Completion;
 use crate::errors::Fault;
 use crate::held::{Held, Part, without_gil};
@@ -22,7 +22,8 @@ use crate::turnstile::Turnstile;
 
 /// Admin commands that go on by themselves: a context manager that ends it.
 ///
-/// What a command sends is copied, and what it receives is bytes. What is on its way when the queue ends goes on in the
+/// What a command sends is copied, and what it receives is bytes, or copied to memory that was given for it when its completion
+/// is taken. What is on its way when the queue ends goes on in the
 /// device, and nobody is told of it.
 #[pyclass(frozen, module = "byway")]
 pub struct AdminQueue {
@@ -47,14 +48,16 @@ struct Seat {
 /// What is kept of a command.
 struct Sent {
     tag: u64,
-    receives: bool,
+    receives: Receives,
+    /// What it sends or receives into, as the program knows it.
+    memory: Option<Py<PyAny>>,
 }
 
-/// A command that has finished, and what it received.
+/// A command that has finished.
 struct Taken {
-    tag: u64,
+    sent: Sent,
     result: byway::Result<Answer>,
-    received: Option<Vec<u8>>,
+    received: Option<Buffer>,
 }
 
 impl AdminQueue {
@@ -87,16 +90,17 @@ impl AdminQueue {
 }
 
 fn completion(py: Python<'_>, taken: Taken) -> PyResult<Completion> {
-    let memory = taken.received.map(|received| PyBytes::new(py, &received).into_any().unbind());
-    let flight = Flight { memory, ..Flight::of(Keep::Nothing) };
-    let done = Done { tag: taken.tag, flight, result: taken.result };
+    let Taken { sent, result, received } = taken;
+    let bytes = received.and_then(|received| sent.receives.take(py, &received));
+    let memory = bytes.map(|bytes| bytes.into_any().unbind()).or(sent.memory);
+    let done = Done { tag: sent.tag, flight: Flight { memory, ..Flight::of(Keep::Nothing) }, result };
     Completion::of(py, done).map(|(completion, _)| completion)
 }
 
 #[pymethods]
 impl AdminQueue {
-    /// Sends an admin command: the dwords of its entry, and bytes to send or a number of bytes to receive. Returns its tag, the
-    /// given one or the next number.
+    /// Sends an admin command: the dwords of its entry, and bytes to send, or a number of bytes or memory to receive; memory is
+    /// one piece or a list of several. Returns its tag, the given one or the next number.
     #[pyo3(signature = (
         opcode, *, nsid=0, cdw10=0, cdw11=0, cdw12=0, cdw13=0, cdw14=0, cdw15=0, data=None, into=None, tag=None
     ))]
@@ -113,23 +117,16 @@ impl AdminQueue {
         cdw14: u32,
         cdw15: u32,
         data: Option<&Bound<'_, PyAny>>,
-        into: Option<usize>,
+        into: Option<&Bound<'_, PyAny>>,
         tag: Option<u64>,
     ) -> PyResult<u64> {
         let entry = Entry { cdw10, cdw11, cdw12, cdw13, cdw14, cdw15, ..Entry::new(opcode, 0, nsid) };
-        let sends = data_of(data, into)?;
-        let receives = into.is_some();
-        let held = &self.calls.held;
-        self.turn(py, |seat| {
-            let data = match (sends, into) {
-                (Some(data), _) => RawData::ToDevice(data),
-                (None, Some(len)) => {
-                    RawData::FromDevice(held.look(|device| byway::Backend::buffer(device, len))?)
-                }
-                (None, None) => RawData::None,
-            };
-            seat.submit(AdminCommand::raw(entry, data), tag, receives)
-        })
+        let (load, receives) = data_of(py, &self.calls.held, data, into)?;
+        let memory = match receives {
+            Receives::Bytes => None,
+            Receives::Nothing | Receives::Memory(_) => data.or(into).map(|memory| memory.clone().unbind()),
+        };
+        self.turn(py, |seat| seat.submit(AdminCommand::raw(entry, load), tag, receives, memory))
     }
 
     /// Completions that are there; never sleeps. `data` of one is what it received.
@@ -210,12 +207,18 @@ impl Drop for AdminCalls {
 }
 
 impl Seat {
-    fn submit(&mut self, command: AdminCommand, tag: Option<u64>, receives: bool) -> Result<u64, Fault> {
+    fn submit(
+        &mut self,
+        command: AdminCommand,
+        tag: Option<u64>,
+        receives: Receives,
+        memory: Option<Py<PyAny>>,
+    ) -> Result<u64, Fault> {
         self.number += 1;
         self.queue.submit(command, self.number).map_err(|refused| refused.error)?;
         let given = tag.unwrap_or(self.next_tag);
         self.next_tag += u64::from(tag.is_none());
-        self.sent.insert(self.number, Sent { tag: given, receives });
+        self.sent.insert(self.number, Sent { tag: given, receives, memory });
         Ok(given)
     }
 
@@ -228,15 +231,12 @@ impl Seat {
     /// Takes every completion that there is.
     fn take_all(&mut self) -> Result<(), Fault> {
         while let Some(Finished { tag, result }) = self.queue.next_finished()? {
-            let Some(Sent { tag, receives }) = self.sent.remove(&tag) else { continue };
+            let Some(sent) = self.sent.remove(&tag) else { continue };
             let (result, received) = match result {
-                Ok(outcome) => {
-                    let received = outcome.buffer.filter(|_| receives);
-                    (Ok(outcome.answer), received.map(|received| received.as_slice().to_vec()))
-                }
+                Ok(outcome) => (Ok(outcome.answer), outcome.buffer),
                 Err(failed) => (Err(failed.error), None),
             };
-            self.done.push_back(Taken { tag, result, received });
+            self.done.push_back(Taken { sent, result, received });
         }
         Ok(())
     }

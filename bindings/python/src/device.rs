@@ -254,7 +254,8 @@ impl Device {
         })
     }
 
-    /// Any admin command, passed through: the dwords of its entry, and bytes to send or a number of bytes to receive.
+    /// Any admin command, passed through: the dwords of its entry, and bytes to send, or a number of bytes or memory to receive;
+    /// memory is one piece or a list of several.
     #[pyo3(signature = (opcode, *, nsid=0, cdw10=0, cdw11=0, cdw12=0, cdw13=0, cdw14=0, cdw15=0, data=None, into=None))]
     #[expect(clippy::too_many_arguments, reason = "the fields of an entry")]
     fn admin(
@@ -269,7 +270,7 @@ impl Device {
         cdw14: u32,
         cdw15: u32,
         data: Option<&Bound<'_, PyAny>>,
-        into: Option<usize>,
+        into: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Answer> {
         let entry = Entry { cdw10, cdw11, cdw12, cdw13, cdw14, cdw15, ..Entry::new(opcode, 0, nsid) };
         admin::pass(py, &self.held, entry, data, into)

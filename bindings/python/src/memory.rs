@@ -73,13 +73,7 @@ impl Cargo {
     pub fn to_fill(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         Self::of(object, &|one| match one.cast::<Buffer>() {
             Ok(buffer) => Self::of_buffer(buffer),
-            Err(_) => {
-                let exported = exported(one)?;
-                match exported.readonly() {
-                    true => Err(invalid(format!("a {} cannot be read into", one.get_type().name()?))),
-                    false => Ok(Self::lent(exported)),
-                }
-            }
+            Err(_) => writable(one).map(Self::lent),
         })
     }
 
@@ -96,7 +90,7 @@ impl Cargo {
     }
 
     fn of(object: &Bound<'_, PyAny>, one: &dyn Fn(&Bound<'_, PyAny>) -> PyResult<Self>) -> PyResult<Self> {
-        if !object.is_instance_of::<PyList>() && !object.is_instance_of::<PyTuple>() {
+        if !is_several(object) {
             return one(object);
         }
         let mut whole = Self { memory: Payload::Vectored(Buffers::NONE), keep: Keep::Parts(Vec::new()) };
@@ -176,15 +170,52 @@ pub fn with_bytes<R>(object: &Bound<'_, PyAny>, look: impl FnOnce(&[u8]) -> R) -
 
 /// Copies bytes into memory that an object exports.
 pub fn fill(object: &Bound<'_, PyAny>, from: &[u8]) -> PyResult<()> {
-    let exported = exported(object)?;
-    if exported.readonly() {
-        return Err(invalid(format!("a {} cannot be read into", object.get_type().name()?)));
-    }
-    let len = exported.len_bytes().min(from.len());
-    // SAFETY: the export is of contiguous, writable memory of its length, and lasts until the end of this function, which
-    // holds the GIL all along. `from` is no memory of Python's.
-    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), exported.buf_ptr().cast::<u8>(), len) };
+    Places(vec![writable(object)?]).fill(object.py(), from);
     Ok(())
+}
+
+/// Copies what `object` holds, in one piece or a list of several, into the start of what `room` gives for its length.
+pub fn gather(
+    object: &Bound<'_, PyAny>,
+    room: impl FnOnce(usize) -> PyResult<byway::Buffer>,
+) -> PyResult<byway::Buffer> {
+    let parts = each(object, exported)?;
+    let mut whole = room(len_of_all(&parts))?;
+    let mut into = whole.as_mut_slice();
+    for part in &parts {
+        let (here, rest) = into.split_at_mut(part.len_bytes().min(into.len()));
+        // SAFETY: the export is of contiguous memory of at least this length, and lasts as long as `parts`; the GIL is held, so
+        // that no Python code changes it; the library's memory is none of Python's.
+        unsafe { std::ptr::copy_nonoverlapping(part.buf_ptr().cast(), here.as_mut_ptr(), here.len()) };
+        into = rest;
+    }
+    Ok(whole)
+}
+
+/// Memory of the program's that is copied to: exported until this is dropped, and the program's all along.
+pub struct Places(Vec<PyUntypedBuffer>);
+
+impl Places {
+    /// The memory of `object`, in one piece or a list of several.
+    pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        each(object, writable).map(Self)
+    }
+
+    /// Length of all, in bytes.
+    pub fn len(&self) -> usize {
+        len_of_all(&self.0)
+    }
+
+    /// Copies bytes to them, one behind the other, as much as they hold.
+    pub fn fill(&self, _py: Python<'_>, mut from: &[u8]) {
+        for part in &self.0 {
+            let (here, rest) = from.split_at(part.len_bytes().min(from.len()));
+            // SAFETY: the export is of contiguous, writable memory of at least this length, and lasts as long as the borrow;
+            // the GIL is held all along; `from` is no memory of Python's.
+            unsafe { std::ptr::copy_nonoverlapping(here.as_ptr(), part.buf_ptr().cast(), here.len()) };
+            from = rest;
+        }
+    }
 }
 
 /// Length of the memory of an object.
@@ -205,6 +236,35 @@ fn copy_of(exported: &PyUntypedBuffer) -> Vec<u8> {
         copy.set_len(len);
     }
     copy
+}
+
+/// Whether an object stands for several pieces of memory.
+fn is_several(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()
+}
+
+/// What `one` makes of an object, or of each in a list.
+fn each(
+    object: &Bound<'_, PyAny>,
+    one: impl Fn(&Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer>,
+) -> PyResult<Vec<PyUntypedBuffer>> {
+    if !is_several(object) {
+        return Ok(vec![one(object)?]);
+    }
+    object.try_iter()?.map(|part| one(&part?)).collect()
+}
+
+fn len_of_all(parts: &[PyUntypedBuffer]) -> usize {
+    parts.iter().map(PyUntypedBuffer::len_bytes).sum()
+}
+
+/// The same as [`exported`], of memory that may be written.
+fn writable(object: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {
+    let exported = exported(object)?;
+    if exported.readonly() {
+        return Err(invalid(format!("a {} cannot be read into", object.get_type().name()?)));
+    }
+    Ok(exported)
 }
 
 /// The memory that an object exports, in one piece.

@@ -3,13 +3,15 @@
 import select
 import struct
 
+import numpy
 import pytest
 
 import byway
 
-IDENTIFY, GET_LOG, GET_FEATURES = 0x06, 0x02, 0x0A
+IDENTIFY, GET_LOG, SET_FEATURES, GET_FEATURES = 0x06, 0x02, 0x09, 0x0A
 ASYNC_EVENT_REQUEST = 0x0C
-NUMBER_OF_QUEUES, TEMPERATURE_THRESHOLD = 0x07, 0x04
+NUMBER_OF_QUEUES, TEMPERATURE_THRESHOLD, HOST_IDENTIFIER = 0x07, 0x04, 0x81
+LONG_IDENTIFIER = 1
 
 
 def test_the_controller_is_identified(ram):
@@ -44,6 +46,74 @@ def test_any_admin_command_is_passed_through(ram):
     assert (raised.value.origin, raised.value.status) == ("device", 1)
     with pytest.raises(byway.InvalidArgumentError, match="not both"):
         ram.admin(0xC0, data=b"x", into=1)
+
+
+def pieces(ram):
+    """Room for an identify structure, in memory of every kind."""
+    return [bytearray(1000), ram.buffer(3), numpy.zeros(93, dtype="u1"), memoryview(bytearray(3000))]
+
+
+def test_an_admin_command_receives_into_memory_in_one_piece_or_several(ram):
+    whole, parts = bytearray(4096), pieces(ram)
+    assert ram.admin(IDENTIFY, cdw10=1, into=whole).data == b""
+    assert ram.admin(IDENTIFY, cdw10=1, into=parts).data == b""
+    assert bytes(whole) == b"".join(map(bytes, parts)) == ram.identify(1)
+
+
+def test_an_admin_command_sends_memory_in_one_piece_or_several(ram):
+    def identifier():
+        return ram.admin(GET_FEATURES, cdw10=HOST_IDENTIFIER, cdw11=LONG_IDENTIFIER, into=16).data
+
+    def set_identifier(data):
+        ram.admin(SET_FEATURES, cdw10=HOST_IDENTIFIER, cdw11=LONG_IDENTIFIER, data=data)
+
+    set_identifier(bytearray(b"0123456789abcdef"))
+    assert identifier() == b"0123456789abcdef"
+    buffer = ram.buffer(3)
+    buffer[:] = b"two"
+    set_identifier((b"one", buffer, bytearray(b"three"), numpy.frombuffer(b"four!", dtype="u1")))
+    assert identifier() == b"onetwothreefour!"
+
+
+def test_an_admin_queue_moves_memory_in_one_piece_or_several(ram):
+    whole, parts = bytearray(4096), pieces(ram)
+    with ram.admin_queue() as admin:
+        sent = [b"by pieces ", bytearray(b"sent  ")]
+        admin.submit(SET_FEATURES, cdw10=HOST_IDENTIFIER, cdw11=LONG_IDENTIFIER, data=sent)
+        admin.submit(IDENTIFY, cdw10=1, into=whole)
+        admin.submit(IDENTIFY, cdw10=1, into=parts)
+        admin.submit(0xC2, into=whole, tag=77)
+        with pytest.raises(BufferError):
+            whole.append(0)  # a completion is to come for it
+        done = {completion.tag: completion for completion in admin.drain()}
+        assert done[0].check().buffer is sent and done[2].check().buffer is parts
+        assert done[1].check().buffer is whole and done[1].data == ram.identify(1)
+        assert b"".join(map(bytes, parts)) == ram.identify(1) == whole
+        assert isinstance(done[77].error, byway.UnsupportedError) and done[77].buffer is whole
+        whole.append(0)
+    got = ram.admin(GET_FEATURES, cdw10=HOST_IDENTIFIER, cdw11=LONG_IDENTIFIER, into=16)
+    assert got.data == b"by pieces sent  "
+
+
+def test_memory_that_an_admin_command_cannot_fill_is_refused_before_it_is_sent(ram):
+    with ram.admin_queue() as admin:
+        for send in [ram.admin, admin.submit]:
+            for wrong in [bytes(4096), [bytearray(4095), b"x"]]:
+                with pytest.raises(byway.InvalidArgumentError, match="bytes cannot be read into"):
+                    send(IDENTIFY, cdw10=1, into=wrong)
+            with pytest.raises(TypeError, match="holds bytes"):
+                send(SET_FEATURES, cdw10=HOST_IDENTIFIER, data=[b"12345678", "text"])
+            with pytest.raises(byway.InvalidArgumentError, match="4096 bytes"):
+                send(IDENTIFY, cdw10=1, into=[bytearray(5), bytearray(6)])
+        assert admin.outstanding == 0
+
+
+def test_a_failed_admin_command_leaves_its_memory_to_the_program(ram):
+    memory, buffer = bytearray(b"before"), ram.buffer(8)
+    with pytest.raises(byway.UnsupportedError):
+        ram.admin(0xC2, into=[memory, buffer])
+    memory.append(0)
+    assert bytes(memory) == b"before\0" and not buffer.in_flight
 
 
 def test_admin_commands_go_on_by_themselves(ram):

@@ -390,8 +390,12 @@ class Command:
         cdw13: int = 0,
         cdw14: int = 0,
         cdw15: int = 0,
-        data: ReadableBuffer | None = None,
-        into: int | WriteableBuffer | None = None,
+        data: ReadableBuffer | list[ReadableBuffer] | tuple[ReadableBuffer, ...] | None = None,
+        into: int
+        | WriteableBuffer
+        | list[WriteableBuffer]
+        | tuple[WriteableBuffer, ...]
+        | None = None,
     ) -> Command: ...
 
 @final
@@ -471,8 +475,12 @@ class AdminQueue:
         cdw13: int = 0,
         cdw14: int = 0,
         cdw15: int = 0,
-        data: ReadableBuffer | None = None,
-        into: int | None = None,
+        data: ReadableBuffer | list[ReadableBuffer] | tuple[ReadableBuffer, ...] | None = None,
+        into: int
+        | WriteableBuffer
+        | list[WriteableBuffer]
+        | tuple[WriteableBuffer, ...]
+        | None = None,
         tag: int | None = None,
     ) -> int: ...
     def poll(self) -> list[Completion]: ...
@@ -568,8 +576,12 @@ class Device:
         cdw13: int = 0,
         cdw14: int = 0,
         cdw15: int = 0,
-        data: ReadableBuffer | None = None,
-        into: int | None = None,
+        data: ReadableBuffer | list[ReadableBuffer] | tuple[ReadableBuffer, ...] | None = None,
+        into: int
+        | WriteableBuffer
+        | list[WriteableBuffer]
+        | tuple[WriteableBuffer, ...]
+        | None = None,
     ) -> Answer: ...
     def admin_queue(self) -> AdminQueue: ...
     def ledger(self) -> Ledger: ...

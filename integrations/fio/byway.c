@@ -5,6 +5,9 @@
  *
  * At depth 1 a queue has one command, which is waited for where it is sent; at greater depths commands go on by
  * themselves, are begun together by commit, and their completions are taken in one call.
+ *
+ * A job at its full depth looks for completions next, which begins what was not begun before it sleeps. So commit leaves a few
+ * commands to be begun with others: one entry into the kernel for them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +16,11 @@
 #include "optgroup.h"
 
 #include "byway.h"
+
+/* How many I/Os a job at its full depth has at most that were committed and not begun. */
+#ifndef BEGUN_TOGETHER
+#define BEGUN_TOGETHER 4
+#endif
 
 struct byway_fio_options {
 	void *pad; /* an option must not stand at offset 0 */
@@ -81,6 +89,10 @@ struct job {
 	byway_completion *done;
 	/* At depth 1: each I/O is waited for where it is sent. */
 	int waits;
+	/* Whether the job does nothing between its I/Os that would leave those waiting that were not begun. */
+	int hurries;
+	/* I/Os that were committed since some were last begun. */
+	unsigned int committed;
 };
 
 static int fail(void)
@@ -237,6 +249,14 @@ static void byway_fio_cleanup(struct thread_data *td)
 	td->io_ops_data = NULL;
 }
 
+static int hurries(const struct thread_options *o)
+{
+	for (int ddir = 0; ddir < DDIR_RWDIR_CNT; ddir++)
+		if (o->rate[ddir] || o->ratemin[ddir] || o->rate_iops[ddir] || o->rate_iops_min[ddir])
+			return 0;
+	return !o->thinktime && o->io_submit_mode == IO_MODE_INLINE;
+}
+
 static int byway_fio_init(struct thread_data *td)
 {
 	struct byway_fio_options *o = td->eo;
@@ -256,6 +276,7 @@ static int byway_fio_init(struct thread_data *td)
 		return fail();
 	job->done[0].size = sizeof(job->done[0]);
 	job->lba_shift = __builtin_ctz(job->space.lba_bytes);
+	job->hurries = hurries(&td->o);
 
 	/* Of this job alone: other threads share the engine's own flags. */
 	job->waits = td->o.iodepth == 1;
@@ -376,13 +397,18 @@ static enum fio_q_status byway_fio_queue(struct thread_data *td, struct io_u *io
 	return FIO_Q_COMPLETED;
 }
 
+/* Begins what was queued, but for the last few of a job that looks for completions next. */
 static int byway_fio_commit(struct thread_data *td)
 {
 	struct job *job = td->io_ops_data;
 
 	if (!td->io_u_queued)
 		return 0;
-	io_u_mark_submit(td, td->io_u_queued);
+	job->committed += td->io_u_queued;
+	if (job->hurries && job->committed < BEGUN_TOGETHER && td->cur_depth >= td->o.iodepth)
+		return 0;
+	io_u_mark_submit(td, job->committed);
+	job->committed = 0;
 	if (byway_queue_start(job->queue) == 0)
 		return 0;
 	fail();

@@ -60,7 +60,7 @@ impl<H: KernelMemory, C: Default> Inflight<H, C> {
     ///
     /// # Errors
     /// It is given back if there is none.
-    #[inline]
+    #[inline(always)]
     pub fn put(&mut self, held: H) -> Result<u32, H> {
         let Some(index) = self.free.pop() else { return Err(held) };
         match self.places.get_mut(index as usize) {
@@ -73,7 +73,7 @@ impl<H: KernelMemory, C: Default> Inflight<H, C> {
     }
 
     /// Takes an operation out, and frees its place. The kernel is done with it.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, index: u32) -> Option<H> {
         let held = self.places.get_mut(index as usize)?.held.get_mut().take()?;
         self.free.push(index);
@@ -82,7 +82,7 @@ impl<H: KernelMemory, C: Default> Inflight<H, C> {
 
     /// What an operation holds.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, index: u32) -> Option<&H> {
         let place = self.places.get(index as usize)?;
         // SAFETY: what a place holds is changed by `put` and `take` alone, which nobody can call while this is borrowed.
@@ -99,7 +99,7 @@ impl<H: KernelMemory, C: Default> Inflight<H, C> {
 
     /// Where an operation's memory is, but for the first `done` bytes. Not to be asked while the kernel works on the
     /// operation: it writes the array of pieces anew.
-    #[inline]
+    #[inline(always)]
     pub fn extent(&mut self, index: u32, done: usize) -> Option<Extent> {
         let held = self.get(index)?;
         match held.segments() {
@@ -112,6 +112,7 @@ impl<H: KernelMemory, C: Default> Inflight<H, C> {
         }
     }
 
+    #[inline(never)]
     fn pieces(&mut self, index: u32, mut done: usize) -> Option<Extent> {
         let place = self.places.get_mut(index as usize)?;
         let held = place.held.get_mut().as_ref()?;
@@ -155,7 +156,7 @@ impl<H: KernelMemory, C: Default> Inflight<H, C> {
 }
 
 /// One piece without its first `done` bytes.
-#[inline]
+#[inline(always)]
 fn piece(start: NonNull<u8>, len: usize, done: usize) -> Extent {
     let skipped = done.min(len);
     // Within the piece, or one byte behind it.

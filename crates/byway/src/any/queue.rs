@@ -111,6 +111,7 @@ impl Queue {
     pub fn submit_with(&mut self, tag: u64, command: impl FnOnce() -> Command) -> Result<(), Refused> {
         match self {
             Self::Nil(queue) => queue.submit(command(), tag),
+            Self::IoUring(queue) => queue.submit(command(), tag),
             other => other.submit_to_device(command(), tag),
         }
     }
@@ -229,7 +230,10 @@ impl From<PosixAioQueue> for Queue {
 impl BackendQueue for Queue {
     #[inline]
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
-        self.submit_with(tag, || command)
+        match self {
+            Self::Nil(queue) => queue.submit(command, tag),
+            other => other.submit_to_device(command, tag),
+        }
     }
 
     fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
@@ -262,6 +266,8 @@ impl BackendQueue for Queue {
         match self {
             // Without a device there is nothing to sleep for.
             Self::Nil(queue) => queue.next_finished(),
+            // Taken apart where it is found: it is never whole in memory.
+            Self::IoUring(queue) => queue.next_within(timeout),
             other => other.next_of_device_within(timeout),
         }
     }

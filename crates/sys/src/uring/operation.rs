@@ -79,7 +79,7 @@ impl Asked for Operation {
         self.transfers()
     }
 
-    #[inline]
+    #[inline(always)]
     fn entry(self, file: RingFile, memory: Extent, done: usize, buffer: Option<u16>) -> Entry {
         let fd = types::Fd(file.number);
         let entry = match self {
@@ -123,7 +123,7 @@ pub struct RingFile {
     pub registered: bool,
 }
 
-#[inline]
+#[inline(always)]
 fn read(fd: types::Fd, at: u64, memory: Extent, buffer: Option<u16>) -> Entry {
     match (memory, buffer) {
         (Extent::Piece(start, len), None) => opcode::Read::new(fd, start.as_ptr(), len).offset(at).build(),
@@ -134,7 +134,7 @@ fn read(fd: types::Fd, at: u64, memory: Extent, buffer: Option<u16>) -> Entry {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn write(fd: types::Fd, at: u64, memory: Extent, buffer: Option<u16>, flags: i32) -> Entry {
     match (memory, buffer) {
         (Extent::Piece(start, len), None) => {

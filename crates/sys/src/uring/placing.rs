@@ -5,10 +5,28 @@ use std::io;
 use io_uring::squeue::EntryMarker as _;
 use io_uring::{opcode, types};
 
+use super::buffers::BufferIndex;
 use super::deadline::Deadline;
 use super::operation::Asked;
 use super::ring::{NO_OPERATION, Uring};
 use crate::lent::KernelMemory;
+
+/// What an entry says of an operation, beside where its memory is.
+pub(super) struct Asking<O> {
+    pub operation: O,
+    /// Bytes of the memory that were moved.
+    pub done: usize,
+    pub buffer: Option<BufferIndex>,
+    /// What its completion is called.
+    pub name: u64,
+    pub until: Option<Deadline>,
+}
+
+/// What the completion of the operation in a place is called, among those that had the place.
+#[inline(always)]
+pub(super) fn name_of(serial: u32, index: u32) -> u64 {
+    u64::from(serial) << 32 | u64::from(index)
+}
 
 impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     /// Puts an operation's entry in the submission ring, or among those that wait for room there.
@@ -21,7 +39,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
 
     #[cold]
     #[inline(never)]
-    fn enqueue_once_there_is_room(&mut self, index: u32) {
+    pub(super) fn enqueue_once_there_is_room(&mut self, index: u32) {
         if self.make_room().is_err() || !self.place(index) {
             self.waiting.push(index);
         }
@@ -40,11 +58,19 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     #[inline(always)]
     fn place(&mut self, index: u32) -> bool {
         let Some(job) = self.jobs.get(index as usize) else { return true };
-        let Some(memory) = self.table.extent(index, job.done) else { return true };
         let Some(operation) = job.operation else { return true };
-        let mut entry = operation.entry(self.entered, memory, job.done, job.buffer.map(|buffer| buffer.0));
-        entry.set_user_data(u64::from(job.serial) << 32 | u64::from(index));
-        if let Some(until) = job.until {
+        let name = name_of(job.serial, index);
+        let asked = Asking { operation, done: job.done, buffer: job.buffer, name, until: job.until };
+        self.place_asked(index, asked)
+    }
+
+    #[inline(always)]
+    pub(super) fn place_asked(&mut self, index: u32, asked: Asking<O>) -> bool {
+        let Asking { operation, done, buffer, name, until } = asked;
+        let Some(memory) = self.table.extent(index, done) else { return true };
+        let mut entry = operation.entry(self.entered, memory, done, buffer.map(|buffer| buffer.0));
+        entry.set_user_data(name);
+        if let Some(until) = until {
             return self.place_timed(index, until, entry);
         }
         if self.kept.as_ref().is_some_and(|kept| !kept.has_room(1)) {

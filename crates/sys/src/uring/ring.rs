@@ -16,6 +16,7 @@ use super::deadline::Deadline;
 use super::kept::{self, Kept};
 use super::operation::{Asked, Operation, RingFile};
 use super::options::UringOptions;
+use super::placing::{Asking, name_of};
 use crate::eager::Eager;
 use crate::inflight::Inflight;
 use crate::lent::KernelMemory;
@@ -138,29 +139,27 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
         buffer: Option<BufferIndex>,
         until: Option<Deadline>,
     ) -> Result<(), H> {
+        let wanted = if operation.transfers() { held.len_bytes() } else { 0 };
         let index = self.table.put(held)?;
-        let wanted = if operation.transfers() { self.held_bytes(index) } else { 0 };
-        if let Some(job) = self.jobs.get_mut(index as usize) {
-            let serial = job.serial.wrapping_add(1) & (u32::MAX >> 1);
-            *job = Job {
-                ticket: Some(ticket),
-                operation: Some(operation),
-                wanted,
-                done: 0,
-                buffer,
-                serial,
-                until,
-                cancelled: false,
-                given_up: 0,
-            };
+        let Some(job) = self.jobs.get_mut(index as usize) else { return Ok(()) };
+        let serial = job.serial.wrapping_add(1) & (u32::MAX >> 1);
+        *job = Job {
+            ticket: Some(ticket),
+            operation: Some(operation),
+            wanted,
+            done: 0,
+            buffer,
+            serial,
+            until,
+            cancelled: false,
+            given_up: 0,
+        };
+        // Of what is at hand: the job was not written to be read at once.
+        let asked = Asking { operation, done: 0, buffer, name: name_of(serial, index), until };
+        if !self.place_asked(index, asked) {
+            self.enqueue_once_there_is_room(index);
         }
-        self.enqueue(index);
         Ok(())
-    }
-
-    #[inline(always)]
-    fn held_bytes(&self, index: u32) -> usize {
-        self.table.get(index).map_or(0, KernelMemory::len_bytes)
     }
 
     /// Asks the kernel to give up the operation with a ticket that `is` says it is; says whether there was one. It
@@ -181,7 +180,7 @@ impl<H: KernelMemory, T: Copy, O: Asked> Uring<H, T, O> {
     fn cancel_at(&mut self, index: u32) -> io::Result<()> {
         let Some(job) = self.jobs.get_mut(index as usize) else { return Ok(()) };
         job.cancelled = true;
-        let wanted = u64::from(job.serial) << 32 | u64::from(index);
+        let wanted = name_of(job.serial, index);
         let entry = opcode::AsyncCancel::new(wanted).build().user_data(NO_OPERATION).into();
         for _ in 0..2 {
             let has_room = self.kept.as_ref().is_none_or(|kept| kept.has_room(1));

@@ -179,10 +179,34 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
     /// The next finished command that is there without entering the kernel for it.
     #[inline(always)]
     fn told_of(&mut self) -> Result<Option<Finished>> {
-        match self.ready.pop_front().or_else(|| self.reap()) {
+        if !self.ready.is_empty() {
+            return Ok(self.ready.pop_front());
+        }
+        match self.reap() {
             Some(finished) => Ok(Some(finished)),
             None => self.do_apart(),
         }
+    }
+
+    /// The next finished command, by one system call, which begins what was submitted too; and by none where one is there.
+    #[inline(never)]
+    fn next_told_of_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        if let Some(finished) = self.told_of()? {
+            return Ok(Some(finished));
+        }
+        let end = Deadline::after(timeout);
+        let mut left = end.whole();
+        while self.outstanding() > 0 {
+            self.ring.sleep(1, left).map_err(ring_failed)?;
+            if let Some(finished) = self.told_of()? {
+                return Ok(Some(finished));
+            }
+            left = end.left();
+            if left == Some(Duration::ZERO) {
+                break;
+            }
+        }
+        Ok(None)
     }
 
     /// Whether a finished command can be taken without entering the kernel.
@@ -234,7 +258,7 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> RingQueue<D, R> {
 }
 
 impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for RingQueue<D, R> {
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
         self.take(command, tag, None)
     }
@@ -281,25 +305,14 @@ impl<D: RingDevice, R: Ring<Ticket<D::Request>, D::Operation>> BackendQueue for 
         Ok(None)
     }
 
-    /// By one system call, which begins what was submitted too, and none where one is there.
-    #[inline]
+    #[inline(always)]
     fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
-        if let Some(finished) = self.told_of()? {
+        if self.ready.is_empty()
+            && let Some(finished) = self.reap()
+        {
             return Ok(Some(finished));
         }
-        let end = Deadline::after(timeout);
-        let mut left = end.whole();
-        while self.outstanding() > 0 {
-            self.ring.sleep(1, left).map_err(ring_failed)?;
-            if let Some(finished) = self.told_of()? {
-                return Ok(Some(finished));
-            }
-            left = end.left();
-            if left == Some(Duration::ZERO) {
-                break;
-            }
-        }
-        Ok(None)
+        self.next_told_of_within(timeout)
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {

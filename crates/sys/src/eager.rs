@@ -2,7 +2,7 @@
 //!
 //! Falling asleep and being woken costs some microseconds of a processor. What comes sooner is better looked for; what
 //! comes later costs as much again at most, and then is not looked for any more. Whether it pays is only seen by looking
-//! (a sleep takes as long as the waking): it is tried now and then.
+//! (a sleep takes as long as the waking): it is tried now and then, the seldomer the oftener that was in vain.
 
 use std::time::{Duration, Instant};
 
@@ -18,14 +18,23 @@ const WORTH_FROM: u8 = 4;
 /// The most points.
 const POINTS_MAX: u8 = 8;
 
-/// Of so many sleeps one is put off for a look, where it is not worth it.
-const TRIED_EVERY: u8 = 16;
+/// Of so many sleeps one is put off for a look, where it is not worth it: at first, and at last.
+const TRIED_EVERY: [u16; 2] = [16, 1024];
 
 /// Whether looking is worth it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Eager {
     points: u8,
-    sleeps: u8,
+    /// Sleeps before it is tried again, and how many before the next trial if that is in vain.
+    left: u16,
+    every: u16,
+}
+
+impl Default for Eager {
+    fn default() -> Self {
+        let [every, _] = TRIED_EVERY;
+        Self { points: 0, left: every, every }
+    }
 }
 
 impl Eager {
@@ -35,8 +44,12 @@ impl Eager {
         if self.points >= WORTH_FROM {
             return true;
         }
-        self.sleeps = (self.sleeps + 1) % TRIED_EVERY;
-        self.sleeps == 0
+        if self.left > 1 {
+            self.left -= 1;
+            return false;
+        }
+        self.left = self.every;
+        true
     }
 
     /// Asks `there` again and again until it says yes, or the time for it is over; says which. Between two questions the
@@ -54,11 +67,17 @@ impl Eager {
                 there()
             });
         }
-        self.points = match found {
-            true => (self.points + 2).min(POINTS_MAX),
-            false => self.points.saturating_sub(2),
-        };
+        self.learn(found);
         found
+    }
+
+    fn learn(&mut self, found: bool) {
+        let [first, last] = TRIED_EVERY;
+        (self.points, self.every) = match found {
+            true => ((self.points + 2).min(POINTS_MAX), first),
+            false => (self.points.saturating_sub(2), (self.every * 2).min(last)),
+        };
+        self.left = self.every;
     }
 }
 
@@ -66,16 +85,18 @@ impl Eager {
 mod tests {
     use super::*;
 
+    /// Looks for what is there when it is asked the third time.
+    fn third(eager: &mut Eager) -> bool {
+        let mut asked = 0;
+        eager.look(1, || {
+            asked += 1;
+            asked == 3
+        })
+    }
+
     #[test]
     fn it_looks_while_things_come_soon_and_sleeps_when_they_do_not() {
         let mut eager = Eager::default();
-        let third = |eager: &mut Eager| {
-            let mut asked = 0;
-            eager.look(1, || {
-                asked += 1;
-                asked == 3
-            })
-        };
         assert!((0..2).all(|_| third(&mut eager)));
         assert!((0..100).all(|_| eager.tries()));
         let looks = (0..100).take_while(|_| !eager.look(1, || false) && eager.points >= WORTH_FROM).count();
@@ -85,6 +106,10 @@ mod tests {
     #[test]
     fn where_it_has_not_paid_it_is_tried_now_and_then() {
         let mut eager = Eager::default();
-        assert_eq!((0..160).filter(|_| eager.tries()).count(), 10);
+        let tries =
+            |eager: &mut Eager| (0..10_000).filter(|_| eager.tries() && !eager.look(1, || false)).count();
+        assert_eq!(tries(&mut eager), 14, "after 16, 32, 64 sleeps and so on, up to 1,024");
+        assert!(third(&mut eager));
+        assert!((0..15).all(|_| !eager.tries()) && eager.tries(), "it has paid: 16 again");
     }
 }

@@ -389,8 +389,7 @@ fn send_alone<Q: BackendQueue + ?Sized>(
     }
     submit(queue, command)?;
     loop {
-        queue.sleep(Duration::MAX)?;
-        if let Some(finished) = queue.next_finished()? {
+        if let Some(finished) = queue.next_within(Duration::MAX)? {
             return finished.result;
         }
     }

@@ -10,6 +10,8 @@ use byway_spec::base::identify::IDENTIFY_BYTES;
 use byway_spec::kv::KvOpcode;
 use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw10, DsmRange, NvmCdw12, NvmOpcode};
 
+use crate::command::{Command, NvmCommand};
+use crate::encode::Encoded;
 use crate::error::{Error, ErrorKind, Result};
 use crate::identity::Nsid;
 
@@ -124,6 +126,39 @@ pub fn check_length(len: u64, moved: Option<u64>) -> Result<()> {
         Some(moved) if moved > len => Err(too_short(len, moved)),
         _ => Ok(()),
     }
+}
+
+/// Refuses a command whose data is not as long as what the device will move, or whose command set is not its namespace's.
+///
+/// # Errors
+/// [`ErrorKind::InvalidArgument`], [`ErrorKind::Unsupported`], and `layout`'s.
+pub fn check_command(
+    command: &Command,
+    encoded: &Encoded<'_>,
+    layout: impl FnOnce(u32) -> Result<Layout>,
+) -> Result<()> {
+    let (entry, len) = (&encoded.entry, encoded.data.len() as u64);
+    match command {
+        Command::Nvm(
+            NvmCommand::Read { nsid, blocks, .. }
+            | NvmCommand::ReadVectored { nsid, blocks, .. }
+            | NvmCommand::Write { nsid, blocks, .. }
+            | NvmCommand::Compare { nsid, blocks, .. },
+        ) => check_blocks(*nsid, *blocks, len, layout(entry.nsid)?),
+        Command::Kv(_) => check_keys(entry.nsid, layout(entry.nsid)?),
+        // A typed command says the length of its data; opcodes say by their low bits whether they have some.
+        Command::Raw(_) if entry.opcode() & 3 != 0 => check_length(len, io_bytes(entry, layout(entry.nsid)?)),
+        Command::Nvm(_) | Command::Raw(_) => Ok(()),
+    }
+}
+
+/// The opcodes of the Key Value command set move blocks in other namespaces.
+fn check_keys(nsid: u32, layout: Layout) -> Result<()> {
+    if layout == Layout::Keys {
+        return Ok(());
+    }
+    let said = format!("namespace {nsid} takes no commands of the Key Value command set");
+    Err(Error::host(ErrorKind::Unsupported, said))
 }
 
 #[cold]

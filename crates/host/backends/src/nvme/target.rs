@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use byway_core::encode::{self, Encoded};
+use byway_core::encode;
 use byway_core::identify::{self, Identifies};
 use byway_core::layouts::{Layouts, changes_namespaces};
-use byway_core::moves::{Layout, check_blocks, check_length, io_bytes};
+use byway_core::moves::{Layout, check_command};
 use byway_core::{
     AdminCommand, Buffer, Capabilities, Command, Error, ErrorKind, Failed, Identity, KvCommand, Limits,
-    Memory, Namespace, NvmCommand, NvmCommands, Outcome, QueueOptions, Result, check_admin, encode_admin,
-    gather, scatter,
+    Memory, Namespace, NvmCommands, Outcome, QueueOptions, Result, check_admin, encode_admin, gather,
+    scatter,
 };
 use byway_link::Method;
 use byway_spec::Command as Entry;
@@ -174,7 +174,7 @@ impl<P: Passage> NvmeTarget<P> {
         if self.read_only && !is_reading(&encoded.entry) {
             return Err(self.for_reading());
         }
-        check_data(command, &encoded, layout)?;
+        check_command(command, &encoded, layout)?;
         let is_told_of = matches!(command, Command::Kv(KvCommand::BulkStore { .. }));
         if is_told_of {
             self.admit_bulk(len)?;
@@ -296,36 +296,6 @@ impl<P: Passage> NvmeTarget<P> {
         }
         result
     }
-}
-
-/// Compares a command's data with what the device will move.
-fn check_data(
-    command: &Command,
-    encoded: &Encoded<'_>,
-    layout: impl FnOnce(u32) -> Result<Layout>,
-) -> Result<()> {
-    let (entry, len) = (&encoded.entry, encoded.data.len() as u64);
-    match command {
-        Command::Nvm(
-            NvmCommand::Read { nsid, blocks, .. }
-            | NvmCommand::ReadVectored { nsid, blocks, .. }
-            | NvmCommand::Write { nsid, blocks, .. }
-            | NvmCommand::Compare { nsid, blocks, .. },
-        ) => check_blocks(*nsid, *blocks, len, layout(entry.nsid)?),
-        Command::Kv(_) => check_keys(entry.nsid, layout(entry.nsid)?),
-        // A typed command says the length of its data; opcodes say by their low bits whether they have some.
-        Command::Raw(_) if entry.opcode() & 3 != 0 => check_length(len, io_bytes(entry, layout(entry.nsid)?)),
-        Command::Nvm(_) | Command::Raw(_) => Ok(()),
-    }
-}
-
-/// The opcodes of the Key Value command set move blocks in other namespaces.
-fn check_keys(nsid: u32, layout: Layout) -> Result<()> {
-    if layout == Layout::Keys {
-        return Ok(());
-    }
-    let said = format!("namespace {nsid} takes no commands of the Key Value command set");
-    Err(Error::host(ErrorKind::Unsupported, said))
 }
 
 /// Whether an I/O command leaves the namespace as it is, in either command set.

@@ -1,0 +1,373 @@
+//! What the queues of one host at one controller share, and what a lost controller is found again by.
+//!
+//! One thread, the *keeper*, owns the admin queue: it sends admin commands for everyone, tells the controller that the
+//! host is alive, and when any connection of the association ends it ends them all, connects anew and hands each queue its
+//! new connection. So a queue never waits for a network but where its program waits for the queue.
+//!
+//! All connections end together because a controller that lost one of them may have lost them all, and because a controller
+//! of its own is what tells a new queue from an old one that still has commands.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use byway_core::identify::Identifies;
+use byway_core::layouts::{Layouts, changes_namespaces};
+use byway_core::moves::Layout;
+use byway_core::{
+    AdminCommand, Deadline, Error, ErrorKind, Failed, Outcome, Payload, Result, check_admin, encode_admin,
+    identify,
+};
+use byway_fabrics::ControllerChoice;
+use byway_spec::Command as Entry;
+use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
+use byway_sys::Wakeup;
+
+use crate::attach::{Facts, connect_of, connect_queue, order_of_admin};
+use crate::connection::{Order, Way};
+use crate::line::Line;
+use crate::peer::Peer;
+use crate::stream::Stream;
+
+/// An I/O queue's place in the association.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub qid: u16,
+    depth: u32,
+    post: Mutex<Post>,
+    /// Can be read when there is post, or the queue says so.
+    pub wakeup: Wakeup,
+    stream: Mutex<Option<Arc<Stream>>>,
+}
+
+/// What the keeper has for a queue.
+#[derive(Debug)]
+pub(crate) enum Post {
+    Nothing,
+    /// Another connection.
+    Line(Box<Line>),
+    /// There will be none.
+    Gone(String),
+}
+
+impl Seat {
+    /// Takes what is there.
+    pub fn take_post(&self) -> Post {
+        std::mem::replace(&mut *locked(&self.post), Post::Nothing)
+    }
+
+    /// Hands a queue something.
+    pub fn send(&self, post: Post) {
+        if let Post::Line(line) = &post {
+            *locked(&self.stream) = Some(Arc::clone(&line.stream));
+        }
+        *locked(&self.post) = post;
+        self.wakeup.raise();
+    }
+
+    /// Ends the queue's connection.
+    pub fn close(&self) {
+        if let Some(stream) = &*locked(&self.stream) {
+            stream.close();
+        }
+    }
+}
+
+/// Who waits for an admin command.
+pub(crate) enum Reply {
+    /// A caller.
+    Call(mpsc::SyncSender<Result<Outcome, Failed>>),
+    /// A queue that had a command aborted: it looks whether that was answered.
+    Abort(Arc<AtomicBool>, Arc<Seat>),
+    /// The keeper itself: a sign of life.
+    KeepAlive,
+}
+
+impl Reply {
+    /// Tells whoever waits.
+    pub fn give(self, result: Result<Outcome, Failed>) {
+        match self {
+            // Whoever stopped waiting does not want to know.
+            Self::Call(caller) => drop(caller.try_send(result)),
+            Self::Abort(answered, seat) => {
+                answered.store(true, Ordering::Release);
+                seat.wakeup.raise();
+            }
+            Self::KeepAlive => {}
+        }
+    }
+}
+
+/// An admin command for the keeper.
+pub(crate) struct Request {
+    pub order: Order,
+    pub payload: Payload,
+    pub until: Instant,
+    pub reply: Reply,
+}
+
+#[derive(Default)]
+struct State {
+    requests: VecDeque<Request>,
+    seats: BTreeMap<u16, Arc<Seat>>,
+    controller: Option<ControllerChoice>,
+    /// Goes up with each loss, so that one is not told of twice.
+    generation: u64,
+    /// A queue's connection of this generation has ended.
+    lost: Option<(u64, String)>,
+    /// There is no controller any more, and why.
+    gone: Option<String>,
+    /// Nobody uses the association any more.
+    is_over: bool,
+}
+
+/// What the queues of one host at one controller share.
+pub(crate) struct Association {
+    pub peer: Peer,
+    pub facts: Facts,
+    pub layouts: Layouts,
+    state: Mutex<State>,
+    /// There is something for the keeper to do.
+    bell: Wakeup,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Association {
+    pub fn new(peer: Peer, facts: Facts, controller: ControllerChoice) -> Result<Self> {
+        let bell = Wakeup::new().map_err(|cause| Error::kernel("no descriptor for the connection", cause))?;
+        let state = Mutex::new(State { controller: Some(controller), ..State::default() });
+        Ok(Self { peer, facts, layouts: Layouts::default(), state, bell })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    /// Connects an I/O queue.
+    ///
+    /// # Errors
+    /// When the controller has none left, or cannot be reached.
+    pub fn open_queue(&self, depth: u32) -> Result<(Arc<Seat>, Line)> {
+        let (seat, controller) = self.reserve(depth)?;
+        let connected = self.connect(&seat, controller);
+        if connected.is_err() {
+            self.leave(&seat);
+        }
+        Ok((seat, connected?))
+    }
+
+    fn reserve(&self, depth: u32) -> Result<(Arc<Seat>, ControllerChoice)> {
+        let wakeup = Wakeup::new().map_err(|cause| Error::kernel("no descriptor for a queue", cause))?;
+        let mut state = self.state();
+        let controller = match (&state.gone, state.controller) {
+            (Some(why), _) => return Err(gone(why)),
+            (None, Some(controller)) => controller,
+            (None, None) => {
+                let said = "the controller is being looked for; there are no new queues meanwhile";
+                return Err(Error::host(ErrorKind::Busy, said));
+            }
+        };
+        let queues = self.facts.capabilities.limits.queues;
+        let free = (1..=queues).find(|qid| !state.seats.contains_key(qid));
+        let qid = free.ok_or_else(|| {
+            let said = format!("all {queues} queues that the controller granted are open");
+            Error::host(ErrorKind::Busy, said)
+        })?;
+        let (post, stream) = (Mutex::new(Post::Nothing), Mutex::new(None));
+        let seat = Arc::new(Seat { qid, depth, post, wakeup, stream });
+        state.seats.insert(qid, Arc::clone(&seat));
+        Ok((seat, controller))
+    }
+
+    /// A connection for a queue.
+    pub fn connect(&self, seat: &Seat, controller: ControllerChoice) -> Result<Line> {
+        let deadline = Deadline::after(self.peer.options.connect_timeout);
+        let connect = connect_of(seat.qid, seat.depth as u16);
+        let connected = connect_queue(&self.peer, connect, controller, seat.depth, deadline);
+        let (mut line, _) = connected.map_err(|refused| refused.error)?;
+        line.connection.set_capsule_data_bytes(self.facts.capsule_bytes);
+        *locked(&seat.stream) = Some(Arc::clone(&line.stream));
+        Ok(line)
+    }
+
+    /// A queue is closed.
+    pub fn leave(&self, seat: &Seat) {
+        seat.close();
+        self.state().seats.remove(&seat.qid);
+    }
+
+    /// Which connections these are: goes up when they are lost.
+    pub fn generation(&self) -> u64 {
+        self.state().generation
+    }
+
+    /// A queue's connection of this generation has ended.
+    pub fn report(&self, generation: u64, why: &str) {
+        self.state().lost.get_or_insert_with(|| (generation, why.to_owned()));
+        self.bell.raise();
+    }
+
+    /// Whether a queue said that its connection has ended; said of an earlier generation, it is old news.
+    pub fn reported(&self) -> Option<String> {
+        let mut state = self.state();
+        let (generation, why) = state.lost.take()?;
+        (generation == state.generation).then_some(why)
+    }
+
+    /// The connections are lost: ends all that are left of them.
+    pub fn part(&self) -> Vec<Arc<Seat>> {
+        let mut state = self.state();
+        (state.controller, state.lost) = (None, None);
+        state.generation += 1;
+        let seats: Vec<_> = state.seats.values().cloned().collect();
+        drop(state);
+        seats.iter().for_each(|seat| seat.close());
+        seats
+    }
+
+    /// The queues that there are.
+    pub fn seats(&self) -> Vec<Arc<Seat>> {
+        self.state().seats.values().cloned().collect()
+    }
+
+    /// There is a controller again. What namespaces are may have changed meanwhile.
+    pub fn found(&self, controller: ControllerChoice) {
+        self.layouts.begin_change();
+        self.layouts.end_change();
+        self.state().controller = Some(controller);
+    }
+
+    /// There will be none again.
+    pub fn is_gone(&self, why: &str) {
+        let mut state = self.state();
+        state.gone = Some(why.to_owned());
+        let seats: Vec<_> = state.seats.values().cloned().collect();
+        drop(state);
+        seats.iter().for_each(|seat| seat.send(Post::Gone(why.to_owned())));
+    }
+
+    /// Nobody uses it any more.
+    pub fn end(&self) {
+        self.state().is_over = true;
+        self.bell.raise();
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.state().is_over
+    }
+
+    /// The next admin command for the keeper.
+    pub fn next_request(&self) -> Option<Request> {
+        self.state().requests.pop_front()
+    }
+
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// From here on the bell rings for what is new.
+    pub fn hush(&self) {
+        self.bell.lower();
+    }
+
+    /// Waits for the bell.
+    pub fn doze(&self, timeout: Duration) {
+        // A system that cannot wait lets the keeper look again.
+        let _ = self.bell.wait(timeout);
+    }
+
+    fn ask(&self, request: Request) -> Result<(), Box<(Request, Error)>> {
+        let mut state = self.state();
+        if let Some(why) = &state.gone {
+            let error = gone(why);
+            drop(state);
+            return Err(Box::new((request, error)));
+        }
+        state.requests.push_back(request);
+        drop(state);
+        self.bell.raise();
+        Ok(())
+    }
+
+    /// Sends an admin command, and waits for it.
+    ///
+    /// # Errors
+    /// When it fails, or the controller does not answer in time.
+    pub fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        check_admin(&command)?;
+        let changes = changes_namespaces(&encode_admin(&command).entry);
+        if changes {
+            self.layouts.begin_change();
+        }
+        let result = self.send_admin(command);
+        if changes {
+            self.layouts.end_change();
+        }
+        result
+    }
+
+    fn send_admin(&self, command: AdminCommand) -> Result<Outcome> {
+        let order = order_of_admin(&command, 0);
+        let payload = command.into_payload();
+        let timeout = self.peer.options.admin_timeout;
+        let (caller, answer) = mpsc::sync_channel(1);
+        let request = Request { order, payload, until: Instant::now() + timeout, reply: Reply::Call(caller) };
+        self.ask(request).map_err(|refused| refused.1)?;
+        // The keeper gives every request an answer, at its time at the latest.
+        let late = || Error::device(ErrorKind::TimedOut, "the controller does not answer");
+        let answer = answer.recv_timeout(timeout + Duration::from_secs(10)).map_err(|_| late())?;
+        Ok(answer?)
+    }
+
+    /// Has a command of a queue aborted; the flag is set once the controller has answered that.
+    pub fn abort(&self, seat: &Arc<Seat>, cid: u16) -> Arc<AtomicBool> {
+        let answered = Arc::new(AtomicBool::new(false));
+        let mut entry = Entry::new(AdminOpcode::ABORT.0, 0, 0);
+        entry.cdw10 = AbortCdw10::new().with_sqid(seat.qid).with_cid(cid).into_bits();
+        let request = Request {
+            order: plain(entry),
+            payload: Payload::Empty,
+            until: Instant::now() + self.peer.options.admin_timeout,
+            reply: Reply::Abort(Arc::clone(&answered), Arc::clone(seat)),
+        };
+        if let Err(refused) = self.ask(request) {
+            refused.0.reply.give(Ok(Outcome::default()));
+        }
+        answered
+    }
+
+    /// What a namespace's commands mean, and since when that is known.
+    pub fn layout(&self, nsid: u32) -> Result<(u64, Layout)> {
+        self.layouts.layout(nsid, || identify::layout(self, nsid))
+    }
+}
+
+impl Identifies for Association {
+    fn identify(&self, command: AdminCommand) -> Result<Outcome> {
+        self.admin(command)
+    }
+
+    fn identify_buffer(&self, len: usize) -> Result<byway_core::Buffer> {
+        byway_core::Buffer::zeroed(len)
+    }
+
+    fn tells_command_sets(&self) -> bool {
+        self.facts.command_sets
+    }
+}
+
+/// A command without data that does no harm when it is sent once more.
+pub(crate) fn plain(entry: Entry) -> Order {
+    Order { tag: 0, is_call: false, entry, way: Way::None, is_whole: false, repeats: false }
+}
+
+/// For a controller that was given up.
+#[cold]
+pub(crate) fn gone(why: &str) -> Error {
+    Error::device(ErrorKind::DeviceLost, format!("the controller is lost: {why}"))
+}

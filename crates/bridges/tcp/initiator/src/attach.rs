@@ -1,0 +1,409 @@
+//! From no connection to a controller that takes commands.
+
+use std::cell::RefCell;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Duration;
+
+use byway_core::encode::{Data, Encoded};
+use byway_core::identify::{self, Identifies};
+use byway_core::{
+    AdminCommand, Answer, Buffer, Capabilities, Deadline, Error, ErrorKind, Failed, Identity, Limits, Method,
+    Methods, Outcome, Payload, Result, encode_admin,
+};
+use byway_fabrics::{
+    Accepted, Connect, ConnectData, ConnectRefusal, ControllerChoice, FabricsCommand, Parameter, Property,
+    PropertyAccess, RefusalKind,
+};
+use byway_spec::base::feature::{FeatureId, NumberOfQueues};
+use byway_spec::base::register::{Cap, Cc, Csts};
+use byway_spec::{Command as Entry, Completion};
+use byway_tcp_codec::{IcReq, Incoming, Opening, Reader, TermReq};
+
+use crate::connection::{Connection, Ended, Order, Way};
+use crate::line::Line;
+use crate::peer::Peer;
+use crate::stream::{Stream, WaitFor};
+
+/// In-capsule data that every controller takes with fabrics and admin commands.
+const ADMIN_CAPSULE_BYTES: usize = 8192;
+
+/// Admin commands at once; a controller's admin queue has 32 entries at least.
+pub(crate) const ADMIN_DEPTH: u32 = 31;
+
+/// Most in-capsule data that a controller is believed to take.
+const CAPSULE_BYTES_MAX: u64 = 1 << 20;
+
+/// A controller that there is no connection to.
+#[derive(Debug)]
+pub(crate) struct NotAttached {
+    pub error: Error,
+    /// It would fail again, and is not to be tried again.
+    pub is_final: bool,
+}
+
+impl From<Error> for NotAttached {
+    fn from(error: Error) -> Self {
+        Self { error, is_final: false }
+    }
+}
+
+/// What a controller said of itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub identity: Identity,
+    pub capabilities: Capabilities,
+    /// In-capsule data of I/O commands, in bytes.
+    pub capsule_bytes: usize,
+    /// Namespaces tell which command set they take.
+    pub command_sets: bool,
+}
+
+/// A controller that takes commands.
+pub(crate) struct Attached {
+    pub line: Line,
+    pub controller: ControllerChoice,
+    pub facts: Facts,
+}
+
+/// Connects to a subsystem, and starts a controller.
+///
+/// # Errors
+/// One sentence says why not.
+pub(crate) fn attach(peer: &Peer) -> Result<Attached, NotAttached> {
+    let deadline = Deadline::after(peer.options.connect_timeout);
+    let (mut line, controller) = connect_admin(peer, deadline)?;
+    let cap = start(&mut line, deadline)?;
+    let facts = ask(&mut line, peer, cap)?;
+    Ok(Attached { line, controller, facts })
+}
+
+/// The admin queue of a controller that is made for it.
+pub(crate) fn connect_admin(
+    peer: &Peer,
+    deadline: Deadline,
+) -> Result<(Line, ControllerChoice), NotAttached> {
+    let keep_alive_ms = u32::try_from(peer.options.keep_alive.as_millis()).unwrap_or(u32::MAX);
+    let connect = Connect { keep_alive_ms, ..connect_of(0, ADMIN_DEPTH as u16) };
+    let (line, accepted) = connect_queue(peer, connect, ControllerChoice::Dynamic, ADMIN_DEPTH, deadline)?;
+    Ok((line, ControllerChoice::Id(accepted.controller)))
+}
+
+/// Connect of a queue with one entry more than commands.
+pub(crate) fn connect_of(qid: u16, depth: u16) -> Connect {
+    Connect {
+        qid,
+        sqsize_z: depth,
+        priority: 0,
+        no_flow_control: true,
+        individual_deletion: false,
+        keep_alive_ms: 0,
+    }
+}
+
+/// A connection of its own for one queue.
+pub(crate) fn connect_queue(
+    peer: &Peer,
+    connect: Connect,
+    controller: ControllerChoice,
+    depth: u32,
+    deadline: Deadline,
+) -> Result<(Line, Accepted), NotAttached> {
+    let stream = Stream::connect(&peer.place.host, peer.place.port, deadline)?;
+    let connection = agree(peer, &stream, depth, deadline)
+        .map_err(|error| error.doing(format!("connect to {}", peer.shown())))?;
+    let mut line = Line { connection, stream: Arc::new(stream) };
+    let accepted = introduce(peer, &mut line, connect, controller, deadline)?;
+    Ok((line, accepted))
+}
+
+/// ICReq and ICResp.
+fn agree(peer: &Peer, stream: &Stream, depth: u32, deadline: Deadline) -> Result<Connection> {
+    let proposal = IcReq { digests: peer.options.digests, ..IcReq::default() };
+    let wire = proposal.encode();
+    let mut unsent = &wire[..];
+    while !unsent.is_empty() {
+        let sent = stream.send(&[IoSlice::new(unsent)]).map_err(crate::line::ended)?;
+        unsent = unsent.get(sent..).unwrap_or_default();
+        if sent == 0 {
+            wait(stream, WaitFor::BytesOrRoom, deadline)?;
+        }
+    }
+    let mut reader = Reader::<Opening>::new();
+    loop {
+        let mut room = [0; 152];
+        let mut into = [std::io::IoSliceMut::new(&mut []), std::io::IoSliceMut::new(&mut room)];
+        let bytes = stream.receive(&mut into).map_err(crate::line::ended)?;
+        if bytes == 0 {
+            wait(stream, WaitFor::Bytes, deadline)?;
+            continue;
+        }
+        let mut input = room.get(..bytes).unwrap_or_default();
+        match reader.next(&mut input).map_err(broken)? {
+            Some(Incoming::Pdu { pdu: Opening::Accepted(answer), .. }) => {
+                let agreed = proposal.accept(&answer).map_err(|_| no_such_digests())?;
+                return Ok(Connection::new(agreed, depth, ADMIN_CAPSULE_BYTES));
+            }
+            Some(Incoming::Pdu { pdu: Opening::Refused(TermReq { status, information }), .. }) => {
+                let said = format!("the controller refuses the connection: {status}, field {information}");
+                return Err(Error::device(ErrorKind::Protocol, said));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn wait(stream: &Stream, what: WaitFor, deadline: Deadline) -> Result<()> {
+    let left = deadline.left_or_max();
+    if left.is_zero() {
+        return Err(Error::device(ErrorKind::TimedOut, "whoever listens there does not answer ICReq"));
+    }
+    let waited = stream.wait(what, None, left);
+    waited.map(drop).map_err(|cause| Error::kernel("waiting for the connection failed", cause))
+}
+
+#[cold]
+fn broken(violation: byway_tcp_codec::Violation) -> Error {
+    let said = format!("whoever listens there does not speak NVMe/TCP: {violation}");
+    Error::device(ErrorKind::Protocol, said)
+}
+
+#[cold]
+fn no_such_digests() -> Error {
+    let said = "the controller answers with other digests than were asked for";
+    Error::device(ErrorKind::Unsupported, said)
+}
+
+/// Connect: says who connects, and to what.
+fn introduce(
+    peer: &Peer,
+    line: &mut Line,
+    connect: Connect,
+    controller: ControllerChoice,
+    deadline: Deadline,
+) -> Result<Accepted, NotAttached> {
+    let subsystem = peer.place.subsystem.clone();
+    let data = ConnectData { host_id: peer.host_id, controller, subsystem, host: peer.host.clone() };
+    let entry = FabricsCommand::Connect(connect).encode(0);
+    let order = order_of(entry, Way::Out);
+    let called = line.call(order, Buffer::copy_of(&data.encode())?.into(), deadline);
+    let (completion, _) = called.map_err(|error| error.doing(format!("connect to {}", peer.shown())))?;
+    let accepted = Accepted::parse(&completion).map_err(|refusal| refused(peer, connect.qid, &refusal))?;
+    if accepted.authenticate || accepted.secure {
+        let said = format!("{} asks for authentication, which this host does not do", peer.place.subsystem);
+        return Err(NotAttached { error: Error::host(ErrorKind::Unsupported, said), is_final: true });
+    }
+    Ok(accepted)
+}
+
+/// Why a Connect was refused, in a sentence.
+#[cold]
+fn refused(peer: &Peer, qid: u16, refusal: &ConnectRefusal) -> NotAttached {
+    let (subsystem, host, at) = (&peer.place.subsystem, &peer.host, peer.shown());
+    let (kind, why) = match refusal.kind {
+        RefusalKind::Invalid(Parameter::SUBNQN) => {
+            (ErrorKind::NotFound, format!("there is no subsystem {subsystem} at {at}"))
+        }
+        RefusalKind::InvalidHost | RefusalKind::Invalid(Parameter::HOSTNQN) => {
+            (ErrorKind::Denied, format!("{subsystem} does not let {host} in"))
+        }
+        RefusalKind::Busy => (ErrorKind::Busy, format!("{subsystem} has no room for queue {qid} now")),
+        RefusalKind::Invalid(Parameter::QID) => {
+            (ErrorKind::Busy, format!("{subsystem} does not take queue {qid}: it is there, or one too many"))
+        }
+        RefusalKind::Invalid(parameter) => {
+            let (which, at) = match parameter {
+                Parameter::Command(at) => ("command", at),
+                Parameter::Data(at) => ("data", at),
+            };
+            (ErrorKind::InvalidArgument, format!("{subsystem} refuses byte {at} of the {which} of Connect"))
+        }
+        RefusalKind::RestartDiscovery => {
+            (ErrorKind::NotFound, format!("{subsystem} has moved; the discovery service knows where to"))
+        }
+        RefusalKind::AuthenticationRequired => (
+            ErrorKind::Unsupported,
+            format!("{subsystem} asks for authentication, which this host does not do"),
+        ),
+        _ => (ErrorKind::Device, format!("{subsystem} refuses Connect")),
+    };
+    let error = Error::device(kind, why).with_source(Error::status(refusal.status()));
+    NotAttached { error, is_final: refusal.is_final }
+}
+
+/// Starts the controller; its capabilities.
+pub(crate) fn start(line: &mut Line, deadline: Deadline) -> Result<Cap> {
+    let cap = Cap::from_bits(property(line, Property::Cap, deadline)?);
+    let css = if cap.css() & Cap::CSS_IO_SETS != 0 { Cc::CSS_IO_SETS } else { Cc::CSS_NVM };
+    let cc = Cc::new().with_en(true).with_css(css).with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
+    set_cc(line, cc, deadline)?;
+    // CAP.TO is in units of 500 ms and may be 0.
+    let patience = Duration::from_millis(500 * u64::from(cap.to())).max(Duration::from_secs(2));
+    let patience = Deadline::after(patience);
+    loop {
+        let csts = Csts::from_bits(property(line, Property::Csts, deadline)? as u32);
+        if csts.cfs() {
+            return Err(Error::device(ErrorKind::DeviceLost, "the controller reports a fatal state"));
+        }
+        if csts.rdy() {
+            return Ok(cap);
+        }
+        if patience.is_over() {
+            return Err(Error::device(ErrorKind::TimedOut, "the controller does not become ready"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Tells the controller that its host leaves.
+pub(crate) fn shut_down(line: &mut Line) -> Result<()> {
+    let cc = Cc::new().with_en(true).with_shn(Cc::SHN_NORMAL);
+    let cc = cc.with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
+    set_cc(line, cc, Deadline::after(Duration::from_secs(1)))
+}
+
+fn set_cc(line: &mut Line, cc: Cc, deadline: Deadline) -> Result<()> {
+    let property = PropertyAccess(Property::Cc);
+    let set = FabricsCommand::PropertySet { property, value: u64::from(cc.into_bits()) };
+    let (completion, _) = line.call(order_of(set.encode(0), Way::None), Payload::Empty, deadline)?;
+    checked(&completion).map(drop)
+}
+
+fn property(line: &mut Line, property: Property, deadline: Deadline) -> Result<u64> {
+    let get = FabricsCommand::PropertyGet(PropertyAccess(property));
+    let (completion, _) = line.call(order_of(get.encode(0), Way::None), Payload::Empty, deadline)?;
+    Ok(checked(&completion)?.result())
+}
+
+fn checked(completion: &Completion) -> Result<&Completion> {
+    match completion.status() {
+        status if status.is_success() => Ok(completion),
+        status => Err(Error::status(status)),
+    }
+}
+
+/// An order without a tag, for one command at a time.
+fn order_of(entry: Entry, way: Way) -> Order {
+    Order { tag: 0, is_call: false, entry, way, is_whole: true, repeats: false }
+}
+
+/// A controller that nobody else uses yet.
+pub(crate) struct Bare<'l> {
+    line: RefCell<&'l mut Line>,
+    timeout: Duration,
+}
+
+impl<'l> Bare<'l> {
+    pub fn new(line: &'l mut Line, timeout: Duration) -> Self {
+        Self { line: RefCell::new(line), timeout }
+    }
+
+    /// Sends an admin command, and waits for it.
+    pub fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        let order = order_of_admin(&command, 0);
+        let deadline = Deadline::after(self.timeout);
+        let (completion, memory) = self.line.borrow_mut().call(order, command.into_payload(), deadline)?;
+        Ok(outcome(Ended { tag: 0, is_call: false, memory, result: Ok(completion) })?)
+    }
+}
+
+impl Identifies for Bare<'_> {
+    fn identify(&self, command: AdminCommand) -> Result<Outcome> {
+        self.admin(command)
+    }
+
+    fn identify_buffer(&self, len: usize) -> Result<Buffer> {
+        Buffer::zeroed(len)
+    }
+
+    fn tells_command_sets(&self) -> bool {
+        false
+    }
+}
+
+/// An admin command as an order. What it asks is asked again on another connection.
+pub(crate) fn order_of_admin(command: &AdminCommand, tag: u64) -> Order {
+    let Encoded { entry, data } = encode_admin(command);
+    let repeats = matches!(command, AdminCommand::Identify { .. } | AdminCommand::GetFeature { .. });
+    let is_whole = matches!(command, AdminCommand::Identify { .. });
+    Order { tag, is_call: false, entry, way: way_of(&data), is_whole, repeats }
+}
+
+pub(crate) fn way_of(data: &Data<'_>) -> Way {
+    match data {
+        _ if data.is_empty() => Way::None,
+        Data::Out(_) => Way::Out,
+        Data::In(_) | Data::InVectored(_) => Way::In,
+        Data::None => Way::None,
+    }
+}
+
+/// What came of a command, in the words of the API.
+#[inline]
+pub(crate) fn outcome(ended: Ended) -> Result<Outcome, Failed> {
+    let Ended { memory, result, .. } = ended;
+    match result {
+        Ok(completion) if completion.status().is_success() => {
+            let answer = Answer { dw0: completion.dw0, dw1: completion.dw1, commands: 1, slots: 1 };
+            let (buffer, vector) = memory.into_buffers();
+            Ok(Outcome { answer, buffer, vector })
+        }
+        Ok(completion) => Err(Failed::with_memory(Error::status(completion.status()), memory)),
+        Err(error) => Err(Failed::with_memory(error, memory)),
+    }
+}
+
+/// Asks a started controller what it is and can do.
+fn ask(line: &mut Line, peer: &Peer, cap: Cap) -> Result<Facts> {
+    let bare = Bare::new(line, peer.options.admin_timeout);
+    let controller = identify::controller(&bare)?;
+    let queues = match controller.cntrltype {
+        DISCOVERY_CONTROLLER => 0,
+        _ => grant_queues(&bare, peer.options.queues)?,
+    };
+    let capsule_bytes = (u64::from(controller.ioccsz) * 16).saturating_sub(64).min(CAPSULE_BYTES_MAX);
+    let ring_entries = u32::from(cap.mqes_z()) + 1;
+    let nvm = identify::nvm_commands(controller.oncs);
+    let limits = Limits {
+        transfer_bytes: identify::transfer_max_bytes(controller.mdts, cap.mpsmin()).min(u32::MAX.into()),
+        queues,
+        ring_entries,
+        inline_bytes: capsule_bytes as u32,
+        ..Limits::default()
+    };
+    let capabilities = Capabilities {
+        methods: Methods::NONE.with(Method::Prp),
+        limits,
+        raw_commands: true,
+        admin_commands: true,
+        bulk_store: false,
+        nvm,
+        memory_align_bytes: 1,
+        event: true,
+        overlaps: true,
+        cancel: true,
+    };
+    let command_sets = cap.css() & Cap::CSS_IO_SETS != 0;
+    let identity = identify::identity(&controller);
+    Ok(Facts { identity, capabilities, capsule_bytes: capsule_bytes as usize, command_sets })
+}
+
+/// CNTRLTYPE of a discovery controller.
+const DISCOVERY_CONTROLLER: u8 = 2;
+
+/// Asks for so many I/O queues; how many there are.
+fn grant_queues(bare: &Bare<'_>, queues: u16) -> Result<u16> {
+    let asked_z = queues.max(1) - 1;
+    let asked = NumberOfQueues::new().with_nsq_z(asked_z).with_ncq_z(asked_z);
+    let outcome = bare.admin(AdminCommand::SetFeature {
+        feature: FeatureId::NUMBER_OF_QUEUES.0,
+        save: false,
+        nsid: None,
+        cdw11: asked.into_bits(),
+        cdw12: 0,
+        data: Payload::Empty,
+    });
+    let outcome = outcome.map_err(|error| error.doing("ask for queues"))?;
+    let granted = NumberOfQueues::from_bits(outcome.dw0());
+    Ok(granted.nsq_z().min(granted.ncq_z()).min(asked_z).saturating_add(1))
+}

@@ -1,0 +1,29 @@
+//! The host's side of NVMe/TCP: a backend over the network.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `connection/` | one queue on one connection, sans-I/O |
+//! | `stream.rs`, `line.rs` | a socket, and a connection with its socket |
+//! | `attach.rs` | from no connection to a controller that takes commands |
+//! | `association.rs`, `keeper.rs` | what queues share; the thread that keeps the controller, and finds it again |
+//! | `device.rs`, `queue.rs` | the `Backend` and its `BackendQueue` |
+//! | `discover.rs` | what a discovery service knows |
+#![forbid(unsafe_code)]
+
+mod association;
+mod attach;
+pub mod connection;
+mod device;
+mod discover;
+mod keeper;
+mod line;
+mod peer;
+mod queue;
+mod stream;
+
+pub use byway_fabrics::{HostId, Nqn};
+pub use byway_tcp_codec::Digests;
+pub use device::NvmeTcp;
+pub use discover::{Discovered, discover};
+pub use peer::{DISCOVERY_PORT, PORT, TcpOptions, TcpPlace, default_host};
+pub use queue::TcpQueue;

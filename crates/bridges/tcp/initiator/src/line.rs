@@ -1,0 +1,114 @@
+//! A queue's connection with its socket.
+
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use byway_core::{Deadline, Error, ErrorKind, Memory, Payload, Result};
+use byway_spec::Completion;
+
+use crate::connection::{Connection, GATHERED_MAX, Order};
+use crate::stream::{Stream, WaitFor};
+
+/// A queue's connection with its socket.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub connection: Connection,
+    pub stream: Arc<Stream>,
+}
+
+impl Line {
+    /// Sends what waits, as much as there is room for; says whether all of it went.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    #[inline]
+    pub fn flush(&mut self) -> Result<bool> {
+        while self.connection.unsent_bytes() > 0 {
+            let mut pieces = [IoSlice::new(&[]); GATHERED_MAX];
+            let count = self.connection.gather(&mut pieces);
+            let gathered = pieces.get(..count).unwrap_or_default();
+            let wanted = gathered.iter().map(|piece| piece.len()).sum::<usize>();
+            let sent = self.stream.send(gathered).map_err(ended)?;
+            self.connection.sent(sent);
+            if sent < wanted {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes what was received, and sends what that asks for; says whether anything came.
+    ///
+    /// # Errors
+    /// When the connection has ended, or the controller broke a rule, of which it was told.
+    #[inline]
+    pub fn receive(&mut self) -> Result<bool> {
+        let bytes = self.stream.receive(&mut self.connection.room()).map_err(ended)?;
+        if bytes == 0 {
+            return Ok(false);
+        }
+        let taken = self.connection.received(bytes);
+        if taken.is_err() {
+            // The controller is told why, if it still listens.
+            let _ = self.flush();
+        }
+        taken?;
+        if self.connection.unsent_bytes() > 0 {
+            self.flush()?;
+        }
+        Ok(true)
+    }
+
+    /// Sleeps until something can be received, or sent where something waits to be, or `other` can be read.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<bool> {
+        let wait = match self.connection.unsent_bytes() {
+            0 => WaitFor::Bytes,
+            _ => WaitFor::BytesOrRoom,
+        };
+        let woken = self.stream.wait(wait, other, timeout);
+        woken.map_err(|cause| Error::kernel("waiting for the connection failed", cause))
+    }
+
+    /// Sends one command while no other is outstanding, and waits for its answer.
+    ///
+    /// # Errors
+    /// When the connection ends, or no answer comes in time.
+    pub fn call(
+        &mut self,
+        order: Order,
+        payload: Payload,
+        deadline: Deadline,
+    ) -> Result<(Completion, Memory)> {
+        if self.connection.begin(order, payload).is_err() {
+            return Err(Error::host(ErrorKind::QueueFull, "no command identifier is left"));
+        }
+        loop {
+            self.flush()?;
+            while self.receive()? {}
+            if let Some(ended) = self.connection.next_ended() {
+                return Ok((ended.result?, ended.memory));
+            }
+            let left = deadline.left_or_max();
+            if left.is_zero() {
+                return Err(Error::device(ErrorKind::TimedOut, "the controller does not answer"));
+            }
+            self.wait(None, left)?;
+        }
+    }
+}
+
+/// For a connection that the system says has ended.
+#[cold]
+pub(crate) fn ended(cause: io::Error) -> Error {
+    let said = match cause.kind() {
+        io::ErrorKind::UnexpectedEof => return Error::device(ErrorKind::DeviceLost, cause.to_string()),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => "the controller dropped the connection",
+        _ => "the connection failed",
+    };
+    Error::kernel(said, cause).with_kind(ErrorKind::DeviceLost)
+}

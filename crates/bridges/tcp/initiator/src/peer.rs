@@ -1,0 +1,109 @@
+//! Who is connected to, by whom, and how.
+
+use std::time::Duration;
+
+use byway_core::{Error, ErrorKind, Result};
+use byway_fabrics::{HostId, Nqn};
+use byway_tcp_codec::Digests;
+
+/// Port of I/O subsystems, where none is given.
+pub const PORT: u16 = 4420;
+
+/// Port of discovery services, where none is given.
+pub const DISCOVERY_PORT: u16 = 8009;
+
+/// A subsystem at a TCP address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpPlace {
+    /// Name or address of the machine.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// Name of the subsystem.
+    pub subsystem: Nqn,
+}
+
+/// How a subsystem is connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// The name by which this host is known; [`default_host`] where it is not given.
+    pub host: Option<Nqn>,
+    /// The identifier of this host; that of its name, or of this boot of the machine, where it is not given.
+    pub host_id: Option<HostId>,
+    /// Digests that every connection must have.
+    pub digests: Digests,
+    /// How long the controller waits for a sign of life; it gets one in half of that. None at all for zero.
+    pub keep_alive: Duration,
+    /// How long a lost controller is looked for before what waits for it fails.
+    pub controller_loss: Duration,
+    /// How long connecting may take.
+    pub connect_timeout: Duration,
+    /// How long an admin command may take.
+    pub admin_timeout: Duration,
+    /// Most queues to ask the controller for.
+    pub queues: u16,
+}
+
+impl Default for TcpOptions {
+    fn default() -> Self {
+        Self {
+            host: None,
+            host_id: None,
+            digests: Digests::NONE,
+            keep_alive: Duration::from_secs(5),
+            controller_loss: Duration::from_secs(600),
+            connect_timeout: Duration::from_secs(10),
+            admin_timeout: Duration::from_secs(30),
+            queues: 128,
+        }
+    }
+}
+
+/// The two ends of every connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub place: TcpPlace,
+    pub options: TcpOptions,
+    pub host: Nqn,
+    pub host_id: HostId,
+}
+
+impl Peer {
+    pub fn new(place: TcpPlace, options: TcpOptions) -> Result<Self> {
+        let host = match &options.host {
+            Some(host) => host.clone(),
+            None => default_host()?,
+        };
+        let host_id = options.host_id.or_else(|| uuid_of(&host)).unwrap_or_else(boot);
+        Ok(Self { place, options, host, host_id })
+    }
+
+    /// The other end, for messages.
+    pub fn shown(&self) -> String {
+        format!("{}:{}", self.place.host, self.place.port)
+    }
+}
+
+/// The prefix of a name that is a UUID.
+const UUID_PREFIX: &str = "nqn.2014-08.org.nvmexpress:uuid:";
+
+/// The name of this machine: that of `/etc/nvme/hostnqn` where an administrator gave it one, else one that holds until the
+/// machine is started anew.
+///
+/// # Errors
+/// For a file that holds no name.
+pub fn default_host() -> Result<Nqn> {
+    let (name, from) = match std::fs::read_to_string("/etc/nvme/hostnqn") {
+        Ok(text) => (text.trim().to_owned(), "/etc/nvme/hostnqn"),
+        Err(_) => (format!("{UUID_PREFIX}{}", boot()), "this boot's identifier"),
+    };
+    Nqn::new(&name).map_err(|wrong| Error::host(ErrorKind::InvalidArgument, format!("{from}: {wrong}")))
+}
+
+fn boot() -> HostId {
+    HostId(byway_sys::boot::boot_id().unwrap_or([0xb1; 16]))
+}
+
+fn uuid_of(host: &Nqn) -> Option<HostId> {
+    host.as_str().strip_prefix(UUID_PREFIX)?.parse().ok()
+}

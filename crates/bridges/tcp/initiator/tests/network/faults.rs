@@ -1,0 +1,160 @@
+//! What becomes of commands whose connection, data or controller fails.
+
+use byway_core::{BackendQueue, Retry};
+use byway_spec::Status;
+use byway_tcp_initiator::{Digests, TcpOptions};
+
+use super::*;
+use crate::controller::Fault;
+
+fn faulty(fault_at: u32, fault: Fault) -> TestController {
+    TestController::start(Habits { fault_at, fault, ..Habits::default() })
+}
+
+#[test]
+fn data_with_a_wrong_digest_fails_its_command_alone() {
+    let controller = faulty(2, Fault::WrongDigest);
+    let digests = Digests::BOTH;
+    let device = open(&controller, TcpOptions { digests, ..TcpOptions::default() });
+    let mut queue = queue(&device, 4);
+    queue.execute(read(0, 8)).unwrap();
+    let error = queue.execute(read(0, 8)).unwrap_err();
+    assert_eq!(error.nvme_status(), Some(Status::TRANSIENT_TRANSPORT_ERROR));
+    queue.execute(read(0, 8)).unwrap();
+    assert_eq!(controller.controllers(), 1, "the connection goes on");
+}
+
+#[test]
+fn less_data_than_was_asked_for_is_no_success() {
+    let controller = faulty(1, Fault::ShortRead);
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 4);
+    let error = queue.execute(read(0, 8)).unwrap_err();
+    assert!(error.to_string().contains("512 of 4096 bytes"), "{error}");
+}
+
+#[test]
+fn reads_are_sent_again_when_their_connection_was_dropped() {
+    for fault in [Fault::Drop, Fault::DropAfterwards, Fault::Terminate, Fault::UnknownCommand] {
+        let controller = faulty(5, fault);
+        let device = open(&controller, TcpOptions::default());
+        let mut queue = queue(&device, 32);
+        let data = pattern(LBA_BYTES, 7);
+        queue.execute(write(3, Buffer::copy_of(&data).unwrap())).unwrap();
+        for tag in 0..32 {
+            queue.submit(read(3, 1), tag).unwrap();
+        }
+        let finished = drain(&mut queue);
+        assert_eq!(finished.len(), 32);
+        for Finished { result, .. } in finished {
+            assert!(result.unwrap().buffer.unwrap().as_slice() == data, "{fault:?}");
+        }
+        assert_eq!(controller.controllers(), 2, "{fault:?}: a controller of its own each time");
+    }
+}
+
+#[test]
+fn a_write_whose_answer_is_not_known_fails_and_is_not_sent_again() {
+    let controller = faulty(2, Fault::DropAfterwards);
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 4);
+    queue.execute(read(0, 1)).unwrap();
+    let data = pattern(LBA_BYTES, 1);
+    queue.submit(write(0, Buffer::copy_of(&data).unwrap()), 1).unwrap();
+    let failed = drain(&mut queue).remove(0).result.unwrap_err();
+    assert_eq!((failed.error.kind(), failed.error.retry()), (ErrorKind::DeviceLost, Retry::Once));
+    assert!(failed.buffer.unwrap().as_slice() == data, "the program has its memory again");
+    assert!(failed.error.to_string().contains("before the command was answered"), "{}", failed.error);
+    // The queue goes on, on another connection.
+    let outcome = queue.execute(read(0, 1)).unwrap();
+    assert!(outcome.buffer.unwrap().as_slice() == data);
+}
+
+#[test]
+fn what_is_submitted_while_there_is_no_connection_is_done_when_there_is_one() {
+    let controller = TestController::start(Habits::default());
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 16);
+    queue.execute(read(0, 1)).unwrap();
+    for round in 0..5_u8 {
+        controller.drop_connections();
+        // Found out about by looking at it.
+        while queue.next_finished().unwrap().is_some() {}
+        let data = pattern(LBA_BYTES, round);
+        queue.submit(write(8, Buffer::copy_of(&data).unwrap()), 0).unwrap();
+        let finished = drain(&mut queue).remove(0);
+        match finished.result {
+            Ok(_) => {
+                let outcome = queue.execute(read(8, 1)).unwrap();
+                assert!(outcome.buffer.unwrap().as_slice() == data);
+            }
+            // It was sent before the end of the connection was seen.
+            Err(failed) => assert_eq!(failed.error.kind(), ErrorKind::DeviceLost),
+        }
+    }
+}
+
+#[test]
+fn a_command_that_is_out_of_time_is_aborted_and_fails_as_out_of_time() {
+    let controller = faulty(2, Fault::Silence);
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 4);
+    queue.execute(read(0, 1)).unwrap();
+    queue.submit_within(read(0, 1), 5, Duration::from_millis(20)).unwrap();
+    let finished = drain(&mut queue).remove(0);
+    let failed = finished.result.unwrap_err();
+    assert_eq!((finished.tag, failed.error.kind()), (5, ErrorKind::TimedOut), "{}", failed.error);
+    assert_eq!(failed.buffer.unwrap().len(), LBA_BYTES);
+    queue.execute(read(0, 1)).unwrap();
+    assert_eq!(controller.controllers(), 1);
+}
+
+#[test]
+fn a_command_that_is_taken_back_is_aborted_and_fails_as_cancelled() {
+    let controller = faulty(1, Fault::Silence);
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 4);
+    queue.submit(read(0, 1), 5).unwrap();
+    queue.start().unwrap();
+    queue.cancel(5).unwrap();
+    let failed = drain(&mut queue).remove(0).result.unwrap_err();
+    assert_eq!(failed.error.kind(), ErrorKind::Cancelled, "{}", failed.error);
+    assert_eq!(queue.cancel(5).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_controller_that_stays_away_is_given_up_and_commands_say_so() {
+    let controller = TestController::start(Habits::default());
+    let controller_loss = Duration::from_millis(300);
+    let device = open(&controller, TcpOptions { controller_loss, ..TcpOptions::default() });
+    let mut queue = queue(&device, 4);
+    queue.execute(read(0, 1)).unwrap();
+    controller.vanish();
+    for tag in 0..4 {
+        if let Err(refused) = queue.submit(read(0, 1), tag) {
+            assert_eq!(refused.error.kind(), ErrorKind::DeviceLost);
+        }
+    }
+    for Finished { result, .. } in drain(&mut queue) {
+        let failed = result.unwrap_err();
+        assert_eq!(failed.error.kind(), ErrorKind::DeviceLost, "{}", failed.error);
+        assert!(failed.buffer.is_some());
+    }
+    let error = queue.execute(read(0, 1)).unwrap_err();
+    assert!(error.to_string().contains("the controller is lost"), "{error}");
+    assert_eq!(device.namespaces().unwrap_err().kind(), ErrorKind::DeviceLost);
+}
+
+#[test]
+fn a_queue_that_is_dropped_with_commands_outstanding_harms_nobody() {
+    let controller = faulty(3, Fault::Silence);
+    let device = open(&controller, TcpOptions::default());
+    for _ in 0..20 {
+        let mut queue = queue(&device, 8);
+        for tag in 0..8 {
+            queue.submit(read(0, 8), tag).unwrap();
+        }
+        queue.start().unwrap();
+    }
+    queue(&device, 8).execute(read(0, 8)).unwrap();
+}

@@ -1,0 +1,125 @@
+//! The initiator against a controller that misbehaves on demand, over real sockets.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod controller;
+mod faults;
+mod transfers;
+
+use std::time::Duration;
+
+use byway_core::{
+    Backend, BackendQueue, Buffer, Command, ErrorKind, Finished, Nsid, NvmCommand, Payload, QueueOptions,
+};
+use byway_tcp_initiator::{Digests, NvmeTcp, TcpOptions, TcpPlace, TcpQueue, discover};
+
+use controller::{Habits, LBA_BYTES, NAME, TestController};
+
+/// Ends of waits that nothing should reach.
+const LONG: Duration = Duration::from_secs(30);
+
+fn place(controller: &TestController, name: &str) -> TcpPlace {
+    let address = controller.address;
+    TcpPlace { host: address.ip().to_string(), port: address.port(), subsystem: name.parse().unwrap() }
+}
+
+fn open(controller: &TestController, options: TcpOptions) -> NvmeTcp {
+    NvmeTcp::open(place(controller, NAME), options).unwrap()
+}
+
+fn queue(device: &NvmeTcp, depth: u32) -> TcpQueue {
+    device.queue(QueueOptions { depth, timeout: LONG, ..QueueOptions::default() }).unwrap()
+}
+
+/// A byte for each place.
+fn pattern(bytes: usize, salt: u8) -> Vec<u8> {
+    (0..bytes).map(|at| (at / 7) as u8 ^ (at >> 9) as u8 ^ salt).collect()
+}
+
+fn write(slba: u64, data: impl Into<Payload>) -> Command {
+    let data = data.into();
+    let blocks = (data.len() / LBA_BYTES) as u32;
+    NvmCommand::Write { nsid: Nsid::FIRST, slba, blocks, data }.into()
+}
+
+fn read(slba: u64, blocks: u32) -> Command {
+    let into = Buffer::zeroed(blocks as usize * LBA_BYTES).unwrap();
+    NvmCommand::Read { nsid: Nsid::FIRST, slba, blocks, into }.into()
+}
+
+/// Takes everything that is outstanding.
+fn drain(queue: &mut TcpQueue) -> Vec<Finished> {
+    let mut all = Vec::new();
+    queue.drain(&mut |finished| all.push(finished)).unwrap();
+    all
+}
+
+#[test]
+fn who_cannot_be_connected_to_is_told_of_in_a_sentence() {
+    let controller = TestController::start(Habits::default());
+    let wrong = place(&controller, "nqn.2026-01.org.example:other");
+    let error = NvmeTcp::open(wrong, TcpOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    let wanted = format!("there is no subsystem nqn.2026-01.org.example:other at {}", controller.address);
+    assert!(error.to_string().starts_with(&wanted), "{error}");
+
+    let nobody = place(&controller, NAME);
+    controller.vanish();
+    let error = (0..2000)
+        .find_map(|_| {
+            std::thread::sleep(Duration::from_millis(5));
+            let error = NvmeTcp::open(nobody.clone(), TcpOptions::default()).err()?;
+            error.to_string().starts_with("nobody listens at").then_some(error)
+        })
+        .expect("the listener ends");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_controller_without_the_digests_that_are_asked_for_is_not_used() {
+    let habits = Habits { digests: Digests::NONE, ..Habits::default() };
+    let controller = TestController::start(habits);
+    let options = TcpOptions { digests: Digests::BOTH, ..TcpOptions::default() };
+    let error = NvmeTcp::open(place(&controller, NAME), options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("other digests than were asked for"), "{error}");
+}
+
+#[test]
+fn a_device_says_who_it_is_and_what_it_has() {
+    let controller = TestController::start(Habits::default());
+    let device = open(&controller, TcpOptions::default());
+    assert_eq!((device.name(), device.identity().model.as_str()), ("tcp", "Test controller"));
+    let namespaces = device.namespaces().unwrap();
+    assert_eq!((namespaces.len(), namespaces[0].size_bytes), (1, 2 << 20));
+    let limits = device.capabilities().limits;
+    assert_eq!((limits.queues, limits.ring_entries, limits.inline_bytes), (4, 1024, 8192));
+    let queues: Vec<_> = (0..4).map(|_| queue(&device, 1)).collect();
+    let error = device.queue(QueueOptions::default()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    drop(queues);
+    queue(&device, 1);
+}
+
+#[test]
+fn a_discovery_service_tells_what_it_knows() {
+    let controller = TestController::start(Habits::default());
+    let service = place(&controller, "nqn.2014-08.org.nvmexpress.discovery");
+    let found = discover(service, TcpOptions::default()).unwrap();
+    assert_eq!(found.entries.len(), 1);
+    assert_eq!(found.entries[0].subsystem.as_str(), NAME);
+    assert!(found.skipped.is_empty());
+}
+
+#[test]
+fn a_controller_hears_that_its_host_is_alive_without_a_command() {
+    let controller = TestController::start(Habits::default());
+    let keep_alive = Duration::from_millis(20);
+    let device = open(&controller, TcpOptions { keep_alive, ..TcpOptions::default() });
+    let begun = std::time::Instant::now();
+    while controller.keep_alives() < 3 {
+        assert!(begun.elapsed() < LONG, "no sign of life");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(device);
+}

@@ -46,8 +46,8 @@ pub mod uri;
 
 pub use any::{
     Address, BLOCK_OPTIONS, BlockOptions, BlockPlace, BlockUri, Chosen, Device, Found, FoundKind, Nvm,
-    PCIE_OPTIONS, PassedOver, PciePlace, PcieUri, Queue, VfioQueue, VfioUserQueue, open, open_address,
-    open_to_read, scan,
+    PCIE_OPTIONS, PassedOver, PciePlace, PcieUri, Queue, TCP_OPTIONS, TcpUri, VfioQueue, VfioUserQueue,
+    discover, open, open_address, open_to_read, scan,
 };
 pub use byway_backends as backends;
 pub use byway_core::future;
@@ -67,6 +67,7 @@ pub use byway_kv::{KvStats, Packing, Work};
 pub use byway_link::{Class, ClockMode, Cost, Ledger, Method, Profile, cost};
 /// The structures of commands, logs and features as they stand on the wire: for [`RawCommand`]s, and for what they answer.
 pub use byway_spec as spec;
+pub use byway_tcp_initiator as tcp;
 pub use check::{Checked, check, repair};
 pub use create::{CreateOptions, DEFAULT_PROFILE, Media, NewNamespace, create};
 pub use details::{Details, EngineDetails, NamespaceDetails};

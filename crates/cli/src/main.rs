@@ -50,6 +50,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Create(args) => command::create::run(args, &mut out)?,
         Command::Enum(args) => command::enumerate::run(args, &mut out)?,
+        Command::Discover(args) => command::discover::run(args, &mut out)?,
         Command::List(args) => command::list::run(args, &mut out)?,
         Command::Identify(args) => command::identify::run(args, &mut out)?,
         Command::Log(args) => command::log::run(args, &mut out)?,

@@ -1,4 +1,4 @@
-//! Where a device of any kind is: an embedded device's URI, or a file or block device with the options of its backend.
+//! Where a device of any kind is: its URI, taken apart.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,6 +8,7 @@ use byway_backends::IoUringOptions;
 use byway_core::{Error, ErrorKind, Method, Nsid, Result};
 
 use crate::any::pcie::PcieUri;
+use crate::any::tcp::TcpUri;
 use crate::uri::{
     Uri, invalid, number, one_of, pairs_of, parse, parse_depth, parse_size, size_of_place, unknown,
 };
@@ -19,6 +20,8 @@ pub enum Address {
     Embedded(Box<Uri>),
     /// `vfio-user:PATH`, `pci:0000:04:00.0`: a PCIe device outside this process, reached by this library's own driver.
     Pcie(Box<PcieUri>),
+    /// `tcp://HOST:4420/NQN`: a controller at a TCP address.
+    Tcp(Box<TcpUri>),
     /// `file:PATH`, a path, `nil:SIZE`: blocks behind one of the kernel's interfaces, or behind none.
     Blocks(BlockUri),
 }
@@ -134,6 +137,7 @@ impl FromStr for Address {
             Some(("file", path)) => BlockPlace::File(path.into()),
             Some(("blocks", size)) => BlockPlace::Memory(size_of_place(text, size)?),
             Some(("nil", size)) => BlockPlace::Nil(size_of_place(text, size)?),
+            Some(("tcp", _)) => return Ok(Self::Tcp(Box::new(text.parse()?))),
             Some(("vfio-user" | "pci", _)) => return Ok(Self::Pcie(Box::new(text.parse()?))),
             Some(("embedded" | "ram" | "null", _)) => return Ok(Self::Embedded(Box::new(text.parse()?))),
             _ => return Err(no_address(text)),
@@ -221,7 +225,7 @@ fn no_address(text: &str) -> Error {
     }
     let said = format!(
         "{text:?} is no device, and no file of that name is here: expected a path that begins with / or ., file:PATH, \
-         embedded:PATH, vfio-user:PATH, pci:ADDRESS, ram:SIZE, null:SIZE, blocks:SIZE or nil:SIZE"
+         embedded:PATH, tcp://HOST:PORT/NQN, vfio-user:PATH, pci:ADDRESS, ram:SIZE, null:SIZE, blocks:SIZE or nil:SIZE"
     );
     Error::host(ErrorKind::InvalidArgument, said)
 }

@@ -20,6 +20,7 @@ impl Device {
             Reached::IoUringCmd(device) => of_ring(device),
             Reached::NvmeIoctl(device) => by_thread(device.device()),
             Reached::NvmeThreads(device) => by_thread(device.device()),
+            Reached::Tcp(device) => Ok(Box::new(AdminCalls::new(device.clone())?)),
             _ => Err(Error::no_controller(&self.identity().model)),
         }
     }

@@ -12,17 +12,18 @@ use byway_core::{
 };
 
 use byway_driver::Driver;
+use byway_tcp_initiator::NvmeTcp;
 
 use crate::any::address::{Address, BlockOptions, BlockPlace};
 use crate::any::choose::{self, Chosen};
-use crate::any::{Nvm, Queue, pcie};
+use crate::any::{Nvm, Queue, pcie, tcp};
 use crate::embedded;
 use crate::kv::Kv;
 use crate::pick;
 
 /// Opens the device that `uri` names: `embedded:PATH`, `ram:SIZE` or `null:SIZE` for one in this process, a path or
 /// `file:PATH` for a file, a block device or an NVMe device node, `vfio-user:PATH` for a device that another process
-/// serves, `pci:0000:04:00.0` for one that `vfio-pci` has, `blocks:SIZE` for blocks in memory, `nil:SIZE` for none.
+/// serves, `pci:0000:04:00.0` for one that `vfio-pci` has, `tcp://HOST:4420/NQN` for one that is reached over the network, `blocks:SIZE` for blocks in memory, `nil:SIZE` for none.
 ///
 /// # Errors
 /// A text that is no device, an option that cannot be honoured, a device that cannot be opened: one sentence says which
@@ -41,6 +42,10 @@ pub fn open_address(address: &Address) -> Result<Device> {
         Address::Pcie(uri) => {
             let (reached, chosen) = pcie::reach(uri)?;
             Device { reached, chosen, queue: uri.queue_options(), ns: uri.options.ns }.with_its_namespace()
+        }
+        Address::Tcp(uri) => {
+            let (reached, chosen) = tcp::reach(uri)?;
+            Device { reached, chosen, queue: uri.queue_options(), ns: uri.ns }.with_its_namespace()
         }
         Address::Blocks(uri) => {
             let (reached, chosen) = choose::reach(uri)?;
@@ -63,7 +68,7 @@ pub fn open_address(address: &Address) -> Result<Device> {
 pub fn open_to_read(uri: &str) -> Result<Device> {
     match uri.parse()? {
         Address::Embedded(_) => Ok(Device::of_embedded(embedded::open_to_read(uri)?)),
-        Address::Pcie(_) => open(uri),
+        Address::Pcie(_) | Address::Tcp(_) => open(uri),
         Address::Blocks(address) if address.options.create_bytes.is_some() => {
             let said = format!("open {uri}: option create makes a file, and this only reads one");
             Err(Error::host(ErrorKind::InvalidArgument, said))
@@ -98,6 +103,7 @@ pub(crate) enum Reached {
     NvmeThreads(Threads<NvmeTarget>),
     Psync(Psync),
     Ram(Ram),
+    Tcp(NvmeTcp),
     Threads(Threads),
 }
 
@@ -120,6 +126,7 @@ macro_rules! each {
             Reached::NvmeThreads($backend) => $what,
             Reached::Psync($backend) => $what,
             Reached::Ram($backend) => $what,
+            Reached::Tcp($backend) => $what,
             Reached::Threads($backend) => $what,
         }
     };

@@ -12,6 +12,7 @@ mod pcie;
 mod queue;
 mod scan;
 mod scratch;
+mod tcp;
 
 pub use address::{Address, BLOCK_OPTIONS, BlockOptions, BlockPlace, BlockUri};
 pub use choose::{Chosen, PassedOver};
@@ -22,3 +23,4 @@ pub use queue::Queue;
 pub(crate) use queue::by_driver;
 pub use scan::{Found, FoundKind, scan};
 pub(crate) use scratch::Scratch;
+pub use tcp::{TCP_OPTIONS, TcpUri, discover};

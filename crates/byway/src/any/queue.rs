@@ -15,6 +15,7 @@ use byway_backends::threads::ThreadsQueue;
 use byway_backends::{NvmeTarget, Target};
 use byway_core::{BackendQueue, Command, Error, Failed, Finished, Method, Outcome, Refused, Result};
 use byway_spec::base::command::COMMAND_BYTES;
+use byway_tcp_initiator::TcpQueue;
 
 use crate::any::pcie::{VfioQueue, VfioUserQueue};
 use crate::embedded::EmbeddedQueue;
@@ -45,6 +46,8 @@ pub enum Queue {
     Psync(PsyncQueue),
     /// Of blocks in memory.
     Ram(RamQueue),
+    /// Of a controller at a TCP address.
+    Tcp(Box<TcpQueue>),
     /// Of a file or block device behind a pool of threads.
     Threads(ThreadsQueue<Target>),
     /// Of a backend that is not this library's.
@@ -67,6 +70,7 @@ macro_rules! each {
             Queue::NvmeThreads($one) => $what,
             Queue::Psync($one) => $what,
             Queue::Ram($one) => $what,
+            Queue::Tcp($one) => $what,
             Queue::Threads($one) => $what,
             Queue::Other($one) => $what,
         }
@@ -200,6 +204,12 @@ impl From<PsyncQueue> for Queue {
 impl From<RamQueue> for Queue {
     fn from(queue: RamQueue) -> Self {
         Self::Ram(queue)
+    }
+}
+
+impl From<TcpQueue> for Queue {
+    fn from(queue: TcpQueue) -> Self {
+        Self::Tcp(Box::new(queue))
     }
 }
 

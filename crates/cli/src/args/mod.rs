@@ -50,9 +50,11 @@ fn options_of_a_uri() -> String {
     let embedded: String = byway::uri::OPTIONS.iter().map(line).collect();
     let blocks: String = byway::BLOCK_OPTIONS.iter().map(line).collect();
     let of_host = byway::PCIE_OPTIONS.join(", ");
+    let tcp: String = byway::TCP_OPTIONS.iter().map(line).collect();
     format!(
         "Options of embedded:PATH, ram:SIZE and null:SIZE, behind a `?`, joined by `&`:{embedded}\n\n\
          Options of vfio-user:PATH and pci:ADDRESS, of these: {of_host}\n\n\
+         Options of tcp://HOST[:PORT]/NQN:{tcp}\n\n\
          Options of a path, file:PATH, blocks:SIZE and nil:SIZE:{blocks}"
     )
 }
@@ -64,6 +66,8 @@ pub enum Command {
     Create(Create),
     /// List the block devices and NVMe controllers that the kernel knows, without opening any.
     Enum(Enumerate),
+    /// Ask a discovery service at a TCP address which subsystems there are.
+    Discover(Discover),
     /// List devices with their namespaces: each is opened, for reading alone.
     List(List),
     /// Say what a device is: profile, namespaces, transfer methods, limits, counters.
@@ -113,11 +117,29 @@ pub struct Enumerate {
     pub json: bool,
 }
 
+/// `byway discover`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway discover tcp://10.0.0.1
+  byway discover 'tcp://storage.example:8009?digests=both'
+  byway discover tcp://10.0.0.1 --json | jq -r '.[].uri | select(.)' | xargs -r byway list
+
+Options of the address: hostnqn, hostid, digests, timeout. What `tcp://` can open is printed as its URI.")]
+pub struct Discover {
+    /// The discovery service: tcp://HOST, or tcp://HOST:PORT where it is not at port 8009.
+    #[arg(value_name = "ADDRESS")]
+    pub address: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Which device, and how it is driven.
 #[derive(Debug, Args)]
 pub struct Device {
     /// The device: embedded:PATH, ram:SIZE for one in memory, vfio-user:PATH for one that another process serves,
-    /// pci:0000:04:00.0 for one that vfio-pci has; where blocks are meant, a path or file:PATH of a file or block device too, or nil:SIZE for none. Options after `?`, joined by `&`, are told by `byway --help`.
+    /// tcp://HOST:4420/NQN for one that is reached over the network, pci:0000:04:00.0 for one that vfio-pci has; where blocks are meant, a path or file:PATH of a file or block device too, or nil:SIZE for none. Options after `?`, joined by `&`, are told by `byway --help`.
     #[arg(value_name = "URI")]
     pub uri: String,
 }

@@ -21,7 +21,7 @@ mod peer;
 mod queue;
 mod stream;
 
-pub use byway_fabrics::{HostId, Nqn};
+pub use byway_fabrics::{Entry, EntryError, HostId, Nqn};
 pub use byway_tcp_codec::Digests;
 pub use device::NvmeTcp;
 pub use discover::{Discovered, discover};

@@ -1,0 +1,239 @@
+//! Controllers at TCP addresses: NVMe over Fabrics by this library's own initiator.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use byway_core::{Nsid, QueueOptions, Result};
+use byway_tcp_initiator::{DISCOVERY_PORT, Digests, Discovered, Nqn, NvmeTcp, PORT, TcpOptions, TcpPlace};
+
+use crate::any::choose::Chosen;
+use crate::any::device::Reached;
+use crate::uri::{invalid, number, one_of, pairs_of, parse, parse_depth, unknown};
+
+/// A subsystem at a TCP address, and how it is to be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TcpUri {
+    /// Where it is.
+    pub place: TcpPlace,
+    /// How it is connected to.
+    pub options: TcpOptions,
+    /// `depth=`: commands outstanding on a queue.
+    pub depth: u32,
+    /// `ns=`: the namespace that calls without one mean.
+    pub ns: Option<Nsid>,
+}
+
+/// What each option of `tcp://` is called, what it may be, and what it decides: for errors and help.
+pub const TCP_OPTIONS: [(&str, &str, &str); 9] = [
+    ("ns", "NUMBER", "which namespace [the first that fits]"),
+    ("depth", "COUNT", "commands outstanding on a queue [128]"),
+    ("queues", "COUNT", "most queues to ask the controller for [128]"),
+    ("hostnqn", "NQN", "the name of this host [that of /etc/nvme/hostnqn]"),
+    ("hostid", "UUID", "the identifier of this host [the one in its name]"),
+    ("digests", "none|header|data|both", "what every connection is checked by [none]"),
+    ("keep-alive", "SECONDS", "without a sign of life the controller ends; 0 for never [5]"),
+    ("ctrl-loss-tmo", "SECONDS", "how long a lost controller is looked for [600]"),
+    ("timeout", "SECONDS", "how long connecting may take [10]"),
+];
+
+/// Options that say how a discovery service is reached.
+const DISCOVERY_OPTIONS: [&str; 4] = ["hostnqn", "hostid", "digests", "timeout"];
+
+impl FromStr for TcpUri {
+    type Err = byway_core::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (address, query) = text.split_once('?').unwrap_or((text, ""));
+        let (host, port, name) = parts_of(text, address)?;
+        let Some(name) = name else {
+            return Err(invalid(format!(
+                "{text}: the subsystem's name follows the address: tcp://HOST:4420/NQN"
+            )));
+        };
+        let place = TcpPlace { host, port: port.unwrap_or(PORT), subsystem: named(name)? };
+        let mut uri = Self { place, options: TcpOptions::default(), depth: 128, ns: None };
+        uri.set_all(query)?;
+        Ok(uri)
+    }
+}
+
+impl TcpUri {
+    /// The discovery service at `tcp://HOST[:PORT]`, port 8009 where none is given.
+    fn of_discovery(text: &str) -> Result<Self> {
+        let (address, query) = text.split_once('?').unwrap_or((text, ""));
+        let (host, port, name) = parts_of(text, address)?;
+        let subsystem = name.map_or_else(|| Ok(Nqn::discovery()), named)?;
+        let place = TcpPlace { host, port: port.unwrap_or(DISCOVERY_PORT), subsystem };
+        let mut uri = Self { place, options: TcpOptions::default(), depth: 128, ns: None };
+        for (name, value) in pairs_of(query)? {
+            if !DISCOVERY_OPTIONS.contains(&name) {
+                let known = TCP_OPTIONS.into_iter().filter(|(known, ..)| DISCOVERY_OPTIONS.contains(known));
+                return Err(unknown(&known.collect::<Vec<_>>()).doing(format!("option {name}={value}")));
+            }
+        }
+        uri.set_all(query)?;
+        // It is asked once, and left.
+        uri.options.keep_alive = Duration::ZERO;
+        Ok(uri)
+    }
+
+    fn set_all(&mut self, query: &str) -> Result<()> {
+        for (name, value) in pairs_of(query)? {
+            self.set(name, value).map_err(|e| e.doing(format!("option {name}={value}")))?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "ns" => self.ns = Some(Nsid::new(number(value)?)?),
+            "depth" => self.depth = parse_depth(value)?,
+            "queues" => self.options.queues = queues(value)?,
+            "hostnqn" => self.options.host = Some(named(value)?),
+            "hostid" => self.options.host_id = Some(parse(value)?),
+            "digests" => self.options.digests = one_of(value, &DIGESTS)?,
+            "keep-alive" => self.options.keep_alive = seconds(value)?,
+            "ctrl-loss-tmo" => self.options.controller_loss = seconds(value)?,
+            "timeout" => self.options.connect_timeout = seconds(value)?,
+            _ => return Err(unknown(&TCP_OPTIONS)),
+        }
+        Ok(())
+    }
+
+    /// Options of queues.
+    pub(crate) fn queue_options(&self) -> QueueOptions {
+        QueueOptions { depth: self.depth, ..QueueOptions::default() }
+    }
+}
+
+const DIGESTS: [(&str, Digests); 4] = [
+    ("none", Digests::NONE),
+    ("header", Digests { header: true, data: false }),
+    ("data", Digests { header: false, data: true }),
+    ("both", Digests::BOTH),
+];
+
+fn queues(value: &str) -> Result<u16> {
+    match number(value)? {
+        0 => Err(invalid("a controller has one queue at least")),
+        queues => Ok(queues),
+    }
+}
+
+fn seconds(value: &str) -> Result<Duration> {
+    // Longer than a year is as good as for ever, and no clock is asked for more.
+    Ok(Duration::from_secs(u64::from(number::<u32>(value)?)))
+}
+
+fn named(name: &str) -> Result<Nqn> {
+    Nqn::new(name).map_err(|wrong| invalid(format!("{name:?}: {wrong}")))
+}
+
+/// Host, port and name of `tcp://HOST[:PORT][/NAME]`.
+fn parts_of<'a>(text: &str, address: &'a str) -> Result<(String, Option<u16>, Option<&'a str>)> {
+    let rest = address.strip_prefix("tcp://");
+    let rest =
+        rest.ok_or_else(|| invalid(format!("{text:?} is no TCP address: expected tcp://HOST[:PORT]")))?;
+    let (authority, name) = match rest.split_once('/') {
+        Some((authority, name)) => (authority, Some(name).filter(|name| !name.is_empty())),
+        None => (rest, None),
+    };
+    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':').or_else(|| port.is_empty().then_some(""))),
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, Some("")),
+        },
+    };
+    let wrong =
+        || invalid(format!("{text}: expected a host and a port of 1 to 65535, as in tcp://[::1]:4420/NQN"));
+    let port = match port.ok_or_else(wrong)? {
+        "" if authority.ends_with(':') => return Err(wrong()),
+        "" => None,
+        port => Some(port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?),
+    };
+    if host.is_empty() {
+        return Err(wrong());
+    }
+    Ok((host.to_owned(), port, name))
+}
+
+/// Connects to the subsystem.
+pub(crate) fn reach(uri: &TcpUri) -> Result<(Reached, Chosen)> {
+    let device = NvmeTcp::open(uri.place.clone(), uri.options.clone())?;
+    let why =
+        "a controller of another machine or process, by this library's own NVMe/TCP initiator".to_owned();
+    Ok((Reached::Tcp(device), Chosen { backend: NvmeTcp::NAME, why, passed_over: Vec::new() }))
+}
+
+/// Asks the discovery service at `tcp://HOST[:PORT]` what it knows.
+///
+/// # Errors
+/// A text that is no such address, a service that cannot be reached, a log that cannot be read: one sentence says which.
+pub fn discover(uri: &str) -> Result<Discovered> {
+    let TcpUri { place, options, .. } = TcpUri::of_discovery(uri)?;
+    byway_tcp_initiator::discover(place, options).map_err(|error| error.doing(format!("discover {uri}")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const NAME: &str = "nqn.2026-01.org.example:disk";
+
+    fn error(text: &str) -> String {
+        text.parse::<TcpUri>().unwrap_err().to_string()
+    }
+
+    fn place(text: &str) -> (String, u16) {
+        let TcpPlace { host, port, .. } = text.parse::<TcpUri>().unwrap().place;
+        (host, port)
+    }
+
+    #[test]
+    fn a_host_a_port_and_a_name_are_read_and_the_port_may_be_left_out() {
+        assert_eq!(place(&format!("tcp://server:5000/{NAME}")), ("server".into(), 5000));
+        assert_eq!(place(&format!("tcp://10.0.0.1/{NAME}")), ("10.0.0.1".into(), 4420));
+        assert_eq!(place(&format!("tcp://[fe80::1]/{NAME}")), ("fe80::1".into(), 4420));
+        assert_eq!(place(&format!("tcp://[::1]:1/{NAME}")), ("::1".into(), 1));
+    }
+
+    #[test]
+    fn every_option_is_read() {
+        let uri: TcpUri = format!(
+            "tcp://a/{NAME}?ns=2&depth=7&queues=3&hostnqn=nqn.2026-01.org.example:host&digests=header&\
+             hostid=00112233-4455-6677-8899-aabbccddeeff&keep-alive=0&ctrl-loss-tmo=9&timeout=4"
+        )
+        .parse()
+        .unwrap();
+        assert_eq!((uri.ns.unwrap().get(), uri.depth, uri.options.queues), (2, 7, 3));
+        assert_eq!(uri.options.host.unwrap().as_str(), "nqn.2026-01.org.example:host");
+        assert!(uri.options.digests.header && !uri.options.digests.data);
+        assert_eq!(uri.options.host_id.unwrap().0[15], 0xff);
+        let times = (uri.options.keep_alive, uri.options.controller_loss, uri.options.connect_timeout);
+        assert_eq!(times, (Duration::ZERO, Duration::from_secs(9), Duration::from_secs(4)));
+    }
+
+    #[test]
+    fn what_is_no_address_and_options_that_mean_nothing_are_refused() {
+        assert!(error("tcp://a").contains("the subsystem's name follows"));
+        assert!(error("tcp:a").contains("expected tcp://HOST"));
+        for wrong in
+            ["tcp:///x", "tcp://a:/x", "tcp://a:0/x", "tcp://a:65536/x", "tcp://[::1/x", "tcp://[::1]4420/x"]
+        {
+            assert!(error(wrong).contains("a port of 1 to 65535"), "{wrong}: {}", error(wrong));
+        }
+        assert!(error("tcp://a/x?transfer=prp").contains("known are ns, depth"));
+        assert!(error("tcp://a/x?digests=crc").contains("expected none or header"));
+        assert!(error("tcp://a/x?queues=0").contains("one queue at least"));
+    }
+
+    #[test]
+    fn a_discovery_service_needs_no_name_and_takes_what_is_of_connections_alone() {
+        let uri = TcpUri::of_discovery("tcp://server?digests=both").unwrap();
+        assert_eq!((uri.place.port, uri.place.subsystem.is_discovery()), (8009, true));
+        let error = TcpUri::of_discovery("tcp://server?ns=1").unwrap_err();
+        assert!(error.to_string().contains("known are hostnqn, hostid, digests, timeout"), "{error}");
+    }
+}

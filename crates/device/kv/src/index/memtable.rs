@@ -5,12 +5,12 @@
 //! beside, in steps paid by puts, so that neither the first list nor a flush has all of them to sort.
 
 use byway_sys::cacheline::{LINE_BYTES, prefetch};
-use byway_sys::huge::prefer_huge_pages;
+use byway_sys::huge::{HugeWords, prefer_huge_pages};
 
 use crate::index::entry::Entry;
 use crate::index::hints::Hints;
 use crate::index::order::{Order, Walk};
-use crate::index::slot::{empty_slots, hash_of, number_of, slot_of, tag_of};
+use crate::index::slot::{hash_of, number_of, slot_of, tag_of};
 use byway_spec::Key;
 
 /// Most entries a memtable can have: 24 bits of a slot name the entry.
@@ -45,7 +45,7 @@ pub(crate) struct Memtable {
     entries: Vec<Entry>,
     /// Open addressing, never more than half full: the line of the record's address (modulo 2³²), tag (8 bits) and entry
     /// number + 1 (24 bits), 0 for none. So record and entry can be asked for at the same time.
-    slots: Vec<u64>,
+    slots: HugeWords,
     /// Of these slots, as many as this turn needs, less one: few slots stay in the processor's cache.
     mask: usize,
     shift: u32,
@@ -67,7 +67,7 @@ impl Memtable {
         prefer_huge_pages(entries.spare_capacity_mut());
         Self {
             entries,
-            slots: empty_slots(slots),
+            slots: HugeWords::zeroed(slots),
             mask: slots - 1,
             shift: 64 - slots.trailing_zeros(),
             seed,
@@ -329,7 +329,7 @@ impl Memtable {
     fn grow(&mut self) {
         let slots = self.slot_count() * 2;
         if slots > self.slots.len() {
-            self.slots = empty_slots(slots);
+            self.slots = HugeWords::zeroed(slots);
         } else {
             self.slots[..slots / 2].fill(0);
         }

@@ -2,7 +2,6 @@
 
 use byway_spec::Key;
 use byway_sys::cacheline::LINE_BYTES;
-use byway_sys::huge::prefer_huge_pages;
 
 use crate::index::entry::Entry;
 
@@ -33,11 +32,4 @@ pub(super) fn number_of(slot: u64) -> Option<usize> {
 #[inline]
 pub(super) fn tag_of(slot: u64) -> u8 {
     (slot >> 24) as u8
-}
-
-/// So many slots with no entry in them.
-pub(super) fn empty_slots(count: usize) -> Vec<u64> {
-    let slots = vec![0; count];
-    prefer_huge_pages(&slots);
-    slots
 }

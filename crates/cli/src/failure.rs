@@ -43,13 +43,16 @@ pub fn end(error: &anyhow::Error) -> ExitCode {
 /// The error and its causes in one line. A cause that its error names already is not said twice.
 fn sentence(error: &anyhow::Error) -> String {
     let mut said = String::new();
+    let mut is_said = false;
     for cause in error.chain() {
-        let cause = cause.to_string();
+        let words = cause.to_string();
         if said.is_empty() {
-            said = cause;
-        } else if !said.contains(&cause) {
-            said = format!("{said}: {cause}");
+            said = words;
+        } else if !is_said && !said.contains(&words) {
+            said = format!("{said}: {words}");
         }
+        // The library's error says what there is to say of its cause.
+        is_said = cause.is::<byway::Error>();
     }
     said
 }
@@ -72,6 +75,15 @@ mod tests {
     fn causes_are_said_once_in_one_line() {
         let error = anyhow::anyhow!("no such file").context("open a.img: no such file").context("import");
         assert_eq!(sentence(&error), "import: open a.img: no such file");
+    }
+
+    #[test]
+    fn a_cause_that_the_library_left_out_is_not_said_either() {
+        let missing = || std::io::Error::from_raw_os_error(2);
+        let error = byway::Error::kernel("a.img does not exist", missing()).covering_source();
+        assert_eq!(sentence(&anyhow::Error::new(error).context("import")), "import: a.img does not exist");
+        let error = anyhow::Error::new(byway::Error::kernel("opening a.img failed", missing()));
+        assert_eq!(sentence(&error), "opening a.img failed: No such file or directory (os error 2)");
     }
 
     #[test]

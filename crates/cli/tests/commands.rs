@@ -93,6 +93,8 @@ fn what_cannot_be_opened_is_told_with_its_cause() {
     assert!(error.contains(&format!("{folder}/none does not exist")), "{error}");
     assert!(refused(2, &["info", &format!("embedded:{folder}")]).contains("directory"));
     assert!(refused(2, &["check", folder]).contains("directory"));
+    let nope = format!("{folder}/nope");
+    assert_eq!(refused(2, &["info", &nope]), format!("byway: open {nope}: {nope} does not exist\n"));
     let image = Image::new(&[]);
     let piece = image.file("piece", &std::fs::read(image.path()).unwrap()[..100]);
     let error = refused(2, &["info", &format!("embedded:{piece}")]);

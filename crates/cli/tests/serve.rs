@@ -3,17 +3,23 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 use common::{Image, json_lines, refused, said};
+
+/// How long a server that owes a line may say nothing. It is a failure of the server's, not of a busy machine.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// A server that listens.
 struct Server {
     child: Child,
-    out: BufReader<std::process::ChildStdout>,
+    /// Its lines, until it says no more.
+    lines: Receiver<String>,
 }
 
 impl Server {
@@ -21,17 +27,27 @@ impl Server {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("byway"));
         let mut child =
             command.arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut server = Self { out: BufReader::new(child.stdout.take().unwrap()), child };
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let (say, lines) = channel();
+        // It ends with the server, or with whoever listens.
+        std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| say.send(line)));
+        let server = Self { child, lines };
         let line = server.line();
         assert!(line.contains("listening"), "{line}");
         server
     }
 
     /// The next line that it says.
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.out.read_line(&mut line).unwrap();
-        line
+    fn line(&self) -> String {
+        self.next_line().expect("the server says no more")
+    }
+
+    fn next_line(&self) -> Option<String> {
+        match self.lines.recv_timeout(SILENCE_MAX) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("the server has said nothing for {SILENCE_MAX:?}"),
+        }
     }
 
     fn signal(&self, name: &str) {
@@ -42,10 +58,9 @@ impl Server {
     /// Ends in order: what it said.
     fn end(mut self, signal: &str) -> String {
         self.signal(signal);
-        let mut rest = String::new();
-        self.out.read_to_string(&mut rest).unwrap();
+        let rest: Vec<String> = std::iter::from_fn(|| self.next_line()).collect();
         assert!(self.child.wait().unwrap().success());
-        rest
+        rest.join("\n")
     }
 }
 
@@ -121,17 +136,17 @@ fn greeting(socket: &Path) -> UnixStream {
 fn whoever_comes_and_goes_is_told_as_a_line_of_json() {
     let image = Image::new(&["kv"]);
     let socket = socket(&image);
-    let mut server = Server::start(&[text(&image.path()), "--vfio-user", text(&socket), "--json"]);
-    let event = |server: &mut Server| json_lines(&server.line())[0]["event"].clone();
+    let server = Server::start(&[text(&image.path()), "--vfio-user", text(&socket), "--json"]);
+    let event = |server: &Server| json_lines(&server.line())[0]["event"].clone();
     let client = format!("vfio-user:{}", socket.display());
     for _ in 0..2 {
         said(&["kv", "put", &client, "key", "value"]);
-        assert_eq!([event(&mut server), event(&mut server)], ["client_came", "client_left"]);
+        assert_eq!([event(&server), event(&server)], ["client_came", "client_left"]);
     }
     let mut babbler = greeting(&socket);
-    assert_eq!(event(&mut server), "client_came");
+    assert_eq!(event(&server), "client_came");
     let second = greeting(&socket);
-    assert_eq!(event(&mut server), "client_refused");
+    assert_eq!(event(&server), "client_refused");
     babbler.write_all(&[0; 16]).unwrap();
     let sent_away = &json_lines(&server.line())[0];
     assert_eq!(sent_away["event"], "client_sent_away");

@@ -78,7 +78,7 @@ fn a_device_that_is_none_is_refused_with_its_reason() {
     let there = |name: &str| folder.path().join(name).display().to_string();
     let (kind, said) = error(&there("nothing"));
     assert_eq!(kind, ErrorKind::NotFound);
-    assert!(said.contains("does not exist"), "{said}");
+    assert_eq!(said, format!("open {0}: {0} does not exist", there("nothing")));
     let (_, said) = error(folder.path().to_str().unwrap());
     assert!(said.contains("neither a file nor a block device"), "{said}");
     std::fs::write(there("short"), [0; 100]).unwrap();

@@ -20,7 +20,8 @@ Examples:
   byway list embedded:disk.img /dev/nvme0n1
   byway list --json | jq -r '.[].namespaces[]?.nsid'
 
-Each device is opened for reading alone; where that fails, the line says why. `byway enum` opens nothing.")]
+Each device is opened for reading alone; where that fails, the line says why, and the exit code is 2 if it was asked for by \
+its name. `byway enum` opens nothing.")]
 pub struct List {
     /// Devices [default: every one that the kernel knows].
     #[arg(value_name = "URI")]

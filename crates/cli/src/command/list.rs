@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use byway::{Backend, Device};
 use serde::Serialize;
 
@@ -39,14 +39,24 @@ struct Opened {
 /// Prints devices with their namespaces.
 ///
 /// # Errors
-/// When the kernel's list cannot be read. A device that cannot be opened is told in its line.
+/// When the kernel's list cannot be read, or a device that was asked for cannot be opened: its line says why.
 pub fn run(args: &List, out: &mut impl Write) -> Result<()> {
     let uris = match args.uris.as_slice() {
         [] => byway::scan()?.into_iter().map(|found| found.uri).collect(),
         given => given.to_vec(),
     };
     let listed: Vec<Listed> = uris.into_iter().map(Listed::open).collect();
-    if args.json {
+    print(&listed, args.json, out)?;
+    let refused = listed.iter().filter(|device| matches!(device.what, What::Refused { .. })).count();
+    // Of those that the kernel tells of, some are not for this user.
+    if refused > 0 && !args.uris.is_empty() {
+        bail!("{refused} of {} devices could not be opened", listed.len());
+    }
+    Ok(())
+}
+
+fn print(listed: &[Listed], json: bool, out: &mut impl Write) -> Result<()> {
+    if json {
         return Ok(print_json(out, &listed)?);
     }
     if listed.is_empty() {

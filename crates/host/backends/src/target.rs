@@ -212,19 +212,28 @@ fn identity_of(path: &Path, kind: PlainKind) -> Identity {
 }
 
 fn refused(path: &Path, options: TargetOptions, cause: std::io::Error) -> Error {
-    let path = path.display();
+    let shown = path.display();
     let said = match cause.kind() {
-        std::io::ErrorKind::NotFound => format!("{path} does not exist"),
-        std::io::ErrorKind::PermissionDenied => {
-            let what = if options.read_only { "read" } else { "read and written" };
-            format!("{path} may not be {what} by this user")
-        }
-        std::io::ErrorKind::IsADirectory => format!("{path} is neither a file nor a block device"),
-        std::io::ErrorKind::AlreadyExists => format!("{path} exists already"),
+        std::io::ErrorKind::IsADirectory => format!("{shown} is neither a file nor a block device"),
+        std::io::ErrorKind::AlreadyExists => format!("{shown} exists already"),
         std::io::ErrorKind::InvalidInput if options.direct => {
-            format!("{path} cannot be opened past the page cache (direct)")
+            return Error::kernel(format!("{shown} cannot be opened past the page cache (direct)"), cause);
         }
-        _ => format!("opening {path} failed"),
+        _ => return not_opened(path, options.read_only, cause),
     };
-    Error::kernel(said, cause)
+    Error::kernel(said, cause).covering_source()
+}
+
+/// Why a node or a file cannot be opened, said once: the system's own words follow where ours do not say it all.
+pub(crate) fn not_opened(path: &Path, read_only: bool, cause: std::io::Error) -> Error {
+    let shown = path.display();
+    let said = match cause.kind() {
+        std::io::ErrorKind::NotFound => format!("{shown} does not exist"),
+        std::io::ErrorKind::PermissionDenied => {
+            let what = if read_only { "read" } else { "read and written" };
+            format!("{shown} may not be {what} by this user")
+        }
+        _ => return Error::kernel(format!("opening {shown} failed"), cause),
+    };
+    Error::kernel(said, cause).covering_source()
 }

@@ -98,6 +98,8 @@ struct Told {
     /// The bare fact, in words of its own.
     said: Option<String>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    /// What is told says all that the source does.
+    covers_source: bool,
 }
 
 impl Error {
@@ -174,6 +176,13 @@ impl Error {
         self
     }
 
+    /// The same error, whose own words say all that its cause does: the cause is kept for whoever asks, and not said after them.
+    #[must_use]
+    pub fn covering_source(mut self) -> Self {
+        self.told().covers_source = true;
+        self
+    }
+
     /// The same error, of another kind than its cause tells.
     #[must_use]
     pub fn with_kind(mut self, kind: ErrorKind) -> Self {
@@ -223,7 +232,7 @@ impl fmt::Display for Error {
             (Some(status), _) => write!(out, "the device answered \"{status}\"")?,
             (None, said) => out.write_str(said.unwrap_or(self.said))?,
         }
-        match told.and_then(|told| told.source.as_ref()) {
+        match told.filter(|told| !told.covers_source).and_then(|told| told.source.as_ref()) {
             Some(source) => write!(out, ": {source}"),
             None => Ok(()),
         }
@@ -302,6 +311,7 @@ impl From<KeyError> for Error {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
@@ -327,6 +337,15 @@ mod tests {
         assert_eq!((device.origin(), device.kind()), (Origin::Device, ErrorKind::KeyNotFound));
         assert_eq!(device.nvme_status(), Some(Status::KEY_DOES_NOT_EXIST.with_dnr()));
         assert_eq!(Error::host(ErrorKind::QueueFull, "full").retry(), Retry::Later);
+    }
+
+    #[test]
+    fn a_cause_that_an_error_covers_is_kept_and_not_said() {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let error = Error::kernel("a.img does not exist", missing).covering_source().doing("open");
+        assert_eq!(error.to_string(), "open: a.img does not exist");
+        assert_eq!((error.origin(), error.kind()), (Origin::Kernel, ErrorKind::NotFound));
+        assert!(std::error::Error::source(&error).unwrap().is::<std::io::Error>());
     }
 
     #[test]

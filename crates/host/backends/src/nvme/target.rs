@@ -24,7 +24,7 @@ use super::passage::Passage;
 use super::passed::{Passed, outcome};
 use super::pieces::Onward;
 use crate::synchronous::Synchronous;
-use crate::target::{DEPTH_MAX, TRANSFER_MAX_BYTES, check_shape};
+use crate::target::{DEPTH_MAX, TRANSFER_MAX_BYTES, check_shape, not_opened};
 
 /// Most pieces of memory that the kernel takes at once (UIO_MAXIOV); more are copied.
 pub(crate) const PIECES_MAX: usize = 1024;
@@ -309,19 +309,6 @@ fn is_reading(entry: &Entry) -> bool {
     ];
     let kv = [KvOpcode::RETRIEVE, KvOpcode::LIST, KvOpcode::EXIST];
     nvm.contains(&NvmOpcode(entry.opcode())) || kv.contains(&KvOpcode(entry.opcode()))
-}
-
-fn not_opened(path: &Path, read_only: bool, cause: std::io::Error) -> Error {
-    let path = path.display();
-    let said = match cause.kind() {
-        std::io::ErrorKind::NotFound => format!("{path} does not exist"),
-        std::io::ErrorKind::PermissionDenied => {
-            let what = if read_only { "read" } else { "read and written" };
-            format!("{path} may not be {what} by this user")
-        }
-        _ => format!("opening {path} failed"),
-    };
-    Error::kernel(said, cause)
 }
 
 impl<P: Passage> Identifies for NvmeTarget<P> {

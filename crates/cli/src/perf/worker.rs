@@ -22,6 +22,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Commands that are done before the watching thread is told of them.
 const TOLD_EVERY: u64 = 256;
 
+/// Whose completions are taken.
+enum Take {
+    /// Of what has finished.
+    Finished,
+    /// The same, once there is one, waited for at most this long.
+    Awaited(Duration),
+    /// Of this command, sent and waited for by one call.
+    Call(Command, u64),
+}
+
 /// A command's place.
 #[derive(Debug)]
 struct Slot {
@@ -112,7 +122,7 @@ impl<'a> Worker<'a> {
                 Wait::Call => self.call()?,
                 _ => {
                     self.submit()?;
-                    self.take(None)?
+                    self.take(Take::Finished)?
                 }
             };
             self.tell(shared, taken);
@@ -120,7 +130,8 @@ impl<'a> Worker<'a> {
                 break;
             }
             if taken == 0 {
-                self.wait()?;
+                let taken = self.wait()?;
+                self.tell(shared, taken);
             }
         }
         self.end();
@@ -209,12 +220,12 @@ impl<'a> Worker<'a> {
         let command = self.ops.command(slot.op, &mut slot.memory)?;
         self.left -= 1;
         self.free.pop();
-        self.take(Some((command, index as u64)))
+        self.take(Take::Call(command, index as u64))
     }
 
-    /// Takes what has finished, or sends one command and waits for it; returns how many commands that was.
+    /// Takes completions; returns how many commands that was.
     #[inline]
-    fn take(&mut self, call: Option<(Command, u64)>) -> Result<usize> {
+    fn take(&mut self, which: Take) -> Result<usize> {
         let Self { queue, slots, free, of, op_bytes, compares, touched, plan, .. } = self;
         let (mut now, mut failed) = (None, None);
         let mut on = |finished: Finished| {
@@ -245,9 +256,16 @@ impl<'a> Worker<'a> {
                 failed.get_or_insert((slot.op, wrong));
             }
         };
-        let taken = match call {
-            None => queue.poll(usize::MAX, &mut on)?,
-            Some((command, tag)) => {
+        let taken = match which {
+            Take::Finished => queue.poll(usize::MAX, &mut on)?,
+            Take::Awaited(timeout) => match queue.next_within(timeout)? {
+                Some(finished) => {
+                    on(finished);
+                    1 + queue.poll(usize::MAX, &mut on)?
+                }
+                None => 0,
+            },
+            Take::Call(command, tag) => {
                 let result = match plan.timeout {
                     None => queue.alone(command),
                     Some(time) => queue.alone_within(command, time),
@@ -275,26 +293,24 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn wait(&mut self) -> Result<()> {
+    /// Waits for a while for a completion; returns how many were taken.
+    fn wait(&mut self) -> Result<usize> {
         match self.plan.wait {
             Wait::Spin | Wait::Call => std::hint::spin_loop(),
-            Wait::Sleep => {
-                self.queue.sleep(LOOK_EVERY)?;
-            }
+            Wait::Sleep => return self.take(Take::Awaited(LOOK_EVERY)),
             Wait::Event => {
                 self.queue.start()?;
                 wait_for_any([self.queue.event()?], LOOK_EVERY)?;
             }
         }
-        Ok(())
+        Ok(0)
     }
 
     /// Takes what is on its way. It is not measured, and what was cancelled is no failure.
     fn finish(&mut self) -> Result<()> {
         let measured = std::mem::take(&mut self.of);
         while self.queue.outstanding() > 0 {
-            match self.take(None) {
-                Ok(0) => drop(self.queue.sleep(LOOK_EVERY)),
+            match self.take(Take::Awaited(LOOK_EVERY)) {
                 Ok(_) => {}
                 Err(error) if is_cancelled(&error) => {}
                 Err(error) => return Err(error),

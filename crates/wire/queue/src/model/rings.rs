@@ -1,0 +1,157 @@
+//! Commands and answers go round rings, between a host and a device.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use loom::thread;
+
+use super::bounded;
+use crate::{
+    CompletionConsumer, CompletionProducer, DoorbellIndex, Doorbells, ENTRY_BYTES, EntryMemory, EntryPlace,
+    SLOT_BYTES, SlotMemory, SubmissionConsumer, SubmissionProducer,
+};
+
+/// The memory of one queue pair. One word stands for the content of a slot or an entry.
+struct Rings {
+    slots: Vec<AtomicU32>,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    content: AtomicU32,
+    phase_word: AtomicU32,
+}
+
+impl Rings {
+    fn new(size: u32) -> Self {
+        let entry = |_| Entry { content: AtomicU32::new(0), phase_word: AtomicU32::new(0) };
+        Self {
+            slots: (0..size).map(|_| AtomicU32::new(0)).collect(),
+            entries: (0..size).map(entry).collect(),
+        }
+    }
+
+    fn read_slot(&self, index: u16) -> u32 {
+        self.slots[usize::from(index)].load(Relaxed)
+    }
+
+    fn store_entry(&self, place: EntryPlace, content: u32) {
+        let entry = &self.entries[usize::from(place.index)];
+        entry.content.store(content, Relaxed);
+        entry.phase_word.store(u32::from(place.phase) << 16, Release);
+    }
+}
+
+impl SlotMemory for Arc<Rings> {
+    fn write_slot(&self, index: u16, bytes: &[u8; SLOT_BYTES]) {
+        let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        self.slots[usize::from(index)].store(word, Relaxed);
+    }
+}
+
+impl EntryMemory for Arc<Rings> {
+    fn load_phase_word(&self, index: u16) -> u32 {
+        self.entries[usize::from(index)].phase_word.load(Acquire)
+    }
+
+    fn read_entry(&self, index: u16) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[..4].copy_from_slice(&self.entries[usize::from(index)].content.load(Relaxed).to_le_bytes());
+        bytes
+    }
+}
+
+/// A device that answers each command with its content.
+struct Device {
+    rings: Arc<Rings>,
+    doorbells: Arc<Doorbells>,
+    submissions: SubmissionConsumer,
+    completions: CompletionProducer,
+}
+
+const TAIL: DoorbellIndex = DoorbellIndex::submission(0);
+const HEAD: DoorbellIndex = DoorbellIndex::completion(0);
+
+impl Device {
+    /// Answers what it can; returns how many commands it answered.
+    fn run(&mut self) -> u32 {
+        self.submissions.set_tail(self.doorbells.load(TAIL)).expect("a host that follows the rules");
+        self.completions.set_head(self.doorbells.load(HEAD)).expect("a host that follows the rules");
+        let mut answered = 0;
+        while let Some(slot) = self.submissions.front() {
+            let Some(permit) = self.completions.permit() else { break };
+            let content = self.rings.read_slot(slot);
+            self.submissions.skip(1);
+            let place = self.completions.post(permit);
+            self.rings.store_entry(place, content);
+            answered += 1;
+        }
+        answered
+    }
+}
+
+fn slot(word: u32) -> [u8; SLOT_BYTES] {
+    let mut bytes = [0; SLOT_BYTES];
+    bytes[..4].copy_from_slice(&word.to_le_bytes());
+    bytes
+}
+
+fn submit(host: &mut SubmissionProducer<Arc<Rings>>, doorbells: &Doorbells, word: u32) {
+    let mut permit = host.reserve(1).expect("a free slot");
+    assert!(permit.write(&slot(word)));
+    let tail = permit.commit();
+    doorbells.store(TAIL, tail.into());
+}
+
+fn wait(host: &mut CompletionConsumer<Arc<Rings>>) -> u32 {
+    loop {
+        if let Some(entry) = host.take() {
+            return u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
+        }
+        thread::yield_now();
+    }
+}
+
+/// Commands go round rings of `size` slots, with up to `depth` in flight, and each is answered with its content.
+fn round_trips(size: u32, depth: u32, commands: u32) {
+    let rings = Arc::new(Rings::new(size));
+    let doorbells = Arc::new(Doorbells::new(1));
+    let mut device = Device {
+        rings: rings.clone(),
+        doorbells: doorbells.clone(),
+        submissions: SubmissionConsumer::new(size).expect("a size"),
+        completions: CompletionProducer::new(size).expect("a size"),
+    };
+    let running = thread::spawn(move || {
+        let mut left = commands;
+        while left > 0 {
+            let answered = device.run();
+            left -= answered;
+            if answered == 0 {
+                thread::yield_now();
+            }
+        }
+    });
+    let mut submissions = SubmissionProducer::new(size, rings.clone()).expect("a size");
+    let mut completions = CompletionConsumer::new(size, rings).expect("a size");
+    let mut submitted = 0;
+    for answer in 1..=commands {
+        while submitted < commands && submitted < answer - 1 + depth {
+            submitted += 1;
+            submit(&mut submissions, &doorbells, submitted);
+        }
+        assert_eq!(wait(&mut completions), answer);
+        submissions.freed_to((answer % size) as u16).expect("a head that was reached");
+        doorbells.store(HEAD, completions.head().into());
+    }
+    running.join().expect("a device that ends");
+}
+
+#[test]
+fn commands_and_answers_pass_whole_around_the_smallest_ring() {
+    bounded(5).check(|| round_trips(2, 1, 3));
+}
+
+#[test]
+fn commands_and_answers_pass_whole_with_two_in_flight() {
+    bounded(3).check(|| round_trips(3, 2, 4));
+}

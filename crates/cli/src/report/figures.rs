@@ -49,75 +49,97 @@ pub struct Section {
 /// When a plot cannot be drawn: measurements it needs are missing.
 pub fn sections(measured: &Measured) -> Result<Vec<Section>, PlotError> {
     Ok(vec![
-        Section {
-            title: "Traffic by value size",
-            intro: "One put at a time. Payload bytes are what the papers counted: command, chunks, data, \
-                    completion and both doorbells, without the interrupt. Wire bytes have packet headers, framing, \
-                    check sums and the interrupt.",
-            topic: Some(Topic::Traffic),
-            figures: vec![
-                by_size("traffic-payload", measured, COSMOS, "payload bytes a put", |row| {
-                    Some(row.payload_bytes)
-                })?,
-                by_size("traffic-wire", measured, COSMOS, "wire bytes a put", |row| Some(row.wire_bytes))?,
-                by_size("traffic-wire-gen4x4", measured, "gen4x4", "wire bytes a put", |row| {
-                    Some(row.wire_bytes)
-                })?,
-            ],
-        },
-        Section {
-            title: "Latency by value size",
-            intro: "Modelled time from the program's call to the end of its work on the completion, NAND off, on an \
-                    idle device. Step times come from sources or are marked as assumed in the profile; none is \
-                    fitted to a figure of the papers.",
-            topic: Some(Topic::Latency),
-            figures: [COSMOS, COSMOS_GEN5, "gen4x4", NATIVE_CXL]
-                .into_iter()
-                .zip(["latency-cosmos", "latency-cosmos-gen5", "latency-gen4x4", "latency-gen5x8-cxl"])
-                .map(|(setting, id)| {
-                    by_size(id, measured, setting, "modelled ns a put", |row| row.model_ns_mean)
-                })
-                .collect::<Result<_, _>>()?,
-        },
-        Section {
-            title: "Where the time of a 32-byte put goes",
-            intro: "Each part is what the put takes less once the part's costs are taken out of the profile. The \
-                    wire is the last and the least: fixed costs dominate small puts on every link.",
-            topic: None,
-            figures: vec![
-                parts_by_method(COSMOS, "breakdown-cosmos")?,
-                parts_by_method("gen4x4", "breakdown-gen4x4")?,
-            ],
-        },
-        Section {
-            title: "Link speeds, and the factor 6.4",
-            intro: "The link alone is exchanged; host, firmware and latencies stay. BandSlim estimated Gen5 by \
-                    dividing all payload time by 6.4; the model scales the bytes on the wire by the usable rate and \
-                    nothing else.",
-            topic: Some(Topic::Links),
-            figures: vec![
-                parts_by_link(COSMOS, "links-cosmos")?,
-                parts_by_link("gen4x4", "links-gen4x4")?,
-                scaling(measured)?,
-            ],
-        },
-        Section {
-            title: "Workloads B, C, D and M",
-            intro: "B: 8 bytes and 2 KiB at 9:1. C: at 1:9. D: 8 bytes to 2 KiB in equal parts. M: mixgraph, \
-                    generalised Pareto, mean 35 bytes. Adaptive-p and adaptive-c choose by BandSlim's threshold, over \
-                    piggyback and over cxl.",
-            topic: Some(Topic::Workloads),
-            figures: workload_figures(measured)?,
-        },
-        Section {
-            title: "Packing against NAND page writes",
-            intro: "All packing copies every value to the write pointer. Selective packing places values that came \
-                    by DMA on 4 KiB boundaries. Backfilling fills the gaps this leaves. The baseline stores one value \
-                    in each 4 KiB, as the papers' does.",
-            topic: Some(Topic::Packing),
-            figures: vec![packing(measured)?],
-        },
+        traffic_section(measured)?,
+        latency_section(measured)?,
+        parts_section()?,
+        links_section(measured)?,
+        workloads_section(measured)?,
+        packing_section(measured)?,
     ])
+}
+
+fn traffic_section(measured: &Measured) -> Result<Section, PlotError> {
+    let wire_bytes = |row: &TransferRow| Some(row.wire_bytes);
+    Ok(Section {
+        title: "Traffic by value size",
+        intro: "One put at a time. Payload bytes are what the papers counted: command, chunks, data, \
+                completion and both doorbells, without the interrupt. Wire bytes have packet headers, framing, \
+                check sums and the interrupt.",
+        topic: Some(Topic::Traffic),
+        figures: vec![
+            by_size("traffic-payload", measured, COSMOS, "payload bytes a put", |row| {
+                Some(row.payload_bytes)
+            })?,
+            by_size("traffic-wire", measured, COSMOS, "wire bytes a put", wire_bytes)?,
+            by_size("traffic-wire-gen4x4", measured, "gen4x4", "wire bytes a put", wire_bytes)?,
+        ],
+    })
+}
+
+fn latency_section(measured: &Measured) -> Result<Section, PlotError> {
+    let settings = [COSMOS, COSMOS_GEN5, "gen4x4", NATIVE_CXL];
+    let ids = ["latency-cosmos", "latency-cosmos-gen5", "latency-gen4x4", "latency-gen5x8-cxl"];
+    let figures = settings.into_iter().zip(ids);
+    let figures = figures
+        .map(|(setting, id)| by_size(id, measured, setting, "modelled ns a put", |row| row.model_ns_mean));
+    Ok(Section {
+        title: "Latency by value size",
+        intro: "Modelled time from the program's call to the end of its work on the completion, NAND off, on an \
+                idle device. Step times come from sources or are marked as assumed in the profile; none is \
+                fitted to a figure of the papers.",
+        topic: Some(Topic::Latency),
+        figures: figures.collect::<Result<_, _>>()?,
+    })
+}
+
+fn parts_section() -> Result<Section, PlotError> {
+    Ok(Section {
+        title: "Where the time of a 32-byte put goes",
+        intro: "Each part is what the put takes less once the part's costs are taken out of the profile. The \
+                wire is the last and the least: fixed costs dominate small puts on every link.",
+        topic: None,
+        figures: vec![
+            parts_by_method(COSMOS, "breakdown-cosmos")?,
+            parts_by_method("gen4x4", "breakdown-gen4x4")?,
+        ],
+    })
+}
+
+fn links_section(measured: &Measured) -> Result<Section, PlotError> {
+    Ok(Section {
+        title: "Link speeds, and the factor 6.4",
+        intro: "The link alone is exchanged; host, firmware and latencies stay. BandSlim estimated Gen5 by \
+                dividing all payload time by 6.4; the model scales the bytes on the wire by the usable rate and \
+                nothing else.",
+        topic: Some(Topic::Links),
+        figures: vec![
+            parts_by_link(COSMOS, "links-cosmos")?,
+            parts_by_link("gen4x4", "links-gen4x4")?,
+            scaling(measured)?,
+        ],
+    })
+}
+
+fn workloads_section(measured: &Measured) -> Result<Section, PlotError> {
+    Ok(Section {
+        title: "Workloads B, C, D and M",
+        intro: "B: 8 bytes and 2 KiB at 9:1. C: at 1:9. D: 8 bytes to 2 KiB in equal parts. M: mixgraph, \
+                generalised Pareto, mean 35 bytes. Adaptive-p and adaptive-c choose by BandSlim's threshold, over \
+                piggyback and over cxl.",
+        topic: Some(Topic::Workloads),
+        figures: workload_figures(measured)?,
+    })
+}
+
+fn packing_section(measured: &Measured) -> Result<Section, PlotError> {
+    Ok(Section {
+        title: "Packing against NAND page writes",
+        intro: "All packing copies every value to the write pointer. Selective packing places values that came \
+                by DMA on 4 KiB boundaries. Backfilling fills the gaps this leaves. The baseline stores one value \
+                in each 4 KiB, as the papers' does.",
+        topic: Some(Topic::Packing),
+        figures: vec![packing(measured)?],
+    })
 }
 
 fn by_size(

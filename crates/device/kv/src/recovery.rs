@@ -15,7 +15,7 @@ use crate::options::KvOptions;
 use crate::outlook::Outlook;
 use crate::power_loss;
 use crate::reserve::{INDEX_BYTES_PER_KEY, Reserve};
-use crate::store::PageStore;
+use crate::store::{Home, PageStore};
 use crate::value_log::record::Kind;
 use crate::value_log::scan::{Found, Scanner};
 use crate::value_log::segment::Use;
@@ -80,27 +80,10 @@ pub(crate) fn open<S: PageStore>(
     if layout.page_bytes != store.page_bytes() {
         return Err(KvError::DamagedState("the flash has pages of another size"));
     }
-    let mut log = ValueLog::open(store, &home, &layout, options.packing)?;
-    log.segments.dead.limit(options.notes_bytes());
-    let manifest = Manifest::load(store.state(&home), &layout, &mut log.segments)?;
-    if manifest.replay_from.iter().zip(&log.streams).any(|(from, stream)| from.position > stream.wp()) {
-        return Err(KvError::DamagedState("a write pointer is behind its checkpoint"));
-    }
-    manifest.check_replay(&log)?;
+    let (mut log, manifest) = load(store, &home, &layout, &options)?;
     let mut recovery = Recovery::default();
     let read_only = store.is_read_only();
-    let lost_power = power_loss::is_to_be_dealt_with(store, &home);
-    if lost_power {
-        power_loss::cut_tails(store, &mut log, &manifest, &mut recovery)?;
-    } else {
-        log.streams.iter_mut().for_each(Stream::forget_programmed);
-    }
-    if !read_only {
-        mend(store, &mut log, &mut recovery);
-    }
-    if !read_only && (lost_power || recovery.segments_freed > 0) {
-        power_loss::note_dealt_with(store, &home)?;
-    }
+    settle_log(store, &mut log, &manifest, &mut recovery)?;
     let mut index = Index::new(manifest, &home, &layout, options.budget());
     if index.manifest().is_overcounted && !read_only {
         index.recount(&mut log, store);
@@ -132,6 +115,46 @@ pub(crate) fn open<S: PageStore>(
     engine.flush_at_bytes = engine.flush_due_bytes();
     engine.refresh_marks();
     Ok((engine, recovery))
+}
+
+/// Reads log and manifest, which have to agree.
+fn load<S: PageStore>(
+    store: &mut S,
+    home: &Home,
+    layout: &Layout,
+    options: &KvOptions,
+) -> Result<(ValueLog, Manifest), KvError> {
+    let mut log = ValueLog::open(store, home, layout, options.packing)?;
+    log.segments.dead.limit(options.notes_bytes());
+    let manifest = Manifest::load(store.state(home), layout, &mut log.segments)?;
+    if manifest.replay_from.iter().zip(&log.streams).any(|(from, stream)| from.position > stream.wp()) {
+        return Err(KvError::DamagedState("a write pointer is behind its checkpoint"));
+    }
+    manifest.check_replay(&log)?;
+    Ok((log, manifest))
+}
+
+/// Sets right what a kill or a loss of power left of the log.
+fn settle_log<S: PageStore>(
+    store: &mut S,
+    log: &mut ValueLog,
+    manifest: &Manifest,
+    recovery: &mut Recovery,
+) -> Result<(), KvError> {
+    let lost_power = power_loss::is_to_be_dealt_with(store, &log.home);
+    if lost_power {
+        power_loss::cut_tails(store, log, manifest, recovery)?;
+    } else {
+        log.streams.iter_mut().for_each(Stream::forget_programmed);
+    }
+    if store.is_read_only() {
+        return Ok(());
+    }
+    mend(store, log, recovery);
+    if lost_power || recovery.segments_freed > 0 {
+        power_loss::note_dealt_with(store, &log.home)?;
+    }
+    Ok(())
 }
 
 /// Frees what was taken but not committed, and writes full pages to flash.

@@ -104,15 +104,7 @@ impl Flush {
         let most_pages = (budget / ENTRIES_PER_PAGE).clamp(LEAST_PAGES, u32::MAX as usize) as u32;
         while left > 0 {
             if self.at == self.batch.len() {
-                self.batch.clear();
-                (self.at, self.settled_to) = (0, 0);
-                let walk = self.walk.get_or_insert_with(|| table.walk(None));
-                self.batch.extend(table.next_numbers(walk, BATCH_ENTRIES));
-                self.batch.iter().for_each(|&n| table.expect_at(n as usize));
-                self.batch
-                    .iter()
-                    .filter_map(|&n| table.hash_at(n as usize))
-                    .for_each(|hash| hints.expect(hash));
+                self.take_batch(table, hints);
             }
             if self.at >= self.settled_to {
                 let pages_left = most_pages.saturating_sub(older.pages.pages_read - before);
@@ -141,9 +133,7 @@ impl Flush {
                 self.unsettled += 1;
             }
             table.leave_hint(number as usize, hints);
-            if let Some(entry) = table.entry(number as usize)
-                && !(self.drop_tombstones && entry.shape().is_tombstone())
-            {
+            if let Some(entry) = table.entry(number as usize).filter(|entry| self.keeps(entry)) {
                 self.builder.push(entry, log, store, at_ps)?;
             }
             (self.at, self.tries, left) = (self.at + 1, 0, left - 1);
@@ -151,9 +141,22 @@ impl Flush {
         }
         Ok(Progress::More)
     }
-}
 
-impl Flush {
+    /// Takes the numbers of the next entries, and has the memory come that each will need.
+    fn take_batch(&mut self, table: &mut Memtable, hints: &Hints) {
+        self.batch.clear();
+        (self.at, self.settled_to) = (0, 0);
+        let walk = self.walk.get_or_insert_with(|| table.walk(None));
+        self.batch.extend(table.next_numbers(walk, BATCH_ENTRIES));
+        self.batch.iter().for_each(|&n| table.expect_at(n as usize));
+        let hashes = self.batch.iter().filter_map(|&n| table.hash_at(n as usize));
+        hashes.for_each(|hash| hints.expect(hash));
+    }
+
+    fn keeps(&self, entry: &Entry) -> bool {
+        !(self.drop_tombstones && entry.shape().is_tombstone())
+    }
+
     /// Writes up to `most` entries of the batch, as far as they are settled; how many.
     fn write_settled<S: PageStore>(
         &mut self,
@@ -169,8 +172,8 @@ impl Flush {
         let mut count = 0;
         for number in numbers.take_while(|number| table.is_settled(*number)) {
             table.leave_hint(number, hints);
-            let entry = table.entry(number);
-            self.taken.extend(entry.filter(|entry| !(self.drop_tombstones && entry.shape().is_tombstone())));
+            let entry = table.entry(number).filter(|entry| self.keeps(entry));
+            self.taken.extend(entry);
             count += 1;
         }
         if count > 0 {

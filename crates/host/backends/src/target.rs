@@ -91,22 +91,8 @@ impl Target {
     /// What a backend can do with it, over an interface whose commands go on by themselves or not.
     #[must_use]
     pub fn capabilities(&self, overlaps: bool, cancel: bool) -> Capabilities {
-        Capabilities {
-            methods: Methods::NONE.with(Method::Prp),
-            limits: Limits {
-                transfer_bytes: TRANSFER_MAX_BYTES,
-                queues: u16::MAX,
-                ring_entries: DEPTH_MAX,
-                ..Limits::default()
-            },
-            raw_commands: true,
-            nvm: NvmCommands::ALL,
-            memory_align_bytes: if self.options.direct { self.lba_bytes() } else { 1 },
-            event: true,
-            overlaps,
-            cancel,
-            ..Capabilities::default()
-        }
+        let memory_align_bytes = if self.options.direct { self.lba_bytes() } else { 1 };
+        Capabilities { memory_align_bytes, overlaps, cancel, ..blocks_capabilities() }
     }
 
     /// Refuses an admin command: neither a file nor a block device has a controller to send it to.
@@ -167,6 +153,24 @@ pub struct Shape {
     /// What a command's memory begins and ends on.
     pub align_bytes: u32,
     pub read_only: bool,
+}
+
+/// What an interface can do with blocks that have no controller of their own, whatever they are kept in.
+pub(crate) fn blocks_capabilities() -> Capabilities {
+    Capabilities {
+        methods: Methods::NONE.with(Method::Prp),
+        limits: Limits {
+            transfer_bytes: TRANSFER_MAX_BYTES,
+            queues: u16::MAX,
+            ring_entries: DEPTH_MAX,
+            ..Limits::default()
+        },
+        raw_commands: true,
+        nvm: NvmCommands::ALL,
+        memory_align_bytes: 1,
+        event: true,
+        ..Capabilities::default()
+    }
 }
 
 /// Refuses options of a queue that mean nothing without an NVMe ring of one's own.

@@ -25,6 +25,8 @@ mod segment;
 pub mod sgl;
 mod space;
 mod table;
+#[cfg(test)]
+mod testing;
 mod tree;
 mod view;
 

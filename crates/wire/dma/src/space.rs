@@ -222,12 +222,7 @@ mod tests {
     use byway_spec::base::prp::PAGE_BYTES;
 
     use super::*;
-
-    const PAGE: u64 = PAGE_BYTES as u64;
-
-    fn pages(count: usize) -> Arc<DmaMemory> {
-        Arc::new(DmaMemory::new(count * PAGE_BYTES).unwrap())
-    }
+    use crate::testing::{PAGE, pages};
 
     #[test]
     fn a_device_reads_what_the_host_wrote_and_back() {

@@ -255,13 +255,8 @@ mod tests {
     use byway_spec::base::prp::PAGE_BYTES;
 
     use super::*;
-    use crate::{Access, DmaMemory};
-
-    const PAGE: u64 = PAGE_BYTES as u64;
-
-    fn pages(count: usize) -> Arc<DmaMemory> {
-        Arc::new(DmaMemory::new(count * PAGE_BYTES).unwrap())
-    }
+    use crate::Access;
+    use crate::testing::{PAGE, pages};
 
     #[test]
     fn ranges_remembered_in_one_place_are_told_apart() {

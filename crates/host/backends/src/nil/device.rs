@@ -1,13 +1,12 @@
 //! A namespace of blocks that is not there.
 
 use byway_core::{
-    AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Limits, Methods, Namespace,
-    NamespaceKind, Nsid, NvmCommands, Outcome, QueueOptions, Result,
+    AdminCommand, Backend, Buffer, Capabilities, Error, ErrorKind, Identity, Limits, Namespace,
+    NamespaceKind, Nsid, Outcome, QueueOptions, Result,
 };
-use byway_link::Method;
 
 use crate::nil::NilQueue;
-use crate::target::{DEPTH_MAX, Shape, check_queue};
+use crate::target::{Shape, blocks_capabilities, check_queue};
 
 /// Bytes of a block.
 const LBA_BYTES: u32 = 512;
@@ -50,20 +49,8 @@ impl Nil {
 }
 
 fn capabilities() -> Capabilities {
-    Capabilities {
-        methods: Methods::NONE.with(Method::Prp),
-        limits: Limits {
-            transfer_bytes: u64::MAX,
-            queues: u16::MAX,
-            ring_entries: DEPTH_MAX,
-            ..Limits::default()
-        },
-        raw_commands: true,
-        nvm: NvmCommands::ALL,
-        memory_align_bytes: 1,
-        event: true,
-        ..Capabilities::default()
-    }
+    let blocks = blocks_capabilities();
+    Capabilities { limits: Limits { transfer_bytes: u64::MAX, ..blocks.limits }, ..blocks }
 }
 
 impl Backend for Nil {

@@ -3,15 +3,14 @@
 use std::io;
 
 use byway_core::{
-    Capabilities, Command, Error, ErrorKind, Failed, Identity, Limits, Memory, Methods, Namespace,
-    NamespaceKind, Nsid, NvmCommands, Outcome, Result,
+    Capabilities, Command, Error, ErrorKind, Failed, Identity, Memory, Namespace, NamespaceKind, Nsid,
+    Outcome, Result,
 };
-use byway_link::Method;
 use byway_sys::{Mapping, RangeChange};
 
 use crate::request::Request;
 use crate::synchronous::Synchronous;
-use crate::target::{DEPTH_MAX, Shape, TRANSFER_MAX_BYTES};
+use crate::target::{Shape, TRANSFER_MAX_BYTES, blocks_capabilities};
 use crate::work::{self, Medium};
 
 /// Bytes of a block.
@@ -104,22 +103,7 @@ impl Synchronous for RamDisk {
     }
 
     fn capabilities(&self, overlaps: bool, cancel: bool) -> Capabilities {
-        Capabilities {
-            methods: Methods::NONE.with(Method::Prp),
-            limits: Limits {
-                transfer_bytes: TRANSFER_MAX_BYTES,
-                queues: u16::MAX,
-                ring_entries: DEPTH_MAX,
-                ..Limits::default()
-            },
-            raw_commands: true,
-            nvm: NvmCommands::ALL,
-            memory_align_bytes: 1,
-            event: true,
-            overlaps,
-            cancel,
-            ..Capabilities::default()
-        }
+        Capabilities { overlaps, cancel, ..blocks_capabilities() }
     }
 
     fn namespaces(&self) -> Result<Vec<Namespace>> {

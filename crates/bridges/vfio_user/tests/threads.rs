@@ -82,15 +82,14 @@ fn assert_untouched(host: &Host) {
     assert!(memory(host) == before, "memory is written after a reset");
 }
 
-#[test]
-fn nothing_is_touched_once_a_reset_under_commands_is_done() {
+/// Resets the device so many times with commands under way; nothing is touched once `reset` is done.
+fn reset_under_commands(times: u32, reset: impl Fn(&mut Host)) {
     for way in WAYS {
         let (_served, mut host) = way.begin();
-        for _ in 0..60 {
+        for _ in 0..times {
             call_away(&mut host);
             fill(&mut host);
-            host.client.set_register(u64::from(Register::CC.0), Cc::new().into_bits());
-            host.await_status(|status| !status.rdy());
+            reset(&mut host);
             assert_untouched(&host);
             way.restart(&mut host);
         }
@@ -99,17 +98,16 @@ fn nothing_is_touched_once_a_reset_under_commands_is_done() {
 }
 
 #[test]
+fn nothing_is_touched_once_a_reset_under_commands_is_done() {
+    reset_under_commands(60, |host| {
+        host.client.set_register(u64::from(Register::CC.0), Cc::new().into_bits());
+        host.await_status(|status| !status.rdy());
+    });
+}
+
+#[test]
 fn a_message_that_resets_the_device_waits_for_its_threads() {
-    for way in WAYS {
-        let (_served, mut host) = way.begin();
-        for _ in 0..30 {
-            call_away(&mut host);
-            fill(&mut host);
-            host.client.ask(&Request::DeviceReset).unwrap();
-            assert_untouched(&host);
-            way.restart(&mut host);
-        }
-    }
+    reset_under_commands(30, |host| _ = host.client.ask(&Request::DeviceReset).unwrap());
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub mod ring;
 mod synchronous;
 mod target;
 pub mod threads;
+mod ticket;
 mod work;
 
 pub use admin_calls::AdminCalls;

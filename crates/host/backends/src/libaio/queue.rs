@@ -6,14 +6,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byway_core::{
-    BackendQueue, Command, Error, ErrorKind, Failed, Finished, Memory, Outcome, Refused, Result,
-};
-use byway_sys::{Aio, AioCompleted};
+use byway_core::{BackendQueue, Command, Error, ErrorKind, Finished, Memory, Outcome, Refused, Result};
+use byway_sys::Aio;
 
 use crate::psync::queue::{full, not_outstanding};
 use crate::request::Request;
 use crate::target::{Shape, Target};
+use crate::ticket::{Ticket, broken, failed, taken_back, too_late, until_after};
 use crate::work;
 
 /// Commands that are gathered before the kernel is told of them, if nobody looks earlier.
@@ -31,14 +30,6 @@ pub struct LibaioQueue {
     first_until: Option<Instant>,
     outstanding: u32,
     depth: u32,
-}
-
-/// What is known of a command while the ring has its memory.
-#[derive(Debug, Clone, Copy)]
-struct Ticket {
-    tag: u64,
-    request: Request,
-    until: Option<Instant>,
 }
 
 impl LibaioQueue {
@@ -95,24 +86,9 @@ impl LibaioQueue {
         if now < first {
             return;
         }
-        let late = |ticket: &Ticket| ticket.until.is_some_and(|until| now >= until);
-        while let Some((memory, ticket)) = self.aio.take_back(late) {
-            self.give_up(ErrorKind::TimedOut, "its time was over before it was begun", memory, ticket.tag);
+        while let Some((memory, ticket)) = self.aio.take_back(|ticket| ticket.is_late(now)) {
+            self.finish(failed(ticket.tag, too_late(), memory));
         }
-    }
-
-    fn give_up(&mut self, kind: ErrorKind, said: &'static str, memory: Memory, tag: u64) {
-        self.finish(Finished { tag, result: Err(Failed::with_memory(Error::host(kind, said), memory)) });
-    }
-
-    #[inline]
-    fn finished(&self, completed: AioCompleted<Memory, Ticket>) -> Finished {
-        let Ticket { tag, request, .. } = completed.ticket;
-        let result = match work::wrong(&self.target, request, completed.result) {
-            None => Ok(work::outcome(completed.held)),
-            Some(error) => Err(Failed::with_memory(error, completed.held)),
-        };
-        Finished { tag, result }
     }
 }
 
@@ -127,11 +103,6 @@ fn no_queue(depth: u32, cause: io::Error) -> Error {
     Error::kernel(said, cause)
 }
 
-#[cold]
-fn broken(cause: io::Error) -> Error {
-    Error::kernel("the queue failed", cause)
-}
-
 impl BackendQueue for LibaioQueue {
     #[inline]
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
@@ -139,9 +110,7 @@ impl BackendQueue for LibaioQueue {
     }
 
     fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        // A time that no clock can tell is never over.
-        let until = Instant::now().checked_add(timeout);
-        self.first_until = self.first_until.into_iter().chain(until).min();
+        let until = until_after(timeout, &mut self.first_until);
         self.take(command, tag, until)
     }
 
@@ -160,7 +129,7 @@ impl BackendQueue for LibaioQueue {
         let finished = match self.ready.pop_front() {
             Some(finished) => finished,
             None => match self.aio.next_completed().map_err(broken)? {
-                Some(completed) => self.finished(completed),
+                Some(completed) => completed.ticket.ended(&self.target, completed.result, completed.held),
                 None => return Ok(None),
             },
         };
@@ -179,7 +148,7 @@ impl BackendQueue for LibaioQueue {
     fn cancel(&mut self, tag: u64) -> Result<()> {
         let is = |ticket: &Ticket| ticket.tag == tag;
         if let Some((memory, _)) = self.aio.take_back(is) {
-            self.give_up(ErrorKind::Cancelled, "it was taken back before it was begun", memory, tag);
+            self.finish(failed(tag, taken_back(), memory));
             return Ok(());
         }
         if !self.aio.has(is) {

@@ -1,19 +1,17 @@
 //! A queue whose reads, writes and flushes a thread of the C library does.
 
 use std::collections::VecDeque;
-use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byway_core::{
-    BackendQueue, Command, Error, ErrorKind, Failed, Finished, Memory, Outcome, Refused, Result,
-};
+use byway_core::{BackendQueue, Command, Error, ErrorKind, Finished, Memory, Outcome, Refused, Result};
 use byway_sys::{Deadline, PosixAio, PosixAioCompleted};
 
 use crate::psync::queue::{full, not_outstanding};
 use crate::request::Request;
 use crate::target::{Shape, Target};
+use crate::ticket::{Ticket, broken, failed, taken_back, too_late, until_after};
 use crate::work;
 
 /// Commands that are gathered before the C library is told of them, if nobody looks earlier.
@@ -31,14 +29,6 @@ pub struct PosixAioQueue {
     first_until: Option<Instant>,
     outstanding: u32,
     depth: u32,
-}
-
-/// What is known of a command while the C library has its memory.
-#[derive(Debug, Clone, Copy)]
-struct Ticket {
-    tag: u64,
-    request: Request,
-    until: Option<Instant>,
 }
 
 impl PosixAioQueue {
@@ -81,7 +71,7 @@ impl PosixAioQueue {
         let Some(first) = self.first_until else { return };
         let now = Instant::now();
         if now >= first {
-            self.aio.cancel(|ticket| ticket.until.is_some_and(|until| now >= until));
+            self.aio.cancel(|ticket| ticket.is_late(now));
             // What was asked for once is not asked for again.
             let times = self.aio.tickets().filter_map(|ticket| ticket.until).filter(|until| now < *until);
             self.first_until = times.min();
@@ -89,16 +79,12 @@ impl PosixAioQueue {
     }
 
     fn finished(&self, completed: PosixAioCompleted<Memory, Ticket>) -> Finished {
-        let Ticket { tag, request, until } = completed.ticket;
-        let error = match completed.cancelled {
-            true => Some(given_up(until)),
-            false => work::wrong(&self.target, request, completed.result),
-        };
-        let result = match error {
-            None => Ok(work::outcome(completed.held)),
-            Some(error) => Err(Failed::with_memory(error, completed.held)),
-        };
-        Finished { tag, result }
+        let PosixAioCompleted { ticket, held, result, cancelled } = completed;
+        if !cancelled {
+            return ticket.ended(&self.target, result, held);
+        }
+        let error = if ticket.is_late(Instant::now()) { too_late() } else { taken_back() };
+        failed(ticket.tag, error, held)
     }
 
     /// How long to sleep so that the first time that is over is noticed.
@@ -108,29 +94,13 @@ impl PosixAioQueue {
     }
 }
 
-/// A command that had to finish until then was taken back.
-#[cold]
-fn given_up(until: Option<Instant>) -> Error {
-    if until.is_some_and(|until| Instant::now() >= until) {
-        return Error::host(ErrorKind::TimedOut, "its time was over before it was begun");
-    }
-    Error::host(ErrorKind::Cancelled, "it was taken back before it was begun")
-}
-
-#[cold]
-fn broken(cause: io::Error) -> Error {
-    Error::kernel("the queue failed", cause)
-}
-
 impl BackendQueue for PosixAioQueue {
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
         self.take(command, tag, None)
     }
 
     fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
-        // A time that no clock can tell is never over.
-        let until = Instant::now().checked_add(timeout);
-        self.first_until = self.first_until.into_iter().chain(until).min();
+        let until = until_after(timeout, &mut self.first_until);
         self.take(command, tag, until)
     }
 

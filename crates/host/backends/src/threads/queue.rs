@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byway_core::{BackendQueue, Command, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result};
+use byway_core::{BackendQueue, Command, Finished, Outcome, QueueOptions, Refused, Result};
 use byway_sys::Deadline;
 
 use byway_link::Method;
@@ -16,6 +16,7 @@ use crate::synchronous::Synchronous;
 use crate::target::Target;
 use crate::threads::pool::Pool;
 use crate::threads::work_list::{Job, WorkList, expire};
+use crate::ticket::taken_back;
 
 /// Whoever waits at least this long does commands that no thread has begun.
 pub const HELP_FROM: Duration = Duration::from_millis(100);
@@ -225,7 +226,7 @@ impl<S: Synchronous> BackendQueue for ThreadsQueue<S> {
                 Err(running) => return if running { Ok(()) } else { Err(not_outstanding(tag)) },
             },
         };
-        self.ready.push_back(job.given_up(ErrorKind::Cancelled, "it was taken back before it was begun"));
+        self.ready.push_back(job.given_up(taken_back()));
         self.work.raise();
         Ok(())
     }

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use byway_core::{Error, ErrorKind, Failed, Finished, Memory, Result};
+use byway_core::{Error, Finished, Memory, Result};
 use byway_sys::{Alarm, Wakeup};
 
 use crate::synchronous::Synchronous;
 use crate::threads::pool::{Offers, Source};
+use crate::ticket::{failed, too_late};
 
 /// Most commands that a thread does for a queue before it looks after the others.
 const TURN_JOBS: u32 = 32;
@@ -61,12 +62,12 @@ impl<R> Job<R> {
 
     /// Gives it up because its time is over.
     pub(crate) fn late(self) -> Finished {
-        self.given_up(ErrorKind::TimedOut, "its time was over before it was begun")
+        self.given_up(too_late())
     }
 
     /// Gives it up.
-    pub(crate) fn given_up(self, kind: ErrorKind, said: &'static str) -> Finished {
-        Finished { tag: self.tag, result: Err(Failed::with_memory(Error::host(kind, said), self.memory)) }
+    pub(crate) fn given_up(self, error: Error) -> Finished {
+        failed(self.tag, error, self.memory)
     }
 }
 

@@ -102,7 +102,10 @@ pub trait Bus: Send + Sync + 'static {
     /// The caller has found no completion on `queue` and has nothing else to do. A device that runs in its thread and
     /// gathers commands to execute them together, or holds completions back until it has synced its medium, does so now,
     /// which may take as long as a disk does.
-    fn idle(&self, queue: u16);
+    #[inline]
+    fn idle(&self, queue: u16) {
+        let _ = queue;
+    }
 
     /// Waits for interrupt `vector`, at most `timeout`; says whether it came. May return early.
     ///
@@ -149,11 +152,16 @@ pub trait Bus: Send + Sync + 'static {
     fn device_memory(&self) -> Option<Self::Memory>;
 
     /// The controller memory buffer, as a byte interface.
-    fn byte_memory(&self) -> Option<Self::Memory>;
+    fn byte_memory(&self) -> Option<Self::Memory> {
+        None
+    }
 
     /// Charges modelled time for `times` steps of the host's software: submitting, copying chunks, mapping pages,
-    /// taking completions. Nothing when the clock is off.
-    fn charge(&self, step: HostStep, times: u32);
+    /// taking completions. Nothing when the clock is off, or no time is modelled.
+    #[inline]
+    fn charge(&self, step: HostStep, times: u32) {
+        let _ = (step, times);
+    }
 
     /// The time in nanoseconds: modelled under a virtual or paced clock, else monotonic.
     fn now_ns(&self) -> u64;
@@ -163,7 +171,9 @@ pub trait Bus: Send + Sync + 'static {
 
     /// The model of link, host and device, where there is one: what `adaptive` reckons costs with, and the habits
     /// that the host takes part in.
-    fn profile(&self) -> Option<&Profile>;
+    fn profile(&self) -> Option<&Profile> {
+        None
+    }
 }
 
 /// What an event loop waits on.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use byway_dma::{BusAddr, DmaMemory};
 use byway_driver::{Bus, BusError, Event};
-use byway_link::{HostMeter, HostStep, Profile};
+use byway_link::HostMeter;
 use byway_queue::DoorbellIndex;
 use byway_spec::base::register::{Cap, DOORBELL_BASE, Register};
 use byway_sys::map::Mapping;
@@ -185,9 +185,6 @@ impl Bus for VfioBus {
         std::hint::spin_loop();
     }
 
-    #[inline]
-    fn idle(&self, _: u16) {}
-
     fn wait(&self, vector: u16, timeout: Duration) -> Result<bool, BusError> {
         self.shared.vectors.wait(vector, timeout)
     }
@@ -216,24 +213,12 @@ impl Bus for VfioBus {
         self.shared.device_memory.clone()
     }
 
-    /// None: a controller memory buffer is not looked for over this bus.
-    fn byte_memory(&self) -> Option<MappedBar> {
-        None
-    }
-
-    #[inline]
-    fn charge(&self, _: HostStep, _: u32) {}
-
     fn now_ns(&self) -> u64 {
         self.shared.begun.elapsed().as_nanos() as u64
     }
 
     fn meter(&self) -> &HostMeter {
         &self.shared.meter
-    }
-
-    fn profile(&self) -> Option<&Profile> {
-        None
     }
 }
 

@@ -100,8 +100,6 @@ impl Bus for ScriptedBus {
 
     fn poll(&self) {}
 
-    fn idle(&self, _queue: u16) {}
-
     /// Arms the interrupt, and takes one that was raised since it was armed.
     fn wait(&self, vector: u16, _: Duration) -> Result<bool, BusError> {
         let mut state = self.state();

@@ -1,26 +1,23 @@
 //! The file that holds a device: locked, preallocated where it is mapped, and full disks said as such.
 
-use std::fs::{File, OpenOptions};
+mod open;
+
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, FlockOperation};
-use rustix::io::Errno;
+use rustix::fs::FallocateFlags;
 
 use crate::copy::DataRanges;
-use crate::events::{FileEvents, of_file};
+use crate::events::FileEvents;
 use crate::exclusive::ExclusiveMapping;
 use crate::file_error::{ALLOCATING, FileError, PUNCHING, READING, SYNCING, WRITING, refusal};
 use crate::map::Sharing;
-use crate::names::{NamePoint, folder_of, sync_name};
+use crate::names::{NamePoint, sync_name};
 use crate::trouble::{Trouble, TroubleByte};
 use crate::view::ReadMapping;
-
-/// How long a lock is asked for before it counts as somebody's.
-const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
 /// A file opened under a lock, so that it has one writer.
 #[derive(Debug)]
@@ -33,73 +30,6 @@ pub struct ImageFile {
 }
 
 impl ImageFile {
-    /// Makes a new file and locks it. An existing file is left alone.
-    ///
-    /// # Errors
-    /// [`FileError::Exists`], [`FileError::Denied`], [`FileError::Missing`] of the folder, and what the system says.
-    pub fn create(path: &Path) -> Result<Self, FileError> {
-        let file =
-            OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(|source| {
-                match refusal(path, "creating", source) {
-                    // Of a file that is to be made, it is the folder that is missing.
-                    FileError::Missing { path } => {
-                        FileError::Missing { path: folder_of(&path).to_path_buf() }
-                    }
-                    refused => refused.denied("made"),
-                }
-            })?;
-        Self::locked(file, path, false)
-    }
-
-    /// Opens an existing file for reading and writing, alone. A file that nobody may write by its mode is left alone
-    /// even where the superuser could.
-    ///
-    /// # Errors
-    /// [`FileError::Missing`], [`FileError::ReadOnly`], [`FileError::Denied`] where it may not even be read,
-    /// [`FileError::InUse`] and what the system says.
-    pub fn open(path: &Path) -> Result<Self, FileError> {
-        let file = OpenOptions::new().read(true).write(true).open(path).map_err(|source| {
-            match refusal(path, "opening", source) {
-                refused if File::open(path).is_err() => refused.denied("read and written"),
-                refused => refused,
-            }
-        })?;
-        let found = file.metadata().map_err(|source| refusal(path, "opening", source))?;
-        if found.permissions().readonly() {
-            return Err(FileError::ReadOnly { path: path.to_path_buf() });
-        }
-        Self::locked(file, path, false)
-    }
-
-    /// Opens an existing file for reading. Other readers may have it open too; a writer may not.
-    ///
-    /// # Errors
-    /// [`FileError::Missing`], [`FileError::Denied`], [`FileError::InUse`] and what the system says.
-    pub fn open_read_only(path: &Path) -> Result<Self, FileError> {
-        let file = File::open(path).map_err(|source| refusal(path, "opening", source).denied("read"))?;
-        Self::locked(file, path, true)
-    }
-
-    /// `flock` belongs to the open file, so it also keeps out a second opener in this process, and it is gone with
-    /// the process however that ends.
-    fn locked(file: File, path: &Path, read_only: bool) -> Result<Self, FileError> {
-        let how = match read_only {
-            true => FlockOperation::NonBlockingLockShared,
-            false => FlockOperation::NonBlockingLockExclusive,
-        };
-        match lock(&file, how) {
-            Ok(()) => Ok(Self {
-                file,
-                path: path.to_path_buf(),
-                read_only,
-                events: of_file(path),
-                trouble: TroubleByte::default(),
-            }),
-            Err(Errno::WOULDBLOCK) => Err(FileError::InUse { path: path.to_path_buf() }),
-            Err(error) => Err(refusal(path, "locking", error.into())),
-        }
-    }
-
     /// Has `events`, if there are any, told of every operation from here on.
     #[must_use]
     pub fn watched_by(mut self, events: Option<Arc<dyn FileEvents>>) -> Self {
@@ -328,63 +258,13 @@ impl ImageFile {
     }
 }
 
-impl Drop for ImageFile {
-    /// Closing would do, if no process were just being started from this one: until it runs its own program it has every file
-    /// of ours open, and with it its lock, which may take long on a busy machine.
-    fn drop(&mut self) {
-        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
-    }
-}
-
-/// Locks a file, if need be after a moment: a process that is just being started from one that ended meanwhile holds its locks
-/// until it runs its own program.
-fn lock(file: &File, how: FlockOperation) -> Result<(), Errno> {
-    let begun = Instant::now();
-    loop {
-        match rustix::fs::flock(file, how) {
-            Err(Errno::WOULDBLOCK) if begun.elapsed() < LOCK_PATIENCE => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            done => return done,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use rustix::io::Errno;
+
     use super::*;
-
-    #[test]
-    fn a_second_opener_is_refused_until_the_first_is_gone() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("image");
-        let first = ImageFile::create(&path).unwrap();
-        assert!(matches!(ImageFile::open(&path), Err(FileError::InUse { .. })));
-        assert!(matches!(ImageFile::open_read_only(&path), Err(FileError::InUse { .. })));
-        drop(first);
-        ImageFile::open(&path).unwrap();
-    }
-
-    #[test]
-    fn readers_share() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("image");
-        drop(ImageFile::create(&path).unwrap());
-        let _one = ImageFile::open_read_only(&path).unwrap();
-        let _two = ImageFile::open_read_only(&path).unwrap();
-        assert!(matches!(ImageFile::open(&path), Err(FileError::InUse { .. })));
-    }
-
-    #[test]
-    fn an_existing_file_is_not_overwritten() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("image");
-        std::fs::write(&path, "mine").unwrap();
-        assert!(matches!(ImageFile::create(&path), Err(FileError::Exists { .. })));
-        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
-    }
 
     #[test]
     fn a_punched_range_reads_as_zeroes_and_takes_no_room() {
@@ -492,32 +372,5 @@ mod tests {
         let file = ImageFile::create(&dir.path().join("image")).unwrap();
         let error = file.read_at(10, &mut [0; 10]).unwrap_err();
         assert!(error.to_string().ends_with("ends before byte 20"), "{error}");
-    }
-
-    #[test]
-    fn the_lock_of_a_file_that_is_closed_is_given_up_though_a_process_being_started_still_has_it_open() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("image");
-        let held = ImageFile::create(&path).unwrap();
-        let _of_the_process = held.file.try_clone().unwrap();
-        let other = File::open(&path).unwrap();
-        let lock = || rustix::fs::flock(&other, FlockOperation::NonBlockingLockExclusive);
-        assert_eq!(lock(), Err(Errno::WOULDBLOCK));
-        drop(held);
-        assert_eq!(lock(), Ok(()));
-    }
-
-    #[test]
-    fn a_lock_that_a_process_being_started_holds_for_a_moment_is_waited_for() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("image");
-        let held = ImageFile::create(&path).unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(move || {
-                std::thread::sleep(Duration::from_millis(20));
-                drop(held);
-            });
-            assert!(ImageFile::open(&path).is_ok());
-        });
     }
 }

@@ -276,13 +276,19 @@ impl<'a> Worker<'a> {
         };
         match failed {
             None => Ok(taken),
-            Some((_, error)) if error.kind() == ErrorKind::Mismatch => Err(No(error.to_string()).into()),
-            Some((op, error)) => {
-                let what = if op.is_read { "read" } else { "write" };
-                Err(queue.explained(error))
-                    .with_context(|| format!("{what} at place {} of the load", op.place))
-            }
+            Some((op, error)) => Err(self.failed(op, error)),
         }
+    }
+
+    /// Why the load ends, of a command that failed.
+    #[cold]
+    fn failed(&self, op: Op, error: byway::Error) -> anyhow::Error {
+        if error.kind() == ErrorKind::Mismatch {
+            return No(error.to_string()).into();
+        }
+        let what = if op.is_read { "read" } else { "write" };
+        anyhow::Error::new(self.queue.explained(error))
+            .context(format!("{what} at place {} of the load", op.place))
     }
 
     fn tell(&mut self, shared: &Shared, taken: usize) {

@@ -22,7 +22,7 @@ use crate::inflight::{Extent, Inflight};
 use crate::lent::KernelMemory;
 use crate::transfer::Transfer;
 
-/// The longest that the C library is asked to wait, in seconds.
+/// From so many seconds on the C library is asked to wait for ever.
 const LONGEST_S: u64 = 1 << 30;
 
 /// How many of the oldest operations are waited for: the C library does those of one descriptor one after the other, and
@@ -72,9 +72,18 @@ pub struct PosixAio<H: KernelMemory, T: Copy> {
     refused: VecDeque<(u32, i32)>,
     /// An operation may be done before older ones are: all are asked about, and not the oldest alone.
     out_of_order: bool,
+    /// One that is known to be done, and was not taken: to ask takes the C library's one lock.
+    known: Option<Done>,
     eager: Eager,
     plain_sleeps: u8,
     file: Arc<dyn AsFd + Send + Sync>,
+}
+
+/// An operation that the C library is done with: where among those under way, and its answer.
+#[derive(Debug, Clone, Copy)]
+struct Done {
+    at: usize,
+    answer: i32,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -112,6 +121,7 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
             under_way: VecDeque::with_capacity(depth as usize),
             refused: VecDeque::new(),
             out_of_order: false,
+            known: None,
             eager: Eager::default(),
             plain_sleeps: 0,
             file,
@@ -223,21 +233,27 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
 
     /// Takes an operation from under way that the C library is done with: mostly the oldest.
     fn next_done(&mut self) -> Option<(u32, Result<usize, i32>)> {
-        let at = self.position_done();
-        self.out_of_order &= at.is_some();
-        let at = at?;
+        let found = self.find_done();
+        self.out_of_order &= found.is_some();
+        let Done { at, answer } = found?;
+        // Where others stand is another place from here on.
+        self.known = None;
         let index = self.under_way.remove(at)?;
-        let answer = self.answer(index)?;
         let control = self.table.control(index)?.as_ptr();
         // SAFETY: the C library is done with the block, and is asked this once.
         let moved = unsafe { libc::aio_return(control.cast()) };
         Some((index, if answer == 0 { Ok(moved as usize) } else { Err(answer) }))
     }
 
-    /// Where among those under way one is that is done.
-    fn position_done(&self) -> Option<usize> {
-        let looked_at = if self.out_of_order { self.under_way.len() } else { 1 };
-        self.under_way.iter().take(looked_at).position(|index| self.answer(*index).is_some())
+    /// An operation under way that is done. What is begun meanwhile comes behind it.
+    fn find_done(&mut self) -> Option<Done> {
+        if self.known.is_none() {
+            let looked_at = if self.out_of_order { self.under_way.len() } else { 1 };
+            let asked = self.under_way.iter().take(looked_at).enumerate();
+            self.known =
+                asked.filter_map(|(at, index)| self.answer(*index).map(|answer| Done { at, answer })).next();
+        }
+        self.known
     }
 
     /// How an operation under way ended; `None` while it goes on.
@@ -270,8 +286,8 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
 
     /// Whether an operation is done and was not taken.
     #[must_use]
-    pub fn has_finished(&self) -> bool {
-        !self.refused.is_empty() || self.position_done().is_some()
+    pub fn has_finished(&mut self) -> bool {
+        !self.refused.is_empty() || self.find_done().is_some()
     }
 
     /// Begins every operation that was pushed, and sleeps until one is done, at most `timeout`.
@@ -280,7 +296,9 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
     /// The system's answer.
     pub fn sleep(&mut self, timeout: Duration) -> io::Result<()> {
         self.start();
-        if self.under_way.is_empty() || self.has_finished() || self.look() {
+        // One alone has just begun, or its sleeper has asked already: the library asks again before it waits.
+        let alone = self.under_way.len() == 1 && self.refused.is_empty();
+        if self.under_way.is_empty() || !alone && (self.has_finished() || self.look()) {
             return Ok(());
         }
         if self.wait_for_half(timeout)? {
@@ -329,17 +347,19 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
                 .control(*index)
                 .map_or(ptr::null(), |control| control.as_ptr().cast_const().cast());
         }
+        let count = self.under_way.len().saturating_sub(from).min(WAITED_MAX);
         let time = libc::timespec {
-            // The library adds it to its clock, so the longest that there is would be over at once.
-            tv_sec: libc::time_t::try_from(timeout.as_secs().min(LONGEST_S)).unwrap_or(libc::time_t::MAX),
+            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         };
-        // SAFETY: pointers that are null or to control blocks that the C library was given, and a time that lives as long
-        // as the call.
-        let waited = unsafe { libc::aio_suspend(blocks.as_ptr(), WAITED_MAX as i32, &raw const time) };
+        // The library adds a time to its clock, so the longest that there is would be over at once; and for none it asks no clock.
+        let time = if timeout.as_secs() < LONGEST_S { &raw const time } else { ptr::null() };
+        // SAFETY: as many pointers, which are null or to control blocks that the C library was given, and a time that lives as
+        // long as the call, or none.
+        let waited = unsafe { libc::aio_suspend(blocks.as_ptr(), count as i32, time) };
         match io::Error::last_os_error() {
             _ if waited == 0 => {
-                self.out_of_order |= self.position_done().is_none();
+                self.out_of_order |= self.find_done().is_none();
                 Ok(())
             }
             cause if matches!(cause.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(()),

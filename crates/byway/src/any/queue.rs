@@ -128,6 +128,7 @@ impl Queue {
     pub fn alone_with(&mut self, command: impl FnOnce() -> Command) -> Result<Outcome, Failed> {
         match self {
             Self::Nil(queue) => queue.alone_with(command),
+            Self::Psync(queue) => queue.alone(command()),
             other => other.alone_on_device(command()),
         }
     }
@@ -309,7 +310,10 @@ impl BackendQueue for Queue {
     }
 
     fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
-        self.alone_with(|| command)
+        match self {
+            Self::Nil(queue) => queue.alone(command),
+            other => other.alone_on_device(command),
+        }
     }
 
     fn alone_within(&mut self, command: Command, timeout: Duration) -> Result<Outcome, Failed> {

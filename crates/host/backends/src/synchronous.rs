@@ -100,7 +100,7 @@ impl Synchronous for Target {
         Ok((request, memory))
     }
 
-    #[inline]
+    #[inline(always)]
     fn perform(&self, request: Request, memory: Memory) -> Result<Outcome, Failed> {
         work::run(self, request, memory)
     }

@@ -62,12 +62,13 @@ impl Medium for Target {
 }
 
 /// Does `request` to a file or block device, with a command's memory.
+#[inline(always)]
 pub(crate) fn run(target: &Target, request: Request, memory: Memory) -> Result<Outcome, Failed> {
     run_over(target, request, memory)
 }
 
 /// Does `request` to any medium, with a command's memory.
-#[inline]
+#[inline(always)]
 pub(crate) fn run_over(
     medium: &impl Medium,
     request: Request,
@@ -86,7 +87,20 @@ pub(crate) fn outcome(memory: Memory) -> Outcome {
     Outcome { answer: Answer { commands: 1, ..Answer::default() }, buffer, vector }
 }
 
+#[inline(always)]
 fn perform(medium: &impl Medium, request: Request, memory: &mut Memory) -> Result<()> {
+    match (request, memory) {
+        // What nearly all commands are, where they stand.
+        (Request::Read(span), Memory::Buffer(into)) => read_whole(medium, span.at, into.as_mut_slice()),
+        (Request::Write { to, fua: false }, Memory::Buffer(from)) => {
+            write_whole(medium, to.at, from.as_slice())
+        }
+        (request, memory) => perform_any(medium, request, memory),
+    }
+}
+
+#[inline(never)]
+fn perform_any(medium: &impl Medium, request: Request, memory: &mut Memory) -> Result<()> {
     match request {
         Request::Read(span) => read_into(medium, span, memory),
         Request::Write { to, fua } => {
@@ -122,6 +136,7 @@ fn write_from(medium: &impl Medium, span: Span, memory: &Memory) -> Result<()> {
 }
 
 /// Reads until `into` is full: a signal or a boundary may end one call early.
+#[inline(always)]
 fn read_whole(medium: &impl Medium, at: u64, into: &mut [u8]) -> Result<()> {
     let mut done = 0;
     while let Some(rest) = into.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -135,6 +150,7 @@ fn read_whole(medium: &impl Medium, at: u64, into: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
+#[inline(always)]
 fn write_whole(medium: &impl Medium, at: u64, from: &[u8]) -> Result<()> {
     let mut done = 0;
     while let Some(rest) = from.get(done..).filter(|rest| !rest.is_empty()) {

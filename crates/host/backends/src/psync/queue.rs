@@ -42,7 +42,7 @@ impl<S: Synchronous> PsyncQueue<S> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_alone(&mut self, command: Command, timeout: Option<Duration>) -> Result<Outcome, Failed> {
         if self.ready.len() > 0 {
             return Err(Refused { command, error: others_are_outstanding() }.into());
@@ -51,7 +51,7 @@ impl<S: Synchronous> PsyncQueue<S> {
         self.perform(request, memory, timeout)
     }
 
-    #[inline]
+    #[inline(always)]
     fn perform(
         &self,
         request: S::Request,
@@ -107,6 +107,7 @@ impl<S: Synchronous> BackendQueue for PsyncQueue<S> {
         Ok(self.perform(request, command.into_memory(), Some(self.timeout))?)
     }
 
+    #[inline(always)]
     fn alone(&mut self, command: Command) -> Result<Outcome, Failed> {
         self.take_alone(command, None)
     }

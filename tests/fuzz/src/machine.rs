@@ -240,6 +240,7 @@ impl Machine {
             interrupts: &NoInterrupts,
             own_memory: 0..0,
             device_memory: DeviceMemory::Windows,
+            capsule: None,
         };
         self.controller.sync_now(&mut self.subsystem, &mut port, self.now_ps);
         self.controller.run(&mut self.subsystem, &mut port, &self.doorbells, None, self.now_ps, budget)

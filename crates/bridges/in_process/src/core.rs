@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use byway_controller::{Controller, DeviceMemory, FinishedSync, Interrupts, Next, Port, Subsystem};
+use byway_controller::{
+    Controller, DeviceMemory, FinishedSync, Interrupts, Next, PendingSync, Port, Subsystem,
+};
 use byway_dma::DmaView;
 use byway_link::Meter;
 use byway_queue::DoorbellIndex;
 use byway_sys::Mapping;
 
+use crate::capsules::CapsuleSide;
 use crate::device::RunBy;
 use crate::memory::own_memory;
 use crate::shared::{NEVER, Shared};
@@ -25,6 +28,8 @@ pub(crate) struct Core {
     pub meter: Meter,
     /// What the host stores into, where it is elsewhere.
     pub device_memory: Option<Arc<Mapping>>,
+    /// Controllers of hosts whose commands come in capsules.
+    pub capsules: CapsuleSide,
 }
 
 impl Core {
@@ -47,7 +52,7 @@ impl Core {
             shared.vectors.call_all(|_| true);
         }
         shared.blocked.store(self.controller.is_blocked(), Relaxed);
-        let wants_sync = self.controller.wants_sync();
+        let wants_sync = self.wants_sync();
         shared.wants_sync.store(wants_sync, Relaxed);
         if wants_sync {
             shared.sync_bed.wake();
@@ -88,11 +93,26 @@ impl Core {
         self.run(shared, None, shared.clock.now_ps());
     }
 
+    /// Whether commands of any controller wait for a sync that nobody has begun.
+    #[inline]
+    pub fn wants_sync(&self) -> bool {
+        self.controller.wants_sync() || self.capsules.wants_sync()
+    }
+
+    /// Begins a sync for every command that waits for one.
+    pub fn begin_sync(&mut self) -> Option<PendingSync> {
+        let mine = self.controller.cover();
+        let any = self.capsules.cover() || mine;
+        any.then(|| self.subsystem.begin_sync())
+    }
+
     /// Completes the commands that a sync covers, and whatever has become possible by that.
     pub fn end_sync(&mut self, shared: &Shared, sync: FinishedSync) {
         let now_ps = shared.clock.now_ps();
+        let synced = self.subsystem.end_sync(sync);
         let mut port = port(&self.memory, &mut self.meter, shared);
-        self.controller.end_sync(&mut self.subsystem, &mut port, sync, now_ps);
+        self.controller.end_cover(&mut port, &synced, now_ps);
+        self.capsules.end_cover(&synced);
         self.run(shared, None, now_ps);
     }
 }
@@ -104,5 +124,12 @@ pub(crate) fn port<'a>(memory: &'a DmaView, meter: &'a mut Meter, shared: &'a Sh
         Some(served) => &*served.interrupts,
         None => &shared.vectors,
     };
-    Port { memory, meter, interrupts, own_memory: own_memory(), device_memory: DeviceMemory::Windows }
+    Port {
+        memory,
+        meter,
+        interrupts,
+        own_memory: own_memory(),
+        device_memory: DeviceMemory::Windows,
+        capsule: None,
+    }
 }

@@ -8,6 +8,7 @@ use byway_controller::{Interrupts, Subsystem};
 use byway_link::{ClockMode, Ledger, Profile};
 use byway_sys::Mapping;
 
+use crate::capsules::Capsules;
 use crate::core::Core;
 use crate::front::Front;
 use crate::runner::Runner;
@@ -135,6 +136,14 @@ impl Embedded {
         }
     }
 
+    /// The device as bridges to fabrics have it in hand, beside its [`Embedded::front`]. For one that [serves](Embedded::serve).
+    ///
+    /// # Errors
+    /// A modelled clock: what a fabric takes is not modelled.
+    pub fn capsules(&self) -> Result<Capsules, StartError> {
+        Capsules::new(self.companion.clone(), self.shared.clone(), self.runners.clone())
+    }
+
     /// Keeps `companion` for as long as somebody reaches the device: it is dropped with the last of the device and of the
     /// buses taken from here on, before the image is closed.
     pub fn keep(&mut self, companion: impl Any + Send + Sync) {
@@ -212,6 +221,9 @@ pub enum StartError {
     /// Several threads for a device that one thread has to serve.
     #[error("under clock=paced and flush=media one thread serves every queue: no more can be asked for")]
     OneThread,
+    /// A fabric under a clock that models time.
+    #[error("what a network takes is not modelled: clock=off is for devices that are served over one")]
+    ModelledFabric,
     /// No memory, or no thread.
     #[error("the device cannot be started: {0}")]
     System(#[from] std::io::Error),

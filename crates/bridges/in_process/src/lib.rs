@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod bus;
+mod capsules;
 mod cell;
 mod clock;
 mod core;
@@ -21,6 +22,7 @@ mod syncing;
 mod workers;
 
 pub use bus::InProcessBus;
+pub use capsules::{AttachError, CapsuleDevice, Capsules};
 pub use device::{Embedded, Handle, Hosts, RunBy, RunOptions, StartError};
 pub use front::Front;
 pub use memory::Window;

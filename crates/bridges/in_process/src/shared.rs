@@ -1,15 +1,16 @@
 //! What every handle of one device shares: who rings a doorbell here runs the device, or leaves word for who does.
 
 use std::num::NonZeroU16;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, Weak};
 
 use byway_controller::{Carried, CmbRegisters, Controller, ControllerId, DeviceMemory, Outlooks, Subsystem};
 use byway_dma::{DmaMemory, DmaSpace};
 use byway_link::{ClockMode, HostMeter, Meter, Profile};
 use byway_queue::{DoorbellIndex, Doorbells, SharedDoorbells};
-use byway_sys::Mapping;
+use byway_sys::{Mapping, Wakeup};
 
+use crate::capsules::CapsuleSide;
 use crate::cell::Guarded;
 use crate::clock::Clock;
 use crate::core::Core;
@@ -53,6 +54,8 @@ pub struct Shared {
     /// Whether commands wait for a sync of the image.
     pub(crate) wants_sync: AtomicBool,
     pub(crate) syncing: Syncing,
+    /// Raised for those who have connections of hosts, when completions came by themselves.
+    pub(crate) capsule_bells: Mutex<Vec<Weak<Wakeup>>>,
 }
 
 impl Drop for Shared {
@@ -119,7 +122,8 @@ impl Shared {
         }
         let windows = Windows::new(&mut subsystem);
         let outlooks = subsystem.outlooks();
-        let core = Core { subsystem, controller, memory: space.view(), meter, device_memory: None };
+        let capsules = CapsuleSide::new(&profile);
+        let core = Core { subsystem, controller, memory: space.view(), meter, device_memory: None, capsules };
         Ok(Self {
             core: Guarded::new(core),
             space,
@@ -142,6 +146,7 @@ impl Shared {
             blocked: AtomicBool::new(false),
             wants_sync: AtomicBool::new(false),
             syncing: Syncing::default(),
+            capsule_bells: Mutex::default(),
         })
     }
 

@@ -79,7 +79,7 @@ impl Shared {
     pub(crate) fn sync(&self, qid: Option<u16>) {
         let waits = |core: &mut Core| match qid {
             Some(qid) => core.controller.waits_for_sync(qid),
-            None => core.controller.wants_sync(),
+            None => core.wants_sync(),
         };
         while self.with_core(waits).unwrap_or(false) {
             if let Some(queues) = self.syncing.lead_or_wait() {
@@ -103,9 +103,10 @@ impl Shared {
             }
             std::thread::yield_now();
         }
-        if let Some(sync) = self.with_core(|core| core.controller.begin_sync(&mut core.subsystem))? {
+        if let Some(sync) = self.with_core(Core::begin_sync)? {
             let finished = sync.wait();
             self.with_core(|core| core.end_sync(self, finished))?;
+            self.tell_capsules();
         }
         Ok(())
     }

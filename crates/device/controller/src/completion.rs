@@ -194,7 +194,8 @@ impl Controller {
     /// The ticket of a parked admin command, if its completion queue has a place now.
     pub(crate) fn resume(&mut self, doorbells: &Doorbells, cid: u16) -> Option<Ticket> {
         let cq = self.completion[0].as_mut()?;
-        let Some(permit) = cq.permit(|| Some(doorbells.load(DoorbellIndex::completion(0)))) else {
+        let rings = self.capsules.is_none();
+        let Some(permit) = cq.permit(|| rings.then(|| doorbells.load(DoorbellIndex::completion(0)))) else {
             cq.blocks = true;
             self.blocked = true;
             return None;
@@ -233,6 +234,9 @@ impl Controller {
     fn post(&mut self, port: &mut Port<'_>, ticket: Ticket, entry: Completion) {
         if let Some(sq) = self.submission[usize::from(ticket.sqid)].as_mut() {
             sq.told_head = entry.sqhd;
+        }
+        if self.capsules.is_some() {
+            return self.post_to_owner(ticket, entry);
         }
         let Some(cq) = self.completion[usize::from(ticket.cqid)].as_mut() else { return };
         let place = cq.ring.post(ticket.permit);

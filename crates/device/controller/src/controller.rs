@@ -9,6 +9,7 @@ use byway_queue::{DoorbellIndex, Doorbells};
 use byway_spec::base::register::{Cc, Csts};
 
 use crate::admin::AdminState;
+use crate::capsule::CapsuleQueues;
 use crate::completion::Completions;
 use crate::held::Held;
 use crate::namespace::Room;
@@ -54,6 +55,8 @@ pub struct Controller {
     pub(crate) is_watched: bool,
     /// Completion queues with entries that no interrupt has told of.
     pub(crate) unannounced: QueueSet,
+    /// What it has instead of rings in host memory, where its commands come in capsules.
+    pub(crate) capsules: Option<Box<CapsuleQueues>>,
     /// Subsystem resets that it went through, or was made after.
     resets_seen: u64,
 }
@@ -197,6 +200,7 @@ impl Controller {
             blocked: false,
             is_watched: false,
             unannounced: QueueSet::default(),
+            capsules: None,
             resets_seen: subsystem.resets,
         }
     }
@@ -289,6 +293,9 @@ impl Controller {
         if !self.configuration_is_valid() {
             return self.fail();
         }
+        if self.capsules.is_some() {
+            return self.registers.set_ready(true);
+        }
         let (sq_entries, cq_entries) = self.registers.admin_entries();
         let (sq_base, cq_base) = self.registers.admin_bases();
         let sq = SubmissionQueue::new(BusAddr(sq_base), sq_entries, 0);
@@ -327,6 +334,7 @@ impl Controller {
             DoorbellIndex::at(place).into_iter().for_each(|index| doorbells.reset(index));
         }
         self.registers.reset();
+        self.keep_admin_queue(subsystem);
     }
 
     /// Puts the controller back to what it was after power-on, as a function level reset does, and for the next host when

@@ -5,6 +5,7 @@ use byway_link::{Class, Work};
 use byway_spec::base::command::DataPointer;
 use byway_spec::{Command, Status};
 
+use crate::capsule;
 use crate::controller::MAX_TRANSFER_BYTES;
 use crate::error::CommandError;
 use crate::payload::{HostData, Mapped};
@@ -61,6 +62,9 @@ pub fn map_buffer<'a>(
     match command.cdw0.psdt() {
         DataPointer::Prp => {
             map_prps(port, mapped, command, (buffer_bytes as u32, moved_bytes as u32), whole_pages)?;
+        }
+        DataPointer::Sgl if port.capsule.is_some() => {
+            capsule::map_transport(port, mapped, command, buffer_bytes as u32)?;
         }
         DataPointer::Sgl => map_sgl(port, mapped, command, buffer_bytes as u32)?,
         DataPointer::SglMetadata => {

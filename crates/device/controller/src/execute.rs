@@ -28,7 +28,7 @@ const FIRST_VENDOR_OPCODE: u8 = 0x80;
 const FIRST_BYTES: usize = vendor::WRITE_BYTES;
 
 impl Controller {
-    /// Executes a command of I/O queue `qid`; `inline_bytes` of payload came with it.
+    /// Executes a command of I/O queue `qid`; `carried` came with it, behind it in its ring or in its capsule.
     #[inline]
     pub(crate) fn execute_io(
         &mut self,
@@ -36,7 +36,7 @@ impl Controller {
         port: &mut Port<'_>,
         qid: u16,
         command: &Command,
-        inline_bytes: Option<usize>,
+        carried: Option<&[u8]>,
     ) -> Result<Outcome, CommandError> {
         if command.cdw0.fuse() != 0 {
             return Err(FUSED);
@@ -44,21 +44,21 @@ impl Controller {
         if !self.registers.serves_all_sets() {
             self.check_set(subsystem, command)?;
         }
-        subsystem.io.note(Counted::of(command, inline_bytes.is_some()));
-        if !subsystem.options.sgls && inline_bytes.is_none() {
+        subsystem.io.note(Counted::of(command, carried.is_some()));
+        if !subsystem.options.sgls && carried.is_none() && port.capsule.is_none() {
             check_without_sgls(command)?;
         }
         if command.opcode() >= FIRST_VENDOR_OPCODE {
-            return self.execute_vendor(subsystem, port, qid, command, inline_bytes);
+            return self.execute_vendor(subsystem, port, qid, command, carried);
         }
         if is_reservation(command.opcode()) {
-            return self.reserve(subsystem, port, qid, command, inline_bytes);
+            return self.reserve(subsystem, port, qid, command, carried);
         }
         if command.nsid == NSID_ALL && command.opcode() == NvmOpcode::FLUSH.0 {
             return subsystem.check_access_to_attached(self.id, Access::Write).map(|()| Outcome::OnceSynced);
         }
         let target = (qid, command.nsid, effects::access(command.opcode()));
-        self.with_namespace(subsystem, port, target, inline_bytes, |namespace, execution| match namespace {
+        self.with_namespace(subsystem, port, target, carried, |namespace, execution| match namespace {
             Namespace::Nvm(nvm) => nvm.execute(execution, command),
             Namespace::Kv(kv) => kv.execute(execution, command),
         })
@@ -83,7 +83,7 @@ impl Controller {
         subsystem: &mut Subsystem,
         port: &mut Port<'_>,
         (qid, nsid, access): (u16, u32, Access),
-        inline_bytes: Option<usize>,
+        carried: Option<&[u8]>,
         work: impl FnOnce(&mut Namespace, &mut Execution<'_, '_>) -> Result<Outcome, CommandError>,
     ) -> Result<Outcome, CommandError> {
         let (namespace, flash) = subsystem.admit(nsid, self.id, access)?;
@@ -92,7 +92,7 @@ impl Controller {
             flash,
             port,
             room: &mut self.room,
-            carried: inline_bytes.map(|n| &self.inline[..n]),
+            carried,
             whole_pages: self.habits.whole_page_prp,
             window,
         };
@@ -105,7 +105,7 @@ impl Controller {
         port: &mut Port<'_>,
         qid: u16,
         command: &Command,
-        inline_bytes: Option<usize>,
+        carried: Option<&[u8]>,
     ) -> Result<Outcome, CommandError> {
         let opcode = VendorOpcode(command.opcode());
         let enabled = match method_of(opcode) {
@@ -130,7 +130,7 @@ impl Controller {
                 subsystem,
                 port,
                 (qid, command.nsid, Access::Write),
-                inline_bytes,
+                carried,
                 |namespace, execution| namespace.kv()?.bulk_store(execution, command),
             ),
         }

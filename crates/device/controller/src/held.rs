@@ -5,7 +5,7 @@
 //! that begins now covers, [`Controller::end_sync`] completes those. In between the device may run: what it executes
 //! meanwhile waits for the next sync, and what needs none completes as always.
 
-use byway_flash::{FinishedSync, PendingSync, SyncPoint};
+use byway_flash::{FinishedSync, PendingSync};
 use byway_link::{Class, Work};
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::{Completion, Status};
@@ -46,6 +46,11 @@ impl Held {
         self.covered.clear();
     }
 
+    /// Forgets every command of queue `sqid`.
+    pub fn forget_queue(&mut self, sqid: u16) {
+        self.take_queue(sqid);
+    }
+
     /// Takes every command of queue `sqid`.
     fn take_queue(&mut self, sqid: u16) -> Vec<HeldCommand> {
         let mut taken = Vec::new();
@@ -77,11 +82,14 @@ impl Controller {
 
     /// Begins a sync for every command that waits for one; `None` if none does. One sync at a time.
     pub fn begin_sync(&mut self, subsystem: &mut Subsystem) -> Option<PendingSync> {
-        if self.held.waiting.is_empty() {
-            return None;
-        }
+        self.cover().then(|| subsystem.begin_sync())
+    }
+
+    /// Says that a sync which begins now covers the commands that wait for one; whether any does.
+    pub fn cover(&mut self) -> bool {
+        let any = self.wants_sync();
         self.held.covered.append(&mut self.held.waiting);
-        Some(subsystem.flash.begin_sync(SyncPoint::Completion))
+        any
     }
 
     /// Ends a sync: completes the commands that it covers. If it failed they fail, and the subsystem can only be read
@@ -94,6 +102,11 @@ impl Controller {
         now_ps: u64,
     ) {
         let synced = subsystem.end_sync(sync);
+        self.end_cover(port, &synced, now_ps);
+    }
+
+    /// Completes the commands that a sync covered which several controllers have had, as `synced` says how it ended.
+    pub fn end_cover(&mut self, port: &mut Port<'_>, synced: &Result<(), CommandError>, now_ps: u64) {
         let mut covered = std::mem::take(&mut self.held.covered);
         for held in covered.drain(..) {
             let result = synced.clone().map_err(|error| self.log_error(&held.ticket, &error));

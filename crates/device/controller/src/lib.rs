@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod capsule;
 mod completion;
 mod controller;
 mod data_pointer;
@@ -33,12 +34,13 @@ mod subsystem;
 mod transfer;
 
 pub use byway_flash::{FinishedSync, PendingSync};
+pub use capsule::{CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES, ConnectError, Overrun};
 pub use controller::{Controller, ControllerId, MAX_TRANSFER_BYTES, Next};
 pub use error::CommandError;
 pub use lane::{Carried, Gathered, LANE_COMMANDS, Lane};
 pub use outlook::Outlooks;
-pub use port::{DeviceMemory, Interrupts, NoInterrupts, Port};
+pub use port::{CapsuleData, DeviceMemory, Interrupts, NoInterrupts, Port};
 pub use queue::MAX_IO_QUEUES;
 pub use register::{CmbRegisters, MAX_QUEUE_ENTRIES};
 pub use reservation::{Access, Host, PERSISTENT_REGISTRANTS};
-pub use subsystem::{Identity, MAX_NAMESPACES, Subsystem, SubsystemError, SubsystemOptions};
+pub use subsystem::{Identity, MAX_CONTROLLERS, MAX_NAMESPACES, Subsystem, SubsystemError, SubsystemOptions};

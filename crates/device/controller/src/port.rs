@@ -6,7 +6,7 @@
 //! and the bytes that would be thrown away are left alone.) Addresses inside the controller memory buffer are the
 //! device's own memory, so they cross nothing and are not metered.
 
-use byway_dma::{BusAddr, DmaFault, DmaView, HostMemory};
+use byway_dma::{BusAddr, DmaFault, DmaView, HostMemory, Why};
 use byway_link::{Class, Meter};
 use byway_spec::Command;
 use byway_spec::base::command::COMMAND_BYTES;
@@ -40,6 +40,42 @@ pub struct Port<'a> {
     pub own_memory: std::ops::Range<u64>,
     /// Where hosts store values that a command then says are there.
     pub device_memory: DeviceMemory<'a>,
+    /// The data of a command that came in a capsule, whose host has no memory that could be reached.
+    pub capsule: Option<CapsuleData<'a>>,
+}
+
+/// The data of one command whose host sends and receives it.
+#[derive(Debug)]
+pub struct CapsuleData<'a> {
+    carried: Option<&'a [u8]>,
+    reply: &'a mut [u8],
+    filled: usize,
+}
+
+impl<'a> CapsuleData<'a> {
+    /// Data that came with a command or was asked for behind it, and room for as much as its host takes.
+    pub fn new(carried: Option<&'a [u8]>, reply: &'a mut [u8]) -> Self {
+        Self { carried, reply, filled: 0 }
+    }
+
+    /// Ends it: what was not written of the room for the host is zeroes.
+    pub fn finish(self) {
+        self.reply[self.filled..].fill(0);
+    }
+
+    #[inline]
+    fn write(&mut self, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
+        let start = at.0 as usize;
+        let outside = DmaFault { at, len: from.len(), why: Why::Outside };
+        let end = start.checked_add(from.len()).ok_or(outside)?;
+        let into = self.reply.get_mut(start..end).ok_or(outside)?;
+        into.copy_from_slice(from);
+        if start > self.filled {
+            self.reply[self.filled..start].fill(0);
+        }
+        self.filled = self.filled.max(end);
+        Ok(())
+    }
 }
 
 /// Where hosts store into windows of device memory.
@@ -55,7 +91,34 @@ pub enum DeviceMemory<'a> {
     Nowhere,
 }
 
-impl Port<'_> {
+impl<'a> Port<'a> {
+    /// Data that came with a command in its capsule, or was asked for behind it.
+    #[inline]
+    pub(crate) fn carried(&self) -> Option<&'a [u8]> {
+        self.capsule.as_ref()?.carried
+    }
+
+    /// Lends the room for what a command of a capsule reads, for `bytes` that are made there instead of being written: it is
+    /// to be [given back](Self::return_reply).
+    #[inline]
+    pub(crate) fn lend_reply(&mut self, bytes: usize) -> Option<&'a mut [u8]> {
+        let capsule = self.capsule.as_mut()?;
+        (capsule.filled == 0 && bytes <= capsule.reply.len()).then(|| std::mem::take(&mut capsule.reply))
+    }
+
+    /// Takes lent room back, of which the first `filled` bytes were made.
+    #[inline]
+    pub(crate) fn return_reply(&mut self, reply: &'a mut [u8], filled: usize) {
+        if let Some(capsule) = &mut self.capsule {
+            (capsule.reply, capsule.filled) = (reply, filled);
+        }
+    }
+
+    /// How much the host of a command takes that came in a capsule.
+    pub(crate) fn reply_bytes(&self) -> usize {
+        self.capsule.as_ref().map_or(0, |capsule| capsule.reply.len())
+    }
+
     /// Reads host memory as one read of `into.len()` bytes.
     #[inline]
     pub fn read(&mut self, class: Class, at: BusAddr, into: &mut [u8]) -> Result<(), DmaFault> {
@@ -88,6 +151,9 @@ impl Port<'_> {
     /// Writes host memory as one write of `from.len()` bytes.
     #[inline]
     pub fn write(&mut self, class: Class, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
+        if let Some(capsule) = &mut self.capsule {
+            return capsule.write(at, from);
+        }
         self.memory.write(at, from)?;
         if !self.is_own(at) {
             self.meter.device_write(class, from.len() as u64);

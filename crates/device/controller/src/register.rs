@@ -73,6 +73,18 @@ impl Registers {
         }
     }
 
+    /// Those of a controller over a fabric: queues of so many entries at most. Hosts do not reset what others use too.
+    pub fn over_fabric(queue_entries: u16) -> Self {
+        let mut registers = Self::new(CmbRegisters::default());
+        registers.cap = registers.cap.with_mqes_z(queue_entries - 1).with_nssrs(false);
+        registers
+    }
+
+    /// Whether CC has the sizes of queue entries.
+    pub fn has_entry_sizes(&self) -> bool {
+        self.cc.iosqes() == Cc::IOSQES_64 && self.cc.iocqes() == Cc::IOCQES_16
+    }
+
     /// Controller Configuration as last written.
     pub fn cc(&self) -> Cc {
         self.cc
@@ -144,7 +156,7 @@ impl Registers {
 
     /// What a function level reset leaves: power-on values, those of the admin queue registers too.
     pub fn power_on(&mut self) {
-        *self = Self::new(self.cmb);
+        *self = Self { cap: self.cap, ..Self::new(self.cmb) };
     }
 
     /// What an NVM subsystem reset leaves: power-on values, and CSTS.NSSRO set.
@@ -197,7 +209,7 @@ impl Registers {
             Register::AQA if !self.cc.en() => self.aqa = Aqa::from_bits(value),
             Register::CC => return self.write_cc(Cc::from_bits(value)),
             Register::CSTS if Csts::from_bits(value).nssro() => self.csts.set_nssro(false),
-            Register::NSSR if value == NSSR_MAGIC => return Event::SubsystemReset,
+            Register::NSSR if value == NSSR_MAGIC && self.cap.nssrs() => return Event::SubsystemReset,
             _ => {}
         }
         Event::None

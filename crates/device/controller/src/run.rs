@@ -9,6 +9,8 @@ use byway_spec::vendor;
 use crate::admin::effects;
 use crate::completion::Ticket;
 use crate::controller::Controller;
+use crate::error::CommandError;
+use crate::namespace::Outcome;
 use crate::port::Port;
 use crate::queue::{FetchedCommand, MAX_IO_QUEUES, SubmissionQueue};
 use crate::subsystem::Subsystem;
@@ -124,7 +126,7 @@ impl Controller {
                     ticket = mine;
                     self.execute_admin(subsystem, port, doorbells, &command)
                 } else {
-                    self.execute_io(subsystem, port, qid, &command, inline_bytes)
+                    self.execute_fetched(subsystem, port, qid, &command, inline_bytes)
                 };
                 let changes = subsystem.synced_completions && effects::changes(qid == 0, command.opcode());
                 self.finish(port, ticket, result, changes);
@@ -133,6 +135,23 @@ impl Controller {
                 }
             }
         }
+    }
+
+    /// Executes a command of a ring, with the payload that was fetched behind it.
+    #[inline]
+    fn execute_fetched(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        qid: u16,
+        command: &Command,
+        inline_bytes: Option<usize>,
+    ) -> Result<Outcome, CommandError> {
+        let Some(bytes) = inline_bytes else { return self.execute_io(subsystem, port, qid, command, None) };
+        let payload = std::mem::take(&mut self.inline);
+        let result = self.execute_io(subsystem, port, qid, command, Some(&payload[..bytes]));
+        self.inline = payload;
+        result
     }
 
     /// Whether the admin queue is served now: it waits for a command that was put off, and for queue pairs that are away.

@@ -18,7 +18,7 @@ use super::health::{self, Thresholds};
 use super::identify::COMMAND_SETS;
 use super::queues::INTERRUPT_VECTORS;
 use super::reservation::identifier_bytes;
-use super::transfers::{ANNOUNCED, EnabledTransfers};
+use super::transfers::{ANNOUNCED, EnabledTransfers, FABRIC_METHODS};
 use crate::controller::Controller;
 use crate::error::CommandError;
 use crate::namespace::Outcome;
@@ -228,7 +228,7 @@ impl Controller {
             FeatureId::HOST_IDENTIFIER => self.set_host_identifier(subsystem, port, command)?,
             FeatureId::RESERVATION_NOTIFICATION => self.set_notice_mask(subsystem, command)?,
             FeatureId::RESERVATION_PERSISTENCE => return self.set_persistence(subsystem, command),
-            FeatureId::WINDOW => return self.bind_window(subsystem, command),
+            FeatureId::WINDOW if self.capsules.is_none() => return self.bind_window(subsystem, command),
             _ => return Err(UNKNOWN_FEATURE),
         }
         Ok(Outcome::OK)
@@ -339,7 +339,8 @@ impl Controller {
     }
 
     fn enable_methods(&mut self, cdw11: u32) -> Result<(), CommandError> {
-        if cdw11 & !ANNOUNCED.into_bits() != 0 {
+        let announced = if self.capsules.is_some() { FABRIC_METHODS } else { ANNOUNCED };
+        if cdw11 & !announced.into_bits() != 0 {
             return Err(CommandError::invalid_field("a transfer method that was not announced").at_byte(44));
         }
         self.admin.transfers = EnabledTransfers(Methods::from_bits(cdw11));

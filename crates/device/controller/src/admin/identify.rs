@@ -1,5 +1,7 @@
 //! Identify (Base 2.1, section 5.1.13): which structure is asked for, lists, and the controller itself.
 
+use byway_spec::base::command::COMMAND_BYTES;
+use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::base::feature::AsyncEvents;
 use byway_spec::base::identify::{
     self as wire, Cns, CommandSets, ControllerList, Csi, IDENTIFY_BYTES, IdentifyCdw10, IdentifyCdw11,
@@ -13,8 +15,9 @@ use byway_spec::{Command, Status};
 use zerocopy::{FromZeros, Immutable, IntoBytes};
 
 use super::feature::EVENTS;
-use super::transfers::ANNOUNCED;
+use super::transfers::{ANNOUNCED, FABRIC_METHODS};
 use super::{abort, error_log, event, health, keep_alive, log, sanitize};
+use crate::capsule::{CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES};
 use crate::controller::{Controller, ControllerId, MAX_TRANSFER_BYTES};
 use crate::error::CommandError;
 use crate::namespace::{BULK_MAX_BYTES, Outcome, VALUE_MAX_BYTES};
@@ -107,7 +110,8 @@ impl Controller {
         data.cmic = 1 << 1;
         data.mdts = (MAX_TRANSFER_BYTES / PAGE_BYTES).ilog2() as u8;
         data.oaes = AsyncEvents::new().with_namespace_changed(EVENTS.namespace_changed()).into_bits();
-        self.identify_admin(&mut data, subsystem.options.doorbell_buffers);
+        let in_capsules = self.capsules.is_some();
+        self.identify_admin(&mut data, subsystem.options.doorbell_buffers && !in_capsules);
         identify_io(&mut data, subsystem.options.sgls);
         // Acknowledged data is in power-protected state, but the image lies in the operating system's cache until it is
         // synced: saying so makes a guest's fsync reach the disk. Flush of all namespaces is supported (bits 2:1).
@@ -116,6 +120,9 @@ impl Controller {
         data.tnvmcap_bytes = u128::from(total).into();
         data.unvmcap_bytes = u128::from(free).into();
         data.vendor = vendor_area(subsystem, self.registers.cmb_bytes());
+        if in_capsules {
+            identify_fabric(&mut data);
+        }
         data
     }
 
@@ -158,6 +165,23 @@ fn identify_io(data: &mut wire::Controller, has_sgls: bool) {
     if has_sgls {
         data.sgls = Sgls::new().with_supported(1).with_bit_bucket(true);
     }
+}
+
+/// What a controller over a fabric says besides, and what of it is of PCIe alone.
+fn identify_fabric(data: &mut wire::Controller) {
+    const UNIT_BYTES: u32 = 16;
+    // Any command is a sign of life (TBKAS).
+    data.ctratt |= 1 << 6;
+    data.sgls = Sgls::new().with_supported(1).with_offset(true).with_transport(true);
+    data.maxcmd = CAPSULE_QUEUE_ENTRIES;
+    data.ioccsz = (COMMAND_BYTES as u32 + CAPSULE_DATA_BYTES) / UNIT_BYTES;
+    data.iorcsz = COMPLETION_BYTES as u32 / UNIT_BYTES;
+    data.msdbd = 1;
+    // Disconnect.
+    data.ofcs = 1;
+    data.vendor.methods = FABRIC_METHODS;
+    data.vendor.cxl_windows = 0;
+    data.vendor.device_memory_bytes = 0;
 }
 
 fn vendor_area(subsystem: &Subsystem, byte_region_bytes: u64) -> VendorArea {

@@ -18,6 +18,8 @@ const PS_PER_MS: u64 = 1_000_000_000;
 pub(super) struct KeepAlive {
     timeout_ms: u32,
     deadline_ps: Option<u64>,
+    /// Somebody else keeps the time.
+    kept_elsewhere: bool,
 }
 
 impl KeepAlive {
@@ -36,6 +38,16 @@ impl KeepAlive {
         self.timeout_ms
     }
 
+    /// The timer is kept elsewhere: no deadline comes here.
+    pub fn mind_not(&mut self) {
+        self.kept_elsewhere = true;
+    }
+
+    /// What a controller reset leaves: a timeout that Connect gave is the connection's, and stays.
+    pub fn after_reset(self) -> Self {
+        if self.kept_elsewhere { self } else { Self::default() }
+    }
+
     /// When the timer ends.
     #[inline]
     pub fn deadline_ps(&self) -> Option<u64> {
@@ -44,7 +56,8 @@ impl KeepAlive {
 
     fn restart(&mut self, now_ps: u64) {
         let timeout_ps = u64::from(self.timeout_ms) * PS_PER_MS;
-        self.deadline_ps = (timeout_ps > 0).then(|| now_ps.saturating_add(timeout_ps));
+        self.deadline_ps =
+            (timeout_ps > 0 && !self.kept_elsewhere).then(|| now_ps.saturating_add(timeout_ps));
     }
 }
 
@@ -63,7 +76,7 @@ impl Controller {
         }
     }
 
-    fn keep_alive_expired(&mut self) {
+    pub(crate) fn keep_alive_expired(&mut self) {
         self.admin.keep_alive.deadline_ps = None;
         let entry = ErrorEntry {
             sqid: 0xffff,

@@ -77,7 +77,8 @@ impl AdminState {
 
     /// Forgets what a controller reset forgets. The error log stays: it may tell why the host had to reset.
     pub fn reset(&mut self) {
-        *self = Self { errors: std::mem::take(&mut self.errors), ..Self::new() };
+        let keep_alive = std::mem::take(&mut self.keep_alive).after_reset();
+        *self = Self { errors: std::mem::take(&mut self.errors), keep_alive, ..Self::new() };
     }
 
     /// Time has come to `now_ps`.
@@ -90,6 +91,21 @@ impl AdminState {
     #[inline]
     pub fn deadline_ps(&self) -> Option<u64> {
         self.keep_alive.deadline_ps()
+    }
+
+    /// Whoever has the connections keeps the time.
+    pub fn mind_no_keep_alive(&mut self) {
+        self.keep_alive.mind_not();
+    }
+
+    /// Keep alive timeout in milliseconds; 0 is off.
+    pub fn keep_alive_ms(&self) -> u32 {
+        self.keep_alive.timeout_ms()
+    }
+
+    /// Sets it.
+    pub fn set_keep_alive(&mut self, timeout_ms: u32) -> Result<(), CommandError> {
+        self.keep_alive.set(timeout_ms, self.now_ps)
     }
 
     /// Keeps a command that finishes later: an Asynchronous Event Request.
@@ -118,11 +134,21 @@ impl Controller {
         doorbells: &Doorbells,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
-        check_form(command)?;
+        check_form(command, self.capsules.is_some())?;
         if subsystem.is_sanitizing() {
             sanitize::refuse(command)?;
         }
         match AdminOpcode(command.opcode()) {
+            // Over fabrics Connect makes queues.
+            AdminOpcode::DELETE_SQ
+            | AdminOpcode::CREATE_SQ
+            | AdminOpcode::DELETE_CQ
+            | AdminOpcode::CREATE_CQ
+            | AdminOpcode::DOORBELL_BUFFER_CONFIG
+                if self.capsules.is_some() =>
+            {
+                Err(NO_SUCH_COMMAND)
+            }
             AdminOpcode::DELETE_SQ => self.delete_submission_queue(subsystem, port, command),
             AdminOpcode::CREATE_SQ => self.create_submission_queue(port, doorbells, command),
             AdminOpcode::GET_LOG_PAGE => self.get_log_page(subsystem, port, command),
@@ -141,7 +167,7 @@ impl Controller {
             }
             AdminOpcode::FORMAT_NVM => self.format(subsystem, command),
             AdminOpcode::SANITIZE => self.sanitize(subsystem, command),
-            _ => Err(CommandError::new(Status::INVALID_OPCODE, "no such admin command").at_byte(0)),
+            _ => Err(NO_SUCH_COMMAND),
         }
     }
 
@@ -166,17 +192,21 @@ impl Controller {
         command: &Command,
         into: &mut [u8],
     ) -> Result<(), CommandError> {
-        let data = data_pointer::map(port, &mut self.room.mapped, command, into.len(), None, false)?;
+        let carried = port.carried();
+        let data = data_pointer::map(port, &mut self.room.mapped, command, into.len(), carried, false)?;
         data.source(&mut self.room.stage).fill(port, into)
     }
 }
 
-/// What no admin command may have: fusing, and SGLs on a memory-based transport.
-fn check_form(command: &Command) -> Result<(), CommandError> {
+const NO_SUCH_COMMAND: CommandError =
+    CommandError::new(Status::INVALID_OPCODE, "no such admin command").at_byte(0);
+
+/// What no admin command may have: fusing, and SGLs on a memory-based transport; PRPs on any other.
+fn check_form(command: &Command, in_capsules: bool) -> Result<(), CommandError> {
     if command.cdw0.fuse() != 0 {
         return Err(CommandError::invalid_field("fused commands are not supported").at_byte(1));
     }
-    if command.cdw0.psdt() != DataPointer::Prp {
+    if !in_capsules && command.cdw0.psdt() != DataPointer::Prp {
         return Err(CommandError::invalid_field("admin commands use PRPs").at_byte(1));
     }
     Ok(())

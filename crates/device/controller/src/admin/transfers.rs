@@ -14,6 +14,9 @@ pub(super) const ANNOUNCED: Methods = Methods::new()
     .with_bulk(true)
     .with_byte_store(true);
 
+/// What those over fabrics can do: values go in capsules.
+pub(super) const FABRIC_METHODS: Methods = Methods::new().with_bulk(true);
+
 /// Methods the host enabled since the last reset.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EnabledTransfers(pub(super) Methods);

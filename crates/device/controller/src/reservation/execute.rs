@@ -37,7 +37,7 @@ impl Controller {
         port: &mut Port<'_>,
         qid: u16,
         command: &Command,
-        inline_bytes: Option<usize>,
+        carried: Option<&[u8]>,
     ) -> Result<Outcome, CommandError> {
         let target = (qid, command.nsid, Access::Neither);
         if command.opcode() == ReservationOpcode::REPORT.0 {
@@ -45,13 +45,13 @@ impl Controller {
             let page = subsystem.report_reservations(command.nsid, is_extended(command), self.id)?;
             let asked_bytes = (u64::from(command.cdw10) + 1) * 4;
             let part = &page[..page.len().min(asked_bytes as usize)];
-            return self.with_namespace(subsystem, port, target, inline_bytes, |_, execution| {
+            return self.with_namespace(subsystem, port, target, carried, |_, execution| {
                 execution.send(command, part).map(|()| Outcome::OK)
             });
         }
         let mut data = [0; DATA_MAX_BYTES];
         let data = &mut data[..Request::data_bytes(command)];
-        self.with_namespace(subsystem, port, target, inline_bytes, |_, execution| {
+        self.with_namespace(subsystem, port, target, carried, |_, execution| {
             execution.receive(command, data).map(|()| Outcome::OK)
         })?;
         let request = Request::parse(command, data)?;

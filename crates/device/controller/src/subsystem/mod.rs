@@ -6,7 +6,7 @@ mod access;
 mod namespaces;
 mod windows;
 
-use byway_flash::{Durability, FinishedSync, Flash, FlashError, NamespaceRecord, SyncPoint};
+use byway_flash::{Durability, FinishedSync, Flash, FlashError, NamespaceRecord, PendingSync, SyncPoint};
 use byway_kv::{KvError, KvFormat, KvOptions};
 use byway_link::Profile;
 use byway_spec::Status;
@@ -300,11 +300,22 @@ impl Subsystem {
         self.end_sync(sync)
     }
 
+    /// A controller is gone for good.
+    pub(crate) fn remove_controller(&mut self, id: ControllerId) {
+        self.forget_host(id);
+        self.controllers &= !bit(id);
+    }
+
+    /// Begins a sync of the image for commands that wait for one. One at a time.
+    pub fn begin_sync(&mut self) -> PendingSync {
+        self.flash.begin_sync(SyncPoint::Completion)
+    }
+
     /// Ends a sync of the image.
     ///
     /// # Errors
-    /// As [`Subsystem::shut_down`].
-    pub(crate) fn end_sync(&mut self, sync: FinishedSync) -> Result<(), CommandError> {
+    /// Write Fault; from then on the subsystem can only be read.
+    pub fn end_sync(&mut self, sync: FinishedSync) -> Result<(), CommandError> {
         self.flash.end_sync(sync).map_err(|_| {
             self.freeze();
             SYNC_FAILED

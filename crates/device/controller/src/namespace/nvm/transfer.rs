@@ -76,6 +76,11 @@ impl NvmNamespace {
     ) -> Result<Outcome, CommandError> {
         let Transfer { range, data, flash, port, stage, bytes } = self.start(execution, command, blocks)?;
         let mut sink = data.sink(stage)?;
+        if let Some(reply) = port.lend_reply(range.len as usize) {
+            let read = self.load(flash, port, range.at, &mut reply[..range.len as usize]);
+            port.return_reply(reply, if read.is_ok() { range.len as usize } else { 0 });
+            return read.map(|()| Outcome::OK);
+        }
         for (at, len) in range.chunks() {
             let buffer = sized(bytes, len);
             self.load(flash, port, at, buffer)?;

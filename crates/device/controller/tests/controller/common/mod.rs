@@ -264,6 +264,7 @@ impl TestHost {
                 Some(None) => DeviceMemory::Nowhere,
                 Some(Some(memory)) => DeviceMemory::Copy(memory),
             },
+            capsule: None,
         };
         for _ in 0..100_000 {
             self.next =
@@ -285,8 +286,14 @@ impl TestHost {
     /// Lets a lane gather what was rung.
     pub fn gather(&mut self, lane: &mut Lane) -> Gathered {
         let Self { view, meter, interrupts, doorbells, .. } = self;
-        let mut port =
-            Port { memory: view, meter, interrupts, own_memory: 0..0, device_memory: DeviceMemory::Windows };
+        let mut port = Port {
+            memory: view,
+            meter,
+            interrupts,
+            own_memory: 0..0,
+            device_memory: DeviceMemory::Windows,
+            capsule: None,
+        };
         lane.gather(&mut port, doorbells)
     }
 
@@ -300,6 +307,7 @@ impl TestHost {
             interrupts,
             own_memory: 0..0,
             device_memory: DeviceMemory::Windows,
+            capsule: None,
         });
     }
 
@@ -324,6 +332,7 @@ impl TestHost {
             interrupts: &self.interrupts,
             own_memory: 0..0,
             device_memory: DeviceMemory::Windows,
+            capsule: None,
         };
         self.controller.end_sync(&mut self.subsystem, &mut port, sync, self.now_ps);
     }
@@ -336,6 +345,7 @@ impl TestHost {
             interrupts: &self.interrupts,
             own_memory: 0..0,
             device_memory: DeviceMemory::Windows,
+            capsule: None,
         };
         self.controller.do_put_off(&mut self.subsystem, &mut port, &self.doorbells, self.now_ps);
     }

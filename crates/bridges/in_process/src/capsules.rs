@@ -1,0 +1,313 @@
+//! The device as bridges to fabrics have it in hand: hosts connect, and each has a controller of its own, whose commands come
+//! in capsules and are executed as they come, by the thread that received them.
+//!
+//! Controllers are the device's: whoever has the turn reaches them. A thread takes the device once for all that it
+//! received ([`Capsules::run`]), and with every queue on leave brought back where admin commands are among it
+//! ([`Capsules::run_alone`]): they may be about namespaces that such a queue is serving.
+
+use std::sync::{Arc, PoisonError, Weak};
+
+use byway_controller::{
+    CapsuleData, CommandError, ConnectError, Controller, ControllerId, DeviceMemory, Host, MAX_CONTROLLERS,
+    NoInterrupts, Overrun, Port, Subsystem,
+};
+use byway_dma::{DmaSpace, DmaView};
+use byway_link::{ClockMode, Meter, Profile};
+use byway_queue::Doorbells;
+use byway_spec::{Command, Completion};
+use byway_sys::Wakeup;
+
+use crate::core::Core;
+use crate::device::{Companion, StartError};
+use crate::runner::Runner;
+use crate::shared::{Failed, Shared};
+
+/// The part of a device that fabrics have: controllers, each at the place of its identifier.
+#[derive(Debug)]
+pub(crate) struct CapsuleSide {
+    controllers: Vec<Option<Box<Controller>>>,
+    /// Of those, how many have commands that wait for a sync of the image, at least.
+    waiting: bool,
+    /// No memory at all: what moves, moves in capsules.
+    nowhere: DmaView,
+    /// Nothing of a fabric crosses the device's link.
+    meter: Meter,
+    /// Nobody rings here.
+    doorbells: Doorbells,
+}
+
+impl CapsuleSide {
+    pub fn new(profile: &Profile) -> Self {
+        let mut meter = Meter::new(profile);
+        meter.set_ledger(false);
+        Self {
+            controllers: (0..MAX_CONTROLLERS).map(|_| None).collect(),
+            waiting: false,
+            nowhere: Arc::new(DmaSpace::new()).view(),
+            meter,
+            doorbells: Doorbells::new(byway_controller::MAX_IO_QUEUES + 1),
+        }
+    }
+
+    #[inline]
+    pub fn wants_sync(&self) -> bool {
+        self.waiting
+    }
+
+    /// Says that a sync which begins now covers the commands that wait for one; whether any does.
+    pub fn cover(&mut self) -> bool {
+        self.waiting = false;
+        self.controllers.iter_mut().flatten().fold(false, |any, controller| controller.cover() || any)
+    }
+
+    pub fn end_cover(&mut self, synced: &Result<(), CommandError>) {
+        let Self { controllers, nowhere, meter, .. } = self;
+        let mut port = port(nowhere, meter, None);
+        controllers.iter_mut().flatten().for_each(|controller| controller.end_cover(&mut port, synced, 0));
+    }
+
+    fn controller(&mut self, id: ControllerId) -> Option<&mut Controller> {
+        self.controllers.get_mut(usize::from(id.0))?.as_deref_mut()
+    }
+}
+
+fn port<'a>(memory: &'a DmaView, meter: &'a mut Meter, capsule: Option<CapsuleData<'a>>) -> Port<'a> {
+    let (interrupts, device_memory) = (&NoInterrupts, DeviceMemory::Nowhere);
+    Port { memory, meter, interrupts, own_memory: 0..0, device_memory, capsule }
+}
+
+/// A device, for hosts over fabrics.
+#[derive(Debug, Clone)]
+pub struct Capsules {
+    // Declared first, so that it is gone before the image is closed.
+    _companion: Option<Companion>,
+    shared: Arc<Shared>,
+    _runners: Arc<Vec<Runner>>,
+}
+
+impl Capsules {
+    /// # Errors
+    /// Under a modelled clock: what a fabric takes is not modelled.
+    pub(crate) fn new(
+        companion: Option<Companion>,
+        shared: Arc<Shared>,
+        runners: Arc<Vec<Runner>>,
+    ) -> Result<Self, StartError> {
+        if shared.clock.mode() != ClockMode::Off {
+            return Err(StartError::ModelledFabric);
+        }
+        Ok(Self { _companion: companion, shared, _runners: runners })
+    }
+
+    /// Does `work` with the device in hand. Waits for who has it, and not for queues on leave.
+    ///
+    /// # Errors
+    /// The device has failed.
+    pub fn run<R>(&self, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> Result<R, Failed> {
+        let shared = &*self.shared;
+        shared.core.run(|core| with(shared, core, work), |core| core.run_now(shared)).ok_or(Failed)
+    }
+
+    /// The same with every queue in.
+    ///
+    /// # Errors
+    /// The device has failed.
+    pub fn run_alone<R>(&self, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> Result<R, Failed> {
+        self.shared.with_core(|core| with(&self.shared, core, work))
+    }
+
+    /// Whether the device can be used.
+    ///
+    /// # Errors
+    /// The device has failed.
+    pub fn check(&self) -> Result<(), Failed> {
+        if self.shared.has_failed() { Err(Failed) } else { Ok(()) }
+    }
+
+    /// Has `bell` raised whenever completions came by themselves. It is, until it is dropped.
+    pub fn add_bell(&self, bell: &Arc<Wakeup>) {
+        let mut bells = self.shared.capsule_bells.lock().unwrap_or_else(PoisonError::into_inner);
+        bells.retain(|other| other.strong_count() > 0);
+        bells.push(Arc::downgrade(bell));
+    }
+
+    /// Raises the bells of all who have connections.
+    pub fn ring(&self) {
+        self.shared.tell_capsules();
+    }
+
+    /// Syncs the image for commands that wait for it.
+    pub fn finish(&self) {
+        self.shared.sync(None);
+    }
+
+    /// What it is called.
+    ///
+    /// # Errors
+    /// The device has failed.
+    pub fn nqn(&self) -> Result<String, Failed> {
+        self.run(|device| device.core.subsystem.identity.nqn.clone())
+    }
+}
+
+fn with<R>(shared: &Shared, core: &mut Core, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> R {
+    let done = work(&mut CapsuleDevice { core });
+    if core.capsules.waiting {
+        shared.wants_sync.store(true, std::sync::atomic::Ordering::Relaxed);
+        shared.sync_bed.wake();
+    }
+    done
+}
+
+impl Shared {
+    /// Wakes those who have connections of hosts.
+    pub(crate) fn tell_capsules(&self) {
+        let bells = self.capsule_bells.lock().unwrap_or_else(PoisonError::into_inner);
+        bells.iter().filter_map(Weak::upgrade).for_each(|bell| bell.raise());
+    }
+}
+
+/// The device, in the hand of one thread.
+#[derive(Debug)]
+pub struct CapsuleDevice<'a> {
+    core: &'a mut Core,
+}
+
+/// Why a host gets no controller.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AttachError {
+    /// As many as there can be are there.
+    #[error("every controller identifier is taken")]
+    NoRoom,
+    /// The host cannot be who it says it is.
+    #[error(transparent)]
+    Host(#[from] CommandError),
+}
+
+impl CapsuleDevice<'_> {
+    /// A controller for `host`.
+    ///
+    /// # Errors
+    /// As [`AttachError`] has them.
+    pub fn attach(&mut self, host: Option<Host>) -> Result<ControllerId, AttachError> {
+        let taken: Vec<ControllerId> = self.core.subsystem.controllers().collect();
+        let mut ids = (1..MAX_CONTROLLERS).map(ControllerId);
+        let id = ids.find(|id| !taken.contains(id)).ok_or(AttachError::NoRoom)?;
+        let host = host.unwrap_or(Host::Unnamed(id));
+        let controller = Controller::over_fabric(id, &mut self.core.subsystem, host)?;
+        if let Some(place) = self.core.capsules.controllers.get_mut(usize::from(id.0)) {
+            *place = Some(Box::new(controller));
+        }
+        Ok(id)
+    }
+
+    /// Ends a controller.
+    pub fn detach(&mut self, id: ControllerId) {
+        let place = self.core.capsules.controllers.get_mut(usize::from(id.0));
+        if let Some(controller) = place.and_then(Option::take) {
+            controller.detach(&mut self.core.subsystem);
+        }
+    }
+
+    /// Makes a queue of a controller.
+    ///
+    /// # Errors
+    /// As [`Controller::connect`]; one that is not there is not ready.
+    pub fn connect(&mut self, id: ControllerId, qid: u16, entries: u32) -> Result<(), ConnectError> {
+        self.core.capsules.controller(id).ok_or(ConnectError::NotReady)?.connect(qid, entries)
+    }
+
+    /// Ends a queue of a controller.
+    pub fn disconnect(&mut self, id: ControllerId, qid: u16) {
+        let Core { subsystem, capsules, .. } = &mut *self.core;
+        capsules.controller(id).into_iter().for_each(|controller| controller.disconnect(subsystem, qid));
+    }
+
+    /// Whether a queue is there: a controller reset ends all but the admin queue.
+    #[must_use]
+    pub fn has_queue(&mut self, id: ControllerId, qid: u16) -> bool {
+        self.core.capsules.controller(id).is_some_and(|controller| controller.has_queue(qid))
+    }
+
+    /// Executes a command with the data that came with it; what it reads is written to `reply`, zeroes behind it.
+    ///
+    /// # Errors
+    /// As [`Controller::execute_capsule`]; the same for a queue that is not there.
+    #[inline]
+    pub fn execute(
+        &mut self,
+        (id, qid): (ControllerId, u16),
+        command: &Command,
+        carried: Option<&[u8]>,
+        reply: &mut [u8],
+    ) -> Result<(), Overrun> {
+        let Core { subsystem, capsules, .. } = &mut *self.core;
+        let CapsuleSide { controllers, waiting, nowhere, meter, doorbells } = capsules;
+        let controller = controllers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(Overrun)?;
+        let mut port = port(nowhere, meter, Some(CapsuleData::new(carried, reply)));
+        controller.execute_capsule(subsystem, &mut port, doorbells, qid, command, 0)?;
+        port.capsule.into_iter().for_each(CapsuleData::finish);
+        *waiting |= controller.wants_sync();
+        Ok(())
+    }
+
+    /// Takes a completion of a queue, the oldest first.
+    #[inline]
+    pub fn take_completion(&mut self, (id, qid): (ControllerId, u16)) -> Option<Completion> {
+        self.core.capsules.controller(id)?.take_posted(qid)
+    }
+
+    /// Has a controller tell of events and go on with what takes long.
+    pub fn attend(&mut self, id: ControllerId) {
+        self.with_controller(id, |controller, subsystem, port, doorbells| {
+            controller.attend(subsystem, port, doorbells, 0);
+        });
+    }
+
+    /// Reads 4 bytes of a controller's registers.
+    #[must_use]
+    pub fn read_register(&mut self, id: ControllerId, offset: u32) -> u32 {
+        self.core.capsules.controller(id).map_or(0, |controller| controller.read_register(offset))
+    }
+
+    /// Writes 4 bytes of a controller's registers, and does what that asks for.
+    pub fn write_register(&mut self, id: ControllerId, offset: u32, value: u32) {
+        self.with_controller(id, |controller, subsystem, _, doorbells| {
+            controller.write_register(subsystem, doorbells, offset, value);
+        });
+    }
+
+    /// Keep alive timeout of a controller in milliseconds; 0 is off.
+    #[must_use]
+    pub fn keep_alive_ms(&mut self, id: ControllerId) -> u32 {
+        self.core.capsules.controller(id).map_or(0, |controller| controller.keep_alive_ms())
+    }
+
+    /// Sets it.
+    ///
+    /// # Errors
+    /// As [`Controller::set_keep_alive_ms`].
+    pub fn set_keep_alive_ms(&mut self, id: ControllerId, timeout_ms: u32) -> Result<(), CommandError> {
+        self.core
+            .capsules
+            .controller(id)
+            .map_or(Ok(()), |controller| controller.set_keep_alive_ms(timeout_ms))
+    }
+
+    /// The host of a controller was silent for too long.
+    pub fn expire(&mut self, id: ControllerId) {
+        self.core.capsules.controller(id).into_iter().for_each(Controller::expire);
+    }
+
+    fn with_controller(
+        &mut self,
+        id: ControllerId,
+        work: impl FnOnce(&mut Controller, &mut Subsystem, &mut Port<'_>, &Doorbells),
+    ) {
+        let Core { subsystem, capsules, .. } = &mut *self.core;
+        let CapsuleSide { controllers, nowhere, meter, doorbells, .. } = capsules;
+        if let Some(Some(controller)) = controllers.get_mut(usize::from(id.0)) {
+            work(controller, subsystem, &mut port(nowhere, meter, None), doorbells);
+        }
+    }
+}

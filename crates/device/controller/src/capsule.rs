@@ -1,0 +1,288 @@
+//! Controllers whose commands come in capsules, one by one and with their data, instead of lying in rings of host memory:
+//! those of fabrics.
+//!
+//! A queue is what a connection has: [`Controller::connect`] makes it, [`Controller::execute_capsule`] executes what came
+//! over it. In-capsule data, and what was asked for behind a command, are what an inline payload is in a ring: bytes that
+//! came along, and the same code takes them. What a command reads goes to where its owner sends from.
+//!
+//! A completion is there right after its command, or later: [`Controller::take_posted`].
+
+use std::collections::VecDeque;
+
+use byway_dma::BusAddr;
+use byway_queue::Doorbells;
+use byway_spec::base::command::Direction;
+use byway_spec::base::sgl::SglKind;
+use byway_spec::{Command, Completion, DataPointer, Status};
+
+use crate::admin::effects;
+use crate::completion::Ticket;
+use crate::controller::{Controller, ControllerId};
+use crate::error::CommandError;
+use crate::namespace::Outcome;
+use crate::payload::Mapped;
+use crate::port::Port;
+use crate::queue::{CompletionQueue, MAX_IO_QUEUES, SubmissionQueue};
+use crate::register::Registers;
+use crate::reservation::Host;
+use crate::subsystem::Subsystem;
+
+/// Most entries of a queue: CAP.MQES and Identify Controller MAXCMD.
+pub const CAPSULE_QUEUE_ENTRIES: u16 = 1024;
+
+/// Most in-capsule data of a command of an I/O queue (Identify Controller IOCCSZ).
+pub const CAPSULE_DATA_BYTES: u32 = 16 << 10;
+
+/// What a controller has instead of rings and doorbells.
+#[derive(Debug)]
+pub(crate) struct CapsuleQueues {
+    /// Who connected, which a reset does not change.
+    host: Host,
+    /// Entries of the admin queue, which outlives a reset.
+    admin_entries: u32,
+    /// Completions that nobody has taken.
+    posted: Vec<VecDeque<Completion>>,
+}
+
+/// Why a queue cannot be connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// There is no such queue identifier, or it is in use.
+    #[error("the queue identifier is out of range or in use")]
+    QueueId,
+    /// A queue has 2 to [`CAPSULE_QUEUE_ENTRIES`] entries.
+    #[error("a queue cannot have so many entries")]
+    Entries,
+    /// I/O queues are for a controller that is ready and was told the size of entries.
+    #[error("the controller is not ready")]
+    NotReady,
+}
+
+/// More commands came over a queue than it has entries for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("more commands are outstanding than the queue has entries for")]
+pub struct Overrun;
+
+impl Controller {
+    /// A controller for `host`, who connected over a fabric. Its admin queue is to be connected first.
+    ///
+    /// # Errors
+    /// Host Identifier Inconsistent Format where identifiers of 64 bits are in use.
+    pub fn over_fabric(
+        id: ControllerId,
+        subsystem: &mut Subsystem,
+        host: Host,
+    ) -> Result<Self, CommandError> {
+        subsystem.set_host(id, host)?;
+        // What changed before is no news to a host that has seen nothing yet.
+        subsystem.changes.clear(id);
+        let queues = usize::from(MAX_IO_QUEUES) + 1;
+        let mut controller = Self::new(id, subsystem, crate::register::CmbRegisters::default());
+        controller.registers = Registers::over_fabric(CAPSULE_QUEUE_ENTRIES);
+        controller.inline = Vec::new();
+        controller.admin.mind_no_keep_alive();
+        let posted = (0..queues).map(|_| VecDeque::new()).collect();
+        controller.capsules = Some(Box::new(CapsuleQueues { host, admin_entries: 0, posted }));
+        Ok(controller)
+    }
+
+    /// Ends a controller that hosts are not connected to any more.
+    pub fn detach(self, subsystem: &mut Subsystem) {
+        subsystem.remove_controller(self.id);
+    }
+
+    /// Makes queue `qid`; the admin queue first of all.
+    ///
+    /// # Errors
+    /// As [`ConnectError`] has them.
+    pub fn connect(&mut self, qid: u16, entries: u32) -> Result<(), ConnectError> {
+        if self.submission.get(usize::from(qid)).is_none_or(Option::is_some) {
+            return Err(ConnectError::QueueId);
+        }
+        if qid > 0 && !(self.is_ready() && self.registers.has_entry_sizes()) {
+            return Err(ConnectError::NotReady);
+        }
+        if entries > CAPSULE_QUEUE_ENTRIES.into() {
+            return Err(ConnectError::Entries);
+        }
+        self.make_capsule_queue(qid, entries).ok_or(ConnectError::Entries)
+    }
+
+    fn make_capsule_queue(&mut self, qid: u16, entries: u32) -> Option<()> {
+        // A ring holds one entry less than it has: queues that are not in memory have no such gap, and Linux fills them.
+        let sq = SubmissionQueue::new(BusAddr(0), entries, qid).ok()?;
+        let mut cq = CompletionQueue::new(BusAddr(0), entries + 1, None).ok()?;
+        cq.submission_queues = 1;
+        let capsules = self.capsules.as_mut()?;
+        capsules.posted.get_mut(usize::from(qid))?.clear();
+        if qid == 0 {
+            capsules.admin_entries = entries;
+        }
+        (self.submission[usize::from(qid)], self.completion[usize::from(qid)]) = (Some(sq), Some(cq));
+        Some(())
+    }
+
+    /// Ends queue `qid`, whatever of it waits.
+    pub fn disconnect(&mut self, subsystem: &mut Subsystem, qid: u16) {
+        let at = usize::from(qid);
+        if at >= self.submission.len() {
+            return;
+        }
+        self.release_window(subsystem, qid);
+        (self.submission[at], self.completion[at]) = (None, None);
+        self.held.forget_queue(qid);
+        if let Some(capsules) = &mut self.capsules {
+            capsules.posted[at].clear();
+        }
+    }
+
+    /// What a controller reset leaves: the admin queue, and who is at it.
+    pub(crate) fn keep_admin_queue(&mut self, subsystem: &mut Subsystem) {
+        let Some(capsules) = &mut self.capsules else { return };
+        capsules.posted.iter_mut().for_each(VecDeque::clear);
+        let (host, entries) = (capsules.host, capsules.admin_entries);
+        // It was this host's before, so that nothing keeps it from being so.
+        let _ = subsystem.set_host(self.id, host);
+        if entries > 0 {
+            self.make_capsule_queue(0, entries);
+        }
+    }
+
+    /// Executes a command that came over queue `qid`, with the data that `port` has of it, at modelled time `now_ps`.
+    ///
+    /// # Errors
+    /// [`Overrun`]: then nothing was executed.
+    pub fn execute_capsule(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        qid: u16,
+        command: &Command,
+        now_ps: u64,
+    ) -> Result<(), Overrun> {
+        self.follow_subsystem_reset(subsystem, doorbells);
+        self.admin.tick(now_ps);
+        port.meter.begin(now_ps);
+        let ticket = self.take_ticket(qid, command.cid()).ok_or(Overrun)?;
+        let result = self.execute_any(subsystem, port, doorbells, qid, command);
+        let changes = subsystem.synced_completions && effects::changes(qid == 0, command.opcode());
+        self.finish(port, ticket, result, changes);
+        Ok(())
+    }
+
+    fn take_ticket(&mut self, qid: u16, cid: u16) -> Option<Ticket> {
+        let sq = self.submission.get_mut(usize::from(qid))?.as_mut()?;
+        let permit = self.completion.get_mut(usize::from(qid))?.as_mut()?.permit(|| None)?;
+        let behind = (u32::from(sq.ring.head()) + 1) % sq.ring.size();
+        let fits = sq.ring.set_tail(behind).is_ok() && sq.ring.skip(1);
+        debug_assert!(fits, "a queue whose commands are taken as they come is empty");
+        Some(Ticket { sqid: qid, cid, cqid: qid, permit })
+    }
+
+    fn execute_any(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        qid: u16,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
+        if !self.is_ready() {
+            return Err(NOT_ENABLED);
+        }
+        if command.cdw0.psdt() != DataPointer::Sgl {
+            return Err(NO_SGL);
+        }
+        if qid == 0 {
+            return self.execute_admin(subsystem, port, doorbells, command);
+        }
+        let carried = port.carried();
+        self.execute_io(subsystem, port, qid, command, carried)
+    }
+
+    /// Takes a completion of queue `qid`, the oldest first.
+    #[inline]
+    pub fn take_posted(&mut self, qid: u16) -> Option<Completion> {
+        self.capsules.as_mut()?.posted.get_mut(usize::from(qid))?.pop_front()
+    }
+
+    /// Keeps a completion until it is taken.
+    #[inline]
+    pub(crate) fn post_to_owner(&mut self, ticket: Ticket, entry: Completion) {
+        if let Some(Some(cq)) = self.completion.get_mut(usize::from(ticket.cqid)) {
+            let place = cq.ring.post(ticket.permit);
+            // It is taken from here, so that its place is free at once.
+            let _ = cq.ring.set_head((u32::from(place.index) + 1) % cq.ring.size());
+        }
+        let posted =
+            self.capsules.as_mut().and_then(|capsules| capsules.posted.get_mut(usize::from(ticket.sqid)));
+        // The field is reserved: a connection has one queue.
+        posted.into_iter().for_each(|posted| posted.push_back(Completion { sqid: 0, ..entry }));
+    }
+
+    /// Tells of events, and goes on with what takes long.
+    pub fn attend(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        now_ps: u64,
+    ) {
+        self.follow_subsystem_reset(subsystem, doorbells);
+        if subsystem.is_sanitizing() {
+            // A slice that fails is tried again; the operation goes on for as long as it takes.
+            let _ = subsystem.sanitize_slice();
+        }
+        if self.is_ready() {
+            self.report_events(subsystem, port, doorbells, now_ps);
+        }
+    }
+
+    /// Keep alive timeout in milliseconds; 0 is off. Whoever has the connections keeps the time.
+    #[must_use]
+    pub fn keep_alive_ms(&self) -> u32 {
+        self.admin.keep_alive_ms()
+    }
+
+    /// Sets it, as Connect does.
+    ///
+    /// # Errors
+    /// Keep Alive Invalid for one that is out of range.
+    pub fn set_keep_alive_ms(&mut self, timeout_ms: u32) -> Result<(), CommandError> {
+        self.admin.set_keep_alive(timeout_ms)
+    }
+
+    /// The host was silent for too long: the controller has failed.
+    pub fn expire(&mut self) {
+        self.keep_alive_expired();
+    }
+}
+
+/// Where a command's data goes that is read, by a descriptor of the transport's: to its owner, from the first byte on.
+pub(crate) fn map_transport(
+    port: &Port<'_>,
+    mapped: &mut Mapped,
+    command: &Command,
+    len_bytes: u32,
+) -> Result<(), CommandError> {
+    let descriptor = command.sgl1();
+    if descriptor.kind != SglKind::TRANSPORT_DATA_BLOCK {
+        return Err(NO_TRANSPORT_BLOCK);
+    }
+    if command.direction() == Direction::HostToDevice {
+        return Err(CommandError::data_length("the command brought no data"));
+    }
+    if descriptor.length_bytes < len_bytes || port.reply_bytes() < len_bytes as usize {
+        return Err(CommandError::data_length("the host's buffer is shorter than the command says"));
+    }
+    mapped.segments.clear();
+    mapped.segments.push(byway_dma::Segment::new(BusAddr(0), len_bytes));
+    Ok(())
+}
+
+const NOT_ENABLED: CommandError =
+    CommandError::new(Status::COMMAND_SEQUENCE_ERROR, "the controller is not enabled");
+const NO_SGL: CommandError = CommandError::invalid_field("commands of fabrics have an SGL").at_byte(1);
+const NO_TRANSPORT_BLOCK: CommandError =
+    CommandError::new(Status::SGL_TYPE_INVALID, "data goes by a transport data block").at_byte(24);

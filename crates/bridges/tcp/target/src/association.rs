@@ -1,0 +1,108 @@
+//! Hosts and their controllers: what the connections of one host have in common, in whichever thread each is.
+//!
+//! Ordering: an association that is over stays so; whoever sees it too late finds the queue gone from the device.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use byway_controller::ControllerId;
+use byway_fabrics::{HostId, Nqn};
+
+/// Nanoseconds of a millisecond.
+const NS_PER_MS: u64 = 1_000_000;
+
+/// A host and its controller, from the Connect of the admin queue until that ends.
+#[derive(Debug)]
+pub struct Association {
+    /// The controller.
+    pub controller: ControllerId,
+    /// The host's name.
+    pub host: Nqn,
+    /// The host's identifier.
+    pub host_id: HostId,
+    over: AtomicBool,
+    /// Controller resets: each ends the I/O queues that were there.
+    resets: AtomicU32,
+    /// When anything came from the host last, over any of its connections.
+    heard_ns: AtomicU64,
+    /// 0 is off.
+    keep_alive_ms: AtomicU32,
+}
+
+impl Association {
+    /// One that begins now.
+    pub fn new(controller: ControllerId, host: Nqn, host_id: HostId, now_ns: u64) -> Self {
+        Self {
+            controller,
+            host,
+            host_id,
+            over: AtomicBool::new(false),
+            resets: AtomicU32::new(0),
+            heard_ns: AtomicU64::new(now_ns),
+            keep_alive_ms: AtomicU32::new(0),
+        }
+    }
+
+    /// A command came.
+    pub fn heard(&self, now_ns: u64) {
+        self.heard_ns.store(now_ns, Relaxed);
+    }
+
+    /// The keep alive timeout, as the controller has it; 0 is off.
+    pub fn set_keep_alive_ms(&self, timeout_ms: u32) {
+        self.keep_alive_ms.store(timeout_ms, Relaxed);
+    }
+
+    /// When the host must have been heard of.
+    pub fn deadline_ns(&self) -> Option<u64> {
+        let timeout_ms = self.keep_alive_ms.load(Relaxed);
+        let timeout_ns = u64::from(timeout_ms) * NS_PER_MS;
+        (timeout_ms > 0).then(|| self.heard_ns.load(Relaxed).saturating_add(timeout_ns))
+    }
+
+    /// Ends it: the admin queue has gone.
+    pub fn end(&self) {
+        self.over.store(true, Relaxed);
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Relaxed)
+    }
+
+    /// The controller was reset.
+    pub fn reset(&self) {
+        self.resets.fetch_add(1, Relaxed);
+    }
+
+    /// Resets so far.
+    pub fn resets(&self) -> u32 {
+        self.resets.load(Relaxed)
+    }
+}
+
+/// Every association of a target.
+#[derive(Debug, Default)]
+pub struct Associations(Mutex<Vec<Arc<Association>>>);
+
+impl Associations {
+    /// Adds one.
+    pub fn add(&self, association: Arc<Association>) {
+        self.lock().push(association);
+    }
+
+    /// Ends one.
+    pub fn remove(&self, association: &Arc<Association>) {
+        association.end();
+        self.lock().retain(|other| !Arc::ptr_eq(other, association));
+    }
+
+    /// That of a controller.
+    pub fn find(&self, controller: ControllerId) -> Option<Arc<Association>> {
+        self.lock().iter().find(|other| other.controller == controller && !other.is_over()).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Association>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,170 @@
+//! The discovery controller of one connection: it has no device behind it, and tells where the subsystem is.
+
+use std::collections::VecDeque;
+
+use byway_fabrics::{Change, DiscoveryLog, Nqn, Properties, PropertyAccess, PropertyError};
+use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::feature::{FeatureCdw10, FeatureId};
+use byway_spec::base::identify::{self, Cns, IdentifyCdw10, ascii_field};
+use byway_spec::base::log::LogPage;
+use byway_spec::base::register::{Cap, Crto, Vs};
+use byway_spec::{Command, Status};
+use zerocopy::{FromZeros, IntoBytes};
+
+use crate::options::ADMIN_ENTRIES_MAX;
+
+/// Event requests that may wait.
+const REQUESTS: usize = 4;
+
+/// Most bytes of the log in one answer.
+const LOG_BYTES_MAX: u32 = 1 << 20;
+
+/// What a command comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Data for the host, and success.
+    Data(Vec<u8>),
+    /// DW0 of a completion that succeeds.
+    Done(u32),
+    /// It is answered later, if ever.
+    Later,
+    /// It fails.
+    Failed(Status),
+}
+
+/// A discovery controller.
+#[derive(Debug)]
+pub struct DiscoveryController {
+    id: u16,
+    properties: Properties,
+    log: DiscoveryLog,
+    requests: VecDeque<u16>,
+    keep_alive_ms: u32,
+    events: u32,
+}
+
+impl DiscoveryController {
+    /// One that tells `log`.
+    pub fn new(id: u16, log: DiscoveryLog, keep_alive_ms: u32) -> Self {
+        let cap = Cap::new()
+            .with_mqes_z(ADMIN_ENTRIES_MAX - 1)
+            .with_cqr(true)
+            .with_to(20)
+            .with_css(Cap::CSS_NVM | Cap::CSS_IO_SETS);
+        let properties = Properties::new(cap, Crto::new());
+        Self { id, properties, log, requests: VecDeque::new(), keep_alive_ms, events: 0 }
+    }
+
+    /// Keep alive timeout in milliseconds; 0 is off.
+    pub fn keep_alive_ms(&self) -> u32 {
+        self.keep_alive_ms
+    }
+
+    /// Property Get.
+    pub fn property(&self, property: PropertyAccess) -> u64 {
+        self.properties.get(property)
+    }
+
+    /// Property Set.
+    ///
+    /// # Errors
+    /// If the property cannot be written.
+    pub fn set_property(&mut self, property: PropertyAccess, value: u64) -> Result<(), PropertyError> {
+        match self.properties.set(property, value)? {
+            Change::Enable => self.properties.set_ready(),
+            Change::Shutdown => {
+                self.keep_alive_ms = 0;
+                self.properties.set_shut_down();
+            }
+            Change::Reset => self.requests.clear(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Executes an admin command.
+    pub fn execute(&mut self, command: &Command) -> Answer {
+        if !self.properties.csts().rdy() {
+            return Answer::Failed(Status::COMMAND_SEQUENCE_ERROR);
+        }
+        match AdminOpcode(command.opcode()) {
+            AdminOpcode::IDENTIFY => self.identify(command),
+            AdminOpcode::GET_LOG_PAGE => self.log_page(command),
+            AdminOpcode::KEEP_ALIVE => Answer::Done(0),
+            AdminOpcode::ASYNC_EVENT_REQUEST if self.requests.len() < REQUESTS => {
+                self.requests.push_back(command.cid());
+                Answer::Later
+            }
+            AdminOpcode::ASYNC_EVENT_REQUEST => Answer::Failed(Status::EVENT_REQUEST_LIMIT_EXCEEDED),
+            AdminOpcode::GET_FEATURES => self.feature(command),
+            AdminOpcode::SET_FEATURES => self.set_feature(command),
+            _ => Answer::Failed(Status::INVALID_OPCODE.with_dnr()),
+        }
+    }
+
+    fn identify(&self, command: &Command) -> Answer {
+        if IdentifyCdw10::from_bits(command.cdw10).cns() != Cns::CONTROLLER {
+            return Answer::Failed(Status::INVALID_FIELD.with_dnr());
+        }
+        let mut data = Box::new(identify::Controller::new_zeroed());
+        self.describe(&mut data);
+        Answer::Data(data.as_bytes().to_vec())
+    }
+
+    fn describe(&self, data: &mut identify::Controller) {
+        const DISCOVERY: u8 = 2;
+        data.fr = ascii_field(env!("CARGO_PKG_VERSION"));
+        data.mn = ascii_field("Byway discovery");
+        data.cntlid = self.id;
+        data.ver = Vs::V2_1.into_bits();
+        data.cntrltype = DISCOVERY;
+        // Discovery log page changes; parts of log pages.
+        data.oaes = 1 << 31;
+        data.lpa = 1 << 2;
+        data.ctratt = 1 | 1 << 6;
+        data.kas = 10;
+        data.aerl_z = (REQUESTS - 1) as u8;
+        data.maxcmd = ADMIN_ENTRIES_MAX;
+        data.sqes = 0x66;
+        data.cqes = 0x44;
+        data.sgls = identify::Sgls::new().with_supported(1).with_offset(true).with_transport(true);
+        data.ioccsz = 4;
+        data.iorcsz = 1;
+        data.msdbd = 1;
+        data.subnqn = Nqn::discovery().to_field();
+    }
+
+    /// Any part of the log (Base 2.1, section 5.1.12): NUMD in CDW10 and 11, the offset in CDW12 and 13.
+    fn log_page(&self, command: &Command) -> Answer {
+        if LogPage(command.cdw10 as u8) != LogPage::DISCOVERY {
+            return Answer::Failed(Status::INVALID_LOG_PAGE.with_dnr());
+        }
+        let dwords = u64::from(command.cdw10 >> 16 | (command.cdw11 & 0xffff) << 16) + 1;
+        let offset = u64::from(command.cdw12) | u64::from(command.cdw13) << 32;
+        let bytes = dwords * 4;
+        if bytes > u64::from(LOG_BYTES_MAX) || bytes > u64::from(command.sgl1().length_bytes) {
+            return Answer::Failed(Status::DATA_SGL_LENGTH_INVALID.with_dnr());
+        }
+        if offset % 4 != 0 {
+            return Answer::Failed(Status::INVALID_FIELD.with_dnr());
+        }
+        Answer::Data(self.log.read(offset, bytes as usize))
+    }
+
+    fn feature(&self, command: &Command) -> Answer {
+        match FeatureCdw10::from_bits(command.cdw10).fid() {
+            FeatureId::ASYNC_EVENTS => Answer::Done(self.events),
+            FeatureId::KEEP_ALIVE => Answer::Done(self.keep_alive_ms),
+            _ => Answer::Failed(Status::INVALID_FIELD.with_dnr()),
+        }
+    }
+
+    fn set_feature(&mut self, command: &Command) -> Answer {
+        match FeatureCdw10::from_bits(command.cdw10).fid() {
+            FeatureId::ASYNC_EVENTS => self.events = command.cdw11,
+            FeatureId::KEEP_ALIVE => self.keep_alive_ms = command.cdw11,
+            _ => return Answer::Failed(Status::INVALID_FIELD.with_dnr()),
+        }
+        Answer::Done(0)
+    }
+}

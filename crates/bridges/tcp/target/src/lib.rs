@@ -1,0 +1,34 @@
+//! The NVMe/TCP target: hosts connect to a device over TCP, each with a controller of its own.
+//!
+//! | a | has |
+//! |---|---|
+//! | [`Target`] | listeners and threads |
+//! | thread | connections, and waits for their sockets |
+//! | connection | a socket and a session |
+//! | session | bytes in, commands executed, bytes out; what is behind it: a queue of the device, or a discovery controller |
+//! | association | what the connections of one host share |
+//!
+//! A command is parsed, executed and answered by the thread that received it, with the device in hand for all that was
+//! received at once.
+#![forbid(unsafe_code)]
+
+mod association;
+mod data;
+mod discovery;
+mod execute;
+mod fabrics;
+mod options;
+mod outbox;
+mod pending;
+mod premises;
+mod queue;
+mod session;
+mod socket;
+mod target;
+mod worker;
+
+pub use options::{TargetOptions, Tell, Told};
+pub use target::{Doors, ListenError, Target};
+
+pub use byway_fabrics::Nqn;
+pub use byway_tcp_codec::Digests;

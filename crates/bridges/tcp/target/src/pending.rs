@@ -1,0 +1,133 @@
+//! Commands whose data is still to come: asked for by an R2T, or waiting for their turn to be.
+//!
+//! Data takes memory only as it comes. What one connection may have asked for at once is bounded; further commands
+//! wait, in order.
+
+use std::collections::VecDeque;
+
+use byway_spec::Command;
+use byway_tcp_codec::{CommandId, H2cData, ReadyToTransfer, Solicitations, Violation};
+
+/// R2Ts of one connection at once.
+const PLACES: u16 = 128;
+
+/// Data that one connection has asked for at once: two of the largest commands.
+const ASKED_BYTES: usize = 32 << 20;
+
+/// Buffers that are kept for the next commands, each no longer than this.
+const SPARE_BUFFERS: usize = 8;
+const SPARE_BYTES: usize = 1 << 20;
+
+/// A command with all of its data.
+#[derive(Debug)]
+pub struct Whole {
+    /// The command.
+    pub command: Command,
+    /// Its data.
+    pub data: Vec<u8>,
+    /// A data digest did not match.
+    pub is_corrupt: bool,
+}
+
+/// Data that comes now.
+#[derive(Debug, Clone, Copy)]
+pub struct Coming {
+    place: usize,
+    /// With it, the command has all of its data.
+    whole: bool,
+}
+
+/// What one connection has asked for.
+#[derive(Debug)]
+pub struct Pending {
+    solicitations: Solicitations,
+    /// By the tag of the R2T.
+    asked: Vec<Option<Whole>>,
+    asked_bytes: usize,
+    waiting: VecDeque<Command>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self {
+            solicitations: Solicitations::new(PLACES),
+            asked: (0..PLACES).map(|_| None).collect(),
+            asked_bytes: 0,
+            waiting: VecDeque::new(),
+            spare: Vec::new(),
+        }
+    }
+}
+
+impl Pending {
+    /// Commands that have not all of their data.
+    pub fn len(&self) -> usize {
+        self.waiting.len() + self.solicitations.outstanding()
+    }
+
+    /// A command that has data to send.
+    pub fn wait(&mut self, command: Command) {
+        self.waiting.push_back(command);
+    }
+
+    /// The R2T to send next, if there is room for what it asks.
+    pub fn ask(&mut self) -> Option<ReadyToTransfer> {
+        let command = *self.waiting.front()?;
+        let bytes = command.sgl1().length_bytes;
+        if self.asked_bytes > 0 && self.asked_bytes + bytes as usize > ASKED_BYTES {
+            return None;
+        }
+        let asked = self.solicitations.ask(CommandId(command.cid()), 0, bytes)?;
+        self.waiting.pop_front();
+        self.asked_bytes += bytes as usize;
+        let mut data = self.spare.pop().unwrap_or_default();
+        data.clear();
+        // Room, and no memory yet: that comes with the data.
+        data.reserve_exact(bytes as usize);
+        *self.asked.get_mut(usize::from(asked.tag.0))? = Some(Whole { command, data, is_corrupt: false });
+        Some(asked)
+    }
+
+    /// Judges H2CData by its header.
+    ///
+    /// # Errors
+    /// If it is not what is next of an R2T.
+    pub fn accept(&mut self, header: &H2cData, data_bytes: u32) -> Result<Coming, Violation> {
+        let accepted = self.solicitations.accept(header, data_bytes)?;
+        Ok(Coming { place: usize::from(header.tag.0), whole: accepted.whole })
+    }
+
+    /// A piece of the data.
+    pub fn take(&mut self, coming: Coming, piece: &[u8]) {
+        if let Some(Some(whole)) = self.asked.get_mut(coming.place) {
+            whole.data.extend_from_slice(piece);
+        }
+    }
+
+    /// The end of the data of one PDU: the command, if it has all of its data.
+    pub fn end(&mut self, coming: Coming, is_intact: bool) -> Option<Whole> {
+        let place = self.asked.get_mut(coming.place)?;
+        if let Some(whole) = place {
+            whole.is_corrupt |= !is_intact;
+        }
+        if !coming.whole {
+            return None;
+        }
+        let whole = place.take()?;
+        self.asked_bytes -= whole.data.len().min(self.asked_bytes);
+        Some(whole)
+    }
+
+    /// Nothing came for a while: buffers are given back.
+    pub fn rest(&mut self) {
+        self.spare.clear();
+    }
+
+    /// A buffer for the next command.
+    pub fn reuse(&mut self, data: Vec<u8>) {
+        if self.spare.len() < SPARE_BUFFERS && data.capacity() <= SPARE_BYTES {
+            self.spare.push(data);
+        }
+    }
+}

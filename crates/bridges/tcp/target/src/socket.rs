@@ -1,0 +1,316 @@
+//! A connection with its socket: what is received goes to the session, what that has to say is sent.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use byway_in_process::{CapsuleDevice, Capsules};
+
+use crate::premises::{Place, Premises};
+use crate::queue::Queue;
+use crate::session::{Ended, Session};
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// How long a host has from its connection to its Connect.
+const CONNECT_NS: u64 = 10 * NS_PER_S;
+
+/// How long a host may take nothing of what is to be sent to it.
+const STUCK_NS: u64 = 60 * NS_PER_S;
+
+/// How long a connection stays once it is over, for its host to read why.
+const LINGER_NS: u64 = 2 * NS_PER_S;
+
+/// Most bytes that are received of a connection that is over.
+const LINGER_BYTES: usize = 1 << 20;
+
+/// What a turn of a connection came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// Something came or went.
+    Busy,
+    /// Nothing.
+    Idle,
+    /// It is to be closed.
+    Closed,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    session: Session,
+    /// What was received before answers had to be sent first.
+    stash: Vec<u8>,
+    /// So much of it was read since.
+    stash_at: usize,
+    /// Why nothing is read any more, and since when.
+    over: Option<(Ended, u64)>,
+    /// The host has sent all it will.
+    at_end: bool,
+    /// When something was sent last, or nothing was to be.
+    sent_ns: u64,
+    lingered_bytes: usize,
+}
+
+impl Connection {
+    /// One that came.
+    pub fn new(stream: TcpStream, premises: Arc<Premises>, place: Place, now_ns: u64) -> Self {
+        Self {
+            stream,
+            session: Session::new(premises, place, now_ns),
+            stash: Vec::new(),
+            stash_at: 0,
+            over: None,
+            at_end: false,
+            sent_ns: now_ns,
+            lingered_bytes: 0,
+        }
+    }
+
+    /// Its socket.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Where its host is.
+    pub fn from(&self) -> std::net::SocketAddr {
+        self.session.place.from
+    }
+
+    /// Whether more of its host is wanted.
+    pub fn wants_more(&self) -> bool {
+        let is_wanted = self.stash.is_empty() && !self.session.out.is_full();
+        !self.at_end && (self.over.is_some() || is_wanted)
+    }
+
+    /// Whether something is left to be sent.
+    pub fn has_more(&self) -> bool {
+        !self.session.out.is_empty()
+    }
+
+    /// Whether completions may come by themselves.
+    pub fn waits(&self) -> bool {
+        self.over.is_none() && self.session.waits()
+    }
+
+    /// Whether nothing more is read of it.
+    pub fn is_over(&self) -> bool {
+        self.over.is_some()
+    }
+
+    /// Why it was ended, where that is this connection's own affair.
+    pub fn why(&self) -> Option<&Ended> {
+        let of_others = |why: &Ended| matches!(why, Ended::Left | Ended::ControllerGone | Ended::KeepAlive);
+        self.over.as_ref().map(|(why, _)| why).filter(|why| !of_others(why))
+    }
+
+    /// Sends, receives into `buffer`, executes and sends.
+    pub fn turn(&mut self, device: &Capsules, buffer: &mut [u8], now_ns: u64) -> Turn {
+        let sent = self.send(now_ns);
+        if self.at_end {
+            // Found by sending: nobody is there any more.
+            self.end(Ended::Left, device, now_ns);
+        }
+        if self.over.is_some() {
+            return self.linger(buffer, now_ns);
+        }
+        if !self.stash.is_empty() && !self.session.out.is_full() {
+            self.take_stash(device, now_ns);
+            self.send(now_ns);
+            return self.after(Turn::Busy);
+        }
+        if !self.wants_more() {
+            return self.after(if sent { Turn::Busy } else { Turn::Idle });
+        }
+        match (&self.stream).read(buffer) {
+            Ok(0) => {
+                self.at_end = true;
+                self.end(Ended::Left, device, now_ns);
+            }
+            Ok(bytes) => {
+                let received = &buffer[..bytes];
+                let taken = self.take(received, device, now_ns);
+                self.stash.extend_from_slice(&received[taken..]);
+            }
+            Err(error) if is_nothing(error.kind()) => {
+                return self.after(if sent { Turn::Busy } else { Turn::Idle });
+            }
+            Err(error) => {
+                self.at_end = true;
+                self.end(left_or(error.kind()), device, now_ns);
+            }
+        }
+        self.send(now_ns);
+        self.after(Turn::Busy)
+    }
+
+    fn after(&self, turn: Turn) -> Turn {
+        let is_done = self.over.is_some() && (self.at_end || matches!(self.over, Some((Ended::Left, _))));
+        if is_done && (self.at_end || !self.has_more()) { Turn::Closed } else { turn }
+    }
+
+    /// Goes on with what was received before.
+    fn take_stash(&mut self, device: &Capsules, now_ns: u64) {
+        let stash = std::mem::take(&mut self.stash);
+        let left = stash.get(self.stash_at..).unwrap_or_default();
+        self.stash_at += self.take(left, device, now_ns);
+        if self.stash_at < stash.len() && self.over.is_none() {
+            self.stash = stash;
+        } else {
+            self.stash_at = 0;
+        }
+    }
+
+    /// Hands what was received to the session, with the device in hand; how much of it was read.
+    fn take(&mut self, received: &[u8], device: &Capsules, now_ns: u64) -> usize {
+        let mut input = received;
+        if self.session.is_opening() {
+            if let Err(why) = self.session.begin(&mut input) {
+                self.end(why, device, now_ns);
+            }
+            if input.is_empty() || self.over.is_some() {
+                return received.len();
+            }
+        }
+        let needs_all = self.session.needs_all();
+        let session = &mut self.session;
+        let work = |device: &mut CapsuleDevice<'_>| session.receive(&mut input, device, now_ns);
+        let taken = if needs_all { device.run_alone(work) } else { device.run(work) };
+        match taken {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => self.end(why, device, now_ns),
+            Err(_) => self.over = Some((Ended::ControllerGone, now_ns)),
+        }
+        if needs_all {
+            // Other connections of the host, and other hosts, may have something to hear of.
+            device.ring();
+        }
+        if self.over.is_some() { received.len() } else { received.len() - input.len() }
+    }
+
+    /// Sends what came of commands by itself.
+    pub fn look(&mut self, device: &Capsules, now_ns: u64) {
+        if self.over.is_some() {
+            return;
+        }
+        let session = &mut self.session;
+        if let Ok(Err(why)) = device.run(|device| session.look(device)) {
+            self.end(why, device, now_ns);
+        }
+        self.send(now_ns);
+    }
+
+    /// Ends it: what is to be said is sent, nothing more is read.
+    pub fn end(&mut self, why: Ended, device: &Capsules, now_ns: u64) {
+        if self.over.is_some() {
+            return;
+        }
+        let session = &mut self.session;
+        // A device that failed has nothing of it any more.
+        let _ = device.run(|device| {
+            if why == Ended::KeepAlive
+                && let Some(Queue::Device(queue)) = session.open().map(|open| &open.queue)
+            {
+                device.expire(queue.association.controller);
+            }
+            session.leave(device, &why);
+        });
+        device.ring();
+        (self.stash, self.stash_at) = (Vec::new(), 0);
+        self.over = Some((why, now_ns));
+    }
+
+    /// Minds the time; whether it is to be closed.
+    pub fn mind(&mut self, device: &Capsules, now_ns: u64) -> bool {
+        if let Some((_, since_ns)) = &self.over {
+            return now_ns.saturating_sub(*since_ns) > LINGER_NS;
+        }
+        if let Some(why) = self.overdue(now_ns) {
+            self.end(why, device, now_ns);
+            self.send(now_ns);
+        }
+        if !self.has_more() {
+            self.session.rest();
+        }
+        false
+    }
+
+    fn overdue(&self, now_ns: u64) -> Option<Ended> {
+        if self.has_more() && now_ns.saturating_sub(self.sent_ns) > STUCK_NS {
+            return Some(Ended::Stuck);
+        }
+        let queue = self.session.open().map(|open| &open.queue);
+        match queue {
+            None | Some(Queue::Unconnected) => {
+                let is_late = now_ns.saturating_sub(self.session.began_ns) > CONNECT_NS;
+                is_late.then_some(Ended::Silent)
+            }
+            Some(Queue::Device(queue)) if queue.qid == 0 => {
+                let deadline_ns = queue.association.deadline_ns()?;
+                (deadline_ns < now_ns).then_some(Ended::KeepAlive)
+            }
+            Some(Queue::Device(_)) => None,
+            Some(Queue::Discovery(discovery)) => {
+                let timeout_ns = u64::from(discovery.controller.keep_alive_ms()) * (NS_PER_S / 1000);
+                let is_late = timeout_ns > 0 && now_ns.saturating_sub(discovery.heard_ns) > timeout_ns;
+                is_late.then_some(Ended::KeepAlive)
+            }
+        }
+    }
+
+    /// Sends as much as the host takes; whether that was anything.
+    fn send(&mut self, now_ns: u64) -> bool {
+        let mut any = false;
+        while !self.session.out.is_empty() {
+            match (&self.stream).write(self.session.out.pending()) {
+                Ok(bytes) => {
+                    self.session.out.sent(bytes);
+                    any = true;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    // Whoever receives finds the same; what was to be sent is of no use.
+                    self.at_end = true;
+                    let unsent = self.session.out.pending().len();
+                    self.session.out.sent(unsent);
+                }
+            }
+        }
+        if any || self.session.out.is_empty() {
+            self.sent_ns = now_ns;
+        }
+        any
+    }
+
+    /// Lets a host read why its connection is over: closed with unread bytes, it would lose that.
+    fn linger(&mut self, buffer: &mut [u8], now_ns: u64) -> Turn {
+        self.send(now_ns);
+        if !self.has_more() {
+            let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        }
+        match (&self.stream).read(buffer) {
+            Ok(0) => self.at_end = true,
+            Ok(bytes) => {
+                self.lingered_bytes += bytes;
+                self.at_end |= self.lingered_bytes > LINGER_BYTES;
+            }
+            Err(error) if is_nothing(error.kind()) => {}
+            Err(_) => self.at_end = true,
+        }
+        self.after(Turn::Idle)
+    }
+}
+
+fn is_nothing(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// A host that closes its connection with something unread leaves as any other does.
+fn left_or(kind: ErrorKind) -> Ended {
+    match kind {
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Ended::Left,
+        other => Ended::System(other),
+    }
+}

@@ -1,0 +1,392 @@
+//! One thread of a target: it waits for its connections' sockets, and does to the end whatever comes.
+//!
+//! A connection that something came over is looked at again and again for a while, since a host that waits for an answer
+//! sends its next command as soon as it has it. A thread with no such connection sleeps.
+
+use std::io::{self, ErrorKind};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use byway_in_process::Capsules;
+use byway_sys::Wakeup;
+use byway_sys::time::monotonic_ns;
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::fd::{AsFd, OwnedFd};
+
+use crate::options::Told;
+use crate::premises::{Place, Premises};
+use crate::session::Ended;
+use crate::socket::{Connection, Turn};
+
+/// For so long a connection is looked at without sleeping after something came over it.
+const HOT_NS: u64 = 50_000;
+
+/// Looks at those connections between two at all the others.
+const LOOKS: u32 = 16;
+
+/// Between two looks at the time of each connection.
+const TICK_NS: u64 = 100_000_000;
+
+/// Bytes received at once.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Connections of a target at once.
+const CONNECTIONS_MAX: usize = 4096;
+
+/// Events taken at once.
+const EVENTS: usize = 256;
+
+/// What an event is of.
+const BELL: u64 = 0;
+const FIRST_LISTENER: u64 = 1;
+const FIRST_CONNECTION: u64 = 16;
+
+/// What all threads of a target share.
+#[derive(Debug)]
+pub struct Crew {
+    /// What connections share.
+    pub premises: Arc<Premises>,
+    /// The device.
+    pub device: Capsules,
+    /// The threads are to end.
+    pub stop: AtomicBool,
+    /// Where each finds connections that another accepted.
+    pub inboxes: Vec<Inbox>,
+    /// Connections so far, to give each thread its share.
+    came: AtomicUsize,
+    /// Connections now.
+    here: AtomicUsize,
+}
+
+/// Where a thread finds what others leave it.
+#[derive(Debug)]
+pub struct Inbox {
+    bell: Arc<Wakeup>,
+    connections: Mutex<Vec<(TcpStream, Place)>>,
+}
+
+impl Inbox {
+    fn new() -> io::Result<Self> {
+        Ok(Self { bell: Arc::new(Wakeup::new()?), connections: Mutex::default() })
+    }
+
+    fn put(&self, stream: TcpStream, place: Place) {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).push((stream, place));
+        self.bell.raise();
+    }
+
+    fn take(&self) -> Vec<(TcpStream, Place)> {
+        std::mem::take(&mut *self.connections.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Crew {
+    /// So many threads.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn new(premises: Arc<Premises>, device: Capsules, threads: usize) -> io::Result<Self> {
+        let inboxes = (0..threads).map(|_| Inbox::new()).collect::<io::Result<Vec<_>>>()?;
+        inboxes.iter().for_each(|inbox| device.add_bell(&inbox.bell));
+        let (came, here) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Ok(Self { premises, device, stop: AtomicBool::new(false), inboxes, came, here })
+    }
+
+    /// Ends the threads.
+    pub fn stop(&self) {
+        self.stop.store(true, Relaxed);
+        self.inboxes.iter().for_each(|inbox| inbox.bell.raise());
+    }
+}
+
+/// A socket that is listened at.
+#[derive(Debug)]
+pub struct Listener {
+    /// The socket.
+    pub socket: TcpListener,
+    /// Discovery alone is there.
+    pub is_discovery: bool,
+}
+
+/// A connection, and how this thread waits for it.
+struct Seat {
+    connection: Connection,
+    interest: epoll::EventFlags,
+    /// Something came over it at this time last.
+    busy_ns: u64,
+    is_hot: bool,
+}
+
+/// A thread.
+pub struct Worker {
+    crew: Arc<Crew>,
+    at: usize,
+    poll: OwnedFd,
+    listeners: Vec<Listener>,
+    /// No descriptor was left for a connection: nobody is accepted until the next tick.
+    is_deaf: bool,
+    seats: Vec<Option<Seat>>,
+    free: Vec<usize>,
+    hot: Vec<usize>,
+    buffer: Vec<u8>,
+    ticked_ns: u64,
+}
+
+impl Worker {
+    /// Thread `at` of a crew; the first has the listeners.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn new(crew: Arc<Crew>, at: usize, listeners: Vec<Listener>) -> io::Result<Self> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let incoming = epoll::EventFlags::IN;
+        epoll::add(&poll, &*crew.inboxes[at].bell, epoll::EventData::new_u64(BELL), incoming)?;
+        for (token, listener) in (FIRST_LISTENER..).zip(&listeners) {
+            epoll::add(&poll, &listener.socket, epoll::EventData::new_u64(token), incoming)?;
+        }
+        Ok(Self {
+            crew,
+            at,
+            poll,
+            listeners,
+            is_deaf: false,
+            seats: Vec::new(),
+            free: Vec::new(),
+            hot: Vec::new(),
+            buffer: vec![0; BUFFER_BYTES],
+            ticked_ns: 0,
+        })
+    }
+
+    /// Serves until the crew is stopped.
+    pub fn run(&mut self) {
+        let mut events = Vec::with_capacity(EVENTS);
+        while !self.crew.stop.load(Relaxed) {
+            let looks = if self.hot.is_empty() { 0 } else { LOOKS };
+            for _ in 0..looks {
+                self.serve_hot(monotonic_ns());
+            }
+            if self.wait(&mut events).is_err() || self.crew.device.check().is_err() {
+                self.fail();
+                break;
+            }
+            self.tick(monotonic_ns());
+        }
+        let now_ns = monotonic_ns();
+        for at in 0..self.seats.len() {
+            if let Some(seat) = &mut self.seats[at] {
+                seat.connection.end(Ended::Left, &self.crew.device, now_ns);
+            }
+            self.close(at);
+        }
+    }
+
+    /// The device failed, or the system does.
+    #[cold]
+    fn fail(&self) {
+        (self.crew.premises.tell)(Told::DeviceFailed);
+        self.crew.stop();
+    }
+
+    /// Takes events: at once where connections are looked at anyway, else when there are any.
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        let timeout_ns = match (self.hot.is_empty(), self.seats.len() > self.free.len() || self.is_deaf) {
+            (false, _) => Some(0),
+            (true, true) => Some(TICK_NS),
+            (true, false) => None,
+        };
+        let timeout = timeout_ns.map(|ns| Timespec { tv_sec: 0, tv_nsec: ns as i64 });
+        events.clear();
+        match epoll::wait(&self.poll, spare_capacity(events), timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in events.iter() {
+            match event.data.u64() {
+                BELL => self.answer_bell(),
+                token if token < FIRST_CONNECTION => self.accept((token - FIRST_LISTENER) as usize),
+                token => self.heat((token - FIRST_CONNECTION) as usize, monotonic_ns()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Connections that others accepted, and completions that came by themselves.
+    fn answer_bell(&mut self) {
+        let crew = self.crew.clone();
+        // Lowered before anything is looked at: what is left behind later raises it again.
+        crew.inboxes[self.at].bell.lower();
+        for (stream, place) in crew.inboxes[self.at].take() {
+            self.seat(stream, place);
+        }
+        self.look_at_all(monotonic_ns());
+    }
+
+    fn look_at_all(&mut self, now_ns: u64) {
+        for at in 0..self.seats.len() {
+            let Some(seat) = &mut self.seats[at] else { continue };
+            if !seat.connection.waits() {
+                continue;
+            }
+            seat.connection.look(&self.crew.device, now_ns);
+            match seat.connection.is_over() {
+                true => self.heat(at, now_ns),
+                false => self.settle(at),
+            }
+        }
+    }
+
+    /// Accepts those who have come.
+    fn accept(&mut self, listener: usize) {
+        loop {
+            let Some(listener) = self.listeners.get(listener) else { return };
+            let is_discovery = listener.is_discovery;
+            match listener.socket.accept() {
+                Ok((stream, from)) => {
+                    if self.admit(stream, from, is_discovery).is_none() {
+                        continue;
+                    }
+                }
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => return self.listen(false),
+            }
+        }
+    }
+
+    /// Gives a connection to the thread whose turn it is; nothing where there are too many, or it has gone already.
+    fn admit(&mut self, stream: TcpStream, from: std::net::SocketAddr, is_discovery: bool) -> Option<()> {
+        if self.crew.here.load(Relaxed) >= CONNECTIONS_MAX {
+            return None;
+        }
+        stream.set_nonblocking(true).ok()?;
+        stream.set_nodelay(true).ok()?;
+        let place = Place { from, to: stream.local_addr().ok()?, is_discovery };
+        self.crew.here.fetch_add(1, Relaxed);
+        let turn = self.crew.came.fetch_add(1, Relaxed) % self.crew.inboxes.len();
+        match turn == self.at {
+            true => self.seat(stream, place),
+            false => self.crew.inboxes[turn].put(stream, place),
+        }
+        Some(())
+    }
+
+    /// Whether those who come are accepted.
+    fn listen(&mut self, is_on: bool) {
+        self.is_deaf = !is_on;
+        let flags = if is_on { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
+        for (token, listener) in (FIRST_LISTENER..).zip(&self.listeners) {
+            // What cannot be changed now is changed at the next tick.
+            let _ = epoll::modify(&self.poll, &listener.socket, epoll::EventData::new_u64(token), flags);
+        }
+    }
+
+    fn seat(&mut self, stream: TcpStream, place: Place) {
+        let now_ns = monotonic_ns();
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.seats.push(None);
+            self.seats.len() - 1
+        });
+        let interest = epoll::EventFlags::IN;
+        let token = epoll::EventData::new_u64(FIRST_CONNECTION + at as u64);
+        if epoll::add(&self.poll, stream.as_fd(), token, interest).is_err() {
+            self.free.push(at);
+            self.crew.here.fetch_sub(1, Relaxed);
+            return;
+        }
+        let connection = Connection::new(stream, self.crew.premises.clone(), place, now_ns);
+        self.seats[at] = Some(Seat { connection, interest, busy_ns: now_ns, is_hot: false });
+        self.heat(at, now_ns);
+    }
+
+    /// Something is to be done for a connection.
+    fn heat(&mut self, at: usize, now_ns: u64) {
+        if let Some(Some(seat)) = self.seats.get_mut(at) {
+            seat.busy_ns = now_ns;
+            if !std::mem::replace(&mut seat.is_hot, true) {
+                self.hot.push(at);
+            }
+        }
+    }
+
+    /// A turn of each connection that is looked at.
+    fn serve_hot(&mut self, now_ns: u64) {
+        let mut index = 0;
+        while let Some(at) = self.hot.get(index).copied() {
+            let Some(Some(seat)) = self.seats.get_mut(at) else {
+                self.hot.swap_remove(index);
+                continue;
+            };
+            let turn = seat.connection.turn(&self.crew.device, &mut self.buffer, now_ns);
+            match turn {
+                Turn::Busy => seat.busy_ns = now_ns,
+                Turn::Idle if now_ns.saturating_sub(seat.busy_ns) < HOT_NS => {}
+                Turn::Idle => {
+                    seat.is_hot = false;
+                    self.hot.swap_remove(index);
+                    self.settle(at);
+                    continue;
+                }
+                Turn::Closed => {
+                    self.hot.swap_remove(index);
+                    self.close(at);
+                    continue;
+                }
+            }
+            index += 1;
+        }
+    }
+
+    /// Waits for what a connection that is not looked at needs next.
+    fn settle(&mut self, at: usize) {
+        let Some(Some(seat)) = self.seats.get_mut(at) else { return };
+        let mut interest = epoll::EventFlags::empty();
+        interest.set(epoll::EventFlags::IN, seat.connection.wants_more());
+        interest.set(epoll::EventFlags::OUT, seat.connection.has_more());
+        if interest != seat.interest {
+            let token = epoll::EventData::new_u64(FIRST_CONNECTION + at as u64);
+            if epoll::modify(&self.poll, seat.connection.stream(), token, interest).is_ok() {
+                seat.interest = interest;
+            }
+        }
+    }
+
+    fn close(&mut self, at: usize) {
+        let Some(seat) = self.seats.get_mut(at).and_then(Option::take) else { return };
+        self.hot.retain(|hot| *hot != at);
+        // Closing takes it out too; a descriptor that is gone already is no matter.
+        let _ = epoll::delete(&self.poll, seat.connection.stream());
+        if let Some(why) = seat.connection.why() {
+            let (from, why) = (seat.connection.from(), why.to_string());
+            (self.crew.premises.tell)(Told::ConnectionEnded { from, why });
+        }
+        self.crew.here.fetch_sub(1, Relaxed);
+        self.free.push(at);
+    }
+
+    /// Minds the time of each connection.
+    fn tick(&mut self, now_ns: u64) {
+        if now_ns.saturating_sub(self.ticked_ns) < TICK_NS {
+            return;
+        }
+        self.ticked_ns = now_ns;
+        if self.is_deaf {
+            self.listen(true);
+        }
+        self.look_at_all(now_ns);
+        for at in 0..self.seats.len() {
+            let Some(seat) = &mut self.seats[at] else { continue };
+            let was_over = seat.connection.is_over();
+            let is_done = seat.connection.mind(&self.crew.device, now_ns);
+            match (is_done, seat.connection.is_over() && !was_over) {
+                (true, _) => self.close(at),
+                (_, true) => self.heat(at, now_ns),
+                _ => self.settle(at),
+            }
+        }
+    }
+}

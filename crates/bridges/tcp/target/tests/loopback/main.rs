@@ -1,0 +1,10 @@
+//! The target from outside: a small host on the codec's other side, over loopback.
+#![allow(clippy::unwrap_used)]
+
+mod admin;
+mod bad_peers;
+mod blocks;
+mod connecting;
+mod host;
+mod keys;
+mod served;

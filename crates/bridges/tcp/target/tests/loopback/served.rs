@@ -1,0 +1,124 @@
+//! A device in memory that is served: namespace 1 holds 32 MiB of 512-byte blocks, namespace 2 keys and values.
+#![allow(dead_code)]
+
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use byway_controller::{Identity, NoInterrupts, Subsystem, SubsystemOptions};
+use byway_fabrics::Nqn;
+use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
+use byway_in_process::{Embedded, Hosts};
+use byway_link::{ClockMode, Profile};
+use byway_tcp_target::{Doors, Target, TargetOptions, Told};
+
+use crate::host::{Host, Proposal};
+
+/// Nothing here takes so long: a test that waits for more has found a hang.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub const SUBSYSTEM: &str = "nqn.2026-01.example:byway:test";
+pub const BLOCKS: u32 = 1;
+pub const KEYS: u32 = 2;
+pub const BLOCKS_BYTES: u64 = 32 << 20;
+
+pub struct Served {
+    // Declared before the device, whose image is closed with the last of both.
+    target: Target,
+    told: Mutex<Receiver<Told>>,
+    _device: Embedded,
+}
+
+impl Served {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// One that is told more.
+    pub fn with(set: impl FnOnce(&mut TargetOptions)) -> Self {
+        Self::of(RunOptions::default(), set)
+    }
+
+    /// One whose commands are answered once the image is synced.
+    pub fn synced() -> Self {
+        Self::of(RunOptions { durability: Durability::Media, ..RunOptions::default() }, |_| {})
+    }
+
+    fn of(run: RunOptions, set: impl FnOnce(&mut TargetOptions)) -> Self {
+        let hosts = Hosts { interrupts: Arc::new(NoInterrupts), doorbells: None, threads: NonZeroU16::MIN };
+        let device = Embedded::serve(subsystem(run), ClockMode::Off, true, hosts).unwrap();
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut options = TargetOptions::of(Nqn::new(SUBSYSTEM).unwrap());
+        set(&mut options);
+        let doors = Doors::open(local, Some(local)).unwrap();
+        let (send, told) = channel();
+        let send = Mutex::new(send);
+        let tell = Arc::new(move |told| drop(send.lock().unwrap().send(told)));
+        let target = Target::start(doors, options, device.capsules().unwrap(), tell).unwrap();
+        Self { target, told: Mutex::new(told), _device: device }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.target.address()
+    }
+
+    pub fn discovery(&self) -> SocketAddr {
+        self.target.discovery().unwrap()
+    }
+
+    /// A connection that is agreed on.
+    pub fn greet(&self, proposal: Proposal) -> Host {
+        Host::greet(self.address(), proposal)
+    }
+
+    /// A host whose controller is ready, at its admin queue.
+    pub fn admin(&self, proposal: Proposal) -> Host {
+        let mut admin = self.greet(proposal);
+        admin.connect_admin(0).unwrap();
+        admin.enable();
+        admin
+    }
+
+    /// A host with an admin queue and one I/O queue.
+    pub fn host(&self, proposal: Proposal) -> (Host, Host) {
+        let admin = self.admin(proposal);
+        let io = self.queue(&admin, 1, proposal);
+        (admin, io)
+    }
+
+    /// A further I/O queue of a host.
+    pub fn queue(&self, admin: &Host, qid: u16, proposal: Proposal) -> Host {
+        let mut io = self.greet(proposal);
+        io.connect_io(qid, admin.controller()).unwrap();
+        io
+    }
+
+    /// Waits to be told something that `is_it`.
+    pub fn await_told(&self, is_it: impl Fn(&Told) -> bool) -> Told {
+        let told = self.told.lock().unwrap();
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let next = told.recv_timeout(end.saturating_duration_since(Instant::now())).unwrap();
+            if is_it(&next) {
+                return next;
+            }
+        }
+    }
+}
+
+fn subsystem(run: RunOptions) -> Subsystem {
+    let profile = Profile::by_name("gen4x4").unwrap();
+    let options =
+        FlashOptions { uuid: [7; 16], run, ..FlashOptions::new(256 << 20, profile.flash, MediaKind::Ram) };
+    let spec = |kind, size_bytes| NamespaceSpec { nsid: None, kind, size_bytes };
+    let blocks = spec(NamespaceKind::Nvm { lba_bytes: 512 }, BLOCKS_BYTES);
+    let flash = Flash::create(options, &[blocks, spec(NamespaceKind::Kv, 128 << 20)]).unwrap();
+    let identity = Identity {
+        nqn: SUBSYSTEM.to_owned(),
+        serial: "TEST0001".to_owned(),
+        model: "Byway software SSD".to_owned(),
+    };
+    Subsystem::new(identity, profile, flash, SubsystemOptions::default()).unwrap()
+}

@@ -158,3 +158,59 @@ fn whoever_comes_and_goes_is_told_as_a_line_of_json() {
         (Some("closed"), image.path().to_str())
     );
 }
+
+/// What a host that proposes nothing says first.
+fn icreq() -> [u8; 128] {
+    let mut bytes = [0; 128];
+    (bytes[2], bytes[4]) = (128, 128);
+    bytes
+}
+
+/// Says the first word to an NVMe/TCP target; whether it is answered with ICResp.
+fn is_answered(address: &str) -> bool {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(&icreq()).unwrap();
+    let mut answer = [0; 128];
+    stream.read_exact(&mut answer).unwrap();
+    answer[0] == 1
+}
+
+#[test]
+fn a_device_is_served_over_tcp_and_by_a_socket_at_once() {
+    let image = Image::new(&["nvm", "kv"]);
+    let socket = socket(&image);
+    let nqn = "nqn.2026-11.example:disk";
+    let tcp = ["--tcp", "127.0.0.1:0", "--discovery", "127.0.0.1:0", "--nqn", nqn, "--json"];
+    for (more, signal) in [(&[][..], "-TERM"), (&["--vfio-user", text(&socket)][..], "-INT")] {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("byway"));
+        command.arg("serve").arg(image.path()).args(tcp).args(more).args(["--threads", "2"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut server = Server { out: BufReader::new(child.stdout.take().unwrap()), child };
+        let listening = json_lines(&server.line()).remove(0);
+        assert_eq!(listening["event"], "listening");
+        assert_eq!(listening["nqn"], nqn);
+        assert!(is_answered(listening["tcp"].as_str().unwrap()));
+        assert!(is_answered(listening["discovery"].as_str().unwrap()));
+        if !more.is_empty() {
+            said(&["kv", "put", &format!("vfio-user:{}", socket.display()), "key", "value"]);
+        }
+        let events = json_lines(&server.end(signal));
+        assert_eq!(events.last().unwrap()["event"], "closed");
+        assert!(said(&["info", "-v", &image.uri("")]).contains("0 unsafe shutdowns"));
+    }
+}
+
+#[test]
+fn a_server_with_no_place_or_a_place_that_is_taken_says_so() {
+    let image = Image::new(&["nvm"]);
+    let error = refused(2, &["serve", text(&image.path())]);
+    assert!(error.contains("--vfio-user") && error.contains("--tcp"), "{error}");
+    let error = refused(2, &["serve", text(&image.path()), "--tcp", "nowhere"]);
+    assert!(error.contains("an IP address"), "{error}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let error = refused(2, &["serve", text(&image.path()), "--tcp", &address]);
+    assert!(error.contains(&address) && error.contains("in use"), "{error}");
+    let error = refused(2, &["serve", "ram:64M?clock=paced", "--tcp", "127.0.0.1:0"]);
+    assert!(error.contains("not modelled"), "{error}");
+}

@@ -56,7 +56,7 @@ impl Served {
     /// The device that `uri` names, served as `options` say and attached.
     pub fn open_with(uri: &str, options: &ServeOptions) -> Self {
         let serving = Serving::start_with(uri, options);
-        let bus = VfioUserBus::open(&options.vfio_user).unwrap();
+        let bus = VfioUserBus::open(options.vfio_user.as_ref().unwrap()).unwrap();
         let driver = Driver::attach(Arc::new(bus), AttachOptions::default()).unwrap();
         Self { driver, _serving: serving }
     }

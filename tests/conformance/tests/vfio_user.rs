@@ -196,7 +196,8 @@ fn threads_of_a_server_share_queues_of_keys() {
         let scratch = Scratch::new();
         let options = by_threads(&scratch, 3, idle);
         let _serving = Serving::start_with("ram:128M", &options);
-        let device = byway::open(&format!("vfio-user:{}", options.vfio_user.display())).unwrap();
+        let device =
+            byway::open(&format!("vfio-user:{}", options.vfio_user.as_ref().unwrap().display())).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..5_u32 {
                 let device = &device;

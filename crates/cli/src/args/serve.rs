@@ -1,11 +1,17 @@
 //! The command that serves a device to hosts elsewhere.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{ArgGroup, Args, ValueEnum, value_parser};
+
+/// Ports of NVMe/TCP.
+const IO_PORT: u16 = 4420;
+const DISCOVERY_PORT: u16 = 8009;
 
 /// `byway serve`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("front").required(true).multiple(true).args(["vfio_user", "tcp"]))]
 #[command(after_help = "\
 Examples:
   byway serve disk.img --vfio-user /run/disk.sock
@@ -13,6 +19,10 @@ Examples:
   byway serve ram:1G --vfio-user /run/ram.sock --idle poll
   byway serve disk.img --vfio-user /run/disk.sock --threads 4
   byway serve disk.img --vfio-user /run/disk.sock --json | jq -r .event
+  byway serve disk.img --tcp 127.0.0.1
+  byway serve disk.img --tcp 0.0.0.0:4420 --nqn nqn.2026-11.example:disk --discovery 0.0.0.0:8009
+  byway serve disk.img --tcp [::]:4420 --allow-host nqn.2014-08.org.nvmexpress:uuid:12345678-9abc-def0-0123-456789abcdef
+  byway serve disk.img --tcp 127.0.0.1 --vfio-user /run/disk.sock --threads 2
 
 QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \
 needs the guest's memory in a file that it shares: -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m.
@@ -25,20 +35,38 @@ pub struct Serve {
     /// Serve a PCIe NVMe controller to vfio-user clients at this socket, one after the other: QEMU guests, or Byway's
     /// own driver. A socket that a dead server left is replaced.
     #[arg(long, value_name = "PATH")]
-    pub vfio_user: PathBuf,
+    pub vfio_user: Option<PathBuf>,
+    /// Serve NVMe/TCP hosts at this address (port 4420 unless one is given, 0 for any that is free), each with a controller
+    /// of its own: Linux (`nvme connect -t tcp`), SPDK. Beside vfio-user or instead. Not under clock=paced.
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = io_address)]
+    pub tcp: Option<SocketAddr>,
+    /// Name that NVMe/TCP hosts know the subsystem by; the image's own unless one is given.
+    #[arg(long, value_name = "NQN", requires = "tcp")]
+    pub nqn: Option<String>,
+    /// Answer discovery at this address as well (port 8009 unless one is given): `nvme discover`, `nvme connect-all`. It is
+    /// answered at the address of --tcp in any case.
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = discovery_address, requires = "tcp")]
+    pub discovery: Option<SocketAddr>,
+    /// Digests that NVMe/TCP hosts may ask for.
+    #[arg(long, default_value = "both", requires = "tcp")]
+    pub digest: Digest,
+    /// Let this NVMe/TCP host connect, by its name, and no other that is not named so too. Names are not proven.
+    #[arg(long, value_name = "NQN", requires = "tcp")]
+    pub allow_host: Vec<String>,
     /// What the server does while no command comes.
     #[arg(long, default_value = "sleep")]
     pub idle: Idle,
     /// Threads that share the queues of the client: one answers messages as well, and each queue pair that is busy goes to
     /// the one that its number says. They fetch commands, move data and complete beside each other; the
-    /// device itself is one thread's at a time. Not under clock=paced and flush=media, which want one.
+    /// device itself is one thread's at a time. Not under clock=paced and flush=media, which want one. So many threads
+    /// share the connections of NVMe/TCP hosts.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=64))]
     pub threads: u16,
     /// Whether the controller announces SGLs: `sgl=` of a URI, which an image's path alone has no place for.
     #[arg(long)]
     pub sgl: Option<Sgl>,
     /// Print one JSON object a line for whatever happens: `event` is listening, client_came, client_left, client_sent_away
-    /// (with why), client_refused or closed.
+    /// (with why), client_refused, host_came, host_left, connection_ended (NVMe/TCP) or closed.
     #[arg(long)]
     pub json: bool,
 }
@@ -59,4 +87,38 @@ pub enum Sgl {
     On,
     /// It does not: everything comes by PRPs.
     Off,
+}
+
+/// Digests that hosts may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Digest {
+    /// None.
+    None,
+    /// Of headers.
+    Header,
+    /// Of data.
+    Data,
+    /// Of both, or of either.
+    Both,
+}
+
+fn io_address(text: &str) -> Result<SocketAddr, String> {
+    address(text, IO_PORT)
+}
+
+fn discovery_address(text: &str) -> Result<SocketAddr, String> {
+    address(text, DISCOVERY_PORT)
+}
+
+/// An address with a port, or without.
+fn address(text: &str, port: u16) -> Result<SocketAddr, String> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    match (text.parse::<SocketAddr>(), bare.parse::<IpAddr>()) {
+        (Ok(address), _) => Ok(address),
+        (_, Ok(address)) => Ok(SocketAddr::new(address, port)),
+        _ => {
+            Err("expected an IP address, with a port or without: 127.0.0.1, 0.0.0.0:4420, [::]:4420"
+                .to_owned())
+        }
+    }
 }

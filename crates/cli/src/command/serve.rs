@@ -6,10 +6,10 @@ use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, ensure};
-use byway::serve::{ServeOptions, Told, serve};
+use byway::serve::{ServeOptions, Served, TcpDigests, TcpOptions, Told, serve};
 use serde::Serialize;
 
-use crate::args::{Idle, Serve, Sgl};
+use crate::args::{Digest, Idle, Serve, Sgl};
 use crate::terminal::{INTERRUPTED, on_signal, print_done, print_json};
 
 /// Serves until a signal comes.
@@ -19,6 +19,7 @@ use crate::terminal::{INTERRUPTED, on_signal, print_done, print_json};
 pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
     let options = ServeOptions {
         vfio_user: args.vfio_user.clone(),
+        tcp: tcp_of(args),
         sgls: args.sgl.map(|sgl| sgl == Sgl::On),
         idle: match args.idle {
             Idle::Sleep => byway::serve::Idle::Sleep,
@@ -37,48 +38,121 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
         stopper.stop();
     })?;
     let device = args.device.as_str();
-    let socket = args.vfio_user.display().to_string();
-    print_done(out, args.json, &Event::Listening { device, socket })?;
+    print_done(out, args.json, &listening(args, &served))?;
     out.flush()?;
     served.run(|told| tell(told, args.json, out))?;
     print_done(out, args.json, &Event::Closed { device })?;
     Ok(())
 }
 
+/// What is said of NVMe/TCP.
+fn tcp_of(args: &Serve) -> Option<TcpOptions> {
+    let address = args.tcp?;
+    let digests = match args.digest {
+        Digest::None => TcpDigests::None,
+        Digest::Header => TcpDigests::Header,
+        Digest::Data => TcpDigests::Data,
+        Digest::Both => TcpDigests::Both,
+    };
+    let (nqn, hosts) = (args.nqn.clone(), args.allow_host.clone());
+    Some(TcpOptions { discovery: args.discovery, nqn, digests, hosts, ..TcpOptions::at(address) })
+}
+
+fn listening<'a>(args: &'a Serve, served: &'a Served) -> Event<'a> {
+    let tcp = served.tcp_address();
+    Event::Listening {
+        device: &args.device,
+        socket: args.vfio_user.as_ref().map(|path| path.display().to_string()),
+        tcp: tcp.map(|address| address.to_string()),
+        nqn: tcp.map(|_| served.nqn()),
+        discovery: served.discovery_address().map(|address| address.to_string()),
+    }
+}
+
 /// What happens to a server, in words or as a line of JSON.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Event<'a> {
-    Listening { device: &'a str, socket: String },
+    Listening {
+        device: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        socket: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tcp: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        nqn: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        discovery: Option<String>,
+    },
     ClientCame,
     ClientLeft,
-    ClientSentAway { why: String },
+    ClientSentAway {
+        why: String,
+    },
     ClientRefused,
-    Closed { device: &'a str },
+    HostCame {
+        host: String,
+        controller: u16,
+        from: String,
+    },
+    HostLeft {
+        host: String,
+        controller: u16,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    ConnectionEnded {
+        from: String,
+        why: String,
+    },
+    Closed {
+        device: &'a str,
+    },
 }
 
 impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Listening { device, socket } => write!(f, "{device}: listening at {socket}"),
+            Self::Listening { device, socket, tcp, nqn, discovery } => {
+                let tcp = tcp.as_ref().map(|at| format!("tcp://{at}/{}", nqn.unwrap_or_default()));
+                let discovery = discovery.as_ref().map(|at| format!("tcp://{at} for discovery"));
+                let places: Vec<&str> =
+                    [socket, &tcp, &discovery].into_iter().flatten().map(String::as_str).collect();
+                write!(f, "{device}: listening at {}", places.join(", "))
+            }
             Self::ClientCame => f.write_str("a client came"),
             Self::ClientLeft => f.write_str("the client left"),
             Self::ClientSentAway { why } => write!(f, "the client was sent away: {why}"),
             Self::ClientRefused => {
                 f.write_str("another client came and was refused: one is served at a time")
             }
+            Self::HostCame { host, controller, from } => {
+                write!(f, "{host} came from {from} and has controller {controller}")
+            }
+            Self::HostLeft { host, controller, why: None } => {
+                write!(f, "{host} left: controller {controller} is gone")
+            }
+            Self::HostLeft { host, controller, why: Some(why) } => {
+                write!(f, "{host} lost controller {controller}: {why}")
+            }
+            Self::ConnectionEnded { from, why } => write!(f, "the connection from {from} was ended: {why}"),
             Self::Closed { device } => write!(f, "{device}: closed"),
         }
     }
 }
 
 /// Whoever watches the server sees who comes and goes; scripts read standard output alone, and ask for JSON to see it there.
-fn tell(told: Told<'_>, json: bool, out: &mut impl Write) {
+fn tell(told: Told, json: bool, out: &mut impl Write) {
     let event = match told {
-        Told::Came => Event::ClientCame,
-        Told::Left => Event::ClientLeft,
-        Told::SentAway(why) => Event::ClientSentAway { why: why.to_string() },
-        Told::Refused => Event::ClientRefused,
+        Told::ClientCame => Event::ClientCame,
+        Told::ClientLeft => Event::ClientLeft,
+        Told::ClientSentAway(why) => Event::ClientSentAway { why },
+        Told::ClientRefused => Event::ClientRefused,
+        Told::HostCame { host, controller, from } => {
+            Event::HostCame { host, controller, from: from.to_string() }
+        }
+        Told::HostLeft { host, controller, why } => Event::HostLeft { host, controller, why },
+        Told::ConnectionEnded { from, why } => Event::ConnectionEnded { from: from.to_string(), why },
         _ => return,
     };
     // Service goes on where nobody listens any more.

@@ -1,0 +1,257 @@
+//! Serving an embedded device to hosts in other processes, and on other machines.
+
+mod tcp;
+mod told;
+
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use byway_controller::SubsystemOptions;
+use byway_core::{Error, ErrorKind, Result};
+use byway_in_process::{Embedded, Hosts, StartError};
+use byway_tcp_target::{Doors, Target};
+use byway_vfio_user::{Door, DoorError, DoorbellPage, Function, ServeError, Server, Vectors};
+
+use crate::control::Control;
+use crate::open::subsystem_of;
+use crate::uri::{Options, Uri};
+
+pub use tcp::{TcpDigests, TcpOptions};
+pub use told::{StopServing, Told};
+
+use told::Events;
+
+/// Where a device is served, and what its controllers announce.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// The socket for vfio-user clients: QEMU's `vfio-user-pci` device among them.
+    pub vfio_user: Option<PathBuf>,
+    /// Where NVMe/TCP hosts connect, beside or instead.
+    pub tcp: Option<TcpOptions>,
+    /// Whether controllers announce SGLs, where it is to be said apart from the URI.
+    pub sgls: Option<bool>,
+    /// What the server does while no command comes.
+    pub idle: Idle,
+    /// How many threads share the queues, and the connections.
+    pub threads: NonZeroU16,
+}
+
+impl ServeOptions {
+    /// Nowhere yet, and everything else as it is unless something is said.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { vfio_user: None, tcp: None, sgls: None, idle: Idle::default(), threads: NonZeroU16::MIN }
+    }
+
+    /// At a socket for vfio-user clients.
+    #[must_use]
+    pub fn at(vfio_user: impl Into<PathBuf>) -> Self {
+        Self { vfio_user: Some(vfio_user.into()), ..Self::new() }
+    }
+
+    /// Where NVMe/TCP hosts connect.
+    #[must_use]
+    pub fn over_tcp(tcp: TcpOptions) -> Self {
+        Self { tcp: Some(tcp), ..Self::new() }
+    }
+}
+
+/// What a server does while no command comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Idle {
+    /// It sleeps: each doorbell is a message, but for those that doorbell buffers save.
+    #[default]
+    Sleep,
+    /// It looks for doorbells, which clients map and write without a message, and keeps a processor busy for as long as
+    /// a client is there.
+    Poll,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A device that is being served. Dropping it closes the device.
+#[derive(Debug)]
+pub struct Served {
+    // Declared before the device, whose image is closed with the last of all.
+    server: Option<Server>,
+    target: Option<Target>,
+    events: Arc<Events>,
+    nqn: String,
+    _device: Embedded,
+}
+
+/// Opens the device that `uri` names and listens for hosts elsewhere, who find it as a PCIe NVMe controller, or over NVMe/TCP.
+///
+/// # Errors
+/// As [`crate::embedded::open`]; options that are a host's to choose; a socket at which another server listens.
+pub fn serve(uri: &str, options: &ServeOptions) -> Result<Served> {
+    let mut parsed: Uri = uri.parse()?;
+    parsed.options.sgls = options.sgls.unwrap_or(parsed.options.sgls);
+    serve_uri(&parsed, options).map_err(|error| error.doing(format!("serve {uri}")))
+}
+
+fn serve_uri(uri: &Uri, options: &ServeOptions) -> Result<Served> {
+    check_options(&uri.options)?;
+    // Before the image: what cannot be served is not opened.
+    if let Some(path) = &options.vfio_user {
+        Door::check(path).map_err(|error| from_door(path, error))?;
+    }
+    let doors = options.tcp.as_ref().map(tcp::open_doors).transpose()?;
+    let polls = options.idle == Idle::Poll && options.vfio_user.is_some();
+    let announced = SubsystemOptions { doorbell_buffers: !polls, ..SubsystemOptions::default() };
+    let mut subsystem = subsystem_of(uri, None, announced)?;
+    if let Some(nqn) = options.tcp.as_ref().and_then(|tcp| tcp.nqn.clone()) {
+        subsystem.identity.nqn = nqn;
+    }
+    let (path, nqn) = (subsystem.flash.path(), subsystem.identity.nqn.clone());
+    let vectors = Arc::new(Vectors::default());
+    let no_memory = |error| Error::kernel("share doorbells", error);
+    let page = if polls { Some(DoorbellPage::new().map_err(no_memory)?) } else { None };
+    let hosts = Hosts {
+        interrupts: vectors.clone(),
+        doorbells: page.as_ref().map(|page| page.memory().clone()),
+        // Queues of PCIe hosts alone leave for threads.
+        threads: if options.vfio_user.is_some() { options.threads } else { NonZeroU16::MIN },
+    };
+    let device = Embedded::serve(subsystem, uri.options.clock, uri.options.ledger, hosts);
+    let mut device = device.map_err(from_start)?;
+    if let Some(control) = path.and_then(|path| Control::start(&path, device.handle())) {
+        device.keep(control);
+    }
+    // After the image: who comes is answered.
+    let serve_at = |path: &PathBuf| {
+        let door = Door::open(path).map_err(|error| from_door(path, error))?;
+        let server = Server::new(door, Function::new(device.front(), vectors, page));
+        server.map_err(|error| Error::kernel("serve by vfio-user", error))
+    };
+    let server = options.vfio_user.as_ref().map(serve_at).transpose()?;
+    let events = Arc::new(Events::new().map_err(|error| Error::kernel("serve", error))?);
+    let target = match (doors, &options.tcp) {
+        (Some(doors), Some(tcp)) => Some(start_target(doors, tcp, options.threads, &device, &nqn, &events)?),
+        _ => None,
+    };
+    Ok(Served { server, target, events, nqn, _device: device })
+}
+
+fn start_target(
+    doors: Doors,
+    tcp: &TcpOptions,
+    threads: NonZeroU16,
+    device: &Embedded,
+    nqn: &str,
+    events: &Arc<Events>,
+) -> Result<Target> {
+    let capsules = device.capsules().map_err(from_start)?;
+    let options = tcp::target_options(tcp, nqn, threads)?;
+    let tell = events.clone();
+    let target = Target::start(doors, options, capsules, Arc::new(move |told| tell.put(told.into())));
+    target.map_err(tcp::from_listen)
+}
+
+/// How a device is driven is for its hosts to say: an option that would be left unread is refused.
+fn check_options(options: &Options) -> Result<()> {
+    let default = Options::default();
+    let of_hosts = [
+        ("transfer", options.transfer != default.transfer),
+        ("policy", options.policy != default.policy),
+        ("ns", options.ns != default.ns),
+        ("run", options.run_by != default.run_by),
+        ("depth", options.depth != default.depth),
+        ("ring", options.ring_entries != default.ring_entries),
+    ];
+    match of_hosts.iter().find(|(_, given)| *given) {
+        Some((name, _)) => {
+            let said = format!("{name}= is for the hosts of a served device to choose");
+            Err(Error::host(ErrorKind::InvalidArgument, said))
+        }
+        None => Ok(()),
+    }
+}
+
+fn from_door(path: &Path, error: DoorError) -> Error {
+    match error {
+        DoorError::System { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            let said = format!("there is no folder for the socket {}: make it first", path.display());
+            Error::host(ErrorKind::NotFound, said)
+        }
+        DoorError::System { source, .. } => Error::kernel(format!("listen at {}", path.display()), source),
+        DoorError::Live(_) => Error::host(ErrorKind::Busy, error.to_string()),
+        _ => Error::host(ErrorKind::InvalidArgument, error.to_string()),
+    }
+}
+
+pub(crate) fn from_start(error: StartError) -> Error {
+    Error::host(ErrorKind::Unsupported, error.to_string())
+}
+
+impl Served {
+    /// Ends the service, from any thread.
+    #[must_use]
+    pub fn stopper(&self) -> StopServing {
+        StopServing::new(self.events.clone(), self.server.as_ref().map(Server::stop))
+    }
+
+    /// Where NVMe/TCP hosts connect: the port, where one was to be found.
+    #[must_use]
+    pub fn tcp_address(&self) -> Option<std::net::SocketAddr> {
+        self.target.as_ref().map(Target::address)
+    }
+
+    /// Where they ask for subsystems alone.
+    #[must_use]
+    pub fn discovery_address(&self) -> Option<std::net::SocketAddr> {
+        self.target.as_ref().and_then(Target::discovery)
+    }
+
+    /// The subsystem's name.
+    #[must_use]
+    pub fn nqn(&self) -> &str {
+        &self.nqn
+    }
+
+    /// Serves until it is stopped, vfio-user clients one after the other, then closes the device. `tell` is told of clients
+    /// and hosts that come and go.
+    ///
+    /// # Errors
+    /// When the device has failed, or the system refuses.
+    pub fn run(mut self, mut tell: impl FnMut(Told)) -> Result<()> {
+        let stopper = self.stopper();
+        let events = self.events.clone();
+        let served = match (self.server.take(), self.target.take()) {
+            (Some(server), None) => serve_clients(server, &mut tell),
+            (None, target) => {
+                let waited = events.wait(&mut tell);
+                drop(target);
+                waited
+            }
+            (Some(server), target) => std::thread::scope(|scope| {
+                let (put, stop) = (&events, &stopper);
+                let clients = scope.spawn(move || {
+                    let served = serve_clients(server, |told| put.put(told));
+                    stop.stop();
+                    served
+                });
+                let waited = events.wait(&mut tell);
+                stop.stop();
+                drop(target);
+                let panicked = |_| Err(Error::host(ErrorKind::Device, "the server failed"));
+                clients.join().unwrap_or_else(panicked).and(waited)
+            }),
+        };
+        events.drain(&mut tell);
+        served
+    }
+}
+
+fn serve_clients(mut server: Server, mut tell: impl FnMut(Told)) -> Result<()> {
+    let told = |event: byway_vfio_user::Told<'_>| Told::of_client(&event).into_iter().for_each(&mut tell);
+    server.serve(told).map_err(|error| match error {
+        ServeError::System(error) => Error::kernel("serve by vfio-user", error),
+        other => Error::host(ErrorKind::Device, other.to_string()),
+    })
+}

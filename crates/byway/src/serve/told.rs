@@ -1,0 +1,154 @@
+//! What happens to a served device, from the threads that it happens in to the one that tells it.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use byway_core::{Error, ErrorKind, Result};
+use byway_sys::Wakeup;
+
+/// What a served device tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Told {
+    /// A vfio-user client has said its first word, and is served from here on.
+    ClientCame,
+    /// It has gone.
+    ClientLeft,
+    /// It was sent away, for this reason.
+    ClientSentAway(String),
+    /// Another came while one was served, and was refused.
+    ClientRefused,
+    /// An NVMe/TCP host has connected, and has a controller.
+    HostCame {
+        /// Its name.
+        host: String,
+        /// The controller.
+        controller: u16,
+        /// Where it is.
+        from: SocketAddr,
+    },
+    /// Its controller is gone.
+    HostLeft {
+        /// Its name.
+        host: String,
+        /// The controller.
+        controller: u16,
+        /// Why, unless it left by itself.
+        why: Option<String>,
+    },
+    /// A connection was ended for what came over it, or for what did not.
+    ConnectionEnded {
+        /// Where it was from.
+        from: SocketAddr,
+        /// Why.
+        why: String,
+    },
+    /// The device failed.
+    DeviceFailed,
+}
+
+impl Told {
+    /// What happened to a vfio-user client, if it is known here.
+    pub(super) fn of_client(told: &byway_vfio_user::Told<'_>) -> Option<Self> {
+        Some(match told {
+            byway_vfio_user::Told::Came => Self::ClientCame,
+            byway_vfio_user::Told::Left => Self::ClientLeft,
+            byway_vfio_user::Told::SentAway(why) => Self::ClientSentAway(why.to_string()),
+            byway_vfio_user::Told::Refused => Self::ClientRefused,
+            _ => return None,
+        })
+    }
+}
+
+impl From<byway_tcp_target::Told> for Told {
+    fn from(told: byway_tcp_target::Told) -> Self {
+        use byway_tcp_target::Told as Tcp;
+        match told {
+            Tcp::HostCame { host, controller, from } => {
+                Self::HostCame { host: host.to_string(), controller, from }
+            }
+            Tcp::HostLeft { host, controller, why } => {
+                Self::HostLeft { host: host.to_string(), controller, why }
+            }
+            Tcp::ConnectionEnded { from, why } => Self::ConnectionEnded { from, why },
+            _ => Self::DeviceFailed,
+        }
+    }
+}
+
+/// Events that are kept for who tells them, at most: a flood of connections is not to fill the memory.
+const KEPT: usize = 4096;
+
+/// What happened and was not told yet, and the word to stop.
+#[derive(Debug)]
+pub(super) struct Events {
+    list: Mutex<Vec<Told>>,
+    bell: Wakeup,
+    stop: AtomicBool,
+}
+
+impl Events {
+    /// None yet.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self { list: Mutex::default(), bell: Wakeup::new()?, stop: AtomicBool::new(false) })
+    }
+
+    /// Adds one.
+    pub fn put(&self, told: Told) {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.len() < KEPT {
+            list.push(told);
+        }
+        drop(list);
+        self.bell.raise();
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Relaxed);
+        self.bell.raise();
+    }
+
+    /// Tells what happens until it is stopped.
+    ///
+    /// # Errors
+    /// The device failed; the system's answer.
+    pub fn wait(&self, tell: &mut impl FnMut(Told)) -> Result<()> {
+        while !self.stop.load(Relaxed) {
+            self.bell.wait(Duration::from_secs(3600)).map_err(|error| Error::kernel("serve", error))?;
+            self.bell.lower();
+            if self.drain(tell) {
+                return Err(Error::host(ErrorKind::Device, "the device failed: its code panicked"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells what has happened; whether the device failed.
+    pub fn drain(&self, tell: &mut impl FnMut(Told)) -> bool {
+        let list = std::mem::take(&mut *self.list.lock().unwrap_or_else(PoisonError::into_inner));
+        let has_failed = list.contains(&Told::DeviceFailed);
+        list.into_iter().for_each(tell);
+        has_failed
+    }
+}
+
+/// Ends a [`Served`](super::Served) device's service, from any thread.
+#[derive(Debug, Clone)]
+pub struct StopServing {
+    events: Arc<Events>,
+    clients: Option<Arc<Wakeup>>,
+}
+
+impl StopServing {
+    pub(super) fn new(events: Arc<Events>, clients: Option<Arc<Wakeup>>) -> Self {
+        Self { events, clients }
+    }
+
+    /// [`Served::run`](super::Served::run) returns once what clients have asked for so far is done.
+    pub fn stop(&self) {
+        self.events.stop();
+        self.clients.iter().for_each(|clients| clients.raise());
+    }
+}

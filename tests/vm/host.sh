@@ -42,16 +42,27 @@ start_server() {
     [ -z "$server" ] || end_server TERM
     : > "$work/server.said"
     # shellcheck disable=SC2046
-    "target/$profile/byway" serve "$work/byway.img" --vfio-user "$work/byway.sock" \
+    "target/$profile/byway" serve "$work/byway.img" $(front) \
         $(served_with --sgl "$(of_boot sgl)") $(served_with --idle "$(of_boot idle)") $(served_with --threads "$(of_boot threads)") \
         > "$work/server.said" 2>> "$work/server.log" &
     server=$!
     for tries in $(seq 400); do
-        if grep -q listening "$work/server.said"; then return; fi
+        if grep -q listening "$work/server.said"; then
+            sed -n 's|.*tcp://127.0.0.1:\([0-9]*\)/\(.*\)$|\1 \2|p' "$work/server.said" > "$work/share/tcp"
+            return
+        fi
         sleep 0.05
     done
     echo "the server did not begin: $(tail -n 3 "$work/server.log")"
     return 1
+}
+
+# Where it is served. A port that was found once is taken again.
+front() {
+    case $(header devices) in
+        *tcp*) echo "--tcp 127.0.0.1:$(cut -d' ' -f1 "$work/share/tcp" 2> /dev/null || true)" | sed 's/:$/:0/' ;;
+        *) echo "--vfio-user $work/byway.sock" ;;
+    esac
 }
 
 # An option of the server, where its value is not empty.

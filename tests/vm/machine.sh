@@ -55,15 +55,27 @@ device_nvme() {
 # Our device, its serial number that of its image; the header's "image" is what it is made with. It is behind a port of its
 # own, so that another can be plugged in behind the next.
 device_byway() {
-    local made port
-    read -r -a made <<< "$(header image '--size 512M --ns nvm:256M --ns kv:64M')"
-    [ -e "$work/byway.img" ] || "target/$profile/byway" create "$work/byway.img" "${made[@]}" >> "$work/server.log" 2>&1
-    [ -n "$server" ] && [ "$(header server)" = kept ] || start_server || return 1
+    local port
+    served_image || return 1
     plugged=1
     for port in $(seq "$(header ports 1)"); do
         machine+=(-device "pcie-root-port,id=port$port,chassis=$port,slot=$port")
     done
     machine+=(-device "$(byway_device)")
+}
+
+# Our device over TCP: the guest's network has the host's loopback at 10.0.2.2, and /share/tcp the port and the name.
+device_tcp() {
+    served_image || return 1
+    machine+=(-netdev user,id=network -device virtio-net-pci,netdev=network)
+}
+
+# Makes our image, and serves it.
+served_image() {
+    local made
+    read -r -a made <<< "$(header image '--size 512M --ns nvm:256M --ns kv:64M')"
+    [ -e "$work/byway.img" ] || "target/$profile/byway" create "$work/byway.img" "${made[@]}" >> "$work/server.log" 2>&1
+    [ -n "$server" ] && [ "$(header server)" = kept ] || start_server || return 1
 }
 
 # What QEMU plugs in, behind port $plugged. The path is short, as sockets' must be.

@@ -57,7 +57,13 @@ impl CapsuleSide {
     /// Says that a sync which begins now covers the commands that wait for one; whether any does.
     pub fn cover(&mut self) -> bool {
         self.waiting = false;
-        self.controllers.iter_mut().flatten().fold(false, |any, controller| controller.cover() || any)
+        // Every one is asked, whatever the first says.
+        self.controllers
+            .iter_mut()
+            .flatten()
+            .filter_map(|controller| controller.cover().then_some(()))
+            .count()
+            > 0
     }
 
     pub fn end_cover(&mut self, synced: &Result<(), CommandError>) {

@@ -23,12 +23,14 @@ impl Scene {
         let served = Served::with(|options| options.threads = 2.try_into().unwrap());
         let (admin, mut witness) = served.host(Proposal::DIGESTS);
         let data = pattern(77, 4096);
-        assert!(witness.write(blocks(NvmOpcode::WRITE, 900, 4096), By::Capsule, &data).status().is_success());
+        assert!(
+            witness.write(blocks(NvmOpcode::WRITE, 60_000, 4096), By::Capsule, &data).status().is_success()
+        );
         Self { served, _admin: admin, witness }
     }
 
     fn check(&mut self) {
-        assert_eq!(self.witness.read(blocks(NvmOpcode::READ, 900, 4096), 4096).1, pattern(77, 4096));
+        assert!(self.witness.read(blocks(NvmOpcode::READ, 60_000, 4096), 4096).1 == pattern(77, 4096));
     }
 }
 
@@ -131,7 +133,7 @@ fn a_wrong_header_digest_ends_the_connection_and_a_wrong_data_digest_the_command
     assert_eq!(answer[0], 5, "a response");
     let status = Status(u16::from_le_bytes([answer[22], answer[23]]) >> 1);
     assert!(status.is(Status::TRANSIENT_TRANSPORT_ERROR), "{status:?}");
-    assert_eq!(io.read(blocks(NvmOpcode::READ, 0, 4096), 4096).1, before, "nothing was written");
+    assert!(io.read(blocks(NvmOpcode::READ, 0, 4096), 4096).1 == before, "nothing was written");
     let mut corrupt = wire(&mut io, 501);
     corrupt[72] ^= 1;
     io.stream.write_all(&corrupt).unwrap();

@@ -167,7 +167,7 @@ impl Host {
     }
 
     pub fn next(&mut self) -> u16 {
-        self.next_cid += 1;
+        self.next_cid = self.next_cid.wrapping_add(1);
         self.next_cid
     }
 

@@ -1,0 +1,108 @@
+# Linux's own NVMe/TCP initiator on our device: it discovers, connects, writes and compares with and without digests, resets, and
+# finds the device again when its server was killed. Keys and values go through its character device.
+# devices: tcp
+# image: --size 512M --ns nvm:128M --ns kv:64M
+# seconds: 600
+
+modprobe virtio_net
+modprobe nvme-tcp
+read -r port nqn < /share/tcp
+up() {
+    local link
+    link=$(basename "$(dirname /sys/class/net/e*/address | head -n 1)")
+    ip link set "$link" up
+    ip addr add 10.0.2.15/24 dev "$link"
+}
+check "the guest has a network" up
+
+discovered() {
+    nvme discover -t tcp -a 10.0.2.2 -s "$port" | tee found
+    grep -q "$nqn" found
+    grep -q 'trsvcid: *'"$port" found
+}
+check "it is discovered" discovered
+
+# connected OPTIONS...: a controller of ours is there.
+connected() {
+    nvme connect -t tcp -a 10.0.2.2 -s "$port" -n "$nqn" --reconnect-delay=1 --ctrl-loss-tmo=300 "$@"
+    name=$(controller "$(serial)")
+    namespace "$name" 1 > block
+}
+
+disconnected() {
+    nvme disconnect -n "$nqn"
+    until_true 60 is_gone
+}
+
+is_gone() {
+    ! grep -qs "$nqn" /sys/class/nvme/nvme*/subsysnqn
+}
+
+written() {
+    local block
+    block=/dev/$(cat block)
+    nvme id-ctrl "$block" | grep -i '^mn.*byway'
+    random data 1M
+    byway nvm write "$block?direct=1" --offset 64K --file data
+    byway nvm read "$block?direct=1" --offset 64K --length 1M | cmp - data
+    fio_verified "$block" --rw=randwrite --bsrange=512-256k --bs_unaligned=0 --blockalign=512 --iodepth=32 --size=16M
+    nvme flush "$block"
+    byway nvm trim "$block" --offset 64K --length 64K
+}
+for options in "" "--hdr-digest" "--data-digest" "--hdr-digest --data-digest --nr-io-queues=1" "--disable-sqflow"; do
+    # shellcheck disable=SC2086
+    check "connect ${options:-with nothing more}" connected $options
+    check "what is written is read ${options:-with nothing more}" written
+    check "disconnect ${options:-with nothing more}" disconnected
+done
+
+check "connect" connected
+name=$(controller "$(serial)")
+block=/dev/$(cat block)
+
+keys() {
+    local generic=/dev/ng${name#nvme}n2
+    printf 'the value of abcd' > value
+    nvme io-passthru "$generic" --opcode=1 --namespace-id=2 --cdw2=0x64636261 --cdw10=17 --cdw11=4 --write -i value -l 17
+    nvme io-passthru "$generic" --opcode=2 --namespace-id=2 --cdw2=0x64636261 --cdw10=64 --cdw11=4 --read -l 64 -b > back
+    cmp -n 17 value back
+    random large 1M
+    byway kv put "$generic" large --file large
+    byway kv get "$generic" large | cmp - large
+    byway kv list "$generic" | grep large
+}
+check "keys and values through the character device" keys
+
+resets() {
+    local n
+    fio --name=r --filename="$block" --direct=1 --ioengine="$engine" --rw=randrw --bs=4k --iodepth=8 --offset=64M --size=16M \
+        --time_based --runtime=15 &
+    for n in 1 2 3; do
+        nvme reset "/dev/$name"
+        sleep 2
+    done
+    wait $!
+    is_live
+}
+check "resets under load" resets
+
+has_lines() {
+    [ "$(wc -l < /share/journal 2> /dev/null || echo 0)" -ge "$1" ]
+}
+
+# A killed server comes back at its address within the controller's loss timeout: the driver goes on where it was.
+killed() {
+    local writer
+    numbered write "$block" /share/journal 600 16 > wrote &
+    writer=$!
+    until_true 60 has_lines 100
+    host kill-server
+    sleep 2
+    host start-server
+    until_true 120 is_live
+    wait "$writer"
+    cat wrote
+    numbered check "$block" /share/journal
+}
+check "the server is killed in mid-I/O and serves again" killed
+check "disconnect" disconnected

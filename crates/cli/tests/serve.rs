@@ -24,6 +24,11 @@ struct Server {
 
 impl Server {
     fn start(args: &[&str]) -> Self {
+        Self::begin(args).0
+    }
+
+    /// With what it said first: where it listens.
+    fn begin(args: &[&str]) -> (Self, String) {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("byway"));
         let mut child =
             command.arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -34,7 +39,7 @@ impl Server {
         let server = Self { child, lines };
         let line = server.line();
         assert!(line.contains("listening"), "{line}");
-        server
+        (server, line)
     }
 
     /// The next line that it says.
@@ -171,7 +176,7 @@ fn is_answered(address: &str) -> bool {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     stream.write_all(&icreq()).unwrap();
     let mut answer = [0; 128];
-    stream.read_exact(&mut answer).unwrap();
+    std::io::Read::read_exact(&mut stream, &mut answer).unwrap();
     answer[0] == 1
 }
 
@@ -180,19 +185,19 @@ fn a_device_is_served_over_tcp_and_by_a_socket_at_once() {
     let image = Image::new(&["nvm", "kv"]);
     let socket = socket(&image);
     let nqn = "nqn.2026-11.example:disk";
-    let tcp = ["--tcp", "127.0.0.1:0", "--discovery", "127.0.0.1:0", "--nqn", nqn, "--json"];
+    let tcp =
+        ["--tcp", "127.0.0.1:0", "--discovery", "127.0.0.1:0", "--nqn", nqn, "--json", "--threads", "2"];
     for (more, signal) in [(&[][..], "-TERM"), (&["--vfio-user", text(&socket)][..], "-INT")] {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin("byway"));
-        command.arg("serve").arg(image.path()).args(tcp).args(more).args(["--threads", "2"]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut server = Server { out: BufReader::new(child.stdout.take().unwrap()), child };
-        let listening = json_lines(&server.line()).remove(0);
-        assert_eq!(listening["event"], "listening");
+        let (server, line) = Server::begin(&[&[text(&image.path())], &tcp[..], more].concat());
+        let listening = json_lines(&line).remove(0);
         assert_eq!(listening["nqn"], nqn);
-        assert!(is_answered(listening["tcp"].as_str().unwrap()));
-        assert!(is_answered(listening["discovery"].as_str().unwrap()));
+        let [address, discovery] = ["tcp", "discovery"].map(|place| listening[place].as_str().unwrap());
+        assert!(is_answered(address) && is_answered(discovery));
+        let uri = format!("tcp://{address}/{nqn}");
+        said(&["kv", "put", &uri, signal, "value"]);
         if !more.is_empty() {
-            said(&["kv", "put", &format!("vfio-user:{}", socket.display()), "key", "value"]);
+            let client = format!("vfio-user:{}", socket.display());
+            assert_eq!(said(&["kv", "get", &client, signal]), said(&["kv", "get", &uri, signal]));
         }
         let events = json_lines(&server.end(signal));
         assert_eq!(events.last().unwrap()["event"], "closed");

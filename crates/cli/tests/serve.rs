@@ -194,10 +194,10 @@ fn a_device_is_served_over_tcp_and_by_a_socket_at_once() {
         let [address, discovery] = ["tcp", "discovery"].map(|place| listening[place].as_str().unwrap());
         assert!(is_answered(address) && is_answered(discovery));
         let uri = format!("tcp://{address}/{nqn}");
-        said(&["kv", "put", &uri, signal, "value"]);
+        said(&["kv", "put", &uri, "key", "value"]);
         if !more.is_empty() {
             let client = format!("vfio-user:{}", socket.display());
-            assert_eq!(said(&["kv", "get", &client, signal]), said(&["kv", "get", &uri, signal]));
+            assert_eq!(said(&["kv", "get", &client, "key"]), said(&["kv", "get", &uri, "key"]));
         }
         let events = json_lines(&server.end(signal));
         assert_eq!(events.last().unwrap()["event"], "closed");

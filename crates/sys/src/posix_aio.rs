@@ -176,19 +176,25 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
 
     /// Writes an operation's control block, for what is left of it.
     fn describe(&mut self, index: u32) -> Option<*mut libc::aiocb> {
-        let job = *self.jobs.get(index as usize)?;
-        let mut block = Control::default().0;
-        block.aio_fildes = self.file.as_fd().as_raw_fd();
-        block.aio_sigevent.sigev_notify = libc::SIGEV_NONE;
-        if let Transfer::Read { at } | Transfer::Write { at, .. } = job.operation {
-            let (start, len) = self.first_piece(index, job.done)?;
-            (block.aio_buf, block.aio_nbytes) = (start.cast(), len);
-            block.aio_offset = (at + job.done as u64) as i64;
-        }
-        let place = self.table.control(index)?.as_ptr();
+        let Job { operation, done, .. } = *self.jobs.get(index as usize)?;
+        let (offset, (start, len)) = match operation {
+            Transfer::Read { at } | Transfer::Write { at, .. } => {
+                (at + done as u64, self.first_piece(index, done)?)
+            }
+            Transfer::Sync => (0, (ptr::null_mut(), 0)),
+        };
+        let control = self.table.control(index)?.as_ptr();
+        // The rest of a block is zeroes, or the C library's, which writes that when it is given the block.
         // SAFETY: a place of the table, of whose operation the C library does not know: nobody else touches its block.
-        unsafe { place.write(Control(block)) };
-        Some(place.cast())
+        unsafe {
+            let place = &raw mut (*control).0;
+            (&raw mut (*place).aio_fildes).write(self.file.as_fd().as_raw_fd());
+            (&raw mut (*place).aio_sigevent.sigev_notify).write(libc::SIGEV_NONE);
+            (&raw mut (*place).aio_buf).write(start.cast());
+            (&raw mut (*place).aio_nbytes).write(len);
+            (&raw mut (*place).aio_offset).write(offset as i64);
+            Some(place)
+        }
     }
 
     fn first_piece(&mut self, index: u32, done: usize) -> Option<(*mut u8, usize)> {
@@ -248,12 +254,20 @@ impl<H: KernelMemory, T: Copy> PosixAio<H, T> {
     /// An operation under way that is done. What is begun meanwhile comes behind it.
     fn find_done(&mut self) -> Option<Done> {
         if self.known.is_none() {
-            let looked_at = if self.out_of_order { self.under_way.len() } else { 1 };
-            let asked = self.under_way.iter().take(looked_at).enumerate();
-            self.known =
-                asked.filter_map(|(at, index)| self.answer(*index).map(|answer| Done { at, answer })).next();
+            let oldest = *self.under_way.front()?;
+            self.known = match self.answer(oldest) {
+                Some(answer) => Some(Done { at: 0, answer }),
+                None if self.out_of_order => self.find_done_of_all(),
+                None => None,
+            };
         }
         self.known
+    }
+
+    #[cold]
+    fn find_done_of_all(&self) -> Option<Done> {
+        let asked = self.under_way.iter().enumerate();
+        asked.filter_map(|(at, index)| self.answer(*index).map(|answer| Done { at, answer })).next()
     }
 
     /// How an operation under way ended; `None` while it goes on.

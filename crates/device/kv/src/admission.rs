@@ -62,7 +62,7 @@ impl KvEngine {
     }
 
     /// As [`admit`](Self::admit), for a record of any stream, whose length was [checked](Self::check_store).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit_to<S: PageStore>(
         &mut self,
         store: &mut S,
@@ -117,7 +117,7 @@ impl KvEngine {
 
     /// As [`make_room`](Self::make_room), for a record that may stay in the segment that its stream stands in: then it takes
     /// none, and need not wait for any.
-    #[inline]
+    #[inline(always)]
     fn make_room_in_open<S: PageStore>(
         &mut self,
         store: &mut S,

@@ -323,7 +323,7 @@ impl ValueLog {
         Ok(address)
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit<S: PageStore>(&mut self, store: &mut S, stream: usize, draft: &Draft, spot: Spot) {
         let s = &mut self.streams[stream];
         if spot.ahead {
@@ -427,7 +427,7 @@ fn cause_of(stream: usize) -> Cause {
     if stream == MOVED { Cause::LogCompaction } else { Cause::Host }
 }
 
-#[inline]
+#[inline(always)]
 fn put_preamble(area: &mut [u8], ring: &Ring, start: u64, preamble: &Preamble, stand: Stand) {
     let bytes = preamble.encode(stand);
     let (first, second) = ring.pieces(start, preamble.shape.preamble_bytes());

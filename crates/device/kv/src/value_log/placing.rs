@@ -6,7 +6,7 @@ use crate::value_log::record::Shape;
 use crate::value_log::{Draft, MOVED, Spot, ValueLog};
 
 impl ValueLog {
-    #[inline]
+    #[inline(always)]
     pub(super) fn place<S: PageStore>(&mut self, store: &mut S, stream: usize, draft: &Draft) -> Spot {
         let (shape, s) = (draft.shape(), &self.streams[stream]);
         if self.is_aligned(stream, draft) {

@@ -181,7 +181,7 @@ impl Preamble {
 }
 
 /// One checksum over five words: cheaper than a chain of small ones.
-#[inline]
+#[inline(always)]
 fn header_crc(stand: Stand, shape: Shape, value_crc: u32, seq: u64, key: &Key) -> u32 {
     let number = key.number();
     let (first, second) = ((number >> 64) as u64, number as u64);

@@ -11,7 +11,7 @@ use crate::value_log::{Draft, Spot, ValueLog, cause_of, put_preamble};
 
 impl ValueLog {
     /// Writes a record into the ring. Nothing tells of it yet.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write<S: PageStore, E: From<KvError>>(
         &mut self,
         store: &mut S,

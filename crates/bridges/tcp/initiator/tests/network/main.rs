@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod connection;
 mod controller;
 mod faults;
 mod transfers;

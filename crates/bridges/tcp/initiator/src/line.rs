@@ -9,7 +9,7 @@ use byway_core::{Deadline, Error, ErrorKind, Memory, Payload, Result};
 use byway_spec::Completion;
 
 use crate::connection::{Connection, GATHERED_MAX, Order};
-use crate::stream::{Stream, WaitFor};
+use crate::stream::{Stream, WaitFor, Woken};
 
 /// A queue's connection with its socket.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Line {
     ///
     /// # Errors
     /// The system's answer.
-    pub fn wait(&self, other: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<bool> {
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<Woken> {
         let wait = match self.connection.unsent_bytes() {
             0 => WaitFor::Bytes,
             _ => WaitFor::BytesOrRoom,

@@ -141,7 +141,10 @@ impl TcpQueue {
             Ok(order) => order,
             Err(error) => return Err(Refused { command, error }),
         };
-        // As deep as the queue is, there is an identifier.
+        // Aborts that are on their way may withhold identifiers.
+        if !self.line.connection.has_room() {
+            return Err(Refused { command, error: full(self.depth) });
+        }
         let Ok(cid) = self.line.connection.begin(order, command.into_payload()) else { return Ok(()) };
         if let Some(until) = until {
             self.line.connection.set_until(cid, until);
@@ -168,6 +171,10 @@ impl TcpQueue {
     #[cold]
     fn lost(&mut self, error: &Error) {
         let why = error.to_string();
+        if let Some(listening) = &self.listening {
+            // A socket that has ended can be read for ever, and nobody is to be woken by that. It fails where it is not listened to.
+            let _ = epoll::delete(&listening.both, &*self.line.stream);
+        }
         self.line.stream.close();
         self.line.connection.interrupt(&why);
         self.owner.association.report(self.generation, &why);
@@ -219,9 +226,11 @@ impl TcpQueue {
         self.generation = self.owner.association.generation();
         self.line.stream = line.stream;
         self.line.connection.resume(line.connection);
-        if self.listening.take().is_some() {
-            // Whoever waits by the descriptor has asked for it before: it is the same one to the program.
-            let _ = self.listen();
+        if let Some(listening) = &mut self.listening {
+            listening.for_room = true;
+            let data = epoll::EventData::new_u64(0);
+            // The descriptor stays the same. The kernel has room for one socket where it had room for another.
+            let _ = epoll::add(&listening.both, &*self.line.stream, data, listening_flags(true));
         }
         self.flush();
     }
@@ -288,14 +297,16 @@ impl TcpQueue {
         let left = left.map(|until| until.saturating_duration_since(Instant::now()));
         let timeout = left.map_or(timeout, |left| left.min(timeout));
         let seat = Some(self.seat.wakeup.as_fd());
-        if self.line.connection.is_open() {
-            self.line.wait(seat, timeout)?;
+        let is_called = if self.line.connection.is_open() {
+            self.line.wait(seat, timeout)?.other
         } else {
             // A socket that has ended can always be read.
             let waited = self.seat.wakeup.wait(timeout);
-            waited.map_err(|cause| Error::kernel("waiting for a connection failed", cause))?;
+            waited.map_err(|cause| Error::kernel("waiting for a connection failed", cause))?
+        };
+        if is_called {
+            self.seat.wakeup.lower();
         }
-        self.seat.wakeup.lower();
         Ok(())
     }
 

@@ -23,6 +23,15 @@ pub enum WaitFor {
     BytesOrRoom,
 }
 
+/// What a wait has ended by; neither where its time was over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Woken {
+    /// The socket has what was waited for.
+    pub socket: bool,
+    /// The other descriptor can be read.
+    pub other: bool,
+}
+
 impl Stream {
     /// Connects to the first of a host's addresses that answers.
     ///
@@ -87,24 +96,27 @@ impl Stream {
         }
     }
 
-    /// Sleeps until there is what is waited for, or `other` can be read, at most `timeout`; says whether it is there.
+    /// Sleeps until there is what is waited for, or `other` can be read, at most `timeout`; says which is there.
     ///
     /// # Errors
     /// The system's answer.
-    pub fn wait(&self, wait: WaitFor, other: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<bool> {
+    pub fn wait(&self, wait: WaitFor, other: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<Woken> {
         let flags = match wait {
             WaitFor::Bytes => PollFlags::IN,
             WaitFor::BytesOrRoom => PollFlags::IN | PollFlags::OUT,
         };
         let socket = PollFd::new(&self.0, flags);
         let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
-        let ready = match other {
-            Some(other) => poll(&mut [socket, PollFd::new(&other, PollFlags::IN)], Some(&timeout)),
-            None => poll(&mut [socket], Some(&timeout)),
+        let polled = match &other {
+            Some(other) => {
+                let mut both = [socket, PollFd::new(other, PollFlags::IN)];
+                poll(&mut both, Some(&timeout)).map(|_| both.each_ref().map(|one| !one.revents().is_empty()))
+            }
+            None => poll(&mut [socket], Some(&timeout)).map(|ready| [ready > 0, false]),
         };
-        match ready {
-            Ok(ready) => Ok(ready > 0),
-            Err(Errno::INTR) => Ok(false),
+        match polled {
+            Ok([socket, other]) => Ok(Woken { socket, other }),
+            Err(Errno::INTR) => Ok(Woken::default()),
             Err(other) => Err(other.into()),
         }
     }

@@ -102,6 +102,11 @@ impl Connection {
         self.is_open
     }
 
+    /// Whether an identifier is left for another command.
+    pub fn has_room(&self) -> bool {
+        self.table.has_room()
+    }
+
     /// Takes a command; its identifier, or the data again where no identifier is left. Without a connection it waits
     /// for one.
     ///

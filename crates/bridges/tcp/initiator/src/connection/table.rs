@@ -109,6 +109,11 @@ impl Table {
         self.busy
     }
 
+    /// Whether there is one for another command.
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty() || self.slots.len() < usize::from(u16::MAX)
+    }
+
     /// A place for a command. Beyond the depth only where identifiers are withheld; none if all numbers are taken.
     pub fn take(&mut self) -> Option<u16> {
         let cid = match self.free.pop() {

@@ -1,6 +1,7 @@
 //! A device that a server in a thread of this process serves, and the driver that reaches it by the socket as it would from any
 //! other process.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -16,6 +17,8 @@ use byway_driver::{AttachOptions, Driver, Queue};
 pub struct Serving {
     stop: byway::serve::StopServing,
     thread: Option<JoinHandle<()>>,
+    /// Where it is reached over TCP, and the name of its subsystem.
+    tcp: Option<(SocketAddr, String)>,
 }
 
 /// A device behind it.
@@ -35,8 +38,20 @@ impl Serving {
     pub fn start_with(uri: &str, options: &ServeOptions) -> Self {
         let served = byway::serve::serve(uri, options).unwrap();
         let stop = served.stopper();
+        let tcp = served.tcp_address().map(|address| (address, served.nqn().to_owned()));
         let thread = std::thread::spawn(move || served.run(|_| {}).unwrap());
-        Self { stop, thread: Some(thread) }
+        Self { stop, thread: Some(thread), tcp }
+    }
+
+    /// Where it is reached over TCP.
+    pub fn tcp_address(&self) -> SocketAddr {
+        self.tcp.as_ref().unwrap().0
+    }
+
+    /// What opens it over TCP.
+    pub fn tcp_uri(&self) -> String {
+        let (address, nqn) = self.tcp.as_ref().unwrap();
+        format!("tcp://{address}/{nqn}")
     }
 }
 

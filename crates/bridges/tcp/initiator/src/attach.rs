@@ -156,7 +156,8 @@ fn agree(peer: &Peer, stream: &Stream, depth: u32, deadline: Deadline) -> Result
 fn wait(stream: &Stream, what: WaitFor, deadline: Deadline) -> Result<()> {
     let left = deadline.left_or_max();
     if left.is_zero() {
-        return Err(Error::device(ErrorKind::TimedOut, "whoever listens there does not answer ICReq"));
+        // Whoever it is, nothing says that it is a device.
+        return Err(Error::host(ErrorKind::TimedOut, "whoever listens there does not answer ICReq"));
     }
     let waited = stream.wait(what, None, left);
     waited.map(drop).map_err(|cause| Error::kernel("waiting for the connection failed", cause))

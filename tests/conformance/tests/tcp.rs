@@ -1,0 +1,138 @@
+//! The suite over a device that a server serves at a TCP address, by this library's own initiator.
+
+#![allow(clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use byway::serve::{ServeOptions, TcpOptions};
+use byway::{
+    AdminCommand, Backend, BackendQueue, Buffer, Capabilities, CreateOptions, ErrorKind, Identity, Namespace,
+    NewNamespace, Nsid, NvmCommand, Outcome, QueueOptions, Result,
+};
+use byway_conformance::conformance;
+use byway_conformance::keys::every_call;
+use byway_conformance::scratch::Scratch;
+use byway_conformance::served::Serving;
+
+/// Any port.
+const ANYWHERE: &str = "127.0.0.1:0";
+
+/// A device at a TCP address, with its server.
+struct Served {
+    // Dropped first: the controller is left while it is still served.
+    device: byway::Device,
+    _serving: Serving,
+}
+
+fn serving(uri: &str, address: SocketAddr) -> Serving {
+    Serving::start_with(uri, &ServeOptions::over_tcp(TcpOptions::at(address)))
+}
+
+/// A device with a namespace of blocks alone, in an image in place of the scratch file.
+fn opened_with(scratch: &Scratch, options: &str) -> Served {
+    let image = blocks_in(scratch);
+    let serving = serving(&image, ANYWHERE.parse().unwrap());
+    let device = byway::open(&format!("{}{options}", serving.tcp_uri())).unwrap();
+    Served { device, _serving: serving }
+}
+
+fn blocks_in(scratch: &Scratch) -> String {
+    std::fs::remove_file(&scratch.path).unwrap();
+    let namespaces = vec![NewNamespace::NVM];
+    let create = CreateOptions { namespaces, ..CreateOptions::new(2 * Scratch::BYTES) };
+    byway::create(&scratch.path, &create).unwrap();
+    format!("embedded:{}", scratch.path.display())
+}
+
+fn opened(scratch: &Scratch) -> Served {
+    opened_with(scratch, "")
+}
+
+fn opened_with_digests(scratch: &Scratch) -> Served {
+    opened_with(scratch, "?digests=both")
+}
+
+impl Backend for Served {
+    type Queue = byway::Queue;
+
+    fn name(&self) -> &'static str {
+        self.device.name()
+    }
+
+    fn identity(&self) -> &Identity {
+        self.device.identity()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.device.capabilities()
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>> {
+        self.device.namespaces()
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer> {
+        self.device.buffer(len)
+    }
+
+    fn queue(&self, options: QueueOptions) -> Result<Self::Queue> {
+        Backend::queue(&self.device, options)
+    }
+
+    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        self.device.admin(command)
+    }
+}
+
+conformance!(tcp, opened);
+conformance!(tcp_with_digests, opened_with_digests);
+
+#[test]
+fn keys_and_values_are_over_the_network_what_they_are_in_this_process() {
+    for options in ["", "?digests=both&depth=5"] {
+        let serving = serving("ram:64M", ANYWHERE.parse().unwrap());
+        let device = byway::open(&format!("{}{options}", serving.tcp_uri())).unwrap();
+        every_call(&mut device.kv(None).unwrap());
+    }
+}
+
+#[test]
+fn a_namespace_that_is_not_there_is_told_of_when_the_device_is_opened() {
+    let serving = serving("ram:64M", ANYWHERE.parse().unwrap());
+    let error = byway::open(&format!("{}?ns=7", serving.tcp_uri())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.to_string().contains("namespace 7"), "{error}");
+}
+
+#[test]
+fn a_server_that_is_started_anew_is_found_again_and_what_was_flushed_is_there() {
+    let scratch = Scratch::new();
+    let image = blocks_in(&scratch);
+    let mut server = serving(&image, ANYWHERE.parse().unwrap());
+    let (uri, address) = (server.tcp_uri(), server.tcp_address());
+    let device = byway::open(&uri).unwrap();
+    let options = QueueOptions { depth: 8, timeout: Duration::from_secs(60), ..QueueOptions::default() };
+    let mut queue = Backend::queue(&device, options).unwrap();
+    let lba_bytes = device.nvm(None).unwrap().lba_bytes();
+    for round in 1..=3_u8 {
+        let data = Buffer::copy_of(&[round; 4096]).unwrap();
+        let write =
+            NvmCommand::Write { nsid: Nsid::FIRST, slba: 0, blocks: 4096 / lba_bytes, data: data.into() };
+        queue.execute(write.into()).unwrap();
+        queue.execute(NvmCommand::Flush { nsid: Nsid::FIRST }.into()).unwrap();
+        drop(server);
+        let into = Buffer::zeroed(4096).unwrap();
+        let read = NvmCommand::Read { nsid: Nsid::FIRST, slba: 0, blocks: 4096 / lba_bytes, into };
+        // It waits for the server, whether its connection was seen to end or not.
+        queue.submit(read.into(), 7).unwrap();
+        queue.start().unwrap();
+        server = serving(&image, address);
+        queue
+            .drain(&mut |finished| {
+                let read = finished.result.unwrap().buffer.unwrap();
+                assert!(read.as_slice().iter().all(|byte| *byte == round), "round {round}");
+            })
+            .unwrap();
+    }
+}

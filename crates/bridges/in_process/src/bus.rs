@@ -65,7 +65,7 @@ impl Bus for InProcessBus {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn ring(&self, doorbell: DoorbellIndex, value: u32) {
         let shared = &*self.shared;
         shared.host_meter.doorbell(doorbell.place());

@@ -119,7 +119,7 @@ impl Ring {
     }
 
     /// Fills up to `n` slots; returns how many it was, which is less than `n` only if fewer were free.
-    #[inline]
+    #[inline(always)]
     pub fn fill(&mut self, n: u32) -> u32 {
         let filled = n.min(self.free());
         self.tail = self.after(self.tail(), filled).into();

@@ -190,7 +190,7 @@ impl Stream {
     }
 
     /// Moves the write pointer: the commit of every record before it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit<S: PageStore>(&mut self, store: &mut S, home: &Home, wp: u64) {
         debug_assert!(wp >= self.wp);
         store.commit_u64(home, self.block_at, sealed::seal(wp, self.block_at));

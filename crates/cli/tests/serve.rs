@@ -206,6 +206,30 @@ fn a_device_is_served_over_tcp_and_by_a_socket_at_once() {
 }
 
 #[test]
+fn what_a_discovery_service_tells_of_is_opened_by_what_it_is_told_as() {
+    let image = Image::new(&["nvm", "kv"]);
+    let nqn = "nqn.2026-11.example:disk";
+    let tcp = ["--tcp", "127.0.0.1:0", "--discovery", "127.0.0.1:0", "--nqn", nqn, "--json"];
+    let (server, line) = Server::begin(&[&[text(&image.path())], &tcp[..]].concat());
+    let listening = json_lines(&line).remove(0);
+    let service = format!("tcp://{}", listening["discovery"].as_str().unwrap());
+    let uri = format!("tcp://{}/{nqn}", listening["tcp"].as_str().unwrap());
+    let told = said(&["discover", &service]);
+    assert!(told.contains("NVM subsystem") && told.lines().any(|line| line == uri), "{told}");
+    let found: serde_json::Value = serde_json::from_str(&said(&["discover", &service, "--json"])).unwrap();
+    let uris: Vec<_> = found.as_array().unwrap().iter().filter_map(|entry| entry["uri"].as_str()).collect();
+    assert_eq!(uris, [uri.as_str()]);
+    let info = said(&["info", &uri]);
+    assert!(info.contains("namespace 2 kv") && info.contains("backend tcp"), "{info}");
+    assert!(said(&["list", &uri]).contains("Byway software SSD"));
+    let elsewhere = uri.replace(nqn, "nqn.2026-11.example:other");
+    assert!(refused(2, &["info", &elsewhere]).contains("there is no subsystem nqn.2026-11.example:other at"));
+    server.end("-TERM");
+    assert!(refused(2, &["info", &uri]).contains("nobody listens at"));
+    assert!(refused(2, &["discover", &service]).contains("nobody listens at"));
+}
+
+#[test]
 fn a_server_with_no_place_or_a_place_that_is_taken_says_so() {
     let image = Image::new(&["nvm"]);
     let error = refused(2, &["serve", text(&image.path())]);

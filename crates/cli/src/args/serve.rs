@@ -21,7 +21,7 @@ Examples:
   byway serve disk.img --vfio-user /run/disk.sock --json | jq -r .event
   byway serve disk.img --tcp 127.0.0.1
   byway serve disk.img --tcp 0.0.0.0:4420 --nqn nqn.2026-11.example:disk --discovery 0.0.0.0:8009
-  byway serve disk.img --tcp [::]:4420 --allow-host nqn.2014-08.org.nvmexpress:uuid:12345678-9abc-def0-0123-456789abcdef
+  byway serve disk.img --tcp [::]:4420 --allow-host nqn.2026-11.example:host
   byway serve disk.img --tcp 127.0.0.1 --vfio-user /run/disk.sock --threads 2
 
 QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \

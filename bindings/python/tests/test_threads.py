@@ -141,8 +141,11 @@ def test_a_device_may_be_closed_while_another_thread_uses_it(blocks):
 
 
 # Reads that take seconds altogether: a slow link, whose time is waited for.
+# A shell has what it starts in the background ignore SIGINT, and so has whatever that starts.
 SLOW = """
+import signal
 import byway
+signal.signal(signal.SIGINT, signal.default_int_handler)
 device = byway.open("ram:64M", clock="paced", link="gen1x1", depth=64)
 queue = device.queue()
 try:

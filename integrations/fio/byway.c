@@ -18,9 +18,7 @@
 #include "byway.h"
 
 /* How many I/Os a job at its full depth has at most that were committed and not begun. */
-#ifndef BEGUN_TOGETHER
 #define BEGUN_TOGETHER 4
-#endif
 
 struct byway_fio_options {
 	void *pad; /* an option must not stand at offset 0 */
@@ -249,6 +247,7 @@ static void byway_fio_cleanup(struct thread_data *td)
 	td->io_ops_data = NULL;
 }
 
+/* Whether a job sends its next I/O at once when there is room: no rate, no pause, no thread of its own for sending. */
 static int hurries(const struct thread_options *o)
 {
 	for (int ddir = 0; ddir < DDIR_RWDIR_CNT; ddir++)

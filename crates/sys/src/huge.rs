@@ -8,9 +8,7 @@ use std::ops::{Deref, DerefMut};
 use rustix::mm::{Advice, madvise};
 
 use crate::exclusive::ExclusiveMapping;
-
-/// Pages that advice is given for.
-const PAGE_BYTES: usize = 4096;
+use crate::map::PAGE_BYTES;
 
 /// Asks that memory not touched yet be backed by huge pages. Nothing follows where the system has none to give.
 pub fn prefer_huge_pages<T>(memory: &[T]) {

@@ -46,6 +46,9 @@ struct Arguments {
     /// From one processor with a single file, too.
     #[arg(long)]
     one_core: bool,
+    /// fio's engines beside themselves: what this machine can tell apart.
+    #[arg(long)]
+    control: bool,
     /// Also writes the results to this file, one JSON object a line.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -78,10 +81,12 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let engine = arguments.engine.canonicalize().context("the engine")?;
     let places = places(&arguments)?;
+    let (of_ours, peer) = if arguments.control { (false, "fio-itself") } else { (true, "fio") };
     let mut rows = Vec::new();
     for load in loads(&arguments, &places) {
-        let pairs = alternate(arguments.pairs, |is_ours| run(&arguments, &engine, &load, is_ours))?;
-        let row = Row::of(load.work(), "fio", &pairs);
+        let pairs =
+            alternate(arguments.pairs, |is_ours| run(&arguments, &engine, &load, is_ours && of_ours))?;
+        let row = Row::of(load.work(), peer, &pairs);
         println!("{row}");
         rows.push(row);
     }

@@ -3,8 +3,6 @@
 
 modprobe nvme io_queue_depth=16
 name=$(controller other)
-generic=/dev/ng${name#nvme}n1
-namespace "$name" 1 > /dev/null
 generic=/dev/$(namespace "$name" 1 | sed s/nvme/ng/)
 for round in 1 2 3 4 5 6; do
     check "64 commands for 15 tags, written and read back: $round" byway perf "$generic" --rw randwrite --bs 512 --depth 64 \

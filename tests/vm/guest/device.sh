@@ -4,8 +4,7 @@
 # image: --size 512M --ns nvm:256M
 
 modprobe nvme
-sleep 1
-serial=$(cat /sys/class/nvme/nvme*/serial | head -n 1 | tr -d ' ')
+serial=$(serial)
 name=$(controller "$serial")
 block=$(namespace "$name" 1)
 controller=/dev/$name generic=/dev/${block/nvme/ng}

@@ -116,6 +116,7 @@ impl Queue {
         match self {
             Self::Nil(queue) => queue.submit(command(), tag),
             Self::IoUring(queue) => queue.submit(command(), tag),
+            Self::Libaio(queue) => queue.submit(command(), tag),
             other => other.submit_to_device(command(), tag),
         }
     }
@@ -279,6 +280,7 @@ impl BackendQueue for Queue {
             Self::Nil(queue) => queue.next_finished(),
             // Taken apart where it is found: it is never whole in memory.
             Self::IoUring(queue) => queue.next_within(timeout),
+            Self::Libaio(queue) => queue.next_within(timeout),
             other => other.next_of_device_within(timeout),
         }
     }

@@ -26,7 +26,7 @@ impl Ticket {
     }
 
     /// Tells of it what the interface did: how many bytes were moved, or the system's answer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn ended(self, target: &Target, moved: io::Result<usize>, memory: Memory) -> Finished {
         match work::wrong(target, self.request, moved) {
             None => Finished { tag: self.tag, result: Ok(work::outcome(memory)) },

@@ -6,11 +6,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Most completions that one system call tells of.
-pub(super) const EVENTS_MAX: usize = 64;
-
-/// How often a ring looks before it sleeps: some microseconds.
-const SPINS: u32 = 100;
+/// Most completions that one system call tells of: the rest is read from the ring, where it can be.
+pub(super) const EVENTS_MAX: usize = 8;
 
 /// Whether this kernel has it.
 #[must_use]
@@ -135,14 +132,6 @@ impl Context {
         let next = if head + 1 == self.entries { 0 } else { head + 1 };
         header.head.store(next, Ordering::Release);
         Some(event)
-    }
-
-    /// Looks for a while whether there is a completion.
-    pub(super) fn look(&self) -> bool {
-        (0..SPINS).any(|_| {
-            std::hint::spin_loop();
-            self.has_next()
-        })
     }
 
     #[inline]

@@ -13,12 +13,14 @@ use std::fmt;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::ptr;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod context;
+mod gathered;
 
+use crate::eager::Eager;
 use crate::inflight::{Extent, Inflight};
 use crate::lent::KernelMemory;
 use crate::transfer::Transfer;
@@ -27,9 +29,7 @@ use crate::wakeup::Wakeup;
 pub use context::is_there;
 pub(crate) use context::{Block, Context, Event, FLAG_EVENT, PREAD};
 use context::{EVENTS_MAX, FDSYNC, PREADV, PWRITE, PWRITEV};
-
-/// Most operations that one system call begins.
-const BATCH_MAX: usize = 64;
+use gathered::Gathered;
 
 /// How long a ring that is dropped waits for what is under way.
 const LAST_WAIT: Duration = Duration::from_secs(30);
@@ -52,14 +52,15 @@ pub struct Aio<H: KernelMemory, T: Copy> {
     table: ManuallyDrop<Inflight<H, Block>>,
     /// By place in the table.
     jobs: Box<[Job<T>]>,
-    /// Places of operations that the kernel does not know of yet.
-    gathered: VecDeque<u32>,
+    /// Operations that the kernel does not know of yet.
+    gathered: Gathered,
     /// Completions that a system call told of, or that are refusals.
     told: VecDeque<Event>,
     in_kernel: u32,
-    /// Of those, how many will not make the event readable, because they began before anybody asked for it.
+    /// Operations that will not make the event readable, because they were pushed before anybody asked for it.
     silent: u32,
     event: Option<Wakeup>,
+    eager: Eager,
     file: Arc<dyn AsFd + Send + Sync>,
 }
 
@@ -86,11 +87,12 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
             context,
             table: ManuallyDrop::new(Inflight::new(depth)),
             jobs: vec![job; depth as usize].into(),
-            gathered: VecDeque::with_capacity(depth as usize),
+            gathered: Gathered::new(depth),
             told: VecDeque::with_capacity(EVENTS_MAX),
             in_kernel: 0,
             silent: 0,
             event: None,
+            eager: Eager::default(),
             file,
         })
     }
@@ -100,15 +102,27 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
     ///
     /// # Errors
     /// It is given back when there are as many as the ring is deep.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, held: H, ticket: T, operation: Transfer) -> Result<(), H> {
         let wanted = if operation == Transfer::Sync { 0 } else { held.len_bytes() };
         let index = self.table.put(held)?;
         if let Some(job) = self.jobs.get_mut(index as usize) {
             *job = Job { ticket: Some(ticket), operation, wanted, done: 0, silent: false };
         }
-        self.gathered.push_back(index);
+        self.gather(index);
         Ok(())
+    }
+
+    /// Has an operation wait for the next system call, for what is left of it.
+    #[inline(always)]
+    fn gather(&mut self, index: u32) {
+        let Some(block) = self.describe(index) else { return };
+        if self.event.is_none()
+            && let Some(job) = self.jobs.get_mut(index as usize)
+        {
+            (job.silent, self.silent) = (true, self.silent + 1);
+        }
+        self.gathered.push(index, block);
     }
 
     /// Operations that were pushed and that the kernel does not know of yet.
@@ -123,12 +137,11 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
         let ticket = |index: &u32| self.jobs.get(*index as usize).and_then(|job| job.ticket);
         // What has moved some bytes has begun.
         let begun = |index: &u32| self.jobs.get(*index as usize).is_none_or(|job| job.done > 0);
-        let at = self
-            .gathered
-            .iter()
-            .position(|index| !begun(index) && ticket(index).as_ref().is_some_and(&is))?;
-        let index = self.gathered.remove(at)?;
-        let ticket = self.jobs.get_mut(index as usize)?.ticket.take()?;
+        let wanted = |index: &u32| !begun(index) && ticket(index).as_ref().is_some_and(&is);
+        let index = self.gathered.remove_first(wanted)?;
+        let job = self.jobs.get_mut(index as usize)?;
+        self.silent -= u32::from(std::mem::take(&mut job.silent));
+        let ticket = job.ticket.take()?;
         Some((self.table.take(index)?, ticket))
     }
 
@@ -161,34 +174,19 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
     }
 
     /// One system call; how many operations it began.
+    #[inline]
     fn submit(&mut self) -> io::Result<usize> {
-        let mut blocks = [ptr::null_mut::<Block>(); BATCH_MAX];
-        let mut count = 0;
-        for (place, at) in blocks.iter_mut().zip(0..self.gathered.len()) {
-            let Some(block) = self.gathered.get(at).copied().and_then(|index| self.describe(index)) else {
-                break;
-            };
-            (*place, count) = (block, count + 1);
-        }
-        // SAFETY: `count` pointers to blocks of places in the table, which stay where they are. The memory that a block
-        // names is an operation's in the table, and stays there until the operation's completion was reaped, or for ever;
-        // so does the array of its pieces. The kernel knows of none of these operations yet.
-        let begun = unsafe { libc::syscall(libc::SYS_io_submit, self.context.word, count, blocks.as_ptr()) };
-        let begun = usize::try_from(begun).map_err(|_| io::Error::last_os_error())?;
-        let silent = self.event.is_none();
-        for index in self.gathered.drain(..begun.min(count)) {
-            if let Some(job) = self.jobs.get_mut(index as usize) {
-                job.silent = silent;
-            }
-            self.silent += u32::from(silent);
-            self.in_kernel += 1;
-        }
+        // SAFETY: the blocks are those of places in the table, which stay where they are. The memory that a block names is an
+        // operation's in the table, and stays there until the operation's completion was reaped, or for ever; so does the
+        // array of its pieces. The kernel knows of none of these operations yet.
+        let begun = unsafe { self.gathered.submit(&self.context)? };
+        self.in_kernel += begun as u32;
         Ok(begun)
     }
 
     /// Writes an operation's block, for what is left of it.
-    #[inline]
-    fn describe(&mut self, index: u32) -> Option<*mut Block> {
+    #[inline(always)]
+    fn describe(&mut self, index: u32) -> Option<NonNull<Block>> {
         let job = self.jobs.get(index as usize)?;
         let extent = self.table.extent(index, job.done)?;
         let (memory, len, pieces) = match extent {
@@ -214,7 +212,7 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
         if let Some(event) = &self.event {
             (block.flags, block.event) = (FLAG_EVENT, event.as_fd().as_raw_fd() as u32);
         }
-        let place = self.table.control(index)?.as_ptr();
+        let place = self.table.control(index)?;
         // SAFETY: a place of the table, whose operation the kernel does not know of: nobody else reads or writes its block.
         unsafe { place.write(block) };
         Some(place)
@@ -222,7 +220,7 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
 
     #[cold]
     fn refuse_first(&mut self, errno: i32) {
-        let Some(index) = self.gathered.pop_front() else { return };
+        let Some(index) = self.gathered.remove_first(|_| true) else { return };
         self.in_kernel += 1;
         self.told.push_back(Event::refusal(index, errno));
     }
@@ -236,13 +234,20 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
         if let Some(completed) = self.reap() {
             return Ok(Some(completed));
         }
+        self.look_again()?;
+        Ok(self.reap())
+    }
+
+    /// For who has found nothing: makes the event unreadable, and begins every operation that was pushed.
+    ///
+    /// # Errors
+    /// The system's answer.
+    #[inline]
+    pub fn look_again(&mut self) -> io::Result<()> {
         if self.event.is_some() {
             self.lower();
         }
-        if !self.gathered.is_empty() {
-            self.start()?;
-        }
-        Ok(self.reap())
+        self.start()
     }
 
     /// Makes the event unreadable, unless something can complete without making it readable.
@@ -254,15 +259,18 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
     }
 
     /// The next operation that is done, of those that the kernel has told of.
-    #[inline]
-    fn reap(&mut self) -> Option<AioCompleted<H, T>> {
+    ///
+    /// Nothing begins by it.
+    #[inline(always)]
+    pub fn reap(&mut self) -> Option<AioCompleted<H, T>> {
         loop {
             if self.in_kernel == 0 {
                 return None;
             }
-            let event = match self.told.pop_front() {
-                Some(event) => event,
-                None => self.context.next(&mut self.told)?,
+            let event = if self.told.is_empty() {
+                self.context.next(&mut self.told)?
+            } else {
+                self.told.pop_front()?
             };
             self.in_kernel -= 1;
             let index = event.data as u32;
@@ -276,10 +284,20 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
     }
 
     /// What a completion means for the operation in this place; nothing if it goes on.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, index: u32, result: i64) -> Option<io::Result<usize>> {
         let job = self.jobs.get_mut(index as usize)?;
         self.silent -= u32::from(std::mem::take(&mut job.silent));
+        if job.done == 0 && result == job.wanted as i64 {
+            return Some(Ok(job.wanted));
+        }
+        self.settle_part(index, result)
+    }
+
+    /// The same, of a transfer that did not go as a whole.
+    #[cold]
+    fn settle_part(&mut self, index: u32, result: i64) -> Option<io::Result<usize>> {
+        let job = self.jobs.get_mut(index as usize)?;
         if let Ok(moved) = usize::try_from(result) {
             job.done += moved;
             if moved == 0 || job.done >= job.wanted {
@@ -288,7 +306,7 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
         } else if result != -i64::from(libc::EINTR) {
             return Some(Err(io::Error::from_raw_os_error(-result as i32)));
         }
-        self.gathered.push_back(index);
+        self.gather(index);
         None
     }
 
@@ -304,10 +322,16 @@ impl<H: KernelMemory, T: Copy> Aio<H, T> {
     /// The system's answer.
     pub fn sleep(&mut self, timeout: Duration) -> io::Result<()> {
         self.start()?;
-        if self.in_kernel == 0 || !self.told.is_empty() || self.context.look() {
+        if self.in_kernel == 0 || self.has_finished() || self.look() {
             return Ok(());
         }
         self.context.fetch(1, Some(timeout), &mut self.told)
+    }
+
+    /// Looks for a completion a little while, where that has been worth it.
+    fn look(&mut self) -> bool {
+        let Self { context, eager, .. } = self;
+        context.entries > 0 && eager.tries() && eager.look(1, || context.has_next())
     }
 
     /// A descriptor that can be read once the kernel has completed something, until [`next_completed`](Self::next_completed) finds nothing.
@@ -367,130 +391,4 @@ impl<H: KernelMemory, T: Copy> fmt::Debug for Aio<H, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::wakeup::wait_readable;
-    use std::io::Write;
-    use std::ptr::NonNull;
-
-    /// A box of bytes.
-    struct Boxed(Box<[u8]>);
-
-    // SAFETY: the box stays where it is wherever its owner goes.
-    unsafe impl KernelMemory for Boxed {
-        fn segments(&self) -> usize {
-            1
-        }
-
-        fn segment(&self, _: usize) -> Option<(NonNull<u8>, usize)> {
-            Some((NonNull::from(&*self.0).cast(), self.0.len()))
-        }
-    }
-
-    /// A ring over a file of 100 bytes, each of its place's value.
-    fn ring(depth: u32) -> Aio<Boxed, u32> {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&(0..100).collect::<Vec<u8>>()).unwrap();
-        Aio::new(Arc::new(file), depth).unwrap()
-    }
-
-    fn push_reads(ring: &mut Aio<Boxed, u32>, count: u32) {
-        for ticket in 0..count {
-            let held = Boxed(vec![0xff; 4].into());
-            assert!(ring.push(held, ticket, Transfer::Read { at: u64::from(ticket) }).is_ok());
-        }
-    }
-
-    /// Takes so many reads and checks what they brought.
-    fn expect_reads(ring: &mut Aio<Boxed, u32>, count: u32) {
-        let mut seen = vec![false; count as usize];
-        while seen.contains(&false) {
-            let Some(done) = ring.next_completed().unwrap() else {
-                ring.sleep(Duration::from_secs(20)).unwrap();
-                continue;
-            };
-            let first = done.ticket as u8;
-            let read: Vec<u8> = (first..first + 4).collect();
-            assert_eq!((done.result.unwrap(), &*done.held.0), (4, &*read));
-            assert!(!std::mem::replace(&mut seen[done.ticket as usize], true));
-        }
-    }
-
-    #[test]
-    fn more_operations_than_one_call_begins_all_complete_many_times_around_the_ring() {
-        let mut ring = ring(90);
-        for _ in 0..20 {
-            push_reads(&mut ring, 90);
-            expect_reads(&mut ring, 90);
-        }
-        assert!(ring.next_completed().unwrap().is_none());
-    }
-
-    #[test]
-    fn where_the_ring_cannot_be_read_system_calls_tell_of_completions() {
-        let mut ring = ring(90);
-        assert!(ring.context.entries >= 90, "this kernel's ring can");
-        ring.context.entries = 0;
-        push_reads(&mut ring, 90);
-        expect_reads(&mut ring, 90);
-    }
-
-    #[test]
-    fn a_read_across_the_end_tells_how_much_there_was() {
-        let mut ring = ring(2);
-        assert!(ring.push(Boxed(vec![0; 64].into()), 1, Transfer::Read { at: 90 }).is_ok());
-        assert!(ring.push(Boxed(vec![0; 64].into()), 2, Transfer::Read { at: 100 }).is_ok());
-        assert!(ring.push(Boxed(vec![0; 64].into()), 3, Transfer::Sync).is_err(), "the ring is full");
-        ring.start().unwrap();
-        let mut moved = Vec::new();
-        while moved.len() < 2 {
-            ring.sleep(Duration::from_secs(20)).unwrap();
-            moved.extend(ring.next_completed().unwrap().map(|done| (done.ticket, done.result.unwrap())));
-        }
-        moved.sort_unstable();
-        assert_eq!(moved, [(1, 10), (2, 0)]);
-    }
-
-    #[test]
-    fn what_is_gathered_is_taken_back_and_what_has_begun_is_not() {
-        let mut ring = ring(4);
-        push_reads(&mut ring, 2);
-        assert_eq!(ring.take_back(|ticket| *ticket == 1).unwrap().1, 1);
-        ring.start().unwrap();
-        assert!(ring.take_back(|_| true).is_none());
-        assert!(ring.has(|ticket| *ticket == 0) && !ring.has(|ticket| *ticket == 1));
-        expect_reads(&mut ring, 1);
-    }
-
-    #[test]
-    fn an_event_asked_for_late_tells_of_what_began_before() {
-        let mut ring = ring(8);
-        push_reads(&mut ring, 4);
-        ring.start().unwrap();
-        assert!(wait_readable(ring.event().unwrap(), Duration::from_secs(20)).unwrap());
-        expect_reads(&mut ring, 4);
-        assert!(ring.next_completed().unwrap().is_none());
-        assert!(!wait_readable(ring.event().unwrap(), Duration::ZERO).unwrap());
-        push_reads(&mut ring, 1);
-        ring.start().unwrap();
-        assert!(wait_readable(ring.event().unwrap(), Duration::from_secs(20)).unwrap());
-        expect_reads(&mut ring, 1);
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_written_fails_the_operation_and_not_the_ring() {
-        let file = std::fs::File::open("/proc/self/exe").unwrap();
-        let mut ring: Aio<Boxed, u32> = Aio::new(Arc::new(file), 4).unwrap();
-        let write = Transfer::Write { at: 0, durable: true };
-        assert!(ring.push(Boxed(vec![0; 4].into()), 1, write).is_ok());
-        assert!(ring.push(Boxed(vec![0; 4].into()), 2, Transfer::Read { at: 0 }).is_ok());
-        let mut done = Vec::new();
-        while done.len() < 2 {
-            ring.sleep(Duration::from_secs(20)).unwrap();
-            done.extend(ring.next_completed().unwrap().map(|done| (done.ticket, done.result.is_ok())));
-        }
-        done.sort_unstable();
-        assert_eq!(done, [(1, false), (2, true)]);
-    }
-}
+mod tests;

@@ -39,7 +39,7 @@ impl LibaioQueue {
         Ok(Self { aio, target, shape, ready, first_until: None, outstanding: 0, depth })
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, command: Command, tag: u64, until: Option<Instant>) -> Result<(), Refused> {
         if self.outstanding >= self.depth {
             return Err(Refused { command, error: full(self.depth) });
@@ -81,7 +81,14 @@ impl LibaioQueue {
     /// Gives up what is gathered and past its time. The rest begins now.
     #[inline]
     fn expire(&mut self) {
-        let Some(first) = self.first_until.take() else { return };
+        if let Some(first) = self.first_until {
+            self.first_until = None;
+            self.expire_from(first);
+        }
+    }
+
+    #[cold]
+    fn expire_from(&mut self, first: Instant) {
         let now = Instant::now();
         if now < first {
             return;
@@ -89,6 +96,28 @@ impl LibaioQueue {
         while let Some((memory, ticket)) = self.aio.take_back(|ticket| ticket.is_late(now)) {
             self.finish(failed(ticket.tag, too_late(), memory));
         }
+    }
+
+    /// The next finished command that is there without entering the kernel for it.
+    #[inline(always)]
+    fn told_of(&mut self) -> Option<Finished> {
+        let finished = if self.ready.is_empty() {
+            let completed = self.aio.reap()?;
+            completed.ticket.ended(&self.target, completed.result, completed.held)
+        } else {
+            self.ready.pop_front()?
+        };
+        self.outstanding -= 1;
+        Some(finished)
+    }
+
+    /// The next finished command, slept for.
+    #[inline(never)]
+    fn slept_for(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        if self.outstanding == 0 || !self.sleep(timeout)? {
+            return Ok(None);
+        }
+        Ok(self.told_of())
     }
 }
 
@@ -104,7 +133,7 @@ fn no_queue(depth: u32, cause: io::Error) -> Error {
 }
 
 impl BackendQueue for LibaioQueue {
-    #[inline]
+    #[inline(always)]
     fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
         self.take(command, tag, None)
     }
@@ -125,16 +154,20 @@ impl BackendQueue for LibaioQueue {
 
     #[inline]
     fn next_finished(&mut self) -> Result<Option<Finished>> {
+        if let Some(finished) = self.told_of() {
+            return Ok(Some(finished));
+        }
         self.expire();
-        let finished = match self.ready.pop_front() {
-            Some(finished) => finished,
-            None => match self.aio.next_completed().map_err(broken)? {
-                Some(completed) => completed.ticket.ended(&self.target, completed.result, completed.held),
-                None => return Ok(None),
-            },
-        };
-        self.outstanding -= 1;
-        Ok(Some(finished))
+        self.aio.look_again().map_err(broken)?;
+        Ok(self.told_of())
+    }
+
+    #[inline(always)]
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        match self.told_of() {
+            Some(finished) => Ok(Some(finished)),
+            None => self.slept_for(timeout),
+        }
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {

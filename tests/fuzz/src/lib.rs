@@ -3,6 +3,7 @@
 //! `fuzz/` at the root of the tree runs them under libFuzzer; `tests/smoke.rs` here runs each over its committed
 //! corpus and a bounded number of further inputs, on stable Rust.
 
+mod authentication;
 mod capsules;
 mod controller;
 mod fabrics;
@@ -20,7 +21,7 @@ mod vfio_user_device;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 28] = [
+pub const TARGETS: [Target; 29] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
     ("prp", byway_dma::fuzz::prp),
@@ -32,6 +33,7 @@ pub const TARGETS: [Target; 28] = [
     ("tcp_from_host", tcp::from_host),
     ("tcp_from_controller", tcp::from_controller),
     ("fabrics", fabrics::fabrics),
+    ("authentication", authentication::authentication),
     ("kv_image", kv_image::kv_image),
     ("image_superblock", |bytes| image::image("superblock", bytes)),
     ("image_state", |bytes| image::image("device state", bytes)),

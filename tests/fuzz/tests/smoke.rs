@@ -131,6 +131,11 @@ fn whatever_a_host_or_a_discovery_controller_says_is_parsed_to_what_it_is_encode
 }
 
 #[test]
+fn a_host_without_its_secret_is_never_authenticated_whatever_it_sends() {
+    smoke("authentication", 20_000);
+}
+
+#[test]
 fn a_changed_key_value_namespace_is_refused_or_usable_whatever_its_checksums_say() {
     smoke("kv_image", 1000);
 }

@@ -1,5 +1,5 @@
-//! NVMe over Fabrics, as every transport has it: the fabrics commands, the data of Connect, names, properties and the
-//! discovery log, for a controller and for a host. Nothing here sends, waits or keeps a connection.
+//! NVMe over Fabrics, as every transport has it: the fabrics commands, the data of Connect, names, properties, the
+//! discovery log and [`authentication`], for a controller and for a host. Nothing here sends, waits or keeps a connection.
 //!
 //! A controller has [`FabricsCommand::parse`] say what a command with opcode 7Fh asks, and answers with what it did or with
 //! [`CommandError`]'s status; a host makes the same commands with [`FabricsCommand::encode`]. Both have one log:
@@ -28,6 +28,7 @@
 //! Source: NVM Express Base Specification 2.1.
 #![forbid(unsafe_code)]
 
+pub mod authentication;
 mod command;
 mod connect;
 mod discovery;

@@ -18,6 +18,7 @@ compile_error!("NVMe structures are little-endian and read in place: big-endian 
 #[macro_use]
 mod open_enum;
 
+pub mod authentication;
 pub mod base;
 pub mod fabrics;
 mod key;

@@ -1,0 +1,95 @@
+//! Why an authentication fails.
+
+use byway_spec::authentication::{AuthFailure, AuthId};
+
+use super::MessageError;
+
+/// Why an authentication fails.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuthenticationError {
+    /// The host's response is not what its secret makes.
+    #[error("the host's response is not what its secret makes")]
+    HostSecret,
+    /// The controller's response is not what its secret makes.
+    #[error("the controller's response is not what its secret makes")]
+    ControllerSecret,
+    /// The host challenges the controller, which has no secret to answer with.
+    #[error("the host challenges the controller, for which there is no secret")]
+    NoControllerSecret,
+    /// The host challenges the controller, which does not answer.
+    #[error("the controller was challenged and does not answer")]
+    Unanswered,
+    /// The two challenges are the same: the peer repeats what it was sent.
+    #[error("the peer repeats the challenge that it was sent")]
+    Repeated,
+    /// No hash is known to both sides, or allowed by both.
+    #[error("no hash is allowed by both sides")]
+    Hash,
+    /// No group is.
+    #[error("no DH group is allowed by both sides")]
+    Group,
+    /// DH-HMAC-CHAP is not offered.
+    #[error("the host does not offer DH-HMAC-CHAP")]
+    Protocol,
+    /// A secure channel was asked for.
+    #[error("the host asks for a secure channel made of the authentication, which is not supported")]
+    SecureChannel,
+    /// The peer's DH value is none.
+    #[error("the peer's DH value is not in the group")]
+    DhValue,
+    /// A message cannot be read.
+    #[error("{0}")]
+    Message(#[from] MessageError),
+    /// A message came that was not to come now.
+    #[error("{found} came where {expected} was to come")]
+    Order {
+        /// What came.
+        found: AuthId,
+        /// What was to come.
+        expected: &'static str,
+    },
+    /// A message was asked for where one was to be sent.
+    #[error("a message is asked for where {expected} was to come")]
+    Early {
+        /// What was to come.
+        expected: &'static str,
+    },
+    /// A message of another transaction.
+    #[error("a message of transaction {found} came in transaction {expected}")]
+    Transaction {
+        /// Its transaction.
+        found: u16,
+        /// This one.
+        expected: u16,
+    },
+    /// The peer says that it fails.
+    #[error("the peer says: {0}")]
+    Refused(AuthFailure),
+    /// The system has no random bytes.
+    #[error("the system has no random bytes")]
+    NoEntropy,
+}
+
+impl AuthenticationError {
+    /// What the peer is told.
+    pub fn explanation(&self) -> AuthFailure {
+        match self {
+            Self::HostSecret
+            | Self::ControllerSecret
+            | Self::NoControllerSecret
+            | Self::Unanswered
+            | Self::Repeated
+            | Self::Refused(_)
+            | Self::NoEntropy => AuthFailure::FAILED,
+            Self::Hash => AuthFailure::HASH_NOT_USABLE,
+            Self::Group => AuthFailure::GROUP_NOT_USABLE,
+            Self::Protocol => AuthFailure::PROTOCOL_NOT_USABLE,
+            Self::SecureChannel => AuthFailure::SECURE_CHANNEL_MISMATCH,
+            Self::Message(MessageError::Unknown { .. }) | Self::Order { .. } | Self::Early { .. } => {
+                AuthFailure::INCORRECT_MESSAGE
+            }
+            Self::DhValue | Self::Message(_) | Self::Transaction { .. } => AuthFailure::INCORRECT_PAYLOAD,
+        }
+    }
+}

@@ -1,5 +1,5 @@
 # What a newcomer types. Everything else is a script in tools/ or a cargo command.
-.PHONY: all demo test test-vm fuzz crash bench-interfaces bench-guests lint install install-c clean
+.PHONY: all demo test test-vm fuzz crash bench-interfaces bench-tcp bench-guests lint install install-c clean
 
 PREFIX ?= /usr/local
 
@@ -38,6 +38,11 @@ bench-interfaces: all
 	integrations/fio/measure.sh target/release/byway-fio.so
 	target/release/beside_fio target/release/byway-fio.so $(if $(DEVICE),--device $(DEVICE)) --json benches/results/fio.json
 	target/release/interfaces $(if $(DEVICE),--device $(DEVICE)) --json benches/results/interfaces.json
+
+# Our initiator and our target over NVMe/TCP, beside a bare socket. Two processors with nothing else on them.
+bench-tcp:
+	cargo build --release -p byway-benches --bin over_tcp
+	target/release/over_tcp --json benches/results/tcp.json
 
 # Our device in a guest, beside QEMU's own.
 bench-guests:

@@ -7,5 +7,6 @@ pub mod case;
 pub mod paired;
 pub mod peer;
 pub mod results;
+pub mod rounds;
 pub mod scratch;
 pub mod stage;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Result;
-use byway::serve::{ServeOptions, serve};
+use byway::serve::{ServeOptions, Served, serve};
 
 /// The other side's process, ended when it is dropped.
 #[derive(Debug)]
@@ -35,12 +35,18 @@ impl Drop for Peer {
     }
 }
 
-/// Serves the device at `uri` until the process that started this one drops its [`Peer`], or ends.
+/// Serves the device at `uri` until the process that started this one drops its [`Peer`], or ends; `begun` is told once it is
+/// served.
 ///
 /// # Errors
 /// When it cannot be opened or served.
-pub fn serve_for_peer(uri: &str, options: &ServeOptions) -> Result<()> {
+pub fn serve_for_peer(
+    uri: &str,
+    options: &ServeOptions,
+    begun: impl FnOnce(&Served) -> Result<()>,
+) -> Result<()> {
     let served = serve(uri, options)?;
+    begun(&served)?;
     let stop = served.stopper();
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_line(&mut String::new());

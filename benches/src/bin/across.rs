@@ -20,15 +20,14 @@ use byway::{
     Backend, BackendQueue, Buffer, Command, Key, Method, NamespaceKind, Nsid, NvmCommand, QueueOptions,
     StoreOptions,
 };
-use byway_benches::paired::quantile;
 use byway_benches::peer::{Folder, Peer, serve_for_peer};
 use byway_benches::results;
+use byway_benches::rounds::{Case, Row, by_turns, each};
 use byway_buses::VfioUserBus;
 use byway_driver::{AttachOptions, Driver, Queue};
 use byway_sys::map::{Mapping, PAGE_BYTES, Sharing};
 use byway_sys::{affinity, memfd};
 use clap::Parser;
-use serde::Serialize;
 
 /// Bytes of a read.
 const BLOCK_BYTES: usize = 512;
@@ -71,23 +70,6 @@ struct Arguments {
     pong: Option<PathBuf>,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
-    case: &'static str,
-    depth: u32,
-    rounds: usize,
-    calls: u32,
-    /// Of single calls where there is one at a time; of a round's mean where there are many.
-    ns_p50: f64,
-    ns_p99: f64,
-    /// Mean of the best round, and of the median one.
-    ns_best: f64,
-    ns_median: f64,
-    /// A second, in the best round and in the median one.
-    per_second_best: f64,
-    per_second_median: f64,
-}
-
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     match (&arguments.serve, &arguments.pong) {
@@ -105,7 +87,7 @@ fn cpu(arguments: &Arguments, side: usize) -> Result<usize> {
 fn serve_device(socket: &Path, cpu: usize) -> Result<()> {
     affinity::pin(cpu)?;
     let options = ServeOptions { idle: Idle::Poll, ..ServeOptions::at(socket) };
-    serve_for_peer("ram:1G?flash=off&ledger=off", &options)
+    serve_for_peer("ram:1G?flash=off&ledger=off", &options, |_| Ok(()))
 }
 
 fn shared_page(file: &File) -> Result<Mapping> {
@@ -141,28 +123,18 @@ fn start_other(arguments: &Arguments, what: &str, path: &Path) -> Result<Peer> {
     Peer::start([OsStr::new(what), path.as_os_str(), OsStr::new("--cpus"), OsStr::new(&cpus.join(","))])
 }
 
-/// One case: so many calls, each of which it may time.
-trait Case {
-    fn name(&self) -> &'static str;
-    fn depth(&self) -> u32 {
-        1
-    }
-    /// Makes the calls; returns nanoseconds of the whole, and appends those of single calls where it knows them.
-    fn round(&mut self, calls: u32, singles: &mut Vec<u32>) -> Result<u64>;
-}
-
 fn measure(arguments: &Arguments) -> Result<()> {
     affinity::pin(cpu(arguments, 0)?)?;
     let mut rows = Vec::new();
     let wanted = |name: &str| arguments.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     // Apart from the device: both of the other processes would poll on one processor.
     if wanted("ping-pong") {
-        rows.extend(run(arguments, &mut [&mut PingPong::start(arguments)?])?);
+        rows.extend(by_turns(arguments.rounds, arguments.calls, &mut [&mut PingPong::start(arguments)?])?);
     }
     let folder = Folder::of("across")?;
     rows.extend(measure_device(arguments, &folder.path().join("socket"), &wanted)?);
     if wanted("ping-pong") {
-        rows.extend(run(arguments, &mut [&mut PingPong::start(arguments)?])?);
+        rows.extend(by_turns(arguments.rounds, arguments.calls, &mut [&mut PingPong::start(arguments)?])?);
     }
     for row in &rows {
         let Row { case, depth, ns_p50, ns_p99, per_second_median, per_second_best, .. } = row;
@@ -192,7 +164,7 @@ fn measure_device(arguments: &Arguments, socket: &Path, wanted: &dyn Fn(&str) ->
     fill(&mut one)?;
     let cases: [&mut dyn Case; 3] = [&mut one, &mut put, &mut many];
     let mut cases: Vec<&mut dyn Case> = cases.into_iter().filter(|case| wanted(case.name())).collect();
-    run(arguments, &mut cases)
+    by_turns(arguments.rounds, arguments.calls, &mut cases)
 }
 
 /// Connects once the other process listens.
@@ -227,55 +199,6 @@ fn fill(reads: &mut Reads) -> Result<()> {
     Ok(())
 }
 
-/// Rounds over the cases by turns, after one that does not count.
-fn run(arguments: &Arguments, cases: &mut [&mut dyn Case]) -> Result<Vec<Row>> {
-    let mut taken: Vec<(Vec<u32>, Vec<f64>)> = cases.iter().map(|_| Default::default()).collect();
-    for round in 0..=arguments.rounds {
-        for (case, (singles, means)) in cases.iter_mut().zip(&mut taken) {
-            let kept = singles.len();
-            let ns = case.round(arguments.calls, singles)? as f64 / f64::from(arguments.calls);
-            if round > 0 {
-                means.push(ns);
-            } else {
-                singles.truncate(kept);
-            }
-        }
-    }
-    let rows = cases.iter().zip(&taken);
-    Ok(rows.map(|(case, (singles, means))| row(arguments, &**case, singles, means)).collect())
-}
-
-fn row(arguments: &Arguments, case: &dyn Case, singles: &[u32], means: &[f64]) -> Row {
-    let singles: Vec<f64> = singles.iter().map(|ns| f64::from(*ns)).collect();
-    let each = if singles.is_empty() { means } else { &singles };
-    let (ns_best, ns_median) = (quantile(means, 0.0), quantile(means, 0.5));
-    Row {
-        case: case.name(),
-        depth: case.depth(),
-        rounds: means.len(),
-        calls: arguments.calls,
-        ns_p50: quantile(each, 0.5),
-        ns_p99: quantile(each, 0.99),
-        ns_best,
-        ns_median,
-        per_second_best: 1e9 / ns_best,
-        per_second_median: 1e9 / ns_median,
-    }
-}
-
-/// Times each of so many calls.
-fn each(calls: u32, singles: &mut Vec<u32>, mut call: impl FnMut() -> Result<()>) -> Result<u64> {
-    let begun = Instant::now();
-    let mut before = begun;
-    for _ in 0..calls {
-        call()?;
-        let now = Instant::now();
-        singles.push((now - before).as_nanos() as u32);
-        before = now;
-    }
-    Ok((before - begun).as_nanos() as u64)
-}
-
 /// A word to the other processor and back.
 struct PingPong {
     page: Mapping,
@@ -297,7 +220,7 @@ impl PingPong {
 }
 
 impl Case for PingPong {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "ping-pong"
     }
 
@@ -337,7 +260,7 @@ fn next_block(at: &mut u64) -> u64 {
 }
 
 impl Case for Reads {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "read-512"
     }
 
@@ -363,7 +286,7 @@ struct Puts {
 }
 
 impl Case for Puts {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "put-64-inline"
     }
 
@@ -389,7 +312,7 @@ struct ManyReads {
 }
 
 impl Case for ManyReads {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "reads-512"
     }
 

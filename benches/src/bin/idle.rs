@@ -73,7 +73,7 @@ fn serve_device(socket: &Path) -> Result<()> {
     let image = socket.with_extension("image");
     create(&image, &CreateOptions { namespaces: vec![NewNamespace::NVM], ..CreateOptions::new(1 << 30) })?;
     let options = ServeOptions { idle: Idle::Sleep, ..ServeOptions::at(socket) };
-    serve_for_peer(&format!("embedded:{}", image.display()), &options)
+    serve_for_peer(&format!("embedded:{}", image.display()), &options, |_| Ok(()))
 }
 
 /// The server's process.

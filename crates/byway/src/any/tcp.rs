@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use byway_core::{Nsid, QueueOptions, Result};
+use byway_sys::Idle;
 use byway_tcp_initiator::{DISCOVERY_PORT, Digests, Discovered, Nqn, NvmeTcp, PORT, TcpOptions, TcpPlace};
 
 use crate::any::choose::Chosen;
@@ -24,7 +25,7 @@ pub struct TcpUri {
 }
 
 /// What each option of `tcp://` is called, what it may be, and what it decides: for errors and help.
-pub const TCP_OPTIONS: [(&str, &str, &str); 9] = [
+pub const TCP_OPTIONS: [(&str, &str, &str); 10] = [
     ("ns", "NUMBER", "which namespace [the first that fits]"),
     ("depth", "COUNT", "commands outstanding on a queue [128]"),
     ("queues", "COUNT", "most queues to ask the controller for [128]"),
@@ -34,6 +35,7 @@ pub const TCP_OPTIONS: [(&str, &str, &str); 9] = [
     ("keep-alive", "SECONDS", "without a sign of life the controller ends; 0 for never [5]"),
     ("ctrl-loss-tmo", "SECONDS", "how long a lost controller is looked for [600]"),
     ("timeout", "SECONDS", "how long connecting may take [10]"),
+    ("idle", "adaptive|sleep|poll", "what a queue does while its program waits [adaptive]"),
 ];
 
 /// Options that say how a discovery service is reached.
@@ -95,6 +97,7 @@ impl TcpUri {
             "keep-alive" => self.options.keep_alive = seconds(value)?,
             "ctrl-loss-tmo" => self.options.controller_loss = seconds(value)?,
             "timeout" => self.options.connect_timeout = seconds(value)?,
+            "idle" => self.options.idle = one_of(value, &IDLE)?,
             _ => return Err(unknown(&TCP_OPTIONS)),
         }
         Ok(())
@@ -105,6 +108,8 @@ impl TcpUri {
         QueueOptions { depth: self.depth, ..QueueOptions::default() }
     }
 }
+
+const IDLE: [(&str, Idle); 3] = [("adaptive", Idle::Adaptive), ("sleep", Idle::Sleep), ("poll", Idle::Poll)];
 
 const DIGESTS: [(&str, Digests); 4] = [
     ("none", Digests::NONE),
@@ -203,14 +208,14 @@ mod tests {
     fn every_option_is_read() {
         let uri: TcpUri = format!(
             "tcp://a/{NAME}?ns=2&depth=7&queues=3&hostnqn=nqn.2026-01.org.example:host&digests=header&\
-             hostid=00112233-4455-6677-8899-aabbccddeeff&keep-alive=0&ctrl-loss-tmo=9&timeout=4"
+             hostid=00112233-4455-6677-8899-aabbccddeeff&keep-alive=0&ctrl-loss-tmo=9&timeout=4&idle=poll"
         )
         .parse()
         .unwrap();
         assert_eq!((uri.ns.unwrap().get(), uri.depth, uri.options.queues), (2, 7, 3));
         assert_eq!(uri.options.host.unwrap().as_str(), "nqn.2026-01.org.example:host");
         assert!(uri.options.digests.header && !uri.options.digests.data);
-        assert_eq!(uri.options.host_id.unwrap().0[15], 0xff);
+        assert_eq!((uri.options.host_id.unwrap().0[15], uri.options.idle), (0xff, Idle::Poll));
         let times = (uri.options.keep_alive, uri.options.controller_loss, uri.options.connect_timeout);
         assert_eq!(times, (Duration::ZERO, Duration::from_secs(9), Duration::from_secs(4)));
     }

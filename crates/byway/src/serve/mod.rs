@@ -10,13 +10,14 @@ use std::sync::Arc;
 use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
 use byway_in_process::{Embedded, Hosts, StartError};
-use byway_tcp_target::{Doors, Target};
+use byway_tcp_target::{Doors, Target, TargetOptions};
 use byway_vfio_user::{Door, DoorError, DoorbellPage, Function, ServeError, Server, Vectors};
 
 use crate::control::Control;
 use crate::open::subsystem_of;
 use crate::uri::{Options, Uri};
 
+pub use byway_sys::Idle;
 pub use tcp::{TcpDigests, TcpOptions};
 pub use told::{StopServing, Told};
 
@@ -55,17 +56,6 @@ impl ServeOptions {
     pub fn over_tcp(tcp: TcpOptions) -> Self {
         Self { tcp: Some(tcp), ..Self::new() }
     }
-}
-
-/// What a server does while no command comes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Idle {
-    /// It sleeps: each doorbell is a message, but for those that doorbell buffers save.
-    #[default]
-    Sleep,
-    /// It looks for doorbells, which clients map and write without a message, and keeps a processor busy for as long as
-    /// a client is there.
-    Poll,
 }
 
 impl Default for ServeOptions {
@@ -132,7 +122,10 @@ fn serve_uri(uri: &Uri, options: &ServeOptions) -> Result<Served> {
     let server = options.vfio_user.as_ref().map(serve_at).transpose()?;
     let events = Arc::new(Events::new().map_err(|error| Error::kernel("serve", error))?);
     let target = match (doors, &options.tcp) {
-        (Some(doors), Some(tcp)) => Some(start_target(doors, tcp, options.threads, &device, &nqn, &events)?),
+        (Some(doors), Some(tcp)) => {
+            let target = tcp::target_options(tcp, &nqn, options)?;
+            Some(start_target(doors, target, &device, &events)?)
+        }
         _ => None,
     };
     Ok(Served { server, target, events, nqn, _device: device })
@@ -140,14 +133,11 @@ fn serve_uri(uri: &Uri, options: &ServeOptions) -> Result<Served> {
 
 fn start_target(
     doors: Doors,
-    tcp: &TcpOptions,
-    threads: NonZeroU16,
+    options: TargetOptions,
     device: &Embedded,
-    nqn: &str,
     events: &Arc<Events>,
 ) -> Result<Target> {
     let capsules = device.capsules().map_err(from_start)?;
-    let options = tcp::target_options(tcp, nqn, threads)?;
     let tell = events.clone();
     let target = Target::start(doors, options, capsules, Arc::new(move |told| tell.put(told.into())));
     target.map_err(tcp::from_listen)

@@ -1,10 +1,11 @@
 //! What is said of NVMe/TCP, and what the target makes of it.
 
 use std::net::SocketAddr;
-use std::num::NonZeroU16;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_tcp_target::{Digests, Doors, ListenError, Nqn, TargetOptions};
+
+use crate::serve::ServeOptions;
 
 /// Where NVMe/TCP hosts connect, and what they find.
 #[derive(Debug, Clone)]
@@ -49,7 +50,11 @@ pub(super) fn open_doors(options: &TcpOptions) -> Result<Doors> {
 }
 
 /// What a target is told.
-pub(super) fn target_options(options: &TcpOptions, nqn: &str, threads: NonZeroU16) -> Result<TargetOptions> {
+pub(super) fn target_options(
+    options: &TcpOptions,
+    nqn: &str,
+    served: &ServeOptions,
+) -> Result<TargetOptions> {
     let hosts = options.hosts.iter().map(|host| name(host)).collect::<Result<Vec<_>>>()?;
     let digests = match options.digests {
         TcpDigests::None => Digests::NONE,
@@ -57,7 +62,8 @@ pub(super) fn target_options(options: &TcpOptions, nqn: &str, threads: NonZeroU1
         TcpDigests::Data => Digests { header: false, data: true },
         TcpDigests::Both => Digests::BOTH,
     };
-    Ok(TargetOptions { digests, threads, hosts, ..TargetOptions::of(name(nqn)?) })
+    let ServeOptions { threads, idle, .. } = *served;
+    Ok(TargetOptions { digests, threads, idle, hosts, ..TargetOptions::of(name(nqn)?) })
 }
 
 fn name(text: &str) -> Result<Nqn> {

@@ -22,6 +22,7 @@ Examples:
   byway serve disk.img --tcp 127.0.0.1
   byway serve disk.img --tcp 0.0.0.0:4420 --nqn nqn.2026-11.example:disk --discovery 0.0.0.0:8009
   byway serve disk.img --tcp [::]:4420 --allow-host nqn.2026-11.example:host
+  byway serve disk.img --tcp 10.0.0.1 --idle poll --threads 2
   byway serve disk.img --tcp 127.0.0.1 --vfio-user /run/disk.sock --threads 2
 
 QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \
@@ -54,7 +55,7 @@ pub struct Serve {
     #[arg(long, value_name = "NQN", requires = "tcp")]
     pub allow_host: Vec<String>,
     /// What the server does while no command comes.
-    #[arg(long, default_value = "sleep")]
+    #[arg(long, default_value = "adaptive")]
     pub idle: Idle,
     /// Threads that share the queues of the client: one answers messages as well, and each queue pair that is busy goes to
     /// the one that its number says. They fetch commands, move data and complete beside each other; the
@@ -74,9 +75,12 @@ pub struct Serve {
 /// What a server does while no command comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Idle {
-    /// It sleeps, and each doorbell is a message; drivers that know doorbell buffers send few.
+    /// NVMe/TCP: it looks for 50 to 400 µs, then sleeps. vfio-user: it sleeps.
+    Adaptive,
+    /// It sleeps at once. vfio-user: each doorbell is a message; drivers that know doorbell buffers send few.
     Sleep,
-    /// It looks for doorbells, which clients map and write without a message: a processor is kept busy as long as one is there.
+    /// It looks without end: a processor is kept busy as long as a client or an I/O queue is there. vfio-user: clients map
+    /// doorbells and write them without a message.
     Poll,
 }
 

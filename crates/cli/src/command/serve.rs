@@ -22,6 +22,7 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
         tcp: tcp_of(args),
         sgls: args.sgl.map(|sgl| sgl == Sgl::On),
         idle: match args.idle {
+            Idle::Adaptive => byway::serve::Idle::Adaptive,
             Idle::Sleep => byway::serve::Idle::Sleep,
             Idle::Poll => byway::serve::Idle::Poll,
         },

@@ -22,6 +22,7 @@ mod queue;
 mod stream;
 
 pub use byway_fabrics::{Entry, EntryError, HostId, Nqn};
+pub use byway_sys::Idle;
 pub use byway_tcp_codec::Digests;
 pub use device::NvmeTcp;
 pub use discover::{Discovered, discover};

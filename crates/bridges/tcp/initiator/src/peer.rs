@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_fabrics::{HostId, Nqn};
+use byway_sys::Idle;
 use byway_tcp_codec::Digests;
 
 /// Port of I/O subsystems, where none is given.
@@ -42,6 +43,8 @@ pub struct TcpOptions {
     pub admin_timeout: Duration,
     /// Most queues to ask the controller for.
     pub queues: u16,
+    /// What a queue does while its program waits.
+    pub idle: Idle,
 }
 
 impl Default for TcpOptions {
@@ -55,6 +58,7 @@ impl Default for TcpOptions {
             connect_timeout: Duration::from_secs(10),
             admin_timeout: Duration::from_secs(30),
             queues: 128,
+            idle: Idle::default(),
         }
     }
 }

@@ -12,7 +12,9 @@ use byway_core::{
     BackendQueue, Command, Deadline, Error, ErrorKind, Failed, Finished, KvCommand, NvmCommand, Outcome,
     QueueOptions, Refused, Result,
 };
-use byway_sys::Alarm;
+use byway_sys::idle::Next;
+use byway_sys::time::monotonic_ns;
+use byway_sys::{Alarm, Patience};
 use rustix::event::epoll;
 
 use crate::association::{Post, Seat, gone};
@@ -23,10 +25,6 @@ use crate::line::Line;
 
 /// Bytes that are put together at most before they are sent, if nobody looks earlier.
 const GATHERED_BYTES_MAX: u64 = 128 << 10;
-
-/// How long a queue looks before it sleeps: longer than a command takes over a network card's own machine, shorter than
-/// what a sleep costs would save.
-const SPIN: Duration = Duration::from_micros(40);
 
 /// How long a controller has to answer an Abort by ending its command, before the connection is given up with it.
 const ABORT_TIME: Duration = Duration::from_secs(5);
@@ -45,6 +43,7 @@ pub struct TcpQueue {
     /// Aborts on their way, by the command that they name.
     aborts: Vec<(u16, Arc<AtomicBool>)>,
     has_deadlines: bool,
+    patience: Patience,
     seen_layout: Option<Seen>,
     listening: Option<Listening>,
     /// There is no controller any more, and why.
@@ -84,6 +83,7 @@ impl TcpQueue {
             next_call: 0,
             aborts: Vec::new(),
             has_deadlines: false,
+            patience: Patience::new(owner.association.peer.options.idle),
             seen_layout: None,
             listening: None,
             gone: None,
@@ -312,23 +312,29 @@ impl TcpQueue {
 
     /// Looks, a little while, then sleeps, until `is` holds or the time is over; says whether it does.
     fn wait_until(&mut self, deadline: Deadline, mut is: impl FnMut(&mut Self) -> bool) -> Result<bool> {
+        let (mut begun_ns, mut slept_ns) = (monotonic_ns(), 0);
         loop {
-            let begun = Instant::now();
-            loop {
-                self.look();
-                if is(self) {
-                    return Ok(true);
+            self.look();
+            if is(self) {
+                if slept_ns > 0 {
+                    self.patience.slept(slept_ns);
                 }
-                if begun.elapsed() > SPIN {
-                    break;
+                return Ok(true);
+            }
+            let now_ns = monotonic_ns();
+            match self.patience.next(now_ns - begun_ns) {
+                Next::Look => std::hint::spin_loop(),
+                Next::Yield if !deadline.is_over() => std::thread::yield_now(),
+                _ => {
+                    let left = deadline.left_or_max();
+                    if left.is_zero() {
+                        return Ok(false);
+                    }
+                    self.doze(left)?;
+                    begun_ns = monotonic_ns();
+                    slept_ns = begun_ns - now_ns;
                 }
-                std::hint::spin_loop();
             }
-            let left = deadline.left_or_max();
-            if left.is_zero() {
-                return Ok(false);
-            }
-            self.doze(left)?;
         }
     }
 

@@ -31,4 +31,5 @@ pub use options::{TargetOptions, Tell, Told};
 pub use target::{Doors, ListenError, Target};
 
 pub use byway_fabrics::Nqn;
+pub use byway_sys::Idle;
 pub use byway_tcp_codec::Digests;

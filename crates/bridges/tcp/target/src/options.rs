@@ -5,6 +5,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use byway_fabrics::Nqn;
+use byway_sys::Idle;
 use byway_tcp_codec::Digests;
 
 /// Most entries of an admin queue.
@@ -19,6 +20,8 @@ pub struct TargetOptions {
     pub digests: Digests,
     /// Threads that share the connections.
     pub threads: NonZeroU16,
+    /// What a thread does while nothing comes.
+    pub idle: Idle,
     /// Hosts that may connect; all where there are none.
     pub hosts: Vec<Nqn>,
 }
@@ -27,7 +30,13 @@ impl TargetOptions {
     /// A subsystem of this name, and everything else as it is unless something is said.
     #[must_use]
     pub fn of(subsystem: Nqn) -> Self {
-        Self { subsystem, digests: Digests::BOTH, threads: NonZeroU16::MIN, hosts: Vec::new() }
+        Self {
+            subsystem,
+            digests: Digests::BOTH,
+            threads: NonZeroU16::MIN,
+            idle: Idle::default(),
+            hosts: Vec::new(),
+        }
     }
 }
 

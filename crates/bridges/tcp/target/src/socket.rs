@@ -94,6 +94,11 @@ impl Connection {
         self.over.is_none() && self.session.waits()
     }
 
+    /// Whether what comes over it comes soon enough to be looked for at length: commands of an I/O queue.
+    pub fn is_worth_looking_at(&self) -> bool {
+        self.over.is_none() && !self.session.needs_all()
+    }
+
     /// Whether nothing more is read of it.
     pub fn is_over(&self) -> bool {
         self.over.is_some()

@@ -1,7 +1,7 @@
 //! One thread of a target: it waits for its connections' sockets, and does to the end whatever comes.
 //!
 //! A connection that something came over is looked at again and again for a while, since a host that waits for an answer
-//! sends its next command as soon as it has it. A thread with no such connection sleeps.
+//! sends its next command as soon as it has it ([`Patience`] says how long). A thread with no such connection sleeps.
 
 use std::io::{self, ErrorKind};
 use std::net::{TcpListener, TcpStream};
@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use byway_in_process::Capsules;
-use byway_sys::Wakeup;
+use byway_sys::idle::Next;
 use byway_sys::time::monotonic_ns;
+use byway_sys::{Patience, Wakeup};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -21,11 +22,13 @@ use crate::premises::{Place, Premises};
 use crate::session::Ended;
 use crate::socket::{Connection, Turn};
 
-/// For so long a connection is looked at without sleeping after something came over it.
-const HOT_NS: u64 = 50_000;
+/// Between two looks at who else wants something, while connections are looked at: where something has just been answered, and
+/// nothing can have come of that yet, and where nothing came.
+const OTHERS_BEHIND_WORK_NS: u64 = 5_000;
+const OTHERS_NS: u64 = 20_000;
 
-/// Looks at those connections between two at all the others.
-const LOOKS: u32 = 16;
+/// From so many turns in a row on, a connection is looked at only: the kernel is not asked to tell of it as well.
+const TURNS_UNTOLD: u32 = 16;
 
 /// Between two looks at the time of each connection.
 const TICK_NS: u64 = 100_000_000;
@@ -114,10 +117,22 @@ pub struct Listener {
 /// A connection, and how this thread waits for it.
 struct Seat {
     connection: Connection,
-    interest: epoll::EventFlags,
+    /// What the kernel tells of it; none: it is not asked to.
+    interest: Option<epoll::EventFlags>,
     /// Something came over it at this time last.
     busy_ns: u64,
+    /// So many turns that something came of, since it is looked at.
+    turns: u32,
     is_hot: bool,
+}
+
+impl Seat {
+    /// Has the kernel not tell of it any more.
+    fn forget(&mut self, poll: &OwnedFd) {
+        if epoll::delete(poll, self.connection.stream()).is_ok() {
+            self.interest = None;
+        }
+    }
 }
 
 /// A thread.
@@ -133,6 +148,19 @@ pub struct Worker {
     hot: Vec<usize>,
     buffer: Vec<u8>,
     ticked_ns: u64,
+    patience: Patience,
+    /// When all the others were looked at last.
+    others_ns: u64,
+}
+
+/// What turns of all connections that are looked at came to.
+enum Turns {
+    /// Something came.
+    Busy,
+    /// Nothing yet.
+    Idle,
+    /// Nothing, and others may need the processor for something to come.
+    Waiting,
 }
 
 impl Worker {
@@ -147,7 +175,10 @@ impl Worker {
         for (token, listener) in (FIRST_LISTENER..).zip(&listeners) {
             epoll::add(&poll, &listener.socket, epoll::EventData::new_u64(token), incoming)?;
         }
+        let patience = Patience::new(crew.premises.options.idle);
         Ok(Self {
+            patience,
+            others_ns: 0,
             crew,
             at,
             poll,
@@ -165,10 +196,19 @@ impl Worker {
     pub fn run(&mut self) {
         let mut events = Vec::with_capacity(EVENTS);
         while !self.crew.stop.load(Relaxed) {
-            let looks = if self.hot.is_empty() { 0 } else { LOOKS };
-            for _ in 0..looks {
-                self.serve_hot(monotonic_ns());
+            let now_ns = monotonic_ns();
+            let between_ns = match self.serve_hot(now_ns) {
+                Turns::Busy => OTHERS_BEHIND_WORK_NS,
+                Turns::Idle => OTHERS_NS,
+                Turns::Waiting => {
+                    std::thread::yield_now();
+                    OTHERS_NS
+                }
+            };
+            if !self.hot.is_empty() && now_ns.saturating_sub(self.others_ns) < between_ns {
+                continue;
             }
+            self.others_ns = now_ns;
             if self.wait(&mut events).is_err() || self.crew.device.check().is_err() {
                 self.fail();
                 break;
@@ -199,16 +239,23 @@ impl Worker {
             (true, false) => None,
         };
         let timeout = timeout_ns.map(|ns| Timespec { tv_sec: 0, tv_nsec: ns as i64 });
+        let mut asleep_ns = if self.hot.is_empty() { Some(monotonic_ns()) } else { None };
         events.clear();
         match epoll::wait(&self.poll, spare_capacity(events), timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+        let now_ns = if events.is_empty() { 0 } else { monotonic_ns() };
         for event in events.iter() {
             match event.data.u64() {
                 BELL => self.answer_bell(),
                 token if token < FIRST_CONNECTION => self.accept((token - FIRST_LISTENER) as usize),
-                token => self.heat((token - FIRST_CONNECTION) as usize, monotonic_ns()),
+                token => {
+                    if let Some(since_ns) = asleep_ns.take() {
+                        self.patience.slept(now_ns - since_ns);
+                    }
+                    self.heat((token - FIRST_CONNECTION) as usize, now_ns);
+                }
             }
         }
         Ok(())
@@ -299,23 +346,25 @@ impl Worker {
             return;
         }
         let connection = Connection::new(stream, self.crew.premises.clone(), place, now_ns);
-        self.seats[at] = Some(Seat { connection, interest, busy_ns: now_ns, is_hot: false });
+        let interest = Some(interest);
+        self.seats[at] = Some(Seat { connection, interest, busy_ns: now_ns, turns: 0, is_hot: false });
         self.heat(at, now_ns);
     }
 
     /// Something is to be done for a connection.
     fn heat(&mut self, at: usize, now_ns: u64) {
         if let Some(Some(seat)) = self.seats.get_mut(at) {
-            seat.busy_ns = now_ns;
+            // One that is looked at already is not busy by being told of: its host may take nothing.
             if !std::mem::replace(&mut seat.is_hot, true) {
+                (seat.busy_ns, seat.turns) = (now_ns, 0);
                 self.hot.push(at);
             }
         }
     }
 
     /// A turn of each connection that is looked at.
-    fn serve_hot(&mut self, now_ns: u64) {
-        let mut index = 0;
+    fn serve_hot(&mut self, now_ns: u64) -> Turns {
+        let (mut index, mut turns) = (0, Turns::Waiting);
         while let Some(at) = self.hot.get(index).copied() {
             let Some(Some(seat)) = self.seats.get_mut(at) else {
                 self.hot.swap_remove(index);
@@ -323,14 +372,25 @@ impl Worker {
             };
             let turn = seat.connection.turn(&self.crew.device, &mut self.buffer, now_ns);
             match turn {
-                Turn::Busy => seat.busy_ns = now_ns,
-                Turn::Idle if now_ns.saturating_sub(seat.busy_ns) < HOT_NS => {}
-                Turn::Idle => {
-                    seat.is_hot = false;
-                    self.hot.swap_remove(index);
-                    self.settle(at);
-                    continue;
+                Turn::Busy => {
+                    turns = Turns::Busy;
+                    seat.busy_ns = now_ns;
+                    seat.turns += 1;
+                    if seat.turns == TURNS_UNTOLD {
+                        seat.forget(&self.poll);
+                    }
                 }
+                Turn::Idle => match self.patience.next(now_ns.saturating_sub(seat.busy_ns)) {
+                    Next::Look if matches!(turns, Turns::Waiting) => turns = Turns::Idle,
+                    Next::Look => {}
+                    Next::Yield if seat.connection.is_worth_looking_at() => {}
+                    _ => {
+                        seat.is_hot = false;
+                        self.hot.swap_remove(index);
+                        self.settle(at);
+                        continue;
+                    }
+                },
                 Turn::Closed => {
                     self.hot.swap_remove(index);
                     self.close(at);
@@ -339,6 +399,7 @@ impl Worker {
             }
             index += 1;
         }
+        if self.hot.is_empty() { Turns::Idle } else { turns }
     }
 
     /// Waits for what a connection that is not looked at needs next.
@@ -347,11 +408,14 @@ impl Worker {
         let mut interest = epoll::EventFlags::empty();
         interest.set(epoll::EventFlags::IN, seat.connection.wants_more());
         interest.set(epoll::EventFlags::OUT, seat.connection.has_more());
-        if interest != seat.interest {
+        if seat.interest != Some(interest) && !seat.is_hot {
             let token = epoll::EventData::new_u64(FIRST_CONNECTION + at as u64);
-            if epoll::modify(&self.poll, seat.connection.stream(), token, interest).is_ok() {
-                seat.interest = interest;
-            }
+            let stream = seat.connection.stream();
+            let told = match seat.interest {
+                Some(_) => epoll::modify(&self.poll, stream, token, interest),
+                None => epoll::add(&self.poll, stream, token, interest),
+            };
+            seat.interest = told.is_ok().then_some(interest).or(seat.interest);
         }
     }
 

@@ -39,6 +39,7 @@ pub mod uring;
 pub mod vfio;
 pub mod view;
 pub mod wakeup;
+mod watch;
 
 pub use aio::{Aio, AioCompleted};
 pub use alarm::Alarm;
@@ -61,3 +62,4 @@ pub use transfer::Transfer;
 pub use trouble::Trouble;
 pub use view::ReadMapping;
 pub use wakeup::{Wakeup, wait_readable};
+pub use watch::Watch;

@@ -5,20 +5,22 @@
 //! received ([`Capsules::run`]), and with every queue on leave brought back where admin commands are among it
 //! ([`Capsules::run_alone`]): they may be about namespaces that such a queue is serving.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, Weak};
 
 use byway_controller::{
-    CapsuleData, CommandError, ConnectError, Controller, ControllerId, DeviceMemory, Host, MAX_CONTROLLERS,
-    NoInterrupts, Overrun, Port, Subsystem,
+    CapsuleData, CommandError, ConnectError, Controller, ControllerId, DeviceMemory, Done, Elsewhere, Host,
+    MAX_CONTROLLERS, NoInterrupts, Overrun, Port, Posted, Subsystem,
 };
 use byway_dma::{DmaSpace, DmaView};
 use byway_link::{ClockMode, Meter, Profile};
 use byway_queue::Doorbells;
-use byway_spec::{Command, Completion};
+use byway_spec::Command;
 use byway_sys::Wakeup;
 
 use crate::core::Core;
 use crate::device::{Companion, StartError};
+use crate::engines::EngineEvents;
 use crate::runner::Runner;
 use crate::shared::{Failed, Shared};
 
@@ -70,6 +72,24 @@ impl CapsuleSide {
         let Self { controllers, nowhere, meter, .. } = self;
         let mut port = port(nowhere, meter, None);
         controllers.iter_mut().flatten().for_each(|controller| controller.end_cover(&mut port, synced, 0));
+    }
+
+    /// Completes a command that another engine has done; what nobody waits for any more is given back.
+    pub fn end_elsewhere(&mut self, subsystem: &mut Subsystem, done: Done) {
+        let Self { controllers, nowhere, meter, .. } = self;
+        match controllers.get_mut(usize::from(done.owner.0)) {
+            Some(Some(controller)) => {
+                controller.end_elsewhere(subsystem, &mut port(nowhere, meter, None), done)
+            }
+            _ => subsystem.release_done(&done),
+        }
+    }
+
+    /// Fails the commands of a namespace that is exported no more.
+    pub fn lose_elsewhere(&mut self, nsid: u32) {
+        let Self { controllers, nowhere, meter, .. } = self;
+        let mut port = port(nowhere, meter, None);
+        controllers.iter_mut().flatten().for_each(|controller| controller.lose_elsewhere(&mut port, nsid));
     }
 
     fn controller(&mut self, id: ControllerId) -> Option<&mut Controller> {
@@ -142,6 +162,28 @@ impl Capsules {
         self.shared.tell_capsules();
     }
 
+    /// Whether other engines have commands: whoever serves looks at them.
+    #[inline]
+    #[must_use]
+    pub fn has_commands_elsewhere(&self) -> bool {
+        self.shared.elsewhere.load(Relaxed)
+    }
+
+    /// Completes what other engines have done, and begins what they have not; how many completions that made.
+    ///
+    /// # Errors
+    /// The device has failed.
+    pub fn advance(&self) -> Result<usize, Failed> {
+        let shared = &*self.shared;
+        shared.core.run(|core| core.advance(shared), |core| core.run_now(shared)).ok_or(Failed)
+    }
+
+    /// Descriptors that can be read when other engines may have done something.
+    #[must_use]
+    pub fn engine_events(&self) -> Option<Arc<EngineEvents>> {
+        self.shared.engine_events.clone()
+    }
+
     /// Syncs the image for commands that wait for it.
     pub fn finish(&self) {
         self.shared.sync(None);
@@ -159,9 +201,10 @@ impl Capsules {
 fn with<R>(shared: &Shared, core: &mut Core, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> R {
     let done = work(&mut CapsuleDevice { core });
     if core.capsules.waiting {
-        shared.wants_sync.store(true, std::sync::atomic::Ordering::Relaxed);
+        shared.wants_sync.store(true, Relaxed);
         shared.sync_bed.wake();
     }
+    core.note_elsewhere(shared);
     done
 }
 
@@ -257,9 +300,21 @@ impl CapsuleDevice<'_> {
         Ok(())
     }
 
+    /// Whether other engines have so much to do that what comes should wait.
+    #[inline]
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.core.subsystem.is_full()
+    }
+
+    /// Moves what a command read in another engine to where it is sent from, zeroes behind it.
+    pub fn take_data(&mut self, at: &Elsewhere, into: &mut [u8]) {
+        self.core.subsystem.take_data(at, into);
+    }
+
     /// Takes a completion of a queue, the oldest first.
     #[inline]
-    pub fn take_completion(&mut self, (id, qid): (ControllerId, u16)) -> Option<Completion> {
+    pub fn take_completion(&mut self, (id, qid): (ControllerId, u16)) -> Option<Posted> {
         self.core.capsules.controller(id)?.take_posted(qid)
     }
 

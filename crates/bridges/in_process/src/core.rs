@@ -37,6 +37,7 @@ impl Core {
     #[inline]
     pub fn run(&mut self, shared: &Shared, mut rung: Option<DoorbellIndex>, now_ps: u64) {
         let next = match &shared.served {
+            Some(served) if self.subsystem.has_engines() => self.run_with_engines(shared, served, now_ps),
             Some(served) => self.run_served(shared, served, now_ps),
             None => loop {
                 match self.run_controller(shared, rung.take(), now_ps, BUDGET) {
@@ -52,6 +53,7 @@ impl Core {
             shared.vectors.call_all(|_| true);
         }
         shared.blocked.store(self.controller.is_blocked(), Relaxed);
+        self.note_elsewhere(shared);
         let wants_sync = self.wants_sync();
         shared.wants_sync.store(wants_sync, Relaxed);
         if wants_sync {

@@ -10,6 +10,7 @@ use byway_sys::Mapping;
 
 use crate::capsules::Capsules;
 use crate::core::Core;
+use crate::engines::{EngineEvents, WatchedBy};
 use crate::front::Front;
 use crate::runner::Runner;
 use crate::shared::{Failed, Shared};
@@ -49,6 +50,8 @@ pub struct Hosts {
     pub doorbells: Option<Arc<Mapping>>,
     /// How many threads share the queues: the one that answers messages, and others of the device's own.
     pub threads: NonZeroU16,
+    /// What tells that other engines, which keep namespaces of the subsystem, have done something.
+    pub engines: Option<Arc<EngineEvents>>,
 }
 
 /// What lives for as long as a device does.
@@ -119,8 +122,13 @@ impl Embedded {
             return Err(StartError::OneThread);
         }
         let options = RunOptions { run_by: RunBy::Caller, clock, ledger };
+        let is_watched = |events: &Arc<EngineEvents>| events.watched_by() == WatchedBy::Device;
+        let watches_engines = hosts.engines.as_ref().is_some_and(is_watched);
         let shared = Arc::new(Shared::new(subsystem, options, Some(hosts))?);
         let mut runners = vec![Runner::start_working(&shared)?, Runner::start_syncing(&shared)?];
+        if watches_engines {
+            runners.push(Runner::start_watching(&shared)?);
+        }
         for at in 0..shared.workers.len() {
             runners.push(Runner::start_tending(&shared, at)?);
         }

@@ -52,6 +52,11 @@ impl Runner {
         })
     }
 
+    /// Starts the thread that completes what other engines have done, for hosts that only wait.
+    pub fn start_watching(shared: &Arc<Shared>) -> std::io::Result<Self> {
+        Self::spawn("byway-engines", shared, |shared, _| shared.watch_engines())
+    }
+
     /// Starts thread `at` of those that share queues with who answers messages.
     pub fn start_tending(shared: &Arc<Shared>, at: usize) -> std::io::Result<Self> {
         Self::spawn("byway-queues", shared, move |shared, stop| {

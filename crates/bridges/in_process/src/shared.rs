@@ -15,6 +15,7 @@ use crate::cell::Guarded;
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::device::{Hosts, RunBy, RunOptions, StartError};
+use crate::engines::EngineEvents;
 use crate::interrupts::Vectors;
 use crate::lanes::{Eager, LaneCell, Lanes};
 use crate::memory::{CMB_BYTES, Windows, map_byte_memory};
@@ -56,6 +57,9 @@ pub struct Shared {
     pub(crate) syncing: Syncing,
     /// Raised for those who have connections of hosts, when completions came by themselves.
     pub(crate) capsule_bells: Mutex<Vec<Weak<Wakeup>>>,
+    /// Whether other engines have commands.
+    pub(crate) elsewhere: AtomicBool,
+    pub(crate) engine_events: Option<Arc<EngineEvents>>,
 }
 
 impl Drop for Shared {
@@ -106,8 +110,10 @@ impl Shared {
         let queues_leave = options.clock == ClockMode::Off && options.run_by == RunBy::Caller;
         let mut doorbells = Doorbells::new(queues);
         let (mut served, mut carried, mut threads) = (None, Carried::Keys, NonZeroU16::MIN);
+        let mut engine_events = None;
         if let Some(hosts) = hosts {
             (carried, threads) = (Carried::KeysAndBlocks, hosts.threads);
+            engine_events = hosts.engines;
             served = Some(Box::new(Served::new(hosts.interrupts, subsystem.syncs_completions())?));
             if let Some(page) = hosts.doorbells {
                 doorbells = doorbells.with_shared(Box::new(Page(page)));
@@ -147,6 +153,8 @@ impl Shared {
             wants_sync: AtomicBool::new(false),
             syncing: Syncing::default(),
             capsule_bells: Mutex::default(),
+            elsewhere: AtomicBool::new(false),
+            engine_events,
         })
     }
 

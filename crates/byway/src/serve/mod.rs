@@ -107,6 +107,7 @@ fn serve_uri(uri: &Uri, options: &ServeOptions) -> Result<Served> {
         doorbells: page.as_ref().map(|page| page.memory().clone()),
         // Queues of PCIe hosts alone leave for threads.
         threads: if options.vfio_user.is_some() { options.threads } else { NonZeroU16::MIN },
+        engines: None,
     };
     let device = Embedded::serve(subsystem, uri.options.clock, uri.options.ledger, hosts);
     let mut device = device.map_err(from_start)?;

@@ -19,6 +19,7 @@ use crate::admin::effects;
 use crate::completion::Ticket;
 use crate::controller::{Controller, ControllerId};
 use crate::error::CommandError;
+use crate::namespace::Elsewhere;
 use crate::namespace::Outcome;
 use crate::payload::Mapped;
 use crate::port::Port;
@@ -41,7 +42,16 @@ pub(crate) struct CapsuleQueues {
     /// Entries of the admin queue, which outlives a reset.
     admin_entries: u32,
     /// Completions that nobody has taken.
-    posted: Vec<VecDeque<Completion>>,
+    posted: Vec<VecDeque<Posted>>,
+}
+
+/// A completion, and what goes to the host with it.
+#[derive(Debug)]
+pub struct Posted {
+    /// The completion.
+    pub completion: Completion,
+    /// Data that stands where another engine has read it, to be [taken](Subsystem::take_data).
+    pub data: Option<Elsewhere>,
 }
 
 /// Why a queue cannot be connected.
@@ -87,7 +97,8 @@ impl Controller {
     }
 
     /// Ends a controller that hosts are not connected to any more.
-    pub fn detach(self, subsystem: &mut Subsystem) {
+    pub fn detach(mut self, subsystem: &mut Subsystem) {
+        (0..=MAX_IO_QUEUES).for_each(|qid| self.drop_posted(subsystem, qid));
         subsystem.remove_controller(self.id);
     }
 
@@ -114,7 +125,6 @@ impl Controller {
         let mut cq = CompletionQueue::new(BusAddr(0), entries + 1, None).ok()?;
         cq.submission_queues = 1;
         let capsules = self.capsules.as_mut()?;
-        capsules.posted.get_mut(usize::from(qid))?.clear();
         if qid == 0 {
             capsules.admin_entries = entries;
         }
@@ -131,15 +141,24 @@ impl Controller {
         self.release_window(subsystem, qid);
         (self.submission[at], self.completion[at]) = (None, None);
         self.held.forget_queue(qid);
-        if let Some(capsules) = &mut self.capsules {
-            capsules.posted[at].clear();
-        }
+        self.elsewhere.forget_queue(qid);
+        self.drop_posted(subsystem, qid);
+    }
+
+    /// Drops completions that nobody will take, and gives back what they bring.
+    fn drop_posted(&mut self, subsystem: &mut Subsystem, qid: u16) {
+        let posted = self.capsules.as_mut().and_then(|capsules| capsules.posted.get_mut(usize::from(qid)));
+        let data = posted.into_iter().flat_map(|posted| posted.drain(..)).filter_map(|posted| posted.data);
+        data.for_each(|at| subsystem.release_elsewhere(at.nsid, at.place));
     }
 
     /// What a controller reset leaves: the admin queue, and who is at it.
     pub(crate) fn keep_admin_queue(&mut self, subsystem: &mut Subsystem) {
-        let Some(capsules) = &mut self.capsules else { return };
-        capsules.posted.iter_mut().for_each(VecDeque::clear);
+        if self.capsules.is_none() {
+            return;
+        }
+        (0..=MAX_IO_QUEUES).for_each(|qid| self.drop_posted(subsystem, qid));
+        let Some(capsules) = &self.capsules else { return };
         let (host, entries) = (capsules.host, capsules.admin_entries);
         // It was this host's before, so that nothing keeps it from being so.
         let _ = subsystem.set_host(self.id, host);
@@ -203,7 +222,7 @@ impl Controller {
 
     /// Takes a completion of queue `qid`, the oldest first.
     #[inline]
-    pub fn take_posted(&mut self, qid: u16) -> Option<Completion> {
+    pub fn take_posted(&mut self, qid: u16) -> Option<Posted> {
         self.capsules.as_mut()?.posted.get_mut(usize::from(qid))?.pop_front()
     }
 
@@ -218,7 +237,16 @@ impl Controller {
         let posted =
             self.capsules.as_mut().and_then(|capsules| capsules.posted.get_mut(usize::from(ticket.sqid)));
         // The field is reserved: a connection has one queue.
-        posted.into_iter().for_each(|posted| posted.push_back(Completion { sqid: 0, ..entry }));
+        posted.into_iter().for_each(|posted| {
+            posted.push_back(Posted { completion: Completion { sqid: 0, ..entry }, data: None })
+        });
+    }
+
+    /// Says that data goes with the newest completion of queue `qid`; whether there was one to say it of.
+    pub(crate) fn post_data(&mut self, qid: u16, at: Elsewhere) -> bool {
+        let posted =
+            self.capsules.as_mut().and_then(|capsules| capsules.posted.get_mut(usize::from(qid))?.back_mut());
+        posted.map(|posted| posted.data = Some(at)).is_some()
     }
 
     /// Tells of events, and goes on with what takes long.

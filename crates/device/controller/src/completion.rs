@@ -139,6 +139,7 @@ impl Controller {
     ) {
         match result {
             Ok(Outcome::Later) => self.park(ticket),
+            Ok(Outcome::Elsewhere(at)) => self.park_elsewhere(ticket, at),
             // One that failed may have changed something all the same, which its result then tells.
             Err(error) if !(changes && error.dw0 != 0) => {
                 let status = self.log_error(&ticket, &error);

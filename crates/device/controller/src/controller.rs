@@ -11,6 +11,7 @@ use byway_spec::base::register::{Cc, Csts};
 use crate::admin::AdminState;
 use crate::capsule::CapsuleQueues;
 use crate::completion::Completions;
+use crate::elsewhere::Parked;
 use crate::held::Held;
 use crate::namespace::Room;
 use crate::port::Port;
@@ -36,6 +37,8 @@ pub struct Controller {
     pub(crate) completion: Vec<Option<CompletionQueue>>,
     pub(crate) completions: Completions,
     pub(crate) held: Held,
+    /// Commands that other engines have.
+    pub(crate) elsewhere: Parked,
     pub(crate) put_off: PutOff,
     /// Queue pairs that are checked out.
     pub(crate) away: QueueSet,
@@ -187,6 +190,7 @@ impl Controller {
             completion: (0..queues).map(|_| None).collect(),
             completions: Completions::default(),
             held: Held::default(),
+            elsewhere: Parked::default(),
             put_off: PutOff::default(),
             away: QueueSet::default(),
             admin_waits: false,
@@ -318,6 +322,7 @@ impl Controller {
             self.release_window(subsystem, qid as u16);
         }
         subsystem.forget_host(self.id);
+        self.elsewhere.clear();
         self.submission.fill_with(|| None);
         self.completion.fill_with(|| None);
         self.completions.clear();
@@ -386,7 +391,7 @@ impl Controller {
             self.wake_blocked(doorbells);
         }
         let mut left = budget;
-        while left > 0 {
+        while left > 0 && !subsystem.is_full() {
             let Some(qid) = self.ready.next() else { break };
             left -= 1;
             self.serve(subsystem, port, doorbells, qid, now_ps);
@@ -406,7 +411,7 @@ impl Controller {
         self.arm_shadow_doorbells(port);
         self.post_due(port, now_ps);
         self.announce(port, now_ps);
-        if !self.ready.is_empty() {
+        if !self.ready.is_empty() && !subsystem.is_full() {
             return Next::Now;
         }
         if self.sanitizes_on(subsystem) {

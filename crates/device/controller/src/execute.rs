@@ -55,13 +55,23 @@ impl Controller {
             return self.reserve(subsystem, port, qid, command, carried);
         }
         if command.nsid == NSID_ALL && command.opcode() == NvmOpcode::FLUSH.0 {
-            return subsystem.check_access_to_attached(self.id, Access::Write).map(|()| Outcome::OnceSynced);
+            return self.flush_all(subsystem);
         }
         let target = (qid, command.nsid, effects::access(command.opcode()));
         self.with_namespace(subsystem, port, target, carried, |namespace, execution| match namespace {
             Namespace::Nvm(nvm) => nvm.execute(execution, command),
             Namespace::Kv(kv) => kv.execute(execution, command),
+            Namespace::Exported(exported) => exported.execute(execution, command),
         })
+    }
+
+    /// Flush of every namespace: of those on flash, where there are no others.
+    #[cold]
+    fn flush_all(&self, subsystem: &Subsystem) -> Result<Outcome, CommandError> {
+        if subsystem.has_engines() {
+            return Err(FLUSH_ONE);
+        }
+        subsystem.check_access_to_attached(self.id, Access::Write).map(|()| Outcome::OnceSynced)
     }
 
     /// Whether the host chose the command set that a command is of (CC.CSS).
@@ -90,6 +100,7 @@ impl Controller {
         let window = self.window_of(qid, nsid);
         let mut execution = Execution {
             flash,
+            controller: self.id,
             port,
             room: &mut self.room,
             carried,
@@ -206,7 +217,15 @@ impl Controller {
         let (target, bytes) = sq.assembly.close().ok_or(NO_QUEUE)?;
         let (namespace, flash) = subsystem.admit(target.nsid, self.id, Access::Write)?;
         let room = &mut self.room;
-        let mut execution = Execution { flash, port, room, carried: None, whole_pages: false, window: None };
+        let mut execution = Execution {
+            flash,
+            controller: self.id,
+            port,
+            room,
+            carried: None,
+            whole_pages: false,
+            window: None,
+        };
         let stored = namespace.kv()?.store(&mut execution, target.key, bytes);
         sq.assembly.clear();
         stored
@@ -340,6 +359,8 @@ fn method_of(opcode: VendorOpcode) -> Option<Method> {
 }
 
 const FUSED: CommandError = CommandError::invalid_field("fused commands are not supported");
+const FLUSH_ONE: CommandError =
+    CommandError::new(Status::INVALID_NAMESPACE, "exported namespaces are flushed one by one").at_byte(4);
 const WITHOUT_SGLS: CommandError = CommandError::invalid_field("this device takes no SGLs").at_byte(1);
 const NO_IO_SETS: CommandError =
     CommandError::new(Status::INVALID_OPCODE, "CC.CSS selects the admin command set only");

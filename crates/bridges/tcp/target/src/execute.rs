@@ -1,5 +1,6 @@
 //! Executing commands: on the device, or by a discovery controller; and what is sent of it.
 
+use byway_controller::Posted;
 use byway_in_process::CapsuleDevice;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::fabrics::SQHD_NO_FLOW_CONTROL;
@@ -56,17 +57,19 @@ impl Open {
         hand.device.execute(at, command, data, reply).map_err(|_| Ended::Overrun)?;
         self.outstanding += 1;
         let mut mine = None;
-        while let Some(completion) = hand.device.take_completion(at) {
+        while let Some(posted) = hand.device.take_completion(at) {
             match mine {
-                None if completion.cid == command.cid() => mine = Some(completion),
-                _ => self.late.push(completion),
+                None if posted.data.is_none() && posted.completion.cid == command.cid() => {
+                    mine = Some(posted.completion);
+                }
+                _ => self.late.push(posted),
             }
         }
         if let Some(completion) = mine {
             self.complete(completion, head_bytes, reply_bytes, hand.out);
         }
         if !self.late.is_empty() {
-            self.send_late(hand.out);
+            self.send_late(hand.out, hand.device);
         }
         Ok(())
     }
@@ -94,10 +97,20 @@ impl Open {
     }
 
     #[cold]
-    fn send_late(&mut self, out: &mut Outbox) {
+    fn send_late(&mut self, out: &mut Outbox, device: &mut CapsuleDevice<'_>) {
         let mut late = std::mem::take(&mut self.late);
-        late.drain(..).for_each(|completion| self.respond(completion, out));
+        late.drain(..).for_each(|posted| self.send_posted(posted, out, device));
         self.late = late;
+    }
+
+    /// Sends a completion that came by itself, with the data that goes with it: moved once, to where it is sent from.
+    fn send_posted(&mut self, posted: Posted, out: &mut Outbox, device: &mut CapsuleDevice<'_>) {
+        let Posted { completion, data } = posted;
+        let Some(at) = data else { return self.respond(completion, out) };
+        let (head_bytes, room_bytes) = (self.writer.data_head_bytes(), at.reply.room_bytes as usize);
+        let room = out.room(head_bytes + room_bytes);
+        device.take_data(&at, room.get_mut(head_bytes..).unwrap_or_default());
+        self.complete(completion, head_bytes, room_bytes, out);
     }
 
     /// Answers a command that the device had.
@@ -146,8 +159,10 @@ impl Open {
         if at.1 == 0 {
             device.attend(at.0);
         }
-        while let Some(completion) = device.take_completion(at) {
-            self.respond(completion, out);
+        while !out.is_full()
+            && let Some(posted) = device.take_completion(at)
+        {
+            self.send_posted(posted, out, device);
         }
         Ok(())
     }

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use byway_controller::CAPSULE_DATA_BYTES;
+use byway_controller::{CAPSULE_DATA_BYTES, Posted};
 use byway_in_process::CapsuleDevice;
-use byway_spec::{Command, Completion, Status};
+use byway_spec::{Command, Status};
 use byway_tcp_codec::{
     ControllerPdu, DataCheck, HostPdu, IcReq, Incoming, Offer, Reader, TermReq, Violation, Writer,
 };
@@ -96,7 +96,7 @@ pub(crate) struct Open {
     pub premises: Arc<Premises>,
     pub place: Place,
     /// Completions that came before the one that was looked for.
-    pub late: Vec<Completion>,
+    pub late: Vec<Posted>,
 }
 
 /// What there is at hand while something that came is taken.
@@ -242,7 +242,7 @@ impl Open {
         self.queue.heard(hand.now_ns);
         // All of a command's data in one piece is lent; it is kept only if its end is still to come.
         let mut lent: Option<&[u8]> = None;
-        while !(hand.out.is_full() && matches!(self.incoming, Receiving::Nothing)) {
+        while !(self.must_wait(hand) && matches!(self.incoming, Receiving::Nothing)) {
             match self.reader.next(input) {
                 Ok(None) => break,
                 Ok(Some(Incoming::Pdu { pdu, data_bytes })) => self.take(pdu, data_bytes, hand)?,
@@ -255,6 +255,12 @@ impl Open {
         }
         lent.into_iter().for_each(|piece| self.gathered.extend_from_slice(piece));
         Ok(())
+    }
+
+    /// Whether nothing more is to be executed until the host has taken answers, or other engines have done something. Admin
+    /// commands wait for no engine.
+    fn must_wait(&self, hand: &Hand<'_, '_>) -> bool {
+        hand.out.is_full() || (hand.device.is_full() && !self.queue.is_admin())
     }
 
     /// Ends the connection with a termination request.

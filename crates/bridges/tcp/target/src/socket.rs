@@ -89,6 +89,11 @@ impl Connection {
         !self.session.out.is_empty()
     }
 
+    /// Whether something of it was received that waits for others to be done.
+    pub fn has_stash(&self) -> bool {
+        !self.stash.is_empty()
+    }
+
     /// Whether completions may come by themselves.
     pub fn waits(&self) -> bool {
         self.over.is_none() && self.session.waits()
@@ -120,10 +125,13 @@ impl Connection {
         if self.over.is_some() {
             return self.linger(buffer, now_ns);
         }
+        if sent && self.session.waits() {
+            // What had no room before may have some now.
+            self.look(device, now_ns);
+        }
         if !self.stash.is_empty() && !self.session.out.is_full() {
-            self.take_stash(device, now_ns);
-            self.send(now_ns);
-            return self.after(Turn::Busy);
+            let any = self.take_stash(device, now_ns) | self.send(now_ns) | sent;
+            return self.after(if any { Turn::Busy } else { Turn::Idle });
         }
         if !self.wants_more() {
             return self.after(if sent { Turn::Busy } else { Turn::Idle });
@@ -155,16 +163,18 @@ impl Connection {
         if is_done && (self.at_end || !self.has_more()) { Turn::Closed } else { turn }
     }
 
-    /// Goes on with what was received before.
-    fn take_stash(&mut self, device: &Capsules, now_ns: u64) {
+    /// Goes on with what was received before; whether any of it was taken.
+    fn take_stash(&mut self, device: &Capsules, now_ns: u64) -> bool {
         let stash = std::mem::take(&mut self.stash);
         let left = stash.get(self.stash_at..).unwrap_or_default();
-        self.stash_at += self.take(left, device, now_ns);
+        let taken = self.take(left, device, now_ns);
+        self.stash_at += taken;
         if self.stash_at < stash.len() && self.over.is_none() {
             self.stash = stash;
         } else {
             self.stash_at = 0;
         }
+        taken > 0
     }
 
     /// Hands what was received to the session, with the device in hand; how much of it was read.
@@ -194,16 +204,16 @@ impl Connection {
         if self.over.is_some() { received.len() } else { received.len() - input.len() }
     }
 
-    /// Sends what came of commands by itself.
-    pub fn look(&mut self, device: &Capsules, now_ns: u64) {
+    /// Sends what came of commands by itself; whether that was anything.
+    pub fn look(&mut self, device: &Capsules, now_ns: u64) -> bool {
         if self.over.is_some() {
-            return;
+            return false;
         }
         let session = &mut self.session;
         if let Ok(Err(why)) = device.run(|device| session.look(device)) {
             self.end(why, device, now_ns);
         }
-        self.send(now_ns);
+        self.send(now_ns)
     }
 
     /// Ends it: what is to be said is sent, nothing more is read.

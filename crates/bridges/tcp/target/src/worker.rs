@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use byway_in_process::Capsules;
+use byway_in_process::{Capsules, EngineEvents};
 use byway_sys::idle::Next;
 use byway_sys::time::monotonic_ns;
 use byway_sys::{Patience, Wakeup};
@@ -44,6 +44,7 @@ const EVENTS: usize = 256;
 
 /// What an event is of.
 const BELL: u64 = 0;
+const ENGINES: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = 1;
 const FIRST_CONNECTION: u64 = 16;
 
@@ -141,6 +142,8 @@ pub struct Worker {
     at: usize,
     poll: OwnedFd,
     listeners: Vec<Listener>,
+    /// What tells that other engines have done something.
+    engines: Option<Arc<EngineEvents>>,
     /// No descriptor was left for a connection: nobody is accepted until the next tick.
     is_deaf: bool,
     seats: Vec<Option<Seat>>,
@@ -172,6 +175,10 @@ impl Worker {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let incoming = epoll::EventFlags::IN;
         epoll::add(&poll, &*crew.inboxes[at].bell, epoll::EventData::new_u64(BELL), incoming)?;
+        let engines = crew.device.engine_events();
+        if let Some(engines) = &engines {
+            epoll::add(&poll, &**engines, epoll::EventData::new_u64(ENGINES), incoming)?;
+        }
         for (token, listener) in (FIRST_LISTENER..).zip(&listeners) {
             epoll::add(&poll, &listener.socket, epoll::EventData::new_u64(token), incoming)?;
         }
@@ -183,6 +190,7 @@ impl Worker {
             at,
             poll,
             listeners,
+            engines,
             is_deaf: false,
             seats: Vec::new(),
             free: Vec::new(),
@@ -205,6 +213,9 @@ impl Worker {
                     OTHERS_NS
                 }
             };
+            if self.crew.device.has_commands_elsewhere() {
+                self.advance(now_ns);
+            }
             if !self.hot.is_empty() && now_ns.saturating_sub(self.others_ns) < between_ns {
                 continue;
             }
@@ -233,7 +244,8 @@ impl Worker {
 
     /// Takes events: at once where connections are looked at anyway, else when there are any.
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
-        let timeout_ns = match (self.hot.is_empty(), self.seats.len() > self.free.len() || self.is_deaf) {
+        let is_idle = self.hot.is_empty() && !self.must_look();
+        let timeout_ns = match (is_idle, self.seats.len() > self.free.len() || self.is_deaf) {
             (false, _) => Some(0),
             (true, true) => Some(TICK_NS),
             (true, false) => None,
@@ -249,6 +261,7 @@ impl Worker {
         for event in events.iter() {
             match event.data.u64() {
                 BELL => self.answer_bell(),
+                ENGINES => self.advance(monotonic_ns()),
                 token if token < FIRST_CONNECTION => self.accept((token - FIRST_LISTENER) as usize),
                 token => {
                     if let Some(since_ns) = asleep_ns.take() {
@@ -270,6 +283,28 @@ impl Worker {
             self.seat(stream, place);
         }
         self.look_at_all(monotonic_ns());
+    }
+
+    /// Whether there are engines with commands that tell nobody when they have done them.
+    fn must_look(&self) -> bool {
+        self.engines.as_ref().is_some_and(|engines| engines.any_silent())
+            && self.crew.device.has_commands_elsewhere()
+    }
+
+    /// Completes what other engines have done, and sends what came of it.
+    fn advance(&mut self, now_ns: u64) {
+        let Ok(1..) = self.crew.device.advance() else { return };
+        if self.crew.inboxes.len() > 1 {
+            // Connections of other threads.
+            self.crew.device.ring();
+        }
+        for at in 0..self.seats.len() {
+            let Some(seat) = &mut self.seats[at] else { continue };
+            let goes_on = seat.connection.has_stash();
+            if (seat.connection.waits() && seat.connection.look(&self.crew.device, now_ns)) || goes_on {
+                self.heat(at, now_ns);
+            }
+        }
     }
 
     fn look_at_all(&mut self, now_ns: u64) {

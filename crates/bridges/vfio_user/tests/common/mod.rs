@@ -98,7 +98,7 @@ impl Served {
         let vectors = Arc::new(Vectors::default());
         let doorbells = page.as_ref().map(|page| page.memory().clone());
         let threads = NonZeroU16::new(threads).unwrap();
-        let hosts = Hosts { interrupts: vectors.clone(), doorbells, threads };
+        let hosts = Hosts { interrupts: vectors.clone(), doorbells, threads, engines: None };
         let device = Embedded::serve(subsystem, clock, true, hosts).unwrap();
         let function = Function::new(device.front(), vectors, page);
         let mut server = Server::new(Door::open(&socket).unwrap(), function).unwrap();

@@ -18,7 +18,7 @@ use super::feature::EVENTS;
 use super::transfers::{ANNOUNCED, FABRIC_METHODS};
 use super::{abort, error_log, event, health, keep_alive, log, sanitize};
 use crate::capsule::{CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES};
-use crate::controller::{Controller, ControllerId, MAX_TRANSFER_BYTES};
+use crate::controller::{Controller, ControllerId};
 use crate::error::CommandError;
 use crate::namespace::{BULK_MAX_BYTES, Outcome, VALUE_MAX_BYTES};
 use crate::payload::PAGE_BYTES;
@@ -108,15 +108,15 @@ impl Controller {
         data.ctratt = 1;
         // Several controllers may share the subsystem: one for each front the image is served on.
         data.cmic = 1 << 1;
-        data.mdts = (MAX_TRANSFER_BYTES / PAGE_BYTES).ilog2() as u8;
+        data.mdts = (subsystem.transfer_max_bytes() / PAGE_BYTES).ilog2() as u8;
         data.oaes = AsyncEvents::new().with_namespace_changed(EVENTS.namespace_changed()).into_bits();
         let in_capsules = self.capsules.is_some();
-        self.identify_admin(&mut data, subsystem.options.doorbell_buffers && !in_capsules);
-        identify_io(&mut data, subsystem.options.sgls);
+        self.identify_admin(&mut data, subsystem, !in_capsules);
+        identify_io(&mut data, subsystem);
         // Acknowledged data is in power-protected state, but the image lies in the operating system's cache until it is
         // synced: saying so makes a guest's fsync reach the disk. Flush of all namespaces is supported (bits 2:1).
-        data.vwc = u8::from(!subsystem.synced_completions) | 0b11 << 1;
-        let (total, free) = (subsystem.flash.total_bytes(), subsystem.flash.unallocated_bytes());
+        data.vwc = subsystem.volatile_cache();
+        let (total, free) = subsystem.capacity_bytes();
         data.tnvmcap_bytes = u128::from(total).into();
         data.unvmcap_bytes = u128::from(free).into();
         data.vendor = vendor_area(subsystem, self.registers.cmb_bytes());
@@ -127,9 +127,10 @@ impl Controller {
     }
 
     /// What the admin commands can do.
-    fn identify_admin(&self, data: &mut wire::Controller, has_doorbell_buffers: bool) {
-        let oacs = Oacs::new().with_format(true).with_namespace_management(true);
-        data.oacs = oacs.with_doorbell_buffer(has_doorbell_buffers);
+    fn identify_admin(&self, data: &mut wire::Controller, subsystem: &Subsystem, in_rings: bool) {
+        let manages = subsystem.options.namespace_management;
+        let oacs = Oacs::new().with_format(manages).with_namespace_management(manages);
+        data.oacs = oacs.with_doorbell_buffer(subsystem.options.doorbell_buffers && in_rings);
         data.acl_z = abort::LIMIT_Z;
         data.aerl_z = (event::MAX_REQUESTS - 1) as u8;
         // One read-only firmware slot.
@@ -142,27 +143,28 @@ impl Controller {
         data.kas = keep_alive::GRANULARITY_100MS;
         // Format of the broadcast namespace is not supported; each namespace is formatted alone.
         data.fna = 1 << 3;
-        data.sanicap = sanitize::SANICAP;
+        data.sanicap = if subsystem.has_engines() { 0 } else { sanitize::SANICAP };
     }
 }
 
 /// What the I/O commands can do.
-fn identify_io(data: &mut wire::Controller, has_sgls: bool) {
+fn identify_io(data: &mut wire::Controller, subsystem: &Subsystem) {
+    let can = subsystem.engine_commands();
     data.sqes = 0x66;
     data.cqes = 0x44;
     data.nn = MAX_NAMESPACES;
     data.mnan = MAX_NAMESPACES;
     data.oncs = Oncs::new()
-        .with_compare(true)
-        .with_dataset_management(true)
-        .with_write_zeroes(true)
+        .with_compare(can.compare)
+        .with_dataset_management(can.deallocate)
+        .with_write_zeroes(can.write_zeroes)
         .with_save_select(true)
         .with_reservations(true)
         .with_timestamp(true)
-        .with_verify(true)
-        .with_copy(true);
+        .with_verify(can.verify)
+        .with_copy(can.copy);
     data.cdfs = 1;
-    if has_sgls {
+    if subsystem.options.sgls {
         data.sgls = Sgls::new().with_supported(1).with_bit_bucket(true);
     }
 }

@@ -12,7 +12,10 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::identify::{Page, page_of, supported};
 use crate::controller::Controller;
 use crate::error::CommandError;
-use crate::namespace::{KvNamespace, LBA_FORMATS, Namespace, NvmNamespace, VALUE_MAX_BYTES, write_error};
+use crate::namespace::nvm::COPY_RANGES_MAX;
+use crate::namespace::{
+    ExportedNamespace, KvNamespace, LBA_FORMATS, Namespace, NvmNamespace, VALUE_MAX_BYTES, write_error,
+};
 use crate::subsystem::{MAX_NAMESPACES, Subsystem};
 
 /// Several controllers may have the namespace at once (NMIC bit 0).
@@ -20,6 +23,9 @@ const SHARED: u8 = 1;
 
 /// Every type of reservation, persistence through power loss, and Ignore Existing Key as since NVMe 1.3.
 const RESCAP: Rescap = Rescap::from_bits(!0);
+
+/// The same without persistence (PTPLS): what is exported has no place for it.
+const EXPORTED_RESCAP: Rescap = Rescap::from_bits(!1);
 
 /// Ready (NSTAT bit 0, NRDY): namespaces are opened with the subsystem.
 const READY: u8 = 1;
@@ -67,7 +73,7 @@ impl Controller {
             return Err(OTHER_COMMAND_SET);
         }
         match namespace {
-            Namespace::Nvm(_) => Ok(page_of(&NvmNamespaceExtended::new_zeroed())),
+            Namespace::Nvm(_) | Namespace::Exported(_) => Ok(page_of(&NvmNamespaceExtended::new_zeroed())),
             Namespace::Kv(kv) => Ok(page_of(&*kv_data(kv, flash))),
         }
     }
@@ -87,14 +93,12 @@ impl Controller {
         subsystem: &mut Subsystem,
         nsid: u32,
     ) -> Result<Page, CommandError> {
-        if self.active(subsystem, nsid)?.is_none() {
-            return Ok(empty());
-        }
+        let Some((namespace, flash)) = self.active(subsystem, nsid)? else { return Ok(empty()) };
         let mut data = IndependentNamespace::new_zeroed();
         data.nmic = SHARED;
-        data.rescap = RESCAP.into_bits();
+        data.rescap = rescap(namespace).into_bits();
         data.nstat = READY;
-        data.nsattr = u8::from(subsystem.flash.is_read_only());
+        data.nsattr = u8::from(is_read_only(namespace, flash));
         Ok(page_of(&data))
     }
 
@@ -143,6 +147,7 @@ fn empty() -> Page {
 fn nvm_page(namespace: &Namespace, flash: &mut Flash) -> Result<Page, CommandError> {
     match namespace {
         Namespace::Nvm(nvm) => Ok(page_of(&*nvm_data(nvm, flash)?)),
+        Namespace::Exported(exported) => Ok(page_of(&*exported_data(exported))),
         Namespace::Kv(_) => Err(OTHER_COMMAND_SET),
     }
 }
@@ -182,6 +187,36 @@ fn nvm_data(namespace: &NvmNamespace, flash: &mut Flash) -> Result<Box<NvmData>,
     data.nguid = record.nguid;
     data.nsattr = u8::from(flash.is_read_only());
     Ok(data)
+}
+
+/// One LBA format: the engine's own.
+fn exported_data(namespace: &ExportedNamespace) -> Box<NvmData> {
+    let mut data = nvm_common();
+    let (shape, limit) = (namespace.shape(), namespace.copy_limit_blocks());
+    data.nlbaf_z = 0;
+    data.lbaf.fill(LbaFormat::new());
+    data.lbaf[0] = LbaFormat::new().with_lbads(shape.lba_shift);
+    (data.nsze, data.ncap, data.nuse) = (shape.blocks, shape.blocks, shape.blocks);
+    data.rescap = EXPORTED_RESCAP.into_bits();
+    // What deallocated blocks read as is the engine's affair.
+    data.dlfeat = 0;
+    (data.mssrl, data.mcl) = (limit.min(u16::MAX.into()) as u16, limit);
+    data.msrc_z = (COPY_RANGES_MAX - 1) as u8;
+    data.nvmcap_bytes = u128::from(namespace.record().size_bytes).into();
+    data.nguid = shape.nguid;
+    data.nsattr = u8::from(shape.is_read_only);
+    data
+}
+
+fn rescap(namespace: &Namespace) -> Rescap {
+    if matches!(namespace, Namespace::Exported(_)) { EXPORTED_RESCAP } else { RESCAP }
+}
+
+fn is_read_only(namespace: &Namespace, flash: &Flash) -> bool {
+    match namespace {
+        Namespace::Exported(exported) => exported.shape().is_read_only,
+        Namespace::Nvm(_) | Namespace::Kv(_) => flash.is_read_only(),
+    }
 }
 
 fn kv_common() -> Box<KvData> {

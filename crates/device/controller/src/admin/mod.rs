@@ -149,6 +149,14 @@ impl Controller {
             {
                 Err(NO_SUCH_COMMAND)
             }
+            AdminOpcode::NAMESPACE_MANAGEMENT
+            | AdminOpcode::NAMESPACE_ATTACHMENT
+            | AdminOpcode::FORMAT_NVM
+            | AdminOpcode::SANITIZE
+                if !subsystem.options.namespace_management =>
+            {
+                Err(NO_SUCH_COMMAND)
+            }
             AdminOpcode::DELETE_SQ => self.delete_submission_queue(subsystem, port, command),
             AdminOpcode::CREATE_SQ => self.create_submission_queue(port, doorbells, command),
             AdminOpcode::GET_LOG_PAGE => self.get_log_page(subsystem, port, command),

@@ -102,6 +102,7 @@ impl Controller {
         };
         self.post_all_of(port, qid);
         self.abort_held_of(port, qid);
+        self.abort_elsewhere_of(port, qid);
         self.release_window(subsystem, qid);
         self.submission[usize::from(qid)] = None;
         self.ready.remove(qid);

@@ -195,7 +195,7 @@ impl Lane {
 
 impl Controller {
     /// Takes I/O queue pair `qid` out of the controller, if it is one that can leave: its completion queue is its own,
-    /// nothing of it waits, and no synced completions need the controller at every step.
+    /// nothing of it waits, and neither synced completions nor other engines need the controller at every step.
     ///
     /// The caller keeps no modelled time.
     pub fn check_out(&mut self, subsystem: &Subsystem, qid: u16, carried: Carried) -> Option<Box<Lane>> {
@@ -209,6 +209,7 @@ impl Controller {
             && is_carried
             && !subsystem.synced_completions
             && self.held.is_empty()
+            && !subsystem.has_engines()
             && self.submission.get(index)?.as_ref().is_some_and(|sq| sq.cqid == qid)
             && self.completion.get(index)?.as_ref().is_some_and(|cq| cq.submission_queues == 1);
         if !can_leave {

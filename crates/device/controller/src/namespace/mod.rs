@@ -1,5 +1,7 @@
 //! Namespaces: each executes the typed commands of one command set and says what Identify says of it.
 
+pub mod engine;
+mod exported;
 pub mod kv;
 mod media;
 pub mod nvm;
@@ -9,13 +11,16 @@ use byway_kv::Expect;
 use byway_spec::base::identify::Csi;
 use byway_spec::{Command, Status};
 
+use crate::controller::ControllerId;
 use crate::data_pointer;
 use crate::error::CommandError;
-use crate::payload::{Mapped, Stage};
+use crate::payload::{HostData, Mapped, Stage};
 use crate::port::Port;
 use crate::queue::BoundWindow;
 use crate::subsystem::{SubsystemError, SubsystemOptions};
 
+pub use engine::BlockEngine;
+pub use exported::{Done, Elsewhere, ExportedNamespace, Reply};
 pub use kv::{BULK_MAX_BYTES, KvNamespace, VALUE_MAX_BYTES};
 pub use media::write_error;
 pub use nvm::{LBA_FORMATS, NvmNamespace};
@@ -28,6 +33,8 @@ pub enum Namespace {
     Nvm(NvmNamespace),
     /// Key-value pairs (Key Value command set, CSI 1).
     Kv(KvNamespace),
+    /// Logical blocks that another engine keeps.
+    Exported(ExportedNamespace),
 }
 
 impl Namespace {
@@ -54,13 +61,14 @@ impl Namespace {
         match self {
             Self::Nvm(nvm) => nvm.record(),
             Self::Kv(kv) => kv.record(),
+            Self::Exported(exported) => exported.record(),
         }
     }
 
     /// Its command set.
     pub fn csi(&self) -> Csi {
         match self {
-            Self::Nvm(_) => Csi::NVM,
+            Self::Nvm(_) | Self::Exported(_) => Csi::NVM,
             Self::Kv(_) => Csi::KV,
         }
     }
@@ -73,7 +81,7 @@ impl Namespace {
     pub(crate) fn nvm(&self) -> Result<&NvmNamespace, CommandError> {
         match self {
             Self::Nvm(nvm) => Ok(nvm),
-            Self::Kv(_) => Err(NOT_BLOCKS),
+            Self::Kv(_) | Self::Exported(_) => Err(NOT_BLOCKS),
         }
     }
 
@@ -85,7 +93,7 @@ impl Namespace {
     pub fn kv(&mut self) -> Result<&mut KvNamespace, CommandError> {
         match self {
             Self::Kv(kv) => Ok(kv),
-            Self::Nvm(_) => Err(NOT_KEY_VALUE),
+            Self::Nvm(_) | Self::Exported(_) => Err(NOT_KEY_VALUE),
         }
     }
 
@@ -106,6 +114,7 @@ impl Namespace {
             Self::Nvm(nvm) => nvm.format(flash, index),
             Self::Kv(kv) if index == 0 => kv.format(flash),
             Self::Kv(_) => Err(NO_SUCH_FORMAT),
+            Self::Exported(_) => Err(OF_ITS_OWNER),
         }
     }
 }
@@ -122,6 +131,8 @@ pub enum Outcome {
     },
     /// Finishes later; the controller resumes it by queue and command identifier.
     Later,
+    /// Begun in another engine; the controller completes it when that has done it.
+    Elsewhere(Elsewhere),
     /// Finished once everything stored so far is durable on the medium below, beyond the power-protected state that it
     /// is in already.
     OnceSynced,
@@ -152,6 +163,8 @@ pub struct Room {
 pub struct Execution<'a, 'p> {
     /// The device's flash.
     pub flash: &'a mut Flash,
+    /// The controller that the command came over.
+    pub controller: ControllerId,
     /// The link.
     pub port: &'a mut Port<'p>,
     /// Working memory.
@@ -173,6 +186,18 @@ impl Execution<'_, '_> {
         let Self { port, room, carried, whole_pages, .. } = self;
         let data = data_pointer::map(port, &mut room.mapped, command, into.len(), *carried, *whole_pages)?;
         data.source(&mut room.stage).fill(port, into)
+    }
+
+    /// Finds out where the host takes `bytes` of a command that reads: left in working memory for whoever completes it.
+    ///
+    /// # Errors
+    /// A data pointer that does not name that many bytes the device may write.
+    pub fn map(&mut self, command: &Command, bytes: usize) -> Result<(), CommandError> {
+        let Self { port, room, carried, whole_pages, .. } = self;
+        match data_pointer::map(port, &mut room.mapped, command, bytes, *carried, *whole_pages)? {
+            HostData::Carried(_) => Err(ONE_WAY),
+            HostData::None | HostData::Mapped(_) => Ok(()),
+        }
     }
 
     /// Gives `bytes` to the host of a command that takes at least as many.
@@ -200,5 +225,11 @@ const NOT_KEY_VALUE: CommandError =
     CommandError::new(Status::INVALID_OPCODE, "not a command of a block namespace");
 const NOT_BLOCKS: CommandError =
     CommandError::new(Status::INVALID_OPCODE, "not a command of a key-value namespace");
+/// What hosts do not do to a namespace that another engine keeps.
+pub const OF_ITS_OWNER: CommandError = CommandError::new(
+    Status::INVALID_OPCODE,
+    "what is exported is formatted, sanitized and removed where it is",
+);
+const ONE_WAY: CommandError = CommandError::invalid_field("an inline payload only goes to the device");
 const NO_SUCH_FORMAT: CommandError =
     CommandError::new(Status::INVALID_FORMAT, "the namespace has no such format");

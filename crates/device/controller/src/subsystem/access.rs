@@ -148,6 +148,9 @@ impl Subsystem {
     }
 
     fn replace_reservations(&mut self, nsid: u32, next: Reservations) -> Result<(), CommandError> {
+        if next.persists() && self.is_exported(nsid) {
+            return Err(NOT_KEPT);
+        }
         let stored = next.to_stored();
         let before = self.slot(nsid).map(|slot| slot.reservations.to_stored());
         if before.is_some_and(|before| before != stored) {
@@ -210,6 +213,8 @@ impl Subsystem {
     }
 }
 
+const NOT_KEPT: CommandError =
+    CommandError::invalid_field("registrations with what is exported do not persist through power loss");
 const OTHER_FORM: CommandError =
     CommandError::new(Status::HOST_ID_INCONSISTENT, "host identifiers are not of the size of this report")
         .at_byte(44);

@@ -3,6 +3,7 @@
 //! Several controllers attach to one subsystem. It has no thread and no lock: whoever runs a device owns it.
 
 mod access;
+mod engines;
 mod namespaces;
 mod windows;
 
@@ -51,12 +52,14 @@ pub struct SubsystemOptions {
     /// Whether doorbells in host memory are offered (Doorbell Buffer Config). Not where hosts write the doorbells
     /// themselves without a message: then they only stand in the way.
     pub doorbell_buffers: bool,
+    /// Whether hosts may make, remove and format namespaces. Not where the flash is only there to hang exported ones on.
+    pub namespace_management: bool,
 }
 
 impl Default for SubsystemOptions {
     fn default() -> Self {
         let (kv, kv_format) = (KvOptions::default(), KvFormat::default());
-        Self { kv, kv_format, sgls: true, doorbell_buffers: true }
+        Self { kv, kv_format, sgls: true, doorbell_buffers: true, namespace_management: true }
     }
 }
 
@@ -126,6 +129,8 @@ pub struct Subsystem {
     bindings: u64,
     /// Subsystem resets so far.
     pub(crate) resets: u64,
+    /// Namespaces that other engines keep, in order.
+    engines: Vec<u32>,
     /// The sanitize operation that is going on.
     pub(crate) sanitizing: Option<sanitize::Progress>,
 }
@@ -170,6 +175,7 @@ impl Subsystem {
             controllers: 0,
             bindings: 0,
             resets: 0,
+            engines: Vec::new(),
             sanitizing: None,
         };
         subsystem.resume_sanitize()?;

@@ -6,7 +6,7 @@ use byway_spec::Status;
 use super::{MAX_NAMESPACES, NO_NAMESPACE, Slot, Subsystem, bit};
 use crate::controller::ControllerId;
 use crate::error::CommandError;
-use crate::namespace::{Namespace, write_error};
+use crate::namespace::{Namespace, OF_ITS_OWNER, write_error};
 use crate::reservation::Reservations;
 
 impl Subsystem {
@@ -83,6 +83,9 @@ impl Subsystem {
     /// # Errors
     /// Invalid Namespace, and what the flash says.
     pub fn delete_namespace(&mut self, nsid: u32) -> Result<(), CommandError> {
+        if self.is_exported(nsid) {
+            return Err(OF_ITS_OWNER);
+        }
         self.clear_reservations(nsid).map_err(write_error)?;
         let Slot { namespace, attached, .. } =
             self.slot_mut(nsid).and_then(Option::take).ok_or(NO_NAMESPACE)?;

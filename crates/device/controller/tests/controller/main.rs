@@ -11,6 +11,7 @@ mod admin_reset;
 mod admin_sanitize;
 mod common;
 mod data_pointers;
+mod exported;
 mod inline_capsules;
 mod io;
 mod kv_commands;

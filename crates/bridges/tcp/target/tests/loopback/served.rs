@@ -47,7 +47,12 @@ impl Served {
     }
 
     fn of(run: RunOptions, set: impl FnOnce(&mut TargetOptions)) -> Self {
-        let hosts = Hosts { interrupts: Arc::new(NoInterrupts), doorbells: None, threads: NonZeroU16::MIN };
+        let hosts = Hosts {
+            interrupts: Arc::new(NoInterrupts),
+            doorbells: None,
+            threads: NonZeroU16::MIN,
+            engines: None,
+        };
         let device = Embedded::serve(subsystem(run), ClockMode::Off, true, hosts).unwrap();
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut options = TargetOptions::of(Nqn::new(SUBSYSTEM).unwrap());

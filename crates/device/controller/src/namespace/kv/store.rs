@@ -34,7 +34,7 @@ impl KvNamespace {
         when: StoreIf,
     ) -> Result<Outcome, CommandError> {
         check_length(value_bytes, self.value_max_bytes())?;
-        let Execution { flash, port, room, carried, whole_pages, window } = execution;
+        let Execution { flash, port, room, carried, whole_pages, window, .. } = execution;
         let data = data_pointer::map(port, &mut room.mapped, command, value_bytes, *carried, *whole_pages)?;
         let mapped = match data {
             HostData::Carried(value) => return self.put(flash, port, key, value, when),

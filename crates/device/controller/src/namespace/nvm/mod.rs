@@ -12,7 +12,8 @@ use byway_flash::{Cause, Flash, FlashError, NamespaceKind, NamespaceRecord, UNIT
 use byway_spec::nvm::NvmCdw12;
 use byway_spec::{Command, Status};
 
-use self::command::{Blocks, NvmCommand, OUT_OF_RANGE};
+pub(super) use self::command::{Blocks, NvmCommand, OUT_OF_RANGE, copy_blocks, dsm_blocks};
+pub(crate) use self::range::{COPY_MAX_BYTES, COPY_RANGES_MAX};
 pub(crate) use self::transfer::ByteRange;
 use super::media::{read_error, timed, write_error};
 use super::{Execution, NO_SUCH_FORMAT, Outcome};

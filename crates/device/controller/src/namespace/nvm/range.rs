@@ -11,10 +11,10 @@ use crate::error::CommandError;
 use crate::namespace::{Execution, Outcome, sized};
 
 /// Most source ranges of one Copy.
-const COPY_RANGES_MAX: usize = 128;
+pub const COPY_RANGES_MAX: usize = 128;
 
 /// Most bytes of one Copy. All sources are read before anything is written, so a destination may overlap them.
-const COPY_MAX_BYTES: u64 = 1 << 20;
+pub const COPY_MAX_BYTES: u64 = 1 << 20;
 
 /// Limits of Copy in a namespace, as Identify reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

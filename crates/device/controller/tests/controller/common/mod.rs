@@ -278,6 +278,36 @@ impl TestHost {
         panic!("the device does not come to rest");
     }
 
+    /// Completes what other engines have done, and lets the device run.
+    pub fn advance(&mut self) -> Next {
+        let mut port = Port {
+            memory: &self.view,
+            meter: &mut self.meter,
+            interrupts: &self.interrupts,
+            own_memory: 0..0,
+            device_memory: DeviceMemory::Windows,
+            capsule: None,
+        };
+        while let Some(done) = self.subsystem.next_done() {
+            self.controller.end_elsewhere(&mut self.subsystem, &mut port, done);
+        }
+        self.run()
+    }
+
+    /// Exports a namespace no more, and tells the controller.
+    pub fn withdraw(&mut self, nsid: u32) {
+        let mut port = Port {
+            memory: &self.view,
+            meter: &mut self.meter,
+            interrupts: &self.interrupts,
+            own_memory: 0..0,
+            device_memory: DeviceMemory::Windows,
+            capsule: None,
+        };
+        self.subsystem.withdraw(nsid).expect("it is exported");
+        self.controller.lose_elsewhere(&mut port, nsid);
+    }
+
     /// Takes queue pair `qid` out of the controller.
     pub fn check_out(&mut self, qid: u16) -> Option<Box<Lane>> {
         self.controller.check_out(&self.subsystem, qid, Carried::KeysAndBlocks)

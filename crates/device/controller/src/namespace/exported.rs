@@ -1,0 +1,300 @@
+//! A namespace of blocks that another engine keeps: commands are checked here, begun there, and completed when it has done
+//! them.
+
+use byway_flash::{ACCESS_STATE_BYTES, ExtentId, NamespaceKind, NamespaceRecord, OWNER_STATE_BYTES};
+use byway_spec::nvm::{CopyRange, DSM_RANGES_MAX, DsmRange, NvmCdw12};
+use byway_spec::{Command, Status};
+use zerocopy::IntoBytes;
+
+use super::engine::{BlockEngine, BlockRun, EngineShape, Finished, Place, Request};
+use super::nvm::{
+    Blocks, COPY_MAX_BYTES, COPY_RANGES_MAX, NvmCommand, OUT_OF_RANGE, copy_blocks, dsm_blocks,
+};
+use super::{Execution, Outcome};
+use crate::controller::ControllerId;
+use crate::error::CommandError;
+
+/// Where a command is that another engine has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Elsewhere {
+    /// The namespace.
+    pub nsid: u32,
+    /// The place in its engine.
+    pub place: Place,
+    /// What of its memory goes to the host when it is done.
+    pub reply: Reply,
+}
+
+/// Data that goes to a host once a command is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Reply {
+    /// Bytes of the command's memory.
+    pub data_bytes: u32,
+    /// Bytes that the host takes: as many or more.
+    pub room_bytes: u32,
+}
+
+/// A command that an engine has done, and whose it was.
+#[derive(Debug)]
+pub struct Done {
+    /// The controller that it came over, unless it is gone.
+    pub owner: ControllerId,
+    /// The namespace.
+    pub nsid: u32,
+    /// The place.
+    pub place: Place,
+    /// How it ended.
+    pub result: Result<(), CommandError>,
+}
+
+/// A namespace of blocks that another engine keeps.
+#[derive(Debug)]
+pub struct ExportedNamespace {
+    record: NamespaceRecord,
+    engine: Box<dyn BlockEngine>,
+    /// The controller that the command of each place came over.
+    owners: Vec<ControllerId>,
+}
+
+impl ExportedNamespace {
+    /// Namespace `nsid`, which `engine` keeps.
+    pub fn new(nsid: u32, engine: Box<dyn BlockEngine>) -> Self {
+        let shape = engine.shape();
+        let record = NamespaceRecord {
+            nsid,
+            kind: NamespaceKind::Nvm { lba_bytes: 1 << shape.lba_shift },
+            size_bytes: shape.blocks << shape.lba_shift,
+            // Of no flash: whatever asks for one asks for a namespace that is not exported.
+            extent: ExtentId(u16::MAX),
+            nguid: shape.nguid,
+            uuid: shape.uuid,
+            owner_state: [0; OWNER_STATE_BYTES],
+            access_state: [0; ACCESS_STATE_BYTES],
+        };
+        Self { record, engine, owners: Vec::new() }
+    }
+
+    /// Its identifiers and size.
+    pub fn record(&self) -> &NamespaceRecord {
+        &self.record
+    }
+
+    /// What its engine keeps.
+    pub fn shape(&self) -> &EngineShape {
+        self.engine.shape()
+    }
+
+    /// Its engine.
+    pub fn engine(&mut self) -> &mut dyn BlockEngine {
+        &mut *self.engine
+    }
+
+    /// Whether nothing more should be begun now.
+    pub fn is_full(&self) -> bool {
+        self.engine.is_full()
+    }
+
+    /// Commands that its engine has.
+    pub fn outstanding(&self) -> u32 {
+        self.engine.outstanding()
+    }
+
+    /// Longest source range of Copy, and longest copy, in blocks.
+    pub fn copy_limit_blocks(&self) -> u32 {
+        (COPY_MAX_BYTES >> self.shape().lba_shift).max(1) as u32
+    }
+
+    /// The next command that its engine has done.
+    pub fn next_done(&mut self) -> Option<Done> {
+        let Finished { place, result } = self.engine.next_finished()?;
+        // A place that was never begun cannot finish; the administrator's controller would find no such command.
+        let owner = self.owners.get(place.0 as usize).copied().unwrap_or(ControllerId(0));
+        Some(Done { owner, nsid: self.record.nsid, place, result })
+    }
+
+    /// Begins one command.
+    pub fn execute(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+    ) -> Result<Outcome, CommandError> {
+        let fua = NvmCdw12::from_bits(command.cdw12).fua();
+        let can = self.shape().commands;
+        match NvmCommand::parse(command)? {
+            NvmCommand::Read(blocks) => self.read(execution, command, blocks, fua),
+            NvmCommand::Write(blocks) => {
+                self.check_writable()?;
+                let run = self.run(blocks)?;
+                self.send(execution, command, run, Request::Write { run, fua })
+            }
+            NvmCommand::Compare(blocks) => {
+                offered(can.compare)?;
+                let run = self.run(blocks)?;
+                self.send(execution, command, run, Request::Compare(run))
+            }
+            NvmCommand::Verify(blocks) => {
+                offered(can.verify)?;
+                let run = self.run(blocks)?;
+                self.begin(execution, Request::Verify(run))
+            }
+            NvmCommand::WriteZeroes(blocks) => {
+                offered(can.write_zeroes)?;
+                self.check_writable()?;
+                let deallocate = NvmCdw12::from_bits(command.cdw12).deac();
+                let run = self.run(blocks)?;
+                self.begin(execution, Request::WriteZeroes { run, deallocate, fua })
+            }
+            NvmCommand::DatasetManagement { ranges, deallocate } => {
+                offered(can.deallocate)?;
+                self.dataset_management(execution, command, ranges, deallocate)
+            }
+            NvmCommand::Copy { to_lba, ranges } => {
+                offered(can.copy)?;
+                self.copy(execution, command, to_lba, ranges)
+            }
+            NvmCommand::Flush => self.begin(execution, Request::Flush),
+        }
+    }
+
+    fn read(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+        blocks: Blocks,
+        fua: bool,
+    ) -> Result<Outcome, CommandError> {
+        let run = self.run(blocks)?;
+        let bytes = self.transfer_bytes(run)?;
+        // Where the host takes it is looked at now; it is kept by who completes the command.
+        execution.map(command, bytes)?;
+        let place = self.reserve(execution, bytes)?;
+        self.engine.begin(place, Request::Read { run, fua });
+        let room_bytes = execution.port.reply_bytes().max(bytes) as u32;
+        let reply = Reply { data_bytes: bytes as u32, room_bytes };
+        Ok(Outcome::Elsewhere(Elsewhere { nsid: self.record.nsid, place, reply }))
+    }
+
+    /// Begins a command with the host's data of `run`.
+    fn send(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+        run: BlockRun,
+        request: Request<'_>,
+    ) -> Result<Outcome, CommandError> {
+        let bytes = self.transfer_bytes(run)?;
+        let place = self.reserve(execution, bytes)?;
+        if let Err(error) = execution.receive(command, self.engine.memory(place)) {
+            self.engine.release(place);
+            return Err(error);
+        }
+        self.engine.begin(place, request);
+        Ok(self.elsewhere(place))
+    }
+
+    /// Begins a command without data.
+    fn begin(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        request: Request<'_>,
+    ) -> Result<Outcome, CommandError> {
+        let place = self.reserve(execution, 0)?;
+        self.engine.begin(place, request);
+        Ok(self.elsewhere(place))
+    }
+
+    fn dataset_management(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+        ranges: usize,
+        deallocate: bool,
+    ) -> Result<Outcome, CommandError> {
+        let mut list = [DsmRange::default(); DSM_RANGES_MAX];
+        let list = &mut list[..ranges.min(DSM_RANGES_MAX)];
+        execution.receive(command, list.as_mut_bytes())?;
+        if !deallocate {
+            return Ok(Outcome::OK);
+        }
+        self.check_writable()?;
+        let mut runs = Vec::with_capacity(list.len());
+        for range in list.iter().filter(|range| range.nlb > 0) {
+            runs.push(self.run(dsm_blocks(range))?);
+        }
+        if runs.is_empty() {
+            return Ok(Outcome::OK);
+        }
+        self.begin(execution, Request::Deallocate(&runs))
+    }
+
+    fn copy(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+        to_lba: u64,
+        ranges: usize,
+    ) -> Result<Outcome, CommandError> {
+        self.check_writable()?;
+        let mut list = [CopyRange::default(); COPY_RANGES_MAX];
+        let list = list.get_mut(..ranges).ok_or(COPY_TOO_LARGE)?;
+        execution.receive(command, list.as_mut_bytes())?;
+        let (mut runs, mut count) = (Vec::with_capacity(list.len()), 0);
+        for range in list.iter() {
+            let run = self.run(copy_blocks(range))?;
+            count += run.blocks;
+            if count > self.copy_limit_blocks() {
+                return Err(COPY_TOO_LARGE);
+            }
+            runs.push(run);
+        }
+        self.run(Blocks { slba: to_lba, count: count.into() })?;
+        self.begin(execution, Request::Copy { to_lba, from: &runs })
+    }
+
+    fn reserve(&mut self, execution: &Execution<'_, '_>, bytes: usize) -> Result<Place, CommandError> {
+        let place = self.engine.reserve(bytes)?;
+        let at = place.0 as usize;
+        if at >= self.owners.len() {
+            self.owners.resize(at + 1, execution.controller);
+        }
+        self.owners[at] = execution.controller;
+        Ok(place)
+    }
+
+    fn elsewhere(&self, place: Place) -> Outcome {
+        Outcome::Elsewhere(Elsewhere { nsid: self.record.nsid, place, reply: Reply::default() })
+    }
+
+    /// Blocks of a command, if all of them are there.
+    fn run(&self, blocks: Blocks) -> Result<BlockRun, CommandError> {
+        let end = blocks.slba.checked_add(blocks.count).ok_or(OUT_OF_RANGE)?;
+        if end > self.shape().blocks {
+            return Err(OUT_OF_RANGE);
+        }
+        // A field of 32 bits, or one of 16 and one more, told how many.
+        Ok(BlockRun { slba: blocks.slba, blocks: u32::try_from(blocks.count).map_err(|_| OUT_OF_RANGE)? })
+    }
+
+    fn transfer_bytes(&self, run: BlockRun) -> Result<usize, CommandError> {
+        let bytes = u64::from(run.blocks) << self.shape().lba_shift;
+        if bytes > self.shape().transfer_max_bytes as u64 {
+            return Err(CommandError::invalid_field("more bytes than one command may move"));
+        }
+        Ok(bytes as usize)
+    }
+
+    fn check_writable(&self) -> Result<(), CommandError> {
+        if self.shape().is_read_only { Err(WRITE_PROTECTED) } else { Ok(()) }
+    }
+}
+
+fn offered(is_offered: bool) -> Result<(), CommandError> {
+    if is_offered { Ok(()) } else { Err(NOT_OFFERED) }
+}
+
+const WRITE_PROTECTED: CommandError =
+    CommandError::new(Status::NAMESPACE_WRITE_PROTECTED, "the namespace is exported for reading alone");
+const NOT_OFFERED: CommandError =
+    CommandError::new(Status::INVALID_OPCODE, "what is exported has no such command").at_byte(0);
+const COPY_TOO_LARGE: CommandError =
+    CommandError::new(Status::COMMAND_SIZE_LIMIT_EXCEEDED, "more ranges or blocks than one Copy takes");

@@ -1,0 +1,144 @@
+//! Namespaces that other engines keep: which there are, what they have done, and what can be said of all.
+
+use byway_spec::Status;
+
+use super::{MAX_NAMESPACES, Subsystem};
+use crate::controller::MAX_TRANSFER_BYTES;
+use crate::error::CommandError;
+use crate::namespace::engine::{EngineCommands, EngineShape, Place};
+use crate::namespace::{BlockEngine, Done, Elsewhere, ExportedNamespace, Namespace};
+use crate::reservation::Reservations;
+
+impl Subsystem {
+    /// Exports what `engine` keeps as the lowest namespace that is free, attached to every controller; its identifier.
+    ///
+    /// # Errors
+    /// Namespace Identifier Unavailable where all are taken.
+    pub fn export(&mut self, engine: Box<dyn BlockEngine>) -> Result<u32, CommandError> {
+        let nsid = (1..=MAX_NAMESPACES).find(|nsid| self.slot(*nsid).is_none()).ok_or(NO_IDENTIFIER)?;
+        let namespace = Namespace::Exported(ExportedNamespace::new(nsid, engine));
+        self.seat(nsid, namespace, !0, Reservations::default()).ok_or(NO_IDENTIFIER)?;
+        self.engines.push(nsid);
+        self.engines.sort_unstable();
+        self.changes.note(nsid, !0);
+        Ok(nsid)
+    }
+
+    /// Exports a namespace no more. Its controllers are to be told ([`crate::Controller::lose_elsewhere`]); what is returned is
+    /// dropped by whoever can wait for what is under way there.
+    pub fn withdraw(&mut self, nsid: u32) -> Option<Namespace> {
+        self.engines.iter().position(|engine| *engine == nsid).map(|at| self.engines.remove(at))?;
+        let slot = self.slot_mut(nsid)?.take()?;
+        self.changes.note(nsid, slot.attached);
+        Some(slot.namespace)
+    }
+
+    /// Whether any namespace is kept by another engine.
+    #[inline]
+    pub fn has_engines(&self) -> bool {
+        !self.engines.is_empty()
+    }
+
+    /// Whether another engine keeps namespace `nsid`.
+    pub(crate) fn is_exported(&self, nsid: u32) -> bool {
+        self.engines.contains(&nsid)
+    }
+
+    fn exported(&self) -> impl Iterator<Item = &ExportedNamespace> {
+        self.engines.iter().filter_map(|nsid| match self.namespace(*nsid) {
+            Some(Namespace::Exported(exported)) => Some(exported),
+            _ => None,
+        })
+    }
+
+    fn exported_mut(&mut self, nsid: u32) -> Option<&mut ExportedNamespace> {
+        match self.namespace_mut(nsid) {
+            Some((Namespace::Exported(exported), _)) => Some(exported),
+            _ => None,
+        }
+    }
+
+    /// Whether an engine has so much to do that what comes should wait.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.has_engines() && self.exported().any(ExportedNamespace::is_full)
+    }
+
+    /// Commands that other engines have.
+    #[inline]
+    pub fn outstanding_elsewhere(&self) -> u32 {
+        if self.has_engines() { self.exported().map(ExportedNamespace::outstanding).sum() } else { 0 }
+    }
+
+    /// The next command that an engine has done, of any of them. Where there is none, all that came is under way.
+    pub fn next_done(&mut self) -> Option<Done> {
+        (0..self.engines.len()).find_map(|at| {
+            let nsid = *self.engines.get(at)?;
+            self.exported_mut(nsid)?.next_done()
+        })
+    }
+
+    /// The memory of a command that is not under way.
+    pub(crate) fn memory_elsewhere(&mut self, nsid: u32, place: Place) -> Option<&mut [u8]> {
+        Some(self.exported_mut(nsid)?.engine().memory(place))
+    }
+
+    /// Gives back the place of a command that is over.
+    pub(crate) fn release_elsewhere(&mut self, nsid: u32, place: Place) {
+        self.exported_mut(nsid).into_iter().for_each(|exported| exported.engine().release(place));
+    }
+
+    /// Gives back the place of a command whose controller is gone.
+    pub fn release_done(&mut self, done: &Done) {
+        self.release_elsewhere(done.nsid, done.place);
+    }
+
+    /// Moves what a command read to where it is sent from, zeroes behind it, and gives its place back. Zeroes alone where
+    /// the namespace is not exported any more.
+    pub fn take_data(&mut self, at: &Elsewhere, into: &mut [u8]) {
+        let data = self.memory_elsewhere(at.nsid, at.place).map_or(&[][..], |data| &*data);
+        let data = data.get(..at.reply.data_bytes as usize).unwrap_or_default();
+        let (filled, rest) = into.split_at_mut(data.len().min(into.len()));
+        filled.copy_from_slice(&data[..filled.len()]);
+        rest.fill(0);
+        self.release_elsewhere(at.nsid, at.place);
+    }
+
+    /// Most bytes of one command, whichever namespace it is of.
+    pub(crate) fn transfer_max_bytes(&self) -> usize {
+        let bytes = self.exported().map(|exported| exported.shape().transfer_max_bytes);
+        bytes.fold(MAX_TRANSFER_BYTES, usize::min)
+    }
+
+    /// Commands that every namespace takes.
+    pub(crate) fn engine_commands(&self) -> EngineCommands {
+        self.exported().fold(EngineCommands::ALL, |all, exported| all.and(exported.shape().commands))
+    }
+
+    /// Identify Controller VWC. Acknowledged data is in power-protected state, but the image lies in the operating
+    /// system's cache until it is synced: saying so makes a guest's fsync reach the disk. Flush of all namespaces is
+    /// supported (bits 2:1), unless other engines keep some.
+    pub(crate) fn volatile_cache(&self) -> u8 {
+        let is_volatile = |shape: &EngineShape| shape.has_volatile_cache;
+        let cached = !self.synced_completions && self.has_flash_namespaces();
+        let cached = cached || self.exported().any(|exported| is_volatile(exported.shape()));
+        let flush_all = if self.has_engines() { 0b10 } else { 0b11 };
+        u8::from(cached) | flush_all << 1
+    }
+
+    fn has_flash_namespaces(&self) -> bool {
+        !self.has_engines() || self.namespaces().any(|(nsid, _)| !self.is_exported(nsid))
+    }
+
+    /// Bytes of all namespaces that there are or could be, and of those that could be.
+    pub(crate) fn capacity_bytes(&self) -> (u64, u64) {
+        let exported: u64 = self.exported().map(|exported| exported.record().size_bytes).sum();
+        match self.options.namespace_management {
+            true => (self.flash.total_bytes().saturating_add(exported), self.flash.unallocated_bytes()),
+            false => (exported, 0),
+        }
+    }
+}
+
+const NO_IDENTIFIER: CommandError =
+    CommandError::new(Status::NAMESPACE_ID_UNAVAILABLE, "every namespace identifier is taken");

@@ -1,0 +1,146 @@
+//! Exported namespaces over a fabric: data goes with the completion, whenever that comes.
+
+use std::sync::{Arc, Mutex};
+
+use byway_controller::{
+    CapsuleData, Controller, ControllerId, DeviceMemory, Host, NoInterrupts, Port, Posted, Subsystem,
+};
+use byway_dma::{DmaSpace, DmaView};
+use byway_link::{Meter, Profile};
+use byway_queue::Doorbells;
+use byway_spec::base::register::{Cc, Register};
+use byway_spec::base::sgl::{SglDescriptor, SglKind};
+use byway_spec::nvm::NvmOpcode;
+use byway_spec::{Command, DataPointer, Status};
+
+use super::engine::{LBA_BYTES, State, TestEngine};
+use super::{BLOCKS, pattern};
+use crate::common::TestHost;
+use crate::io::{QUEUE, blocks};
+
+const NSID: u32 = 1;
+
+/// A controller over a fabric, with one exported namespace.
+struct Fabric {
+    subsystem: Subsystem,
+    controller: Controller,
+    state: Arc<Mutex<State>>,
+    nowhere: DmaView,
+    meter: Meter,
+    doorbells: Doorbells,
+}
+
+impl Fabric {
+    fn new() -> Self {
+        let mut subsystem = TestHost::new(8 << 20, &[]).subsystem;
+        let (engine, state) = TestEngine::new(BLOCKS);
+        assert_eq!(subsystem.export(Box::new(engine)).unwrap(), NSID);
+        let controller =
+            Controller::over_fabric(ControllerId(1), &mut subsystem, Host::Extended([1; 16])).unwrap();
+        let meter = Meter::new(&Profile::by_name("gen4x4").unwrap());
+        let nowhere = Arc::new(DmaSpace::new()).view();
+        let doorbells = Doorbells::new(4);
+        let mut fabric = Self { subsystem, controller, state, nowhere, meter, doorbells };
+        fabric.controller.connect(0, 32).unwrap();
+        let cc = Cc::new().with_css(Cc::CSS_IO_SETS).with_iosqes(Cc::IOSQES_64).with_iocqes(Cc::IOCQES_16);
+        let cc = cc.with_en(true).into_bits();
+        fabric.controller.write_register(&mut fabric.subsystem, &fabric.doorbells, Register::CC.0, cc);
+        fabric.controller.connect(QUEUE, 32).unwrap();
+        fabric
+    }
+
+    fn send(&mut self, mut command: Command, cid: u16, carried: Option<&[u8]>, room_bytes: usize) {
+        let sgl = match carried {
+            Some(data) => SglDescriptor::inline(data.len() as u32),
+            None => SglDescriptor::new(SglKind::TRANSPORT_DATA_BLOCK, 0, room_bytes as u32),
+        };
+        command.set_sgl1(sgl);
+        assert_eq!(command.cdw0.psdt(), DataPointer::Sgl);
+        command.cdw0.set_cid(cid);
+        let mut reply = vec![0; room_bytes];
+        let mut port = Port {
+            memory: &self.nowhere,
+            meter: &mut self.meter,
+            interrupts: &NoInterrupts,
+            own_memory: 0..0,
+            device_memory: DeviceMemory::Nowhere,
+            capsule: Some(CapsuleData::new(carried, &mut reply)),
+        };
+        let (subsystem, doorbells) = (&mut self.subsystem, &self.doorbells);
+        self.controller.execute_capsule(subsystem, &mut port, doorbells, QUEUE, &command, 0).unwrap();
+    }
+
+    fn advance(&mut self) {
+        let mut port = Port {
+            memory: &self.nowhere,
+            meter: &mut self.meter,
+            interrupts: &NoInterrupts,
+            own_memory: 0..0,
+            device_memory: DeviceMemory::Nowhere,
+            capsule: None,
+        };
+        while let Some(done) = self.subsystem.next_done() {
+            assert_eq!(done.owner, ControllerId(1));
+            self.controller.end_elsewhere(&mut self.subsystem, &mut port, done);
+        }
+    }
+
+    fn places(&self) -> usize {
+        self.state.lock().unwrap().places
+    }
+}
+
+#[test]
+fn data_that_was_read_goes_with_its_completion_and_zeroes_behind_it() {
+    let mut fabric = Fabric::new();
+    let bytes = pattern(5, 2 * LBA_BYTES);
+    fabric.send(blocks(NvmOpcode::WRITE, NSID, 3, 2), 10, Some(&bytes), 0);
+    fabric.send(blocks(NvmOpcode::READ, NSID, 3, 2), 11, None, 2000);
+    assert!(fabric.controller.take_posted(QUEUE).is_none());
+    fabric.advance();
+    let Some(Posted { completion, data: None }) = fabric.controller.take_posted(QUEUE) else { panic!() };
+    assert_eq!((completion.cid, completion.status()), (10, Status::SUCCESS));
+    let Some(Posted { completion, data: Some(at) }) = fabric.controller.take_posted(QUEUE) else { panic!() };
+    assert_eq!((completion.cid, at.reply.data_bytes, at.reply.room_bytes), (11, 1024, 2000));
+    let mut room = [0xee; 2000];
+    fabric.subsystem.take_data(&at, &mut room);
+    assert_eq!((&room[..1024], &room[1024..]), (&bytes[..], &[0; 976][..]));
+    assert_eq!(fabric.places(), 0);
+}
+
+#[test]
+fn what_a_connection_did_not_take_is_given_back_when_it_ends() {
+    let mut fabric = Fabric::new();
+    fabric.send(blocks(NvmOpcode::READ, NSID, 0, 1), 1, None, LBA_BYTES);
+    fabric.advance();
+    fabric.state.lock().unwrap().holds = true;
+    fabric.send(blocks(NvmOpcode::READ, NSID, 1, 1), 2, None, LBA_BYTES);
+    assert_eq!(fabric.places(), 2);
+    fabric.controller.disconnect(&mut fabric.subsystem, QUEUE);
+    assert_eq!(fabric.places(), 1);
+    fabric.controller.connect(QUEUE, 32).unwrap();
+    fabric.state.lock().unwrap().holds = false;
+    fabric.advance();
+    assert!(fabric.controller.take_posted(QUEUE).is_none());
+    assert_eq!(fabric.places(), 0);
+}
+
+#[test]
+fn a_read_that_failed_brings_no_data() {
+    let mut fabric = Fabric::new();
+    fabric.state.lock().unwrap().fails = Some(Status::UNRECOVERED_READ_ERROR);
+    fabric.send(blocks(NvmOpcode::READ, NSID, 0, 1), 1, None, LBA_BYTES);
+    fabric.advance();
+    let Some(Posted { completion, data: None }) = fabric.controller.take_posted(QUEUE) else { panic!() };
+    assert!(completion.status().is(Status::UNRECOVERED_READ_ERROR));
+    assert_eq!(fabric.places(), 0);
+}
+
+#[test]
+fn a_host_whose_room_is_too_short_is_refused_before_the_engine_hears_of_it() {
+    let mut fabric = Fabric::new();
+    fabric.send(blocks(NvmOpcode::READ, NSID, 0, 2), 1, None, LBA_BYTES);
+    let posted = fabric.controller.take_posted(QUEUE).unwrap();
+    assert!(posted.completion.status().is(Status::DATA_SGL_LENGTH_INVALID));
+    assert_eq!(fabric.places(), 0);
+}

@@ -1,0 +1,59 @@
+//! Memory of commands: buffers that are used again, by size.
+
+use byway_core::{Backend, Buffer, Result};
+
+/// Smallest buffer, in bytes: a page.
+const LEAST_BYTES: usize = 4096;
+
+/// What is kept of buffers that nobody uses.
+const KEPT_BYTES: usize = 32 << 20;
+
+/// Buffers that nobody uses now.
+#[derive(Default)]
+pub struct Shelves {
+    /// At `n`, those of 2ⁿ pages.
+    by_size: Vec<Vec<Buffer>>,
+    kept_bytes: usize,
+}
+
+impl Shelves {
+    /// A buffer of `bytes`, which are left over from another command.
+    pub fn take(&mut self, backend: &impl Backend, bytes: usize) -> Result<Buffer> {
+        let size = size_of_class(bytes);
+        let kept = self.by_size.get_mut(class_of(size)).and_then(Vec::pop);
+        let mut buffer = match kept {
+            Some(buffer) => {
+                self.kept_bytes -= size;
+                buffer
+            }
+            None => backend.buffer(size)?,
+        };
+        buffer.set_len(bytes);
+        Ok(buffer)
+    }
+
+    /// Puts a buffer back, or frees it where enough are kept.
+    pub fn put(&mut self, mut buffer: Buffer) {
+        // One that came back shorter than it went is somebody else's.
+        buffer.set_len(usize::MAX);
+        let size = buffer.len();
+        if self.kept_bytes + size > KEPT_BYTES || size_of_class(size) != size {
+            return;
+        }
+        let class = class_of(size);
+        if class >= self.by_size.len() {
+            self.by_size.resize_with(class + 1, Vec::new);
+        }
+        self.by_size[class].push(buffer);
+        self.kept_bytes += size;
+    }
+}
+
+/// Bytes of the buffer that a command of `bytes` gets.
+fn size_of_class(bytes: usize) -> usize {
+    bytes.next_power_of_two().max(LEAST_BYTES)
+}
+
+fn class_of(size: usize) -> usize {
+    (size / LEAST_BYTES).ilog2() as usize
+}

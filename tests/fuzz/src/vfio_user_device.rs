@@ -36,7 +36,8 @@ struct Host {
 impl Host {
     fn new() -> Self {
         let vectors = Arc::new(Vectors::default());
-        let hosts = Hosts { interrupts: vectors.clone(), doorbells: None, threads: NonZeroU16::MIN };
+        let hosts =
+            Hosts { interrupts: vectors.clone(), doorbells: None, threads: NonZeroU16::MIN, engines: None };
         let device = Embedded::serve(device("gen4x4"), ClockMode::Off, true, hosts).expect("threads");
         Self { function: Function::new(device.front(), vectors, None), _device: device }
     }

@@ -8,10 +8,11 @@
 /// What a side does while nothing comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Idle {
-    /// It looks for a little while, then sleeps. (vfio-user: it sleeps at once.)
+    /// It looks for a little while, then sleeps. Over vfio-user each doorbell is a message, but for those that doorbell buffers
+    /// save.
     #[default]
     Adaptive,
-    /// It sleeps at once: over vfio-user each doorbell is a message, but for those that doorbell buffers save.
+    /// It sleeps at once; over vfio-user the same as adaptive.
     Sleep,
     /// It looks without end, and keeps a processor busy for as long as the other side is there. Over vfio-user clients map
     /// doorbells and write them without a message.

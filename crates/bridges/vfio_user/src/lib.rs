@@ -16,7 +16,6 @@ mod function;
 mod interrupts;
 mod memory;
 mod page;
-mod pause;
 mod server;
 mod session;
 mod waiting;

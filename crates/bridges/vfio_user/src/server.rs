@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_in_process::Failed;
-use byway_sys::Wakeup;
+use byway_sys::idle::Next;
+use byway_sys::{Idle, Patience, Wakeup};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::connection::{Connection, Received};
 use crate::door::Door;
 use crate::function::{Function, Refusal};
-use crate::pause::Pause;
 use crate::session::Session;
 use crate::waiting::{Waiting, refuse};
 
@@ -164,13 +164,15 @@ struct Service<'a> {
     client: Connection,
     /// Queues that may have been rung in shared memory.
     rung: usize,
-    pause: Pause,
+    /// How long it looks for more before it sleeps.
+    patience: Patience,
 }
 
 impl<'a> Service<'a> {
     fn new(server: &'a mut Server, client: Connection) -> io::Result<Self> {
         server.function.begin()?;
-        Ok(Self { server, session: Session::default(), client, rung: usize::MAX, pause: Pause::default() })
+        let patience = Patience::new(Idle::Adaptive);
+        Ok(Self { server, session: Session::default(), client, rung: usize::MAX, patience })
     }
 
     fn run(&mut self, tell: &mut impl FnMut(Told<'_>)) -> io::Result<Ended> {
@@ -193,7 +195,7 @@ impl<'a> Service<'a> {
             self.server.function.looked_at_host();
             let front = self.server.function.front();
             // Who looks for more soon has no word left for the client to ring.
-            if self.pause.length().and_then(|_| front.look()).is_none() {
+            if front.look().is_none() {
                 front.run();
             }
             if front.check().is_err() {
@@ -205,28 +207,34 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Looks for more where that has paid; whether there is something at the sockets. The client rings for what it does
-    /// afterwards.
+    /// Looks for more where that needs no message, as long as that has spared sleeps; whether there is something at the
+    /// sockets. The client rings for what it does afterwards.
     fn watch(&mut self) -> io::Result<bool> {
         let front = self.server.function.front();
-        let Some(length) = self.pause.length().filter(|_| front.look().is_some()) else { return Ok(false) };
+        if front.look().is_none() {
+            return Ok(false);
+        }
         let mut last_work = Instant::now();
-        let mut has_message = false;
-        while !has_message && last_work.elapsed() < length {
+        loop {
+            match self.patience.next(last_work.elapsed().as_nanos() as u64) {
+                Next::Sleep => break,
+                // The processors of a guest are threads that may wait for this one.
+                Next::Yield => std::thread::yield_now(),
+                Next::Look => {}
+            }
             for _ in 0..GLANCES {
                 if front.look() == Some(true) {
                     last_work = Instant::now();
                 }
                 std::hint::spin_loop();
             }
-            has_message = self.is_called()?;
+            if self.is_called()? {
+                return Ok(true);
+            }
             self.server.function.looked_at_host();
         }
-        if !has_message {
-            self.pause.found_nothing();
-            front.rest();
-        }
-        Ok(has_message)
+        front.rest();
+        Ok(false)
     }
 
     /// Whether the client, or who ends the service, has said something.
@@ -262,9 +270,11 @@ impl<'a> Service<'a> {
         let client = PollFd::new(&self.client, self.wanted());
         let fds = std::iter::once(client).chain(self.server.waiting.wanted());
         let at_most = if now { Some(Duration::ZERO) } else { self.server.function.front().rests_for() };
-        self.pause.sleeps();
+        let since = Instant::now();
         let woken = self.server.sleep(fds, at_most)?;
-        self.pause.was_woken();
+        if !now {
+            self.patience.slept(since.elapsed().as_nanos() as u64);
+        }
         Ok(woken)
     }
 

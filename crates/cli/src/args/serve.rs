@@ -75,9 +75,10 @@ pub struct Serve {
 /// What a server does while no command comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Idle {
-    /// NVMe/TCP: it looks for 50 to 400 µs, then sleeps. vfio-user: it sleeps.
+    /// It looks for 50 to 400 µs, as long as that spares sleeps, then sleeps. vfio-user: each doorbell is a message, but for those
+    /// that doorbell buffers save a driver that knows them.
     Adaptive,
-    /// It sleeps at once. vfio-user: each doorbell is a message; drivers that know doorbell buffers send few.
+    /// NVMe/TCP: it sleeps at once. vfio-user: as adaptive.
     Sleep,
     /// It looks without end: a processor is kept busy as long as a client or an I/O queue is there. vfio-user: clients map
     /// doorbells and write them without a message.

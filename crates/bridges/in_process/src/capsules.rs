@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, Weak};
 
 use byway_controller::{
-    CapsuleData, CommandError, ConnectError, Controller, ControllerId, DeviceMemory, Done, Elsewhere, Host,
-    MAX_CONTROLLERS, NoInterrupts, Overrun, Port, Posted, Subsystem,
+    CapsuleData, CommandError, ConnectError, Controller, ControllerId, DeviceMemory, Done, Elsewhere,
+    FusedCommand, Host, MAX_CONTROLLERS, NoInterrupts, Overrun, Port, Posted, Subsystem,
 };
 use byway_dma::{DmaSpace, DmaView};
 use byway_link::{ClockMode, Meter, Profile};
@@ -296,6 +296,24 @@ impl CapsuleDevice<'_> {
         let mut port = port(nowhere, meter, Some(CapsuleData::new(carried, reply)));
         controller.execute_capsule(subsystem, &mut port, doorbells, qid, command, 0)?;
         port.capsule.into_iter().for_each(CapsuleData::finish);
+        *waiting |= controller.wants_sync();
+        Ok(())
+    }
+
+    /// Executes two fused commands that came one behind the other, as one.
+    ///
+    /// # Errors
+    /// As [`Controller::execute_fused_capsules`]; the same for a queue that is not there.
+    pub fn execute_fused(
+        &mut self,
+        (id, qid): (ControllerId, u16),
+        pair: [FusedCommand<'_>; 2],
+    ) -> Result<(), Overrun> {
+        let Core { subsystem, capsules, .. } = &mut *self.core;
+        let CapsuleSide { controllers, waiting, nowhere, meter, doorbells } = capsules;
+        let controller = controllers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(Overrun)?;
+        let mut port = port(nowhere, meter, Some(CapsuleData::new(None, &mut [])));
+        controller.execute_fused_capsules(subsystem, &mut port, doorbells, qid, pair, 0)?;
         *waiting |= controller.wants_sync();
         Ok(())
     }

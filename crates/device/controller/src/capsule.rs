@@ -19,6 +19,7 @@ use crate::admin::effects;
 use crate::completion::Ticket;
 use crate::controller::{Controller, ControllerId};
 use crate::error::CommandError;
+use crate::fused::FusedCommand;
 use crate::namespace::Elsewhere;
 use crate::namespace::Outcome;
 use crate::payload::Mapped;
@@ -180,14 +181,51 @@ impl Controller {
         command: &Command,
         now_ps: u64,
     ) -> Result<(), Overrun> {
-        self.follow_subsystem_reset(subsystem, doorbells);
-        self.admin.tick(now_ps);
-        port.meter.begin(now_ps);
+        self.begin_capsules(subsystem, port, doorbells, now_ps);
         let ticket = self.take_ticket(qid, command.cid()).ok_or(Overrun)?;
         let result = self.execute_any(subsystem, port, doorbells, qid, command);
         let changes = subsystem.synced_completions && effects::changes(qid == 0, command.opcode());
         self.finish(port, ticket, result, changes);
         Ok(())
+    }
+
+    /// Executes two fused commands that came over I/O queue `qid` one behind the other, as one.
+    ///
+    /// # Errors
+    /// [`Overrun`]: then nothing was executed, and the queue is to end.
+    pub fn execute_fused_capsules(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        qid: u16,
+        pair: [FusedCommand<'_>; 2],
+        now_ps: u64,
+    ) -> Result<(), Overrun> {
+        self.begin_capsules(subsystem, port, doorbells, now_ps);
+        let first = self.take_ticket(qid, pair[0].command.cid()).ok_or(Overrun)?;
+        let second = self.take_ticket(qid, pair[1].command.cid()).ok_or(Overrun)?;
+        let [compared, written] = match pair.iter().try_for_each(|half| self.check_capsule(half.command)) {
+            Ok(()) => self.execute_fused(subsystem, port, qid, pair),
+            Err(error) => [Err(error.clone()), Err(error)],
+        };
+        let changes = subsystem.synced_completions && effects::changes(false, pair[1].command.opcode());
+        self.finish(port, first, compared, false);
+        self.finish(port, second, written, changes);
+        Ok(())
+    }
+
+    #[inline]
+    fn begin_capsules(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        now_ps: u64,
+    ) {
+        self.follow_subsystem_reset(subsystem, doorbells);
+        self.admin.tick(now_ps);
+        port.meter.begin(now_ps);
     }
 
     fn take_ticket(&mut self, qid: u16, cid: u16) -> Option<Ticket> {
@@ -207,17 +245,21 @@ impl Controller {
         qid: u16,
         command: &Command,
     ) -> Result<Outcome, CommandError> {
-        if !self.is_ready() {
-            return Err(NOT_ENABLED);
-        }
-        if command.cdw0.psdt() != DataPointer::Sgl {
-            return Err(NO_SGL);
-        }
+        self.check_capsule(command)?;
         if qid == 0 {
             return self.execute_admin(subsystem, port, doorbells, command);
         }
         let carried = port.carried();
         self.execute_io(subsystem, port, qid, command, carried)
+    }
+
+    /// Whether a command may be executed as it came.
+    #[inline]
+    fn check_capsule(&self, command: &Command) -> Result<(), CommandError> {
+        if !self.is_ready() {
+            return Err(NOT_ENABLED);
+        }
+        if command.cdw0.psdt() == DataPointer::Sgl { Ok(()) } else { Err(NO_SGL) }
     }
 
     /// Takes a completion of queue `qid`, the oldest first.

@@ -13,6 +13,7 @@ use crate::admin::{Counted, effects};
 use crate::controller::Controller;
 use crate::data_pointer;
 use crate::error::CommandError;
+use crate::fused;
 use crate::namespace::kv::key;
 use crate::namespace::{Execution, Namespace, Outcome, VALUE_MAX_BYTES};
 use crate::port::Port;
@@ -39,7 +40,7 @@ impl Controller {
         carried: Option<&[u8]>,
     ) -> Result<Outcome, CommandError> {
         if command.cdw0.fuse() != 0 {
-            return Err(FUSED);
+            return Err(fused::alone(command.cdw0.fuse()));
         }
         if !self.registers.serves_all_sets() {
             self.check_set(subsystem, command)?;
@@ -358,7 +359,6 @@ fn method_of(opcode: VendorOpcode) -> Option<Method> {
     }
 }
 
-const FUSED: CommandError = CommandError::invalid_field("fused commands are not supported");
 const FLUSH_ONE: CommandError =
     CommandError::new(Status::INVALID_NAMESPACE, "exported namespaces are flushed one by one").at_byte(4);
 const WITHOUT_SGLS: CommandError = CommandError::invalid_field("this device takes no SGLs").at_byte(1);

@@ -5,7 +5,7 @@
 //!
 //! # What it does not implement
 //!
-//! Metadata and protection information, fused commands, cryptographic erase, zoned namespaces, computational programs,
+//! Metadata and protection information, cryptographic erase, zoned namespaces, computational programs,
 //! directives, firmware update and self-test: each is refused with the status the specification gives, and Identify and
 //! the Commands Supported log say so.
 
@@ -19,6 +19,7 @@ mod data_pointer;
 mod elsewhere;
 mod error;
 mod execute;
+mod fused;
 mod held;
 mod lane;
 mod namespace;
@@ -38,6 +39,7 @@ pub use byway_flash::{FinishedSync, PendingSync};
 pub use capsule::{CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES, ConnectError, Overrun, Posted};
 pub use controller::{Controller, ControllerId, MAX_TRANSFER_BYTES, Next};
 pub use error::CommandError;
+pub use fused::FusedCommand;
 pub use lane::{Carried, Gathered, LANE_COMMANDS, Lane};
 pub use namespace::engine;
 pub use namespace::{BlockEngine, Done, Elsewhere, Namespace, Reply};

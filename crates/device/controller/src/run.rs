@@ -3,13 +3,14 @@
 use byway_kv::Expect;
 use byway_link::Work;
 use byway_queue::{DoorbellIndex, Doorbells};
-use byway_spec::Command;
 use byway_spec::vendor;
+use byway_spec::{Cdw0, Command};
 
 use crate::admin::effects;
 use crate::completion::Ticket;
 use crate::controller::Controller;
 use crate::error::CommandError;
+use crate::fused::Pair;
 use crate::namespace::Outcome;
 use crate::port::Port;
 use crate::queue::{FetchedCommand, MAX_IO_QUEUES, SubmissionQueue};
@@ -17,11 +18,15 @@ use crate::subsystem::Subsystem;
 use crate::transfer::inline::{self, Capsule};
 
 /// What a look at a submission queue gave.
-enum Fetched {
+pub(crate) enum Fetched {
     /// The queue has nothing that can be served now.
     Nothing,
     /// A command, with the length of the inline payload that came with it.
     Command { ticket: Ticket, inline_bytes: Option<usize> },
+    /// Two fused commands.
+    Pair(Box<Pair>),
+    /// The first of two fused commands, without the second.
+    Alone(Ticket),
     /// The queue's boundary between commands and payloads is lost.
     Broken,
 }
@@ -119,6 +124,8 @@ impl Controller {
         match self.fetch(port, doorbells, qid, &mut command) {
             Fetched::Nothing => self.ready.remove(qid),
             Fetched::Broken => self.fail(),
+            Fetched::Alone(ticket) => self.abort_alone(port, ticket, now_ps),
+            Fetched::Pair(pair) => self.serve_pair(subsystem, port, *pair, now_ps),
             Fetched::Command { mut ticket, inline_bytes } => {
                 self.look_ahead(subsystem, port, qid);
                 let result = if qid == 0 {
@@ -193,6 +200,10 @@ impl Controller {
             }
             enabled
         };
+        if command.cdw0.fuse() == Cdw0::FUSE_FIRST && qid != 0 {
+            let first = FetchedCommand { command: *command, inline: enabled };
+            return self.fetch_pair(port, doorbells, qid, first, permit);
+        }
         let inline_bytes = match inline::capsule(command, enabled, self.inline.len(), sq.ring.size()) {
             Capsule::None => None,
             Capsule::Broken => return Fetched::Broken,
@@ -275,7 +286,12 @@ fn take_fetched(sq: &mut SubmissionQueue, into: &mut Command) -> Option<bool> {
 
 /// Reads the command in a slot of `sq`; it stays there until its payload has come too.
 #[inline(always)]
-fn fetch_command(port: &mut Port<'_>, sq: &SubmissionQueue, slot: u16, into: &mut Command) -> Option<()> {
+pub(crate) fn fetch_command(
+    port: &mut Port<'_>,
+    sq: &SubmissionQueue,
+    slot: u16,
+    into: &mut Command,
+) -> Option<()> {
     port.read_command(sq.slot(slot), into).ok()?;
     port.meter.work(Work::Command);
     Some(())

@@ -1,6 +1,6 @@
 //! Executing commands: on the device, or by a discovery controller; and what is sent of it.
 
-use byway_controller::Posted;
+use byway_controller::{FusedCommand, Posted};
 use byway_in_process::CapsuleDevice;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::fabrics::SQHD_NO_FLOW_CONTROL;
@@ -43,7 +43,7 @@ impl Open {
     }
 
     /// Executes a command on the device: what it reads is written behind the head of the PDU that brings it.
-    fn execute_at(
+    pub(crate) fn execute_at(
         &mut self,
         at: DeviceQueue,
         command: &Command,
@@ -71,6 +71,20 @@ impl Open {
         if !self.late.is_empty() {
             self.send_late(hand.out, hand.device);
         }
+        Ok(())
+    }
+
+    /// Executes two fused commands on the device. They read nothing.
+    pub(crate) fn execute_fused(
+        &mut self,
+        at: DeviceQueue,
+        pair: [FusedCommand<'_>; 2],
+        hand: &mut Hand<'_, '_>,
+    ) -> Result<(), Ended> {
+        hand.device.execute_fused(at, pair).map_err(|_| Ended::Overrun)?;
+        self.outstanding += pair.len();
+        self.late.extend(std::iter::from_fn(|| hand.device.take_completion(at)));
+        self.send_late(hand.out, hand.device);
         Ok(())
     }
 

@@ -17,6 +17,7 @@ mod data;
 mod discovery;
 mod execute;
 mod fabrics;
+mod fused;
 mod options;
 mod outbox;
 mod pending;

@@ -13,6 +13,7 @@ use byway_tcp_codec::{
 };
 
 use crate::data::{Data, data_of};
+use crate::fused::FusedPairs;
 use crate::outbox::Outbox;
 use crate::pending::{Coming, Pending};
 use crate::premises::{Place, Premises};
@@ -84,7 +85,9 @@ pub(crate) struct Open {
     incoming: Receiving,
     /// In-capsule data that came in pieces.
     gathered: Vec<u8>,
-    pending: Pending,
+    pub pending: Pending,
+    /// Fused commands that are not executed yet.
+    pub fused: FusedPairs,
     /// Commands that the device has and that are not answered.
     pub outstanding: usize,
     /// Commands that came, modulo the entries of the queue.
@@ -182,6 +185,7 @@ impl Session {
             incoming: Receiving::Nothing,
             gathered: Vec::new(),
             pending: Pending::default(),
+            fused: FusedPairs::default(),
             outstanding: 0,
             head: 0,
             entries: u32::MAX,
@@ -314,6 +318,9 @@ impl Open {
             Receiving::Capsule { command, .. } if !is_intact => {
                 self.gathered.clear();
                 self.check_room()?;
+                if self.is_fused(&command) {
+                    return self.arrive_fused(&command, Err(Status::TRANSIENT_TRANSPORT_ERROR), hand);
+                }
                 self.fail(&command, Status::TRANSIENT_TRANSPORT_ERROR, hand.out);
                 Ok(())
             }
@@ -333,6 +340,7 @@ impl Open {
     fn take_asked(&mut self, coming: Coming, is_intact: bool, hand: &mut Hand<'_, '_>) -> Result<(), Ended> {
         let Some(whole) = self.pending.end(coming, is_intact) else { return Ok(()) };
         let done = match whole.is_corrupt {
+            _ if self.fused.take_data(&whole) => self.settle_fused(hand),
             true => {
                 self.fail(&whole.command, Status::TRANSIENT_TRANSPORT_ERROR, hand.out);
                 Ok(())
@@ -352,6 +360,19 @@ impl Open {
         hand: &mut Hand<'_, '_>,
     ) -> Result<(), Ended> {
         self.check_room()?;
+        if self.is_fused(command) {
+            return self.arrive_fused(command, Ok(data), hand);
+        }
+        self.arrive_single(command, data, hand)
+    }
+
+    /// The same of one that is not fused with another.
+    pub(crate) fn arrive_single(
+        &mut self,
+        command: &Command,
+        data: Option<&[u8]>,
+        hand: &mut Hand<'_, '_>,
+    ) -> Result<(), Ended> {
         match data_of(command, data.map(<[u8]>::len)) {
             Ok(Data::InCapsule) => self.execute(command, Some(data.unwrap_or_default()), 0, hand),
             Ok(Data::None) => self.execute(command, None, 0, hand),
@@ -369,12 +390,12 @@ impl Open {
     }
 
     fn check_room(&self) -> Result<(), Ended> {
-        let taken = self.outstanding + self.pending.len();
+        let taken = self.outstanding + self.pending.len() + self.fused.held();
         if taken >= self.entries as usize { Err(Ended::Overrun) } else { Ok(()) }
     }
 
     /// Asks for data, as far as there is room for it.
-    fn ask(&mut self, out: &mut Outbox) {
+    pub(crate) fn ask(&mut self, out: &mut Outbox) {
         while let Some(asked) = self.pending.ask() {
             out.push(self.writer.ready_to_transfer(&asked).head());
         }

@@ -102,9 +102,10 @@ fn place(buffer: BusAddr, index: DoorbellIndex) -> BusAddr {
     BusAddr(buffer.0 + u64::from(index.place()) * ENTRY_BYTES)
 }
 
-/// Whether no command that completes to this queue can be started.
-fn is_full(cq: &CompletionQueue) -> bool {
-    cq.ring.unread() + cq.ring.granted() >= cq.ring.size() - 1
+/// Whether no command that completes to this queue can be started, or one waits for more room than there is: fused commands
+/// take two places.
+fn holds_back(cq: &CompletionQueue) -> bool {
+    cq.blocks || cq.ring.unread() + cq.ring.granted() >= cq.ring.size() - 1
 }
 
 impl Controller {
@@ -248,7 +249,7 @@ impl Controller {
         }
     }
 
-    /// Every tail is waited for, but a head only where its full queue holds commands back.
+    /// Every tail is waited for, but a head only where its queue holds commands back.
     fn leave_event_indexes(
         &self,
         shadow: &mut ShadowDoorbells,
@@ -259,7 +260,7 @@ impl Controller {
             if self.submission[usize::from(qid)].is_some() {
                 any |= shadow.leave(port, DoorbellIndex::submission(qid))?;
             }
-            if self.completion[usize::from(qid)].as_ref().is_some_and(is_full) {
+            if self.completion[usize::from(qid)].as_ref().is_some_and(holds_back) {
                 any |= shadow.leave(port, DoorbellIndex::completion(qid))?;
             }
         }

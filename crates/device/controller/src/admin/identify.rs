@@ -20,6 +20,7 @@ use super::{abort, error_log, event, health, keep_alive, log, sanitize};
 use crate::capsule::{CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES};
 use crate::controller::{Controller, ControllerId};
 use crate::error::CommandError;
+use crate::fused::{ACWU_Z, FUSES};
 use crate::namespace::{BULK_MAX_BYTES, Outcome, VALUE_MAX_BYTES};
 use crate::payload::PAGE_BYTES;
 use crate::port::Port;
@@ -163,6 +164,11 @@ fn identify_io(data: &mut wire::Controller, subsystem: &Subsystem) {
         .with_timestamp(true)
         .with_verify(can.verify)
         .with_copy(can.copy);
+    // What every namespace can, as all else here.
+    if !subsystem.has_engines() {
+        data.fuses = FUSES;
+        data.acwu_z = ACWU_Z;
+    }
     data.cdfs = 1;
     if subsystem.options.sgls {
         data.sgls = Sgls::new().with_supported(1).with_bit_bucket(true);

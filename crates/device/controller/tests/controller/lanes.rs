@@ -12,7 +12,7 @@ use byway_spec::base::sgl::SglDescriptor;
 use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::vendor::{VendorOpcode, pack_write};
-use byway_spec::{Command, Completion, Status};
+use byway_spec::{Cdw0, Command, Completion, Status};
 use proptest::prelude::*;
 
 fn command(opcode: u8, key: &[u8], cdw10: usize) -> Command {
@@ -74,6 +74,7 @@ enum Step {
     List,
     Flush,
     Write,
+    Fused(NvmOpcode, u8),
     Blocks { opcode: NvmOpcode, nsid: u32, slba: u64, count: usize, pointer: Pointer },
     NoNamespace,
     LongKey,
@@ -99,6 +100,8 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::List),
         Just(Step::Flush),
         Just(Step::Write),
+        Just(Step::Fused(NvmOpcode::COMPARE, Cdw0::FUSE_FIRST)),
+        Just(Step::Fused(NvmOpcode::WRITE, Cdw0::FUSE_SECOND)),
         blocks(),
         blocks(),
         blocks(),
@@ -181,6 +184,12 @@ fn place(io: &mut Io, step: &Step) {
         Step::Flush => _ = io.host.submit(QUEUE, Command::new(KvOpcode::FLUSH.0, 0, KV)),
         Step::Write => {
             let mut command = crate::io::blocks(NvmOpcode::WRITE, BLOCKS_512, 5, 1);
+            command.set_prps(DATA, 0);
+            io.host.submit(QUEUE, command);
+        }
+        Step::Fused(opcode, fuse) => {
+            let mut command = crate::io::blocks(*opcode, BLOCKS_512, 5, 1);
+            command.cdw0.set_fuse(*fuse);
             command.set_prps(DATA, 0);
             io.host.submit(QUEUE, command);
         }

@@ -12,6 +12,7 @@ mod admin_sanitize;
 mod common;
 mod data_pointers;
 mod exported;
+mod fused_commands;
 mod inline_capsules;
 mod io;
 mod kv_commands;

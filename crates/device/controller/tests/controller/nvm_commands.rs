@@ -118,14 +118,6 @@ fn what_the_device_cannot_do_with_a_block_is_an_invalid_field() {
 }
 
 #[test]
-fn fused_commands_are_refused() {
-    let mut io = device();
-    let mut command = blocks(NvmOpcode::COMPARE, BLOCKS_512, 0, 1);
-    command.cdw0.set_fuse(1);
-    assert_status(run(&mut io, command, 512), Status::INVALID_FIELD);
-}
-
-#[test]
 fn flush_succeeds_on_one_namespace_and_on_all() {
     let mut io = device();
     for nsid in [BLOCKS_512, KV, 0xffff_ffff] {

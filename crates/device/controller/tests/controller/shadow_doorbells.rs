@@ -5,7 +5,7 @@ use byway_dma::BusAddr;
 use byway_link::Class;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::nvm::NvmOpcode;
-use byway_spec::{Command, Status};
+use byway_spec::{Cdw0, Command, Status};
 
 const MIB: u64 = 1 << 20;
 
@@ -134,6 +134,41 @@ fn what_the_register_says_is_ignored_for_a_shadowed_queue() {
     shadow.host.run();
     assert!(shadow.host.peek(1).is_none());
     shadow.submit(1, 2);
+    assert_eq!(shadow.take(1), 2);
+}
+
+/// Puts a Compare and Write of zeroes into queue 1 and tells of both.
+fn submit_pair(shadow: &mut ShadowHost, data: BusAddr) {
+    for (opcode, fuse) in [(NvmOpcode::COMPARE, Cdw0::FUSE_FIRST), (NvmOpcode::WRITE, Cdw0::FUSE_SECOND)] {
+        let mut command = Command::new(opcode.0, 0, 1);
+        command.cdw0.set_fuse(fuse);
+        command.set_prps(data.0, 0);
+        shadow.host.submit(1, command);
+    }
+    let tail = shadow.host.tail(1);
+    shadow.update(2, tail, |host| host.ring(1));
+}
+
+#[test]
+fn fused_commands_that_one_tail_tells_of_are_executed_as_one() {
+    let mut shadow = ShadowHost::new();
+    shadow.host.create_pair(1, 8);
+    let data = shadow.host.alloc(4096);
+    for round in 0..10 {
+        submit_pair(&mut shadow, data);
+        assert_eq!(shadow.take(1), 2, "round {round}");
+    }
+}
+
+#[test]
+fn fused_commands_that_wait_for_a_second_place_are_rung_for_before_the_queue_is_full() {
+    let mut shadow = ShadowHost::new();
+    shadow.host.create_pair(1, 8);
+    let data = shadow.host.alloc(4096);
+    // Six of seven places are taken.
+    shadow.submit(1, 6);
+    submit_pair(&mut shadow, data);
+    assert_eq!(shadow.take(1), 6);
     assert_eq!(shadow.take(1), 2);
 }
 

@@ -15,7 +15,7 @@ use byway_spec::base::reservation::{
 };
 use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::nvm::NvmOpcode;
-use byway_spec::{Command, Status};
+use byway_spec::{Cdw0, Command, Status};
 
 use crate::common::{TestHost, kv, nvm};
 
@@ -111,6 +111,25 @@ impl Cluster {
     /// What the last command of controller `n` left in its buffer.
     pub fn data(&self, n: usize, len_bytes: usize) -> Vec<u8> {
         self.nodes[n].host.read(self.nodes[n].data, len_bytes)
+    }
+
+    /// Sends a fused Compare and Write of a block of zeroes over controller `n`; the statuses of both.
+    pub fn compare_and_write(&mut self, n: usize) -> [Status; 2] {
+        let data = self.nodes[n].data;
+        self.on(n, |host| {
+            host.write(data, &[0; 512]);
+            for (opcode, fuse) in
+                [(NvmOpcode::COMPARE, Cdw0::FUSE_FIRST), (NvmOpcode::WRITE, Cdw0::FUSE_SECOND)]
+            {
+                let mut command = Command::new(opcode.0, 0, BLOCKS);
+                command.cdw0.set_fuse(fuse);
+                command.set_prps(data.0, 0);
+                host.submit(1, command);
+            }
+            host.ring(1);
+            host.run();
+            [(); 2].map(|()| host.reap(1).expect("a completion").status().code())
+        })
     }
 
     /// Sets the Host Identifier of controller `n`.

@@ -82,6 +82,22 @@ fn every_type_keeps_every_command_from_those_it_should() {
 }
 
 #[test]
+fn a_host_that_may_not_write_does_not_learn_what_a_fused_compare_would_say() {
+    for (rtype, answers) in [
+        (ReservationType::WRITE_EXCLUSIVE, [Status::ABORTED_FAILED_FUSED, CONFLICT]),
+        (ReservationType::EXCLUSIVE_ACCESS, [Status::ABORTED_FAILED_FUSED, CONFLICT]),
+        (ReservationType::WRITE_EXCLUSIVE_REGISTRANTS, [Status::SUCCESS; 2]),
+    ] {
+        let mut cluster = Cluster::new(&[1, 2]);
+        is(cluster.join(0, BLOCKS, 11), Status::SUCCESS);
+        is(cluster.join(1, BLOCKS, 12), Status::SUCCESS);
+        is(cluster.acquire(0, BLOCKS, rtype, 11), Status::SUCCESS);
+        assert_eq!(cluster.compare_and_write(1), answers, "{rtype}");
+        assert_eq!(cluster.compare_and_write(0), [Status::SUCCESS; 2], "{rtype}");
+    }
+}
+
+#[test]
 fn admin_commands_that_change_a_reserved_namespace_are_kept_from_other_hosts() {
     let mut cluster = Cluster::new(&[1, 2]);
     is(cluster.join(0, BLOCKS, 1), Status::SUCCESS);

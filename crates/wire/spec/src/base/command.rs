@@ -16,7 +16,7 @@ pub const NSID_ALL: u32 = 0xffff_ffff;
 pub struct Cdw0 {
     /// Opcode; its meaning depends on the queue and the namespace's command set.
     pub opcode: u8,
-    /// Fused operation: 0 is a command alone.
+    /// Fused operation: see the constants.
     #[bits(2)]
     pub fuse: u8,
     #[bits(4)]
@@ -26,6 +26,15 @@ pub struct Cdw0 {
     pub psdt: DataPointer,
     /// Command identifier, echoed in the completion.
     pub cid: u16,
+}
+
+impl Cdw0 {
+    /// FUSE: a command alone.
+    pub const FUSE_NONE: u8 = 0;
+    /// FUSE: the first of two.
+    pub const FUSE_FIRST: u8 = 1;
+    /// FUSE: the second of two.
+    pub const FUSE_SECOND: u8 = 2;
 }
 
 /// PRP or SGL for Data Transfer (CDW0.PSDT).

@@ -179,7 +179,8 @@ impl Host {
         self.stream.write_all(&wire).unwrap();
     }
 
-    fn expect(&mut self, command: &Command, data: &[u8]) {
+    /// Notes a command whose answer is to come.
+    pub fn expect(&mut self, command: &Command, data: &[u8]) {
         let bytes = command.sgl1().length_bytes;
         let sent = Sent {
             data: data.to_vec(),

@@ -5,6 +5,7 @@ mod admin;
 mod bad_peers;
 mod blocks;
 mod connecting;
+mod fused;
 mod host;
 mod keys;
 mod served;

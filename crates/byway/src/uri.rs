@@ -212,6 +212,18 @@ pub(crate) fn parse_options(query: &str) -> Result<Options> {
     Ok(options)
 }
 
+/// A URI as it may be repeated: without the secrets in it.
+pub(crate) fn shown(uri: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = uri;
+    while let Some((before, secret)) = rest.split_once("DHHC-1:") {
+        shown.push_str(before);
+        shown.push('…');
+        rest = secret.find('&').and_then(|end| secret.get(end..)).unwrap_or_default();
+    }
+    shown + rest
+}
+
 /// The options of a query, each once.
 pub(crate) fn pairs_of(query: &str) -> Result<Vec<(&str, &str)>> {
     let mut pairs: Vec<(&str, &str)> = Vec::new();

@@ -63,6 +63,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Format(args) => command::forget::format(args, &mut out, &interrupt)?,
         Command::Sanitize(args) => command::forget::sanitize(args, &mut out, &interrupt)?,
         Command::Serve(args) => command::serve::run(args, &mut out)?,
+        Command::Key(args) => command::dhchap::run(&args.command, &mut out)?,
         Command::Kv(args) => command::kv::run(&args.command, &mut out, &interrupt)?,
         Command::Nvm(args) => command::nvm::run(&args.command, &mut out, &interrupt)?,
         Command::Dd(args) => command::dd::run(args, &mut out, &interrupt)?,

@@ -230,6 +230,34 @@ fn what_a_discovery_service_tells_of_is_opened_by_what_it_is_told_as() {
 }
 
 #[test]
+fn a_server_lets_in_who_shows_who_it_is_and_tells_of_who_does_not() {
+    let image = Image::new(&["nvm", "kv"]);
+    let (host, nqn) = ("nqn.2026-11.example:host", "nqn.2026-11.example:disk");
+    let [secret, controller, wrong] = ["sha256", "none", "sha512"].map(|hash| {
+        let made = said(&["key", "new", "--hash", hash]);
+        made.trim_end().to_owned()
+    });
+    let secrets = image.file("secrets", format!("# who\n{host} {secret} {controller}\n").as_bytes());
+    let tcp = ["--tcp", "127.0.0.1:0", "--nqn", nqn, "--json", "--dhchap-group", "null,ffdhe2048"];
+    let (server, line) =
+        Server::begin(&[&[text(&image.path()), "--dhchap-secrets", &secrets], &tcp[..]].concat());
+    let address = json_lines(&line).remove(0)["tcp"].as_str().unwrap().to_owned();
+    let own = image.file("own", format!("{secret}\n{controller}\n").as_bytes());
+    let uri = format!("tcp://{address}/{nqn}?hostnqn={host}");
+    let known = format!("{uri}&dhchap-secret-file={own}");
+    said(&["kv", "put", &known, "key", "value"]);
+    assert_eq!(said(&["kv", "get", &known, "key"]).trim_end(), "value");
+    let told = refused(2, &["info", &format!("{uri}&dhchap-secret={wrong}")]);
+    assert!(told.contains("does not accept the secret of nqn.2026-11.example:host"), "{told}");
+    assert!(!told.contains("DHHC"), "{told}");
+    assert!(refused(2, &["info", &uri]).contains("has no secret"));
+    let events = json_lines(&server.end("-TERM"));
+    let ended: Vec<_> = events.iter().filter(|event| event["event"] == "connection_ended").collect();
+    let why = ended.first().and_then(|event| event["why"].as_str()).unwrap();
+    assert!(why.contains(host) && why.contains("is not what its secret makes"), "{why}");
+}
+
+#[test]
 fn a_server_with_no_place_or_a_place_that_is_taken_says_so() {
     let image = Image::new(&["nvm"]);
     let error = refused(2, &["serve", text(&image.path())]);

@@ -20,6 +20,7 @@ use crate::any::{Nvm, Queue, pcie, tcp};
 use crate::embedded;
 use crate::kv::Kv;
 use crate::pick;
+use crate::uri::shown;
 
 /// Opens the device that `uri` names: `embedded:PATH`, `ram:SIZE` or `null:SIZE` for one in this process, a path or
 /// `file:PATH` for a file, a block device or an NVMe device node, `vfio-user:PATH` for a device that another process
@@ -29,7 +30,7 @@ use crate::pick;
 /// A text that is no device, an option that cannot be honoured, a device that cannot be opened: one sentence says which
 /// and why, and what was tried.
 pub fn open(uri: &str) -> Result<Device> {
-    open_address(&uri.parse()?).map_err(|error| error.doing(format!("open {uri}")))
+    open_address(&uri.parse()?).map_err(|error| error.doing(format!("open {}", shown(uri))))
 }
 
 /// Opens the device at an address that is parsed already.

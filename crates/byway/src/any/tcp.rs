@@ -3,13 +3,16 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use byway_core::{Nsid, QueueOptions, Result};
+use byway_core::{Error, Nsid, QueueOptions, Result};
 use byway_sys::Idle;
-use byway_tcp_initiator::{DISCOVERY_PORT, Digests, Discovered, Nqn, NvmeTcp, PORT, TcpOptions, TcpPlace};
+use byway_tcp_initiator::{
+    AuthSecrets, DISCOVERY_PORT, DhchapSecret, Digests, Discovered, Nqn, NvmeTcp, PORT, SecretError,
+    TcpOptions, TcpPlace,
+};
 
 use crate::any::choose::Chosen;
 use crate::any::device::Reached;
-use crate::uri::{invalid, number, one_of, pairs_of, parse, parse_depth, unknown};
+use crate::uri::{invalid, number, one_of, pairs_of, parse, parse_depth, shown, unknown};
 
 /// A subsystem at a TCP address, and how it is to be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,12 +28,15 @@ pub struct TcpUri {
 }
 
 /// What each option of `tcp://` is called, what it may be, and what it decides: for errors and help.
-pub const TCP_OPTIONS: [(&str, &str, &str); 10] = [
+pub const TCP_OPTIONS: [(&str, &str, &str); 13] = [
     ("ns", "NUMBER", "which namespace [the first that fits]"),
     ("depth", "COUNT", "commands outstanding on a queue [128]"),
     ("queues", "COUNT", "most queues to ask the controller for [128]"),
     ("hostnqn", "NQN", "the name of this host [that of /etc/nvme/hostnqn]"),
     ("hostid", "UUID", "the identifier of this host [the one in its name]"),
+    ("dhchap-secret", "SECRET", "what this host shows who it is by (DH-HMAC-CHAP) [nothing]"),
+    ("dhchap-ctrl-secret", "SECRET", "what the controller must show who it is by [nothing]"),
+    ("dhchap-secret-file", "PATH", "a file with the first, or with the first and the second"),
     ("digests", "none|header|data|both", "what every connection is checked by [none]"),
     ("keep-alive", "SECONDS", "without a sign of life the controller ends; 0 for never [5]"),
     ("ctrl-loss-tmo", "SECONDS", "how long a lost controller is looked for [600]"),
@@ -39,17 +45,21 @@ pub const TCP_OPTIONS: [(&str, &str, &str); 10] = [
 ];
 
 /// Options that say how a discovery service is reached.
-const DISCOVERY_OPTIONS: [&str; 4] = ["hostnqn", "hostid", "digests", "timeout"];
+const DISCOVERY_OPTIONS: [&str; 7] =
+    ["hostnqn", "hostid", "dhchap-secret", "dhchap-ctrl-secret", "dhchap-secret-file", "digests", "timeout"];
+
+/// What is not to be repeated.
+const SECRET_OPTIONS: [&str; 2] = ["dhchap-secret", "dhchap-ctrl-secret"];
 
 impl FromStr for TcpUri {
     type Err = byway_core::Error;
 
     fn from_str(text: &str) -> Result<Self> {
         let (address, query) = text.split_once('?').unwrap_or((text, ""));
-        let (host, port, name) = parts_of(text, address)?;
+        let (host, port, name) = parts_of(address)?;
         let Some(name) = name else {
             return Err(invalid(format!(
-                "{text}: the subsystem's name follows the address: tcp://HOST:4420/NQN"
+                "{address}: the subsystem's name follows the address: tcp://HOST:4420/NQN"
             )));
         };
         let place = TcpPlace { host, port: port.unwrap_or(PORT), subsystem: named(name)? };
@@ -63,14 +73,15 @@ impl TcpUri {
     /// The discovery service at `tcp://HOST[:PORT]`, port 8009 where none is given.
     fn of_discovery(text: &str) -> Result<Self> {
         let (address, query) = text.split_once('?').unwrap_or((text, ""));
-        let (host, port, name) = parts_of(text, address)?;
+        let (host, port, name) = parts_of(address)?;
         let subsystem = name.map_or_else(|| Ok(Nqn::discovery()), named)?;
         let place = TcpPlace { host, port: port.unwrap_or(DISCOVERY_PORT), subsystem };
         let mut uri = Self { place, options: TcpOptions::default(), depth: 128, ns: None };
         for (name, value) in pairs_of(query)? {
             if !DISCOVERY_OPTIONS.contains(&name) {
                 let known = TCP_OPTIONS.into_iter().filter(|(known, ..)| DISCOVERY_OPTIONS.contains(known));
-                return Err(unknown(&known.collect::<Vec<_>>()).doing(format!("option {name}={value}")));
+                let shown = shown(value);
+                return Err(unknown(&known.collect::<Vec<_>>()).doing(format!("option {name}={shown}")));
             }
         }
         uri.set_all(query)?;
@@ -80,9 +91,18 @@ impl TcpUri {
     }
 
     fn set_all(&mut self, query: &str) -> Result<()> {
+        let mut secrets = Secrets::default();
         for (name, value) in pairs_of(query)? {
-            self.set(name, value).map_err(|e| e.doing(format!("option {name}={value}")))?;
+            let set = match name {
+                "dhchap-secret" => secret(value).map(|found| secrets.host = Some(found)),
+                "dhchap-ctrl-secret" => secret(value).map(|found| secrets.controller = Some(found)),
+                "dhchap-secret-file" => secrets.read(value),
+                _ => self.set(name, value),
+            };
+            let shown = if SECRET_OPTIONS.contains(&name) { "…".to_owned() } else { shown(value) };
+            set.map_err(|e| e.doing(format!("option {name}={shown}")))?;
         }
+        self.options.dhchap = secrets.both()?;
         Ok(())
     }
 
@@ -111,6 +131,42 @@ impl TcpUri {
 
 const IDLE: [(&str, Idle); 3] = [("adaptive", Idle::Adaptive), ("sleep", Idle::Sleep), ("poll", Idle::Poll)];
 
+/// The secrets that options name.
+#[derive(Default)]
+struct Secrets {
+    host: Option<DhchapSecret>,
+    controller: Option<DhchapSecret>,
+}
+
+impl Secrets {
+    /// Reads a file: the host's, and the controller's where there is one.
+    fn read(&mut self, path: &str) -> Result<()> {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::kernel("it cannot be read", e))?;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (host, controller) = match words.as_slice() {
+            [host] => (host, None),
+            [host, controller] => (host, Some(controller)),
+            _ => return Err(invalid("expected one secret, or two: the host's and the controller's")),
+        };
+        self.host = Some(secret(host)?);
+        self.controller = controller.map(|text| secret(text)).transpose()?.or(self.controller.take());
+        Ok(())
+    }
+
+    /// A controller is asked by a host that can be asked as well.
+    fn both(self) -> Result<Option<AuthSecrets>> {
+        match (self.host, self.controller) {
+            (Some(host), controller) => Ok(Some(AuthSecrets { host, controller })),
+            (None, None) => Ok(None),
+            (None, Some(_)) => Err(invalid("dhchap-ctrl-secret goes with dhchap-secret")),
+        }
+    }
+}
+
+fn secret(text: &str) -> Result<DhchapSecret> {
+    text.parse().map_err(|wrong: SecretError| invalid(wrong.to_string()))
+}
+
 const DIGESTS: [(&str, Digests); 4] = [
     ("none", Digests::NONE),
     ("header", Digests { header: true, data: false }),
@@ -135,10 +191,10 @@ fn named(name: &str) -> Result<Nqn> {
 }
 
 /// Host, port and name of `tcp://HOST[:PORT][/NAME]`.
-fn parts_of<'a>(text: &str, address: &'a str) -> Result<(String, Option<u16>, Option<&'a str>)> {
+fn parts_of(address: &str) -> Result<(String, Option<u16>, Option<&str>)> {
     let rest = address.strip_prefix("tcp://");
     let rest =
-        rest.ok_or_else(|| invalid(format!("{text:?} is no TCP address: expected tcp://HOST[:PORT]")))?;
+        rest.ok_or_else(|| invalid(format!("{address:?} is no TCP address: expected tcp://HOST[:PORT]")))?;
     let (authority, name) = match rest.split_once('/') {
         Some((authority, name)) => (authority, Some(name).filter(|name| !name.is_empty())),
         None => (rest, None),
@@ -150,8 +206,9 @@ fn parts_of<'a>(text: &str, address: &'a str) -> Result<(String, Option<u16>, Op
             None => (authority, Some("")),
         },
     };
-    let wrong =
-        || invalid(format!("{text}: expected a host and a port of 1 to 65535, as in tcp://[::1]:4420/NQN"));
+    let wrong = || {
+        invalid(format!("{address}: expected a host and a port of 1 to 65535, as in tcp://[::1]:4420/NQN"))
+    };
     let port = match port.ok_or_else(wrong)? {
         "" if authority.ends_with(':') => return Err(wrong()),
         "" => None,
@@ -177,7 +234,8 @@ pub(crate) fn reach(uri: &TcpUri) -> Result<(Reached, Chosen)> {
 /// A text that is no such address, a service that cannot be reached, a log that cannot be read: one sentence says which.
 pub fn discover(uri: &str) -> Result<Discovered> {
     let TcpUri { place, options, .. } = TcpUri::of_discovery(uri)?;
-    byway_tcp_initiator::discover(place, options).map_err(|error| error.doing(format!("discover {uri}")))
+    byway_tcp_initiator::discover(place, options)
+        .map_err(|error| error.doing(format!("discover {}", shown(uri))))
 }
 
 #[cfg(test)]
@@ -220,6 +278,22 @@ mod tests {
         assert_eq!(times, (Duration::ZERO, Duration::from_secs(9), Duration::from_secs(4)));
     }
 
+    const SECRET: &str = "DHHC-1:01:OQmBqENm7JeUZcaf95IgU6vDcimlMupTz9ZK2y86loTjQ9PD:";
+
+    #[test]
+    fn secrets_are_read_and_not_repeated() {
+        let dhchap =
+            |query: &str| format!("tcp://a/{NAME}?{query}").parse::<TcpUri>().map(|uri| uri.options.dhchap);
+        assert!(dhchap(&format!("dhchap-secret={SECRET}")).unwrap().unwrap().controller.is_none());
+        let both = dhchap(&format!("dhchap-ctrl-secret={SECRET}&dhchap-secret={SECRET}")).unwrap().unwrap();
+        assert_eq!(both.controller, Some(both.host));
+        let text = |query: &str| error(&format!("tcp://a/{NAME}?{query}"));
+        assert!(text(&format!("dhchap-ctrl-secret={SECRET}")).contains("goes with dhchap-secret"));
+        let wrong = text("dhchap-secret=DHHC-1:01:c2VjcmV0:");
+        assert!(wrong.contains("32, 48 or 64 bytes") && !wrong.contains("c2VjcmV0"), "{wrong}");
+        assert!(text("dhchap-secret-file=/nowhere").contains("cannot be read"));
+    }
+
     #[test]
     fn what_is_no_address_and_options_that_mean_nothing_are_refused() {
         assert!(error("tcp://a").contains("the subsystem's name follows"));
@@ -239,6 +313,6 @@ mod tests {
         let uri = TcpUri::of_discovery("tcp://server?digests=both").unwrap();
         assert_eq!((uri.place.port, uri.place.subsystem.is_discovery()), (8009, true));
         let error = TcpUri::of_discovery("tcp://server?ns=1").unwrap_err();
-        assert!(error.to_string().contains("known are hostnqn, hostid, digests, timeout"), "{error}");
+        assert!(error.to_string().contains("known are hostnqn, hostid, dhchap-secret"), "{error}");
     }
 }

@@ -18,6 +18,9 @@ use crate::open::subsystem_of;
 use crate::uri::{Options, Uri};
 
 pub use byway_sys::Idle;
+pub use byway_tcp_target::{
+    AuthHash, AuthSecrets, AuthSuites, DhGroup, Dhchap, DhchapSecret, Nqn, SecretError,
+};
 pub use tcp::{TcpDigests, TcpOptions};
 pub use told::{StopServing, Told};
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use byway_core::{Error, ErrorKind, Result};
-use byway_tcp_target::{Digests, Doors, ListenError, Nqn, TargetOptions};
+use byway_tcp_target::{Dhchap, Digests, Doors, ListenError, Nqn, TargetOptions};
 
 use crate::serve::ServeOptions;
 
@@ -20,6 +20,8 @@ pub struct TcpOptions {
     pub digests: TcpDigests,
     /// Names of the hosts that may connect; all where there are none.
     pub hosts: Vec<String>,
+    /// What hosts show who they are by, where they must.
+    pub dhchap: Option<Dhchap>,
 }
 
 /// Digests that hosts may ask for.
@@ -40,7 +42,8 @@ impl TcpOptions {
     /// At an address, and everything else as it is unless something is said.
     #[must_use]
     pub fn at(address: SocketAddr) -> Self {
-        Self { address, discovery: None, nqn: None, digests: TcpDigests::default(), hosts: Vec::new() }
+        let (digests, hosts) = (TcpDigests::default(), Vec::new());
+        Self { address, discovery: None, nqn: None, digests, hosts, dhchap: None }
     }
 }
 
@@ -63,7 +66,8 @@ pub(super) fn target_options(
         TcpDigests::Both => Digests::BOTH,
     };
     let ServeOptions { threads, idle, .. } = *served;
-    Ok(TargetOptions { digests, threads, idle, hosts, ..TargetOptions::of(name(nqn)?) })
+    let dhchap = options.dhchap.clone();
+    Ok(TargetOptions { digests, threads, idle, hosts, dhchap, ..TargetOptions::of(name(nqn)?) })
 }
 
 fn name(text: &str) -> Result<Nqn> {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod controller;
+mod dhchap;
 mod image;
 mod nvm;
 mod serve;
@@ -15,6 +16,7 @@ use crate::number;
 use crate::records::Format;
 pub use bench::*;
 pub use controller::*;
+pub use dhchap::*;
 pub use image::*;
 pub use nvm::*;
 pub use serve::*;
@@ -92,6 +94,8 @@ pub enum Command {
     Sanitize(Sanitize),
     /// Serve a device to guests and other processes, who find it as a PCIe NVMe controller.
     Serve(Serve),
+    /// Make secrets by which hosts and controllers show who they are.
+    Key(AuthKey),
     /// Keys and values.
     Kv(Kv),
     /// Blocks.
@@ -125,7 +129,7 @@ Examples:
   byway discover 'tcp://storage.example:8009?digests=both'
   byway discover tcp://10.0.0.1 --json | jq -r '.[].uri | select(.)' | xargs -r byway list
 
-Options of the address: hostnqn, hostid, digests, timeout. What `tcp://` can open is printed as its URI.")]
+Options of the address: hostnqn, hostid, dhchap-secret-file, dhchap-secret, dhchap-ctrl-secret, digests, timeout. What `tcp://` can open is printed as its URI.")]
 pub struct Discover {
     /// The discovery service: tcp://HOST, or tcp://HOST:PORT where it is not at port 8009.
     #[arg(value_name = "ADDRESS")]

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use crate::args::ServeDhchap;
 use clap::{ArgGroup, Args, ValueEnum, value_parser};
 
 /// Ports of NVMe/TCP.
@@ -23,6 +24,7 @@ Examples:
   byway serve disk.img --tcp 0.0.0.0:4420 --nqn nqn.2026-11.example:disk --discovery 0.0.0.0:8009
   byway serve disk.img --tcp [::]:4420 --allow-host nqn.2026-11.example:host
   byway serve disk.img --tcp 10.0.0.1 --idle poll --threads 2
+  byway serve disk.img --tcp [::]:4420 --dhchap-secrets /etc/byway/secrets
   byway serve disk.img --tcp 127.0.0.1 --vfio-user /run/disk.sock --threads 2
 
 QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \
@@ -51,9 +53,12 @@ pub struct Serve {
     /// Digests that NVMe/TCP hosts may ask for.
     #[arg(long, default_value = "both", requires = "tcp")]
     pub digest: Digest,
-    /// Let this NVMe/TCP host connect, by its name, and no other that is not named so too. Names are not proven.
+    /// Let this NVMe/TCP host connect, by its name, and no other that is not named so too. Names are proven by secrets alone (--dhchap-secret).
     #[arg(long, value_name = "NQN", requires = "tcp")]
     pub allow_host: Vec<String>,
+    /// Authentication.
+    #[command(flatten)]
+    pub dhchap: ServeDhchap,
     /// What the server does while no command comes.
     #[arg(long, default_value = "adaptive")]
     pub idle: Idle,

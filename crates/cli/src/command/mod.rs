@@ -8,6 +8,7 @@ mod bench_traffic;
 pub mod check;
 pub mod create;
 pub mod dd;
+pub mod dhchap;
 pub mod discover;
 pub mod enumerate;
 pub mod feature;

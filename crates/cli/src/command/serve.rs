@@ -10,6 +10,7 @@ use byway::serve::{ServeOptions, Served, TcpDigests, TcpOptions, Told, serve};
 use serde::Serialize;
 
 use crate::args::{Digest, Idle, Serve, Sgl};
+use crate::command::dhchap;
 use crate::terminal::{INTERRUPTED, on_signal, print_done, print_json};
 
 /// Serves until a signal comes.
@@ -19,7 +20,7 @@ use crate::terminal::{INTERRUPTED, on_signal, print_done, print_json};
 pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
     let options = ServeOptions {
         vfio_user: args.vfio_user.clone(),
-        tcp: tcp_of(args),
+        tcp: tcp_of(args)?,
         sgls: args.sgl.map(|sgl| sgl == Sgl::On),
         idle: match args.idle {
             Idle::Adaptive => byway::serve::Idle::Adaptive,
@@ -47,8 +48,8 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
 }
 
 /// What is said of NVMe/TCP.
-fn tcp_of(args: &Serve) -> Option<TcpOptions> {
-    let address = args.tcp?;
+fn tcp_of(args: &Serve) -> Result<Option<TcpOptions>> {
+    let Some(address) = args.tcp else { return Ok(None) };
     let digests = match args.digest {
         Digest::None => TcpDigests::None,
         Digest::Header => TcpDigests::Header,
@@ -56,7 +57,8 @@ fn tcp_of(args: &Serve) -> Option<TcpOptions> {
         Digest::Both => TcpDigests::Both,
     };
     let (nqn, hosts) = (args.nqn.clone(), args.allow_host.clone());
-    Some(TcpOptions { discovery: args.discovery, nqn, digests, hosts, ..TcpOptions::at(address) })
+    let dhchap = dhchap::of_serve(&args.dhchap)?;
+    Ok(Some(TcpOptions { discovery: args.discovery, nqn, digests, hosts, dhchap, ..TcpOptions::at(address) }))
 }
 
 fn listening<'a>(args: &'a Serve, served: &'a Served) -> Event<'a> {

@@ -66,6 +66,9 @@ pub enum AuthenticationError {
     /// The peer says that it fails.
     #[error("the peer says: {0}")]
     Refused(AuthFailure),
+    /// It takes too long.
+    #[error("the authentication was not done in time")]
+    Late,
     /// The system has no random bytes.
     #[error("the system has no random bytes")]
     NoEntropy,
@@ -81,6 +84,7 @@ impl AuthenticationError {
             | Self::Unanswered
             | Self::Repeated
             | Self::Refused(_)
+            | Self::Late
             | Self::NoEntropy => AuthFailure::FAILED,
             Self::Hash => AuthFailure::HASH_NOT_USABLE,
             Self::Group => AuthFailure::GROUP_NOT_USABLE,

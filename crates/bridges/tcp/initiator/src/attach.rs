@@ -20,6 +20,7 @@ use byway_spec::base::register::{Cap, Cc, Csts};
 use byway_spec::{Command as Entry, Completion};
 use byway_tcp_codec::{IcReq, Incoming, Opening, Reader, TermReq};
 
+use crate::authenticate::authenticate;
 use crate::connection::{Connection, Ended, Order, Way};
 use crate::line::Line;
 use crate::peer::Peer;
@@ -114,6 +115,7 @@ pub(crate) fn connect_queue(
         .map_err(|error| error.doing(format!("connect to {}", peer.shown())))?;
     let mut line = Line { connection, stream: Arc::new(stream) };
     let accepted = introduce(peer, &mut line, connect, controller, deadline)?;
+    authenticate(peer, &mut line, connect.qid, accepted, deadline)?;
     Ok((line, accepted))
 }
 
@@ -189,12 +191,7 @@ fn introduce(
     let order = order_of(entry, Way::Out);
     let called = line.call(order, Buffer::copy_of(&data.encode())?.into(), deadline);
     let (completion, _) = called.map_err(|error| error.doing(format!("connect to {}", peer.shown())))?;
-    let accepted = Accepted::parse(&completion).map_err(|refusal| refused(peer, connect.qid, &refusal))?;
-    if accepted.authenticate || accepted.secure {
-        let said = format!("{} asks for authentication, which this host does not do", peer.place.subsystem);
-        return Err(NotAttached { error: Error::host(ErrorKind::Unsupported, said), is_final: true });
-    }
-    Ok(accepted)
+    Accepted::parse(&completion).map_err(|refusal| refused(peer, connect.qid, &refusal))
 }
 
 /// Why a Connect was refused, in a sentence.
@@ -222,10 +219,9 @@ fn refused(peer: &Peer, qid: u16, refusal: &ConnectRefusal) -> NotAttached {
         RefusalKind::RestartDiscovery => {
             (ErrorKind::NotFound, format!("{subsystem} has moved; the discovery service knows where to"))
         }
-        RefusalKind::AuthenticationRequired => (
-            ErrorKind::Unsupported,
-            format!("{subsystem} asks for authentication, which this host does not do"),
-        ),
+        RefusalKind::AuthenticationRequired => {
+            (ErrorKind::Denied, format!("{subsystem} asks {host} to authenticate first"))
+        }
         _ => (ErrorKind::Device, format!("{subsystem} refuses Connect")),
     };
     let error = Error::device(kind, why).with_source(Error::status(refusal.status()));
@@ -276,7 +272,7 @@ fn property(line: &mut Line, property: Property, deadline: Deadline) -> Result<u
     Ok(checked(&completion)?.result())
 }
 
-fn checked(completion: &Completion) -> Result<&Completion> {
+pub(crate) fn checked(completion: &Completion) -> Result<&Completion> {
     match completion.status() {
         status if status.is_success() => Ok(completion),
         status => Err(Error::status(status)),
@@ -284,7 +280,7 @@ fn checked(completion: &Completion) -> Result<&Completion> {
 }
 
 /// An order without a tag, for one command at a time.
-fn order_of(entry: Entry, way: Way) -> Order {
+pub(crate) fn order_of(entry: Entry, way: Way) -> Order {
     Order { tag: 0, is_call: false, entry, way, is_whole: true, repeats: false }
 }
 

@@ -5,6 +5,7 @@
 //! | `connection/` | one queue on one connection, sans-I/O |
 //! | `stream.rs`, `line.rs` | a socket, and a connection with its socket |
 //! | `attach.rs` | from no connection to a controller that takes commands |
+//! | `authenticate.rs` | who this host is, and who the controller |
 //! | `association.rs`, `keeper.rs` | what queues share; the thread that keeps the controller, and finds it again |
 //! | `device.rs`, `queue.rs` | the `Backend` and its `BackendQueue` |
 //! | `discover.rs` | what a discovery service knows |
@@ -12,6 +13,7 @@
 
 mod association;
 mod attach;
+mod authenticate;
 pub mod connection;
 mod device;
 mod discover;
@@ -21,6 +23,7 @@ mod peer;
 mod queue;
 mod stream;
 
+pub use byway_fabrics::authentication::{AuthSecrets, DhchapSecret, SecretError};
 pub use byway_fabrics::{Entry, EntryError, HostId, Nqn};
 pub use byway_sys::Idle;
 pub use byway_tcp_codec::Digests;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use byway_core::{Error, ErrorKind, Result};
+use byway_fabrics::authentication::AuthSecrets;
 use byway_fabrics::{HostId, Nqn};
 use byway_sys::Idle;
 use byway_tcp_codec::Digests;
@@ -31,6 +32,8 @@ pub struct TcpOptions {
     pub host: Option<Nqn>,
     /// The identifier of this host; that of its name, or of this boot of the machine, where it is not given.
     pub host_id: Option<HostId>,
+    /// What this host shows who it is by, and what the controller is to show who it is by.
+    pub dhchap: Option<AuthSecrets>,
     /// Digests that every connection must have.
     pub digests: Digests,
     /// How long the controller waits for a sign of life; it gets one in half of that. None at all for zero.
@@ -52,6 +55,7 @@ impl Default for TcpOptions {
         Self {
             host: None,
             host_id: None,
+            dhchap: None,
             digests: Digests::NONE,
             keep_alive: Duration::from_secs(5),
             controller_loss: Duration::from_secs(600),

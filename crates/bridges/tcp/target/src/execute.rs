@@ -144,8 +144,8 @@ impl Open {
         self.send(Completion::new(0, 0, command.cid(), status), out);
     }
 
-    /// Answers a command of a discovery controller.
-    fn answer(&mut self, command: &Command, answer: Answer, reply_bytes: usize, out: &mut Outbox) {
+    /// Answers a command of a discovery controller, or of authentication.
+    pub(crate) fn answer(&mut self, command: &Command, answer: Answer, reply_bytes: usize, out: &mut Outbox) {
         let done = Completion::new(0, 0, command.cid(), Status::SUCCESS);
         match answer {
             Answer::Data(data) if data.len() <= reply_bytes => {

@@ -14,6 +14,7 @@ use byway_spec::base::register::{Cc, Register};
 use byway_spec::{Command, Completion, Status};
 
 use crate::association::Association;
+use crate::authentication::Lock;
 use crate::discovery::DiscoveryController;
 use crate::options::{ADMIN_ENTRIES_MAX, Told};
 use crate::outbox::Outbox;
@@ -49,9 +50,14 @@ impl Open {
                 self.set_property(property, value, hand.device).map(|()| 0).map_err(|status| (status, 0))
             }
             FabricsCommand::Disconnect => return self.disconnect(command, hand.out),
-            FabricsCommand::AuthenticationSend(_) | FabricsCommand::AuthenticationReceive(_) => {
-                Err((Status::INVALID_OPCODE.with_dnr(), 0))
-            }
+            FabricsCommand::AuthenticationSend(sent) => match self.take_message(command, sent, data) {
+                Ok(()) => return Ok(()),
+                Err(status) => Err((status, 0)),
+            },
+            FabricsCommand::AuthenticationReceive(asked) => match self.ask_message(command, asked, data) {
+                Ok(()) => return Ok(()),
+                Err(status) => Err((status, 0)),
+            },
         };
         let (status, dw) = result.map_or_else(|error| error, |dw| (Status::SUCCESS, dw));
         self.send_result(command, status, dw, hand.out);
@@ -82,6 +88,7 @@ impl Open {
         if !self.premises.admits(&data.host) {
             return Err(ConnectRefusal::for_good(RefusalKind::InvalidHost));
         }
+        let lock = Lock::of(&self.premises, &data.host, now_ns);
         let queue = match (connect.qid, data.controller) {
             (0, ControllerChoice::Dynamic) => self.connect_admin(connect, data, device, now_ns)?,
             (0, _) | (_, ControllerChoice::Dynamic) => {
@@ -94,7 +101,9 @@ impl Open {
             self.take_io_capsules();
         }
         self.seat(Queue::Device(queue), u32::from(connect.sqsize_z) + 1, connect.no_flow_control);
-        Ok(Accepted { controller: id, authenticate: false, secure: false }.dw0().into())
+        self.lock = lock;
+        self.tell_came();
+        Ok(Accepted { controller: id, authenticate: self.lock.is_some(), secure: false }.dw0().into())
     }
 
     fn connect_discovery(
@@ -146,8 +155,6 @@ impl Open {
         let association = Arc::new(Association::new(id, data.host, data.host_id, now_ns));
         association.set_keep_alive_ms(device.keep_alive_ms(id));
         self.premises.associations.add(association.clone());
-        let (host, from) = (association.host.clone(), self.place.from);
-        (self.premises.tell)(Told::HostCame { host, controller: id.0, from });
         Ok(ConnectedQueue { association, qid: 0, resets: 0 })
     }
 
@@ -259,6 +266,10 @@ impl Open {
         }
         self.premises.associations.remove(&queue.association);
         device.detach(id);
+        if self.lock.is_some_and(|lock| !lock.is_proven()) {
+            // Nobody was told that it came.
+            return;
+        }
         let why = (*why != Ended::Left).then(|| why.to_string());
         let host = queue.association.host.clone();
         (self.premises.tell)(Told::HostLeft { host, controller: id.0, why });

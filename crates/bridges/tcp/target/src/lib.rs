@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod association;
+mod authentication;
 mod data;
 mod discovery;
 mod execute;
@@ -28,9 +29,12 @@ mod socket;
 mod target;
 mod worker;
 
-pub use options::{TargetOptions, Tell, Told};
+pub use options::{Dhchap, TargetOptions, Tell, Told};
 pub use target::{Doors, ListenError, Target};
 
 pub use byway_fabrics::Nqn;
+pub use byway_fabrics::authentication::{
+    AuthHash, AuthSecrets, AuthSuites, DhGroup, DhchapSecret, SecretError,
+};
 pub use byway_sys::Idle;
 pub use byway_tcp_codec::Digests;

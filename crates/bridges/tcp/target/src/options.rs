@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::time::Duration;
 
 use byway_fabrics::Nqn;
+use byway_fabrics::authentication::{AuthSecrets, AuthSuites};
 use byway_sys::Idle;
 use byway_tcp_codec::Digests;
 
@@ -24,6 +26,24 @@ pub struct TargetOptions {
     pub idle: Idle,
     /// Hosts that may connect; all where there are none.
     pub hosts: Vec<Nqn>,
+    /// What hosts show who they are by, and all of them must; nobody has to where there is nothing.
+    pub dhchap: Option<Dhchap>,
+}
+
+/// Authentication by DH-HMAC-CHAP: of every queue, of every host. The discovery service is left out of it.
+#[derive(Debug, Clone)]
+pub struct Dhchap {
+    /// Hosts that may connect, each with its secret, and the controller's where it is to show who it is as well.
+    pub hosts: Vec<(Nqn, AuthSecrets)>,
+    /// Hashes and groups that are used, the preferred first.
+    pub suites: AuthSuites,
+    /// How long an authentication may take.
+    pub timeout: Duration,
+}
+
+impl Dhchap {
+    /// Long enough for a host that computes in software, and that in an emulator.
+    pub const TIMEOUT: Duration = Duration::from_secs(30);
 }
 
 impl TargetOptions {
@@ -36,6 +56,7 @@ impl TargetOptions {
             threads: NonZeroU16::MIN,
             idle: Idle::default(),
             hosts: Vec::new(),
+            dhchap: None,
         }
     }
 }
@@ -44,7 +65,7 @@ impl TargetOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Told {
-    /// A host has connected, and has a controller.
+    /// A host has connected, has shown who it is where that is asked for, and has a controller.
     HostCame {
         /// Its name.
         host: Nqn,

@@ -7,7 +7,7 @@ use byway_fabrics::{DiscoveryLog, Entry, Nqn};
 use byway_spec::fabrics::SubsystemType;
 
 use crate::association::Associations;
-use crate::options::{TargetOptions, Tell};
+use crate::options::{Dhchap, TargetOptions, Tell};
 
 /// Identifiers of discovery controllers, which no other controller has.
 const DISCOVERY_IDS: std::ops::Range<u16> = 0x8000..0xfff0;
@@ -49,9 +49,11 @@ impl Premises {
         Self { options, associations, tell, address, discovery_id }
     }
 
-    /// Whether a host may connect.
+    /// Whether a host may connect. One that cannot show who it is may not where that is asked for.
     pub fn admits(&self, host: &Nqn) -> bool {
-        self.options.hosts.is_empty() || self.options.hosts.contains(host)
+        let TargetOptions { hosts, dhchap, .. } = &self.options;
+        let has_secret = |dhchap: &Dhchap| dhchap.hosts.iter().any(|(name, _)| name == host);
+        (hosts.is_empty() || hosts.contains(host)) && dhchap.as_ref().is_none_or(has_secret)
     }
 
     /// An identifier for a discovery controller.

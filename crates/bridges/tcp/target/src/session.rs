@@ -6,12 +6,15 @@
 use std::sync::Arc;
 
 use byway_controller::{CAPSULE_DATA_BYTES, Posted};
+use byway_fabrics::Nqn;
+use byway_fabrics::authentication::AuthenticationError;
 use byway_in_process::CapsuleDevice;
 use byway_spec::{Command, Status};
 use byway_tcp_codec::{
     ControllerPdu, DataCheck, HostPdu, IcReq, Incoming, Offer, Reader, TermReq, Violation, Writer,
 };
 
+use crate::authentication::Lock;
 use crate::data::{Data, data_of};
 use crate::fused::FusedPairs;
 use crate::outbox::Outbox;
@@ -43,6 +46,14 @@ pub enum Ended {
     /// Nothing came in time.
     #[error("the host did not connect in time")]
     Silent,
+    /// The host did not show who it is.
+    #[error("{host} is not authenticated: {why}")]
+    NotAuthenticated {
+        /// The name that it gave.
+        host: Nqn,
+        /// Why.
+        why: AuthenticationError,
+    },
     /// No command came in time.
     #[error("nothing came within the keep alive time")]
     KeepAlive,
@@ -82,6 +93,8 @@ pub(crate) struct Open {
     reader: Reader<HostPdu>,
     pub writer: Writer<ControllerPdu>,
     pub queue: Queue,
+    /// The host has to show who it is.
+    pub lock: Option<Box<Lock>>,
     incoming: Receiving,
     /// In-capsule data that came in pieces.
     gathered: Vec<u8>,
@@ -182,6 +195,7 @@ impl Session {
             reader: reader.open(&agreed),
             writer: Writer::<ControllerPdu>::new(&agreed),
             queue: Queue::Unconnected,
+            lock: None,
             incoming: Receiving::Nothing,
             gathered: Vec::new(),
             pending: Pending::default(),
@@ -232,6 +246,15 @@ impl Session {
         open.look(&mut self.out, device)
     }
 
+    /// Does what a host's authentication asks for. It takes its time, and no device.
+    ///
+    /// # Errors
+    /// The host did not show who it is.
+    pub fn authenticate(&mut self, now_ns: u64) -> Result<(), Ended> {
+        let Phase::Open(open) = &mut self.phase else { return Ok(()) };
+        open.authenticate(&mut self.out, now_ns)
+    }
+
     /// Reads nothing any more, and gives up what the device has of it.
     pub fn leave(&mut self, device: &mut CapsuleDevice<'_>, why: &Ended) {
         if let Phase::Open(open) = std::mem::replace(&mut self.phase, Phase::Over) {
@@ -246,7 +269,7 @@ impl Open {
         self.queue.heard(hand.now_ns);
         // All of a command's data in one piece is lent; it is kept only if its end is still to come.
         let mut lent: Option<&[u8]> = None;
-        while !(self.must_wait(hand) && matches!(self.incoming, Receiving::Nothing)) {
+        while self.goes_on(hand) {
             match self.reader.next(input) {
                 Ok(None) => break,
                 Ok(Some(Incoming::Pdu { pdu, data_bytes })) => self.take(pdu, data_bytes, hand)?,
@@ -259,6 +282,13 @@ impl Open {
         }
         lent.into_iter().for_each(|piece| self.gathered.extend_from_slice(piece));
         Ok(())
+    }
+
+    /// Whether more is read: nothing that the last command asked for is still to be done, and nothing is waited for but data.
+    fn goes_on(&self, hand: &Hand<'_, '_>) -> bool {
+        let is_asked = self.lock.as_ref().is_some_and(|lock| lock.is_asked());
+        let must_wait = self.must_wait(hand) && matches!(self.incoming, Receiving::Nothing);
+        !is_asked && !must_wait
     }
 
     /// Whether nothing more is to be executed until the host has taken answers, or other engines have done something. Admin
@@ -360,6 +390,10 @@ impl Open {
         hand: &mut Hand<'_, '_>,
     ) -> Result<(), Ended> {
         self.check_room()?;
+        if let Some(status) = self.lock.as_ref().and_then(|lock| lock.refusal(command)) {
+            self.fail(command, status, hand.out);
+            return Ok(());
+        }
         if self.is_fused(command) {
             return self.arrive_fused(command, Ok(data), hand);
         }

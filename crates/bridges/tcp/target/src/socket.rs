@@ -12,7 +12,7 @@ use crate::session::{Ended, Session};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// How long a host has from its connection to its Connect.
+/// How long a host has from its connection to its Connect. Its authentication has its own time.
 const CONNECT_NS: u64 = 10 * NS_PER_S;
 
 /// How long a host may take nothing of what is to be sent to it.
@@ -197,6 +197,11 @@ impl Connection {
             Ok(Err(why)) => self.end(why, device, now_ns),
             Err(_) => self.over = Some((Ended::ControllerGone, now_ns)),
         }
+        if self.over.is_none()
+            && let Err(why) = self.session.authenticate(now_ns)
+        {
+            self.end(why, device, now_ns);
+        }
         if needs_all {
             // Other connections of the host, and other hosts, may have something to hear of.
             device.ring();
@@ -255,7 +260,16 @@ impl Connection {
         if self.has_more() && now_ns.saturating_sub(self.sent_ns) > STUCK_NS {
             return Some(Ended::Stuck);
         }
-        let queue = self.session.open().map(|open| &open.queue);
+        let open = self.session.open();
+        let lock = open.and_then(|open| open.lock.as_ref());
+        if let Some(why) = lock.and_then(|lock| lock.overdue(now_ns)) {
+            return Some(why);
+        }
+        if lock.is_some_and(|lock| !lock.is_proven()) {
+            // What a host computes takes as long as it takes, and no sign of life could come meanwhile.
+            return None;
+        }
+        let queue = open.map(|open| &open.queue);
         match queue {
             None | Some(Queue::Unconnected) => {
                 let is_late = now_ns.saturating_sub(self.session.began_ns) > CONNECT_NS;

@@ -34,9 +34,22 @@ pub struct Habits {
     pub data_bytes: usize,
     /// Reads end with SUCCESS in the last data.
     pub success: bool,
+    /// What is asked of hosts before anything else.
+    pub asks: Asks,
     /// I/O command of this number, from 1, meets the fault.
     pub fault_at: u32,
     pub fault: Fault,
+}
+
+/// What hosts are asked for by Connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// Nothing.
+    Nothing,
+    /// To authenticate, and then nothing is said.
+    AndIsSilent,
+    /// To authenticate, and then every message is of zeroes.
+    AndTalksNonsense,
 }
 
 /// What happens once.
@@ -67,6 +80,7 @@ impl Default for Habits {
             r2t_bytes: 1 << 20,
             data_bytes: 1 << 20,
             success: true,
+            asks: Asks::Nothing,
             fault_at: 0,
             fault: Fault::None,
         }
@@ -252,7 +266,11 @@ impl Served<'_> {
                     }
                     ControllerChoice::Id(id) => id,
                 };
-                let accepted = Accepted { controller, authenticate: false, secure: false };
+                let accepted = Accepted {
+                    controller,
+                    authenticate: self.shared.habits.asks != Asks::Nothing,
+                    secure: false,
+                };
                 self.respond(command, Status::SUCCESS, accepted.dw0().into())
             }
             FabricsCommand::PropertyGet(access) => {
@@ -264,6 +282,10 @@ impl Served<'_> {
                 };
                 self.respond(command, Status::SUCCESS, value)
             }
+            FabricsCommand::AuthenticationReceive(_) => match self.shared.habits.asks {
+                Asks::AndIsSilent => Ok(()),
+                _ => self.send(command, &[0; 4096], false),
+            },
             _ => self.respond(command, Status::SUCCESS, 0),
         }
     }

@@ -12,9 +12,11 @@ use std::time::Duration;
 use byway_core::{
     Backend, BackendQueue, Buffer, Command, ErrorKind, Finished, Nsid, NvmCommand, Payload, QueueOptions,
 };
-use byway_tcp_initiator::{Digests, NvmeTcp, TcpOptions, TcpPlace, TcpQueue, discover};
+use byway_tcp_initiator::{
+    AuthSecrets, DhchapSecret, Digests, NvmeTcp, TcpOptions, TcpPlace, TcpQueue, discover,
+};
 
-use controller::{Habits, LBA_BYTES, NAME, TestController};
+use controller::{Asks, Habits, LBA_BYTES, NAME, TestController};
 
 /// Ends of waits that nothing should reach.
 const LONG: Duration = Duration::from_secs(30);
@@ -123,4 +125,20 @@ fn a_controller_hears_that_its_host_is_alive_without_a_command() {
         std::thread::sleep(Duration::from_millis(1));
     }
     drop(device);
+}
+
+#[test]
+fn a_controller_that_asks_for_authentication_and_then_talks_nonsense_or_not_at_all_is_left() {
+    let host: DhchapSecret = "DHHC-1:01:OQmBqENm7JeUZcaf95IgU6vDcimlMupTz9ZK2y86loTjQ9PD:".parse().unwrap();
+    let dhchap = Some(AuthSecrets { host, controller: None });
+    for (asks, kind, said) in [
+        (Asks::AndIsSilent, ErrorKind::TimedOut, "does not answer"),
+        (Asks::AndTalksNonsense, ErrorKind::Denied, "cannot authenticate to"),
+    ] {
+        let controller = TestController::start(Habits { asks, ..Habits::default() });
+        let connect_timeout = Duration::from_secs(1);
+        let options = TcpOptions { dhchap: dhchap.clone(), connect_timeout, ..TcpOptions::default() };
+        let error = NvmeTcp::open(place(&controller, NAME), options).unwrap_err();
+        assert!(error.kind() == kind && error.to_string().contains(said), "{asks:?}: {error}");
+    }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod admin;
+mod authenticating;
 mod bad_peers;
 mod blocks;
 mod connecting;

@@ -1,0 +1,182 @@
+//! Hosts that have to show who they are: what is let through until they have, and what comes of the messages with which they do.
+//!
+//! What is computed takes milliseconds in the large groups, so it is not done where the message is read, with the device in hand, but
+//! when the device has been given back: other threads go on meanwhile.
+
+use byway_fabrics::authentication::{
+    AUTH_MESSAGE_BYTES_MAX, AuthenticationError, ControllerAuthentication, Entropy, Parties, Verdict,
+};
+use byway_fabrics::{Authentication, Nqn};
+use byway_spec::base::admin::AdminOpcode;
+use byway_spec::fabrics::{FabricsType, status};
+use byway_spec::{Command, Status};
+
+use crate::discovery::Answer;
+use crate::options::Told;
+use crate::outbox::Outbox;
+use crate::premises::Premises;
+use crate::queue::Queue;
+use crate::session::{Ended, Open};
+
+/// A queue whose host has to show who it is.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    side: ControllerAuthentication,
+    is_proven: bool,
+    timeout_ns: u64,
+    /// When the authentication that is under way must be over.
+    deadline_ns: Option<u64>,
+    /// What was asked for and is still to be done.
+    asked: Option<Asked>,
+}
+
+/// A command of authentication.
+#[derive(Debug)]
+enum Asked {
+    /// A message of the host.
+    Send(Command, Vec<u8>),
+    /// A message for the host.
+    Receive(Command),
+}
+
+impl Lock {
+    /// That of a queue of `host`, if there is one: authentication is asked for of this target's hosts.
+    pub fn of(premises: &Premises, host: &Nqn, now_ns: u64) -> Option<Box<Self>> {
+        let dhchap = premises.options.dhchap.as_ref()?;
+        let (_, secrets) = dhchap.hosts.iter().find(|(name, _)| name == host)?;
+        let parties = Parties { host: host.clone(), subsystem: premises.options.subsystem.clone() };
+        let timeout_ns = u64::try_from(dhchap.timeout.as_nanos()).unwrap_or(u64::MAX);
+        Some(Box::new(Self {
+            side: ControllerAuthentication::new(parties, secrets.clone(), dhchap.suites.clone()),
+            is_proven: false,
+            timeout_ns,
+            deadline_ns: Some(now_ns.saturating_add(timeout_ns)),
+            asked: None,
+        }))
+    }
+
+    /// Whether the host has shown who it is.
+    pub fn is_proven(&self) -> bool {
+        self.is_proven
+    }
+
+    /// Whether something is to be done before the next command is read.
+    pub fn is_asked(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// That an authentication takes too long.
+    pub fn overdue(&self, now_ns: u64) -> Option<Ended> {
+        let is_late = self.deadline_ns.is_some_and(|deadline_ns| deadline_ns < now_ns);
+        is_late.then(|| self.ended(AuthenticationError::Late))
+    }
+
+    /// Why a command is not taken: its host has not shown who it is, or it is a message that is too long.
+    pub fn refusal(&self, command: &Command) -> Option<Status> {
+        let is_message = command.opcode() == AdminOpcode::FABRICS.0
+            && matches!(
+                FabricsType::of(command),
+                FabricsType::AUTHENTICATION_SEND | FabricsType::AUTHENTICATION_RECEIVE
+            );
+        let is_long = command.sgl1().length_bytes as usize > AUTH_MESSAGE_BYTES_MAX;
+        match is_message {
+            true => is_long.then(|| Status::INVALID_FIELD.with_dnr()),
+            false => (!self.is_proven).then(|| status::AUTHENTICATION_REQUIRED.with_dnr()),
+        }
+    }
+
+    fn ended(&self, why: AuthenticationError) -> Ended {
+        Ended::NotAuthenticated { host: self.side.parties().host.clone(), why }
+    }
+
+    /// Does what was asked for.
+    fn step(&mut self, asked: Asked, now_ns: u64) -> (Command, Answer, Verdict) {
+        match asked {
+            Asked::Send(command, message) => {
+                let verdict = match Entropy::of_system() {
+                    Ok(entropy) => self.side.send(&message, entropy),
+                    Err(_) => Verdict::Failed(AuthenticationError::NoEntropy),
+                };
+                if self.is_proven && self.deadline_ns.is_none() {
+                    self.deadline_ns = Some(now_ns.saturating_add(self.timeout_ns));
+                }
+                (command, Answer::Done(0), verdict)
+            }
+            Asked::Receive(command) => {
+                let (message, verdict) = self.side.receive();
+                (command, Answer::Data(message), verdict)
+            }
+        }
+    }
+}
+
+impl Open {
+    /// Takes a message of the host; it is looked into when the device has been given back.
+    pub(crate) fn take_message(
+        &mut self,
+        command: &Command,
+        sent: Authentication,
+        data: Option<&[u8]>,
+    ) -> Result<(), Status> {
+        let message = data.filter(|data| data.len() == sent.bytes as usize);
+        let message = message.ok_or_else(|| Status::INVALID_FIELD.with_dnr())?;
+        let lock = self.lock.as_mut().ok_or_else(|| Status::INVALID_OPCODE.with_dnr())?;
+        lock.asked = Some(Asked::Send(*command, message.to_vec()));
+        Ok(())
+    }
+
+    /// Is asked for a message; it is made when the device has been given back.
+    pub(crate) fn ask_message(
+        &mut self,
+        command: &Command,
+        asked: Authentication,
+        data: Option<&[u8]>,
+    ) -> Result<(), Status> {
+        if data.is_some() || asked.bytes != command.sgl1().length_bytes {
+            return Err(Status::INVALID_FIELD.with_dnr());
+        }
+        let lock = self.lock.as_mut().ok_or_else(|| Status::INVALID_OPCODE.with_dnr())?;
+        lock.asked = Some(Asked::Receive(*command));
+        Ok(())
+    }
+
+    /// Does what was asked for, and answers it. It needs no device.
+    ///
+    /// # Errors
+    /// The host is not who it says, or something went wrong: the connection ends once the host has been told.
+    pub(crate) fn authenticate(&mut self, out: &mut Outbox, now_ns: u64) -> Result<(), Ended> {
+        let Some(lock) = &mut self.lock else { return Ok(()) };
+        let Some(asked) = lock.asked.take() else { return Ok(()) };
+        let (command, answer, verdict) = lock.step(asked, now_ns);
+        let is_told = match (&answer, &verdict) {
+            (Answer::Data(_), _) => true,
+            // The host knows, or there is nothing that it could be told.
+            (_, Verdict::Failed(AuthenticationError::Refused(_) | AuthenticationError::NoEntropy)) => true,
+            _ => false,
+        };
+        let ended = match verdict {
+            Verdict::Failed(why) if is_told => Some(lock.ended(why)),
+            Verdict::Failed(_) | Verdict::GoesOn => None,
+            Verdict::Authenticated => {
+                lock.deadline_ns = None;
+                let is_first = !std::mem::replace(&mut lock.is_proven, true);
+                if is_first {
+                    self.tell_came();
+                }
+                None
+            }
+        };
+        self.answer(&command, answer, command.sgl1().length_bytes as usize, out);
+        ended.map_or(Ok(()), Err)
+    }
+
+    /// Tells that a host has come: with the Connect of its admin queue, or once it has shown who it is.
+    pub(crate) fn tell_came(&self) {
+        let Queue::Device(queue) = &self.queue else { return };
+        if queue.qid > 0 || self.lock.as_ref().is_some_and(|lock| !lock.is_proven) {
+            return;
+        }
+        let (host, controller) = (queue.association.host.clone(), queue.association.controller.0);
+        (self.premises.tell)(Told::HostCame { host, controller, from: self.place.from });
+    }
+}

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use byway::{
-    Backend, BackendQueue, Buffer, Command, Device, Key, KvCommand, Nsid, NvmCommand, Payload, Queue,
-    QueueOptions, SmallBytes, StoreOptions,
+    Backend, BackendQueue, Buffer, Command, Device, Key, KvCommand, NamespaceKind, Nsid, NvmCommand, Payload,
+    Queue, QueueOptions, SmallBytes, StoreOptions,
 };
 use byway_benches::rounds::{Case, each};
 
@@ -13,12 +13,11 @@ use byway_benches::rounds::{Case, each};
 pub const RAM: &str = "ram:1G?flash=off&ledger=off";
 pub const NULL: &str = "null:1G?flash=off&ledger=off";
 pub const RAM_OF_LARGE: &str = "ram:4G?flash=off&ledger=off";
+pub const RAM_TO_FILL: &str = "ram:256M?flash=off&ledger=off";
 
 /// Bytes of a piece that is read, and how many there are.
 const PIECE_BYTES: usize = 4096;
 const PIECES: u64 = 4096;
-/// What is in the namespace of blocks.
-pub const DATA_BYTES: u64 = PIECES * PIECE_BYTES as u64;
 /// Bytes of a logical block.
 const LBA_BYTES: usize = 512;
 /// Bytes of a small value, and keys that puts go round over, so that the device stays in one state.
@@ -129,6 +128,16 @@ impl Load {
             Work::Put64 | Work::Store1m => {}
         }
         Ok(self)
+    }
+
+    /// Writes all blocks of the namespace; how many bytes that is. The kernel gives a medium in memory two mebibytes at a time.
+    pub fn fill_all(&mut self) -> Result<u64> {
+        let NamespaceKind::Nvm { lba_bytes, blocks } = self.device.namespace(self.nsid)?.kind else {
+            bail!("blocks are filled");
+        };
+        let pieces = blocks * u64::from(lba_bytes) / PIECE_BYTES as u64;
+        self.fill(pieces, PIECE_BYTES)?;
+        Ok(pieces * PIECE_BYTES as u64)
     }
 
     fn fill(&mut self, places: u64, bytes: usize) -> Result<()> {

@@ -198,14 +198,15 @@ impl Bench {
         Ok(cases.iter().map(|(name, _, _, taken)| taken.row(name, 1)).collect())
     }
 
-    /// A server that was given data, had all of it read and serves one host.
+    /// A server whose namespace of blocks was filled, some of it read, and which serves one host.
     fn measure_resident(&self) -> Result<Resident> {
         const MIB: f64 = (1 << 20) as f64;
-        let served = self.serve(load::RAM, Waits::Adaptive)?;
-        let mut reads = Load::open("resident", served.uri(), Work::Read4k, MANY)?.filled()?;
+        let served = self.serve(load::RAM_TO_FILL, Waits::Adaptive)?;
+        let mut reads = Load::open("resident", served.uri(), Work::Read4k, MANY)?;
+        let data_bytes = reads.fill_all()?;
         reads.round(self.arguments.calls * 10, &mut Vec::new())?;
         let resident = served.resident_bytes()?.ok_or_else(|| anyhow!("the server has no memory"))?;
-        let (data_mib, resident_mib) = (load::DATA_BYTES as f64 / MIB, resident as f64 / MIB);
+        let (data_mib, resident_mib) = (data_bytes as f64 / MIB, resident as f64 / MIB);
         Ok(Resident { case: "resident", data_mib, resident_mib, beyond_mib: resident_mib - data_mib })
     }
 }

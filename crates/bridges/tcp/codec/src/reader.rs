@@ -179,15 +179,8 @@ impl<P: Dialect> Reader<P> {
     }
 
     fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Incoming<'a, P>>, Violation> {
-        if self.state == State::Common {
-            let whole = self.fill_head(input, COMMON_HEADER_BYTES);
-            if self.head_have > 0 {
-                self.header_bytes = self.head_have;
-            }
-            if !whole {
-                return Ok(None);
-            }
-            self.begin()?;
+        if self.state == State::Common && !self.take_common(input)? {
+            return Ok(None);
         }
         match self.state {
             State::Header => self.finish_header(input),
@@ -203,6 +196,43 @@ impl<P: Dialect> Reader<P> {
         }
     }
 
+    /// Reads the common header, and where all of the header is there, as it nearly always is, that too: by copies whose lengths
+    /// the compiler knows. False while bytes of the common header are missing.
+    #[inline]
+    fn take_common(&mut self, input: &mut &[u8]) -> Result<bool, Violation> {
+        match input.split_first_chunk::<COMMON_HEADER_BYTES>() {
+            Some((first, rest)) if self.head_have == 0 => {
+                *input = rest;
+                self.head[..COMMON_HEADER_BYTES].copy_from_slice(first);
+                self.head_have = COMMON_HEADER_BYTES as u8;
+            }
+            _ if !self.fill_head(input, COMMON_HEADER_BYTES) => {
+                self.header_bytes = if self.head_have > 0 { self.head_have } else { self.header_bytes };
+                return Ok(false);
+            }
+            _ => {}
+        }
+        self.header_bytes = COMMON_HEADER_BYTES as u8;
+        self.begin()?;
+        match self.layout.head_bytes() {
+            24 => self.take_rest_of_head::<16>(input),
+            28 => self.take_rest_of_head::<20>(input),
+            72 => self.take_rest_of_head::<64>(input),
+            76 => self.take_rest_of_head::<68>(input),
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn take_rest_of_head<const BYTES: usize>(&mut self, input: &mut &[u8]) {
+        if let Some((chunk, rest)) = input.split_first_chunk::<BYTES>() {
+            *input = rest;
+            self.head[COMMON_HEADER_BYTES..][..BYTES].copy_from_slice(chunk);
+            self.head_have = (COMMON_HEADER_BYTES + BYTES) as u8;
+        }
+    }
+
     /// Judges a PDU by its first eight bytes, before a peer can have it wait for more.
     fn begin(&mut self) -> Result<(), Violation> {
         let common = self.common();
@@ -214,7 +244,8 @@ impl<P: Dialect> Reader<P> {
     }
 
     fn finish_header<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Incoming<'a, P>>, Violation> {
-        if !self.fill_head(input, usize::from(self.layout.head_bytes())) {
+        let head_bytes = self.layout.head_bytes();
+        if self.head_have < head_bytes && !self.fill_head(input, usize::from(head_bytes)) {
             return Ok(None);
         }
         self.header_bytes = self.layout.header_bytes;

@@ -34,15 +34,16 @@ const fn longest_head() -> usize {
 #[derive(Debug, Clone, Copy)]
 pub struct Writer<P> {
     digests: Digests,
-    /// What the other side asked for.
-    alignment: Alignment,
+    /// Bytes before the data of a command and of a data PDU, as the other side asked for: its alignment divides them.
+    command_head_bytes: u8,
+    data_head_bytes: u8,
     side: PhantomData<P>,
 }
 
 impl Writer<HostPdu> {
     /// A host's.
     pub const fn new(agreed: &Agreement) -> Self {
-        Self { digests: agreed.digests(), alignment: agreed.to_controller(), side: PhantomData }
+        Self::aligned(agreed.digests(), agreed.to_controller())
     }
 
     /// CapsuleCmd, with `data` as its in-capsule data.
@@ -69,7 +70,7 @@ impl Writer<HostPdu> {
 impl Writer<ControllerPdu> {
     /// A controller's.
     pub const fn new(agreed: &Agreement) -> Self {
-        Self { digests: agreed.digests(), alignment: agreed.to_host(), side: PhantomData }
+        Self::aligned(agreed.digests(), agreed.to_host())
     }
 
     /// CapsuleResp.
@@ -108,21 +109,31 @@ impl Writer<ControllerPdu> {
 }
 
 impl<P> Writer<P> {
-    /// Bytes before the data of a data PDU: for data that is made where it is sent from.
-    pub fn data_head_bytes(&self) -> usize {
-        let header_bytes = size_of::<tcp::DataPdu>() + if self.digests.header { DIGEST_BYTES } else { 0 };
-        header_bytes.next_multiple_of(usize::from(self.alignment.bytes()))
+    const fn aligned(digests: Digests, alignment: Alignment) -> Self {
+        let digest_bytes = if digests.header { DIGEST_BYTES } else { 0 };
+        let alignment_bytes = alignment.bytes() as usize;
+        let command = (size_of::<tcp::CapsuleCmd>() + digest_bytes).next_multiple_of(alignment_bytes);
+        let data = (size_of::<tcp::DataPdu>() + digest_bytes).next_multiple_of(alignment_bytes);
+        Self { digests, command_head_bytes: command as u8, data_head_bytes: data as u8, side: PhantomData }
     }
 
+    /// Bytes before the data of a data PDU: for data that is made where it is sent from.
+    #[inline]
+    pub fn data_head_bytes(&self) -> usize {
+        usize::from(self.data_head_bytes)
+    }
+
+    #[inline]
     fn plan<'d>(&self, kind: PduType, data: &'d [&'d [u8]]) -> (CommonHeader, Parts<'d>) {
         let header_bytes = Shape::of(kind).map_or(0, |shape| usize::from(shape.header_bytes));
         let bare_bytes = header_bytes + if self.digests.header { DIGEST_BYTES } else { 0 };
         let data_bytes: usize = data.iter().map(|piece| piece.len()).sum();
         let has_data = data_bytes > 0;
         let digest = has_data && self.digests.data;
-        let head_bytes = match has_data {
-            true => bare_bytes.next_multiple_of(usize::from(self.alignment.bytes())),
-            false => bare_bytes,
+        let head_bytes = match (has_data, kind) {
+            (true, PduType::CAPSULE_CMD) => usize::from(self.command_head_bytes),
+            (true, _) => usize::from(self.data_head_bytes),
+            (false, _) => bare_bytes,
         };
         let plen_bytes = head_bytes + data_bytes + if digest { DIGEST_BYTES } else { 0 };
         let common = CommonHeader {
@@ -151,6 +162,7 @@ struct Parts<'d> {
 }
 
 impl<'d> Parts<'d> {
+    #[inline]
     fn finish<H: IntoBytes + Immutable>(self, header: &H) -> Frame<'d> {
         let header = header.as_bytes();
         let mut head = [0; HEAD_BYTES_MAX];
@@ -177,6 +189,7 @@ pub struct Frame<'d> {
 
 impl<'d> Frame<'d> {
     /// Header, header digest and padding.
+    #[inline]
     pub fn head(&self) -> &[u8] {
         self.head.get(..usize::from(self.head_bytes)).unwrap_or_default()
     }

@@ -26,17 +26,25 @@ impl Line {
     #[inline]
     pub fn flush(&mut self) -> Result<bool> {
         while self.connection.unsent_bytes() > 0 {
-            let mut pieces = [IoSlice::new(&[]); GATHERED_MAX];
-            let count = self.connection.gather(&mut pieces);
-            let gathered = pieces.get(..count).unwrap_or_default();
-            let wanted = gathered.iter().map(|piece| piece.len()).sum::<usize>();
-            let sent = self.stream.send(gathered).map_err(ended)?;
+            let (wanted, sent) = match self.connection.unsent_in_one_place() {
+                Some(bytes) => (bytes.len(), self.stream.send_bytes(bytes)),
+                None => self.send_gathered(),
+            };
+            let sent = sent.map_err(ended)?;
             self.connection.sent(sent);
             if sent < wanted {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Sends pieces from where they lie: how much that was to be, and was.
+    fn send_gathered(&self) -> (usize, io::Result<usize>) {
+        let mut pieces = [IoSlice::new(&[]); GATHERED_MAX];
+        let count = self.connection.gather(&mut pieces);
+        let gathered = pieces.get(..count).unwrap_or_default();
+        (gathered.iter().map(|piece| piece.len()).sum(), self.stream.send(gathered))
     }
 
     /// Takes what was received, and sends what that asks for; says whether anything came.

@@ -484,6 +484,18 @@ impl BackendQueue for TcpQueue {
         Ok(self.take_finished())
     }
 
+    #[inline]
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        let mut found = self.take_finished();
+        if found.is_none() && self.outstanding() > 0 {
+            self.wait_until(Deadline::after(timeout), |queue| {
+                found = queue.take_finished();
+                found.is_some()
+            })?;
+        }
+        Ok(found)
+    }
+
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
         if self.is_ready() || self.outstanding() == 0 {
             return Ok(!self.ready.is_empty());

@@ -59,17 +59,22 @@ impl Stream {
         Ok(Self(stream))
     }
 
+    /// Sends bytes that stand in one place, as many as there is room for now.
+    ///
+    /// # Errors
+    /// When the connection has ended.
+    #[inline]
+    pub fn send_bytes(&self, bytes: &[u8]) -> io::Result<usize> {
+        sent(rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL))
+    }
+
     /// Sends what is gathered, as much as there is room for now; nothing where there is none.
     ///
     /// # Errors
     /// When the connection has ended.
     pub fn send(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut nothing = SendAncillaryBuffer::default();
-        match rustix::net::sendmsg(&self.0, pieces, &mut nothing, SendFlags::NOSIGNAL) {
-            Ok(bytes) => Ok(bytes),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
-            Err(other) => Err(other.into()),
-        }
+        sent(rustix::net::sendmsg(&self.0, pieces, &mut nothing, SendFlags::NOSIGNAL))
     }
 
     /// Receives what is there now; nothing where there is nothing.
@@ -131,6 +136,14 @@ impl Stream {
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// No room is no error.
+fn sent(result: rustix::io::Result<usize>) -> io::Result<usize> {
+    match result {
+        Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+        other => Ok(other?),
     }
 }
 

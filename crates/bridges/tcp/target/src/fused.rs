@@ -63,7 +63,7 @@ impl Half {
         if is_mine {
             self.data = match whole.is_corrupt {
                 true => Arrival::Failed(Status::TRANSIENT_TRANSPORT_ERROR),
-                false => Arrival::Here(Some(whole.data.clone())),
+                false => Arrival::Here(Some(whole.data().to_vec())),
             };
         }
         is_mine

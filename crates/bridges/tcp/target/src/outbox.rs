@@ -1,7 +1,8 @@
 //! What is to be sent to one host: bytes in order, and room behind them in which data is made where it is sent from.
 
-/// Beyond this much that a host has not taken, nothing more of it is executed.
-pub const FULL_BYTES: usize = 1 << 20;
+/// So much is sent before more is executed: its host is not to wait for all that it asked for at once. While the host has not
+/// taken it, nothing more is executed either.
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// Room that is kept while there is nothing to send: that of 1 MiB of data.
 const KEPT_BYTES: usize = 2 << 20;
@@ -30,9 +31,10 @@ impl Outbox {
         self.start == self.end
     }
 
-    /// Whether the host should take some of it first.
+    /// Whether it is to be sent before there is more.
+    #[inline]
     pub fn is_full(&self) -> bool {
-        self.end - self.start >= FULL_BYTES
+        self.end - self.start >= CHUNK_BYTES
     }
 
     /// So much was sent.

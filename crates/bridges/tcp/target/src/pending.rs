@@ -18,15 +18,27 @@ const ASKED_BYTES: usize = 32 << 20;
 const SPARE_BUFFERS: usize = 8;
 const SPARE_BYTES: usize = 1 << 20;
 
+/// Data from this size on is large: it is received where it belongs.
+const LARGE_BYTES: usize = 32 << 10;
+
 /// A command with all of its data.
 #[derive(Debug)]
 pub struct Whole {
     /// The command.
     pub command: Command,
-    /// Its data.
-    pub data: Vec<u8>,
+    /// Room for its data, and perhaps for more.
+    room: Vec<u8>,
+    bytes: usize,
+    filled: usize,
     /// A data digest did not match.
     pub is_corrupt: bool,
+}
+
+impl Whole {
+    /// Its data.
+    pub fn data(&self) -> &[u8] {
+        self.room.get(..self.bytes).unwrap_or_default()
+    }
 }
 
 /// Data that comes now.
@@ -81,12 +93,33 @@ impl Pending {
         let asked = self.solicitations.ask(CommandId(command.cid()), 0, bytes)?;
         self.waiting.pop_front();
         self.asked_bytes += bytes as usize;
-        let mut data = self.spare.pop().unwrap_or_default();
-        data.clear();
-        // Room, and no memory yet: that comes with the data.
-        data.reserve_exact(bytes as usize);
-        *self.asked.get_mut(usize::from(asked.tag.0))? = Some(Whole { command, data, is_corrupt: false });
+        let bytes = bytes as usize;
+        let fits = |room: &Vec<u8>| room.len() >= bytes;
+        // Of the zeroes of new room the system makes memory where data comes.
+        let room = self.spare.pop().filter(fits).unwrap_or_else(|| vec![0; bytes]);
+        let whole = Whole { command, room, bytes, filled: 0, is_corrupt: false };
+        *self.asked.get_mut(usize::from(asked.tag.0))? = Some(whole);
         Some(asked)
+    }
+
+    /// Whether data that was asked for is better received where it belongs.
+    pub fn awaits_large(&self) -> bool {
+        self.asked_bytes >= LARGE_BYTES
+    }
+
+    /// Where the next bytes of the data belong, at most so many.
+    pub fn room(&mut self, coming: Coming, bytes: usize) -> &mut [u8] {
+        let Some(Some(whole)) = self.asked.get_mut(coming.place) else { return &mut [] };
+        let end = whole.filled.saturating_add(bytes).min(whole.bytes);
+        whole.room.get_mut(whole.filled..end).unwrap_or_default()
+    }
+
+    /// So many bytes were received there: which.
+    pub fn received(&mut self, coming: Coming, bytes: usize) -> &[u8] {
+        let Some(Some(whole)) = self.asked.get_mut(coming.place) else { return &[] };
+        let start = whole.filled;
+        whole.filled = start.saturating_add(bytes).min(whole.bytes);
+        whole.room.get(start..whole.filled).unwrap_or_default()
     }
 
     /// Judges H2CData by its header.
@@ -100,9 +133,11 @@ impl Pending {
 
     /// A piece of the data.
     pub fn take(&mut self, coming: Coming, piece: &[u8]) {
-        if let Some(Some(whole)) = self.asked.get_mut(coming.place) {
-            whole.data.extend_from_slice(piece);
+        let room = self.room(coming, piece.len());
+        if let Some(piece) = piece.get(..room.len()) {
+            room.copy_from_slice(piece);
         }
+        self.received(coming, piece.len());
     }
 
     /// The end of the data of one PDU: the command, if it has all of its data.
@@ -115,7 +150,7 @@ impl Pending {
             return None;
         }
         let whole = place.take()?;
-        self.asked_bytes -= whole.data.len().min(self.asked_bytes);
+        self.asked_bytes -= whole.bytes.min(self.asked_bytes);
         Some(whole)
     }
 
@@ -124,10 +159,10 @@ impl Pending {
         self.spare.clear();
     }
 
-    /// A buffer for the next command.
-    pub fn reuse(&mut self, data: Vec<u8>) {
-        if self.spare.len() < SPARE_BUFFERS && data.capacity() <= SPARE_BYTES {
-            self.spare.push(data);
+    /// The room of a command that is done is another's.
+    pub fn reuse(&mut self, whole: Whole) {
+        if self.spare.len() < SPARE_BUFFERS && whole.room.len() <= SPARE_BYTES {
+            self.spare.push(whole.room);
         }
     }
 }

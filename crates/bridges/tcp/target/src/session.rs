@@ -25,6 +25,9 @@ use crate::queue::Queue;
 /// Most data in one H2CData PDU (MAXH2CDATA).
 const MAX_H2C_DATA_BYTES: u32 = 1 << 20;
 
+/// Less data than this is received with what else comes.
+const DIRECT_BYTES_MIN: usize = 4 << 10;
+
 /// Why a connection ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
@@ -212,6 +215,40 @@ impl Session {
         Ok(())
     }
 
+    /// Where the data that comes next belongs, where it is better received there.
+    pub fn direct_room(&mut self) -> Option<&mut [u8]> {
+        let Phase::Open(open) = &mut self.phase else { return None };
+        let (Receiving::Asked(coming), left) = (open.incoming, open.reader.data_left_bytes() as usize) else {
+            return None;
+        };
+        if left < DIRECT_BYTES_MIN {
+            return None;
+        }
+        Some(open.pending.room(coming, left)).filter(|room| !room.is_empty())
+    }
+
+    /// So many bytes were received there. What they complete is taken by the next [`Self::receive`].
+    ///
+    /// # Errors
+    /// Why the connection ends.
+    pub fn received_there(&mut self, bytes: usize) -> Result<(), Ended> {
+        let Phase::Open(open) = &mut self.phase else { return Ok(()) };
+        let Receiving::Asked(coming) = open.incoming else { return Ok(()) };
+        let mut piece = open.pending.received(coming, bytes);
+        while !piece.is_empty() {
+            match open.reader.next(&mut piece) {
+                Ok(_) => {}
+                Err(violation) => return Err(open.refuse(violation, &mut self.out)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether data is on its way that is better received where it belongs than with what else comes.
+    pub fn awaits_large(&self) -> bool {
+        self.open().is_some_and(|open| open.pending.awaits_large())
+    }
+
     /// The connection, if it is agreed on.
     pub(crate) fn open(&self) -> Option<&Open> {
         if let Phase::Open(open) = &self.phase { Some(open) } else { None }
@@ -308,7 +345,7 @@ impl Open {
     fn take(&mut self, pdu: HostPdu, data_bytes: u32, hand: &mut Hand<'_, '_>) -> Result<(), Ended> {
         match pdu {
             HostPdu::Command(command) => {
-                self.head = (self.head + 1) % self.entries;
+                self.head = if self.head + 1 < self.entries { self.head + 1 } else { 0 };
                 if data_bytes == 0 {
                     return self.arrive(&command, None, hand);
                 }
@@ -375,9 +412,9 @@ impl Open {
                 self.fail(&whole.command, Status::TRANSIENT_TRANSPORT_ERROR, hand.out);
                 Ok(())
             }
-            false => self.execute(&whole.command, Some(&whole.data), 0, hand),
+            false => self.execute(&whole.command, Some(whole.data()), 0, hand),
         };
-        self.pending.reuse(whole.data);
+        self.pending.reuse(whole);
         self.ask(hand.out);
         done
     }

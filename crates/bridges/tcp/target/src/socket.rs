@@ -1,10 +1,12 @@
 //! A connection with its socket: what is received goes to the session, what that has to say is sent.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::sync::Arc;
 
 use byway_in_process::{CapsuleDevice, Capsules};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::premises::{Place, Premises};
 use crate::queue::Queue;
@@ -23,6 +25,20 @@ const LINGER_NS: u64 = 2 * NS_PER_S;
 
 /// Most bytes that are received of a connection that is over.
 const LINGER_BYTES: usize = 1 << 20;
+
+/// What is received at once with what else comes while large data is awaited, which would be copied from there.
+const BUFFER_BYTES_FOR_LARGE: usize = 4 << 10;
+
+/// What was received.
+enum Received {
+    Nothing,
+    /// So many bytes, into the thread's buffer.
+    Bytes(usize),
+    /// So many bytes of a command's data, where they belong.
+    There(usize),
+    /// The last that there will be.
+    End(Ended),
+}
 
 /// What a turn of a connection came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,26 +152,57 @@ impl Connection {
         if !self.wants_more() {
             return self.after(if sent { Turn::Busy } else { Turn::Idle });
         }
-        match (&self.stream).read(buffer) {
-            Ok(0) => {
+        match self.receive(buffer) {
+            Received::Nothing => return self.after(if sent { Turn::Busy } else { Turn::Idle }),
+            Received::Bytes(bytes) => self.take_all(&buffer[..bytes], device, now_ns),
+            Received::There(bytes) => match self.session.received_there(bytes) {
+                Ok(()) => self.take_all(&[], device, now_ns),
+                Err(why) => self.end(why, device, now_ns),
+            },
+            Received::End(why) => {
                 self.at_end = true;
-                self.end(Ended::Left, device, now_ns);
-            }
-            Ok(bytes) => {
-                let received = &buffer[..bytes];
-                let taken = self.take(received, device, now_ns);
-                self.stash.extend_from_slice(&received[taken..]);
-            }
-            Err(error) if is_nothing(error.kind()) => {
-                return self.after(if sent { Turn::Busy } else { Turn::Idle });
-            }
-            Err(error) => {
-                self.at_end = true;
-                self.end(left_or(error.kind()), device, now_ns);
+                self.end(why, device, now_ns);
             }
         }
         self.send(now_ns);
         self.after(Turn::Busy)
+    }
+
+    /// Receives what is there: where it belongs, if it is a lot of one command's, or into `buffer`.
+    fn receive(&mut self, buffer: &mut [u8]) -> Received {
+        let received = if let Some(room) = self.session.direct_room() {
+            recv(&self.stream, room, RecvFlags::empty()).map(|(bytes, _)| Received::There(bytes))
+        } else {
+            let bytes = if self.session.awaits_large() {
+                buffer.len().min(BUFFER_BYTES_FOR_LARGE)
+            } else {
+                buffer.len()
+            };
+            recv(&self.stream, &mut buffer[..bytes], RecvFlags::empty())
+                .map(|(bytes, _)| Received::Bytes(bytes))
+        };
+        match received {
+            Ok(Received::There(0) | Received::Bytes(0)) => Received::End(Ended::Left),
+            Ok(received) => received,
+            Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
+            Err(error) => Received::End(left_or(std::io::Error::from(error).kind())),
+        }
+    }
+
+    /// Takes what was received, and sends answers as soon as they are worth it. What is left waits for the host to take some.
+    fn take_all(&mut self, received: &[u8], device: &Capsules, now_ns: u64) {
+        let mut left = received;
+        loop {
+            let taken = self.take(left, device, now_ns);
+            left = &left[taken..];
+            if left.is_empty() {
+                return;
+            }
+            self.send(now_ns);
+            if taken == 0 || self.session.out.is_full() {
+                return self.stash.extend_from_slice(left);
+            }
+        }
     }
 
     fn after(&self, turn: Turn) -> Turn {
@@ -292,13 +339,13 @@ impl Connection {
     fn send(&mut self, now_ns: u64) -> bool {
         let mut any = false;
         while !self.session.out.is_empty() {
-            match (&self.stream).write(self.session.out.pending()) {
+            match send(&self.stream, self.session.out.pending(), SendFlags::NOSIGNAL) {
                 Ok(bytes) => {
                     self.session.out.sent(bytes);
                     any = true;
                 }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
                 Err(_) => {
                     // Whoever receives finds the same; what was to be sent is of no use.
                     self.at_end = true;
@@ -319,21 +366,17 @@ impl Connection {
         if !self.has_more() {
             let _ = self.stream.shutdown(std::net::Shutdown::Write);
         }
-        match (&self.stream).read(buffer) {
-            Ok(0) => self.at_end = true,
-            Ok(bytes) => {
+        match recv(&self.stream, buffer, RecvFlags::empty()) {
+            Ok((0, _)) => self.at_end = true,
+            Ok((bytes, _)) => {
                 self.lingered_bytes += bytes;
                 self.at_end |= self.lingered_bytes > LINGER_BYTES;
             }
-            Err(error) if is_nothing(error.kind()) => {}
+            Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.at_end = true,
         }
         self.after(Turn::Idle)
     }
-}
-
-fn is_nothing(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 /// A host that closes its connection with something unread leaves as any other does.

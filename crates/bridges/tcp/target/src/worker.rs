@@ -27,6 +27,9 @@ use crate::socket::{Connection, Turn};
 const OTHERS_BEHIND_WORK_NS: u64 = 5_000;
 const OTHERS_NS: u64 = 20_000;
 
+/// So many looks in vain at connections by one reading of the clock.
+const LOOKS_BY_TIME: u32 = 8;
+
 /// From so many turns in a row on, a connection is looked at only: the kernel is not asked to tell of it as well.
 const TURNS_UNTOLD: u32 = 16;
 
@@ -203,9 +206,15 @@ impl Worker {
     /// Serves until the crew is stopped.
     pub fn run(&mut self) {
         let mut events = Vec::with_capacity(EVENTS);
+        let (mut now_ns, mut looks) = (monotonic_ns(), 0u32);
         while !self.crew.stop.load(Relaxed) {
-            let now_ns = monotonic_ns();
-            let between_ns = match self.serve_hot(now_ns) {
+            let turns = self.serve_hot(now_ns);
+            looks = looks.wrapping_add(1);
+            if matches!(turns, Turns::Idle) && !self.hot.is_empty() && !looks.is_multiple_of(LOOKS_BY_TIME) {
+                continue;
+            }
+            now_ns = monotonic_ns();
+            let between_ns = match turns {
                 Turns::Busy => OTHERS_BEHIND_WORK_NS,
                 Turns::Idle => OTHERS_NS,
                 Turns::Waiting => {
@@ -224,7 +233,8 @@ impl Worker {
                 self.fail();
                 break;
             }
-            self.tick(monotonic_ns());
+            now_ns = monotonic_ns();
+            self.tick(now_ns);
         }
         let now_ns = monotonic_ns();
         for at in 0..self.seats.len() {

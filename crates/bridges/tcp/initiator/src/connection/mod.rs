@@ -197,6 +197,12 @@ impl Connection {
         self.outbox.len()
     }
 
+    /// All that waits to be sent, where it stands in one place.
+    #[inline]
+    pub fn unsent_in_one_place(&self) -> Option<&[u8]> {
+        self.outbox.in_one_place()
+    }
+
     /// Gathers what is next to be sent, as much as one system call takes; says how many pieces.
     pub fn gather<'a>(&'a self, into: &mut [IoSlice<'a>]) -> usize {
         self.outbox.gather(&self.table, into)

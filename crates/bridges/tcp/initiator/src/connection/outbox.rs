@@ -90,6 +90,15 @@ impl Outbox {
         }
     }
 
+    /// All that waits, where nothing of it is in commands' memory.
+    #[inline]
+    pub fn in_one_place(&self) -> Option<&[u8]> {
+        match (self.pieces.len(), self.pieces.front()) {
+            (1, Some(Piece::Staged(bytes))) => self.staged.get(self.spent..self.spent + bytes),
+            _ => None,
+        }
+    }
+
     /// Gathers what is next, as much as one system call takes; says how many pieces.
     pub fn gather<'a>(&'a self, table: &'a Table, into: &mut [IoSlice<'a>]) -> usize {
         let mut gathered = Gathered { into, count: 0 };

@@ -13,7 +13,7 @@ use byway_core::{
     Backend, BackendQueue, Buffer, Command, ErrorKind, Finished, Nsid, NvmCommand, Payload, QueueOptions,
 };
 use byway_tcp_initiator::{
-    AuthSecrets, DhchapSecret, Digests, NvmeTcp, TcpOptions, TcpPlace, TcpQueue, discover,
+    AuthSecrets, DhchapSecret, Digests, Idle, NvmeTcp, TcpOptions, TcpPlace, TcpQueue, discover,
 };
 
 use controller::{Asks, Habits, LBA_BYTES, NAME, TestController};
@@ -102,6 +102,23 @@ fn a_device_says_who_it_is_and_what_it_has() {
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     drop(queues);
     queue(&device, 1);
+}
+
+#[test]
+fn commands_are_done_whichever_way_a_queue_waits() {
+    for idle in [Idle::Adaptive, Idle::Sleep, Idle::Poll] {
+        let controller = TestController::start(Habits::default());
+        let device = open(&controller, TcpOptions { idle, ..TcpOptions::default() });
+        let mut queue = queue(&device, 4);
+        for round in 0..50 {
+            let data = Payload::copy_of(&pattern(4 * LBA_BYTES, round)).unwrap();
+            queue.alone(write(8, data)).unwrap();
+            let got = queue.alone(read(8, 4)).unwrap().buffer.unwrap();
+            assert!(got.as_slice() == pattern(4 * LBA_BYTES, round), "{idle:?} {round}");
+        }
+        assert!(queue.next_within(Duration::from_millis(1)).unwrap().is_none());
+        assert!(!queue.sleep(Duration::ZERO).unwrap());
+    }
 }
 
 #[test]

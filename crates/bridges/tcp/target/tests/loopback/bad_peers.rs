@@ -142,6 +142,38 @@ fn a_wrong_header_digest_ends_the_connection_and_a_wrong_data_digest_the_command
 }
 
 #[test]
+fn a_wrong_digest_of_data_that_was_asked_for_fails_its_command_alone() {
+    let mut scene = Scene::new();
+    let (_admin, mut io) = scene.served.host(Proposal::DIGESTS);
+    let before = pattern(8, 64 << 10);
+    assert!(io.write(blocks(NvmOpcode::WRITE, 0, before.len()), By::R2t, &before).status().is_success());
+    // In data that comes with its header, that comes where it belongs, at its end, and in the digest.
+    for corrupt_at in [100, 40_000, 28 + before.len() - 1, 28 + before.len() + 2] {
+        let mut command = blocks(NvmOpcode::WRITE, 0, before.len());
+        command.cdw0.set_cid(500);
+        let descriptor = byway_spec::base::sgl::SglKind::TRANSPORT_DATA_BLOCK;
+        command.set_sgl1(byway_spec::base::sgl::SglDescriptor::new(descriptor, 0, before.len() as u32));
+        let mut wire = Vec::new();
+        io.writer.command(&command, &[]).append_to(&mut wire);
+        io.stream.write_all(&wire).unwrap();
+        let mut asked = [0; 28];
+        io.stream.read_exact(&mut asked).unwrap();
+        let tag = TransferTag(u16::from_le_bytes([asked[10], asked[11]]));
+        let at = H2cData { command: CommandId(500), tag, offset_bytes: 0, last: true };
+        let mut wire = Vec::new();
+        io.writer.data(&at, &[&pattern(9, before.len())]).append_to(&mut wire);
+        wire[corrupt_at] ^= 1;
+        wire.chunks(7001).for_each(|piece| io.stream.write_all(piece).unwrap());
+        let mut answer = [0; 28];
+        io.stream.read_exact(&mut answer).unwrap();
+        let status = Status(u16::from_le_bytes([answer[22], answer[23]]) >> 1);
+        assert!(status.is(Status::TRANSIENT_TRANSPORT_ERROR), "{corrupt_at}: {status:?}");
+        assert!(io.read(blocks(NvmOpcode::READ, 0, before.len()), before.len()).1 == before);
+    }
+    scene.check();
+}
+
+#[test]
 fn more_commands_than_a_queue_has_entries_end_it() {
     let mut scene = Scene::new();
     let admin = scene.served.admin(Proposal::default());

@@ -2,6 +2,7 @@
 
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::{Command, Status};
+use byway_tcp_target::Idle;
 
 use crate::host::{By, Proposal, blocks, pattern};
 use crate::served::{BLOCKS, BLOCKS_BYTES, Served};
@@ -73,6 +74,26 @@ fn a_queue_full_of_commands_is_done_in_any_order_of_ways() {
             let (completion, got) = io.wait(cid);
             assert!(completion.status().is_success());
             assert!(got == pattern(at, bytes), "{at}");
+        }
+    }
+}
+
+#[test]
+fn hosts_are_served_whichever_way_threads_wait_for_them() {
+    for idle in [Idle::Adaptive, Idle::Sleep, Idle::Poll] {
+        let served = Served::with(|options| {
+            options.idle = idle;
+            options.threads = 2.try_into().unwrap();
+        });
+        let (_admins, mut queues): (Vec<_>, Vec<_>) =
+            (0..3).map(|_| served.host(Proposal::default())).unzip();
+        for round in 0..40u64 {
+            for (host, io) in (0..).zip(&mut queues) {
+                let data = pattern(round * 3 + host, 4096);
+                let written = io.write(blocks(NvmOpcode::WRITE, host * 8, 4096), By::Capsule, &data);
+                assert!(written.status().is_success());
+                assert!(io.read(blocks(NvmOpcode::READ, host * 8, 4096), 4096).1 == data, "{idle:?} {round}");
+            }
         }
     }
 }

@@ -193,8 +193,9 @@ impl Ftl {
         cause: Cause,
         at_ps: u64,
     ) -> Result<u64, FlashError> {
-        let spare = self.spare_for(kind, run, unit)?;
         let page = self.geometry.page_of(unit);
+        self.expect_units(page, self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within, into.len());
+        let spare = self.spare_for(kind, run, unit)?;
         let block = self.geometry.block_of(page);
         if self.has_faded(block) {
             return Err(self.media_error(unit, "it was read too often or is too old"));
@@ -221,6 +222,16 @@ impl Ftl {
         self.state.count_read(cause, bytes);
         self.note_block_read(block, at_ps);
         Ok(self.timing.read(&self.geometry, block, bytes, at_ps))
+    }
+
+    /// Asks for the memory of the units that a short read looks at: they are on their way while its spare record is checked.
+    #[inline]
+    fn expect_units(&self, page: PageId, from: usize, len: usize) {
+        let at = from - from % UNIT_BYTES;
+        let end = (from + len).next_multiple_of(UNIT_BYTES);
+        if end - at <= UNIT_BYTES {
+            self.media.expect(page, at, UNIT_BYTES);
+        }
     }
 
     /// Fills `into` from byte `from` of a page on, which is amid a unit or ends there; whether the units match their checksums.

@@ -26,6 +26,9 @@ use crate::line::Line;
 /// Bytes that are put together at most before they are sent, if nobody looks earlier.
 const GATHERED_BYTES_MAX: u64 = 128 << 10;
 
+/// So many looks in vain by one reading of the clock.
+const LOOKS_BY_TIME: u32 = 8;
+
 /// How long a controller has to answer an Abort by ending its command, before the connection is given up with it.
 const ABORT_TIME: Duration = Duration::from_secs(5);
 
@@ -312,7 +315,7 @@ impl TcpQueue {
 
     /// Looks, a little while, then sleeps, until `is` holds or the time is over; says whether it does.
     fn wait_until(&mut self, deadline: Deadline, mut is: impl FnMut(&mut Self) -> bool) -> Result<bool> {
-        let (mut begun_ns, mut slept_ns) = (monotonic_ns(), 0);
+        let (mut begun_ns, mut slept_ns, mut looks) = (0, 0, 0u32);
         loop {
             self.look();
             if is(self) {
@@ -321,9 +324,15 @@ impl TcpQueue {
                 }
                 return Ok(true);
             }
+            looks = looks.wrapping_add(1);
+            // The first look sends: no clock is read before.
+            if looks % LOOKS_BY_TIME != 1 {
+                continue;
+            }
             let now_ns = monotonic_ns();
+            begun_ns = if begun_ns == 0 { now_ns } else { begun_ns };
             match self.patience.next(now_ns - begun_ns) {
-                Next::Look => std::hint::spin_loop(),
+                Next::Look => {}
                 Next::Yield if !deadline.is_over() => std::thread::yield_now(),
                 _ => {
                     let left = deadline.left_or_max();
@@ -332,7 +341,7 @@ impl TcpQueue {
                     }
                     self.doze(left)?;
                     begun_ns = monotonic_ns();
-                    slept_ns = begun_ns - now_ns;
+                    (slept_ns, looks) = (begun_ns - now_ns, 0);
                 }
             }
         }

@@ -3,6 +3,8 @@
 
 guest=''
 server=''
+# The group and the hash that hosts authenticate by, once a guest has asked for some.
+suite=''
 # The port that our device was plugged in behind last.
 plugged=1
 
@@ -26,6 +28,7 @@ do_for_guest() {
         kill-server) end_under_guest KILL ;;
         stop-server) end_under_guest TERM ;;
         start-server) start_server ;;
+        'use-suite '*) suite=${1#* }; start_server ;;
         'hold-syncs '*) hold_syncs "${1#* }" ;;
         unplug) monitor '{"execute":"device_del","arguments":{"id":"byway'"$plugged"'"}}' ;;
         plug) plug ;;
@@ -42,7 +45,7 @@ start_server() {
     [ -z "$server" ] || end_server TERM
     : > "$work/server.said"
     # shellcheck disable=SC2046
-    "target/$profile/byway" serve "$work/byway.img" $(front) \
+    "target/$profile/byway" serve "$work/byway.img" $(front) $(asking) \
         $(served_with --sgl "$(of_boot sgl)") $(served_with --idle "$(of_boot idle)") $(served_with --threads "$(of_boot threads)") \
         > "$work/server.said" 2>> "$work/server.log" &
     server=$!
@@ -63,6 +66,15 @@ front() {
         *tcp*) echo "--tcp 127.0.0.1:$(cut -d' ' -f1 "$work/share/tcp" 2> /dev/null || true)" | sed 's/:$/:0/' ;;
         *) echo "--vfio-user $work/byway.sock" ;;
     esac
+}
+
+# What hosts authenticate by, where the test has secrets: the guest finds its own, and the device's, in share/secrets.
+asking() {
+    [ -n "$(header secrets)" ] || return 0
+    [ -e "$work/share/secrets" ] ||
+        echo "nqn.2026-11.org.example:guest $("target/$profile/byway" key new) $("target/$profile/byway" key new --hash sha512)" \
+            > "$work/share/secrets"
+    echo "--dhchap-secrets $work/share/secrets ${suite:+--dhchap-group ${suite% *} --dhchap-hash ${suite#* }}"
 }
 
 # An option of the server, where its value is not empty.

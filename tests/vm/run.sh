@@ -129,6 +129,7 @@ run_test() {
 # The folder of $test on $kernel, with what its guest reads.
 prepare_work() {
     work=$PWD/target/vm/$test-$kernel
+    suite=''
     rm -rf "$work"
     mkdir -p "$work/share"
     cp tests/vm/guest/*.sh tests/vm/lib.sh tests/vm/*.py "$work/share/"

@@ -168,7 +168,7 @@ pub(crate) fn identity_of(flash: &Flash) -> Identity {
     }
 }
 
-fn random_uuid() -> Result<[u8; 16]> {
+pub(crate) fn random_uuid() -> Result<[u8; 16]> {
     use std::io::Read;
     let mut uuid = [0; 16];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut uuid));

@@ -271,3 +271,42 @@ fn a_server_with_no_place_or_a_place_that_is_taken_says_so() {
     let error = refused(2, &["serve", "ram:64M?clock=paced", "--tcp", "127.0.0.1:0"]);
     assert!(error.contains("not modelled"), "{error}");
 }
+
+#[test]
+fn devices_are_exported_as_namespaces_alone_and_behind_those_of_an_image() {
+    let image = Image::new(&["nvm"]);
+    let disk = image.dir.path().join("disk");
+    std::fs::write(&disk, vec![0; 1 << 20]).unwrap();
+    let file = format!("file:{}", text(&disk));
+    let exports = ["--ns", &file, "--ns", "blocks:1M", "--tcp", "127.0.0.1:0", "--json"];
+    for (image, first) in [(None, 1), (Some(text(&image.path())), 2)] {
+        let args: Vec<&str> = image.into_iter().chain(exports).collect();
+        let (server, line) = Server::begin(&args);
+        let listening = json_lines(&line).remove(0);
+        let [tcp, nqn] = ["tcp", "nqn"].map(|place| listening[place].as_str().unwrap());
+        let found = &listening["namespaces"];
+        assert_eq!((found[0]["nsid"].as_u64(), found[0]["uri"].as_str()), (Some(first), Some(&*file)));
+        assert_eq!(found[1]["backend"], "ram");
+        for nsid in [first, first + 1] {
+            let uri = format!("tcp://{tcp}/{nqn}?ns={nsid}");
+            for bytes in ["512", "4K", "64K"] {
+                let load = ["--rw", "randrw", "--bs", bytes, "--count", "300", "--depth", "32", "--verify"];
+                said(&[&["perf", &uri], &load[..]].concat());
+            }
+        }
+        server.end("-TERM");
+    }
+}
+
+#[test]
+fn what_cannot_be_exported_is_refused_by_its_uri() {
+    let tcp = ["--tcp", "127.0.0.1:0"];
+    let error = refused(2, &[&["serve"], &tcp[..]].concat());
+    assert!(error.contains("IMAGE"), "{error}");
+    let error = refused(2, &[&["serve", "--ns", "/no/such/disk"], &tcp[..]].concat());
+    assert!(error.contains("export /no/such/disk"), "{error}");
+    let error = refused(2, &[&["serve", "ram:64M?flush=media", "--ns", "blocks:1M"], &tcp[..]].concat());
+    assert!(error.contains("flush=media holds for an image"), "{error}");
+    let error = refused(2, &[&["serve", "blocks:1M"], &tcp[..]].concat());
+    assert!(error.contains("--ns exports it"), "{error}");
+}

@@ -36,7 +36,15 @@ impl Serving {
 
     /// Serves the device that `uri` names as `options` say.
     pub fn start_with(uri: &str, options: &ServeOptions) -> Self {
-        let served = byway::serve::serve(uri, options).unwrap();
+        Self::run(byway::serve::serve(uri, options).unwrap())
+    }
+
+    /// Serves what `options` export, and nothing else.
+    pub fn export(options: &ServeOptions) -> Self {
+        Self::run(byway::serve::export(options).unwrap())
+    }
+
+    fn run(served: byway::serve::Served) -> Self {
         let stop = served.stopper();
         let tcp = served.tcp_address().map(|address| (address, served.nqn().to_owned()));
         let thread = std::thread::spawn(move || served.run(|_| {}).unwrap());

@@ -53,6 +53,22 @@ fn opened_with_digests(scratch: &Scratch) -> Served {
     opened_with(scratch, "?digests=both")
 }
 
+/// What `uri` names, exported by a server that has nothing else.
+fn exported(uri: String) -> Served {
+    let options = ServeOptions::over_tcp(TcpOptions::at(ANYWHERE.parse().unwrap()));
+    let serving = Serving::export(&ServeOptions { exports: vec![uri], ..options });
+    let device = byway::open(&serving.tcp_uri()).unwrap();
+    Served { device, _serving: serving }
+}
+
+fn exported_file(scratch: &Scratch) -> Served {
+    exported(format!("file:{}", scratch.path.display()))
+}
+
+fn exported_memory(_: &Scratch) -> Served {
+    exported(format!("blocks:{}", Scratch::BYTES))
+}
+
 impl Backend for Served {
     type Queue = byway::Queue;
 
@@ -87,6 +103,8 @@ impl Backend for Served {
 
 conformance!(tcp, opened);
 conformance!(tcp_with_digests, opened_with_digests);
+conformance!(exported_file_over_tcp, exported_file);
+conformance!(exported_memory_over_tcp, exported_memory);
 
 #[test]
 fn keys_and_values_are_over_the_network_what_they_are_in_this_process() {

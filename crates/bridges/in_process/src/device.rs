@@ -69,7 +69,7 @@ pub struct Embedded {
 /// A way to a device that does not keep it open.
 #[derive(Debug, Clone)]
 pub struct Handle {
-    shared: Weak<Shared>,
+    pub(crate) shared: Weak<Shared>,
 }
 
 impl Handle {

@@ -6,14 +6,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use byway_controller::{Namespace, Next};
+use byway_controller::{BlockEngine, CommandError, Namespace, Next};
 use byway_sys::Watch;
+use byway_sys::time::monotonic_ns;
 
 use crate::core::{Core, port};
-use crate::device::Embedded;
+use crate::device::Handle;
 use crate::runner::NAP;
-use crate::served::Served;
-use crate::shared::{Failed, Shared};
+use crate::served::{RUN_NS, Served};
+use crate::shared::Shared;
 
 /// What tells that engines may have done something.
 #[derive(Debug)]
@@ -86,21 +87,25 @@ impl Core {
     /// Notes whether other engines have commands.
     #[inline]
     pub fn note_elsewhere(&self, shared: &Shared) {
-        if self.subsystem.has_engines() {
+        if shared.engine_events.is_some() {
             shared.elsewhere.store(self.subsystem.outstanding_elsewhere() > 0, Relaxed);
         }
     }
 
-    /// Runs the controller, and what other engines do meanwhile.
+    /// Runs the controller and completes what other engines do meanwhile, for a while: hosts can give both more to do for as
+    /// long as they run.
     pub fn run_with_engines(&mut self, shared: &Shared, served: &Served, now_ps: u64) -> Next {
+        let until_ns = monotonic_ns() + RUN_NS;
         loop {
             let next = self.run_served(shared, served, now_ps);
             let moved = self.take_done(shared);
             if moved.in_capsules > 0 {
                 shared.tell_capsules();
             }
-            if moved.in_rings == 0 {
-                return next;
+            match moved.in_rings {
+                0 => return next,
+                _ if monotonic_ns() >= until_ns => return Next::At(now_ps),
+                _ => {}
             }
         }
     }
@@ -136,12 +141,18 @@ impl Core {
         let mut port = port(&self.memory, &mut self.meter, shared);
         self.controller.lose_elsewhere(&mut port, nsid);
         self.capsules.lose_elsewhere(nsid);
-        self.run_now(shared);
+        self.note_elsewhere(shared);
         Some(namespace)
     }
 }
 
 impl Shared {
+    /// Has every controller tell its host which namespaces changed.
+    fn tell_of_changes(&self) {
+        self.core.run_or_leave_word(|| {}, |core, _| core.run_now(self));
+        self.tell_capsules();
+    }
+
     /// What the thread does that sleeps until engines have done something.
     pub(crate) fn watch_engines(&self) {
         let Some(events) = &self.engine_events else { return };
@@ -153,17 +164,54 @@ impl Shared {
     }
 }
 
-impl Embedded {
-    /// Exports a namespace no more: its commands fail, hosts are told. Waits for what its engine has under way.
+/// Why a namespace is not exported to hosts that are here.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The device is closed, has failed, or serves nobody who could be told of namespaces that other engines keep.
+    #[error("the device is not served any more, or never had a namespace of another engine")]
+    Closed,
+    /// What hosts were told would not hold, or there is no room.
+    #[error(transparent)]
+    Refused(#[from] CommandError),
+    /// The system's answer.
+    #[error("what is exported cannot be waited for: {0}")]
+    System(#[from] io::Error),
+}
+
+impl Handle {
+    /// Exports what `engine` keeps to hosts that are here already, who are told; its identifier. It tells by `event` that it
+    /// has done something; without one it is looked at.
     ///
     /// # Errors
-    /// The device has failed.
-    pub fn withdraw(&self, nsid: u32) -> Result<bool, Failed> {
-        let shared = &*self.shared;
-        let gone = shared.with_core(|core| core.withdraw(shared, nsid))?;
-        shared.engine_events.iter().for_each(|events| events.watch.remove(nsid.into()));
-        shared.tell_capsules();
+    /// As [`ExportError`] has them.
+    pub fn export(
+        &self,
+        engine: Box<dyn BlockEngine>,
+        event: Option<BorrowedFd<'_>>,
+    ) -> Result<u32, ExportError> {
+        let shared = self.shared.upgrade().ok_or(ExportError::Closed)?;
+        let events = shared.engine_events.clone().ok_or(ExportError::Closed)?;
+        let add = |core: &mut Core| {
+            core.subsystem.check_announced(engine.shape())?;
+            core.subsystem.export(engine)
+        };
+        let nsid = shared.with_core(add).map_err(|_| ExportError::Closed)??;
+        if let Err(error) = events.add(nsid, event) {
+            self.withdraw(nsid);
+            return Err(error.into());
+        }
+        shared.tell_of_changes();
+        Ok(nsid)
+    }
+
+    /// Exports a namespace no more: its commands fail, hosts are told. Waits for what its engine has under way. Whether
+    /// there was one.
+    pub fn withdraw(&self, nsid: u32) -> bool {
+        let Some(shared) = self.shared.upgrade() else { return false };
         // Dropped here, with nobody waiting for the device.
-        Ok(gone.is_some())
+        let gone = shared.with_core(|core| core.withdraw(&shared, nsid)).ok().flatten();
+        shared.engine_events.iter().for_each(|events| events.watch.remove(nsid.into()));
+        shared.tell_of_changes();
+        gone.is_some()
     }
 }

@@ -25,7 +25,7 @@ mod workers;
 pub use bus::InProcessBus;
 pub use capsules::{AttachError, CapsuleDevice, Capsules};
 pub use device::{Embedded, Handle, Hosts, RunBy, RunOptions, StartError};
-pub use engines::{EngineEvents, WatchedBy};
+pub use engines::{EngineEvents, ExportError, WatchedBy};
 pub use front::Front;
 pub use memory::Window;
 pub use shared::Failed;

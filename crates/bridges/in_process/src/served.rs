@@ -33,7 +33,7 @@ const WORD_BYTES: u32 = 4;
 /// Commands between two looks at the clock, and how long hosts are served in one run: they can give the device more to do for
 /// as long as it runs, without a message, and their messages are looked at in between.
 const BUDGET: u32 = 128;
-const RUN_NS: u64 = 2_000_000;
+pub(crate) const RUN_NS: u64 = 2_000_000;
 
 /// Register writes that are kept. A host that has more of them waiting loses the oldest of those that it has made again since.
 const WRITES: usize = 1024;

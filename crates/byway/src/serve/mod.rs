@@ -1,5 +1,6 @@
-//! Serving an embedded device to hosts in other processes, and on other machines.
+//! Serving an embedded device, and whatever else the library reaches, to hosts in other processes and on other machines.
 
+mod exports;
 mod tcp;
 mod told;
 
@@ -7,9 +8,10 @@ use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use byway_controller::SubsystemOptions;
+use byway_controller::{Subsystem, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
-use byway_in_process::{Embedded, Hosts, StartError};
+use byway_in_process::{Embedded, Hosts, StartError, WatchedBy};
+use byway_link::ClockMode;
 use byway_tcp_target::{Doors, Target, TargetOptions};
 use byway_vfio_user::{Door, DoorError, DoorbellPage, Function, ServeError, Server, Vectors};
 
@@ -21,9 +23,11 @@ pub use byway_sys::Idle;
 pub use byway_tcp_target::{
     AuthHash, AuthSecrets, AuthSuites, DhGroup, Dhchap, DhchapSecret, Nqn, SecretError,
 };
+pub use exports::{Exported, Exporter};
 pub use tcp::{TcpDigests, TcpOptions};
 pub use told::{StopServing, Told};
 
+use exports::Opened;
 use told::Events;
 
 /// Where a device is served, and what its controllers announce.
@@ -33,6 +37,9 @@ pub struct ServeOptions {
     pub vfio_user: Option<PathBuf>,
     /// Where NVMe/TCP hosts connect, beside or instead.
     pub tcp: Option<TcpOptions>,
+    /// What is exported as namespaces, beside those of the image: of each device that a URI names, the namespace of blocks that
+    /// it means.
+    pub exports: Vec<String>,
     /// Whether controllers announce SGLs, where it is to be said apart from the URI.
     pub sgls: Option<bool>,
     /// What the server does while no command comes.
@@ -45,7 +52,8 @@ impl ServeOptions {
     /// Nowhere yet, and everything else as it is unless something is said.
     #[must_use]
     pub fn new() -> Self {
-        Self { vfio_user: None, tcp: None, sgls: None, idle: Idle::default(), threads: NonZeroU16::MIN }
+        let (exports, threads) = (Vec::new(), NonZeroU16::MIN);
+        Self { vfio_user: None, tcp: None, exports, sgls: None, idle: Idle::default(), threads }
     }
 
     /// At a socket for vfio-user clients.
@@ -75,6 +83,8 @@ pub struct Served {
     target: Option<Target>,
     events: Arc<Events>,
     nqn: String,
+    exported: Vec<Exported>,
+    exporter: Option<Exporter>,
     _device: Embedded,
 }
 
@@ -90,6 +100,35 @@ pub fn serve(uri: &str, options: &ServeOptions) -> Result<Served> {
 
 fn serve_uri(uri: &Uri, options: &ServeOptions) -> Result<Served> {
     check_options(&uri.options)?;
+    if !options.exports.is_empty() {
+        exports::check_beside(&uri.options)?;
+    }
+    let make = |announced, _: &[Opened]| subsystem_of(uri, None, announced);
+    serve_made(options, (uri.options.clock, uri.options.ledger), make)
+}
+
+/// Exports what `options` name, and nothing else: each is a namespace, numbered from 1 in their order, of a subsystem whose name
+/// follows from theirs.
+///
+/// # Errors
+/// As [`serve`], and as [`crate::open`] of what is exported; where nothing is.
+pub fn export(options: &ServeOptions) -> Result<Served> {
+    if options.exports.is_empty() {
+        return Err(Error::host(ErrorKind::InvalidArgument, "nothing is to be exported"));
+    }
+    let sgls = options.sgls.unwrap_or(true);
+    let make = |announced, opened: &[Opened]| {
+        exports::bare_subsystem(opened, SubsystemOptions { sgls, ..announced })
+    };
+    serve_made(options, (ClockMode::Off, false), make)
+}
+
+/// Serves the subsystem that `make` makes, with what is exported beside its own namespaces.
+fn serve_made(
+    options: &ServeOptions,
+    (clock, ledger): (ClockMode, bool),
+    make: impl FnOnce(SubsystemOptions, &[Opened]) -> Result<Subsystem>,
+) -> Result<Served> {
     // Before the image: what cannot be served is not opened.
     if let Some(path) = &options.vfio_user {
         Door::check(path).map_err(|error| from_door(path, error))?;
@@ -97,10 +136,14 @@ fn serve_uri(uri: &Uri, options: &ServeOptions) -> Result<Served> {
     let doors = options.tcp.as_ref().map(tcp::open_doors).transpose()?;
     let polls = options.idle == Idle::Poll && options.vfio_user.is_some();
     let announced = SubsystemOptions { doorbell_buffers: !polls, ..SubsystemOptions::default() };
-    let mut subsystem = subsystem_of(uri, None, announced)?;
+    let opened = exports::open_all(&options.exports)?;
+    let mut subsystem = make(announced, &opened)?;
     if let Some(nqn) = options.tcp.as_ref().and_then(|tcp| tcp.nqn.clone()) {
         subsystem.identity.nqn = nqn;
     }
+    // Hosts over PCIe only wait for interrupts; those over a network have threads that look.
+    let watched_by = if options.vfio_user.is_some() { WatchedBy::Device } else { WatchedBy::Connections };
+    let (exported, engines) = exports::attach(&mut subsystem, opened, watched_by)?;
     let (path, nqn) = (subsystem.flash.path(), subsystem.identity.nqn.clone());
     let vectors = Arc::new(Vectors::default());
     let no_memory = |error| Error::kernel("share doorbells", error);
@@ -110,9 +153,9 @@ fn serve_uri(uri: &Uri, options: &ServeOptions) -> Result<Served> {
         doorbells: page.as_ref().map(|page| page.memory().clone()),
         // Queues of PCIe hosts alone leave for threads.
         threads: if options.vfio_user.is_some() { options.threads } else { NonZeroU16::MIN },
-        engines: None,
+        engines,
     };
-    let device = Embedded::serve(subsystem, uri.options.clock, uri.options.ledger, hosts);
+    let device = Embedded::serve(subsystem, clock, ledger, hosts);
     let mut device = device.map_err(from_start)?;
     if let Some(control) = path.and_then(|path| Control::start(&path, device.handle())) {
         device.keep(control);
@@ -132,7 +175,8 @@ fn serve_uri(uri: &Uri, options: &ServeOptions) -> Result<Served> {
         }
         _ => None,
     };
-    Ok(Served { server, target, events, nqn, _device: device })
+    let exporter = (!exported.is_empty()).then(|| Exporter::new(device.handle(), exported.clone()));
+    Ok(Served { server, target, events, nqn, exported, exporter, _device: device })
 }
 
 fn start_target(
@@ -200,6 +244,18 @@ impl Served {
     #[must_use]
     pub fn discovery_address(&self) -> Option<std::net::SocketAddr> {
         self.target.as_ref().and_then(Target::discovery)
+    }
+
+    /// What is exported, to be changed while it is served; none where nothing is.
+    #[must_use]
+    pub fn exporter(&self) -> Option<Exporter> {
+        self.exporter.clone()
+    }
+
+    /// What was exported when the service began, in order of identifiers.
+    #[must_use]
+    pub fn exported(&self) -> &[Exported] {
+        &self.exported
     }
 
     /// The subsystem's name.

@@ -5,6 +5,7 @@ mod blocks;
 mod check;
 mod clock;
 mod examples;
+mod exports;
 mod fading;
 mod failed;
 mod flush;

@@ -26,15 +26,22 @@ Examples:
   byway serve disk.img --tcp 10.0.0.1 --idle poll --threads 2
   byway serve disk.img --tcp [::]:4420 --dhchap-secrets /etc/byway/secrets
   byway serve disk.img --tcp 127.0.0.1 --vfio-user /run/disk.sock --threads 2
+  byway serve --ns '/dev/nvme0n1?direct=1' --ns blocks:1G --tcp 127.0.0.1:4420
 
 QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \
 needs the guest's memory in a file that it shares: -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m.
 
 SIGINT and SIGTERM end the service in order: what was asked for is done, the image is closed, the socket removed. A second one ends it at once, as SIGKILL does: nothing acknowledged is lost.")]
 pub struct Serve {
-    /// The image, or embedded:PATH or ram:SIZE with options after `?`, as `byway --help` tells.
-    #[arg(value_name = "IMAGE")]
-    pub device: String,
+    /// The image, or embedded:PATH or ram:SIZE with options after `?`, as `byway --help` tells. May be left out where --ns
+    /// says what to serve.
+    #[arg(value_name = "IMAGE", required_unless_present = "exports")]
+    pub device: Option<String>,
+    /// Export this device as a namespace, behind those of the image: a file, a block device, another NVMe device (`tcp://` too),
+    /// blocks in memory (`blocks:1G`); of a device with several namespaces the first of blocks, or `ns=`. Its own commands
+    /// carry out what hosts ask for, at once and many at a time. With `readonly=1` it is write protected. Once for each.
+    #[arg(long = "ns", value_name = "URI")]
+    pub exports: Vec<String>,
     /// Serve a PCIe NVMe controller to vfio-user clients at this socket, one after the other: QEMU guests, or Byway's
     /// own driver. A socket that a dead server left is replaced.
     #[arg(long, value_name = "PATH")]
@@ -71,7 +78,7 @@ pub struct Serve {
     /// Whether the controller announces SGLs: `sgl=` of a URI, which an image's path alone has no place for.
     #[arg(long)]
     pub sgl: Option<Sgl>,
-    /// Print one JSON object a line for whatever happens: `event` is listening, client_came, client_left, client_sent_away
+    /// Print one JSON object a line for whatever happens: `event` is listening (with the namespaces that are exported), client_came, client_left, client_sent_away
     /// (with why), client_refused, host_came, host_left, connection_ended (NVMe/TCP) or closed.
     #[arg(long)]
     pub json: bool,

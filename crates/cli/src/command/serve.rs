@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, ensure};
-use byway::serve::{ServeOptions, Served, TcpDigests, TcpOptions, Told, serve};
+use byway::serve::{Exported, ServeOptions, Served, TcpDigests, TcpOptions, Told, export, serve};
 use serde::Serialize;
 
 use crate::args::{Digest, Idle, Serve, Sgl};
@@ -27,9 +27,13 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
             Idle::Sleep => byway::serve::Idle::Sleep,
             Idle::Poll => byway::serve::Idle::Poll,
         },
+        exports: args.exports.clone(),
         threads: NonZeroU16::new(args.threads).unwrap_or(NonZeroU16::MIN),
     };
-    let served = serve(&uri_of(&args.device)?, &options)?;
+    let served = match &args.device {
+        Some(device) => serve(&uri_of(device)?, &options)?,
+        None => export(&options)?,
+    };
     let stopper = served.stopper();
     let is_stopping = AtomicBool::new(false);
     on_signal(move || {
@@ -39,7 +43,7 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
         }
         stopper.stop();
     })?;
-    let device = args.device.as_str();
+    let device = name_of(args);
     print_done(out, args.json, &listening(args, &served))?;
     out.flush()?;
     served.run(|told| tell(told, args.json, out))?;
@@ -61,14 +65,34 @@ fn tcp_of(args: &Serve) -> Result<Option<TcpOptions>> {
     Ok(Some(TcpOptions { discovery: args.discovery, nqn, digests, hosts, dhchap, ..TcpOptions::at(address) }))
 }
 
+/// What the server is called: its image, or what it does.
+fn name_of(args: &Serve) -> &str {
+    args.device.as_deref().unwrap_or("exports")
+}
+
 fn listening<'a>(args: &'a Serve, served: &'a Served) -> Event<'a> {
     let tcp = served.tcp_address();
     Event::Listening {
-        device: &args.device,
+        device: name_of(args),
+        namespaces: served.exported().iter().map(NamespaceLine::of).collect(),
         socket: args.vfio_user.as_ref().map(|path| path.display().to_string()),
         tcp: tcp.map(|address| address.to_string()),
         nqn: tcp.map(|_| served.nqn()),
         discovery: served.discovery_address().map(|address| address.to_string()),
+    }
+}
+
+/// A namespace that is exported.
+#[derive(Serialize)]
+struct NamespaceLine<'a> {
+    nsid: u32,
+    uri: &'a str,
+    backend: &'a str,
+}
+
+impl<'a> NamespaceLine<'a> {
+    fn of(exported: &'a Exported) -> Self {
+        Self { nsid: exported.nsid, uri: &exported.uri, backend: exported.backend }
     }
 }
 
@@ -78,6 +102,8 @@ fn listening<'a>(args: &'a Serve, served: &'a Served) -> Event<'a> {
 enum Event<'a> {
     Listening {
         device: &'a str,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        namespaces: Vec<NamespaceLine<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         socket: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,12 +142,15 @@ enum Event<'a> {
 impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Listening { device, socket, tcp, nqn, discovery } => {
+            Self::Listening { device, namespaces, socket, tcp, nqn, discovery } => {
                 let tcp = tcp.as_ref().map(|at| format!("tcp://{at}/{}", nqn.unwrap_or_default()));
                 let discovery = discovery.as_ref().map(|at| format!("tcp://{at} for discovery"));
                 let places: Vec<&str> =
                     [socket, &tcp, &discovery].into_iter().flatten().map(String::as_str).collect();
-                write!(f, "{device}: listening at {}", places.join(", "))
+                write!(f, "{device}: listening at {}", places.join(", "))?;
+                namespaces.iter().try_for_each(|namespace| {
+                    write!(f, "; namespace {} is {} by {}", namespace.nsid, namespace.uri, namespace.backend)
+                })
             }
             Self::ClientCame => f.write_str("a client came"),
             Self::ClientLeft => f.write_str("the client left"),
@@ -169,8 +198,8 @@ fn tell(told: Told, json: bool, out: &mut impl Write) {
 fn uri_of(device: &str) -> Result<String> {
     let begins = |schemes: &[&str]| schemes.iter().any(|scheme| device.starts_with(scheme));
     ensure!(
-        !begins(&["blocks:", "nil:", "file:", "vfio-user:", "pci:"]),
-        "{device} has no controller that could be served: expected an image's path, embedded:PATH, ram:SIZE or null:SIZE"
+        !begins(&["blocks:", "nil:", "file:", "vfio-user:", "pci:", "tcp:"]),
+        "{device} has no controller that could be served: expected an image's path, embedded:PATH, ram:SIZE or null:SIZE; --ns exports it as a namespace"
     );
     let is_uri = begins(&["embedded:", "ram:", "null:"]);
     Ok(if is_uri { device.to_owned() } else { format!("embedded:{device}") })

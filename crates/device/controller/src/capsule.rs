@@ -51,6 +51,8 @@ pub(crate) struct CapsuleQueues {
 pub struct Posted {
     /// The completion.
     pub completion: Completion,
+    /// Bytes that the host takes of a command that another engine had, whatever came of it.
+    pub room_bytes: u32,
     /// Data that stands where another engine has read it, to be [taken](Subsystem::take_data).
     pub data: Option<Elsewhere>,
 }
@@ -280,15 +282,29 @@ impl Controller {
             self.capsules.as_mut().and_then(|capsules| capsules.posted.get_mut(usize::from(ticket.sqid)));
         // The field is reserved: a connection has one queue.
         posted.into_iter().for_each(|posted| {
-            posted.push_back(Posted { completion: Completion { sqid: 0, ..entry }, data: None })
+            let completion = Completion { sqid: 0, ..entry };
+            posted.push_back(Posted { completion, room_bytes: 0, data: None });
         });
     }
 
-    /// Says that data goes with the newest completion of queue `qid`; whether there was one to say it of.
-    pub(crate) fn post_data(&mut self, qid: u16, at: Elsewhere) -> bool {
+    /// Completions that brought data of namespace `nsid`, which is gone, fail with `error` instead.
+    pub(crate) fn lose_posted(&mut self, nsid: u32, error: &CommandError) {
+        let queues = self.capsules.iter_mut().flat_map(|capsules| &mut capsules.posted);
+        for posted in queues.flatten().filter(|posted| posted.data.is_some_and(|at| at.nsid == nsid)) {
+            let Completion { sqid, sqhd, cid, .. } = posted.completion;
+            posted.completion = Completion::new(sqid, sqhd, cid, error.status);
+            posted.data = None;
+        }
+    }
+
+    /// Notes what the newest completion of queue `qid` answers, and whether data goes with it; whether that is so.
+    pub(crate) fn note_reply(&mut self, qid: u16, at: Elsewhere, has_data: bool) -> bool {
         let posted =
             self.capsules.as_mut().and_then(|capsules| capsules.posted.get_mut(usize::from(qid))?.back_mut());
-        posted.map(|posted| posted.data = Some(at)).is_some()
+        let Some(posted) = posted else { return false };
+        posted.room_bytes = at.reply.room_bytes;
+        posted.data = has_data.then_some(at);
+        has_data
     }
 
     /// Tells of events, and goes on with what takes long.

@@ -22,6 +22,9 @@ use crate::subsystem::Subsystem;
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
     commands: HashMap<(u32, Place), ParkedCommand>,
+    /// Lists that the next commands note their hosts' memory in.
+    #[expect(clippy::vec_box, reason = "each moves as a pointer from one command to the next")]
+    spare: Vec<Box<Mapped>>,
 }
 
 #[derive(Debug)]
@@ -53,7 +56,11 @@ impl Controller {
     /// Keeps the place of a command that was begun in another engine.
     pub(crate) fn park_elsewhere(&mut self, ticket: Ticket, at: Elsewhere) {
         let takes_in_memory = at.reply.data_bytes > 0 && self.capsules.is_none();
-        let mapped = takes_in_memory.then(|| Box::new(std::mem::take(&mut self.room.mapped)));
+        let mapped = takes_in_memory.then(|| {
+            let mut mapped = self.elsewhere.spare.pop().unwrap_or_default();
+            std::mem::swap(&mut *mapped, &mut self.room.mapped);
+            mapped
+        });
         self.elsewhere.commands.insert((at.nsid, at.place), ParkedCommand { ticket, at, mapped });
     }
 
@@ -64,17 +71,17 @@ impl Controller {
             return subsystem.release_elsewhere(nsid, place);
         };
         let ParkedCommand { ticket, at, mapped } = parked;
-        let (qid, replies) = (ticket.sqid, at.reply.data_bytes > 0);
-        match result.and_then(|()| self.hand_over(subsystem, port, at, mapped.as_deref())) {
-            Ok(()) => {
-                self.complete(port, ticket, Status::SUCCESS, 0, 0);
-                if replies && mapped.is_none() && self.post_data(qid, at) {
-                    return;
-                }
-            }
+        let qid = ticket.sqid;
+        let result = result.and_then(|()| self.hand_over(subsystem, port, at, mapped.as_deref()));
+        let has_data = result.is_ok() && at.reply.data_bytes > 0 && mapped.is_none();
+        self.elsewhere.spare.extend(mapped);
+        match result {
+            Ok(()) => self.complete(port, ticket, Status::SUCCESS, 0, 0),
             Err(error) => self.end_with(port, ticket, &error),
         }
-        subsystem.release_elsewhere(nsid, place);
+        if !self.note_reply(qid, at, has_data) {
+            subsystem.release_elsewhere(nsid, place);
+        }
     }
 
     /// Gives a host what its command read, where it takes it in memory.
@@ -105,11 +112,14 @@ impl Controller {
         }
     }
 
-    /// Namespace `nsid` is gone with its engine: its commands fail.
+    /// Namespace `nsid` is gone with its engine: its commands fail, those among them whose data nobody has taken.
     pub fn lose_elsewhere(&mut self, port: &mut Port<'_>, nsid: u32) {
         for parked in self.elsewhere.take_all(|parked| parked.at.nsid == nsid) {
+            let qid = parked.ticket.sqid;
             self.end_with(port, parked.ticket, &GONE);
+            self.note_reply(qid, parked.at, false);
         }
+        self.lose_posted(nsid, &GONE);
     }
 }
 

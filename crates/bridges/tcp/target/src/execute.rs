@@ -68,6 +68,9 @@ impl Open {
         if let Some(completion) = mine {
             self.complete(completion, head_bytes, reply_bytes, hand.out);
         }
+        if mine.is_none() {
+            self.owed_bytes += reply_bytes;
+        }
         if !self.late.is_empty() {
             self.send_late(hand.out, hand.device);
         }
@@ -119,7 +122,8 @@ impl Open {
 
     /// Sends a completion that came by itself, with the data that goes with it: moved once, to where it is sent from.
     fn send_posted(&mut self, posted: Posted, out: &mut Outbox, device: &mut CapsuleDevice<'_>) {
-        let Posted { completion, data } = posted;
+        let Posted { completion, data, room_bytes } = posted;
+        self.owed_bytes = self.owed_bytes.saturating_sub(room_bytes as usize);
         let Some(at) = data else { return self.respond(completion, out) };
         let (head_bytes, room_bytes) = (self.writer.data_head_bytes(), at.reply.room_bytes as usize);
         let room = out.room(head_bytes + room_bytes);

@@ -28,6 +28,9 @@ const MAX_H2C_DATA_BYTES: u32 = 1 << 20;
 /// Less data than this is received with what else comes.
 const DIRECT_BYTES_MIN: usize = 4 << 10;
 
+/// Data that a host is owed, from which on nothing more of it is executed: two of the largest commands.
+const OWED_BYTES: usize = 32 << 20;
+
 /// Why a connection ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
@@ -106,6 +109,8 @@ pub(crate) struct Open {
     pub fused: FusedPairs,
     /// Commands that the device has and that are not answered.
     pub outstanding: usize,
+    /// Data that its host waits for of commands that other engines have, or that nobody has sent.
+    pub owed_bytes: usize,
     /// Commands that came, modulo the entries of the queue.
     pub head: u32,
     /// Entries of the queue.
@@ -204,6 +209,7 @@ impl Session {
             pending: Pending::default(),
             fused: FusedPairs::default(),
             outstanding: 0,
+            owed_bytes: 0,
             head: 0,
             entries: u32::MAX,
             no_flow_control: false,
@@ -331,7 +337,8 @@ impl Open {
     /// Whether nothing more is to be executed until the host has taken answers, or other engines have done something. Admin
     /// commands wait for no engine.
     fn must_wait(&self, hand: &Hand<'_, '_>) -> bool {
-        hand.out.is_full() || (hand.device.is_full() && !self.queue.is_admin())
+        let is_behind = self.owed_bytes >= OWED_BYTES || hand.device.is_full();
+        hand.out.is_full() || (is_behind && !self.queue.is_admin())
     }
 
     /// Ends the connection with a termination request.

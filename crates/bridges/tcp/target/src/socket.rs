@@ -261,11 +261,19 @@ impl Connection {
         if self.over.is_some() {
             return false;
         }
-        let session = &mut self.session;
-        if let Ok(Err(why)) = device.run(|device| session.look(device)) {
-            self.end(why, device, now_ns);
+        let mut any = false;
+        loop {
+            let session = &mut self.session;
+            if let Ok(Err(why)) = device.run(|device| session.look(device)) {
+                self.end(why, device, now_ns);
+            }
+            let was_full = self.session.out.is_full();
+            any |= self.send(now_ns);
+            // What had no room has some where the host took what was to be sent.
+            if !was_full || self.session.out.is_full() || self.over.is_some() {
+                return any;
+            }
         }
-        self.send(now_ns)
     }
 
     /// Ends it: what is to be said is sent, nothing more is read.

@@ -37,7 +37,7 @@ pub struct Reply {
 /// A command that an engine has done, and whose it was.
 #[derive(Debug)]
 pub struct Done {
-    /// The controller that it came over, unless it is gone.
+    /// The controller that it came over, which may be gone.
     pub owner: ControllerId,
     /// The namespace.
     pub nsid: u32,
@@ -107,7 +107,7 @@ impl ExportedNamespace {
     /// The next command that its engine has done.
     pub fn next_done(&mut self) -> Option<Done> {
         let Finished { place, result } = self.engine.next_finished()?;
-        // A place that was never begun cannot finish; the administrator's controller would find no such command.
+        // One that was never begun does not finish; a controller that does not know it gives it back.
         let owner = self.owners.get(place.0 as usize).copied().unwrap_or(ControllerId(0));
         Some(Done { owner, nsid: self.record.nsid, place, result })
     }

@@ -24,6 +24,18 @@ impl Subsystem {
         Ok(nsid)
     }
 
+    /// Whether an engine of this shape can be exported to hosts that have read what the controllers announce.
+    ///
+    /// # Errors
+    /// It takes less at once than they were told, or has a cache where they were told of none.
+    pub fn check_announced(&self, shape: &EngineShape) -> Result<(), CommandError> {
+        let caches = self.volatile_cache() & 1 != 0;
+        if shape.transfer_max_bytes < self.transfer_max_bytes() || (shape.has_volatile_cache && !caches) {
+            return Err(NOT_AS_ANNOUNCED);
+        }
+        Ok(())
+    }
+
     /// Exports a namespace no more. Its controllers are to be told ([`crate::Controller::lose_elsewhere`]); what is returned is
     /// dropped by whoever can wait for what is under way there.
     pub fn withdraw(&mut self, nsid: u32) -> Option<Namespace> {
@@ -140,5 +152,8 @@ impl Subsystem {
     }
 }
 
+const NOT_AS_ANNOUNCED: CommandError = CommandError::invalid_field(
+    "it takes less at once than hosts were told when they came, or has a cache and they were told of none",
+);
 const NO_IDENTIFIER: CommandError =
     CommandError::new(Status::NAMESPACE_ID_UNAVAILABLE, "every namespace identifier is taken");

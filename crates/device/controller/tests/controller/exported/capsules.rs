@@ -98,9 +98,12 @@ fn data_that_was_read_goes_with_its_completion_and_zeroes_behind_it() {
     fabric.send(blocks(NvmOpcode::READ, NSID, 3, 2), 11, None, 2000);
     assert!(fabric.controller.take_posted(QUEUE).is_none());
     fabric.advance();
-    let Some(Posted { completion, data: None }) = fabric.controller.take_posted(QUEUE) else { panic!() };
+    let Some(Posted { completion, data: None, .. }) = fabric.controller.take_posted(QUEUE) else { panic!() };
     assert_eq!((completion.cid, completion.status()), (10, Status::SUCCESS));
-    let Some(Posted { completion, data: Some(at) }) = fabric.controller.take_posted(QUEUE) else { panic!() };
+    let Some(Posted { completion, data: Some(at), room_bytes: 2000 }) = fabric.controller.take_posted(QUEUE)
+    else {
+        panic!()
+    };
     assert_eq!((completion.cid, at.reply.data_bytes, at.reply.room_bytes), (11, 1024, 2000));
     let mut room = [0xee; 2000];
     fabric.subsystem.take_data(&at, &mut room);
@@ -131,8 +134,11 @@ fn a_read_that_failed_brings_no_data() {
     fabric.state.lock().unwrap().fails = Some(Status::UNRECOVERED_READ_ERROR);
     fabric.send(blocks(NvmOpcode::READ, NSID, 0, 1), 1, None, LBA_BYTES);
     fabric.advance();
-    let Some(Posted { completion, data: None }) = fabric.controller.take_posted(QUEUE) else { panic!() };
+    let Some(Posted { completion, data: None, room_bytes }) = fabric.controller.take_posted(QUEUE) else {
+        panic!()
+    };
     assert!(completion.status().is(Status::UNRECOVERED_READ_ERROR));
+    assert_eq!(room_bytes, LBA_BYTES as u32, "what the host waits for is known all the same");
     assert_eq!(fabric.places(), 0);
 }
 
@@ -143,4 +149,27 @@ fn a_host_whose_room_is_too_short_is_refused_before_the_engine_hears_of_it() {
     let posted = fabric.controller.take_posted(QUEUE).unwrap();
     assert!(posted.completion.status().is(Status::DATA_SGL_LENGTH_INVALID));
     assert_eq!(fabric.places(), 0);
+}
+
+#[test]
+fn data_that_nobody_has_taken_is_not_another_engines() {
+    let mut fabric = Fabric::new();
+    fabric.send(blocks(NvmOpcode::READ, NSID, 0, 1), 1, None, LBA_BYTES);
+    fabric.advance();
+    fabric.subsystem.withdraw(NSID).unwrap();
+    let mut port = Port {
+        memory: &fabric.nowhere,
+        meter: &mut fabric.meter,
+        interrupts: &NoInterrupts,
+        own_memory: 0..0,
+        device_memory: DeviceMemory::Nowhere,
+        capsule: None,
+    };
+    fabric.controller.lose_elsewhere(&mut port, NSID);
+    assert_eq!(fabric.subsystem.export(Box::new(TestEngine::new(8).0)).unwrap(), NSID);
+    let Some(Posted { completion, data: None, room_bytes: 512 }) = fabric.controller.take_posted(QUEUE)
+    else {
+        panic!()
+    };
+    assert!(completion.status().is(Status::NAMESPACE_NOT_READY));
 }

@@ -9,6 +9,7 @@ use byway_controller::engine::EngineShape;
 use byway_spec::base::admin::{AdminOpcode, SelectCdw10};
 use byway_spec::base::command::NSID_ALL;
 use byway_spec::base::identify::{Cns, Csi};
+use byway_spec::base::reservation::ReservationOpcode;
 use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw11, DsmRange, NvmCdw12, NvmOpcode};
 use byway_spec::{Cdw0, Command, Completion, Status};
 use zerocopy::IntoBytes;
@@ -346,4 +347,20 @@ fn commands_of_a_namespace_that_is_withdrawn_fail_and_hosts_find_it_gone() {
     let done = device.run(blocks(NvmOpcode::READ, EXPORTED, 0, 1), LBA_BYTES);
     assert_status(done, Status::INVALID_NAMESPACE);
     assert!(!device.io.host.subsystem.has_engines());
+}
+
+#[test]
+fn reservations_of_what_is_exported_end_with_the_power() {
+    let mut device = Exported::new();
+    let register = |device: &mut Exported, persists: u32| {
+        // The current key and the new one; change persistence in CDW10 bits 31:30.
+        device.io.put(DATA, &[[0; 8], [7; 8]].concat());
+        let mut command = Command::new(ReservationOpcode::REGISTER.0, 0, EXPORTED);
+        command.cdw10 = persists << 30;
+        device.run(command, 16)
+    };
+    assert_status(register(&mut device, 3), Status::INVALID_FIELD);
+    assert_status(register(&mut device, 0), Status::SUCCESS);
+    let page = device.io.host.identify(Cns::NAMESPACE, EXPORTED, Csi::NVM).unwrap();
+    assert_eq!(page[31], 0xfe, "every type, and no persistence");
 }

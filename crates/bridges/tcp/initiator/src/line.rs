@@ -69,6 +69,15 @@ impl Line {
         Ok(true)
     }
 
+    /// Takes all that was received.
+    ///
+    /// # Errors
+    /// When the connection has ended, or the controller broke a rule. What came before is taken.
+    fn receive_all(&mut self) -> Result<()> {
+        while self.receive()? {}
+        Ok(())
+    }
+
     /// Sleeps until something can be received, or sent where something waits to be, or `other` can be read.
     ///
     /// # Errors
@@ -97,10 +106,12 @@ impl Line {
         }
         loop {
             self.flush()?;
-            while self.receive()? {}
+            let received = self.receive_all();
+            // What came before the connection ended has come.
             if let Some(ended) = self.connection.next_ended() {
                 return Ok((ended.result?, ended.memory));
             }
+            received?;
             let left = deadline.left_or_max();
             if left.is_zero() {
                 return Err(Error::device(ErrorKind::TimedOut, "the controller does not answer"));

@@ -78,8 +78,9 @@ pub struct Serve {
     /// Whether the controller announces SGLs: `sgl=` of a URI, which an image's path alone has no place for.
     #[arg(long)]
     pub sgl: Option<Sgl>,
-    /// Print one JSON object a line for whatever happens: `event` is listening (with the namespaces that are exported), client_came, client_left, client_sent_away
-    /// (with why), client_refused, host_came, host_left, connection_ended (NVMe/TCP) or closed.
+    /// Print one JSON object a line for whatever happens: `event` is listening (with the namespaces that are exported),
+    /// client_came, client_left, client_sent_away (with why), client_refused, host_came, host_left, connection_ended
+    /// (NVMe/TCP) or closed.
     #[arg(long)]
     pub json: bool,
 }

@@ -29,6 +29,9 @@ pub struct ServeDhchap {
 
 /// `byway key`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  byway key new")]
 pub struct AuthKey {
     /// What is done.
     #[command(subcommand)]

@@ -13,6 +13,7 @@ mod kv_image;
 mod machine;
 mod page_store;
 mod tcp;
+mod tls;
 mod uri;
 mod vfio_user;
 mod vfio_user_device;
@@ -21,7 +22,7 @@ mod vfio_user_device;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 29] = [
+pub const TARGETS: [Target; 30] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
     ("prp", byway_dma::fuzz::prp),
@@ -34,6 +35,7 @@ pub const TARGETS: [Target; 29] = [
     ("tcp_from_controller", tcp::from_controller),
     ("fabrics", fabrics::fabrics),
     ("authentication", authentication::authentication),
+    ("tls", tls::tls),
     ("kv_image", kv_image::kv_image),
     ("image_superblock", |bytes| image::image("superblock", bytes)),
     ("image_state", |bytes| image::image("device state", bytes)),

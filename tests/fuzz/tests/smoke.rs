@@ -136,6 +136,11 @@ fn a_host_without_its_secret_is_never_authenticated_whatever_it_sends() {
 }
 
 #[test]
+fn a_host_without_its_key_is_never_let_in_by_tls_whatever_it_sends() {
+    smoke("tls", 5_000);
+}
+
+#[test]
 fn a_changed_key_value_namespace_is_refused_or_usable_whatever_its_checksums_say() {
     smoke("kv_image", 1000);
 }

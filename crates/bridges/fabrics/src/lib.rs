@@ -1,5 +1,5 @@
 //! NVMe over Fabrics, as every transport has it: the fabrics commands, the data of Connect, names, properties, the
-//! discovery log and [`authentication`], for a controller and for a host. Nothing here sends, waits or keeps a connection.
+//! discovery log, [`authentication`] and the keys of [`tls`], for a controller and for a host. Nothing here sends, waits or keeps a connection.
 //!
 //! A controller has [`FabricsCommand::parse`] say what a command with opcode 7Fh asks, and answers with what it did or with
 //! [`CommandError`]'s status; a host makes the same commands with [`FabricsCommand::encode`]. Both have one log:
@@ -29,11 +29,13 @@
 #![forbid(unsafe_code)]
 
 pub mod authentication;
+mod checked;
 mod command;
 mod connect;
 mod discovery;
 mod nqn;
 mod property;
+pub mod tls;
 
 pub use command::{Authentication, CommandError, Connect, FabricsCommand};
 pub use connect::{

@@ -15,6 +15,9 @@ use byway_spec::base::admin::AdminOpcode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::moves::Layout;
 
+/// How often a layout is asked for when each answer is overtaken by a change.
+const ASKS_MAX: u32 = 8;
+
 /// The layouts of a device's namespaces that were asked for.
 ///
 /// Whoever has a layout has it from an *epoch*. An admin command that may change namespaces begins a new one before
@@ -71,13 +74,19 @@ impl Layouts {
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] while a command that may change namespaces is under way, and `ask`'s.
-    pub fn layout(&self, nsid: u32, ask: impl FnOnce() -> Result<Layout>) -> Result<(u64, Layout)> {
-        let (epoch, known) = self.look(nsid)?;
-        if let Some(layout) = known {
-            return Ok((epoch, layout));
+    pub fn layout(&self, nsid: u32, ask: impl Fn() -> Result<Layout>) -> Result<(u64, Layout)> {
+        for _ in 0..ASKS_MAX {
+            let (epoch, known) = self.look(nsid)?;
+            if let Some(layout) = known {
+                return Ok((epoch, layout));
+            }
+            let layout = ask()?;
+            if self.note(epoch, nsid, layout) {
+                return Ok((epoch, layout));
+            }
+            // A change came and went, such as a controller that was lost and found: what was said may be of before it.
         }
-        let layout = ask()?;
-        if self.note(epoch, nsid, layout) { Ok((epoch, layout)) } else { Err(changing()) }
+        Err(changing())
     }
 
     /// Notes what the device said, unless it may have changed since `epoch`; says whether it did not.

@@ -86,7 +86,7 @@ impl AuthHash {
     }
 
     /// The HMAC of `parts`, one behind the other.
-    pub(super) fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
+    pub(crate) fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Zeroizing<Vec<u8>> {
         with_hash!(self, H => Zeroizing::new(keyed::<Hmac<H>>(key, parts).finalize().into_bytes().to_vec()))
     }
 

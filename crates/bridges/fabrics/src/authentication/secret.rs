@@ -3,19 +3,19 @@
 use core::fmt;
 use core::str::FromStr;
 
-use base64ct::{Base64, Encoding};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::AuthHash;
 use crate::Nqn;
+use crate::checked::{self, Unreadable};
 
 const PREFIX: &str = "DHHC-1:";
 
 /// Behind a name, it makes the key of a secret.
 const LABEL: &[u8] = b"NVMe-over-Fabrics";
 
-/// Bytes of the CRC-32 behind a secret.
-const CHECK_BYTES: usize = 4;
+/// Lengths that secrets have.
+const LENGTHS_BYTES: [usize; 3] = [32, 48, 64];
 
 /// A secret of a host or of a controller. It is not shown by `Debug`, and wiped when it is dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
@@ -65,9 +65,8 @@ impl DhchapSecret {
 
     /// The text, which is to be kept as what it is.
     pub fn reveal(&self) -> String {
-        let checked = Zeroizing::new([self.bytes.as_slice(), &check(&self.bytes)].concat());
         let transform = self.transform.map_or(0, |hash| hash.id().0);
-        format!("{PREFIX}{transform:02x}:{}:", Base64::encode_string(&checked))
+        format!("{PREFIX}{transform:02x}:{}:", *checked::encode(&self.bytes))
     }
 
     /// The key with which its owner answers.
@@ -79,8 +78,14 @@ impl DhchapSecret {
     }
 }
 
-fn check(bytes: &[u8]) -> [u8; CHECK_BYTES] {
-    crc32fast::hash(bytes).to_le_bytes()
+impl From<Unreadable> for SecretError {
+    fn from(why: Unreadable) -> Self {
+        match why {
+            Unreadable::Base64 => Self::Base64,
+            Unreadable::Length => Self::Length,
+            Unreadable::Checksum => Self::Checksum,
+        }
+    }
 }
 
 impl FromStr for DhchapSecret {
@@ -97,15 +102,9 @@ impl FromStr for DhchapSecret {
             _ => return Err(SecretError::Hash),
         };
         let text = rest.strip_suffix(':').ok_or(SecretError::Form)?;
-        let mut bytes = Zeroizing::new(Base64::decode_vec(text).map_err(|_| SecretError::Base64)?);
-        let secret_bytes = bytes.len().checked_sub(CHECK_BYTES).ok_or(SecretError::Length)?;
-        if !matches!(secret_bytes, 32 | 48 | 64) || transform.is_some_and(|hash| hash.bytes() != secret_bytes)
-        {
+        let mut bytes = checked::decode(text, &LENGTHS_BYTES)?;
+        if transform.is_some_and(|hash| hash.bytes() != bytes.len()) {
             return Err(SecretError::Length);
-        }
-        let found = bytes.split_off(secret_bytes);
-        if found != check(&bytes) {
-            return Err(SecretError::Checksum);
         }
         Ok(Self { bytes: std::mem::take(&mut *bytes), transform })
     }

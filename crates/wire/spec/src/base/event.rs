@@ -51,6 +51,10 @@ impl Event {
     pub const SPARE: Self = Self::of(EventType::SMART, 0x02, LogPage::SMART);
     /// Notice: the attached namespaces or their attributes changed.
     pub const NAMESPACE_CHANGED: Self = Self::of(EventType::NOTICE, 0x00, LogPage::CHANGED_NAMESPACES);
+    /// Notice: the ANA state of a group changed.
+    pub const ANA_CHANGED: Self = Self::of(EventType::NOTICE, 0x03, LogPage::ANA);
+    /// Notice: the discovery log changed.
+    pub const DISCOVERY_CHANGED: Self = Self::of(EventType::NOTICE, 0xf0, LogPage::DISCOVERY);
     /// I/O command specific: a Reservation Notification log page is there.
     pub const RESERVATION: Self = Self::of(EventType::COMMAND_SET, 0x00, LogPage::RESERVATION);
 
@@ -69,5 +73,7 @@ mod tests {
         assert_eq!(Event::NAMESPACE_CHANGED.into_bits(), 0x0004_0002);
         assert_eq!(Event::INVALID_DOORBELL_VALUE.into_bits(), 0x0001_0100);
         assert_eq!(Event::RESERVATION.into_bits(), 0x0080_0006);
+        assert_eq!(Event::ANA_CHANGED.into_bits(), 0x000c_0302);
+        assert_eq!(Event::DISCOVERY_CHANGED.into_bits(), 0x0070_f002);
     }
 }

@@ -187,8 +187,10 @@ pub struct AsyncEvents {
     pub telemetry: bool,
     /// Asymmetric namespace access changed.
     pub ana: bool,
-    #[bits(20)]
+    #[bits(19)]
     __: u32,
+    /// The discovery log changed.
+    pub discovery: bool,
 }
 
 /// I/O Command Set Profile (19h).
@@ -248,5 +250,6 @@ mod tests {
     #[test]
     fn namespace_changes_are_event_bit_8() {
         assert_eq!(AsyncEvents::new().with_namespace_changed(true).into_bits(), 1 << 8);
+        assert_eq!(AsyncEvents::new().with_ana(true).with_discovery(true).into_bits(), 1 << 11 | 1 << 31);
     }
 }

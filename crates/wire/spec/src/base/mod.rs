@@ -1,6 +1,7 @@
 //! NVM Express Base Specification: what every command set shares.
 
 pub mod admin;
+pub mod ana;
 pub mod command;
 pub mod completion;
 pub mod event;

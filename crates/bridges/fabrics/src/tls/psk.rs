@@ -1,0 +1,205 @@
+//! Pre-shared keys and their identities (section 3.6.1.3 and 3.6.1.4).
+
+use core::fmt;
+use core::str::FromStr;
+
+use base64ct::{Base64, Encoding};
+use zeroize::Zeroizing;
+
+use super::TlsKey;
+use crate::authentication::{AuthHash, Parties};
+
+/// What a digest is of, behind both names.
+const SEED: &[u8] = b"NVMe-over-Fabrics";
+
+/// The hash of a pre-shared key, which is that of the cipher suite it is used with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PskHash {
+    /// SHA-256, with TLS_AES_128_GCM_SHA256.
+    Sha256,
+    /// SHA-384, with TLS_AES_256_GCM_SHA384.
+    Sha384,
+}
+
+/// The version of an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PskVersion {
+    /// The names alone: two keys of the same names cannot be told apart.
+    V0,
+    /// A digest of the key as well.
+    V1,
+}
+
+/// How HKDF's labels are laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PskDerivation {
+    /// As RFC 8446, section 7.1, has HKDF-Expand-Label, and the specification with it.
+    #[default]
+    Rfc8446,
+    /// As libnvme laid them out until the summer of 2025, and lays them out with `--compat`: no lengths before label and context, and
+    /// the first length in the order of the processor.
+    Libnvme,
+}
+
+/// Which of the pre-shared keys that one key makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PskForm {
+    /// Of the identity.
+    pub version: PskVersion,
+    /// Of the keys.
+    pub derivation: PskDerivation,
+}
+
+/// Whose text names no form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "an identity's version is 0 or 1, or 0-compat or 1-compat for keys as libnvme derived them until 2025"
+)]
+pub struct PskFormError;
+
+/// A pre-shared key of TLS 1.3, and what it is called in the clear. The key is wiped when it is dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TlsPsk {
+    identity: String,
+    key: Zeroizing<Vec<u8>>,
+    hash: PskHash,
+    parties: Parties,
+}
+
+impl PskHash {
+    /// Bytes of a digest, and of a pre-shared key.
+    pub const fn bytes(self) -> usize {
+        self.hash().bytes()
+    }
+
+    /// Its number in keys and identities.
+    pub(super) const fn number(self) -> u8 {
+        match self {
+            Self::Sha256 => 1,
+            Self::Sha384 => 2,
+        }
+    }
+
+    const fn hash(self) -> AuthHash {
+        match self {
+            Self::Sha256 => AuthHash::Sha256,
+            Self::Sha384 => AuthHash::Sha384,
+        }
+    }
+
+    /// HKDF-Extract without a salt, then one block of HKDF-Expand, which is as long as the hash.
+    fn hkdf(self, secret: &[u8], info: &[&[u8]]) -> Zeroizing<Vec<u8>> {
+        let extracted = self.hash().hmac(&[], &[secret]);
+        let first_block: &[u8] = &[1];
+        let parts: Vec<&[u8]> = info.iter().copied().chain([first_block]).collect();
+        self.hash().hmac(&extracted, &parts)
+    }
+
+    /// HKDF-Expand-Label of what HKDF-Extract makes of `secret`: as many bytes as the hash has.
+    fn derive(self, secret: &[u8], how: PskDerivation, label: &str, context: &[u8]) -> Zeroizing<Vec<u8>> {
+        const PREFIX: &[u8] = b"tls13 ";
+        let bytes = self.bytes() as u16;
+        // Of a context from 256 bytes on, an identity of version 0 with two long names, RFC 8446 has no length: its low byte is written.
+        let label_bytes = [(PREFIX.len() + label.len()) as u8];
+        let context_bytes = [context.len() as u8];
+        match how {
+            PskDerivation::Rfc8446 => {
+                let length = bytes.to_be_bytes();
+                self.hkdf(secret, &[&length, &label_bytes, PREFIX, label.as_bytes(), &context_bytes, context])
+            }
+            PskDerivation::Libnvme => {
+                let length = bytes.to_ne_bytes();
+                self.hkdf(secret, &[&length, PREFIX, label.as_bytes(), context])
+            }
+        }
+    }
+}
+
+impl PskForm {
+    /// Version 1, as the specification has it.
+    pub const LATEST: Self = Self { version: PskVersion::V1, derivation: PskDerivation::Rfc8446 };
+
+    /// Version 0, as the specification has it.
+    pub const V0: Self = Self { version: PskVersion::V0, derivation: PskDerivation::Rfc8446 };
+
+    /// All that a subsystem can tell apart by their identities. Those of version 0 say nothing of the derivation, nor do any of a key
+    /// that has no hash.
+    pub const TOLD_APART: [Self; 3] =
+        [Self::LATEST, Self::V0, Self { version: PskVersion::V1, derivation: PskDerivation::Libnvme }];
+}
+
+impl Default for PskForm {
+    fn default() -> Self {
+        Self::LATEST
+    }
+}
+
+impl FromStr for PskForm {
+    type Err = PskFormError;
+
+    fn from_str(text: &str) -> Result<Self, PskFormError> {
+        let (version, derivation) = match text.strip_suffix("-compat") {
+            Some(version) => (version, PskDerivation::Libnvme),
+            None => (text, PskDerivation::Rfc8446),
+        };
+        let version = match version {
+            "0" => PskVersion::V0,
+            "1" => PskVersion::V1,
+            _ => return Err(PskFormError),
+        };
+        Ok(Self { version, derivation })
+    }
+}
+
+impl TlsPsk {
+    /// What a host and a subsystem that were told `key` begin TLS with.
+    pub fn of(key: &TlsKey, parties: &Parties, form: PskForm) -> Self {
+        let (hash, how) = (key.hash(), form.derivation);
+        let (host, subsystem) = (parties.host.as_str(), parties.subsystem.as_str());
+        let retained = match key.transform() {
+            None => Zeroizing::new(key.bytes().to_vec()),
+            Some(by) => by.derive(key.bytes(), how, "HostNQN", host.as_bytes()),
+        };
+        let number = hash.number();
+        let (identity, context) = match form.version {
+            PskVersion::V0 => {
+                let identity = format!("NVMe0R{number:02} {host} {subsystem}");
+                (identity.clone(), identity)
+            }
+            PskVersion::V1 => {
+                let names = [host.as_bytes(), b" ", subsystem.as_bytes(), b" ", SEED];
+                let digest = Base64::encode_string(&hash.hash().hmac(&retained, &names));
+                let identity = format!("NVMe1R{number:02} {host} {subsystem} {digest}");
+                (identity, format!("{number:02} {digest}"))
+            }
+        };
+        let key = hash.derive(&retained, how, "nvme-tls-psk", context.as_bytes());
+        Self { identity, key, hash, parties: parties.clone() }
+    }
+
+    /// What it is called, in the clear.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// The key, which is to be kept as what it is.
+    pub fn reveal(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// Its hash.
+    pub fn hash(&self) -> PskHash {
+        self.hash
+    }
+
+    /// Who it is shared by.
+    pub fn parties(&self) -> &Parties {
+        &self.parties
+    }
+}
+
+impl fmt::Debug for TlsPsk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsPsk").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,50 @@
+//! Identities of pre-shared keys that a ClientHello names (RFC 8446, section 4.2.11).
+
+/// The extension's number.
+pub const EXTENSION: u32 = 41;
+
+/// Bytes of the age behind each identity.
+const AGE_BYTES: usize = 4;
+
+/// The identities of the extension `pre_shared_key` as a client sends it, in order; none behind one that is cut.
+pub fn identities(extension: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let list = prefixed(extension).map_or(&[][..], |(list, _)| list);
+    let mut left = list;
+    std::iter::from_fn(move || {
+        let (identity, behind) = prefixed(left)?;
+        left = behind.get(AGE_BYTES..)?;
+        Some(identity)
+    })
+}
+
+/// Bytes behind their length in 16 bits, and what follows.
+fn prefixed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<2>()?;
+    rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(extension: &[u8]) -> Vec<&[u8]> {
+        identities(extension).collect()
+    }
+
+    #[test]
+    fn identities_are_told_in_order_and_binders_are_left_out() {
+        let extension = [0, 16, 0, 3, b'o', b'n', b'e', 0, 0, 0, 0, 0, 1, b'2', 9, 9, 9, 9, 0, 1, 0];
+        assert_eq!(all(&extension), [&b"one"[..], b"2"]);
+    }
+
+    #[test]
+    fn what_is_cut_names_no_more_than_is_there() {
+        let extension = [0, 16, 0, 3, b'o', b'n', b'e', 0, 0, 0, 0, 0, 1, b'2', 9, 9, 9, 9];
+        for cut in 0..extension.len() {
+            assert_eq!(all(&extension[..cut]), [&[] as &[u8]; 0]);
+        }
+        assert_eq!(all(&[0, 5, 0, 9, 1, 2, 3]), [&[] as &[u8]; 0]);
+        assert_eq!(all(&[0, 6, 0, 1, 7, 0, 0, 0]), [&[] as &[u8]; 0]);
+        assert_eq!(all(&[0, 6, 0, 0, 0, 0, 0, 0]), [&b""[..]]);
+    }
+}

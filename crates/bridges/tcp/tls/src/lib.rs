@@ -1,0 +1,27 @@
+//! TLS 1.3 with pre-shared keys between a host and a subsystem, sans-I/O: bytes of a socket in, bytes of NVMe/TCP out, and back.
+//!
+//! What is computed and what is said is OpenSSL's, which is loaded when the first key is used: who uses none needs none
+//! ([decision 31](../../../../../docs/decisions/0031-a-channel-that-nobody-reads.md)). Nothing but what the NVMe/TCP Transport
+//! Specification 1.1, section 3.6.1, has is spoken: TLS 1.3, a pre-shared key with a Diffie-Hellman exchange (psk_dhe_ke), no
+//! certificates, no resumption, no early data.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `library.rs` | OpenSSL's functions, and what is unsafe about them |
+//! | `endpoint.rs` | [`TlsHost`] and [`TlsSubsystem`]: who begins, who answers, and by which keys |
+//! | `session.rs` | [`TlsSession`]: one connection |
+//! | `hello.rs` | identities that a ClientHello names |
+//! | `error.rs` | why there is no connection |
+
+mod endpoint;
+mod error;
+pub mod hello;
+mod library;
+mod session;
+
+pub use endpoint::{TlsHost, TlsSubsystem};
+pub use error::{TlsError, TlsUnavailable};
+pub use session::TlsSession;
+
+/// The first byte of a TLS connection, a handshake record's type; that of an NVMe/TCP connection is 0.
+pub const FIRST_BYTE: u8 = 0x16;

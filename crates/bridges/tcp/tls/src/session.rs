@@ -1,0 +1,198 @@
+//! One connection: bytes of a socket in, bytes of NVMe/TCP out, and back. It has no socket, and waits for nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use byway_fabrics::authentication::Parties;
+use byway_fabrics::tls::{PskHash, TlsPsk};
+
+use crate::FIRST_BYTE;
+use crate::error::{TlsError, TlsUnavailable};
+use crate::hello;
+use crate::library::{Context, Handle};
+
+/// So much is written at once: four records.
+const WRITTEN_BYTES_MAX: usize = 64 << 10;
+
+/// With so much unsent, nothing more is written.
+const UNSENT_BYTES_MAX: usize = 128 << 10;
+
+/// An identity that is longer is told of in part.
+const SHOWN_BYTES_MAX: usize = 600;
+
+/// The first byte of an alert.
+const ALERT_BYTE: u8 = 0x15;
+
+/// A connection. What is received goes in by [`Self::put`], and comes out of [`Self::read`]; what is written by [`Self::write`]
+/// is to be sent from [`Self::unsent`], as is what the handshake says, which [`Self::read`] has gone on with.
+pub struct TlsSession {
+    handle: Handle,
+    unsent: Vec<u8>,
+    sent: usize,
+    is_open: bool,
+    /// Something came.
+    is_begun: bool,
+}
+
+/// By which keys a connection is made.
+pub(crate) enum Keys {
+    /// This one.
+    Host(TlsPsk),
+    /// The one that the host names.
+    Subsystem(Arc<[TlsPsk]>),
+}
+
+/// What a host named, and who it is by that.
+#[derive(Default)]
+pub(crate) struct Used {
+    /// What it named first, or what of it was known.
+    pub asked: Option<String>,
+    /// Nothing of it was known.
+    pub is_refused: bool,
+    parties: Option<Parties>,
+}
+
+impl Keys {
+    /// The key of this identity.
+    pub fn find(&self, identity: &[u8]) -> Option<&TlsPsk> {
+        let Self::Subsystem(psks) = self else { return None };
+        psks.iter().find(|psk| psk.identity().as_bytes() == identity)
+    }
+
+    /// The hash of a host's one key.
+    pub fn hash_of_host(&self) -> Option<PskHash> {
+        if let Self::Host(psk) = self { Some(psk.hash()) } else { None }
+    }
+}
+
+impl Used {
+    /// The hash of the first key that is named and known.
+    pub fn choose(&mut self, keys: &Keys, extension: &[u8]) -> Option<PskHash> {
+        let known = hello::identities(extension).find_map(|identity| keys.find(identity));
+        self.is_refused = known.is_none();
+        self.asked = match known {
+            Some(psk) => Some(psk.identity().to_owned()),
+            None => hello::identities(extension).next().map(shown),
+        };
+        known.map(TlsPsk::hash)
+    }
+
+    /// This key is used.
+    pub fn found(&mut self, psk: &TlsPsk) {
+        self.parties = Some(psk.parties().clone());
+    }
+}
+
+fn shown(identity: &[u8]) -> String {
+    String::from_utf8_lossy(identity.get(..SHOWN_BYTES_MAX).unwrap_or(identity)).into_owned()
+}
+
+impl TlsSession {
+    pub(crate) fn new(context: &Context, keys: Keys) -> Result<Self, TlsUnavailable> {
+        let handle = Handle::new(context, keys)?;
+        Ok(Self { handle, unsent: Vec::new(), sent: 0, is_open: false, is_begun: false })
+    }
+
+    /// Takes what was received.
+    ///
+    /// # Errors
+    /// To a host, that the peer does not speak TLS.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), TlsError> {
+        let Some(first) = bytes.first() else { return Ok(()) };
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        if is_first && ![FIRST_BYTE, ALERT_BYTE].contains(first) {
+            return Err(TlsError::NotTls);
+        }
+        self.handle.put(bytes)
+    }
+
+    /// Goes on with the handshake; whether it is done.
+    ///
+    /// # Errors
+    /// Why it failed. What [`Self::unsent`] has then tells the peer.
+    pub fn shake(&mut self) -> Result<bool, TlsError> {
+        if !self.is_open {
+            let shaken = self.handle.shake();
+            self.collect();
+            self.is_open = shaken?;
+        }
+        Ok(self.is_open)
+    }
+
+    /// Reads what came, and goes on with the handshake before; 0 where there is nothing yet.
+    ///
+    /// # Errors
+    /// Why the connection is over. What [`Self::unsent`] has then tells the peer.
+    pub fn read(&mut self, into: &mut [u8]) -> Result<usize, TlsError> {
+        if into.is_empty() || !self.shake()? {
+            return Ok(0);
+        }
+        let read = self.handle.read(into);
+        // A peer that renews its keys asks for an answer.
+        self.collect();
+        read
+    }
+
+    /// Writes bytes, as many as there is room for now; none before the handshake is done.
+    ///
+    /// # Errors
+    /// Why the connection is over.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize, TlsError> {
+        if bytes.is_empty() || !self.is_open || self.unsent().len() >= UNSENT_BYTES_MAX {
+            return Ok(0);
+        }
+        let written = self.handle.write(bytes.get(..WRITTEN_BYTES_MAX).unwrap_or(bytes));
+        self.collect();
+        written
+    }
+
+    /// What is to be sent.
+    pub fn unsent(&self) -> &[u8] {
+        self.unsent.get(self.sent..).unwrap_or_default()
+    }
+
+    /// So much of it was sent.
+    pub fn sent(&mut self, bytes: usize) {
+        self.sent += bytes;
+        if self.sent >= self.unsent.len() {
+            self.unsent.clear();
+            self.sent = 0;
+        }
+    }
+
+    /// Whether the handshake is done.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Who the key of a connection that is open is shared by: a host that has no other name, and the subsystem it is for.
+    pub fn parties(&self) -> Option<&Parties> {
+        match self.handle.keys() {
+            _ if !self.is_open => None,
+            Keys::Host(psk) => Some(psk.parties()),
+            Keys::Subsystem(_) => self.handle.used().parties.as_ref(),
+        }
+    }
+
+    /// Has the peer told that nothing more comes, which is to be sent yet.
+    pub fn close(&mut self) {
+        if self.is_open {
+            self.handle.close();
+            self.collect();
+        }
+    }
+
+    fn collect(&mut self) {
+        self.handle.take(&mut self.unsent);
+    }
+}
+
+impl fmt::Debug for TlsSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unsent = self.unsent().len();
+        f.debug_struct("TlsSession")
+            .field("is_open", &self.is_open)
+            .field("unsent", &unsent)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,223 @@
+//! Two sides of a connection, with nothing between them but what a test does.
+#![allow(clippy::unwrap_used)]
+
+use byway_fabrics::Nqn;
+use byway_fabrics::authentication::Parties;
+use byway_fabrics::tls::{PskForm, PskHash, TlsKey, TlsPsk};
+use byway_tls::{FIRST_BYTE, TlsError, TlsHost, TlsSession, TlsSubsystem};
+use proptest::prelude::*;
+
+fn parties(host: &str) -> Parties {
+    Parties { host: Nqn::new(host).unwrap(), subsystem: Nqn::new("nqn.2026-11.example:disk").unwrap() }
+}
+
+fn psk(key: &TlsKey, form: PskForm) -> TlsPsk {
+    TlsPsk::of(key, &parties("host"), form)
+}
+
+fn key(hash: Option<PskHash>) -> TlsKey {
+    TlsKey::generate(hash).unwrap()
+}
+
+/// A subsystem that knows these keys of one host, in all forms.
+fn subsystem(keys: &[&TlsKey]) -> TlsSubsystem {
+    let all = keys.iter().flat_map(|key| PskForm::TOLD_APART.map(|form| psk(key, form)));
+    TlsSubsystem::new(all.collect::<Vec<_>>()).unwrap()
+}
+
+/// Brings what one side has to send to the other, in pieces of so many bytes.
+fn carry(from: &mut TlsSession, to: &mut TlsSession, piece_bytes: usize) -> Result<bool, TlsError> {
+    let bytes = from.unsent().to_vec();
+    from.sent(bytes.len());
+    for piece in bytes.chunks(piece_bytes) {
+        to.put(piece)?;
+        to.shake()?;
+    }
+    Ok(!bytes.is_empty())
+}
+
+/// What the handshake comes to at either side: the host's word, and the subsystem's.
+fn shake(host: &mut TlsSession, subsystem: &mut TlsSession, piece_bytes: usize) -> [Result<(), TlsError>; 2] {
+    let mut results = [host.shake().map(drop), Ok(())];
+    for _ in 0..10 {
+        let there = carry(host, subsystem, piece_bytes);
+        let back = carry(subsystem, host, piece_bytes);
+        let is_over = matches!((&there, &back), (Ok(false), Ok(false)));
+        for (result, now) in results.iter_mut().zip([back, there]) {
+            *result = std::mem::replace(result, Ok(())).and(now.map(drop));
+        }
+        if is_over {
+            return results;
+        }
+    }
+    panic!("the handshake does not end");
+}
+
+fn connected(hash: Option<PskHash>, form: PskForm, piece_bytes: usize) -> (TlsSession, TlsSession) {
+    let key = key(hash);
+    let mut host = TlsHost::new(psk(&key, form)).unwrap().session().unwrap();
+    let mut other = subsystem(&[&key]).session().unwrap();
+    assert_eq!(shake(&mut host, &mut other, piece_bytes), [Ok(()), Ok(())]);
+    assert!(host.is_open() && other.is_open());
+    (host, other)
+}
+
+fn read_all(from: &mut TlsSession) -> Vec<u8> {
+    let (mut all, mut room) = (Vec::new(), vec![0; 5000]);
+    loop {
+        match from.read(&mut room).unwrap() {
+            0 => return all,
+            bytes => all.extend_from_slice(&room[..bytes]),
+        }
+    }
+}
+
+#[test]
+fn every_hash_and_form_makes_a_connection_and_tells_who_the_host_is() {
+    for hash in [None, Some(PskHash::Sha256), Some(PskHash::Sha384)] {
+        for form in PskForm::TOLD_APART.into_iter().take(if hash.is_none() { 2 } else { 3 }) {
+            for piece_bytes in [1, 7, usize::MAX] {
+                let (host, other) = connected(hash, form, piece_bytes);
+                assert_eq!(host.parties(), Some(&parties("host")));
+                assert_eq!(other.parties(), Some(&parties("host")));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_written_is_read_in_order_and_cannot_be_read_on_the_way() {
+    let (mut host, mut other) = connected(Some(PskHash::Sha256), PskForm::LATEST, usize::MAX);
+    let data: Vec<u8> = (0..1_000_000u32).map(|at| (at / 7) as u8).collect();
+    let (mut left, mut seen, mut came) = (&data[..], Vec::new(), Vec::new());
+    while !left.is_empty() {
+        left = &left[host.write(left).unwrap()..];
+        let on_the_way = host.unsent().to_vec();
+        host.sent(on_the_way.len());
+        other.put(&on_the_way).unwrap();
+        seen.extend_from_slice(&on_the_way);
+        came.extend_from_slice(&read_all(&mut other));
+    }
+    assert!(came == data, "it came changed");
+    assert!(!seen.windows(64).any(|window| window == &data[..64]), "it was sent in the clear");
+}
+
+#[test]
+fn nothing_more_is_written_while_much_is_unsent() {
+    let (mut host, _) = connected(None, PskForm::LATEST, usize::MAX);
+    let mut total = 0;
+    while let bytes @ 1.. = host.write(&[7; 100_000]).unwrap() {
+        total += bytes;
+    }
+    assert!((128 << 10..256 << 10).contains(&total), "{total}");
+}
+
+#[test]
+fn nothing_is_written_or_known_before_the_handshake_is_done() {
+    let key = key(None);
+    let mut host = TlsHost::new(psk(&key, PskForm::LATEST)).unwrap().session().unwrap();
+    assert_eq!(host.write(b"early"), Ok(0));
+    assert_eq!((host.is_open(), host.parties()), (false, None));
+    assert!(!host.shake().unwrap());
+    assert_eq!(host.unsent().first(), Some(&FIRST_BYTE));
+    let mut other = subsystem(&[&key]).session().unwrap();
+    carry(&mut host, &mut other, usize::MAX).unwrap();
+    assert_eq!((other.is_open(), other.parties()), (false, None));
+}
+
+#[test]
+fn a_host_with_another_key_is_told_so_and_so_is_the_subsystem() {
+    let [right, wrong] = [key(Some(PskHash::Sha384)), key(Some(PskHash::Sha384))];
+    // Of version 0 the identity is the same.
+    let mut host = TlsHost::new(psk(&wrong, PskForm::V0)).unwrap().session().unwrap();
+    let mut other = subsystem(&[&right]).session().unwrap();
+    let [at_host, at_subsystem] = shake(&mut host, &mut other, usize::MAX);
+    assert!(matches!(at_host, Err(TlsError::Alert(_))), "{at_host:?}");
+    let identity = psk(&right, PskForm::V0).identity().to_owned();
+    assert_eq!(at_subsystem, Err(TlsError::WrongKey(identity)));
+    assert!(!host.is_open() && !other.is_open() && other.parties().is_none());
+}
+
+#[test]
+fn an_identity_that_nobody_has_is_told_of() {
+    let [right, wrong] = [key(None), key(None)];
+    let mut host = TlsHost::new(psk(&wrong, PskForm::LATEST)).unwrap().session().unwrap();
+    let mut other = subsystem(&[&right]).session().unwrap();
+    let [at_host, at_subsystem] = shake(&mut host, &mut other, usize::MAX);
+    const UNKNOWN_PSK_IDENTITY: u8 = 115;
+    assert_eq!(at_host, Err(TlsError::Alert(UNKNOWN_PSK_IDENTITY)));
+    assert_eq!(
+        at_subsystem,
+        Err(TlsError::UnknownIdentity(psk(&wrong, PskForm::LATEST).identity().to_owned()))
+    );
+}
+
+#[test]
+fn the_suite_is_that_of_the_key_whichever_it_is_among_others() {
+    let [one, other] = [key(Some(PskHash::Sha256)), key(Some(PskHash::Sha384))];
+    for used in [&one, &other] {
+        let mut host = TlsHost::new(psk(used, PskForm::V0)).unwrap().session().unwrap();
+        let mut subsystem = subsystem(&[&one, &other]).session().unwrap();
+        assert_eq!(shake(&mut host, &mut subsystem, usize::MAX), [Ok(()), Ok(())]);
+    }
+}
+
+#[test]
+fn a_peer_that_does_not_speak_tls_is_told_of() {
+    let key = key(None);
+    let mut host = TlsHost::new(psk(&key, PskForm::LATEST)).unwrap().session().unwrap();
+    assert_eq!(host.put(&[3, 0, 24, 0, 24, 0, 0, 0]), Err(TlsError::NotTls));
+    assert_eq!(subsystem(&[&key]).session().unwrap().put(&[0; 128]), Err(TlsError::NotTls));
+}
+
+#[test]
+fn a_changed_byte_ends_the_connection() {
+    let (mut host, mut other) = connected(Some(PskHash::Sha256), PskForm::LATEST, usize::MAX);
+    host.write(b"some bytes").unwrap();
+    let mut bytes = host.unsent().to_vec();
+    *bytes.last_mut().unwrap() ^= 1;
+    other.put(&bytes).unwrap();
+    assert!(matches!(other.read(&mut [0; 100]), Err(TlsError::Broken(_))));
+    // The peer is told.
+    assert!(!other.unsent().is_empty());
+}
+
+#[test]
+fn a_connection_that_is_closed_is_told_apart_from_one_that_is_cut() {
+    let (mut host, mut other) = connected(None, PskForm::LATEST, usize::MAX);
+    host.write(b"last").unwrap();
+    host.close();
+    let bytes = host.unsent().to_vec();
+    other.put(&bytes).unwrap();
+    let mut room = [0; 100];
+    assert_eq!(other.read(&mut room), Ok(4));
+    assert_eq!(other.read(&mut room), Err(TlsError::Closed));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn whatever_a_host_sends_the_subsystem_answers_it_or_ends_it(
+        mut bytes in proptest::collection::vec(any::<u8>(), 1..2000),
+        at in 0..600usize,
+        change in any::<u8>(),
+    ) {
+        let key = key(None);
+        let subsystem = subsystem(&[&key]);
+        let mut other = subsystem.session().unwrap();
+        bytes[0] = FIRST_BYTE;
+        other.put(&bytes).unwrap();
+        let _ = other.shake();
+        prop_assert!(!other.is_open());
+        // A ClientHello with one byte changed.
+        let mut host = TlsHost::new(psk(&key, PskForm::LATEST)).unwrap().session().unwrap();
+        host.shake().unwrap();
+        let mut hello = host.unsent().to_vec();
+        let at = 1 + at % (hello.len() - 1);
+        hello[at] ^= change;
+        let mut other = subsystem.session().unwrap();
+        other.put(&hello).unwrap();
+        let _ = other.shake();
+        prop_assert!(!other.is_open());
+    }
+}

@@ -119,6 +119,7 @@ impl<B: Backend> Export<B> {
         slot.buffer = buffer.or(slot.buffer.take());
         match slot.sequel.take() {
             Some(sequel) if result.is_ok() => {
+                slot.is_half_done = true;
                 let command = self.sequel(place, sequel);
                 self.send(place, command);
                 None
@@ -249,6 +250,19 @@ impl<B: Backend> BlockEngine for Export<B> {
             }
             Err(error) => self.end(place, Err(error.into())),
         }
+    }
+
+    fn cancel(&mut self, place: Place) -> bool {
+        let waits = self.waiting.iter().position(|(waiting, _)| *waiting == place);
+        let Some((_, command)) =
+            waits.filter(|_| !self.slots.at(place).is_half_done).and_then(|at| self.waiting.remove(at))
+        else {
+            return false;
+        };
+        let slot = self.slots.at(place);
+        (slot.buffer, slot.sequel) = (command.into_buffer(), None);
+        self.is_done(place);
+        true
     }
 
     fn next_finished(&mut self) -> Option<Finished> {

@@ -33,6 +33,8 @@ pub struct Slot {
     pub bytes: usize,
     /// What is to be done when the queue has done its command.
     pub sequel: Option<Sequel>,
+    /// Its sequel is what is to be done now.
+    pub is_half_done: bool,
     /// What it does.
     pub doing: Doing,
     /// The queue has it, or is to have it.

@@ -229,6 +229,22 @@ fn commands_that_the_queue_has_no_room_for_wait_for_it_in_order() {
 }
 
 #[test]
+fn what_the_queue_has_no_room_for_can_be_taken_back_and_nothing_else() {
+    let led = Led::new();
+    let mut export = led.export().unwrap();
+    let places: Vec<Place> = (0..10).map(|_| begin_read(&mut export)).collect();
+    let (begun, waiting) = places.split_at(DEPTH as usize);
+    assert!(begun.iter().all(|place| !export.cancel(*place)));
+    assert!(export.cancel(waiting[0]) && !export.cancel(waiting[0]));
+    assert_eq!(export.memory(waiting[0]).len(), BYTES);
+    export.release(waiting[0]);
+    led.script().let_go = 10;
+    let done: Vec<Place> = std::iter::from_fn(|| export.next_finished()).map(|done| done.place).collect();
+    let others = begun.iter().chain(&waiting[1..]).copied().collect::<Vec<_>>();
+    assert_eq!((done, export.outstanding()), (others, 0));
+}
+
+#[test]
 fn force_unit_access_is_a_flush_behind_a_write_and_before_a_read_under_one_place() {
     let led = Led::new();
     let mut export = led.export().unwrap();

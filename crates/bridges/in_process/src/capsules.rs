@@ -10,12 +10,13 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use byway_controller::{
     CapsuleData, CommandError, ConnectError, Controller, ControllerId, DeviceMemory, Done, Elsewhere,
-    FusedCommand, Host, MAX_CONTROLLERS, NoInterrupts, Overrun, Port, Posted, Subsystem,
+    FusedCommand, Host, MAX_CONTROLLERS, NoInterrupts, Overrun, Port, PortId, Posted, Subsystem,
 };
 use byway_dma::{DmaSpace, DmaView};
 use byway_link::{ClockMode, Meter, Profile};
 use byway_queue::Doorbells;
 use byway_spec::Command;
+use byway_spec::base::ana::AnaState;
 use byway_sys::Wakeup;
 
 use crate::core::Core;
@@ -49,6 +50,11 @@ impl CapsuleSide {
             meter,
             doorbells: Doorbells::new(byway_controller::MAX_IO_QUEUES + 1),
         }
+    }
+
+    /// I/O queues that hosts are connected by.
+    pub fn io_queues(&self) -> usize {
+        self.controllers.iter().flatten().map(|controller| controller.io_queues()).sum()
     }
 
     #[inline]
@@ -131,7 +137,9 @@ impl Capsules {
     /// The device has failed.
     pub fn run<R>(&self, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> Result<R, Failed> {
         let shared = &*self.shared;
-        shared.core.run(|core| with(shared, core, work), |core| core.run_now(shared)).ok_or(Failed)
+        let since_ns = shared.counting_since_ns();
+        let work = |core: &mut Core| core.counting(shared, since_ns, |core| with(shared, core, work));
+        shared.core.run(work, |core| core.run_now(shared)).ok_or(Failed)
     }
 
     /// The same with every queue in.
@@ -139,7 +147,9 @@ impl Capsules {
     /// # Errors
     /// The device has failed.
     pub fn run_alone<R>(&self, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> Result<R, Failed> {
-        self.shared.with_core(|core| with(&self.shared, core, work))
+        let shared = &*self.shared;
+        let since_ns = shared.counting_since_ns();
+        shared.with_core(|core| core.counting(shared, since_ns, |core| with(shared, core, work)))
     }
 
     /// Whether the device can be used.
@@ -234,20 +244,33 @@ pub enum AttachError {
 }
 
 impl CapsuleDevice<'_> {
-    /// A controller for `host`.
+    /// A controller for `host`, who came by `port`.
     ///
     /// # Errors
     /// As [`AttachError`] has them.
-    pub fn attach(&mut self, host: Option<Host>) -> Result<ControllerId, AttachError> {
+    pub fn attach(&mut self, host: Option<Host>, port: PortId) -> Result<ControllerId, AttachError> {
         let taken: Vec<ControllerId> = self.core.subsystem.controllers().collect();
         let mut ids = (1..MAX_CONTROLLERS).map(ControllerId);
         let id = ids.find(|id| !taken.contains(id)).ok_or(AttachError::NoRoom)?;
         let host = host.unwrap_or(Host::Unnamed(id));
-        let controller = Controller::over_fabric(id, &mut self.core.subsystem, host)?;
+        let controller = Controller::over_fabric(id, &mut self.core.subsystem, host, Some(port))?;
         if let Some(place) = self.core.capsules.controllers.get_mut(usize::from(id.0)) {
             *place = Some(Box::new(controller));
         }
         Ok(id)
+    }
+
+    /// Has so many ports from here on, of which hosts are told.
+    pub fn set_ports(&mut self, ports: u16) {
+        self.core.subsystem.set_ports(ports);
+    }
+
+    /// Sets how a namespace is reached by a port. Hosts are told when bells are [rung](Capsules::ring).
+    ///
+    /// # Errors
+    /// As [`Subsystem::set_ana_state`].
+    pub fn set_ana_state(&mut self, port: PortId, nsid: u32, state: AnaState) -> Result<(), CommandError> {
+        self.core.subsystem.set_ana_state(port, nsid, state)
     }
 
     /// Ends a controller.

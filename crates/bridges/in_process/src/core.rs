@@ -10,6 +10,7 @@ use byway_dma::DmaView;
 use byway_link::Meter;
 use byway_queue::DoorbellIndex;
 use byway_sys::Mapping;
+use byway_sys::time::monotonic_ns;
 
 use crate::capsules::CapsuleSide;
 use crate::device::RunBy;
@@ -77,9 +78,12 @@ impl Core {
         now_ps: u64,
         budget: u32,
     ) -> Next {
-        let device_memory = shared.device_memory(self.device_memory.as_deref());
-        let mut port = Port { device_memory, ..port(&self.memory, &mut self.meter, shared) };
-        self.controller.run(&mut self.subsystem, &mut port, &shared.doorbells, rung, now_ps, budget)
+        let since_ns = shared.counting_since_ns();
+        self.counting(shared, since_ns, |core| {
+            let device_memory = shared.device_memory(core.device_memory.as_deref());
+            let mut port = Port { device_memory, ..port(&core.memory, &mut core.meter, shared) };
+            core.controller.run(&mut core.subsystem, &mut port, &shared.doorbells, rung, now_ps, budget)
+        })
     }
 
     /// Hosts that wait by a descriptor for commands which another has executed here come back to sync the image for them.
@@ -112,6 +116,7 @@ impl Core {
     pub fn end_sync(&mut self, shared: &Shared, sync: FinishedSync) {
         let now_ps = shared.clock.now_ps();
         let synced = self.subsystem.end_sync(sync);
+        self.subsystem.end_commands(monotonic_ns);
         let mut port = port(&self.memory, &mut self.meter, shared);
         self.controller.end_cover(&mut port, &synced, now_ps);
         self.capsules.end_cover(&synced);

@@ -132,6 +132,7 @@ impl Core {
                 moved.in_capsules += 1;
             }
         }
+        self.subsystem.end_commands(monotonic_ns);
         moved
     }
 

@@ -16,6 +16,7 @@ use byway_queue::DoorbellIndex;
 use crate::cell::Guarded;
 use crate::core::{Core, port};
 use crate::shared::Shared;
+use crate::snapshot::ABSORB_NS;
 
 /// A queue leaves once its thread has found the device running so often.
 const MEETINGS: i32 = 16;
@@ -116,6 +117,8 @@ struct Away {
     lane: Box<Lane>,
     memory: DmaView,
     meter: Meter,
+    /// When what it counted was handed in, where somebody wants to know.
+    absorbed_ns: u64,
 }
 
 impl Lanes {
@@ -289,7 +292,7 @@ impl Shared {
 
     /// Serves a lane.
     fn serve_lane(&self, cell: &LaneCell, away: &mut Away, eager: Eager) -> Service {
-        let Away { lane, memory, meter } = away;
+        let Away { lane, memory, meter, absorbed_ns } = away;
         let mut port = port(memory, meter, self);
         let mut executed = false;
         let gathered = loop {
@@ -298,7 +301,15 @@ impl Shared {
             if waits || lane.gathered() == 0 {
                 break gathered;
             }
-            if self.core.run(|core| self.execute(core, lane), |core| core.run_now(self)).is_none() {
+            let since_ns = self.counting_since_ns();
+            let execute = |core: &mut Core| {
+                core.counting(self, since_ns, |core| self.execute(core, lane));
+                if self.is_counting && since_ns.saturating_sub(*absorbed_ns) > ABSORB_NS {
+                    *absorbed_ns = since_ns;
+                    core.meter.absorb(port.meter);
+                }
+            };
+            if self.core.run(execute, |core| core.run_now(self)).is_none() {
                 break gathered;
             }
             executed = true;
@@ -342,7 +353,7 @@ impl Shared {
             let mut meter = Meter::new(&self.profile);
             meter.set_ledger(core.meter.is_counting());
             self.lanes.away.insert(qid);
-            Some(Box::new(Away { lane, memory: self.space.view(), meter }))
+            Some(Box::new(Away { lane, memory: self.space.view(), meter, absorbed_ns: 0 }))
         };
         *to = self.core.run(take, |core| core.run_now(self)).flatten();
     }
@@ -352,8 +363,8 @@ impl Shared {
     #[cold]
     fn check_in(&self, core: &mut Core, cell: &LaneCell, from: &mut Option<Box<Away>>, meetings: i32) {
         let Some(away) = from.take() else { return };
-        let Away { mut lane, memory, mut meter } = *away;
-        lane.execute(&mut core.subsystem);
+        let Away { mut lane, memory, mut meter, .. } = *away;
+        core.counting(self, self.counting_since_ns(), |core| lane.execute(&mut core.subsystem));
         lane.complete(&mut port(&memory, &mut meter, self));
         core.meter.absorb(&mut meter);
         self.lanes.away.remove(lane.qid());

@@ -19,6 +19,7 @@ mod memory;
 mod runner;
 mod served;
 mod shared;
+mod snapshot;
 mod syncing;
 mod workers;
 
@@ -29,3 +30,4 @@ pub use engines::{EngineEvents, ExportError, WatchedBy};
 pub use front::Front;
 pub use memory::Window;
 pub use shared::Failed;
+pub use snapshot::{ABSORB_NS, DeviceSnapshot};

@@ -268,8 +268,11 @@ impl Core {
     /// Does the next of what was put off, and what has become possible by that.
     pub fn do_put_off(&mut self, shared: &Shared) {
         let now_ps = shared.clock.now_ps();
-        let mut port = port(&self.memory, &mut self.meter, shared);
-        self.controller.do_put_off(&mut self.subsystem, &mut port, &shared.doorbells, now_ps);
+        let since_ns = shared.counting_since_ns();
+        self.counting(shared, since_ns, |core| {
+            let mut port = port(&core.memory, &mut core.meter, shared);
+            core.controller.do_put_off(&mut core.subsystem, &mut port, &shared.doorbells, now_ps);
+        });
         self.run(shared, None, now_ps);
     }
 }

@@ -43,6 +43,8 @@ pub struct Shared {
     pub(crate) windows: Windows,
     pub(crate) outlooks: Outlooks,
     pub(crate) run_by: RunBy,
+    /// Commands are counted, with their times.
+    pub(crate) is_counting: bool,
     pub(crate) lanes: Lanes,
     pub(crate) workers: Workers,
     pub(crate) bed: Bed,
@@ -127,7 +129,7 @@ impl Shared {
             served.begin(&controller);
         }
         let windows = Windows::new(&mut subsystem);
-        let outlooks = subsystem.outlooks();
+        let (outlooks, is_counting) = (subsystem.outlooks(), subsystem.counts_commands());
         let capsules = CapsuleSide::new(&profile);
         let core = Core { subsystem, controller, memory: space.view(), meter, device_memory: None, capsules };
         Ok(Self {
@@ -144,6 +146,7 @@ impl Shared {
             windows,
             outlooks,
             run_by: options.run_by,
+            is_counting,
             lanes: Lanes::new(if queues_leave { queues } else { 0 }, carried),
             workers: Workers::new(threads),
             bed: Bed::default(),

@@ -18,6 +18,7 @@ use byway_spec::{Command, Completion, DataPointer, Status};
 use crate::admin::effects;
 use crate::completion::Ticket;
 use crate::controller::{Controller, ControllerId};
+use crate::counting::Typed;
 use crate::error::CommandError;
 use crate::fused::FusedCommand;
 use crate::namespace::Elsewhere;
@@ -27,7 +28,7 @@ use crate::port::Port;
 use crate::queue::{CompletionQueue, MAX_IO_QUEUES, SubmissionQueue};
 use crate::register::Registers;
 use crate::reservation::Host;
-use crate::subsystem::Subsystem;
+use crate::subsystem::{PortId, Subsystem};
 
 /// Most entries of a queue: CAP.MQES and Identify Controller MAXCMD.
 pub const CAPSULE_QUEUE_ENTRIES: u16 = 1024;
@@ -77,7 +78,7 @@ pub enum ConnectError {
 pub struct Overrun;
 
 impl Controller {
-    /// A controller for `host`, who connected over a fabric. Its admin queue is to be connected first.
+    /// A controller for `host`, who connected over a fabric, by `port` if there is more to be told of it. Its admin queue is to be connected first.
     ///
     /// # Errors
     /// Host Identifier Inconsistent Format where identifiers of 64 bits are in use.
@@ -85,8 +86,10 @@ impl Controller {
         id: ControllerId,
         subsystem: &mut Subsystem,
         host: Host,
+        port: Option<PortId>,
     ) -> Result<Self, CommandError> {
         subsystem.set_host(id, host)?;
+        subsystem.place(id, port);
         // What changed before is no news to a host that has seen nothing yet.
         subsystem.changes.clear(id);
         let queues = usize::from(MAX_IO_QUEUES) + 1;
@@ -187,6 +190,7 @@ impl Controller {
         let ticket = self.take_ticket(qid, command.cid()).ok_or(Overrun)?;
         let result = self.execute_any(subsystem, port, doorbells, qid, command);
         let changes = subsystem.synced_completions && effects::changes(qid == 0, command.opcode());
+        self.count(subsystem, port, Typed::of(qid, command), None, (&result, changes));
         self.finish(port, ticket, result, changes);
         Ok(())
     }
@@ -212,6 +216,7 @@ impl Controller {
             Err(error) => [Err(error.clone()), Err(error)],
         };
         let changes = subsystem.synced_completions && effects::changes(false, pair[1].command.opcode());
+        self.count_pair(subsystem, port, qid, pair, ([&compared, &written], changes));
         self.finish(port, first, compared, false);
         self.finish(port, second, written, changes);
         Ok(())

@@ -270,6 +270,12 @@ impl Controller {
         self.away.contains(qid) || matches!(self.submission.get(usize::from(qid)), Some(Some(_)))
     }
 
+    /// I/O queues that are there, in the controller or on leave.
+    #[must_use]
+    pub fn io_queues(&self) -> usize {
+        self.submission.iter().skip(1).flatten().count() + self.away.len()
+    }
+
     /// Whether admin commands wait for queue pairs that are checked out: they may be about any of them.
     #[inline]
     pub fn waits_for_lanes(&self) -> bool {

@@ -3,6 +3,7 @@
 use byway_dma::{prp, sgl};
 use byway_link::{Class, Work};
 use byway_spec::base::command::DataPointer;
+use byway_spec::base::sgl::SglKind;
 use byway_spec::{Command, Status};
 
 use crate::capsule;
@@ -89,6 +90,13 @@ pub fn check_length(bytes: usize) -> Result<(), CommandError> {
 }
 
 #[inline]
+/// Bytes of the host's buffer where `len_bytes` are needed and up to `max_bytes` may be offered. PRPs do not tell.
+pub fn offered_bytes(command: &Command, len_bytes: usize, max_bytes: usize) -> usize {
+    let descriptor = command.sgl1();
+    let tells = command.cdw0.psdt() == DataPointer::Sgl && descriptor.kind == SglKind::DATA_BLOCK;
+    if tells { (descriptor.length_bytes as usize).clamp(len_bytes, max_bytes) } else { len_bytes }
+}
+
 fn map_prps(
     port: &mut Port<'_>,
     mapped: &mut Mapped,

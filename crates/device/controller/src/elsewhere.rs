@@ -75,6 +75,10 @@ impl Controller {
         let result = result.and_then(|()| self.hand_over(subsystem, port, at, mapped.as_deref()));
         let has_data = result.is_ok() && at.reply.data_bytes > 0 && mapped.is_none();
         self.elsewhere.spare.extend(mapped);
+        if let Some(counting) = &mut subsystem.counting {
+            let status = result.as_ref().map_or_else(|error| error.status, |()| Status::SUCCESS);
+            counting.end_elsewhere(nsid, place, status);
+        }
         match result {
             Ok(()) => self.complete(port, ticket, Status::SUCCESS, 0, 0),
             Err(error) => self.end_with(port, ticket, &error),
@@ -103,6 +107,33 @@ impl Controller {
     fn end_with(&mut self, port: &mut Port<'_>, ticket: Ticket, error: &CommandError) {
         let status = self.log_error(&ticket, error);
         self.complete(port, ticket, status, error.dw0, 0);
+    }
+
+    /// Aborts the command `cid` of queue `sqid`, if an engine has it and has done nothing of it; whether it did.
+    pub(crate) fn abort_elsewhere(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        (sqid, cid): (u16, u16),
+    ) -> bool {
+        let is_meant = |parked: &ParkedCommand| (parked.ticket.sqid, parked.ticket.cid) == (sqid, cid);
+        let found = self.elsewhere.commands.iter().find(|(_, parked)| is_meant(parked));
+        let Some((nsid, place)) = found.map(|(at, _)| *at) else { return false };
+        if !subsystem.cancel_elsewhere(nsid, place) {
+            return false;
+        }
+        let Some(ParkedCommand { ticket, at, mapped }) = self.elsewhere.commands.remove(&(nsid, place))
+        else {
+            return false;
+        };
+        self.elsewhere.spare.extend(mapped);
+        if let Some(counting) = &mut subsystem.counting {
+            counting.end_elsewhere(nsid, place, Status::ABORT_REQUESTED);
+        }
+        self.complete(port, ticket, Status::ABORT_REQUESTED, 0, 0);
+        self.note_reply(sqid, at, false);
+        subsystem.release_elsewhere(nsid, place);
+        true
     }
 
     /// The queue is being deleted: nobody can say what became of its commands.

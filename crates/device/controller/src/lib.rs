@@ -15,6 +15,7 @@ mod admin;
 mod capsule;
 mod completion;
 mod controller;
+mod counting;
 mod data_pointer;
 mod elsewhere;
 mod error;
@@ -35,9 +36,11 @@ mod sanitize;
 mod subsystem;
 mod transfer;
 
+pub use admin::Health;
 pub use byway_flash::{FinishedSync, PendingSync};
 pub use capsule::{CAPSULE_DATA_BYTES, CAPSULE_QUEUE_ENTRIES, ConnectError, Overrun, Posted};
 pub use controller::{Controller, ControllerId, MAX_TRANSFER_BYTES, Next};
+pub use counting::{CommandSnapshot, CommandType, Histogram, QueueKind};
 pub use error::CommandError;
 pub use fused::FusedCommand;
 pub use lane::{Carried, Gathered, LANE_COMMANDS, Lane};
@@ -48,4 +51,6 @@ pub use port::{CapsuleData, DeviceMemory, Interrupts, NoInterrupts, Port};
 pub use queue::MAX_IO_QUEUES;
 pub use register::{CmbRegisters, MAX_QUEUE_ENTRIES};
 pub use reservation::{Access, Host, PERSISTENT_REGISTRANTS};
-pub use subsystem::{Identity, MAX_CONTROLLERS, MAX_NAMESPACES, Subsystem, SubsystemError, SubsystemOptions};
+pub use subsystem::{
+    Identity, MAX_CONTROLLERS, MAX_NAMESPACES, PortId, Subsystem, SubsystemError, SubsystemOptions,
+};

@@ -63,6 +63,12 @@ impl<'a> CapsuleData<'a> {
         self.reply[self.filled..].fill(0);
     }
 
+    /// Bytes that came and that are written so far.
+    #[inline]
+    pub(crate) fn moved_bytes(&self) -> usize {
+        self.carried.map_or(self.filled, <[u8]>::len)
+    }
+
     #[inline]
     fn write(&mut self, at: BusAddr, from: &[u8]) -> Result<(), DmaFault> {
         let start = at.0 as usize;

@@ -13,6 +13,7 @@ use byway_spec::base::register::Csts;
 use crate::admin::effects;
 use crate::completion::Ticket;
 use crate::controller::Controller;
+use crate::counting::Typed;
 use crate::port::Port;
 use crate::subsystem::Subsystem;
 
@@ -72,6 +73,7 @@ impl Controller {
             port.meter.begin(now_ps);
             let result = self.execute_admin(subsystem, port, doorbells, &command);
             let changes = subsystem.synced_completions && effects::changes(true, command.opcode());
+            self.count(subsystem, port, Typed::of(0, &command), None, (&result, changes));
             self.finish(port, ticket, result, changes);
             self.ready.insert(0);
         } else if std::mem::take(&mut self.put_off.shutdown) {

@@ -9,6 +9,7 @@ use byway_spec::{Cdw0, Command};
 use crate::admin::effects;
 use crate::completion::Ticket;
 use crate::controller::Controller;
+use crate::counting::Typed;
 use crate::error::CommandError;
 use crate::fused::Pair;
 use crate::namespace::Outcome;
@@ -124,10 +125,12 @@ impl Controller {
         match self.fetch(port, doorbells, qid, &mut command) {
             Fetched::Nothing => self.ready.remove(qid),
             Fetched::Broken => self.fail(),
-            Fetched::Alone(ticket) => self.abort_alone(port, ticket, now_ps),
+            Fetched::Alone(ticket) => self.abort_alone(subsystem, port, (ticket, &command), now_ps),
             Fetched::Pair(pair) => self.serve_pair(subsystem, port, *pair, now_ps),
             Fetched::Command { mut ticket, inline_bytes } => {
                 self.look_ahead(subsystem, port, qid);
+                // Until the command says which.
+                self.room.mapped.len_bytes = 0;
                 let result = if qid == 0 {
                     let Some(mine) = self.keep_if_long(ticket, &command) else { return };
                     ticket = mine;
@@ -136,6 +139,8 @@ impl Controller {
                     self.execute_fetched(subsystem, port, qid, &command, inline_bytes)
                 };
                 let changes = subsystem.synced_completions && effects::changes(qid == 0, command.opcode());
+                let typed = Typed::of(qid, &command);
+                self.count(subsystem, port, typed, inline_bytes, (&result, changes));
                 self.finish(port, ticket, result, changes);
                 if !self.habits.coalesce_interrupts {
                     self.announce(port, now_ps);

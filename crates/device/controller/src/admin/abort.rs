@@ -1,16 +1,19 @@
 //! Abort (Base 2.1, section 5.1.1).
 //!
-//! A fetched command runs to its end at once, so what can be aborted is an event request. A command whose inline
+//! A fetched command runs to its end at once, so what can be aborted is what waits: an event request, and a command to an
+//! exported namespace that its engine has done nothing of. What waits for a sync was executed. A command whose inline
 //! payload is still coming is left to complete: taking it out would leave chunks that could be read as commands.
 
 use byway_queue::Doorbells;
 use byway_spec::base::admin::AbortCdw10;
 use byway_spec::{Command, Status};
 
+use super::event::REQUEST;
 use crate::controller::Controller;
 use crate::error::CommandError;
 use crate::namespace::Outcome;
 use crate::port::Port;
+use crate::subsystem::Subsystem;
 
 /// Abort commands that may be outstanding, zero-based (Identify Controller ACL): each is done at once.
 pub(super) const LIMIT_Z: u8 = 3;
@@ -21,6 +24,7 @@ const NOT_ABORTED: u32 = 1;
 impl Controller {
     pub(super) fn abort(
         &mut self,
+        subsystem: &mut Subsystem,
         port: &mut Port<'_>,
         doorbells: &Doorbells,
         command: &Command,
@@ -29,12 +33,28 @@ impl Controller {
         if self.submission.get(usize::from(cdw10.sqid())).is_none_or(Option::is_none) {
             return Err(CommandError::invalid_field("no such submission queue").at_byte(40));
         }
-        if cdw10.sqid() != 0 || !self.admin.events.waits(cdw10.cid()) {
-            return Ok(Outcome::with(NOT_ABORTED));
+        let is_aborted = match cdw10.sqid() {
+            0 => self.abort_request(subsystem, port, doorbells, cdw10.cid()),
+            sqid => self.abort_elsewhere(subsystem, port, (sqid, cdw10.cid())),
+        };
+        Ok(Outcome::with(if is_aborted { 0 } else { NOT_ABORTED }))
+    }
+
+    /// Aborts the event request `cid`; whether there is one.
+    fn abort_request(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        doorbells: &Doorbells,
+        cid: u16,
+    ) -> bool {
+        if !self.admin.events.waits(cid) {
+            return false;
         }
-        let Some(ticket) = self.resume(doorbells, cdw10.cid()) else { return Ok(Outcome::with(NOT_ABORTED)) };
-        self.admin.events.forget(cdw10.cid());
+        let Some(ticket) = self.resume(doorbells, cid) else { return false };
+        self.admin.events.forget(cid);
+        subsystem.count_answered(REQUEST, Status::ABORT_REQUESTED);
         self.complete(port, ticket, Status::ABORT_REQUESTED, 0, 0);
-        Ok(Outcome::OK)
+        true
     }
 }

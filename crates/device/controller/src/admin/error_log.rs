@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use byway_spec::Status;
 use byway_spec::base::log::{ErrorEntry, LogPage};
+use byway_spec::base::status::sct;
 use byway_spec::vendor::ErrorText;
 use zerocopy::IntoBytes;
 
@@ -87,13 +88,19 @@ pub(crate) fn note(sqid: u16, cid: u16, error: &CommandError) -> (Status, Option
     (status.with_more(), Some(Noted { entry, words: error.cause }))
 }
 
-/// Statuses that answer a question: no error to be looked into.
+/// Statuses that answer a question: no error to be looked into. So are those of a path, of which another log tells.
 fn is_answer(status: Status) -> bool {
+    if status.sct() == sct::PATH {
+        return true;
+    }
     [Status::KEY_DOES_NOT_EXIST, Status::KEY_EXISTS, Status::COMPARE_FAILURE].iter().any(|s| status.is(*s))
 }
 
 /// Statuses after which the same command may succeed, with nothing about it changed.
 fn may_pass(status: Status) -> bool {
+    if status.sct() == sct::PATH {
+        return true;
+    }
     const PASSING: [Status; 12] = [
         Status::KEY_DOES_NOT_EXIST,
         Status::KEY_EXISTS,

@@ -7,12 +7,14 @@ use std::collections::VecDeque;
 
 use byway_queue::{DoorbellIndex, Doorbells};
 use byway_spec::Status;
+use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::event::{Event, EventType};
 use byway_spec::base::feature::AsyncEvents;
 use byway_spec::base::log::{ErrorEntry, LogPage};
 
 use super::Noted;
 use crate::controller::Controller;
+use crate::counting::{QueueKind, Typed};
 use crate::error::{CommandError, NO_LOCATION};
 use crate::namespace::Outcome;
 use crate::port::Port;
@@ -20,6 +22,10 @@ use crate::subsystem::Subsystem;
 
 /// Requests that may wait at a time; Identify Controller AERL is this less one.
 pub(super) const MAX_REQUESTS: usize = 8;
+
+/// What a request is counted as, once it is answered.
+pub(super) const REQUEST: Typed =
+    Typed { queue: QueueKind::Admin, nsid: 0, opcode: AdminOpcode::ASYNC_EVENT_REQUEST.0 };
 
 /// Requests, and events to report. An event stands in `pending` at most once, so the list is bounded by their kinds.
 #[derive(Debug, Default)]
@@ -72,7 +78,7 @@ impl Events {
         let kind = match log {
             LogPage::ERROR => EventType::ERROR,
             LogPage::SMART => EventType::SMART,
-            LogPage::CHANGED_NAMESPACES => EventType::NOTICE,
+            LogPage::CHANGED_NAMESPACES | LogPage::ANA => EventType::NOTICE,
             LogPage::RESERVATION => EventType::COMMAND_SET,
             _ => return,
         };
@@ -153,6 +159,9 @@ impl Controller {
         if self.admin.events.wanted.namespace_changed() && subsystem.changes.take_news(self.id) {
             self.admin.events.raise(Event::NAMESPACE_CHANGED);
         }
+        if self.admin.events.wanted.ana() && subsystem.paths.take_news(self.id) {
+            self.admin.events.raise(Event::ANA_CHANGED);
+        }
         if subsystem.notices.take_news(self.id) {
             self.admin.events.raise(Event::RESERVATION);
         }
@@ -163,6 +172,7 @@ impl Controller {
             };
             let Some(event) = self.admin.events.report() else { return };
             port.meter.begin(now_ps);
+            subsystem.count_answered(REQUEST, Status::SUCCESS);
             self.complete(port, ticket, Status::SUCCESS, event.into_bits(), 0);
         }
     }

@@ -27,7 +27,8 @@ use crate::queue::MAX_IO_QUEUES;
 use crate::subsystem::{MAX_NAMESPACES, Subsystem};
 
 /// Events the host may want (Identify Controller OAES, and the critical warnings).
-pub(super) const EVENTS: AsyncEvents = AsyncEvents::new().with_smart(0b1_1111).with_namespace_changed(true);
+pub(super) const EVENTS: AsyncEvents =
+    AsyncEvents::new().with_smart(0b1_1111).with_namespace_changed(true).with_ana(true);
 
 /// Current values that are not kept elsewhere.
 #[derive(Debug)]
@@ -138,6 +139,7 @@ impl Controller {
         let capabilities = capabilities(cdw10.fid()).ok_or(UNKNOWN_FEATURE)?;
         if capabilities.per_namespace() && cdw10.sel() != FeatureSelect::CAPABILITIES {
             subsystem.attached(command.nsid, self.id)?;
+            self.check_path(subsystem, cdw10.fid(), command.nsid)?;
         }
         match cdw10.sel() {
             FeatureSelect::CURRENT => self.current_value(subsystem, port, cdw10.fid(), command),
@@ -205,6 +207,7 @@ impl Controller {
             return Err(CommandError::new(Status::FEATURE_NOT_PER_NAMESPACE, "not a feature of a namespace")
                 .at_byte(4));
         }
+        self.check_path(subsystem, cdw10.fid(), command.nsid)?;
         let cdw11 = command.cdw11;
         match cdw10.fid() {
             FeatureId::ARBITRATION => self.admin.features.arbitration = Arbitration::from_bits(cdw11),
@@ -232,6 +235,16 @@ impl Controller {
             _ => return Err(UNKNOWN_FEATURE),
         }
         Ok(Outcome::OK)
+    }
+
+    /// Features that are what a namespace holds are out of reach with it (Base 2.1, section 8.1.1).
+    fn check_path(&self, subsystem: &Subsystem, fid: FeatureId, nsid: u32) -> Result<(), CommandError> {
+        match fid {
+            FeatureId::ERROR_RECOVERY
+            | FeatureId::RESERVATION_NOTIFICATION
+            | FeatureId::RESERVATION_PERSISTENCE => subsystem.paths.check(self.id, nsid),
+            _ => Ok(()),
+        }
     }
 
     /// One power state: 0. The workload hint is kept for whoever asks.

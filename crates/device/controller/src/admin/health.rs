@@ -94,24 +94,54 @@ fn spare_percent(subsystem: &Subsystem, health: &FlashHealth) -> u8 {
     }
 }
 
+/// How a device is, as SMART tells it to a host that has set no threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as the log page's fields are")]
+pub struct Health {
+    pub critical_warning: u8,
+    pub temperature_k: u16,
+    pub available_spare_percent: u8,
+    pub percentage_used: u8,
+    pub power_cycles: u64,
+    pub unsafe_shutdowns: u64,
+    pub media_errors: u64,
+}
+
+impl Subsystem {
+    /// How the device is.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let (health, power) = (self.flash.health(), self.flash.power_history());
+        Health {
+            critical_warning: critical_warning(self, &Thresholds::default()),
+            temperature_k: TEMPERATURE_K,
+            available_spare_percent: spare_percent(self, &health),
+            percentage_used: health.percentage_used,
+            power_cycles: power.power_cycles,
+            unsafe_shutdowns: power.unsafe_shutdowns,
+            media_errors: self.flash.counters().media_errors,
+        }
+    }
+}
+
 impl Controller {
     /// The log page.
     pub(super) fn smart_page(&self, subsystem: &Subsystem) -> Vec<u8> {
         let flash = &subsystem.flash;
-        let (counters, health) = (flash.counters(), flash.health());
+        let (counters, health) = (flash.counters(), subsystem.health());
         let mut log = SmartLog::new_zeroed();
         log.critical_warning = critical_warning(subsystem, &self.admin.features.thresholds);
-        log.temperature_k = TEMPERATURE_K.into();
-        log.spare_percent = spare_percent(subsystem, &health);
+        log.temperature_k = health.temperature_k.into();
+        log.spare_percent = health.available_spare_percent;
         log.spare_threshold_percent = SPARE_THRESHOLD_PERCENT;
         log.used_percent = health.percentage_used;
         log.data_units_read = u128::from(counters[Cause::Host].read_bytes.div_ceil(DATA_UNIT_BYTES)).into();
         log.data_units_written = u128::from(counters.accepted_bytes.div_ceil(DATA_UNIT_BYTES)).into();
         log.host_reads = u128::from(subsystem.io.reads()).into();
         log.host_writes = u128::from(subsystem.io.writes()).into();
-        log.power_cycles = u128::from(flash.power_history().power_cycles).into();
-        log.unsafe_shutdowns = u128::from(flash.power_history().unsafe_shutdowns).into();
-        log.media_errors = u128::from(counters.media_errors).into();
+        log.power_cycles = u128::from(health.power_cycles).into();
+        log.unsafe_shutdowns = u128::from(health.unsafe_shutdowns).into();
+        log.media_errors = u128::from(health.media_errors).into();
         log.error_entries = u128::from(self.admin.errors.count()).into();
         log.as_bytes().to_vec()
     }

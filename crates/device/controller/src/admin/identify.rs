@@ -1,5 +1,6 @@
 //! Identify (Base 2.1, section 5.1.13): which structure is asked for, lists, and the controller itself.
 
+use byway_spec::base::ana::CMIC_ANA;
 use byway_spec::base::command::COMMAND_BYTES;
 use byway_spec::base::completion::COMPLETION_BYTES;
 use byway_spec::base::feature::AsyncEvents;
@@ -108,7 +109,7 @@ impl Controller {
         // Host identifiers of 128 bits (HIDS).
         data.ctratt = 1;
         // Several controllers may share the subsystem: one for each front the image is served on.
-        data.cmic = 1 << 1;
+        data.cmic = 1 << 1 | u8::from(subsystem.paths.are_several());
         data.mdts = (subsystem.transfer_max_bytes() / PAGE_BYTES).ilog2() as u8;
         data.oaes = AsyncEvents::new().with_namespace_changed(EVENTS.namespace_changed()).into_bits();
         let in_capsules = self.capsules.is_some();
@@ -123,6 +124,9 @@ impl Controller {
         data.vendor = vendor_area(subsystem, self.registers.cmb_bytes());
         if in_capsules {
             identify_fabric(&mut data);
+        }
+        if subsystem.paths.are_told(self.id) {
+            identify_ana(&mut data);
         }
         data
     }
@@ -175,11 +179,28 @@ fn identify_io(data: &mut wire::Controller, subsystem: &Subsystem) {
     }
 }
 
+/// How namespaces are reached. Each is a group of its own, whose number does not change (ANACAP bit 6).
+fn identify_ana(data: &mut wire::Controller) {
+    const EVERY_STATE: u8 = 0x1f;
+    const TRANSITION_S: u8 = 10;
+    data.cmic |= CMIC_ANA;
+    data.oaes |= AsyncEvents::new().with_ana(true).into_bits();
+    data.anacap = EVERY_STATE | 1 << 6;
+    data.anatt = TRANSITION_S;
+    data.anagrpmax = MAX_NAMESPACES;
+    data.nanagrpid = MAX_NAMESPACES;
+}
+
+/// How long commands of a controller go on when the loss of its host was noticed (CQT): no time at all, which is not to be
+/// told as 0. A controller that another engine has commands of is there until they are done.
+const QUIESCE_MS: u16 = 1;
+
 /// What a controller over a fabric says besides, and what of it is of PCIe alone.
 fn identify_fabric(data: &mut wire::Controller) {
     const UNIT_BYTES: u32 = 16;
     // Any command is a sign of life (TBKAS).
     data.ctratt |= 1 << 6;
+    data.cqt = QUIESCE_MS;
     data.sgls = Sgls::new().with_supported(1).with_offset(true).with_transport(true);
     data.maxcmd = CAPSULE_QUEUE_ENTRIES;
     data.ioccsz = (COMMAND_BYTES as u32 + CAPSULE_DATA_BYTES) / UNIT_BYTES;

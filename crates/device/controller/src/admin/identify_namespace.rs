@@ -33,14 +33,24 @@ const READY: u8 = 1;
 /// Deallocated blocks read zeroes, and Write Zeroes may deallocate (DLFEAT).
 const READS_ZEROES: u8 = 1 | 1 << 3;
 
+/// How a controller reaches a namespace.
+#[derive(Clone, Copy)]
+struct Path {
+    /// Its ANA group; 0 where the controller tells of none.
+    group: u32,
+    /// Nothing of it is told that may change elsewhere meanwhile: how much is in use.
+    is_closed: bool,
+}
+
 impl Controller {
     /// CNS 00h.
     pub(super) fn identify_nvm(&self, subsystem: &mut Subsystem, nsid: u32) -> Result<Page, CommandError> {
         if nsid == NSID_ALL {
             return Ok(page_of(&*nvm_common()));
         }
+        let path = self.path(subsystem, nsid);
         match self.active(subsystem, nsid)? {
-            Some((namespace, flash)) => nvm_page(namespace, flash),
+            Some((namespace, flash)) => nvm_page(namespace, flash, path),
             None => Ok(empty()),
         }
     }
@@ -52,8 +62,9 @@ impl Controller {
         nsid: u32,
     ) -> Result<Page, CommandError> {
         check_nsid(nsid)?;
+        let path = self.path(subsystem, nsid);
         match subsystem.namespace_mut(nsid) {
-            Some((namespace, flash)) => nvm_page(namespace, flash),
+            Some((namespace, flash)) => nvm_page(namespace, flash, path),
             None => Ok(empty()),
         }
     }
@@ -68,13 +79,14 @@ impl Controller {
         if nsid == NSID_ALL {
             return format_page(supported(csi)?);
         }
+        let path = self.path(subsystem, nsid);
         let Some((namespace, flash)) = self.active(subsystem, nsid)? else { return Ok(empty()) };
         if namespace.csi() != supported(csi)? {
             return Err(OTHER_COMMAND_SET);
         }
         match namespace {
             Namespace::Nvm(_) | Namespace::Exported(_) => Ok(page_of(&NvmNamespaceExtended::new_zeroed())),
-            Namespace::Kv(kv) => Ok(page_of(&*kv_data(kv, flash))),
+            Namespace::Kv(kv) => Ok(page_of(&*kv_data(kv, flash, path))),
         }
     }
 
@@ -93,9 +105,11 @@ impl Controller {
         subsystem: &mut Subsystem,
         nsid: u32,
     ) -> Result<Page, CommandError> {
+        let path = self.path(subsystem, nsid);
         let Some((namespace, flash)) = self.active(subsystem, nsid)? else { return Ok(empty()) };
         let mut data = IndependentNamespace::new_zeroed();
         data.nmic = SHARED;
+        data.anagrpid = path.group;
         data.rescap = rescap(namespace).into_bits();
         data.nstat = READY;
         data.nsattr = u8::from(is_read_only(namespace, flash));
@@ -124,6 +138,11 @@ impl Controller {
         Ok(page_of(&list[..]))
     }
 
+    fn path(&self, subsystem: &Subsystem, nsid: u32) -> Path {
+        let group = if subsystem.paths.are_told(self.id) { nsid } else { 0 };
+        Path { group, is_closed: subsystem.paths.check(self.id, nsid).is_err() }
+    }
+
     /// Namespace `nsid`, if it is attached to this controller; an identifier that no namespace can have is an error.
     fn active<'a>(
         &self,
@@ -144,12 +163,15 @@ fn empty() -> Page {
     Box::new([0; byway_spec::base::identify::IDENTIFY_BYTES])
 }
 
-fn nvm_page(namespace: &Namespace, flash: &mut Flash) -> Result<Page, CommandError> {
-    match namespace {
-        Namespace::Nvm(nvm) => Ok(page_of(&*nvm_data(nvm, flash)?)),
-        Namespace::Exported(exported) => Ok(page_of(&*exported_data(exported))),
-        Namespace::Kv(_) => Err(OTHER_COMMAND_SET),
-    }
+fn nvm_page(namespace: &Namespace, flash: &mut Flash, path: Path) -> Result<Page, CommandError> {
+    let mut data = match namespace {
+        Namespace::Nvm(nvm) => nvm_data(nvm, flash)?,
+        Namespace::Exported(exported) => exported_data(exported),
+        Namespace::Kv(_) => return Err(OTHER_COMMAND_SET),
+    };
+    data.anagrpid = path.group;
+    data.nuse = if path.is_closed { 0 } else { data.nuse };
+    Ok(page_of(&*data))
 }
 
 /// The structure of a command set with what all its namespaces share.
@@ -231,12 +253,13 @@ fn kv_common() -> Box<KvData> {
     data
 }
 
-fn kv_data(namespace: &KvNamespace, flash: &Flash) -> Box<KvData> {
+fn kv_data(namespace: &KvNamespace, flash: &Flash, path: Path) -> Box<KvData> {
     let mut data = kv_common();
     data.kvf[0].value_max_bytes = namespace.value_max_bytes();
     let record = namespace.record();
     data.nsze_bytes = record.size_bytes;
-    data.nuse_bytes = namespace.used_bytes();
+    data.nuse_bytes = if path.is_closed { 0 } else { namespace.used_bytes() };
+    data.anagrpid = path.group;
     data.nguid = record.nguid;
     data.nsattr = u8::from(flash.is_read_only());
     data

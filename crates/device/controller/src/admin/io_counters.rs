@@ -42,6 +42,12 @@ pub struct Counted {
 }
 
 impl Counted {
+    /// Its opcode.
+    #[inline]
+    pub fn opcode(self) -> u8 {
+        self.opcode
+    }
+
     /// Of a command that came with an inline payload, or without.
     #[inline]
     pub fn of(command: &Command, is_inline: bool) -> Self {

@@ -4,6 +4,7 @@
 
 use byway_spec::Command;
 use byway_spec::Status;
+use byway_spec::base::ana::GROUPS_ONLY;
 use byway_spec::base::command::NSID_ALL;
 use byway_spec::base::identify::{Csi, ascii_field};
 use byway_spec::base::log::{
@@ -18,7 +19,7 @@ use crate::namespace::Outcome;
 use crate::port::Port;
 use crate::subsystem::Subsystem;
 
-/// Every page a controller has.
+/// Every page a controller has; that of ANA where it tells of it.
 const PAGES: [LogPage; 12] = [
     LogPage::SUPPORTED_PAGES,
     LogPage::ERROR,
@@ -43,6 +44,7 @@ struct Request {
     csi: Csi,
     offset_bytes: u64,
     len_bytes: u64,
+    lsp: u8,
     retain_event: bool,
 }
 
@@ -68,6 +70,7 @@ impl Request {
             csi: Csi(cdw14.csi()),
             offset_bytes,
             len_bytes,
+            lsp: cdw10.lsp(),
             retain_event: cdw10.rae(),
         })
     }
@@ -99,6 +102,7 @@ impl Controller {
             match request.page {
                 LogPage::CHANGED_NAMESPACES => subsystem.changes.clear(self.id),
                 LogPage::RESERVATION => subsystem.notices.clear(self.id),
+                LogPage::ANA => _ = subsystem.paths.take_news(self.id),
                 _ => {}
             }
         }
@@ -112,7 +116,7 @@ impl Controller {
         request: &Request,
     ) -> Result<Vec<u8>, CommandError> {
         Ok(match request.page {
-            LogPage::SUPPORTED_PAGES => supported_pages(),
+            LogPage::SUPPORTED_PAGES => supported_pages(subsystem.paths.are_told(self.id)),
             LogPage::ERROR => self.admin.errors.page(),
             LogPage::SMART => self.smart_page(subsystem),
             LogPage::FIRMWARE_SLOT => firmware_slots(),
@@ -120,6 +124,9 @@ impl Controller {
             LogPage::EFFECTS => effects::page(request.csi, subsystem.options.doorbell_buffers)?,
             LogPage::FEATURES => effects::features_page(),
             LogPage::MANAGEMENT => effects::management_page(),
+            LogPage::ANA if subsystem.paths.are_told(self.id) => {
+                subsystem.ana_page(self.id, request.lsp & GROUPS_ONLY != 0)
+            }
             LogPage::RESERVATION => reservation::page(self, subsystem),
             LogPage::SANITIZE => sanitize::page(subsystem),
             LogPage::ERROR_TEXTS => self.admin.errors.texts_page(),
@@ -129,9 +136,9 @@ impl Controller {
     }
 }
 
-fn supported_pages() -> Vec<u8> {
+fn supported_pages(has_ana: bool) -> Vec<u8> {
     let mut log = SupportedPages::new_zeroed();
-    for page in PAGES {
+    for page in PAGES.into_iter().chain(has_ana.then_some(LogPage::ANA)) {
         log.pages[usize::from(page.0)] = PageSupport::new().with_lsupp(true);
     }
     log.as_bytes().to_vec()

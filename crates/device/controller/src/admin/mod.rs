@@ -43,6 +43,7 @@ use error_log::ErrorLog;
 pub(crate) use error_log::{Noted, note};
 use event::Events;
 use feature::Features;
+pub use health::Health;
 pub use io_counters::{Counted, IoCounters};
 use keep_alive::KeepAlive;
 pub(crate) use transfers::EnabledTransfers;
@@ -163,7 +164,7 @@ impl Controller {
             AdminOpcode::DELETE_CQ => self.delete_completion_queue(command),
             AdminOpcode::CREATE_CQ => self.create_completion_queue(port, doorbells, command),
             AdminOpcode::IDENTIFY => self.identify(subsystem, port, command),
-            AdminOpcode::ABORT => self.abort(port, doorbells, command),
+            AdminOpcode::ABORT => self.abort(subsystem, port, doorbells, command),
             AdminOpcode::SET_FEATURES => self.set_features(subsystem, port, command),
             AdminOpcode::GET_FEATURES => self.get_features(subsystem, port, command),
             AdminOpcode::ASYNC_EVENT_REQUEST => self.admin.events.request(),

@@ -9,6 +9,7 @@ use super::{ALONE, FusedCommand};
 use crate::admin::effects;
 use crate::completion::Ticket;
 use crate::controller::Controller;
+use crate::counting::Typed;
 use crate::port::Port;
 use crate::queue::{FetchedCommand, SubmissionQueue};
 use crate::run::{Fetched, fetch_command};
@@ -171,6 +172,8 @@ impl Controller {
             .map(|half| FusedCommand { command: &half.command, carried: half.payload.as_deref() });
         let [compared, written] = self.execute_fused(subsystem, port, first.ticket.sqid, halves);
         let changes = subsystem.synced_completions && effects::changes(false, second.command.opcode());
+        let qid = first.ticket.sqid;
+        self.count_pair(subsystem, port, qid, halves, ([&compared, &written], changes));
         self.finish(port, first.ticket, compared, false);
         self.finish(port, second.ticket, written, changes);
         self.announce_each(port, now_ps);
@@ -178,8 +181,16 @@ impl Controller {
 
     /// Aborts a first command that has no second.
     #[cold]
-    pub(crate) fn abort_alone(&mut self, port: &mut Port<'_>, ticket: Ticket, now_ps: u64) {
-        self.finish(port, ticket, Err(ALONE), false);
+    pub(crate) fn abort_alone(
+        &mut self,
+        subsystem: &mut Subsystem,
+        port: &mut Port<'_>,
+        (ticket, command): (Ticket, &Command),
+        now_ps: u64,
+    ) {
+        let aborted = Err(ALONE);
+        self.count(subsystem, port, Typed::of(ticket.sqid, command), None, (&aborted, false));
+        self.finish(port, ticket, aborted, false);
         self.announce_each(port, now_ps);
     }
 

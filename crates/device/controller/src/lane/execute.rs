@@ -8,9 +8,10 @@ use byway_spec::{Completion, Status};
 
 use super::{ERRORS_KEPT, Gathering, Lane, Place, What, Work};
 use crate::admin::note;
+use crate::counting::{Executed, QueueKind, Typed};
 use crate::data_pointer;
 use crate::error::CommandError;
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, Outcome};
 use crate::port::Port;
 use crate::subsystem::Subsystem;
 
@@ -65,6 +66,9 @@ impl Lane {
         subsystem.io.note(gathering.counted);
         if gathering.result.is_ok() {
             gathering.result = perform(subsystem, habits, gathering.nsid, &gathering.work, payloads);
+        }
+        if subsystem.counting.is_some() {
+            count(subsystem, gathering);
         }
     }
 
@@ -145,6 +149,18 @@ impl Lane {
             port.interrupts.raise(vector);
         }
     }
+}
+
+/// Counts a command that was executed. That its host takes what it read is taken for granted.
+fn count(subsystem: &mut Subsystem, gathering: &Gathering) {
+    let Gathering { counted, nsid, work, result, .. } = gathering;
+    let typed = Typed { queue: QueueKind::Io, nsid: *nsid, opcode: counted.opcode() };
+    let bytes = match (work.what, result) {
+        (What::Get, Ok(value_bytes)) => work.value.len.min(*value_bytes as usize),
+        _ => work.value.len,
+    };
+    let result = result.clone().map(Outcome::with);
+    subsystem.count(&Executed { typed, result: &result, changes: false, bytes });
 }
 
 /// Executes one command; its result's dword 0.

@@ -6,8 +6,8 @@
 //! between [`BlockEngine::begin`] and the command's end. A failure is a status; one that the engine goes on from, whatever it is.
 //!
 //! **What it may rely on.** One thread at a time has it. Commands are checked: blocks lie inside, memory is as long as they are, and
-//! nothing changes an engine that is read-only. A place is begun once and released once, after it has finished or without
-//! having been begun.
+//! nothing changes an engine that is read-only. A place is begun once and released once, after it has finished or was
+//! cancelled, or without having been begun.
 
 use std::fmt;
 
@@ -144,6 +144,9 @@ pub trait BlockEngine: Send {
 
     /// Begins a command, at the latest with the next look for what has finished.
     fn begin(&mut self, place: Place, request: Request<'_>);
+
+    /// Takes a command back that was begun and that nothing was done of, so that it does not finish; whether that was possible.
+    fn cancel(&mut self, place: Place) -> bool;
 
     /// The next command that has finished, if there is one. A look that finds none leaves every command begun.
     fn next_finished(&mut self) -> Option<Finished>;

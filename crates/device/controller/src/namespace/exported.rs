@@ -52,8 +52,17 @@ pub struct Done {
 pub struct ExportedNamespace {
     record: NamespaceRecord,
     engine: Box<dyn BlockEngine>,
-    /// The controller that the command of each place came over.
-    owners: Vec<ControllerId>,
+    /// What each place was taken for last.
+    owners: Vec<Owner>,
+}
+
+/// Whose command has a place.
+#[derive(Debug, Clone, Copy)]
+struct Owner {
+    /// The controller that it came over.
+    id: ControllerId,
+    /// The engine has it, and has not done it.
+    is_under_way: bool,
 }
 
 impl ExportedNamespace {
@@ -108,8 +117,22 @@ impl ExportedNamespace {
     pub fn next_done(&mut self) -> Option<Done> {
         let Finished { place, result } = self.engine.next_finished()?;
         // One that was never begun does not finish; a controller that does not know it gives it back.
-        let owner = self.owners.get(place.0 as usize).copied().unwrap_or(ControllerId(0));
+        let owner = self.owners.get_mut(place.0 as usize).map_or(ControllerId(0), |owner| {
+            owner.is_under_way = false;
+            owner.id
+        });
         Some(Done { owner, nsid: self.record.nsid, place, result })
+    }
+
+    /// Whether its engine has commands that came over controller `id`.
+    pub fn has_commands_of(&self, id: ControllerId) -> bool {
+        self.owners.iter().any(|owner| owner.is_under_way && owner.id == id)
+    }
+
+    /// Has the engine begin what `place` was reserved for.
+    fn start(&mut self, place: Place, request: Request<'_>) {
+        self.engine.begin(place, request);
+        self.owners.get_mut(place.0 as usize).into_iter().for_each(|owner| owner.is_under_way = true);
     }
 
     /// Begins one command.
@@ -168,7 +191,7 @@ impl ExportedNamespace {
         // Where the host takes it is looked at now; it is kept by who completes the command.
         execution.map(command, bytes)?;
         let place = self.reserve(execution, bytes)?;
-        self.engine.begin(place, Request::Read { run, fua });
+        self.start(place, Request::Read { run, fua });
         let room_bytes = execution.port.reply_bytes().max(bytes) as u32;
         let reply = Reply { data_bytes: bytes as u32, room_bytes };
         Ok(Outcome::Elsewhere(Elsewhere { nsid: self.record.nsid, place, reply }))
@@ -188,7 +211,7 @@ impl ExportedNamespace {
             self.engine.release(place);
             return Err(error);
         }
-        self.engine.begin(place, request);
+        self.start(place, request);
         Ok(self.elsewhere(place))
     }
 
@@ -199,7 +222,7 @@ impl ExportedNamespace {
         request: Request<'_>,
     ) -> Result<Outcome, CommandError> {
         let place = self.reserve(execution, 0)?;
-        self.engine.begin(place, request);
+        self.start(place, request);
         Ok(self.elsewhere(place))
     }
 
@@ -211,8 +234,7 @@ impl ExportedNamespace {
         deallocate: bool,
     ) -> Result<Outcome, CommandError> {
         let mut list = [DsmRange::default(); DSM_RANGES_MAX];
-        let list = &mut list[..ranges.min(DSM_RANGES_MAX)];
-        execution.receive(command, list.as_mut_bytes())?;
+        let list = execution.receive_ranges(command, ranges, &mut list)?;
         if !deallocate {
             return Ok(Outcome::OK);
         }
@@ -253,11 +275,11 @@ impl ExportedNamespace {
 
     fn reserve(&mut self, execution: &Execution<'_, '_>, bytes: usize) -> Result<Place, CommandError> {
         let place = self.engine.reserve(bytes)?;
-        let at = place.0 as usize;
+        let (at, owner) = (place.0 as usize, Owner { id: execution.controller, is_under_way: false });
         if at >= self.owners.len() {
-            self.owners.resize(at + 1, execution.controller);
+            self.owners.resize(at + 1, owner);
         }
-        self.owners[at] = execution.controller;
+        self.owners[at] = owner;
         Ok(place)
     }
 

@@ -9,7 +9,9 @@ pub mod nvm;
 use byway_flash::{Flash, NamespaceKind, NamespaceRecord};
 use byway_kv::Expect;
 use byway_spec::base::identify::Csi;
+use byway_spec::nvm::{DSM_RANGES_MAX, DsmRange};
 use byway_spec::{Command, Status};
+use zerocopy::IntoBytes;
 
 use crate::controller::ControllerId;
 use crate::data_pointer;
@@ -186,6 +188,37 @@ impl Execution<'_, '_> {
         let Self { port, room, carried, whole_pages, .. } = self;
         let data = data_pointer::map(port, &mut room.mapped, command, into.len(), *carried, *whole_pages)?;
         data.source(&mut room.stage).fill(port, into)
+    }
+
+    /// The first `ranges` of a Dataset Management's list.
+    ///
+    /// More may come behind them: Linux gives room for as many as there can be, however many it tells of.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive).
+    pub fn receive_ranges<'l>(
+        &mut self,
+        command: &Command,
+        ranges: usize,
+        list: &'l mut [DsmRange; DSM_RANGES_MAX],
+    ) -> Result<&'l [DsmRange], CommandError> {
+        let list = &mut list[..ranges.min(DSM_RANGES_MAX)];
+        let into = list.as_mut_bytes();
+        let Self { port, room, carried, whole_pages, .. } = self;
+        let mapped = &mut room.mapped;
+        let data = match *carried {
+            Some(bytes) => {
+                let first = bytes.get(..into.len()).unwrap_or(bytes);
+                data_pointer::map(port, mapped, command, into.len(), Some(first), *whole_pages)?
+            }
+            None => {
+                let offered =
+                    data_pointer::offered_bytes(command, into.len(), size_of::<[DsmRange; DSM_RANGES_MAX]>());
+                data_pointer::map_buffer(port, mapped, command, offered, into.len(), *whole_pages)?
+            }
+        };
+        data.source(&mut room.stage).fill(port, into)?;
+        Ok(list)
     }
 
     /// Finds out where the host takes `bytes` of a command that reads: left in working memory for whoever completes it.

@@ -4,7 +4,7 @@ use byway_flash::{Flash, FlashError};
 use byway_spec::Status;
 use byway_spec::base::reservation::NotificationMask;
 
-use super::{NO_NAMESPACE, Slot, Subsystem, bit};
+use super::{NO_NAMESPACE, Paths, Slot, Subsystem, bit};
 use crate::controller::ControllerId;
 use crate::error::CommandError;
 use crate::namespace::{Namespace, write_error};
@@ -12,9 +12,9 @@ use crate::reservation::{Access, Host, Hosts, KEPT_BACK, Request, Reservations, 
 use crate::sanitize::IN_PROGRESS;
 
 impl Slot {
-    /// Reckons anew whose commands need no look at the reservation.
-    pub(super) fn note_access(&mut self, hosts: &Hosts) {
-        self.free = self.served;
+    /// Reckons anew whose commands need no look at the reservation and at the state of their path.
+    pub(super) fn note_access(&mut self, hosts: &Hosts, paths: &Paths) {
+        self.free = self.served & !paths.closed(self.namespace.record().nsid);
         if !self.reservations.is_free() {
             let kept_out = hosts.iter().filter(|(_, host)| !self.reservations.allows(*host, Access::Write));
             self.free &= kept_out.fold(!0, |free, (id, _)| free & !bit(id));
@@ -23,11 +23,11 @@ impl Slot {
 }
 
 impl Subsystem {
-    /// As [`Subsystem::attached`], for a command that does `access`: the one place where a reservation keeps a host from
-    /// what a namespace holds.
+    /// As [`Subsystem::attached`], for a command that does `access`: the one place where a reservation, or the state of its
+    /// path, keeps a host from what a namespace holds.
     ///
     /// # Errors
-    /// As there, and Reservation Conflict.
+    /// As there, Reservation Conflict, and the path related statuses.
     #[inline]
     pub fn admit(
         &mut self,
@@ -38,10 +38,13 @@ impl Subsystem {
         let index = (nsid as usize).wrapping_sub(1);
         match self.slots.get_mut(index) {
             Some(Some(slot)) if slot.served & bit(id) != 0 => {
-                if slot.free & bit(id) != 0 || slot.reservations.allows(self.hosts.of(id), access) {
-                    return Ok((&mut slot.namespace, &mut self.flash));
+                if slot.free & bit(id) == 0 {
+                    self.paths.check(id, nsid)?;
+                    if !slot.reservations.allows(self.hosts.of(id), access) {
+                        return Err(KEPT_BACK);
+                    }
                 }
-                Err(KEPT_BACK)
+                Ok((&mut slot.namespace, &mut self.flash))
             }
             _ if self.sanitizing.is_some() => Err(IN_PROGRESS),
             _ => Err(NO_NAMESPACE),
@@ -51,13 +54,14 @@ impl Subsystem {
     /// Whether the host of controller `id` may do this to namespace `nsid`, be it attached to that controller or not.
     ///
     /// # Errors
-    /// Reservation Conflict.
+    /// Reservation Conflict, and the path related statuses.
     pub(crate) fn check_access(
         &self,
         nsid: u32,
         id: ControllerId,
         access: Access,
     ) -> Result<(), CommandError> {
+        self.paths.check(id, nsid)?;
         let host = self.hosts.of(id);
         let is_kept_back = self.slot(nsid).is_some_and(|slot| !slot.reservations.allows(host, access));
         if is_kept_back { Err(KEPT_BACK) } else { Ok(()) }
@@ -93,7 +97,7 @@ impl Subsystem {
         self.hosts.set(id, host)?;
         self.forget_unnamed(id);
         for slot in self.slots.iter_mut().flatten() {
-            slot.note_access(&self.hosts);
+            slot.note_access(&self.hosts, &self.paths);
         }
         Ok(())
     }
@@ -156,10 +160,10 @@ impl Subsystem {
         if before.is_some_and(|before| before != stored) {
             self.flash.set_access_state(nsid, &stored).map_err(write_error)?;
         }
-        let Self { slots, hosts, .. } = self;
+        let Self { slots, hosts, paths, .. } = self;
         if let Some(Some(slot)) = slots.get_mut(nsid as usize - 1) {
             slot.reservations = next;
-            slot.note_access(hosts);
+            slot.note_access(hosts, paths);
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use byway_spec::Status;
 
-use super::{MAX_NAMESPACES, Subsystem};
-use crate::controller::MAX_TRANSFER_BYTES;
+use super::{MAX_CONTROLLERS, MAX_NAMESPACES, Subsystem};
+use crate::controller::{ControllerId, MAX_TRANSFER_BYTES};
 use crate::error::CommandError;
 use crate::namespace::engine::{EngineCommands, EngineShape, Place};
 use crate::namespace::{BlockEngine, Done, Elsewhere, ExportedNamespace, Namespace};
@@ -21,6 +21,7 @@ impl Subsystem {
         self.engines.push(nsid);
         self.engines.sort_unstable();
         self.changes.note(nsid, !0);
+        self.paths.note_members(nsid);
         Ok(nsid)
     }
 
@@ -42,6 +43,8 @@ impl Subsystem {
         self.engines.iter().position(|engine| *engine == nsid).map(|at| self.engines.remove(at))?;
         let slot = self.slot_mut(nsid)?.take()?;
         self.changes.note(nsid, slot.attached);
+        self.paths.note_members(nsid);
+        (0..MAX_CONTROLLERS).for_each(|id| self.see_off(ControllerId(id)));
         Some(slot.namespace)
     }
 
@@ -84,10 +87,22 @@ impl Subsystem {
 
     /// The next command that an engine has done, of any of them. Where there is none, all that came is under way.
     pub fn next_done(&mut self) -> Option<Done> {
-        (0..self.engines.len()).find_map(|at| {
+        let done = (0..self.engines.len()).find_map(|at| {
             let nsid = *self.engines.get(at)?;
             self.exported_mut(nsid)?.next_done()
-        })
+        })?;
+        self.see_off(done.owner);
+        Some(done)
+    }
+
+    /// Whether another engine has commands that came over controller `id`.
+    pub(super) fn has_commands_of(&self, id: ControllerId) -> bool {
+        self.exported().any(|exported| exported.has_commands_of(id))
+    }
+
+    /// Takes a command back of which its engine has done nothing; whether that was possible.
+    pub(crate) fn cancel_elsewhere(&mut self, nsid: u32, place: Place) -> bool {
+        self.exported_mut(nsid).is_some_and(|exported| exported.engine().cancel(place))
     }
 
     /// The memory of a command that is not under way.
@@ -97,6 +112,7 @@ impl Subsystem {
 
     /// Gives back the place of a command that is over.
     pub(crate) fn release_elsewhere(&mut self, nsid: u32, place: Place) {
+        self.counting.iter_mut().for_each(|counting| counting.forget_elsewhere(nsid, place));
         self.exported_mut(nsid).into_iter().for_each(|exported| exported.engine().release(place));
     }
 

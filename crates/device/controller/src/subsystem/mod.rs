@@ -5,6 +5,7 @@
 mod access;
 mod engines;
 mod namespaces;
+mod paths;
 mod windows;
 
 use byway_flash::{Durability, FinishedSync, Flash, FlashError, NamespaceRecord, PendingSync, SyncPoint};
@@ -14,6 +15,7 @@ use byway_spec::Status;
 
 use crate::admin::{Changes, IoCounters};
 use crate::controller::ControllerId;
+use crate::counting::CommandCounters;
 use crate::error::CommandError;
 use crate::namespace::Namespace;
 use crate::namespace::nvm::Shape;
@@ -21,6 +23,8 @@ use crate::outlook::Outlooks;
 use crate::reservation::{Hosts, Notices, Reservations};
 use crate::sanitize::{self, IN_PROGRESS};
 
+pub(crate) use paths::Paths;
+pub use paths::PortId;
 pub use windows::WindowShape;
 
 /// Highest namespace identifier, and so how many there may be (Identify Controller NN, MNAN).
@@ -122,15 +126,21 @@ pub struct Subsystem {
     hosts: Hosts,
     /// What controllers have to tell of reservations.
     pub(crate) notices: Notices,
+    /// How well each controller reaches each namespace.
+    pub(crate) paths: Paths,
     outlooks: Outlooks,
     /// Bit per controller that exists.
     controllers: u64,
+    /// Of these, those that nobody is connected to any more, and that other engines still have commands of.
+    leaving: u64,
     /// Windows bound so far.
     bindings: u64,
     /// Subsystem resets so far.
     pub(crate) resets: u64,
     /// Namespaces that other engines keep, in order.
     engines: Vec<u32>,
+    /// Commands by type, where somebody wants to know.
+    pub(crate) counting: Option<Box<CommandCounters>>,
     /// The sanitize operation that is going on.
     pub(crate) sanitizing: Option<sanitize::Progress>,
 }
@@ -171,11 +181,14 @@ impl Subsystem {
             slots,
             hosts: Hosts::default(),
             notices: Notices::default(),
+            paths: Paths::default(),
             outlooks,
             controllers: 0,
+            leaving: 0,
             bindings: 0,
             resets: 0,
             engines: Vec::new(),
+            counting: None,
             sanitizing: None,
         };
         subsystem.resume_sanitize()?;
@@ -201,8 +214,9 @@ impl Subsystem {
         if let Namespace::Kv(kv) = &mut namespace {
             kv.tell(self.outlooks.of(nsid)?);
         }
+        self.counting.iter_mut().for_each(|counting| counting.forget_types_of(nsid));
         let mut slot = Slot::new(namespace, attached, reservations);
-        slot.note_access(&self.hosts);
+        slot.note_access(&self.hosts, &self.paths);
         *self.slot_mut(nsid)? = Some(slot);
         Some(())
     }
@@ -280,7 +294,8 @@ impl Subsystem {
         self.slots.iter().map(shape).collect()
     }
 
-    /// The controllers there are, in order of their identifiers.
+    /// The controllers there are, in order of their identifiers: one whose host has gone until nothing of it is under way
+    /// any more. So a host that does not find it in the list knows that no command of it can be executed any more.
     pub fn controllers(&self) -> impl Iterator<Item = ControllerId> {
         let present = self.controllers;
         (0..MAX_CONTROLLERS).map(ControllerId).filter(move |id| present & bit(*id) != 0)
@@ -306,14 +321,25 @@ impl Subsystem {
         self.end_sync(sync)
     }
 
-    /// A controller is gone for good.
+    /// A controller is gone for good, once nothing of it is under way.
     pub(crate) fn remove_controller(&mut self, id: ControllerId) {
         self.forget_host(id);
-        self.controllers &= !bit(id);
+        self.place(id, None);
+        self.leaving |= bit(id);
+        self.see_off(id);
+    }
+
+    /// Forgets a controller that leaves, if nothing of it is under way.
+    fn see_off(&mut self, id: ControllerId) {
+        if self.leaving & bit(id) != 0 && !self.has_commands_of(id) {
+            self.controllers &= !bit(id);
+            self.leaving &= !bit(id);
+        }
     }
 
     /// Begins a sync of the image for commands that wait for one. One at a time.
     pub fn begin_sync(&mut self) -> PendingSync {
+        self.counting.iter_mut().for_each(|counting| counting.cover());
         self.flash.begin_sync(SyncPoint::Completion)
     }
 
@@ -322,10 +348,12 @@ impl Subsystem {
     /// # Errors
     /// Write Fault; from then on the subsystem can only be read.
     pub fn end_sync(&mut self, sync: FinishedSync) -> Result<(), CommandError> {
-        self.flash.end_sync(sync).map_err(|_| {
+        let synced = self.flash.end_sync(sync).map_err(|_| {
             self.freeze();
             SYNC_FAILED
-        })
+        });
+        self.counting.iter_mut().for_each(|counting| counting.end_cover(&synced));
+        synced
     }
 
     /// Takes no more stores: what the system could not write it may have dropped, so nothing stored from now on could

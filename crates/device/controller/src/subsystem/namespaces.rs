@@ -50,10 +50,11 @@ impl Subsystem {
 
     /// Serves a namespace to the controllers that it is attached to.
     fn serve_attached(&mut self, nsid: u32) {
-        let Self { slots, hosts, .. } = self;
+        let Self { slots, hosts, paths, .. } = self;
+        paths.note_members(nsid);
         if let Some(Some(slot)) = slots.get_mut(nsid.wrapping_sub(1) as usize) {
             slot.served = slot.attached;
-            slot.note_access(hosts);
+            slot.note_access(hosts, paths);
         }
     }
 
@@ -97,6 +98,7 @@ impl Subsystem {
             return Err(deletion_error(error));
         }
         self.changes.note(nsid, attached);
+        self.paths.note_members(nsid);
         Ok(())
     }
 

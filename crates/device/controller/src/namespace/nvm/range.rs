@@ -56,16 +56,15 @@ impl NvmNamespace {
         deallocate: bool,
     ) -> Result<Outcome, CommandError> {
         let mut list = [DsmRange::default(); DSM_RANGES_MAX];
-        let list = &mut list[..ranges.min(DSM_RANGES_MAX)];
-        execution.receive(command, list.as_mut_bytes())?;
+        let list = execution.receive_ranges(command, ranges, &mut list)?;
         if !deallocate {
             return Ok(Outcome::OK);
         }
         // All are checked before any is deallocated.
-        for range in list.iter() {
+        for range in list {
             self.bytes(dsm_blocks(range))?;
         }
-        for range in list.iter() {
+        for range in list {
             let bytes = self.bytes(dsm_blocks(range))?;
             self.clear(execution.flash, execution.port, bytes)?;
         }

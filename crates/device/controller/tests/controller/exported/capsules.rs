@@ -36,7 +36,7 @@ impl Fabric {
         let (engine, state) = TestEngine::new(BLOCKS);
         assert_eq!(subsystem.export(Box::new(engine)).unwrap(), NSID);
         let controller =
-            Controller::over_fabric(ControllerId(1), &mut subsystem, Host::Extended([1; 16])).unwrap();
+            Controller::over_fabric(ControllerId(1), &mut subsystem, Host::Extended([1; 16]), None).unwrap();
         let meter = Meter::new(&Profile::by_name("gen4x4").unwrap());
         let nowhere = Arc::new(DmaSpace::new()).view();
         let doorbells = Doorbells::new(4);
@@ -172,4 +172,23 @@ fn data_that_nobody_has_taken_is_not_another_engines() {
         panic!()
     };
     assert!(completion.status().is(Status::NAMESPACE_NOT_READY));
+}
+
+#[test]
+fn a_controller_is_listed_until_nothing_of_it_is_under_way() {
+    let mut fabric = Fabric::new();
+    let other =
+        Controller::over_fabric(ControllerId(2), &mut fabric.subsystem, Host::Extended([2; 16]), None);
+    let listed = |subsystem: &Subsystem| subsystem.controllers().map(|id| id.0).collect::<Vec<_>>();
+    let before = listed(&fabric.subsystem);
+    assert!(before.contains(&1) && before.contains(&2));
+    fabric.send(blocks(NvmOpcode::WRITE, NSID, 3, 2), 10, Some(&pattern(5, 2 * LBA_BYTES)), 0);
+    let Fabric { mut subsystem, controller, .. } = fabric;
+    other.unwrap().detach(&mut subsystem);
+    assert!(!listed(&subsystem).contains(&2), "nothing of it was under way");
+    controller.detach(&mut subsystem);
+    assert!(listed(&subsystem).contains(&1), "the engine has a command of it");
+    let done = subsystem.next_done().unwrap();
+    assert!(!listed(&subsystem).contains(&1));
+    subsystem.release_done(&done);
 }

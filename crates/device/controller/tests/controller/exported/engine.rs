@@ -18,6 +18,8 @@ pub struct State {
     pub holds: bool,
     /// The last command begun is done first.
     pub backwards: bool,
+    /// Commands under way can be taken back.
+    pub cancels: bool,
     /// Every command fails with this.
     pub fails: Option<Status>,
     /// It has enough to do.
@@ -147,6 +149,12 @@ impl BlockEngine for TestEngine {
             Request::Flush => Op::Flush,
         };
         self.state().begun.push((place, op));
+    }
+
+    fn cancel(&mut self, place: Place) -> bool {
+        let mut state = self.state();
+        let found = state.begun.iter().position(|(begun, _)| *begun == place).filter(|_| state.cancels);
+        found.map(|at| state.begun.remove(at)).is_some()
     }
 
     fn next_finished(&mut self) -> Option<Finished> {

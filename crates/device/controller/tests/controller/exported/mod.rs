@@ -310,6 +310,39 @@ fn commands_of_a_queue_that_is_deleted_are_aborted() {
 }
 
 #[test]
+fn a_command_that_its_engine_has_done_nothing_of_is_aborted_and_any_other_is_not() {
+    let mut device = Exported::new();
+    device.state().holds = true;
+    let cids: Vec<u16> = (0..3)
+        .map(|n| device.begin(blocks(NvmOpcode::READ, EXPORTED, n, 1), DATA + n * 4096, LBA_BYTES))
+        .collect();
+    let abort = |device: &mut Exported, cid: u16| {
+        let mut command = Command::new(AdminOpcode::ABORT.0, 0, 0);
+        command.cdw10 = u32::from(QUEUE) | u32::from(cid) << 16;
+        let done = device.io.host.execute(0, command);
+        assert_status(done, Status::SUCCESS);
+        done.result() & 1
+    };
+    let not_aborted = abort(&mut device, cids[1]);
+    assert_eq!((not_aborted, device.reap()), (1, None), "the engine is at it");
+    device.state().cancels = true;
+    assert_eq!(abort(&mut device, cids[1]), 0);
+    let aborted = device.reap().unwrap();
+    assert_eq!(aborted.cid, cids[1]);
+    assert_status(aborted, Status::ABORT_REQUESTED);
+    assert_eq!(
+        (abort(&mut device, cids[1]), device.places()),
+        (1, 2),
+        "it is gone, and its memory is given back"
+    );
+    device.state().holds = false;
+    device.io.host.advance();
+    let done: Vec<u16> = std::iter::from_fn(|| device.reap()).map(|done| done.cid).collect();
+    assert_eq!(done, [cids[0], cids[2]]);
+    assert_eq!((abort(&mut device, cids[0]), device.places()), (1, 0));
+}
+
+#[test]
 fn while_an_engine_is_full_commands_wait_in_their_rings() {
     let mut device = Exported::new();
     device.state().is_full = true;

@@ -1,0 +1,194 @@
+//! Ports by which hosts reach the subsystem, and how well each namespace is reached by them (Base 2.1, section 8.1.1).
+//!
+//! Each namespace is an ANA group of its own, with its own number: what fails over, fails over by itself.
+
+use byway_spec::base::ana::{AnaGroup, AnaHeader, AnaState};
+use zerocopy::IntoBytes;
+
+use super::{MAX_CONTROLLERS, MAX_NAMESPACES, NO_NAMESPACE, Subsystem, bit};
+use crate::controller::ControllerId;
+use crate::error::CommandError;
+
+/// A port of the subsystem, numbered from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortId(pub u16);
+
+/// The ports, and which controller is reached by which.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    /// None: hosts are told nothing, and every namespace is served to all.
+    ports: Vec<OfPort>,
+    /// None of a controller that is reached by no port.
+    port_of: [Option<PortId>; MAX_CONTROLLERS as usize],
+    /// Bit for each controller whose host no event has told of the newest change.
+    news: u64,
+}
+
+/// What is reached by a port.
+#[derive(Debug, Clone)]
+struct OfPort {
+    groups: [Group; MAX_NAMESPACES as usize],
+    changes: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    state: AnaState,
+    changes: u64,
+}
+
+impl OfPort {
+    const OPTIMIZED: Self = Self {
+        groups: [Group { state: AnaState::OPTIMIZED, changes: 0 }; MAX_NAMESPACES as usize],
+        changes: 0,
+    };
+
+    fn group(&self, nsid: u32) -> Option<&Group> {
+        self.groups.get((nsid as usize).checked_sub(1)?)
+    }
+
+    /// Changes what is told of a group.
+    fn change(&mut self, nsid: u32) -> Option<&mut Group> {
+        let group = self.groups.get_mut((nsid as usize).checked_sub(1)?)?;
+        self.changes += 1;
+        group.changes += 1;
+        Some(group)
+    }
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self { ports: Vec::new(), port_of: [None; MAX_CONTROLLERS as usize], news: 0 }
+    }
+}
+
+impl Paths {
+    fn port(&self, id: ControllerId) -> Option<&OfPort> {
+        let port = (*self.port_of.get(usize::from(id.0))?)?;
+        self.ports.get(usize::from(port.0).checked_sub(1)?)
+    }
+
+    /// Whether controller `id` tells its host of states.
+    pub fn are_told(&self, id: ControllerId) -> bool {
+        self.port(id).is_some()
+    }
+
+    /// Whether there are several ports.
+    pub fn are_several(&self) -> bool {
+        self.ports.len() > 1
+    }
+
+    /// The state of namespace `nsid` as controller `id` has it.
+    pub fn state(&self, id: ControllerId, nsid: u32) -> AnaState {
+        let group = self.port(id).and_then(|port| port.group(nsid));
+        group.map_or(AnaState::OPTIMIZED, |group| group.state)
+    }
+
+    /// Whether controller `id` serves namespace `nsid`.
+    ///
+    /// # Errors
+    /// The path related status of its state.
+    pub fn check(&self, id: ControllerId, nsid: u32) -> Result<(), CommandError> {
+        let refusal = self.state(id, nsid).refusal();
+        refusal
+            .map_or(Ok(()), |status| Err(CommandError::new(status, "the namespace is not served here now")))
+    }
+
+    /// Bit for each controller that does not serve namespace `nsid`.
+    pub fn closed(&self, nsid: u32) -> u64 {
+        if self.ports.is_empty() {
+            return 0;
+        }
+        let closed = (0..MAX_CONTROLLERS).map(ControllerId).filter(|id| self.check(*id, nsid).is_err());
+        closed.fold(0, |bits, id| bits | bit(id))
+    }
+
+    /// A namespace came, went, or was given to other controllers: its group is another one.
+    pub fn note_members(&mut self, nsid: u32) {
+        for port in &mut self.ports {
+            port.change(nsid);
+        }
+    }
+
+    /// Whether a state changed for controller `id` since this was last asked.
+    #[inline]
+    pub fn take_news(&mut self, id: ControllerId) -> bool {
+        let had = self.news & bit(id) != 0;
+        self.news &= !bit(id);
+        had
+    }
+}
+
+impl Subsystem {
+    /// Has so many ports from here on, of which hosts that come are told. Every namespace is optimized at each.
+    pub fn set_ports(&mut self, ports: u16) {
+        self.paths.ports = vec![OfPort::OPTIMIZED; usize::from(ports)];
+        self.note_paths();
+    }
+
+    /// Controller `id` is reached by `port`. Its host knows of no state yet, so that none is news.
+    pub(crate) fn place(&mut self, id: ControllerId, port: Option<PortId>) {
+        if let Some(place) = self.paths.port_of.get_mut(usize::from(id.0)) {
+            *place = port;
+        }
+        self.paths.take_news(id);
+        self.note_paths();
+    }
+
+    /// The state of a namespace at a port; none where there is no such port.
+    #[must_use]
+    pub fn ana_state(&self, port: PortId, nsid: u32) -> Option<AnaState> {
+        let port = self.paths.ports.get(usize::from(port.0).checked_sub(1)?)?;
+        port.group(nsid).map(|group| group.state)
+    }
+
+    /// Sets the state of a namespace, which may be still to come, at a port, and has the port's hosts told. Commands that are
+    /// executed from here on are served by it; what another engine has already goes on.
+    ///
+    /// # Errors
+    /// Invalid Field where there is no such port or state, Invalid Namespace where there can be no such namespace.
+    pub fn set_ana_state(&mut self, port: PortId, nsid: u32, state: AnaState) -> Result<(), CommandError> {
+        if !AnaState::ALL.contains(&state) {
+            return Err(NO_STATE);
+        }
+        if self.ana_state(port, nsid) == Some(state) {
+            return Ok(());
+        }
+        let of_port = usize::from(port.0).checked_sub(1).and_then(|at| self.paths.ports.get_mut(at));
+        of_port.ok_or(NO_PORT)?.change(nsid).ok_or(NO_NAMESPACE)?.state = state;
+        for (id, _) in (0..).zip(&self.paths.port_of).filter(|(_, of)| **of == Some(port)) {
+            self.paths.news |= bit(ControllerId(id));
+        }
+        self.note_paths();
+        Ok(())
+    }
+
+    /// Reckons anew which commands need no look at states.
+    fn note_paths(&mut self) {
+        let Self { slots, hosts, paths, .. } = self;
+        slots.iter_mut().flatten().for_each(|slot| slot.note_access(hosts, paths));
+    }
+
+    /// The ANA log page (0Ch) of controller `id`: the groups of namespaces that are attached to it; with `groups_only` no more
+    /// than that.
+    pub(crate) fn ana_page(&self, id: ControllerId, groups_only: bool) -> Vec<u8> {
+        let port = self.paths.port(id);
+        let mut header =
+            AnaHeader { change_count: port.map_or(0, |port| port.changes), ..AnaHeader::default() };
+        let mut page = header.as_bytes().to_vec();
+        let mine = (1..=MAX_NAMESPACES).filter(|nsid| self.is_attached(*nsid, id));
+        for (nsid, group) in mine.filter_map(|nsid| Some((nsid, port?.group(nsid)?))) {
+            header.groups += 1;
+            let Group { state, changes } = *group;
+            let nsids = u32::from(!groups_only);
+            let group = AnaGroup { group: nsid, nsids, change_count: changes, state, ..AnaGroup::default() };
+            page.extend_from_slice(group.as_bytes());
+            page.extend_from_slice(if groups_only { &[] } else { nsid.as_bytes() });
+        }
+        page[..size_of::<AnaHeader>()].copy_from_slice(header.as_bytes());
+        page
+    }
+}
+
+const NO_STATE: CommandError = CommandError::invalid_field("no such ANA state");
+const NO_PORT: CommandError = CommandError::invalid_field("no such port");

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use common::{has, here, libraries, skip};
+use byway_conformance::skips::{has, skip};
+use common::{here, libraries};
 
 /// The engine, built against the source of the installed fio; `None` where that cannot be had.
 fn engine(test: &str) -> Option<&'static Path> {

@@ -7,7 +7,8 @@ mod common;
 
 use std::process::Command;
 
-use common::{compile, example, has, here, libraries, run, says};
+use byway_conformance::skips::has;
+use common::{compile, example, here, libraries, run, says};
 
 #[test]
 fn what_a_program_gets_wrong_is_refused_with_a_sentence() {

@@ -212,11 +212,15 @@ pub(crate) fn parse_options(query: &str) -> Result<Options> {
     Ok(options)
 }
 
+/// What secrets and keys begin with.
+const SECRETS: [&str; 2] = ["DHHC-1:", "NVMeTLSkey-"];
+
 /// A URI as it may be repeated: without the secrets in it.
 pub(crate) fn shown(uri: &str) -> String {
     let mut shown = String::new();
     let mut rest = uri;
-    while let Some((before, secret)) = rest.split_once("DHHC-1:") {
+    while let Some(at) = SECRETS.iter().filter_map(|prefix| rest.find(prefix)).min() {
+        let (before, secret) = rest.split_at(at);
         shown.push_str(before);
         shown.push('…');
         rest = secret.find('&').and_then(|end| secret.get(end..)).unwrap_or_default();

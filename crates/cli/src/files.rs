@@ -30,6 +30,21 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Has the words of each line of a file taken; empty lines and those that begin with `#` say nothing.
+///
+/// # Errors
+/// As [`read`]; what `take` says of a line, with its number.
+pub fn for_each_line_of_words(path: &Path, mut take: impl FnMut(&[&str]) -> Result<()>) -> Result<()> {
+    let bytes = read(path)?;
+    for (at, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.first().is_some_and(|first| !first.starts_with('#')) {
+            take(&words).with_context(|| format!("{}, line {}", path.display(), at + 1))?;
+        }
+    }
+    Ok(())
+}
+
 /// Makes a new file.
 ///
 /// # Errors

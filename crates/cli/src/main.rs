@@ -26,6 +26,7 @@ mod table;
 mod terminal;
 mod thresholds;
 mod told;
+mod watch;
 mod workload;
 
 use std::io::{self, BufWriter, Write};
@@ -63,7 +64,8 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Format(args) => command::forget::format(args, &mut out, &interrupt)?,
         Command::Sanitize(args) => command::forget::sanitize(args, &mut out, &interrupt)?,
         Command::Serve(args) => command::serve::run(args, &mut out)?,
-        Command::Key(args) => command::dhchap::run(&args.command, &mut out)?,
+        Command::Top(args) => command::top::run(args, &mut out, &interrupt)?,
+        Command::Key(args) => command::key::run(&args.command, &mut out)?,
         Command::Kv(args) => command::kv::run(&args.command, &mut out, &interrupt)?,
         Command::Nvm(args) => command::nvm::run(&args.command, &mut out, &interrupt)?,
         Command::Dd(args) => command::dd::run(args, &mut out, &interrupt)?,

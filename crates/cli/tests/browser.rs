@@ -6,7 +6,8 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use common::{json_lines, said, skip};
+use byway_conformance::skips::skip;
+use common::{json_lines, said};
 
 /// Asks the page, once it is laid out, what stands in each figure.
 const PROBE: &str = r#"<script>

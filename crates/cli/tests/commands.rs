@@ -421,3 +421,28 @@ fn every_command_explains_itself_with_an_example() {
         assert!(help.contains("Example") && help.contains(&format!("byway {}", command.join(" "))), "{help}");
     }
 }
+
+#[test]
+fn a_key_of_tls_is_made_and_what_it_is_called_is_told() {
+    let image = Image::new(&["kv"]);
+    let made = said(&["key", "new", "--tls", "--hash", "sha384"]);
+    assert!(made.starts_with("NVMeTLSkey-1:02:"), "{made}");
+    let names = ["--host", "nqn.psk-test-host", "--subsystem", "nqn.psk-test-subsys"];
+    // The key and the identities of libnvme's own tests.
+    let key = b"NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:\n";
+    let file = image.file("tls-key", key);
+    let identity = |more: &[&str]| said(&[&["key", "identity", &file], &names[..], more].concat());
+    let prefix = "NVMe1R01 nqn.psk-test-host nqn.psk-test-subsys ";
+    assert_eq!(identity(&[]), format!("{prefix}iSbjiStwJ/1TrTvDlt2fjFmzvsytOJelidNnA+X5lEU=\n"));
+    assert_eq!(
+        identity(&["--identity", "1-compat"]),
+        format!("{prefix}66GuqV08TsAGII39teWUfwQwizjv06Jy8jOcX3NAAzM=\n")
+    );
+    let both = identity(&["--identity", "0", "--psk"]);
+    let lines: Vec<_> = both.lines().collect();
+    assert_eq!((lines[0], lines[1].len()), ("NVMe0R01 nqn.psk-test-host nqn.psk-test-subsys", 64));
+    assert!(refused(2, &["key", "new", "--tls", "--hash", "sha512"]).contains("sha256 or sha384"));
+    let wrong = image.file("wrong", b"NVMeTLSkey-1:01:VRLbtnN9:");
+    let told = refused(2, &[&["key", "identity", &wrong], &names[..]].concat());
+    assert!(told.contains("32 or 48 bytes") && !told.contains("VRL"), "{told}");
+}

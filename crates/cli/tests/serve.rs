@@ -3,78 +3,12 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
 
+use common::server::Server;
 use common::{Image, json_lines, refused, said};
-
-/// How long a server that owes a line may say nothing. It is a failure of the server's, not of a busy machine.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
-
-/// A server that listens.
-struct Server {
-    child: Child,
-    /// Its lines, until it says no more.
-    lines: Receiver<String>,
-}
-
-impl Server {
-    fn start(args: &[&str]) -> Self {
-        Self::begin(args).0
-    }
-
-    /// With what it said first: where it listens.
-    fn begin(args: &[&str]) -> (Self, String) {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin("byway"));
-        let mut child =
-            command.arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        let (say, lines) = channel();
-        // It ends with the server, or with whoever listens.
-        std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| say.send(line)));
-        let server = Self { child, lines };
-        let line = server.line();
-        assert!(line.contains("listening"), "{line}");
-        (server, line)
-    }
-
-    /// The next line that it says.
-    fn line(&self) -> String {
-        self.next_line().expect("the server says no more")
-    }
-
-    fn next_line(&self) -> Option<String> {
-        match self.lines.recv_timeout(SILENCE_MAX) {
-            Ok(line) => Some(line),
-            Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("the server has said nothing for {SILENCE_MAX:?}"),
-        }
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
-    }
-
-    /// Ends in order: what it said.
-    fn end(mut self, signal: &str) -> String {
-        self.signal(signal);
-        let rest: Vec<String> = std::iter::from_fn(|| self.next_line()).collect();
-        assert!(self.child.wait().unwrap().success());
-        rest.join("\n")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn socket(image: &Image) -> PathBuf {
     image.dir.path().join("socket")
@@ -255,6 +189,42 @@ fn a_server_lets_in_who_shows_who_it_is_and_tells_of_who_does_not() {
     let ended: Vec<_> = events.iter().filter(|event| event["event"] == "connection_ended").collect();
     let why = ended.first().and_then(|event| event["why"].as_str()).unwrap();
     assert!(why.contains(host) && why.contains("is not what its secret makes"), "{why}");
+}
+
+#[test]
+fn a_server_is_reached_by_tls_and_tells_of_who_has_no_key_for_it() {
+    let image = Image::new(&["nvm", "kv"]);
+    let (host, nqn) = ("nqn.2026-11.example:host", "nqn.2026-11.example:disk");
+    let [key, wrong] = ["sha384", "sha256"].map(|hash| {
+        let made = said(&["key", "new", "--tls", "--hash", hash]);
+        made.trim_end().to_owned()
+    });
+    let keys = image.file("keys", format!("# who\n{host} {key}\n").as_bytes());
+    let tcp = ["--tcp", "127.0.0.1:0", "--discovery", "127.0.0.1:0", "--nqn", nqn, "--json"];
+    let (server, line) = Server::begin(&[&[text(&image.path()), "--tls-keys", &keys], &tcp[..]].concat());
+    let listening = json_lines(&line).remove(0);
+    let uri = format!("tcp://{}/{nqn}?hostnqn={host}", listening["tcp"].as_str().unwrap());
+    let own = image.file("own", format!("{key}\n").as_bytes());
+    let known = format!("{uri}&tls-key-file={own}");
+    said(&["kv", "put", &known, "key", "value"]);
+    assert_eq!(said(&["kv", "get", &known, "key"]).trim_end(), "value");
+    let told = refused(2, &["info", &format!("{uri}&tls-key={wrong}")]);
+    assert!(told.contains("does not accept the TLS key of nqn.2026-11.example:host"), "{told}");
+    assert!(!told.contains("NVMeTLSkey"), "{told}");
+    assert!(refused(2, &["info", &uri]).contains("it may want TLS"));
+    // Discovery tells of it in the clear, at its own address.
+    let service = format!("tcp://{}?hostnqn={host}", listening["discovery"].as_str().unwrap());
+    let found: serde_json::Value = serde_json::from_str(&said(&["discover", &service, "--json"])).unwrap();
+    let subsystem = found.as_array().unwrap().iter().find(|entry| entry["subsystem"] == nqn).unwrap();
+    assert_eq!(
+        (&subsystem["security"], &subsystem["secure_channel"]),
+        (&"TLS 1.3".into(), &"required".into())
+    );
+    let events = json_lines(&server.end("-TERM"));
+    let ended: Vec<_> = events.iter().filter(|event| event["event"] == "connection_ended").collect();
+    let why = |at: usize| ended[at]["why"].as_str().unwrap().to_owned();
+    assert!(why(0).contains("no host has the TLS identity") && why(0).contains(host), "{}", why(0));
+    assert!(why(1).contains("TLS is required"), "{}", why(1));
 }
 
 #[test]

@@ -65,22 +65,3 @@ pub fn run(command: &mut Command) -> Output {
     assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
     output
 }
-
-/// Whether a tool is there; if not, the test is named among those that were skipped.
-pub fn has(tool: &str, test: &str) -> bool {
-    let there = Command::new(tool).arg("--version").output().is_ok();
-    if !there {
-        skip(test, &format!("there is no {tool}"));
-    }
-    there
-}
-
-/// Names a test as skipped.
-pub fn skip(test: &str, why: &str) {
-    eprintln!("{test}: {why}");
-    if let Some(path) = std::env::var_os("BYWAY_SKIPS") {
-        use std::io::Write;
-        let mut skips = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        writeln!(skips, "{test}: {why}").unwrap();
-    }
-}

@@ -6,8 +6,8 @@ use std::time::Duration;
 use byway_core::{Error, Nsid, QueueOptions, Result};
 use byway_sys::Idle;
 use byway_tcp_initiator::{
-    AuthSecrets, DISCOVERY_PORT, DhchapSecret, Digests, Discovered, Nqn, NvmeTcp, PORT, SecretError,
-    TcpOptions, TcpPlace,
+    AuthSecrets, DISCOVERY_PORT, DhchapSecret, Digests, Discovered, Nqn, NvmeTcp, PORT, PskForm,
+    PskFormError, SecretError, TcpOptions, TcpPlace, TlsKey, TlsKeyError, TlsWith,
 };
 
 use crate::any::choose::Chosen;
@@ -28,7 +28,7 @@ pub struct TcpUri {
 }
 
 /// What each option of `tcp://` is called, what it may be, and what it decides: for errors and help.
-pub const TCP_OPTIONS: [(&str, &str, &str); 13] = [
+pub const TCP_OPTIONS: [(&str, &str, &str); 16] = [
     ("ns", "NUMBER", "which namespace [the first that fits]"),
     ("depth", "COUNT", "commands outstanding on a queue [128]"),
     ("queues", "COUNT", "most queues to ask the controller for [128]"),
@@ -37,6 +37,9 @@ pub const TCP_OPTIONS: [(&str, &str, &str); 13] = [
     ("dhchap-secret", "SECRET", "what this host shows who it is by (DH-HMAC-CHAP) [nothing]"),
     ("dhchap-ctrl-secret", "SECRET", "what the controller must show who it is by [nothing]"),
     ("dhchap-secret-file", "PATH", "a file with the first, or with the first and the second"),
+    ("tls-key", "KEY", "the key by which every connection is a TLS connection [in the clear]"),
+    ("tls-key-file", "PATH", "a file with it"),
+    ("tls-identity", "0|1", "version of the key's identity; -compat behind it: as libnvme until 2025 [1]"),
     ("digests", "none|header|data|both", "what every connection is checked by [none]"),
     ("keep-alive", "SECONDS", "without a sign of life the controller ends; 0 for never [5]"),
     ("ctrl-loss-tmo", "SECONDS", "how long a lost controller is looked for [600]"),
@@ -45,11 +48,21 @@ pub const TCP_OPTIONS: [(&str, &str, &str); 13] = [
 ];
 
 /// Options that say how a discovery service is reached.
-const DISCOVERY_OPTIONS: [&str; 7] =
-    ["hostnqn", "hostid", "dhchap-secret", "dhchap-ctrl-secret", "dhchap-secret-file", "digests", "timeout"];
+const DISCOVERY_OPTIONS: [&str; 10] = [
+    "hostnqn",
+    "hostid",
+    "dhchap-secret",
+    "dhchap-ctrl-secret",
+    "dhchap-secret-file",
+    "tls-key",
+    "tls-key-file",
+    "tls-identity",
+    "digests",
+    "timeout",
+];
 
 /// What is not to be repeated.
-const SECRET_OPTIONS: [&str; 2] = ["dhchap-secret", "dhchap-ctrl-secret"];
+const SECRET_OPTIONS: [&str; 3] = ["dhchap-secret", "dhchap-ctrl-secret", "tls-key"];
 
 impl FromStr for TcpUri {
     type Err = byway_core::Error;
@@ -91,18 +104,24 @@ impl TcpUri {
     }
 
     fn set_all(&mut self, query: &str) -> Result<()> {
-        let mut secrets = Secrets::default();
+        let (mut secrets, mut tls) = (Secrets::default(), Tls::default());
         for (name, value) in pairs_of(query)? {
             let set = match name {
                 "dhchap-secret" => secret(value).map(|found| secrets.host = Some(found)),
                 "dhchap-ctrl-secret" => secret(value).map(|found| secrets.controller = Some(found)),
                 "dhchap-secret-file" => secrets.read(value),
+                "tls-key" => tls_key(value).map(|found| tls.key = Some(found)),
+                "tls-key-file" => {
+                    read(value).and_then(|text| tls_key(text.trim())).map(|found| tls.key = Some(found))
+                }
+                "tls-identity" => tls_form(value).map(|found| tls.form = Some(found)),
                 _ => self.set(name, value),
             };
             let shown = if SECRET_OPTIONS.contains(&name) { "…".to_owned() } else { shown(value) };
             set.map_err(|e| e.doing(format!("option {name}={shown}")))?;
         }
         self.options.dhchap = secrets.both()?;
+        self.options.tls = tls.both()?;
         Ok(())
     }
 
@@ -141,7 +160,7 @@ struct Secrets {
 impl Secrets {
     /// Reads a file: the host's, and the controller's where there is one.
     fn read(&mut self, path: &str) -> Result<()> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::kernel("it cannot be read", e))?;
+        let text = read(path)?;
         let words: Vec<&str> = text.split_whitespace().collect();
         let (host, controller) = match words.as_slice() {
             [host] => (host, None),
@@ -161,6 +180,35 @@ impl Secrets {
             (None, Some(_)) => Err(invalid("dhchap-ctrl-secret goes with dhchap-secret")),
         }
     }
+}
+
+/// What options say of TLS.
+#[derive(Default)]
+struct Tls {
+    key: Option<TlsKey>,
+    form: Option<PskForm>,
+}
+
+impl Tls {
+    fn both(self) -> Result<Option<TlsWith>> {
+        match (self.key, self.form) {
+            (Some(key), form) => Ok(Some(TlsWith { key, form: form.unwrap_or_default() })),
+            (None, None) => Ok(None),
+            (None, Some(_)) => Err(invalid("tls-identity goes with tls-key-file or tls-key")),
+        }
+    }
+}
+
+fn tls_key(text: &str) -> Result<TlsKey> {
+    text.parse().map_err(|wrong: TlsKeyError| invalid(wrong.to_string()))
+}
+
+fn tls_form(text: &str) -> Result<PskForm> {
+    text.parse().map_err(|wrong: PskFormError| invalid(wrong.to_string()))
+}
+
+fn read(path: &str) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|e| Error::kernel("it cannot be read", e))
 }
 
 fn secret(text: &str) -> Result<DhchapSecret> {
@@ -292,6 +340,26 @@ mod tests {
         let wrong = text("dhchap-secret=DHHC-1:01:c2VjcmV0:");
         assert!(wrong.contains("32, 48 or 64 bytes") && !wrong.contains("c2VjcmV0"), "{wrong}");
         assert!(text("dhchap-secret-file=/nowhere").contains("cannot be read"));
+    }
+
+    #[test]
+    fn keys_of_tls_are_read_and_not_repeated() {
+        const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
+        let tls = |query: &str| {
+            let uri: TcpUri = format!("tcp://a/{NAME}?{query}").parse().unwrap();
+            uri.options.tls
+        };
+        assert_eq!(tls("depth=1"), None);
+        assert_eq!(tls(&format!("tls-key={KEY}")).unwrap().form, PskForm::LATEST);
+        assert_eq!(tls(&format!("tls-identity=0&tls-key={KEY}")).unwrap().form, PskForm::V0);
+        let text = |query: &str| error(&format!("tcp://a/{NAME}?{query}"));
+        assert!(text("tls-identity=0").contains("goes with tls-key-file"));
+        assert!(text(&format!("tls-key={KEY}&tls-identity=2")).contains("version is 0 or 1"));
+        let wrong = text("tls-key=NVMeTLSkey-1:01:c2VjcmV0:");
+        assert!(wrong.contains("32 or 48 bytes") && !wrong.contains("c2VjcmV0"), "{wrong}");
+        assert!(text("tls-key-file=/nowhere").contains("cannot be read"));
+        let both = format!("tcp://a/x?tls-key={KEY}&dhchap-secret={SECRET}&ns=1");
+        assert_eq!(shown(&both), "tcp://a/x?tls-key=…&dhchap-secret=…&ns=1");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Serving an embedded device, and whatever else the library reaches, to hosts in other processes and on other machines.
 
 mod exports;
+pub mod metrics;
 mod tcp;
 mod told;
 
+use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,13 +23,15 @@ use crate::uri::{Options, Uri};
 
 pub use byway_sys::Idle;
 pub use byway_tcp_target::{
-    AuthHash, AuthSecrets, AuthSuites, DhGroup, Dhchap, DhchapSecret, Nqn, SecretError,
+    AnaSetting, AnaState, AuthHash, AuthSecrets, AuthSuites, DhGroup, Dhchap, DhchapSecret, Nqn, Parties,
+    PathError, PortId, PskForm, PskHash, SecretError, TargetPaths, TlsKey, TlsKeyError, TlsPolicy, TlsPsk,
 };
 pub use exports::{Exported, Exporter};
-pub use tcp::{TcpDigests, TcpOptions};
+pub use tcp::{TcpDigests, TcpOptions, TlsKeys};
 pub use told::{StopServing, Told};
 
 use exports::Opened;
+use metrics::{ClientCounters, MetricsServer, Watch};
 use told::Events;
 
 /// Where a device is served, and what its controllers announce.
@@ -46,6 +50,8 @@ pub struct ServeOptions {
     pub idle: Idle,
     /// How many threads share the queues, and the connections.
     pub threads: NonZeroU16,
+    /// Where figures are told, as Prometheus reads them. Without it commands are not counted.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl ServeOptions {
@@ -53,7 +59,8 @@ impl ServeOptions {
     #[must_use]
     pub fn new() -> Self {
         let (exports, threads) = (Vec::new(), NonZeroU16::MIN);
-        Self { vfio_user: None, tcp: None, exports, sgls: None, idle: Idle::default(), threads }
+        let idle = Idle::default();
+        Self { vfio_user: None, tcp: None, exports, sgls: None, idle, threads, metrics: None }
     }
 
     /// At a socket for vfio-user clients.
@@ -81,6 +88,8 @@ pub struct Served {
     // Declared before the device, whose image is closed with the last of all.
     server: Option<Server>,
     target: Option<Target>,
+    metrics: Option<MetricsServer>,
+    clients: Arc<ClientCounters>,
     events: Arc<Events>,
     nqn: String,
     exported: Vec<Exported>,
@@ -134,12 +143,16 @@ fn serve_made(
         Door::check(path).map_err(|error| from_door(path, error))?;
     }
     let doors = options.tcp.as_ref().map(tcp::open_doors).transpose()?;
+    let listener = options.metrics.map(listen_for_metrics).transpose()?;
     let polls = options.idle == Idle::Poll && options.vfio_user.is_some();
     let announced = SubsystemOptions { doorbell_buffers: !polls, ..SubsystemOptions::default() };
     let opened = exports::open_all(&options.exports)?;
     let mut subsystem = make(announced, &opened)?;
     if let Some(nqn) = options.tcp.as_ref().and_then(|tcp| tcp.nqn.clone()) {
         subsystem.identity.nqn = nqn;
+    }
+    if listener.is_some() {
+        subsystem.count_commands();
     }
     // Hosts over PCIe only wait for interrupts; those over a network have threads that look.
     let watched_by = if options.vfio_user.is_some() { WatchedBy::Device } else { WatchedBy::Connections };
@@ -175,8 +188,21 @@ fn serve_made(
         }
         _ => None,
     };
+    let clients = Arc::new(ClientCounters::default());
+    let watch = Watch {
+        nqn: nqn.clone(),
+        device: device.handle(),
+        target: target.as_ref().map(Target::watch),
+        clients: server.as_ref().map(|_| clients.clone()),
+    };
+    let metrics = listener.map(|listener| MetricsServer::start(listener, watch));
+    let metrics = metrics.transpose().map_err(|error| Error::kernel("tell figures", error))?;
     let exporter = (!exported.is_empty()).then(|| Exporter::new(device.handle(), exported.clone()));
-    Ok(Served { server, target, events, nqn, exported, exporter, _device: device })
+    Ok(Served { server, target, metrics, clients, events, nqn, exported, exporter, _device: device })
+}
+
+fn listen_for_metrics(address: SocketAddr) -> Result<TcpListener> {
+    MetricsServer::listen(address).map_err(|error| Error::kernel(format!("listen at {address}"), error))
 }
 
 fn start_target(
@@ -188,7 +214,7 @@ fn start_target(
     let capsules = device.capsules().map_err(from_start)?;
     let tell = events.clone();
     let target = Target::start(doors, options, capsules, Arc::new(move |told| tell.put(told.into())));
-    target.map_err(tcp::from_listen)
+    target.map_err(tcp::from_target)
 }
 
 /// How a device is driven is for its hosts to say: an option that would be left unread is refused.
@@ -234,16 +260,34 @@ impl Served {
         StopServing::new(self.events.clone(), self.server.as_ref().map(Server::stop))
     }
 
-    /// Where NVMe/TCP hosts connect: the port, where one was to be found.
+    /// Where NVMe/TCP hosts connect: the port, where one was to be found. The first of [`Self::tcp_addresses`].
     #[must_use]
-    pub fn tcp_address(&self) -> Option<std::net::SocketAddr> {
-        self.target.as_ref().map(Target::address)
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
+        self.tcp_addresses().first().copied()
+    }
+
+    /// All places where NVMe/TCP hosts connect: the subsystem's ports, from 1 on.
+    #[must_use]
+    pub fn tcp_addresses(&self) -> &[SocketAddr] {
+        self.target.as_ref().map_or(&[], Target::addresses)
+    }
+
+    /// How NVMe/TCP hosts reach namespaces by each port (ANA), to be changed while it is served; none without such hosts.
+    #[must_use]
+    pub fn paths(&self) -> Option<TargetPaths> {
+        self.target.as_ref().map(Target::paths)
     }
 
     /// Where they ask for subsystems alone.
     #[must_use]
-    pub fn discovery_address(&self) -> Option<std::net::SocketAddr> {
+    pub fn discovery_address(&self) -> Option<SocketAddr> {
         self.target.as_ref().and_then(Target::discovery)
+    }
+
+    /// Where figures are told: the port, where one was to be found.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(MetricsServer::address)
     }
 
     /// What is exported, to be changed while it is served; none where nothing is.
@@ -271,9 +315,10 @@ impl Served {
     /// When the device has failed, or the system refuses.
     pub fn run(mut self, mut tell: impl FnMut(Told)) -> Result<()> {
         let stopper = self.stopper();
-        let events = self.events.clone();
+        let (events, clients) = (self.events.clone(), self.clients.clone());
+        let count = |told: &Told| clients.note(told);
         let served = match (self.server.take(), self.target.take()) {
-            (Some(server), None) => serve_clients(server, &mut tell),
+            (Some(server), None) => serve_clients(server, count, &mut tell),
             (None, target) => {
                 let waited = events.wait(&mut tell);
                 drop(target);
@@ -282,7 +327,7 @@ impl Served {
             (Some(server), target) => std::thread::scope(|scope| {
                 let (put, stop) = (&events, &stopper);
                 let clients = scope.spawn(move || {
-                    let served = serve_clients(server, |told| put.put(told));
+                    let served = serve_clients(server, count, |told| put.put(told));
                     stop.stop();
                     served
                 });
@@ -298,8 +343,13 @@ impl Served {
     }
 }
 
-fn serve_clients(mut server: Server, mut tell: impl FnMut(Told)) -> Result<()> {
-    let told = |event: byway_vfio_user::Told<'_>| Told::of_client(&event).into_iter().for_each(&mut tell);
+fn serve_clients(mut server: Server, count: impl Fn(&Told), mut tell: impl FnMut(Told)) -> Result<()> {
+    let told = |event: byway_vfio_user::Told<'_>| {
+        if let Some(told) = Told::of_client(&event) {
+            count(&told);
+            tell(told);
+        }
+    };
     server.serve(told).map_err(|error| match error {
         ServeError::System(error) => Error::kernel("serve by vfio-user", error),
         other => Error::host(ErrorKind::Device, other.to_string()),

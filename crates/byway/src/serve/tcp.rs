@@ -3,15 +3,19 @@
 use std::net::SocketAddr;
 
 use byway_core::{Error, ErrorKind, Result};
-use byway_tcp_target::{Dhchap, Digests, Doors, ListenError, Nqn, TargetOptions};
+use byway_tcp_target::{
+    AnaSetting, Dhchap, Digests, Doors, ListenError, Nqn, PathError, StartError, TargetOptions, Tls, TlsKey,
+    TlsPolicy,
+};
 
 use crate::serve::ServeOptions;
 
 /// Where NVMe/TCP hosts connect, and what they find.
 #[derive(Debug, Clone)]
 pub struct TcpOptions {
-    /// Where they connect: to the subsystem, and to the discovery service as well.
-    pub address: SocketAddr,
+    /// Where they connect: to the subsystem, and to the discovery service as well. Each is a port of the subsystem, numbered
+    /// from 1.
+    pub addresses: Vec<SocketAddr>,
     /// Where the discovery service answers alone.
     pub discovery: Option<SocketAddr>,
     /// Name of the subsystem, unless the image's own.
@@ -22,6 +26,20 @@ pub struct TcpOptions {
     pub hosts: Vec<String>,
     /// What hosts show who they are by, where they must.
     pub dhchap: Option<Dhchap>,
+    /// How namespaces are reached by ports, where not all are optimized at each (ANA). Hosts are told of states where there are
+    /// several ports, or any of this.
+    pub ana: Vec<AnaSetting>,
+    /// What TLS connections are made by, where there are any.
+    pub tls: Option<TlsKeys>,
+}
+
+/// Keys of hosts, by which their connections are TLS connections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsKeys {
+    /// Hosts, each with its key.
+    pub hosts: Vec<(Nqn, TlsKey)>,
+    /// Whether hosts may connect without.
+    pub policy: TlsPolicy,
 }
 
 /// Digests that hosts may ask for.
@@ -43,13 +61,14 @@ impl TcpOptions {
     #[must_use]
     pub fn at(address: SocketAddr) -> Self {
         let (digests, hosts) = (TcpDigests::default(), Vec::new());
-        Self { address, discovery: None, nqn: None, digests, hosts, dhchap: None }
+        let (addresses, ana) = (vec![address], Vec::new());
+        Self { addresses, discovery: None, nqn: None, digests, hosts, dhchap: None, ana, tls: None }
     }
 }
 
 /// Listens.
 pub(super) fn open_doors(options: &TcpOptions) -> Result<Doors> {
-    Doors::open(options.address, options.discovery).map_err(from_listen)
+    Doors::open(&options.addresses, options.discovery).map_err(from_listen)
 }
 
 /// What a target is told.
@@ -66,8 +85,11 @@ pub(super) fn target_options(
         TcpDigests::Both => Digests::BOTH,
     };
     let ServeOptions { threads, idle, .. } = *served;
-    let dhchap = options.dhchap.clone();
-    Ok(TargetOptions { digests, threads, idle, hosts, dhchap, ..TargetOptions::of(name(nqn)?) })
+    let (nqn, dhchap, ana) = (name(nqn)?, options.dhchap.clone(), options.ana.clone());
+    let tls_of = |keys: &TlsKeys| Tls::new(&nqn, &keys.hosts, keys.policy);
+    let tls = options.tls.as_ref().map(tls_of).transpose();
+    let tls = tls.map_err(|why| Error::host(ErrorKind::Unsupported, why.to_string()))?;
+    Ok(TargetOptions { digests, threads, idle, hosts, dhchap, ana, tls, ..TargetOptions::of(nqn) })
 }
 
 fn name(text: &str) -> Result<Nqn> {
@@ -77,4 +99,20 @@ fn name(text: &str) -> Result<Nqn> {
 pub(super) fn from_listen(error: ListenError) -> Error {
     let doing = format!("listen at {}", error.address);
     Error::kernel(doing, error.source)
+}
+
+pub(super) fn from_target(error: StartError) -> Error {
+    match error {
+        StartError::System(cause) => Error::kernel("serve NVMe/TCP", cause),
+        StartError::Paths(error) => from_path(&error),
+    }
+}
+
+fn from_path(error: &PathError) -> Error {
+    let kind = match error {
+        PathError::Refused { .. } => ErrorKind::InvalidArgument,
+        PathError::NotTold => ErrorKind::Unsupported,
+        PathError::Gone => ErrorKind::DeviceLost,
+    };
+    Error::host(kind, error.to_string())
 }

@@ -4,8 +4,11 @@ mod bench;
 mod controller;
 mod dhchap;
 mod image;
+mod key;
 mod nvm;
 mod serve;
+mod tls;
+mod top;
 mod work;
 
 use std::path::PathBuf;
@@ -18,8 +21,11 @@ pub use bench::*;
 pub use controller::*;
 pub use dhchap::*;
 pub use image::*;
+pub use key::*;
 pub use nvm::*;
 pub use serve::*;
+pub use tls::*;
+pub use top::*;
 pub use work::*;
 
 /// Move bytes between programs and SSDs at the size the program has.
@@ -94,7 +100,9 @@ pub enum Command {
     Sanitize(Sanitize),
     /// Serve a device to guests and other processes, who find it as a PCIe NVMe controller.
     Serve(Serve),
-    /// Make secrets by which hosts and controllers show who they are.
+    /// Show a device at work, live: what it does in a second, how long that takes, its link, flash and health.
+    Top(Top),
+    /// Make secrets by which hosts and controllers show who they are, and keys for TLS between them.
     Key(AuthKey),
     /// Keys and values.
     Kv(Kv),
@@ -129,7 +137,7 @@ Examples:
   byway discover 'tcp://storage.example:8009?digests=both'
   byway discover tcp://10.0.0.1 --json | jq -r '.[].uri | select(.)' | xargs -r byway list
 
-Options of the address: hostnqn, hostid, dhchap-secret-file, dhchap-secret, dhchap-ctrl-secret, digests, timeout. What `tcp://` can open is printed as its URI.")]
+Options of the address: hostnqn, hostid, dhchap-secret-file, dhchap-secret, dhchap-ctrl-secret, tls-key-file, tls-key, tls-identity, digests, timeout. What `tcp://` can open is printed as its URI.")]
 pub struct Discover {
     /// The discovery service: tcp://HOST, or tcp://HOST:PORT where it is not at port 8009.
     #[arg(value_name = "ADDRESS")]

@@ -3,12 +3,16 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use crate::args::ServeDhchap;
+use crate::args::{ServeDhchap, ServeTls};
+use byway::serve::{AnaSetting, AnaState, PortId};
 use clap::{ArgGroup, Args, ValueEnum, value_parser};
 
 /// Ports of NVMe/TCP.
 const IO_PORT: u16 = 4420;
 const DISCOVERY_PORT: u16 = 8009;
+
+/// Where figures are told unless a port is given.
+const METRICS_PORT: u16 = 9899;
 
 /// `byway serve`.
 #[derive(Debug, Args)]
@@ -25,7 +29,10 @@ Examples:
   byway serve disk.img --tcp [::]:4420 --allow-host nqn.2026-11.example:host
   byway serve disk.img --tcp 10.0.0.1 --idle poll --threads 2
   byway serve disk.img --tcp [::]:4420 --dhchap-secrets /etc/byway/secrets
+  byway serve disk.img --tcp 10.0.0.1 --tcp 10.0.1.1 --ana 2=non-optimized
+  byway serve disk.img --tcp [::]:4420 --tls-keys /etc/byway/tls-keys --discovery [::]
   byway serve disk.img --tcp 127.0.0.1 --vfio-user /run/disk.sock --threads 2
+  byway serve disk.img --tcp 127.0.0.1 --metrics 127.0.0.1:9899
   byway serve --ns '/dev/nvme0n1?direct=1' --ns blocks:1G --tcp 127.0.0.1:4420
 
 QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \
@@ -47,9 +54,14 @@ pub struct Serve {
     #[arg(long, value_name = "PATH")]
     pub vfio_user: Option<PathBuf>,
     /// Serve NVMe/TCP hosts at this address (port 4420 unless one is given, 0 for any that is free), each with a controller
-    /// of its own: Linux (`nvme connect -t tcp`), SPDK. Beside vfio-user or instead. Not under clock=paced.
+    /// of its own: Linux (`nvme connect -t tcp`), SPDK. Beside vfio-user or instead. Not under clock=paced. Once for each
+    /// port of the subsystem.
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = io_address)]
-    pub tcp: Option<SocketAddr>,
+    pub tcp: Vec<SocketAddr>,
+    /// How well a port serves a namespace, or each: optimized (which all are unless something is said), non-optimized, inaccessible,
+    /// persistent-loss or change. Ports are numbered from 1 in the order of --tcp. Hosts are told (ANA), and choose.
+    #[arg(long, value_name = "PORT[:NSID]=STATE", value_parser = ana_setting, requires = "tcp")]
+    pub ana: Vec<AnaSetting>,
     /// Name that NVMe/TCP hosts know the subsystem by; the image's own unless one is given.
     #[arg(long, value_name = "NQN", requires = "tcp")]
     pub nqn: Option<String>,
@@ -60,12 +72,15 @@ pub struct Serve {
     /// Digests that NVMe/TCP hosts may ask for.
     #[arg(long, default_value = "both", requires = "tcp")]
     pub digest: Digest,
-    /// Let this NVMe/TCP host connect, by its name, and no other that is not named so too. Names are proven by secrets alone (--dhchap-secret).
+    /// Let this NVMe/TCP host connect, by its name, and no other that is not named so too. Names are proven by secrets (--dhchap-secret) and keys (--tls-key) alone.
     #[arg(long, value_name = "NQN", requires = "tcp")]
     pub allow_host: Vec<String>,
     /// Authentication.
     #[command(flatten)]
     pub dhchap: ServeDhchap,
+    /// TLS.
+    #[command(flatten)]
+    pub tls: ServeTls,
     /// What the server does while no command comes.
     #[arg(long, default_value = "adaptive")]
     pub idle: Idle,
@@ -75,6 +90,11 @@ pub struct Serve {
     /// share the connections of NVMe/TCP hosts.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=64))]
     pub threads: u16,
+    /// Count commands, and tell figures at this address (port 9899 unless one is given, 0 for any that is free) as Prometheus
+    /// reads them, at /metrics: connections, commands by type with how long they took, bytes, errors, the device's link, flash and
+    /// health, memory. Whoever reaches the address reads them. `byway top http://ADDRESS:PORT` shows them live.
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = metrics_address)]
+    pub metrics: Option<SocketAddr>,
     /// Whether the controller announces SGLs: `sgl=` of a URI, which an image's path alone has no place for.
     #[arg(long)]
     pub sgl: Option<Sgl>,
@@ -124,6 +144,10 @@ fn io_address(text: &str) -> Result<SocketAddr, String> {
     address(text, IO_PORT)
 }
 
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    address(text, METRICS_PORT)
+}
+
 fn discovery_address(text: &str) -> Result<SocketAddr, String> {
     address(text, DISCOVERY_PORT)
 }
@@ -139,4 +163,21 @@ fn address(text: &str, port: u16) -> Result<SocketAddr, String> {
                 .to_owned())
         }
     }
+}
+
+/// A port, a namespace or every one, and a state.
+fn ana_setting(text: &str) -> Result<AnaSetting, String> {
+    let states = || AnaState::ALL.iter().filter_map(|state| Some((*state, state.name()?)));
+    let parsed = text.split_once('=').and_then(|(place, said)| {
+        let (port, nsid) = match place.split_once(':') {
+            Some((port, nsid)) => (port, Some(nsid.parse().ok()?)),
+            None => (place, None),
+        };
+        let (state, _) = states().find(|(_, name)| *name == said)?;
+        Some(AnaSetting { port: PortId(port.parse().ok()?), nsid, state })
+    });
+    parsed.ok_or_else(|| {
+        let known: Vec<&str> = states().map(|(_, name)| name).collect();
+        format!("expected PORT=STATE or PORT:NSID=STATE, of the states {}", known.join(", "))
+    })
 }

@@ -1,27 +1,10 @@
-//! Secrets of DH-HMAC-CHAP: those that a server is told, and new ones.
-
-use std::io::Write;
+//! Secrets of DH-HMAC-CHAP that a server is told.
 
 use anyhow::{Context, Result, bail, ensure};
-use byway::serve::{AuthHash, AuthSecrets, AuthSuites, Dhchap, DhchapSecret, Nqn};
+use byway::serve::{AuthSecrets, AuthSuites, Dhchap, DhchapSecret, Nqn};
 
-use crate::args::{KeyCommand, KeyHash, NewKey, ServeDhchap};
-
-/// Makes a secret.
-///
-/// # Errors
-/// When the system has no random bytes.
-pub fn run(command: &KeyCommand, out: &mut impl Write) -> Result<()> {
-    let KeyCommand::New(NewKey { hash }) = command;
-    let hash = match hash {
-        KeyHash::None => None,
-        KeyHash::Sha256 => Some(AuthHash::Sha256),
-        KeyHash::Sha384 => Some(AuthHash::Sha384),
-        KeyHash::Sha512 => Some(AuthHash::Sha512),
-    };
-    writeln!(out, "{}", DhchapSecret::generate(hash)?.reveal())?;
-    Ok(())
-}
+use crate::args::ServeDhchap;
+use crate::files;
 
 /// What hosts show who they are by; nothing where they need not.
 ///
@@ -36,11 +19,7 @@ pub fn of_serve(args: &ServeDhchap) -> Result<Option<Dhchap>> {
         add(&mut hosts, host, AuthSecrets { host: secret, controller: None })?;
     }
     if let Some(path) = &args.dhchap_secrets {
-        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        for (at, line) in text.lines().enumerate() {
-            let read = take_line(&mut hosts, line);
-            read.with_context(|| format!("{}, line {}", path.display(), at + 1))?;
-        }
+        files::for_each_line_of_words(path, |words| take_line(&mut hosts, words))?;
         ensure!(!hosts.is_empty(), "{} has no secret", path.display());
     }
     for given in &args.dhchap_ctrl_secret {
@@ -63,11 +42,8 @@ fn given_or<T: Clone>(given: &[T], usual: Vec<T>) -> Vec<T> {
 }
 
 /// A host's line of a file.
-fn take_line(hosts: &mut Vec<(Nqn, AuthSecrets)>, line: &str) -> Result<()> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let (host, secret, controller) = match words.as_slice() {
-        [] => return Ok(()),
-        [first, ..] if first.starts_with('#') => return Ok(()),
+fn take_line(hosts: &mut Vec<(Nqn, AuthSecrets)>, words: &[&str]) -> Result<()> {
+    let (host, secret, controller) = match words {
         [host, secret] => (host, secret, None),
         [host, secret, controller] => (host, secret, Some(controller.parse()?)),
         _ => bail!("expected HOSTNQN SECRET, and at most the controller's secret behind it"),
@@ -107,6 +83,8 @@ fn named(given: &str, option: &'static str) -> Result<(Option<Nqn>, DhchapSecret
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use byway::serve::AuthHash;
+
     use super::*;
 
     const SECRET: &str = "DHHC-1:01:OQmBqENm7JeUZcaf95IgU6vDcimlMupTz9ZK2y86loTjQ9PD:";
@@ -152,11 +130,11 @@ mod tests {
     #[test]
     fn a_file_has_a_host_a_line() {
         let mut hosts = Vec::new();
-        for line in ["", "# a comment", &format!("a {SECRET}"), &format!("  b  {SECRET}\t{SECRET} ")] {
+        for line in [&["a", SECRET][..], &["b", SECRET, SECRET]] {
             take_line(&mut hosts, line).unwrap();
         }
         assert_eq!(hosts.len(), 2);
         assert!(hosts[0].1.controller.is_none() && hosts[1].1.controller.is_some());
-        assert!(take_line(&mut hosts, "c").is_err());
+        assert!(take_line(&mut hosts, &["c"]).is_err());
     }
 }

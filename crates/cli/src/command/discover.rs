@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use byway::spec::fabrics::{SubsystemType, TransportType};
-use byway::tcp::Entry;
+use byway::tcp::{Entry, SecureChannel};
 use serde::Serialize;
 
 use crate::args::Discover;
@@ -25,6 +25,7 @@ struct Found {
     port_id: u16,
     controller: u16,
     security: String,
+    secure_channel: &'static str,
 }
 
 /// Asks a discovery service, and prints what it knows.
@@ -44,9 +45,9 @@ pub fn run(args: &Discover, out: &mut impl Write) -> Result<()> {
         eprintln!("{} knows of no subsystem", args.address);
         return Ok(());
     }
-    let mut table = Table::new(&["kind", "transport", "address", "service", "subsystem"]);
-    for Found { kind, transport, address, service, subsystem, .. } in &entries {
-        let cells = [kind, transport, address, service, subsystem];
+    let mut table = Table::new(&["kind", "transport", "address", "service", "security", "subsystem"]);
+    for Found { kind, transport, address, service, security, subsystem, .. } in &entries {
+        let cells = [kind, transport, address, service, security, subsystem];
         table.push(cells.into_iter().cloned().collect());
     }
     write!(out, "{table}")?;
@@ -69,6 +70,11 @@ impl From<&Entry> for Found {
             port_id: entry.port_id,
             controller: entry.cntlid,
             security: entry.tcp_security.to_string(),
+            secure_channel: match entry.secure_channel {
+                SecureChannel::Unspecified => "unspecified",
+                SecureChannel::Required => "required",
+                SecureChannel::NotRequired => "not required",
+            },
         }
     }
 }

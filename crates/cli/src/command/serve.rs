@@ -10,7 +10,7 @@ use byway::serve::{Exported, ServeOptions, Served, TcpDigests, TcpOptions, Told,
 use serde::Serialize;
 
 use crate::args::{Digest, Idle, Serve, Sgl};
-use crate::command::dhchap;
+use crate::command::{dhchap, tls};
 use crate::terminal::{INTERRUPTED, on_signal, print_done, print_json};
 
 /// Serves until a signal comes.
@@ -29,6 +29,7 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
         },
         exports: args.exports.clone(),
         threads: NonZeroU16::new(args.threads).unwrap_or(NonZeroU16::MIN),
+        metrics: args.metrics,
     };
     let served = match &args.device {
         Some(device) => serve(&uri_of(device)?, &options)?,
@@ -53,7 +54,9 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
 
 /// What is said of NVMe/TCP.
 fn tcp_of(args: &Serve) -> Result<Option<TcpOptions>> {
-    let Some(address) = args.tcp else { return Ok(None) };
+    if args.tcp.is_empty() {
+        return Ok(None);
+    }
     let digests = match args.digest {
         Digest::None => TcpDigests::None,
         Digest::Header => TcpDigests::Header,
@@ -61,8 +64,17 @@ fn tcp_of(args: &Serve) -> Result<Option<TcpOptions>> {
         Digest::Both => TcpDigests::Both,
     };
     let (nqn, hosts) = (args.nqn.clone(), args.allow_host.clone());
-    let dhchap = dhchap::of_serve(&args.dhchap)?;
-    Ok(Some(TcpOptions { discovery: args.discovery, nqn, digests, hosts, dhchap, ..TcpOptions::at(address) }))
+    let (dhchap, tls) = (dhchap::of_serve(&args.dhchap)?, tls::of_serve(&args.tls)?);
+    Ok(Some(TcpOptions {
+        addresses: args.tcp.clone(),
+        discovery: args.discovery,
+        nqn,
+        digests,
+        hosts,
+        dhchap,
+        ana: args.ana.clone(),
+        tls,
+    }))
 }
 
 /// What the server is called: its image, or what it does.
@@ -77,8 +89,10 @@ fn listening<'a>(args: &'a Serve, served: &'a Served) -> Event<'a> {
         namespaces: served.exported().iter().map(NamespaceLine::of).collect(),
         socket: args.vfio_user.as_ref().map(|path| path.display().to_string()),
         tcp: tcp.map(|address| address.to_string()),
+        more_ports: served.tcp_addresses().iter().skip(1).map(ToString::to_string).collect(),
         nqn: tcp.map(|_| served.nqn()),
         discovery: served.discovery_address().map(|address| address.to_string()),
+        metrics: served.metrics_address().map(|address| address.to_string()),
     }
 }
 
@@ -108,10 +122,14 @@ enum Event<'a> {
         socket: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         tcp: Option<String>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        more_ports: Vec<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         nqn: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         discovery: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        metrics: Option<String>,
     },
     ClientCame,
     ClientLeft,
@@ -142,11 +160,13 @@ enum Event<'a> {
 impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Listening { device, namespaces, socket, tcp, nqn, discovery } => {
-                let tcp = tcp.as_ref().map(|at| format!("tcp://{at}/{}", nqn.unwrap_or_default()));
+            Self::Listening { device, namespaces, socket, tcp, more_ports, nqn, discovery, metrics } => {
+                let ports = tcp.iter().chain(more_ports).map(String::as_str).collect::<Vec<_>>().join(",");
+                let tcp = tcp.as_ref().map(|_| format!("tcp://{ports}/{}", nqn.unwrap_or_default()));
                 let discovery = discovery.as_ref().map(|at| format!("tcp://{at} for discovery"));
+                let metrics = metrics.as_ref().map(|at| format!("http://{at}/metrics for figures"));
                 let places: Vec<&str> =
-                    [socket, &tcp, &discovery].into_iter().flatten().map(String::as_str).collect();
+                    [socket, &tcp, &discovery, &metrics].into_iter().flatten().map(String::as_str).collect();
                 write!(f, "{device}: listening at {}", places.join(", "))?;
                 namespaces.iter().try_for_each(|namespace| {
                     write!(f, "; namespace {} is {} by {}", namespace.nsid, namespace.uri, namespace.backend)

@@ -1,8 +1,10 @@
 //! What the tests of the command share.
 #![allow(clippy::unwrap_used, dead_code)]
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+pub mod exposition;
+pub mod server;
+
+use std::path::PathBuf;
 
 use assert_cmd::Command;
 use tempfile::TempDir;
@@ -88,13 +90,4 @@ pub fn json_lines(text: &str) -> Vec<serde_json::Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
         .collect()
-}
-
-/// Tells `make test` that a test could not run here. It fails there unless `tests/skips` allows it.
-pub fn skip(name: &str, why: &str) {
-    eprintln!("skipped {name}: {why}");
-    if let Some(path) = std::env::var_os("BYWAY_SKIPS") {
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(Path::new(&path)).unwrap();
-        writeln!(file, "{name}: {why}").unwrap();
-    }
 }

@@ -31,6 +31,9 @@ use crate::line::Line;
 use crate::peer::Peer;
 use crate::stream::Stream;
 
+/// How long a controller may have a queue whose connection has ended.
+const QUEUE_LEAVES_WITHIN: Duration = Duration::from_secs(5);
+
 /// An I/O queue's place in the association.
 #[derive(Debug)]
 pub(crate) struct Seat {
@@ -61,7 +64,7 @@ impl Seat {
     /// Hands a queue something.
     pub fn send(&self, post: Post) {
         if let Post::Line(line) = &post {
-            *locked(&self.stream) = Some(Arc::clone(&line.stream));
+            *locked(&self.stream) = Some(Arc::clone(line.channel.stream()));
         }
         *locked(&self.post) = post;
         self.wakeup.raise();
@@ -112,6 +115,8 @@ pub(crate) struct Request {
 struct State {
     requests: VecDeque<Request>,
     seats: BTreeMap<u16, Arc<Seat>>,
+    /// The queue that was opened last.
+    last_qid: u16,
     controller: Option<ControllerChoice>,
     /// Goes up with each loss, so that one is not told of twice.
     generation: u64,
@@ -154,11 +159,27 @@ impl Association {
     /// When the controller has none left, or cannot be reached.
     pub fn open_queue(&self, depth: u32) -> Result<(Arc<Seat>, Line)> {
         let (seat, controller) = self.reserve(depth)?;
-        let connected = self.connect(&seat, controller);
+        let connected = self.connect_when_free(&seat, controller);
         if connected.is_err() {
             self.leave(&seat);
         }
         Ok((seat, connected?))
+    }
+
+    /// A connection for a queue whose name may have been another's just now: controllers give a queue up some time after its
+    /// connection has ended (Linux's target refuses it until then).
+    fn connect_when_free(&self, seat: &Seat, controller: ControllerChoice) -> Result<Line> {
+        let deadline = Deadline::after(self.peer.options.connect_timeout.min(QUEUE_LEAVES_WITHIN));
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let connected = self.connect(seat, controller);
+            let is_busy = matches!(&connected, Err(error) if error.kind() == ErrorKind::Busy);
+            if !is_busy || deadline.is_over() {
+                return connected;
+            }
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(Duration::from_millis(50));
+        }
     }
 
     fn reserve(&self, depth: u32) -> Result<(Arc<Seat>, ControllerChoice)> {
@@ -173,13 +194,16 @@ impl Association {
             }
         };
         let queues = self.facts.capabilities.limits.queues;
-        let free = (1..=queues).find(|qid| !state.seats.contains_key(qid));
+        // The one that was left longest ago, as the controller may still have one that was left just now.
+        let free = (state.last_qid + 1..=queues).chain(1..=state.last_qid.min(queues));
+        let free = free.into_iter().find(|qid| !state.seats.contains_key(qid));
         let qid = free.ok_or_else(|| {
             let said = format!("all {queues} queues that the controller granted are open");
             Error::host(ErrorKind::Busy, said)
         })?;
         let (post, stream) = (Mutex::new(Post::Nothing), Mutex::new(None));
         let seat = Arc::new(Seat { qid, depth, post, wakeup, stream });
+        state.last_qid = qid;
         state.seats.insert(qid, Arc::clone(&seat));
         Ok((seat, controller))
     }
@@ -191,7 +215,7 @@ impl Association {
         let connected = connect_queue(&self.peer, connect, controller, seat.depth, deadline);
         let (mut line, _) = connected.map_err(|refused| refused.error)?;
         line.connection.set_capsule_data_bytes(self.facts.capsule_bytes);
-        *locked(&seat.stream) = Some(Arc::clone(&line.stream));
+        *locked(&seat.stream) = Some(Arc::clone(line.channel.stream()));
         Ok(line)
     }
 

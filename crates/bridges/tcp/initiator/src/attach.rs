@@ -1,8 +1,6 @@
 //! From no connection to a controller that takes commands.
 
 use std::cell::RefCell;
-use std::io::IoSlice;
-use std::sync::Arc;
 use std::time::Duration;
 
 use byway_core::encode::{Data, Encoded};
@@ -17,14 +15,16 @@ use byway_fabrics::{
 };
 use byway_spec::base::feature::{FeatureId, NumberOfQueues};
 use byway_spec::base::register::{Cap, Cc, Csts};
-use byway_spec::{Command as Entry, Completion};
+use byway_spec::tcp::FatalStatus;
+use byway_spec::{Command as Entry, Completion, Status};
 use byway_tcp_codec::{IcReq, Incoming, Opening, Reader, TermReq};
 
 use crate::authenticate::authenticate;
+use crate::channel::Channel;
 use crate::connection::{Connection, Ended, Order, Way};
-use crate::line::Line;
+use crate::line::{Line, ended};
 use crate::peer::Peer;
-use crate::stream::{Stream, WaitFor};
+use crate::stream::WaitFor;
 
 /// In-capsule data that every controller takes with fabrics and admin commands.
 const ADMIN_CAPSULE_BYTES: usize = 8192;
@@ -110,34 +110,35 @@ pub(crate) fn connect_queue(
     depth: u32,
     deadline: Deadline,
 ) -> Result<(Line, Accepted), NotAttached> {
-    let stream = Stream::connect(&peer.place.host, peer.place.port, deadline)?;
-    let connection = agree(peer, &stream, depth, deadline)
+    let mut channel = Channel::connect(peer, deadline)?;
+    let connection = agree(peer, &mut channel, depth, deadline)
         .map_err(|error| error.doing(format!("connect to {}", peer.shown())))?;
-    let mut line = Line { connection, stream: Arc::new(stream) };
+    let mut line = Line { connection, channel };
     let accepted = introduce(peer, &mut line, connect, controller, deadline)?;
     authenticate(peer, &mut line, connect.qid, accepted, deadline)?;
     Ok((line, accepted))
 }
 
 /// ICReq and ICResp.
-fn agree(peer: &Peer, stream: &Stream, depth: u32, deadline: Deadline) -> Result<Connection> {
+fn agree(peer: &Peer, channel: &mut Channel, depth: u32, deadline: Deadline) -> Result<Connection> {
     let proposal = IcReq { digests: peer.options.digests, ..IcReq::default() };
     let wire = proposal.encode();
     let mut unsent = &wire[..];
     while !unsent.is_empty() {
-        let sent = stream.send(&[IoSlice::new(unsent)]).map_err(crate::line::ended)?;
+        let sent = channel.send_bytes(unsent).map_err(ended)?;
         unsent = unsent.get(sent..).unwrap_or_default();
         if sent == 0 {
-            wait(stream, WaitFor::BytesOrRoom, deadline)?;
+            wait(channel, WaitFor::BytesOrRoom, deadline)?;
         }
     }
     let mut reader = Reader::<Opening>::new();
     loop {
         let mut room = [0; 152];
         let mut into = [std::io::IoSliceMut::new(&mut []), std::io::IoSliceMut::new(&mut room)];
-        let bytes = stream.receive(&mut into).map_err(crate::line::ended)?;
+        let bytes = channel.receive(&mut into).map_err(ended)?;
         if bytes == 0 {
-            wait(stream, WaitFor::Bytes, deadline)?;
+            channel.flush().map_err(ended)?;
+            wait(channel, WaitFor::Bytes, deadline)?;
             continue;
         }
         let mut input = room.get(..bytes).unwrap_or_default();
@@ -147,7 +148,10 @@ fn agree(peer: &Peer, stream: &Stream, depth: u32, deadline: Deadline) -> Result
                 return Ok(Connection::new(agreed, depth, ADMIN_CAPSULE_BYTES));
             }
             Some(Incoming::Pdu { pdu: Opening::Refused(TermReq { status, information }), .. }) => {
-                let said = format!("the controller refuses the connection: {status}, field {information}");
+                let wants_tls = status == FatalStatus::SEQUENCE_ERROR && peer.tls.is_none();
+                let hint = if wants_tls { "; it may want TLS (tls-key-file=)" } else { "" };
+                let said =
+                    format!("the controller refuses the connection: {status}, field {information}{hint}");
                 return Err(Error::device(ErrorKind::Protocol, said));
             }
             _ => {}
@@ -155,13 +159,14 @@ fn agree(peer: &Peer, stream: &Stream, depth: u32, deadline: Deadline) -> Result
     }
 }
 
-fn wait(stream: &Stream, what: WaitFor, deadline: Deadline) -> Result<()> {
+fn wait(channel: &Channel, what: WaitFor, deadline: Deadline) -> Result<()> {
     let left = deadline.left_or_max();
     if left.is_zero() {
         // Whoever it is, nothing says that it is a device.
         return Err(Error::host(ErrorKind::TimedOut, "whoever listens there does not answer ICReq"));
     }
-    let waited = stream.wait(what, None, left);
+    let what = if channel.has_unsent() { WaitFor::BytesOrRoom } else { what };
+    let waited = channel.stream().wait(what, None, left);
     waited.map(drop).map_err(|cause| Error::kernel("waiting for the connection failed", cause))
 }
 
@@ -206,6 +211,10 @@ fn refused(peer: &Peer, qid: u16, refusal: &ConnectRefusal) -> NotAttached {
             (ErrorKind::Denied, format!("{subsystem} does not let {host} in"))
         }
         RefusalKind::Busy => (ErrorKind::Busy, format!("{subsystem} has no room for queue {qid} now")),
+        // Of a queue whose last connection has not ended there yet.
+        RefusalKind::Other(status) if status.is(Status::COMMAND_SEQUENCE_ERROR) && qid != 0 => {
+            (ErrorKind::Busy, format!("{subsystem} has queue {qid} still"))
+        }
         RefusalKind::Invalid(Parameter::QID) => {
             (ErrorKind::Busy, format!("{subsystem} does not take queue {qid}: it is there, or one too many"))
         }

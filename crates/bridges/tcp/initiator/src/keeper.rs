@@ -152,7 +152,7 @@ impl Keeper {
 
     /// Ends what is left of the connections.
     fn part(&mut self, why: &str) {
-        self.line.stream.close();
+        self.line.stream().close();
         self.line.connection.interrupt(why);
         self.association.part();
         self.hand_out();
@@ -212,7 +212,7 @@ impl Keeper {
         }
         self.association.found(controller);
         lines.into_iter().for_each(|(seat, line)| seat.send(Post::Line(Box::new(line))));
-        self.line.stream = Arc::clone(&line.stream);
+        self.line.channel = line.channel;
         self.line.connection.resume(line.connection);
         self.set_next_sign();
         Ok(())
@@ -241,6 +241,6 @@ impl Keeper {
             // A controller that does not hear it finds the connection closed.
             let _ = shut_down(&mut self.line);
         }
-        self.line.stream.close();
+        self.line.stream().close();
     }
 }

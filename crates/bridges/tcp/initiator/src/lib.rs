@@ -3,7 +3,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `connection/` | one queue on one connection, sans-I/O |
-//! | `stream.rs`, `line.rs` | a socket, and a connection with its socket |
+//! | `stream.rs`, `channel.rs`, `line.rs` | a socket, TLS over it where there is any, and a connection with both |
 //! | `attach.rs` | from no connection to a controller that takes commands |
 //! | `authenticate.rs` | who this host is, and who the controller |
 //! | `association.rs`, `keeper.rs` | what queues share; the thread that keeps the controller, and finds it again |
@@ -14,6 +14,7 @@
 mod association;
 mod attach;
 mod authenticate;
+mod channel;
 pub mod connection;
 mod device;
 mod discover;
@@ -24,10 +25,11 @@ mod queue;
 mod stream;
 
 pub use byway_fabrics::authentication::{AuthSecrets, DhchapSecret, SecretError};
-pub use byway_fabrics::{Entry, EntryError, HostId, Nqn};
+pub use byway_fabrics::tls::{PskForm, PskFormError, TlsKey, TlsKeyError};
+pub use byway_fabrics::{Entry, EntryError, HostId, Nqn, SecureChannel, TcpSecurity};
 pub use byway_sys::Idle;
 pub use byway_tcp_codec::Digests;
 pub use device::NvmeTcp;
 pub use discover::{Discovered, discover};
-pub use peer::{DISCOVERY_PORT, PORT, TcpOptions, TcpPlace, default_host};
+pub use peer::{DISCOVERY_PORT, PORT, TcpOptions, TcpPlace, TlsWith, default_host};
 pub use queue::TcpQueue;

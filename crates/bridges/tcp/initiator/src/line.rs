@@ -2,12 +2,12 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::time::Duration;
 
 use byway_core::{Deadline, Error, ErrorKind, Memory, Payload, Result};
 use byway_spec::Completion;
 
+use crate::channel::Channel;
 use crate::connection::{Connection, GATHERED_MAX, Order};
 use crate::stream::{Stream, WaitFor, Woken};
 
@@ -15,19 +15,32 @@ use crate::stream::{Stream, WaitFor, Woken};
 #[derive(Debug)]
 pub(crate) struct Line {
     pub connection: Connection,
-    pub stream: Arc<Stream>,
+    pub channel: Channel,
 }
 
 impl Line {
+    /// The socket.
+    #[inline]
+    pub fn stream(&self) -> &Stream {
+        self.channel.stream()
+    }
+
+    /// Whether something waits to be sent.
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        self.connection.unsent_bytes() > 0 || self.channel.has_unsent()
+    }
+
     /// Sends what waits, as much as there is room for; says whether all of it went.
     ///
     /// # Errors
     /// When the connection has ended.
     #[inline]
     pub fn flush(&mut self) -> Result<bool> {
+        self.channel.flush().map_err(ended)?;
         while self.connection.unsent_bytes() > 0 {
             let (wanted, sent) = match self.connection.unsent_in_one_place() {
-                Some(bytes) => (bytes.len(), self.stream.send_bytes(bytes)),
+                Some(bytes) => (bytes.len(), self.channel.send_bytes(bytes)),
                 None => self.send_gathered(),
             };
             let sent = sent.map_err(ended)?;
@@ -36,15 +49,15 @@ impl Line {
                 return Ok(false);
             }
         }
-        Ok(true)
+        Ok(!self.channel.has_unsent())
     }
 
     /// Sends pieces from where they lie: how much that was to be, and was.
-    fn send_gathered(&self) -> (usize, io::Result<usize>) {
+    fn send_gathered(&mut self) -> (usize, io::Result<usize>) {
         let mut pieces = [IoSlice::new(&[]); GATHERED_MAX];
         let count = self.connection.gather(&mut pieces);
         let gathered = pieces.get(..count).unwrap_or_default();
-        (gathered.iter().map(|piece| piece.len()).sum(), self.stream.send(gathered))
+        (gathered.iter().map(|piece| piece.len()).sum(), self.channel.send(gathered))
     }
 
     /// Takes what was received, and sends what that asks for; says whether anything came.
@@ -53,7 +66,19 @@ impl Line {
     /// When the connection has ended, or the controller broke a rule, of which it was told.
     #[inline]
     pub fn receive(&mut self) -> Result<bool> {
-        let bytes = self.stream.receive(&mut self.connection.room()).map_err(ended)?;
+        let mut any = self.receive_once()?;
+        while self.channel.holds_received() && self.receive_once()? {
+            any = true;
+        }
+        if self.has_unsent() {
+            self.flush()?;
+        }
+        Ok(any)
+    }
+
+    #[inline]
+    fn receive_once(&mut self) -> Result<bool> {
+        let bytes = self.channel.receive(&mut self.connection.room()).map_err(ended)?;
         if bytes == 0 {
             return Ok(false);
         }
@@ -63,9 +88,6 @@ impl Line {
             let _ = self.flush();
         }
         taken?;
-        if self.connection.unsent_bytes() > 0 {
-            self.flush()?;
-        }
         Ok(true)
     }
 
@@ -83,11 +105,8 @@ impl Line {
     /// # Errors
     /// The system's answer.
     pub fn wait(&self, other: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<Woken> {
-        let wait = match self.connection.unsent_bytes() {
-            0 => WaitFor::Bytes,
-            _ => WaitFor::BytesOrRoom,
-        };
-        let woken = self.stream.wait(wait, other, timeout);
+        let wait = if self.has_unsent() { WaitFor::BytesOrRoom } else { WaitFor::Bytes };
+        let woken = self.stream().wait(wait, other, timeout);
         woken.map_err(|cause| Error::kernel("waiting for the connection failed", cause))
     }
 

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use byway_core::{Error, ErrorKind, Result};
-use byway_fabrics::authentication::AuthSecrets;
+use byway_fabrics::authentication::{AuthSecrets, Parties};
+use byway_fabrics::tls::{PskForm, TlsKey, TlsPsk};
 use byway_fabrics::{HostId, Nqn};
 use byway_sys::Idle;
 use byway_tcp_codec::Digests;
+use byway_tls::TlsHost;
 
 /// Port of I/O subsystems, where none is given.
 pub const PORT: u16 = 4420;
@@ -34,6 +36,8 @@ pub struct TcpOptions {
     pub host_id: Option<HostId>,
     /// What this host shows who it is by, and what the controller is to show who it is by.
     pub dhchap: Option<AuthSecrets>,
+    /// The key by which every connection is made a TLS connection; in the clear without one.
+    pub tls: Option<TlsWith>,
     /// Digests that every connection must have.
     pub digests: Digests,
     /// How long the controller waits for a sign of life; it gets one in half of that. None at all for zero.
@@ -50,12 +54,22 @@ pub struct TcpOptions {
     pub idle: Idle,
 }
 
+/// TLS by a pre-shared key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsWith {
+    /// The key that the subsystem was told too.
+    pub key: TlsKey,
+    /// Which of the pre-shared keys that it makes.
+    pub form: PskForm,
+}
+
 impl Default for TcpOptions {
     fn default() -> Self {
         Self {
             host: None,
             host_id: None,
             dhchap: None,
+            tls: None,
             digests: Digests::NONE,
             keep_alive: Duration::from_secs(5),
             controller_loss: Duration::from_secs(600),
@@ -74,6 +88,7 @@ pub(crate) struct Peer {
     pub options: TcpOptions,
     pub host: Nqn,
     pub host_id: HostId,
+    pub tls: Option<TlsHost>,
 }
 
 impl Peer {
@@ -83,7 +98,11 @@ impl Peer {
             None => default_host()?,
         };
         let host_id = options.host_id.or_else(|| uuid_of(&host)).unwrap_or_else(boot);
-        Ok(Self { place, options, host, host_id })
+        let parties = Parties { host: host.clone(), subsystem: place.subsystem.clone() };
+        let tls_host = |with: &TlsWith| TlsHost::new(TlsPsk::of(&with.key, &parties, with.form));
+        let tls = options.tls.as_ref().map(tls_host).transpose();
+        let tls = tls.map_err(|why| Error::host(ErrorKind::Unsupported, why.to_string()))?;
+        Ok(Self { place, options, host, host_id, tls })
     }
 
     /// The other end, for messages.

@@ -162,7 +162,7 @@ impl TcpQueue {
     /// Sends what is put together; a connection that has ended is told of to the keeper.
     #[inline]
     fn flush(&mut self) {
-        if self.line.connection.unsent_bytes() > 0
+        if self.line.has_unsent()
             && self.line.connection.is_open()
             && let Err(error) = self.line.flush()
         {
@@ -176,9 +176,9 @@ impl TcpQueue {
         let why = error.to_string();
         if let Some(listening) = &self.listening {
             // A socket that has ended can be read for ever, and nobody is to be woken by that. It fails where it is not listened to.
-            let _ = epoll::delete(&listening.both, &*self.line.stream);
+            let _ = epoll::delete(&listening.both, self.line.stream());
         }
-        self.line.stream.close();
+        self.line.stream().close();
         self.line.connection.interrupt(&why);
         self.owner.association.report(self.generation, &why);
         self.forget_aborts();
@@ -227,13 +227,13 @@ impl TcpQueue {
     /// Goes on with what waits on another connection.
     fn go_on(&mut self, line: Line) {
         self.generation = self.owner.association.generation();
-        self.line.stream = line.stream;
+        self.line.channel = line.channel;
         self.line.connection.resume(line.connection);
         if let Some(listening) = &mut self.listening {
             listening.for_room = true;
             let data = epoll::EventData::new_u64(0);
             // The descriptor stays the same. The kernel has room for one socket where it had room for another.
-            let _ = epoll::add(&listening.both, &*self.line.stream, data, listening_flags(true));
+            let _ = epoll::add(&listening.both, self.line.stream(), data, listening_flags(true));
         }
         self.flush();
     }
@@ -362,11 +362,11 @@ impl TcpQueue {
     /// Makes the descriptor that a program waits by.
     fn listen(&mut self) -> std::io::Result<()> {
         let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let for_room = self.line.connection.unsent_bytes() > 0;
+        let for_room = self.line.has_unsent();
         let flags = listening_flags(for_room);
         let data = epoll::EventData::new_u64(0);
         if self.line.connection.is_open() {
-            epoll::add(&both, &*self.line.stream, data, flags)?;
+            epoll::add(&both, self.line.stream(), data, flags)?;
         }
         epoll::add(&both, &self.seat.wakeup, data, epoll::EventFlags::IN)?;
         let alarm = Alarm::beside(both.as_fd())?;
@@ -387,13 +387,13 @@ impl TcpQueue {
         if is_ready {
             self.seat.wakeup.raise();
         }
-        let for_room = self.line.connection.unsent_bytes() > 0;
+        let for_room = self.line.has_unsent();
         if self.line.connection.is_open() && for_room != listening.for_room {
             listening.for_room = for_room;
             let data = epoll::EventData::new_u64(0);
             let flags = listening_flags(for_room);
             // The socket is there for as long as the connection is open.
-            let _ = epoll::modify(&listening.both, &*self.line.stream, data, flags);
+            let _ = epoll::modify(&listening.both, self.line.stream(), data, flags);
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Ordering: an association that is over stays so; whoever sees it too late finds the queue gone from the device.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -100,6 +101,15 @@ impl Associations {
     /// That of a controller.
     pub fn find(&self, controller: ControllerId) -> Option<Arc<Association>> {
         self.lock().iter().find(|other| other.controller == controller && !other.is_over()).cloned()
+    }
+
+    /// The hosts by name, with their controllers.
+    pub fn hosts(&self) -> Vec<(String, usize)> {
+        let mut hosts = BTreeMap::new();
+        for association in self.lock().iter() {
+            *hosts.entry(association.host.to_string()).or_default() += 1;
+        }
+        hosts.into_iter().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Association>>> {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use byway_controller::{ControllerId, Host};
+use byway_controller::{ControllerId, Host, PortId};
+use byway_fabrics::authentication::Parties;
 use byway_fabrics::{
     Accepted, Connect, ConnectData, ConnectRefusal, ControllerChoice, FabricsCommand, Parameter, Property,
     PropertyAccess, RefusalKind,
@@ -39,7 +40,10 @@ impl Open {
         let result = match parsed {
             FabricsCommand::Connect(connect) => self
                 .connect(&connect, data.unwrap_or_default(), hand.device, hand.now_ns)
-                .map_err(|refusal| (refusal.status(), u64::from(refusal.dw0()))),
+                .map_err(|refusal| {
+                    self.premises.rare.refuse(refusal.kind);
+                    (refusal.status(), u64::from(refusal.dw0()))
+                }),
             _ if matches!(self.queue, Queue::Unconnected) => {
                 Err((Status::COMMAND_SEQUENCE_ERROR.with_dnr(), 0))
             }
@@ -79,18 +83,20 @@ impl Open {
             return Err(ConnectRefusal::for_good(RefusalKind::Other(Status::COMMAND_SEQUENCE_ERROR)));
         }
         let data = ConnectData::parse(data)?;
+        if let Some(parties) = &self.secured {
+            check_parties(parties, &data)?;
+        }
         if data.subsystem.is_discovery() {
             return self.connect_discovery(connect, &data, now_ns);
         }
-        if self.place.is_discovery || data.subsystem != self.premises.options.subsystem {
-            return Err(ConnectRefusal::invalid(Parameter::SUBNQN));
-        }
+        let port = self.place.port.filter(|_| data.subsystem == self.premises.options.subsystem);
+        let port = port.ok_or(ConnectRefusal::invalid(Parameter::SUBNQN))?;
         if !self.premises.admits(&data.host) {
             return Err(ConnectRefusal::for_good(RefusalKind::InvalidHost));
         }
         let lock = Lock::of(&self.premises, &data.host, now_ns);
         let queue = match (connect.qid, data.controller) {
-            (0, ControllerChoice::Dynamic) => self.connect_admin(connect, data, device, now_ns)?,
+            (0, ControllerChoice::Dynamic) => self.connect_admin((connect, port), data, device, now_ns)?,
             (0, _) | (_, ControllerChoice::Dynamic) => {
                 return Err(ConnectRefusal::invalid(Parameter::CNTLID));
             }
@@ -132,7 +138,7 @@ impl Open {
 
     fn connect_admin(
         &mut self,
-        connect: &Connect,
+        (connect, port): (&Connect, PortId),
         data: ConnectData,
         device: &mut CapsuleDevice<'_>,
         now_ns: u64,
@@ -140,7 +146,7 @@ impl Open {
         if connect.sqsize_z >= ADMIN_ENTRIES_MAX {
             return Err(ConnectRefusal::invalid(Parameter::SQSIZE));
         }
-        let id = device.attach(Host::named(&data.host_id.0)).map_err(|error| match error {
+        let id = device.attach(Host::named(&data.host_id.0), port).map_err(|error| match error {
             AttachError::NoRoom => ConnectRefusal::for_now(RefusalKind::Busy),
             AttachError::Host(error) => ConnectRefusal::for_good(RefusalKind::Other(error.status)),
         })?;
@@ -274,6 +280,17 @@ impl Open {
         let host = queue.association.host.clone();
         (self.premises.tell)(Told::HostLeft { host, controller: id.0, why });
     }
+}
+
+/// A key is one host's, and for one subsystem: nobody else is connected by it.
+fn check_parties(parties: &Parties, data: &ConnectData) -> Result<(), ConnectRefusal> {
+    if parties.host != data.host {
+        return Err(ConnectRefusal::for_good(RefusalKind::InvalidHost));
+    }
+    if parties.subsystem != data.subsystem {
+        return Err(ConnectRefusal::invalid(Parameter::SUBNQN));
+    }
+    Ok(())
 }
 
 /// Writes a register. A controller reset ends the I/O queues, and nothing is waited for of a host that shuts down.

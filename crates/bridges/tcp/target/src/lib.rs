@@ -14,6 +14,8 @@
 
 mod association;
 mod authentication;
+mod channel;
+mod counters;
 mod data;
 mod discovery;
 mod execute;
@@ -21,6 +23,7 @@ mod fabrics;
 mod fused;
 mod options;
 mod outbox;
+mod paths;
 mod pending;
 mod premises;
 mod queue;
@@ -29,12 +32,19 @@ mod socket;
 mod target;
 mod worker;
 
-pub use options::{Dhchap, TargetOptions, Tell, Told};
-pub use target::{Doors, ListenError, Target};
+pub use counters::{ConnectionState, TargetSnapshot};
+pub use options::{AnaSetting, Dhchap, TargetOptions, Tell, Tls, TlsPolicy, Told};
+pub use paths::{PathError, TargetPaths};
+pub use target::{Doors, ListenError, StartError, Target, TargetWatch};
+
+pub use byway_controller::PortId;
 
 pub use byway_fabrics::Nqn;
 pub use byway_fabrics::authentication::{
-    AuthHash, AuthSecrets, AuthSuites, DhGroup, DhchapSecret, SecretError,
+    AuthHash, AuthSecrets, AuthSuites, DhGroup, DhchapSecret, Parties, SecretError,
 };
+pub use byway_fabrics::tls::{PskForm, PskHash, TlsKey, TlsKeyError, TlsPsk};
+pub use byway_spec::base::ana::AnaState;
 pub use byway_sys::Idle;
 pub use byway_tcp_codec::Digests;
+pub use byway_tls::TlsUnavailable;

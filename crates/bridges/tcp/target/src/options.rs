@@ -5,10 +5,14 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
+use byway_controller::PortId;
 use byway_fabrics::Nqn;
-use byway_fabrics::authentication::{AuthSecrets, AuthSuites};
+use byway_fabrics::authentication::{AuthSecrets, AuthSuites, Parties};
+use byway_fabrics::tls::{PskForm, TlsKey, TlsPsk};
+use byway_spec::base::ana::AnaState;
 use byway_sys::Idle;
 use byway_tcp_codec::Digests;
+use byway_tls::{TlsSubsystem, TlsUnavailable};
 
 /// Most entries of an admin queue.
 pub const ADMIN_ENTRIES_MAX: u16 = 128;
@@ -28,6 +32,62 @@ pub struct TargetOptions {
     pub hosts: Vec<Nqn>,
     /// What hosts show who they are by, and all of them must; nobody has to where there is nothing.
     pub dhchap: Option<Dhchap>,
+    /// How namespaces are reached by ports, where not all are optimized at each. Hosts are told of states where there are
+    /// several ports, or any of this.
+    pub ana: Vec<AnaSetting>,
+    /// TLS, which hosts may begin where there is something.
+    pub tls: Option<Tls>,
+}
+
+/// How namespaces are reached by a port (ANA, Base 2.1, section 8.1.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnaSetting {
+    /// The port: the first address that is listened at is port 1.
+    pub port: PortId,
+    /// The namespace, which is an ANA group of its own; every one where none is given.
+    pub nsid: Option<u32>,
+    /// The state.
+    pub state: AnaState,
+}
+
+/// TLS 1.3 by pre-shared keys, of every queue. A host's key is for its name alone.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// Hosts that have a key.
+    pub(crate) hosts: Vec<Nqn>,
+    /// Whether others may connect.
+    pub(crate) policy: TlsPolicy,
+    /// What answers them.
+    pub(crate) subsystem: TlsSubsystem,
+}
+
+/// Whether hosts may connect without TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TlsPolicy {
+    /// They must begin TLS, but where discovery alone is.
+    #[default]
+    Required,
+    /// They may, and may be others than those that have a key.
+    Allowed,
+}
+
+impl Tls {
+    /// For hosts of `subsystem`, and of the discovery service beside it, each with its key. Both versions of identities are taken,
+    /// and version 1 of keys as libnvme derived them until 2025.
+    ///
+    /// # Errors
+    /// Where there is no OpenSSL.
+    pub fn new(subsystem: &Nqn, hosts: &[(Nqn, TlsKey)], policy: TlsPolicy) -> Result<Self, TlsUnavailable> {
+        let mut psks = Vec::new();
+        for (host, key) in hosts {
+            for subsystem in [subsystem.clone(), Nqn::discovery()] {
+                let parties = Parties { host: host.clone(), subsystem };
+                psks.extend(PskForm::TOLD_APART.map(|form| TlsPsk::of(key, &parties, form)));
+            }
+        }
+        let hosts = hosts.iter().map(|(host, _)| host.clone()).collect();
+        Ok(Self { hosts, policy, subsystem: TlsSubsystem::new(psks)? })
+    }
 }
 
 /// Authentication by DH-HMAC-CHAP: of every queue, of every host. The discovery service is left out of it.
@@ -57,6 +117,8 @@ impl TargetOptions {
             idle: Idle::default(),
             hosts: Vec::new(),
             dhchap: None,
+            ana: Vec::new(),
+            tls: None,
         }
     }
 }

@@ -3,18 +3,22 @@
 //! A command runs to its end where it was read: its data is lent from where it was received, or was asked for before, and what
 //! it reads is made where it is sent from.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use byway_controller::{CAPSULE_DATA_BYTES, Posted};
 use byway_fabrics::Nqn;
-use byway_fabrics::authentication::AuthenticationError;
+use byway_fabrics::authentication::{AuthenticationError, Parties};
 use byway_in_process::CapsuleDevice;
+use byway_spec::tcp::PduType;
 use byway_spec::{Command, Status};
 use byway_tcp_codec::{
     ControllerPdu, DataCheck, HostPdu, IcReq, Incoming, Offer, Reader, TermReq, Violation, Writer,
 };
+use byway_tls::TlsError;
 
 use crate::authentication::Lock;
+use crate::counters::ConnectionState;
 use crate::data::{Data, data_of};
 use crate::fused::FusedPairs;
 use crate::outbox::Outbox;
@@ -60,6 +64,12 @@ pub enum Ended {
         /// Why.
         why: AuthenticationError,
     },
+    /// The host did not begin with TLS, which is required here.
+    #[error("the host begins in the clear, and TLS is required")]
+    Clear,
+    /// There is no TLS connection, or none any more.
+    #[error("{0}")]
+    Tls(TlsError),
     /// No command came in time.
     #[error("nothing came within the keep alive time")]
     KeepAlive,
@@ -68,7 +78,23 @@ pub enum Ended {
     Stuck,
     /// The system's answer.
     #[error("the connection failed: {0}")]
-    System(std::io::ErrorKind),
+    System(ErrorKind),
+}
+
+impl Ended {
+    /// A host that closes its connection with something unread leaves as any other does.
+    pub fn of_system(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Self::Left,
+            other => Self::System(other),
+        }
+    }
+}
+
+impl From<TlsError> for Ended {
+    fn from(error: TlsError) -> Self {
+        if error == TlsError::Closed { Self::Left } else { Self::Tls(error) }
+    }
 }
 
 /// A connection.
@@ -81,6 +107,8 @@ pub struct Session {
     pub(crate) place: Place,
     /// When it began.
     pub(crate) began_ns: u64,
+    /// Whose connection it is, where TLS says so.
+    pub(crate) secured: Option<Parties>,
 }
 
 #[derive(Debug)]
@@ -119,6 +147,8 @@ pub(crate) struct Open {
     pub no_flow_control: bool,
     pub premises: Arc<Premises>,
     pub place: Place,
+    /// Whose connection it is, where TLS says so.
+    pub secured: Option<Parties>,
     /// Completions that came before the one that was looked for.
     pub late: Vec<Posted>,
 }
@@ -150,7 +180,7 @@ impl Session {
     /// A connection that begins.
     pub fn new(premises: Arc<Premises>, place: Place, now_ns: u64) -> Self {
         let phase = Phase::Opening(Reader::<IcReq>::new());
-        Self { out: Outbox::default(), phase, premises, place, began_ns: now_ns }
+        Self { out: Outbox::default(), phase, premises, place, began_ns: now_ns, secured: None }
     }
 
     /// Takes what was received behind ICReq, until all of it is read or the host must take answers first.
@@ -187,13 +217,12 @@ impl Session {
         let asked = match reader.next(input) {
             Ok(Some(Incoming::Pdu { pdu, .. })) => pdu,
             Ok(_) => return Ok(()),
-            Err(violation) => {
-                let mut request = Vec::new();
-                reader.refuse(&violation, &mut request);
-                self.out.push(&request);
-                return Err(Ended::Violation(violation));
-            }
+            Err(violation) => return Err(Self::turn_away(reader, &mut self.out, violation)),
         };
+        if self.secured.is_none() && self.premises.requires_tls(&self.place) {
+            Self::turn_away(reader, &mut self.out, Violation::OutOfSequence(PduType::IC_REQ));
+            return Err(Ended::Clear);
+        }
         let digests = self.premises.options.digests;
         let offer = Offer { digests, max_h2c_data_bytes: MAX_H2C_DATA_BYTES, ..Offer::default() };
         let (answer, agreed) = asked.answer(&offer);
@@ -215,10 +244,20 @@ impl Session {
             no_flow_control: false,
             premises: self.premises.clone(),
             place: self.place,
+            secured: self.secured.take(),
             late: Vec::new(),
         };
         self.phase = Phase::Open(Box::new(open));
         Ok(())
+    }
+
+    /// Ends a connection that is not agreed on with a termination request.
+    #[cold]
+    fn turn_away(reader: &mut Reader<IcReq>, out: &mut Outbox, violation: Violation) -> Ended {
+        let mut request = Vec::new();
+        reader.refuse(&violation, &mut request);
+        out.push(&request);
+        Ended::Violation(violation)
     }
 
     /// Where the data that comes next belongs, where it is better received there.
@@ -258,6 +297,22 @@ impl Session {
     /// The connection, if it is agreed on.
     pub(crate) fn open(&self) -> Option<&Open> {
         if let Phase::Open(open) = &self.phase { Some(open) } else { None }
+    }
+
+    /// What the connection is, for figures.
+    pub fn state(&self) -> ConnectionState {
+        match self.open() {
+            None => ConnectionState::Connecting,
+            Some(open) if open.lock.as_ref().is_some_and(|lock| !lock.is_proven()) => {
+                ConnectionState::Authenticating
+            }
+            Some(open) => match &open.queue {
+                Queue::Unconnected => ConnectionState::Connecting,
+                Queue::Device(queue) if queue.qid == 0 => ConnectionState::Admin,
+                Queue::Device(_) => ConnectionState::Io,
+                Queue::Discovery(_) => ConnectionState::Discovery,
+            },
+        }
     }
 
     /// Whether the next command may be about more than its own queue.

@@ -1,13 +1,14 @@
 //! A connection with its socket: what is received goes to the session, what that has to say is sent.
 
-use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::sync::Arc;
 
 use byway_in_process::{CapsuleDevice, Capsules};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, recv};
 
+use crate::channel::Channel;
+use crate::counters::{ConnectionState, Moved};
 use crate::premises::{Place, Premises};
 use crate::queue::Queue;
 use crate::session::{Ended, Session};
@@ -54,7 +55,7 @@ pub enum Turn {
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
+    channel: Channel,
     session: Session,
     /// What was received before answers had to be sent first.
     stash: Vec<u8>,
@@ -66,32 +67,54 @@ pub struct Connection {
     at_end: bool,
     /// When something was sent last, or nothing was to be.
     sent_ns: u64,
+    /// The host was told that nothing more comes.
+    is_closed: bool,
     lingered_bytes: usize,
+    /// What it moved since somebody asked.
+    moved: Moved,
 }
 
 impl Connection {
     /// One that came.
     pub fn new(stream: TcpStream, premises: Arc<Premises>, place: Place, now_ns: u64) -> Self {
+        let tls = premises.options.tls.as_ref().map(|tls| tls.subsystem.clone());
         Self {
-            stream,
+            channel: Channel::new(stream, tls),
             session: Session::new(premises, place, now_ns),
             stash: Vec::new(),
             stash_at: 0,
             over: None,
             at_end: false,
             sent_ns: now_ns,
+            is_closed: false,
             lingered_bytes: 0,
+            moved: Moved::default(),
         }
     }
 
     /// Its socket.
     pub fn stream(&self) -> &TcpStream {
-        &self.stream
+        self.channel.stream()
     }
 
     /// Where its host is.
     pub fn from(&self) -> std::net::SocketAddr {
         self.session.place.from
+    }
+
+    /// What it is, for figures.
+    pub fn state(&self) -> ConnectionState {
+        if self.is_over() { ConnectionState::Ending } else { self.session.state() }
+    }
+
+    /// What it moved since this was asked last.
+    pub fn take_moved(&mut self) -> Moved {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// Why it was ended, whoever's affair that is.
+    pub fn ended(&self) -> Option<&Ended> {
+        self.over.as_ref().map(|(why, _)| why)
     }
 
     /// Whether more of its host is wanted.
@@ -102,7 +125,7 @@ impl Connection {
 
     /// Whether something is left to be sent.
     pub fn has_more(&self) -> bool {
-        !self.session.out.is_empty()
+        !self.session.out.is_empty() || self.channel.has_unsent()
     }
 
     /// Whether something of it was received that waits for others to be done.
@@ -153,14 +176,19 @@ impl Connection {
             return self.after(if sent { Turn::Busy } else { Turn::Idle });
         }
         match self.receive(buffer) {
-            Received::Nothing => return self.after(if sent { Turn::Busy } else { Turn::Idle }),
+            Received::Nothing => {
+                // What a handshake says.
+                let sent = (self.channel.has_unsent() && self.send(now_ns)) || sent;
+                return self.after(if sent { Turn::Busy } else { Turn::Idle });
+            }
             Received::Bytes(bytes) => self.take_all(&buffer[..bytes], device, now_ns),
             Received::There(bytes) => match self.session.received_there(bytes) {
                 Ok(()) => self.take_all(&[], device, now_ns),
                 Err(why) => self.end(why, device, now_ns),
             },
             Received::End(why) => {
-                self.at_end = true;
+                // Whose bytes were no TLS still sends, and reads why it should not.
+                self.at_end = !matches!(why, Ended::Tls(_));
                 self.end(why, device, now_ns);
             }
         }
@@ -170,22 +198,28 @@ impl Connection {
 
     /// Receives what is there: where it belongs, if it is a lot of one command's, or into `buffer`.
     fn receive(&mut self, buffer: &mut [u8]) -> Received {
-        let received = if let Some(room) = self.session.direct_room() {
-            recv(&self.stream, room, RecvFlags::empty()).map(|(bytes, _)| Received::There(bytes))
-        } else {
-            let bytes = if self.session.awaits_large() {
-                buffer.len().min(BUFFER_BYTES_FOR_LARGE)
-            } else {
-                buffer.len()
+        if let Some(room) = self.session.direct_room() {
+            return match self.channel.receive(room, buffer) {
+                Ok(0) => Received::Nothing,
+                Ok(bytes) => {
+                    self.moved.received_bytes += bytes as u64;
+                    Received::There(bytes)
+                }
+                Err(why) => Received::End(why),
             };
-            recv(&self.stream, &mut buffer[..bytes], RecvFlags::empty())
-                .map(|(bytes, _)| Received::Bytes(bytes))
+        }
+        let bytes = match self.session.awaits_large() {
+            true => BUFFER_BYTES_FOR_LARGE,
+            false => buffer.len(),
         };
-        match received {
-            Ok(Received::There(0) | Received::Bytes(0)) => Received::End(Ended::Left),
-            Ok(received) => received,
-            Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
-            Err(error) => Received::End(left_or(std::io::Error::from(error).kind())),
+        let (into, sealed) = self.channel.divide(buffer, bytes);
+        match self.channel.receive(into, sealed) {
+            Ok(0) => Received::Nothing,
+            Ok(bytes) => {
+                self.moved.received_bytes += bytes as u64;
+                Received::Bytes(bytes)
+            }
+            Err(why) => Received::End(why),
         }
     }
 
@@ -228,6 +262,7 @@ impl Connection {
     fn take(&mut self, received: &[u8], device: &Capsules, now_ns: u64) -> usize {
         let mut input = received;
         if self.session.is_opening() {
+            self.session.secured = self.channel.parties().cloned();
             if let Err(why) = self.session.begin(&mut input) {
                 self.end(why, device, now_ns);
             }
@@ -346,10 +381,11 @@ impl Connection {
     /// Sends as much as the host takes; whether that was anything.
     fn send(&mut self, now_ns: u64) -> bool {
         let mut any = false;
-        while !self.session.out.is_empty() {
-            match send(&self.stream, self.session.out.pending(), SendFlags::NOSIGNAL) {
+        while self.has_more() {
+            match self.channel.send(self.session.out.pending()) {
                 Ok(bytes) => {
                     self.session.out.sent(bytes);
+                    self.moved.sent_bytes += bytes as u64;
                     any = true;
                 }
                 Err(Errno::INTR) => {}
@@ -359,10 +395,11 @@ impl Connection {
                     self.at_end = true;
                     let unsent = self.session.out.pending().len();
                     self.session.out.sent(unsent);
+                    self.channel.forget_unsent();
                 }
             }
         }
-        if any || self.session.out.is_empty() {
+        if any || !self.has_more() {
             self.sent_ns = now_ns;
         }
         any
@@ -371,10 +408,15 @@ impl Connection {
     /// Lets a host read why its connection is over: closed with unread bytes, it would lose that.
     fn linger(&mut self, buffer: &mut [u8], now_ns: u64) -> Turn {
         self.send(now_ns);
-        if !self.has_more() {
-            let _ = self.stream.shutdown(std::net::Shutdown::Write);
+        if !self.has_more() && !self.is_closed {
+            self.is_closed = true;
+            self.channel.close();
+            self.send(now_ns);
         }
-        match recv(&self.stream, buffer, RecvFlags::empty()) {
+        if !self.has_more() {
+            let _ = self.stream().shutdown(std::net::Shutdown::Write);
+        }
+        match recv(self.stream(), buffer, RecvFlags::empty()) {
             Ok((0, _)) => self.at_end = true,
             Ok((bytes, _)) => {
                 self.lingered_bytes += bytes;
@@ -384,13 +426,5 @@ impl Connection {
             Err(_) => self.at_end = true,
         }
         self.after(Turn::Idle)
-    }
-}
-
-/// A host that closes its connection with something unread leaves as any other does.
-fn left_or(kind: ErrorKind) -> Ended {
-    match kind {
-        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Ended::Left,
-        other => Ended::System(other),
     }
 }

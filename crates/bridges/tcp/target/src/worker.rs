@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
+use byway_controller::PortId;
 use byway_in_process::{Capsules, EngineEvents};
 use byway_sys::idle::Next;
 use byway_sys::time::monotonic_ns;
@@ -17,6 +18,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 
+use crate::counters::ThreadCounters;
 use crate::options::Told;
 use crate::premises::{Place, Premises};
 use crate::session::Ended;
@@ -51,6 +53,9 @@ const ENGINES: u64 = u64::MAX;
 const FIRST_LISTENER: u64 = 1;
 const FIRST_CONNECTION: u64 = 16;
 
+/// Most places that are listened at.
+pub const LISTENERS_MAX: usize = (FIRST_CONNECTION - FIRST_LISTENER) as usize;
+
 /// What all threads of a target share.
 #[derive(Debug)]
 pub struct Crew {
@@ -66,6 +71,8 @@ pub struct Crew {
     came: AtomicUsize,
     /// Connections now.
     here: AtomicUsize,
+    /// What each thread counts.
+    pub counters: Vec<ThreadCounters>,
 }
 
 /// Where a thread finds what others leave it.
@@ -99,7 +106,8 @@ impl Crew {
         let inboxes = (0..threads).map(|_| Inbox::new()).collect::<io::Result<Vec<_>>>()?;
         inboxes.iter().for_each(|inbox| device.add_bell(&inbox.bell));
         let (came, here) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Ok(Self { premises, device, stop: AtomicBool::new(false), inboxes, came, here })
+        let counters = (0..threads).map(|_| ThreadCounters::default()).collect();
+        Ok(Self { premises, device, stop: AtomicBool::new(false), inboxes, came, here, counters })
     }
 
     /// Ends the threads.
@@ -114,8 +122,8 @@ impl Crew {
 pub struct Listener {
     /// The socket.
     pub socket: TcpListener,
-    /// Discovery alone is there.
-    pub is_discovery: bool,
+    /// The subsystem's port; none where discovery alone is.
+    pub port: Option<PortId>,
 }
 
 /// A connection, and how this thread waits for it.
@@ -335,10 +343,10 @@ impl Worker {
     fn accept(&mut self, listener: usize) {
         loop {
             let Some(listener) = self.listeners.get(listener) else { return };
-            let is_discovery = listener.is_discovery;
+            let port = listener.port;
             match listener.socket.accept() {
                 Ok((stream, from)) => {
-                    if self.admit(stream, from, is_discovery).is_none() {
+                    if self.admit(stream, from, port).is_none() {
                         continue;
                     }
                 }
@@ -351,14 +359,16 @@ impl Worker {
     }
 
     /// Gives a connection to the thread whose turn it is; nothing where there are too many, or it has gone already.
-    fn admit(&mut self, stream: TcpStream, from: std::net::SocketAddr, is_discovery: bool) -> Option<()> {
+    fn admit(&mut self, stream: TcpStream, from: std::net::SocketAddr, port: Option<PortId>) -> Option<()> {
         if self.crew.here.load(Relaxed) >= CONNECTIONS_MAX {
+            self.crew.premises.rare.turn_away();
             return None;
         }
         stream.set_nonblocking(true).ok()?;
         stream.set_nodelay(true).ok()?;
-        let place = Place { from, to: stream.local_addr().ok()?, is_discovery };
+        let place = Place { from, to: stream.local_addr().ok()?, port };
         self.crew.here.fetch_add(1, Relaxed);
+        self.crew.premises.rare.accept();
         let turn = self.crew.came.fetch_add(1, Relaxed) % self.crew.inboxes.len();
         match turn == self.at {
             true => self.seat(stream, place),
@@ -465,7 +475,7 @@ impl Worker {
     }
 
     fn close(&mut self, at: usize) {
-        let Some(seat) = self.seats.get_mut(at).and_then(Option::take) else { return };
+        let Some(mut seat) = self.seats.get_mut(at).and_then(Option::take) else { return };
         self.hot.retain(|hot| *hot != at);
         // Closing takes it out too; a descriptor that is gone already is no matter.
         let _ = epoll::delete(&self.poll, seat.connection.stream());
@@ -473,8 +483,22 @@ impl Worker {
             let (from, why) = (seat.connection.from(), why.to_string());
             (self.crew.premises.tell)(Told::ConnectionEnded { from, why });
         }
+        self.crew.counters[self.at].add(seat.connection.take_moved());
+        seat.connection.ended().into_iter().for_each(|why| self.crew.premises.rare.end(why));
         self.crew.here.fetch_sub(1, Relaxed);
         self.free.push(at);
+        if self.free.len() == self.seats.len() {
+            // Nobody looks at the time any more.
+            self.count();
+        }
+    }
+
+    /// Counts what its connections are, and have moved.
+    fn count(&mut self) {
+        let counters = &self.crew.counters[self.at];
+        let seats = self.seats.iter_mut().flatten();
+        seats.for_each(|seat| counters.add(seat.connection.take_moved()));
+        counters.set_states(self.seats.iter().flatten().map(|seat| seat.connection.state()));
     }
 
     /// Minds the time of each connection.
@@ -497,5 +521,6 @@ impl Worker {
                 _ => self.settle(at),
             }
         }
+        self.count();
     }
 }

@@ -36,6 +36,10 @@ pub struct Habits {
     pub success: bool,
     /// What is asked of hosts before anything else.
     pub asks: Asks,
+    /// So many times Connect of an I/O queue is refused first: the queue of that name has not ended yet.
+    pub busy_connects: u32,
+    /// The first question for a namespace ends its connection.
+    pub drops_identify: bool,
     /// I/O command of this number, from 1, meets the fault.
     pub fault_at: u32,
     pub fault: Fault,
@@ -81,6 +85,8 @@ impl Default for Habits {
             data_bytes: 1 << 20,
             success: true,
             asks: Asks::Nothing,
+            busy_connects: 0,
+            drops_identify: false,
             fault_at: 0,
             fault: Fault::None,
         }
@@ -99,6 +105,8 @@ struct Shared {
     is_over: AtomicBool,
     controllers: AtomicU16,
     io_commands: AtomicU32,
+    io_connects: AtomicU32,
+    identified: AtomicBool,
     keep_alives: AtomicU32,
     open: Mutex<Vec<TcpStream>>,
     silent: Mutex<Option<(TcpStream, Vec<u8>)>>,
@@ -114,6 +122,8 @@ impl TestController {
             is_over: AtomicBool::new(false),
             controllers: AtomicU16::new(0),
             io_commands: AtomicU32::new(0),
+            io_connects: AtomicU32::new(0),
+            identified: AtomicBool::new(false),
             keep_alives: AtomicU32::new(0),
             open: Mutex::default(),
             silent: Mutex::default(),
@@ -140,6 +150,11 @@ impl TestController {
     /// Connects that made a controller.
     pub fn controllers(&self) -> u16 {
         self.shared.controllers.load(SeqCst)
+    }
+
+    /// Connects of I/O queues, those that were refused among them.
+    pub fn io_connects(&self) -> u32 {
+        self.shared.io_connects.load(SeqCst)
     }
 
     pub fn keep_alives(&self) -> u32 {
@@ -260,6 +275,11 @@ impl Served<'_> {
                     let refusal = ConnectRefusal::invalid(Parameter::SUBNQN);
                     return self.respond(command, refusal.status(), refusal.dw0().into());
                 }
+                if !self.is_admin
+                    && self.shared.io_connects.fetch_add(1, SeqCst) < self.shared.habits.busy_connects
+                {
+                    return self.respond(command, Status::COMMAND_SEQUENCE_ERROR.with_dnr(), 0);
+                }
                 let controller = match data.controller {
                     ControllerChoice::Dynamic => {
                         ControllerId(self.shared.controllers.fetch_add(1, SeqCst) + 1)
@@ -293,6 +313,13 @@ impl Served<'_> {
     fn admin(&mut self, command: &Command) -> Done {
         match AdminOpcode(command.opcode()) {
             AdminOpcode::IDENTIFY => {
+                let of_namespace = IdentifyCdw10::from_bits(command.cdw10).cns() == Cns::NAMESPACE;
+                if of_namespace
+                    && self.shared.habits.drops_identify
+                    && !self.shared.identified.swap(true, SeqCst)
+                {
+                    return Err("dropped".into());
+                }
                 let page = identify(command, self.shared.habits.capsule_bytes, self.is_discovery);
                 self.send(command, &page, false)
             }

@@ -146,6 +146,27 @@ fn a_controller_that_stays_away_is_given_up_and_commands_say_so() {
 }
 
 #[test]
+fn a_controller_that_still_has_an_ended_queue_is_asked_for_it_again() {
+    let controller = TestController::start(Habits { busy_connects: 3, ..Habits::default() });
+    let device = open(&controller, TcpOptions::default());
+    queue(&device, 4).execute(read(0, 1)).unwrap();
+    assert_eq!(controller.io_connects(), 4);
+    let controller = TestController::start(Habits { busy_connects: u32::MAX, ..Habits::default() });
+    let connect_timeout = Duration::from_millis(100);
+    let device = open(&controller, TcpOptions { connect_timeout, ..TcpOptions::default() });
+    let error = device.queue(QueueOptions::default()).err().unwrap();
+    assert!(error.kind() == ErrorKind::Busy && error.to_string().contains("has queue 1 still"), "{error}");
+}
+
+#[test]
+fn what_a_namespace_is_is_asked_again_where_a_loss_overtook_the_answer() {
+    let controller = TestController::start(Habits { drops_identify: true, ..Habits::default() });
+    let device = open(&controller, TcpOptions::default());
+    queue(&device, 4).execute(read(0, 1)).unwrap();
+    assert_eq!(controller.controllers(), 2);
+}
+
+#[test]
 fn a_queue_that_is_dropped_with_commands_outstanding_harms_nobody() {
     let controller = faulty(3, Fault::Silence);
     let device = open(&controller, TcpOptions::default());

@@ -13,23 +13,23 @@ use byway_spec::{Command, Status};
 use crate::host::{By, End, Host, Proposal, blocks, pattern};
 use crate::served::{BLOCKS, KEYS, SUBSYSTEM, Served};
 
-fn identify(cns: Cns, nsid: u32) -> Command {
+pub fn identify(cns: Cns, nsid: u32) -> Command {
     let mut command = Command::new(AdminOpcode::IDENTIFY.0, 0, nsid);
     command.cdw10 = u32::from(cns.0);
     command
 }
 
-fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
+pub fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
     bytes[at..at + len].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-fn set_feature(fid: FeatureId, value: u32) -> Command {
+pub fn set_feature(fid: FeatureId, value: u32) -> Command {
     let mut command = Command::new(AdminOpcode::SET_FEATURES.0, 0, 0);
     (command.cdw10, command.cdw11) = (u32::from(fid.0), value);
     command
 }
 
-fn event_request() -> Command {
+pub fn event_request() -> Command {
     Command::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, 0, 0)
 }
 

@@ -1,8 +1,9 @@
 //! Blocks: every size, every way, in any order.
 
-use byway_spec::nvm::NvmOpcode;
+use byway_spec::nvm::{DsmCdw11, DsmRange, NvmOpcode};
 use byway_spec::{Command, Status};
 use byway_tcp_target::Idle;
+use zerocopy::IntoBytes;
 
 use crate::host::{By, Proposal, blocks, pattern};
 use crate::served::{BLOCKS, BLOCKS_BYTES, Served};
@@ -45,6 +46,30 @@ fn a_command_of_the_largest_transfer_is_written_and_read_and_one_larger_is_refus
     let refused = io.read(blocks(NvmOpcode::READ, 0, more), more).0;
     assert!(refused.status().is(Status::INVALID_FIELD));
     assert!(io.read(blocks(NvmOpcode::READ, 0, 512), 512).0.status().is_success());
+}
+
+/// Linux sends a page of them however many it tells of.
+#[test]
+fn ranges_to_deallocate_may_come_with_more_behind_them() {
+    let served = Served::new();
+    let (_admin, mut io) = served.host(Proposal::DIGESTS);
+    for by in [By::Capsule, By::R2t] {
+        let data = pattern(11, 8192);
+        assert!(io.write(blocks(NvmOpcode::WRITE, 0, data.len()), By::Capsule, &data).status().is_success());
+        let range = DsmRange { slba: 2, nlb: 4, ..DsmRange::default() };
+        let mut page = pattern(12, 4096);
+        page[..16].copy_from_slice(range.as_bytes());
+        let mut deallocate = Command::new(NvmOpcode::DATASET_MANAGEMENT.0, 0, BLOCKS);
+        deallocate.cdw11 = DsmCdw11::new().with_ad(true).into_bits();
+        let done = io.write(deallocate, by, &page);
+        assert!(done.status().is_success(), "{by:?}: {:?}", done.status());
+        let (_, got) = io.read(blocks(NvmOpcode::READ, 0, data.len()), data.len());
+        let kept = |at: usize| if (1024..3072).contains(&at) { 0 } else { data[at] };
+        assert!((0..data.len()).all(|at| got[at] == kept(at)), "{by:?}");
+        deallocate.cdw10 = 255;
+        let refused = io.write(deallocate, by, &page[..16]);
+        assert!(refused.status().is(Status::DATA_SGL_LENGTH_INVALID), "{by:?}: {:?}", refused.status());
+    }
 }
 
 #[test]

@@ -9,4 +9,7 @@ mod connecting;
 mod fused;
 mod host;
 mod keys;
+mod paths;
 mod served;
+mod tls;
+mod tunnel;

@@ -12,7 +12,7 @@ use byway_fabrics::Nqn;
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
 use byway_in_process::{Embedded, Hosts};
 use byway_link::{ClockMode, Profile};
-use byway_tcp_target::{Doors, Target, TargetOptions, Told};
+use byway_tcp_target::{AnaSetting, AnaState, Doors, PathError, PortId, Target, TargetOptions, Told};
 
 use crate::host::{Host, Proposal};
 
@@ -46,7 +46,16 @@ impl Served {
         Self::of(RunOptions { durability: Durability::Media, ..RunOptions::default() }, |_| {})
     }
 
+    /// One with so many ports.
+    pub fn with_ports(ports: usize, set: impl FnOnce(&mut TargetOptions)) -> Self {
+        Self::at(ports, RunOptions::default(), set)
+    }
+
     fn of(run: RunOptions, set: impl FnOnce(&mut TargetOptions)) -> Self {
+        Self::at(1, run, set)
+    }
+
+    fn at(ports: usize, run: RunOptions, set: impl FnOnce(&mut TargetOptions)) -> Self {
         let hosts = Hosts {
             interrupts: Arc::new(NoInterrupts),
             doorbells: None,
@@ -57,7 +66,7 @@ impl Served {
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut options = TargetOptions::of(Nqn::new(SUBSYSTEM).unwrap());
         set(&mut options);
-        let doors = Doors::open(local, Some(local)).unwrap();
+        let doors = Doors::open(&vec![local; ports], Some(local)).unwrap();
         let (send, told) = channel();
         let send = Mutex::new(send);
         let tell = Arc::new(move |told| drop(send.lock().unwrap().send(told)));
@@ -66,7 +75,31 @@ impl Served {
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.target.address()
+        self.port(1)
+    }
+
+    /// Where a port is.
+    pub fn port(&self, port: usize) -> SocketAddr {
+        self.target.addresses()[port - 1]
+    }
+
+    /// Sets how a namespace is reached, or every one.
+    pub fn set(&self, port: u16, nsid: impl Into<Option<u32>>, state: AnaState) {
+        self.try_set(port, nsid, state).unwrap();
+    }
+
+    pub fn try_set(&self, port: u16, nsid: impl Into<Option<u32>>, state: AnaState) -> Result<(), PathError> {
+        self.target.paths().set(AnaSetting { port: PortId(port), nsid: nsid.into(), state })
+    }
+
+    /// A host at a port, with an I/O queue.
+    pub fn host_at(&self, port: usize) -> (Host, Host) {
+        let mut admin = Host::greet(self.port(port), Proposal::default());
+        admin.connect_admin(0).unwrap();
+        admin.enable();
+        let mut io = Host::greet(self.port(port), Proposal::default());
+        io.connect_io(1, admin.controller()).unwrap();
+        (admin, io)
     }
 
     pub fn discovery(&self) -> SocketAddr {

@@ -1,0 +1,103 @@
+//! A place at which hosts of these tests connect in the clear, and from which TLS goes to the target.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use byway_fabrics::authentication::Parties;
+use byway_fabrics::tls::{PskForm, TlsKey, TlsPsk};
+use byway_tls::{TlsHost, TlsSession};
+
+use crate::served::PATIENCE;
+
+/// For connections by one pre-shared key; a connection that ends at one side ends at the other.
+pub struct Tunnel {
+    pub address: SocketAddr,
+}
+
+impl Tunnel {
+    pub fn new(to: SocketAddr, key: &TlsKey, parties: &Parties) -> Self {
+        let host = TlsHost::new(TlsPsk::of(key, parties, PskForm::LATEST)).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            while let Ok((clear, _)) = listener.accept() {
+                let (host, sealed) = (host.clone(), TcpStream::connect(to).unwrap());
+                std::thread::spawn(move || carry(clear, sealed, &host));
+            }
+        });
+        Self { address }
+    }
+}
+
+/// One end of a connection: a session and its socket, which are used together.
+struct End {
+    session: TlsSession,
+    socket: TcpStream,
+}
+
+impl End {
+    fn flush(&mut self) {
+        // A target that has gone is found by whoever reads.
+        let _ = self.socket.write_all(self.session.unsent());
+        self.session.sent(self.session.unsent().len());
+    }
+}
+
+fn carry(mut clear: TcpStream, mut sealed: TcpStream, host: &TlsHost) {
+    sealed.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut session = host.session().unwrap();
+    let mut buffer = vec![0; 64 << 10];
+    while !session.shake().unwrap_or(true) {
+        sealed.write_all(session.unsent()).unwrap();
+        session.sent(session.unsent().len());
+        let bytes = sealed.read(&mut buffer).unwrap_or(0);
+        if bytes == 0 || session.put(&buffer[..bytes]).is_err() {
+            break;
+        }
+    }
+    sealed.set_read_timeout(None).unwrap();
+    let end = Arc::new(Mutex::new(End { session, socket: sealed.try_clone().unwrap() }));
+    end.lock().unwrap().flush();
+    let (writer, other) = (end.clone(), clear.try_clone().unwrap());
+    std::thread::spawn(move || there(other, &writer));
+    back(&mut sealed, &mut clear, &end);
+    for socket in [&clear, &sealed] {
+        // It may have ended by itself.
+        let _ = socket.shutdown(Shutdown::Both);
+    }
+}
+
+fn there(mut clear: TcpStream, end: &Mutex<End>) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(bytes @ 1..) = clear.read(&mut buffer) {
+        let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = &buffer[..bytes];
+        while let Ok(written @ 1..) = end.session.write(left) {
+            left = &left[written..];
+            end.flush();
+        }
+    }
+    let _ = end.lock().unwrap_or_else(PoisonError::into_inner).socket.shutdown(Shutdown::Both);
+}
+
+fn back(sealed: &mut TcpStream, clear: &mut TcpStream, end: &Mutex<End>) {
+    let (mut buffer, mut room) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    loop {
+        loop {
+            let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
+            let read = end.session.read(&mut room);
+            end.flush();
+            drop(end);
+            match read {
+                Ok(0) => break,
+                Ok(bytes) if clear.write_all(&room[..bytes]).is_ok() => {}
+                _ => return,
+            }
+        }
+        let Ok(bytes @ 1..) = sealed.read(&mut buffer) else { return };
+        if end.lock().unwrap_or_else(PoisonError::into_inner).session.put(&buffer[..bytes]).is_err() {
+            return;
+        }
+    }
+}

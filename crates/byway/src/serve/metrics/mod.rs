@@ -1,0 +1,109 @@
+//! Figures of a served device, for whoever watches it: read at one moment, and told as text over HTTP.
+//!
+//! Nothing is shared with those who serve commands but what they count for themselves; a look takes the device as long as a
+//! command does, at most ten times a second however many ask.
+
+mod exposition;
+mod http;
+mod process;
+mod request;
+mod text;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use byway_in_process::{DeviceSnapshot, Handle};
+use byway_tcp_target::{TargetSnapshot, TargetWatch};
+
+use crate::serve::Told;
+
+pub use http::MetricsServer;
+pub use process::ProcessFigures;
+
+/// What a server did for vfio-user clients.
+#[derive(Debug, Default)]
+pub(super) struct ClientCounters {
+    came: AtomicU64,
+    left: AtomicU64,
+    sent_away: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl ClientCounters {
+    /// Counts what is told.
+    pub fn note(&self, told: &Told) {
+        let counter = match told {
+            Told::ClientCame => &self.came,
+            Told::ClientLeft => &self.left,
+            Told::ClientSentAway(_) => &self.sent_away,
+            Told::ClientRefused => &self.refused,
+            _ => return,
+        };
+        counter.fetch_add(1, Relaxed);
+    }
+}
+
+/// vfio-user clients so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClientFigures {
+    /// Those that came and were served.
+    pub came: u64,
+    /// Of these, those that left.
+    pub left: u64,
+    /// Of these, those that were sent away.
+    pub sent_away: u64,
+    /// Those that found another served.
+    pub refused: u64,
+}
+
+/// What a server has done so far.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Name of the subsystem.
+    pub nqn: String,
+    /// The device.
+    pub device: DeviceSnapshot,
+    /// NVMe/TCP, where it is served.
+    pub tcp: Option<TargetSnapshot>,
+    /// vfio-user clients, where they are served.
+    pub clients: Option<ClientFigures>,
+    /// This process.
+    pub process: ProcessFigures,
+}
+
+impl Snapshot {
+    /// As Prometheus reads it.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        text::of(self)
+    }
+}
+
+/// A way to look at a server, which does not keep it.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    pub(super) nqn: String,
+    pub(super) device: Handle,
+    pub(super) target: Option<TargetWatch>,
+    pub(super) clients: Option<Arc<ClientCounters>>,
+}
+
+impl Watch {
+    /// What the server has done so far; `None` once it is closed or its device has failed.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        let clients = self.clients.as_ref().map(|clients| ClientFigures {
+            came: clients.came.load(Relaxed),
+            left: clients.left.load(Relaxed),
+            sent_away: clients.sent_away.load(Relaxed),
+            refused: clients.refused.load(Relaxed),
+        });
+        Some(Snapshot {
+            nqn: self.nqn.clone(),
+            device: self.device.snapshot()?,
+            tcp: self.target.as_ref().and_then(TargetWatch::snapshot),
+            clients,
+            process: ProcessFigures::read(),
+        })
+    }
+}

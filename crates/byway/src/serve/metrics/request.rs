@@ -1,0 +1,135 @@
+//! What is asked for over HTTP, and what is answered. No socket.
+
+use super::exposition::CONTENT_TYPE;
+
+/// Where the figures are.
+pub(super) const PATH: &str = "/metrics";
+
+/// Longest head of a request. What a browser or a scraper sends is a tenth of it.
+pub(super) const HEAD_MAX_BYTES: usize = 8 << 10;
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// The head has not all come.
+    Part,
+    /// The figures; without them, only what would be said of them.
+    Figures { head_only: bool },
+    /// Where they are.
+    Root { head_only: bool },
+    /// Something else.
+    Refused(Refusal),
+}
+
+/// Why there is no answer to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    BadRequest,
+    NotFound,
+    MethodNotAllowed,
+    HeadTooLarge,
+    Unavailable,
+}
+
+impl Refusal {
+    const fn line(self) -> &'static str {
+        match self {
+            Self::BadRequest => "400 Bad Request",
+            Self::NotFound => "404 Not Found",
+            Self::MethodNotAllowed => "405 Method Not Allowed",
+            Self::HeadTooLarge => "431 Request Header Fields Too Large",
+            Self::Unavailable => "503 Service Unavailable",
+        }
+    }
+
+    /// The answer.
+    pub fn answer(self) -> Vec<u8> {
+        let allow = if self == Self::MethodNotAllowed { "Allow: GET, HEAD\r\n" } else { "" };
+        answer(self.line(), "text/plain; charset=utf-8", allow, &format!("{}\n", self.line()), false)
+    }
+}
+
+/// What `received` asks for.
+pub(super) fn parse(received: &[u8]) -> Asked {
+    let line_end = received.iter().position(|byte| *byte == b'\n');
+    // A first line that can be none is not waited for.
+    let starts_badly = received.first().is_some_and(|byte| !byte.is_ascii_uppercase());
+    let ends = |end: &[u8]| received.windows(end.len()).any(|piece| piece == end);
+    match line_end {
+        _ if starts_badly => Asked::Refused(Refusal::BadRequest),
+        Some(end) if ends(b"\r\n\r\n") || ends(b"\n\n") => of_line(&received[..end]),
+        _ if received.len() >= HEAD_MAX_BYTES => Asked::Refused(Refusal::HeadTooLarge),
+        _ => Asked::Part,
+    }
+}
+
+fn of_line(line: &[u8]) -> Asked {
+    let line = std::str::from_utf8(line).unwrap_or_default().trim_end_matches('\r');
+    let words: Vec<&str> = line.split(' ').collect();
+    let &[method, target, version] = &words[..] else { return Asked::Refused(Refusal::BadRequest) };
+    if !matches!(version, "HTTP/1.0" | "HTTP/1.1") {
+        return Asked::Refused(Refusal::BadRequest);
+    }
+    let head_only = match method {
+        "GET" => false,
+        "HEAD" => true,
+        _ => return Asked::Refused(Refusal::MethodNotAllowed),
+    };
+    match target.split('?').next() {
+        Some(PATH) => Asked::Figures { head_only },
+        Some("/") => Asked::Root { head_only },
+        _ => Asked::Refused(Refusal::NotFound),
+    }
+}
+
+/// The answer with the figures.
+pub(super) fn figures(text: &str, head_only: bool) -> Vec<u8> {
+    answer("200 OK", CONTENT_TYPE, "", text, head_only)
+}
+
+/// The answer to who does not know where they are.
+pub(super) fn root(head_only: bool) -> Vec<u8> {
+    answer("200 OK", "text/plain; charset=utf-8", "", &format!("figures for Prometheus: {PATH}\n"), head_only)
+}
+
+fn answer(status: &str, content_type: &str, headers: &str, body: &str, head_only: bool) -> Vec<u8> {
+    let len = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len}\r\n{headers}Connection: close\r\n\r\n"
+    );
+    let body = if head_only { "" } else { body };
+    [head.as_bytes(), body.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_what_its_first_line_says_once_its_head_is_there() {
+        for (request, asked) in [
+            ("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", Asked::Figures { head_only: false }),
+            ("HEAD /metrics?x=1 HTTP/1.0\n\n", Asked::Figures { head_only: true }),
+            ("GET / HTTP/1.1\r\n\r\n", Asked::Root { head_only: false }),
+            ("GET /metrics HTTP/1.1\r\nHost: a\r\n", Asked::Part),
+            ("", Asked::Part),
+            ("GET", Asked::Part),
+            ("GET /metric HTTP/1.1\r\n\r\n", Asked::Refused(Refusal::NotFound)),
+            ("POST /metrics HTTP/1.1\r\n\r\n", Asked::Refused(Refusal::MethodNotAllowed)),
+            ("GET /metrics HTTP/2\r\n\r\n", Asked::Refused(Refusal::BadRequest)),
+            ("GET /metrics\r\n\r\n", Asked::Refused(Refusal::BadRequest)),
+            ("\u{16}\u{3}\u{1}", Asked::Refused(Refusal::BadRequest)),
+        ] {
+            assert_eq!(parse(request.as_bytes()), asked, "{request:?}");
+        }
+        assert_eq!(parse(&vec![b'A'; HEAD_MAX_BYTES]), Asked::Refused(Refusal::HeadTooLarge));
+    }
+
+    #[test]
+    fn an_answer_to_head_tells_the_length_and_has_no_body() {
+        let (whole, head) = (figures("a 1\n", false), figures("a 1\n", true));
+        assert!(whole.starts_with(&head) && whole.ends_with(b"\r\n\r\na 1\n"));
+        let said = String::from_utf8_lossy(&head);
+        assert!(said.contains("Content-Length: 4\r\n") && said.contains("version=0.0.4"), "{said}");
+    }
+}

@@ -1,0 +1,29 @@
+//! TLS of hosts: what `byway serve` takes of it.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// What `byway serve` takes.
+#[derive(Debug, Args)]
+pub struct ServeTls {
+    /// Have this NVMe/TCP host connect by TLS 1.3, by this key, as `byway key new --tls` and `nvme gen-tls-key` make them. Needs OpenSSL 3 on
+    /// this machine.
+    #[arg(long, value_name = "HOSTNQN=KEY", requires = "tcp")]
+    pub tls_key: Vec<String>,
+    /// Keys of hosts in a file, which others need not be able to read: HOSTNQN KEY a line. Lines that begin with `#` say nothing.
+    #[arg(long, value_name = "FILE", requires = "tcp")]
+    pub tls_keys: Option<PathBuf>,
+    /// Whether hosts may connect in the clear where there are keys.
+    #[arg(long, value_name = "POLICY", default_value = "required", requires = "tcp")]
+    pub tls: TlsIs,
+}
+
+/// Whether hosts may connect in the clear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TlsIs {
+    /// Nobody connects without TLS, nor without a key; at the address of --discovery what is there is told in the clear as well.
+    Required,
+    /// Hosts may connect in the clear, by any name that is let in otherwise.
+    Allowed,
+}

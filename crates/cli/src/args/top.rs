@@ -1,0 +1,39 @@
+//! The command that shows a device at work.
+
+use std::time::Duration;
+
+use clap::Args;
+
+/// `byway top`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway top http://127.0.0.1:9899
+  byway top tcp://10.0.0.1/nqn.2026-11.example:disk --interval 5
+  byway top embedded:disk.img --once
+  byway top http://127.0.0.1:9899 --json | jq -c '.commands[] | [.command, .per_s, .p99_s]'
+
+What `byway serve --metrics` tells is the whole picture. Of a device that is opened by its URI there is what its logs tell: health, \
+commands of hosts, and of Byway devices their link and flash as well.
+
+On a terminal the figures stay in place until q or Ctrl-C; elsewhere a report follows the other. The first comes after an interval: it \
+tells what was done in it.")]
+pub struct Top {
+    /// What to look at: http://HOST:PORT of a server's figures, or the URI of a device.
+    #[arg(value_name = "URI")]
+    pub uri: String,
+    /// Seconds between two looks.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: Duration,
+    /// End after one report.
+    #[arg(long)]
+    pub once: bool,
+    /// Print each report as a line of JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds from 0.1 to 3600".to_owned())
+}

@@ -1,0 +1,75 @@
+//! Keys of TLS that a server is told.
+
+use anyhow::{Context, Result, bail, ensure};
+use byway::serve::{Nqn, TlsKey, TlsKeys, TlsPolicy};
+
+use crate::args::{ServeTls, TlsIs};
+use crate::files;
+
+/// What TLS connections are made by; nothing where there are none.
+///
+/// # Errors
+/// A key or a name that is none, a host with two keys. Nothing of a key is repeated.
+pub fn of_serve(args: &ServeTls) -> Result<Option<TlsKeys>> {
+    let mut hosts = Vec::new();
+    for given in &args.tls_key {
+        let Some(at) = given.rfind("=NVMeTLSkey-") else { bail!("--tls-key: expected HOSTNQN=KEY") };
+        let (host, key) = given.split_at(at);
+        add(&mut hosts, host, key.trim_start_matches('=')).context("--tls-key")?;
+    }
+    if let Some(path) = &args.tls_keys {
+        files::for_each_line_of_words(path, |words| match words {
+            [host, key] => add(&mut hosts, host, key),
+            _ => bail!("expected HOSTNQN KEY"),
+        })?;
+        ensure!(!hosts.is_empty(), "{} has no key", path.display());
+    }
+    let policy = match args.tls {
+        TlsIs::Required => TlsPolicy::Required,
+        TlsIs::Allowed => TlsPolicy::Allowed,
+    };
+    ensure!(
+        !hosts.is_empty() || policy == TlsPolicy::Required,
+        "no host has a key for TLS: give one by --tls-key or --tls-keys"
+    );
+    Ok((!hosts.is_empty()).then_some(TlsKeys { hosts, policy }))
+}
+
+fn add(hosts: &mut Vec<(Nqn, TlsKey)>, host: &str, key: &str) -> Result<()> {
+    let host = Nqn::new(host)?;
+    ensure!(hosts.iter().all(|(other, _)| *other != host), "{host} has two keys");
+    hosts.push((host, key.parse()?));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
+
+    fn of(keys: &[String], tls: TlsIs) -> Result<Option<TlsKeys>> {
+        of_serve(&ServeTls { tls_key: keys.to_vec(), tls_keys: None, tls })
+    }
+
+    #[test]
+    fn a_key_is_one_hosts() {
+        assert!(of(&[], TlsIs::Required).unwrap().is_none());
+        let keys =
+            of(&[format!("nqn.a:b=c={KEY}"), format!("other={KEY}")], TlsIs::Allowed).unwrap().unwrap();
+        let names: Vec<_> = keys.hosts.iter().map(|(host, _)| host.as_str()).collect();
+        assert_eq!((names, keys.policy), (vec!["nqn.a:b=c", "other"], TlsPolicy::Allowed));
+    }
+
+    #[test]
+    fn what_is_no_key_is_not_repeated() {
+        let said = |keys: &[String], tls| format!("{:#}", of(keys, tls).unwrap_err());
+        let wrong = said(&["host=NVMeTLSkey-1:01:c2VjcmV0:".into()], TlsIs::Required);
+        assert!(wrong.contains("32 or 48 bytes") && !wrong.contains("c2VjcmV0"), "{wrong}");
+        assert!(said(&[KEY.into()], TlsIs::Required).contains("HOSTNQN=KEY"));
+        let twice = [format!("a={KEY}"), format!("a={KEY}")];
+        assert!(said(&twice, TlsIs::Required).contains("a has two keys"));
+        assert!(said(&[], TlsIs::Allowed).contains("no host has a key"));
+    }
+}

@@ -1,0 +1,100 @@
+//! `byway top`: a device at work.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::args::Top;
+use crate::terminal::{Interrupt, print_json};
+use crate::watch::{Key, Reading, Report, Screen, Source};
+
+/// How often a wait is looked up from.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Shows what a device does, until it is told to end.
+///
+/// # Errors
+/// A device that cannot be opened, or whoever is asked does not answer. On a terminal a server that does not answer is asked
+/// again.
+pub fn run(args: &Top, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+    let source = Source::open(&args.uri)?;
+    let first = source.read()?;
+    let screen = if args.json || args.once { None } else { Screen::take() };
+    match screen {
+        Some(screen) => show(args, &source, first, &screen, interrupt),
+        None => print(args, &source, first, out, interrupt),
+    }
+}
+
+/// A report behind the other.
+fn print(
+    args: &Top,
+    source: &Source,
+    mut last: Reading,
+    out: &mut impl Write,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let mut is_first = true;
+    while wait(args.interval, interrupt, None) {
+        let reading = source.read()?;
+        let report = Report::between(&last, &reading);
+        last = reading;
+        if args.json {
+            print_json(out, &report)?;
+        } else {
+            let gap = if is_first { "" } else { "\n" };
+            write!(out, "{gap}{}{report}", heading(args, &report))?;
+        }
+        out.flush()?;
+        is_first = false;
+        if args.once {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Reports in place of each other.
+fn show(
+    args: &Top,
+    source: &Source,
+    mut last: Reading,
+    screen: &Screen,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    screen.show(&format!("byway top {}\n\nq to end", args.uri))?;
+    while wait(args.interval, interrupt, Some(screen)) {
+        match source.read() {
+            Ok(reading) => {
+                let report = Report::between(&last, &reading);
+                screen.show(&format!("{}{report}", heading(args, &report)))?;
+                last = reading;
+            }
+            Err(error) => screen.show(&format!("byway top {}\n\n{error:#}\n\nq to end", args.uri))?,
+        }
+    }
+    Ok(())
+}
+
+fn heading(args: &Top, report: &Report) -> String {
+    let subsystem = report.subsystem.as_ref().map(|name| format!("  {name}")).unwrap_or_default();
+    format!("byway top {}{subsystem}  {:.1} s\n", args.uri, report.interval_s)
+}
+
+/// Waits so long; false where the work is to end.
+fn wait(time: Duration, interrupt: &Interrupt, screen: Option<&Screen>) -> bool {
+    let until = Instant::now() + time;
+    while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        if interrupt.check().is_err() {
+            return false;
+        }
+        let look = left.min(LOOK);
+        match screen {
+            Some(screen) if screen.key_within(look) == Key::Quit => return false,
+            Some(_) => {}
+            None => std::thread::sleep(look),
+        }
+    }
+    true
+}

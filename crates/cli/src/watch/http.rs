@@ -1,0 +1,86 @@
+//! Asking a server for its figures over HTTP.
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// How long a server may take to be reached, and to say the next of its answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Most bytes of an answer.
+const ANSWER_MAX_BYTES: u64 = 16 << 20;
+
+/// Where figures are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// Host and port.
+    authority: String,
+    path: String,
+}
+
+impl Url {
+    /// Takes `http://HOST[:PORT][/PATH]` apart; nothing where `text` is no such address.
+    pub fn parse(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix("http://")?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let authority = if has_port { authority.to_owned() } else { format!("{authority}:80") };
+        let path = if path.is_empty() { "/metrics".to_owned() } else { format!("/{path}") };
+        Some(Self { authority, path })
+    }
+
+    /// Asks for what is there.
+    ///
+    /// # Errors
+    /// Nobody answers, or with something else.
+    pub fn fetch(&self) -> Result<String> {
+        let mut stream = self.connect()?;
+        let Self { authority, path } = self;
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: {authority}\r\nAccept: text/plain\r\n\r\n")?;
+        let mut answer = Vec::new();
+        let mut bounded = stream.take(ANSWER_MAX_BYTES);
+        bounded.read_to_end(&mut answer).with_context(|| format!("{authority} does not answer"))?;
+        let answer = String::from_utf8(answer).context("the answer is no text")?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("the answer is none of HTTP")?;
+        let status =
+            head.lines().next().and_then(|line| line.split_once(' ')).map_or("", |(_, status)| status);
+        ensure!(status.starts_with("200"), "http://{authority}{path}: {status}");
+        Ok(body.to_owned())
+    }
+
+    fn connect(&self) -> Result<TcpStream> {
+        let doing = || format!("connect to {}", self.authority);
+        let mut last = None;
+        for address in self.authority.to_socket_addrs().with_context(doing)? {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
+                Ok(stream) => {
+                    stream.set_read_timeout(Some(PATIENCE))?;
+                    stream.set_write_timeout(Some(PATIENCE))?;
+                    return Ok(stream);
+                }
+                Err(error) => last = Some(error),
+            }
+        }
+        match last {
+            Some(error) => Err(error).with_context(doing),
+            None => bail!("{} has no address", self.authority),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_port_and_a_path_whether_or_not_they_are_given() {
+        let url = |text: &str| Url::parse(text).map(|url| (url.authority, url.path));
+        let wanted = |authority: &str, path: &str| Some((authority.to_owned(), path.to_owned()));
+        assert_eq!(url("http://a:1/b/c"), wanted("a:1", "/b/c"));
+        assert_eq!(url("http://a"), wanted("a:80", "/metrics"));
+        assert_eq!(url("http://[::1]:9/"), wanted("[::1]:9", "/metrics"));
+        assert_eq!(url("tcp://a:1"), None);
+    }
+}

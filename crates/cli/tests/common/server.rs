@@ -1,0 +1,73 @@
+//! A server under test.
+#![allow(clippy::unwrap_used, dead_code)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// How long a server that owes a line may say nothing. It is a failure of the server's, not of a busy machine.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// A server that listens.
+pub struct Server {
+    pub child: Child,
+    /// Its lines, until it says no more.
+    lines: Receiver<String>,
+}
+
+impl Server {
+    /// One that has said where.
+    pub fn start(args: &[&str]) -> Self {
+        Self::begin(args).0
+    }
+
+    /// With what it said first: where it listens.
+    pub fn begin(args: &[&str]) -> (Self, String) {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("byway"));
+        let mut child =
+            command.arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let (say, lines) = channel();
+        // It ends with the server, or with whoever listens.
+        std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| say.send(line)));
+        let server = Self { child, lines };
+        let line = server.line();
+        assert!(line.contains("listening"), "{line}");
+        (server, line)
+    }
+
+    /// The next line that it says.
+    pub fn line(&self) -> String {
+        self.next_line().expect("the server says no more")
+    }
+
+    fn next_line(&self) -> Option<String> {
+        match self.lines.recv_timeout(SILENCE_MAX) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("the server has said nothing for {SILENCE_MAX:?}"),
+        }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    /// Ends in order: what it said.
+    pub fn end(mut self, signal: &str) -> String {
+        self.signal(signal);
+        let rest: Vec<String> = std::iter::from_fn(|| self.next_line()).collect();
+        assert!(self.child.wait().unwrap().success());
+        rest.join("\n")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

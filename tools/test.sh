@@ -19,6 +19,8 @@ failed=0
 
 need unicode-data /usr/share/unicode/UnicodeData.txt || true
 need chromium chromium || true
+# What TLS is spoken by comes with it.
+need openssl openssl || true
 
 # What is fetched rather than computed comes while others compile: Python's tools, then the tree that guests boot from.
 fetch_ahead() {

@@ -114,6 +114,14 @@ keys_node() {
     return 1
 }
 
+# Gives the guest's network card the address that QEMU's network of one guest has for it.
+network_up() {
+    local link
+    link=$(basename "$(dirname /sys/class/net/e*/address | head -n 1)")
+    ip link set "$link" up
+    ip addr add 10.0.2.15/24 dev "$link"
+}
+
 # until_true SECONDS COMMAND...: waits for it to succeed.
 until_true() {
     local end=$((SECONDS + $1))

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use byway::serve::{ServeOptions, TcpOptions};
+use byway::serve::{Nqn, PskHash, ServeOptions, TcpOptions, TlsKey, TlsKeys, TlsPolicy};
 use byway::{
     AdminCommand, Backend, BackendQueue, Buffer, Capabilities, CreateOptions, ErrorKind, Identity, Namespace,
     NewNamespace, Nsid, NvmCommand, Outcome, QueueOptions, Result,
@@ -51,6 +51,18 @@ fn opened(scratch: &Scratch) -> Served {
 
 fn opened_with_digests(scratch: &Scratch) -> Served {
     opened_with(scratch, "?digests=both")
+}
+
+/// By TLS, with the suite of the longer hash, and digests below it.
+fn opened_by_tls(scratch: &Scratch) -> Served {
+    const HOST: &str = "nqn.2026-11.org.example:host";
+    let key = TlsKey::generate(Some(PskHash::Sha384)).unwrap();
+    let tls = TlsKeys { hosts: vec![(Nqn::new(HOST).unwrap(), key.clone())], policy: TlsPolicy::Required };
+    let tcp = TcpOptions { tls: Some(tls), ..TcpOptions::at(ANYWHERE.parse().unwrap()) };
+    let serving = Serving::start_with(&blocks_in(scratch), &ServeOptions::over_tcp(tcp));
+    let options = format!("?hostnqn={HOST}&digests=both&tls-key={}", key.reveal());
+    let device = byway::open(&format!("{}{options}", serving.tcp_uri())).unwrap();
+    Served { device, _serving: serving }
 }
 
 /// What `uri` names, exported by a server that has nothing else.
@@ -103,6 +115,7 @@ impl Backend for Served {
 
 conformance!(tcp, opened);
 conformance!(tcp_with_digests, opened_with_digests);
+conformance!(tcp_by_tls, opened_by_tls);
 conformance!(exported_file_over_tcp, exported_file);
 conformance!(exported_memory_over_tcp, exported_memory);
 

@@ -9,13 +9,7 @@ modprobe nvme-tcp
 # What digests are computed by where the kernel has it as a module: the driver asks for it by a name that no dependency tells.
 modprobe crc32c_generic 2> /dev/null
 read -r port nqn < /share/tcp
-up() {
-    local link
-    link=$(basename "$(dirname /sys/class/net/e*/address | head -n 1)")
-    ip link set "$link" up
-    ip addr add 10.0.2.15/24 dev "$link"
-}
-check "the guest has a network" up
+check "the guest has a network" network_up
 
 discovered() {
     nvme discover -t tcp -a 10.0.2.2 -s "$port" | tee found

@@ -11,13 +11,7 @@ modprobe nvme-tcp
 for module in hmac sha256_generic sha512_generic sha256 sha512 dh_generic; do modprobe "$module" 2> /dev/null; done
 read -r port nqn < /share/tcp
 read -r hostnqn secret ctrl_secret < /share/secrets
-up() {
-    local link
-    link=$(basename "$(dirname /sys/class/net/e*/address | head -n 1)")
-    ip link set "$link" up
-    ip addr add 10.0.2.15/24 dev "$link"
-}
-check "the guest has a network" up
+check "the guest has a network" network_up
 
 # connect OPTIONS...: with one I/O queue, which shows who it is as the admin queue does.
 connect() {

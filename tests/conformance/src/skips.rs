@@ -1,0 +1,22 @@
+//! Tests that cannot run on this machine. `make test` fails for one that `tests/skips` does not allow.
+
+use std::io::Write;
+use std::process::Command;
+
+/// Whether a tool is there; if not, the test is named among those that were skipped.
+pub fn has(tool: &str, test: &str) -> bool {
+    let there = Command::new(tool).arg("--version").output().is_ok();
+    if !there {
+        skip(test, &format!("there is no {tool}"));
+    }
+    there
+}
+
+/// Names a test as skipped.
+pub fn skip(test: &str, why: &str) {
+    eprintln!("skipped {test}: {why}");
+    if let Some(path) = std::env::var_os("BYWAY_SKIPS") {
+        let mut skips = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        writeln!(skips, "{test}: {why}").unwrap();
+    }
+}

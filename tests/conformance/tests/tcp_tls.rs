@@ -1,0 +1,204 @@
+//! Hosts and devices between whom nobody reads, by both of this library's ends.
+
+#![allow(clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+
+use byway::serve::{
+    AuthSecrets, AuthSuites, DhGroup, Dhchap, DhchapSecret, Nqn, PskHash, ServeOptions, TcpOptions, TlsKey,
+    TlsKeys, TlsPolicy,
+};
+use byway::{CreateOptions, Device, Error, ErrorKind};
+use byway_conformance::keys::every_call;
+use byway_conformance::scratch::Scratch;
+use byway_conformance::served::Serving;
+
+const HOST: &str = "nqn.2026-11.org.example:host";
+
+/// Any port.
+const ANYWHERE: &str = "127.0.0.1:0";
+
+fn key(hash: Option<PskHash>) -> TlsKey {
+    TlsKey::generate(hash).unwrap()
+}
+
+fn name(text: &str) -> Nqn {
+    Nqn::new(text).unwrap()
+}
+
+/// Serves by TLS, and otherwise as `set` says.
+fn serve_with(
+    device: &str,
+    address: &str,
+    key: &TlsKey,
+    policy: TlsPolicy,
+    set: impl FnOnce(&mut TcpOptions),
+) -> Serving {
+    let address: SocketAddr = address.parse().unwrap();
+    let tls = TlsKeys { hosts: vec![(name(HOST), key.clone())], policy };
+    let mut tcp = TcpOptions { tls: Some(tls), ..TcpOptions::at(address) };
+    set(&mut tcp);
+    Serving::start_with(device, &ServeOptions::over_tcp(tcp))
+}
+
+fn serve(key: &TlsKey) -> Serving {
+    serve_with("ram:64M", ANYWHERE, key, TlsPolicy::Required, |_| {})
+}
+
+/// The options of a host that has a key.
+fn with(key: &TlsKey) -> String {
+    format!("?hostnqn={HOST}&tls-key={}", key.reveal())
+}
+
+fn open(serving: &Serving, options: &str) -> Result<Device, Error> {
+    byway::open(&format!("{}{options}", serving.tcp_uri()))
+}
+
+/// Why a device is not opened, without a key in it.
+fn refused(serving: &Serving, options: &str) -> String {
+    let error = open(serving, options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    let said = error.to_string();
+    assert!(!said.contains("NVMeTLSkey"), "{said}");
+    said
+}
+
+/// A value that is longer than all that is sealed at once.
+fn put_and_get(device: &Device, round: u8) {
+    let mut kv = device.kv(None).unwrap();
+    let value: Vec<u8> = (0..1_u32 << 20).map(|at| (at / 5) as u8 ^ round).collect();
+    kv.put(b"key", &value).unwrap();
+    assert!(kv.get(b"key").unwrap().unwrap() == value, "it came changed");
+}
+
+#[test]
+fn every_key_and_identity_leads_to_a_device_that_stores_and_retrieves() {
+    for hash in [None, Some(PskHash::Sha256), Some(PskHash::Sha384)] {
+        let key = key(hash);
+        let serving = serve(&key);
+        for (round, form) in ["0", "1", "1-compat"].into_iter().enumerate() {
+            if hash.is_none() && form == "1-compat" {
+                // Its identity is that of the other derivation.
+                continue;
+            }
+            for digests in ["none", "both"] {
+                let options = format!("{}&tls-identity={form}&digests={digests}", with(&key));
+                let device = open(&serving, &options).unwrap_or_else(|error| panic!("{form}: {error}"));
+                put_and_get(&device, round as u8);
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_and_values_are_by_tls_what_they_are_in_the_clear() {
+    let key = key(Some(PskHash::Sha256));
+    let serving = serve(&key);
+    let device = open(&serving, &format!("{}&depth=5", with(&key))).unwrap();
+    every_call(&mut device.kv(None).unwrap());
+}
+
+#[test]
+fn a_host_with_another_key_or_another_name_is_refused() {
+    let key_of_host = key(Some(PskHash::Sha256));
+    let serving = serve(&key_of_host);
+    let other = with(&key(Some(PskHash::Sha256)));
+    // Of version 0 the identity is known, of version 1 it is not.
+    for form in ["0", "1"] {
+        let said = refused(&serving, &format!("{other}&tls-identity={form}"));
+        assert!(said.contains("does not accept the TLS key of nqn.2026-11.org.example:host"), "{said}");
+    }
+    let said = refused(&serving, &with(&key_of_host).replace(HOST, "nqn.2026-11.org.example:other"));
+    assert!(said.contains("does not accept the TLS key of nqn.2026-11.org.example:other"), "{said}");
+    assert!(open(&serving, &with(&key_of_host)).is_ok(), "nothing of that is left behind");
+}
+
+#[test]
+fn who_comes_in_the_clear_is_let_in_where_that_is_allowed_alone() {
+    let key = key(None);
+    let clear = format!("?hostnqn={HOST}");
+    let error = open(&serve(&key), &clear).unwrap_err();
+    assert!(error.to_string().contains("it may want TLS"), "{error}");
+    let allowed = serve_with("ram:64M", ANYWHERE, &key, TlsPolicy::Allowed, |_| {});
+    for options in [&clear, &with(&key)] {
+        put_and_get(&open(&allowed, options).unwrap(), 1);
+    }
+}
+
+#[test]
+fn a_device_that_does_not_speak_tls_is_left_where_it_should() {
+    let plain = ServeOptions::over_tcp(TcpOptions::at(ANYWHERE.parse().unwrap()));
+    let serving = Serving::start_with("ram:64M", &plain);
+    let said = refused(&serving, &with(&key(None)));
+    assert!(said.contains("does not speak TLS"), "{said}");
+    assert!(open(&serving, "").is_ok());
+}
+
+#[test]
+fn a_key_is_read_from_a_file() {
+    let key = key(Some(PskHash::Sha384));
+    let serving = serve(&key);
+    let scratch = Scratch::new();
+    std::fs::write(&scratch.path, format!("{}\n", key.reveal())).unwrap();
+    let options = format!("?hostnqn={HOST}&tls-key-file={}", scratch.path.display());
+    assert!(open(&serving, &options).is_ok());
+}
+
+#[test]
+fn discovery_tells_that_tls_is_spoken_and_whether_it_must_be() {
+    use byway::tcp::{SecureChannel, TcpSecurity};
+    let key = key(Some(PskHash::Sha256));
+    let of = |policy, options: &str| {
+        let serving = serve_with("ram:64M", ANYWHERE, &key, policy, |_| {});
+        let found = byway::discover(&format!("tcp://{}{options}", serving.tcp_address()))?;
+        let entry = found.entries.into_iter().find(|entry| !entry.subsystem.is_discovery()).unwrap();
+        assert_eq!(entry.tcp_security, TcpSecurity::TLS_1_3);
+        Ok::<_, Error>(entry.secure_channel)
+    };
+    let clear = format!("?hostnqn={HOST}");
+    assert_eq!(of(TlsPolicy::Required, &with(&key)).unwrap(), SecureChannel::Required);
+    assert_eq!(of(TlsPolicy::Allowed, &with(&key)).unwrap(), SecureChannel::NotRequired);
+    assert_eq!(of(TlsPolicy::Allowed, &clear).unwrap(), SecureChannel::NotRequired);
+    assert!(of(TlsPolicy::Required, &clear).unwrap_err().to_string().contains("it may want TLS"));
+}
+
+#[test]
+fn hosts_show_who_they_are_by_secrets_as_well() {
+    let key = key(Some(PskHash::Sha256));
+    let secret = DhchapSecret::generate(None).unwrap();
+    let secrets = AuthSecrets { host: secret.clone(), controller: None };
+    let suites = AuthSuites { groups: vec![DhGroup::Null], ..AuthSuites::default() };
+    let dhchap = Dhchap { hosts: vec![(name(HOST), secrets)], suites, timeout: Dhchap::TIMEOUT };
+    let set = |tcp: &mut TcpOptions| tcp.dhchap = Some(dhchap);
+    let serving = serve_with("ram:64M", ANYWHERE, &key, TlsPolicy::Required, set);
+    let both = format!("{}&dhchap-secret={}", with(&key), secret.reveal());
+    put_and_get(&open(&serving, &both).unwrap(), 2);
+    assert!(refused(&serving, &with(&key)).contains("has no secret"));
+    let strange = format!("{}&dhchap-secret={}", with(&key), DhchapSecret::generate(None).unwrap().reveal());
+    assert!(refused(&serving, &strange).contains("does not accept the secret of"));
+}
+
+#[test]
+fn a_host_that_connects_anew_does_so_by_tls() {
+    let key = key(Some(PskHash::Sha384));
+    let scratch = Scratch::new();
+    std::fs::remove_file(&scratch.path).unwrap();
+    byway::create(&scratch.path, &CreateOptions::new(64 << 20)).unwrap();
+    let image = format!("embedded:{}", scratch.path.display());
+    let serve = |address: &str, key: &TlsKey| serve_with(&image, address, key, TlsPolicy::Required, |_| {});
+    let serving = serve(ANYWHERE, &key);
+    let address = serving.tcp_address().to_string();
+    let device = open(&serving, &format!("{}&ctrl-loss-tmo=60", with(&key))).unwrap();
+    let mut kv = device.kv(None).unwrap();
+    kv.put(b"key", b"value").unwrap();
+    drop(serving);
+    let serving = serve(&address, &key);
+    assert_eq!(kv.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    drop(serving);
+    // With another key it is not let in any more, and not looked for for a minute either.
+    let other = TlsKey::generate(Some(PskHash::Sha384)).unwrap();
+    let _other = serve(&address, &other);
+    let error = kv.get(b"key").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+    assert!(error.to_string().contains("does not accept the TLS key of"), "{error}");
+}

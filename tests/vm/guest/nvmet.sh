@@ -1,0 +1,107 @@
+# Our initiator on Linux's own NVMe/TCP target (nvmet-tcp): discovery, the conformance suite with and without digests, resets of the
+# port under a load that is compared afterwards, and secrets on both sides.
+# seconds: 900
+
+modprobe null_blk nr_devices=0
+modprobe nvmet
+modprobe nvmet-tcp
+# What digests and authentication are computed by, where the kernel has it as modules: it is asked for by names that no dependency tells.
+for module in crc32c_generic hmac sha256_generic sha512_generic sha256 sha512 dh_generic; do modprobe "$module" 2> /dev/null; done
+mount -t configfs none /sys/kernel/config
+root=/sys/kernel/config/nvmet
+blocks=/sys/kernel/config/nullb/nullb9
+nqn=nqn.2026-11.example:nvmet
+subsystem=$root/subsystems/$nqn
+uri=tcp://127.0.0.1/$nqn
+
+served() {
+    mkdir "$subsystem"
+    echo 1 > "$subsystem/attr_allow_any_host"
+    mkdir "$blocks"
+    for setting in size=256 blocksize=512 memory_backed=1 discard=1 power=1; do
+        echo "${setting#*=}" > "$blocks/${setting%=*}"
+    done
+    mkdir "$subsystem/namespaces/1"
+    echo -n "/dev/$(basename "$blocks")" > "$subsystem/namespaces/1/device_path"
+    echo 1 > "$subsystem/namespaces/1/enable"
+    mkdir "$root/ports/1"
+    echo tcp > "$root/ports/1/addr_trtype"
+    echo ipv4 > "$root/ports/1/addr_adrfam"
+    echo 127.0.0.1 > "$root/ports/1/addr_traddr"
+    echo 4420 > "$root/ports/1/addr_trsvcid"
+    ln -s "$subsystem" "$root/ports/1/subsystems/"
+}
+check "Linux serves a subsystem" served
+check "it is discovered" says "$nqn" byway discover tcp://127.0.0.1:4420
+check "the controller tells its model" says Linux byway info "$uri"
+# Linux does not compare ranges with a namespace's size: whatever lies below finds out, and the answer is not LBA Out of Range.
+suite() {
+    conformance "$1" --skip a_range_outside_the_namespace_is_refused --skip a_future_that_fails_gives_the_buffer_back
+}
+check "the suite" suite "$uri"
+check "the suite, with header digests" suite "$uri?digests=header"
+check "the suite, with both digests" suite "$uri?digests=both"
+
+# compared OPTIONS BLOCK-SIZE DEPTH: what is written anywhere is read back.
+compared() {
+    byway perf "$uri?$1" --rw randwrite --bs "$2" --depth "$3" --length 32M --time 3 --verify
+}
+for digests in none both; do
+    check "512 bytes are written and compared, digests $digests" compared digests=$digests 512 32
+    check "1 MiB are written and compared, digests $digests" compared digests=$digests 1M 4
+done
+
+# A port that loses its subsystem ends its connections; one that has it again is connected to. A write whose answer was lost is not
+# sent again: reads are what goes on.
+cut() {
+    local load n
+    byway perf "$uri" --rw write --bs 64K --length 32M --count 512 --verify --seed 7
+    byway perf "$uri?timeout=60" --rw randread --bs 64K --depth 16 --length 32M --time 20 --verify --seed 7 > loaded 2>&1 &
+    load=$!
+    for n in 1 2 3; do
+        sleep 3
+        rm "$root/ports/1/subsystems/$nqn"
+        sleep 1
+        ln -s "$subsystem" "$root/ports/1/subsystems/"
+    done
+    wait "$load" || { cat loaded; return 1; }
+    cat loaded
+}
+check "the port is taken away three times under load" cut
+
+removed() {
+    rm "$root/ports/1/subsystems/$nqn"
+    refuses 'lost|refused|reach|connect' byway perf "$uri?ctrl-loss-tmo=2&timeout=2" --rw randread --time 5
+    ln -s "$subsystem" "$root/ports/1/subsystems/"
+}
+check "a subsystem that is not served is told of" removed
+
+# secrets HASH GROUP: the host has to show who it is, and so has the target.
+hostnqn=nqn.2026-11.example:host
+host_folder=$root/hosts/$hostnqn
+allowed() {
+    byway key new > secret
+    byway key new > ctrl-secret
+    mkdir "$host_folder"
+    echo 0 > "$subsystem/attr_allow_any_host"
+    ln -s "$host_folder" "$subsystem/allowed_hosts/"
+    cat secret > "$host_folder/dhchap_key"
+    cat ctrl-secret > "$host_folder/dhchap_ctrl_key"
+    paste -d ' ' secret ctrl-secret > both
+    paste -d ' ' ctrl-secret ctrl-secret > wrong
+    paste -d ' ' secret secret > wrong-ctrl
+}
+check "the target asks for secrets" allowed
+shown() {
+    echo "hmac($1)" > "$host_folder/dhchap_hash"
+    echo "$2" > "$host_folder/dhchap_dhgroup"
+    byway perf "$uri?hostnqn=$hostnqn&dhchap-secret-file=both" --rw randwrite --length 8M --count 200 --verify
+}
+for suite in "sha256 null" "sha256 ffdhe2048" "sha384 ffdhe3072" "sha512 ffdhe4096" "sha256 ffdhe6144" "sha512 ffdhe8192"; do
+    # shellcheck disable=SC2086
+    check "both show who they are by $suite" shown $suite
+done
+check "a wrong secret of the host is told of" refuses . byway info "$uri?hostnqn=$hostnqn&dhchap-secret-file=wrong"
+check "a wrong secret of the target is told of" refuses . byway info "$uri?hostnqn=$hostnqn&dhchap-secret-file=wrong-ctrl"
+check "a host without its secret is told so" refuses . byway info "$uri?hostnqn=$hostnqn"
+check "a host that is not allowed is told so" refuses . byway info "$uri?hostnqn=nqn.2026-11.example:other"

@@ -1,0 +1,111 @@
+# A network that loses, delays, reorders and is cut, between our target and both initiators, ours and Linux's: what is written is
+# read back, and who cannot be reached is waited for.
+# seconds: 900
+
+modprobe nvme-tcp
+modprobe veth
+modprobe sch_netem
+modprobe crc32c_generic 2> /dev/null
+nqn=nqn.2026-11.example:far
+uri=tcp://10.9.0.2/$nqn
+
+# The target is in a network of its own, behind a pair of cards.
+served() {
+    ip netns add far
+    ip link add near0 type veth peer name far0 netns far
+    ip addr add 10.9.0.1/24 dev near0
+    ip link set near0 up
+    ip -n far addr add 10.9.0.2/24 dev far0
+    ip -n far link set far0 up
+    byway create far.img --size 256M --ns nvm:64M --ns kv:64M
+    ip netns exec far byway serve far.img --tcp 10.9.0.2 --nqn "$nqn" > serving 2>&1 &
+    until_true 60 grep -q listening serving
+}
+check "our target is served behind a network" served
+
+# network SETTINGS...: of both ways.
+network() {
+    tc qdisc replace dev near0 root netem "$@"
+    tc -n far qdisc replace dev far0 root netem "$@"
+}
+
+compared() {
+    byway perf "$uri?ns=1&digests=$1" --rw randwrite --bs 4K --depth 16 --length 8M --count 300 --verify
+    byway perf "$uri?ns=1&digests=$1" --rw randwrite --bs 256K --depth 2 --length 8M --count 10 --verify
+    byway perf "$uri?ns=2&digests=$1" --rw putget --fill --keys 100 --value-bytes 500 --depth 8 --count 300
+}
+
+# troubled SETTINGS...: blocks and keys, with and without digests.
+troubled() {
+    network "$@"
+    compared none
+    compared both
+}
+check "a network that does nothing wrong" troubled delay 0ms
+check "a network that loses two packets in a hundred" troubled loss 2%
+check "a network that delays by 5 ms, and reorders" troubled delay 5ms reorder 25% 50%
+check "a network that sends packets twice and damages some" troubled duplicate 1% corrupt 1%
+
+# cut SECONDS: nothing comes through for so long, three times, while blocks are read and compared. A write whose answer was lost
+# is not sent again.
+cut() {
+    local load n
+    network delay 0ms
+    byway perf "$uri?ns=1" --rw write --bs 64K --length 8M --count 128 --verify --seed 7
+    byway perf "$uri?ns=1&keep-alive=2&timeout=60" --rw randread --bs 64K --depth 16 --length 8M --time 30 --verify --seed 7 > loaded 2>&1 &
+    load=$!
+    for n in 1 2 3; do
+        sleep 3
+        network loss 100%
+        sleep "$1"
+        network delay 0ms
+    done
+    wait "$load" || { cat loaded; return 1; }
+    cat loaded
+}
+check "it is cut for a second" cut 1
+check "it is cut for longer than the keep alive time" cut 5
+
+lost() {
+    local load
+    byway perf "$uri?ns=1&keep-alive=2&timeout=2&ctrl-loss-tmo=4" --rw randread --time 60 > loaded 2>&1 &
+    load=$!
+    sleep 3
+    network loss 100%
+    ! wait "$load"
+    cat loaded
+    network delay 0ms
+    compared none
+}
+check "a device that stays away is given up, and is there again" lost
+
+connected() {
+    nvme connect -t tcp -a 10.9.0.2 -s 4420 -n "$nqn" --reconnect-delay=1 --ctrl-loss-tmo=300 --keep-alive-tmo=2 --nr-io-queues=1
+    controller "$(serial)" > name
+    namespace "$(cat name)" 1 > block
+}
+check "Linux connects" connected
+block=/dev/$(cat block)
+name=$(cat name)
+
+loses_nothing() {
+    network "$@"
+    fio_verified "$block" --rw=randwrite --bsrange=4k-64k --blockalign=4k --iodepth=16 --size=8M
+}
+check "Linux, a network that loses" loses_nothing loss 2%
+check "Linux, one that delays and reorders" loses_nothing delay 5ms reorder 25% 50%
+
+cut_once() {
+    network loss 100%
+    sleep 6
+    network delay 0ms
+    until_true 60 is_live
+}
+
+cut_under_load() {
+    network delay 0ms
+    byway nvm trim "$block" --offset 0 --length 32M
+    load_options="--rate_iops=200"
+    under_load 2 cut_once
+}
+check "Linux, one that is cut twice for longer than the keep alive time" cut_under_load

@@ -44,6 +44,9 @@ const GC_ROOM_BLOCKS: u32 = 2;
 /// Times a page is read before what is on it is taken to be out of reach.
 const READ_ATTEMPTS: u32 = 3;
 
+/// Times a block is erased before it is given up, where giving it up would leave no room to empty another.
+const ERASE_ATTEMPTS: u32 = 4;
+
 /// A block that is being emptied.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Victim {
@@ -155,10 +158,13 @@ impl Ftl {
     }
 
     fn is_short_of_gc_room(&self) -> bool {
-        let pages = u64::from(self.geometry.pages_per_block);
-        let room_pages =
-            u64::from(self.blocks.free_count()) * pages + self.frontiers.of(Front::Gc).room_pages();
-        room_pages < u64::from(GC_ROOM_BLOCKS) * pages
+        self.gc_room_units() < u64::from(GC_ROOM_BLOCKS) * u64::from(self.geometry.units_per_block())
+    }
+
+    fn gc_room_units(&self) -> u64 {
+        let free_pages = u64::from(self.blocks.free_count()) * u64::from(self.geometry.pages_per_block);
+        let pages = free_pages + self.frontiers.of(Front::Gc).room_pages();
+        pages * u64::from(self.geometry.units_per_page())
     }
 
     /// The block that the next page goes to which garbage collection moves. When failures have left no block to open, it is
@@ -258,7 +264,7 @@ impl Ftl {
             return Ok(true);
         }
         self.order(SyncPoint::BlockErase)?;
-        self.erase(victim.block, victim.cause, gc_ps)?;
+        self.erase(victim, gc_ps)?;
         self.choose_side_job();
         Ok(true)
     }
@@ -280,18 +286,32 @@ impl Ftl {
         }
     }
 
-    /// Erases a block that holds nothing. One that fails, or failed before, is given up.
-    fn erase(&mut self, block: BlockId, cause: Cause, at_ps: u64) -> Result<(), FlashError> {
+    /// Erases a block that was emptied. One that fails, or failed before, is given up.
+    fn erase(&mut self, victim: &Victim, at_ps: u64) -> Result<(), FlashError> {
+        let block = victim.block;
         if self.blocks.get(block).used_for == BlockUse::Failing {
             self.give_up(block);
             return Ok(());
         }
-        match self.media.erase(block) {
-            Ok(()) => self.note_erase(block, cause, at_ps),
+        match self.try_erase(victim) {
+            Ok(()) => self.note_erase(block, victim.cause, at_ps),
             Err(FlashError::MediumFailed { .. }) => self.give_up(block),
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Erases a block, several times where it cannot be spared: another like it would not find room to be emptied into.
+    fn try_erase(&mut self, victim: &Victim) -> Result<(), FlashError> {
+        let mut erased = self.media.erase(victim.block);
+        for _ in 1..ERASE_ATTEMPTS {
+            let failed = matches!(erased, Err(FlashError::MediumFailed { .. }));
+            if !failed || self.gc_room_units() > victim.live {
+                break;
+            }
+            erased = self.media.erase(victim.block);
+        }
+        erased
     }
 
     /// Takes a block out of use whose records cannot be trusted. What can be read of it still is.

@@ -5,6 +5,8 @@ guest=''
 server=''
 # The group and the hash that hosts authenticate by, once a guest has asked for some.
 suite=''
+# Whether hosts may come in the clear where they have keys for TLS, once a guest has said so.
+policy=''
 # The port that our device was plugged in behind last.
 plugged=1
 
@@ -29,6 +31,9 @@ do_for_guest() {
         stop-server) end_under_guest TERM ;;
         start-server) start_server ;;
         'use-suite '*) suite=${1#* }; start_server ;;
+        'use-tls '*) policy=${1#* }; start_server ;;
+        renew-keys) renew_keys ;;
+        server-log) tail -n 8 "$work/server.log" ;;
         'hold-syncs '*) hold_syncs "${1#* }" ;;
         unplug) monitor '{"execute":"device_del","arguments":{"id":"byway'"$plugged"'"}}' ;;
         plug) plug ;;
@@ -45,13 +50,14 @@ start_server() {
     [ -z "$server" ] || end_server TERM
     : > "$work/server.said"
     # shellcheck disable=SC2046
-    "target/$profile/byway" serve "$work/byway.img" $(front) $(asking) \
+    "target/$profile/byway" serve "$work/byway.img" $(front) $(asking) $(encrypting) \
         $(served_with --sgl "$(of_boot sgl)") $(served_with --idle "$(of_boot idle)") $(served_with --threads "$(of_boot threads)") \
         > "$work/server.said" 2>> "$work/server.log" &
     server=$!
     for tries in $(seq 400); do
         if grep -q listening "$work/server.said"; then
-            sed -n 's|.*tcp://127.0.0.1:\([0-9]*\)/\(.*\)$|\1 \2|p' "$work/server.said" > "$work/share/tcp"
+            sed -n 's|.*tcp://127.0.0.1:\([0-9]*\)/\([^,]*\).*|\1 \2|p' "$work/server.said" > "$work/share/tcp"
+            sed -n 's|.*tcp://127.0.0.1:\([0-9]*\) for discovery.*|\1|p' "$work/server.said" > "$work/share/discovery"
             return
         fi
         sleep 0.05
@@ -75,6 +81,27 @@ asking() {
         echo "nqn.2026-11.org.example:guest $("target/$profile/byway" key new) $("target/$profile/byway" key new --hash sha512)" \
             > "$work/share/secrets"
     echo "--dhchap-secrets $work/share/secrets ${suite:+--dhchap-group ${suite% *} --dhchap-hash ${suite#* }}"
+}
+
+# The keys by which hosts come by TLS, where the test has them: the guest finds its own in share/tls-keys, and may write another there.
+encrypting() {
+    [ -n "$(header tls)" ] || return 0
+    [ -e "$work/share/tls-keys" ] ||
+        echo "nqn.2026-11.org.example:guest $("target/$profile/byway" key new --tls)" > "$work/share/tls-keys"
+    echo "--tls-keys $work/share/tls-keys ${policy:+--tls $policy} --discovery 127.0.0.1:0"
+}
+
+# Has the server read its files of keys anew.
+renew_keys() {
+    local before tries
+    before=$(grep -c 'read anew' "$work/server.log")
+    kill -HUP "$server"
+    for tries in $(seq 100); do
+        [ "$(grep -c 'read anew' "$work/server.log")" = "$before" ] || return 0
+        sleep 0.05
+    done
+    tail -n 3 "$work/server.log"
+    return 1
 }
 
 # An option of the server, where its value is not empty.

@@ -130,6 +130,7 @@ run_test() {
 prepare_work() {
     work=$PWD/target/vm/$test-$kernel
     suite=''
+    policy=''
     rm -rf "$work"
     mkdir -p "$work/share"
     cp tests/vm/guest/*.sh tests/vm/lib.sh tests/vm/*.py "$work/share/"

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use byway::ErrorKind;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// Exit code of a command that was interrupted: 128 and the number of the signal, as shells have it.
@@ -91,12 +91,24 @@ impl Interrupt {
     }
 }
 
-/// Has a thread of its own do something at each signal.
+/// Has a thread of its own do something at each signal that asks for an end.
 ///
 /// # Errors
 /// When the system refuses a signal handler or a thread.
 pub fn on_signal(what: impl Fn() + Send + 'static) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    on_each_of(&[SIGINT, SIGTERM], what)
+}
+
+/// The same at each SIGHUP, which ends nothing then.
+///
+/// # Errors
+/// As [`on_signal`].
+pub fn on_hangup(what: impl Fn() + Send + 'static) -> io::Result<()> {
+    on_each_of(&[SIGHUP], what)
+}
+
+fn on_each_of(signals: &[i32], what: impl Fn() + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::new(signals)?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for _ in signals.forever() {
             what();

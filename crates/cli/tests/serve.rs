@@ -228,6 +228,46 @@ fn a_server_is_reached_by_tls_and_tells_of_who_has_no_key_for_it() {
 }
 
 #[test]
+fn files_of_keys_are_read_anew_at_a_hangup_and_bad_ones_change_nothing() {
+    let image = Image::new(&["kv"]);
+    let (host, nqn) = ("nqn.2026-11.example:host", "nqn.2026-11.example:disk");
+    let [first, second] = ["sha256", "sha384"].map(|hash| {
+        let made = said(&["key", "new", "--tls", "--hash", hash]);
+        made.trim_end().to_owned()
+    });
+    let secret = said(&["key", "new"]).trim_end().to_owned();
+    let keys = image.file("keys", format!("{host} {first}\n").as_bytes());
+    let secrets = image.file("secrets", format!("{host} {secret}\n").as_bytes());
+    let files = ["--tls-keys", &keys, "--dhchap-secrets", &secrets, "--dhchap-group", "null"];
+    let tcp = ["--tcp", "127.0.0.1:0", "--nqn", nqn, "--json"];
+    let (server, line) = Server::begin(&[&[text(&image.path())], &files[..], &tcp[..]].concat());
+    let address = json_lines(&line).remove(0)["tcp"].as_str().unwrap().to_owned();
+    let by = |key: &str| format!("tcp://{address}/{nqn}?hostnqn={host}&dhchap-secret={secret}&tls-key={key}");
+    let next = |server: &Server, is: &str| loop {
+        let event = json_lines(&server.line()).remove(0);
+        if event["event"] == is {
+            return event;
+        }
+    };
+    said(&["kv", "put", &by(&first), "key", "value"]);
+    // Neither file is taken where one of them is bad.
+    std::fs::write(&keys, format!("{host} {second}\n")).unwrap();
+    std::fs::write(&secrets, format!("{host} DHHC-1:00:c2VjcmV0:\n")).unwrap();
+    server.signal("-HUP");
+    let kept = next(&server, "keys_kept");
+    let why = kept["why"].as_str().unwrap();
+    assert!(why.contains("secrets, line 1") && !why.contains("c2VjcmV0"), "{why}");
+    assert_eq!(said(&["kv", "get", &by(&first), "key"]).trim_end(), "value");
+    refused(2, &["info", &by(&second)]);
+    std::fs::write(&secrets, format!("{host} {secret}\n")).unwrap();
+    server.signal("-HUP");
+    next(&server, "keys_renewed");
+    assert_eq!(said(&["kv", "get", &by(&second), "key"]).trim_end(), "value");
+    assert!(refused(2, &["info", &by(&first)]).contains("does not accept the TLS key"));
+    server.end("-TERM");
+}
+
+#[test]
 fn a_server_with_no_place_or_a_place_that_is_taken_says_so() {
     let image = Image::new(&["nvm"]);
     let error = refused(2, &["serve", text(&image.path())]);

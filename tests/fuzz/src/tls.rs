@@ -38,6 +38,9 @@ fn identities(extension: &[u8]) {
         assert!(end < found.start && found.end <= within.end);
         end = found.end;
     }
+    for place in 0..4 {
+        assert!(hello::binder_bytes(extension, place).is_none_or(|bytes| bytes <= usize::from(u8::MAX)));
+    }
 }
 
 /// A host sends whatever it likes, in any pieces: it is not let in.

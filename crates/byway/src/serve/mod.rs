@@ -27,7 +27,7 @@ pub use byway_tcp_target::{
     PathError, PortId, PskForm, PskHash, SecretError, TargetPaths, TlsKey, TlsKeyError, TlsPolicy, TlsPsk,
 };
 pub use exports::{Exported, Exporter};
-pub use tcp::{TcpDigests, TcpOptions, TlsKeys};
+pub use tcp::{HostKeys, ServedKeys, TcpDigests, TcpOptions, TlsKeys};
 pub use told::{StopServing, Told};
 
 use exports::Opened;
@@ -276,6 +276,13 @@ impl Served {
     #[must_use]
     pub fn paths(&self) -> Option<TargetPaths> {
         self.target.as_ref().map(Target::paths)
+    }
+
+    /// By what NVMe/TCP hosts show who they are, to be changed while it is served; none without such hosts.
+    #[must_use]
+    pub fn keys(&self) -> Option<ServedKeys> {
+        let target = self.target.as_ref()?;
+        Some(ServedKeys::new(target.keys(), self.nqn.clone(), self.events.clone()))
     }
 
     /// Where they ask for subsystems alone.

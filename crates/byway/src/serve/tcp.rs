@@ -1,14 +1,17 @@
 //! What is said of NVMe/TCP, and what the target makes of it.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_tcp_target::{
-    AnaSetting, Dhchap, Digests, Doors, ListenError, Nqn, PathError, StartError, TargetOptions, Tls, TlsKey,
-    TlsPolicy,
+    AnaSetting, Dhchap, Digests, Doors, Keys, ListenError, Nqn, PathError, StartError, TargetKeys,
+    TargetOptions, Tls, TlsKey, TlsPolicy,
 };
 
 use crate::serve::ServeOptions;
+use crate::serve::told::{Events, Told};
 
 /// Where NVMe/TCP hosts connect, and what they find.
 #[derive(Debug, Clone)]
@@ -42,6 +45,23 @@ pub struct TlsKeys {
     pub policy: TlsPolicy,
 }
 
+/// By what NVMe/TCP hosts show who they are.
+#[derive(Debug, Clone, Default)]
+pub struct HostKeys {
+    /// As [`TcpOptions::dhchap`].
+    pub dhchap: Option<Dhchap>,
+    /// As [`TcpOptions::tls`].
+    pub tls: Option<TlsKeys>,
+}
+
+/// By what the hosts of a served device show who they are, to be changed while it is served.
+#[derive(Debug, Clone)]
+pub struct ServedKeys {
+    target: TargetKeys,
+    nqn: String,
+    events: Arc<Events>,
+}
+
 /// Digests that hosts may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TcpDigests {
@@ -66,6 +86,30 @@ impl TcpOptions {
     }
 }
 
+impl ServedKeys {
+    pub(super) fn new(target: TargetKeys, nqn: String, events: Arc<Events>) -> Self {
+        Self { target, nqn, events }
+    }
+
+    /// Has hosts that come go by `keys`, all of them at once. Connections that are there go on.
+    ///
+    /// # Errors
+    /// Where there is no OpenSSL; nothing is changed then.
+    pub fn set(&self, keys: HostKeys) -> Result<()> {
+        let nqn = name(&self.nqn)?;
+        let tls = keys.tls.as_ref().map(|keys| tls_of(&nqn, keys)).transpose()?;
+        self.target.set(Keys { dhchap: keys.dhchap, tls });
+        Ok(())
+    }
+
+    /// The same of what is `read`, and tells of it; those that there are stay where it cannot be, and that is told, with why.
+    pub fn renew<E: Display>(&self, read: impl FnOnce() -> Result<HostKeys, E>) {
+        let renewed = read().map_err(|why| format!("{why:#}"));
+        let renewed = renewed.and_then(|keys| self.set(keys).map_err(|why| why.to_string()));
+        self.events.put(renewed.map_or_else(Told::KeysKept, |()| Told::KeysRenewed));
+    }
+}
+
 /// Listens.
 pub(super) fn open_doors(options: &TcpOptions) -> Result<Doors> {
     Doors::open(&options.addresses, options.discovery).map_err(from_listen)
@@ -86,10 +130,13 @@ pub(super) fn target_options(
     };
     let ServeOptions { threads, idle, .. } = *served;
     let (nqn, dhchap, ana) = (name(nqn)?, options.dhchap.clone(), options.ana.clone());
-    let tls_of = |keys: &TlsKeys| Tls::new(&nqn, &keys.hosts, keys.policy);
-    let tls = options.tls.as_ref().map(tls_of).transpose();
-    let tls = tls.map_err(|why| Error::host(ErrorKind::Unsupported, why.to_string()))?;
+    let tls = options.tls.as_ref().map(|keys| tls_of(&nqn, keys)).transpose()?;
     Ok(TargetOptions { digests, threads, idle, hosts, dhchap, ana, tls, ..TargetOptions::of(nqn) })
+}
+
+fn tls_of(nqn: &Nqn, keys: &TlsKeys) -> Result<Tls> {
+    let tls = Tls::new(nqn, &keys.hosts, keys.policy);
+    tls.map_err(|why| Error::host(ErrorKind::Unsupported, why.to_string()))
 }
 
 fn name(text: &str) -> Result<Nqn> {

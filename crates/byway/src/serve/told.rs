@@ -45,6 +45,10 @@ pub enum Told {
         /// Why.
         why: String,
     },
+    /// Other keys and secrets hold for NVMe/TCP hosts that come: [`ServedKeys::renew`](super::ServedKeys::renew).
+    KeysRenewed,
+    /// There were none to be had, for this reason: those that there are stay.
+    KeysKept(String),
     /// The device failed.
     DeviceFailed,
 }

@@ -6,7 +6,7 @@ use byway::serve::{AuthHash, DhGroup};
 use clap::Args;
 
 /// What `byway serve` takes.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ServeDhchap {
     /// Have NVMe/TCP hosts show who they are (DH-HMAC-CHAP) on every queue: this one by this secret, as `byway key new` and
     /// `nvme gen-dhchap-key` make them. Hosts without a secret are not let in. Discovery needs none.

@@ -38,7 +38,8 @@ Examples:
 QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \
 needs the guest's memory in a file that it shares: -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m.
 
-SIGINT and SIGTERM end the service in order: what was asked for is done, the image is closed, the socket removed. A second one ends it at once, as SIGKILL does: nothing acknowledged is lost.")]
+SIGINT and SIGTERM end the service in order: what was asked for is done, the image is closed, the socket removed. A second one ends it at once, as SIGKILL does: nothing acknowledged is lost. \
+SIGHUP has --tls-keys and --dhchap-secrets read anew, where there is either: hosts that come go by what is in them then, and connections that are there go on. Files that cannot be used change nothing, and are told of.")]
 pub struct Serve {
     /// The image, or embedded:PATH or ram:SIZE with options after `?`, as `byway --help` tells. May be left out where --ns
     /// says what to serve.
@@ -99,8 +100,8 @@ pub struct Serve {
     #[arg(long)]
     pub sgl: Option<Sgl>,
     /// Print one JSON object a line for whatever happens: `event` is listening (with the namespaces that are exported),
-    /// client_came, client_left, client_sent_away (with why), client_refused, host_came, host_left, connection_ended
-    /// (NVMe/TCP) or closed.
+    /// client_came, client_left, client_sent_away (with why), client_refused, host_came, host_left, connection_ended,
+    /// keys_renewed, keys_kept (with why) (NVMe/TCP) or closed.
     #[arg(long)]
     pub json: bool,
 }

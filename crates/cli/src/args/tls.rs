@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 /// What `byway serve` takes.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ServeTls {
     /// Have this NVMe/TCP host connect by TLS 1.3, by this key, as `byway key new --tls` and `nvme gen-tls-key` make them. Needs OpenSSL 3 on
     /// this machine.

@@ -6,12 +6,12 @@ use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, ensure};
-use byway::serve::{Exported, ServeOptions, Served, TcpDigests, TcpOptions, Told, export, serve};
+use byway::serve::{Exported, HostKeys, ServeOptions, Served, TcpDigests, TcpOptions, Told, export, serve};
 use serde::Serialize;
 
-use crate::args::{Digest, Idle, Serve, Sgl};
+use crate::args::{Digest, Idle, Serve, ServeDhchap, ServeTls, Sgl};
 use crate::command::{dhchap, tls};
-use crate::terminal::{INTERRUPTED, on_signal, print_done, print_json};
+use crate::terminal::{INTERRUPTED, on_hangup, on_signal, print_done, print_json};
 
 /// Serves until a signal comes.
 ///
@@ -44,12 +44,28 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
         }
         stopper.stop();
     })?;
+    renew_at_hangup(args, &served)?;
     let device = name_of(args);
     print_done(out, args.json, &listening(args, &served))?;
     out.flush()?;
     served.run(|told| tell(told, args.json, out))?;
     print_done(out, args.json, &Event::Closed { device })?;
     Ok(())
+}
+
+/// Has files of keys and secrets read anew at each SIGHUP, where there are any.
+fn renew_at_hangup(args: &Serve, served: &Served) -> Result<()> {
+    let (dhchap, tls) = (args.dhchap.clone(), args.tls.clone());
+    let has_files = dhchap.dhchap_secrets.is_some() || tls.tls_keys.is_some();
+    if let Some(keys) = served.keys().filter(|_| has_files) {
+        on_hangup(move || keys.renew(|| keys_of(&dhchap, &tls)))?;
+    }
+    Ok(())
+}
+
+/// By what hosts show who they are.
+fn keys_of(dhchap: &ServeDhchap, tls: &ServeTls) -> Result<HostKeys> {
+    Ok(HostKeys { dhchap: dhchap::of_serve(dhchap)?, tls: tls::of_serve(tls)? })
 }
 
 /// What is said of NVMe/TCP.
@@ -64,7 +80,7 @@ fn tcp_of(args: &Serve) -> Result<Option<TcpOptions>> {
         Digest::Both => TcpDigests::Both,
     };
     let (nqn, hosts) = (args.nqn.clone(), args.allow_host.clone());
-    let (dhchap, tls) = (dhchap::of_serve(&args.dhchap)?, tls::of_serve(&args.tls)?);
+    let HostKeys { dhchap, tls } = keys_of(&args.dhchap, &args.tls)?;
     Ok(Some(TcpOptions {
         addresses: args.tcp.clone(),
         discovery: args.discovery,
@@ -152,6 +168,10 @@ enum Event<'a> {
         from: String,
         why: String,
     },
+    KeysRenewed,
+    KeysKept {
+        why: String,
+    },
     Closed {
         device: &'a str,
     },
@@ -188,6 +208,8 @@ impl fmt::Display for Event<'_> {
                 write!(f, "{host} lost controller {controller}: {why}")
             }
             Self::ConnectionEnded { from, why } => write!(f, "the connection from {from} was ended: {why}"),
+            Self::KeysRenewed => f.write_str("keys and secrets were read anew"),
+            Self::KeysKept { why } => write!(f, "keys and secrets stay as they are: {why}"),
             Self::Closed { device } => write!(f, "{device}: closed"),
         }
     }
@@ -205,6 +227,8 @@ fn tell(told: Told, json: bool, out: &mut impl Write) {
         }
         Told::HostLeft { host, controller, why } => Event::HostLeft { host, controller, why },
         Told::ConnectionEnded { from, why } => Event::ConnectionEnded { from: from.to_string(), why },
+        Told::KeysRenewed => Event::KeysRenewed,
+        Told::KeysKept(why) => Event::KeysKept { why },
         _ => return,
     };
     // Service goes on where nobody listens any more.

@@ -12,6 +12,7 @@ use byway_spec::fabrics::{FabricsType, status};
 use byway_spec::{Command, Status};
 
 use crate::discovery::Answer;
+use crate::keys::Keys;
 use crate::options::Told;
 use crate::outbox::Outbox;
 use crate::premises::Premises;
@@ -41,8 +42,8 @@ enum Asked {
 
 impl Lock {
     /// That of a queue of `host`, if there is one: authentication is asked for of this target's hosts.
-    pub fn of(premises: &Premises, host: &Nqn, now_ns: u64) -> Option<Box<Self>> {
-        let dhchap = premises.options.dhchap.as_ref()?;
+    pub fn of(premises: &Premises, keys: &Keys, host: &Nqn, now_ns: u64) -> Option<Box<Self>> {
+        let dhchap = keys.dhchap.as_ref()?;
         let (_, secrets) = dhchap.hosts.iter().find(|(name, _)| name == host)?;
         let parties = Parties { host: host.clone(), subsystem: premises.options.subsystem.clone() };
         let timeout_ns = u64::try_from(dhchap.timeout.as_nanos()).unwrap_or(u64::MAX);

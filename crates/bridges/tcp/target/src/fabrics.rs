@@ -91,10 +91,13 @@ impl Open {
         }
         let port = self.place.port.filter(|_| data.subsystem == self.premises.options.subsystem);
         let port = port.ok_or(ConnectRefusal::invalid(Parameter::SUBNQN))?;
-        if !self.premises.admits(&data.host) {
+        let keys = self.premises.keys.now();
+        // Keys may have come since the connection began.
+        let came_as_asked = self.secured.is_some() || !keys.require_tls(&self.place);
+        if !came_as_asked || !self.premises.admits(&data.host, &keys) {
             return Err(ConnectRefusal::for_good(RefusalKind::InvalidHost));
         }
-        let lock = Lock::of(&self.premises, &data.host, now_ns);
+        let lock = Lock::of(&self.premises, &keys, &data.host, now_ns);
         let queue = match (connect.qid, data.controller) {
             (0, ControllerChoice::Dynamic) => self.connect_admin((connect, port), data, device, now_ns)?,
             (0, _) | (_, ControllerChoice::Dynamic) => {

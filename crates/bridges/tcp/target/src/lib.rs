@@ -21,6 +21,7 @@ mod discovery;
 mod execute;
 mod fabrics;
 mod fused;
+mod keys;
 mod options;
 mod outbox;
 mod paths;
@@ -33,6 +34,7 @@ mod target;
 mod worker;
 
 pub use counters::{ConnectionState, TargetSnapshot};
+pub use keys::{Keys, TargetKeys};
 pub use options::{AnaSetting, Dhchap, TargetOptions, Tell, Tls, TlsPolicy, Told};
 pub use paths::{PathError, TargetPaths};
 pub use target::{Doors, ListenError, StartError, Target, TargetWatch};

@@ -9,15 +9,18 @@ use byway_spec::fabrics::SubsystemType;
 
 use crate::association::Associations;
 use crate::counters::RareEvents;
-use crate::options::{Dhchap, TargetOptions, Tell, Tls, TlsPolicy};
+use crate::keys::{KeyRing, Keys};
+use crate::options::{TargetOptions, Tell, TlsPolicy};
 
 /// Identifiers of discovery controllers, which no other controller has.
 const DISCOVERY_IDS: std::ops::Range<u16> = 0x8000..0xfff0;
 
 /// What connections share.
 pub struct Premises {
-    /// What the target was told.
+    /// What the target was told, but for keys.
     pub options: TargetOptions,
+    /// By what hosts show who they are.
+    pub(crate) keys: KeyRing,
     /// The hosts that are here.
     pub associations: Associations,
     /// What seldom happens, counted.
@@ -48,26 +51,17 @@ impl std::fmt::Debug for Premises {
 
 impl Premises {
     /// Of a target that listens at `ports`.
-    pub fn new(options: TargetOptions, ports: Vec<SocketAddr>, tell: Tell) -> Self {
+    pub fn new(mut options: TargetOptions, ports: Vec<SocketAddr>, tell: Tell) -> Self {
         let (associations, discovery_id) = (Associations::default(), AtomicU16::new(0));
         let rare = RareEvents::default();
-        Self { options, associations, rare, tell, ports, discovery_id }
+        let keys = KeyRing::new(Keys { dhchap: options.dhchap.take(), tls: options.tls.take() });
+        Self { options, keys, associations, rare, tell, ports, discovery_id }
     }
 
     /// Whether a host may connect. One that cannot show who it is may not where that is asked for.
-    pub fn admits(&self, host: &Nqn) -> bool {
-        let TargetOptions { hosts, dhchap, tls, .. } = &self.options;
-        let has_secret = |dhchap: &Dhchap| dhchap.hosts.iter().any(|(name, _)| name == host);
-        let may_come = |tls: &Tls| tls.policy == TlsPolicy::Allowed || tls.hosts.contains(host);
-        (hosts.is_empty() || hosts.contains(host))
-            && dhchap.as_ref().is_none_or(has_secret)
-            && tls.as_ref().is_none_or(may_come)
-    }
-
-    /// Whether nothing but TLS is spoken at `place`. Where discovery alone is, hosts learn that it is elsewhere.
-    pub fn requires_tls(&self, place: &Place) -> bool {
-        let tls = self.options.tls.as_ref();
-        place.port.is_some() && tls.is_some_and(|tls| tls.policy == TlsPolicy::Required)
+    pub fn admits(&self, host: &Nqn, keys: &Keys) -> bool {
+        let hosts = &self.options.hosts;
+        (hosts.is_empty() || hosts.contains(host)) && keys.admit(host)
     }
 
     /// An identifier for a discovery controller.
@@ -78,31 +72,31 @@ impl Premises {
     /// What there is, for `host`, who asks at `place`. Where the target listens at every address, the one that the host came
     /// to is the one that it can reach.
     pub fn discovery_log(&self, host: &Nqn, place: &Place) -> DiscoveryLog {
-        let mut entries = Vec::new();
-        if self.admits(host) {
+        let (mut entries, keys) = (Vec::new(), self.keys.now());
+        if self.admits(host, &keys) {
             entries.extend((1..).zip(&self.ports).map(|(port_id, address)| {
                 let at = reachable(address.ip(), place.to.ip());
                 let entry = Entry::tcp(self.options.subsystem.clone(), at, address.port());
-                self.secured(Entry { port_id, ..entry }, false)
+                secured(Entry { port_id, ..entry }, &keys, false)
             }));
         }
         let mut current = Entry::tcp(Nqn::discovery(), place.to.ip(), place.to.port());
         current.kind = SubsystemType::CURRENT_DISCOVERY;
-        entries.push(self.secured(current, place.port.is_none()));
+        entries.push(secured(current, &keys, place.port.is_none()));
         let mut log = DiscoveryLog::default();
         log.set(entries);
         log
     }
+}
 
-    /// An entry that says whether TLS is spoken there (TREQ, SECTYPE).
-    fn secured(&self, entry: Entry, is_discovery: bool) -> Entry {
-        let Some(tls) = &self.options.tls else { return entry };
-        let secure_channel = match tls.policy {
-            TlsPolicy::Required if !is_discovery => SecureChannel::Required,
-            _ => SecureChannel::NotRequired,
-        };
-        Entry { secure_channel, tcp_security: TcpSecurity::TLS_1_3, ..entry }
-    }
+/// An entry that says whether TLS is spoken there (TREQ, SECTYPE).
+fn secured(entry: Entry, keys: &Keys, is_discovery: bool) -> Entry {
+    let Some(tls) = &keys.tls else { return entry };
+    let secure_channel = match tls.policy {
+        TlsPolicy::Required if !is_discovery => SecureChannel::Required,
+        _ => SecureChannel::NotRequired,
+    };
+    Entry { secure_channel, tcp_security: TcpSecurity::TLS_1_3, ..entry }
 }
 
 fn reachable(listening: IpAddr, came_to: IpAddr) -> IpAddr {

@@ -219,7 +219,7 @@ impl Session {
             Ok(_) => return Ok(()),
             Err(violation) => return Err(Self::turn_away(reader, &mut self.out, violation)),
         };
-        if self.secured.is_none() && self.premises.requires_tls(&self.place) {
+        if self.secured.is_none() && self.premises.keys.now().require_tls(&self.place) {
             Self::turn_away(reader, &mut self.out, Violation::OutOfSequence(PduType::IC_REQ));
             return Err(Ended::Clear);
         }

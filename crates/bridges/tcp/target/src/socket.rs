@@ -77,7 +77,7 @@ pub struct Connection {
 impl Connection {
     /// One that came.
     pub fn new(stream: TcpStream, premises: Arc<Premises>, place: Place, now_ns: u64) -> Self {
-        let tls = premises.options.tls.as_ref().map(|tls| tls.subsystem.clone());
+        let tls = premises.keys.now().tls.as_ref().map(|tls| tls.subsystem.clone());
         Self {
             channel: Channel::new(stream, tls),
             session: Session::new(premises, place, now_ns),

@@ -9,6 +9,7 @@ use byway_controller::PortId;
 use byway_in_process::Capsules;
 
 use crate::counters::TargetSnapshot;
+use crate::keys::TargetKeys;
 use crate::options::{TargetOptions, Tell};
 use crate::paths::{self, PathError, TargetPaths};
 use crate::premises::Premises;
@@ -134,6 +135,12 @@ impl Target {
     #[must_use]
     pub fn paths(&self) -> TargetPaths {
         TargetPaths::of(&self.crew)
+    }
+
+    /// By what hosts show who they are, to be changed while it serves.
+    #[must_use]
+    pub fn keys(&self) -> TargetKeys {
+        TargetKeys::of(&self.crew)
     }
 
     /// Where the discovery service listens alone.

@@ -30,6 +30,16 @@ pub enum TlsError {
     /// A host names one, and has another.
     #[error("the TLS key of {0:?} is another here")]
     WrongKey(String),
+    /// A host names one, and shows by another hash than the key's that it has it.
+    #[error(
+        "the TLS key of {identity:?} is bound by a hash of {bytes} bytes, which is not its own (GnuTLS before 3.8.11 binds keys of SHA-384 so)"
+    )]
+    OtherHash {
+        /// What it named.
+        identity: String,
+        /// Bytes of the hash that it took.
+        bytes: usize,
+    },
     /// The peer does not speak TLS.
     #[error("the peer does not speak TLS")]
     NotTls,

@@ -1,4 +1,4 @@
-//! Identities of pre-shared keys that a ClientHello names (RFC 8446, section 4.2.11).
+//! Identities of pre-shared keys that a ClientHello names, and what binds each to it (RFC 8446, section 4.2.11).
 
 /// The extension's number.
 pub const EXTENSION: u32 = 41;
@@ -15,6 +15,16 @@ pub fn identities(extension: &[u8]) -> impl Iterator<Item = &[u8]> {
         left = behind.get(AGE_BYTES..)?;
         Some(identity)
     })
+}
+
+/// How long the binder of the identity at `place` is: as long as digests of the hash that it was made by.
+pub fn binder_bytes(extension: &[u8], place: usize) -> Option<usize> {
+    let (_, behind) = prefixed(extension)?;
+    let (mut left, _) = prefixed(behind)?;
+    for _ in 0..place {
+        left = left.get(1 + usize::from(*left.first()?)..)?;
+    }
+    left.first().map(|bytes| usize::from(*bytes))
 }
 
 /// Bytes behind their length in 16 bits, and what follows.
@@ -35,6 +45,16 @@ mod tests {
     fn identities_are_told_in_order_and_binders_are_left_out() {
         let extension = [0, 16, 0, 3, b'o', b'n', b'e', 0, 0, 0, 0, 0, 1, b'2', 9, 9, 9, 9, 0, 1, 0];
         assert_eq!(all(&extension), [&b"one"[..], b"2"]);
+    }
+
+    #[test]
+    fn binders_are_measured_each_at_its_place() {
+        let extension = [0, 7, 0, 1, b'a', 0, 0, 0, 0, 0, 5, 2, 7, 7, 1, 7];
+        assert_eq!([0, 1, 2].map(|place| binder_bytes(&extension, place)), [Some(2), Some(1), None]);
+        for cut in 0..extension.len() {
+            assert_eq!(binder_bytes(&extension[..cut], 0), None);
+        }
+        assert_eq!(binder_bytes(&[0, 0, 0, 1, 9], 1), None);
     }
 
     #[test]

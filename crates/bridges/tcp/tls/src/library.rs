@@ -349,6 +349,9 @@ impl Handle {
         let (library, reason) = (code >> 23 & 0xff, code & 0x7f_ffff);
         let used = self.used();
         let asked = || used.asked.clone().unwrap_or_default();
+        if let Some(bytes) = used.other_hash_bytes {
+            return TlsError::OtherHash { identity: asked(), bytes };
+        }
         match (library, reason) {
             (LIB_SSL, BINDER_DOES_NOT_VERIFY) => TlsError::WrongKey(asked()),
             (LIB_SSL, alert) if (ALERTS..ALERTS + 256).contains(&alert) => {

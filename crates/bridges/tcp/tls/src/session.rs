@@ -49,6 +49,8 @@ pub(crate) struct Used {
     pub asked: Option<String>,
     /// Nothing of it was known.
     pub is_refused: bool,
+    /// What was known is bound by a hash of so many bytes, which is not its own.
+    pub other_hash_bytes: Option<usize>,
     parties: Option<Parties>,
 }
 
@@ -68,13 +70,17 @@ impl Keys {
 impl Used {
     /// The hash of the first key that is named and known.
     pub fn choose(&mut self, keys: &Keys, extension: &[u8]) -> Option<PskHash> {
-        let known = hello::identities(extension).find_map(|identity| keys.find(identity));
+        let mut named = hello::identities(extension).enumerate();
+        let known = named.find_map(|(place, identity)| Some((place, keys.find(identity)?)));
         self.is_refused = known.is_none();
-        self.asked = match known {
-            Some(psk) => Some(psk.identity().to_owned()),
-            None => hello::identities(extension).next().map(shown),
+        let Some((place, psk)) = known else {
+            self.asked = hello::identities(extension).next().map(shown);
+            return None;
         };
-        known.map(TlsPsk::hash)
+        self.asked = Some(psk.identity().to_owned());
+        let bound_by = hello::binder_bytes(extension, place);
+        self.other_hash_bytes = bound_by.filter(|bytes| *bytes != psk.hash().bytes());
+        Some(psk.hash())
     }
 
     /// This key is used.

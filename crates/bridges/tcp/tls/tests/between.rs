@@ -152,6 +152,39 @@ fn an_identity_that_nobody_has_is_told_of() {
     );
 }
 
+/// As GnuTLS before 3.8.11 does it of every key: a ClientHello whose last binder is as long as SHA-256 makes it.
+fn bound_by_sha256(hello: &[u8], identity_bytes: usize) -> Vec<u8> {
+    const SHORTER_BYTES: usize = 48 - 32;
+    let mut hello = hello[..hello.len() - SHORTER_BYTES].to_vec();
+    let binders = hello.len() - 32 - 3;
+    hello[binders + 2] = 32;
+    // Lengths of the record, the message and the binders; behind random, session, suites and methods that of extensions.
+    let session = 5 + 4 + 2 + 32;
+    let suites = session + 1 + usize::from(hello[session]);
+    let methods = suites + 2 + usize::from(hello[suites + 1]);
+    let extensions = methods + 1 + usize::from(hello[methods]);
+    // Before the binders the age, the identity, its length, that of all, and that of the extension.
+    let psk = binders - 4 - identity_bytes - 2 - 2 - 2;
+    for length in [3, 7, binders, extensions, psk] {
+        let bytes = u16::from_be_bytes([hello[length], hello[length + 1]]) - SHORTER_BYTES as u16;
+        hello[length..length + 2].copy_from_slice(&bytes.to_be_bytes());
+    }
+    hello
+}
+
+#[test]
+fn a_key_of_sha384_that_is_bound_by_sha256_is_told_of_as_that() {
+    let key = key(Some(PskHash::Sha384));
+    let psk = psk(&key, PskForm::V0);
+    let mut host = TlsHost::new(psk.clone()).unwrap().session().unwrap();
+    let mut subsystem = subsystem(&[&key]).session().unwrap();
+    host.shake().unwrap();
+    let identity = psk.identity().to_owned();
+    subsystem.put(&bound_by_sha256(host.unsent(), identity.len())).unwrap();
+    assert_eq!(subsystem.shake(), Err(TlsError::OtherHash { identity, bytes: 32 }));
+    assert!(!subsystem.unsent().is_empty(), "the host is told");
+}
+
 #[test]
 fn the_suite_is_that_of_the_key_whichever_it_is_among_others() {
     let [one, other] = [key(Some(PskHash::Sha256)), key(Some(PskHash::Sha384))];

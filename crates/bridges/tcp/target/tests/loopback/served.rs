@@ -12,7 +12,7 @@ use byway_fabrics::Nqn;
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
 use byway_in_process::{Embedded, Hosts};
 use byway_link::{ClockMode, Profile};
-use byway_tcp_target::{AnaSetting, AnaState, Doors, PathError, PortId, Target, TargetOptions, Told};
+use byway_tcp_target::{AnaSetting, AnaState, Doors, Keys, PathError, PortId, Target, TargetOptions, Told};
 
 use crate::host::{Host, Proposal};
 
@@ -90,6 +90,11 @@ impl Served {
 
     pub fn try_set(&self, port: u16, nsid: impl Into<Option<u32>>, state: AnaState) -> Result<(), PathError> {
         self.target.paths().set(AnaSetting { port: PortId(port), nsid: nsid.into(), state })
+    }
+
+    /// Has who comes go by other keys.
+    pub fn renew(&self, keys: Keys) {
+        self.target.keys().set(keys);
     }
 
     /// A host at a port, with an I/O queue.

@@ -9,7 +9,7 @@ use byway_fabrics::{ConnectRefusal, ControllerChoice, Nqn, Parameter, RefusalKin
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::tcp::FatalStatus;
 use byway_tcp_codec::IcReq;
-use byway_tcp_target::{Tls, TlsPolicy, Told};
+use byway_tcp_target::{Keys, Tls, TlsPolicy, Told};
 use byway_tls::{FIRST_BYTE, TlsHost, TlsSession};
 
 use crate::host::{By, HOST, Host, Proposal, blocks, pattern};
@@ -28,9 +28,15 @@ fn parties(subsystem: &str) -> Parties {
 
 /// A target with a key for the host.
 fn served(policy: TlsPolicy) -> (Served, TlsKey) {
+    let (tls, key) = new_key(policy);
+    (Served::with(|options| options.tls = Some(tls)), key)
+}
+
+/// What a target has where the host has this key.
+fn new_key(policy: TlsPolicy) -> (Tls, TlsKey) {
     let key = TlsKey::generate(Some(PskHash::Sha384)).unwrap();
     let tls = Tls::new(&name(SUBSYSTEM), &[(name(HOST), key.clone())], policy).unwrap();
-    (Served::with(|options| options.tls = Some(tls)), key)
+    (tls, key)
 }
 
 /// A session that has said its ClientHello.
@@ -209,4 +215,33 @@ fn a_handshake_byte_by_byte_is_a_handshake() {
         session.put(&bytes).unwrap();
         session.shake().unwrap();
     }
+}
+
+#[test]
+fn another_key_is_for_who_comes_and_who_is_here_goes_on() {
+    let (served, key) = served(TlsPolicy::Required);
+    let tunnel = Tunnel::new(served.address(), &key, &parties(SUBSYSTEM));
+    let mut admin = Host::greet(tunnel.address, Proposal::default());
+    admin.connect_admin(0).unwrap();
+    admin.enable();
+    let mut io = Host::greet(tunnel.address, Proposal::default());
+    io.connect_io(1, admin.controller()).unwrap();
+    let (tls, another) = new_key(TlsPolicy::Required);
+    served.renew(Keys { tls: Some(tls), ..Keys::default() });
+    assert!(io.read(blocks(NvmOpcode::READ, 0, 4096), 4096).0.status().is_success());
+    let mut late = begun(&key);
+    let mut stream = connect(served.address());
+    stream.write_all(late.unsent()).unwrap();
+    late.sent(late.unsent().len());
+    assert!(why(&served).contains("no host has the TLS identity"));
+    check(&served, &another);
+    assert!(io.read(blocks(NvmOpcode::READ, 0, 4096), 4096).0.status().is_success());
+}
+
+#[test]
+fn who_began_in_the_clear_is_not_connected_once_there_are_keys() {
+    let served = Served::new();
+    let mut host = served.greet(Proposal::default());
+    served.renew(Keys { tls: Some(new_key(TlsPolicy::Required).0), ..Keys::default() });
+    assert_eq!(host.connect_admin(0), Err(ConnectRefusal::for_good(RefusalKind::InvalidHost)));
 }

@@ -1,0 +1,208 @@
+# Linux's own NVMe/TCP initiator comes by TLS 1.3 (tlshd, the kernel's TLS): keys of nvme-cli and ours, in both versions of identities;
+# keys that are wrong or unknown and hosts in the clear are refused; a server that was killed is come back to; keys are changed.
+# devices: tcp
+# tls: yes
+# image: --size 256M --ns nvm:128M
+# seconds: 900
+
+modprobe virtio_net
+modprobe nvme-tcp
+modprobe tls
+# What TLS and digests are computed by, where the kernel has it as modules: it is asked for by names that no dependency tells.
+for module in crc32c_generic sha256_generic sha512_generic hmac aes_generic aesni_intel ghash_generic gcm; do
+    modprobe "$module" 2> /dev/null
+done
+read -r port nqn < /share/tcp
+read -r hostnqn key < /share/tls-keys
+discovery=nqn.2014-08.org.nvmexpress.discovery
+check "the guest has a network" network_up
+
+# What shakes hands for the kernel finds keys where nvme-cli and `put` leave them.
+printf '%s\n' '[debug]' loglevel=1 tls=1 '[authenticate]' keyrings=.nvme > /etc/tlshd.conf
+tlshd -s > /tmp/tlshd.log 2>&1 &
+# Who links the keyring may read what is in it.
+keyctl link %:.nvme @s
+
+# connect OPTIONS...: with one I/O queue, which comes by TLS as the admin queue does.
+connect() {
+    nvme connect -t tcp -a 10.0.2.2 -s "$port" -n "$nqn" --hostnqn "$hostnqn" \
+        --hostid 5d5f6b6e-1c4b-4c4a-9f7e-0123456789ab --nr-io-queues=1 --reconnect-delay=1 --ctrl-loss-tmo=300 "$@"
+}
+
+connected() {
+    connect "$@"
+    name=$(controller "$(serial)")
+    namespace "$name" 1 > block
+}
+
+disconnected() {
+    nvme disconnect -n "$nqn"
+    until_true 60 is_gone
+}
+
+is_gone() {
+    ! grep -qs "$nqn" /sys/class/nvme/nvme*/subsysnqn
+}
+
+# by_nvme_cli KEY VERSION [SUBSYSTEM]: has nvme-cli derive what the kernel needs, and leave it in the keyring alone.
+by_nvme_cli() {
+    keyctl clear %:.nvme
+    nvme check-tls-key --subsysnqn "${3:-$nqn}" --hostnqn "$hostnqn" --identity "$2" --insert --keydata "$1"
+}
+
+# by_us KEY FORM [SUBSYSTEM]: has our command derive it.
+by_us() {
+    local said
+    said=$(byway key identity --host "$hostnqn" --subsystem "${3:-$nqn}" --identity "$2" --psk - <<< "$1")
+    keyctl clear %:.nvme
+    put "$(sed -n 1p <<< "$said")" "$(sed -n 2p <<< "$said")"
+}
+
+# put IDENTITY DIGITS: leaves a pre-shared key in the keyring.
+put() {
+    # shellcheck disable=SC2059
+    printf "$(sed 's/../\\x&/g' <<< "$2")" | keyctl padd psk "$1" %:.nvme
+}
+
+# psk_of_nvme_cli KEY VERSION: what nvme-cli derives, in hexadecimal.
+psk_of_nvme_cli() {
+    by_nvme_cli "$1" "$2" > /dev/null
+    keyctl pipe "$(keyctl rlist %:.nvme)" | od -An -v -tx1 | tr -d ' \n'
+}
+
+# came_by VERSION HASH: the kernel says by which key the admin queue came.
+came_by() {
+    keyctl rdescribe "$((16#$(cat "/sys/class/nvme/$(controller "$(serial)")/tls_key")))" |
+        grep -F "NVMe$1R0$2 $hostnqn $nqn"
+}
+
+# Blocks of many sizes, in capsules and asked for, and what fio compares itself.
+written() {
+    local block bytes
+    block=/dev/$(cat block)
+    for bytes in 512 4K 16K 64K 1M; do
+        random data "$bytes"
+        byway nvm write "$block?direct=1" --offset 64K --file data
+        byway nvm read "$block?direct=1" --offset 64K --length "$bytes" | cmp - data
+    done
+    fio_verified "$block" --rw=randwrite --bsrange=512-1m --bs_unaligned=0 --blockalign=512 --iodepth=16 --size=16M
+    nvme flush "$block"
+}
+
+# server_tells PATTERN: it did, lately.
+server_tells() {
+    host server-log | grep -E -- "$1"
+}
+
+# refused_for PATTERN OPTIONS...: no connection is made, and the server tells why.
+refused_for() {
+    refuses . connect "${@:2}"
+    server_tells "$1"
+    until_true 60 is_gone
+}
+
+# come VERSION HASH WAY KEY FORM: by a key that was derived so, and write.
+come() {
+    check "a key of SHA-$2, identity $1, $3" "$3" "$4" "$5"
+    check "connect by it" connected --tls
+    check "the kernel says so" came_by "$1" "$([ "$2" = 256 ] && echo 1 || echo 2)"
+    check "what is written is read" written
+    check "disconnect" disconnected
+}
+
+# Version 0 says nothing of the derivation, and libnvme's was another than the specification's until the summer of 2025.
+come 1 256 by_nvme_cli "$key" 1
+come 0 256 by_us "$key" 0
+come 1 256 by_us "$key" 1
+if [ "$(psk_of_nvme_cli "$key" 0)" = "$(byway key identity --host "$hostnqn" --subsystem "$nqn" --identity 0 --psk - <<< "$key" | sed -n 2p)" ]; then
+    come 0 256 by_nvme_cli "$key" 0
+else
+    tells "nvme-cli derives keys as libnvme did until 2025"
+    check "nvme-cli leaves a key of version 0" by_nvme_cli "$key" 0
+    check "it is another than the specification's, and is refused" refused_for 'the TLS key of "NVMe0R01 .*" is another here' --tls
+fi
+
+# has KEY: it is the host's from now on.
+has() {
+    echo "$hostnqn $1" > /share/tls-keys
+    host renew-keys
+}
+
+# GnuTLS before 3.8.11 binds every key by SHA-256, as nobody else takes it of a key of SHA-384.
+long=$(nvme gen-tls-key --subsysnqn "$nqn" --hostnqn "$hostnqn" --identity 1 --hmac 2 | grep -m 1 '^NVMeTLSkey')
+check "nvme-cli makes a key of SHA-384" [ -n "$long" ]
+check "it is the host's" has "$long"
+if grep -q gnutls_psk_allocate_client_credentials2 /usr/sbin/tlshd; then
+    come 1 384 by_nvme_cli "$long" 1
+    come 0 384 by_us "$long" 0
+else
+    tells "tlshd's GnuTLS has no keys of SHA-384"
+    for form in 0 1; do
+        check "a key of SHA-384 is derived, identity $form" by_us "$long" "$form"
+        check "GnuTLS binds it by SHA-256, and is told" refused_for "NVMe${form}R02 .*bound by a hash of 32 bytes" --tls
+    done
+fi
+
+fresh=$(nvme gen-tls-key --subsysnqn "$nqn" --hostnqn "$hostnqn" --identity 1 --hmac 1 | grep -m 1 '^NVMeTLSkey')
+check "nvme-cli makes a key of SHA-256" [ -n "$fresh" ]
+check "it is the host's" has "$fresh"
+check "nvme-cli leaves it to the kernel" by_nvme_cli "$fresh" 1
+check "connect by nvme-cli's own key, with digests" connected --tls --hdr-digest --data-digest
+check "what is written is read, with digests" written
+check "disconnect" disconnected
+
+check "the host has its old key" by_us "$key" 1
+check "its identity is unknown now" refused_for 'no host has the TLS identity "NVMe1R01' --tls
+check "the same of version 0" by_us "$key" 0
+check "it is another key now" refused_for 'the TLS key of "NVMe0R01 .*" is another here' --tls
+check "a host in the clear is refused" refused_for 'in the clear, and TLS is required'
+
+discovered() {
+    nvme discover -t tcp -a 10.0.2.2 -s "$1" --hostnqn "$hostnqn" "${@:2}" | tee found
+    grep -q "$nqn" found
+    grep -q 'treq: *required' found
+    grep -q 'sectype: *tls13' found
+}
+check "the host has a key for discovery" by_us "$fresh" 1 "$discovery"
+check "it is discovered by TLS" discovered "$port" --tls
+check "it is discovered in the clear, where discovery alone is" discovered "$(cat /share/discovery)"
+check "it is not where TLS is required" refuses . discovered "$port"
+
+check "the host has its key" by_us "$fresh" 1
+check "TLS is allowed" host use-tls allowed
+check "connect in the clear" connected
+check "what is written is read in the clear" written
+check "disconnect" disconnected
+check "connect by TLS where it is allowed" connected --tls
+check "the kernel says so" came_by 1 1
+check "disconnect" disconnected
+check "TLS is required" host use-tls required
+
+check "connect" connected --tls
+name=$(controller "$(serial)")
+reset() {
+    nvme reset "/dev/$name"
+    until_true 60 is_live
+    came_by 1 1
+    written
+}
+check "a reset comes by TLS again" reset
+
+killed() {
+    random data 1M
+    byway nvm write "/dev/$(cat block)?direct=1" --offset 64K --file data
+    host kill-server
+    sleep 2
+    host start-server
+    until_true 120 is_live
+    came_by 1 1
+    byway nvm read "/dev/$(cat block)?direct=1" --offset 64K --length 1M | cmp - data
+}
+check "a server that was killed is come back to by TLS" killed
+
+# A connection goes on by the key that it has; the next has the new one.
+check "the host has another key at the server" has "$key"
+check "what is connected goes on" written
+check "disconnect" disconnected
+come 1 256 by_us "$key" 1
+[ "$failures" = 0 ] || tail -n 40 /tmp/tlshd.log

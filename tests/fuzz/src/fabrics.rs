@@ -60,7 +60,7 @@ fn log(input: &mut Input<'_>) {
 fn known(reading: &LogReading) {
     let Step::Done(entries) = reading.step() else { return };
     let mut log = DiscoveryLog::default();
-    log.set(entries.clone());
+    log.set(1, entries.clone());
     let mut again = LogReading::new(4096);
     while let Step::Read { offset, bytes } = again.step() {
         again.take(&log.read(offset, bytes as usize)).expect("our own log can be read");

@@ -8,7 +8,7 @@
 //! use byway_fabrics::{DiscoveryLog, Entry, LogReading, Nqn, Step};
 //!
 //! let mut log = DiscoveryLog::default();
-//! log.set(vec![Entry::tcp(Nqn::new("nqn.2026-11.example:disk")?, "192.0.2.1".parse()?, 4420)]);
+//! log.set(1, vec![Entry::tcp(Nqn::new("nqn.2026-11.example:disk")?, "192.0.2.1".parse()?, 4420)]);
 //!
 //! // A host reads it in parts, and again if it changed meanwhile.
 //! let mut reading = LogReading::new(4096);

@@ -11,7 +11,7 @@ fn entry(name: &str) -> Entry {
 
 fn log_of(names: usize) -> DiscoveryLog {
     let mut log = DiscoveryLog::default();
-    log.set((0..names).map(|i| entry(&format!("nqn.2026-11.example:{i}"))).collect());
+    log.set(1, (0..names).map(|i| entry(&format!("nqn.2026-11.example:{i}"))).collect());
     log
 }
 
@@ -67,10 +67,11 @@ fn the_header_tells_the_generation_and_the_number_of_entries() {
     let mut log = log_of(3);
     assert_eq!(log.bytes(), 4096);
     assert_eq!(log.read(0, 20), [1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    assert!(!log.set(log.entries().to_vec()), "no change, no event");
+    assert!(!log.set(1, log.entries().to_vec()), "no change, no event");
     assert_eq!(log.generation(), 1);
-    assert!(log.set(Vec::new()));
-    assert_eq!(log.read(0, 9), [2, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert!(!log.set(2, log.entries().to_vec()), "another host sees a change, this one does not");
+    assert!(log.set(3, Vec::new()));
+    assert_eq!(log.read(0, 9), [3, 0, 0, 0, 0, 0, 0, 0, 0]);
 }
 
 proptest! {
@@ -121,7 +122,7 @@ fn read(mut reading: LogReading, log: impl Fn(u32) -> DiscoveryLog) -> Result<Ve
 #[test]
 fn a_log_that_changes_while_it_is_read_is_read_again() {
     let (old, mut new) = (log_of(4), log_of(4));
-    new.set(log_of(2).entries().to_vec());
+    new.set(2, log_of(2).entries().to_vec());
     let entries = read(LogReading::new(2048), |n| if n < 2 { old.clone() } else { new.clone() });
     assert_eq!(entries, Ok(new.entries().to_vec()));
 }
@@ -130,10 +131,7 @@ fn a_log_that_changes_while_it_is_read_is_read_again() {
 fn a_log_that_never_stops_changing_is_given_up() {
     let result = read(LogReading::new(1 << 20), |n| {
         let mut log = log_of(1);
-        for _ in 0..n {
-            let names = log.entries().len() % 2 + 1;
-            log.set(log_of(names).entries().to_vec());
-        }
+        log.set(n as u64, log_of(n as usize % 2 + 1).entries().to_vec());
         log
     });
     assert_eq!(result, Err(LogError::Unsteady));

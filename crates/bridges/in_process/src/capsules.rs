@@ -265,6 +265,17 @@ impl CapsuleDevice<'_> {
         self.core.subsystem.set_ports(ports);
     }
 
+    /// Has this port too, of which hosts are told: every namespace is optimized there.
+    pub fn open_port(&mut self, port: PortId) {
+        self.core.subsystem.open_port(port);
+    }
+
+    /// How many ports hosts are told of; none where they are told of no paths.
+    #[must_use]
+    pub fn ports(&self) -> usize {
+        self.core.subsystem.ports()
+    }
+
     /// Sets how a namespace is reached by a port. Hosts are told when bells are [rung](Capsules::ring).
     ///
     /// # Errors

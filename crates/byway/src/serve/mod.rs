@@ -14,7 +14,7 @@ use byway_controller::{Subsystem, SubsystemOptions};
 use byway_core::{Error, ErrorKind, Result};
 use byway_in_process::{Embedded, Hosts, StartError, WatchedBy};
 use byway_link::ClockMode;
-use byway_tcp_target::{Doors, Target, TargetOptions};
+use byway_tcp_target::{Doors, Port, SubsystemTerms, Target, TargetOptions};
 use byway_vfio_user::{Door, DoorError, DoorbellPage, Function, ServeError, Server, Vectors};
 
 use crate::control::Control;
@@ -183,8 +183,8 @@ fn serve_made(
     let events = Arc::new(Events::new().map_err(|error| Error::kernel("serve", error))?);
     let target = match (doors, &options.tcp) {
         (Some(doors), Some(tcp)) => {
-            let target = tcp::target_options(tcp, &nqn, options)?;
-            Some(start_target(doors, target, &device, &events)?)
+            let how = tcp::target_options(tcp, options);
+            Some(start_target(doors, how, tcp::terms(tcp, &nqn)?, &device, &events)?)
         }
         _ => None,
     };
@@ -208,12 +208,14 @@ fn listen_for_metrics(address: SocketAddr) -> Result<TcpListener> {
 fn start_target(
     doors: Doors,
     options: TargetOptions,
+    terms: SubsystemTerms,
     device: &Embedded,
     events: &Arc<Events>,
 ) -> Result<Target> {
     let capsules = device.capsules().map_err(from_start)?;
     let tell = events.clone();
-    let target = Target::start(doors, options, capsules, Arc::new(move |told| tell.put(told.into())));
+    let tell = Arc::new(move |told: byway_tcp_target::Told| tell.put(told.into()));
+    let target = Target::start(doors, options, vec![(terms, capsules)], tell);
     target.map_err(tcp::from_target)
 }
 
@@ -266,23 +268,25 @@ impl Served {
         self.tcp_addresses().first().copied()
     }
 
-    /// All places where NVMe/TCP hosts connect: the subsystem's ports, from 1 on.
+    /// All places where NVMe/TCP hosts connect now: the ports, in order of their numbers.
     #[must_use]
-    pub fn tcp_addresses(&self) -> &[SocketAddr] {
-        self.target.as_ref().map_or(&[], Target::addresses)
+    pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
+        let ports = self.target.as_ref().map(Target::ports).unwrap_or_default();
+        ports.iter().map(|Port { address, .. }| *address).collect()
     }
 
     /// How NVMe/TCP hosts reach namespaces by each port (ANA), to be changed while it is served; none without such hosts.
     #[must_use]
     pub fn paths(&self) -> Option<TargetPaths> {
-        self.target.as_ref().map(Target::paths)
+        let nqn = tcp::name(&self.nqn).ok()?;
+        Some(self.target.as_ref()?.control().paths(nqn))
     }
 
     /// By what NVMe/TCP hosts show who they are, to be changed while it is served; none without such hosts.
     #[must_use]
     pub fn keys(&self) -> Option<ServedKeys> {
-        let target = self.target.as_ref()?;
-        Some(ServedKeys::new(target.keys(), self.nqn.clone(), self.events.clone()))
+        let keys = self.target.as_ref()?.control().keys(tcp::name(&self.nqn).ok()?);
+        Some(ServedKeys::new(keys, self.nqn.clone(), self.events.clone()))
     }
 
     /// Where they ask for subsystems alone.

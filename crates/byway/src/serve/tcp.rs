@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_tcp_target::{
-    AnaSetting, Dhchap, Digests, Doors, Keys, ListenError, Nqn, PathError, StartError, TargetKeys,
-    TargetOptions, Tls, TlsKey, TlsPolicy,
+    AnaSetting, Dhchap, Digests, Doors, Keys, ListenError, Nqn, PathError, StartError, SubsystemTerms,
+    TargetKeys, TargetOptions, Tls, TlsKey, TlsPolicy, TlsUnavailable,
 };
 
 use crate::serve::ServeOptions;
@@ -98,8 +98,8 @@ impl ServedKeys {
     pub fn set(&self, keys: HostKeys) -> Result<()> {
         let nqn = name(&self.nqn)?;
         let tls = keys.tls.as_ref().map(|keys| tls_of(&nqn, keys)).transpose()?;
-        self.target.set(Keys { dhchap: keys.dhchap, tls });
-        Ok(())
+        let set = self.target.set(Keys { dhchap: keys.dhchap, tls });
+        set.map_err(|error| Error::host(ErrorKind::Unsupported, error.to_string()))
     }
 
     /// The same of what is `read`, and tells of it; those that there are stay where it cannot be, and that is told, with why.
@@ -115,13 +115,8 @@ pub(super) fn open_doors(options: &TcpOptions) -> Result<Doors> {
     Doors::open(&options.addresses, options.discovery).map_err(from_listen)
 }
 
-/// What a target is told.
-pub(super) fn target_options(
-    options: &TcpOptions,
-    nqn: &str,
-    served: &ServeOptions,
-) -> Result<TargetOptions> {
-    let hosts = options.hosts.iter().map(|host| name(host)).collect::<Result<Vec<_>>>()?;
+/// How a target serves.
+pub(super) fn target_options(options: &TcpOptions, served: &ServeOptions) -> TargetOptions {
     let digests = match options.digests {
         TcpDigests::None => Digests::NONE,
         TcpDigests::Header => Digests { header: true, data: false },
@@ -129,17 +124,22 @@ pub(super) fn target_options(
         TcpDigests::Both => Digests::BOTH,
     };
     let ServeOptions { threads, idle, .. } = *served;
+    TargetOptions { digests, threads, idle }
+}
+
+/// What hosts of subsystem `nqn` find.
+pub(super) fn terms(options: &TcpOptions, nqn: &str) -> Result<SubsystemTerms> {
+    let hosts = options.hosts.iter().map(|host| name(host)).collect::<Result<Vec<_>>>()?;
     let (nqn, dhchap, ana) = (name(nqn)?, options.dhchap.clone(), options.ana.clone());
     let tls = options.tls.as_ref().map(|keys| tls_of(&nqn, keys)).transpose()?;
-    Ok(TargetOptions { digests, threads, idle, hosts, dhchap, ana, tls, ..TargetOptions::of(nqn) })
+    Ok(SubsystemTerms { nqn, hosts, dhchap, ana, tls })
 }
 
 fn tls_of(nqn: &Nqn, keys: &TlsKeys) -> Result<Tls> {
-    let tls = Tls::new(nqn, &keys.hosts, keys.policy);
-    tls.map_err(|why| Error::host(ErrorKind::Unsupported, why.to_string()))
+    Tls::new(nqn, &keys.hosts, keys.policy).map_err(|why| from_tls(&why))
 }
 
-fn name(text: &str) -> Result<Nqn> {
+pub(super) fn name(text: &str) -> Result<Nqn> {
     Nqn::new(text).map_err(|error| Error::host(ErrorKind::InvalidArgument, format!("{text:?}: {error}")))
 }
 
@@ -152,6 +152,7 @@ pub(super) fn from_target(error: StartError) -> Error {
     match error {
         StartError::System(cause) => Error::kernel("serve NVMe/TCP", cause),
         StartError::Paths(error) => from_path(&error),
+        StartError::Tls(error) => from_tls(&error),
     }
 }
 
@@ -162,4 +163,8 @@ fn from_path(error: &PathError) -> Error {
         PathError::Gone => ErrorKind::DeviceLost,
     };
     Error::host(kind, error.to_string())
+}
+
+fn from_tls(error: &TlsUnavailable) -> Error {
+    Error::host(ErrorKind::Unsupported, error.to_string())
 }

@@ -24,6 +24,8 @@ pub enum Told {
     HostCame {
         /// Its name.
         host: String,
+        /// The subsystem's name.
+        subsystem: String,
         /// The controller.
         controller: u16,
         /// Where it is.
@@ -33,6 +35,8 @@ pub enum Told {
     HostLeft {
         /// Its name.
         host: String,
+        /// The subsystem's name.
+        subsystem: String,
         /// The controller.
         controller: u16,
         /// Why, unless it left by itself.
@@ -70,11 +74,13 @@ impl From<byway_tcp_target::Told> for Told {
     fn from(told: byway_tcp_target::Told) -> Self {
         use byway_tcp_target::Told as Tcp;
         match told {
-            Tcp::HostCame { host, controller, from } => {
-                Self::HostCame { host: host.to_string(), controller, from }
+            Tcp::HostCame { host, subsystem, controller, from } => {
+                let (host, subsystem) = (host.to_string(), subsystem.to_string());
+                Self::HostCame { host, subsystem, controller, from }
             }
-            Tcp::HostLeft { host, controller, why } => {
-                Self::HostLeft { host: host.to_string(), controller, why }
+            Tcp::HostLeft { host, subsystem, controller, why } => {
+                let (host, subsystem) = (host.to_string(), subsystem.to_string());
+                Self::HostLeft { host, subsystem, controller, why }
             }
             Tcp::ConnectionEnded { from, why } => Self::ConnectionEnded { from, why },
             _ => Self::DeviceFailed,

@@ -155,11 +155,13 @@ enum Event<'a> {
     ClientRefused,
     HostCame {
         host: String,
+        subsystem: String,
         controller: u16,
         from: String,
     },
     HostLeft {
         host: String,
+        subsystem: String,
         controller: u16,
         #[serde(skip_serializing_if = "Option::is_none")]
         why: Option<String>,
@@ -198,14 +200,14 @@ impl fmt::Display for Event<'_> {
             Self::ClientRefused => {
                 f.write_str("another client came and was refused: one is served at a time")
             }
-            Self::HostCame { host, controller, from } => {
-                write!(f, "{host} came from {from} and has controller {controller}")
+            Self::HostCame { host, subsystem, controller, from } => {
+                write!(f, "{host} came from {from} and has controller {controller} of {subsystem}")
             }
-            Self::HostLeft { host, controller, why: None } => {
-                write!(f, "{host} left: controller {controller} is gone")
+            Self::HostLeft { host, subsystem, controller, why: None } => {
+                write!(f, "{host} left: controller {controller} of {subsystem} is gone")
             }
-            Self::HostLeft { host, controller, why: Some(why) } => {
-                write!(f, "{host} lost controller {controller}: {why}")
+            Self::HostLeft { host, subsystem, controller, why: Some(why) } => {
+                write!(f, "{host} lost controller {controller} of {subsystem}: {why}")
             }
             Self::ConnectionEnded { from, why } => write!(f, "the connection from {from} was ended: {why}"),
             Self::KeysRenewed => f.write_str("keys and secrets were read anew"),
@@ -222,10 +224,12 @@ fn tell(told: Told, json: bool, out: &mut impl Write) {
         Told::ClientLeft => Event::ClientLeft,
         Told::ClientSentAway(why) => Event::ClientSentAway { why },
         Told::ClientRefused => Event::ClientRefused,
-        Told::HostCame { host, controller, from } => {
-            Event::HostCame { host, controller, from: from.to_string() }
+        Told::HostCame { host, subsystem, controller, from } => {
+            Event::HostCame { host, subsystem, controller, from: from.to_string() }
         }
-        Told::HostLeft { host, controller, why } => Event::HostLeft { host, controller, why },
+        Told::HostLeft { host, subsystem, controller, why } => {
+            Event::HostLeft { host, subsystem, controller, why }
+        }
         Told::ConnectionEnded { from, why } => Event::ConnectionEnded { from: from.to_string(), why },
         Told::KeysRenewed => Event::KeysRenewed,
         Told::KeysKept(why) => Event::KeysKept { why },

@@ -12,14 +12,13 @@ pub struct DiscoveryLog {
 }
 
 impl DiscoveryLog {
-    /// Has these entries from now on; says whether that is a change, which hosts that wait for one are to be told of.
-    pub fn set(&mut self, entries: Vec<Entry>) -> bool {
-        if self.entries == entries {
-            return false;
-        }
+    /// Has these entries as of `generation`, which the service counts for all of its hosts; says whether this one sees a change,
+    /// which it is to be told of if it waits for one.
+    pub fn set(&mut self, generation: u64, entries: Vec<Entry>) -> bool {
+        self.generation = generation;
+        let has_changed = self.entries != entries;
         self.entries = entries;
-        self.generation = self.generation.wrapping_add(1);
-        true
+        has_changed
     }
 
     /// The entries.
@@ -27,7 +26,7 @@ impl DiscoveryLog {
         &self.entries
     }
 
-    /// GENCTR: how often they changed.
+    /// GENCTR: the generation that they are of.
     pub const fn generation(&self) -> u64 {
         self.generation
     }

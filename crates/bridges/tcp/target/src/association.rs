@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use byway_controller::ControllerId;
+use byway_controller::{ControllerId, PortId};
 use byway_fabrics::{HostId, Nqn};
 
 /// Nanoseconds of a millisecond.
@@ -17,11 +17,17 @@ const NS_PER_MS: u64 = 1_000_000;
 pub struct Association {
     /// The controller.
     pub controller: ControllerId,
+    /// The subsystem's name.
+    pub subsystem: Nqn,
+    /// The port that it came by.
+    pub port: PortId,
     /// The host's name.
     pub host: Nqn,
     /// The host's identifier.
     pub host_id: HostId,
     over: AtomicBool,
+    /// It is to end: the host is not let in any more.
+    dismissed: AtomicBool,
     /// Controller resets: each ends the I/O queues that were there.
     resets: AtomicU32,
     /// When anything came from the host last, over any of its connections.
@@ -32,12 +38,20 @@ pub struct Association {
 
 impl Association {
     /// One that begins now.
-    pub fn new(controller: ControllerId, host: Nqn, host_id: HostId, now_ns: u64) -> Self {
+    pub fn new(
+        controller: ControllerId,
+        (subsystem, port): (Nqn, PortId),
+        (host, host_id): (Nqn, HostId),
+        now_ns: u64,
+    ) -> Self {
         Self {
             controller,
+            subsystem,
+            port,
             host,
             host_id,
             over: AtomicBool::new(false),
+            dismissed: AtomicBool::new(false),
             resets: AtomicU32::new(0),
             heard_ns: AtomicU64::new(now_ns),
             keep_alive_ms: AtomicU32::new(0),
@@ -71,6 +85,17 @@ impl Association {
         self.over.load(Relaxed)
     }
 
+    /// Has its connections end: each finds out before it executes anything more.
+    pub fn dismiss(&self) {
+        self.dismissed.store(true, Relaxed);
+    }
+
+    /// Whether its connections are to end.
+    #[inline]
+    pub fn is_dismissed(&self) -> bool {
+        self.dismissed.load(Relaxed)
+    }
+
     /// The controller was reset.
     pub fn reset(&self) {
         self.resets.fetch_add(1, Relaxed);
@@ -82,7 +107,7 @@ impl Association {
     }
 }
 
-/// Every association of a target.
+/// Every association of a subsystem.
 #[derive(Debug, Default)]
 pub struct Associations(Mutex<Vec<Arc<Association>>>);
 
@@ -98,18 +123,22 @@ impl Associations {
         self.lock().retain(|other| !Arc::ptr_eq(other, association));
     }
 
-    /// That of a controller.
-    pub fn find(&self, controller: ControllerId) -> Option<Arc<Association>> {
-        self.lock().iter().find(|other| other.controller == controller && !other.is_over()).cloned()
+    /// Dismisses those that `are_out`.
+    pub fn dismiss(&self, are_out: impl Fn(&Association) -> bool) {
+        self.lock().iter().filter(|association| are_out(association)).for_each(|out| out.dismiss());
     }
 
-    /// The hosts by name, with their controllers.
-    pub fn hosts(&self) -> Vec<(String, usize)> {
-        let mut hosts = BTreeMap::new();
+    /// That of a controller.
+    pub fn find(&self, controller: ControllerId) -> Option<Arc<Association>> {
+        let is_here = |other: &Association| !other.is_over() && !other.is_dismissed();
+        self.lock().iter().find(|other| other.controller == controller && is_here(other)).cloned()
+    }
+
+    /// Counts the controllers of each host by its name.
+    pub fn count_hosts(&self, hosts: &mut BTreeMap<String, usize>) {
         for association in self.lock().iter() {
             *hosts.entry(association.host.to_string()).or_default() += 1;
         }
-        hosts.into_iter().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Association>>> {

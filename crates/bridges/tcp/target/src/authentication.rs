@@ -3,21 +3,22 @@
 //! What is computed takes milliseconds in the large groups, so it is not done where the message is read, with the device in hand, but
 //! when the device has been given back: other threads go on meanwhile.
 
+use byway_fabrics::Authentication;
 use byway_fabrics::authentication::{
     AUTH_MESSAGE_BYTES_MAX, AuthenticationError, ControllerAuthentication, Entropy, Parties, Verdict,
 };
-use byway_fabrics::{Authentication, Nqn};
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::fabrics::{FabricsType, status};
 use byway_spec::{Command, Status};
 
+use crate::association::Association;
 use crate::discovery::Answer;
+use crate::ended::Ended;
 use crate::keys::Keys;
 use crate::options::Told;
 use crate::outbox::Outbox;
-use crate::premises::Premises;
 use crate::queue::Queue;
-use crate::session::{Ended, Open};
+use crate::session::Open;
 
 /// A queue whose host has to show who it is.
 #[derive(Debug)]
@@ -41,11 +42,10 @@ enum Asked {
 }
 
 impl Lock {
-    /// That of a queue of `host`, if there is one: authentication is asked for of this target's hosts.
-    pub fn of(premises: &Premises, keys: &Keys, host: &Nqn, now_ns: u64) -> Option<Box<Self>> {
+    /// That of a queue, if there is one: authentication is asked for of the subsystem's hosts.
+    pub fn of(keys: &Keys, parties: Parties, now_ns: u64) -> Option<Box<Self>> {
         let dhchap = keys.dhchap.as_ref()?;
-        let (_, secrets) = dhchap.hosts.iter().find(|(name, _)| name == host)?;
-        let parties = Parties { host: host.clone(), subsystem: premises.options.subsystem.clone() };
+        let (_, secrets) = dhchap.hosts.iter().find(|(name, _)| *name == parties.host)?;
         let timeout_ns = u64::try_from(dhchap.timeout.as_nanos()).unwrap_or(u64::MAX);
         Some(Box::new(Self {
             side: ControllerAuthentication::new(parties, secrets.clone(), dhchap.suites.clone()),
@@ -177,7 +177,13 @@ impl Open {
         if queue.qid > 0 || self.lock.as_ref().is_some_and(|lock| !lock.is_proven) {
             return;
         }
-        let (host, controller) = (queue.association.host.clone(), queue.association.controller.0);
-        (self.premises.tell)(Told::HostCame { host, controller, from: self.place.from });
+        let Association { host, subsystem, controller, .. } = &*queue.association;
+        let (host, subsystem) = (host.clone(), subsystem.clone());
+        (self.premises.tell)(Told::HostCame {
+            host,
+            subsystem,
+            controller: controller.0,
+            from: self.place.from,
+        });
     }
 }

@@ -7,7 +7,7 @@ use byway_tls::{FIRST_BYTE, TlsError, TlsSession, TlsSubsystem};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::session::Ended;
+use crate::ended::Ended;
 
 /// A socket that never blocks, and what is between it and the session.
 #[derive(Debug)]

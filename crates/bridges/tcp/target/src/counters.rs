@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use byway_fabrics::RefusalKind;
 
-use crate::session::Ended;
+use crate::ended::Ended;
 
 /// What a connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ const REFUSALS: [&str; 8] = [
 const TOO_MANY: usize = 0;
 
 /// Why connections end.
-const ENDS: [&str; 12] = [
+const ENDS: [&str; 13] = [
     "left",
     "protocol_violation",
     "terminated_by_host",
@@ -72,6 +72,7 @@ const ENDS: [&str; 12] = [
     "system",
     "not_encrypted",
     "tls",
+    "dismissed",
 ];
 
 /// What all threads of a target count together.
@@ -122,6 +123,7 @@ impl RareEvents {
             Ended::System(_) => 9,
             Ended::Clear => 10,
             Ended::Tls(_) => 11,
+            Ended::Dismissed => 12,
         };
         self.ended[at].fetch_add(1, Relaxed);
     }

@@ -1,23 +1,33 @@
-//! The discovery controller of one connection: it has no device behind it, and tells where the subsystem is.
+//! The discovery controller of one connection: it has no device behind it, and tells where subsystems are, as far as its host may
+//! know. A host that stays is told when that changes.
 
 use std::collections::VecDeque;
 
 use byway_fabrics::{Change, DiscoveryLog, Nqn, Properties, PropertyAccess, PropertyError};
 use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::event::Event;
 use byway_spec::base::feature::{FeatureCdw10, FeatureId};
 use byway_spec::base::identify::{self, Cns, IdentifyCdw10, ascii_field};
-use byway_spec::base::log::LogPage;
+use byway_spec::base::log::{LogCdw10, LogPage};
 use byway_spec::base::register::{Cap, Crto, Vs};
-use byway_spec::{Command, Status};
+use byway_spec::{Command, Completion, Status};
 use zerocopy::{FromZeros, IntoBytes};
 
+use crate::directory::Directory;
 use crate::options::ADMIN_ENTRIES_MAX;
+use crate::premises::Place;
 
 /// Event requests that may wait.
 const REQUESTS: usize = 4;
 
 /// Most bytes of the log in one answer.
 const LOG_BYTES_MAX: u32 = 1 << 20;
+
+/// How long a host that announced no keep alive time may be silent: it asks, and goes.
+const BRIEF_MS: u32 = 120_000;
+
+/// Discovery log changes, in OAES and in the feature that enables events.
+const LOG_CHANGES: u32 = 1 << 31;
 
 /// What a command comes to.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,28 +46,67 @@ pub enum Answer {
 #[derive(Debug)]
 pub struct DiscoveryController {
     id: u16,
+    host: Nqn,
+    place: Place,
     properties: Properties,
     log: DiscoveryLog,
     requests: VecDeque<u16>,
     keep_alive_ms: u32,
     events: u32,
+    /// The log changed since its host read it, who wants to know.
+    is_news: bool,
+    /// The host was told of a change, and has not read the log since.
+    is_told: bool,
 }
 
 impl DiscoveryController {
-    /// One that tells `log`.
-    pub fn new(id: u16, log: DiscoveryLog, keep_alive_ms: u32) -> Self {
+    /// One that tells `host`, who came to `place`, of `directory`.
+    pub fn new(id: u16, host: Nqn, place: Place, directory: &Directory, keep_alive_ms: u32) -> Self {
         let cap = Cap::new()
             .with_mqes_z(ADMIN_ENTRIES_MAX - 1)
             .with_cqr(true)
             .with_to(20)
             .with_css(Cap::CSS_NVM | Cap::CSS_IO_SETS);
-        let properties = Properties::new(cap, Crto::new());
-        Self { id, properties, log, requests: VecDeque::new(), keep_alive_ms, events: 0 }
+        let mut controller = Self {
+            id,
+            host,
+            place,
+            properties: Properties::new(cap, Crto::new()),
+            log: DiscoveryLog::default(),
+            requests: VecDeque::new(),
+            keep_alive_ms,
+            events: 0,
+            is_news: false,
+            is_told: false,
+        };
+        controller.note(directory);
+        controller
     }
 
-    /// Keep alive timeout in milliseconds; 0 is off.
-    pub fn keep_alive_ms(&self) -> u32 {
-        self.keep_alive_ms
+    /// How long its host may be silent, in milliseconds.
+    pub fn patience_ms(&self) -> u32 {
+        if self.keep_alive_ms > 0 { self.keep_alive_ms } else { BRIEF_MS }
+    }
+
+    /// Notes what `directory` has to tell by now.
+    pub fn note(&mut self, directory: &Directory) {
+        if directory.generation() == self.log.generation() {
+            return;
+        }
+        let listing = directory.listing();
+        let has_changed = self.log.set(listing.generation(), listing.entries(&self.host, &self.place));
+        self.is_news |= has_changed && self.events & LOG_CHANGES != 0;
+    }
+
+    /// The event that its host is to be told of, if there is one and it asks for events.
+    pub fn take_event(&mut self) -> Option<Completion> {
+        if !self.is_news || self.is_told {
+            return None;
+        }
+        let cid = self.requests.pop_front()?;
+        (self.is_news, self.is_told) = (false, true);
+        let event = u64::from(Event::DISCOVERY_CHANGED.into_bits());
+        Some(Completion::new(0, 0, cid, Status::SUCCESS).with_result(event))
     }
 
     /// Property Get.
@@ -76,10 +125,16 @@ impl DiscoveryController {
                 self.keep_alive_ms = 0;
                 self.properties.set_shut_down();
             }
-            Change::Reset => self.requests.clear(),
+            Change::Reset => self.reset(),
             _ => {}
         }
         Ok(())
+    }
+
+    fn reset(&mut self) {
+        self.requests.clear();
+        self.events = 0;
+        (self.is_news, self.is_told) = (false, false);
     }
 
     /// Executes an admin command.
@@ -119,7 +174,7 @@ impl DiscoveryController {
         data.ver = Vs::V2_1.into_bits();
         data.cntrltype = DISCOVERY;
         // Discovery log page changes; parts of log pages.
-        data.oaes = 1 << 31;
+        data.oaes = LOG_CHANGES;
         data.lpa = 1 << 2;
         data.ctratt = 1 | 1 << 6;
         data.kas = 10;
@@ -135,8 +190,9 @@ impl DiscoveryController {
     }
 
     /// Any part of the log (Base 2.1, section 5.1.12): NUMD in CDW10 and 11, the offset in CDW12 and 13.
-    fn log_page(&self, command: &Command) -> Answer {
-        if LogPage(command.cdw10 as u8) != LogPage::DISCOVERY {
+    fn log_page(&mut self, command: &Command) -> Answer {
+        let cdw10 = LogCdw10::from_bits(command.cdw10);
+        if cdw10.lid() != LogPage::DISCOVERY {
             return Answer::Failed(Status::INVALID_LOG_PAGE.with_dnr());
         }
         let dwords = u64::from(command.cdw10 >> 16 | (command.cdw11 & 0xffff) << 16) + 1;
@@ -147,6 +203,10 @@ impl DiscoveryController {
         }
         if offset % 4 != 0 {
             return Answer::Failed(Status::INVALID_FIELD.with_dnr());
+        }
+        if !cdw10.rae() {
+            // What is read now is all that there is to know.
+            (self.is_news, self.is_told) = (false, false);
         }
         Answer::Data(self.log.read(offset, bytes as usize))
     }

@@ -8,9 +8,10 @@ use byway_spec::{Command, Completion, Status};
 use byway_tcp_codec::{C2hData, C2hEnd, CommandId};
 
 use crate::discovery::Answer;
+use crate::ended::Ended;
 use crate::outbox::Outbox;
 use crate::queue::{DeviceQueue, Queue};
-use crate::session::{Ended, Hand, Open};
+use crate::session::{Hand, Open};
 
 impl Open {
     /// Executes a command that has all of its data, and whose host takes `reply_bytes`.
@@ -30,8 +31,10 @@ impl Open {
                 Ok(())
             }
             Queue::Discovery(discovery) => {
+                discovery.controller.note(&self.premises.directory);
                 let answer = discovery.controller.execute(command);
                 self.answer(command, answer, reply_bytes, hand.out);
+                self.tell_discovered(hand.out);
                 Ok(())
             }
             Queue::Device(queue) => {
@@ -51,13 +54,14 @@ impl Open {
         reply_bytes: usize,
         hand: &mut Hand<'_, '_>,
     ) -> Result<(), Ended> {
+        let Hand { out, device: Some(device), .. } = hand else { return Err(Ended::ControllerGone) };
         let head_bytes = if reply_bytes > 0 { self.writer.data_head_bytes() } else { 0 };
-        let room = hand.out.room(head_bytes + reply_bytes);
+        let room = out.room(head_bytes + reply_bytes);
         let reply = room.get_mut(head_bytes..).unwrap_or_default();
-        hand.device.execute(at, command, data, reply).map_err(|_| Ended::Overrun)?;
+        device.execute(at, command, data, reply).map_err(|_| Ended::Overrun)?;
         self.outstanding += 1;
         let mut mine = None;
-        while let Some(posted) = hand.device.take_completion(at) {
+        while let Some(posted) = device.take_completion(at) {
             match mine {
                 None if posted.data.is_none() && posted.completion.cid == command.cid() => {
                     mine = Some(posted.completion);
@@ -66,13 +70,13 @@ impl Open {
             }
         }
         if let Some(completion) = mine {
-            self.complete(completion, head_bytes, reply_bytes, hand.out);
+            self.complete(completion, head_bytes, reply_bytes, out);
         }
         if mine.is_none() {
             self.owed_bytes += reply_bytes;
         }
         if !self.late.is_empty() {
-            self.send_late(hand.out, hand.device);
+            self.send_late(out, device);
         }
         Ok(())
     }
@@ -84,10 +88,11 @@ impl Open {
         pair: [FusedCommand<'_>; 2],
         hand: &mut Hand<'_, '_>,
     ) -> Result<(), Ended> {
-        hand.device.execute_fused(at, pair).map_err(|_| Ended::Overrun)?;
+        let Hand { out, device: Some(device), .. } = hand else { return Err(Ended::ControllerGone) };
+        device.execute_fused(at, pair).map_err(|_| Ended::Overrun)?;
         self.outstanding += pair.len();
-        self.late.extend(std::iter::from_fn(|| hand.device.take_completion(at)));
-        self.send_late(hand.out, hand.device);
+        self.late.extend(std::iter::from_fn(|| device.take_completion(at)));
+        self.send_late(out, device);
         Ok(())
     }
 
@@ -170,9 +175,16 @@ impl Open {
     }
 
     /// Sends what has come of commands by itself.
-    pub(crate) fn look(&mut self, out: &mut Outbox, device: &mut CapsuleDevice<'_>) -> Result<(), Ended> {
+    pub(crate) fn look(
+        &mut self,
+        out: &mut Outbox,
+        device: Option<&mut CapsuleDevice<'_>>,
+    ) -> Result<(), Ended> {
         self.queue.check()?;
-        let Queue::Device(queue) = &self.queue else { return Ok(()) };
+        let (Queue::Device(queue), Some(device)) = (&self.queue, device) else {
+            self.tell_discovered(out);
+            return self.check_port();
+        };
         let at = queue.at();
         if at.1 == 0 {
             device.attend(at.0);
@@ -183,5 +195,20 @@ impl Open {
             self.send_posted(posted, out, device);
         }
         Ok(())
+    }
+
+    /// A host that came by a port that is no more has nobody to ask.
+    fn check_port(&self) -> Result<(), Ended> {
+        let has_port = |port| self.premises.directory.listing().has_port(port);
+        if self.place.port.is_none_or(has_port) { Ok(()) } else { Err(Ended::Dismissed) }
+    }
+
+    /// Tells a host that asks a discovery controller for events that what it was told is out of date.
+    fn tell_discovered(&mut self, out: &mut Outbox) {
+        let Queue::Discovery(discovery) = &mut self.queue else { return };
+        discovery.controller.note(&self.premises.directory);
+        if let Some(event) = discovery.controller.take_event() {
+            self.respond(event, out);
+        }
     }
 }

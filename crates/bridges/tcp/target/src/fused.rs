@@ -10,10 +10,11 @@ use byway_controller::{CAPSULE_DATA_BYTES, FusedCommand};
 use byway_spec::{Cdw0, Command, Status};
 
 use crate::data::{Data, data_of};
+use crate::ended::Ended;
 use crate::outbox::Outbox;
 use crate::pending::Whole;
 use crate::queue::{DeviceQueue, Queue};
-use crate::session::{Ended, Hand, Open};
+use crate::session::{Hand, Open};
 
 /// Fused commands of one connection that are not executed yet, in the order they came. The newest may be without its second.
 #[derive(Debug, Default)]

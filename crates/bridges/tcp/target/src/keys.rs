@@ -1,31 +1,27 @@
-//! By what hosts show who they are: told when the target begins, and anew while it serves.
+//! By what hosts show who they are to a subsystem: told when it is served, and anew while it is.
 //!
 //! What is changed holds for connections that come, and for what they ask for when they connect. Those that are there go on.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-
 use byway_fabrics::Nqn;
 
+use crate::control::{ControlError, TargetControl};
 use crate::options::{Dhchap, Tls, TlsPolicy};
-use crate::premises::Place;
-use crate::worker::Crew;
 
 /// By what hosts show who they are.
 #[derive(Debug, Clone, Default)]
 pub struct Keys {
-    /// As [`TargetOptions::dhchap`](crate::TargetOptions::dhchap).
+    /// As [`SubsystemTerms::dhchap`](crate::SubsystemTerms::dhchap).
     pub dhchap: Option<Dhchap>,
-    /// As [`TargetOptions::tls`](crate::TargetOptions::tls).
+    /// As [`SubsystemTerms::tls`](crate::SubsystemTerms::tls).
     pub tls: Option<Tls>,
 }
 
-/// The keys of a target, to be changed while it serves. It does not keep the target.
+/// The keys of a subsystem, to be changed while it is served. It does not keep the target.
 #[derive(Debug, Clone)]
-pub struct TargetKeys(Weak<Crew>);
-
-/// The keys of now.
-#[derive(Debug)]
-pub(crate) struct KeyRing(Mutex<Arc<Keys>>);
+pub struct TargetKeys {
+    control: TargetControl,
+    subsystem: Nqn,
+}
 
 impl Keys {
     /// Whether a host has what is asked of it.
@@ -35,37 +31,25 @@ impl Keys {
         self.dhchap.as_ref().is_none_or(has_secret) && self.tls.as_ref().is_none_or(may_come)
     }
 
-    /// Whether nothing but TLS is spoken at `place`. Where discovery alone is, hosts learn that it is elsewhere.
-    pub(crate) fn require_tls(&self, place: &Place) -> bool {
-        place.port.is_some() && self.tls.as_ref().is_some_and(|tls| tls.policy == TlsPolicy::Required)
+    /// Whether hosts must come by TLS.
+    pub(crate) fn require_tls(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.policy == TlsPolicy::Required)
     }
 }
 
 impl TargetKeys {
-    pub(crate) fn of(crew: &Arc<Crew>) -> Self {
-        Self(Arc::downgrade(crew))
+    pub(crate) fn of(control: TargetControl, subsystem: Nqn) -> Self {
+        Self { control, subsystem }
     }
 
-    /// Has connections that come go by `keys`, all of them at once. Nothing happens where the target has ended.
-    pub fn set(&self, keys: Keys) {
-        if let Some(crew) = self.0.upgrade() {
-            crew.premises.keys.set(keys);
+    /// Has connections that come go by `keys`, all of them at once. Nothing happens where the subsystem is served no more.
+    ///
+    /// # Errors
+    /// Where there is no OpenSSL.
+    pub fn set(&self, keys: Keys) -> Result<(), ControlError> {
+        match self.control.set_keys(&self.subsystem, keys) {
+            Err(ControlError::Gone | ControlError::NoSubsystem(_)) => Ok(()),
+            set => set,
         }
-    }
-}
-
-impl KeyRing {
-    /// These, to begin with.
-    pub fn new(keys: Keys) -> Self {
-        Self(Mutex::new(Arc::new(keys)))
-    }
-
-    /// What holds now.
-    pub fn now(&self) -> Arc<Keys> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, keys: Keys) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 }

@@ -1,23 +1,30 @@
-//! The NVMe/TCP target: hosts connect to a device over TCP, each with a controller of its own.
+//! The NVMe/TCP target: hosts connect to subsystems over TCP, each with a controller of its own.
 //!
 //! | a | has |
 //! |---|---|
 //! | [`Target`] | listeners and threads |
 //! | thread | connections, and waits for their sockets |
 //! | connection | a socket and a session |
-//! | session | bytes in, commands executed, bytes out; what is behind it: a queue of the device, or a discovery controller |
+//! | session | bytes in, commands executed, bytes out; what is behind it: a queue of a device, or a discovery controller |
+//! | site | a subsystem: its device, who may connect, and who is here |
 //! | association | what the connections of one host share |
 //!
-//! A command is parsed, executed and answered by the thread that received it, with the device in hand for all that was
+//! A connection has a site from its Connect on, and reaches no device but that one's. A command is parsed, executed and answered by the thread that received it, with the device in hand for all that was
 //! received at once.
 #![forbid(unsafe_code)]
 
 mod association;
 mod authentication;
 mod channel;
+mod connect;
+mod control;
 mod counters;
+mod crew;
 mod data;
+mod directory;
 mod discovery;
+mod ended;
+mod entrance;
 mod execute;
 mod fabrics;
 mod fused;
@@ -28,16 +35,21 @@ mod paths;
 mod pending;
 mod premises;
 mod queue;
+mod receive;
 mod session;
+mod site;
 mod socket;
 mod target;
 mod worker;
 
+pub use control::{ControlError, TargetControl};
 pub use counters::{ConnectionState, TargetSnapshot};
+pub use directory::Port;
+pub use entrance::ListenError;
 pub use keys::{Keys, TargetKeys};
-pub use options::{AnaSetting, Dhchap, TargetOptions, Tell, Tls, TlsPolicy, Told};
+pub use options::{AnaSetting, Dhchap, SubsystemTerms, TargetOptions, Tell, Tls, TlsPolicy, Told};
 pub use paths::{PathError, TargetPaths};
-pub use target::{Doors, ListenError, StartError, Target, TargetWatch};
+pub use target::{Doors, StartError, Target, TargetWatch};
 
 pub use byway_controller::PortId;
 

@@ -17,17 +17,28 @@ use byway_tls::{TlsSubsystem, TlsUnavailable};
 /// Most entries of an admin queue.
 pub const ADMIN_ENTRIES_MAX: u16 = 128;
 
-/// What hosts find at a target.
+/// How a target serves, whatever it serves.
 #[derive(Debug, Clone)]
 pub struct TargetOptions {
-    /// The subsystem's name, as the device has it too.
-    pub subsystem: Nqn,
     /// Digests that hosts may ask for.
     pub digests: Digests,
     /// Threads that share the connections.
     pub threads: NonZeroU16,
     /// What a thread does while nothing comes.
     pub idle: Idle,
+}
+
+impl Default for TargetOptions {
+    fn default() -> Self {
+        Self { digests: Digests::BOTH, threads: NonZeroU16::MIN, idle: Idle::default() }
+    }
+}
+
+/// A subsystem as hosts find it, and which of them do.
+#[derive(Debug, Clone)]
+pub struct SubsystemTerms {
+    /// The subsystem's name, as the device has it too.
+    pub nqn: Nqn,
     /// Hosts that may connect; all where there are none.
     pub hosts: Vec<Nqn>,
     /// What hosts show who they are by, and all of them must; nobody has to where there is nothing.
@@ -37,6 +48,14 @@ pub struct TargetOptions {
     pub ana: Vec<AnaSetting>,
     /// TLS, which hosts may begin where there is something.
     pub tls: Option<Tls>,
+}
+
+impl SubsystemTerms {
+    /// A subsystem of this name, which every host finds as it is.
+    #[must_use]
+    pub fn of(nqn: Nqn) -> Self {
+        Self { nqn, hosts: Vec::new(), dhchap: None, ana: Vec::new(), tls: None }
+    }
 }
 
 /// How namespaces are reached by a port (ANA, Base 2.1, section 8.1.1).
@@ -57,8 +76,8 @@ pub struct Tls {
     pub(crate) hosts: Vec<Nqn>,
     /// Whether others may connect.
     pub(crate) policy: TlsPolicy,
-    /// What answers them.
-    pub(crate) subsystem: TlsSubsystem,
+    /// What they begin it by.
+    pub(crate) psks: Vec<TlsPsk>,
 }
 
 /// Whether hosts may connect without TLS.
@@ -86,7 +105,9 @@ impl Tls {
             }
         }
         let hosts = hosts.iter().map(|(host, _)| host.clone()).collect();
-        Ok(Self { hosts, policy, subsystem: TlsSubsystem::new(psks)? })
+        // Told here that there is none, and not when it is to be served.
+        TlsSubsystem::new([])?;
+        Ok(Self { hosts, policy, psks })
     }
 }
 
@@ -106,23 +127,6 @@ impl Dhchap {
     pub const TIMEOUT: Duration = Duration::from_secs(30);
 }
 
-impl TargetOptions {
-    /// A subsystem of this name, and everything else as it is unless something is said.
-    #[must_use]
-    pub fn of(subsystem: Nqn) -> Self {
-        Self {
-            subsystem,
-            digests: Digests::BOTH,
-            threads: NonZeroU16::MIN,
-            idle: Idle::default(),
-            hosts: Vec::new(),
-            dhchap: None,
-            ana: Vec::new(),
-            tls: None,
-        }
-    }
-}
-
 /// What a target tells of, for a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -131,6 +135,8 @@ pub enum Told {
     HostCame {
         /// Its name.
         host: Nqn,
+        /// The subsystem's name.
+        subsystem: Nqn,
         /// The controller.
         controller: u16,
         /// Where it is.
@@ -140,6 +146,8 @@ pub enum Told {
     HostLeft {
         /// Its name.
         host: Nqn,
+        /// The subsystem's name.
+        subsystem: Nqn,
         /// The controller.
         controller: u16,
         /// Why, unless it left by itself.

@@ -6,7 +6,7 @@ use byway_controller::ControllerId;
 
 use crate::association::Association;
 use crate::discovery::DiscoveryController;
-use crate::session::Ended;
+use crate::ended::Ended;
 
 /// A controller, and a queue of it.
 pub type DeviceQueue = (ControllerId, u16);
@@ -65,6 +65,7 @@ impl Queue {
     pub fn check(&self) -> Result<(), Ended> {
         match self {
             Self::Device(queue) if !queue.is_there() => Err(Ended::ControllerGone),
+            Self::Device(queue) if queue.association.is_dismissed() => Err(Ended::Dismissed),
             _ => Ok(()),
         }
     }
@@ -82,5 +83,10 @@ impl Queue {
     /// Whether it is an admin queue of the device.
     pub fn is_admin(&self) -> bool {
         matches!(self, Self::Device(queue) if queue.qid == 0)
+    }
+
+    /// Whether something may be to be said by itself: an admin queue's, and what a discovery service tells.
+    pub fn waits(&self) -> bool {
+        self.is_admin() || matches!(self, Self::Discovery(_))
     }
 }

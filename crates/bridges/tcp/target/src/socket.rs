@@ -3,15 +3,17 @@
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use byway_in_process::{CapsuleDevice, Capsules};
+use byway_in_process::CapsuleDevice;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use crate::channel::Channel;
 use crate::counters::{ConnectionState, Moved};
+use crate::ended::Ended;
 use crate::premises::{Place, Premises};
 use crate::queue::Queue;
-use crate::session::{Ended, Session};
+use crate::session::Session;
+use crate::site::Site;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -57,6 +59,8 @@ pub enum Turn {
 pub struct Connection {
     channel: Channel,
     session: Session,
+    /// The subsystem that its host is connected to.
+    site: Option<Arc<Site>>,
     /// What was received before answers had to be sent first.
     stash: Vec<u8>,
     /// So much of it was read since.
@@ -77,10 +81,11 @@ pub struct Connection {
 impl Connection {
     /// One that came.
     pub fn new(stream: TcpStream, premises: Arc<Premises>, place: Place, now_ns: u64) -> Self {
-        let tls = premises.keys.now().tls.as_ref().map(|tls| tls.subsystem.clone());
+        let tls = premises.directory.listing().tls.clone();
         Self {
             channel: Channel::new(stream, tls),
             session: Session::new(premises, place, now_ns),
+            site: None,
             stash: Vec::new(),
             stash_at: 0,
             over: None,
@@ -150,26 +155,28 @@ impl Connection {
 
     /// Why it was ended, where that is this connection's own affair.
     pub fn why(&self) -> Option<&Ended> {
-        let of_others = |why: &Ended| matches!(why, Ended::Left | Ended::ControllerGone | Ended::KeepAlive);
+        let of_others = |why: &Ended| {
+            matches!(why, Ended::Left | Ended::ControllerGone | Ended::KeepAlive | Ended::Dismissed)
+        };
         self.over.as_ref().map(|(why, _)| why).filter(|why| !of_others(why))
     }
 
     /// Sends, receives into `buffer`, executes and sends.
-    pub fn turn(&mut self, device: &Capsules, buffer: &mut [u8], now_ns: u64) -> Turn {
+    pub fn turn(&mut self, buffer: &mut [u8], now_ns: u64) -> Turn {
         let sent = self.send(now_ns);
         if self.at_end {
             // Found by sending: nobody is there any more.
-            self.end(Ended::Left, device, now_ns);
+            self.end(Ended::Left, now_ns);
         }
         if self.over.is_some() {
             return self.linger(buffer, now_ns);
         }
         if sent && self.session.waits() {
             // What had no room before may have some now.
-            self.look(device, now_ns);
+            self.look(now_ns);
         }
         if !self.stash.is_empty() && !self.session.out.is_full() {
-            let any = self.take_stash(device, now_ns) | self.send(now_ns) | sent;
+            let any = self.take_stash(now_ns) | self.send(now_ns) | sent;
             return self.after(if any { Turn::Busy } else { Turn::Idle });
         }
         if !self.wants_more() {
@@ -181,15 +188,15 @@ impl Connection {
                 let sent = (self.channel.has_unsent() && self.send(now_ns)) || sent;
                 return self.after(if sent { Turn::Busy } else { Turn::Idle });
             }
-            Received::Bytes(bytes) => self.take_all(&buffer[..bytes], device, now_ns),
+            Received::Bytes(bytes) => self.take_all(&buffer[..bytes], now_ns),
             Received::There(bytes) => match self.session.received_there(bytes) {
-                Ok(()) => self.take_all(&[], device, now_ns),
-                Err(why) => self.end(why, device, now_ns),
+                Ok(()) => self.take_all(&[], now_ns),
+                Err(why) => self.end(why, now_ns),
             },
             Received::End(why) => {
                 // Whose bytes were no TLS still sends, and reads why it should not.
                 self.at_end = !matches!(why, Ended::Tls(_));
-                self.end(why, device, now_ns);
+                self.end(why, now_ns);
             }
         }
         self.send(now_ns);
@@ -224,10 +231,10 @@ impl Connection {
     }
 
     /// Takes what was received, and sends answers as soon as they are worth it. What is left waits for the host to take some.
-    fn take_all(&mut self, received: &[u8], device: &Capsules, now_ns: u64) {
+    fn take_all(&mut self, received: &[u8], now_ns: u64) {
         let mut left = received;
         loop {
-            let taken = self.take(left, device, now_ns);
+            let taken = self.take(left, now_ns);
             left = &left[taken..];
             if left.is_empty() {
                 return;
@@ -245,10 +252,10 @@ impl Connection {
     }
 
     /// Goes on with what was received before; whether any of it was taken.
-    fn take_stash(&mut self, device: &Capsules, now_ns: u64) -> bool {
+    fn take_stash(&mut self, now_ns: u64) -> bool {
         let stash = std::mem::take(&mut self.stash);
         let left = stash.get(self.stash_at..).unwrap_or_default();
-        let taken = self.take(left, device, now_ns);
+        let taken = self.take(left, now_ns);
         self.stash_at += taken;
         if self.stash_at < stash.len() && self.over.is_none() {
             self.stash = stash;
@@ -258,49 +265,66 @@ impl Connection {
         taken > 0
     }
 
-    /// Hands what was received to the session, with the device in hand; how much of it was read.
-    fn take(&mut self, received: &[u8], device: &Capsules, now_ns: u64) -> usize {
+    /// Hands what was received to the session; how much of it was read.
+    fn take(&mut self, received: &[u8], now_ns: u64) -> usize {
         let mut input = received;
         if self.session.is_opening() {
             self.session.secured = self.channel.parties().cloned();
             if let Err(why) = self.session.begin(&mut input) {
-                self.end(why, device, now_ns);
+                self.end(why, now_ns);
             }
             if input.is_empty() || self.over.is_some() {
                 return received.len();
             }
         }
         let needs_all = self.session.needs_all();
-        let session = &mut self.session;
-        let work = |device: &mut CapsuleDevice<'_>| session.receive(&mut input, device, now_ns);
-        let taken = if needs_all { device.run_alone(work) } else { device.run(work) };
-        match taken {
-            Ok(Ok(())) => {}
-            Ok(Err(why)) => self.end(why, device, now_ns),
-            Err(_) => self.over = Some((Ended::ControllerGone, now_ns)),
+        let taken = self.execute(&mut input, needs_all, now_ns);
+        let taken = taken.and_then(|()| self.session.authenticate(now_ns));
+        match (taken, self.session.asked_site()) {
+            (Err(why), _) => self.end(why, now_ns),
+            (Ok(()), Some(site)) => self.connect(site, now_ns),
+            (Ok(()), None) => {}
         }
-        if self.over.is_none()
-            && let Err(why) = self.session.authenticate(now_ns)
-        {
-            self.end(why, device, now_ns);
-        }
-        if needs_all {
+        if needs_all && let Some(site) = &self.site {
             // Other connections of the host, and other hosts, may have something to hear of.
-            device.ring();
+            site.device.ring();
         }
         if self.over.is_some() { received.len() } else { received.len() - input.len() }
     }
 
+    /// With the device of its subsystem in hand, where it is connected to one.
+    fn execute(&mut self, input: &mut &[u8], needs_all: bool, now_ns: u64) -> Result<(), Ended> {
+        let Self { session, site, .. } = self;
+        let Some(site) = site else { return session.receive(input, None, now_ns) };
+        let work = |device: &mut CapsuleDevice<'_>| session.receive(input, Some(device), now_ns);
+        let taken = if needs_all { site.device.run_alone(work) } else { site.device.run(work) };
+        taken.unwrap_or(Err(Ended::ControllerGone))
+    }
+
+    /// Has the subsystem that was asked for answer.
+    fn connect(&mut self, site: Arc<Site>, now_ns: u64) {
+        let session = &mut self.session;
+        match site.device.run_alone(|device| session.admit(&site, device, now_ns)) {
+            Ok(true) => self.site = Some(site),
+            Ok(false) => {}
+            Err(_) => self.end(Ended::ControllerGone, now_ns),
+        }
+    }
+
     /// Sends what came of commands by itself; whether that was anything.
-    pub fn look(&mut self, device: &Capsules, now_ns: u64) -> bool {
+    pub fn look(&mut self, now_ns: u64) -> bool {
         if self.over.is_some() {
             return false;
         }
         let mut any = false;
         loop {
-            let session = &mut self.session;
-            if let Ok(Err(why)) = device.run(|device| session.look(device)) {
-                self.end(why, device, now_ns);
+            let Self { session, site, .. } = self;
+            let looked = match site {
+                Some(site) => site.device.run(|device| session.look(Some(device))).unwrap_or(Ok(())),
+                None => session.look(None),
+            };
+            if let Err(why) = looked {
+                self.end(why, now_ns);
             }
             let was_full = self.session.out.is_full();
             any |= self.send(now_ns);
@@ -312,32 +336,40 @@ impl Connection {
     }
 
     /// Ends it: what is to be said is sent, nothing more is read.
-    pub fn end(&mut self, why: Ended, device: &Capsules, now_ns: u64) {
+    pub fn end(&mut self, why: Ended, now_ns: u64) {
         if self.over.is_some() {
             return;
         }
-        let session = &mut self.session;
-        // A device that failed has nothing of it any more.
-        let _ = device.run(|device| {
-            if why == Ended::KeepAlive
-                && let Some(Queue::Device(queue)) = session.open().map(|open| &open.queue)
-            {
-                device.expire(queue.association.controller);
-            }
-            session.leave(device, &why);
-        });
-        device.ring();
+        match self.site.take() {
+            Some(site) => self.leave(&site, &why),
+            None => self.session.close(),
+        }
         (self.stash, self.stash_at) = (Vec::new(), 0);
         self.over = Some((why, now_ns));
     }
 
+    fn leave(&mut self, site: &Site, why: &Ended) {
+        let session = &mut self.session;
+        // A device that failed has nothing of it any more.
+        let _ = site.device.run(|device| {
+            if *why == Ended::KeepAlive
+                && let Some(Queue::Device(queue)) = session.open().map(|open| &open.queue)
+            {
+                device.expire(queue.association.controller);
+            }
+            session.leave(site, device, why);
+        });
+        session.close();
+        site.device.ring();
+    }
+
     /// Minds the time; whether it is to be closed.
-    pub fn mind(&mut self, device: &Capsules, now_ns: u64) -> bool {
+    pub fn mind(&mut self, now_ns: u64) -> bool {
         if let Some((_, since_ns)) = &self.over {
             return now_ns.saturating_sub(*since_ns) > LINGER_NS;
         }
         if let Some(why) = self.overdue(now_ns) {
-            self.end(why, device, now_ns);
+            self.end(why, now_ns);
             self.send(now_ns);
         }
         if !self.has_more() {
@@ -371,8 +403,8 @@ impl Connection {
             }
             Some(Queue::Device(_)) => None,
             Some(Queue::Discovery(discovery)) => {
-                let timeout_ns = u64::from(discovery.controller.keep_alive_ms()) * (NS_PER_S / 1000);
-                let is_late = timeout_ns > 0 && now_ns.saturating_sub(discovery.heard_ns) > timeout_ns;
+                let timeout_ns = u64::from(discovery.controller.patience_ms()) * (NS_PER_S / 1000);
+                let is_late = now_ns.saturating_sub(discovery.heard_ns) > timeout_ns;
                 is_late.then_some(Ended::KeepAlive)
             }
         }

@@ -1,25 +1,32 @@
 //! A target: where it listens, its threads, its end.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 use byway_controller::PortId;
 use byway_in_process::Capsules;
+use byway_tls::TlsUnavailable;
+use rustix::event::epoll;
+use rustix::fd::OwnedFd;
 
+use crate::control::TargetControl;
 use crate::counters::TargetSnapshot;
-use crate::keys::TargetKeys;
-use crate::options::{TargetOptions, Tell};
-use crate::paths::{self, PathError, TargetPaths};
+use crate::crew::Crew;
+use crate::directory::{Directory, Port};
+use crate::entrance::{Entrance, LISTENERS_MAX, ListenError, Listener};
+use crate::options::{SubsystemTerms, TargetOptions, Tell};
+use crate::paths::{self, PathError};
 use crate::premises::Premises;
-use crate::worker::{Crew, LISTENERS_MAX, Listener, Worker};
+use crate::site::Site;
+use crate::worker::{FIRST_LISTENER, Worker};
 
 /// Where a target will serve: hosts who come before it does wait.
 #[derive(Debug)]
 pub struct Doors {
     listeners: Vec<Listener>,
-    ports: Vec<SocketAddr>,
     discovery: Option<SocketAddr>,
 }
 
@@ -40,29 +47,21 @@ pub enum StartError {
     /// What is said of paths makes no sense.
     #[error(transparent)]
     Paths(#[from] PathError),
-}
-
-/// Why a target does not listen.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot listen at {address}: {source}")]
-pub struct ListenError {
-    /// Where.
-    pub address: SocketAddr,
-    /// The system's answer.
-    pub source: io::Error,
+    /// Keys of hosts are of no use.
+    #[error(transparent)]
+    Tls(#[from] TlsUnavailable),
 }
 
 impl Doors {
-    /// Listens at each of `addresses`, which are the subsystem's ports from 1 on, and for discovery alone at another where
+    /// Listens at each of `addresses`, which are the target's ports from 1 on, and for discovery alone at another where
     /// that is asked for.
     ///
     /// # Errors
     /// What the system says of an address; more of them than there may be.
     pub fn open(addresses: &[SocketAddr], discovery: Option<SocketAddr>) -> Result<Self, ListenError> {
-        let mut doors = Self { listeners: Vec::new(), ports: Vec::new(), discovery: None };
+        let mut doors = Self { listeners: Vec::new(), discovery: None };
         for (port, address) in (1..).map(PortId).zip(addresses) {
-            let found = doors.listen(*address, Some(port))?;
-            doors.ports.push(found);
+            doors.listen(*address, Some(port))?;
         }
         if let Some(asked) = discovery {
             doors.discovery = Some(doors.listen(asked, None)?);
@@ -70,49 +69,62 @@ impl Doors {
         Ok(doors)
     }
 
-    /// Listens, and says where: the port, where one was to be found.
+    /// Listens, and says where.
     fn listen(&mut self, address: SocketAddr, port: Option<PortId>) -> Result<SocketAddr, ListenError> {
-        let failed = |source| ListenError { address, source };
         if self.listeners.len() == LISTENERS_MAX {
             let said = format!("a target listens at {LISTENERS_MAX} places at most");
-            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, said)));
+            let source = io::Error::new(io::ErrorKind::InvalidInput, said);
+            return Err(ListenError { address, source });
         }
-        let socket = TcpListener::bind(address).map_err(failed)?;
-        socket.set_nonblocking(true).map_err(failed)?;
-        let found = socket.local_addr().map_err(failed)?;
-        self.listeners.push(Listener { socket, port });
+        let listener = Listener::open(address, port)?;
+        let found = listener.address;
+        self.listeners.push(listener);
         Ok(found)
+    }
+
+    fn ports(&self) -> Vec<Port> {
+        let port = |listener: &Listener| Some(Port { id: listener.port?, address: listener.address });
+        self.listeners.iter().filter_map(port).collect()
     }
 }
 
 impl Target {
-    /// Serves `device` to who comes. `tell` is told of hosts that come and go.
+    /// Serves subsystems to who comes, each by its device. `tell` is told of hosts that come and go.
     ///
     /// # Errors
-    /// What the system says of threads and descriptors; as [`TargetPaths::set`].
+    /// What the system says of threads and descriptors; as [`TargetPaths::set`](crate::TargetPaths::set).
     pub fn start(
         doors: Doors,
         options: TargetOptions,
-        device: Capsules,
+        subsystems: Vec<(SubsystemTerms, Capsules)>,
         tell: Tell,
     ) -> Result<Self, StartError> {
-        let Doors { mut listeners, ports, discovery } = doors;
-        let failed = StartError::System;
+        let ports = doors.ports();
+        let mut sites = Vec::with_capacity(subsystems.len());
+        for (terms, device) in subsystems {
+            paths::begin(&device, &ports, &terms.ana)?;
+            sites.push(Arc::new(Site::new(terms, device)));
+        }
         let threads = usize::from(options.threads.get());
-        paths::begin(&device, ports.len(), &options.ana)?;
-        let premises = Arc::new(Premises::new(options, ports, tell));
-        let crew = Arc::new(Crew::new(premises, device, threads).map_err(failed)?);
+        let premises = Arc::new(Premises::new(options, Directory::new(ports, sites)?, tell));
+        Self::run(doors, premises, threads).map_err(StartError::System)
+    }
+
+    fn run(doors: Doors, premises: Arc<Premises>, threads: usize) -> io::Result<Self> {
+        let Doors { listeners, discovery } = doors;
+        let mut poll = new_poll()?;
+        // Hosts are told of to the first thread.
+        let entrance = Entrance::new(poll.clone(), FIRST_LISTENER, listeners)?;
+        let crew = Arc::new(Crew::new(premises, entrance, threads)?);
         let mut target = Self { crew, threads: Vec::new(), discovery };
         for at in 0..threads {
-            // The first has all of them.
-            let mine = std::mem::take(&mut listeners);
-            target.spawn(at, mine).map_err(failed)?;
+            target.spawn(at, std::mem::replace(&mut poll, new_poll()?))?;
         }
         Ok(target)
     }
 
-    fn spawn(&mut self, at: usize, listeners: Vec<Listener>) -> io::Result<()> {
-        let mut worker = Worker::new(self.crew.clone(), at, listeners)?;
+    fn spawn(&mut self, at: usize, poll: Arc<OwnedFd>) -> io::Result<()> {
+        let mut worker = Worker::new(self.crew.clone(), at, poll)?;
         let thread =
             std::thread::Builder::new().name(format!("byway-tcp-{at}")).spawn(move || worker.run())?;
         self.threads.push(thread);
@@ -125,22 +137,16 @@ impl Target {
         TargetWatch(Arc::downgrade(&self.crew))
     }
 
-    /// Where it listens, from port 1 on: with the TCP port, where one was to be found.
+    /// A way to change what it serves while it does.
     #[must_use]
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.crew.premises.ports
+    pub fn control(&self) -> TargetControl {
+        TargetControl::of(&self.crew)
     }
 
-    /// How its namespaces are reached, to be changed while it serves.
+    /// Where it listens now: with the TCP port, where one was to be found.
     #[must_use]
-    pub fn paths(&self) -> TargetPaths {
-        TargetPaths::of(&self.crew)
-    }
-
-    /// By what hosts show who they are, to be changed while it serves.
-    #[must_use]
-    pub fn keys(&self) -> TargetKeys {
-        TargetKeys::of(&self.crew)
+    pub fn ports(&self) -> Vec<Port> {
+        self.crew.premises.directory.listing().ports.clone()
     }
 
     /// Where the discovery service listens alone.
@@ -148,6 +154,10 @@ impl Target {
     pub fn discovery(&self) -> Option<SocketAddr> {
         self.discovery
     }
+}
+
+fn new_poll() -> io::Result<Arc<OwnedFd>> {
+    Ok(Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?))
 }
 
 /// A way to look at what a target does, which does not keep it.
@@ -159,7 +169,10 @@ impl TargetWatch {
     #[must_use]
     pub fn snapshot(&self) -> Option<TargetSnapshot> {
         let crew = self.0.upgrade()?;
-        let hosts = crew.premises.associations.hosts();
+        let mut hosts = BTreeMap::new();
+        let listing = crew.premises.directory.listing();
+        listing.sites.iter().for_each(|site| site.associations.count_hosts(&mut hosts));
+        let hosts = hosts.into_iter().collect();
         Some(TargetSnapshot::of(&crew.premises.rare, crew.counters.iter(), hosts))
     }
 }
@@ -171,6 +184,7 @@ impl Drop for Target {
             // A panic of a thread has been reported by its own hook.
             let _ = thread.join();
         }
-        self.crew.device.finish();
+        let listing = self.crew.premises.directory.listing();
+        listing.sites.iter().for_each(|site| site.device.finish());
     }
 }

@@ -4,24 +4,24 @@
 //! sends its next command as soon as it has it ([`Patience`] says how long). A thread with no such connection sleeps.
 
 use std::io::{self, ErrorKind};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering::Relaxed;
 
-use byway_controller::PortId;
-use byway_in_process::{Capsules, EngineEvents};
+use byway_in_process::EngineEvents;
+use byway_sys::Patience;
 use byway_sys::idle::Next;
 use byway_sys::time::monotonic_ns;
-use byway_sys::{Patience, Wakeup};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 
-use crate::counters::ThreadCounters;
+use crate::crew::Crew;
+use crate::ended::Ended;
+use crate::entrance::{LISTENERS_MAX, Listener};
 use crate::options::Told;
-use crate::premises::{Place, Premises};
-use crate::session::Ended;
+use crate::premises::Place;
+use crate::site::Site;
 use crate::socket::{Connection, Turn};
 
 /// Between two looks at who else wants something, while connections are looked at: where something has just been answered, and
@@ -41,90 +41,14 @@ const TICK_NS: u64 = 100_000_000;
 /// Bytes received at once.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Connections of a target at once.
-const CONNECTIONS_MAX: usize = 4096;
-
 /// Events taken at once.
 const EVENTS: usize = 256;
 
 /// What an event is of.
 const BELL: u64 = 0;
 const ENGINES: u64 = u64::MAX;
-const FIRST_LISTENER: u64 = 1;
-const FIRST_CONNECTION: u64 = 16;
-
-/// Most places that are listened at.
-pub const LISTENERS_MAX: usize = (FIRST_CONNECTION - FIRST_LISTENER) as usize;
-
-/// What all threads of a target share.
-#[derive(Debug)]
-pub struct Crew {
-    /// What connections share.
-    pub premises: Arc<Premises>,
-    /// The device.
-    pub device: Capsules,
-    /// The threads are to end.
-    pub stop: AtomicBool,
-    /// Where each finds connections that another accepted.
-    pub inboxes: Vec<Inbox>,
-    /// Connections so far, to give each thread its share.
-    came: AtomicUsize,
-    /// Connections now.
-    here: AtomicUsize,
-    /// What each thread counts.
-    pub counters: Vec<ThreadCounters>,
-}
-
-/// Where a thread finds what others leave it.
-#[derive(Debug)]
-pub struct Inbox {
-    bell: Arc<Wakeup>,
-    connections: Mutex<Vec<(TcpStream, Place)>>,
-}
-
-impl Inbox {
-    fn new() -> io::Result<Self> {
-        Ok(Self { bell: Arc::new(Wakeup::new()?), connections: Mutex::default() })
-    }
-
-    fn put(&self, stream: TcpStream, place: Place) {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner).push((stream, place));
-        self.bell.raise();
-    }
-
-    fn take(&self) -> Vec<(TcpStream, Place)> {
-        std::mem::take(&mut *self.connections.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Crew {
-    /// So many threads.
-    ///
-    /// # Errors
-    /// When the process has no descriptor left.
-    pub fn new(premises: Arc<Premises>, device: Capsules, threads: usize) -> io::Result<Self> {
-        let inboxes = (0..threads).map(|_| Inbox::new()).collect::<io::Result<Vec<_>>>()?;
-        inboxes.iter().for_each(|inbox| device.add_bell(&inbox.bell));
-        let (came, here) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let counters = (0..threads).map(|_| ThreadCounters::default()).collect();
-        Ok(Self { premises, device, stop: AtomicBool::new(false), inboxes, came, here, counters })
-    }
-
-    /// Ends the threads.
-    pub fn stop(&self) {
-        self.stop.store(true, Relaxed);
-        self.inboxes.iter().for_each(|inbox| inbox.bell.raise());
-    }
-}
-
-/// A socket that is listened at.
-#[derive(Debug)]
-pub struct Listener {
-    /// The socket.
-    pub socket: TcpListener,
-    /// The subsystem's port; none where discovery alone is.
-    pub port: Option<PortId>,
-}
+pub const FIRST_LISTENER: u64 = 1;
+const FIRST_CONNECTION: u64 = FIRST_LISTENER + LISTENERS_MAX as u64;
 
 /// A connection, and how this thread waits for it.
 struct Seat {
@@ -151,10 +75,12 @@ impl Seat {
 pub struct Worker {
     crew: Arc<Crew>,
     at: usize,
-    poll: OwnedFd,
-    listeners: Vec<Listener>,
-    /// What tells that other engines have done something.
-    engines: Option<Arc<EngineEvents>>,
+    poll: Arc<OwnedFd>,
+    /// The subsystems, as they were at this generation of what there is.
+    sites: Vec<Arc<Site>>,
+    generation: u64,
+    /// What tells that other engines of theirs have done something.
+    engines: Vec<Arc<EngineEvents>>,
     /// No descriptor was left for a connection: nobody is accepted until the next tick.
     is_deaf: bool,
     seats: Vec<Option<Seat>>,
@@ -178,37 +104,54 @@ enum Turns {
 }
 
 impl Worker {
-    /// Thread `at` of a crew; the first has the listeners.
+    /// Thread `at` of a crew, which waits by `poll`.
     ///
     /// # Errors
     /// The system's answer.
-    pub fn new(crew: Arc<Crew>, at: usize, listeners: Vec<Listener>) -> io::Result<Self> {
-        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    pub fn new(crew: Arc<Crew>, at: usize, poll: Arc<OwnedFd>) -> io::Result<Self> {
         let incoming = epoll::EventFlags::IN;
         epoll::add(&poll, &*crew.inboxes[at].bell, epoll::EventData::new_u64(BELL), incoming)?;
-        let engines = crew.device.engine_events();
-        if let Some(engines) = &engines {
-            epoll::add(&poll, &**engines, epoll::EventData::new_u64(ENGINES), incoming)?;
-        }
-        for (token, listener) in (FIRST_LISTENER..).zip(&listeners) {
-            epoll::add(&poll, &listener.socket, epoll::EventData::new_u64(token), incoming)?;
-        }
         let patience = Patience::new(crew.premises.options.idle);
-        Ok(Self {
+        let mut worker = Self {
             patience,
             others_ns: 0,
             crew,
             at,
             poll,
-            listeners,
-            engines,
+            sites: Vec::new(),
+            generation: 0,
+            engines: Vec::new(),
             is_deaf: false,
             seats: Vec::new(),
             free: Vec::new(),
             hot: Vec::new(),
             buffer: vec![0; BUFFER_BYTES],
             ticked_ns: 0,
-        })
+        };
+        worker.note_sites()?;
+        Ok(worker)
+    }
+
+    /// Notes which subsystems there are by now, and has the kernel tell of their engines.
+    fn note_sites(&mut self) -> io::Result<()> {
+        let directory = &self.crew.premises.directory;
+        if directory.generation() == self.generation {
+            return Ok(());
+        }
+        let listing = directory.listing();
+        self.sites.clone_from(&listing.sites);
+        self.generation = listing.generation();
+        let engines: Vec<_> = self.sites.iter().filter_map(|site| site.device.engine_events()).collect();
+        let is_of = |all: &[Arc<EngineEvents>], one| all.iter().any(|other| Arc::ptr_eq(other, one));
+        for gone in self.engines.iter().filter(|old| !is_of(&engines, old)) {
+            epoll::delete(&self.poll, &**gone)?;
+        }
+        for new in engines.iter().filter(|new| !is_of(&self.engines, new)) {
+            let token = epoll::EventData::new_u64(ENGINES);
+            epoll::add(&self.poll, &**new, token, epoll::EventFlags::IN)?;
+        }
+        self.engines = engines;
+        Ok(())
     }
 
     /// Serves until the crew is stopped.
@@ -230,14 +173,14 @@ impl Worker {
                     OTHERS_NS
                 }
             };
-            if self.crew.device.has_commands_elsewhere() {
+            if self.has_commands_elsewhere() {
                 self.advance(now_ns);
             }
             if !self.hot.is_empty() && now_ns.saturating_sub(self.others_ns) < between_ns {
                 continue;
             }
             self.others_ns = now_ns;
-            if self.wait(&mut events).is_err() || self.crew.device.check().is_err() {
+            if self.wait(&mut events).is_err() || self.check().is_err() {
                 self.fail();
                 break;
             }
@@ -247,13 +190,19 @@ impl Worker {
         let now_ns = monotonic_ns();
         for at in 0..self.seats.len() {
             if let Some(seat) = &mut self.seats[at] {
-                seat.connection.end(Ended::Left, &self.crew.device, now_ns);
+                seat.connection.end(Ended::Left, now_ns);
             }
             self.close(at);
         }
     }
 
-    /// The device failed, or the system does.
+    /// Whether the devices can be used, and which there are.
+    fn check(&mut self) -> io::Result<()> {
+        self.sites.iter().try_for_each(|site| site.device.check()).map_err(io::Error::other)?;
+        self.note_sites()
+    }
+
+    /// A device failed, or the system does.
     #[cold]
     fn fail(&self) {
         (self.crew.premises.tell)(Told::DeviceFailed);
@@ -303,23 +252,33 @@ impl Worker {
         self.look_at_all(monotonic_ns());
     }
 
+    /// Whether engines have commands.
+    fn has_commands_elsewhere(&self) -> bool {
+        self.sites.iter().any(|site| site.device.has_commands_elsewhere())
+    }
+
     /// Whether there are engines with commands that tell nobody when they have done them.
     fn must_look(&self) -> bool {
-        self.engines.as_ref().is_some_and(|engines| engines.any_silent())
-            && self.crew.device.has_commands_elsewhere()
+        self.engines.iter().any(|engines| engines.any_silent()) && self.has_commands_elsewhere()
     }
 
     /// Completes what other engines have done, and sends what came of it.
     fn advance(&mut self, now_ns: u64) {
-        let Ok(1..) = self.crew.device.advance() else { return };
+        let mut any = false;
+        for site in &self.sites {
+            any |= matches!(site.device.advance(), Ok(1..));
+        }
+        if !any {
+            return;
+        }
         if self.crew.inboxes.len() > 1 {
             // Connections of other threads.
-            self.crew.device.ring();
+            self.crew.ring();
         }
         for at in 0..self.seats.len() {
             let Some(seat) = &mut self.seats[at] else { continue };
             let goes_on = seat.connection.has_stash();
-            if (seat.connection.waits() && seat.connection.look(&self.crew.device, now_ns)) || goes_on {
+            if (seat.connection.waits() && seat.connection.look(now_ns)) || goes_on {
                 self.heat(at, now_ns);
             }
         }
@@ -331,7 +290,7 @@ impl Worker {
             if !seat.connection.waits() {
                 continue;
             }
-            seat.connection.look(&self.crew.device, now_ns);
+            seat.connection.look(now_ns);
             match seat.connection.is_over() {
                 true => self.heat(at, now_ns),
                 false => self.settle(at),
@@ -340,13 +299,12 @@ impl Worker {
     }
 
     /// Accepts those who have come.
-    fn accept(&mut self, listener: usize) {
+    fn accept(&mut self, at: usize) {
+        let Some(listener) = self.crew.entrance.at(at) else { return };
         loop {
-            let Some(listener) = self.listeners.get(listener) else { return };
-            let port = listener.port;
             match listener.socket.accept() {
                 Ok((stream, from)) => {
-                    if self.admit(stream, from, port).is_none() {
+                    if self.admit(stream, from, &listener).is_none() {
                         continue;
                     }
                 }
@@ -359,17 +317,11 @@ impl Worker {
     }
 
     /// Gives a connection to the thread whose turn it is; nothing where there are too many, or it has gone already.
-    fn admit(&mut self, stream: TcpStream, from: std::net::SocketAddr, port: Option<PortId>) -> Option<()> {
-        if self.crew.here.load(Relaxed) >= CONNECTIONS_MAX {
-            self.crew.premises.rare.turn_away();
-            return None;
-        }
+    fn admit(&mut self, stream: TcpStream, from: std::net::SocketAddr, by: &Listener) -> Option<()> {
         stream.set_nonblocking(true).ok()?;
         stream.set_nodelay(true).ok()?;
-        let place = Place { from, to: stream.local_addr().ok()?, port };
-        self.crew.here.fetch_add(1, Relaxed);
-        self.crew.premises.rare.accept();
-        let turn = self.crew.came.fetch_add(1, Relaxed) % self.crew.inboxes.len();
+        let place = Place { from, to: stream.local_addr().ok()?, port: by.port };
+        let turn = self.crew.admit()?;
         match turn == self.at {
             true => self.seat(stream, place),
             false => self.crew.inboxes[turn].put(stream, place),
@@ -380,11 +332,7 @@ impl Worker {
     /// Whether those who come are accepted.
     fn listen(&mut self, is_on: bool) {
         self.is_deaf = !is_on;
-        let flags = if is_on { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
-        for (token, listener) in (FIRST_LISTENER..).zip(&self.listeners) {
-            // What cannot be changed now is changed at the next tick.
-            let _ = epoll::modify(&self.poll, &listener.socket, epoll::EventData::new_u64(token), flags);
-        }
+        self.crew.entrance.set_open(is_on);
     }
 
     fn seat(&mut self, stream: TcpStream, place: Place) {
@@ -397,7 +345,7 @@ impl Worker {
         let token = epoll::EventData::new_u64(FIRST_CONNECTION + at as u64);
         if epoll::add(&self.poll, stream.as_fd(), token, interest).is_err() {
             self.free.push(at);
-            self.crew.here.fetch_sub(1, Relaxed);
+            self.crew.dismiss();
             return;
         }
         let connection = Connection::new(stream, self.crew.premises.clone(), place, now_ns);
@@ -425,7 +373,7 @@ impl Worker {
                 self.hot.swap_remove(index);
                 continue;
             };
-            let turn = seat.connection.turn(&self.crew.device, &mut self.buffer, now_ns);
+            let turn = seat.connection.turn(&mut self.buffer, now_ns);
             match turn {
                 Turn::Busy => {
                     turns = Turns::Busy;
@@ -485,7 +433,7 @@ impl Worker {
         }
         self.crew.counters[self.at].add(seat.connection.take_moved());
         seat.connection.ended().into_iter().for_each(|why| self.crew.premises.rare.end(why));
-        self.crew.here.fetch_sub(1, Relaxed);
+        self.crew.dismiss();
         self.free.push(at);
         if self.free.len() == self.seats.len() {
             // Nobody looks at the time any more.
@@ -514,7 +462,7 @@ impl Worker {
         for at in 0..self.seats.len() {
             let Some(seat) = &mut self.seats[at] else { continue };
             let was_over = seat.connection.is_over();
-            let is_done = seat.connection.mind(&self.crew.device, now_ns);
+            let is_done = seat.connection.mind(now_ns);
             match (is_done, seat.connection.is_over() && !was_over) {
                 (true, _) => self.close(at),
                 (_, true) => self.heat(at, now_ns),

@@ -126,6 +126,21 @@ impl Subsystem {
         self.note_paths();
     }
 
+    /// Has this port too: every namespace is optimized there.
+    pub fn open_port(&mut self, port: PortId) {
+        let Some(at) = usize::from(port.0).checked_sub(1) else { return };
+        let ports = &mut self.paths.ports;
+        ports.resize(ports.len().max(at + 1), OfPort::OPTIMIZED);
+        ports.get_mut(at).into_iter().for_each(|port| *port = OfPort::OPTIMIZED);
+        self.note_paths();
+    }
+
+    /// How many ports hosts are told of; none where they are told of no paths.
+    #[must_use]
+    pub fn ports(&self) -> usize {
+        self.paths.ports.len()
+    }
+
     /// Controller `id` is reached by `port`. Its host knows of no state yet, so that none is news.
     pub(crate) fn place(&mut self, id: ControllerId, port: Option<PortId>) {
         if let Some(place) = self.paths.port_of.get_mut(usize::from(id.0)) {

@@ -326,7 +326,7 @@ impl Served<'_> {
             AdminOpcode::GET_LOG_PAGE => {
                 let mut log = DiscoveryLog::default();
                 let entry = Entry::tcp(Nqn::new(NAME)?, self.stream.local_addr()?.ip(), 4420);
-                log.set(vec![entry]);
+                log.set(1, vec![entry]);
                 let offset = u64::from(command.cdw12) | u64::from(command.cdw13) << 32;
                 let part = log.read(offset, ((command.cdw10 >> 16) as usize + 1) * 4);
                 self.send(command, &part, false)

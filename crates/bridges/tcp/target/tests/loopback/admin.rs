@@ -98,7 +98,7 @@ fn the_data_of_an_admin_command_comes_either_way() {
 #[test]
 fn a_controller_reset_ends_the_io_queues_and_leaves_the_admin_queue() {
     for threads in [1, 3] {
-        let served = Served::with(|options| options.threads = threads.try_into().unwrap());
+        let served = Served::with(|options| options.target.threads = threads.try_into().unwrap());
         let (mut admin, mut io) = served.host(Proposal::default());
         let data = pattern(1, 4096);
         assert!(io.write(blocks(NvmOpcode::WRITE, 0, 4096), By::Capsule, &data).status().is_success());
@@ -136,7 +136,7 @@ fn event_requests_wait_and_are_aborted_one_by_one() {
 
 #[test]
 fn a_namespace_that_changes_is_told_to_every_host_that_wants_it() {
-    let served = Served::with(|options| options.threads = 2.try_into().unwrap());
+    let served = Served::with(|options| options.target.threads = 2.try_into().unwrap());
     let mut listener = served.admin(Proposal::default());
     let wanted = set_feature(FeatureId::ASYNC_EVENTS, 1 << 8);
     assert!(listener.read(wanted, 0).0.status().is_success());
@@ -186,7 +186,7 @@ fn hosts_see_what_others_wrote_and_reservations_keep_them_apart() {
 
 #[test]
 fn a_controller_has_as_many_queues_as_it_says_over_any_number_of_threads() {
-    let served = Served::with(|options| options.threads = 2.try_into().unwrap());
+    let served = Served::with(|options| options.target.threads = 2.try_into().unwrap());
     let mut admin = served.admin(Proposal::default());
     let granted = admin.read(set_feature(FeatureId::NUMBER_OF_QUEUES, 0x007f_007f), 0).0;
     assert_eq!(granted.dw0, 127 | 127 << 16);

@@ -37,7 +37,7 @@ fn served(suites: AuthSuites, timeout: Duration) -> (Served, AuthSecrets) {
     let secrets = AuthSecrets { host: new_secret(), controller: Some(new_secret()) };
     let hosts = vec![(name(HOST), secrets.clone())];
     let dhchap = Dhchap { hosts, suites, timeout };
-    (Served::with(|options| options.dhchap = Some(dhchap)), secrets)
+    (Served::with(|options| options.first().dhchap = Some(dhchap)), secrets)
 }
 
 fn usual() -> (Served, AuthSecrets) {

@@ -20,7 +20,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let served = Served::with(|options| options.threads = 2.try_into().unwrap());
+        let served = Served::with(|options| options.target.threads = 2.try_into().unwrap());
         let (admin, mut witness) = served.host(Proposal::DIGESTS);
         let data = pattern(77, 4096);
         assert!(

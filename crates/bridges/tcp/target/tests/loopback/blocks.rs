@@ -107,8 +107,8 @@ fn a_queue_full_of_commands_is_done_in_any_order_of_ways() {
 fn hosts_are_served_whichever_way_threads_wait_for_them() {
     for idle in [Idle::Adaptive, Idle::Sleep, Idle::Poll] {
         let served = Served::with(|options| {
-            options.idle = idle;
-            options.threads = 2.try_into().unwrap();
+            options.target.idle = idle;
+            options.target.threads = 2.try_into().unwrap();
         });
         let (_admins, mut queues): (Vec<_>, Vec<_>) =
             (0..3).map(|_| served.host(Proposal::default())).unzip();

@@ -5,16 +5,13 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use byway_fabrics::{
-    ConnectRefusal, ControllerChoice, ControllerId, Entry, FabricsCommand, LogReading, Nqn, Parameter,
-    Property, RefusalKind, Step,
+    ConnectRefusal, ControllerChoice, ControllerId, FabricsCommand, Nqn, Parameter, Property, RefusalKind,
 };
-use byway_spec::Command;
-use byway_spec::base::admin::AdminOpcode;
-use byway_spec::base::log::LogPage;
 use byway_spec::fabrics::{DISCOVERY_NQN, SubsystemType};
 use byway_spec::nvm::NvmOpcode;
 use byway_tcp_target::Told;
 
+use crate::asking::discover;
 use crate::host::{By, End, HOST, Host, Proposal, blocks, pattern};
 use crate::served::{PATIENCE, SUBSYSTEM, Served};
 
@@ -72,7 +69,7 @@ fn until(is_so: impl Fn() -> bool) {
 
 #[test]
 fn a_host_that_is_not_allowed_gets_nothing_and_another_does() {
-    let served = Served::with(|options| options.hosts = vec![Nqn::new(HOST).unwrap()]);
+    let served = Served::with(|options| options.first().hosts = vec![Nqn::new(HOST).unwrap()]);
     let mut stranger = served.greet(Proposal::default());
     stranger.name = Nqn::new("nqn.2026-01.example:stranger").unwrap();
     assert_eq!(stranger.connect_admin(0), Err(ConnectRefusal::for_good(RefusalKind::InvalidHost)));
@@ -89,25 +86,6 @@ fn a_queue_that_disconnects_can_be_connected_again() {
     assert!(io.fabrics(&FabricsCommand::Disconnect, &[]).0.status().is_success());
     assert_eq!(io.wait_for_end(), End::Closed);
     served.queue(&admin, 1, Proposal::default());
-}
-
-fn discover(host: &mut Host) -> Vec<Entry> {
-    host.connect(0, ControllerChoice::Dynamic, DISCOVERY_NQN, 0).unwrap();
-    host.enable();
-    let mut reading = LogReading::new(1024 + 256);
-    loop {
-        match reading.step() {
-            Step::Read { offset, bytes } => {
-                let mut command = Command::new(AdminOpcode::GET_LOG_PAGE.0, 0, 0);
-                command.cdw10 = u32::from(LogPage::DISCOVERY.0) | (bytes / 4 - 1) << 16;
-                command.cdw12 = offset as u32;
-                let (done, part) = host.read(command, bytes as usize);
-                assert!(done.status().is_success());
-                reading.take(&part).unwrap();
-            }
-            Step::Done(entries) => return entries.to_vec(),
-        }
-    }
 }
 
 #[test]
@@ -166,7 +144,7 @@ fn any_command_is_a_sign_of_life() {
 
 #[test]
 fn hosts_that_come_and_go_leave_room_for_the_next() {
-    let served = Served::with(|options| options.threads = 2.try_into().unwrap());
+    let served = Served::with(|options| options.target.threads = 2.try_into().unwrap());
     for round in 0..150 {
         let mut admin = served.greet(Proposal::default());
         let end = Instant::now() + PATIENCE;

@@ -179,7 +179,7 @@ fn count_up(io: &mut Host, ways: [By; 2], times: u64) {
 #[test]
 fn what_hosts_on_several_threads_count_by_pairs_is_counted_once() {
     const TIMES: u64 = 100;
-    let served = Served::with(|options| options.threads = NonZeroU16::new(2).unwrap());
+    let served = Served::with(|options| options.target.threads = NonZeroU16::new(2).unwrap());
     let mut hosts: Vec<_> = (0..4).map(|_| served.host(Proposal::default())).collect();
     thread::scope(|scope| {
         for (at, (_, io)) in hosts.iter_mut().enumerate() {

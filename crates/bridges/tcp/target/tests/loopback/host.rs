@@ -117,6 +117,10 @@ impl Host {
         self.connect(0, ControllerChoice::Dynamic, SUBSYSTEM, keep_alive_ms)
     }
 
+    pub fn connect_to(&mut self, subsystem: &str) -> Result<(), ConnectRefusal> {
+        self.connect(0, ControllerChoice::Dynamic, subsystem, 0)
+    }
+
     pub fn connect_io(&mut self, qid: u16, controller: ControllerId) -> Result<(), ConnectRefusal> {
         self.connect(qid, ControllerChoice::Id(controller), SUBSYSTEM, 0)
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod admin;
+mod asking;
 mod authenticating;
 mod bad_peers;
 mod blocks;
@@ -9,7 +10,9 @@ mod connecting;
 mod fused;
 mod host;
 mod keys;
+mod live;
 mod paths;
 mod served;
+mod subsystems;
 mod tls;
 mod tunnel;

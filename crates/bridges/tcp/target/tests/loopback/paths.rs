@@ -52,8 +52,8 @@ fn status_of(host: &mut Host, command: Command, bytes: usize) -> Status {
 fn each_port_tells_the_states_of_its_own_namespaces_in_any_parts() {
     let served = Served::with_ports(2, |options| {
         let of_port_2 = |nsid, state| AnaSetting { port: PortId(2), nsid, state };
-        options.ana.push(of_port_2(None, AnaState::NON_OPTIMIZED));
-        options.ana.push(of_port_2(Some(KEYS), AnaState::CHANGE));
+        options.first().ana.push(of_port_2(None, AnaState::NON_OPTIMIZED));
+        options.first().ana.push(of_port_2(Some(KEYS), AnaState::CHANGE));
     });
     let (mut first, _io) = served.host_at(1);
     let (mut second, _io2) = served.host_at(2);
@@ -137,7 +137,7 @@ fn what_a_port_does_not_serve_fails_with_its_path_s_status_there_and_nowhere_els
 
 #[test]
 fn a_change_is_told_once_until_its_log_is_read_and_to_the_hosts_of_its_port_alone() {
-    let served = Served::with_ports(2, |options| options.threads = 2.try_into().unwrap());
+    let served = Served::with_ports(2, |options| options.target.threads = 2.try_into().unwrap());
     let (mut admin, _io) = served.host_at(1);
     let (mut other, _io2) = served.host_at(2);
     let mut requests = Vec::new();

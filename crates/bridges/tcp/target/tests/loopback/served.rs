@@ -12,7 +12,10 @@ use byway_fabrics::Nqn;
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
 use byway_in_process::{Embedded, Hosts};
 use byway_link::{ClockMode, Profile};
-use byway_tcp_target::{AnaSetting, AnaState, Doors, Keys, PathError, PortId, Target, TargetOptions, Told};
+use byway_tcp_target::{
+    AnaSetting, AnaState, Doors, Keys, PathError, PortId, SubsystemTerms, Target, TargetControl,
+    TargetOptions, Told,
+};
 
 use crate::host::{Host, Proposal};
 
@@ -25,10 +28,39 @@ pub const KEYS: u32 = 2;
 pub const BLOCKS_BYTES: u64 = 32 << 20;
 
 pub struct Served {
-    // Declared before the device, whose image is closed with the last of both.
-    target: Target,
+    // Declared before the devices, whose images are closed with the last of both.
+    pub target: Target,
     told: Mutex<Receiver<Told>>,
-    _device: Embedded,
+    _devices: Vec<Embedded>,
+}
+
+/// What a target is told.
+pub struct Asked {
+    pub target: TargetOptions,
+    /// The subsystem that is served by each device, the first under [`SUBSYSTEM`]'s name.
+    pub subsystems: Vec<SubsystemTerms>,
+}
+
+impl Asked {
+    /// The first subsystem.
+    pub fn first(&mut self) -> &mut SubsystemTerms {
+        &mut self.subsystems[0]
+    }
+}
+
+pub fn name(text: &str) -> Nqn {
+    Nqn::new(text).unwrap()
+}
+
+/// A device in memory.
+pub fn device(nqn: &str, run: RunOptions) -> Embedded {
+    let hosts = Hosts {
+        interrupts: Arc::new(NoInterrupts),
+        doorbells: None,
+        threads: NonZeroU16::MIN,
+        engines: None,
+    };
+    Embedded::serve(subsystem(nqn, run), ClockMode::Off, true, hosts).unwrap()
 }
 
 impl Served {
@@ -37,7 +69,7 @@ impl Served {
     }
 
     /// One that is told more.
-    pub fn with(set: impl FnOnce(&mut TargetOptions)) -> Self {
+    pub fn with(set: impl FnOnce(&mut Asked)) -> Self {
         Self::of(RunOptions::default(), set)
     }
 
@@ -47,31 +79,33 @@ impl Served {
     }
 
     /// One with so many ports.
-    pub fn with_ports(ports: usize, set: impl FnOnce(&mut TargetOptions)) -> Self {
+    pub fn with_ports(ports: usize, set: impl FnOnce(&mut Asked)) -> Self {
         Self::at(ports, RunOptions::default(), set)
     }
 
-    fn of(run: RunOptions, set: impl FnOnce(&mut TargetOptions)) -> Self {
+    fn of(run: RunOptions, set: impl FnOnce(&mut Asked)) -> Self {
         Self::at(1, run, set)
     }
 
-    fn at(ports: usize, run: RunOptions, set: impl FnOnce(&mut TargetOptions)) -> Self {
-        let hosts = Hosts {
-            interrupts: Arc::new(NoInterrupts),
-            doorbells: None,
-            threads: NonZeroU16::MIN,
-            engines: None,
-        };
-        let device = Embedded::serve(subsystem(run), ClockMode::Off, true, hosts).unwrap();
+    fn at(ports: usize, run: RunOptions, set: impl FnOnce(&mut Asked)) -> Self {
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut options = TargetOptions::of(Nqn::new(SUBSYSTEM).unwrap());
-        set(&mut options);
+        let subsystems = vec![SubsystemTerms::of(name(SUBSYSTEM))];
+        let mut asked = Asked { target: TargetOptions::default(), subsystems };
+        set(&mut asked);
         let doors = Doors::open(&vec![local; ports], Some(local)).unwrap();
         let (send, told) = channel();
         let send = Mutex::new(send);
         let tell = Arc::new(move |told| drop(send.lock().unwrap().send(told)));
-        let target = Target::start(doors, options, device.capsules().unwrap(), tell).unwrap();
-        Self { target, told: Mutex::new(told), _device: device }
+        let devices: Vec<Embedded> =
+            asked.subsystems.iter().map(|terms| device(terms.nqn.as_str(), run.clone())).collect();
+        let capsules = devices.iter().map(|device| device.capsules().unwrap());
+        let subsystems = asked.subsystems.into_iter().zip(capsules).collect();
+        let target = Target::start(doors, asked.target, subsystems, tell).unwrap();
+        Self { target, told: Mutex::new(told), _devices: devices }
+    }
+
+    pub fn control(&self) -> TargetControl {
+        self.target.control()
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -80,7 +114,7 @@ impl Served {
 
     /// Where a port is.
     pub fn port(&self, port: usize) -> SocketAddr {
-        self.target.addresses()[port - 1]
+        self.target.ports()[port - 1].address
     }
 
     /// Sets how a namespace is reached, or every one.
@@ -89,12 +123,13 @@ impl Served {
     }
 
     pub fn try_set(&self, port: u16, nsid: impl Into<Option<u32>>, state: AnaState) -> Result<(), PathError> {
-        self.target.paths().set(AnaSetting { port: PortId(port), nsid: nsid.into(), state })
+        let paths = self.control().paths(name(SUBSYSTEM));
+        paths.set(AnaSetting { port: PortId(port), nsid: nsid.into(), state })
     }
 
     /// Has who comes go by other keys.
     pub fn renew(&self, keys: Keys) {
-        self.target.keys().set(keys);
+        self.control().keys(name(SUBSYSTEM)).set(keys).unwrap();
     }
 
     /// A host at a port, with an I/O queue.
@@ -120,6 +155,14 @@ impl Served {
     pub fn admin(&self, proposal: Proposal) -> Host {
         let mut admin = self.greet(proposal);
         admin.connect_admin(0).unwrap();
+        admin.enable();
+        admin
+    }
+
+    /// The same of a subsystem.
+    pub fn admin_of(&self, subsystem: &str) -> Host {
+        let mut admin = self.greet(Proposal::default());
+        admin.connect_to(subsystem).unwrap();
         admin.enable();
         admin
     }
@@ -151,7 +194,7 @@ impl Served {
     }
 }
 
-fn subsystem(run: RunOptions) -> Subsystem {
+fn subsystem(nqn: &str, run: RunOptions) -> Subsystem {
     let profile = Profile::by_name("gen4x4").unwrap();
     let options =
         FlashOptions { uuid: [7; 16], run, ..FlashOptions::new(256 << 20, profile.flash, MediaKind::Ram) };
@@ -159,7 +202,7 @@ fn subsystem(run: RunOptions) -> Subsystem {
     let blocks = spec(NamespaceKind::Nvm { lba_bytes: 512 }, BLOCKS_BYTES);
     let flash = Flash::create(options, &[blocks, spec(NamespaceKind::Kv, 128 << 20)]).unwrap();
     let identity = Identity {
-        nqn: SUBSYSTEM.to_owned(),
+        nqn: nqn.to_owned(),
         serial: "TEST0001".to_owned(),
         model: "Byway software SSD".to_owned(),
     };

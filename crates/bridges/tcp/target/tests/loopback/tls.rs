@@ -29,7 +29,7 @@ fn parties(subsystem: &str) -> Parties {
 /// A target with a key for the host.
 fn served(policy: TlsPolicy) -> (Served, TlsKey) {
     let (tls, key) = new_key(policy);
-    (Served::with(|options| options.tls = Some(tls)), key)
+    (Served::with(|options| options.first().tls = Some(tls)), key)
 }
 
 /// What a target has where the host has this key.

@@ -1,0 +1,246 @@
+//! Connect: what a host asks to be connected to, and what becomes of it.
+//!
+//! A Connect is read with no device in hand, since it says which one is meant. A subsystem that the host may connect to answers it
+//! when the device has been given back and its own is in hand; the discovery service answers at once.
+
+use std::sync::Arc;
+
+use byway_controller::{ConnectError, ControllerId, Host, PortId};
+use byway_fabrics::authentication::Parties;
+use byway_fabrics::{
+    Accepted, Connect, ConnectData, ConnectRefusal, ControllerChoice, Parameter, RefusalKind,
+};
+use byway_in_process::{AttachError, CapsuleDevice};
+use byway_spec::{Command, Status};
+
+use crate::association::Association;
+use crate::authentication::Lock;
+use crate::discovery::DiscoveryController;
+use crate::options::ADMIN_ENTRIES_MAX;
+use crate::outbox::Outbox;
+use crate::queue::{ConnectedQueue, Discovery, Queue};
+use crate::session::Open;
+use crate::site::Site;
+
+/// A Connect to a subsystem that is there, of a host that may connect to it.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    command: Command,
+    connect: Connect,
+    data: ConnectData,
+    port: PortId,
+    /// The subsystem.
+    pub site: Arc<Site>,
+}
+
+impl Open {
+    /// Takes a Connect.
+    pub(crate) fn connect(
+        &mut self,
+        command: &Command,
+        connect: Connect,
+        data: &[u8],
+        now_ns: u64,
+        out: &mut Outbox,
+    ) {
+        match self.judge(command, connect, data, now_ns) {
+            Ok(None) => {}
+            Ok(Some(accepted)) => self.answer_connect(command, Ok(accepted), out),
+            Err(refusal) => self.answer_connect(command, Err(refusal), out),
+        }
+    }
+
+    fn answer_connect(&self, command: &Command, answer: Result<Accepted, ConnectRefusal>, out: &mut Outbox) {
+        match answer {
+            Ok(accepted) => self.send_result(command, Status::SUCCESS, accepted.dw0().into(), out),
+            Err(refusal) => {
+                self.premises.rare.refuse(refusal.kind);
+                self.send_result(command, refusal.status(), refusal.dw0().into(), out);
+            }
+        }
+    }
+
+    /// What comes of a Connect at once: nothing, where a subsystem is to answer it.
+    fn judge(
+        &mut self,
+        command: &Command,
+        connect: Connect,
+        data: &[u8],
+        now_ns: u64,
+    ) -> Result<Option<Accepted>, ConnectRefusal> {
+        if !matches!(self.queue, Queue::Unconnected) {
+            return Err(ConnectRefusal::for_good(RefusalKind::Other(Status::COMMAND_SEQUENCE_ERROR)));
+        }
+        let data = ConnectData::parse(data)?;
+        if let Some(parties) = &self.secured {
+            check_parties(parties, &data)?;
+        }
+        if data.subsystem.is_discovery() {
+            return self.connect_discovery(&connect, data, now_ns).map(Some);
+        }
+        let listing = self.premises.directory.listing();
+        let port = self.place.port.filter(|port| listing.has_port(*port));
+        let site = listing.site(&data.subsystem).zip(port);
+        let (site, port) = site.ok_or(ConnectRefusal::invalid(Parameter::SUBNQN))?;
+        self.check_host(site, &data)?;
+        self.asked = Some(Box::new(Admission { command: *command, connect, data, port, site: site.clone() }));
+        Ok(None)
+    }
+
+    /// Whether a subsystem lets a host in, as it came.
+    fn check_host(&self, site: &Site, data: &ConnectData) -> Result<(), ConnectRefusal> {
+        let is_clear = self.secured.is_none() && site.keys().require_tls();
+        if is_clear || !site.admits(&data.host) {
+            return Err(ConnectRefusal::for_good(RefusalKind::InvalidHost));
+        }
+        Ok(())
+    }
+
+    fn connect_discovery(
+        &mut self,
+        connect: &Connect,
+        data: ConnectData,
+        now_ns: u64,
+    ) -> Result<Accepted, ConnectRefusal> {
+        if connect.qid != 0 {
+            return Err(ConnectRefusal::invalid(Parameter::QID));
+        }
+        if data.controller != ControllerChoice::Dynamic {
+            return Err(ConnectRefusal::invalid(Parameter::CNTLID));
+        }
+        if connect.sqsize_z >= ADMIN_ENTRIES_MAX {
+            return Err(ConnectRefusal::invalid(Parameter::SQSIZE));
+        }
+        let id = self.premises.discovery_id();
+        let (place, directory) = (self.place, &self.premises.directory);
+        let controller = DiscoveryController::new(id, data.host, place, directory, connect.keep_alive_ms);
+        let discovery = Box::new(Discovery { controller, heard_ns: now_ns });
+        self.seat(Queue::Discovery(discovery), connect);
+        let controller = byway_fabrics::ControllerId(id);
+        Ok(Accepted { controller, authenticate: false, secure: false })
+    }
+
+    /// Has `site` answer the Connect that was asked of it, with its device in hand; whether the host is connected.
+    pub(crate) fn admit(
+        &mut self,
+        site: &Site,
+        out: &mut Outbox,
+        device: &mut CapsuleDevice<'_>,
+        now_ns: u64,
+    ) -> bool {
+        let Some(admission) = self.asked.take() else { return false };
+        let command = admission.command;
+        let answer = self.enter(*admission, site, device, now_ns);
+        let is_connected = answer.is_ok();
+        self.answer_connect(&command, answer, out);
+        if is_connected {
+            self.tell_came();
+        }
+        is_connected
+    }
+
+    fn enter(
+        &mut self,
+        Admission { connect, data, port, .. }: Admission,
+        site: &Site,
+        device: &mut CapsuleDevice<'_>,
+        now_ns: u64,
+    ) -> Result<Accepted, ConnectRefusal> {
+        // What may have changed since it was asked.
+        self.check_host(site, &data)?;
+        if !self.premises.directory.listing().has_port(port) {
+            return Err(ConnectRefusal::invalid(Parameter::SUBNQN));
+        }
+        let parties = Parties { host: data.host.clone(), subsystem: site.nqn.clone() };
+        let lock = Lock::of(&site.keys(), parties, now_ns);
+        let queue = match (connect.qid, data.controller) {
+            (0, ControllerChoice::Dynamic) => connect_admin(site, (&connect, port), data, device, now_ns)?,
+            (0, _) | (_, ControllerChoice::Dynamic) => {
+                return Err(ConnectRefusal::invalid(Parameter::CNTLID));
+            }
+            (_, ControllerChoice::Id(id)) => connect_io(site, &connect, &data, ControllerId(id.0), device)?,
+        };
+        let controller = byway_fabrics::ControllerId(queue.association.controller.0);
+        if queue.qid > 0 {
+            self.take_io_capsules();
+        }
+        self.seat(Queue::Device(queue), &connect);
+        self.lock = lock;
+        Ok(Accepted { controller, authenticate: self.lock.is_some(), secure: false })
+    }
+
+    /// Puts a discovery controller, or a queue of the device, behind the connection.
+    fn seat(&mut self, queue: Queue, connect: &Connect) {
+        self.queue = queue;
+        self.entries = u32::from(connect.sqsize_z) + 1;
+        self.head = 1 % self.entries;
+        self.no_flow_control = connect.no_flow_control;
+    }
+}
+
+fn connect_admin(
+    site: &Site,
+    (connect, port): (&Connect, PortId),
+    data: ConnectData,
+    device: &mut CapsuleDevice<'_>,
+    now_ns: u64,
+) -> Result<ConnectedQueue, ConnectRefusal> {
+    if connect.sqsize_z >= ADMIN_ENTRIES_MAX {
+        return Err(ConnectRefusal::invalid(Parameter::SQSIZE));
+    }
+    let id = device.attach(Host::named(&data.host_id.0), port).map_err(|error| match error {
+        AttachError::NoRoom => ConnectRefusal::for_now(RefusalKind::Busy),
+        AttachError::Host(error) => ConnectRefusal::for_good(RefusalKind::Other(error.status)),
+    })?;
+    let begun = device
+        .set_keep_alive_ms(id, connect.keep_alive_ms)
+        .map_err(|_| Parameter::KATO)
+        .and_then(|()| device.connect(id, 0, u32::from(connect.sqsize_z) + 1).map_err(|_| Parameter::SQSIZE));
+    if let Err(parameter) = begun {
+        device.detach(id);
+        return Err(ConnectRefusal::invalid(parameter));
+    }
+    let came_to = (site.nqn.clone(), port);
+    let association = Arc::new(Association::new(id, came_to, (data.host, data.host_id), now_ns));
+    association.set_keep_alive_ms(device.keep_alive_ms(id));
+    site.associations.add(association.clone());
+    Ok(ConnectedQueue { association, qid: 0, resets: 0 })
+}
+
+fn connect_io(
+    site: &Site,
+    connect: &Connect,
+    data: &ConnectData,
+    id: ControllerId,
+    device: &mut CapsuleDevice<'_>,
+) -> Result<ConnectedQueue, ConnectRefusal> {
+    let no_controller = ConnectRefusal::invalid(Parameter::CNTLID);
+    let association = site.associations.find(id).ok_or(no_controller)?;
+    if association.host != data.host {
+        return Err(ConnectRefusal::invalid(Parameter::HOSTNQN));
+    }
+    if association.host_id != data.host_id {
+        return Err(ConnectRefusal::invalid(Parameter::HOSTID));
+    }
+    let resets = association.resets();
+    device.connect(id, connect.qid, u32::from(connect.sqsize_z) + 1).map_err(|error| match error {
+        // One of the same number may be about to go: the host may try again.
+        ConnectError::QueueId => ConnectRefusal::for_now(RefusalKind::Invalid(Parameter::QID)),
+        ConnectError::Entries => ConnectRefusal::invalid(Parameter::SQSIZE),
+        ConnectError::NotReady => {
+            ConnectRefusal::for_good(RefusalKind::Other(Status::COMMAND_SEQUENCE_ERROR))
+        }
+    })?;
+    Ok(ConnectedQueue { association, qid: connect.qid, resets })
+}
+
+/// A key is one host's, and for one subsystem: nobody else is connected by it.
+fn check_parties(parties: &Parties, data: &ConnectData) -> Result<(), ConnectRefusal> {
+    if parties.host != data.host {
+        return Err(ConnectRefusal::for_good(RefusalKind::InvalidHost));
+    }
+    if parties.subsystem != data.subsystem {
+        return Err(ConnectRefusal::invalid(Parameter::SUBNQN));
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! A subsystem that is served: its device, who may connect to it, and the hosts that are here.
+//!
+//! A connection has one from its Connect on, and reaches no device but that one's.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use byway_controller::PortId;
+use byway_fabrics::Nqn;
+use byway_in_process::Capsules;
+
+use crate::association::{Association, Associations};
+use crate::keys::Keys;
+use crate::options::SubsystemTerms;
+
+/// A subsystem that is served.
+#[derive(Debug)]
+pub struct Site {
+    /// The subsystem's name.
+    pub nqn: Nqn,
+    /// The device.
+    pub device: Capsules,
+    /// The hosts that are here.
+    pub associations: Associations,
+    /// Hosts that may connect; all where there is nothing.
+    allowed: RwLock<Option<Vec<Nqn>>>,
+    /// By what they show who they are.
+    keys: RwLock<Arc<Keys>>,
+    /// It is served no more.
+    closed: AtomicBool,
+}
+
+impl Site {
+    /// One that is served from here on.
+    pub fn new(terms: SubsystemTerms, device: Capsules) -> Self {
+        let SubsystemTerms { nqn, hosts, dhchap, tls, .. } = terms;
+        Self {
+            nqn,
+            device,
+            associations: Associations::default(),
+            allowed: RwLock::new((!hosts.is_empty()).then_some(hosts)),
+            keys: RwLock::new(Arc::new(Keys { dhchap, tls })),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Hosts that may connect; all where there is nothing.
+    pub fn allowed(&self) -> Option<Vec<Nqn>> {
+        self.allowed.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has these connect from here on. Others that are here are to be [sent away](Self::dismiss_strangers).
+    pub fn set_allowed(&self, hosts: Option<Vec<Nqn>>) {
+        *self.allowed.write().unwrap_or_else(PoisonError::into_inner) = hosts;
+    }
+
+    /// Whether a host may connect. One that cannot show who it is may not where that is asked for.
+    pub fn admits(&self, host: &Nqn) -> bool {
+        let allowed = self.allowed.read().unwrap_or_else(PoisonError::into_inner);
+        !self.closed.load(Relaxed)
+            && allowed.as_ref().is_none_or(|hosts| hosts.contains(host))
+            && self.keys().admit(host)
+    }
+
+    /// By what hosts that come show who they are.
+    pub fn keys(&self) -> Arc<Keys> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has hosts that come go by these. Those that are here go on.
+    pub fn set_keys(&self, keys: Keys) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+    }
+
+    /// Serves nobody any more. Those who are here are to be [sent away](Self::dismiss_strangers).
+    pub fn close(&self) {
+        self.closed.store(true, Relaxed);
+    }
+
+    /// Sends away those who may not connect any more. Whoever connects at this moment is looked at again with the device in hand, as
+    /// here.
+    pub fn dismiss_strangers(&self) {
+        let (is_closed, allowed) = (self.closed.load(Relaxed), self.allowed());
+        let is_out = |host: &Nqn| is_closed || allowed.as_ref().is_some_and(|hosts| !hosts.contains(host));
+        self.dismiss(|association| is_out(&association.host));
+    }
+
+    /// Sends away those who came by a port that there is no more.
+    pub fn dismiss_port(&self, port: PortId) {
+        self.dismiss(|association| association.port == port);
+    }
+
+    /// With the device in hand: nobody is in the middle of executing what a host sent.
+    fn dismiss(&self, are_out: impl Fn(&Association) -> bool) {
+        // A device that failed executes nothing either.
+        let _ = self.device.run_alone(|_| self.associations.dismiss(are_out));
+        self.device.ring();
+    }
+}

@@ -13,6 +13,8 @@ mod kv_image;
 mod machine;
 mod page_store;
 mod tcp;
+mod tcp_initiator;
+mod tcp_target;
 mod tls;
 mod uri;
 mod vfio_user;
@@ -22,7 +24,7 @@ mod vfio_user_device;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 30] = [
+pub const TARGETS: [Target; 32] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
     ("prp", byway_dma::fuzz::prp),
@@ -33,6 +35,8 @@ pub const TARGETS: [Target; 30] = [
     ("vfio_user_access", vfio_user_device::accesses),
     ("tcp_from_host", tcp::from_host),
     ("tcp_from_controller", tcp::from_controller),
+    ("tcp_target", tcp_target::target),
+    ("tcp_initiator", tcp_initiator::initiator),
     ("fabrics", fabrics::fabrics),
     ("authentication", authentication::authentication),
     ("tls", tls::tls),

@@ -116,6 +116,16 @@ fn an_access_is_refused_where_it_is_outside_and_nowhere_else() {
 }
 
 #[test]
+fn whatever_hosts_say_a_target_answers_each_command_once_and_serves_the_next() {
+    smoke("tcp_target", 500);
+}
+
+#[test]
+fn whatever_a_controller_says_each_command_of_a_queue_ends_once_with_its_memory() {
+    smoke("tcp_initiator", 3000);
+}
+
+#[test]
 fn whatever_a_host_sends_over_tcp_is_read_alike_in_any_pieces_and_says_what_it_is_written_to() {
     smoke("tcp_from_host", 20_000);
 }

@@ -1,18 +1,16 @@
 //! A connection's socket, and TLS over it where there is any: which of both it is, the first byte says.
 
-use std::net::TcpStream;
-
 use byway_fabrics::authentication::Parties;
 use byway_tls::{FIRST_BYTE, TlsError, TlsSession, TlsSubsystem};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::ended::Ended;
+use crate::wire::Wire;
 
 /// A socket that never blocks, and what is between it and the session.
 #[derive(Debug)]
-pub struct Channel {
-    stream: TcpStream,
+pub struct Channel<W> {
+    wire: W,
     security: Security,
 }
 
@@ -26,16 +24,16 @@ enum Security {
     Secure(Box<TlsSession>),
 }
 
-impl Channel {
+impl<W: Wire> Channel<W> {
     /// That of a connection that came; hosts may begin TLS where there is something to answer it by.
-    pub fn new(stream: TcpStream, tls: Option<TlsSubsystem>) -> Self {
+    pub fn new(wire: W, tls: Option<TlsSubsystem>) -> Self {
         let security = tls.map_or(Security::Clear, Security::Undecided);
-        Self { stream, security }
+        Self { wire, security }
     }
 
-    /// The socket.
-    pub fn stream(&self) -> &TcpStream {
-        &self.stream
+    /// What it is over.
+    pub fn wire(&self) -> &W {
+        &self.wire
     }
 
     /// Whose connection it is, where TLS says so.
@@ -56,8 +54,8 @@ impl Channel {
     #[inline]
     pub fn receive(&mut self, into: &mut [u8], sealed: &mut [u8]) -> Result<usize, Ended> {
         match &mut self.security {
-            Security::Clear => received(recv(&self.stream, into, RecvFlags::empty()).map(|(bytes, _)| bytes)),
-            Security::Secure(session) => open(&self.stream, session, into, sealed),
+            Security::Clear => received(self.wire.receive(into)),
+            Security::Secure(session) => open(&self.wire, session, into, sealed),
             Security::Undecided(_) => match self.decide()? {
                 true => self.receive(into, sealed),
                 false => Ok(0),
@@ -70,8 +68,7 @@ impl Channel {
     fn decide(&mut self) -> Result<bool, Ended> {
         let Security::Undecided(tls) = &self.security else { return Ok(true) };
         let mut first = [0; 1];
-        let peeked = recv(&self.stream, &mut first, RecvFlags::PEEK).map(|(bytes, _)| bytes);
-        if received(peeked)? == 0 {
+        if received(self.wire.peek(&mut first))? == 0 {
             return Ok(false);
         }
         self.security = match first {
@@ -88,8 +85,8 @@ impl Channel {
     #[inline]
     pub fn send(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         match &mut self.security {
-            Security::Secure(session) => seal(&self.stream, session, bytes),
-            _ => send(&self.stream, bytes, SendFlags::NOSIGNAL),
+            Security::Secure(session) => seal(&self.wire, session, bytes),
+            _ => self.wire.send(bytes),
         }
     }
 
@@ -124,30 +121,35 @@ fn received(result: Result<usize, Errno>) -> Result<usize, Ended> {
     }
 }
 
+/// So often more is taken of the socket for what TLS has to say to itself, before others have their turn.
+const ROUNDS_MAX: u32 = 8;
+
 /// What has come and can be read; what the socket has by and by, while that is nothing.
 fn open(
-    stream: &TcpStream,
+    wire: &impl Wire,
     session: &mut TlsSession,
     into: &mut [u8],
     sealed: &mut [u8],
 ) -> Result<usize, Ended> {
-    loop {
+    for _ in 0..ROUNDS_MAX {
         match session.read(into)? {
             0 => {}
             bytes => return Ok(bytes),
         }
-        match received(recv(stream, &mut *sealed, RecvFlags::empty()).map(|(bytes, _)| bytes))? {
+        match received(wire.receive(sealed))? {
             0 => return Ok(0),
             bytes => session.put(sealed.get(..bytes).unwrap_or_default())?,
         }
     }
+    // What was put is not left there: nothing would tell of it.
+    Ok(session.read(into)?)
 }
 
-fn seal(stream: &TcpStream, session: &mut TlsSession, bytes: &[u8]) -> Result<usize, Errno> {
+fn seal(wire: &impl Wire, session: &mut TlsSession, bytes: &[u8]) -> Result<usize, Errno> {
     let taken = session.write(bytes).map_err(|_| Errno::PIPE)?;
     let mut any = taken > 0;
     while !session.unsent().is_empty() {
-        match send(stream, session.unsent(), SendFlags::NOSIGNAL) {
+        match wire.send(session.unsent()) {
             Ok(sent) => {
                 session.sent(sent);
                 any = true;

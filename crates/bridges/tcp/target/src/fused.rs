@@ -108,6 +108,12 @@ impl FusedPairs {
         self.0.iter().flat_map(Pair::halves).filter(|half| half.has_arrived()).count()
     }
 
+    /// Bytes of their data.
+    pub fn held_bytes(&self) -> usize {
+        let of_half = |half: &Half| if let Arrival::Here(Some(data)) = &half.data { data.len() } else { 0 };
+        self.0.iter().flat_map(Pair::halves).map(of_half).sum()
+    }
+
     /// Whether the next capsule decides what becomes of a first command.
     #[inline]
     fn awaits_second(&self) -> bool {

@@ -28,6 +28,7 @@ mod entrance;
 mod execute;
 mod fabrics;
 mod fused;
+pub mod fuzz;
 mod keys;
 mod options;
 mod outbox;
@@ -40,6 +41,7 @@ mod session;
 mod site;
 mod socket;
 mod target;
+mod wire;
 mod worker;
 
 pub use control::{ControlError, TargetControl};

@@ -37,6 +37,11 @@ impl Outbox {
         self.end - self.start >= CHUNK_BYTES
     }
 
+    /// Bytes that it has room for.
+    pub fn room_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// So much was sent.
     pub fn sent(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);

@@ -78,6 +78,12 @@ impl Pending {
         self.waiting.len() + self.solicitations.outstanding()
     }
 
+    /// Bytes of commands that wait, of data that was asked for and of spare buffers.
+    pub fn held_bytes(&self) -> usize {
+        let spare: usize = self.spare.iter().map(Vec::len).sum();
+        self.waiting.len() * size_of::<Command>() + self.asked_bytes + spare
+    }
+
     /// A command that has data to send.
     pub fn wait(&mut self, command: Command) {
         self.waiting.push_back(command);

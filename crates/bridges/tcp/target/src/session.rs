@@ -215,6 +215,12 @@ impl Session {
         self.open().is_some_and(|open| open.pending.awaits_large())
     }
 
+    /// Bytes that are held for the host: commands and their data, what is to be sent, and room for either.
+    pub fn held_bytes(&self) -> usize {
+        let held = |open: &Open| open.gathered.len() + open.pending.held_bytes() + open.fused.held_bytes();
+        self.out.room_bytes() + self.open().map_or(0, held)
+    }
+
     /// The connection, if it is agreed on.
     pub(crate) fn open(&self) -> Option<&Open> {
         if let Phase::Open(open) = &self.phase { Some(open) } else { None }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use byway_in_process::CapsuleDevice;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 
 use crate::channel::Channel;
 use crate::counters::{ConnectionState, Moved};
@@ -14,6 +13,7 @@ use crate::premises::{Place, Premises};
 use crate::queue::Queue;
 use crate::session::Session;
 use crate::site::Site;
+use crate::wire::Wire;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -56,8 +56,8 @@ pub enum Turn {
 
 /// A connection.
 #[derive(Debug)]
-pub struct Connection {
-    channel: Channel,
+pub struct Connection<W = TcpStream> {
+    channel: Channel<W>,
     session: Session,
     /// The subsystem that its host is connected to.
     site: Option<Arc<Site>>,
@@ -78,12 +78,12 @@ pub struct Connection {
     moved: Moved,
 }
 
-impl Connection {
+impl<W: Wire> Connection<W> {
     /// One that came.
-    pub fn new(stream: TcpStream, premises: Arc<Premises>, place: Place, now_ns: u64) -> Self {
+    pub fn new(wire: W, premises: Arc<Premises>, place: Place, now_ns: u64) -> Self {
         let tls = premises.directory.listing().tls.clone();
         Self {
-            channel: Channel::new(stream, tls),
+            channel: Channel::new(wire, tls),
             session: Session::new(premises, place, now_ns),
             site: None,
             stash: Vec::new(),
@@ -97,9 +97,9 @@ impl Connection {
         }
     }
 
-    /// Its socket.
-    pub fn stream(&self) -> &TcpStream {
-        self.channel.stream()
+    /// What it is over.
+    pub fn wire(&self) -> &W {
+        self.channel.wire()
     }
 
     /// Where its host is.
@@ -136,6 +136,11 @@ impl Connection {
     /// Whether something of it was received that waits for others to be done.
     pub fn has_stash(&self) -> bool {
         !self.stash.is_empty()
+    }
+
+    /// Bytes that it holds for its host: received and not executed, or not sent.
+    pub fn held_bytes(&self) -> usize {
+        self.stash.len() + self.session.held_bytes()
     }
 
     /// Whether completions may come by themselves.
@@ -446,11 +451,11 @@ impl Connection {
             self.send(now_ns);
         }
         if !self.has_more() {
-            let _ = self.stream().shutdown(std::net::Shutdown::Write);
+            self.wire().end();
         }
-        match recv(self.stream(), buffer, RecvFlags::empty()) {
-            Ok((0, _)) => self.at_end = true,
-            Ok((bytes, _)) => {
+        match self.wire().receive(buffer) {
+            Ok(0) => self.at_end = true,
+            Ok(bytes) => {
                 self.lingered_bytes += bytes;
                 self.at_end |= self.lingered_bytes > LINGER_BYTES;
             }

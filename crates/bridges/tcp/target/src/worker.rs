@@ -65,7 +65,7 @@ struct Seat {
 impl Seat {
     /// Has the kernel not tell of it any more.
     fn forget(&mut self, poll: &OwnedFd) {
-        if epoll::delete(poll, self.connection.stream()).is_ok() {
+        if epoll::delete(poll, self.connection.wire()).is_ok() {
             self.interest = None;
         }
     }
@@ -413,7 +413,7 @@ impl Worker {
         interest.set(epoll::EventFlags::OUT, seat.connection.has_more());
         if seat.interest != Some(interest) && !seat.is_hot {
             let token = epoll::EventData::new_u64(FIRST_CONNECTION + at as u64);
-            let stream = seat.connection.stream();
+            let stream = seat.connection.wire();
             let told = match seat.interest {
                 Some(_) => epoll::modify(&self.poll, stream, token, interest),
                 None => epoll::add(&self.poll, stream, token, interest),
@@ -426,7 +426,7 @@ impl Worker {
         let Some(mut seat) = self.seats.get_mut(at).and_then(Option::take) else { return };
         self.hot.retain(|hot| *hot != at);
         // Closing takes it out too; a descriptor that is gone already is no matter.
-        let _ = epoll::delete(&self.poll, seat.connection.stream());
+        let _ = epoll::delete(&self.poll, seat.connection.wire());
         if let Some(why) = seat.connection.why() {
             let (from, why) = (seat.connection.from(), why.to_string());
             (self.crew.premises.tell)(Told::ConnectionEnded { from, why });

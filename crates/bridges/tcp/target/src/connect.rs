@@ -111,10 +111,11 @@ impl Open {
         if connect.sqsize_z >= ADMIN_ENTRIES_MAX {
             return Err(ConnectRefusal::invalid(Parameter::SQSIZE));
         }
+        let asker = self.premises.seat_asker().ok_or(ConnectRefusal::for_now(RefusalKind::Busy))?;
         let id = self.premises.discovery_id();
         let (place, directory) = (self.place, &self.premises.directory);
         let controller = DiscoveryController::new(id, data.host, place, directory, connect.keep_alive_ms);
-        let discovery = Box::new(Discovery { controller, heard_ns: now_ns });
+        let discovery = Box::new(Discovery { controller, heard_ns: now_ns, _asker: asker });
         self.seat(Queue::Discovery(discovery), connect);
         let controller = byway_fabrics::ControllerId(id);
         Ok(Accepted { controller, authenticate: false, secure: false })

@@ -59,7 +59,7 @@ const REFUSALS: [&str; 8] = [
 const TOO_MANY: usize = 0;
 
 /// Why connections end.
-const ENDS: [&str; 13] = [
+const ENDS: [&str; 15] = [
     "left",
     "protocol_violation",
     "terminated_by_host",
@@ -73,6 +73,8 @@ const ENDS: [&str; 13] = [
     "not_encrypted",
     "tls",
     "dismissed",
+    "stalled",
+    "crowded",
 ];
 
 /// What all threads of a target count together.
@@ -124,6 +126,8 @@ impl RareEvents {
             Ended::Clear => 10,
             Ended::Tls(_) => 11,
             Ended::Dismissed => 12,
+            Ended::Stalled => 13,
+            Ended::Crowded => 14,
         };
         self.ended[at].fetch_add(1, Relaxed);
     }

@@ -51,6 +51,12 @@ pub enum Ended {
     /// The host does not take what it asked for.
     #[error("the host takes nothing of what is sent to it")]
     Stuck,
+    /// The host does not send what it has.
+    #[error("the host does not send the data that it was asked for")]
+    Stalled,
+    /// The host was connected to nothing, and others came after it.
+    #[error("too many came after it, and it was connected to nothing")]
+    Crowded,
     /// The system's answer.
     #[error("the connection failed: {0}")]
     System(ErrorKind),

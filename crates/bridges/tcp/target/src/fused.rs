@@ -16,6 +16,9 @@ use crate::pending::Whole;
 use crate::queue::{DeviceQueue, Queue};
 use crate::session::{Hand, Open};
 
+/// Data of pairs whose other half's data is still to come, from which on there are too many.
+const HELD_BYTES_MAX: usize = 2 << 20;
+
 /// Fused commands of one connection that are not executed yet, in the order they came. The newest may be without its second.
 #[derive(Debug, Default)]
 pub struct FusedPairs(VecDeque<Pair>);
@@ -174,6 +177,9 @@ impl Open {
                     Ok(())
                 }
             };
+        }
+        if self.fused.held_bytes() > HELD_BYTES_MAX {
+            return Err(Ended::Overrun);
         }
         let data = data.and_then(|data| arrival_of(command, data)).unwrap_or_else(Arrival::Failed);
         let is_coming = data == Arrival::Coming;

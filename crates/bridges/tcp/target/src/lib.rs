@@ -40,6 +40,7 @@ mod receive;
 mod session;
 mod site;
 mod socket;
+mod strangers;
 mod target;
 mod wire;
 mod worker;

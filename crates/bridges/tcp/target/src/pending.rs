@@ -108,6 +108,11 @@ impl Pending {
         Some(asked)
     }
 
+    /// Whether data was asked for that has not come.
+    pub fn is_owed(&self) -> bool {
+        self.solicitations.outstanding() > 0
+    }
+
     /// Whether data that was asked for is better received where it belongs.
     pub fn awaits_large(&self) -> bool {
         self.asked_bytes >= LARGE_BYTES

@@ -7,6 +7,7 @@ use byway_controller::ControllerId;
 use crate::association::Association;
 use crate::discovery::DiscoveryController;
 use crate::ended::Ended;
+use crate::premises::Asker;
 
 /// A controller, and a queue of it.
 pub type DeviceQueue = (ControllerId, u16);
@@ -40,6 +41,8 @@ pub struct Discovery {
     pub controller: DiscoveryController,
     /// When anything came.
     pub heard_ns: u64,
+    /// Its place among all of them.
+    pub _asker: Asker,
 }
 
 impl ConnectedQueue {
@@ -78,6 +81,11 @@ impl Queue {
             Self::Device(queue) => queue.association.heard(now_ns),
             Self::Discovery(discovery) => discovery.heard_ns = now_ns,
         }
+    }
+
+    /// Whether it is a queue of a device.
+    pub fn is_of_device(&self) -> bool {
+        matches!(self, Self::Device(_))
     }
 
     /// Whether it is an admin queue of the device.

@@ -179,6 +179,11 @@ impl Open {
             Ok(Data::InCapsule) => self.execute(command, Some(data.unwrap_or_default()), 0, hand),
             Ok(Data::None) => self.execute(command, None, 0, hand),
             Ok(Data::ToHost(bytes)) => self.execute(command, None, bytes, hand),
+            // Where there is no device, what data there can be comes in capsules.
+            Ok(Data::AtHost) if !self.queue.is_of_device() => {
+                self.fail(command, Status::SGL_TYPE_INVALID.with_dnr(), hand.out);
+                Ok(())
+            }
             Ok(Data::AtHost) => {
                 self.pending.wait(*command);
                 self.ask(hand.out);

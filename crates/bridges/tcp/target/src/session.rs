@@ -215,6 +215,11 @@ impl Session {
         self.open().is_some_and(|open| open.pending.awaits_large())
     }
 
+    /// Whether the host was asked for data that has not come.
+    pub fn is_owed(&self) -> bool {
+        self.open().is_some_and(|open| open.pending.is_owed())
+    }
+
     /// Bytes that are held for the host: commands and their data, what is to be sent, and room for either.
     pub fn held_bytes(&self) -> usize {
         let held = |open: &Open| open.gathered.len() + open.pending.held_bytes() + open.fused.held_bytes();

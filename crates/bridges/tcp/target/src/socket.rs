@@ -23,6 +23,9 @@ const CONNECT_NS: u64 = 10 * NS_PER_S;
 /// How long a host may take nothing of what is to be sent to it.
 const STUCK_NS: u64 = 60 * NS_PER_S;
 
+/// How long a host may send nothing while it was asked for data.
+const STALLED_NS: u64 = 60 * NS_PER_S;
+
 /// How long a connection stays once it is over, for its host to read why.
 const LINGER_NS: u64 = 2 * NS_PER_S;
 
@@ -71,6 +74,8 @@ pub struct Connection<W = TcpStream> {
     at_end: bool,
     /// When something was sent last, or nothing was to be.
     sent_ns: u64,
+    /// When something came last.
+    came_ns: u64,
     /// The host was told that nothing more comes.
     is_closed: bool,
     lingered_bytes: usize,
@@ -91,6 +96,7 @@ impl<W: Wire> Connection<W> {
             over: None,
             at_end: false,
             sent_ns: now_ns,
+            came_ns: now_ns,
             is_closed: false,
             lingered_bytes: 0,
             moved: Moved::default(),
@@ -153,6 +159,11 @@ impl<W: Wire> Connection<W> {
         self.over.is_none() && !self.session.needs_all()
     }
 
+    /// Whether its host is connected to nothing.
+    pub fn is_stranger(&self) -> bool {
+        self.site.is_none() && self.session.state() != ConnectionState::Discovery
+    }
+
     /// Whether nothing more is read of it.
     pub fn is_over(&self) -> bool {
         self.over.is_some()
@@ -193,11 +204,17 @@ impl<W: Wire> Connection<W> {
                 let sent = (self.channel.has_unsent() && self.send(now_ns)) || sent;
                 return self.after(if sent { Turn::Busy } else { Turn::Idle });
             }
-            Received::Bytes(bytes) => self.take_all(&buffer[..bytes], now_ns),
-            Received::There(bytes) => match self.session.received_there(bytes) {
-                Ok(()) => self.take_all(&[], now_ns),
-                Err(why) => self.end(why, now_ns),
-            },
+            Received::Bytes(bytes) => {
+                self.came_ns = now_ns;
+                self.take_all(&buffer[..bytes], now_ns);
+            }
+            Received::There(bytes) => {
+                self.came_ns = now_ns;
+                match self.session.received_there(bytes) {
+                    Ok(()) => self.take_all(&[], now_ns),
+                    Err(why) => self.end(why, now_ns),
+                }
+            }
             Received::End(why) => {
                 // Whose bytes were no TLS still sends, and reads why it should not.
                 self.at_end = !matches!(why, Ended::Tls(_));
@@ -386,6 +403,9 @@ impl<W: Wire> Connection<W> {
     fn overdue(&self, now_ns: u64) -> Option<Ended> {
         if self.has_more() && now_ns.saturating_sub(self.sent_ns) > STUCK_NS {
             return Some(Ended::Stuck);
+        }
+        if self.session.is_owed() && now_ns.saturating_sub(self.came_ns) > STALLED_NS {
+            return Some(Ended::Stalled);
         }
         let open = self.session.open();
         let lock = open.and_then(|open| open.lock.as_ref());

@@ -1,10 +1,31 @@
 //! What a connection is over: a socket that never blocks, or what a fuzzer has in its place.
 
 use std::fmt::Debug;
+use std::io;
 use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+
+/// How long a host may be silent before the kernel asks its machine whether it is still there, which may have been switched off;
+/// how often it asks, and how many times in vain.
+const ASKED_AFTER: Duration = Duration::from_secs(60);
+const ASKED_EVERY: Duration = Duration::from_secs(10);
+const ASKED_TIMES: u32 = 6;
+
+/// Has a socket never block, send at once, and end with its host's machine.
+///
+/// # Errors
+/// The system's answer.
+pub fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    sockopt::set_tcp_keepidle(stream, ASKED_AFTER)?;
+    sockopt::set_tcp_keepintvl(stream, ASKED_EVERY)?;
+    sockopt::set_tcp_keepcnt(stream, ASKED_TIMES)?;
+    Ok(sockopt::set_socket_keepalive(stream, true)?)
+}
 
 /// Bytes there and back. Nothing waits: [`Errno::AGAIN`] says that there is nothing, or no room.
 pub trait Wire: Debug {

@@ -23,6 +23,8 @@ use crate::options::Told;
 use crate::premises::Place;
 use crate::site::Site;
 use crate::socket::{Connection, Turn};
+use crate::strangers::{Stranger, Strangers};
+use crate::wire;
 
 /// Between two looks at who else wants something, while connections are looked at: where something has just been answered, and
 /// nothing can have come of that yet, and where nothing came.
@@ -53,6 +55,8 @@ const FIRST_CONNECTION: u64 = FIRST_LISTENER + LISTENERS_MAX as u64;
 /// A connection, and how this thread waits for it.
 struct Seat {
     connection: Connection,
+    /// Which of all that this thread had.
+    number: u64,
     /// What the kernel tells of it; none: it is not asked to.
     interest: Option<epoll::EventFlags>,
     /// Something came over it at this time last.
@@ -85,6 +89,9 @@ pub struct Worker {
     is_deaf: bool,
     seats: Vec<Option<Seat>>,
     free: Vec<usize>,
+    strangers: Strangers,
+    /// Connections so far.
+    came: u64,
     hot: Vec<usize>,
     buffer: Vec<u8>,
     ticked_ns: u64,
@@ -112,6 +119,7 @@ impl Worker {
         let incoming = epoll::EventFlags::IN;
         epoll::add(&poll, &*crew.inboxes[at].bell, epoll::EventData::new_u64(BELL), incoming)?;
         let patience = Patience::new(crew.premises.options.idle);
+        let strangers = Strangers::new(crew.inboxes.len());
         let mut worker = Self {
             patience,
             others_ns: 0,
@@ -124,6 +132,8 @@ impl Worker {
             is_deaf: false,
             seats: Vec::new(),
             free: Vec::new(),
+            strangers,
+            came: 0,
             hot: Vec::new(),
             buffer: vec![0; BUFFER_BYTES],
             ticked_ns: 0,
@@ -318,8 +328,7 @@ impl Worker {
 
     /// Gives a connection to the thread whose turn it is; nothing where there are too many, or it has gone already.
     fn admit(&mut self, stream: TcpStream, from: std::net::SocketAddr, by: &Listener) -> Option<()> {
-        stream.set_nonblocking(true).ok()?;
-        stream.set_nodelay(true).ok()?;
+        wire::prepare(&stream).ok()?;
         let place = Place { from, to: stream.local_addr().ok()?, port: by.port };
         let turn = self.crew.admit()?;
         match turn == self.at {
@@ -349,9 +358,24 @@ impl Worker {
             return;
         }
         let connection = Connection::new(stream, self.crew.premises.clone(), place, now_ns);
-        let interest = Some(interest);
-        self.seats[at] = Some(Seat { connection, interest, busy_ns: now_ns, turns: 0, is_hot: false });
+        let (interest, number) = (Some(interest), self.came);
+        self.came += 1;
+        self.seats[at] =
+            Some(Seat { connection, number, interest, busy_ns: now_ns, turns: 0, is_hot: false });
         self.heat(at, now_ns);
+        self.make_room_for(Stranger { at, number }, now_ns);
+    }
+
+    /// Has the oldest of those who are connected to nothing go, where there are too many with this one.
+    fn make_room_for(&mut self, new: Stranger, now_ns: u64) {
+        let Self { strangers, seats, .. } = self;
+        let has = |seat: &Seat, one: &Stranger| seat.number == one.number && seat.connection.is_stranger();
+        let is_one = |one: &Stranger| matches!(seats.get(one.at), Some(Some(seat)) if has(seat, one));
+        let Some(Stranger { at, .. }) = strangers.add(new, is_one) else { return };
+        if let Some(Some(seat)) = self.seats.get_mut(at) {
+            seat.connection.end(Ended::Crowded, now_ns);
+        }
+        self.close(at);
     }
 
     /// Something is to be done for a connection.

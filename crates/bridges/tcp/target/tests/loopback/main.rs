@@ -6,6 +6,7 @@ mod asking;
 mod authenticating;
 mod bad_peers;
 mod blocks;
+mod bounds;
 mod connecting;
 mod fused;
 mod host;

@@ -12,6 +12,7 @@ use byway_fabrics::Nqn;
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
 use byway_in_process::{Embedded, Hosts};
 use byway_link::{ClockMode, Profile};
+use byway_tcp_target::fuzz::Grounds;
 use byway_tcp_target::{
     AnaSetting, AnaState, Doors, Keys, PathError, PortId, SubsystemTerms, Target, TargetControl,
     TargetOptions, Told,
@@ -31,7 +32,7 @@ pub struct Served {
     // Declared before the devices, whose images are closed with the last of both.
     pub target: Target,
     told: Mutex<Receiver<Told>>,
-    _devices: Vec<Embedded>,
+    devices: Vec<Embedded>,
 }
 
 /// What a target is told.
@@ -101,7 +102,12 @@ impl Served {
         let capsules = devices.iter().map(|device| device.capsules().unwrap());
         let subsystems = asked.subsystems.into_iter().zip(capsules).collect();
         let target = Target::start(doors, asked.target, subsystems, tell).unwrap();
-        Self { target, told: Mutex::new(told), _devices: devices }
+        Self { target, told: Mutex::new(told), devices }
+    }
+
+    /// The first device, behind a target without sockets.
+    pub fn grounds(&self) -> Grounds {
+        Grounds::new(SubsystemTerms::of(name(SUBSYSTEM)), self.devices[0].capsules().unwrap()).unwrap()
     }
 
     pub fn control(&self) -> TargetControl {

@@ -1,0 +1,227 @@
+//! What hosts can make a target hold, one and all together, and for how long. Time is made up where it matters.
+
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use byway_fabrics::{
+    Connect, ConnectData, ControllerChoice, ControllerId, FabricsCommand, Nqn, Property, PropertyAccess,
+};
+use byway_spec::base::register::Cc;
+use byway_spec::base::sgl::{SglDescriptor, SglKind};
+use byway_spec::nvm::NvmOpcode;
+use byway_spec::{Cdw0, Command, Status};
+use byway_tcp_codec::{
+    Agreement, CommandId, H2cData, HostPdu, IcReq, Offer, ReadyToTransfer, TransferTag, Writer,
+};
+use byway_tcp_target::Told;
+use byway_tcp_target::fuzz::{Grounds, Visit};
+
+use crate::host::{By, HOST, Proposal, blocks, pattern};
+use crate::served::{SUBSYSTEM, Served};
+
+const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// A response's bytes on the wire, and where its status is.
+const RESPONSE: u8 = 5;
+const STATUS_AT: usize = 22;
+
+fn name(text: &str) -> Nqn {
+    Nqn::new(text).unwrap()
+}
+
+/// A host of a target whose time is made up.
+struct Caller {
+    visit: Visit,
+    writer: Writer<HostPdu>,
+    now_ns: u64,
+}
+
+impl Caller {
+    fn new(grounds: &Grounds) -> Self {
+        let (asked, offer) = (IcReq::default(), Offer { max_h2c_data_bytes: 1 << 20, ..Offer::default() });
+        let agreed: Agreement = asked.answer(&offer).1;
+        let mut visit = grounds.visit(false, 0);
+        visit.put(&asked.encode());
+        assert_eq!(visit.take(usize::MAX, 0).first(), Some(&1), "ICResp");
+        Self { visit, writer: Writer::<HostPdu>::new(&agreed), now_ns: 0 }
+    }
+
+    /// What the target answers.
+    fn say(&mut self, command: &Command, data: &[u8]) -> Vec<u8> {
+        let mut wire = Vec::new();
+        self.writer.command(command, &[data]).append_to(&mut wire);
+        self.visit.put(&wire);
+        self.visit.take(usize::MAX, self.now_ns)
+    }
+
+    fn connect(&mut self, qid: u16, controller: ControllerChoice, subsystem: &str) -> Status {
+        let connect = Connect {
+            qid,
+            sqsize_z: if qid == 0 { 31 } else { 1023 },
+            priority: 0,
+            no_flow_control: false,
+            individual_deletion: false,
+            keep_alive_ms: 0,
+        };
+        let host_id = "12345678-9abc-def0-0123-456789abcdef".parse().unwrap();
+        let data = ConnectData { host_id, controller, subsystem: name(subsystem), host: name(HOST) };
+        let answer = self.say(&FabricsCommand::Connect(connect).encode(1), &data.encode());
+        assert_eq!(answer.first(), Some(&RESPONSE));
+        Status(u16::from_le_bytes([answer[STATUS_AT], answer[STATUS_AT + 1]]) >> 1)
+    }
+
+    /// Time passes.
+    fn pass(&mut self, seconds: u64) {
+        self.now_ns += seconds * NS_PER_S;
+        self.visit.mind(self.now_ns);
+        self.visit.run(self.now_ns);
+    }
+}
+
+/// A host's admin queue and an I/O queue.
+fn connected(grounds: &Grounds) -> (Caller, Caller) {
+    let mut admin = Caller::new(grounds);
+    assert!(admin.connect(0, ControllerChoice::Dynamic, SUBSYSTEM).is_success());
+    let cc = Cc::new().with_en(true).with_css(Cc::CSS_IO_SETS).with_iosqes(6).with_iocqes(4);
+    let (property, value) = (PropertyAccess(Property::Cc), cc.into_bits().into());
+    admin.say(&FabricsCommand::PropertySet { property, value }.encode(2), &[]);
+    let mut io = Caller::new(grounds);
+    assert!(io.connect(1, ControllerChoice::Id(ControllerId(1)), SUBSYSTEM).is_success());
+    (admin, io)
+}
+
+fn write_when_asked(cid: u16, bytes: usize) -> Command {
+    let mut command = blocks(NvmOpcode::WRITE, 0, bytes);
+    command.cdw0.set_cid(cid);
+    command.set_sgl1(SglDescriptor::new(SglKind::TRANSPORT_DATA_BLOCK, 0, bytes as u32));
+    command
+}
+
+#[test]
+fn a_host_that_is_connected_to_no_device_is_asked_for_no_data() {
+    let served = Served::new();
+    let mut host = served.greet(Proposal::default());
+    let write = |host: &mut crate::host::Host| {
+        host.write(blocks(NvmOpcode::WRITE, 0, 4096), By::R2t, &pattern(1, 4096)).status()
+    };
+    for _ in 0..300 {
+        assert!(write(&mut host).is(Status::SGL_TYPE_INVALID));
+    }
+    host.connect(0, ControllerChoice::Dynamic, DISCOVERY, 0).unwrap();
+    assert!(write(&mut host).is(Status::SGL_TYPE_INVALID));
+    served.admin(Proposal::default());
+}
+
+#[test]
+fn those_who_say_nothing_keep_nobody_out_and_the_oldest_of_them_goes() {
+    let served = Served::new();
+    let (_admin, mut io) = served.host(Proposal::default());
+    let silent: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(served.address()).unwrap()).collect();
+    let (_second, mut other) = served.host(Proposal::default());
+    for io in [&mut io, &mut other] {
+        assert!(io.read(blocks(NvmOpcode::READ, 0, 512), 512).0.status().is_success());
+    }
+    let oldest = silent[0].local_addr().unwrap();
+    let is_crowded = |told: &Told| matches!(told, Told::ConnectionEnded { from, why } if *from == oldest && why.contains("too many came after it"));
+    served.await_told(is_crowded);
+    assert_eq!((&silent[0]).read(&mut [0]).unwrap(), 0);
+    let newest = silent.last().unwrap();
+    newest.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+    let kind = (&*newest).read(&mut [0]).unwrap_err().kind();
+    assert!(matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{kind}");
+}
+
+#[test]
+fn the_discovery_service_is_full_before_the_target_is() {
+    let served = Served::new();
+    let grounds = served.grounds();
+    let ask = || {
+        let mut caller = Caller::new(&grounds);
+        let status = caller.connect(0, ControllerChoice::Dynamic, DISCOVERY);
+        (caller, status)
+    };
+    let mut callers: Vec<Caller> = Vec::new();
+    let refused = loop {
+        let (caller, status) = ask();
+        if !status.is_success() {
+            break status;
+        }
+        callers.push(caller);
+    };
+    assert_eq!(callers.len(), 1024);
+    assert!(refused.is(byway_spec::fabrics::status::CONTROLLER_BUSY) && !refused.dnr(), "{refused:?}");
+    // A subsystem is another matter, and so is one place less.
+    connected(&grounds);
+    callers.pop();
+    assert!(ask().1.is_success());
+}
+
+#[test]
+fn a_host_that_trickles_its_first_words_has_no_more_time_for_them() {
+    let served = Served::new();
+    let mut visit = served.grounds().visit(false, 0);
+    for second in 0..10 {
+        visit.put(&IcReq::default().encode()[second..=second]);
+        visit.run(second as u64 * NS_PER_S);
+        visit.mind(second as u64 * NS_PER_S);
+        assert!(!visit.is_over());
+    }
+    visit.mind(10 * NS_PER_S + 1);
+    assert!(visit.is_over());
+}
+
+#[test]
+fn a_host_that_owes_data_and_says_nothing_for_a_minute_is_not_waited_for() {
+    let served = Served::new();
+    let (_admin, mut io) = connected(&served.grounds());
+    // Nothing is owed by who is idle.
+    io.pass(1000);
+    let asked = io.say(&write_when_asked(7, 8192), &[]);
+    assert_eq!(asked.first(), Some(&9), "R2T");
+    let (command, tag) = (CommandId(7), TransferTag(u16::from_le_bytes([asked[10], asked[11]])));
+    let ReadyToTransfer { offset_bytes, .. } = ReadyToTransfer { command, tag, offset_bytes: 0, bytes: 8192 };
+    io.pass(59);
+    let mut wire = Vec::new();
+    let at = H2cData { command, tag, offset_bytes, last: false };
+    io.writer.data(&at, &[&[1; 4096]]).append_to(&mut wire);
+    io.visit.put(&wire);
+    io.visit.run(io.now_ns);
+    io.pass(59);
+    assert!(!io.visit.is_over());
+    io.pass(2);
+    assert!(io.visit.is_over());
+}
+
+#[test]
+fn halves_of_fused_pairs_that_wait_are_held_up_to_a_measure() {
+    let served = Served::new();
+    let (_admin, mut io) = connected(&served.grounds());
+    let mut most = 0;
+    for pair in 0..400u16 {
+        let mut compare = blocks(NvmOpcode::COMPARE, 0, 16384);
+        compare.cdw0.set_cid(2 * pair);
+        compare.cdw0.set_fuse(Cdw0::FUSE_FIRST);
+        compare.set_sgl1(SglDescriptor::inline(16384));
+        io.say(&compare, &[0; 16384]);
+        let mut write = write_when_asked(2 * pair + 1, 16384);
+        write.cdw0.set_fuse(Cdw0::FUSE_SECOND);
+        io.say(&write, &[]);
+        most = most.max(io.visit.held_bytes());
+    }
+    assert!(io.visit.is_over());
+    assert!(most < 16 << 20, "{most} bytes were held");
+}
+
+#[test]
+fn the_kernel_looks_whether_a_silent_host_is_still_there() {
+    let served = Served::new();
+    let host = served.greet(Proposal::default());
+    let port = |address: std::net::SocketAddr| format!("{:04X}", address.port());
+    let (target, from) = (port(served.address()), port(host.stream.local_addr().unwrap()));
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let mut rows = sockets.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
+    let row = rows.find(|row| row[1].ends_with(&target) && row[2].ends_with(&from)).unwrap();
+    assert!(row[5].starts_with("02:"), "a timer for keep alive: {row:?}");
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use byway::serve::ServeOptions;
+use byway::serve::{ServeOptions, TargetPaths};
 use byway_buses::VfioUserBus;
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Identity, Namespace, Outcome, QueueOptions, Result,
@@ -17,8 +17,9 @@ use byway_driver::{AttachOptions, Driver, Queue};
 pub struct Serving {
     stop: byway::serve::StopServing,
     thread: Option<JoinHandle<()>>,
-    /// Where it is reached over TCP, and the name of its subsystem.
-    tcp: Option<(SocketAddr, String)>,
+    /// Where it is reached over TCP, by each of its ports, and the name of its subsystem.
+    tcp: (Vec<SocketAddr>, String),
+    paths: Option<TargetPaths>,
 }
 
 /// A device behind it.
@@ -46,20 +47,41 @@ impl Serving {
 
     fn run(served: byway::serve::Served) -> Self {
         let stop = served.stopper();
-        let tcp = served.tcp_address().map(|address| (address, served.nqn().to_owned()));
+        let tcp = (served.tcp_addresses().to_vec(), served.nqn().to_owned());
+        let paths = served.paths();
         let thread = std::thread::spawn(move || served.run(|_| {}).unwrap());
-        Self { stop, thread: Some(thread), tcp }
+        Self { stop, thread: Some(thread), tcp, paths }
     }
 
     /// Where it is reached over TCP.
     pub fn tcp_address(&self) -> SocketAddr {
-        self.tcp.as_ref().unwrap().0
+        self.tcp.0[0]
+    }
+
+    /// Where it is reached over TCP, by each of its ports.
+    pub fn tcp_addresses(&self) -> &[SocketAddr] {
+        &self.tcp.0
+    }
+
+    /// The name of the subsystem.
+    pub fn nqn(&self) -> &str {
+        &self.tcp.1
+    }
+
+    /// How namespaces are reached by each port.
+    pub fn paths(&self) -> &TargetPaths {
+        self.paths.as_ref().unwrap()
     }
 
     /// What opens it over TCP.
     pub fn tcp_uri(&self) -> String {
-        let (address, nqn) = self.tcp.as_ref().unwrap();
-        format!("tcp://{address}/{nqn}")
+        self.uri_by(&self.tcp.0[..1])
+    }
+
+    /// What opens it by these portals.
+    pub fn uri_by(&self, portals: &[SocketAddr]) -> String {
+        let portals: Vec<String> = portals.iter().map(SocketAddr::to_string).collect();
+        format!("tcp://{}/{}", portals.join(","), self.tcp.1)
     }
 }
 

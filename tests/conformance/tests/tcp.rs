@@ -49,6 +49,15 @@ fn opened(scratch: &Scratch) -> Served {
     opened_with(scratch, "")
 }
 
+/// By two ports, with a path by each.
+fn opened_by_two_ports(scratch: &Scratch) -> Served {
+    let anywhere: SocketAddr = ANYWHERE.parse().unwrap();
+    let tcp = TcpOptions { addresses: vec![anywhere; 2], ..TcpOptions::at(anywhere) };
+    let serving = Serving::start_with(&blocks_in(scratch), &ServeOptions::over_tcp(tcp));
+    let device = byway::open(&serving.uri_by(serving.tcp_addresses())).unwrap();
+    Served { device, _serving: serving }
+}
+
 fn opened_with_digests(scratch: &Scratch) -> Served {
     opened_with(scratch, "?digests=both")
 }
@@ -116,6 +125,7 @@ impl Backend for Served {
 conformance!(tcp, opened);
 conformance!(tcp_with_digests, opened_with_digests);
 conformance!(tcp_by_tls, opened_by_tls);
+conformance!(tcp_by_two_ports, opened_by_two_ports);
 conformance!(exported_file_over_tcp, exported_file);
 conformance!(exported_memory_over_tcp, exported_memory);
 

@@ -29,6 +29,9 @@ use crate::shared::{Failed, Shared};
 #[derive(Debug)]
 pub(crate) struct CapsuleSide {
     controllers: Vec<Option<Box<Controller>>>,
+    /// The identifier that was given last: one that was another's just now is given again last of all, since that one's host
+    /// may still ask for it.
+    last: u16,
     /// Of those, how many have commands that wait for a sync of the image, at least.
     waiting: bool,
     /// No memory at all: what moves, moves in capsules.
@@ -45,6 +48,7 @@ impl CapsuleSide {
         meter.set_ledger(false);
         Self {
             controllers: (0..MAX_CONTROLLERS).map(|_| None).collect(),
+            last: 0,
             waiting: false,
             nowhere: Arc::new(DmaSpace::new()).view(),
             meter,
@@ -250,8 +254,10 @@ impl CapsuleDevice<'_> {
     /// As [`AttachError`] has them.
     pub fn attach(&mut self, host: Option<Host>, port: PortId) -> Result<ControllerId, AttachError> {
         let taken: Vec<ControllerId> = self.core.subsystem.controllers().collect();
-        let mut ids = (1..MAX_CONTROLLERS).map(ControllerId);
+        let last = self.core.capsules.last;
+        let mut ids = (last + 1..MAX_CONTROLLERS).chain(1..=last).map(ControllerId);
         let id = ids.find(|id| !taken.contains(id)).ok_or(AttachError::NoRoom)?;
+        self.core.capsules.last = id.0;
         let host = host.unwrap_or(Host::Unnamed(id));
         let controller = Controller::over_fabric(id, &mut self.core.subsystem, host, Some(port))?;
         if let Some(place) = self.core.capsules.controllers.get_mut(usize::from(id.0)) {
@@ -292,6 +298,12 @@ impl CapsuleDevice<'_> {
         }
     }
 
+    /// Whether a controller is there: it is, when its host has gone, until nothing of it is under way any more.
+    #[must_use]
+    pub fn is_there(&self, id: ControllerId) -> bool {
+        self.core.subsystem.controllers().any(|there| there == id)
+    }
+
     /// Makes a queue of a controller.
     ///
     /// # Errors
@@ -325,7 +337,7 @@ impl CapsuleDevice<'_> {
         reply: &mut [u8],
     ) -> Result<(), Overrun> {
         let Core { subsystem, capsules, .. } = &mut *self.core;
-        let CapsuleSide { controllers, waiting, nowhere, meter, doorbells } = capsules;
+        let CapsuleSide { controllers, waiting, nowhere, meter, doorbells, .. } = capsules;
         let controller = controllers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(Overrun)?;
         let mut port = port(nowhere, meter, Some(CapsuleData::new(carried, reply)));
         controller.execute_capsule(subsystem, &mut port, doorbells, qid, command, 0)?;
@@ -344,7 +356,7 @@ impl CapsuleDevice<'_> {
         pair: [FusedCommand<'_>; 2],
     ) -> Result<(), Overrun> {
         let Core { subsystem, capsules, .. } = &mut *self.core;
-        let CapsuleSide { controllers, waiting, nowhere, meter, doorbells } = capsules;
+        let CapsuleSide { controllers, waiting, nowhere, meter, doorbells, .. } = capsules;
         let controller = controllers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(Overrun)?;
         let mut port = port(nowhere, meter, Some(CapsuleData::new(None, &mut [])));
         controller.execute_fused_capsules(subsystem, &mut port, doorbells, qid, pair, 0)?;

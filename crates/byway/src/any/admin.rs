@@ -21,6 +21,7 @@ impl Device {
             Reached::NvmeIoctl(device) => by_thread(device.device()),
             Reached::NvmeThreads(device) => by_thread(device.device()),
             Reached::Tcp(device) => Ok(Box::new(AdminCalls::new(device.clone())?)),
+            Reached::TcpPaths(device) => Ok(Box::new(AdminCalls::new(device.clone())?)),
             _ => Err(Error::no_controller(&self.identity().model)),
         }
     }

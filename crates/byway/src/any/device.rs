@@ -12,7 +12,7 @@ use byway_core::{
 };
 
 use byway_driver::Driver;
-use byway_tcp_initiator::NvmeTcp;
+use byway_tcp_initiator::{NvmeTcp, NvmeTcpPaths, PathTold};
 
 use crate::any::address::{Address, BlockOptions, BlockPlace};
 use crate::any::choose::{self, Chosen};
@@ -105,6 +105,7 @@ pub(crate) enum Reached {
     Psync(Psync),
     Ram(Ram),
     Tcp(NvmeTcp),
+    TcpPaths(NvmeTcpPaths),
     Threads(Threads),
 }
 
@@ -128,6 +129,7 @@ macro_rules! each {
             Reached::Psync($backend) => $what,
             Reached::Ram($backend) => $what,
             Reached::Tcp($backend) => $what,
+            Reached::TcpPaths($backend) => $what,
             Reached::Threads($backend) => $what,
         }
     };
@@ -167,6 +169,15 @@ impl Device {
     #[must_use]
     pub fn chosen(&self) -> &Chosen {
         &self.chosen
+    }
+
+    /// The paths by which it is reached, where there may be several, and how each of them is.
+    #[must_use]
+    pub fn paths(&self) -> Option<Vec<PathTold>> {
+        match &self.reached {
+            Reached::TcpPaths(device) => Some(device.paths()),
+            _ => None,
+        }
     }
 
     /// The namespace `nsid`.

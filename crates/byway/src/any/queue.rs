@@ -15,7 +15,7 @@ use byway_backends::threads::ThreadsQueue;
 use byway_backends::{NvmeTarget, Target};
 use byway_core::{BackendQueue, Command, Error, Failed, Finished, Method, Outcome, Refused, Result};
 use byway_spec::base::command::COMMAND_BYTES;
-use byway_tcp_initiator::TcpQueue;
+use byway_tcp_initiator::{TcpPathsQueue, TcpQueue};
 
 use crate::any::pcie::{VfioQueue, VfioUserQueue};
 use crate::embedded::EmbeddedQueue;
@@ -48,6 +48,8 @@ pub enum Queue {
     Ram(RamQueue),
     /// Of a controller at a TCP address.
     Tcp(Box<TcpQueue>),
+    /// Of a subsystem at several TCP addresses.
+    TcpPaths(Box<TcpPathsQueue>),
     /// Of a file or block device behind a pool of threads.
     Threads(ThreadsQueue<Target>),
     /// Of a backend that is not this library's.
@@ -71,6 +73,7 @@ macro_rules! each {
             Queue::Psync($one) => $what,
             Queue::Ram($one) => $what,
             Queue::Tcp($one) => $what,
+            Queue::TcpPaths($one) => $what,
             Queue::Threads($one) => $what,
             Queue::Other($one) => $what,
         }
@@ -212,6 +215,12 @@ impl From<RamQueue> for Queue {
 impl From<TcpQueue> for Queue {
     fn from(queue: TcpQueue) -> Self {
         Self::Tcp(Box::new(queue))
+    }
+}
+
+impl From<TcpPathsQueue> for Queue {
+    fn from(queue: TcpPathsQueue) -> Self {
+        Self::TcpPaths(Box::new(queue))
     }
 }
 

@@ -6,19 +6,19 @@ use std::time::Duration;
 use byway_core::{Error, Nsid, QueueOptions, Result};
 use byway_sys::Idle;
 use byway_tcp_initiator::{
-    AuthSecrets, DISCOVERY_PORT, DhchapSecret, Digests, Discovered, Nqn, NvmeTcp, PORT, PskForm,
-    PskFormError, SecretError, TcpOptions, TcpPlace, TlsKey, TlsKeyError, TlsWith,
+    AuthSecrets, DISCOVERY_PORT, DhchapSecret, Digests, Discovered, Nqn, NvmeTcp, NvmeTcpPaths, PORT,
+    PskForm, PskFormError, SecretError, TcpOptions, TcpPlace, TlsKey, TlsKeyError, TlsWith,
 };
 
 use crate::any::choose::Chosen;
 use crate::any::device::Reached;
 use crate::uri::{invalid, number, one_of, pairs_of, parse, parse_depth, shown, unknown};
 
-/// A subsystem at a TCP address, and how it is to be used.
+/// A subsystem at a TCP address, or at several, and how it is to be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TcpUri {
-    /// Where it is.
-    pub place: TcpPlace,
+    /// Where it is: each is a path to the same.
+    pub places: Vec<TcpPlace>,
     /// How it is connected to.
     pub options: TcpOptions,
     /// `depth=`: commands outstanding on a queue.
@@ -69,14 +69,20 @@ impl FromStr for TcpUri {
 
     fn from_str(text: &str) -> Result<Self> {
         let (address, query) = text.split_once('?').unwrap_or((text, ""));
-        let (host, port, name) = parts_of(address)?;
+        let (portals, name) = parts_of(address)?;
         let Some(name) = name else {
             return Err(invalid(format!(
                 "{address}: the subsystem's name follows the address: tcp://HOST:4420/NQN"
             )));
         };
-        let place = TcpPlace { host, port: port.unwrap_or(PORT), subsystem: named(name)? };
-        let mut uri = Self { place, options: TcpOptions::default(), depth: 128, ns: None };
+        let subsystem = named(name)?;
+        let place = |(host, port): (String, Option<u16>)| TcpPlace {
+            host,
+            port: port.unwrap_or(PORT),
+            subsystem: subsystem.clone(),
+        };
+        let places = portals.into_iter().map(place).collect();
+        let mut uri = Self { places, options: TcpOptions::default(), depth: 128, ns: None };
         uri.set_all(query)?;
         Ok(uri)
     }
@@ -86,10 +92,13 @@ impl TcpUri {
     /// The discovery service at `tcp://HOST[:PORT]`, port 8009 where none is given.
     fn of_discovery(text: &str) -> Result<Self> {
         let (address, query) = text.split_once('?').unwrap_or((text, ""));
-        let (host, port, name) = parts_of(address)?;
+        let (mut portals, name) = parts_of(address)?;
         let subsystem = name.map_or_else(|| Ok(Nqn::discovery()), named)?;
-        let place = TcpPlace { host, port: port.unwrap_or(DISCOVERY_PORT), subsystem };
-        let mut uri = Self { place, options: TcpOptions::default(), depth: 128, ns: None };
+        let Some((host, port)) = portals.pop().filter(|_| portals.is_empty()) else {
+            return Err(invalid(format!("{address}: one discovery service is asked at a time")));
+        };
+        let places = vec![TcpPlace { host, port: port.unwrap_or(DISCOVERY_PORT), subsystem }];
+        let mut uri = Self { places, options: TcpOptions::default(), depth: 128, ns: None };
         for (name, value) in pairs_of(query)? {
             if !DISCOVERY_OPTIONS.contains(&name) {
                 let known = TCP_OPTIONS.into_iter().filter(|(known, ..)| DISCOVERY_OPTIONS.contains(known));
@@ -238,8 +247,11 @@ fn named(name: &str) -> Result<Nqn> {
     Nqn::new(name).map_err(|wrong| invalid(format!("{name:?}: {wrong}")))
 }
 
-/// Host, port and name of `tcp://HOST[:PORT][/NAME]`.
-fn parts_of(address: &str) -> Result<(String, Option<u16>, Option<&str>)> {
+/// A host, and its port where one is given.
+type Portal = (String, Option<u16>);
+
+/// Portals and name of `tcp://HOST[:PORT][,HOST[:PORT]…][/NAME]`.
+fn parts_of(address: &str) -> Result<(Vec<Portal>, Option<&str>)> {
     let rest = address.strip_prefix("tcp://");
     let rest =
         rest.ok_or_else(|| invalid(format!("{address:?} is no TCP address: expected tcp://HOST[:PORT]")))?;
@@ -247,6 +259,11 @@ fn parts_of(address: &str) -> Result<(String, Option<u16>, Option<&str>)> {
         Some((authority, name)) => (authority, Some(name).filter(|name| !name.is_empty())),
         None => (rest, None),
     };
+    let portals = authority.split(',').map(|authority| portal_of(address, authority));
+    Ok((portals.collect::<Result<_>>()?, name))
+}
+
+fn portal_of(address: &str, authority: &str) -> Result<Portal> {
     let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, port)) => (host, port.strip_prefix(':').or_else(|| port.is_empty().then_some(""))),
         None => match authority.split_once(':') {
@@ -265,15 +282,17 @@ fn parts_of(address: &str) -> Result<(String, Option<u16>, Option<&str>)> {
     if host.is_empty() {
         return Err(wrong());
     }
-    Ok((host.to_owned(), port, name))
+    Ok((host.to_owned(), port))
 }
 
 /// Connects to the subsystem.
 pub(crate) fn reach(uri: &TcpUri) -> Result<(Reached, Chosen)> {
-    let device = NvmeTcp::open(uri.place.clone(), uri.options.clone())?;
-    let why =
-        "a controller of another machine or process, by this library's own NVMe/TCP initiator".to_owned();
-    Ok((Reached::Tcp(device), Chosen { backend: NvmeTcp::NAME, why, passed_over: Vec::new() }))
+    let (reached, what) = match uri.places.as_slice() {
+        [place] => (Reached::Tcp(NvmeTcp::open(place.clone(), uri.options.clone())?), "a controller"),
+        places => (Reached::TcpPaths(NvmeTcpPaths::open(places, &uri.options)?), "controllers"),
+    };
+    let why = format!("{what} of another machine or process, by this library's own NVMe/TCP initiator");
+    Ok((reached, Chosen { backend: NvmeTcp::NAME, why, passed_over: Vec::new() }))
 }
 
 /// Asks the discovery service at `tcp://HOST[:PORT]` what it knows.
@@ -281,7 +300,8 @@ pub(crate) fn reach(uri: &TcpUri) -> Result<(Reached, Chosen)> {
 /// # Errors
 /// A text that is no such address, a service that cannot be reached, a log that cannot be read: one sentence says which.
 pub fn discover(uri: &str) -> Result<Discovered> {
-    let TcpUri { place, options, .. } = TcpUri::of_discovery(uri)?;
+    let TcpUri { places, options, .. } = TcpUri::of_discovery(uri)?;
+    let place = places.into_iter().next().ok_or_else(|| invalid("no address"))?;
     byway_tcp_initiator::discover(place, options)
         .map_err(|error| error.doing(format!("discover {}", shown(uri))))
 }
@@ -297,9 +317,26 @@ mod tests {
         text.parse::<TcpUri>().unwrap_err().to_string()
     }
 
+    fn places(text: &str) -> Vec<(String, u16)> {
+        let places = text.parse::<TcpUri>().unwrap().places.into_iter();
+        places.map(|TcpPlace { host, port, .. }| (host, port)).collect()
+    }
+
     fn place(text: &str) -> (String, u16) {
-        let TcpPlace { host, port, .. } = text.parse::<TcpUri>().unwrap().place;
-        (host, port)
+        let mut places = places(text);
+        assert_eq!(places.len(), 1);
+        places.remove(0)
+    }
+
+    #[test]
+    fn several_portals_of_a_subsystem_stand_one_behind_the_other() {
+        let wanted = [("a".into(), 4420), ("::1".into(), 5), ("b".into(), 4420)];
+        assert_eq!(places(&format!("tcp://a,[::1]:5,b:4420/{NAME}?ns=1")), wanted);
+        for wrong in ["tcp://a,/x", "tcp://,a/x", "tcp://a:1,b:0/x"] {
+            assert!(error(wrong).contains("a port of 1 to 65535"), "{wrong}: {}", error(wrong));
+        }
+        let error = TcpUri::of_discovery("tcp://a,b").unwrap_err().to_string();
+        assert!(error.contains("one discovery service"), "{error}");
     }
 
     #[test]
@@ -379,7 +416,7 @@ mod tests {
     #[test]
     fn a_discovery_service_needs_no_name_and_takes_what_is_of_connections_alone() {
         let uri = TcpUri::of_discovery("tcp://server?digests=both").unwrap();
-        assert_eq!((uri.place.port, uri.place.subsystem.is_discovery()), (8009, true));
+        assert_eq!((uri.places[0].port, uri.places[0].subsystem.is_discovery()), (8009, true));
         let error = TcpUri::of_discovery("tcp://server?ns=1").unwrap_err();
         assert!(error.to_string().contains("known are hostnqn, hostid, dhchap-secret"), "{error}");
     }

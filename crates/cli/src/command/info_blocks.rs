@@ -3,7 +3,8 @@
 use std::fmt;
 
 use anyhow::Result;
-use byway::{Backend, Device, Method, NvmCommands};
+use byway::tcp::{AnaState, PathTold};
+use byway::{Backend, Device, Method, Nsid, NvmCommands};
 use serde::Serialize;
 
 use super::info::{DescribedLimits, DescribedNamespace};
@@ -18,6 +19,8 @@ pub struct Blocks {
     backend: &'static str,
     backend_because: String,
     passed_over: Vec<PassedOver>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paths: Option<Vec<DescribedPath>>,
     transfer_bytes: u64,
     queue_depth_max: u32,
     memory_align_bytes: u32,
@@ -34,6 +37,42 @@ pub struct Blocks {
 struct PassedOver {
     backend: &'static str,
     because: String,
+}
+
+/// One way to the device.
+#[derive(Debug, Serialize)]
+struct DescribedPath {
+    portal: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<String>,
+    namespaces: Vec<ReachedNamespace>,
+}
+
+/// How a namespace is reached.
+#[derive(Debug, Serialize)]
+struct ReachedNamespace {
+    nsid: u32,
+    state: String,
+}
+
+impl From<PathTold> for DescribedPath {
+    fn from(PathTold { portal, lost, states }: PathTold) -> Self {
+        let reached =
+            |(nsid, state): (Nsid, AnaState)| ReachedNamespace { nsid: nsid.get(), state: state.to_string() };
+        Self { portal, lost, namespaces: states.into_iter().map(reached).collect() }
+    }
+}
+
+impl fmt::Display for DescribedPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "path {}: ", self.portal)?;
+        if let Some(why) = &self.lost {
+            return write!(f, "lost: {why}");
+        }
+        let states: Vec<String> =
+            self.namespaces.iter().map(|one| format!("namespace {} {}", one.nsid, one.state)).collect();
+        f.write_str(&if states.is_empty() { "stands".to_owned() } else { states.join(", ") })
+    }
 }
 
 impl Blocks {
@@ -54,6 +93,7 @@ impl Blocks {
             backend: chosen.backend,
             backend_because: chosen.why.clone(),
             passed_over: passed_over.collect(),
+            paths: device.paths().map(|paths| paths.into_iter().map(DescribedPath::from).collect()),
             transfer_bytes: can.limits.transfer_bytes,
             queue_depth_max: can.limits.ring_entries,
             memory_align_bytes: can.memory_align_bytes,
@@ -92,6 +132,9 @@ impl fmt::Display for Blocks {
         writeln!(f, "backend {}: {}", self.backend, self.backend_because)?;
         for one in &self.passed_over {
             writeln!(f, "  not {}: {}", one.backend, one.because)?;
+        }
+        for path in self.paths.iter().flatten() {
+            writeln!(f, "{path}")?;
         }
         let begins = match self.overlaps {
             true => "commands go on by themselves",

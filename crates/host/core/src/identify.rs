@@ -132,6 +132,15 @@ pub fn namespace(device: &impl Identifies, nsid: u32) -> Result<(Namespace, Layo
     }
 }
 
+/// The namespaces that are attached.
+///
+/// # Errors
+/// When the device does not answer.
+pub fn namespaces(device: &impl Identifies) -> Result<Vec<Namespace>> {
+    let all = active_namespaces(device)?;
+    all.into_iter().map(|nsid| Ok(namespace(device, nsid)?.0)).collect()
+}
+
 /// What the commands of a namespace mean.
 ///
 /// # Errors

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use byway_core::identify::Identifies;
@@ -20,7 +20,7 @@ use byway_core::{
     AdminCommand, Deadline, Error, ErrorKind, Failed, Outcome, Payload, Result, check_admin, encode_admin,
     identify,
 };
-use byway_fabrics::ControllerChoice;
+use byway_fabrics::{ControllerChoice, ControllerId};
 use byway_spec::Command as Entry;
 use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
 use byway_sys::Wakeup;
@@ -28,6 +28,7 @@ use byway_sys::Wakeup;
 use crate::attach::{Facts, connect_of, connect_queue, order_of_admin};
 use crate::connection::{Order, Way};
 use crate::line::Line;
+use crate::paths::PathPlace;
 use crate::peer::Peer;
 use crate::stream::Stream;
 
@@ -49,8 +50,8 @@ pub(crate) struct Seat {
 #[derive(Debug)]
 pub(crate) enum Post {
     Nothing,
-    /// Another connection.
-    Line(Box<Line>),
+    /// Another connection, of this generation.
+    Line(Box<Line>, u64),
     /// There will be none.
     Gone(String),
 }
@@ -63,7 +64,7 @@ impl Seat {
 
     /// Hands a queue something.
     pub fn send(&self, post: Post) {
-        if let Post::Line(line) = &post {
+        if let Post::Line(line, _) = &post {
             *locked(&self.stream) = Some(Arc::clone(line.channel.stream()));
         }
         *locked(&self.post) = post;
@@ -86,6 +87,10 @@ pub(crate) enum Reply {
     Abort(Arc<AtomicBool>, Arc<Seat>),
     /// The keeper itself: a sign of life.
     KeepAlive,
+    /// The keeper itself: what the controller tells by itself.
+    Event,
+    /// The keeper itself: how namespaces are reached.
+    States,
 }
 
 impl Reply {
@@ -98,7 +103,7 @@ impl Reply {
                 answered.store(true, Ordering::Release);
                 seat.wakeup.raise();
             }
-            Self::KeepAlive => {}
+            Self::KeepAlive | Self::Event | Self::States => {}
         }
     }
 }
@@ -107,8 +112,17 @@ impl Reply {
 pub(crate) struct Request {
     pub order: Order,
     pub payload: Payload,
-    pub until: Instant,
+    /// When it must have been answered; an event may take for ever.
+    pub until: Option<Instant>,
     pub reply: Reply,
+}
+
+/// A queue that was opened.
+pub(crate) struct Opened {
+    pub seat: Arc<Seat>,
+    pub line: Line,
+    /// Of which connections that line is.
+    pub generation: u64,
 }
 
 #[derive(Default)]
@@ -117,7 +131,7 @@ struct State {
     seats: BTreeMap<u16, Arc<Seat>>,
     /// The queue that was opened last.
     last_qid: u16,
-    controller: Option<ControllerChoice>,
+    controller: Option<ControllerId>,
     /// Goes up with each loss, so that one is not told of twice.
     generation: u64,
     /// A queue's connection of this generation has ended.
@@ -126,13 +140,18 @@ struct State {
     gone: Option<String>,
     /// Nobody uses the association any more.
     is_over: bool,
+    /// A queue met a state of a namespace that the controller has not told yet.
+    doubts: bool,
 }
 
 /// What the queues of one host at one controller share.
 pub(crate) struct Association {
     pub peer: Peer,
-    pub facts: Facts,
-    pub layouts: Layouts,
+    facts: OnceLock<Facts>,
+    /// Of the namespaces, by whichever path.
+    pub layouts: Arc<Layouts>,
+    /// Which path it is, where there are several.
+    pub path: Option<PathPlace>,
     state: Mutex<State>,
     /// There is something for the keeper to do.
     bell: Wakeup,
@@ -143,10 +162,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Association {
-    pub fn new(peer: Peer, facts: Facts, controller: ControllerChoice) -> Result<Self> {
+    /// Of a controller that is to be found yet.
+    pub fn new(peer: Peer, path: Option<PathPlace>, layouts: Arc<Layouts>) -> Result<Self> {
         let bell = Wakeup::new().map_err(|cause| Error::kernel("no descriptor for the connection", cause))?;
-        let state = Mutex::new(State { controller: Some(controller), ..State::default() });
-        Ok(Self { peer, facts, layouts: Layouts::default(), state, bell })
+        Ok(Self { peer, facts: OnceLock::new(), layouts, path, state: Mutex::default(), bell })
+    }
+
+    /// What the controller said of itself when it was found first.
+    pub fn facts(&self) -> &Facts {
+        static UNKNOWN: OnceLock<Facts> = OnceLock::new();
+        self.facts.get().unwrap_or_else(|| UNKNOWN.get_or_init(Facts::default))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -157,18 +182,45 @@ impl Association {
     ///
     /// # Errors
     /// When the controller has none left, or cannot be reached.
-    pub fn open_queue(&self, depth: u32) -> Result<(Arc<Seat>, Line)> {
-        let (seat, controller) = self.reserve(depth)?;
+    pub fn open_queue(&self, depth: u32) -> Result<Opened> {
+        let (seat, generation, controller) = self.reserve(depth)?;
+        let Some(controller) = controller else {
+            self.leave(&seat);
+            let said = "the controller is being looked for; there are no new queues meanwhile";
+            return Err(Error::host(ErrorKind::Busy, said));
+        };
         let connected = self.connect_when_free(&seat, controller);
         if connected.is_err() {
             self.leave(&seat);
         }
-        Ok((seat, connected?))
+        Ok(Opened { seat, line: connected?, generation })
+    }
+
+    /// Has an I/O queue connected now, or else as soon as the controller is found.
+    ///
+    /// # Errors
+    /// When the controller has none left, or is given up.
+    pub fn open_lane(&self, depth: u32) -> Result<Opened> {
+        let (seat, generation, controller) = self.reserve(depth)?;
+        let mut line = match controller.map(|controller| self.connect_when_free(&seat, controller)) {
+            Some(Ok(line)) => line,
+            Some(Err(error)) if error.kind() == ErrorKind::Busy => {
+                self.leave(&seat);
+                return Err(error);
+            }
+            Some(Err(error)) => {
+                self.report(generation, &error.to_string());
+                Line::awaited(depth)?
+            }
+            None => Line::awaited(depth)?,
+        };
+        line.connection.give_back();
+        Ok(Opened { seat, line, generation })
     }
 
     /// A connection for a queue whose name may have been another's just now: controllers give a queue up some time after its
     /// connection has ended (Linux's target refuses it until then).
-    fn connect_when_free(&self, seat: &Seat, controller: ControllerChoice) -> Result<Line> {
+    fn connect_when_free(&self, seat: &Seat, controller: ControllerId) -> Result<Line> {
         let deadline = Deadline::after(self.peer.options.connect_timeout.min(QUEUE_LEAVES_WITHIN));
         let mut pause = Duration::from_millis(1);
         loop {
@@ -182,18 +234,14 @@ impl Association {
         }
     }
 
-    fn reserve(&self, depth: u32) -> Result<(Arc<Seat>, ControllerChoice)> {
+    /// A place for a queue, and the controller that is there for it now, of which generation.
+    fn reserve(&self, depth: u32) -> Result<(Arc<Seat>, u64, Option<ControllerId>)> {
         let wakeup = Wakeup::new().map_err(|cause| Error::kernel("no descriptor for a queue", cause))?;
         let mut state = self.state();
-        let controller = match (&state.gone, state.controller) {
-            (Some(why), _) => return Err(gone(why)),
-            (None, Some(controller)) => controller,
-            (None, None) => {
-                let said = "the controller is being looked for; there are no new queues meanwhile";
-                return Err(Error::host(ErrorKind::Busy, said));
-            }
-        };
-        let queues = self.facts.capabilities.limits.queues;
+        if let Some(why) = &state.gone {
+            return Err(gone(why));
+        }
+        let queues = self.facts.get().map_or(self.peer.options.queues, |facts| facts.queues());
         // The one that was left longest ago, as the controller may still have one that was left just now.
         let free = (state.last_qid + 1..=queues).chain(1..=state.last_qid.min(queues));
         let free = free.into_iter().find(|qid| !state.seats.contains_key(qid));
@@ -205,16 +253,17 @@ impl Association {
         let seat = Arc::new(Seat { qid, depth, post, wakeup, stream });
         state.last_qid = qid;
         state.seats.insert(qid, Arc::clone(&seat));
-        Ok((seat, controller))
+        Ok((seat, state.generation, state.controller))
     }
 
     /// A connection for a queue.
-    pub fn connect(&self, seat: &Seat, controller: ControllerChoice) -> Result<Line> {
+    pub fn connect(&self, seat: &Seat, controller: ControllerId) -> Result<Line> {
         let deadline = Deadline::after(self.peer.options.connect_timeout);
         let connect = connect_of(seat.qid, seat.depth as u16);
+        let controller = ControllerChoice::Id(controller);
         let connected = connect_queue(&self.peer, connect, controller, seat.depth, deadline);
         let (mut line, _) = connected.map_err(|refused| refused.error)?;
-        line.connection.set_capsule_data_bytes(self.facts.capsule_bytes);
+        line.connection.set_capsule_data_bytes(self.facts().capsule_bytes);
         *locked(&seat.stream) = Some(Arc::clone(line.channel.stream()));
         Ok(line)
     }
@@ -244,26 +293,39 @@ impl Association {
     }
 
     /// The connections are lost: ends all that are left of them.
-    pub fn part(&self) -> Vec<Arc<Seat>> {
+    pub fn part(&self) {
         let mut state = self.state();
         (state.controller, state.lost) = (None, None);
         state.generation += 1;
         let seats: Vec<_> = state.seats.values().cloned().collect();
         drop(state);
         seats.iter().for_each(|seat| seat.close());
-        seats
     }
 
-    /// The queues that there are.
-    pub fn seats(&self) -> Vec<Arc<Seat>> {
-        self.state().seats.values().cloned().collect()
+    /// The queues that a controller has which said this of itself.
+    pub fn seats(&self, facts: &Facts) -> Vec<Arc<Seat>> {
+        let state = self.state();
+        state.seats.range(..=facts.queues()).map(|(_, seat)| Arc::clone(seat)).collect()
     }
 
-    /// There is a controller again. What namespaces are may have changed meanwhile.
-    pub fn found(&self, controller: ControllerChoice) {
+    /// There is a controller, the first or again. What namespaces are may have changed meanwhile.
+    pub fn found(&self, controller: ControllerId, facts: Facts) {
+        // What was said first holds for the programs that were told of it.
+        let _ = self.facts.set(facts);
         self.layouts.begin_change();
         self.layouts.end_change();
         self.state().controller = Some(controller);
+    }
+
+    /// A queue met a state of a namespace that is not the one which it was told of: the controller is asked anew.
+    pub fn doubt(&self) {
+        self.state().doubts = true;
+        self.bell.raise();
+    }
+
+    /// Whether a queue did.
+    pub fn take_doubt(&self) -> bool {
+        std::mem::take(&mut self.state().doubts)
     }
 
     /// There will be none again.
@@ -307,8 +369,13 @@ impl Association {
 
     fn ask(&self, request: Request) -> Result<(), Box<(Request, Error)>> {
         let mut state = self.state();
-        if let Some(why) = &state.gone {
-            let error = gone(why);
+        let refused = match (&state.gone, &self.path, state.controller) {
+            (Some(why), ..) => Some(gone(why)),
+            // Others may go by another path.
+            (None, Some(_), None) => Some(gone("it is being looked for")),
+            _ => None,
+        };
+        if let Some(error) = refused {
             drop(state);
             return Err(Box::new((request, error)));
         }
@@ -328,24 +395,29 @@ impl Association {
         if changes {
             self.layouts.begin_change();
         }
-        let result = self.send_admin(command);
+        let result = self.send(order_of_admin(&command, 0), command.into_payload());
         if changes {
             self.layouts.end_change();
         }
-        result
+        Ok(result?)
     }
 
-    fn send_admin(&self, command: AdminCommand) -> Result<Outcome> {
-        let order = order_of_admin(&command, 0);
-        let payload = command.into_payload();
+    /// Has the keeper send an admin command, and waits for it.
+    ///
+    /// # Errors
+    /// When it fails, with its memory, or the controller does not answer in time.
+    pub fn send(&self, order: Order, payload: Payload) -> Result<Outcome, Failed> {
         let timeout = self.peer.options.admin_timeout;
         let (caller, answer) = mpsc::sync_channel(1);
-        let request = Request { order, payload, until: Instant::now() + timeout, reply: Reply::Call(caller) };
-        self.ask(request).map_err(|refused| refused.1)?;
+        let until = Some(Instant::now() + timeout);
+        let request = Request { order, payload, until, reply: Reply::Call(caller) };
+        if let Err(refused) = self.ask(request) {
+            let (request, error) = *refused;
+            return Err(Failed::with_memory(error, request.payload));
+        }
         // The keeper gives every request an answer, at its time at the latest.
         let late = || Error::device(ErrorKind::TimedOut, "the controller does not answer");
-        let answer = answer.recv_timeout(timeout + Duration::from_secs(10)).map_err(|_| late())?;
-        Ok(answer?)
+        answer.recv_timeout(timeout + Duration::from_secs(10)).map_err(|_| late())?
     }
 
     /// Has a command of a queue aborted; the flag is set once the controller has answered that.
@@ -356,7 +428,7 @@ impl Association {
         let request = Request {
             order: plain(entry),
             payload: Payload::Empty,
-            until: Instant::now() + self.peer.options.admin_timeout,
+            until: Some(Instant::now() + self.peer.options.admin_timeout),
             reply: Reply::Abort(Arc::clone(&answered), Arc::clone(seat)),
         };
         if let Err(refused) = self.ask(request) {
@@ -381,7 +453,7 @@ impl Identifies for Association {
     }
 
     fn tells_command_sets(&self) -> bool {
-        self.facts.command_sets
+        self.facts().command_sets
     }
 }
 

@@ -10,15 +10,17 @@ use byway_core::{
     Methods, Outcome, Payload, Result, encode_admin,
 };
 use byway_fabrics::{
-    Accepted, Connect, ConnectData, ConnectRefusal, ControllerChoice, FabricsCommand, Parameter, Property,
-    PropertyAccess, RefusalKind,
+    Accepted, Connect, ConnectData, ConnectRefusal, ControllerChoice, ControllerId, FabricsCommand,
+    Parameter, Property, PropertyAccess, RefusalKind,
 };
 use byway_spec::base::feature::{FeatureId, NumberOfQueues};
+use byway_spec::base::identify::Controller;
 use byway_spec::base::register::{Cap, Cc, Csts};
 use byway_spec::tcp::FatalStatus;
 use byway_spec::{Command as Entry, Completion, Status};
 use byway_tcp_codec::{IcReq, Incoming, Opening, Reader, TermReq};
 
+use crate::ana::{AnaFacts, States};
 use crate::authenticate::authenticate;
 use crate::channel::Channel;
 use crate::connection::{Connection, Ended, Order, Way};
@@ -52,6 +54,10 @@ impl From<Error> for NotAttached {
 /// What a controller said of itself.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
+    /// It tells how each namespace is reached by it.
+    pub ana: Option<AnaFacts>,
+    /// In this time its commands are over once nothing reaches it from its host any more; none if it waits for ever.
+    pub ends_within: Option<Duration>,
     pub identity: Identity,
     pub capabilities: Capabilities,
     /// In-capsule data of I/O commands, in bytes.
@@ -60,11 +66,29 @@ pub(crate) struct Facts {
     pub command_sets: bool,
 }
 
+impl Facts {
+    /// Its I/O queues, numbered from 1.
+    pub fn queues(&self) -> u16 {
+        self.capabilities.limits.queues
+    }
+}
+
 /// A controller that takes commands.
 pub(crate) struct Attached {
     pub line: Line,
-    pub controller: ControllerChoice,
+    pub controller: ControllerId,
     pub facts: Facts,
+}
+
+impl Attached {
+    /// How namespaces are reached by it, of which it tells from here on.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn states(&mut self, peer: &Peer) -> Result<States> {
+        let Some(ana) = &self.facts.ana else { return Ok(States::default()) };
+        ana.begin(&Bare::new(&mut self.line, peer.options.admin_timeout))
+    }
 }
 
 /// Connects to a subsystem, and starts a controller.
@@ -80,14 +104,11 @@ pub(crate) fn attach(peer: &Peer) -> Result<Attached, NotAttached> {
 }
 
 /// The admin queue of a controller that is made for it.
-pub(crate) fn connect_admin(
-    peer: &Peer,
-    deadline: Deadline,
-) -> Result<(Line, ControllerChoice), NotAttached> {
+pub(crate) fn connect_admin(peer: &Peer, deadline: Deadline) -> Result<(Line, ControllerId), NotAttached> {
     let keep_alive_ms = u32::try_from(peer.options.keep_alive.as_millis()).unwrap_or(u32::MAX);
     let connect = Connect { keep_alive_ms, ..connect_of(0, ADMIN_DEPTH as u16) };
     let (line, accepted) = connect_queue(peer, connect, ControllerChoice::Dynamic, ADMIN_DEPTH, deadline)?;
-    Ok((line, ControllerChoice::Id(accepted.controller)))
+    Ok((line, accepted.controller))
 }
 
 /// Connect of a queue with one entry more than commands.
@@ -110,13 +131,40 @@ pub(crate) fn connect_queue(
     depth: u32,
     deadline: Deadline,
 ) -> Result<(Line, Accepted), NotAttached> {
+    let mut line = open(peer, depth, deadline)?;
+    let accepted = introduce(peer, &mut line, connect, controller, deadline)?;
+    let accepted = accepted.map_err(|refusal| refused(peer, connect.qid, &refusal))?;
+    authenticate(peer, &mut line, connect.qid, accepted, deadline)?;
+    Ok((line, accepted))
+}
+
+/// Whether a subsystem has this controller of this host: asked by a connection for a queue that no controller has, which is
+/// refused for that, or before it for a controller that is not there.
+///
+/// # Errors
+/// When nobody answers. What was answered otherwise says nothing against the controller.
+pub(crate) fn has_controller(
+    peer: &Peer,
+    controller: ControllerId,
+    deadline: Deadline,
+) -> Result<bool, NotAttached> {
+    let mut line = open(peer, 1, deadline)?;
+    let controller = ControllerChoice::Id(controller);
+    let answered = introduce(peer, &mut line, connect_of(NO_QUEUE, 1), controller, deadline)?;
+    line.stream().close();
+    let is_not_there = |refusal: ConnectRefusal| refusal.kind == RefusalKind::Invalid(Parameter::CNTLID);
+    Ok(!answered.err().is_some_and(is_not_there))
+}
+
+/// A queue that no controller has.
+const NO_QUEUE: u16 = u16::MAX;
+
+/// A connection that is agreed on, of nobody yet.
+fn open(peer: &Peer, depth: u32, deadline: Deadline) -> Result<Line, NotAttached> {
     let mut channel = Channel::connect(peer, deadline)?;
     let connection = agree(peer, &mut channel, depth, deadline)
         .map_err(|error| error.doing(format!("connect to {}", peer.shown())))?;
-    let mut line = Line { connection, channel };
-    let accepted = introduce(peer, &mut line, connect, controller, deadline)?;
-    authenticate(peer, &mut line, connect.qid, accepted, deadline)?;
-    Ok((line, accepted))
+    Ok(Line { connection, channel })
 }
 
 /// ICReq and ICResp.
@@ -189,14 +237,14 @@ fn introduce(
     connect: Connect,
     controller: ControllerChoice,
     deadline: Deadline,
-) -> Result<Accepted, NotAttached> {
+) -> Result<Result<Accepted, ConnectRefusal>> {
     let subsystem = peer.place.subsystem.clone();
     let data = ConnectData { host_id: peer.host_id, controller, subsystem, host: peer.host.clone() };
     let entry = FabricsCommand::Connect(connect).encode(0);
     let order = order_of(entry, Way::Out);
     let called = line.call(order, Buffer::copy_of(&data.encode())?.into(), deadline);
     let (completion, _) = called.map_err(|error| error.doing(format!("connect to {}", peer.shown())))?;
-    Accepted::parse(&completion).map_err(|refusal| refused(peer, connect.qid, &refusal))
+    Ok(Accepted::parse(&completion))
 }
 
 /// Why a Connect was refused, in a sentence.
@@ -309,7 +357,7 @@ impl<'l> Bare<'l> {
         let order = order_of_admin(&command, 0);
         let deadline = Deadline::after(self.timeout);
         let (completion, memory) = self.line.borrow_mut().call(order, command.into_payload(), deadline)?;
-        Ok(outcome(Ended { tag: 0, is_call: false, memory, result: Ok(completion) })?)
+        Ok(outcome(Ended { tag: 0, is_call: false, memory, result: Ok(completion), lost: None })?)
     }
 }
 
@@ -390,8 +438,27 @@ fn ask(line: &mut Line, peer: &Peer, cap: Cap) -> Result<Facts> {
         cancel: true,
     };
     let command_sets = cap.css() & Cap::CSS_IO_SETS != 0;
-    let identity = identify::identity(&controller);
-    Ok(Facts { identity, capabilities, capsule_bytes: capsule_bytes as usize, command_sets })
+    Ok(Facts {
+        ana: AnaFacts::of(&controller),
+        ends_within: ends_within(peer.options.keep_alive, &controller),
+        identity: identify::identity(&controller),
+        capabilities,
+        capsule_bytes: capsule_bytes as usize,
+        command_sets,
+    })
+}
+
+/// How long a controller may go on once nothing reaches it: where any command is a sign of life it may look for one at every
+/// second end of the time alone, and then its commands have their own time to end (CQT), or another of these where it says none.
+fn ends_within(keep_alive: Duration, controller: &Controller) -> Option<Duration> {
+    let unit = Duration::from_millis(100 * u64::from(controller.kas.max(1)));
+    let units = keep_alive.as_millis().div_ceil(unit.as_millis());
+    let keep_alive = unit * u32::try_from(units).unwrap_or(u32::MAX);
+    let quiesce = match controller.cqt {
+        0 => keep_alive,
+        ms => Duration::from_millis(ms.into()),
+    };
+    (!keep_alive.is_zero()).then(|| 2 * keep_alive + quiesce)
 }
 
 /// CNTRLTYPE of a discovery controller.

@@ -159,11 +159,15 @@ impl Secure {
         let mut taken = 0;
         loop {
             let written = self.session.write(bytes).map_err(of_tls)?;
-            self.flush()?;
+            taken += written;
+            match self.flush() {
+                // A part may have left: it counts as sent, and the next attempt fails.
+                Err(_) if taken > 0 => return Ok(taken),
+                flushed => flushed?,
+            }
             if written == 0 {
                 return Ok(taken);
             }
-            taken += written;
             bytes = bytes.get(written..).unwrap_or_default();
         }
     }
@@ -171,7 +175,10 @@ impl Secure {
     fn send_all(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut taken = 0;
         for piece in pieces {
-            let sent = self.send(piece)?;
+            let sent = match self.send(piece) {
+                Err(_) if taken > 0 => return Ok(taken),
+                sent => sent?,
+            };
             taken += sent;
             if sent < piece.len() {
                 break;

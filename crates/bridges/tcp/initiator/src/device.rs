@@ -27,6 +27,24 @@ pub(crate) struct Owner {
     keeper: Option<JoinHandle<()>>,
 }
 
+impl Owner {
+    /// Starts the keeper of an association: with a controller that was found, or why there is none yet.
+    ///
+    /// # Errors
+    /// When a controller does not tell how it is reached, or there is no thread.
+    pub fn start(association: Association, found: Result<Attached, String>) -> Result<Arc<Self>> {
+        let association = Arc::new(association);
+        let keeper = match found {
+            Ok(attached) => Keeper::new(Arc::clone(&association), attached)?,
+            Err(why) => Keeper::awaiting(Arc::clone(&association), why)?,
+        };
+        let thread = std::thread::Builder::new().name("byway-tcp".into());
+        let thread = thread.spawn(move || keeper.run());
+        let keeper = thread.map_err(|cause| Error::kernel("no thread for the admin queue", cause))?;
+        Ok(Arc::new(Self { association, keeper: Some(keeper) }))
+    }
+}
+
 impl Drop for Owner {
     fn drop(&mut self) {
         self.association.end();
@@ -48,38 +66,32 @@ impl NvmeTcp {
     /// honoured.
     pub fn open(place: TcpPlace, options: TcpOptions) -> Result<Self> {
         let peer = Peer::new(place, options)?;
-        let Attached { line, controller, facts } = attach(&peer).map_err(|refused| refused.error)?;
-        let association = Arc::new(Association::new(peer, facts, controller)?);
-        let keeper = Keeper::new(Arc::clone(&association), line);
-        let thread = std::thread::Builder::new().name("byway-tcp".into());
-        let thread = thread.spawn(move || keeper.run());
-        let keeper = thread.map_err(|cause| Error::kernel("no thread for the admin queue", cause))?;
-        Ok(Self { owner: Arc::new(Owner { association, keeper: Some(keeper) }) })
+        let attached = attach(&peer).map_err(|refused| refused.error)?;
+        let association = Association::new(peer, None, Arc::default())?;
+        Ok(Self { owner: Owner::start(association, Ok(attached))? })
     }
 
     fn association(&self) -> &Association {
         &self.owner.association
     }
+}
 
-    /// Refuses what no queue of the controller has.
-    fn check_queue(&self, options: &QueueOptions) -> Result<()> {
-        let most = self.capabilities().limits.ring_entries - 1;
-        if !(1..=most).contains(&options.depth) {
-            let said =
-                format!("a queue of this controller is 1 to {most} commands deep, not {}", options.depth);
-            return Err(Error::host(ErrorKind::InvalidArgument, said));
-        }
-        if options.ring_entries.is_some() {
-            let said = "a queue over TCP has no ring whose entries can be chosen";
-            return Err(Error::host(ErrorKind::Unsupported, said));
-        }
-        if options.transfer != Method::Prp {
-            let said =
-                format!("transfer method {} is a matter of PCIe; TCP has its own way", options.transfer);
-            return Err(Error::host(ErrorKind::Unsupported, said));
-        }
-        Ok(())
+/// Refuses what no queue of a controller has that can do this.
+pub(crate) fn check_queue(can: &Capabilities, options: &QueueOptions) -> Result<()> {
+    let most = can.limits.ring_entries - 1;
+    if !(1..=most).contains(&options.depth) {
+        let said = format!("a queue of this controller is 1 to {most} commands deep, not {}", options.depth);
+        return Err(Error::host(ErrorKind::InvalidArgument, said));
     }
+    if options.ring_entries.is_some() {
+        let said = "a queue over TCP has no ring whose entries can be chosen";
+        return Err(Error::host(ErrorKind::Unsupported, said));
+    }
+    if options.transfer != Method::Prp {
+        let said = format!("transfer method {} is a matter of PCIe; TCP has its own way", options.transfer);
+        return Err(Error::host(ErrorKind::Unsupported, said));
+    }
+    Ok(())
 }
 
 impl Backend for NvmeTcp {
@@ -90,17 +102,15 @@ impl Backend for NvmeTcp {
     }
 
     fn identity(&self) -> &Identity {
-        &self.association().facts.identity
+        &self.association().facts().identity
     }
 
     fn capabilities(&self) -> &Capabilities {
-        &self.association().facts.capabilities
+        &self.association().facts().capabilities
     }
 
     fn namespaces(&self) -> Result<Vec<Namespace>> {
-        let association = self.association();
-        let all = identify::active_namespaces(association)?;
-        all.into_iter().map(|nsid| Ok(identify::namespace(association, nsid)?.0)).collect()
+        identify::namespaces(self.association())
     }
 
     fn buffer(&self, len: usize) -> Result<Buffer> {
@@ -108,7 +118,7 @@ impl Backend for NvmeTcp {
     }
 
     fn queue(&self, options: QueueOptions) -> Result<TcpQueue> {
-        self.check_queue(&options)?;
+        check_queue(self.capabilities(), &options)?;
         TcpQueue::open(Arc::clone(&self.owner), options)
     }
 

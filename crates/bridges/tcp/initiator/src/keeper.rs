@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use byway_core::{Deadline, Error, ErrorKind, Payload, Result};
+use byway_core::{Deadline, Error, ErrorKind, Failed, Payload, Result};
 use byway_spec::Command as Entry;
 use byway_spec::base::admin::AdminOpcode;
 
-use crate::association::{Association, Post, Reply, Request, gone, plain};
-use crate::attach::{ADMIN_DEPTH, connect_admin, outcome, shut_down, start};
+use crate::ana::{AnaFacts, States, event_request, is_of_states};
+use crate::association::{Association, Post, Reply, Request, Seat, gone, plain};
+use crate::attach::{ADMIN_DEPTH, Attached, attach, order_of_admin, outcome, shut_down};
+use crate::connection::Ended;
 use crate::line::Line;
 
 /// The first pause before a lost controller is looked for again; each is twice as long as the one before.
@@ -43,23 +45,67 @@ pub(crate) struct Keeper {
     next_tag: u64,
     /// When a sign of life is due.
     next_sign: Option<Instant>,
+    /// Why there is no connection yet.
+    awaited: Option<String>,
+    /// What is told of how namespaces are reached, where there are several paths.
+    ana: Option<Telling>,
 }
 
+/// A controller that tells how namespaces are reached.
+struct Telling {
+    facts: AnaFacts,
+    /// When it is to be asked.
+    due: Option<Instant>,
+    /// It was asked, and has not answered.
+    is_asked: bool,
+    /// Since when a namespace is between two states.
+    changing: Option<Instant>,
+}
+
+/// How long a namespace may be between two states before the controller is asked again.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
 impl Keeper {
-    pub fn new(association: Arc<Association>, line: Line) -> Self {
-        let mut keeper = Self { association, line, replies: BTreeMap::new(), next_tag: 0, next_sign: None };
-        keeper.set_next_sign();
-        keeper
+    /// Of a controller that was found.
+    ///
+    /// # Errors
+    /// When it does not tell how namespaces are reached.
+    pub fn new(association: Arc<Association>, attached: Attached) -> Result<Self> {
+        let mut keeper = Self::nobody(association, Line::awaited(ADMIN_DEPTH)?);
+        keeper.begin_with(attached, Vec::new())?;
+        Ok(keeper)
+    }
+
+    /// Of a controller that is to be found yet, and why.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn awaiting(association: Arc<Association>, why: String) -> Result<Self> {
+        let keeper = Self::nobody(association, Line::awaited(ADMIN_DEPTH)?);
+        Ok(Self { awaited: Some(why), ..keeper })
+    }
+
+    fn nobody(association: Arc<Association>, mut line: Line) -> Self {
+        if association.path.is_some() {
+            line.connection.give_back();
+        }
+        let replies = BTreeMap::new();
+        Self { association, line, replies, next_tag: 0, next_sign: None, awaited: None, ana: None }
     }
 
     /// Serves until nobody uses the association any more.
     pub fn run(mut self) {
         loop {
-            let why = match self.serve() {
-                Stopped::Over => return self.close(),
-                Stopped::Lost(why) => why,
+            let why = match self.awaited.take() {
+                Some(why) => why,
+                None => match self.serve() {
+                    Stopped::Over => return self.close(),
+                    Stopped::Lost(why) => {
+                        self.part(&why);
+                        why
+                    }
+                },
             };
-            self.part(&why);
             if let Err(why) = self.find(&why) {
                 return self.give_up(&why);
             }
@@ -67,6 +113,9 @@ impl Keeper {
     }
 
     fn serve(&mut self) -> Stopped {
+        if self.ana.as_ref().is_some_and(|ana| ana.facts.events) {
+            self.ask_for_event();
+        }
         loop {
             match self.turn() {
                 Ok(()) => {}
@@ -85,6 +134,7 @@ impl Keeper {
         }
         self.take_requests();
         self.give_sign();
+        self.ask_for_states()?;
         self.line.flush()?;
         while self.line.receive()? {}
         self.hand_out();
@@ -106,8 +156,55 @@ impl Keeper {
         self.next_tag += 1;
         order.tag = self.next_tag;
         self.replies.insert(order.tag, reply);
-        if let Ok(cid) = self.line.connection.begin(order, payload) {
+        if let (Ok(cid), Some(until)) = (self.line.connection.begin(order, payload), until) {
             self.line.connection.set_until(cid, until);
+        }
+    }
+
+    fn ask_for_event(&mut self) {
+        let order = event_request();
+        self.begin(Request { order, payload: Payload::Empty, until: None, reply: Reply::Event });
+    }
+
+    /// Asks how namespaces are reached, when it is time to. A controller that does not come to an end with a change is lost.
+    fn ask_for_states(&mut self) -> Result<(), Stopped> {
+        let now = Instant::now();
+        let has_doubt = self.association.take_doubt();
+        let Some(ana) = &mut self.ana else {
+            // There is nothing to be asked: the states that commands met are taken for passing.
+            let path = self.association.path.as_ref().filter(|_| has_doubt);
+            path.into_iter().for_each(|path| path.told(States::default()));
+            return Ok(());
+        };
+        if ana.changing.is_some_and(|since| now.duration_since(since) > ana.facts.transition) {
+            let said = "the controller took longer for a change of paths than it said";
+            return Err(Stopped::Lost(said.into()));
+        }
+        let is_due = has_doubt || ana.due.is_some_and(|due| due <= now);
+        if !is_due || ana.is_asked {
+            return Ok(());
+        }
+        (ana.is_asked, ana.due) = (true, None);
+        let question = ana.facts.question()?;
+        let order = order_of_admin(&question, 0);
+        let until = Some(now + self.association.peer.options.admin_timeout);
+        self.begin(Request { order, payload: question.into_payload(), until, reply: Reply::States });
+        Ok(())
+    }
+
+    /// The controller told how namespaces are reached.
+    fn note_states(&mut self, states: States) {
+        let Some(ana) = &mut self.ana else { return };
+        let now = Instant::now();
+        ana.is_asked = false;
+        if states.is_changing() {
+            ana.changing.get_or_insert(now);
+            ana.due = Some(now + LOOK_AGAIN);
+        } else {
+            ana.changing = None;
+        }
+        if let Some(path) = &self.association.path {
+            path.told(states);
         }
     }
 
@@ -123,16 +220,39 @@ impl Keeper {
             return;
         }
         self.set_next_sign();
-        let until = now + self.association.peer.options.keep_alive.max(Duration::from_secs(1));
+        let until = Some(now + self.association.peer.options.keep_alive.max(Duration::from_secs(1)));
         let order = plain(Entry::new(AdminOpcode::KEEP_ALIVE.0, 0, 0));
         self.begin(Request { order, payload: Payload::Empty, until, reply: Reply::KeepAlive });
     }
 
     fn hand_out(&mut self) {
         while let Some(ended) = self.line.connection.next_ended() {
-            if let Some(reply) = self.replies.remove(&ended.tag) {
-                reply.give(outcome(ended));
+            match self.replies.remove(&ended.tag) {
+                Some(Reply::Event) => self.take_event(ended),
+                Some(Reply::States) => self.take_states(ended),
+                Some(reply) => reply.give(outcome(ended)),
+                None => {}
             }
+        }
+    }
+
+    fn take_event(&mut self, ended: Ended) {
+        // One that fails is of a controller that is lost, or has no room for requests of events.
+        let Ok(event) = outcome(ended) else { return };
+        if let Some(ana) = self.ana.as_mut().filter(|_| is_of_states(event.dw0())) {
+            ana.due = Some(Instant::now());
+        }
+        self.ask_for_event();
+    }
+
+    fn take_states(&mut self, ended: Ended) {
+        let page = outcome(ended).ok().and_then(|told| told.buffer);
+        match (page, &mut self.ana) {
+            (Some(page), _) => self.note_states(States::of(page.as_slice())),
+            (None, Some(ana)) => {
+                (ana.is_asked, ana.due) = (false, Some(Instant::now() + LOOK_AGAIN));
+            }
+            (None, None) => {}
         }
     }
 
@@ -146,7 +266,8 @@ impl Keeper {
     }
 
     fn nap(&self) -> Duration {
-        let due = self.line.connection.first_until().into_iter().chain(self.next_sign).min();
+        let asking = self.ana.as_ref().filter(|ana| !ana.is_asked).and_then(|ana| ana.due);
+        let due = self.line.connection.first_until().into_iter().chain(self.next_sign).chain(asking).min();
         due.map_or(NAP, |due| due.saturating_duration_since(Instant::now()).min(NAP))
     }
 
@@ -154,8 +275,21 @@ impl Keeper {
     fn part(&mut self, why: &str) {
         self.line.stream().close();
         self.line.connection.interrupt(why);
+        if let Some(path) = &self.association.path {
+            path.lost(why, self.association.facts().ends_within);
+        }
         self.association.part();
+        self.ana = None;
         self.hand_out();
+        if self.association.path.is_some() {
+            self.refuse_requests(why);
+        }
+    }
+
+    fn refuse_requests(&self, why: &str) {
+        while let Some(request) = self.association.next_request() {
+            request.reply.give(Err(Failed::with_memory(gone(why), request.payload)));
+        }
     }
 
     /// Looks for the controller until it is found, or given up.
@@ -171,11 +305,26 @@ impl Keeper {
                 Err((why, true)) => return Err(why),
                 Err((why, false)) => last = why,
             }
-            if deadline.is_over() {
+            if let Some(path) = &self.association.path {
+                path.still_away(&last);
+            }
+            let left = self.time_left(deadline);
+            if left.is_zero() {
                 return Err(last);
             }
-            self.rest(pause.min(deadline.left_or_max()));
+            self.rest(pause.min(left));
             pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// How long the controller is looked for still: as one of several paths, for as long as others stand.
+    fn time_left(&self, deadline: Deadline) -> Duration {
+        let controller_loss = self.association.peer.options.controller_loss;
+        match &self.association.path {
+            None => deadline.left_or_max(),
+            Some(path) => {
+                path.all_away_for().map_or(Duration::MAX, |away| controller_loss.saturating_sub(away))
+            }
         }
     }
 
@@ -201,17 +350,36 @@ impl Keeper {
     /// Connects the admin queue and every I/O queue; says why not, and whether that is final.
     fn connect_all(&mut self) -> Result<(), (String, bool)> {
         let now = |error: Error| (error.to_string(), false);
-        let deadline = Deadline::after(self.association.peer.options.connect_timeout);
-        let (mut line, controller) = connect_admin(&self.association.peer, deadline)
+        let attached = attach(&self.association.peer)
             .map_err(|refused| (refused.error.to_string(), refused.is_final))?;
-        start(&mut line, deadline).map_err(now)?;
+        if let Some(path) = &self.association.path {
+            path.check(&attached.facts).map_err(|error| (error.to_string(), true))?;
+        }
         let mut lines = Vec::new();
-        for seat in self.association.seats() {
-            let line = self.association.connect(&seat, controller).map_err(now)?;
+        for seat in self.association.seats(&attached.facts) {
+            let line = self.association.connect(&seat, attached.controller).map_err(now)?;
             lines.push((seat, line));
         }
-        self.association.found(controller);
-        lines.into_iter().for_each(|(seat, line)| seat.send(Post::Line(Box::new(line))));
+        self.begin_with(attached, lines).map_err(now)
+    }
+
+    /// Goes on with a controller that was found, and the connections of the queues at it.
+    fn begin_with(&mut self, mut attached: Attached, lines: Vec<(Arc<Seat>, Line)>) -> Result<()> {
+        let association = Arc::clone(&self.association);
+        let states = match &association.path {
+            Some(_) => attached.states(&association.peer)?,
+            None => States::default(),
+        };
+        let Attached { line, controller, facts } = attached;
+        let generation = association.generation();
+        let telling = |facts| Telling { facts, due: None, is_asked: false, changing: None };
+        self.ana = facts.ana.filter(|_| association.path.is_some()).map(telling);
+        association.found(controller, facts);
+        self.note_states(states.clone());
+        lines.into_iter().for_each(|(seat, line)| seat.send(Post::Line(Box::new(line), generation)));
+        if let Some(path) = &association.path {
+            path.found(generation, controller, states);
+        }
         self.line.channel = line.channel;
         self.line.connection.resume(line.connection);
         self.set_next_sign();
@@ -221,6 +389,9 @@ impl Keeper {
     /// There is no controller any more: whoever asks is told so.
     fn give_up(mut self, why: &str) {
         self.association.is_gone(why);
+        if let Some(path) = &self.association.path {
+            path.is_gone(why);
+        }
         self.line.connection.abandon(why);
         self.hand_out();
         while !self.association.is_over() {
@@ -237,7 +408,7 @@ impl Keeper {
         while let Some(request) = self.association.next_request() {
             request.reply.give(Err(gone("it was closed").into()));
         }
-        if self.line.connection.outstanding() == 0 {
+        if self.replies.values().all(|reply| matches!(reply, Reply::Event)) {
             // A controller that does not hear it finds the connection closed.
             let _ = shut_down(&mut self.line);
         }

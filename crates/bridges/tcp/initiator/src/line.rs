@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use byway_core::{Deadline, Error, ErrorKind, Memory, Payload, Result};
@@ -19,6 +20,16 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// Of a queue that waits for its first connection.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn awaited(depth: u32) -> Result<Self> {
+        let stream = Stream::unconnected().map_err(|cause| Error::kernel("no socket for a queue", cause))?;
+        let channel = Channel::Clear(Arc::new(stream));
+        Ok(Self { connection: Connection::awaited(depth), channel })
+    }
+
     /// The socket.
     #[inline]
     pub fn stream(&self) -> &Stream {

@@ -1,33 +1,26 @@
 //! A queue of a controller at a TCP address: a connection of its own.
 
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use byway_core::encode::{self, Encoded};
-use byway_core::moves::{Layout, check_command};
 use byway_core::{
-    BackendQueue, Command, Deadline, Error, ErrorKind, Failed, Finished, KvCommand, NvmCommand, Outcome,
-    QueueOptions, Refused, Result,
+    BackendQueue, Command, Deadline, Error, ErrorKind, Finished, Outcome, Payload, QueueOptions, Refused,
+    Result,
 };
-use byway_sys::idle::Next;
-use byway_sys::time::monotonic_ns;
-use byway_sys::{Alarm, Patience};
-use rustix::event::epoll;
+use byway_sys::Alarm;
+use rustix::event::{PollFlags, epoll};
 
-use crate::association::{Post, Seat, gone};
-use crate::attach::{outcome, way_of};
+use crate::association::{Opened, Post, Seat, gone};
 use crate::connection::{Ended, Order};
+use crate::desk::{Desk, Waits};
 use crate::device::Owner;
 use crate::line::Line;
+use crate::order::{SeenLayout, order_of_io};
 
 /// Bytes that are put together at most before they are sent, if nobody looks earlier.
 const GATHERED_BYTES_MAX: u64 = 128 << 10;
-
-/// So many looks in vain by one reading of the clock.
-const LOOKS_BY_TIME: u32 = 8;
 
 /// How long a controller has to answer an Abort by ending its command, before the connection is given up with it.
 const ABORT_TIME: Duration = Duration::from_secs(5);
@@ -38,16 +31,11 @@ pub struct TcpQueue {
     seat: Arc<Seat>,
     /// Of which connections this is.
     generation: u64,
-    /// Finished, and put aside while a call waited for its own.
-    ready: VecDeque<Finished>,
-    /// Calls that nobody waits for any more.
-    left_calls: u32,
-    next_call: u64,
+    desk: Desk,
     /// Aborts on their way, by the command that they name.
     aborts: Vec<(u16, Arc<AtomicBool>)>,
     has_deadlines: bool,
-    patience: Patience,
-    seen_layout: Option<Seen>,
+    seen_layout: SeenLayout,
     listening: Option<Listening>,
     /// There is no controller any more, and why.
     gone: Option<String>,
@@ -55,14 +43,6 @@ pub struct TcpQueue {
     timeout: Duration,
     /// Dropped last: with the last queue, the keeper leaves the controller.
     owner: Arc<Owner>,
-}
-
-/// The layout that was looked up last.
-#[derive(Debug, Clone, Copy)]
-struct Seen {
-    epoch: u64,
-    nsid: u32,
-    layout: Layout,
 }
 
 /// What a program waits by: the socket, the keeper's post and the next time that is over.
@@ -75,60 +55,35 @@ struct Listening {
 
 impl TcpQueue {
     pub(crate) fn open(owner: Arc<Owner>, options: QueueOptions) -> Result<Self> {
-        let generation = owner.association.generation();
-        let (seat, line) = owner.association.open_queue(options.depth)?;
-        Ok(Self {
+        let opened = owner.association.open_queue(options.depth)?;
+        Ok(Self::of(owner, opened, options))
+    }
+
+    pub(crate) fn of(owner: Arc<Owner>, opened: Opened, options: QueueOptions) -> Self {
+        let Opened { seat, line, generation } = opened;
+        Self {
             line,
             seat,
             generation,
-            ready: VecDeque::with_capacity(options.depth as usize),
-            left_calls: 0,
-            next_call: 0,
+            desk: Desk::new(options.depth, owner.association.peer.options.idle),
             aborts: Vec::new(),
             has_deadlines: false,
-            patience: Patience::new(owner.association.peer.options.idle),
-            seen_layout: None,
+            seen_layout: SeenLayout::default(),
             listening: None,
             gone: None,
             depth: options.depth,
             timeout: options.timeout,
             owner,
-        })
-    }
-
-    #[inline]
-    fn layout(&mut self, nsid: u32) -> Result<Layout> {
-        let association = &self.owner.association;
-        match self.seen_layout {
-            Some(seen) if seen.nsid == nsid && seen.epoch == association.layouts.epoch() => Ok(seen.layout),
-            _ => self.look_up_layout(nsid),
         }
-    }
-
-    #[cold]
-    fn look_up_layout(&mut self, nsid: u32) -> Result<Layout> {
-        let (epoch, layout) = self.owner.association.layout(nsid)?;
-        self.seen_layout = Some(Seen { epoch, nsid, layout });
-        Ok(layout)
     }
 
     /// The command as an order, if the controller can be given it.
     #[inline]
     fn order(&mut self, command: &Command, tag: u64, is_call: bool) -> Result<Order> {
-        encode::check(command)?;
-        let encoded = encode::encode(command);
-        let most = self.owner.association.facts.capabilities.limits.transfer_bytes;
-        let len = encoded.data.len() as u64;
-        if len > most {
-            return Err(too_large(len, most));
-        }
-        if let Command::Kv(KvCommand::BulkStore { .. }) = command {
-            return Err(Error::host(ErrorKind::Unsupported, "bulk stores are not carried over TCP"));
-        }
-        check_command(command, &encoded, |nsid| self.layout(nsid))?;
-        let Encoded { entry, data } = encoded;
-        let way = way_of(&data);
-        Ok(Order { tag, is_call, entry, way, is_whole: is_whole(command), repeats: repeats(command) })
+        let (association, seen) = (&self.owner.association, &mut self.seen_layout);
+        let most = association.facts().capabilities.limits.transfer_bytes;
+        let layout = |nsid| seen.of(nsid, &association.layouts, |_| association.layout(nsid));
+        order_of_io(command, tag, is_call, most, layout)
     }
 
     #[inline]
@@ -148,7 +103,20 @@ impl TcpQueue {
         if !self.line.connection.has_room() {
             return Err(Refused { command, error: full(self.depth) });
         }
-        let Ok(cid) = self.line.connection.begin(order, command.into_payload()) else { return Ok(()) };
+        // There is room.
+        let _ = self.begin(order, command.into_payload(), until);
+        Ok(())
+    }
+
+    /// Begins a command; gives its data back where all identifiers are taken.
+    #[inline]
+    pub(crate) fn begin(
+        &mut self,
+        order: Order,
+        payload: Payload,
+        until: Option<Instant>,
+    ) -> Result<(), Payload> {
+        let cid = self.line.connection.begin(order, payload)?;
         if let Some(until) = until {
             self.line.connection.set_until(cid, until);
             self.has_deadlines = true;
@@ -161,7 +129,7 @@ impl TcpQueue {
 
     /// Sends what is put together; a connection that has ended is told of to the keeper.
     #[inline]
-    fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if self.line.has_unsent()
             && self.line.connection.is_open()
             && let Err(error) = self.line.flush()
@@ -191,32 +159,11 @@ impl TcpQueue {
         }
     }
 
-    /// Sends, receives, and does what has become due; says whether anything came.
-    #[inline]
-    fn look(&mut self) -> bool {
-        self.flush();
-        if !self.line.connection.is_open() {
-            self.look_for_post();
-            return self.line.connection.has_ended();
-        }
-        let came = match self.line.receive() {
-            Ok(came) => came,
-            Err(error) => {
-                self.lost(&error);
-                true
-            }
-        };
-        if self.has_deadlines || !self.aborts.is_empty() {
-            self.tend();
-        }
-        came
-    }
-
     #[cold]
     fn look_for_post(&mut self) {
         match self.seat.take_post() {
             Post::Nothing => self.tend(),
-            Post::Line(line) => self.go_on(*line),
+            Post::Line(line, generation) => self.go_on(*line, generation),
             Post::Gone(why) => {
                 self.line.connection.abandon(&why);
                 self.gone = Some(why);
@@ -225,8 +172,8 @@ impl TcpQueue {
     }
 
     /// Goes on with what waits on another connection.
-    fn go_on(&mut self, line: Line) {
-        self.generation = self.owner.association.generation();
+    fn go_on(&mut self, line: Line, generation: u64) {
+        self.generation = generation;
         self.line.channel = line.channel;
         self.line.connection.resume(line.connection);
         if let Some(listening) = &mut self.listening {
@@ -270,95 +217,6 @@ impl TcpQueue {
         }
     }
 
-    /// The next finished command that a program waits for; ends of calls that nobody waits for are dropped.
-    #[inline]
-    fn take_finished(&mut self) -> Option<Finished> {
-        if let Some(finished) = self.ready.pop_front() {
-            return Some(finished);
-        }
-        while let Some(ended) = self.line.connection.next_ended() {
-            if !ended.is_call {
-                return Some(finished(ended));
-            }
-            self.left_calls -= 1;
-        }
-        None
-    }
-
-    fn is_ready(&mut self) -> bool {
-        if self.ready.is_empty()
-            && let Some(finished) = self.take_finished()
-        {
-            self.ready.push_back(finished);
-        }
-        !self.ready.is_empty()
-    }
-
-    /// Sleeps until something may have come.
-    fn doze(&mut self, timeout: Duration) -> Result<()> {
-        let left = self.line.connection.first_until().filter(|_| self.has_deadlines);
-        let left = left.map(|until| until.saturating_duration_since(Instant::now()));
-        let timeout = left.map_or(timeout, |left| left.min(timeout));
-        let seat = Some(self.seat.wakeup.as_fd());
-        let is_called = if self.line.connection.is_open() {
-            self.line.wait(seat, timeout)?.other
-        } else {
-            // A socket that has ended can always be read.
-            let waited = self.seat.wakeup.wait(timeout);
-            waited.map_err(|cause| Error::kernel("waiting for a connection failed", cause))?
-        };
-        if is_called {
-            self.seat.wakeup.lower();
-        }
-        Ok(())
-    }
-
-    /// Looks, a little while, then sleeps, until `is` holds or the time is over; says whether it does.
-    fn wait_until(&mut self, deadline: Deadline, mut is: impl FnMut(&mut Self) -> bool) -> Result<bool> {
-        let (mut begun_ns, mut slept_ns, mut looks) = (0, 0, 0u32);
-        loop {
-            self.look();
-            if is(self) {
-                if slept_ns > 0 {
-                    self.patience.slept(slept_ns);
-                }
-                return Ok(true);
-            }
-            looks = looks.wrapping_add(1);
-            // The first look sends: no clock is read before.
-            if looks % LOOKS_BY_TIME != 1 {
-                continue;
-            }
-            let now_ns = monotonic_ns();
-            begun_ns = if begun_ns == 0 { now_ns } else { begun_ns };
-            match self.patience.next(now_ns - begun_ns) {
-                Next::Look => {}
-                Next::Yield if !deadline.is_over() => std::thread::yield_now(),
-                _ => {
-                    let left = deadline.left_or_max();
-                    if left.is_zero() {
-                        return Ok(false);
-                    }
-                    self.doze(left)?;
-                    begun_ns = monotonic_ns();
-                    (slept_ns, looks) = (begun_ns - now_ns, 0);
-                }
-            }
-        }
-    }
-
-    /// Takes what has ended up to the call that is waited for; the ends of others are put aside.
-    fn take_call(&mut self, call: u64) -> Option<Ended> {
-        while let Some(ended) = self.line.connection.next_ended() {
-            match ended.is_call {
-                true if ended.tag == call => return Some(ended),
-                true => self.left_calls -= 1,
-                false => self.ready.push_back(finished(ended)),
-            }
-        }
-        None
-    }
-
     /// Makes the descriptor that a program waits by.
     fn listen(&mut self) -> std::io::Result<()> {
         let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -377,13 +235,23 @@ impl TcpQueue {
     /// The program is going to wait by the descriptor: it can be read when there is something to come for.
     #[cold]
     fn prepare_to_wait(&mut self) {
-        self.seat.wakeup.lower();
+        self.hush();
         // What came before it was lowered is seen here.
         self.look();
         let is_ready = self.is_ready();
-        let left = self.line.connection.first_until().filter(|_| self.has_deadlines);
+        self.arm(is_ready);
+    }
+
+    /// From here on the queue's wakeup is raised for what is new.
+    pub(crate) fn hush(&self) {
+        self.seat.wakeup.lower();
+    }
+
+    /// Has the descriptor tell of what comes, or of what has come.
+    pub(crate) fn arm(&mut self, is_ready: bool) {
+        let left = self.time_left();
         let Some(listening) = &mut self.listening else { return };
-        listening.alarm.set(left.map(|until| until.saturating_duration_since(Instant::now())));
+        listening.alarm.set(left);
         if is_ready {
             self.seat.wakeup.raise();
         }
@@ -398,6 +266,65 @@ impl TcpQueue {
     }
 }
 
+/// As one lane of several.
+impl TcpQueue {
+    /// A queue that gives back what its connection ends with, and may wait for its first.
+    ///
+    /// # Errors
+    /// When the controller has none left, or is given up.
+    pub(crate) fn lane(owner: Arc<Owner>, options: QueueOptions) -> Result<Self> {
+        let opened = owner.association.open_lane(options.depth)?;
+        Ok(Self::of(owner, opened, options))
+    }
+
+    /// Whether commands can be sent.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.line.connection.is_open()
+    }
+
+    /// Of which connections this is.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Why there will be no connection any more.
+    pub(crate) fn why_gone(&self) -> Option<&str> {
+        self.gone.as_deref()
+    }
+
+    /// A command met a state of its namespace that was not told of.
+    pub(crate) fn doubt(&self) {
+        self.owner.association.doubt();
+    }
+
+    /// How long until something is due.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        let due = self.line.connection.first_until().filter(|_| self.has_deadlines);
+        due.map(|until| until.saturating_duration_since(Instant::now()))
+    }
+
+    /// What is waited for: a socket that has ended can always be read, and is left out.
+    pub(crate) fn waited_for(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let flags = if self.line.has_unsent() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let socket = self.is_open().then(|| (self.line.stream().as_fd(), flags));
+        socket.into_iter().chain([(self.seat.wakeup.as_fd(), PollFlags::IN)])
+    }
+
+    /// The descriptor that can be read when there is something to come for, once the queue is armed.
+    ///
+    /// # Errors
+    /// When the process has none left.
+    pub(crate) fn listened(&mut self) -> std::io::Result<BorrowedFd<'_>> {
+        if self.listening.is_none() {
+            self.listen()?;
+        }
+        let none = || std::io::Error::from(std::io::ErrorKind::NotFound);
+        Ok(self.listening.as_ref().ok_or_else(none)?.alarm.as_fd())
+    }
+}
+
 fn listening_flags(for_room: bool) -> epoll::EventFlags {
     match for_room {
         true => epoll::EventFlags::IN | epoll::EventFlags::OUT,
@@ -405,44 +332,58 @@ fn listening_flags(for_room: bool) -> epoll::EventFlags {
     }
 }
 
-#[inline]
-fn finished(ended: Ended) -> Finished {
-    Finished { tag: ended.tag, result: outcome(ended) }
-}
-
-/// Whether success with less data than there is room for is none.
-fn is_whole(command: &Command) -> bool {
-    matches!(command, Command::Nvm(NvmCommand::Read { .. } | NvmCommand::ReadVectored { .. }))
-}
-
-/// Whether a command that may have been done can be sent once more: what it does changes nothing. Not so a Flush, which
-/// would say of a controller that lost what it had not written that all of it is safe.
-fn repeats(command: &Command) -> bool {
-    match command {
-        Command::Nvm(command) => matches!(
-            command,
-            NvmCommand::Read { .. }
-                | NvmCommand::ReadVectored { .. }
-                | NvmCommand::Compare { .. }
-                | NvmCommand::Verify { .. }
-        ),
-        Command::Kv(command) => {
-            matches!(command, KvCommand::Retrieve { .. } | KvCommand::List { .. } | KvCommand::Exist { .. })
-        }
-        Command::Raw(_) => false,
-    }
-}
-
 #[cold]
-fn full(depth: u32) -> Error {
+pub(crate) fn full(depth: u32) -> Error {
     let said = format!("{depth} commands are outstanding, as many as the queue is deep");
     Error::host(ErrorKind::QueueFull, said)
 }
 
-#[cold]
-fn too_large(len: u64, most: u64) -> Error {
-    let said = format!("data of {len} bytes is over the controller's limit of {most} bytes");
-    Error::host(ErrorKind::TooLarge, said)
+impl Waits for TcpQueue {
+    #[inline]
+    fn desk(&mut self) -> &mut Desk {
+        &mut self.desk
+    }
+
+    #[inline]
+    fn next_ended(&mut self) -> Option<Ended> {
+        self.line.connection.next_ended()
+    }
+
+    #[inline]
+    fn look(&mut self) -> bool {
+        self.flush();
+        if !self.line.connection.is_open() {
+            self.look_for_post();
+            return self.line.connection.has_ended();
+        }
+        let came = match self.line.receive() {
+            Ok(came) => came,
+            Err(error) => {
+                self.lost(&error);
+                true
+            }
+        };
+        if self.has_deadlines || !self.aborts.is_empty() {
+            self.tend();
+        }
+        came
+    }
+
+    fn doze(&mut self, timeout: Duration) -> Result<()> {
+        let timeout = self.time_left().map_or(timeout, |left| left.min(timeout));
+        let seat = Some(self.seat.wakeup.as_fd());
+        let is_called = if self.line.connection.is_open() {
+            self.line.wait(seat, timeout)?.other
+        } else {
+            // A socket that has ended can always be read.
+            let waited = self.seat.wakeup.wait(timeout);
+            waited.map_err(|cause| Error::kernel("waiting for a connection failed", cause))?
+        };
+        if is_called {
+            self.seat.wakeup.lower();
+        }
+        Ok(())
+    }
 }
 
 impl BackendQueue for TcpQueue {
@@ -479,41 +420,33 @@ impl BackendQueue for TcpQueue {
 
     #[inline]
     fn next_finished(&mut self) -> Result<Option<Finished>> {
-        loop {
-            if let Some(finished) = self.take_finished() {
-                return Ok(Some(finished));
-            }
-            if !self.look() {
-                break;
-            }
-        }
-        if self.listening.is_some() {
+        let finished = self.look_for_finished();
+        if finished.is_none() && self.listening.is_some() {
             self.prepare_to_wait();
+            return Ok(self.take_finished());
         }
-        Ok(self.take_finished())
+        Ok(finished)
     }
 
     #[inline]
     fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
-        let mut found = self.take_finished();
-        if found.is_none() && self.outstanding() > 0 {
-            self.wait_until(Deadline::after(timeout), |queue| {
-                found = queue.take_finished();
-                found.is_some()
-            })?;
+        let found = self.take_finished();
+        if found.is_some() || self.outstanding() == 0 {
+            return Ok(found);
         }
-        Ok(found)
+        self.wait_for_finished(timeout)
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
         if self.is_ready() || self.outstanding() == 0 {
-            return Ok(!self.ready.is_empty());
+            return Ok(!self.desk.ready.is_empty());
         }
         self.wait_until(Deadline::after(timeout), Self::is_ready)
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
-        if self.ready.iter().any(|finished| finished.tag == tag) || self.line.connection.has_ended_with(tag) {
+        let is_finished = self.desk.ready.iter().any(|finished| finished.tag == tag);
+        if is_finished || self.line.connection.has_ended_with(tag) {
             return Ok(());
         }
         match self.line.connection.find(tag) {
@@ -529,7 +462,7 @@ impl BackendQueue for TcpQueue {
 
     #[inline]
     fn outstanding(&self) -> u32 {
-        self.line.connection.outstanding() + self.ready.len() as u32 - self.left_calls
+        self.line.connection.outstanding() + self.desk.ready.len() as u32 - self.desk.left_calls
     }
 
     fn depth(&self) -> u32 {
@@ -543,24 +476,12 @@ impl BackendQueue for TcpQueue {
         if self.outstanding() >= self.depth {
             return Err(full(self.depth));
         }
-        self.next_call += 1;
-        let call = self.next_call;
+        let call = self.desk.next_call();
         let order = self.order(&command, call, true)?;
-        if self.line.connection.begin(order, command.into_payload()).is_err() {
+        if self.begin(order, command.into_payload(), None).is_err() {
             return Err(full(self.depth));
         }
-        let mut ended = None;
-        let done = self.wait_until(Deadline::after(self.timeout), |queue| {
-            ended = queue.take_call(call);
-            ended.is_some()
-        })?;
-        match ended.filter(|_| done) {
-            Some(ended) => outcome(ended).map_err(|Failed { error, .. }| error),
-            None => {
-                self.left_calls += 1;
-                Err(Error::device(ErrorKind::TimedOut, "the controller does not answer"))
-            }
-        }
+        self.wait_for_call(call, self.timeout)
     }
 }
 

@@ -8,7 +8,10 @@ use std::time::Duration;
 use byway_core::{Deadline, Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags,
+    SocketType, socket_with,
+};
 
 /// A connected socket.
 #[derive(Debug)]
@@ -49,6 +52,16 @@ impl Stream {
             }
         }
         Err(last)
+    }
+
+    /// A socket that is connected to nobody.
+    ///
+    /// # Errors
+    /// The system's answer.
+    pub fn unconnected() -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+        Ok(Self(TcpStream::from(socket)))
     }
 
     fn connect_to(address: SocketAddr, deadline: Deadline) -> io::Result<Self> {

@@ -215,8 +215,12 @@ fn connect_io(
     id: ControllerId,
     device: &mut CapsuleDevice<'_>,
 ) -> Result<ConnectedQueue, ConnectRefusal> {
-    let no_controller = ConnectRefusal::invalid(Parameter::CNTLID);
-    let association = site.associations.find(id).ok_or(no_controller)?;
+    let no_controller = || match device.is_there(id) {
+        // Its host must not take it for one whose commands are over.
+        true => ConnectRefusal::for_now(RefusalKind::Busy),
+        false => ConnectRefusal::invalid(Parameter::CNTLID),
+    };
+    let association = site.associations.find(id).ok_or_else(no_controller)?;
     if association.host != data.host {
         return Err(ConnectRefusal::invalid(Parameter::HOSTNQN));
     }

@@ -6,7 +6,8 @@
 //!
 //! A connection that ends is not the end of the queue: [`Connection::interrupt`] says which commands failed by that, and
 //! [`Connection::resume`] goes on with the others on another connection. Sent again is what was never sent, and what
-//! changes nothing. A write whose answer is not known is neither: the old one may yet be carried out, after a newer.
+//! changes nothing. A write whose answer is not known is neither: the old one may yet be carried out, after a newer. A
+//! connection that [gives back](Connection::give_back) keeps nothing: there are others for what it had.
 
 mod outbox;
 mod table;
@@ -19,15 +20,15 @@ use byway_core::{Error, ErrorKind, Memory, Payload, Retry};
 use byway_spec::base::sgl::{SglDescriptor, SglKind};
 use byway_spec::{Completion, Status};
 use byway_tcp_codec::{
-    Agreement, C2hData, C2hEnd, CommandId, ControllerPdu, DataCheck, HostPdu, Inbound, Incoming, Opening,
-    Outbound, Reader, ReadyToTransfer, TermReq, Violation, Writer,
+    Agreement, C2hData, C2hEnd, CommandId, ControllerPdu, DataCheck, HostPdu, IcReq, Inbound, Incoming,
+    Offer, Opening, Outbound, Reader, ReadyToTransfer, TermReq, Violation, Writer,
 };
 
 use outbox::{Left, Outbox, for_each_part, part_at_mut, with_parts};
 use table::{Slot, State, Table};
 
 pub use outbox::GATHERED_MAX;
-pub use table::{Ended, Order, Way};
+pub use table::{Ended, Lost, Order, Way};
 
 /// What is received at a time where it does not belong yet: headers, answers, small data.
 const INBOX_BYTES: usize = 64 << 10;
@@ -67,9 +68,17 @@ pub struct Connection {
     ended: VecDeque<Ended>,
     capsule_data_bytes: usize,
     is_open: bool,
+    /// Commands do not wait for another connection.
+    gives_back: bool,
 }
 
 impl Connection {
+    /// Of a queue that waits for its first connection.
+    pub fn awaited(depth: u32) -> Self {
+        let agreed = IcReq::default().answer(&Offer::default()).1;
+        Self { is_open: false, ..Self::new(agreed, depth, 0) }
+    }
+
     /// On a connection that was agreed on, for so many commands at once, each with at most so much in-capsule data.
     pub fn new(agreed: Agreement, depth: u32, capsule_data_bytes: usize) -> Self {
         Self {
@@ -84,7 +93,13 @@ impl Connection {
             ended: VecDeque::with_capacity(depth as usize),
             capsule_data_bytes,
             is_open: true,
+            gives_back: false,
         }
+    }
+
+    /// From here on every command ends with its connection, whether it could be sent again or not.
+    pub fn give_back(&mut self) {
+        self.gives_back = true;
     }
 
     /// What in-capsule data a command may have, once the controller told.
@@ -220,7 +235,7 @@ impl Connection {
             if slot.unsent == 0
                 && let Some(answer) = slot.answer.take()
             {
-                end(table, ended, large, cid, Ok(answer));
+                end(table, ended, large, cid, Ok(answer), None);
             }
         });
     }
@@ -353,7 +368,7 @@ impl Connection {
             slot.answer = Some(completion);
             return Ok(());
         }
-        end(&mut self.table, &mut self.ended, &mut self.large, command.0, Ok(completion));
+        end(&mut self.table, &mut self.ended, &mut self.large, command.0, Ok(completion), None);
         Ok(())
     }
 
@@ -434,7 +449,7 @@ impl Connection {
                 ErrorKind::TimedOut => "its time was over while there was no connection",
                 _ => "it was taken back while there was no connection",
             };
-            self.end(cid, Err(Error::host(kind, said)));
+            self.end(cid, Err(Error::host(kind, said)), None);
             return false;
         }
         (slot.given_up, slot.until, slot.is_named) = (Some(kind), until, true);
@@ -463,21 +478,23 @@ impl Connection {
         let Some(slot) = self.table.get_mut(cid) else { return };
         let State::Queued { at } = slot.state else { return };
         if let Some(answer) = slot.answer.take() {
-            return self.end(cid, Ok(answer));
+            return self.end(cid, Ok(answer), None);
         }
+        let lost = if self.outbox.has_sent(at) { Lost::Unanswered } else { Lost::Unsent };
         if let Some(kind) = slot.given_up {
             let said = format!("it was given up, and the connection ended before an answer came: {why}");
-            return self.end(cid, Err(Error::device(kind, said)));
+            return self.end(cid, Err(Error::device(kind, said)), Some(lost));
         }
         let repeats = slot.order.as_ref().is_some_and(|order| order.repeats);
-        let is_unsent = !self.outbox.has_sent(at) && !slot.is_spent;
-        if is_unsent || (repeats && slot.tries < TRIES_MAX) {
+        let can_be_sent = lost == Lost::Unsent && !slot.is_spent;
+        if !self.gives_back && (can_be_sent || (repeats && slot.tries < TRIES_MAX)) {
             slot.state = State::Kept;
             (slot.unsent, slot.is_corrupt, slot.inbound, slot.outbound) = (0, false, None, None);
             return;
         }
         let said = format!("the connection ended before the command was answered: {why}");
-        self.end(cid, Err(Error::device(ErrorKind::DeviceLost, said).with_retry(Retry::Once)));
+        let error = Error::device(ErrorKind::DeviceLost, said).with_retry(Retry::Once);
+        self.end(cid, Err(error), Some(lost));
     }
 
     /// Goes on with the commands that wait, on another connection.
@@ -493,12 +510,12 @@ impl Connection {
     pub fn abandon(&mut self, why: &str) {
         self.interrupt(why);
         for cid in self.table.in_turn() {
-            self.end(cid, Err(Error::device(ErrorKind::DeviceLost, why.to_owned())));
+            self.end(cid, Err(Error::device(ErrorKind::DeviceLost, why.to_owned())), Some(Lost::Unsent));
         }
     }
 
-    fn end(&mut self, cid: u16, result: Result<Completion, Error>) {
-        end(&mut self.table, &mut self.ended, &mut self.large, cid, result);
+    fn end(&mut self, cid: u16, result: Result<Completion, Error>, lost: Option<Lost>) {
+        end(&mut self.table, &mut self.ended, &mut self.large, cid, result, lost);
     }
 }
 
@@ -538,6 +555,7 @@ fn end(
     large: &mut u32,
     cid: u16,
     result: Result<Completion, Error>,
+    lost: Option<Lost>,
 ) {
     let is_named = table.get(cid).is_some_and(|slot| slot.is_named);
     let slot = table.release(cid, is_named);
@@ -555,7 +573,7 @@ fn end(
         (_, result) => result,
     };
     let (tag, is_call) = slot.order.map_or((0, false), |order| (order.tag, order.is_call));
-    ended.push_back(Ended { tag, is_call, memory: slot.memory, result });
+    ended.push_back(Ended { tag, is_call, memory: slot.memory, result, lost });
 }
 
 #[cold]

@@ -19,7 +19,7 @@ pub enum Way {
 }
 
 /// A command to be sent. Its identifier and its data pointer are the connection's to write.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Order {
     /// Whose it is: given back with what came of it.
     pub tag: u64,
@@ -46,6 +46,17 @@ pub struct Ended {
     pub memory: Memory,
     /// The controller's answer, or why there is none.
     pub result: Result<Completion, Error>,
+    /// Its connection ended before an answer came.
+    pub lost: Option<Lost>,
+}
+
+/// How far a command came whose connection ended before it was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// No byte of it left.
+    Unsent,
+    /// It may have been done, and may yet be.
+    Unanswered,
 }
 
 /// Where a command is on its way.

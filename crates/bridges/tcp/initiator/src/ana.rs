@@ -1,0 +1,126 @@
+//! How well a controller reaches each namespace (ANA): what it says of that, by its log page and by events.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use byway_core::{AdminCommand, Buffer, Payload, Result};
+use byway_spec::Command as Entry;
+use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::ana::{AnaGroup, AnaHeader, AnaLog, AnaState, CMIC_ANA};
+use byway_spec::base::event::Event;
+use byway_spec::base::feature::{AsyncEvents, FeatureId};
+use byway_spec::base::identify::Controller;
+use byway_spec::base::log::LogPage;
+
+use crate::association::plain;
+use crate::attach::Bare;
+use crate::connection::Order;
+
+/// Most of a log page that is read: some ten thousand namespaces.
+const LOG_BYTES_MAX: usize = 64 << 10;
+
+/// How a controller tells of states.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AnaFacts {
+    /// Length of the log page, at most.
+    log_bytes: usize,
+    /// How long a namespace may be between two states (ANATT).
+    pub transition: Duration,
+    /// It tells when they change.
+    pub events: bool,
+}
+
+/// The states of namespaces, by their identifiers. One that is not told of is reached as any other.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct States(BTreeMap<u32, AnaState>);
+
+impl AnaFacts {
+    /// As Identify Controller has them; none of a controller that tells nothing.
+    pub fn of(controller: &Controller) -> Option<Self> {
+        if controller.cmic & CMIC_ANA == 0 {
+            return None;
+        }
+        let namespaces = if controller.mnan > 0 { controller.mnan } else { controller.nn };
+        let groups = (controller.nanagrpid as usize).saturating_mul(size_of::<AnaGroup>());
+        let nsids = (namespaces as usize).saturating_mul(size_of::<u32>());
+        let log_bytes = size_of::<AnaHeader>().saturating_add(groups).saturating_add(nsids);
+        Some(Self {
+            log_bytes: log_bytes.min(LOG_BYTES_MAX),
+            transition: Duration::from_secs(controller.anatt.into()),
+            events: controller.oaes & AsyncEvents::new().with_ana(true).into_bits() != 0,
+        })
+    }
+
+    /// Has a controller tell of changes, and reads how it is now.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn begin(&self, controller: &Bare<'_>) -> Result<States> {
+        if self.events {
+            let feature = AdminCommand::SetFeature {
+                feature: FeatureId::ASYNC_EVENTS.0,
+                save: false,
+                nsid: None,
+                cdw11: AsyncEvents::new().with_ana(true).into_bits(),
+                cdw12: 0,
+                data: Payload::Empty,
+            };
+            controller.admin(feature).map_err(|error| error.doing("ask to be told of paths"))?;
+        }
+        let told = controller.admin(self.question()?).map_err(|error| error.doing("ask for paths"))?;
+        Ok(told.buffer.map(|page| States::of(page.as_slice())).unwrap_or_default())
+    }
+
+    /// Asks for the log page.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn question(&self) -> Result<AdminCommand> {
+        let into = Buffer::zeroed(self.log_bytes)?;
+        let log = LogPage::ANA.0;
+        Ok(AdminCommand::GetLog { log, csi: 0, nsid: None, retain_event: false, offset_bytes: 0, into })
+    }
+}
+
+/// Asks to be told of the next event.
+pub(crate) fn event_request() -> Order {
+    plain(Entry::new(AdminOpcode::ASYNC_EVENT_REQUEST.0, 0, 0))
+}
+
+/// Whether an event is that of changed states.
+pub(crate) fn is_of_states(event: u32) -> bool {
+    Event::from_bits(event).log() == LogPage::ANA
+}
+
+impl States {
+    /// As a log page has them.
+    pub fn of(page: &[u8]) -> Self {
+        let groups = AnaLog::of(page).into_iter().flatten();
+        Self(groups.flat_map(|(state, nsids)| nsids.map(move |nsid| (nsid, state))).collect())
+    }
+
+    /// The state of a namespace; of all of them, the worst.
+    pub fn state(&self, nsid: u32) -> AnaState {
+        const ALL: u32 = u32::MAX;
+        let told = match nsid {
+            ALL => self.0.values().copied().max_by_key(|state| state.0),
+            nsid => self.0.get(&nsid).copied(),
+        };
+        told.unwrap_or(AnaState::OPTIMIZED)
+    }
+
+    /// A command met this state of a namespace.
+    pub fn met(&mut self, nsid: u32, state: AnaState) {
+        self.0.insert(nsid, state);
+    }
+
+    /// Whether a namespace is between two states.
+    pub fn is_changing(&self) -> bool {
+        self.0.values().any(|state| *state == AnaState::CHANGE)
+    }
+
+    /// Each namespace that was told of, with its state.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, AnaState)> {
+        self.0.iter().map(|(nsid, state)| (*nsid, *state))
+    }
+}

@@ -1,0 +1,168 @@
+//! How a queue gives out what has ended, and what it does while its program waits, whatever is below it: a connection, or
+//! several.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use byway_core::{Deadline, Error, ErrorKind, Failed, Finished, Outcome, Result};
+use byway_sys::idle::Next;
+use byway_sys::time::monotonic_ns;
+use byway_sys::{Idle, Patience};
+
+use crate::attach::outcome;
+use crate::connection::Ended;
+
+/// So many looks in vain by one reading of the clock.
+const LOOKS_BY_TIME: u32 = 8;
+
+/// What a queue has to give out.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    /// Finished, and put aside while a call waited for its own.
+    pub ready: VecDeque<Finished>,
+    /// Calls that nobody waits for any more.
+    pub left_calls: u32,
+    next_call: u64,
+    patience: Patience,
+}
+
+impl Desk {
+    /// Of a queue of this depth.
+    pub fn new(depth: u32, idle: Idle) -> Self {
+        let ready = VecDeque::with_capacity(depth as usize);
+        Self { ready, left_calls: 0, next_call: 0, patience: Patience::new(idle) }
+    }
+
+    /// The number of the next call.
+    pub fn next_call(&mut self) -> u64 {
+        self.next_call += 1;
+        self.next_call
+    }
+}
+
+/// A queue that can be waited for.
+pub(crate) trait Waits: Sized {
+    fn desk(&mut self) -> &mut Desk;
+
+    /// Sends, receives, and does what has become due; says whether anything came.
+    fn look(&mut self) -> bool;
+
+    /// The next command that has ended.
+    fn next_ended(&mut self) -> Option<Ended>;
+
+    /// Sleeps until something may have come.
+    fn doze(&mut self, timeout: Duration) -> Result<()>;
+
+    /// The next finished command that a program waits for; ends of calls that nobody waits for are dropped.
+    #[inline]
+    fn take_finished(&mut self) -> Option<Finished> {
+        if let Some(finished) = self.desk().ready.pop_front() {
+            return Some(finished);
+        }
+        while let Some(ended) = self.next_ended() {
+            if !ended.is_call {
+                return Some(finished(ended));
+            }
+            self.desk().left_calls -= 1;
+        }
+        None
+    }
+
+    fn is_ready(&mut self) -> bool {
+        if self.desk().ready.is_empty()
+            && let Some(finished) = self.take_finished()
+        {
+            self.desk().ready.push_back(finished);
+        }
+        !self.desk().ready.is_empty()
+    }
+
+    /// The next finished command of those that have come.
+    #[inline]
+    fn look_for_finished(&mut self) -> Option<Finished> {
+        loop {
+            let finished = self.take_finished();
+            if finished.is_some() || !self.look() {
+                return finished;
+            }
+        }
+    }
+
+    /// The next finished command, waited for.
+    #[inline]
+    fn wait_for_finished(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        let mut found = None;
+        self.wait_until(Deadline::after(timeout), |queue| {
+            found = queue.take_finished();
+            found.is_some()
+        })?;
+        Ok(found)
+    }
+
+    /// What comes of a call that was begun.
+    fn wait_for_call(&mut self, call: u64, timeout: Duration) -> Result<Outcome> {
+        let mut ended = None;
+        let done = self.wait_until(Deadline::after(timeout), |queue| {
+            ended = queue.take_call(call);
+            ended.is_some()
+        })?;
+        match ended.filter(|_| done) {
+            Some(ended) => outcome(ended).map_err(|Failed { error, .. }| error),
+            None => {
+                self.desk().left_calls += 1;
+                Err(Error::device(ErrorKind::TimedOut, "the controller does not answer"))
+            }
+        }
+    }
+
+    /// Takes what has ended up to the call that is waited for; the ends of others are put aside.
+    fn take_call(&mut self, call: u64) -> Option<Ended> {
+        while let Some(ended) = self.next_ended() {
+            match ended.is_call {
+                true if ended.tag == call => return Some(ended),
+                true => self.desk().left_calls -= 1,
+                false => self.desk().ready.push_back(finished(ended)),
+            }
+        }
+        None
+    }
+
+    /// Looks, a little while, then sleeps, until `is` holds or the time is over; says whether it does.
+    fn wait_until(&mut self, deadline: Deadline, mut is: impl FnMut(&mut Self) -> bool) -> Result<bool> {
+        let (mut begun_ns, mut slept_ns, mut looks) = (0, 0, 0u32);
+        loop {
+            self.look();
+            if is(self) {
+                if slept_ns > 0 {
+                    self.desk().patience.slept(slept_ns);
+                }
+                return Ok(true);
+            }
+            looks = looks.wrapping_add(1);
+            // The first look sends: no clock is read before.
+            if looks % LOOKS_BY_TIME != 1 {
+                continue;
+            }
+            let now_ns = monotonic_ns();
+            begun_ns = if begun_ns == 0 { now_ns } else { begun_ns };
+            match self.desk().patience.next(now_ns - begun_ns) {
+                Next::Look => {}
+                Next::Yield if !deadline.is_over() => std::thread::yield_now(),
+                _ => {
+                    let left = deadline.left_or_max();
+                    if left.is_zero() {
+                        return Ok(false);
+                    }
+                    self.doze(left)?;
+                    begun_ns = monotonic_ns();
+                    (slept_ns, looks) = (begun_ns - now_ns, 0);
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+fn finished(ended: Ended) -> Finished {
+    Finished { tag: ended.tag, result: outcome(ended) }
+}

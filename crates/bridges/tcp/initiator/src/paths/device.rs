@@ -1,0 +1,272 @@
+//! A subsystem at several TCP addresses, as a backend.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use byway_core::identify::Identifies;
+use byway_core::layouts::{Layouts, changes_namespaces};
+use byway_core::moves::Layout;
+use byway_core::{
+    AdminCommand, Backend, Buffer, Capabilities, Deadline, Error, ErrorKind, Failed, Identity, Namespace,
+    Outcome, Payload, QueueOptions, Result, check_admin, identify,
+};
+use byway_spec::base::ana::AnaState;
+
+use super::queue::{LANES_MAX, TcpPathsQueue};
+use super::standing::{PathPlace, PathTold, Paths};
+use crate::association::Association;
+use crate::attach::{Attached, Facts, NotAttached, attach, order_of_admin};
+use crate::connection::{Order, Way};
+use crate::device::{Owner, check_queue};
+use crate::peer::{Peer, TcpOptions, TcpPlace};
+
+/// A subsystem at several TCP addresses: commands go by the best that there is now.
+#[derive(Clone)]
+pub struct NvmeTcpPaths {
+    set: Arc<PathSet>,
+}
+
+/// What the device and its queues share.
+pub(crate) struct PathSet {
+    pub paths: Arc<Paths>,
+    /// Of each path, in their order.
+    pub owners: Vec<Arc<Owner>>,
+    pub layouts: Arc<Layouts>,
+    pub identity: Identity,
+    /// What can be done by each of the paths that stood at first.
+    pub capabilities: Capabilities,
+    command_sets: bool,
+}
+
+impl Drop for PathSet {
+    /// All are told before the first is waited for.
+    fn drop(&mut self) {
+        self.paths.end();
+        self.owners.iter().for_each(|owner| owner.association.end());
+    }
+}
+
+impl NvmeTcpPaths {
+    /// The interface's name.
+    pub const NAME: &str = "tcp";
+
+    /// Connects to a subsystem by each of its portals. One of them is enough to begin with; the others are looked for.
+    ///
+    /// # Errors
+    /// One sentence says why not: there is no portal that answers, one refuses this host for good, two lead to different
+    /// devices, an option cannot be honoured.
+    pub fn open(places: &[TcpPlace], options: &TcpOptions) -> Result<Self> {
+        check_places(places, options)?;
+        let peers = places.iter().map(|place| Peer::new(place.clone(), options.clone()));
+        let peers = peers.collect::<Result<Vec<_>>>()?;
+        let found = attach_all(&peers)?;
+        let known: Vec<&Facts> = found.iter().flatten().map(|attached| &attached.facts).collect();
+        let first = known.first().ok_or_else(|| Error::host(ErrorKind::NotFound, "no portal answers"))?;
+        let (identity, command_sets) = (first.identity.clone(), first.command_sets);
+        if let Some(other) = known.iter().find(|other| other.identity.serial != identity.serial) {
+            let (this, other) = (&identity.serial, &other.identity.serial);
+            let said = format!("the portals are ways to different devices: {this} and {other}");
+            return Err(Error::host(ErrorKind::InvalidArgument, said));
+        }
+        let capabilities = least(&known);
+        let paths = Arc::new(Paths::new(peers.clone()));
+        paths.set_told(identity.clone(), capabilities.clone());
+        let layouts = Arc::new(Layouts::default());
+        let mut owners = Vec::with_capacity(peers.len());
+        for ((index, peer), found) in peers.into_iter().enumerate().zip(found) {
+            let place = PathPlace { paths: Arc::clone(&paths), index };
+            let association = Association::new(peer, Some(place), Arc::clone(&layouts))?;
+            owners.push(Owner::start(association, found.map_err(|error| error.to_string()))?);
+        }
+        let set = PathSet { paths, owners, layouts, identity, capabilities, command_sets };
+        Ok(Self { set: Arc::new(set) })
+    }
+
+    /// Each path, and how it is.
+    #[must_use]
+    pub fn paths(&self) -> Vec<PathTold> {
+        self.set.paths.told()
+    }
+}
+
+/// Refuses what are no several ways to one subsystem.
+fn check_places(places: &[TcpPlace], options: &TcpOptions) -> Result<()> {
+    let wrong = |said: String| Err(Error::host(ErrorKind::InvalidArgument, said));
+    if places.is_empty() || places.len() > LANES_MAX {
+        return wrong(format!("a device has 1 to {LANES_MAX} portals, not {}", places.len()));
+    }
+    if places.iter().any(|place| place.subsystem != places[0].subsystem) {
+        return wrong("all portals of a device are those of one subsystem".into());
+    }
+    let twice = places.iter().enumerate().find(|(index, place)| places[..*index].contains(place));
+    if let Some((_, place)) = twice {
+        return wrong(format!("{}:{} is given twice", place.host, place.port));
+    }
+    if options.keep_alive.is_zero() && places.len() > 1 {
+        // Nobody could tell when an old write is over.
+        return wrong("several portals need signs of life: a controller that misses none never ends".into());
+    }
+    Ok(())
+}
+
+/// Connects to all at once.
+fn attach_all(peers: &[Peer]) -> Result<Vec<Result<Attached>>> {
+    let attached: Vec<_> = std::thread::scope(|scope| {
+        let all: Vec<_> = peers.iter().map(|peer| scope.spawn(|| attach(peer))).collect();
+        let panicked = |_| Err(Error::host(ErrorKind::System, "connecting failed").into());
+        all.into_iter().map(|one| one.join().unwrap_or_else(panicked)).collect()
+    });
+    let is_any = attached.iter().any(|one| one.is_ok());
+    let mut found = Vec::with_capacity(attached.len());
+    for one in attached {
+        match one {
+            Ok(attached) => found.push(Ok(attached)),
+            Err(NotAttached { error, is_final: false }) if is_any => found.push(Err(error)),
+            Err(NotAttached { error, .. }) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// What can be done whichever path a command goes by.
+fn least(known: &[&Facts]) -> Capabilities {
+    let mut all = known.iter().map(|facts| facts.capabilities.clone());
+    let mut least = all.next().unwrap_or_default();
+    for other in all {
+        let (limits, theirs) = (&mut least.limits, other.limits);
+        limits.transfer_bytes = limits.transfer_bytes.min(theirs.transfer_bytes);
+        limits.queues = limits.queues.min(theirs.queues);
+        limits.ring_entries = limits.ring_entries.min(theirs.ring_entries);
+        limits.inline_bytes = limits.inline_bytes.min(theirs.inline_bytes);
+    }
+    least
+}
+
+impl PathSet {
+    /// Sends an admin command by a path that stands, or by the first that does where it `waits`.
+    fn admin(&self, command: AdminCommand, waits: bool) -> Result<Outcome> {
+        check_admin(&command)?;
+        let order = order_of_admin(&command, 0);
+        let changes = changes_namespaces(&order.entry);
+        if changes {
+            self.layouts.begin_change();
+        }
+        let result = self.send(order, command.into_payload(), waits);
+        if changes {
+            self.layouts.end_change();
+        }
+        result
+    }
+
+    /// By the best path, and by others while it can be: where a path does not serve a command, or was lost with one that
+    /// changes nothing.
+    fn send(&self, order: Order, mut payload: Payload, waits: bool) -> Result<Outcome> {
+        let nsid = order.entry.nsid;
+        let patience = if waits { self.paths.peer(0).options.admin_timeout } else { Duration::ZERO };
+        let deadline = Deadline::after(patience);
+        let (mut tried, mut last) = (0, None);
+        loop {
+            let index = match (self.paths.wait_for_any(nsid, tried, deadline), last) {
+                (Ok(index), _) => index,
+                (Err(error), last) => return Err(last.unwrap_or(error)),
+            };
+            let bytes = payload.len();
+            let failed = match self.owners[index].association.send(order, payload) {
+                Ok(outcome) => return Ok(outcome),
+                Err(failed) => failed,
+            };
+            let Failed { error, buffer, vector } = failed;
+            payload = buffer.map_or(Payload::Vectored(vector), Payload::Buffer);
+            let state = error.nvme_status().and_then(AnaState::told_by);
+            let may_go_on = state.is_some() || (error.kind() == ErrorKind::DeviceLost && order.repeats);
+            // A few bytes to be sent do not come back.
+            if !may_go_on || payload.len() != bytes || (bytes == 0 && order.way != Way::None) {
+                return Err(error);
+            }
+            if let Some(state) = state {
+                self.paths.met(index, nsid, state);
+                self.owners[index].association.doubt();
+                tried |= 1 << index;
+            }
+            last = Some(error);
+        }
+    }
+
+    /// What a namespace's commands mean, and since when that is known. While no path stands it is taken for what it was: the
+    /// device says so with every command that is not what it takes, and no memory but this program's is at stake.
+    pub fn layout(&self, nsid: u32, was: Option<Layout>) -> Result<(u64, Layout)> {
+        let asker = Asker { set: self, waits: was.is_none() };
+        match (self.layouts.layout(nsid, || identify::layout(&asker, nsid)), was) {
+            (Err(error), Some(layout)) if is_of_paths(&error) => Ok((NO_EPOCH, layout)),
+            (known, _) => known,
+        }
+    }
+}
+
+/// An epoch that never is: what is known of it is asked again.
+const NO_EPOCH: u64 = u64::MAX;
+
+/// Whether nobody was asked, for all that the device would have said.
+fn is_of_paths(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::DeviceLost | ErrorKind::TimedOut)
+}
+
+/// Who asks what namespaces are.
+struct Asker<'s> {
+    set: &'s PathSet,
+    waits: bool,
+}
+
+impl Identifies for Asker<'_> {
+    fn identify(&self, command: AdminCommand) -> Result<Outcome> {
+        self.set.admin(command, self.waits)
+    }
+
+    fn identify_buffer(&self, len: usize) -> Result<Buffer> {
+        Buffer::zeroed(len)
+    }
+
+    fn tells_command_sets(&self) -> bool {
+        self.set.command_sets
+    }
+}
+
+impl Backend for NvmeTcpPaths {
+    type Queue = TcpPathsQueue;
+
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.set.identity
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.set.capabilities
+    }
+
+    fn namespaces(&self) -> Result<Vec<Namespace>> {
+        identify::namespaces(&Asker { set: &self.set, waits: true })
+    }
+
+    fn buffer(&self, len: usize) -> Result<Buffer> {
+        Buffer::zeroed(len)
+    }
+
+    fn queue(&self, options: QueueOptions) -> Result<TcpPathsQueue> {
+        check_queue(self.capabilities(), &options)?;
+        TcpPathsQueue::open(Arc::clone(&self.set), options)
+    }
+
+    fn admin(&self, command: AdminCommand) -> Result<Outcome> {
+        self.set.admin(command, true)
+    }
+}
+
+impl fmt::Debug for NvmeTcpPaths {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("NvmeTcpPaths").field("paths", &self.paths()).finish_non_exhaustive()
+    }
+}

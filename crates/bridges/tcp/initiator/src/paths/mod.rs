@@ -1,0 +1,27 @@
+//! Several paths to one subsystem: a controller at each of its portals, and commands that go by the best of them.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `standing.rs` | `Paths`: which paths stand, how each reaches which namespace, what of lost ones is not over |
+//! | `fence.rs` | when a controller that was lost is known to have ended |
+//! | `effect.rs` | what a command changes, and which commands change the same |
+//! | `slots.rs` | the commands of one queue, wherever they are |
+//! | `queue.rs` | `TcpPathsQueue`: a lane by each path |
+//! | `device.rs` | `NvmeTcpPaths`, the `Backend` |
+//!
+//! **What may be sent where.** A command that never left, and one that changes nothing, goes by another path at once. One
+//! that changes something, and whose answer was lost, may be in a socket's memory, in the network, or in the hands of a
+//! controller: it *waits* until that controller is known to have ended, so that it is done or never will be. Until it is
+//! answered, what came later and changes the same waits behind it. `docs/decisions/0032-when-an-old-write-is-over.md` says why.
+
+mod device;
+mod effect;
+mod fence;
+mod queue;
+mod slots;
+mod standing;
+
+pub use device::NvmeTcpPaths;
+pub use queue::TcpPathsQueue;
+pub(crate) use standing::PathPlace;
+pub use standing::PathTold;

@@ -1,0 +1,558 @@
+//! A queue with a lane by each path.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use byway_core::{
+    BackendQueue, Command, Deadline, Error, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result,
+    Retry,
+};
+use byway_spec::Completion;
+use byway_spec::base::ana::AnaState;
+use byway_spec::base::status::sct;
+use byway_sys::{Alarm, Wakeup};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno;
+
+use super::device::PathSet;
+use super::effect::Effect;
+use super::slots::{Slots, Whereabouts};
+use crate::association::gone;
+use crate::connection::{Ended, Lost, Order};
+use crate::desk::{Desk, Waits};
+use crate::order::{SeenLayout, order_of_io};
+use crate::queue::{TcpQueue, full};
+
+/// Most paths of a device.
+pub(crate) const LANES_MAX: usize = 8;
+
+/// How often a command is tried before what fails it is believed.
+const TRIES_MAX: u8 = 10;
+
+/// A queue of a subsystem that is reached by several paths: a connection by each, and commands go by the best.
+pub struct TcpPathsQueue {
+    lanes: Vec<Lane>,
+    slots: Slots,
+    /// Commands that have ended, as the program knows them.
+    ended: VecDeque<Ended>,
+    desk: Desk,
+    seen_layout: SeenLayout,
+    chosen: Option<Chosen>,
+    /// The version of the paths that was seen.
+    seen_version: u64,
+    /// Something may let a command go on that waits.
+    is_stirred: bool,
+    /// When something is due for a command that is on no lane.
+    due: Option<Instant>,
+    /// Raised when something of the paths changes.
+    bell: Arc<Wakeup>,
+    listening: Option<Listening>,
+    depth: u32,
+    timeout: Duration,
+    /// Dropped last: with the last queue, the keepers leave their controllers.
+    set: Arc<PathSet>,
+}
+
+/// A connection by one path.
+struct Lane {
+    queue: TcpQueue,
+    /// As of which of this queue's commands it stands.
+    since: u64,
+    /// Whether it does, and in which generation, as was seen last.
+    seen: (bool, u64),
+}
+
+impl Lane {
+    fn new(queue: TcpQueue) -> Self {
+        Self { seen: (queue.is_open(), queue.generation()), queue, since: 0 }
+    }
+
+    /// Whether its connection is another one than it was, or none; `turn` commands came before.
+    fn has_turned(&mut self, turn: u64) -> bool {
+        let now = (self.queue.is_open(), self.queue.generation());
+        if self.seen == now {
+            return false;
+        }
+        (self.seen, self.since) = (now, turn);
+        true
+    }
+}
+
+/// The lane that was chosen last.
+#[derive(Clone, Copy)]
+struct Chosen {
+    version: u64,
+    nsid: u32,
+    lane: usize,
+}
+
+/// What a program waits by: everything that lanes wait for, the bell, and the next time that is over.
+struct Listening {
+    _all: OwnedFd,
+    alarm: Alarm,
+}
+
+impl TcpPathsQueue {
+    pub(crate) fn open(set: Arc<PathSet>, options: QueueOptions) -> Result<Self> {
+        let bell =
+            Arc::new(Wakeup::new().map_err(|cause| Error::kernel("no descriptor for a queue", cause))?);
+        set.paths.add_bell(&bell);
+        let mut lanes = Vec::with_capacity(set.owners.len());
+        for owner in &set.owners {
+            let queue = TcpQueue::lane(Arc::clone(owner), options)?;
+            lanes.push(Lane::new(queue));
+        }
+        let (slots, idle) = (Slots::new(options.depth), set.paths.peer(0).options.idle);
+        Ok(Self {
+            lanes,
+            slots,
+            ended: VecDeque::with_capacity(options.depth as usize),
+            desk: Desk::new(options.depth, idle),
+            seen_layout: SeenLayout::default(),
+            chosen: None,
+            seen_version: 0,
+            is_stirred: false,
+            due: None,
+            bell,
+            listening: None,
+            depth: options.depth,
+            timeout: options.timeout,
+            set,
+        })
+    }
+
+    /// Why nothing is done by any path any more.
+    fn is_gone(&self) -> Option<Error> {
+        let mut why = self.lanes.iter().map(|lane| lane.queue.why_gone());
+        let first = why.next()??;
+        why.all(|why| why.is_some()).then(|| gone(first))
+    }
+
+    /// The command as an order, if the subsystem can be given it.
+    #[inline]
+    fn order(&mut self, command: &Command, tag: u64, is_call: bool) -> Result<Order> {
+        let (set, seen) = (&self.set, &mut self.seen_layout);
+        let most = set.capabilities.limits.transfer_bytes;
+        let layout = |nsid| seen.of(nsid, &set.layouts, |was| set.layout(nsid, was));
+        order_of_io(command, tag, is_call, most, layout)
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        command: Command,
+        (tag, is_call): (u64, bool),
+        until: Option<Instant>,
+    ) -> Result<(), Refused> {
+        if self.outstanding() >= self.depth || self.slots.is_full() {
+            return Err(Refused { command, error: full(self.depth) });
+        }
+        if let Some(error) = self.is_gone() {
+            return Err(Refused { command, error });
+        }
+        let order = match self.order(&command, tag, is_call) {
+            Ok(order) => order,
+            Err(error) => return Err(Refused { command, error }),
+        };
+        let effect = Effect::of(&command);
+        if let Some(index) = self.slots.take(order, effect, command.into_payload(), until) {
+            self.go_or_wait(index);
+        }
+        Ok(())
+    }
+
+    /// Sends a command by the best lane, or has it wait.
+    #[inline]
+    fn go_or_wait(&mut self, index: usize) {
+        match self.choose(self.slots.get(index).nsid()) {
+            Some(lane) if !self.slots.is_behind(index, lane) => self.send(index, lane),
+            _ => self.wait(index),
+        }
+    }
+
+    /// The best lane for commands to a namespace.
+    #[inline]
+    fn choose(&mut self, nsid: u32) -> Option<usize> {
+        let version = self.set.paths.version();
+        match self.chosen {
+            Some(chosen)
+                if chosen.version == version
+                    && chosen.nsid == nsid
+                    && self.lanes[chosen.lane].queue.is_open() =>
+            {
+                Some(chosen.lane)
+            }
+            _ => self.choose_anew(version, nsid),
+        }
+    }
+
+    #[cold]
+    fn choose_anew(&mut self, version: u64, nsid: u32) -> Option<usize> {
+        let mut ranks = [None; LANES_MAX];
+        self.set.paths.ranks(nsid, &mut ranks);
+        let lanes = self.lanes.iter().zip(ranks).enumerate().filter(|(_, (lane, _))| lane.queue.is_open());
+        let ranked = lanes.filter_map(|(index, (_, rank))| Some((rank?, index)));
+        let lane = ranked.min().map(|(_, index)| index)?;
+        self.chosen = Some(Chosen { version, nsid, lane });
+        Some(lane)
+    }
+
+    #[inline]
+    fn send(&mut self, index: usize, lane: usize) {
+        let generation = self.lanes[lane].queue.generation();
+        self.slots.put(index, Whereabouts::On { lane, generation });
+        let slot = self.slots.get_mut(index);
+        let Some(order) = slot.order else { return };
+        let order = Order { tag: index as u64, is_call: false, ..order };
+        let (payload, until) = (slot.take_payload(), slot.until);
+        if let Err(payload) = self.lanes[lane].queue.begin(order, payload, until) {
+            self.slots.get_mut(index).put_memory(payload);
+            self.wait(index);
+        }
+    }
+
+    /// Has a command wait until there is a lane for it.
+    #[cold]
+    fn wait(&mut self, index: usize) {
+        self.slots.get_mut(index).since.get_or_insert_with(Instant::now);
+        self.slots.put(index, Whereabouts::Waits);
+        self.is_stirred = true;
+    }
+
+    /// Takes what a lane has of its commands.
+    #[inline]
+    fn collect(&mut self, lane: usize) {
+        while let Some(ended) = self.lanes[lane].queue.next_ended() {
+            self.take_back(lane, ended);
+            self.is_stirred = true;
+        }
+    }
+
+    #[inline]
+    fn take_back(&mut self, lane: usize, Ended { tag, memory, result, lost, .. }: Ended) {
+        let index = tag as usize;
+        self.slots.get_mut(index).put_memory(memory);
+        match (lost, result) {
+            (None, Ok(completion)) if completion.status().code().sct() != sct::PATH => {
+                self.finish(index, Ok(completion));
+            }
+            (None, Ok(completion)) => self.meet(index, lane, completion),
+            (Some(lost), Err(error)) => self.lose(index, lost, error),
+            (_, result) => self.finish(index, result),
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self, index: usize, result: Result<Completion, Error>) {
+        let (order, memory) = self.slots.release(index);
+        let (tag, is_call) = order.map_or((0, false), |order| (order.tag, order.is_call));
+        self.ended.push_back(Ended { tag, is_call, memory, result, lost: None });
+    }
+
+    /// A path does not serve a command. What a state forbids was not done, and may be by another path.
+    #[cold]
+    fn meet(&mut self, index: usize, lane: usize, completion: Completion) {
+        let status = completion.status();
+        let slot = self.slots.get_mut(index);
+        let state = AnaState::told_by(status);
+        let again = !status.dnr() && !matches!(slot.effect, Effect::Changes(_)) && slot.tries < TRIES_MAX;
+        if state.is_none() && !again {
+            return self.finish(index, Ok(completion));
+        }
+        slot.error = Some(Error::status(status));
+        match state {
+            Some(state) => {
+                let nsid = slot.nsid();
+                self.set.paths.met(lane, nsid, state);
+                self.lanes[lane].queue.doubt();
+            }
+            None => slot.tries += 1,
+        }
+        self.wait(index);
+    }
+
+    /// A command's lane was lost.
+    #[cold]
+    fn lose(&mut self, index: usize, lost: Lost, error: Error) {
+        // One that was given up, for its time or by the program, is not tried again.
+        let goes_on = error.kind() == ErrorKind::DeviceLost;
+        if lost == Lost::Unsent {
+            return self.put_off(index, goes_on, error);
+        }
+        self.slots.lose(index);
+        let slot = self.slots.get_mut(index);
+        match (slot.effect.extent(), slot.whereabouts()) {
+            (Some(_), Whereabouts::On { lane, generation }) => {
+                slot.error = Some(error);
+                self.slots.put(index, Whereabouts::Astray { lane, generation });
+            }
+            _ => {
+                let goes_on = goes_on && slot.tries < TRIES_MAX;
+                self.put_off(index, goes_on, error);
+            }
+        }
+    }
+
+    fn put_off(&mut self, index: usize, goes_on: bool, error: Error) {
+        if !goes_on {
+            return self.finish(index, Err(error));
+        }
+        let slot = self.slots.get_mut(index);
+        (slot.since, slot.error) = (None, Some(error));
+        self.wait(index);
+    }
+
+    /// Has commands go on that were kept from it.
+    #[cold]
+    fn mend(&mut self) {
+        let version = self.set.paths.version();
+        if std::mem::replace(&mut self.seen_version, version) != version {
+            self.is_stirred = true;
+        }
+        if std::mem::take(&mut self.is_stirred) {
+            self.take_up();
+            self.send_on();
+        }
+        self.expire();
+    }
+
+    /// Goes on with commands whose fate is settled: a controller that may have done them has ended.
+    fn take_up(&mut self) {
+        for index in self.slots.in_turn(|slot| matches!(slot.whereabouts(), Whereabouts::Astray { .. })) {
+            let slot = self.slots.get_mut(index);
+            let Whereabouts::Astray { lane, generation } = slot.whereabouts() else { continue };
+            if !self.set.paths.has_ended(lane, generation) {
+                continue;
+            }
+            let error = slot.error.take().unwrap_or_else(|| gone("its connection ended"));
+            let is_the_same = matches!(slot.effect, Effect::Sets(_)) && slot.tries < TRIES_MAX;
+            self.put_off(index, is_the_same && error.kind() == ErrorKind::DeviceLost, error);
+        }
+    }
+
+    fn send_on(&mut self) {
+        for index in self.slots.in_turn(|slot| slot.whereabouts() == Whereabouts::Waits) {
+            let slot = self.slots.get(index);
+            let Some(lane) = self.choose(slot.nsid()) else { continue };
+            let slot = self.slots.get(index);
+            if slot.effect == Effect::Flush && slot.was_lost && self.lanes[lane].since >= slot.turn {
+                // What was written before may have been lost with what was there before.
+                let error = self.slots.get_mut(index).error.take();
+                self.finish(index, Err(error.unwrap_or_else(|| gone("its connection ended"))));
+            } else if !self.slots.is_behind(index, lane) {
+                self.send(index, lane);
+            }
+        }
+    }
+
+    /// Fails commands that have waited for as long as they may.
+    fn expire(&mut self) {
+        let (now, is_gone) = (Instant::now(), self.is_gone());
+        let patience = self.set.paths.peer(0).options.controller_loss;
+        self.due = None;
+        for index in self.slots.in_turn(|slot| slot.whereabouts() == Whereabouts::Waits) {
+            let slot = self.slots.get_mut(index);
+            let end = slot.since.and_then(|since| since.checked_add(patience));
+            let is_late = slot.until.is_some_and(|until| until <= now);
+            if is_late {
+                let said = "its time was over while there was no path for it";
+                self.finish(index, Err(Error::host(ErrorKind::TimedOut, said)));
+            } else if is_gone.is_some() || end.is_some_and(|end| end <= now) {
+                let error = slot.error.take().filter(|error| error.nvme_status().is_some());
+                self.finish(index, Err(error.unwrap_or_else(no_path)));
+            } else {
+                self.due = self.due.into_iter().chain(slot.until).chain(end).min();
+            }
+        }
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        let due = self.due.filter(|_| !self.slots.is_quiet());
+        due.map(|due| due.saturating_duration_since(Instant::now()))
+    }
+
+    /// Makes the descriptor that a program waits by.
+    fn listen(&mut self) -> std::io::Result<()> {
+        let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&all, &*self.bell, data, epoll::EventFlags::IN)?;
+        for lane in &mut self.lanes {
+            epoll::add(&all, lane.queue.listened()?, data, epoll::EventFlags::IN)?;
+        }
+        let alarm = Alarm::beside(all.as_fd())?;
+        self.listening = Some(Listening { _all: all, alarm });
+        Ok(())
+    }
+
+    /// The program is going to wait by the descriptor: it can be read when there is something to come for.
+    #[cold]
+    fn prepare_to_wait(&mut self) {
+        self.hush();
+        // What came before it was hushed is seen here.
+        self.look();
+        let is_ready = self.is_ready();
+        self.lanes.iter_mut().for_each(|lane| lane.queue.arm(false));
+        if let Some(listening) = &self.listening {
+            listening.alarm.set(self.time_left());
+        }
+        if is_ready {
+            self.bell.raise();
+        }
+    }
+
+    /// From here on bells ring for what is new.
+    fn hush(&self) {
+        self.bell.lower();
+        self.lanes.iter().for_each(|lane| lane.queue.hush());
+    }
+}
+
+#[cold]
+fn no_path() -> Error {
+    let said = "no path to the subsystem stood for as long as one is looked for";
+    Error::device(ErrorKind::DeviceLost, said).with_retry(Retry::Once)
+}
+
+impl Waits for TcpPathsQueue {
+    #[inline]
+    fn desk(&mut self) -> &mut Desk {
+        &mut self.desk
+    }
+
+    #[inline]
+    fn next_ended(&mut self) -> Option<Ended> {
+        self.ended.pop_front()
+    }
+
+    /// Every lane is looked at, so that none sleeps on what it holds.
+    #[inline]
+    fn look(&mut self) -> bool {
+        let mut came = false;
+        for index in 0..self.lanes.len() {
+            self.collect(index);
+            came |= self.lanes[index].queue.look();
+            self.collect(index);
+            if self.lanes[index].has_turned(self.slots.turn()) {
+                (self.chosen, self.is_stirred) = (None, true);
+            }
+        }
+        if !self.slots.is_quiet() {
+            self.mend();
+        }
+        came || !self.ended.is_empty()
+    }
+
+    fn doze(&mut self, timeout: Duration) -> Result<()> {
+        let lefts = self.lanes.iter().filter_map(|lane| lane.queue.time_left()).chain(self.time_left());
+        let timeout = lefts.fold(timeout, Duration::min);
+        let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        let bell = PollFd::new(&*self.bell, PollFlags::IN);
+        let mut fds: [PollFd<'_>; 1 + 2 * LANES_MAX] = std::array::from_fn(|_| bell.clone());
+        let waited = self.lanes.iter().flat_map(|lane| lane.queue.waited_for());
+        let mut count = 1;
+        for (place, (fd, flags)) in fds.iter_mut().skip(1).zip(waited) {
+            *place = PollFd::from_borrowed_fd(fd, flags);
+            count += 1;
+        }
+        match poll(&mut fds[..count], Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(cause) => return Err(Error::kernel("waiting for the connections failed", cause.into())),
+        }
+        self.hush();
+        Ok(())
+    }
+}
+
+impl BackendQueue for TcpPathsQueue {
+    #[inline]
+    fn submit(&mut self, command: Command, tag: u64) -> Result<(), Refused> {
+        self.take(command, (tag, false), None)
+    }
+
+    /// As on one connection; a command that waits for a path fails when its time is over.
+    fn submit_within(&mut self, command: Command, tag: u64, timeout: Duration) -> Result<(), Refused> {
+        // A time that no clock can tell is never over.
+        self.take(command, (tag, false), Instant::now().checked_add(timeout))
+    }
+
+    fn start(&mut self) -> Result<()> {
+        self.lanes.iter_mut().for_each(|lane| lane.queue.flush());
+        if self.listening.is_some() {
+            self.prepare_to_wait();
+        }
+        Ok(())
+    }
+
+    fn event(&mut self) -> Result<BorrowedFd<'_>> {
+        if self.listening.is_none() {
+            self.listen().map_err(|cause| Error::kernel("no descriptor for completions", cause))?;
+            self.prepare_to_wait();
+        }
+        let listening = self.listening.as_ref();
+        listening
+            .map(|listening| listening.alarm.as_fd())
+            .ok_or_else(|| Error::host(ErrorKind::System, "no descriptor for completions"))
+    }
+
+    #[inline]
+    fn next_finished(&mut self) -> Result<Option<Finished>> {
+        let finished = self.look_for_finished();
+        if finished.is_none() && self.listening.is_some() {
+            self.prepare_to_wait();
+            return Ok(self.take_finished());
+        }
+        Ok(finished)
+    }
+
+    #[inline]
+    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+        let found = self.take_finished();
+        if found.is_some() || self.outstanding() == 0 {
+            return Ok(found);
+        }
+        self.wait_for_finished(timeout)
+    }
+
+    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+        if self.is_ready() || self.outstanding() == 0 {
+            return Ok(!self.desk.ready.is_empty());
+        }
+        self.wait_until(Deadline::after(timeout), Self::is_ready)
+    }
+
+    fn cancel(&mut self, tag: u64) -> Result<()> {
+        let has_ended = self.ended.iter().any(|ended| ended.tag == tag && !ended.is_call);
+        if has_ended || self.desk.ready.iter().any(|finished| finished.tag == tag) {
+            return Ok(());
+        }
+        let found = self.slots.find(tag);
+        let index = found.ok_or_else(|| {
+            Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is outstanding"))
+        })?;
+        let taken_back = || Error::host(ErrorKind::Cancelled, "it was taken back before it was done");
+        match self.slots.get(index).whereabouts() {
+            Whereabouts::On { lane, .. } => self.lanes[lane].queue.cancel(index as u64)?,
+            Whereabouts::Astray { .. } => self.slots.get_mut(index).error = Some(taken_back()),
+            Whereabouts::Waits => self.finish(index, Err(taken_back())),
+            Whereabouts::Free => {}
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn outstanding(&self) -> u32 {
+        self.slots.busy() + (self.ended.len() + self.desk.ready.len()) as u32 - self.desk.left_calls
+    }
+
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    fn execute(&mut self, command: Command) -> Result<Outcome> {
+        let call = self.desk.next_call();
+        self.take(command, (call, true), None)?;
+        self.wait_for_call(call, self.timeout)
+    }
+}

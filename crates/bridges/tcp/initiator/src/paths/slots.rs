@@ -1,0 +1,222 @@
+//! The commands of one queue, wherever they are: on a lane, waiting for one, or with a controller that was lost and may go on.
+
+use std::time::Instant;
+
+use byway_core::{Error, Memory, Payload, SmallBytes};
+
+use super::effect::Effect;
+use super::queue::LANES_MAX;
+use crate::connection::Order;
+
+/// Where a command is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    #[default]
+    Free,
+    /// On a lane, as it was connected in this generation.
+    On { lane: usize, generation: u64 },
+    /// It waits for a lane, or behind another command.
+    Waits,
+    /// Sent on a lane whose controller was lost, and may do it yet.
+    Astray { lane: usize, generation: u64 },
+}
+
+/// A command.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// As the program gave it.
+    pub order: Option<Order>,
+    /// Its data, while it is on no lane.
+    memory: Memory,
+    /// Its data where that is a few bytes, which lanes do not give back.
+    small: Option<SmallBytes>,
+    pub effect: Effect,
+    whereabouts: Whereabouts,
+    /// When it is to be given up.
+    pub until: Option<Instant>,
+    /// Since when it waits to be done.
+    pub since: Option<Instant>,
+    /// Why it was not done where it was.
+    pub error: Option<Error>,
+    /// How often its connection ended, or its path failed it.
+    pub tries: u8,
+    /// It was sent on a lane that was lost.
+    pub was_lost: bool,
+    /// In the order of submission.
+    pub turn: u64,
+}
+
+/// The commands of one queue.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    all: Vec<Slot>,
+    free: Vec<usize>,
+    /// Of commands that change something, how many are on each lane.
+    changing: [u32; LANES_MAX],
+    /// Commands that wait, are astray, or were.
+    troubled: u32,
+    turn: u64,
+}
+
+impl Slot {
+    pub fn whereabouts(&self) -> Whereabouts {
+        self.whereabouts
+    }
+
+    /// Its namespace.
+    pub fn nsid(&self) -> u32 {
+        self.order.map_or(0, |order| order.entry.nsid)
+    }
+
+    /// Its data, to be sent.
+    pub fn take_payload(&mut self) -> Payload {
+        match self.small {
+            Some(small) => Payload::Small(small),
+            None => std::mem::take(&mut self.memory).into(),
+        }
+    }
+
+    /// Its data, which is on no lane any more.
+    pub fn put_memory(&mut self, memory: impl Into<Memory>) {
+        if self.small.is_none() {
+            self.memory = memory.into();
+        }
+    }
+
+    fn is_troubled(&self) -> bool {
+        let is_on_none = matches!(self.whereabouts, Whereabouts::Waits | Whereabouts::Astray { .. });
+        is_on_none || (self.was_lost && self.whereabouts != Whereabouts::Free)
+    }
+
+    fn changes_on(&self) -> Option<usize> {
+        match self.whereabouts {
+            Whereabouts::On { lane, .. } => self.effect.extent().map(|_| lane),
+            _ => None,
+        }
+    }
+
+    /// Whether it may still come before what is sent on `lane` from here on.
+    fn is_elsewhere(&self, lane: usize) -> bool {
+        match self.whereabouts {
+            Whereabouts::Free => false,
+            Whereabouts::On { lane: its, .. } => its != lane || self.was_lost,
+            Whereabouts::Waits | Whereabouts::Astray { .. } => true,
+        }
+    }
+}
+
+impl Slots {
+    /// Of a queue of this depth.
+    pub fn new(depth: u32) -> Self {
+        let all = (0..depth).map(|_| Slot::default()).collect();
+        let free = (0..depth as usize).rev().collect();
+        Self { all, free, changing: [0; LANES_MAX], troubled: 0, turn: 0 }
+    }
+
+    /// Whether all are taken.
+    pub fn is_full(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// Commands on their way.
+    pub fn busy(&self) -> u32 {
+        (self.all.len() - self.free.len()) as u32
+    }
+
+    /// Whether nothing is but where it was sent first.
+    pub fn is_quiet(&self) -> bool {
+        self.troubled == 0
+    }
+
+    /// How many commands were taken.
+    pub fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// Takes a command; none where there is no place.
+    pub fn take(
+        &mut self,
+        order: Order,
+        effect: Effect,
+        payload: Payload,
+        until: Option<Instant>,
+    ) -> Option<usize> {
+        let index = self.free.pop()?;
+        self.turn += 1;
+        let slot = &mut self.all[index];
+        let (memory, small) = match payload {
+            Payload::Small(small) => (Memory::Empty, Some(small)),
+            other => (other.into(), None),
+        };
+        *slot = Slot { order: Some(order), memory, small, effect, until, turn: self.turn, ..Slot::default() };
+        Some(index)
+    }
+
+    pub fn get(&self, index: usize) -> &Slot {
+        &self.all[index]
+    }
+
+    pub fn get_mut(&mut self, index: usize) -> &mut Slot {
+        &mut self.all[index]
+    }
+
+    /// Moves a command.
+    pub fn put(&mut self, index: usize, whereabouts: Whereabouts) {
+        self.count(index, false);
+        self.all[index].whereabouts = whereabouts;
+        self.count(index, true);
+    }
+
+    /// Its lane was lost.
+    pub fn lose(&mut self, index: usize) {
+        self.count(index, false);
+        let slot = &mut self.all[index];
+        (slot.was_lost, slot.tries) = (true, slot.tries.saturating_add(1));
+        self.count(index, true);
+    }
+
+    fn count(&mut self, index: usize, comes: bool) {
+        let slot = &self.all[index];
+        let step = |count: &mut u32| *count = if comes { *count + 1 } else { *count - 1 };
+        if let Some(lane) = slot.changes_on() {
+            step(&mut self.changing[lane]);
+        }
+        if slot.is_troubled() {
+            step(&mut self.troubled);
+        }
+    }
+
+    /// Frees a place: the order and the data that stood there.
+    pub fn release(&mut self, index: usize) -> (Option<Order>, Memory) {
+        self.put(index, Whereabouts::Free);
+        self.free.push(index);
+        let slot = &mut self.all[index];
+        (slot.order.take(), std::mem::take(&mut slot.memory))
+    }
+
+    /// Whether an earlier command that changes the same may come behind this one if it is sent on `lane` now.
+    pub fn is_behind(&self, index: usize, lane: usize) -> bool {
+        let on_others = |(other, count): (usize, &u32)| other != lane && *count > 0;
+        if self.is_quiet() && !self.changing.iter().enumerate().any(on_others) {
+            return false;
+        }
+        let slot = &self.all[index];
+        let earlier = self.all.iter().filter(|other| other.turn < slot.turn && other.is_elsewhere(lane));
+        slot.effect.extent().is_some() && earlier.into_iter().any(|other| other.effect.meets(&slot.effect))
+    }
+
+    /// The commands of which `is` holds, in the order of submission.
+    pub fn in_turn(&self, is: impl Fn(&Slot) -> bool) -> Vec<usize> {
+        let busy = self.all.iter().enumerate().filter(|(_, slot)| slot.whereabouts != Whereabouts::Free);
+        let mut found: Vec<(u64, usize)> =
+            busy.filter(|(_, slot)| is(slot)).map(|(index, slot)| (slot.turn, index)).collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, index)| index).collect()
+    }
+
+    /// The command of a program that has this tag.
+    pub fn find(&self, tag: u64) -> Option<usize> {
+        let is = |slot: &Slot| slot.order.is_some_and(|order| order.tag == tag && !order.is_call);
+        self.all.iter().position(|slot| slot.whereabouts != Whereabouts::Free && is(slot))
+    }
+}

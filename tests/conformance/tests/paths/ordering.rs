@@ -1,0 +1,157 @@
+//! An old write never lands after a new one, whatever is between a host and a port keeps it and however long.
+
+use byway::{ErrorKind, Key, Retry, StoreOptions};
+
+use super::*;
+
+/// Has the first port's relay keep what is submitted, and the host lose that port. Its controller does not hear of it.
+fn stray(served: &Served, (device, queue): (&Device, &mut Queue), commands: Vec<Command>) {
+    let [first, _] = &served.relays;
+    first.hold();
+    let came = first.came();
+    let count = commands.len() as u64;
+    for (tag, command) in (0..).zip(commands) {
+        queue.submit(command, tag).unwrap();
+    }
+    queue.start().unwrap();
+    until(|| first.came() >= came + count * 72);
+    first.drop_hosts();
+    until(|| device.paths().unwrap()[0].lost.is_some());
+}
+
+/// Both relays' hosts prefer the first port.
+fn prepared(served: &Served, options: &str) -> (Device, Queue, Nsid) {
+    let device = served.open(options);
+    let mut queue = queue(&device, 16);
+    let nsid = blocks_of(&device);
+    let before = served.relays[0].carried();
+    queue.alone(write(nsid, 0, 8, 1)).unwrap();
+    assert!(served.relays[0].carried() > before + 8 * LBA_BYTES as u64);
+    // Ports get to know each other's controllers.
+    std::thread::sleep(Duration::from_millis(200));
+    (device, queue, nsid)
+}
+
+#[test]
+fn a_newer_write_waits_until_the_old_ones_controller_has_ended_and_what_is_kept_back_does_nothing_then() {
+    let served = Served::new();
+    let (device, mut queue, nsid) = prepared(&served, "keep-alive=1");
+    stray(&served, (&device, &mut queue), vec![write(nsid, 0, 1, 2)]);
+    queue.submit(write(nsid, 0, 1, 3), 7).unwrap();
+    let finished = [next(&mut queue), next(&mut queue)];
+    assert_eq!([finished[0].tag, finished[1].tag], [0, 7], "in their order");
+    finished.into_iter().for_each(|finished| drop(finished.result.unwrap()));
+    assert_eq!(byte_at(&mut queue, nsid, 0), 3);
+    // The old one comes only now.
+    let carried = served.relays[0].carried();
+    served.relays[0].let_go();
+    until(|| served.relays[0].carried() > carried + LBA_BYTES as u64);
+    for _ in 0..50 {
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(byte_at(&mut queue, nsid, 0), 3, "the old write landed after the new one");
+    }
+    served.relays[0].mend();
+    stand(&device, 2);
+}
+
+#[test]
+fn an_old_write_that_is_let_go_in_time_lands_before_the_newer() {
+    let served = Served::new();
+    let (device, mut queue, nsid) = prepared(&served, "keep-alive=30");
+    stray(&served, (&device, &mut queue), vec![write(nsid, 0, 1, 2)]);
+    queue.submit(write(nsid, 0, 1, 3), 7).unwrap();
+    // Nothing tells that the old one is over: neither is done.
+    for _ in 0..50 {
+        assert!(queue.next_within(Duration::from_millis(5)).unwrap().is_none());
+    }
+    served.relays[0].let_go();
+    assert!(drain(&mut queue).into_iter().all(|finished| finished.result.is_ok()));
+    assert_eq!(byte_at(&mut queue, nsid, 0), 3);
+}
+
+#[test]
+fn reads_and_writes_of_other_blocks_do_not_wait_for_an_old_write() {
+    let served = Served::new();
+    let (device, mut queue, nsid) = prepared(&served, "keep-alive=30");
+    stray(&served, (&device, &mut queue), vec![write(nsid, 0, 4, 2), read(nsid, 0, 8)]);
+    queue.submit(write(nsid, 4, 4, 3), 7).unwrap();
+    queue.submit(write(nsid, 3, 1, 9), 8).unwrap();
+    queue.submit(read(nsid, 4, 4), 9).unwrap();
+    queue.submit(NvmCommand::Flush { nsid }.into(), 10).unwrap();
+    let mut tags: Vec<u64> =
+        (0..4).map(|_| next(&mut queue)).map(|one| one.result.map(|_| one.tag).unwrap()).collect();
+    tags.sort_unstable();
+    assert_eq!(tags, [1, 7, 9, 10]);
+    assert!(queue.next_within(Duration::from_millis(50)).unwrap().is_none());
+    served.relays[0].let_go();
+    assert_eq!(drain(&mut queue).len(), 2);
+    let bytes = [0, 2, 3, 4].map(|slba| byte_at(&mut queue, nsid, slba));
+    assert_eq!(bytes, [2, 2, 9, 3]);
+}
+
+#[test]
+fn without_a_witness_the_old_ones_controller_is_given_the_time_to_miss_its_host() {
+    let served = Served::new();
+    let (device, mut queue, nsid) = prepared(&served, "keep-alive=1");
+    let [first, second] = &served.relays;
+    stray(&served, (&device, &mut queue), vec![write(nsid, 0, 1, 2)]);
+    queue.submit(write(nsid, 0, 1, 3), 7).unwrap();
+    // The other port's host is another from here on: that it does not have the old controller says nothing.
+    second.cut();
+    assert!(queue.next_within(Duration::from_millis(5)).unwrap().is_none());
+    second.mend();
+    let finished = drain(&mut queue);
+    assert!(finished.iter().all(|finished| finished.result.is_ok()), "{finished:?}");
+    first.let_go();
+    for _ in 0..50 {
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(byte_at(&mut queue, nsid, 0), 3);
+    }
+}
+
+#[test]
+fn what_would_be_another_command_the_second_time_fails_and_only_once_it_can_land_no_more() {
+    let served = Served::new();
+    let (device, mut queue, _) = prepared(&served, "keep-alive=1");
+    let nsid = device.kv_namespace(None).unwrap().nsid;
+    let key = |text: &str| Key::new(text.as_bytes()).unwrap();
+    let store = |text, value: &[u8]| -> Command {
+        let (value, options) = (Payload::copy_of(value).unwrap(), StoreOptions::NONE);
+        KvCommand::Store { nsid, key: key(text), value, options }.into()
+    };
+    queue.alone(store("gone", b"old")).unwrap();
+    let delete = KvCommand::Delete { nsid, key: key("gone") }.into();
+    stray(&served, (&device, &mut queue), vec![delete, store("kept", b"first")]);
+    queue.submit(store("gone", b"new"), 7).unwrap();
+    queue.submit(store("kept", b"second"), 8).unwrap();
+    let mut finished = drain(&mut queue);
+    finished.sort_by_key(|finished| finished.tag);
+    let failed = finished.remove(0).result.unwrap_err();
+    assert_eq!((failed.error.kind(), failed.error.retry()), (ErrorKind::DeviceLost, Retry::Once));
+    assert!(finished.into_iter().all(|finished| finished.result.is_ok()));
+    served.relays[0].let_go();
+    std::thread::sleep(Duration::from_millis(100));
+    let mut kv = device.kv(Some(nsid)).unwrap();
+    assert_eq!(kv.get(b"gone").unwrap().as_deref(), Some(&b"new"[..]));
+    assert_eq!(kv.get(b"kept").unwrap().as_deref(), Some(&b"second"[..]));
+}
+
+#[test]
+fn a_write_that_is_given_up_while_it_is_on_its_way_is_reported_once_it_can_land_no_more() {
+    let served = Served::new();
+    let (device, mut queue, nsid) = prepared(&served, "keep-alive=1");
+    stray(&served, (&device, &mut queue), vec![write(nsid, 0, 1, 2)]);
+    until(|| {
+        assert!(queue.next_finished().unwrap().is_none());
+        queue.cancel(0).unwrap();
+        true
+    });
+    let failed = next(&mut queue).result.unwrap_err();
+    assert!(matches!(failed.error.kind(), ErrorKind::Cancelled | ErrorKind::DeviceLost), "{}", failed.error);
+    queue.alone(write(nsid, 0, 1, 3)).unwrap();
+    served.relays[0].let_go();
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(byte_at(&mut queue, nsid, 0), 3);
+    }
+}

@@ -1,0 +1,149 @@
+//! What is between a host and one port of a target: it carries bytes, keeps them back and lets them go later, cuts, and is gone.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex};
+
+pub struct Relay {
+    pub address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// What hosts send is kept back.
+    holds: Mutex<bool>,
+    let_go: Condvar,
+    /// Whoever comes is turned away.
+    is_away: AtomicBool,
+    /// Answers go nowhere.
+    is_mute: AtomicBool,
+    is_over: AtomicBool,
+    /// Bytes that went to the target.
+    carried: AtomicU64,
+    /// Bytes of hosts that came.
+    came: AtomicU64,
+    open: Mutex<Vec<[TcpStream; 2]>>,
+}
+
+impl Relay {
+    pub fn to(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for host in listener.incoming().flatten() {
+                if theirs.is_over.load(SeqCst) {
+                    return;
+                }
+                if !theirs.is_away.load(SeqCst) {
+                    theirs.carry(host, TcpStream::connect(target).ok());
+                }
+            }
+        });
+        Self { address, shared }
+    }
+
+    /// Bytes that the target was given.
+    pub fn carried(&self) -> u64 {
+        self.shared.carried.load(SeqCst)
+    }
+
+    /// Bytes that came from hosts, carried or not.
+    pub fn came(&self) -> u64 {
+        self.shared.came.load(SeqCst)
+    }
+
+    /// What hosts send from here on is kept.
+    pub fn hold(&self) {
+        *self.shared.holds.lock().unwrap() = true;
+    }
+
+    /// What was kept goes where it was meant to, and what comes too.
+    pub fn let_go(&self) {
+        *self.shared.holds.lock().unwrap() = false;
+        self.shared.let_go.notify_all();
+    }
+
+    /// Hosts are dropped, and turned away when they come again. The target notices nothing while what they sent is kept.
+    pub fn drop_hosts(&self) {
+        self.shared.is_away.store(true, SeqCst);
+        for [host, _] in self.shared.open.lock().unwrap().iter() {
+            let _ = host.shutdown(Shutdown::Write);
+        }
+    }
+
+    /// Neither side hears of the other any more, and neither is told.
+    pub fn swallow(&self) {
+        self.hold();
+        self.shared.is_mute.store(true, SeqCst);
+        self.shared.is_away.store(true, SeqCst);
+    }
+
+    /// Both sides are dropped, and whoever comes is turned away.
+    pub fn cut(&self) {
+        self.shared.is_away.store(true, SeqCst);
+        for stream in self.shared.open.lock().unwrap().drain(..).flatten() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        self.let_go();
+    }
+
+    /// Whoever comes is let through again.
+    pub fn mend(&self) {
+        self.shared.is_mute.store(false, SeqCst);
+        self.let_go();
+        self.shared.is_away.store(false, SeqCst);
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, SeqCst);
+        let _ = TcpStream::connect(self.address);
+        self.cut();
+    }
+}
+
+impl Shared {
+    fn carry(self: &Arc<Self>, host: TcpStream, target: Option<TcpStream>) {
+        let Some(target) = target else { return };
+        for stream in [&host, &target] {
+            stream.set_nodelay(true).unwrap();
+        }
+        let both = [host.try_clone().unwrap(), target.try_clone().unwrap()];
+        self.open.lock().unwrap().push(both);
+        let (theirs, back) = (Arc::clone(self), [target.try_clone().unwrap(), host.try_clone().unwrap()]);
+        std::thread::spawn(move || theirs.carry_answers(back));
+        let theirs = Arc::clone(self);
+        std::thread::spawn(move || theirs.carry_commands([host, target]));
+    }
+
+    fn carry_commands(&self, [mut host, mut target]: [TcpStream; 2]) {
+        let mut bytes = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = host.read(&mut bytes) {
+            self.came.fetch_add(count as u64, SeqCst);
+            drop(self.let_go.wait_while(self.holds.lock().unwrap(), |holds| *holds).unwrap());
+            if target.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+            self.carried.fetch_add(count as u64, SeqCst);
+        }
+        drop(self.let_go.wait_while(self.holds.lock().unwrap(), |holds| *holds).unwrap());
+        let _ = target.shutdown(Shutdown::Both);
+    }
+
+    fn carry_answers(&self, [mut target, mut host]: [TcpStream; 2]) {
+        let mut bytes = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = target.read(&mut bytes) {
+            if !self.is_mute.load(SeqCst) && host.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        if !self.is_mute.load(SeqCst) {
+            let _ = host.shutdown(Shutdown::Both);
+        }
+    }
+}

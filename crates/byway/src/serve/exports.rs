@@ -14,6 +14,7 @@ use byway_link::ClockMode;
 use crate::any::{self, Address, BlockPlace};
 use crate::create::{DEFAULT_PROFILE, identity_of, profile_named, random_uuid};
 use crate::open::{from_flash, from_subsystem};
+use crate::serve::subsystem::Manner;
 use crate::uri::{FlushMode, Options, Place};
 
 /// A device that is exported, before it has a namespace.
@@ -33,7 +34,7 @@ pub struct Exported {
     /// What it is.
     pub uri: String,
     /// The backend that serves it.
-    pub backend: &'static str,
+    pub backend: String,
 }
 
 /// What is exported by a server, to be changed while it serves. Hosts are told of namespaces that come and go.
@@ -70,7 +71,7 @@ impl Exporter {
         let Opened { uri: name, backend, engine, event, .. } = open_one(uri, alike).map_err(doing)?;
         let added = self.handle.export(engine, event.as_ref().map(AsFd::as_fd));
         let nsid = added.map_err(|error| doing(from_export(error)))?;
-        let exported = Exported { nsid, uri: name, backend };
+        let exported = Exported { nsid, uri: name, backend: backend.to_owned() };
         list.push(exported.clone());
         list.sort_by_key(|exported| exported.nsid);
         Ok(exported)
@@ -168,31 +169,35 @@ fn hashed(text: &str) -> [u8; 16] {
     hash.to_be_bytes()
 }
 
-/// A subsystem with nothing in it, for `exports` alone. Its name follows from theirs.
-pub(super) fn bare_subsystem(exports: &[Opened], announced: SubsystemOptions) -> Result<Subsystem> {
-    let all: String =
+/// A subsystem with nothing in it, for `exports` alone. Its name follows from theirs; where there are none yet it has one.
+pub(super) fn bare_subsystem(exports: &[Opened], nqn: Option<&str>, manner: &Manner) -> Result<Subsystem> {
+    let mut all: String =
         exports.iter().flat_map(|export| export.identifier).map(|byte| format!("{byte:02x}")).collect();
+    if exports.is_empty() {
+        let nameless =
+            || Error::host(ErrorKind::InvalidArgument, "a subsystem that exports nothing yet needs a name");
+        all = format!("{}\n{}", machine(), nqn.ok_or_else(nameless)?);
+    }
     let profile = profile_named(DEFAULT_PROFILE)?;
     let mut options = FlashOptions::new(MIN_SIZE_BYTES, profile.flash, MediaKind::Null);
     options.uuid = hashed(&all);
     let flash = Flash::create(options, &[]).map_err(from_flash)?;
     let identity = Identity { model: "Byway export".into(), ..identity_of(&flash) };
-    let announced = SubsystemOptions { namespace_management: false, ..announced };
+    let sgls = manner.sgls.unwrap_or(true);
+    let announced = SubsystemOptions { namespace_management: false, sgls, ..manner.announced.clone() };
     Subsystem::new(identity, profile, flash, announced).map_err(from_subsystem)
 }
 
-/// Gives each a namespace of `subsystem`, behind those that it has.
+/// Gives each a namespace of `subsystem`, behind those that it has. Nothing can be exported later where nobody watches.
 ///
 /// # Errors
 /// More than there are identifiers for; the system's answer.
 pub(super) fn attach(
     subsystem: &mut Subsystem,
     exports: Vec<Opened>,
-    watched_by: WatchedBy,
+    watched_by: Option<WatchedBy>,
 ) -> Result<(Vec<Exported>, Option<Arc<EngineEvents>>)> {
-    if exports.is_empty() {
-        return Ok((Vec::new(), None));
-    }
+    let Some(watched_by) = watched_by else { return Ok((Vec::new(), None)) };
     let no_descriptor = |error| Error::kernel("wait for what is exported", error);
     let events = EngineEvents::new(watched_by).map_err(no_descriptor)?;
     let mut exported = Vec::with_capacity(exports.len());
@@ -202,7 +207,7 @@ pub(super) fn attach(
         };
         let nsid = subsystem.export(engine).map_err(full)?;
         events.add(nsid, event.as_ref().map(AsFd::as_fd)).map_err(no_descriptor)?;
-        exported.push(Exported { nsid, uri, backend });
+        exported.push(Exported { nsid, uri, backend: backend.to_owned() });
     }
     Ok((exported, Some(Arc::new(events))))
 }

@@ -1,7 +1,10 @@
 //! Serving an embedded device, and whatever else the library reaches, to hosts in other processes and on other machines.
 
 mod exports;
+mod live;
 pub mod metrics;
+pub mod requests;
+mod subsystem;
 mod tcp;
 mod told;
 
@@ -10,16 +13,13 @@ use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use byway_controller::{Subsystem, SubsystemOptions};
+use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
-use byway_in_process::{Embedded, Hosts, StartError, WatchedBy};
-use byway_link::ClockMode;
-use byway_tcp_target::{Doors, Port, SubsystemTerms, Target, TargetOptions};
+use byway_in_process::{Hosts, StartError, WatchedBy};
+use byway_tcp_target::{Doors, Port, SubsystemTerms, Target};
 use byway_vfio_user::{Door, DoorError, DoorbellPage, Function, ServeError, Server, Vectors};
 
-use crate::control::Control;
-use crate::open::subsystem_of;
-use crate::uri::{Options, Uri};
+use crate::uri::Options;
 
 pub use byway_sys::Idle;
 pub use byway_tcp_target::{
@@ -27,11 +27,14 @@ pub use byway_tcp_target::{
     PathError, PortId, PskForm, PskHash, SecretError, TargetPaths, TlsKey, TlsKeyError, TlsPolicy, TlsPsk,
 };
 pub use exports::{Exported, Exporter};
+pub use live::{PathState, ServeControl, ServedNamespace, ServedSubsystem};
+pub use subsystem::SubsystemSpec;
 pub use tcp::{HostKeys, ServedKeys, TcpDigests, TcpOptions, TlsKeys};
 pub use told::{StopServing, Told};
 
-use exports::Opened;
 use metrics::{ClientCounters, MetricsServer, Watch};
+use requests::Requests;
+use subsystem::{House, Housed, Manner};
 use told::Events;
 
 /// Where a device is served, and what its controllers announce.
@@ -52,6 +55,8 @@ pub struct ServeOptions {
     pub threads: NonZeroU16,
     /// Where figures are told, as Prometheus reads them. Without it commands are not counted.
     pub metrics: Option<SocketAddr>,
+    /// The socket at which other processes of this user ask for changes, beside those that follow from the images that are served.
+    pub control: Option<PathBuf>,
 }
 
 impl ServeOptions {
@@ -60,7 +65,8 @@ impl ServeOptions {
     pub fn new() -> Self {
         let (exports, threads) = (Vec::new(), NonZeroU16::MIN);
         let idle = Idle::default();
-        Self { vfio_user: None, tcp: None, exports, sgls: None, idle, threads, metrics: None }
+        let (vfio_user, tcp, metrics) = (None, None, None);
+        Self { vfio_user, tcp, exports, sgls: None, idle, threads, metrics, control: None }
     }
 
     /// At a socket for vfio-user clients.
@@ -82,10 +88,11 @@ impl Default for ServeOptions {
     }
 }
 
-/// A device that is being served. Dropping it closes the device.
+/// What is being served. Dropping it closes the devices.
 #[derive(Debug)]
 pub struct Served {
-    // Declared before the device, whose image is closed with the last of all.
+    // Declared before the devices, whose images are closed with the last of all.
+    requests: Vec<Requests>,
     server: Option<Server>,
     target: Option<Target>,
     metrics: Option<MetricsServer>,
@@ -94,7 +101,7 @@ pub struct Served {
     nqn: String,
     exported: Vec<Exported>,
     exporter: Option<Exporter>,
-    _device: Embedded,
+    house: Arc<House>,
 }
 
 /// Opens the device that `uri` names and listens for hosts elsewhere, who find it as a PCIe NVMe controller, or over NVMe/TCP.
@@ -102,18 +109,8 @@ pub struct Served {
 /// # Errors
 /// As [`crate::embedded::open`]; options that are a host's to choose; a socket at which another server listens.
 pub fn serve(uri: &str, options: &ServeOptions) -> Result<Served> {
-    let mut parsed: Uri = uri.parse()?;
-    parsed.options.sgls = options.sgls.unwrap_or(parsed.options.sgls);
-    serve_uri(&parsed, options).map_err(|error| error.doing(format!("serve {uri}")))
-}
-
-fn serve_uri(uri: &Uri, options: &ServeOptions) -> Result<Served> {
-    check_options(&uri.options)?;
-    if !options.exports.is_empty() {
-        exports::check_beside(&uri.options)?;
-    }
-    let make = |announced, _: &[Opened]| subsystem_of(uri, None, announced);
-    serve_made(options, (uri.options.clock, uri.options.ledger), make)
+    let spec = SubsystemSpec::of(Some(uri), &options.exports, options.tcp.as_ref());
+    serve_specs(&[spec], options).map_err(|error| error.doing(format!("serve {uri}")))
 }
 
 /// Exports what `options` name, and nothing else: each is a namespace, numbered from 1 in their order, of a subsystem whose name
@@ -125,80 +122,91 @@ pub fn export(options: &ServeOptions) -> Result<Served> {
     if options.exports.is_empty() {
         return Err(Error::host(ErrorKind::InvalidArgument, "nothing is to be exported"));
     }
-    let sgls = options.sgls.unwrap_or(true);
-    let make = |announced, opened: &[Opened]| {
-        exports::bare_subsystem(opened, SubsystemOptions { sgls, ..announced })
-    };
-    serve_made(options, (ClockMode::Off, false), make)
+    serve_specs(&[SubsystemSpec::of(None, &options.exports, options.tcp.as_ref())], options)
 }
 
-/// Serves the subsystem that `make` makes, with what is exported beside its own namespaces.
-fn serve_made(
-    options: &ServeOptions,
-    (clock, ledger): (ClockMode, bool),
-    make: impl FnOnce(SubsystemOptions, &[Opened]) -> Result<Subsystem>,
-) -> Result<Served> {
-    // Before the image: what cannot be served is not opened.
+/// Serves several subsystems to NVMe/TCP hosts at the same ports. Of `options`, what is one subsystem's own is for `subsystems` to
+/// say, and there may be none of them to begin with.
+///
+/// # Errors
+/// As [`serve`]; two of one name; one that exports nothing and has no name; vfio-user clients, who find one device.
+pub fn serve_all(subsystems: &[SubsystemSpec], options: &ServeOptions) -> Result<Served> {
+    let refused = |said: &'static str| Err(Error::host(ErrorKind::InvalidArgument, said));
+    let Some(tcp) = &options.tcp else { return refused("several subsystems are served over NVMe/TCP") };
+    let TcpOptions { nqn, hosts, dhchap, ana, tls, .. } = tcp;
+    let of_one = nqn.is_some() || !hosts.is_empty() || dhchap.is_some() || !ana.is_empty() || tls.is_some();
+    if of_one || !options.exports.is_empty() {
+        return refused("a name, hosts, keys, states and namespaces are for each subsystem to have");
+    }
+    if options.vfio_user.is_some() {
+        return refused("vfio-user clients find one device, not several subsystems");
+    }
+    serve_specs(subsystems, options)
+}
+
+/// Serves `specs` at every front that there is.
+fn serve_specs(specs: &[SubsystemSpec], options: &ServeOptions) -> Result<Served> {
+    // Before the images: what cannot be served is not opened.
     if let Some(path) = &options.vfio_user {
         Door::check(path).map_err(|error| from_door(path, error))?;
     }
     let doors = options.tcp.as_ref().map(tcp::open_doors).transpose()?;
     let listener = options.metrics.map(listen_for_metrics).transpose()?;
     let polls = options.idle == Idle::Poll && options.vfio_user.is_some();
-    let announced = SubsystemOptions { doorbell_buffers: !polls, ..SubsystemOptions::default() };
-    let opened = exports::open_all(&options.exports)?;
-    let mut subsystem = make(announced, &opened)?;
-    if let Some(nqn) = options.tcp.as_ref().and_then(|tcp| tcp.nqn.clone()) {
-        subsystem.identity.nqn = nqn;
-    }
-    if listener.is_some() {
-        subsystem.count_commands();
-    }
-    // Hosts over PCIe only wait for interrupts; those over a network have threads that look.
-    let watched_by = if options.vfio_user.is_some() { WatchedBy::Device } else { WatchedBy::Connections };
-    let (exported, engines) = exports::attach(&mut subsystem, opened, watched_by)?;
-    let (path, nqn) = (subsystem.flash.path(), subsystem.identity.nqn.clone());
     let vectors = Arc::new(Vectors::default());
     let no_memory = |error| Error::kernel("share doorbells", error);
     let page = if polls { Some(DoorbellPage::new().map_err(no_memory)?) } else { None };
-    let hosts = Hosts {
+    let hosts = || Hosts {
         interrupts: vectors.clone(),
         doorbells: page.as_ref().map(|page| page.memory().clone()),
         // Queues of PCIe hosts alone leave for threads.
         threads: if options.vfio_user.is_some() { options.threads } else { NonZeroU16::MIN },
-        engines,
+        engines: None,
     };
-    let device = Embedded::serve(subsystem, clock, ledger, hosts);
-    let mut device = device.map_err(from_start)?;
-    if let Some(control) = path.and_then(|path| Control::start(&path, device.handle())) {
-        device.keep(control);
-    }
-    // After the image: who comes is answered.
-    let serve_at = |path: &PathBuf| {
-        let door = Door::open(path).map_err(|error| from_door(path, error))?;
-        let server = Server::new(door, Function::new(device.front(), vectors, page));
-        server.map_err(|error| Error::kernel("serve by vfio-user", error))
-    };
-    let server = options.vfio_user.as_ref().map(serve_at).transpose()?;
-    let events = Arc::new(Events::new().map_err(|error| Error::kernel("serve", error))?);
-    let target = match (doors, &options.tcp) {
-        (Some(doors), Some(tcp)) => {
-            let how = tcp::target_options(tcp, options);
-            Some(start_target(doors, how, tcp::terms(tcp, &nqn)?, &device, &events)?)
+    let manner = manner_of(options, polls);
+    let housed = specs.iter().map(|spec| Housed::open(spec, &manner, hosts()));
+    let housed = housed.collect::<Result<Vec<_>>>()?;
+    // After the images: who comes is answered.
+    let server = match (&options.vfio_user, housed.first()) {
+        (Some(path), Some(only)) => {
+            let door = Door::open(path).map_err(|error| from_door(path, error))?;
+            let server = Server::new(door, Function::new(only.device.front(), vectors, page));
+            Some(server.map_err(|error| Error::kernel("serve by vfio-user", error))?)
         }
         _ => None,
     };
+    let events = Arc::new(Events::new().map_err(|error| Error::kernel("serve", error))?);
+    let target = match (doors, &options.tcp) {
+        (Some(doors), Some(tcp)) => Some(start_target(doors, (tcp, options), specs, &housed, &events)?),
+        _ => None,
+    };
+    let first = housed.first().map(|first| (first.nqn.clone(), first.exported.clone()));
+    let (nqn, exported) = first.unwrap_or_default();
+    let exporter = housed.first().and_then(|first| first.exporter.clone()).filter(|_| !exported.is_empty());
+    let house = Arc::new(House::new(manner, housed));
     let clients = Arc::new(ClientCounters::default());
     let watch = Watch {
-        nqn: nqn.clone(),
-        device: device.handle(),
+        house: Arc::downgrade(&house),
         target: target.as_ref().map(Target::watch),
         clients: server.as_ref().map(|_| clients.clone()),
     };
     let metrics = listener.map(|listener| MetricsServer::start(listener, watch));
     let metrics = metrics.transpose().map_err(|error| Error::kernel("tell figures", error))?;
-    let exporter = (!exported.is_empty()).then(|| Exporter::new(device.handle(), exported.clone()));
-    Ok(Served { server, target, metrics, clients, events, nqn, exported, exporter, _device: device })
+    let control = ServeControl::new(&house, target.as_ref().map(Target::control));
+    let requests = Requests::start_all(options.control.as_deref(), &house, &control)?;
+    Ok(Served { requests, server, target, metrics, clients, events, nqn, exported, exporter, house })
+}
+
+/// How subsystems are opened, those that come later too.
+fn manner_of(options: &ServeOptions, polls: bool) -> Manner {
+    let is_fixed = options.vfio_user.is_some();
+    Manner {
+        announced: SubsystemOptions { doorbell_buffers: !polls, ..SubsystemOptions::default() },
+        sgls: options.sgls,
+        counts_commands: options.metrics.is_some(),
+        // Hosts over PCIe only wait for interrupts; those over a network have threads that look.
+        watched_by: if is_fixed { WatchedBy::Device } else { WatchedBy::Connections },
+    }
 }
 
 fn listen_for_metrics(address: SocketAddr) -> Result<TcpListener> {
@@ -207,15 +215,23 @@ fn listen_for_metrics(address: SocketAddr) -> Result<TcpListener> {
 
 fn start_target(
     doors: Doors,
-    options: TargetOptions,
-    terms: SubsystemTerms,
-    device: &Embedded,
+    (tcp, options): (&TcpOptions, &ServeOptions),
+    specs: &[SubsystemSpec],
+    housed: &[Housed],
     events: &Arc<Events>,
 ) -> Result<Target> {
-    let capsules = device.capsules().map_err(from_start)?;
+    let mut subsystems = Vec::with_capacity(housed.len());
+    for (spec, Housed { nqn, device, .. }) in specs.iter().zip(housed) {
+        let terms = spec.terms(nqn)?;
+        if subsystems.iter().any(|(other, _): &(SubsystemTerms, _)| other.nqn == terms.nqn) {
+            let said = format!("two subsystems are called {nqn}");
+            return Err(Error::host(ErrorKind::InvalidArgument, said));
+        }
+        subsystems.push((terms, device.capsules().map_err(from_start)?));
+    }
     let tell = events.clone();
     let tell = Arc::new(move |told: byway_tcp_target::Told| tell.put(told.into()));
-    let target = Target::start(doors, options, vec![(terms, capsules)], tell);
+    let target = Target::start(doors, tcp::target_options(tcp, options), subsystems, tell);
     target.map_err(tcp::from_target)
 }
 
@@ -275,14 +291,14 @@ impl Served {
         ports.iter().map(|Port { address, .. }| *address).collect()
     }
 
-    /// How NVMe/TCP hosts reach namespaces by each port (ANA), to be changed while it is served; none without such hosts.
+    /// How NVMe/TCP hosts reach namespaces of the first subsystem by each port (ANA), to be changed while it is served; none without such hosts.
     #[must_use]
     pub fn paths(&self) -> Option<TargetPaths> {
         let nqn = tcp::name(&self.nqn).ok()?;
         Some(self.target.as_ref()?.control().paths(nqn))
     }
 
-    /// By what NVMe/TCP hosts show who they are, to be changed while it is served; none without such hosts.
+    /// By what NVMe/TCP hosts of the first subsystem show who they are, to be changed while it is served; none without such hosts.
     #[must_use]
     pub fn keys(&self) -> Option<ServedKeys> {
         let keys = self.target.as_ref()?.control().keys(tcp::name(&self.nqn).ok()?);
@@ -301,19 +317,25 @@ impl Served {
         self.metrics.as_ref().map(MetricsServer::address)
     }
 
-    /// What is exported, to be changed while it is served; none where nothing is.
+    /// What is served, to be changed while it is.
+    #[must_use]
+    pub fn control(&self) -> ServeControl {
+        ServeControl::new(&self.house, self.target.as_ref().map(Target::control))
+    }
+
+    /// What the first subsystem exports, to be changed while it is served; none where nothing is.
     #[must_use]
     pub fn exporter(&self) -> Option<Exporter> {
         self.exporter.clone()
     }
 
-    /// What was exported when the service began, in order of identifiers.
+    /// What the first subsystem exported when the service began, in order of identifiers.
     #[must_use]
     pub fn exported(&self) -> &[Exported] {
         &self.exported
     }
 
-    /// The subsystem's name.
+    /// The first subsystem's name.
     #[must_use]
     pub fn nqn(&self) -> &str {
         &self.nqn
@@ -327,6 +349,8 @@ impl Served {
     pub fn run(mut self, mut tell: impl FnMut(Told)) -> Result<()> {
         let stopper = self.stopper();
         let (events, clients) = (self.events.clone(), self.clients.clone());
+        // Held until nobody is served any more.
+        let requests = std::mem::take(&mut self.requests);
         let count = |told: &Told| clients.note(told);
         let served = match (self.server.take(), self.target.take()) {
             (Some(server), None) => serve_clients(server, count, &mut tell),
@@ -349,6 +373,7 @@ impl Served {
                 clients.join().unwrap_or_else(panicked).and(waited)
             }),
         };
+        drop(requests);
         events.drain(&mut tell);
         served
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_tcp_target::{
-    AnaSetting, Dhchap, Digests, Doors, Keys, ListenError, Nqn, PathError, StartError, SubsystemTerms,
-    TargetKeys, TargetOptions, Tls, TlsKey, TlsPolicy, TlsUnavailable,
+    AnaSetting, Dhchap, Digests, Doors, Keys, ListenError, Nqn, PathError, StartError, TargetKeys,
+    TargetOptions, Tls, TlsKey, TlsPolicy, TlsUnavailable,
 };
 
 use crate::serve::ServeOptions;
@@ -127,15 +127,7 @@ pub(super) fn target_options(options: &TcpOptions, served: &ServeOptions) -> Tar
     TargetOptions { digests, threads, idle }
 }
 
-/// What hosts of subsystem `nqn` find.
-pub(super) fn terms(options: &TcpOptions, nqn: &str) -> Result<SubsystemTerms> {
-    let hosts = options.hosts.iter().map(|host| name(host)).collect::<Result<Vec<_>>>()?;
-    let (nqn, dhchap, ana) = (name(nqn)?, options.dhchap.clone(), options.ana.clone());
-    let tls = options.tls.as_ref().map(|keys| tls_of(&nqn, keys)).transpose()?;
-    Ok(SubsystemTerms { nqn, hosts, dhchap, ana, tls })
-}
-
-fn tls_of(nqn: &Nqn, keys: &TlsKeys) -> Result<Tls> {
+pub(super) fn tls_of(nqn: &Nqn, keys: &TlsKeys) -> Result<Tls> {
     Tls::new(nqn, &keys.hosts, keys.policy).map_err(|why| from_tls(&why))
 }
 
@@ -156,7 +148,7 @@ pub(super) fn from_target(error: StartError) -> Error {
     }
 }
 
-fn from_path(error: &PathError) -> Error {
+pub(super) fn from_path(error: &PathError) -> Error {
     let kind = match error {
         PathError::Refused { .. } => ErrorKind::InvalidArgument,
         PathError::NotTold => ErrorKind::Unsupported,
@@ -165,6 +157,6 @@ fn from_path(error: &PathError) -> Error {
     Error::host(kind, error.to_string())
 }
 
-fn from_tls(error: &TlsUnavailable) -> Error {
+pub(super) fn from_tls(error: &TlsUnavailable) -> Error {
     Error::host(ErrorKind::Unsupported, error.to_string())
 }

@@ -13,6 +13,7 @@ mod forget;
 mod golden;
 mod leave;
 mod ledger;
+mod live;
 mod queues;
 mod recording;
 mod refusals;

@@ -5,6 +5,7 @@ mod controller;
 mod dhchap;
 mod image;
 mod key;
+mod live;
 mod nvm;
 mod serve;
 mod tls;
@@ -22,6 +23,7 @@ pub use controller::*;
 pub use dhchap::*;
 pub use image::*;
 pub use key::*;
+pub use live::*;
 pub use nvm::*;
 pub use serve::*;
 pub use tls::*;
@@ -99,7 +101,17 @@ pub enum Command {
     /// Empty the whole device; no byte of what was ever stored is left in the image.
     Sanitize(Sanitize),
     /// Serve a device to guests and other processes, who find it as a PCIe NVMe controller.
-    Serve(Serve),
+    Serve(Box<Serve>),
+    /// List, add and remove the subsystems of a running server.
+    Subsystem(Subsystems),
+    /// List, add and remove the namespaces that a running server exports.
+    Ns(Namespaces),
+    /// List and change how well each port of a running server serves each namespace.
+    Ana(Ana),
+    /// List, add and remove the NVMe/TCP ports of a running server.
+    Port(Ports),
+    /// List and change which NVMe/TCP hosts may connect to a running server.
+    Host(Hosts),
     /// Show a device at work, live: what it does in a second, how long that takes, its link, flash and health.
     Top(Top),
     /// Make secrets by which hosts and controllers show who they are, and keys for TLS between them.

@@ -16,7 +16,8 @@ const METRICS_PORT: u16 = 9899;
 
 /// `byway serve`.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("front").required(true).multiple(true).args(["vfio_user", "tcp"]))]
+#[command(group = ArgGroup::new("network").multiple(true).args(["tcp", "config"]))]
+#[command(group = ArgGroup::new("front").required(true).multiple(true).args(["vfio_user", "tcp", "config"]))]
 #[command(after_help = "\
 Examples:
   byway serve disk.img --vfio-user /run/disk.sock
@@ -34,6 +35,8 @@ Examples:
   byway serve disk.img --tcp 127.0.0.1 --vfio-user /run/disk.sock --threads 2
   byway serve disk.img --tcp 127.0.0.1 --metrics 127.0.0.1:9899
   byway serve --ns '/dev/nvme0n1?direct=1' --ns blocks:1G --tcp 127.0.0.1:4420
+  byway serve --ns blocks:1G --tcp 127.0.0.1 --control /run/byway.sock
+  byway serve --config /etc/byway/serve.json --control /run/byway.sock
 
 QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/run/disk.sock\"}}', and \
 needs the guest's memory in a file that it shares: -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m.
@@ -43,7 +46,7 @@ SIGHUP has --tls-keys and --dhchap-secrets read anew, where there is either: hos
 pub struct Serve {
     /// The image, or embedded:PATH or ram:SIZE with options after `?`, as `byway --help` tells. May be left out where --ns
     /// says what to serve.
-    #[arg(value_name = "IMAGE", required_unless_present = "exports")]
+    #[arg(value_name = "IMAGE", required_unless_present_any = ["exports", "config"])]
     pub device: Option<String>,
     /// Export this device as a namespace, behind those of the image: a file, a block device, another NVMe device (`tcp://` too),
     /// blocks in memory (`blocks:1G`); of a device with several namespaces the first of blocks, or `ns=`. Its own commands
@@ -68,10 +71,10 @@ pub struct Serve {
     pub nqn: Option<String>,
     /// Answer discovery at this address as well (port 8009 unless one is given): `nvme discover`, `nvme connect-all`. It is
     /// answered at the address of --tcp in any case.
-    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = discovery_address, requires = "tcp")]
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = discovery_address, requires = "network")]
     pub discovery: Option<SocketAddr>,
     /// Digests that NVMe/TCP hosts may ask for.
-    #[arg(long, default_value = "both", requires = "tcp")]
+    #[arg(long, default_value = "both", requires = "network")]
     pub digest: Digest,
     /// Let this NVMe/TCP host connect, by its name, and no other that is not named so too. Names are proven by secrets (--dhchap-secret) and keys (--tls-key) alone.
     #[arg(long, value_name = "NQN", requires = "tcp")]
@@ -82,6 +85,17 @@ pub struct Serve {
     /// TLS.
     #[command(flatten)]
     pub tls: ServeTls,
+    /// Serve what a file says: several subsystems, each with its namespaces, the hosts that may connect with their keys, and
+    /// states of paths; and ports, beside those of --tcp. JSON, with the names that nvmetcli has.
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "device", "exports", "vfio_user", "nqn", "allow_host", "ana", "dhchap_secret", "dhchap_ctrl_secret", "dhchap_secrets",
+        "dhchap_hash", "dhchap_group", "tls_key", "tls_keys",
+    ])]
+    pub config: Option<PathBuf>,
+    /// Take requests of this user and of root at this socket: `byway subsystem`, `ns`, `ana`, `port` and `host` change what is served
+    /// while hosts are there. The server of an image takes them by the image as well. A socket that a dead server left is replaced.
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
     /// What the server does while no command comes.
     #[arg(long, default_value = "adaptive")]
     pub idle: Idle,
@@ -141,7 +155,7 @@ pub enum Digest {
     Both,
 }
 
-fn io_address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn io_address(text: &str) -> Result<SocketAddr, String> {
     address(text, IO_PORT)
 }
 
@@ -167,7 +181,7 @@ fn address(text: &str, port: u16) -> Result<SocketAddr, String> {
 }
 
 /// A port, a namespace or every one, and a state.
-fn ana_setting(text: &str) -> Result<AnaSetting, String> {
+pub(super) fn ana_setting(text: &str) -> Result<AnaSetting, String> {
     let states = || AnaState::ALL.iter().filter_map(|state| Some((*state, state.name()?)));
     let parsed = text.split_once('=').and_then(|(place, said)| {
         let (port, nsid) = match place.split_once(':') {

@@ -5,6 +5,7 @@ use std::io::Write;
 use anyhow::{Context, Result, ensure};
 use byway::spec::base::identify::{Cns, Controller, IDENTIFY_BYTES};
 use byway::spec::base::log::{ErrorEntry, LogPage};
+use byway::spec::fabrics::DiscoveryHeader;
 use byway::spec::vendor::{ErrorText, LedgerLog};
 use byway::{AdminCommand, Backend, Buffer, Device, Nsid};
 use zerocopy::FromBytes;
@@ -55,6 +56,14 @@ fn bytes_of(device: &Device, args: &Log) -> Result<usize> {
     match page {
         LogPage::ERROR => Ok(error_entries(device)? * size_of::<ErrorEntry>()),
         LogPage::ERROR_TEXTS => Ok(error_entries(device)? * size_of::<ErrorText>()),
+        LogPage::ANA => {
+            let controller = controller(device)?;
+            Ok(decode::ana_bytes(controller.nanagrpid, controller.mnan.max(controller.nn)))
+        }
+        LogPage::DISCOVERY => {
+            let head = read(device, args, 0, size_of::<DiscoveryHeader>())?;
+            Ok(decode::discovery_bytes(head.as_slice()))
+        }
         _ => {
             let head = read(device, args, 0, size_of::<LedgerLog>())?;
             Ok(decode::ledger_bytes(head.as_slice()))
@@ -64,11 +73,16 @@ fn bytes_of(device: &Device, args: &Log) -> Result<usize> {
 
 /// Entries of the error log, as the controller tells.
 fn error_entries(device: &Device) -> Result<usize> {
+    Ok(usize::from(controller(device)?.elpe_z) + 1)
+}
+
+/// What the controller says of itself.
+fn controller(device: &Device) -> Result<Controller> {
     let into = device.buffer(IDENTIFY_BYTES)?;
     let cns = Cns::CONTROLLER.0;
     let answered = device.admin(AdminCommand::Identify { cns, csi: 0, nsid: None, selector: 0, into })?;
     let buffer = answered.buffer.context("the device gave no structure back")?;
     let read = Controller::read_from_prefix(buffer.as_slice());
     let (controller, _) = read.ok().context("the device's structure is too short")?;
-    Ok(usize::from(controller.elpe_z) + 1)
+    Ok(controller)
 }

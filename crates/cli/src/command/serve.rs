@@ -2,14 +2,18 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, ensure};
-use byway::serve::{Exported, HostKeys, ServeOptions, Served, TcpDigests, TcpOptions, Told, export, serve};
+use byway::serve::{
+    Exported, HostKeys, ServeOptions, Served, TcpDigests, TcpOptions, Told, export, serve, serve_all,
+};
 use serde::Serialize;
 
 use crate::args::{Digest, Idle, Serve, ServeDhchap, ServeTls, Sgl};
+use crate::command::serve_config::Config;
 use crate::command::{dhchap, tls};
 use crate::terminal::{INTERRUPTED, on_hangup, on_signal, print_done, print_json};
 
@@ -18,9 +22,14 @@ use crate::terminal::{INTERRUPTED, on_hangup, on_signal, print_done, print_json}
 /// # Errors
 /// When the device cannot be opened, the socket is taken, or the device fails.
 pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
+    let config = args.config.as_deref().map(Config::read).transpose()?;
+    let tcp = match &config {
+        Some(config) => Some(tcp_at(args, config.addresses(&args.tcp)?)),
+        None => tcp_of(args)?,
+    };
     let options = ServeOptions {
         vfio_user: args.vfio_user.clone(),
-        tcp: tcp_of(args)?,
+        tcp,
         sgls: args.sgl.map(|sgl| sgl == Sgl::On),
         idle: match args.idle {
             Idle::Adaptive => byway::serve::Idle::Adaptive,
@@ -30,10 +39,12 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
         exports: args.exports.clone(),
         threads: NonZeroU16::new(args.threads).unwrap_or(NonZeroU16::MIN),
         metrics: args.metrics,
+        control: args.control.clone(),
     };
-    let served = match &args.device {
-        Some(device) => serve(&uri_of(device)?, &options)?,
-        None => export(&options)?,
+    let served = match (&args.device, &config) {
+        (Some(device), _) => serve(&uri_of(device)?, &options)?,
+        (None, Some(config)) => serve_all(&config.subsystems()?, &options)?,
+        (None, None) => export(&options)?,
     };
     let stopper = served.stopper();
     let is_stopping = AtomicBool::new(false);
@@ -73,29 +84,36 @@ fn tcp_of(args: &Serve) -> Result<Option<TcpOptions>> {
     if args.tcp.is_empty() {
         return Ok(None);
     }
+    let (nqn, hosts) = (args.nqn.clone(), args.allow_host.clone());
+    let HostKeys { dhchap, tls } = keys_of(&args.dhchap, &args.tls)?;
+    let ana = args.ana.clone();
+    Ok(Some(TcpOptions { nqn, hosts, dhchap, ana, tls, ..tcp_at(args, args.tcp.clone()) }))
+}
+
+/// What is said of NVMe/TCP and of no subsystem.
+fn tcp_at(args: &Serve, addresses: Vec<SocketAddr>) -> TcpOptions {
     let digests = match args.digest {
         Digest::None => TcpDigests::None,
         Digest::Header => TcpDigests::Header,
         Digest::Data => TcpDigests::Data,
         Digest::Both => TcpDigests::Both,
     };
-    let (nqn, hosts) = (args.nqn.clone(), args.allow_host.clone());
-    let HostKeys { dhchap, tls } = keys_of(&args.dhchap, &args.tls)?;
-    Ok(Some(TcpOptions {
-        addresses: args.tcp.clone(),
+    TcpOptions {
+        addresses,
         discovery: args.discovery,
-        nqn,
+        nqn: None,
         digests,
-        hosts,
-        dhchap,
-        ana: args.ana.clone(),
-        tls,
-    }))
+        hosts: Vec::new(),
+        dhchap: None,
+        ana: Vec::new(),
+        tls: None,
+    }
 }
 
 /// What the server is called: its image, or what it does.
 fn name_of(args: &Serve) -> &str {
-    args.device.as_deref().unwrap_or("exports")
+    let several = args.config.as_ref().map(|_| "subsystems");
+    args.device.as_deref().or(several).unwrap_or("exports")
 }
 
 fn listening<'a>(args: &'a Serve, served: &'a Served) -> Event<'a> {
@@ -106,10 +124,17 @@ fn listening<'a>(args: &'a Serve, served: &'a Served) -> Event<'a> {
         socket: args.vfio_user.as_ref().map(|path| path.display().to_string()),
         tcp: tcp.map(|address| address.to_string()),
         more_ports: served.tcp_addresses().iter().skip(1).map(ToString::to_string).collect(),
-        nqn: tcp.map(|_| served.nqn()),
+        nqn: tcp.filter(|_| args.config.is_none()).map(|_| served.nqn()),
+        subsystems: if args.config.is_some() { names_of(served) } else { Vec::new() },
         discovery: served.discovery_address().map(|address| address.to_string()),
         metrics: served.metrics_address().map(|address| address.to_string()),
     }
+}
+
+/// The names of the subsystems that are served.
+fn names_of(served: &Served) -> Vec<String> {
+    let subsystems = served.control().subsystems().unwrap_or_default();
+    subsystems.into_iter().map(|subsystem| subsystem.nqn).collect()
 }
 
 /// A namespace that is exported.
@@ -122,7 +147,7 @@ struct NamespaceLine<'a> {
 
 impl<'a> NamespaceLine<'a> {
     fn of(exported: &'a Exported) -> Self {
-        Self { nsid: exported.nsid, uri: &exported.uri, backend: exported.backend }
+        Self { nsid: exported.nsid, uri: &exported.uri, backend: &exported.backend }
     }
 }
 
@@ -142,6 +167,8 @@ enum Event<'a> {
         more_ports: Vec<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         nqn: Option<&'a str>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        subsystems: Vec<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         discovery: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,14 +209,26 @@ enum Event<'a> {
 impl fmt::Display for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Listening { device, namespaces, socket, tcp, more_ports, nqn, discovery, metrics } => {
+            Self::Listening {
+                device,
+                namespaces,
+                socket,
+                tcp,
+                more_ports,
+                nqn,
+                subsystems,
+                discovery,
+                metrics,
+            } => {
                 let ports = tcp.iter().chain(more_ports).map(String::as_str).collect::<Vec<_>>().join(",");
-                let tcp = tcp.as_ref().map(|_| format!("tcp://{ports}/{}", nqn.unwrap_or_default()));
+                let nqn = nqn.map(|nqn| format!("/{nqn}")).unwrap_or_default();
+                let tcp = tcp.as_ref().map(|_| format!("tcp://{ports}{nqn}"));
                 let discovery = discovery.as_ref().map(|at| format!("tcp://{at} for discovery"));
                 let metrics = metrics.as_ref().map(|at| format!("http://{at}/metrics for figures"));
                 let places: Vec<&str> =
                     [socket, &tcp, &discovery, &metrics].into_iter().flatten().map(String::as_str).collect();
                 write!(f, "{device}: listening at {}", places.join(", "))?;
+                subsystems.iter().try_for_each(|nqn| write!(f, "; {nqn}"))?;
                 namespaces.iter().try_for_each(|namespace| {
                     write!(f, "; namespace {} is {} by {}", namespace.nsid, namespace.uri, namespace.backend)
                 })

@@ -2,12 +2,14 @@
 
 use byway::spec::Status;
 use byway::spec::base::admin::AdminOpcode;
+use byway::spec::base::ana::{AnaGroup, AnaHeader, AnaLog, AnaState};
 use byway::spec::base::feature::FeatureId;
 use byway::spec::base::identify::Csi;
 use byway::spec::base::log::{
     ChangedNamespaces, Effects, EffectsLog, ErrorEntry, FeaturesLog, FirmwareSlots, LogPage, SanitizeLog,
     SmartLog, SupportedPages,
 };
+use byway::spec::fabrics::{DISCOVERY_RECORD_BYTES, DiscoveryEntry, DiscoveryHeader};
 use byway::spec::kv::KvOpcode;
 use byway::spec::nvm::NvmOpcode;
 
@@ -28,8 +30,24 @@ pub fn bytes(page: LogPage) -> Option<usize> {
         LogPage::EFFECTS | LogPage::MANAGEMENT => size_of::<EffectsLog>(),
         LogPage::FEATURES => size_of::<FeaturesLog>(),
         LogPage::ERROR | LogPage::ERROR_TEXTS | LogPage::LEDGER => return None,
+        LogPage::ANA | LogPage::DISCOVERY => return None,
         _ => size_of::<SmartLog>(),
     })
+}
+
+/// Bytes of the ANA page of a controller that has so many groups and namespaces at most, as far as one answer has them.
+pub fn ana_bytes(groups_max: u32, namespaces_max: u32) -> usize {
+    const BYTES_MAX: usize = 1 << 20;
+    let groups_bytes = (groups_max as usize).saturating_mul(size_of::<AnaGroup>());
+    let nsids_bytes = (namespaces_max as usize).saturating_mul(size_of::<u32>());
+    groups_bytes.saturating_add(nsids_bytes).saturating_add(size_of::<AnaHeader>()).min(BYTES_MAX)
+}
+
+/// Bytes of a discovery log that begins with `head`, as far as one answer has them.
+pub fn discovery_bytes(head: &[u8]) -> usize {
+    const ENTRIES_MAX: u64 = 1023;
+    let entries = read::<DiscoveryHeader>(head).map_or(0, |header| header.numrec.min(ENTRIES_MAX));
+    (entries as usize + 1) * DISCOVERY_RECORD_BYTES
 }
 
 /// A log page of command set `csi`, taken apart; nothing where it is not known here.
@@ -43,6 +61,8 @@ pub fn log(page: LogPage, csi: Csi, bytes: &[u8]) -> Option<Decoded> {
         LogPage::CHANGED_NAMESPACES => Decoded::Entries(changed(&*read(bytes)?)),
         LogPage::EFFECTS => Decoded::Entries(effects(&*read(bytes)?, csi)),
         LogPage::FEATURES => Decoded::Entries(features(&*read(bytes)?)),
+        LogPage::ANA => Decoded::Entries(ana(bytes)?),
+        LogPage::DISCOVERY => Decoded::Entries(discovery(bytes)?),
         LogPage::ERROR_TEXTS => Decoded::Entries(vendor::error_texts(bytes)),
         LogPage::LEDGER => Decoded::Entries(vendor::ledger(bytes)?),
         _ => return None,
@@ -158,6 +178,32 @@ fn changed(log: &ChangedNamespaces) -> Vec<Fields> {
     nsids.map(|nsid| Fields::default().number("nsid", *nsid, "")).collect()
 }
 
+/// A line for each namespace: its state is its group's.
+fn ana(page: &[u8]) -> Option<Vec<Fields>> {
+    let row = |state: AnaState, nsid: u32| {
+        let name = state.to_string();
+        Fields::default().number("nsid", nsid, "").with("state", name.clone(), name, "")
+    };
+    Some(AnaLog::of(page)?.flat_map(|(state, nsids)| nsids.map(move |nsid| row(state, nsid))).collect())
+}
+
+fn discovery(page: &[u8]) -> Option<Vec<Fields>> {
+    let header = read::<DiscoveryHeader>(page)?;
+    let entries = page.get(DISCOVERY_RECORD_BYTES..).unwrap_or_default();
+    let row = |entry: DiscoveryEntry| {
+        let (kind, transport) = (entry.subtype.to_string(), entry.trtype.to_string());
+        Fields::default()
+            .with("kind", kind.clone(), kind, "")
+            .with("transport", transport.clone(), transport, "")
+            .text("address", &entry.traddr, "")
+            .text("service", &entry.trsvcid, "")
+            .number("port_id", entry.portid, "")
+            .text("subsystem", &entry.subnqn, "")
+    };
+    let told = usize::try_from(header.numrec).unwrap_or(usize::MAX);
+    Some(read_each::<DiscoveryEntry>(entries).take(told).map(row).collect())
+}
+
 fn effects(log: &EffectsLog, csi: Csi) -> Vec<Fields> {
     let io_name = |opcode: u8| match csi {
         Csi::KV => KvOpcode(opcode).name(),
@@ -216,6 +262,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn states_of_namespaces_and_entries_of_discovery_are_told_a_line_each() {
+        let mut page = vec![0; 16 + 32 + 8];
+        (page[8], page[16], page[20], page[32]) = (1, 1, 2, AnaState::INACCESSIBLE.0);
+        (page[48], page[52]) = (3, 7);
+        let told = log(LogPage::ANA, Csi::NVM, &page).unwrap();
+        let wanted = r#"[{"nsid":3,"state":"inaccessible"},{"nsid":7,"state":"inaccessible"}]"#;
+        assert_eq!(serde_json::to_string(&told).unwrap(), wanted);
+        let mut page = vec![0; 3 * DISCOVERY_RECORD_BYTES];
+        page[8] = 1;
+        (page[1024], page[1026], page[1028]) = (3, 2, 5);
+        page[1024 + 512..][..9].copy_from_slice(b"192.0.2.1");
+        let Some(Decoded::Entries(told)) = log(LogPage::DISCOVERY, Csi::NVM, &page) else { panic!() };
+        assert_eq!(told.len(), 1);
+        let told = serde_json::to_value(&told[0]).unwrap();
+        assert_eq!((&told["address"], &told["port_id"]), (&"192.0.2.1".into(), &5.into()));
+        assert_eq!(discovery_bytes(&page), 2048);
     }
 
     #[test]

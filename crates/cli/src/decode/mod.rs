@@ -16,7 +16,7 @@ use zerocopy::FromBytes;
 pub use feature::{data_bytes as feature_data_bytes, feature};
 pub use fields::Fields;
 pub use identify::identify;
-pub use log::{bytes as log_bytes, log};
+pub use log::{ana_bytes, bytes as log_bytes, discovery_bytes, log};
 pub use vendor::ledger_bytes;
 
 use crate::table::Table;

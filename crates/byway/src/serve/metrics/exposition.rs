@@ -16,26 +16,39 @@ pub(super) enum Kind {
     Histogram,
 }
 
-/// Figures, written one family after the other.
+/// Figures by families, in the order in which these were begun first.
 #[derive(Debug, Default)]
-pub(super) struct Exposition(String);
+pub(super) struct Exposition {
+    families: Vec<(&'static str, String)>,
+    /// The subsystem that figures are of, where there are several.
+    subsystem: Option<String>,
+}
 
 /// Figures of one name.
 pub(super) struct Family<'a> {
     text: &'a mut String,
     name: &'static str,
+    subsystem: Option<&'a str>,
 }
 
 impl Exposition {
-    /// Begins a family.
+    /// Begins a family, or goes on with it.
     pub fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
             Kind::Histogram => "histogram",
         };
-        put(&mut self.0, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
-        Family { text: &mut self.0, name }
+        let at = self.families.iter().position(|(other, _)| *other == name).unwrap_or_else(|| {
+            self.families.push((name, format!("# HELP {name} {help}\n# TYPE {name} {kind}\n")));
+            self.families.len() - 1
+        });
+        Family { text: &mut self.families[at].1, name, subsystem: self.subsystem.as_deref() }
+    }
+
+    /// Has figures labelled as a subsystem's from here on, or not.
+    pub fn set_subsystem(&mut self, nqn: Option<&str>) {
+        self.subsystem = nqn.map(str::to_owned);
     }
 
     /// A counter alone.
@@ -50,7 +63,7 @@ impl Exposition {
 
     /// All of it.
     pub fn finish(self) -> String {
-        self.0
+        self.families.into_iter().map(|(_, text)| text).collect()
     }
 }
 
@@ -76,9 +89,10 @@ impl Family<'_> {
     }
 
     fn line(&mut self, suffix: &str, labels: &[(&str, &str)], bound: Option<&str>, value: impl Display) {
-        let Self { text, name } = self;
+        let Self { text, name, subsystem } = self;
         put(text, format_args!("{name}{suffix}"));
-        let labels = labels.iter().copied().chain(bound.map(|bound| ("le", bound)));
+        let whose = subsystem.map(|nqn| ("subsystem", nqn));
+        let labels = whose.into_iter().chain(labels.iter().copied()).chain(bound.map(|bound| ("le", bound)));
         let mut opening = '{';
         for (label, words) in labels {
             put(text, format_args!("{opening}{label}=\"{}\"", escaped(words)));
@@ -115,13 +129,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_escaped_and_histograms_end_with_all_of_them() {
+    fn labels_are_escaped_histograms_end_with_all_of_them_and_a_family_stays_together() {
         let mut text = Exposition::default();
         text.family("a", Kind::Gauge, "Of a.").sample(&[("x", "q\"\\\n"), ("y", "")], 1.5);
         let buckets = [(0.5, 1), (1.0, 1)].into_iter();
         text.family("h", Kind::Histogram, "Of h.").histogram(&[("x", "1")], buckets, (3.25, 2));
         text.counter("c", "Of c.", 7);
+        text.set_subsystem(Some("n"));
+        text.family("a", Kind::Gauge, "Of a.").sample(&[("x", "0")], 2);
         let wanted = "# HELP a Of a.\n# TYPE a gauge\na{x=\"q\\\"\\\\\\n\",y=\"\"} 1.5\n\
+            a{subsystem=\"n\",x=\"0\"} 2\n\
             # HELP h Of h.\n# TYPE h histogram\nh_bucket{x=\"1\",le=\"0.5\"} 1\nh_bucket{x=\"1\",le=\"1\"} 1\n\
             h_bucket{x=\"1\",le=\"+Inf\"} 2\nh_sum{x=\"1\"} 3.25\nh_count{x=\"1\"} 2\n\
             # HELP c Of c.\n# TYPE c counter\nc 7\n";

@@ -9,13 +9,14 @@ mod process;
 mod request;
 mod text;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
-use byway_in_process::{DeviceSnapshot, Handle};
+use byway_in_process::DeviceSnapshot;
 use byway_tcp_target::{TargetSnapshot, TargetWatch};
 
 use crate::serve::Told;
+use crate::serve::subsystem::{House, Housed};
 
 pub use http::MetricsServer;
 pub use process::ProcessFigures;
@@ -59,10 +60,8 @@ pub struct ClientFigures {
 /// What a server has done so far.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Name of the subsystem.
-    pub nqn: String,
-    /// The device.
-    pub device: DeviceSnapshot,
+    /// The subsystems, each with its name and its device.
+    pub devices: Vec<(String, DeviceSnapshot)>,
     /// NVMe/TCP, where it is served.
     pub tcp: Option<TargetSnapshot>,
     /// vfio-user clients, where they are served.
@@ -82,14 +81,13 @@ impl Snapshot {
 /// A way to look at a server, which does not keep it.
 #[derive(Debug, Clone)]
 pub struct Watch {
-    pub(super) nqn: String,
-    pub(super) device: Handle,
+    pub(super) house: Weak<House>,
     pub(super) target: Option<TargetWatch>,
     pub(super) clients: Option<Arc<ClientCounters>>,
 }
 
 impl Watch {
-    /// What the server has done so far; `None` once it is closed or its device has failed.
+    /// What the server has done so far; `None` once it is closed or a device has failed.
     #[must_use]
     pub fn snapshot(&self) -> Option<Snapshot> {
         let clients = self.clients.as_ref().map(|clients| ClientFigures {
@@ -98,9 +96,11 @@ impl Watch {
             sent_away: clients.sent_away.load(Relaxed),
             refused: clients.refused.load(Relaxed),
         });
+        let house = self.house.upgrade()?;
+        let look = |housed: &Housed| Some((housed.nqn.clone(), housed.device.handle().snapshot()?));
+        let devices = house.housed().iter().map(look).collect::<Option<Vec<_>>>()?;
         Some(Snapshot {
-            nqn: self.nqn.clone(),
-            device: self.device.snapshot()?,
+            devices,
             tcp: self.target.as_ref().and_then(TargetWatch::snapshot),
             clients,
             process: ProcessFigures::read(),

@@ -27,18 +27,28 @@ const WARNINGS: [&str; 6] =
 /// All of it.
 pub(super) fn of(snapshot: &Snapshot) -> String {
     let mut text = Exposition::default();
-    let info = [("version", env!("CARGO_PKG_VERSION")), ("subsystem", &snapshot.nqn)];
-    text.family("byway_info", Kind::Gauge, "The server.").sample(&info, 1);
+    for (nqn, _) in &snapshot.devices {
+        let info = [("version", env!("CARGO_PKG_VERSION")), ("subsystem", nqn)];
+        text.family("byway_info", Kind::Gauge, "The server, with each of its subsystems.").sample(&info, 1);
+    }
     snapshot.tcp.iter().for_each(|tcp| target(&mut text, tcp));
     snapshot.clients.iter().for_each(|figures| clients(&mut text, figures));
-    commands(&mut text, &snapshot.device);
-    durations(&mut text, &snapshot.device.commands.types);
-    link(&mut text, &snapshot.device);
-    flash(&mut text, &snapshot.device);
-    wear(&mut text, &snapshot.device);
-    health(&mut text, &snapshot.device);
+    for (nqn, figures) in &snapshot.devices {
+        text.set_subsystem((snapshot.devices.len() > 1).then_some(nqn));
+        device(&mut text, figures);
+    }
+    text.set_subsystem(None);
     process(&mut text, &snapshot.process);
     text.finish()
+}
+
+fn device(text: &mut Exposition, device: &DeviceSnapshot) {
+    commands(text, device);
+    durations(text, &device.commands.types);
+    link(text, device);
+    flash(text, device);
+    wear(text, device);
+    health(text, device);
 }
 
 fn target(text: &mut Exposition, tcp: &TargetSnapshot) {

@@ -11,7 +11,7 @@ use byway_queue::Doorbells;
 use byway_spec::base::register::{Cc, Register};
 use byway_spec::base::sgl::{SglDescriptor, SglKind};
 use byway_spec::nvm::NvmOpcode;
-use byway_spec::{Command, DataPointer, Status};
+use byway_spec::{Command, Completion, DataPointer, Status};
 
 use super::engine::{LBA_BYTES, State, TestEngine};
 use super::{BLOCKS, pattern};
@@ -28,6 +28,11 @@ struct Fabric {
     nowhere: DmaView,
     meter: Meter,
     doorbells: Doorbells,
+}
+
+fn port<'a>(nowhere: &'a DmaView, meter: &'a mut Meter, capsule: Option<CapsuleData<'a>>) -> Port<'a> {
+    let (interrupts, device_memory) = (&NoInterrupts, DeviceMemory::Nowhere);
+    Port { memory: nowhere, meter, interrupts, own_memory: 0..0, device_memory, capsule }
 }
 
 impl Fabric {
@@ -58,27 +63,22 @@ impl Fabric {
         assert_eq!(command.cdw0.psdt(), DataPointer::Sgl);
         command.cdw0.set_cid(cid);
         let mut reply = vec![0; room_bytes];
-        let mut port = Port {
-            memory: &self.nowhere,
-            meter: &mut self.meter,
-            interrupts: &NoInterrupts,
-            own_memory: 0..0,
-            device_memory: DeviceMemory::Nowhere,
-            capsule: Some(CapsuleData::new(carried, &mut reply)),
-        };
+        let capsule = Some(CapsuleData::new(carried, &mut reply));
+        let mut port = port(&self.nowhere, &mut self.meter, capsule);
         let (subsystem, doorbells) = (&mut self.subsystem, &self.doorbells);
         self.controller.execute_capsule(subsystem, &mut port, doorbells, QUEUE, &command, 0).unwrap();
     }
 
+    /// The next completion, which brings nothing, and how much its host has room for.
+    fn take_without_data(&mut self) -> (Completion, u32) {
+        match self.controller.take_posted(QUEUE) {
+            Some(Posted { completion, data: None, room_bytes }) => (completion, room_bytes),
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn advance(&mut self) {
-        let mut port = Port {
-            memory: &self.nowhere,
-            meter: &mut self.meter,
-            interrupts: &NoInterrupts,
-            own_memory: 0..0,
-            device_memory: DeviceMemory::Nowhere,
-            capsule: None,
-        };
+        let mut port = port(&self.nowhere, &mut self.meter, None);
         while let Some(done) = self.subsystem.next_done() {
             assert_eq!(done.owner, ControllerId(1));
             self.controller.end_elsewhere(&mut self.subsystem, &mut port, done);
@@ -134,9 +134,7 @@ fn a_read_that_failed_brings_no_data() {
     fabric.state.lock().unwrap().fails = Some(Status::UNRECOVERED_READ_ERROR);
     fabric.send(blocks(NvmOpcode::READ, NSID, 0, 1), 1, None, LBA_BYTES);
     fabric.advance();
-    let Some(Posted { completion, data: None, room_bytes }) = fabric.controller.take_posted(QUEUE) else {
-        panic!()
-    };
+    let (completion, room_bytes) = fabric.take_without_data();
     assert!(completion.status().is(Status::UNRECOVERED_READ_ERROR));
     assert_eq!(room_bytes, LBA_BYTES as u32, "what the host waits for is known all the same");
     assert_eq!(fabric.places(), 0);
@@ -157,21 +155,12 @@ fn data_that_nobody_has_taken_is_not_another_engines() {
     fabric.send(blocks(NvmOpcode::READ, NSID, 0, 1), 1, None, LBA_BYTES);
     fabric.advance();
     fabric.subsystem.withdraw(NSID).unwrap();
-    let mut port = Port {
-        memory: &fabric.nowhere,
-        meter: &mut fabric.meter,
-        interrupts: &NoInterrupts,
-        own_memory: 0..0,
-        device_memory: DeviceMemory::Nowhere,
-        capsule: None,
-    };
+    let mut port = port(&fabric.nowhere, &mut fabric.meter, None);
     fabric.controller.lose_elsewhere(&mut port, NSID);
     assert_eq!(fabric.subsystem.export(Box::new(TestEngine::new(8).0)).unwrap(), NSID);
-    let Some(Posted { completion, data: None, room_bytes: 512 }) = fabric.controller.take_posted(QUEUE)
-    else {
-        panic!()
-    };
+    let (completion, room_bytes) = fabric.take_without_data();
     assert!(completion.status().is(Status::NAMESPACE_NOT_READY));
+    assert_eq!(room_bytes, LBA_BYTES as u32);
 }
 
 #[test]

@@ -1,0 +1,90 @@
+//! The side of who asks.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use byway_core::{Error, ErrorKind, Result};
+
+use super::listener::address_of_image;
+use super::reply::{Part, Reply};
+use super::request::Request;
+use super::{CLIENT_TIMEOUT, SERVER_TIMEOUT};
+
+/// Asks the server that takes requests at the socket `server`, or that serves the image `server`.
+///
+/// # Errors
+/// Nobody takes requests there; what the server says.
+pub fn ask(server: &Path, request: &Request) -> Result<Reply> {
+    let doing = |error: std::io::Error| Error::kernel(format!("ask {}", server.display()), error);
+    let stream = connect(server)?;
+    stream.set_read_timeout(Some(SERVER_TIMEOUT)).map_err(doing)?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT)).map_err(doing)?;
+    (&stream).write_all(request.to_line().as_bytes()).map_err(doing)?;
+    let mut reply = Reply::default();
+    for line in BufReader::new(&stream).lines() {
+        match Part::of_line(&line.map_err(doing)?) {
+            Some(Part::Done) => return Ok(reply),
+            Some(Part::Refused(why)) => return Err(Error::host(ErrorKind::InvalidArgument, why)),
+            Some(part) => reply.add(part),
+            None => return Err(silent(server, "says what is not understood: it may be of another version")),
+        }
+    }
+    Err(silent(server, "ended before it had answered"))
+}
+
+/// A URI as a server reads it that is in another folder: a path that is not absolute is one of `folder`.
+#[must_use]
+pub fn absolute(uri: &str, folder: &Path) -> String {
+    const OF_PATHS: [&str; 3] = ["file:", "embedded:", "vfio-user:"];
+    const OTHERS: [&str; 6] = ["ram:", "null:", "blocks:", "nil:", "pci:", "tcp:"];
+    if OTHERS.iter().any(|scheme| uri.starts_with(scheme)) {
+        return uri.to_owned();
+    }
+    let scheme = OF_PATHS.into_iter().find(|scheme| uri.starts_with(scheme)).unwrap_or_default();
+    let place = uri.strip_prefix(scheme).unwrap_or(uri);
+    let (path, options) = place.split_at(place.find('?').unwrap_or(place.len()));
+    format!("{scheme}{}{options}", folder.join(path).display())
+}
+
+fn connect(server: &Path) -> Result<UnixStream> {
+    let missing = |error| Error::kernel(format!("look for {}", server.display()), error);
+    let is_socket = std::fs::metadata(server).map_err(missing)?.file_type().is_socket();
+    let stream = match is_socket {
+        true => UnixStream::connect(server),
+        false => address_of_image(server).and_then(|at| UnixStream::connect_addr(&at)),
+    };
+    stream.map_err(|_| {
+        let said = match is_socket {
+            true => format!("nobody takes requests at {}", server.display()),
+            false => format!("no server has {} open and takes requests", server.display()),
+        };
+        Error::host(ErrorKind::NotFound, said)
+    })
+}
+
+fn silent(server: &Path, what: &str) -> Error {
+    Error::host(ErrorKind::System, format!("the server of {} {what}", server.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_that_of_who_asks_and_what_is_none_stays_as_it_is() {
+        let folder = Path::new("/home/a");
+        for (uri, wanted) in [
+            ("disk", "/home/a/disk"),
+            ("disk?direct=1", "/home/a/disk?direct=1"),
+            ("file:disk", "file:/home/a/disk"),
+            ("embedded:disk.img?ns=2", "embedded:/home/a/disk.img?ns=2"),
+            ("/dev/nvme0n1", "/dev/nvme0n1"),
+            ("blocks:1G", "blocks:1G"),
+            ("tcp://10.0.0.1/nqn.a:b", "tcp://10.0.0.1/nqn.a:b"),
+        ] {
+            assert_eq!(absolute(uri, folder), wanted);
+        }
+    }
+}

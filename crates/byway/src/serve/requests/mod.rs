@@ -1,0 +1,24 @@
+//! Requests from other processes to a server, to change what it serves: a line of text each, over a socket of this machine.
+//!
+//! The socket is at the path that the server was told, or follows from an image that it serves, as that of snapshots does. Requests are
+//! taken from the same user and from root, one connection at a time; each has one request, and its answer.
+
+mod client;
+mod line;
+mod listener;
+mod reply;
+mod request;
+
+pub use client::{absolute, ask};
+pub use reply::Reply;
+pub use request::Request;
+
+pub(super) use listener::Requests;
+
+use std::time::Duration;
+
+/// A client sends its request, and takes its answer, within this time.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A server has done what it was asked within this time: it may have to open a device elsewhere.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,0 +1,257 @@
+//! What a server can be asked.
+
+use std::net::SocketAddr;
+
+use byway_core::{Error, ErrorKind, Result};
+use byway_tcp_target::{AnaSetting, AnaState, PortId};
+
+use super::line::{Fields, Line};
+use super::reply::Reply;
+use crate::serve::live::ServeControl;
+use crate::serve::subsystem::SubsystemSpec;
+
+/// What a server is asked. Where a subsystem may be named and is not, the only one is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Request {
+    /// Which subsystems there are, with their hosts and namespaces.
+    Subsystems,
+    /// Another subsystem, of what is exported: its name, and URIs.
+    AddSubsystem {
+        /// Its name.
+        nqn: String,
+        /// What it exports.
+        exports: Vec<String>,
+        /// The hosts that may connect; all where there are none.
+        hosts: Vec<String>,
+    },
+    /// A subsystem is to go.
+    RemoveSubsystem {
+        /// Its name.
+        nqn: String,
+    },
+    /// Another namespace: what a URI names.
+    AddNamespace {
+        /// Of this subsystem.
+        subsystem: Option<String>,
+        /// What is exported.
+        uri: String,
+    },
+    /// A namespace that is exported is to go.
+    RemoveNamespace {
+        /// Of this subsystem.
+        subsystem: Option<String>,
+        /// Its identifier.
+        nsid: u32,
+    },
+    /// Which ports there are.
+    Ports,
+    /// Another port.
+    AddPort {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// A port is to go.
+    RemovePort {
+        /// Its number.
+        port: u16,
+    },
+    /// One more host may connect.
+    AllowHost {
+        /// To this subsystem.
+        subsystem: Option<String>,
+        /// Its name.
+        host: String,
+    },
+    /// A host may connect no more.
+    DisallowHost {
+        /// To this subsystem.
+        subsystem: Option<String>,
+        /// Its name.
+        host: String,
+    },
+    /// Every host may connect.
+    AllowAll {
+        /// To this subsystem.
+        subsystem: Option<String>,
+    },
+    /// How namespaces are reached by ports.
+    Paths {
+        /// Of this subsystem.
+        subsystem: Option<String>,
+    },
+    /// How namespaces are reached by a port is to change.
+    SetPath {
+        /// Of this subsystem.
+        subsystem: Option<String>,
+        /// The state.
+        setting: AnaSetting,
+    },
+}
+
+impl Request {
+    pub(super) fn to_line(&self) -> String {
+        let line = match self {
+            Self::Subsystems => Line::of("subsystems"),
+            Self::AddSubsystem { nqn, exports, hosts } => {
+                Line::of("add-subsystem").with(nqn).with(exports.len()).with_all(exports).with_all(hosts)
+            }
+            Self::RemoveSubsystem { nqn } => Line::of("remove-subsystem").with(nqn),
+            Self::AddNamespace { subsystem, uri } => {
+                Line::of("add-namespace").with_option(subsystem.as_ref()).with(uri)
+            }
+            Self::RemoveNamespace { subsystem, nsid } => {
+                Line::of("remove-namespace").with_option(subsystem.as_ref()).with(nsid)
+            }
+            Self::Ports => Line::of("ports"),
+            Self::AddPort { address } => Line::of("add-port").with(address),
+            Self::RemovePort { port } => Line::of("remove-port").with(port),
+            Self::AllowHost { subsystem, host } => {
+                Line::of("allow-host").with_option(subsystem.as_ref()).with(host)
+            }
+            Self::DisallowHost { subsystem, host } => {
+                Line::of("disallow-host").with_option(subsystem.as_ref()).with(host)
+            }
+            Self::AllowAll { subsystem } => Line::of("allow-all").with_option(subsystem.as_ref()),
+            Self::Paths { subsystem } => Line::of("paths").with_option(subsystem.as_ref()),
+            Self::SetPath { subsystem, setting: AnaSetting { port, nsid, state } } => Line::of("set-path")
+                .with_option(subsystem.as_ref())
+                .with(port.0)
+                .with_option(*nsid)
+                .with(state.0),
+        };
+        line.finish()
+    }
+
+    /// What a line asks, if it asks anything.
+    pub(super) fn of_line(line: &str) -> Option<Self> {
+        let (word, mut fields) = Fields::of(line);
+        Some(match word {
+            "subsystems" => Self::Subsystems,
+            "add-subsystem" => {
+                let (nqn, count) = (fields.text()?, fields.parsed::<usize>()?);
+                let mut exports = fields.rest();
+                let hosts = exports.split_off(count.min(exports.len()));
+                Self::AddSubsystem { nqn, exports, hosts }
+            }
+            "remove-subsystem" => Self::RemoveSubsystem { nqn: fields.text()? },
+            "add-namespace" => Self::AddNamespace { subsystem: fields.option()?, uri: fields.text()? },
+            "remove-namespace" => {
+                Self::RemoveNamespace { subsystem: fields.option()?, nsid: fields.parsed()? }
+            }
+            "ports" => Self::Ports,
+            "add-port" => Self::AddPort { address: fields.parsed()? },
+            "remove-port" => Self::RemovePort { port: fields.parsed()? },
+            "allow-host" => Self::AllowHost { subsystem: fields.option()?, host: fields.text()? },
+            "disallow-host" => Self::DisallowHost { subsystem: fields.option()?, host: fields.text()? },
+            "allow-all" => Self::AllowAll { subsystem: fields.option()? },
+            "paths" => Self::Paths { subsystem: fields.option()? },
+            "set-path" => {
+                let subsystem = fields.option()?;
+                let port = PortId(fields.parsed()?);
+                let nsid = fields.option()?.map(|nsid| nsid.parse()).transpose().ok()?;
+                let state = AnaState(fields.parsed()?);
+                Self::SetPath { subsystem, setting: AnaSetting { port, nsid, state } }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Does it.
+    pub(super) fn carry_out(self, control: &ServeControl) -> Result<Reply> {
+        let mut reply = Reply::default();
+        match self {
+            Self::Subsystems => reply.subsystems = control.subsystems()?,
+            Self::AddSubsystem { nqn, exports, hosts } => {
+                let nqn = Some(nqn);
+                control.add_subsystem(&SubsystemSpec { nqn, exports, hosts, ..SubsystemSpec::default() })?;
+            }
+            Self::RemoveSubsystem { nqn } => control.remove_subsystem(&nqn)?,
+            Self::AddNamespace { subsystem, uri } => {
+                reply.exported = Some(control.exporter(subsystem.as_deref())?.add(&uri)?);
+            }
+            Self::RemoveNamespace { subsystem, nsid } => {
+                control.exporter(subsystem.as_deref())?.remove(nsid)?;
+            }
+            Self::Ports => reply.ports = control.ports()?,
+            Self::AddPort { address } => reply.ports.push(control.open_port(address)?),
+            Self::RemovePort { port } => control.close_port(PortId(port))?,
+            Self::AllowHost { subsystem, host } => {
+                change_hosts(control, subsystem.as_deref(), |hosts| hosts.push(host))?;
+            }
+            Self::DisallowHost { subsystem, host } => {
+                change_hosts(control, subsystem.as_deref(), |hosts| hosts.retain(|other| *other != host))?;
+            }
+            Self::AllowAll { subsystem } => control.set_hosts(subsystem.as_deref(), None)?,
+            Self::Paths { subsystem } => reply.paths = control.paths(subsystem.as_deref())?,
+            Self::SetPath { subsystem, setting } => control.set_path(subsystem.as_deref(), setting)?,
+        }
+        Ok(reply)
+    }
+}
+
+/// Changes the list of hosts. Where every host may connect there is none: with the first that is allowed, no other is any more.
+fn change_hosts(
+    control: &ServeControl,
+    subsystem: Option<&str>,
+    change: impl FnOnce(&mut Vec<String>),
+) -> Result<()> {
+    let hosts = control.hosts(subsystem)?;
+    let before = hosts.clone();
+    let mut hosts = hosts.unwrap_or_default();
+    change(&mut hosts);
+    hosts.sort();
+    hosts.dedup();
+    if before.is_none() && hosts.is_empty() {
+        let said = "every host may connect: allow those that are to go on, and no other may";
+        return Err(Error::host(ErrorKind::InvalidArgument, said));
+    }
+    control.set_hosts(subsystem, Some(&hosts))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_as_it_was_written() {
+        let subsystem = Some("nqn.2026-01.example:a".to_owned());
+        let setting = AnaSetting { port: PortId(2), nsid: Some(7), state: AnaState::INACCESSIBLE };
+        let text = str::to_owned;
+        let requests = [
+            Request::Subsystems,
+            Request::AddSubsystem { nqn: text("n"), exports: vec![text("a\tb"), text("c")], hosts: vec![] },
+            Request::AddSubsystem { nqn: text("n"), exports: vec![], hosts: vec![text("h")] },
+            Request::RemoveSubsystem { nqn: text("n") },
+            Request::AddNamespace { subsystem: None, uri: text("file:a b?x=1") },
+            Request::RemoveNamespace { subsystem: subsystem.clone(), nsid: 3 },
+            Request::Ports,
+            Request::AddPort { address: "[::1]:4420".parse().unwrap() },
+            Request::RemovePort { port: 2 },
+            Request::AllowHost { subsystem: None, host: text("h") },
+            Request::DisallowHost { subsystem: None, host: text("h") },
+            Request::AllowAll { subsystem: subsystem.clone() },
+            Request::Paths { subsystem: None },
+            Request::SetPath { subsystem: None, setting },
+            Request::SetPath { subsystem, setting: AnaSetting { nsid: None, ..setting } },
+        ];
+        for request in requests {
+            assert_eq!(Request::of_line(request.to_line().trim_end()), Some(request));
+        }
+    }
+
+    #[test]
+    fn a_line_that_asks_nothing_is_no_request() {
+        for line in [
+            "",
+            "begone",
+            "remove-port\tmany",
+            "remove-namespace\t\t-1",
+            "add-namespace\t",
+            "set-path\t\t1\t2",
+        ] {
+            assert_eq!(Request::of_line(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Several subsystems of one server, and what is changed while they are served: from the program, and by requests.
+
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use byway::serve::requests::{Reply, Request, ask};
+use byway::serve::{
+    AnaSetting, AnaState, PortId, ServeControl, ServeOptions, Served, StopServing, SubsystemSpec, TcpOptions,
+    serve, serve_all,
+};
+use byway::{Backend, CreateOptions, ErrorKind, NewNamespace, create};
+
+const FIRST: &str = "nqn.2026-11.example:first";
+const SECOND: &str = "nqn.2026-11.example:second";
+const HOST: &str = "nqn.2026-11.example:host";
+
+/// A server in a thread of this process, ended when it is dropped.
+struct Server {
+    stop: StopServing,
+    thread: Option<JoinHandle<()>>,
+    control: ServeControl,
+    address: std::net::SocketAddr,
+}
+
+impl Server {
+    fn of(served: Served) -> Self {
+        let (stop, control) = (served.stopper(), served.control());
+        let address = served.tcp_address().unwrap();
+        let thread = std::thread::spawn(move || served.run(|_| {}).unwrap());
+        Self { stop, thread: Some(thread), control, address }
+    }
+
+    fn uri(&self, nqn: &str) -> String {
+        format!("tcp://{}/{nqn}", self.address)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.stop();
+        self.thread.take().into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
+
+fn options() -> ServeOptions {
+    ServeOptions::over_tcp(TcpOptions::at("127.0.0.1:0".parse().unwrap()))
+}
+
+fn spec(nqn: &str, exports: &[&str]) -> SubsystemSpec {
+    let exports = exports.iter().map(|uri| (*uri).to_owned()).collect();
+    SubsystemSpec { nqn: Some(nqn.to_owned()), exports, ..SubsystemSpec::default() }
+}
+
+/// An image with one namespace.
+fn image(folder: &Path, namespace: NewNamespace) -> PathBuf {
+    let path = folder.join("disk.img");
+    create(&path, &CreateOptions { namespaces: vec![namespace], ..CreateOptions::new(64 << 20) }).unwrap();
+    path
+}
+
+/// Two subsystems, which take requests at `socket`.
+fn two(socket: &Path) -> Server {
+    let options = ServeOptions { control: Some(socket.to_owned()), ..options() };
+    let specs = [spec(FIRST, &["blocks:1M", "blocks:2M"]), spec(SECOND, &["blocks:4M"])];
+    Server::of(serve_all(&specs, &options).unwrap())
+}
+
+#[test]
+fn one_server_has_several_subsystems_each_with_its_own_namespaces() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = image(folder.path(), NewNamespace::KV);
+    let of_image =
+        SubsystemSpec { device: Some(format!("embedded:{}", image.display())), ..spec(SECOND, &[]) };
+    let server = Server::of(serve_all(&[spec(FIRST, &["blocks:1M"]), of_image], &options()).unwrap());
+    let blocks = byway::open(&server.uri(FIRST)).unwrap();
+    blocks.nvm(None).unwrap().write(3, &[7; 512]).unwrap();
+    let keys = byway::open(&server.uri(SECOND)).unwrap();
+    keys.kv(None).unwrap().put(b"key", b"value").unwrap();
+    assert_eq!(blocks.namespaces().unwrap().len(), 1);
+    assert!(blocks.kv(None).is_err() && keys.nvm(None).is_err());
+    let discovered = byway::discover(&format!("tcp://{}", server.address)).unwrap();
+    let names: Vec<&str> = discovered.entries.iter().map(|entry| entry.subsystem.as_str()).collect();
+    assert_eq!(names[..2], [FIRST, SECOND]);
+}
+
+#[test]
+fn subsystems_that_cannot_be_told_apart_or_have_no_name_are_refused() {
+    let kind = |specs: &[SubsystemSpec]| serve_all(specs, &options()).unwrap_err().kind();
+    let twice = [spec(FIRST, &["blocks:1M"]), spec(FIRST, &["blocks:1M"])];
+    assert_eq!(kind(&twice), ErrorKind::InvalidArgument);
+    assert_eq!(kind(&[SubsystemSpec::default()]), ErrorKind::InvalidArgument);
+    let of_one = ServeOptions { exports: vec!["blocks:1M".to_owned()], ..options() };
+    assert_eq!(serve_all(&[], &of_one).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn a_subsystem_comes_and_goes_while_another_is_used() {
+    let server = Server::of(serve_all(&[spec(FIRST, &["blocks:1M"])], &options()).unwrap());
+    let first = byway::open(&server.uri(FIRST)).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let image = image(folder.path(), NewNamespace::KV);
+    let device = format!("embedded:{}", image.display());
+    let of_image = SubsystemSpec { device: Some(device.clone()), ..spec(SECOND, &[]) };
+    assert_eq!(server.control.add_subsystem(&of_image).unwrap(), SECOND);
+    assert_eq!(server.control.add_subsystem(&spec(FIRST, &[])).unwrap_err().kind(), ErrorKind::Busy);
+    let second = byway::open(&server.uri(SECOND)).unwrap();
+    second.kv(None).unwrap().put(b"key", b"value").unwrap();
+    drop(second);
+    server.control.remove_subsystem(SECOND).unwrap();
+    let alone = byway::open(&device).unwrap();
+    assert_eq!(alone.kv(None).unwrap().get(b"key").unwrap().as_deref(), Some(&b"value"[..]), "it is closed");
+    assert_eq!(server.control.remove_subsystem(SECOND).unwrap_err().kind(), ErrorKind::NotFound);
+    first.nvm(None).unwrap().write(0, &[1; 512]).unwrap();
+}
+
+#[test]
+fn namespaces_ports_hosts_and_states_change_by_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("control");
+    let server = two(&socket);
+    let asked = |request: Request| ask(&socket, &request);
+    let second = Some(SECOND.to_owned());
+    let uri = "blocks:4M".to_owned();
+    let added = asked(Request::AddNamespace { subsystem: second.clone(), uri: uri.clone() }).unwrap();
+    let added = added.exported.unwrap();
+    assert_eq!((added.nsid, added.uri), (2, uri.clone()));
+    let unnamed = asked(Request::AddNamespace { subsystem: None, uri }).unwrap_err().to_string();
+    assert!(unnamed.contains(FIRST) && unnamed.contains(SECOND), "{unnamed}");
+    assert_eq!(byway::open(&server.uri(SECOND)).unwrap().namespaces().unwrap().len(), 2);
+    asked(Request::RemoveNamespace { subsystem: second.clone(), nsid: 1 }).unwrap();
+    let port = asked(Request::AddPort { address: "127.0.0.1:0".parse().unwrap() }).unwrap().ports;
+    assert_eq!(port[0].0, PortId(2));
+    let setting = AnaSetting { port: PortId(2), nsid: None, state: AnaState::INACCESSIBLE };
+    asked(Request::SetPath { subsystem: second.clone(), setting }).unwrap();
+    let paths = asked(Request::Paths { subsystem: second.clone() }).unwrap().paths;
+    assert_eq!(
+        paths.iter().map(|path| path.state).collect::<Vec<_>>(),
+        [AnaState::OPTIMIZED, AnaState::INACCESSIBLE]
+    );
+    asked(Request::AllowHost { subsystem: second.clone(), host: HOST.to_owned() }).unwrap();
+    assert!(byway::open(&server.uri(SECOND)).is_err(), "no other host may connect any more");
+    assert!(byway::open(&format!("{}?hostnqn={HOST}", server.uri(SECOND))).is_ok());
+    let Reply { subsystems, .. } = asked(Request::Subsystems).unwrap();
+    assert_eq!(subsystems[1].hosts.as_deref(), Some(&[HOST.to_owned()][..]));
+    assert_eq!(subsystems[1].namespaces.iter().map(|of| of.nsid).collect::<Vec<_>>(), [2]);
+    assert_eq!(subsystems[0].hosts, None);
+    asked(Request::AllowAll { subsystem: second }).unwrap();
+    asked(Request::RemovePort { port: 2 }).unwrap();
+    assert_eq!(asked(Request::Ports).unwrap().ports.len(), 1);
+    asked(Request::RemoveSubsystem { nqn: FIRST.to_owned() }).unwrap();
+    assert!(byway::open(&server.uri(FIRST)).is_err());
+    drop(server);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn the_server_of_an_image_is_found_by_the_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = image(folder.path(), NewNamespace::NVM);
+    let nobody = ask(&image, &Request::Subsystems).unwrap_err();
+    assert_eq!(nobody.kind(), ErrorKind::NotFound);
+    let server = Server::of(serve(&format!("embedded:{}", image.display()), &options()).unwrap());
+    let added = ask(&image, &Request::AddNamespace { subsystem: None, uri: "blocks:4M".to_owned() }).unwrap();
+    let nsid = added.exported.unwrap().nsid;
+    let Reply { subsystems, .. } = ask(&image, &Request::Subsystems).unwrap();
+    let [own, exported] = &subsystems[0].namespaces[..] else { panic!("{subsystems:?}") };
+    assert_eq!((&*own.kind, own.exported.is_none(), exported.nsid), ("blocks", true, nsid));
+    let own_nsid = own.nsid;
+    let refused = ask(&image, &Request::RemoveNamespace { subsystem: None, nsid: own_nsid }).unwrap_err();
+    assert!(refused.to_string().contains("not exported"), "{refused}");
+    drop(server);
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_the_next_is_answered() {
+    use std::io::{Read, Write};
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("control");
+    let _server = two(&socket);
+    for said in [&b"begone\n"[..], b"\xff\xfe\n", b"", b"subsystems", &[b'a'; 3 << 20]] {
+        let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+        // Who is refused early may find the connection closed.
+        let _ = stream.write_all(said);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    assert_eq!(ask(&socket, &Request::Subsystems).unwrap().subsystems.len(), 2);
+}

@@ -1,0 +1,337 @@
+//! What a running server serves, looked at and changed: `byway subsystem`, `ns`, `ana`, `port`, `host`.
+
+use std::fmt;
+use std::io::Write;
+
+use anyhow::{Result, anyhow};
+use byway::serve::requests::{Reply, Request, ask};
+use byway::serve::{AnaSetting, PathState, ServedNamespace, ServedSubsystem};
+use serde::Serialize;
+
+use crate::args::{
+    AddSubsystem, AnaCommand, Asked, AskedOfOne, HostCommand, NamespaceCommand, PortCommand, SubsystemCommand,
+};
+use crate::table::Table;
+use crate::terminal::{print_done, print_json};
+
+/// `byway subsystem`.
+///
+/// # Errors
+/// No server is there; what it says.
+pub fn subsystem(command: &SubsystemCommand, out: &mut impl Write) -> Result<()> {
+    match command {
+        SubsystemCommand::List(asked) => list_subsystems(asked, out),
+        SubsystemCommand::Add(AddSubsystem { asked, nqn, exports, allow_host }) => {
+            let exports = exports.iter().map(|uri| for_server(uri)).collect::<Result<_>>()?;
+            let (nqn, hosts) = (nqn.clone(), allow_host.clone());
+            request(asked, Request::AddSubsystem { nqn: nqn.clone(), exports, hosts })?;
+            done(asked, Done::SubsystemAdded { nqn }, out)
+        }
+        SubsystemCommand::Remove(args) => {
+            let nqn = args.nqn.clone();
+            request(&args.asked, Request::RemoveSubsystem { nqn: nqn.clone() })?;
+            done(&args.asked, Done::SubsystemRemoved { nqn }, out)
+        }
+    }
+}
+
+/// `byway ns`.
+///
+/// # Errors
+/// No server is there; what it says.
+pub fn namespace(command: &NamespaceCommand, out: &mut impl Write) -> Result<()> {
+    match command {
+        NamespaceCommand::List(of) => list_namespaces(of, out),
+        NamespaceCommand::Add(args) => {
+            let (subsystem, uri) = (args.of.subsystem.clone(), for_server(&args.uri)?);
+            let reply = request(&args.of.asked, Request::AddNamespace { subsystem, uri })?;
+            let added = reply.exported.ok_or_else(|| anyhow!("the server does not say what it added"))?;
+            let (nsid, uri, backend) = (added.nsid, added.uri, added.backend);
+            done(&args.of.asked, Done::NamespaceAdded { nsid, uri, backend }, out)
+        }
+        NamespaceCommand::Remove(args) => {
+            let (subsystem, nsid) = (args.of.subsystem.clone(), args.nsid);
+            request(&args.of.asked, Request::RemoveNamespace { subsystem, nsid })?;
+            done(&args.of.asked, Done::NamespaceRemoved { nsid }, out)
+        }
+    }
+}
+
+/// `byway ana`.
+///
+/// # Errors
+/// No server is there; what it says.
+pub fn ana(command: &AnaCommand, out: &mut impl Write) -> Result<()> {
+    match command {
+        AnaCommand::List(of) => list_paths(of, out),
+        AnaCommand::Set(args) => {
+            let setting = args.setting;
+            let subsystem = args.of.subsystem.clone();
+            request(&args.of.asked, Request::SetPath { subsystem, setting })?;
+            let AnaSetting { port, nsid, state } = setting;
+            let state = state.name().unwrap_or_default();
+            done(&args.of.asked, Done::PathSet { port: port.0, nsid, state }, out)
+        }
+    }
+}
+
+/// `byway port`.
+///
+/// # Errors
+/// No server is there; what it says.
+pub fn port(command: &PortCommand, out: &mut impl Write) -> Result<()> {
+    match command {
+        PortCommand::List(asked) => list_ports(asked, out),
+        PortCommand::Add(args) => {
+            let reply = request(&args.asked, Request::AddPort { address: args.address })?;
+            let added =
+                reply.ports.first().ok_or_else(|| anyhow!("the server does not say what it added"))?;
+            done(&args.asked, Done::PortAdded { port: added.0.0, address: added.1.to_string() }, out)
+        }
+        PortCommand::Remove(args) => {
+            request(&args.asked, Request::RemovePort { port: args.port })?;
+            done(&args.asked, Done::PortRemoved { port: args.port }, out)
+        }
+    }
+}
+
+/// `byway host`.
+///
+/// # Errors
+/// No server is there; what it says.
+pub fn host(command: &HostCommand, out: &mut impl Write) -> Result<()> {
+    match command {
+        HostCommand::List(of) => list_hosts(of, out),
+        HostCommand::Allow(args) => {
+            let (subsystem, host) = (args.of.subsystem.clone(), args.host.clone());
+            request(&args.of.asked, Request::AllowHost { subsystem, host: host.clone() })?;
+            done(&args.of.asked, Done::HostAllowed { host }, out)
+        }
+        HostCommand::Disallow(args) => {
+            let (subsystem, host) = (args.of.subsystem.clone(), args.host.clone());
+            request(&args.of.asked, Request::DisallowHost { subsystem, host: host.clone() })?;
+            done(&args.of.asked, Done::HostDisallowed { host }, out)
+        }
+        HostCommand::AllowAll(of) => {
+            request(&of.asked, Request::AllowAll { subsystem: of.subsystem.clone() })?;
+            done(&of.asked, Done::AllAllowed, out)
+        }
+    }
+}
+
+fn request(asked: &Asked, request: Request) -> Result<Reply> {
+    Ok(ask(&asked.server, &request)?)
+}
+
+fn done(asked: &Asked, what: Done, out: &mut impl Write) -> Result<()> {
+    Ok(print_done(out, asked.json, &what)?)
+}
+
+/// A URI as the server is to read it: its folder is another one.
+fn for_server(uri: &str) -> Result<String> {
+    Ok(byway::serve::requests::absolute(uri, &std::env::current_dir()?))
+}
+
+/// What was done.
+#[derive(Serialize)]
+#[serde(tag = "done", rename_all = "snake_case")]
+enum Done {
+    SubsystemAdded {
+        nqn: String,
+    },
+    SubsystemRemoved {
+        nqn: String,
+    },
+    NamespaceAdded {
+        nsid: u32,
+        uri: String,
+        backend: String,
+    },
+    NamespaceRemoved {
+        nsid: u32,
+    },
+    PathSet {
+        port: u16,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        nsid: Option<u32>,
+        state: &'static str,
+    },
+    PortAdded {
+        port: u16,
+        address: String,
+    },
+    PortRemoved {
+        port: u16,
+    },
+    HostAllowed {
+        host: String,
+    },
+    HostDisallowed {
+        host: String,
+    },
+    AllAllowed,
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SubsystemAdded { nqn } => write!(f, "{nqn} is served"),
+            Self::SubsystemRemoved { nqn } => write!(f, "{nqn} is served no more"),
+            Self::NamespaceAdded { nsid, uri, backend } => {
+                write!(f, "namespace {nsid} is {uri} by {backend}")
+            }
+            Self::NamespaceRemoved { nsid } => write!(f, "namespace {nsid} is exported no more"),
+            Self::PathSet { port, nsid: Some(nsid), state } => {
+                write!(f, "namespace {nsid} is {state} at port {port}")
+            }
+            Self::PathSet { port, nsid: None, state } => {
+                write!(f, "every namespace is {state} at port {port}")
+            }
+            Self::PortAdded { port, address } => write!(f, "port {port} is at {address}"),
+            Self::PortRemoved { port } => write!(f, "port {port} is closed"),
+            Self::HostAllowed { host } => write!(f, "{host} may connect"),
+            Self::HostDisallowed { host } => write!(f, "{host} may not connect"),
+            Self::AllAllowed => f.write_str("every host may connect"),
+        }
+    }
+}
+
+/// A subsystem, for JSON.
+#[derive(Serialize)]
+struct SubsystemRow<'a> {
+    nqn: &'a str,
+    /// All may connect where there is nothing.
+    hosts: Option<&'a [String]>,
+    namespaces: Vec<NamespaceRow<'a>>,
+}
+
+impl<'a> SubsystemRow<'a> {
+    fn of(ServedSubsystem { nqn, hosts, namespaces }: &'a ServedSubsystem) -> Self {
+        let namespaces = namespaces.iter().map(NamespaceRow::of).collect();
+        Self { nqn, hosts: hosts.as_deref(), namespaces }
+    }
+}
+
+/// A namespace, for JSON.
+#[derive(Serialize)]
+struct NamespaceRow<'a> {
+    nsid: u32,
+    kind: &'a str,
+    size_bytes: u64,
+    /// Nothing where it is the device's own.
+    uri: Option<&'a str>,
+    backend: Option<&'a str>,
+}
+
+impl<'a> NamespaceRow<'a> {
+    fn of(namespace: &'a ServedNamespace) -> Self {
+        let ServedNamespace { nsid, kind, size_bytes, exported } = namespace;
+        let exported = exported.as_ref().map(|exported| (&*exported.uri, &*exported.backend));
+        let (uri, backend) = exported.unzip();
+        Self { nsid: *nsid, kind, size_bytes: *size_bytes, uri, backend }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let of = |text: Option<&str>| text.unwrap_or("the device's own").to_owned();
+        let backend = self.backend.unwrap_or_default().to_owned();
+        vec![self.nsid.to_string(), self.kind.to_owned(), self.size_bytes.to_string(), of(self.uri), backend]
+    }
+}
+
+fn list_subsystems(asked: &Asked, out: &mut impl Write) -> Result<()> {
+    let Reply { subsystems, .. } = request(asked, Request::Subsystems)?;
+    if asked.json {
+        return Ok(print_json(out, &subsystems.iter().map(SubsystemRow::of).collect::<Vec<_>>())?);
+    }
+    let mut table = Table::new(&["subsystem", "hosts", "namespaces"]);
+    for ServedSubsystem { nqn, hosts, namespaces } in &subsystems {
+        let hosts = hosts.as_ref().map_or_else(|| "all".to_owned(), |hosts| hosts.len().to_string());
+        table.push(vec![nqn.clone(), hosts, namespaces.len().to_string()]);
+    }
+    Ok(write!(out, "{table}")?)
+}
+
+/// The subsystem that is meant, of those that a server has.
+fn one_of(of: &AskedOfOne) -> Result<ServedSubsystem> {
+    let Reply { mut subsystems, .. } = request(&of.asked, Request::Subsystems)?;
+    let names: Vec<String> = subsystems.iter().map(|subsystem| subsystem.nqn.clone()).collect();
+    match (&of.subsystem, names.len()) {
+        (Some(nqn), _) => subsystems.retain(|subsystem| subsystem.nqn == *nqn),
+        (None, 1) => {}
+        (None, _) => {
+            return Err(anyhow!("say which subsystem is meant by --subsystem, of {}", names.join(", ")));
+        }
+    }
+    let missing = || anyhow!("no subsystem {} is served", of.subsystem.as_deref().unwrap_or_default());
+    subsystems.pop().ok_or_else(missing)
+}
+
+fn list_namespaces(of: &AskedOfOne, out: &mut impl Write) -> Result<()> {
+    let subsystem = one_of(of)?;
+    let rows: Vec<_> = subsystem.namespaces.iter().map(NamespaceRow::of).collect();
+    if of.asked.json {
+        return Ok(print_json(out, &rows)?);
+    }
+    let mut table = Table::new(&["nsid", "kind", "bytes", "what", "backend"]);
+    rows.iter().for_each(|row| table.push(row.cells()));
+    Ok(write!(out, "{table}")?)
+}
+
+fn list_hosts(of: &AskedOfOne, out: &mut impl Write) -> Result<()> {
+    let subsystem = one_of(of)?;
+    if of.asked.json {
+        return Ok(print_json(out, &subsystem.hosts)?);
+    }
+    match subsystem.hosts {
+        None => eprintln!("every host may connect to {}", subsystem.nqn),
+        Some(hosts) => hosts.iter().try_for_each(|host| writeln!(out, "{host}"))?,
+    }
+    Ok(())
+}
+
+fn list_ports(asked: &Asked, out: &mut impl Write) -> Result<()> {
+    #[derive(Serialize)]
+    struct Row {
+        port: u16,
+        address: String,
+    }
+    let reply = request(asked, Request::Ports)?;
+    let row = |(port, address): &(byway::serve::PortId, std::net::SocketAddr)| Row {
+        port: port.0,
+        address: address.to_string(),
+    };
+    let rows: Vec<Row> = reply.ports.iter().map(row).collect();
+    if asked.json {
+        return Ok(print_json(out, &rows)?);
+    }
+    let mut table = Table::new(&["port", "address"]);
+    rows.into_iter().for_each(|Row { port, address }| table.push(vec![port.to_string(), address]));
+    Ok(write!(out, "{table}")?)
+}
+
+fn list_paths(of: &AskedOfOne, out: &mut impl Write) -> Result<()> {
+    #[derive(Serialize)]
+    struct Row {
+        port: u16,
+        nsid: u32,
+        state: String,
+    }
+    let reply = request(&of.asked, Request::Paths { subsystem: of.subsystem.clone() })?;
+    let row = |PathState { port, nsid, state }: &PathState| Row {
+        port: port.0,
+        nsid: *nsid,
+        state: state.to_string(),
+    };
+    let rows: Vec<Row> = reply.paths.iter().map(row).collect();
+    if of.asked.json {
+        return Ok(print_json(out, &rows)?);
+    }
+    if rows.is_empty() {
+        eprintln!("hosts are told of no states: the server has one port, and began without --ana");
+    }
+    let mut table = Table::new(&["port", "nsid", "state"]);
+    rows.into_iter().for_each(|row| {
+        table.push(vec![row.port.to_string(), row.nsid.to_string(), row.state]);
+    });
+    Ok(write!(out, "{table}")?)
+}

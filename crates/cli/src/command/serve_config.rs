@@ -1,0 +1,249 @@
+//! A file that says what a server serves: JSON, with the names of nvmetcli's where it has one for the thing.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use byway::serve::{
+    AnaSetting, AnaState, AuthSecrets, AuthSuites, Dhchap, Nqn, PortId, SubsystemSpec, TlsKeys, TlsPolicy,
+};
+use serde::Deserialize;
+
+use crate::files;
+
+/// What a server serves.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where hosts connect, numbered from 1.
+    #[serde(default)]
+    ports: Vec<Port>,
+    /// Hosts that have keys.
+    #[serde(default)]
+    hosts: Vec<Host>,
+    subsystems: Vec<Subsystem>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Port {
+    addr: PortAddress,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PortAddress {
+    #[serde(default = "tcp")]
+    trtype: String,
+    traddr: String,
+    #[serde(default = "io_port")]
+    trsvcid: String,
+}
+
+fn tcp() -> String {
+    "tcp".to_owned()
+}
+
+fn io_port() -> String {
+    "4420".to_owned()
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Host {
+    nqn: String,
+    dhchap_key: Option<String>,
+    dhchap_ctrl_key: Option<String>,
+    tls_key: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Subsystem {
+    nqn: String,
+    /// What has namespaces of its own: an image, `ram:SIZE`.
+    device: Option<String>,
+    #[serde(default)]
+    namespaces: Vec<Namespace>,
+    /// All may connect where it is not there.
+    allowed_hosts: Option<Vec<String>>,
+    #[serde(default)]
+    ana: Vec<Ana>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Namespace {
+    device: NamespaceDevice,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamespaceDevice {
+    path: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ana {
+    port: u16,
+    nsid: Option<u32>,
+    state: String,
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// One that cannot be read, or says something else.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = files::read(path)?;
+        serde_json::from_slice(&text).with_context(|| path.display().to_string())
+    }
+
+    /// Where hosts connect: here, and at `more` places.
+    ///
+    /// # Errors
+    /// An address that is none; nowhere.
+    pub fn addresses(&self, more: &[SocketAddr]) -> Result<Vec<SocketAddr>> {
+        let mut addresses = Vec::new();
+        for Port { addr: PortAddress { trtype, traddr, trsvcid } } in &self.ports {
+            ensure!(trtype == "tcp", "ports are served over tcp, not over {trtype}");
+            let parsed = traddr.parse().ok().zip(trsvcid.parse().ok());
+            let (address, port) =
+                parsed.with_context(|| format!("{traddr} {trsvcid}: expected an IP address and a port"))?;
+            addresses.push(SocketAddr::new(address, port));
+        }
+        addresses.extend(more);
+        ensure!(!addresses.is_empty(), "there is no port: say where hosts connect by \"ports\" or by --tcp");
+        Ok(addresses)
+    }
+
+    /// What there is to serve.
+    ///
+    /// # Errors
+    /// What makes no sense, or would let in whom nobody meant.
+    pub fn subsystems(&self) -> Result<Vec<SubsystemSpec>> {
+        for Host { nqn, .. } in &self.hosts {
+            let named = |of: &&Subsystem| of.allowed_hosts.as_ref().is_some_and(|hosts| hosts.contains(nqn));
+            ensure!(self.subsystems.iter().any(|of| named(&of)), "{nqn} may connect to no subsystem");
+        }
+        self.subsystems.iter().map(|of| self.spec(of).with_context(|| of.nqn.clone())).collect()
+    }
+
+    fn spec(&self, of: &Subsystem) -> Result<SubsystemSpec> {
+        let exports = of.namespaces.iter().map(|namespace| namespace.device.path.clone()).collect();
+        let hosts = match &of.allowed_hosts {
+            Some(hosts) if hosts.is_empty() => {
+                bail!("no host may connect: name some as \"allowed_hosts\", or leave that out for all to")
+            }
+            hosts => hosts.clone().unwrap_or_default(),
+        };
+        let (dhchap, tls) = (self.dhchap_of(&hosts)?, self.tls_of(&hosts)?);
+        let ana = of.ana.iter().map(Ana::setting).collect::<Result<_>>()?;
+        Ok(SubsystemSpec {
+            nqn: Some(of.nqn.clone()),
+            device: of.device.clone(),
+            exports,
+            hosts,
+            dhchap,
+            ana,
+            tls,
+        })
+    }
+
+    fn host(&self, nqn: &str) -> Option<&Host> {
+        self.hosts.iter().find(|host| host.nqn == nqn)
+    }
+
+    /// Secrets of all of a subsystem's hosts, or of none.
+    fn dhchap_of(&self, hosts: &[String]) -> Result<Option<Dhchap>> {
+        let mut secrets = Vec::new();
+        for nqn in hosts {
+            let Some(Host { dhchap_key: Some(key), dhchap_ctrl_key, .. }) = self.host(nqn) else { continue };
+            let host = key.parse().with_context(|| format!("dhchap_key of {nqn}"))?;
+            let controller = dhchap_ctrl_key.as_ref().map(|key| key.parse()).transpose();
+            let controller = controller.with_context(|| format!("dhchap_ctrl_key of {nqn}"))?;
+            secrets.push((Nqn::new(nqn)?, AuthSecrets { host, controller }));
+        }
+        let all = secrets.is_empty() || secrets.len() == hosts.len();
+        ensure!(all, "some of the allowed hosts have a dhchap_key, and some have none");
+        let suites = AuthSuites::default();
+        Ok((!secrets.is_empty()).then_some(Dhchap { hosts: secrets, suites, timeout: Dhchap::TIMEOUT }))
+    }
+
+    /// Keys of all of a subsystem's hosts, or of none.
+    fn tls_of(&self, hosts: &[String]) -> Result<Option<TlsKeys>> {
+        let mut keys = Vec::new();
+        for nqn in hosts {
+            let Some(Host { tls_key: Some(key), .. }) = self.host(nqn) else { continue };
+            keys.push((Nqn::new(nqn)?, key.parse().with_context(|| format!("tls_key of {nqn}"))?));
+        }
+        let all = keys.is_empty() || keys.len() == hosts.len();
+        ensure!(all, "some of the allowed hosts have a tls_key, and some have none");
+        Ok((!keys.is_empty()).then_some(TlsKeys { hosts: keys, policy: TlsPolicy::Required }))
+    }
+}
+
+impl Ana {
+    fn setting(&self) -> Result<AnaSetting> {
+        let known = || AnaState::ALL.iter().filter_map(|state| Some((*state, state.name()?)));
+        let state = known().find(|(_, name)| *name == self.state).map(|(state, _)| state);
+        let names = || known().map(|(_, name)| name).collect::<Vec<_>>().join(", ");
+        let state = state.with_context(|| format!("{} is none of the states {}", self.state, names()))?;
+        Ok(AnaSetting { port: PortId(self.port), nsid: self.nsid, state })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const SECRET: &str = "DHHC-1:01:OQmBqENm7JeUZcaf95IgU6vDcimlMupTz9ZK2y86loTjQ9PD:";
+
+    fn config(text: &str) -> Config {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn refusal(text: &str) -> String {
+        format!("{:#}", config(text).subsystems().unwrap_err())
+    }
+
+    #[test]
+    fn a_file_says_what_each_subsystem_has_and_who_may_connect() {
+        let text = format!(
+            r#"{{
+            "ports": [{{"addr": {{"trtype": "tcp", "traddr": "127.0.0.1", "trsvcid": "0"}}}}, {{"addr": {{"traddr": "::1"}}}}],
+            "hosts": [{{"nqn": "nqn.h", "dhchap_key": "{SECRET}"}}],
+            "subsystems": [
+                {{"nqn": "nqn.a", "namespaces": [{{"device": {{"path": "blocks:1M"}}}}], "allowed_hosts": ["nqn.h"]}},
+                {{"nqn": "nqn.b", "device": "ram:64M", "ana": [{{"port": 2, "nsid": 1, "state": "inaccessible"}}]}}
+            ]}}"#
+        );
+        let config = config(&text);
+        let more = ["10.0.0.1:4420".parse().unwrap()];
+        let addresses = config.addresses(&more).unwrap();
+        let wanted = ["127.0.0.1:0", "[::1]:4420", "10.0.0.1:4420"].map(|at| at.parse().unwrap());
+        assert_eq!(addresses, wanted);
+        let [a, b] = &config.subsystems().unwrap()[..] else { panic!() };
+        assert_eq!((a.nqn.as_deref(), &a.exports[..]), (Some("nqn.a"), &["blocks:1M".to_owned()][..]));
+        assert_eq!((&a.hosts[..], a.dhchap.is_some()), (&["nqn.h".to_owned()][..], true));
+        assert_eq!((b.device.as_deref(), b.hosts.len(), b.dhchap.is_none()), (Some("ram:64M"), 0, true));
+        let state = AnaSetting { port: PortId(2), nsid: Some(1), state: AnaState::INACCESSIBLE };
+        assert_eq!(b.ana, [state]);
+    }
+
+    #[test]
+    fn what_would_let_in_whom_nobody_meant_is_refused() {
+        let nobody = refusal(r#"{"subsystems": [{"nqn": "nqn.a", "allowed_hosts": []}]}"#);
+        assert!(nobody.contains("nqn.a") && nobody.contains("no host may connect"), "{nobody}");
+        let keys = format!(r#""hosts": [{{"nqn": "nqn.h", "dhchap_key": "{SECRET}"}}]"#);
+        let forgotten = refusal(&format!(r#"{{{keys}, "subsystems": [{{"nqn": "nqn.a"}}]}}"#));
+        assert!(forgotten.contains("nqn.h may connect to no subsystem"), "{forgotten}");
+        let two = r#""subsystems": [{"nqn": "nqn.a", "allowed_hosts": ["nqn.h", "nqn.i"]}]"#;
+        let half = refusal(&format!("{{{keys}, {two}}}"));
+        assert!(half.contains("some have none"), "{half}");
+        assert!(serde_json::from_str::<Config>(r#"{"subsystems": [], "allow_any": true}"#).is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! Several subsystems of one server, and commands that change what it serves while it does.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::server::Server;
+use common::{Image, json_lines, refused, said};
+
+const FIRST: &str = "nqn.2026-11.example:first";
+const SECOND: &str = "nqn.2026-11.example:second";
+const HOST: &str = "nqn.2026-11.example:host";
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A server that takes requests, and what it said of where it listens.
+struct Served {
+    server: Server,
+    listening: serde_json::Value,
+    socket: PathBuf,
+}
+
+impl Served {
+    fn place(&self, of: &str) -> &str {
+        self.listening[of].as_str().unwrap()
+    }
+}
+
+/// A server by a file, with two subsystems of which the second lets one host in, and where it is.
+fn by_file(folder: &Path, more: &[&str]) -> Served {
+    let (config, socket) = (folder.join("serve.json"), folder.join("control"));
+    let said = format!(
+        r#"{{"ports": [{{"addr": {{"traddr": "127.0.0.1", "trsvcid": "0"}}}}],
+            "subsystems": [
+              {{"nqn": "{FIRST}", "namespaces": [{{"device": {{"path": "blocks:1M"}}}}]}},
+              {{"nqn": "{SECOND}", "device": "ram:64M", "allowed_hosts": ["{HOST}"]}}]}}"#
+    );
+    std::fs::write(&config, said).unwrap();
+    let args = ["--config", text(&config), "--control", text(&socket), "--json"];
+    let (server, line) = Server::begin(&[&args[..], more].concat());
+    let listening = json_lines(&line).remove(0);
+    assert_eq!(listening["subsystems"], serde_json::json!([FIRST, SECOND]));
+    Served { server, listening, socket }
+}
+
+fn names(address: &str) -> Vec<String> {
+    let found = json_lines(&said(&["discover", &format!("tcp://{address}"), "--json"])).remove(0);
+    let nvm = found.as_array().unwrap().iter().filter(|entry| !entry["uri"].is_null());
+    nvm.map(|entry| format!("{} {}", entry["subsystem"].as_str().unwrap(), entry["port_id"])).collect()
+}
+
+#[test]
+fn a_file_says_which_subsystems_one_server_has_and_who_finds_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = by_file(folder.path(), &[]);
+    let address = served.place("tcp");
+    assert_eq!(names(address), [format!("{FIRST} 1")]);
+    said(&["nvm", "zero", &format!("tcp://{address}/{FIRST}"), "--length", "4K"]);
+    let second = format!("tcp://{address}/{SECOND}");
+    refused(2, &["info", &second]);
+    said(&["info", &format!("{second}?hostnqn={HOST}")]);
+    served.server.end("-TERM");
+}
+
+#[test]
+fn what_is_served_is_listed_and_changed_by_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = by_file(folder.path(), &[]);
+    let (address, socket) = (served.place("tcp"), text(&served.socket));
+    let json = |args: &[&str]| json_lines(&said(&[args, &["--json"]].concat())).remove(0);
+    let error = refused(2, &["ns", "list", socket]);
+    assert!(error.contains("--subsystem") && error.contains(SECOND), "{error}");
+    let added = json(&["ns", "add", socket, "blocks:4M", "--subsystem", FIRST]);
+    assert_eq!((&added["done"], &added["nsid"]), (&"namespace_added".into(), &2.into()));
+    let listed = json(&["ns", "list", socket, "--subsystem", FIRST]);
+    assert_eq!(listed[1]["uri"], "blocks:4M");
+    assert!(said(&["ns", "remove", socket, "1", "--subsystem", FIRST]).contains("exported no more"));
+    refused(2, &["ns", "remove", socket, "1", "--subsystem", FIRST]);
+    let port = json(&["port", "add", socket, "127.0.0.1:0"]);
+    assert_eq!(port["port"], 2);
+    assert_eq!(names(address), [format!("{FIRST} 1"), format!("{FIRST} 2")]);
+    said(&["ana", "set", socket, "2=inaccessible", "--subsystem", FIRST]);
+    let states = json(&["ana", "list", socket, "--subsystem", FIRST]);
+    assert_eq!([&states[0]["state"], &states[1]["state"]], ["optimized", "inaccessible"]);
+    said(&["port", "remove", socket, "2"]);
+    said(&["host", "allow-all", socket, "--subsystem", SECOND]);
+    assert_eq!(json(&["host", "list", socket, "--subsystem", SECOND]), serde_json::Value::Null);
+    said(&["subsystem", "remove", socket, FIRST]);
+    assert_eq!(names(address), [format!("{SECOND} 1")]);
+    let third = "nqn.2026-11.example:third";
+    said(&["subsystem", "add", socket, third, "--ns", "blocks:1M", "--allow-host", HOST]);
+    let listed = json(&["subsystem", "list", socket]);
+    assert_eq!((&listed[1]["nqn"], &listed[1]["hosts"]), (&third.into(), &serde_json::json!([HOST])));
+    let socket = socket.to_owned();
+    served.server.end("-TERM");
+    let error = refused(2, &["port", "list", &socket]);
+    assert!(error.contains(&socket), "{error}");
+}
+
+#[test]
+fn a_server_is_found_by_its_image_and_a_path_is_that_of_who_asks() {
+    let image = Image::new(&["nvm"]);
+    let server = Server::start(&[text(&image.path()), "--tcp", "127.0.0.1:0"]);
+    let disk = image.dir.path().join("disk");
+    std::fs::write(&disk, vec![0; 1 << 20]).unwrap();
+    let mut command = assert_cmd::Command::cargo_bin("byway").unwrap();
+    command.current_dir(image.dir.path()).args(["ns", "add", text(&image.path()), "disk"]).assert().success();
+    let listed = json_lines(&said(&["ns", "list", text(&image.path()), "--json"])).remove(0);
+    assert_eq!(listed[1]["uri"], text(&disk));
+    assert!(listed[0]["uri"].is_null(), "it is the image's own");
+    server.end("-TERM");
+    let error = refused(2, &["ns", "list", text(&image.path())]);
+    assert!(error.contains("no server has"), "{error}");
+}
+
+#[test]
+fn figures_of_several_subsystems_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = by_file(folder.path(), &["--metrics", "127.0.0.1:0"]);
+    let address = served.place("tcp");
+    said(&["nvm", "zero", &format!("tcp://{address}/{FIRST}"), "--length", "4K"]);
+    let mut stream = std::net::TcpStream::connect(served.place("metrics")).unwrap();
+    std::io::Write::write_all(&mut stream, b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut figures = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut figures).unwrap();
+    for nqn in [FIRST, SECOND] {
+        assert!(figures.contains(&format!("byway_namespaces{{subsystem=\"{nqn}\"}} ")), "{figures}");
+    }
+    served.server.end("-TERM");
+}

@@ -55,6 +55,10 @@ impl Open {
         hand: &mut Hand<'_, '_>,
     ) -> Result<(), Ended> {
         let Hand { out, device: Some(device), .. } = hand else { return Err(Ended::ControllerGone) };
+        if !out.admits(reply_bytes) {
+            self.fail(command, Status::COMMAND_INTERRUPTED, out);
+            return Ok(());
+        }
         let head_bytes = if reply_bytes > 0 { self.writer.data_head_bytes() } else { 0 };
         let room = out.room(head_bytes + reply_bytes);
         let reply = room.get_mut(head_bytes..).unwrap_or_default();
@@ -157,6 +161,9 @@ impl Open {
     pub(crate) fn answer(&mut self, command: &Command, answer: Answer, reply_bytes: usize, out: &mut Outbox) {
         let done = Completion::new(0, 0, command.cid(), Status::SUCCESS);
         match answer {
+            Answer::Data(_) if !out.admits(reply_bytes) => {
+                self.fail(command, Status::COMMAND_INTERRUPTED, out);
+            }
             Answer::Data(data) if data.len() <= reply_bytes => {
                 let head_bytes = self.writer.data_head_bytes();
                 let room = out.room(head_bytes + reply_bytes);
@@ -193,6 +200,9 @@ impl Open {
             && let Some(posted) = device.take_completion(at)
         {
             self.send_posted(posted, out, device);
+        }
+        if self.pending.is_short() {
+            self.ask(out);
         }
         Ok(())
     }

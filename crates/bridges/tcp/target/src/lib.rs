@@ -38,6 +38,7 @@ mod premises;
 mod queue;
 mod receive;
 mod session;
+mod share;
 mod site;
 mod socket;
 mod strangers;

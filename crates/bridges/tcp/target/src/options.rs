@@ -26,11 +26,14 @@ pub struct TargetOptions {
     pub threads: NonZeroU16,
     /// What a thread does while nothing comes.
     pub idle: Idle,
+    /// Data that all connections together may have been asked for, or have not taken; beside 64 KiB of each.
+    pub data_bytes_max: usize,
 }
 
 impl Default for TargetOptions {
     fn default() -> Self {
-        Self { digests: Digests::BOTH, threads: NonZeroU16::MIN, idle: Idle::default() }
+        let (digests, threads) = (Digests::BOTH, NonZeroU16::MIN);
+        Self { digests, threads, idle: Idle::default(), data_bytes_max: 1 << 30 }
     }
 }
 

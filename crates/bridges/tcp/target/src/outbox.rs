@@ -1,5 +1,7 @@
 //! What is to be sent to one host: bytes in order, and room behind them in which data is made where it is sent from.
 
+use crate::share::{FREE_BYTES, Share};
+
 /// So much is sent before more is executed: its host is not to wait for all that it asked for at once. While the host has not
 /// taken it, nothing more is executed either.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -13,14 +15,27 @@ const IDLE_BYTES: usize = 64 << 10;
 /// Bytes to be sent.
 ///
 /// Behind `end` the bytes stay as they were used last, so that room for data is not cleared before it is written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Outbox {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    /// Of all that connections hold, what large data here is.
+    share: Share,
 }
 
 impl Outbox {
+    /// An empty one.
+    pub fn new(share: Share) -> Self {
+        Self { bytes: Vec::new(), start: 0, end: 0, share }
+    }
+
+    /// Whether there may be so much data: a little always, more as far as there is any for it.
+    #[inline]
+    pub fn admits(&mut self, bytes: usize) -> bool {
+        bytes <= FREE_BYTES || self.share.take(bytes)
+    }
+
     /// What is to be sent next.
     pub fn pending(&self) -> &[u8] {
         self.bytes.get(self.start..self.end).unwrap_or_default()
@@ -45,6 +60,7 @@ impl Outbox {
     /// So much was sent.
     pub fn sent(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
+        self.share.keep(self.end - self.start);
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
             self.keep(KEPT_BYTES);
@@ -97,10 +113,15 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::share::Shared;
+
+    fn empty() -> Outbox {
+        Outbox::new(Shared::new(0).share())
+    }
 
     #[test]
     fn what_was_pushed_comes_out_in_order_whatever_was_sent_between() {
-        let mut outbox = Outbox::default();
+        let mut outbox = empty();
         let (mut pushed, mut sent) = (Vec::new(), Vec::new());
         for round in 0..200u32 {
             let piece = vec![round as u8; (round as usize * 37) % 5000];
@@ -116,7 +137,7 @@ mod tests {
 
     #[test]
     fn room_that_was_not_committed_is_not_sent() {
-        let mut outbox = Outbox::default();
+        let mut outbox = empty();
         outbox.push(b"head");
         outbox.room(100).fill(7);
         outbox.push(b"tail");

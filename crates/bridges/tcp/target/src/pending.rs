@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use byway_spec::Command;
 use byway_tcp_codec::{CommandId, H2cData, ReadyToTransfer, Solicitations, Violation};
 
+use crate::share::{FREE_BYTES, Share};
+
 /// R2Ts of one connection at once.
 const PLACES: u16 = 128;
 
@@ -58,21 +60,26 @@ pub struct Pending {
     asked_bytes: usize,
     waiting: VecDeque<Command>,
     spare: Vec<Vec<u8>>,
+    /// Of all that connections hold, what was asked for here.
+    share: Share,
+    /// There was none left for the next.
+    is_short: bool,
 }
 
-impl Default for Pending {
-    fn default() -> Self {
+impl Pending {
+    /// Nothing yet.
+    pub fn new(share: Share) -> Self {
         Self {
             solicitations: Solicitations::new(PLACES),
             asked: (0..PLACES).map(|_| None).collect(),
             asked_bytes: 0,
             waiting: VecDeque::new(),
             spare: Vec::new(),
+            share,
+            is_short: false,
         }
     }
-}
 
-impl Pending {
     /// Commands that have not all of their data.
     pub fn len(&self) -> usize {
         self.waiting.len() + self.solicitations.outstanding()
@@ -96,7 +103,17 @@ impl Pending {
         if self.asked_bytes > 0 && self.asked_bytes + bytes as usize > ASKED_BYTES {
             return None;
         }
-        let asked = self.solicitations.ask(CommandId(command.cid()), 0, bytes)?;
+        // A little may always be asked for, by who waits for nothing else.
+        let is_free = self.asked_bytes == 0 && bytes as usize <= FREE_BYTES;
+        self.is_short = !is_free && !self.share.take(bytes as usize);
+        if self.is_short {
+            return None;
+        }
+        let asked = self.solicitations.ask(CommandId(command.cid()), 0, bytes);
+        let Some(asked) = asked else {
+            self.share.keep(self.asked_bytes);
+            return None;
+        };
         self.waiting.pop_front();
         self.asked_bytes += bytes as usize;
         let bytes = bytes as usize;
@@ -106,6 +123,11 @@ impl Pending {
         let whole = Whole { command, room, bytes, filled: 0, is_corrupt: false };
         *self.asked.get_mut(usize::from(asked.tag.0))? = Some(whole);
         Some(asked)
+    }
+
+    /// Whether the next waits for other connections to hold less.
+    pub fn is_short(&self) -> bool {
+        self.is_short
     }
 
     /// Whether data was asked for that has not come.
@@ -162,6 +184,7 @@ impl Pending {
         }
         let whole = place.take()?;
         self.asked_bytes -= whole.bytes.min(self.asked_bytes);
+        self.share.keep(self.asked_bytes);
         Some(whole)
     }
 

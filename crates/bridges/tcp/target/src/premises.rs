@@ -9,6 +9,7 @@ use byway_controller::PortId;
 use crate::counters::RareEvents;
 use crate::directory::Directory;
 use crate::options::{TargetOptions, Tell};
+use crate::share::Shared;
 
 /// Identifiers of discovery controllers, which no other controller has.
 const DISCOVERY_IDS: std::ops::Range<u16> = 0x8000..0xfff0;
@@ -29,6 +30,8 @@ pub struct Premises {
     discovery_id: AtomicU16,
     /// Hosts that are connected to the discovery service.
     askers: AtomicUsize,
+    /// Data that is held for hosts.
+    pub(crate) data: Shared,
 }
 
 /// One of the places for hosts at the discovery service.
@@ -56,7 +59,8 @@ impl Premises {
     /// Of a target that has to offer what `directory` says.
     pub fn new(options: TargetOptions, directory: Directory, tell: Tell) -> Self {
         let (rare, discovery_id) = (RareEvents::default(), AtomicU16::new(0));
-        Self { options, directory, rare, tell, discovery_id, askers: AtomicUsize::new(0) }
+        let data = Shared::new(options.data_bytes_max);
+        Self { options, directory, rare, tell, discovery_id, askers: AtomicUsize::new(0), data }
     }
 
     /// A place for a host at the discovery service; none where there are too many.

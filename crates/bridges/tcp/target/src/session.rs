@@ -99,7 +99,8 @@ impl Session {
     /// A connection that begins.
     pub fn new(premises: Arc<Premises>, place: Place, now_ns: u64) -> Self {
         let phase = Phase::Opening(Reader::<IcReq>::new());
-        Self { out: Outbox::default(), phase, premises, place, began_ns: now_ns, secured: None }
+        let out = Outbox::new(premises.data.share());
+        Self { out, phase, premises, place, began_ns: now_ns, secured: None }
     }
 
     /// Takes what was received behind ICReq, until all of it is read or the host must take answers first.
@@ -156,7 +157,7 @@ impl Session {
             lock: None,
             incoming: Receiving::Nothing,
             gathered: Vec::new(),
-            pending: Pending::default(),
+            pending: Pending::new(self.premises.data.share()),
             fused: FusedPairs::default(),
             outstanding: 0,
             owed_bytes: 0,
@@ -265,7 +266,12 @@ impl Session {
 
     /// Whether completions may come by themselves, or the queue has gone.
     pub fn waits(&self) -> bool {
-        let waits = |open: &Open| open.outstanding > 0 || open.queue.waits() || open.queue.check().is_err();
+        let waits = |open: &Open| {
+            open.outstanding > 0
+                || open.pending.is_short()
+                || open.queue.waits()
+                || open.queue.check().is_err()
+        };
         self.open().is_some_and(waits)
     }
 

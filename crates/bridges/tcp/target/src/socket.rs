@@ -338,7 +338,7 @@ impl<W: Wire> Connection<W> {
         if self.over.is_some() {
             return false;
         }
-        let mut any = false;
+        let (mut any, was_owed) = (false, self.session.is_owed());
         loop {
             let Self { session, site, .. } = self;
             let looked = match site {
@@ -347,6 +347,10 @@ impl<W: Wire> Connection<W> {
             };
             if let Err(why) = looked {
                 self.end(why, now_ns);
+            }
+            if !was_owed && self.session.is_owed() {
+                // The host has from now on to send what it is asked for.
+                self.came_ns = now_ns;
             }
             let was_full = self.session.out.is_full();
             any |= self.send(now_ns);

@@ -225,3 +225,42 @@ fn the_kernel_looks_whether_a_silent_host_is_still_there() {
     let row = rows.find(|row| row[1].ends_with(&target) && row[2].ends_with(&from)).unwrap();
     assert!(row[5].starts_with("02:"), "a timer for keep alive: {row:?}");
 }
+
+#[test]
+fn what_all_hosts_hold_together_is_bounded_and_a_little_is_always_there() {
+    const MOST: usize = 2 << 20;
+    let served = Served::with(|asked| asked.target.data_bytes_max = MOST);
+    let (_admin, mut greedy) = served.host(Proposal::default());
+    let (_other, mut io) = served.host(Proposal::default());
+    greedy.start(blocks(NvmOpcode::WRITE, 0, MOST), By::R2t, &pattern(1, MOST));
+    // It is asked for all of it, and sends nothing.
+    assert_eq!(greedy.stream.peek(&mut [0]).unwrap(), 1);
+    let large = pattern(2, 1 << 20);
+    let waiting = io.start(blocks(NvmOpcode::WRITE, 8192, large.len()), By::R2t, &large);
+    let read = io.read(blocks(NvmOpcode::READ, 0, large.len()), large.len()).0.status();
+    assert!(read.is(Status::COMMAND_INTERRUPTED) && !read.dnr(), "{read:?}");
+    assert!(io.read(blocks(NvmOpcode::READ, 0, 65536), 65536).0.status().is_success());
+    assert!(!io.is_done(waiting));
+    let (_third, mut small) = served.host(Proposal::default());
+    let little = pattern(3, 65536);
+    assert!(small.write(blocks(NvmOpcode::WRITE, 0, 65536), By::R2t, &little).status().is_success());
+    // What it does not hold any more, others may.
+    drop(greedy);
+    assert!(io.wait(waiting).0.status().is_success());
+    let (done, got) = io.read(blocks(NvmOpcode::READ, 8192, large.len()), large.len());
+    assert!(done.status().is_success() && got == large);
+}
+
+#[test]
+fn data_that_is_taken_bit_by_bit_is_given_back_bit_by_bit() {
+    // Of one large answer there is room, and of the next as soon as some of it is taken.
+    let served = Served::with(|asked| asked.target.data_bytes_max = 3 << 20);
+    let (_admin, mut io) = served.host(Proposal::default());
+    for _ in 0..3 {
+        let reads: Vec<u16> =
+            (0..32).map(|_| io.start_read(blocks(NvmOpcode::READ, 0, 1 << 20), 1 << 20)).collect();
+        for cid in reads {
+            assert!(io.wait(cid).0.status().is_success());
+        }
+    }
+}

@@ -27,8 +27,6 @@ fn prepared(served: &Served, options: &str) -> (Device, Queue, Nsid) {
     let before = served.relays[0].carried();
     queue.alone(write(nsid, 0, 8, 1)).unwrap();
     assert!(served.relays[0].carried() > before + 8 * LBA_BYTES as u64);
-    // Ports get to know each other's controllers.
-    std::thread::sleep(Duration::from_millis(200));
     (device, queue, nsid)
 }
 

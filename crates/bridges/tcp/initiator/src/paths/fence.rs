@@ -21,8 +21,13 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a witness has to answer.
+/// How long a witness has to answer, at most.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
+
+/// The same, where a controller that was just found must not miss its host meanwhile.
+fn time_to_answer(paths: &Paths, witness: usize) -> Deadline {
+    Deadline::after((paths.peer(witness).options.keep_alive / 4).min(ANSWERS_WITHIN))
+}
 
 /// How long a controller is waited for that does not miss its host: none is used that says so.
 const ENDS_WITHIN: Duration = Duration::from_secs(600);
@@ -97,7 +102,7 @@ impl Fence {
     fn ask_one(&self, (witness, before): &(usize, Standing)) -> Known {
         let of = (self.path, self.generation);
         let peer = self.paths.peer(*witness);
-        match has_controller(peer, self.controller, Deadline::after(ANSWERS_WITHIN)) {
+        match has_controller(peer, self.controller, time_to_answer(&self.paths, *witness)) {
             Ok(true) => {
                 self.paths.note_known((*witness, before.generation), of);
                 Known::Lives
@@ -107,27 +112,29 @@ impl Fence {
             _ => Known::Nothing,
         }
     }
-
-    /// Has the portals see each other's controllers while they live: that of a path which was found, and those that stand.
-    pub fn acquaint(paths: &Arc<Paths>, found: usize) {
-        let paths = Arc::clone(paths);
-        let acquaint = move || {
-            let standing = paths.that_stand();
-            let Some((_, this)) = standing.iter().find(|(path, _)| *path == found) else { return };
-            for (path, other) in standing.iter().filter(|(path, _)| *path != found) {
-                introduce(&paths, (found, this), (*path, other));
-                introduce(&paths, (*path, other), (found, this));
-            }
-        };
-        // Without it time tells, later.
-        let _ = std::thread::Builder::new().name("byway-witness".into()).spawn(acquaint);
-    }
 }
 
-/// Asks whoever is at the other end of one path for the controller of another.
-fn introduce(paths: &Paths, (witness, at): (usize, &Standing), (of, standing): (usize, &Standing)) {
-    let answered = has_controller(paths.peer(witness), standing.controller, Deadline::after(ANSWERS_WITHIN));
-    if at.controller != standing.controller && matches!(answered, Ok(true)) {
-        paths.note_known((witness, at.generation), (of, standing.generation));
+/// Has portals see each other's controllers while they live: that of a path that is about to stand, and those that do.
+pub(crate) fn acquaint(paths: &Paths, index: usize, mut this: Standing) -> Standing {
+    let others = paths.that_stand();
+    let sees = |(witness, at): (usize, &Standing), of: &Standing| {
+        let deadline = time_to_answer(paths, witness);
+        at.controller != of.controller
+            && has_controller(paths.peer(witness), of.controller, deadline).is_ok_and(|has| has)
+    };
+    let seen: Vec<[bool; 2]> = std::thread::scope(|scope| {
+        let both =
+            |(path, other): &(usize, Standing)| [sees((*path, other), &this), sees((index, &this), other)];
+        let asked: Vec<_> = others.iter().map(|other| scope.spawn(move || both(other))).collect();
+        asked.into_iter().map(|one| one.join().unwrap_or_default()).collect()
+    });
+    for ((path, other), [seen_there, seen_here]) in others.iter().zip(seen) {
+        if seen_there {
+            paths.note_known((*path, other.generation), (index, this.generation));
+        }
+        if seen_here {
+            this.note((*path, other.generation));
+        }
     }
+    this
 }

@@ -14,7 +14,7 @@ use byway_fabrics::ControllerId;
 use byway_spec::base::ana::AnaState;
 use byway_sys::Wakeup;
 
-use super::fence::Fence;
+use super::fence::{Fence, acquaint};
 use crate::ana::States;
 use crate::association::gone;
 use crate::attach::Facts;
@@ -214,10 +214,8 @@ impl Paths {
     pub fn note_known(&self, witness: (usize, u64), of: (usize, u64)) {
         let mut all = self.all();
         let standing = all.paths[witness.0].standing.as_mut();
-        if let Some(standing) = standing.filter(|standing| standing.generation == witness.1)
-            && !standing.knows.contains(&of)
-        {
-            standing.knows.push(of);
+        if let Some(standing) = standing.filter(|standing| standing.generation == witness.1) {
+            standing.note(of);
         }
     }
 }
@@ -226,6 +224,13 @@ impl Standing {
     /// Whether it has had the controller of another path, and so can tell that it is gone.
     pub fn knows(&self, of: (usize, u64)) -> bool {
         self.knows.contains(&of)
+    }
+
+    /// It has it.
+    pub fn note(&mut self, of: (usize, u64)) {
+        if !self.knows(of) {
+            self.knows.push(of);
+        }
     }
 }
 
@@ -263,15 +268,15 @@ impl PathPlace {
         Ok(())
     }
 
-    /// The path stands.
+    /// The path stands. Whoever can say later that its controller has ended gets to know it first.
     pub fn found(&self, generation: u64, controller: ControllerId, states: States) {
+        let standing =
+            acquaint(&self.paths, self.index, Standing { generation, controller, knows: Vec::new() });
         self.paths.change(|all| {
             all.away = None;
             let path = &mut all.paths[self.index];
-            path.states = states;
-            path.standing = Some(Standing { generation, controller, knows: Vec::new() });
+            (path.states, path.standing) = (states, Some(standing));
         });
-        Fence::acquaint(&self.paths, self.index);
     }
 
     /// The path is lost. Its controller goes on for some time.

@@ -126,10 +126,11 @@ impl Shared {
         while let Ok(count @ 1..) = host.read(&mut bytes) {
             self.came.fetch_add(count as u64, SeqCst);
             drop(self.let_go.wait_while(self.holds.lock().unwrap(), |holds| *holds).unwrap());
+            // Before there can be an answer.
+            self.carried.fetch_add(count as u64, SeqCst);
             if target.write_all(&bytes[..count]).is_err() {
                 break;
             }
-            self.carried.fetch_add(count as u64, SeqCst);
         }
         drop(self.let_go.wait_while(self.holds.lock().unwrap(), |holds| *holds).unwrap());
         let _ = target.shutdown(Shutdown::Both);

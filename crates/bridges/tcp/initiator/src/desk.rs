@@ -2,6 +2,7 @@
 //! several.
 
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use byway_core::{Deadline, Error, ErrorKind, Failed, Finished, Outcome, Result};
@@ -53,6 +54,15 @@ pub(crate) trait Waits: Sized {
     /// Sleeps until something may have come.
     fn doze(&mut self, timeout: Duration) -> Result<()>;
 
+    /// The descriptor that a program waits by, where there is one.
+    fn listened(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Makes it.
+    fn listen(&mut self) -> std::io::Result<()>;
+
+    /// The program is going to wait by it: it can be read when there is something to come for.
+    fn prepare_to_wait(&mut self);
+
     /// The next finished command that a program waits for; ends of calls that nobody waits for are dropped.
     #[inline]
     fn take_finished(&mut self) -> Option<Finished> {
@@ -77,26 +87,53 @@ pub(crate) trait Waits: Sized {
         !self.desk().ready.is_empty()
     }
 
-    /// The next finished command of those that have come.
-    #[inline]
-    fn look_for_finished(&mut self) -> Option<Finished> {
-        loop {
-            let finished = self.take_finished();
-            if finished.is_some() || !self.look() {
-                return finished;
-            }
+    /// As [`BackendQueue::event`](byway_core::BackendQueue::event).
+    fn event_of_all(&mut self) -> Result<BorrowedFd<'_>> {
+        let none = || Error::host(ErrorKind::System, "no descriptor for completions");
+        if self.listened().is_none() {
+            self.listen().map_err(|cause| Error::kernel("no descriptor for completions", cause))?;
+            self.prepare_to_wait();
         }
+        self.listened().ok_or_else(none)
     }
 
-    /// The next finished command, waited for.
+    /// The next finished command of those that have come.
     #[inline]
-    fn wait_for_finished(&mut self, timeout: Duration) -> Result<Option<Finished>> {
-        let mut found = None;
-        self.wait_until(Deadline::after(timeout), |queue| {
-            found = queue.take_finished();
-            found.is_some()
-        })?;
+    fn next_of_all(&mut self) -> Option<Finished> {
+        loop {
+            let finished = self.take_finished();
+            if finished.is_some() {
+                return finished;
+            }
+            if !self.look() {
+                break;
+            }
+        }
+        if self.listened().is_some() {
+            self.prepare_to_wait();
+        }
+        self.take_finished()
+    }
+
+    /// The next finished command, waited for where any is outstanding.
+    #[inline]
+    fn next_waited_for(&mut self, timeout: Duration, outstanding: u32) -> Result<Option<Finished>> {
+        let mut found = self.take_finished();
+        if found.is_none() && outstanding > 0 {
+            self.wait_until(Deadline::after(timeout), |queue| {
+                found = queue.take_finished();
+                found.is_some()
+            })?;
+        }
         Ok(found)
+    }
+
+    /// Waits until a finished command can be taken, where any is outstanding.
+    fn wait_for_any(&mut self, timeout: Duration, outstanding: u32) -> Result<bool> {
+        if self.is_ready() || outstanding == 0 {
+            return Ok(!self.desk().ready.is_empty());
+        }
+        self.wait_until(Deadline::after(timeout), Self::is_ready)
     }
 
     /// What comes of a call that was begun.

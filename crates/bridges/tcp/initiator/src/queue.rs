@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use byway_core::{
-    BackendQueue, Command, Deadline, Error, ErrorKind, Finished, Outcome, Payload, QueueOptions, Refused,
-    Result,
+    BackendQueue, Command, Error, ErrorKind, Finished, Outcome, Payload, QueueOptions, Refused, Result,
 };
 use byway_sys::Alarm;
 use rustix::event::{PollFlags, epoll};
@@ -217,31 +216,6 @@ impl TcpQueue {
         }
     }
 
-    /// Makes the descriptor that a program waits by.
-    fn listen(&mut self) -> std::io::Result<()> {
-        let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let for_room = self.line.has_unsent();
-        let flags = listening_flags(for_room);
-        let data = epoll::EventData::new_u64(0);
-        if self.line.connection.is_open() {
-            epoll::add(&both, self.line.stream(), data, flags)?;
-        }
-        epoll::add(&both, &self.seat.wakeup, data, epoll::EventFlags::IN)?;
-        let alarm = Alarm::beside(both.as_fd())?;
-        self.listening = Some(Listening { both, alarm, for_room });
-        Ok(())
-    }
-
-    /// The program is going to wait by the descriptor: it can be read when there is something to come for.
-    #[cold]
-    fn prepare_to_wait(&mut self) {
-        self.hush();
-        // What came before it was lowered is seen here.
-        self.look();
-        let is_ready = self.is_ready();
-        self.arm(is_ready);
-    }
-
     /// From here on the queue's wakeup is raised for what is new.
     pub(crate) fn hush(&self) {
         self.seat.wakeup.lower();
@@ -311,18 +285,6 @@ impl TcpQueue {
         let socket = self.is_open().then(|| (self.line.stream().as_fd(), flags));
         socket.into_iter().chain([(self.seat.wakeup.as_fd(), PollFlags::IN)])
     }
-
-    /// The descriptor that can be read when there is something to come for, once the queue is armed.
-    ///
-    /// # Errors
-    /// When the process has none left.
-    pub(crate) fn listened(&mut self) -> std::io::Result<BorrowedFd<'_>> {
-        if self.listening.is_none() {
-            self.listen()?;
-        }
-        let none = || std::io::Error::from(std::io::ErrorKind::NotFound);
-        Ok(self.listening.as_ref().ok_or_else(none)?.alarm.as_fd())
-    }
 }
 
 fn listening_flags(for_room: bool) -> epoll::EventFlags {
@@ -384,6 +346,34 @@ impl Waits for TcpQueue {
         }
         Ok(())
     }
+
+    #[inline]
+    fn listened(&self) -> Option<BorrowedFd<'_>> {
+        self.listening.as_ref().map(|listening| listening.alarm.as_fd())
+    }
+
+    fn listen(&mut self) -> std::io::Result<()> {
+        let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let for_room = self.line.has_unsent();
+        let flags = listening_flags(for_room);
+        let data = epoll::EventData::new_u64(0);
+        if self.line.connection.is_open() {
+            epoll::add(&both, self.line.stream(), data, flags)?;
+        }
+        epoll::add(&both, &self.seat.wakeup, data, epoll::EventFlags::IN)?;
+        let alarm = Alarm::beside(both.as_fd())?;
+        self.listening = Some(Listening { both, alarm, for_room });
+        Ok(())
+    }
+
+    #[cold]
+    fn prepare_to_wait(&mut self) {
+        self.hush();
+        // What came before it was lowered is seen here.
+        self.look();
+        let is_ready = self.is_ready();
+        self.arm(is_ready);
+    }
 }
 
 impl BackendQueue for TcpQueue {
@@ -408,40 +398,23 @@ impl BackendQueue for TcpQueue {
     }
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
-        if self.listening.is_none() {
-            self.listen().map_err(|cause| Error::kernel("no descriptor for completions", cause))?;
-            self.prepare_to_wait();
-        }
-        let listening = self.listening.as_ref();
-        listening
-            .map(|listening| listening.alarm.as_fd())
-            .ok_or_else(|| Error::host(ErrorKind::System, "no descriptor for completions"))
+        self.event_of_all()
     }
 
     #[inline]
     fn next_finished(&mut self) -> Result<Option<Finished>> {
-        let finished = self.look_for_finished();
-        if finished.is_none() && self.listening.is_some() {
-            self.prepare_to_wait();
-            return Ok(self.take_finished());
-        }
-        Ok(finished)
+        Ok(self.next_of_all())
     }
 
     #[inline]
     fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
-        let found = self.take_finished();
-        if found.is_some() || self.outstanding() == 0 {
-            return Ok(found);
-        }
-        self.wait_for_finished(timeout)
+        let outstanding = self.outstanding();
+        self.next_waited_for(timeout, outstanding)
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        if self.is_ready() || self.outstanding() == 0 {
-            return Ok(!self.desk.ready.is_empty());
-        }
-        self.wait_until(Deadline::after(timeout), Self::is_ready)
+        let outstanding = self.outstanding();
+        self.wait_for_any(timeout, outstanding)
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {

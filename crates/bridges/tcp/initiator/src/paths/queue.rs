@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_core::{
-    BackendQueue, Command, Deadline, Error, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result,
-    Retry,
+    BackendQueue, Command, Error, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result, Retry,
 };
 use byway_spec::Completion;
 use byway_spec::base::ana::AnaState;
@@ -373,35 +372,6 @@ impl TcpPathsQueue {
         due.map(|due| due.saturating_duration_since(Instant::now()))
     }
 
-    /// Makes the descriptor that a program waits by.
-    fn listen(&mut self) -> std::io::Result<()> {
-        let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let data = epoll::EventData::new_u64(0);
-        epoll::add(&all, &*self.bell, data, epoll::EventFlags::IN)?;
-        for lane in &mut self.lanes {
-            epoll::add(&all, lane.queue.listened()?, data, epoll::EventFlags::IN)?;
-        }
-        let alarm = Alarm::beside(all.as_fd())?;
-        self.listening = Some(Listening { _all: all, alarm });
-        Ok(())
-    }
-
-    /// The program is going to wait by the descriptor: it can be read when there is something to come for.
-    #[cold]
-    fn prepare_to_wait(&mut self) {
-        self.hush();
-        // What came before it was hushed is seen here.
-        self.look();
-        let is_ready = self.is_ready();
-        self.lanes.iter_mut().for_each(|lane| lane.queue.arm(false));
-        if let Some(listening) = &self.listening {
-            listening.alarm.set(self.time_left());
-        }
-        if is_ready {
-            self.bell.raise();
-        }
-    }
-
     /// From here on bells ring for what is new.
     fn hush(&self) {
         self.bell.lower();
@@ -463,6 +433,40 @@ impl Waits for TcpPathsQueue {
         self.hush();
         Ok(())
     }
+
+    #[inline]
+    fn listened(&self) -> Option<BorrowedFd<'_>> {
+        self.listening.as_ref().map(|listening| listening.alarm.as_fd())
+    }
+
+    fn listen(&mut self) -> std::io::Result<()> {
+        let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&all, &*self.bell, data, epoll::EventFlags::IN)?;
+        for lane in &mut self.lanes {
+            lane.queue.listen()?;
+            let mut listened = lane.queue.listened().into_iter();
+            listened.try_for_each(|fd| epoll::add(&all, fd, data, epoll::EventFlags::IN))?;
+        }
+        let alarm = Alarm::beside(all.as_fd())?;
+        self.listening = Some(Listening { _all: all, alarm });
+        Ok(())
+    }
+
+    #[cold]
+    fn prepare_to_wait(&mut self) {
+        self.hush();
+        // What came before it was hushed is seen here.
+        self.look();
+        let is_ready = self.is_ready();
+        self.lanes.iter_mut().for_each(|lane| lane.queue.arm(false));
+        if let Some(listening) = &self.listening {
+            listening.alarm.set(self.time_left());
+        }
+        if is_ready {
+            self.bell.raise();
+        }
+    }
 }
 
 impl BackendQueue for TcpPathsQueue {
@@ -486,40 +490,23 @@ impl BackendQueue for TcpPathsQueue {
     }
 
     fn event(&mut self) -> Result<BorrowedFd<'_>> {
-        if self.listening.is_none() {
-            self.listen().map_err(|cause| Error::kernel("no descriptor for completions", cause))?;
-            self.prepare_to_wait();
-        }
-        let listening = self.listening.as_ref();
-        listening
-            .map(|listening| listening.alarm.as_fd())
-            .ok_or_else(|| Error::host(ErrorKind::System, "no descriptor for completions"))
+        self.event_of_all()
     }
 
     #[inline]
     fn next_finished(&mut self) -> Result<Option<Finished>> {
-        let finished = self.look_for_finished();
-        if finished.is_none() && self.listening.is_some() {
-            self.prepare_to_wait();
-            return Ok(self.take_finished());
-        }
-        Ok(finished)
+        Ok(self.next_of_all())
     }
 
     #[inline]
     fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
-        let found = self.take_finished();
-        if found.is_some() || self.outstanding() == 0 {
-            return Ok(found);
-        }
-        self.wait_for_finished(timeout)
+        let outstanding = self.outstanding();
+        self.next_waited_for(timeout, outstanding)
     }
 
     fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        if self.is_ready() || self.outstanding() == 0 {
-            return Ok(!self.desk.ready.is_empty());
-        }
-        self.wait_until(Deadline::after(timeout), Self::is_ready)
+        let outstanding = self.outstanding();
+        self.wait_for_any(timeout, outstanding)
     }
 
     fn cancel(&mut self, tag: u64) -> Result<()> {

@@ -12,6 +12,9 @@ use byway_fabrics::{HostId, Nqn};
 /// Nanoseconds of a millisecond.
 const NS_PER_MS: u64 = 1_000_000;
 
+/// Hosts of a subsystem at once that have a controller and have still to show who they are: half of the controllers.
+const CLAIMS_MAX: usize = 32;
+
 /// A host and its controller, from the Connect of the admin queue until that ends.
 #[derive(Debug)]
 pub struct Association {
@@ -26,6 +29,8 @@ pub struct Association {
     /// The host's identifier.
     pub host_id: HostId,
     over: AtomicBool,
+    /// Its host has still to show who it is.
+    claimed: AtomicBool,
     /// It is to end: the host is not let in any more.
     dismissed: AtomicBool,
     /// Controller resets: each ends the I/O queues that were there.
@@ -51,6 +56,7 @@ impl Association {
             host,
             host_id,
             over: AtomicBool::new(false),
+            claimed: AtomicBool::new(false),
             dismissed: AtomicBool::new(false),
             resets: AtomicU32::new(0),
             heard_ns: AtomicU64::new(now_ns),
@@ -83,6 +89,11 @@ impl Association {
     /// Whether it has ended.
     pub fn is_over(&self) -> bool {
         self.over.load(Relaxed)
+    }
+
+    /// Its host has still to show who it is, or has.
+    pub fn set_claimed(&self, claimed: bool) {
+        self.claimed.store(claimed, Relaxed);
     }
 
     /// Has its connections end: each finds out before it executes anything more.
@@ -126,6 +137,17 @@ impl Associations {
     /// Dismisses those that `are_out`.
     pub fn dismiss(&self, are_out: impl Fn(&Association) -> bool) {
         self.lock().iter().filter(|association| are_out(association)).for_each(|out| out.dismiss());
+    }
+
+    /// Dismisses the oldest whose host has still to show who it is, where they are too many for another: those who never do are not to
+    /// have every controller.
+    pub fn make_room_for_claim(&self) {
+        let list = self.lock();
+        let is_claim = |other: &&Arc<Association>| other.claimed.load(Relaxed) && !other.is_dismissed();
+        let mut claims = list.iter().filter(is_claim);
+        if claims.clone().count() >= CLAIMS_MAX {
+            claims.next().into_iter().for_each(|oldest| oldest.dismiss());
+        }
     }
 
     /// That of a controller.

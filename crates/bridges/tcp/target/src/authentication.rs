@@ -162,6 +162,7 @@ impl Open {
                 lock.deadline_ns = None;
                 let is_first = !std::mem::replace(&mut lock.is_proven, true);
                 if is_first {
+                    self.queue.prove();
                     self.tell_came();
                 }
                 None

@@ -155,7 +155,14 @@ impl Open {
         let parties = Parties { host: data.host.clone(), subsystem: site.nqn.clone() };
         let lock = Lock::of(&site.keys(), parties, now_ns);
         let queue = match (connect.qid, data.controller) {
-            (0, ControllerChoice::Dynamic) => connect_admin(site, (&connect, port), data, device, now_ns)?,
+            (0, ControllerChoice::Dynamic) => {
+                if lock.is_some() {
+                    site.associations.make_room_for_claim();
+                }
+                let queue = connect_admin(site, (&connect, port), data, device, now_ns)?;
+                queue.association.set_claimed(lock.is_some());
+                queue
+            }
             (0, _) | (_, ControllerChoice::Dynamic) => {
                 return Err(ConnectRefusal::invalid(Parameter::CNTLID));
             }

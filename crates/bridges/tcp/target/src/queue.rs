@@ -83,6 +83,13 @@ impl Queue {
         }
     }
 
+    /// Its host has shown who it is.
+    pub fn prove(&self) {
+        if let Self::Device(queue) = self {
+            queue.association.set_claimed(false);
+        }
+    }
+
     /// Whether it is a queue of a device.
     pub fn is_of_device(&self) -> bool {
         matches!(self, Self::Device(_))

@@ -127,6 +127,22 @@ fn nothing_but_messages_is_answered_before_a_host_shows_who_it_is() {
 }
 
 #[test]
+fn those_who_never_show_who_they_are_keep_nobody_out_who_does() {
+    let (served, secrets) = usual();
+    let mut first = admin(&served);
+    assert_eq!(authenticate(&mut first, &secrets), Ok(()));
+    first.enable();
+    let mut claims: Vec<Host> = (0..100).map(|_| admin(&served)).collect();
+    assert_eq!(claims[0].wait_for_end(), End::Closed);
+    let mut last = claims.pop().unwrap();
+    assert_eq!(authenticate(&mut last, &secrets), Ok(()));
+    last.enable();
+    let mut io = served.queue(&first, 1, Proposal::default());
+    assert_eq!(authenticate(&mut io, &secrets), Ok(()));
+    assert!(io.read(blocks(NvmOpcode::READ, 0, 4096), 4096).0.status().is_success());
+}
+
+#[test]
 fn a_host_with_a_wrong_secret_is_told_so_and_sent_away() {
     let (served, secrets) = usual();
     let mut admin = admin(&served);

@@ -117,6 +117,31 @@ fn a_server_is_found_by_its_image_and_a_path_is_that_of_who_asks() {
 }
 
 #[test]
+fn a_hangup_has_the_hosts_of_the_file_read_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = by_file(folder.path(), &[]);
+    let second = format!("tcp://{}/{SECOND}", served.place("tcp"));
+    refused(2, &["info", &second]);
+    let config = folder.path().join("serve.json");
+    let said_before = std::fs::read_to_string(&config).unwrap();
+    let event = |said: &str| {
+        std::fs::write(&config, said).unwrap();
+        served.server.signal("-HUP");
+        loop {
+            let event = json_lines(&served.server.line()).remove(0)["event"].as_str().unwrap().to_owned();
+            if event.starts_with("keys") {
+                return event;
+            }
+        }
+    };
+    assert_eq!(event("what is this"), "keys_kept");
+    refused(2, &["info", &second]);
+    assert_eq!(event(&said_before.replace(&format!(r#", "allowed_hosts": ["{HOST}"]"#), "")), "keys_renewed");
+    said(&["info", &second]);
+    served.server.end("-TERM");
+}
+
+#[test]
 fn figures_of_several_subsystems_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let served = by_file(folder.path(), &["--metrics", "127.0.0.1:0"]);

@@ -221,7 +221,7 @@ fn gone() -> Error {
     Error::host(ErrorKind::DeviceLost, "nobody is served any more")
 }
 
-fn from_control(error: ControlError) -> Error {
+pub(super) fn from_control(error: ControlError) -> Error {
     let kind = match error {
         ControlError::Listen(error) => return tcp::from_listen(error),
         ControlError::Path(error) => return tcp::from_path(&error),

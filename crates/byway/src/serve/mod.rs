@@ -301,8 +301,8 @@ impl Served {
     /// By what NVMe/TCP hosts of the first subsystem show who they are, to be changed while it is served; none without such hosts.
     #[must_use]
     pub fn keys(&self) -> Option<ServedKeys> {
-        let keys = self.target.as_ref()?.control().keys(tcp::name(&self.nqn).ok()?);
-        Some(ServedKeys::new(keys, self.nqn.clone(), self.events.clone()))
+        let target = self.target.as_ref()?.control();
+        Some(ServedKeys::new(target, self.nqn.clone(), self.events.clone()))
     }
 
     /// Where they ask for subsystems alone.

@@ -66,6 +66,9 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
 
 /// Has files of keys and secrets read anew at each SIGHUP, where there are any.
 fn renew_at_hangup(args: &Serve, served: &Served) -> Result<()> {
+    if let (Some(path), Some(keys)) = (args.config.clone(), served.keys()) {
+        return Ok(on_hangup(move || keys.renew_all(|| Config::read(&path)?.subsystems()))?);
+    }
     let (dhchap, tls) = (args.dhchap.clone(), args.tls.clone());
     let has_files = dhchap.dhchap_secrets.is_some() || tls.tls_keys.is_some();
     if let Some(keys) = served.keys().filter(|_| has_files) {

@@ -13,7 +13,7 @@ use super::quantile::Growth;
 pub struct Report {
     /// How long it was.
     pub interval_s: f64,
-    /// The subsystem, where it is told.
+    /// The subsystem, where it is told, or all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subsystem: Option<String>,
     /// All commands together.
@@ -86,19 +86,38 @@ pub struct FlashCause {
 }
 
 /// Figures of the moment, each with what it is called here.
-const NOW: [(&str, &str); 11] = [
-    ("byway_hosts", "hosts"),
-    ("byway_io_queues", "io_queues"),
-    ("byway_vfio_user_clients", "vfio_user_clients"),
-    ("byway_commands_waiting", "waiting"),
-    ("byway_flash_write_amplification", "write_amplification"),
-    ("byway_flash_media_errors_total", "media_errors"),
-    ("byway_health_available_spare_ratio", "available_spare_ratio"),
-    ("byway_health_used_ratio", "used_ratio"),
-    ("byway_health_temperature_celsius", "temperature_celsius"),
-    ("byway_health_unsafe_shutdowns_total", "unsafe_shutdowns"),
-    ("process_resident_memory_bytes", "resident_bytes"),
+const NOW: [(&str, &str, OfAll); 11] = [
+    ("byway_hosts", "hosts", OfAll::Sum),
+    ("byway_io_queues", "io_queues", OfAll::Sum),
+    ("byway_vfio_user_clients", "vfio_user_clients", OfAll::Sum),
+    ("byway_commands_waiting", "waiting", OfAll::Sum),
+    ("byway_flash_write_amplification", "write_amplification", OfAll::Most),
+    ("byway_flash_media_errors_total", "media_errors", OfAll::Sum),
+    ("byway_health_available_spare_ratio", "available_spare_ratio", OfAll::Least),
+    ("byway_health_used_ratio", "used_ratio", OfAll::Most),
+    ("byway_health_temperature_celsius", "temperature_celsius", OfAll::Most),
+    ("byway_health_unsafe_shutdowns_total", "unsafe_shutdowns", OfAll::Sum),
+    ("process_resident_memory_bytes", "resident_bytes", OfAll::Sum),
 ];
+
+/// What is shown of figures of one name where there are several, of several subsystems: all together, or the worst.
+#[derive(Clone, Copy)]
+enum OfAll {
+    Sum,
+    Most,
+    Least,
+}
+
+impl OfAll {
+    fn value(self, of: &[Figure]) -> Option<f64> {
+        let values = of.iter().map(|figure| figure.value).filter(|value| value.is_finite());
+        values.reduce(match self {
+            Self::Sum => |one, other| one + other,
+            Self::Most => f64::max,
+            Self::Least => f64::min,
+        })
+    }
+}
 
 /// Two looks, and what grew between them.
 struct Between<'a> {
@@ -113,10 +132,10 @@ impl Report {
         let interval_s = new.at.duration_since(old.at).as_secs_f64().max(1e-3);
         let between = Between { old: &old.figures, new: &new.figures, interval_s };
         let figures = &new.figures;
-        let subsystem = figures.of("byway_info").first().map(|info| info.label("subsystem").to_owned());
-        let now = NOW.iter().filter_map(|(name, short)| {
-            figures.sum(name).filter(|value| value.is_finite()).map(|value| (*short, value))
-        });
+        let subsystems: Vec<&str> =
+            figures.of("byway_info").iter().map(|info| info.label("subsystem")).collect();
+        let subsystem = (!subsystems.is_empty()).then(|| subsystems.join(", "));
+        let now = NOW.iter().filter_map(|(name, short, all)| Some((*short, all.value(figures.of(name))?)));
         let connections = figures.of("byway_connections").iter();
         let stands = |figure: &&Figure| figure.value > 0.0;
         let warnings = figures.of("byway_health_critical_warning").iter().filter(stands);

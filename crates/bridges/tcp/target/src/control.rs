@@ -13,7 +13,7 @@ use byway_tls::TlsUnavailable;
 use crate::crew::Crew;
 use crate::directory::{Listing, Port};
 use crate::entrance::{ListenError, Listener};
-use crate::keys::{Keys, TargetKeys};
+use crate::keys::Keys;
 use crate::options::{AnaSetting, SubsystemTerms};
 use crate::paths::{self, PathError, TargetPaths};
 use crate::site::Site;
@@ -211,12 +211,6 @@ impl TargetControl {
     /// There is no such subsystem; as [`PathError`] has them.
     pub fn set_path(&self, nqn: &Nqn, setting: AnaSetting) -> Result<(), ControlError> {
         Ok(paths::change(&self.site(nqn)?.device, setting)?)
-    }
-
-    /// By what a subsystem's hosts show who they are, to be changed.
-    #[must_use]
-    pub fn keys(&self, nqn: Nqn) -> TargetKeys {
-        TargetKeys::of(self.clone(), nqn)
     }
 
     /// How a subsystem's namespaces are reached, to be changed.

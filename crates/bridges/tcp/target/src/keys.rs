@@ -4,7 +4,6 @@
 
 use byway_fabrics::Nqn;
 
-use crate::control::{ControlError, TargetControl};
 use crate::options::{Dhchap, Tls, TlsPolicy};
 
 /// By what hosts show who they are.
@@ -14,13 +13,6 @@ pub struct Keys {
     pub dhchap: Option<Dhchap>,
     /// As [`SubsystemTerms::tls`](crate::SubsystemTerms::tls).
     pub tls: Option<Tls>,
-}
-
-/// The keys of a subsystem, to be changed while it is served. It does not keep the target.
-#[derive(Debug, Clone)]
-pub struct TargetKeys {
-    control: TargetControl,
-    subsystem: Nqn,
 }
 
 impl Keys {
@@ -34,22 +26,5 @@ impl Keys {
     /// Whether hosts must come by TLS.
     pub(crate) fn require_tls(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.policy == TlsPolicy::Required)
-    }
-}
-
-impl TargetKeys {
-    pub(crate) fn of(control: TargetControl, subsystem: Nqn) -> Self {
-        Self { control, subsystem }
-    }
-
-    /// Has connections that come go by `keys`, all of them at once. Nothing happens where the subsystem is served no more.
-    ///
-    /// # Errors
-    /// Where there is no OpenSSL.
-    pub fn set(&self, keys: Keys) -> Result<(), ControlError> {
-        match self.control.set_keys(&self.subsystem, keys) {
-            Err(ControlError::Gone | ControlError::NoSubsystem(_)) => Ok(()),
-            set => set,
-        }
     }
 }

@@ -50,7 +50,7 @@ pub use control::{ControlError, TargetControl};
 pub use counters::{ConnectionState, TargetSnapshot};
 pub use directory::Port;
 pub use entrance::ListenError;
-pub use keys::{Keys, TargetKeys};
+pub use keys::Keys;
 pub use options::{AnaSetting, Dhchap, SubsystemTerms, TargetOptions, Tell, Tls, TlsPolicy, Told};
 pub use paths::{PathError, TargetPaths};
 pub use target::{Doors, StartError, Target, TargetWatch};

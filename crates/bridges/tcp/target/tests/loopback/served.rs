@@ -135,7 +135,7 @@ impl Served {
 
     /// Has who comes go by other keys.
     pub fn renew(&self, keys: Keys) {
-        self.control().keys(name(SUBSYSTEM)).set(keys).unwrap();
+        self.control().set_keys(&name(SUBSYSTEM), keys).unwrap();
     }
 
     /// A host at a port, with an I/O queue.

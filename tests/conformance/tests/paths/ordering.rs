@@ -88,6 +88,32 @@ fn reads_and_writes_of_other_blocks_do_not_wait_for_an_old_write() {
 }
 
 #[test]
+fn a_write_by_a_better_path_waits_for_an_older_one_of_the_same_blocks_that_is_under_way_by_another() {
+    let mut tcp = two_ports();
+    tcp.ana = vec![AnaSetting { port: PortId(2), nsid: None, state: AnaState::INACCESSIBLE }];
+    let served = Served::with(tcp);
+    served.set(1, AnaState::NON_OPTIMIZED);
+    let (device, mut queue, nsid) = prepared(&served, "keep-alive=30");
+    let [first, _] = &served.relays;
+    first.hold();
+    let came = first.came();
+    queue.submit(write(nsid, 0, 1, 2), 0).unwrap();
+    queue.start().unwrap();
+    until(|| first.came() > came);
+    served.set(2, AnaState::OPTIMIZED);
+    until(|| device.paths().unwrap()[1].states[0].1 == AnaState::OPTIMIZED);
+    queue.submit(write(nsid, 0, 1, 3), 1).unwrap();
+    queue.submit(write(nsid, 1, 1, 4), 2).unwrap();
+    assert_eq!(next(&mut queue).tag, 2);
+    assert!(queue.next_within(Duration::from_millis(50)).unwrap().is_none());
+    first.let_go();
+    let done = drain(&mut queue).into_iter().map(|one| one.result.map(|_| one.tag).unwrap());
+    assert_eq!(done.collect::<Vec<u64>>(), [0, 1]);
+    assert_eq!(byte_at(&mut queue, nsid, 0), 3);
+    assert!(device.paths().unwrap().iter().all(|path| path.lost.is_none()), "nothing was lost");
+}
+
+#[test]
 fn without_a_witness_the_old_ones_controller_is_given_the_time_to_miss_its_host() {
     let served = Served::new();
     let (device, mut queue, nsid) = prepared(&served, "keep-alive=1");

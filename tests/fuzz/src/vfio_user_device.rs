@@ -26,6 +26,12 @@ const MEMORY_BYTES: u64 = 1 << 20;
 /// Places of BAR 0 where something stands.
 const PLACES: [u64; 12] = [0, 0x0c, 0x14, 0x1c, 0x20, 0x24, 0x28, 0x30, 0x1000, 0x1008, 0x2000, 0x3000];
 
+thread_local! {
+    /// Interrupts of every function that is served here, one after the other: the kernel takes tens of milliseconds to let go
+    /// of what they are told by, and each input would wait for that.
+    static VECTORS: Arc<Vectors> = Arc::default();
+}
+
 /// A served function, and the device behind it.
 struct Host {
     // Before the device, which it reaches.
@@ -35,7 +41,8 @@ struct Host {
 
 impl Host {
     fn new() -> Self {
-        let vectors = Arc::new(Vectors::default());
+        let vectors = VECTORS.with(Arc::clone);
+        vectors.forget();
         let hosts =
             Hosts { interrupts: vectors.clone(), doorbells: None, threads: NonZeroU16::MIN, engines: None };
         let device = Embedded::serve(device("gen4x4"), ClockMode::Off, true, hosts).expect("threads");

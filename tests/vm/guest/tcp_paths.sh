@@ -1,0 +1,156 @@
+# Two ports of one subsystem, and Linux's own multipath over them: it goes by what each port says of a namespace (ANA), and on by the
+# other where one is cut off.
+# seconds: 900
+
+modprobe nvme-tcp
+modprobe veth
+modprobe sch_netem
+modprobe crc32c_generic 2> /dev/null
+nqn=nqn.2026-11.example:far
+
+# The target is in a network of its own, behind two pairs of cards: a port behind each.
+served() {
+    local n
+    ip netns add far
+    for n in 1 2; do
+        ip link add "near$n" type veth peer name "far$n" netns far
+        ip addr add "10.9.$n.1/24" dev "near$n"
+        ip link set "near$n" up
+        ip -n far addr add "10.9.$n.2/24" dev "far$n"
+        ip -n far link set "far$n" up
+    done
+    byway create far.img --size 256M --ns nvm:128M
+    ip netns exec far byway serve far.img --tcp 10.9.1.2 --tcp 10.9.2.2 --ana 2=non-optimized --nqn "$nqn" > serving 2>&1 &
+    until_true 60 grep -q 'listening.*10.9.2.2' serving
+}
+check "our target is served at two ports" served
+
+discovered() {
+    nvme discover -t tcp -a 10.9.1.2 -s 4420 | tee found
+    grep -q 'traddr: *10.9.1.2' found
+    grep -q 'traddr: *10.9.2.2' found
+}
+check "both are discovered at one of them" discovered
+
+# by_port N: the controller that was come to by it.
+by_port() {
+    local path
+    for path in /sys/class/nvme/nvme*; do
+        if grep -qs "traddr=10.9.$1.2" "$path/address"; then
+            basename "$path"
+            return
+        fi
+    done
+    return 1
+}
+
+# state N STATE: what Linux knows of the namespace by port N.
+state() {
+    [ "$(cat /sys/class/nvme/"$(by_port "$1")"/nvme*c*n1/ana_state)" = "$2" ]
+}
+
+# live N: the controller of port N is.
+live() {
+    [ "$(cat "/sys/class/nvme/$(by_port "$1")/state")" = live ]
+}
+
+connected() {
+    nvme connect-all -t tcp -a 10.9.1.2 -s 4420 --reconnect-delay=1 --ctrl-loss-tmo=300 --keep-alive-tmo=2 --nr-io-queues=2
+    until_true 60 live 1
+    until_true 60 live 2
+    until_true 60 state 1 optimized
+    until_true 60 state 2 non-optimized
+    nvme list-subsys
+    until_true 60 has_block
+    ls /dev/nvme*n1 > block
+    by_port 1 > name
+}
+
+# One device of both: their own are hidden.
+has_block() {
+    [ "$(find /dev -name 'nvme*n1' | wc -l)" = 1 ]
+}
+check "both are connected to, and are two paths of one device" connected
+block=$(cat block)
+name=$(cat name)
+
+# written_by N: writes that went by port N so far.
+written_by() {
+    awk '{print $5}' /sys/class/nvme/"$(by_port "$1")"/nvme*c*n1/stat
+}
+
+# goes_by N OTHER: what is written and read goes by port N alone. It is apart from the blocks that loads are compared in.
+goes_by() {
+    local before other
+    before=$(written_by "$1")
+    other=$(written_by "$2")
+    fio_verified "$block" --rw=randwrite --bs=4k --iodepth=16 --offset=100M --size=4M
+    echo "$(written_by "$1") of $before, $(written_by "$2") of $other"
+    [ "$(written_by "$1")" -ge $((before + 1000)) ]
+    [ "$(written_by "$2")" = "$other" ]
+}
+check "it goes by the port that serves it best" goes_by 1 2
+
+# network N SETTINGS...: of both ways to port N.
+network() {
+    local n=$1
+    shift
+    tc qdisc replace dev "near$n" root netem "$@"
+    tc -n far qdisc replace dev "far$n" root netem "$@"
+}
+
+# cut_off N...: nothing comes through to these for longer than the keep alive time.
+cut_off() {
+    local n
+    for n in "$@"; do network "$n" loss 100%; done
+    sleep 6
+    for n in "$@"; do network "$n" delay 0ms; done
+    until_true 60 live 1
+    until_true 60 live 2
+    until_true 60 state 1 optimized
+}
+
+begin_again() {
+    byway nvm trim "$block" --offset 0 --length 32M
+}
+load_options="--rate_iops=200"
+check "blocks that nobody wrote" begin_again
+check "the better one is cut off under load, twice" under_load 2 cut_off 1
+check "the other one is" under_load 2 cut_off 2
+check "both are at once" under_load 1 cut_off 1 2
+
+goes_on() {
+    network 1 loss 100%
+    fio_verified "$block" --rw=randwrite --bs=4k --iodepth=16 --offset=100M --size=4M
+    ! live 1
+    goes_by 2 1
+    network 1 delay 0ms
+    until_true 60 live 1
+    until_true 60 state 1 optimized
+    goes_by 1 2
+}
+check "it goes by the other as long as one is away, and back" goes_on
+
+resets() {
+    nvme reset "/dev/$(by_port 1)"
+    nvme reset "/dev/$(by_port 2)"
+    until_true 60 live 1
+    until_true 60 live 2
+    until_true 60 state 2 non-optimized
+}
+check "resets of either under load" under_load 3 resets
+
+in_turn() {
+    echo round-robin > /sys/class/nvme-subsystem/nvme-subsys*/iopolicy
+    fio_verified "$block" --rw=randwrite --bsrange=4k-64k --blockalign=4k --iodepth=16 --offset=100M --size=8M
+}
+check "where paths are taken in turn" in_turn
+
+gone() {
+    nvme disconnect -n "$nqn"
+    ! grep -qs "$nqn" /sys/class/nvme/nvme*/subsysnqn
+    # shellcheck disable=SC2046
+    kill $(ip netns pids far)
+    until_true 60 byway check far.img
+}
+check "disconnect, and nothing is wrong with the image" gone

@@ -268,6 +268,29 @@ fn files_of_keys_are_read_anew_at_a_hangup_and_bad_ones_change_nothing() {
 }
 
 #[test]
+fn several_portals_are_one_device_and_info_tells_how_each_reaches_it() {
+    let image = Image::new(&["nvm", "kv"]);
+    let nqn = "nqn.2026-11.example:disk";
+    let ports = ["--tcp", "127.0.0.1:0", "--tcp", "127.0.0.1:0", "--ana", "2=non-optimized"];
+    let (server, line) =
+        Server::begin(&[&[text(&image.path())], &ports[..], &["--nqn", nqn, "--json"]].concat());
+    let listening = json_lines(&line).remove(0);
+    let (first, second) = (listening["tcp"].as_str().unwrap(), listening["more_ports"][0].as_str().unwrap());
+    let uri = format!("tcp://{second},{first}/{nqn}");
+    said(&["kv", "put", &uri, "key", "value"]);
+    assert_eq!(said(&["kv", "get", &uri, "key"]).trim_end(), "value");
+    let told = said(&["info", &uri]);
+    for (portal, state) in [(first, "optimized"), (second, "non-optimized")] {
+        let wanted = format!("path {portal}: namespace 1 {state}, namespace 2 {state}\n");
+        assert!(told.contains(&wanted), "{wanted:?} in {told}");
+    }
+    let told: serde_json::Value = serde_json::from_str(&said(&["info", &uri, "--json"])).unwrap();
+    assert_eq!(told["paths"][0]["namespaces"][1]["state"], "non-optimized");
+    server.end("-TERM");
+    assert!(refused(2, &["info", &uri]).contains("nobody listens at"));
+}
+
+#[test]
 fn a_server_with_no_place_or_a_place_that_is_taken_says_so() {
     let image = Image::new(&["nvm"]);
     let error = refused(2, &["serve", text(&image.path())]);

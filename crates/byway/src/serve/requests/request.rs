@@ -237,7 +237,7 @@ mod tests {
             Request::SetPath { subsystem, setting: AnaSetting { nsid: None, ..setting } },
         ];
         for request in requests {
-            assert_eq!(Request::of_line(request.to_line().trim_end()), Some(request));
+            assert_eq!(Request::of_line(request.to_line().trim_end_matches('\n')), Some(request));
         }
     }
 

@@ -11,6 +11,7 @@ mod buffer;
 mod buffers;
 mod capability;
 mod command;
+mod effect;
 pub mod encode;
 mod error;
 pub mod future;
@@ -43,6 +44,7 @@ pub use command::{
     Answer, Command, CopyRanges, KvCommand, LbaRange, LbaRanges, NvmCommand, Outcome, RawCommand, RawData,
     StoreOptions, blocks_z,
 };
+pub use effect::{Effect, Extent};
 pub use error::{Error, ErrorKind, Origin, Result, Retry};
 pub use identity::{Identity, Namespace, NamespaceKind, Nsid};
 pub use memory::Memory;

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `standing.rs` | `Paths`: which paths stand, how each reaches which namespace, what of lost ones is not over |
 //! | `fence.rs` | when a controller that was lost is known to have ended |
-//! | `effect.rs` | what a command changes, and which commands change the same |
 //! | `slots.rs` | the commands of one queue, wherever they are |
 //! | `queue.rs` | `TcpPathsQueue`: a lane by each path |
 //! | `device.rs` | `NvmeTcpPaths`, the `Backend` |
@@ -15,7 +14,6 @@
 //! answered, what came later and changes the same waits behind it. `docs/decisions/0032-when-an-old-write-is-over.md` says why.
 
 mod device;
-mod effect;
 mod fence;
 mod queue;
 mod slots;

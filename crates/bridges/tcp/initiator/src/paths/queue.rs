@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_core::{
-    BackendQueue, Command, Error, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result, Retry,
+    BackendQueue, Command, Effect, Error, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result, Retry,
 };
 use byway_spec::Completion;
 use byway_spec::base::ana::AnaState;
@@ -16,7 +16,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 
 use super::device::PathSet;
-use super::effect::Effect;
 use super::slots::{Slots, Whereabouts};
 use crate::association::gone;
 use crate::connection::{Ended, Lost, Order};

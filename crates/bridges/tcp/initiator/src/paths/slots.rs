@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use byway_core::{Error, Memory, Payload, SmallBytes};
+use byway_core::{Effect, Error, Memory, Payload, SmallBytes};
 
-use super::effect::Effect;
 use super::queue::LANES_MAX;
 use crate::connection::Order;
 

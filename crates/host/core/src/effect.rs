@@ -1,11 +1,12 @@
-//! What a command changes, and which commands change the same.
+//! What a command changes, and which commands change the same: for who may send one twice, or late.
 
-use byway_core::{Command, KvCommand, NvmCommand, StoreOptions};
 use byway_spec::Key;
+
+use crate::command::{Command, KvCommand, NvmCommand, StoreOptions};
 
 /// What becomes of a device by a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// Nothing: it may be done twice, and late.
     #[default]
     None,
@@ -19,15 +20,32 @@ pub(crate) enum Effect {
 
 /// A part of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
-    Blocks { nsid: u32, first: u64, blocks: u32 },
-    Key { nsid: u32, key: Key },
+pub enum Extent {
+    /// Blocks of a namespace, so many from the first.
+    Blocks {
+        /// The namespace.
+        nsid: u32,
+        /// Its first block.
+        first: u64,
+        /// How many.
+        blocks: u32,
+    },
+    /// What is stored by a key.
+    Key {
+        /// The namespace.
+        nsid: u32,
+        /// The key.
+        key: Key,
+    },
+    /// All of a namespace.
     Namespace(u32),
+    /// All that there is.
     Everything,
 }
 
 impl Effect {
     /// Of a command.
+    #[must_use]
     pub fn of(command: &Command) -> Self {
         match command {
             Command::Nvm(command) => Self::of_nvm(command),
@@ -67,6 +85,7 @@ impl Effect {
     }
 
     /// What it changes.
+    #[must_use]
     pub fn extent(&self) -> Option<Extent> {
         match self {
             Self::None | Self::Flush => None,
@@ -75,6 +94,7 @@ impl Effect {
     }
 
     /// Whether two commands change the same.
+    #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         let both = self.extent().zip(other.extent());
         both.is_some_and(|(this, other)| this.meets(&other))
@@ -111,9 +131,8 @@ impl Extent {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use byway_core::{Nsid, Payload};
-
     use super::*;
+    use crate::{Nsid, Payload};
 
     fn blocks(first: u64, blocks: u32) -> Effect {
         let data = Payload::Empty;

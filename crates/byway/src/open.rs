@@ -109,6 +109,7 @@ fn run_options(options: &Options) -> byway_flash::RunOptions {
     byway_flash::RunOptions {
         durability,
         reads: options.reads,
+        prefault: options.prefault,
         injection,
         fading: options.fading,
         ..byway_flash::RunOptions::default()

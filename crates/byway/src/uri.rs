@@ -62,8 +62,10 @@ pub struct Options {
     pub sgls: bool,
     /// `flash=`: on or off, whether flash operations take modelled time.
     pub flash_timing: bool,
-    /// `reads=`: mapped or checked, how pages of an image file are read.
+    /// `reads=`: mapped or checked, how pages of the medium are read.
     pub reads: Reads,
+    /// `prefault=`: whether all memory of a RAM disk is taken when it is made.
+    pub prefault: bool,
     /// `memtable=`: RAM of the index entries that are not on flash yet, in bytes; twice that while they are written out.
     pub memtable_bytes: usize,
     /// `cache=`: RAM for index pages, in bytes.
@@ -87,7 +89,7 @@ pub struct Options {
 }
 
 /// What every option is called, what it may be, and what it decides: for errors and help.
-pub const OPTIONS: [(&str, &str, &str); 26] = [
+pub const OPTIONS: [(&str, &str, &str); 27] = [
     ("transfer", "METHOD", "how payloads cross the link [adaptive]"),
     ("policy", "bytes|time|threshold", "by what adaptive chooses [bytes]"),
     ("tau", "BYTES", "policy=threshold: from this size on prp is taken"),
@@ -109,7 +111,8 @@ pub const OPTIONS: [(&str, &str, &str); 26] = [
     ("flush", "process|command|media", "what an acknowledgement survives [process]"),
     ("depth", "COUNT", "commands outstanding on a queue [128]"),
     ("ring", "ENTRIES", "of a submission ring"),
-    ("reads", "mapped|checked", "how values are read from the image [mapped]"),
+    ("reads", "mapped|checked", "whether the medium is read as memory, or every read is verified [mapped]"),
+    ("prefault", "on|off", "whether memory of a RAM disk is taken at once, not as it is written [off]"),
     ("memtable", "SIZE", "RAM of index entries not on flash yet [60M]"),
     ("cache", "SIZE", "RAM for pages of the index [64M]"),
     ("fading", "LIMITS", "how much data stands before it is lost"),
@@ -165,6 +168,7 @@ impl Default for Options {
             sgls: true,
             flash_timing: true,
             reads: Reads::default(),
+            prefault: false,
             memtable_bytes: KvOptions::default().memtable_bytes,
             cache_bytes: KvOptions::default().cache_bytes,
             packing: Packing::default(),
@@ -277,6 +281,7 @@ impl Options {
             "reads" => {
                 self.reads = one_of(value, &[("mapped", Reads::Mapped), ("checked", Reads::Checked)])?;
             }
+            "prefault" => self.prefault = on_or_off(value)?,
             "memtable" => self.memtable_bytes = parse_size(value)? as usize,
             "cache" => self.cache_bytes = parse_size(value)? as usize,
             "readonly" => {

@@ -54,6 +54,21 @@ impl ExclusiveMapping {
         self.0.store_u64(at, value)
     }
 
+    /// Takes all pages from the system now, not when they are first written.
+    ///
+    /// # Errors
+    /// The system's answer: there may not be that much memory.
+    pub fn populate(&mut self) -> io::Result<()> {
+        let (start, len) = (self.0.as_mut_ptr().cast(), self.0.len().next_multiple_of(PAGE_BYTES));
+        loop {
+            // SAFETY: all of our own mapping, exclusively borrowed; what its pages hold stays.
+            match unsafe { rustix::mm::madvise(start, len, rustix::mm::Advice::LinuxPopulateWrite) } {
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                answer => return answer.map_err(io::Error::from),
+            }
+        }
+    }
+
     /// Gives the pages that lie wholly in the range back to the system; they read as zeroes (anonymous memory) or as
     /// the file's bytes (a file range) afterwards.
     ///
@@ -108,6 +123,14 @@ mod tests {
         let mut byte = [0];
         std::os::unix::fs::FileExt::read_exact_at(&file, &mut byte, 1).unwrap();
         assert_eq!(byte, [2]);
+    }
+
+    #[test]
+    fn populated_pages_hold_what_they_held() {
+        let mut map = ExclusiveMapping::anonymous(5 * PAGE_BYTES + 1).unwrap();
+        map[PAGE_BYTES] = 7;
+        map.populate().unwrap();
+        assert!(map.iter().enumerate().all(|(at, byte)| *byte == if at == PAGE_BYTES { 7 } else { 0 }));
     }
 
     #[test]

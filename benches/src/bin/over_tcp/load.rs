@@ -12,7 +12,7 @@ use byway_benches::rounds::{Case, each};
 /// Devices.
 pub const RAM: &str = "ram:1G?flash=off&ledger=off";
 pub const NULL: &str = "null:1G?flash=off&ledger=off";
-pub const RAM_OF_LARGE: &str = "ram:4G?flash=off&ledger=off";
+pub const RAM_OF_LARGE: &str = "ram:4G?flash=off&ledger=off&prefault=on";
 pub const RAM_TO_FILL: &str = "ram:256M?flash=off&ledger=off";
 
 /// Bytes of a piece that is read, and how many there are.

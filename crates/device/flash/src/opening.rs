@@ -73,7 +73,7 @@ impl Flash {
     ) -> Result<Self, FlashError> {
         let media: Box<dyn Media> = match superblock.keeps {
             Keeps::Null => Box::new(NullMedia),
-            _ => Box::new(RamMedia::new(superblock.geometry, &Layout::of(&superblock.geometry))?),
+            _ => Box::new(RamMedia::new(superblock.geometry, &Layout::of(&superblock.geometry), &how.run)?),
         };
         Self::create_on(Backing::Memory, media, superblock, how, namespaces)
     }

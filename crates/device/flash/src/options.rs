@@ -64,8 +64,10 @@ pub struct RunOptions {
     pub durability: Durability,
     /// Who is told of the operations on the image's file, and may make them fail.
     pub events: Option<Arc<dyn FileEvents>>,
-    /// How pages of an image file are read. With `events` they are read by system calls in any case.
+    /// How pages are read. With `events` those of an image file are read by system calls in any case.
     pub reads: Reads,
+    /// Take all memory of a medium in memory at once, not as it is first written.
+    pub prefault: bool,
     /// A sync point to leave out: for the test that proves each of them necessary.
     pub left_out: Option<SyncPoint>,
     /// Operations of the medium that shall fail.
@@ -83,6 +85,7 @@ impl RunOptions {
             durability: Durability::Process,
             events: None,
             reads: Reads::Mapped,
+            prefault: false,
             left_out: None,
             injection: None,
             fading: Fading { reads_limit: None, age_limit: None, refresh: false },

@@ -106,6 +106,11 @@ impl Protected {
         self.map.discard(at, len).map_err(FlashError::Memory)
     }
 
+    /// Takes all of it from the system where it is plain memory.
+    pub(crate) fn take_now(&mut self) -> Result<(), FlashError> {
+        self.map.populate().map_err(FlashError::Memory)
+    }
+
     pub(crate) fn into_mapping(self) -> ExclusiveMapping {
         self.map
     }

@@ -6,7 +6,7 @@ use crate::buffer::{BufferPlace, BufferedUnit};
 use crate::counters::Cause;
 use crate::error::FlashError;
 use crate::ftl::Ftl;
-use crate::geometry::{PageId, UNIT_BYTES, UnitId};
+use crate::geometry::{BlockId, PageId, UNIT_BYTES, UnitId};
 use crate::map::{EntryIndex, Location};
 use crate::spare::{PageKind, SpareRecord};
 
@@ -194,6 +194,9 @@ impl Ftl {
         at_ps: u64,
     ) -> Result<u64, FlashError> {
         let page = self.geometry.page_of(unit);
+        if self.media.is_exact() {
+            return self.read_exact(unit, within, into, cause, at_ps);
+        }
         self.expect_units(page, self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within, into.len());
         let spare = self.spare_for(kind, run, unit)?;
         let block = self.geometry.block_of(page);
@@ -218,10 +221,38 @@ impl Ftl {
         if !matches {
             return Err(self.media_error(unit, "its data does not match its checksum"));
         }
-        let bytes = ((end_unit - first_unit) * UNIT_BYTES) as u64;
+        Ok(self.note_read(block, end_unit - first_unit, cause, at_ps))
+    }
+
+    /// The same from a medium that gives what was programmed: no checksum is asked, nor who owns what is there.
+    fn read_exact(
+        &mut self,
+        unit: UnitId,
+        within: usize,
+        into: &mut [u8],
+        cause: Cause,
+        at_ps: u64,
+    ) -> Result<u64, FlashError> {
+        let page = self.geometry.page_of(unit);
+        let (block, page_in_block) = self.geometry.place_of(page);
+        let from = self.geometry.unit_in_page(unit) as usize * UNIT_BYTES + within;
+        if page_in_block >= self.blocks.get(block).written {
+            return Err(self.media_error(unit, "it was never written"));
+        }
+        if self.has_faded(block) {
+            return Err(self.media_error(unit, "it was read too often or is too old"));
+        }
+        self.media.read(page, from, into)?;
+        let units = (from + into.len()).div_ceil(UNIT_BYTES) - from / UNIT_BYTES;
+        Ok(self.note_read(block, units, cause, at_ps))
+    }
+
+    /// Counts and times a read of units of a block; when it is done.
+    fn note_read(&mut self, block: BlockId, units: usize, cause: Cause, at_ps: u64) -> u64 {
+        let bytes = (units * UNIT_BYTES) as u64;
         self.state.count_read(cause, bytes);
         self.note_block_read(block, at_ps);
-        Ok(self.timing.read(&self.geometry, block, bytes, at_ps))
+        self.timing.read(&self.geometry, block, bytes, at_ps)
     }
 
     /// Asks for the memory of the units that a short read looks at: they are on their way while its spare record is checked.

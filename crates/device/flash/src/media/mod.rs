@@ -33,14 +33,15 @@ pub enum MediaKind {
     DescribedNull(PathBuf),
 }
 
-/// How pages of an image file are read.
+/// How pages are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reads {
     /// Pages of key-value extents are lent from a mapping of the file and verified by whoever reads a record from
-    /// them. A disk that fails under a mapping, or a file that another program cuts short, kills the process.
+    /// them. A disk that fails under a mapping, or a file that another program cuts short, kills the process. Pages in memory
+    /// of this process are taken as they are: no medium was between their writing and their reading.
     #[default]
     Mapped,
-    /// Every read is copied out by a system call and verified: a failing disk is an error value.
+    /// Every read is copied out, from a file by a system call, and verified: a failing disk is an error value.
     Checked,
 }
 
@@ -53,6 +54,11 @@ pub enum Reads {
 pub(crate) trait Media: Send {
     /// Whether what is programmed can be read back. Where not, nothing is mapped.
     fn keeps_data(&self) -> bool;
+
+    /// Whether what is read is what was programmed, so that a checksum can tell nothing.
+    fn is_exact(&self) -> bool {
+        false
+    }
 
     /// Takes room for page `page` of `block`, so that programming it cannot find the disk full.
     fn prepare(&mut self, block: BlockId, page: u32) -> Result<(), FlashError>;

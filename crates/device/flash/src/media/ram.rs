@@ -1,12 +1,13 @@
-//! Pages in memory of this process, taken from the system when first programmed.
+//! Pages in memory of this process, taken from the system when first programmed, or all at once.
 
 use byway_sys::cacheline::prefetch_all;
 use byway_sys::huge::prefer_huge_pages;
 
-use super::Media;
+use super::{Media, Reads};
 use crate::error::FlashError;
 use crate::geometry::{BlockId, Geometry, PageId};
 use crate::image::layout::Layout;
+use crate::options::RunOptions;
 use crate::protected::{Backing, Protected};
 use crate::spare::VOID;
 
@@ -18,17 +19,22 @@ pub(crate) struct RamMedia {
     geometry: Geometry,
     data: Protected,
     spare: Protected,
+    reads: Reads,
 }
 
 impl RamMedia {
-    pub(crate) fn new(geometry: Geometry, layout: &Layout) -> Result<Self, FlashError> {
+    pub(crate) fn new(geometry: Geometry, layout: &Layout, run: &RunOptions) -> Result<Self, FlashError> {
         let backing = Backing::Memory;
-        let (data, spare) = (backing.map(layout.pages)?, backing.map(layout.spare)?);
+        let (mut data, mut spare) = (backing.map(layout.pages)?, backing.map(layout.spare)?);
         if data.len() >= HUGE_FROM_BYTES {
             // A page of 4 KiB costs as much to get as twenty small puts.
             prefer_huge_pages(&data);
         }
-        Ok(Self { geometry, data, spare })
+        if run.prefault {
+            data.take_now()?;
+            spare.take_now()?;
+        }
+        Ok(Self { geometry, data, spare, reads: run.reads })
     }
 
     fn data_at(&self, page: PageId) -> usize {
@@ -39,6 +45,10 @@ impl RamMedia {
 impl Media for RamMedia {
     fn keeps_data(&self) -> bool {
         true
+    }
+
+    fn is_exact(&self) -> bool {
+        self.reads == Reads::Mapped
     }
 
     fn prepare(&mut self, _block: BlockId, _page: u32) -> Result<(), FlashError> {

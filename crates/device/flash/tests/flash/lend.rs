@@ -7,16 +7,18 @@ use proptest::prelude::*;
 const PAGE: usize = 16384;
 const PAGES: u64 = 40;
 
-fn media(dir: &tempfile::TempDir, reads: Option<Reads>) -> Flash {
-    let Some(reads) = reads else { return create(MediaKind::Ram, 4 * MIB, &[kv(4 * MIB)]) };
-    let path = dir.path().join("image");
-    let mut options = FlashOptions::new(4 * MIB, small_profile(), MediaKind::File(path));
+fn media(kind: MediaKind, reads: Reads) -> Flash {
+    let mut options = FlashOptions::new(4 * MIB, small_profile(), kind);
     options.run.reads = reads;
     Flash::create(options, &[kv(4 * MIB)]).unwrap()
 }
 
-fn any_media() -> impl Strategy<Value = Option<Reads>> {
-    prop_oneof![Just(None), Just(Some(Reads::Mapped)), Just(Some(Reads::Checked))]
+fn image(dir: &tempfile::TempDir) -> MediaKind {
+    MediaKind::File(dir.path().join("image"))
+}
+
+fn any_reads() -> impl Strategy<Value = Reads> {
+    prop_oneof![Just(Reads::Mapped), Just(Reads::Checked)]
 }
 
 proptest! {
@@ -25,12 +27,12 @@ proptest! {
     /// Pages are written over and over, so that blocks are collected beneath.
     #[test]
     fn what_is_lent_is_what_is_read(
-        reads in any_media(),
+        (in_memory, reads) in (any::<bool>(), any_reads()),
         writes in proptest::collection::vec((0..PAGES, 1..1000u64), 1..400),
         looks in proptest::collection::vec((0..PAGES, 0..PAGE, 1..PAGE), 1..40),
     ) {
         let dir = tempfile::tempdir().unwrap();
-        let mut flash = media(&dir, reads);
+        let mut flash = media(if in_memory { MediaKind::Ram } else { image(&dir) }, reads);
         let extent = extent(&flash, 1);
         for (page, seed) in writes {
             let data = page_of(&flash, seed);
@@ -60,7 +62,7 @@ proptest! {
 #[test]
 fn nothing_outside_of_an_extent_is_lent() {
     let dir = tempfile::tempdir().unwrap();
-    let mut flash = media(&dir, Some(Reads::Mapped));
+    let mut flash = media(image(&dir), Reads::Mapped);
     let extent = extent(&flash, 1);
     let mut room = [0; 11];
     let end = flash.extent_len_bytes(extent).unwrap();
@@ -80,4 +82,17 @@ fn blocks_are_read_and_verified_where_pages_would_be_lent() {
     let (mut room, mut at_ps) = ([0; 100], 0);
     assert_eq!(flash.lend(extent, 4000, &mut room, Cause::Host, &mut at_ps).unwrap(), [7; 100]);
     assert_eq!(room, [7; 100], "read into the room");
+}
+
+#[test]
+fn memory_that_is_taken_at_once_is_empty_and_keeps_what_is_written() {
+    let mut options = FlashOptions::new(4 * MIB, small_profile(), MediaKind::Ram);
+    options.run.prefault = true;
+    let mut flash = Flash::create(options, &[nvm(4 * MIB)]).unwrap();
+    let extent = extent(&flash, 1);
+    flash.write_units(extent, 1, &[7; 4096], Cause::Host, &mut 0).unwrap();
+    let mut read = [1; 3 * 4096];
+    flash.read(extent, 0, &mut read, Cause::Host, &mut 0).unwrap();
+    assert!(read[..4096].iter().chain(&read[8192..]).all(|byte| *byte == 0));
+    assert!(read[4096..8192].iter().all(|byte| *byte == 7));
 }

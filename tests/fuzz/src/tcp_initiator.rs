@@ -190,7 +190,7 @@ impl Rig {
         let at = usize::from(input.byte()) % self.begun.len().max(1);
         let mut tags: Vec<u64> = self.begun.keys().copied().collect();
         tags.sort_unstable();
-        let Some(cid) = tags.get(at).and_then(|tag| self.connection.find(*tag)) else { return };
+        let Some(cid) = tags.get(at).and_then(|tag| self.connection.find(*tag, false)) else { return };
         // Who gave it up already waits for its end.
         if !self.connection.is_given_up(cid) && self.connection.give_up(cid, ErrorKind::TimedOut, None) {
             self.named.push(cid);

@@ -63,6 +63,9 @@ pub(crate) trait Waits: Sized {
     /// The program is going to wait by it: it can be read when there is something to come for.
     fn prepare_to_wait(&mut self);
 
+    /// Gives a call up whose time is over: its controller is told to abort it.
+    fn give_up_call(&mut self, call: u64);
+
     /// The next finished command that a program waits for; ends of calls that nobody waits for are dropped.
     #[inline]
     fn take_finished(&mut self) -> Option<Finished> {
@@ -147,6 +150,7 @@ pub(crate) trait Waits: Sized {
             Some(ended) => outcome(ended).map_err(|Failed { error, .. }| error),
             None => {
                 self.desk().left_calls += 1;
+                self.give_up_call(call);
                 Err(Error::device(ErrorKind::TimedOut, "the controller does not answer"))
             }
         }

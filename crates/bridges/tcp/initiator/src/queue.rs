@@ -76,6 +76,27 @@ impl TcpQueue {
         }
     }
 
+    /// Commands that the controller has, or that wait to be taken.
+    #[inline]
+    fn held(&self) -> u32 {
+        self.line.connection.outstanding() + self.desk.ready.len() as u32
+    }
+
+    /// Whether there is a place for another command. A call that nobody waits for any more has its own until it is answered, or the
+    /// controller would have more commands than the queue is deep.
+    #[inline]
+    fn has_place(&mut self) -> bool {
+        self.held() < self.depth || (self.desk.left_calls > 0 && self.has_place_now())
+    }
+
+    /// Nobody else looks for the answers of calls that nobody waits for.
+    #[cold]
+    fn has_place_now(&mut self) -> bool {
+        self.look();
+        self.is_ready();
+        self.held() < self.depth
+    }
+
     /// The command as an order, if the controller can be given it.
     #[inline]
     fn order(&mut self, command: &Command, tag: u64, is_call: bool) -> Result<Order> {
@@ -87,7 +108,7 @@ impl TcpQueue {
 
     #[inline]
     fn take(&mut self, command: Command, tag: u64, until: Option<Instant>) -> Result<(), Refused> {
-        if self.outstanding() >= self.depth {
+        if !self.has_place() {
             return Err(Refused { command, error: full(self.depth) });
         }
         if let Some(why) = &self.gone {
@@ -206,7 +227,18 @@ impl TcpQueue {
         self.has_deadlines = self.line.connection.first_until().is_some();
     }
 
+    /// Gives up the command, or the call, with this tag; whether there is one.
+    pub(crate) fn give_up_tagged(&mut self, tag: u64, is_call: bool, kind: ErrorKind) -> bool {
+        let found = self.line.connection.find(tag, is_call);
+        found.into_iter().for_each(|cid| self.give_up(cid, kind));
+        found.is_some()
+    }
+
+    /// Has the controller told to abort a command, once.
     fn give_up(&mut self, cid: u16, kind: ErrorKind) {
+        if self.line.connection.is_given_up(cid) {
+            return;
+        }
         let until = Instant::now() + ABORT_TIME;
         if self.line.connection.give_up(cid, kind, Some(until)) {
             self.has_deadlines = true;
@@ -374,6 +406,11 @@ impl Waits for TcpQueue {
         let is_ready = self.is_ready();
         self.arm(is_ready);
     }
+
+    #[cold]
+    fn give_up_call(&mut self, call: u64) {
+        self.give_up_tagged(call, true, ErrorKind::TimedOut);
+    }
 }
 
 impl BackendQueue for TcpQueue {
@@ -422,12 +459,9 @@ impl BackendQueue for TcpQueue {
         if is_finished || self.line.connection.has_ended_with(tag) {
             return Ok(());
         }
-        match self.line.connection.find(tag) {
-            Some(cid) => {
-                self.give_up(cid, ErrorKind::Cancelled);
-                Ok(())
-            }
-            None => {
+        match self.give_up_tagged(tag, false, ErrorKind::Cancelled) {
+            true => Ok(()),
+            false => {
                 Err(Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is outstanding")))
             }
         }
@@ -435,7 +469,7 @@ impl BackendQueue for TcpQueue {
 
     #[inline]
     fn outstanding(&self) -> u32 {
-        self.line.connection.outstanding() + self.desk.ready.len() as u32 - self.desk.left_calls
+        self.held() - self.desk.left_calls
     }
 
     fn depth(&self) -> u32 {
@@ -446,7 +480,7 @@ impl BackendQueue for TcpQueue {
         if let Some(why) = &self.gone {
             return Err(gone(why));
         }
-        if self.outstanding() >= self.depth {
+        if !self.has_place() {
             return Err(full(self.depth));
         }
         let call = self.desk.next_call();

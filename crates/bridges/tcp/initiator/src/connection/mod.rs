@@ -421,9 +421,10 @@ impl Connection {
         self.table.first_until()
     }
 
-    /// The command with this tag.
-    pub fn find(&self, tag: u64) -> Option<u16> {
-        self.table.find(|slot| slot.order.as_ref().is_some_and(|order| order.tag == tag && !order.is_call))
+    /// The command, or the call, with this tag.
+    pub fn find(&self, tag: u64, is_call: bool) -> Option<u16> {
+        let is = |order: &Order| order.tag == tag && order.is_call == is_call;
+        self.table.find(|slot| slot.order.as_ref().is_some_and(is))
     }
 
     /// Whether a command that has this tag has ended and was not taken yet.

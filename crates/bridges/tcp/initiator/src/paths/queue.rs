@@ -302,6 +302,23 @@ impl TcpPathsQueue {
         self.wait(index);
     }
 
+    /// Gives a command up, wherever it is.
+    #[cold]
+    fn give_up(&mut self, index: usize, kind: ErrorKind) {
+        let error = || match kind {
+            ErrorKind::TimedOut => Error::host(kind, "its time was over before it was done"),
+            _ => Error::host(kind, "it was taken back before it was done"),
+        };
+        match self.slots.get(index).whereabouts() {
+            Whereabouts::On { lane, .. } => {
+                self.lanes[lane].queue.give_up_tagged(index as u64, false, kind);
+            }
+            Whereabouts::Astray { .. } => self.slots.get_mut(index).error = Some(error()),
+            Whereabouts::Waits => self.finish(index, Err(error())),
+            Whereabouts::Free => {}
+        }
+    }
+
     /// Has commands go on that were kept from it.
     #[cold]
     fn mend(&mut self) {
@@ -466,6 +483,13 @@ impl Waits for TcpPathsQueue {
             self.bell.raise();
         }
     }
+
+    #[cold]
+    fn give_up_call(&mut self, call: u64) {
+        if let Some(index) = self.slots.find(call, true) {
+            self.give_up(index, ErrorKind::TimedOut);
+        }
+    }
 }
 
 impl BackendQueue for TcpPathsQueue {
@@ -513,17 +537,10 @@ impl BackendQueue for TcpPathsQueue {
         if has_ended || self.desk.ready.iter().any(|finished| finished.tag == tag) {
             return Ok(());
         }
-        let found = self.slots.find(tag);
-        let index = found.ok_or_else(|| {
+        let index = self.slots.find(tag, false).ok_or_else(|| {
             Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is outstanding"))
         })?;
-        let taken_back = || Error::host(ErrorKind::Cancelled, "it was taken back before it was done");
-        match self.slots.get(index).whereabouts() {
-            Whereabouts::On { lane, .. } => self.lanes[lane].queue.cancel(index as u64)?,
-            Whereabouts::Astray { .. } => self.slots.get_mut(index).error = Some(taken_back()),
-            Whereabouts::Waits => self.finish(index, Err(taken_back())),
-            Whereabouts::Free => {}
-        }
+        self.give_up(index, ErrorKind::Cancelled);
         Ok(())
     }
 

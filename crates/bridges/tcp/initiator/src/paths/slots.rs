@@ -213,9 +213,9 @@ impl Slots {
         found.into_iter().map(|(_, index)| index).collect()
     }
 
-    /// The command of a program that has this tag.
-    pub fn find(&self, tag: u64) -> Option<usize> {
-        let is = |slot: &Slot| slot.order.is_some_and(|order| order.tag == tag && !order.is_call);
+    /// The command of a program, or the call, that has this tag.
+    pub fn find(&self, tag: u64, is_call: bool) -> Option<usize> {
+        let is = |slot: &Slot| slot.order.is_some_and(|order| order.tag == tag && order.is_call == is_call);
         self.all.iter().position(|slot| slot.whereabouts != Whereabouts::Free && is(slot))
     }
 }

@@ -72,6 +72,8 @@ pub enum Fault {
     UnknownCommand,
     /// Nothing, until the command is aborted; then it ends as aborted.
     Silence,
+    /// Nothing, whether it is aborted or not.
+    Deafness,
     /// Success, and only a part of the data.
     ShortRead,
 }
@@ -110,6 +112,7 @@ struct Shared {
     keep_alives: AtomicU32,
     open: Mutex<Vec<TcpStream>>,
     silent: Mutex<Option<(TcpStream, Vec<u8>)>>,
+    aborts: AtomicU32,
 }
 
 impl TestController {
@@ -127,6 +130,7 @@ impl TestController {
             keep_alives: AtomicU32::new(0),
             open: Mutex::default(),
             silent: Mutex::default(),
+            aborts: AtomicU32::new(0),
         });
         let theirs = Arc::clone(&shared);
         std::thread::spawn(move || {
@@ -155,6 +159,11 @@ impl TestController {
     /// Connects of I/O queues, those that were refused among them.
     pub fn io_connects(&self) -> u32 {
         self.shared.io_connects.load(SeqCst)
+    }
+
+    /// Aborts that were asked for.
+    pub fn aborts(&self) -> u32 {
+        self.shared.aborts.load(SeqCst)
     }
 
     pub fn keep_alives(&self) -> u32 {
@@ -332,11 +341,12 @@ impl Served<'_> {
                 self.send(command, &part, false)
             }
             AdminOpcode::ABORT => {
-                self.respond(command, Status::SUCCESS, 0)?;
-                if let Some((mut stream, answer)) = self.shared.silent.lock().unwrap().take() {
-                    stream.write_all(&answer)?;
+                self.shared.aborts.fetch_add(1, SeqCst);
+                let mut silent = self.shared.silent.lock().unwrap().take();
+                if let Some((stream, answer)) = &mut silent {
+                    stream.write_all(answer)?;
                 }
-                Ok(())
+                self.respond(command, Status::SUCCESS, silent.is_none().into())
             }
             AdminOpcode::KEEP_ALIVE => {
                 self.shared.keep_alives.fetch_add(1, SeqCst);
@@ -367,6 +377,7 @@ impl Served<'_> {
                 let stray = Command::new(0, command.cdw0.cid() ^ 0x155, 0);
                 return self.respond(&stray, Status::SUCCESS, 0);
             }
+            Fault::Deafness => return Ok(()),
             Fault::Silence => {
                 let completion = Completion::new(0, 0, command.cdw0.cid(), Status::ABORT_REQUESTED);
                 let mut out = Vec::new();

@@ -122,6 +122,77 @@ fn a_command_that_is_taken_back_is_aborted_and_fails_as_cancelled() {
     assert_eq!(queue.cancel(5).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
+/// A queue whose calls are soon out of time.
+fn impatient(device: &NvmeTcp, depth: u32) -> TcpQueue {
+    let timeout = Duration::from_millis(20);
+    device.queue(QueueOptions { depth, timeout, ..QueueOptions::default() }).unwrap()
+}
+
+#[test]
+fn calls_that_are_out_of_time_have_their_places_until_they_are_answered() {
+    let controller = faulty(1, Fault::Deafness);
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = impatient(&device, 2);
+    assert_eq!(queue.execute(read(0, 1)).unwrap_err().kind(), ErrorKind::TimedOut);
+    assert_eq!(queue.outstanding(), 0, "nobody waits for it any more");
+    queue.submit(read(0, 1), 1).unwrap();
+    let refused = queue.submit(read(0, 1), 2).unwrap_err();
+    assert_eq!(refused.error.kind(), ErrorKind::QueueFull, "the controller has two commands");
+    assert_eq!(drain(&mut queue).len(), 1);
+    queue.submit(read(0, 1), 3).unwrap();
+    assert_eq!(drain(&mut queue).len(), 1);
+    // Admin commands are answered one behind the other.
+    device.namespaces().unwrap();
+    assert_eq!(controller.aborts(), 1);
+}
+
+#[test]
+fn a_call_that_is_out_of_time_is_aborted_and_gives_its_place_to_the_next() {
+    let controller = faulty(1, Fault::Silence);
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = impatient(&device, 1);
+    assert_eq!(queue.execute(read(0, 1)).unwrap_err().kind(), ErrorKind::TimedOut);
+    let begun = std::time::Instant::now();
+    while let Err(refused) = queue.submit(read(0, 1), 1) {
+        assert_eq!(refused.error.kind(), ErrorKind::QueueFull);
+        assert!(begun.elapsed() < LONG, "the answer to the Abort never came");
+    }
+    assert!(drain(&mut queue).remove(0).result.is_ok());
+    assert_eq!((controller.aborts(), controller.controllers()), (1, 1));
+}
+
+#[test]
+fn a_controller_that_neither_does_nor_aborts_a_command_is_left_for_another() {
+    let controller = faulty(1, Fault::Deafness);
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 4);
+    let data = pattern(LBA_BYTES, 3);
+    queue.submit_within(write(3, Buffer::copy_of(&data).unwrap()), 1, Duration::from_millis(1)).unwrap();
+    let failed = drain(&mut queue).remove(0).result.unwrap_err();
+    assert_eq!(failed.error.kind(), ErrorKind::TimedOut, "{}", failed.error);
+    assert!(failed.buffer.unwrap().as_slice() == data, "the program has its memory again");
+    queue.execute(read(0, 1)).unwrap();
+    assert_eq!((controller.aborts(), controller.controllers()), (1, 2));
+}
+
+#[test]
+fn a_command_that_is_taken_back_twice_is_aborted_once() {
+    let controller = faulty(1, Fault::Silence);
+    let device = open(&controller, TcpOptions::default());
+    let mut queue = queue(&device, 4);
+    queue.submit(read(0, 1), 5).unwrap();
+    queue.start().unwrap();
+    queue.cancel(5).unwrap();
+    queue.cancel(5).unwrap();
+    assert_eq!(drain(&mut queue).len(), 1);
+    // The answers to all Aborts have come when a later admin command is answered.
+    device.namespaces().unwrap();
+    assert!(queue.next_finished().unwrap().is_none());
+    (0..4).for_each(|tag| queue.submit(read(tag, 1), tag).unwrap());
+    assert_eq!(drain(&mut queue).len(), 4);
+    assert_eq!((controller.aborts(), controller.controllers()), (1, 1));
+}
+
 #[test]
 fn a_controller_that_stays_away_is_given_up_and_commands_say_so() {
     let controller = TestController::start(Habits::default());

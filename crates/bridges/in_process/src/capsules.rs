@@ -25,7 +25,7 @@ use crate::engines::EngineEvents;
 use crate::runner::Runner;
 use crate::shared::{Failed, Shared};
 
-/// The part of a device that fabrics have: controllers, each at the place of its identifier.
+/// The part of a device that fabrics have: controllers, each at the place of its identifier, up to the highest that was given.
 #[derive(Debug)]
 pub(crate) struct CapsuleSide {
     controllers: Vec<Option<Box<Controller>>>,
@@ -47,7 +47,7 @@ impl CapsuleSide {
         let mut meter = Meter::new(profile);
         meter.set_ledger(false);
         Self {
-            controllers: (0..MAX_CONTROLLERS).map(|_| None).collect(),
+            controllers: Vec::new(),
             last: 0,
             waiting: false,
             nowhere: Arc::new(DmaSpace::new()).view(),
@@ -253,16 +253,15 @@ impl CapsuleDevice<'_> {
     /// # Errors
     /// As [`AttachError`] has them.
     pub fn attach(&mut self, host: Option<Host>, port: PortId) -> Result<ControllerId, AttachError> {
-        let taken: Vec<ControllerId> = self.core.subsystem.controllers().collect();
-        let last = self.core.capsules.last;
-        let mut ids = (last + 1..MAX_CONTROLLERS).chain(1..=last).map(ControllerId);
-        let id = ids.find(|id| !taken.contains(id)).ok_or(AttachError::NoRoom)?;
-        self.core.capsules.last = id.0;
+        let Core { subsystem, capsules, .. } = &mut *self.core;
+        let mut ids = (capsules.last + 1..MAX_CONTROLLERS).chain(1..=capsules.last).map(ControllerId);
+        let id = ids.find(|id| !subsystem.has_controller(*id)).ok_or(AttachError::NoRoom)?;
+        capsules.last = id.0;
         let host = host.unwrap_or(Host::Unnamed(id));
-        let controller = Controller::over_fabric(id, &mut self.core.subsystem, host, Some(port))?;
-        if let Some(place) = self.core.capsules.controllers.get_mut(usize::from(id.0)) {
-            *place = Some(Box::new(controller));
-        }
+        let controller = Controller::over_fabric(id, subsystem, host, Some(port))?;
+        let at = usize::from(id.0);
+        capsules.controllers.resize_with(capsules.controllers.len().max(at + 1), || None);
+        capsules.controllers[at] = Some(Box::new(controller));
         Ok(id)
     }
 
@@ -301,7 +300,7 @@ impl CapsuleDevice<'_> {
     /// Whether a controller is there: it is, when its host has gone, until nothing of it is under way any more.
     #[must_use]
     pub fn is_there(&self, id: ControllerId) -> bool {
-        self.core.subsystem.controllers().any(|there| there == id)
+        self.core.subsystem.has_controller(id)
     }
 
     /// Makes a queue of a controller.

@@ -10,6 +10,7 @@ use anyhow::{Result, ensure};
 use byway::serve::{
     Exported, HostKeys, ServeOptions, Served, TcpDigests, TcpOptions, Told, export, serve, serve_all,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
 use crate::args::{Digest, Idle, Serve, ServeDhchap, ServeTls, Sgl};
@@ -41,6 +42,9 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
         metrics: args.metrics,
         control: args.control.clone(),
     };
+    if options.tcp.is_some() {
+        take_descriptors();
+    }
     let served = match (&args.device, &config) {
         (Some(device), _) => serve(&uri_of(device)?, &options)?,
         (None, Some(config)) => serve_all(&config.subsystems()?, &options)?,
@@ -62,6 +66,13 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
     served.run(|told| tell(told, args.json, out))?;
     print_done(out, args.json, &Event::Closed { device })?;
     Ok(())
+}
+
+/// Each connection has a descriptor, and a cluster has thousands: as many as the system lets this process have.
+fn take_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it may not have more, fewer hosts come in.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Has files of keys and secrets read anew at each SIGHUP, where there are any.

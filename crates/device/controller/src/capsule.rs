@@ -26,7 +26,7 @@ use crate::namespace::Outcome;
 use crate::payload::Mapped;
 use crate::port::Port;
 use crate::queue::{CompletionQueue, MAX_IO_QUEUES, SubmissionQueue};
-use crate::register::Registers;
+use crate::register::{CmbRegisters, Registers};
 use crate::reservation::Host;
 use crate::subsystem::{PortId, Subsystem};
 
@@ -92,13 +92,10 @@ impl Controller {
         subsystem.place(id, port);
         // What changed before is no news to a host that has seen nothing yet.
         subsystem.changes.clear(id);
-        let queues = usize::from(MAX_IO_QUEUES) + 1;
-        let mut controller = Self::new(id, subsystem, crate::register::CmbRegisters::default());
+        let mut controller = Self::with_queues(id, subsystem, CmbRegisters::default(), 1);
         controller.registers = Registers::over_fabric(CAPSULE_QUEUE_ENTRIES);
-        controller.inline = Vec::new();
         controller.admin.mind_no_keep_alive();
-        let posted = (0..queues).map(|_| VecDeque::new()).collect();
-        controller.capsules = Some(Box::new(CapsuleQueues { host, admin_entries: 0, posted }));
+        controller.capsules = Some(Box::new(CapsuleQueues { host, admin_entries: 0, posted: Vec::new() }));
         Ok(controller)
     }
 
@@ -113,7 +110,7 @@ impl Controller {
     /// # Errors
     /// As [`ConnectError`] has them.
     pub fn connect(&mut self, qid: u16, entries: u32) -> Result<(), ConnectError> {
-        if self.submission.get(usize::from(qid)).is_none_or(Option::is_some) {
+        if qid > MAX_IO_QUEUES || matches!(self.submission.get(usize::from(qid)), Some(Some(_))) {
             return Err(ConnectError::QueueId);
         }
         if qid > 0 && !(self.is_ready() && self.registers.has_entry_sizes()) {
@@ -134,7 +131,13 @@ impl Controller {
         if qid == 0 {
             capsules.admin_entries = entries;
         }
-        (self.submission[usize::from(qid)], self.completion[usize::from(qid)]) = (Some(sq), Some(cq));
+        let at = usize::from(qid);
+        // Of thousands of controllers, most have a few queues.
+        let queues = self.submission.len().max(at + 1);
+        self.submission.resize_with(queues, || None);
+        self.completion.resize_with(queues, || None);
+        capsules.posted.resize_with(queues, VecDeque::new);
+        (self.submission[at], self.completion[at]) = (Some(sq), Some(cq));
         Some(())
     }
 
@@ -192,6 +195,7 @@ impl Controller {
         let changes = subsystem.synced_completions && effects::changes(qid == 0, command.opcode());
         self.count(subsystem, port, Typed::of(qid, command), None, (&result, changes));
         self.finish(port, ticket, result, changes);
+        self.room.trim();
         Ok(())
     }
 

@@ -181,8 +181,18 @@ pub enum Next {
 impl Controller {
     /// A controller as after power-on.
     pub fn new(id: ControllerId, subsystem: &mut Subsystem, cmb: CmbRegisters) -> Self {
+        let inline = vec![0; subsystem.profile.limits.inline_max_bytes as usize];
+        Self { inline, ..Self::with_queues(id, subsystem, cmb, usize::from(MAX_IO_QUEUES) + 1) }
+    }
+
+    /// One with room for so many queues.
+    pub(crate) fn with_queues(
+        id: ControllerId,
+        subsystem: &mut Subsystem,
+        cmb: CmbRegisters,
+        queues: usize,
+    ) -> Self {
         subsystem.add_controller(id);
-        let queues = usize::from(MAX_IO_QUEUES) + 1;
         Self {
             id,
             registers: Registers::new(cmb),
@@ -198,7 +208,7 @@ impl Controller {
             admin: AdminState::new(),
             payloads: PayloadTable::default(),
             room: Room::default(),
-            inline: vec![0; subsystem.profile.limits.inline_max_bytes as usize],
+            inline: Vec::new(),
             habits: subsystem.profile.habits,
             ready: ReadySet::default(),
             blocked: false,

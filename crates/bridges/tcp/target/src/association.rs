@@ -6,14 +6,18 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use byway_controller::{ControllerId, PortId};
+use byway_controller::{ControllerId, MAX_CONTROLLERS, PortId};
 use byway_fabrics::{HostId, Nqn};
 
 /// Nanoseconds of a millisecond.
 const NS_PER_MS: u64 = 1_000_000;
 
 /// Hosts of a subsystem at once that have a controller and have still to show who they are: half of the controllers.
-const CLAIMS_MAX: usize = 32;
+const CLAIMS_MAX: usize = MAX_CONTROLLERS as usize / 2;
+
+/// Controllers of one host of a subsystem: an eighth of them. Whoever asks nobody who he is has this many taken by a name, whatever
+/// identifiers come with it.
+const HOST_SHARE: usize = MAX_CONTROLLERS as usize / 8;
 
 /// A host and its controller, from the Connect of the admin queue until that ends.
 #[derive(Debug)]
@@ -148,6 +152,13 @@ impl Associations {
         if claims.clone().count() >= CLAIMS_MAX {
             claims.next().into_iter().for_each(|oldest| oldest.dismiss());
         }
+    }
+
+    /// Whether a host of this name has all the controllers that one may have. Those who have still to show that they are that host take
+    /// nothing from it.
+    pub fn is_share_taken(&self, host: &Nqn) -> bool {
+        let is_its = |other: &&Arc<Association>| other.host == *host && !other.claimed.load(Relaxed);
+        self.lock().iter().filter(is_its).count() >= HOST_SHARE
     }
 
     /// That of a controller.

@@ -196,6 +196,9 @@ fn connect_admin(
     if connect.sqsize_z >= ADMIN_ENTRIES_MAX {
         return Err(ConnectRefusal::invalid(Parameter::SQSIZE));
     }
+    if site.associations.is_share_taken(&data.host) {
+        return Err(ConnectRefusal::for_now(RefusalKind::Busy));
+    }
     let id = device.attach(Host::named(&data.host_id.0), port).map_err(|error| match error {
         AttachError::NoRoom => ConnectRefusal::for_now(RefusalKind::Busy),
         AttachError::Host(error) => ConnectRefusal::for_good(RefusalKind::Other(error.status)),

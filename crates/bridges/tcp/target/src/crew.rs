@@ -15,7 +15,7 @@ use crate::premises::{Place, Premises};
 use crate::site::Site;
 
 /// Connections of a target at once.
-const CONNECTIONS_MAX: usize = 4096;
+const CONNECTIONS_MAX: usize = 16384;
 
 /// What all threads of a target share.
 #[derive(Debug)]

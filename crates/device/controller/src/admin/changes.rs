@@ -3,12 +3,12 @@
 use byway_spec::base::log::ChangedNamespaces;
 
 use crate::controller::ControllerId;
-use crate::subsystem::MAX_CONTROLLERS;
+use crate::subsystem::PerController;
 
 /// Changes not yet read, by controller.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Changes {
-    of: Vec<Changed>,
+    of: PerController<Changed>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,32 +19,29 @@ struct Changed {
     news: bool,
 }
 
-impl Default for Changes {
-    fn default() -> Self {
-        Self { of: vec![Changed::default(); usize::from(MAX_CONTROLLERS)] }
-    }
-}
-
 impl Changes {
-    /// Namespace `nsid` changed for the controllers of the bit set `controllers`.
-    pub fn note(&mut self, nsid: u32, controllers: u64) {
-        for (id, changed) in self.of.iter_mut().enumerate() {
-            if controllers >> id & 1 != 0 {
-                changed.namespaces |= 1 << (nsid.wrapping_sub(1) & 63);
-                changed.news = true;
-            }
+    /// Controller `id` is there, and is told of what changes from here on.
+    pub(crate) fn begin(&mut self, id: ControllerId) {
+        self.of.entry(id);
+    }
+
+    /// Namespace `nsid` changed for those controllers that are `concerned`.
+    pub(crate) fn note(&mut self, nsid: u32, concerned: impl Fn(ControllerId) -> bool) {
+        for (_, changed) in self.of.iter_mut().filter(|(id, _)| concerned(*id)) {
+            changed.namespaces |= 1 << (nsid.wrapping_sub(1) & 63);
+            changed.news = true;
         }
     }
 
     /// Whether something changed for controller `id` since this was last asked.
     #[inline]
     pub fn take_news(&mut self, id: ControllerId) -> bool {
-        self.of.get_mut(usize::from(id.0)).is_some_and(|changed| std::mem::take(&mut changed.news))
+        self.of.get_mut(id).is_some_and(|changed| std::mem::take(&mut changed.news))
     }
 
     /// The log page of controller `id`.
     pub fn page(&self, id: ControllerId) -> ChangedNamespaces {
-        let bits = self.of.get(usize::from(id.0)).map_or(0, |changed| changed.namespaces);
+        let bits = self.of.get(id).map_or(0, |changed| changed.namespaces);
         let mut page = ChangedNamespaces { nsids: [0; 1024] };
         let changed = (0..64).filter(|n| bits >> n & 1 != 0);
         for (entry, n) in page.nsids.iter_mut().zip(changed) {
@@ -55,7 +52,7 @@ impl Changes {
 
     /// The host has read the page.
     pub fn clear(&mut self, id: ControllerId) {
-        if let Some(changed) = self.of.get_mut(usize::from(id.0)) {
+        if let Some(changed) = self.of.get_mut(id) {
             *changed = Changed::default();
         }
     }
@@ -68,8 +65,9 @@ mod tests {
     #[test]
     fn each_controller_reads_its_own_changes_in_rising_order() {
         let mut changes = Changes::default();
-        changes.note(64, 0b11);
-        changes.note(2, 0b10);
+        changes.begin(ControllerId(1));
+        changes.note(64, |_| true);
+        changes.note(2, |id| id.0 == 1);
         assert_eq!(changes.page(ControllerId(0)).nsids[..2], [64, 0]);
         assert_eq!(changes.page(ControllerId(1)).nsids[..3], [2, 64, 0]);
         assert!(changes.take_news(ControllerId(1)) && !changes.take_news(ControllerId(1)));

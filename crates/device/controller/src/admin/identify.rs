@@ -86,7 +86,7 @@ impl Controller {
 
     fn command_sets(&self, subsystem: &Subsystem, controller: u16) -> Result<Page, CommandError> {
         const THIS: u16 = 0xffff;
-        if controller != THIS && !subsystem.controllers().any(|id| id.0 == controller) {
+        if controller != THIS && !subsystem.has_controller(ControllerId(controller)) {
             return Err(CommandError::new(Status::INVALID_CONTROLLER_ID, "no such controller").at_byte(42));
         }
         let mut sets = CommandSets::new_zeroed();

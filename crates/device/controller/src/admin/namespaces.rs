@@ -137,7 +137,7 @@ impl Controller {
 /// The controllers of a list: rising, and each of them in the subsystem.
 fn listed(subsystem: &Subsystem, list: &ControllerList) -> Result<Vec<ControllerId>, CommandError> {
     let ids = list.cntlids.get(..usize::from(list.count)).filter(|ids| !ids.is_empty()).ok_or(BAD_LIST)?;
-    let exists = |id: &u16| subsystem.controllers().any(|known| known.0 == *id);
+    let exists = |id: &u16| subsystem.has_controller(ControllerId(*id));
     if !ids.is_sorted_by(|a, b| a < b) || !ids.iter().all(exists) {
         return Err(BAD_LIST);
     }

@@ -161,6 +161,19 @@ pub struct Room {
     pub bytes: Vec<u8>,
 }
 
+/// Bytes of a command that a controller keeps room for: what many hosts leave behind adds up.
+const ROOM_KEPT_BYTES: usize = 32 << 10;
+
+impl Room {
+    /// Gives back what one command took more than most do.
+    #[inline]
+    pub fn trim(&mut self) {
+        if self.bytes.capacity() > ROOM_KEPT_BYTES {
+            self.bytes = Vec::new();
+        }
+    }
+}
+
 /// What a command has at hand while it executes.
 pub struct Execution<'a, 'p> {
     /// The device's flash.

@@ -5,7 +5,7 @@ use byway_spec::Status;
 
 use crate::controller::ControllerId;
 use crate::error::CommandError;
-use crate::subsystem::MAX_CONTROLLERS;
+use crate::subsystem::PerController;
 
 /// A host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,21 +54,16 @@ impl Host {
 }
 
 /// The host of each controller.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Hosts {
-    of: Vec<Host>,
-}
-
-impl Default for Hosts {
-    fn default() -> Self {
-        Self { of: (0..MAX_CONTROLLERS).map(|id| Host::Unnamed(ControllerId(id))).collect() }
-    }
+    /// None of a controller whose host has never named itself.
+    of: PerController<Option<Host>>,
 }
 
 impl Hosts {
     /// The host of controller `id`.
     pub fn of(&self, id: ControllerId) -> Host {
-        self.of.get(usize::from(id.0)).copied().unwrap_or(Host::Unnamed(id))
+        self.of.get(id).copied().flatten().unwrap_or(Host::Unnamed(id))
     }
 
     /// Gives controller `id` a host.
@@ -76,19 +71,18 @@ impl Hosts {
     /// # Errors
     /// Host Identifier Inconsistent Format where another controller has one by an identifier of the other size.
     pub fn set(&mut self, id: ControllerId, host: Host) -> Result<(), CommandError> {
-        let mut others = (0..).zip(&self.of).filter(|(other, _)| ControllerId(*other) != id);
-        if others.any(|(_, other)| other.is_named_otherwise(host)) {
+        if self.iter().any(|(other, of)| other != id && of.is_named_otherwise(host)) {
             return Err(OTHER_SIZE);
         }
-        if let Some(place) = self.of.get_mut(usize::from(id.0)) {
-            *place = host;
+        if let Some(place) = self.of.entry(id) {
+            *place = Some(host);
         }
         Ok(())
     }
 
-    /// Controllers and their hosts, in order.
+    /// Controllers whose hosts have said or lost a name, in order.
     pub fn iter(&self) -> impl Iterator<Item = (ControllerId, Host)> {
-        (0..).map(ControllerId).zip(self.of.iter().copied())
+        self.of.iter().filter_map(|(id, host)| Some((id, (*host)?)))
     }
 }
 

@@ -6,15 +6,15 @@ use byway_spec::base::reservation::{Notice, NotificationMask, ReservationLog};
 use zerocopy::FromZeros;
 
 use crate::controller::ControllerId;
-use crate::subsystem::{MAX_CONTROLLERS, MAX_NAMESPACES};
+use crate::subsystem::{MAX_NAMESPACES, PerController};
 
 /// Notices kept of a controller that nobody reads. Older ones are lost then, which the count of the next tells.
 const KEPT: usize = 64;
 
 /// What each controller has to tell.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Notices {
-    of: Vec<OfController>,
+    of: PerController<OfController>,
 }
 
 #[derive(Debug, Clone)]
@@ -26,12 +26,14 @@ struct OfController {
     news: bool,
 }
 
-impl OfController {
-    const fn new() -> Self {
+impl Default for OfController {
+    fn default() -> Self {
         let masks = [NotificationMask::new(); MAX_NAMESPACES as usize];
         Self { masks, waiting: VecDeque::new(), count: 0, news: false }
     }
+}
 
+impl OfController {
     fn add(&mut self, nsid: u32, kind: Notice) {
         // 0 stands for none.
         self.count = self.count.wrapping_add(1).max(1);
@@ -48,17 +50,11 @@ impl OfController {
     }
 }
 
-impl Default for Notices {
-    fn default() -> Self {
-        Self { of: vec![OfController::new(); usize::from(MAX_CONTROLLERS)] }
-    }
-}
-
 impl Notices {
     /// Tells the host of controller `id` of something in namespace `nsid`, unless it does not want to hear of it.
     pub fn tell(&mut self, id: ControllerId, nsid: u32, notice: Notice) {
         if !self.mask(id, nsid).hides(notice)
-            && let Some(of) = self.of.get_mut(usize::from(id.0))
+            && let Some(of) = self.of.entry(id)
         {
             of.add(nsid, notice);
         }
@@ -66,13 +62,13 @@ impl Notices {
 
     /// What controller `id` does not tell of namespace `nsid`.
     pub fn mask(&self, id: ControllerId, nsid: u32) -> NotificationMask {
-        let of = self.of.get(usize::from(id.0));
+        let of = self.of.get(id);
         of.and_then(|of| of.masks.get(nsid.wrapping_sub(1) as usize)).copied().unwrap_or_default()
     }
 
     /// Sets what controller `id` does not tell of namespace `nsid`.
     pub fn set_mask(&mut self, id: ControllerId, nsid: u32, mask: NotificationMask) {
-        let of = self.of.get_mut(usize::from(id.0));
+        let of = self.of.entry(id);
         if let Some(place) = of.and_then(|of| of.masks.get_mut(nsid.wrapping_sub(1) as usize)) {
             *place = mask;
         }
@@ -81,12 +77,12 @@ impl Notices {
     /// Whether something waits to be told that no event was raised for.
     #[inline]
     pub fn take_news(&mut self, id: ControllerId) -> bool {
-        self.of.get_mut(usize::from(id.0)).is_some_and(|of| std::mem::take(&mut of.news))
+        self.of.get_mut(id).is_some_and(|of| std::mem::take(&mut of.news))
     }
 
     /// The log page of controller `id`: the oldest notice that waits, zeroes for none.
     pub fn page(&self, id: ControllerId) -> ReservationLog {
-        let waiting = self.of.get(usize::from(id.0)).map(|of| &of.waiting);
+        let waiting = self.of.get(id).map(|of| &of.waiting);
         let oldest = waiting.and_then(|waiting| Some((waiting.front()?, waiting.len() - 1)));
         oldest.map_or_else(ReservationLog::new_zeroed, |(oldest, more)| ReservationLog {
             more: more as u8,
@@ -96,7 +92,7 @@ impl Notices {
 
     /// The host has read the page. An event tells of the next.
     pub fn clear(&mut self, id: ControllerId) {
-        if let Some(of) = self.of.get_mut(usize::from(id.0)) {
+        if let Some(of) = self.of.get_mut(id) {
             of.waiting.pop_front();
             of.news = !of.waiting.is_empty();
         }
@@ -104,8 +100,8 @@ impl Notices {
 
     /// Controller `id` was reset.
     pub fn reset(&mut self, id: ControllerId) {
-        if let Some(of) = self.of.get_mut(usize::from(id.0)) {
-            *of = OfController::new();
+        if let Some(of) = self.of.get_mut(id) {
+            *of = OfController::default();
         }
     }
 }

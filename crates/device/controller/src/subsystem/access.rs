@@ -4,7 +4,7 @@ use byway_flash::{Flash, FlashError};
 use byway_spec::Status;
 use byway_spec::base::reservation::NotificationMask;
 
-use super::{NO_NAMESPACE, Paths, Slot, Subsystem, bit};
+use super::{NO_NAMESPACE, Paths, Slot, Subsystem};
 use crate::controller::ControllerId;
 use crate::error::CommandError;
 use crate::namespace::{Namespace, write_error};
@@ -14,10 +14,15 @@ use crate::sanitize::IN_PROGRESS;
 impl Slot {
     /// Reckons anew whose commands need no look at the reservation and at the state of their path.
     pub(super) fn note_access(&mut self, hosts: &Hosts, paths: &Paths) {
-        self.free = self.served & !paths.closed(self.namespace.record().nsid);
+        self.free = self.served.clone();
+        for id in paths.closed(self.namespace.record().nsid) {
+            self.free.remove(id);
+        }
         if !self.reservations.is_free() {
-            let kept_out = hosts.iter().filter(|(_, host)| !self.reservations.allows(*host, Access::Write));
-            self.free &= kept_out.fold(!0, |free, (id, _)| free & !bit(id));
+            let open = std::mem::take(&mut self.free);
+            let allowed =
+                |id: &ControllerId, host| open.contains(*id) && self.reservations.allows(host, Access::Write);
+            hosts.iter().filter(|(id, host)| allowed(id, *host)).for_each(|(id, _)| self.free.insert(id));
         }
     }
 }
@@ -37,8 +42,8 @@ impl Subsystem {
     ) -> Result<(&mut Namespace, &mut Flash), CommandError> {
         let index = (nsid as usize).wrapping_sub(1);
         match self.slots.get_mut(index) {
-            Some(Some(slot)) if slot.served & bit(id) != 0 => {
-                if slot.free & bit(id) == 0 {
+            Some(Some(slot)) if slot.served.contains(id) => {
+                if !slot.free.contains(id) {
                     self.paths.check(id, nsid)?;
                     if !slot.reservations.allows(self.hosts.of(id), access) {
                         return Err(KEPT_BACK);

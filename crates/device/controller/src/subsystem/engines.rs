@@ -2,7 +2,7 @@
 
 use byway_spec::Status;
 
-use super::{MAX_CONTROLLERS, MAX_NAMESPACES, Subsystem};
+use super::{ControllerSet, MAX_NAMESPACES, Subsystem};
 use crate::controller::{ControllerId, MAX_TRANSFER_BYTES};
 use crate::error::CommandError;
 use crate::namespace::engine::{EngineCommands, EngineShape, Place};
@@ -17,10 +17,10 @@ impl Subsystem {
     pub fn export(&mut self, engine: Box<dyn BlockEngine>) -> Result<u32, CommandError> {
         let nsid = (1..=MAX_NAMESPACES).find(|nsid| self.slot(*nsid).is_none()).ok_or(NO_IDENTIFIER)?;
         let namespace = Namespace::Exported(ExportedNamespace::new(nsid, engine));
-        self.seat(nsid, namespace, !0, Reservations::default()).ok_or(NO_IDENTIFIER)?;
+        self.seat(nsid, namespace, ControllerSet::ALL, Reservations::default()).ok_or(NO_IDENTIFIER)?;
         self.engines.push(nsid);
         self.engines.sort_unstable();
-        self.changes.note(nsid, !0);
+        self.note_change(nsid);
         self.paths.note_members(nsid);
         Ok(nsid)
     }
@@ -42,9 +42,9 @@ impl Subsystem {
     pub fn withdraw(&mut self, nsid: u32) -> Option<Namespace> {
         self.engines.iter().position(|engine| *engine == nsid).map(|at| self.engines.remove(at))?;
         let slot = self.slot_mut(nsid)?.take()?;
-        self.changes.note(nsid, slot.attached);
+        self.changes.note(nsid, |id| slot.attached.contains(id));
         self.paths.note_members(nsid);
-        (0..MAX_CONTROLLERS).for_each(|id| self.see_off(ControllerId(id)));
+        self.leaving.clone().iter().for_each(|id| self.see_off(id));
         Some(slot.namespace)
     }
 

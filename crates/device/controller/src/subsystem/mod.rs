@@ -3,6 +3,7 @@
 //! Several controllers attach to one subsystem. It has no thread and no lock: whoever runs a device owns it.
 
 mod access;
+mod controllers;
 mod engines;
 mod namespaces;
 mod paths;
@@ -23,15 +24,14 @@ use crate::outlook::Outlooks;
 use crate::reservation::{Hosts, Notices, Reservations};
 use crate::sanitize::{self, IN_PROGRESS};
 
+pub use controllers::MAX_CONTROLLERS;
+pub(crate) use controllers::{ControllerSet, PerController};
 pub(crate) use paths::Paths;
 pub use paths::PortId;
 pub use windows::WindowShape;
 
 /// Highest namespace identifier, and so how many there may be (Identify Controller NN, MNAN).
 pub const MAX_NAMESPACES: u32 = 64;
-
-/// Controllers one subsystem may have.
-pub const MAX_CONTROLLERS: u16 = 64;
 
 /// Names of a subsystem as Identify reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,18 +92,19 @@ pub enum SubsystemError {
 #[derive(Debug)]
 struct Slot {
     namespace: Namespace,
-    /// Bit per controller identifier.
-    attached: u64,
+    /// Controllers that have it, and would have it if they were there.
+    attached: ControllerSet,
     /// Of these, those that are served: all, unless a sanitize operation is going on.
-    served: u64,
+    served: ControllerSet,
     /// Of these, those whose commands need no look at the reservation: all, unless there is one.
-    free: u64,
+    free: ControllerSet,
     reservations: Reservations,
 }
 
 impl Slot {
-    const fn new(namespace: Namespace, attached: u64, reservations: Reservations) -> Self {
-        Self { namespace, attached, served: attached, free: attached, reservations }
+    fn new(namespace: Namespace, attached: ControllerSet, reservations: Reservations) -> Self {
+        let (served, free) = (attached.clone(), attached.clone());
+        Self { namespace, attached, served, free, reservations }
     }
 }
 
@@ -129,10 +130,10 @@ pub struct Subsystem {
     /// How well each controller reaches each namespace.
     pub(crate) paths: Paths,
     outlooks: Outlooks,
-    /// Bit per controller that exists.
-    controllers: u64,
+    /// Controllers that exist.
+    controllers: ControllerSet,
     /// Of these, those that nobody is connected to any more, and that other engines still have commands of.
-    leaving: u64,
+    leaving: ControllerSet,
     /// Windows bound so far.
     bindings: u64,
     /// Subsystem resets so far.
@@ -183,8 +184,8 @@ impl Subsystem {
             notices: Notices::default(),
             paths: Paths::default(),
             outlooks,
-            controllers: 0,
-            leaving: 0,
+            controllers: ControllerSet::NONE,
+            leaving: ControllerSet::NONE,
             bindings: 0,
             resets: 0,
             engines: Vec::new(),
@@ -198,7 +199,9 @@ impl Subsystem {
             let reservations =
                 Reservations::from_stored(&record.access_state).ok_or(SubsystemError::Reservations(nsid))?;
             let namespace = Namespace::open(&mut subsystem.flash, record, &subsystem.options)?;
-            subsystem.seat(nsid, namespace, !0, reservations).ok_or(SubsystemError::Nsid(nsid))?;
+            subsystem
+                .seat(nsid, namespace, ControllerSet::ALL, reservations)
+                .ok_or(SubsystemError::Nsid(nsid))?;
         }
         Ok(subsystem)
     }
@@ -208,7 +211,7 @@ impl Subsystem {
         &mut self,
         nsid: u32,
         mut namespace: Namespace,
-        attached: u64,
+        attached: ControllerSet,
         reservations: Reservations,
     ) -> Option<()> {
         if let Namespace::Kv(kv) = &mut namespace {
@@ -247,7 +250,7 @@ impl Subsystem {
     ) -> Result<(&mut Namespace, &mut Flash), CommandError> {
         let index = (nsid as usize).wrapping_sub(1);
         match self.slots.get_mut(index) {
-            Some(Some(slot)) if slot.served & bit(id) != 0 => Ok((&mut slot.namespace, &mut self.flash)),
+            Some(Some(slot)) if slot.served.contains(id) => Ok((&mut slot.namespace, &mut self.flash)),
             _ if self.sanitizing.is_some() => Err(IN_PROGRESS),
             _ => Err(NO_NAMESPACE),
         }
@@ -278,7 +281,7 @@ impl Subsystem {
     /// Bit `n` − 1 for each key-value namespace `n` that is attached to controller `id`.
     pub(crate) fn key_value_namespaces(&self, id: ControllerId) -> u64 {
         let mine = self.slots.iter().enumerate().filter(|(_, slot)| {
-            matches!(slot, Some(Slot { namespace: Namespace::Kv(_), served, .. }) if served & bit(id) != 0)
+            matches!(slot, Some(Slot { namespace: Namespace::Kv(_), served, .. }) if served.contains(id))
         });
         mine.fold(0, |bits, (index, _)| bits | 1 << index)
     }
@@ -286,7 +289,7 @@ impl Subsystem {
     /// The namespaces of blocks that are attached to controller `id`, each in the place that its identifier gives it.
     pub(crate) fn block_shapes(&self, id: ControllerId) -> Vec<Option<Shape>> {
         let shape = |slot: &Option<Slot>| match slot {
-            Some(Slot { namespace: Namespace::Nvm(nvm), served, .. }) if served & bit(id) != 0 => {
+            Some(Slot { namespace: Namespace::Nvm(nvm), served, .. }) if served.contains(id) => {
                 Some(nvm.shape())
             }
             _ => None,
@@ -297,8 +300,13 @@ impl Subsystem {
     /// The controllers there are, in order of their identifiers: one whose host has gone until nothing of it is under way
     /// any more. So a host that does not find it in the list knows that no command of it can be executed any more.
     pub fn controllers(&self) -> impl Iterator<Item = ControllerId> {
-        let present = self.controllers;
-        (0..MAX_CONTROLLERS).map(ControllerId).filter(move |id| present & bit(*id) != 0)
+        self.controllers.iter()
+    }
+
+    /// Whether a controller is there, as in that list.
+    #[must_use]
+    pub fn has_controller(&self, id: ControllerId) -> bool {
+        self.controllers.contains(id)
     }
 
     /// Whether every command that changes data waits for a sync of the image.
@@ -309,7 +317,8 @@ impl Subsystem {
 
     /// A controller was made.
     pub(crate) fn add_controller(&mut self, id: ControllerId) {
-        self.controllers |= bit(id);
+        self.controllers.insert(id);
+        self.changes.begin(id);
     }
 
     /// Syncs the image before a host hears that its controller is shut down, with the device in hand.
@@ -325,15 +334,15 @@ impl Subsystem {
     pub(crate) fn remove_controller(&mut self, id: ControllerId) {
         self.forget_host(id);
         self.place(id, None);
-        self.leaving |= bit(id);
+        self.leaving.insert(id);
         self.see_off(id);
     }
 
     /// Forgets a controller that leaves, if nothing of it is under way.
     fn see_off(&mut self, id: ControllerId) {
-        if self.leaving & bit(id) != 0 && !self.has_commands_of(id) {
-            self.controllers &= !bit(id);
-            self.leaving &= !bit(id);
+        if self.leaving.contains(id) && !self.has_commands_of(id) {
+            self.controllers.remove(id);
+            self.leaving.remove(id);
         }
     }
 
@@ -386,10 +395,6 @@ impl Subsystem {
     pub fn into_flash(self) -> Flash {
         self.flash
     }
-}
-
-fn bit(id: ControllerId) -> u64 {
-    1 << (id.0 % MAX_CONTROLLERS)
 }
 
 const SYNC_FAILED: CommandError = CommandError::new(

@@ -3,7 +3,7 @@
 use byway_flash::{FlashError, NamespaceKind, NamespaceRecord, NamespaceSpec};
 use byway_spec::Status;
 
-use super::{MAX_NAMESPACES, NO_NAMESPACE, Slot, Subsystem, bit};
+use super::{ControllerSet, MAX_NAMESPACES, NO_NAMESPACE, Slot, Subsystem};
 use crate::controller::ControllerId;
 use crate::error::CommandError;
 use crate::namespace::{Namespace, OF_ITS_OWNER, write_error};
@@ -12,7 +12,7 @@ use crate::reservation::Reservations;
 impl Subsystem {
     /// Whether `nsid` is attached to controller `id`.
     pub fn is_attached(&self, nsid: u32, id: ControllerId) -> bool {
-        self.slot(nsid).is_some_and(|slot| slot.attached & bit(id) != 0)
+        self.slot(nsid).is_some_and(|slot| slot.attached.contains(id))
     }
 
     /// Attaches a namespace to a controller.
@@ -21,15 +21,15 @@ impl Subsystem {
     /// Invalid Namespace, or Namespace Already Attached.
     pub fn attach(&mut self, nsid: u32, id: ControllerId) -> Result<(), CommandError> {
         let slot = self.slot_mut(nsid).and_then(Option::as_mut).ok_or(NO_NAMESPACE)?;
-        if slot.attached & bit(id) != 0 {
+        if slot.attached.contains(id) {
             return Err(CommandError::new(
                 Status::NAMESPACE_ALREADY_ATTACHED,
                 "attached to that controller already",
             ));
         }
-        slot.attached |= bit(id);
+        slot.attached.insert(id);
         self.serve_attached(nsid);
-        self.changes.note(nsid, bit(id));
+        self.changes.note(nsid, |other| other == id);
         Ok(())
     }
 
@@ -39,12 +39,11 @@ impl Subsystem {
     /// Invalid Namespace, or Namespace Not Attached.
     pub fn detach(&mut self, nsid: u32, id: ControllerId) -> Result<(), CommandError> {
         let slot = self.slot_mut(nsid).and_then(Option::as_mut).ok_or(NO_NAMESPACE)?;
-        if slot.attached & bit(id) == 0 {
+        if !slot.attached.remove(id) {
             return Err(CommandError::new(Status::NAMESPACE_NOT_ATTACHED, "not attached to that controller"));
         }
-        slot.attached &= !bit(id);
         self.serve_attached(nsid);
-        self.changes.note(nsid, bit(id));
+        self.changes.note(nsid, |other| other == id);
         Ok(())
     }
 
@@ -53,7 +52,7 @@ impl Subsystem {
         let Self { slots, hosts, paths, .. } = self;
         paths.note_members(nsid);
         if let Some(Some(slot)) = slots.get_mut(nsid.wrapping_sub(1) as usize) {
-            slot.served = slot.attached;
+            slot.served = slot.attached.clone();
             slot.note_access(hosts, paths);
         }
     }
@@ -68,7 +67,7 @@ impl Subsystem {
         let record = self.flash.add_namespace(spec).map_err(creation_error)?;
         match Namespace::open(&mut self.flash, record, &self.options) {
             Ok(namespace) => {
-                self.seat(nsid, namespace, 0, Reservations::default());
+                self.seat(nsid, namespace, ControllerSet::NONE, Reservations::default());
                 Ok(nsid)
             }
             Err(_) => {
@@ -97,13 +96,13 @@ impl Subsystem {
             self.keep_namespace(record, attached);
             return Err(deletion_error(error));
         }
-        self.changes.note(nsid, attached);
+        self.changes.note(nsid, |id| attached.contains(id));
         self.paths.note_members(nsid);
         Ok(())
     }
 
     /// Puts back a namespace that could not be removed, if the flash still has all of it.
-    fn keep_namespace(&mut self, record: NamespaceRecord, attached: u64) {
+    fn keep_namespace(&mut self, record: NamespaceRecord, attached: ControllerSet) {
         let nsid = record.nsid;
         if let Ok(namespace) = Namespace::open(&mut self.flash, record, &self.options) {
             self.seat(nsid, namespace, attached, Reservations::default());
@@ -121,23 +120,34 @@ impl Subsystem {
         if erase {
             self.erase_namespace(nsid)?;
         }
-        let attached = self.slot(nsid).map_or(0, |slot| slot.attached);
-        self.changes.note(nsid, attached);
+        self.note_change(nsid);
         Ok(())
     }
 
     /// Serves no namespace from here on.
     pub(crate) fn stop_serving(&mut self) {
-        self.slots.iter_mut().flatten().for_each(|slot| (slot.served, slot.free) = (0, 0));
+        self.slots.iter_mut().flatten().for_each(|slot| {
+            (slot.served, slot.free) = (ControllerSet::NONE, ControllerSet::NONE);
+        });
     }
 
     /// Serves a namespace that was opened anew, as it was attached; to every controller if it was not there.
     pub(crate) fn serve_again(&mut self, nsid: u32, namespace: Namespace) {
         let before = self.slot_mut(nsid).and_then(Option::take);
-        let (attached, reservations) =
-            before.map_or_else(|| (!0, Reservations::default()), |slot| (slot.attached, slot.reservations));
+        let (attached, reservations) = before.map_or_else(
+            || (ControllerSet::ALL, Reservations::default()),
+            |slot| (slot.attached, slot.reservations),
+        );
         self.seat(nsid, namespace, attached, reservations);
-        self.changes.note(nsid, attached);
+        self.note_change(nsid);
+    }
+
+    /// A namespace changed for every controller that has it.
+    pub(super) fn note_change(&mut self, nsid: u32) {
+        let Self { slots, changes, .. } = self;
+        if let Some(Some(slot)) = slots.get(nsid.wrapping_sub(1) as usize) {
+            changes.note(nsid, |id| slot.attached.contains(id));
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 use byway_spec::base::ana::{AnaGroup, AnaHeader, AnaState};
 use zerocopy::IntoBytes;
 
-use super::{MAX_CONTROLLERS, MAX_NAMESPACES, NO_NAMESPACE, Subsystem, bit};
+use super::{ControllerSet, MAX_NAMESPACES, NO_NAMESPACE, PerController, Subsystem};
 use crate::controller::ControllerId;
 use crate::error::CommandError;
 
@@ -14,14 +14,14 @@ use crate::error::CommandError;
 pub struct PortId(pub u16);
 
 /// The ports, and which controller is reached by which.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Paths {
     /// None: hosts are told nothing, and every namespace is served to all.
     ports: Vec<OfPort>,
     /// None of a controller that is reached by no port.
-    port_of: [Option<PortId>; MAX_CONTROLLERS as usize],
-    /// Bit for each controller whose host no event has told of the newest change.
-    news: u64,
+    port_of: PerController<Option<PortId>>,
+    /// Controllers whose host no event has told of the newest change.
+    news: ControllerSet,
 }
 
 /// What is reached by a port.
@@ -56,15 +56,9 @@ impl OfPort {
     }
 }
 
-impl Default for Paths {
-    fn default() -> Self {
-        Self { ports: Vec::new(), port_of: [None; MAX_CONTROLLERS as usize], news: 0 }
-    }
-}
-
 impl Paths {
     fn port(&self, id: ControllerId) -> Option<&OfPort> {
-        let port = (*self.port_of.get(usize::from(id.0))?)?;
+        let port = (*self.port_of.get(id)?)?;
         self.ports.get(usize::from(port.0).checked_sub(1)?)
     }
 
@@ -94,13 +88,10 @@ impl Paths {
             .map_or(Ok(()), |status| Err(CommandError::new(status, "the namespace is not served here now")))
     }
 
-    /// Bit for each controller that does not serve namespace `nsid`.
-    pub fn closed(&self, nsid: u32) -> u64 {
-        if self.ports.is_empty() {
-            return 0;
-        }
-        let closed = (0..MAX_CONTROLLERS).map(ControllerId).filter(|id| self.check(*id, nsid).is_err());
-        closed.fold(0, |bits, id| bits | bit(id))
+    /// Controllers that do not serve namespace `nsid`.
+    pub fn closed(&self, nsid: u32) -> impl Iterator<Item = ControllerId> {
+        let placed = self.port_of.iter().filter(|(_, port)| port.is_some());
+        placed.map(|(id, _)| id).filter(move |id| self.check(*id, nsid).is_err())
     }
 
     /// A namespace came, went, or was given to other controllers: its group is another one.
@@ -113,9 +104,7 @@ impl Paths {
     /// Whether a state changed for controller `id` since this was last asked.
     #[inline]
     pub fn take_news(&mut self, id: ControllerId) -> bool {
-        let had = self.news & bit(id) != 0;
-        self.news &= !bit(id);
-        had
+        self.news.remove(id)
     }
 }
 
@@ -143,7 +132,7 @@ impl Subsystem {
 
     /// Controller `id` is reached by `port`. Its host knows of no state yet, so that none is news.
     pub(crate) fn place(&mut self, id: ControllerId, port: Option<PortId>) {
-        if let Some(place) = self.paths.port_of.get_mut(usize::from(id.0)) {
+        if let Some(place) = self.paths.port_of.entry(id) {
             *place = port;
         }
         self.paths.take_news(id);
@@ -171,9 +160,8 @@ impl Subsystem {
         }
         let of_port = usize::from(port.0).checked_sub(1).and_then(|at| self.paths.ports.get_mut(at));
         of_port.ok_or(NO_PORT)?.change(nsid).ok_or(NO_NAMESPACE)?.state = state;
-        for (id, _) in (0..).zip(&self.paths.port_of).filter(|(_, of)| **of == Some(port)) {
-            self.paths.news |= bit(ControllerId(id));
-        }
+        let Paths { port_of, news, .. } = &mut self.paths;
+        port_of.iter().filter(|(_, of)| **of == Some(port)).for_each(|(id, _)| news.insert(id));
         self.note_paths();
         Ok(())
     }

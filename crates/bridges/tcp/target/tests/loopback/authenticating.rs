@@ -133,7 +133,6 @@ fn those_who_never_show_who_they_are_keep_nobody_out_who_does() {
     assert_eq!(authenticate(&mut first, &secrets), Ok(()));
     first.enable();
     let mut claims: Vec<Host> = (0..100).map(|_| admin(&served)).collect();
-    assert_eq!(claims[0].wait_for_end(), End::Closed);
     let mut last = claims.pop().unwrap();
     assert_eq!(authenticate(&mut last, &secrets), Ok(()));
     last.enable();

@@ -107,7 +107,12 @@ impl Served {
 
     /// The first device, behind a target without sockets.
     pub fn grounds(&self) -> Grounds {
-        Grounds::new(SubsystemTerms::of(name(SUBSYSTEM)), self.devices[0].capsules().unwrap()).unwrap()
+        self.grounds_of(SubsystemTerms::of(name(SUBSYSTEM)))
+    }
+
+    /// The same, by other terms.
+    pub fn grounds_of(&self, terms: SubsystemTerms) -> Grounds {
+        Grounds::new(terms, self.devices[0].capsules().unwrap()).unwrap()
     }
 
     pub fn control(&self) -> TargetControl {

@@ -1,0 +1,134 @@
+//! Controllers of a subsystem by their identifiers: sets of them, and what is kept of each.
+
+use crate::controller::ControllerId;
+
+/// Identifiers of controllers that one subsystem has: Identify lists 2047 controllers at most (Base 2.1, figure 137), and
+/// over fabrics so many can be there beside the one that is reached by PCIe.
+pub const MAX_CONTROLLERS: u16 = 2048;
+
+const WORDS: usize = MAX_CONTROLLERS as usize / u64::BITS as usize;
+
+/// A set of controllers.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct ControllerSet {
+    words: [u64; WORDS],
+}
+
+impl ControllerSet {
+    /// None.
+    pub const NONE: Self = Self { words: [0; WORDS] };
+    /// Those that there are, and those that will be.
+    pub const ALL: Self = Self { words: [u64::MAX; WORDS] };
+
+    /// Whether controller `id` is in the set.
+    #[inline]
+    pub fn contains(&self, id: ControllerId) -> bool {
+        self.words[word(id)] & bit(id) != 0
+    }
+
+    /// Puts controller `id` into the set.
+    #[inline]
+    pub fn insert(&mut self, id: ControllerId) {
+        self.words[word(id)] |= bit(id);
+    }
+
+    /// Takes controller `id` out of the set; whether it was there.
+    #[inline]
+    pub fn remove(&mut self, id: ControllerId) -> bool {
+        let was_there = self.contains(id);
+        self.words[word(id)] &= !bit(id);
+        was_there
+    }
+
+    /// The controllers of the set, in order.
+    pub fn iter(&self) -> impl Iterator<Item = ControllerId> + use<'_> {
+        (0..MAX_CONTROLLERS).map(ControllerId).filter(|id| self.contains(*id))
+    }
+}
+
+impl Default for ControllerSet {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl std::fmt::Debug for ControllerSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.iter().map(|id| id.0)).finish()
+    }
+}
+
+#[inline]
+fn word(id: ControllerId) -> usize {
+    usize::from(id.0 / 64) % WORDS
+}
+
+#[inline]
+fn bit(id: ControllerId) -> u64 {
+    1 << (id.0 % 64)
+}
+
+/// What is kept of each controller, up to the highest that anything was said of.
+#[derive(Debug, Default)]
+pub(crate) struct PerController<T> {
+    of: Vec<T>,
+}
+
+impl<T: Default> PerController<T> {
+    /// Of controller `id`, if anything was said of it or of one behind it.
+    #[inline]
+    pub fn get(&self, id: ControllerId) -> Option<&T> {
+        self.of.get(usize::from(id.0))
+    }
+
+    /// The same, to change it.
+    #[inline]
+    pub fn get_mut(&mut self, id: ControllerId) -> Option<&mut T> {
+        self.of.get_mut(usize::from(id.0))
+    }
+
+    /// Of controller `id`, to say something of it; none where there can be no such controller.
+    pub fn entry(&mut self, id: ControllerId) -> Option<&mut T> {
+        let at = usize::from(id.0);
+        if id.0 < MAX_CONTROLLERS && self.of.len() <= at {
+            self.of.resize_with(at + 1, T::default);
+        }
+        self.of.get_mut(at)
+    }
+
+    /// Of all that anything can have been said of, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (ControllerId, &T)> {
+        (0..).map(ControllerId).zip(&self.of)
+    }
+
+    /// The same, to change it.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (ControllerId, &mut T)> {
+        (0..).map(ControllerId).zip(&mut self.of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_set_holds_the_first_and_the_last_controller_apart() {
+        let last = ControllerId(MAX_CONTROLLERS - 1);
+        let mut set = ControllerSet::NONE;
+        set.insert(last);
+        assert!(set.contains(last) && !set.contains(ControllerId(63)) && !set.contains(ControllerId(0)));
+        set.insert(ControllerId(64));
+        assert_eq!(set.iter().collect::<Vec<_>>(), [ControllerId(64), last]);
+        assert!(set.remove(last) && !set.remove(last));
+        assert_eq!(ControllerSet::ALL.iter().count(), usize::from(MAX_CONTROLLERS));
+    }
+
+    #[test]
+    fn memory_is_taken_for_controllers_that_came() {
+        let mut kept = PerController::<u32>::default();
+        assert!(kept.get(ControllerId(2)).is_none() && kept.entry(ControllerId(MAX_CONTROLLERS)).is_none());
+        *kept.entry(ControllerId(2)).unwrap() = 7;
+        assert_eq!(kept.iter().map(|(_, of)| *of).collect::<Vec<_>>(), [0, 0, 7]);
+    }
+}

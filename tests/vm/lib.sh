@@ -1,5 +1,7 @@
 # Sourced before every test in its guest. A test is a row of checks; one that fails does not end it.
 export PATH=/programs:$PATH HOME=/root TERM=dumb
+discovery=nqn.2014-08.org.nvmexpress.discovery
+nvmet=/sys/kernel/config/nvmet
 cd /tmp
 ln -sf /proc/self/fd /dev/fd
 failures=0
@@ -29,6 +31,14 @@ refuses() {
         return 1
     fi
     grep -qE -- "$pattern" <<< "$said" || { echo "said: $said"; return 1; }
+}
+
+# fails COMMAND...: it does. A check does not end where a command behind a `!` succeeds.
+fails() {
+    if "$@"; then
+        echo "succeeded, and must not: $*"
+        return 1
+    fi
 }
 
 # says PATTERN COMMAND...: the command succeeds, and says so.
@@ -122,6 +132,139 @@ network_up() {
     ip addr add 10.0.2.15/24 dev "$link"
 }
 
+# far_port N: an address of a network of its own, 10.9.N.2 in namespace `far`, behind a pair of cards.
+far_port() {
+    [ -e /run/netns/far ] || ip netns add far
+    ip link add "near$1" type veth peer name "far$1" netns far
+    ip addr add "10.9.$1.1/24" dev "near$1"
+    ip link set "near$1" up
+    ip -n far addr add "10.9.$1.2/24" dev "far$1"
+    ip -n far link set "far$1" up
+}
+
+# network N SETTINGS...: what becomes of packets on both ways to such a port.
+network() {
+    tc qdisc replace dev "near$1" root netem "${@:2}"
+    tc -n far qdisc replace dev "far$1" root netem "${@:2}"
+}
+
+# load_if_there MODULE...: those of them that the kernel has as modules. What it computes by it asks for by names that no dependency
+# tells.
+load_if_there() {
+    local module
+    for module in "$@"; do modprobe "$module" 2> /dev/null; done
+}
+
+# connect OPTIONS...: Linux's own NVMe/TCP initiator comes to subsystem $nqn, $port of $address or of where the guest's network has
+# the host's loopback, with $connect_options. Of two options of a name the later holds.
+connect() {
+    # shellcheck disable=SC2086
+    nvme connect -t tcp -a "${address:-10.0.2.2}" -s "$port" -n "$nqn" --reconnect-delay=1 --ctrl-loss-tmo=300 \
+        ${connect_options:-} "$@"
+}
+
+# connected OPTIONS...: it does, and its controller and first namespace are there, by names that `found` finds.
+connected() {
+    connect "$@"
+    controller "$(serial)" > name
+    namespace "$(cat name)" 1 > block
+    found
+}
+
+# Sets $name and $block to the controller that was connected to last, and to the node of its first namespace.
+found() {
+    name=$(cat name)
+    block=/dev/$(cat block)
+}
+
+# in_connection OPTIONS...: a check that it comes, and `found`.
+in_connection() {
+    check "connect" connected "$@"
+    found
+}
+
+disconnected() {
+    nvme disconnect -n "$nqn"
+    until_true 60 is_gone
+}
+
+# is_gone [NQN]: no controller of $nqn, or of another subsystem, is there.
+is_gone() {
+    ! grep -qs "${1:-$nqn}" /sys/class/nvme/nvme*/subsysnqn
+}
+
+# by_address ADDRESS: the controller of $nqn that was come to by it.
+by_address() {
+    local path
+    for path in /sys/class/nvme/nvme*; do
+        if grep -qsx "$nqn" "$path/subsysnqn" && grep -qs "traddr=$1," "$path/address"; then
+            basename "$path"
+            return
+        fi
+    done
+    return 1
+}
+
+# path_is ADDRESS STATE: what Linux knows of how its first namespace is reached by it (ANA).
+path_is() {
+    grep -qsx "$2" /sys/class/nvme/"$(by_address "$1")"/nvme*c*n1/ana_state
+}
+
+# reads_back BYTES: what is written to it is read back.
+reads_back() {
+    found
+    random data "$1"
+    byway nvm write "$block?direct=1" --offset 64K --file data
+    is_there_still
+}
+
+# What was written so last is there.
+is_there_still() {
+    found
+    byway nvm read "$block?direct=1" --offset 64K --length "$(stat -c %s data)" | cmp - data
+}
+
+# Linux's own target, with subsystem $nqn for every host.
+nvmet_subsystem() {
+    modprobe null_blk nr_devices=0
+    modprobe nvmet
+    modprobe nvmet-tcp
+    mount -t configfs none /sys/kernel/config
+    mkdir "$subsystem"
+    echo 1 > "$subsystem/attr_allow_any_host"
+}
+
+# nvmet_namespace NSID MIB [GROUP]: a namespace of it, blocks in memory, in an ANA group.
+nvmet_namespace() {
+    local blocks=/sys/kernel/config/nullb/nullb$1 setting
+    mkdir "$blocks" "$subsystem/namespaces/$1"
+    for setting in "size=$2" blocksize=512 memory_backed=1 discard=1 power=1; do
+        echo "${setting#*=}" > "$blocks/${setting%=*}"
+    done
+    echo -n "/dev/nullb$1" > "$subsystem/namespaces/$1/device_path"
+    echo "${3:-1}" > "$subsystem/namespaces/$1/ana_grpid"
+    echo 1 > "$subsystem/namespaces/$1/enable"
+}
+
+# nvmet_port N ADDRESS: a port, with nothing to serve yet.
+nvmet_port() {
+    mkdir "$nvmet/ports/$1"
+    echo tcp > "$nvmet/ports/$1/addr_trtype"
+    echo ipv4 > "$nvmet/ports/$1/addr_adrfam"
+    echo "$2" > "$nvmet/ports/$1/addr_traddr"
+    echo 4420 > "$nvmet/ports/$1/addr_trsvcid"
+}
+
+# Serves the subsystem at port N. It listens in the network of who asks for that.
+nvmet_serve() {
+    ${nvmet_within:-} ln -s "$subsystem" "$nvmet/ports/$1/subsystems/"
+}
+
+# Does not any more, and ends the controllers of that port.
+nvmet_withdraw() {
+    rm "$nvmet/ports/$1/subsystems/$nqn"
+}
+
 # until_true SECONDS COMMAND...: waits for it to succeed.
 until_true() {
     local end=$((SECONDS + $1))
@@ -197,6 +340,27 @@ under_load() {
     grep -q 'no failure' wrote
     grep -qx "$count resets" resets
     is_live
+    numbered check "$block" journal
+}
+
+# server_away HOW: the server is killed or stopped while numbered blocks are written to $block, and serves again: writing goes on, and
+# what was acknowledged is there.
+server_away() {
+    local writer had
+    had=$(journaled)
+    python3 /share/numbered.py write "$block" journal 300 8 > wrote &
+    writer=$!
+    until_true 60 grown "$had"
+    host "$1"
+    sleep 3
+    had=$(journaled)
+    host start-server
+    until_true 120 grown "$((had + 2000))"
+    is_live
+    kill "$writer"
+    wait "$writer"
+    cat wrote
+    grep -q 'no failure' wrote
     numbered check "$block" journal
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use byway::serve::{ServeOptions, TargetPaths};
+use byway::{Device, ErrorKind};
 use byway_buses::VfioUserBus;
 use byway_core::{
     AdminCommand, Backend, Buffer, Capabilities, Identity, Namespace, Outcome, QueueOptions, Result,
@@ -82,6 +83,25 @@ impl Serving {
     pub fn uri_by(&self, portals: &[SocketAddr]) -> String {
         let portals: Vec<String> = portals.iter().map(SocketAddr::to_string).collect();
         format!("tcp://{}/{}", portals.join(","), self.tcp.1)
+    }
+
+    /// Opens it over TCP: `options` as they stand in a URI, from the question mark on.
+    ///
+    /// # Errors
+    /// As [`byway::open`].
+    pub fn open(&self, options: &str) -> Result<Device> {
+        byway::open(&format!("{}{options}", self.tcp_uri()))
+    }
+
+    /// Why it does not let in who has these options, without a secret or a key in it.
+    pub fn refused(&self, options: &str) -> String {
+        let error = self.open(options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        let said = error.to_string();
+        for secret in ["DHHC", "NVMeTLSkey"] {
+            assert!(!said.contains(secret), "{said}");
+        }
+        said
     }
 }
 

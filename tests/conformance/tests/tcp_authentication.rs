@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use byway::serve::{
     AuthHash, AuthSecrets, AuthSuites, DhGroup, Dhchap, DhchapSecret, Nqn, ServeOptions, TcpOptions,
 };
-use byway::{CreateOptions, Device, Error, ErrorKind};
+use byway::{CreateOptions, ErrorKind};
 use byway_conformance::scratch::Scratch;
 use byway_conformance::served::Serving;
 
@@ -61,19 +61,6 @@ fn secret(transform: Option<AuthHash>) -> DhchapSecret {
     DhchapSecret::generate(transform).unwrap()
 }
 
-fn open(serving: &Serving, options: &str) -> Result<Device, Error> {
-    byway::open(&format!("{}{options}", serving.tcp_uri()))
-}
-
-/// Why a device is not opened, without a secret in it.
-fn refused(serving: &Serving, options: &str) -> String {
-    let error = open(serving, options).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
-    let said = error.to_string();
-    assert!(!said.contains("DHHC"), "{said}");
-    said
-}
-
 #[test]
 fn every_hash_and_group_leads_to_a_device_that_stores_and_retrieves() {
     for (hash, transform) in
@@ -84,7 +71,7 @@ fn every_hash_and_group_leads_to_a_device_that_stores_and_retrieves() {
             let known = Known::by(transform, suites);
             let serving = known.serve();
             let device =
-                open(&serving, &known.both()).unwrap_or_else(|error| panic!("{hash} {group}: {error}"));
+                serving.open(&known.both()).unwrap_or_else(|error| panic!("{hash} {group}: {error}"));
             let mut kv = device.kv(None).unwrap();
             kv.put(b"key", b"value").unwrap();
             assert_eq!(kv.get(b"key").unwrap().as_deref(), Some(&b"value"[..]), "{hash} {group}");
@@ -96,18 +83,18 @@ fn every_hash_and_group_leads_to_a_device_that_stores_and_retrieves() {
 fn a_wrong_secret_is_told_of_on_the_side_that_finds_it() {
     let known = Known::new();
     let serving = known.serve();
-    assert!(open(&serving, &known.alone()).is_ok(), "a host need not ask the device");
+    assert!(serving.open(&known.alone()).is_ok(), "a host need not ask the device");
     let strange = Known::new();
-    assert!(refused(&serving, &strange.alone()).contains("does not accept the secret of"));
+    assert!(serving.refused(&strange.alone()).contains("does not accept the secret of"));
     let mixed = Known {
         secrets: AuthSecrets { controller: strange.secrets.controller.clone(), ..known.secrets.clone() },
         suites: known.suites.clone(),
     };
-    assert!(refused(&serving, &mixed.both()).contains("does not know the secret of"));
-    assert!(refused(&serving, &format!("?hostnqn={HOST}")).contains("has no secret"));
+    assert!(serving.refused(&mixed.both()).contains("does not know the secret of"));
+    assert!(serving.refused(&format!("?hostnqn={HOST}")).contains("has no secret"));
     let other = known.alone().replace(HOST, "nqn.2026-11.org.example:other");
-    assert!(refused(&serving, &other).contains("does not let"));
-    assert!(open(&serving, &known.both()).is_ok(), "nothing of that is left behind");
+    assert!(serving.refused(&other).contains("does not let"));
+    assert!(serving.open(&known.both()).is_ok(), "nothing of that is left behind");
 }
 
 #[test]
@@ -115,14 +102,14 @@ fn a_device_that_does_not_show_who_it_is_is_left_where_it_should() {
     let plain = ServeOptions::over_tcp(TcpOptions::at(ANYWHERE.parse().unwrap()));
     let serving = Serving::start_with("ram:64M", &plain);
     let known = Known::new();
-    assert!(refused(&serving, &known.both()).contains("does not show who it is"));
-    assert!(open(&serving, &known.alone()).is_ok());
+    assert!(serving.refused(&known.both()).contains("does not show who it is"));
+    assert!(serving.open(&known.alone()).is_ok());
     // One that has no secret to answer with.
     let silent = Known {
         secrets: AuthSecrets { controller: None, ..known.secrets.clone() },
         suites: known.suites.clone(),
     };
-    assert!(refused(&silent.serve(), &known.both()).contains("does not accept the secret of"));
+    assert!(silent.serve().refused(&known.both()).contains("does not accept the secret of"));
 }
 
 #[test]
@@ -134,7 +121,7 @@ fn secrets_are_read_from_a_file() {
     let text = format!("{}\n{}\n", host.reveal(), controller.as_ref().unwrap().reveal());
     std::fs::write(&scratch.path, text).unwrap();
     let options = format!("?hostnqn={HOST}&dhchap-secret-file={}", scratch.path.display());
-    assert!(open(&serving, &options).is_ok());
+    assert!(serving.open(&options).is_ok());
 }
 
 #[test]
@@ -161,7 +148,7 @@ fn a_host_that_connects_anew_shows_again_who_it_is() {
     let image = format!("embedded:{}", scratch.path.display());
     let serving = known.serve_at(&image, ANYWHERE);
     let address = serving.tcp_address().to_string();
-    let device = open(&serving, &format!("{}&ctrl-loss-tmo=60", known.both())).unwrap();
+    let device = serving.open(&format!("{}&ctrl-loss-tmo=60", known.both())).unwrap();
     let mut kv = device.kv(None).unwrap();
     kv.put(b"key", b"value").unwrap();
     drop(serving);

@@ -50,19 +50,6 @@ fn with(key: &TlsKey) -> String {
     format!("?hostnqn={HOST}&tls-key={}", key.reveal())
 }
 
-fn open(serving: &Serving, options: &str) -> Result<Device, Error> {
-    byway::open(&format!("{}{options}", serving.tcp_uri()))
-}
-
-/// Why a device is not opened, without a key in it.
-fn refused(serving: &Serving, options: &str) -> String {
-    let error = open(serving, options).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
-    let said = error.to_string();
-    assert!(!said.contains("NVMeTLSkey"), "{said}");
-    said
-}
-
 /// A value that is longer than all that is sealed at once.
 fn put_and_get(device: &Device, round: u8) {
     let mut kv = device.kv(None).unwrap();
@@ -83,7 +70,7 @@ fn every_key_and_identity_leads_to_a_device_that_stores_and_retrieves() {
             }
             for digests in ["none", "both"] {
                 let options = format!("{}&tls-identity={form}&digests={digests}", with(&key));
-                let device = open(&serving, &options).unwrap_or_else(|error| panic!("{form}: {error}"));
+                let device = serving.open(&options).unwrap_or_else(|error| panic!("{form}: {error}"));
                 put_and_get(&device, round as u8);
             }
         }
@@ -94,7 +81,7 @@ fn every_key_and_identity_leads_to_a_device_that_stores_and_retrieves() {
 fn keys_and_values_are_by_tls_what_they_are_in_the_clear() {
     let key = key(Some(PskHash::Sha256));
     let serving = serve(&key);
-    let device = open(&serving, &format!("{}&depth=5", with(&key))).unwrap();
+    let device = serving.open(&format!("{}&depth=5", with(&key))).unwrap();
     every_call(&mut device.kv(None).unwrap());
 }
 
@@ -105,23 +92,23 @@ fn a_host_with_another_key_or_another_name_is_refused() {
     let other = with(&key(Some(PskHash::Sha256)));
     // Of version 0 the identity is known, of version 1 it is not.
     for form in ["0", "1"] {
-        let said = refused(&serving, &format!("{other}&tls-identity={form}"));
+        let said = serving.refused(&format!("{other}&tls-identity={form}"));
         assert!(said.contains("does not accept the TLS key of nqn.2026-11.org.example:host"), "{said}");
     }
-    let said = refused(&serving, &with(&key_of_host).replace(HOST, "nqn.2026-11.org.example:other"));
+    let said = serving.refused(&with(&key_of_host).replace(HOST, "nqn.2026-11.org.example:other"));
     assert!(said.contains("does not accept the TLS key of nqn.2026-11.org.example:other"), "{said}");
-    assert!(open(&serving, &with(&key_of_host)).is_ok(), "nothing of that is left behind");
+    assert!(serving.open(&with(&key_of_host)).is_ok(), "nothing of that is left behind");
 }
 
 #[test]
 fn who_comes_in_the_clear_is_let_in_where_that_is_allowed_alone() {
     let key = key(None);
     let clear = format!("?hostnqn={HOST}");
-    let error = open(&serve(&key), &clear).unwrap_err();
+    let error = serve(&key).open(&clear).unwrap_err();
     assert!(error.to_string().contains("it may want TLS"), "{error}");
     let allowed = serve_with("ram:64M", ANYWHERE, &key, TlsPolicy::Allowed, |_| {});
     for options in [&clear, &with(&key)] {
-        put_and_get(&open(&allowed, options).unwrap(), 1);
+        put_and_get(&allowed.open(options).unwrap(), 1);
     }
 }
 
@@ -129,9 +116,9 @@ fn who_comes_in_the_clear_is_let_in_where_that_is_allowed_alone() {
 fn a_device_that_does_not_speak_tls_is_left_where_it_should() {
     let plain = ServeOptions::over_tcp(TcpOptions::at(ANYWHERE.parse().unwrap()));
     let serving = Serving::start_with("ram:64M", &plain);
-    let said = refused(&serving, &with(&key(None)));
+    let said = serving.refused(&with(&key(None)));
     assert!(said.contains("does not speak TLS"), "{said}");
-    assert!(open(&serving, "").is_ok());
+    assert!(serving.open("").is_ok());
 }
 
 #[test]
@@ -141,7 +128,7 @@ fn a_key_is_read_from_a_file() {
     let scratch = Scratch::new();
     std::fs::write(&scratch.path, format!("{}\n", key.reveal())).unwrap();
     let options = format!("?hostnqn={HOST}&tls-key-file={}", scratch.path.display());
-    assert!(open(&serving, &options).is_ok());
+    assert!(serving.open(&options).is_ok());
 }
 
 #[test]
@@ -172,10 +159,10 @@ fn hosts_show_who_they_are_by_secrets_as_well() {
     let set = |tcp: &mut TcpOptions| tcp.dhchap = Some(dhchap);
     let serving = serve_with("ram:64M", ANYWHERE, &key, TlsPolicy::Required, set);
     let both = format!("{}&dhchap-secret={}", with(&key), secret.reveal());
-    put_and_get(&open(&serving, &both).unwrap(), 2);
-    assert!(refused(&serving, &with(&key)).contains("has no secret"));
+    put_and_get(&serving.open(&both).unwrap(), 2);
+    assert!(serving.refused(&with(&key)).contains("has no secret"));
     let strange = format!("{}&dhchap-secret={}", with(&key), DhchapSecret::generate(None).unwrap().reveal());
-    assert!(refused(&serving, &strange).contains("does not accept the secret of"));
+    assert!(serving.refused(&strange).contains("does not accept the secret of"));
 }
 
 #[test]
@@ -188,7 +175,7 @@ fn a_host_that_connects_anew_does_so_by_tls() {
     let serve = |address: &str, key: &TlsKey| serve_with(&image, address, key, TlsPolicy::Required, |_| {});
     let serving = serve(ANYWHERE, &key);
     let address = serving.tcp_address().to_string();
-    let device = open(&serving, &format!("{}&ctrl-loss-tmo=60", with(&key))).unwrap();
+    let device = serving.open(&format!("{}&ctrl-loss-tmo=60", with(&key))).unwrap();
     let mut kv = device.kv(None).unwrap();
     kv.put(b"key", b"value").unwrap();
     drop(serving);

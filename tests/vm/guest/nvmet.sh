@@ -2,34 +2,16 @@
 # port under a load that is compared afterwards, and secrets on both sides.
 # seconds: 900
 
-modprobe null_blk nr_devices=0
-modprobe nvmet
-modprobe nvmet-tcp
-# What digests and authentication are computed by, where the kernel has it as modules: it is asked for by names that no dependency tells.
-for module in crc32c_generic hmac sha256_generic sha512_generic sha256 sha512 dh_generic; do modprobe "$module" 2> /dev/null; done
-mount -t configfs none /sys/kernel/config
-root=/sys/kernel/config/nvmet
-blocks=/sys/kernel/config/nullb/nullb9
+load_if_there crc32c_generic hmac sha256_generic sha512_generic sha256 sha512 dh_generic
 nqn=nqn.2026-11.example:nvmet
-subsystem=$root/subsystems/$nqn
+subsystem=$nvmet/subsystems/$nqn
 uri=tcp://127.0.0.1/$nqn
 
 served() {
-    mkdir "$subsystem"
-    echo 1 > "$subsystem/attr_allow_any_host"
-    mkdir "$blocks"
-    for setting in size=256 blocksize=512 memory_backed=1 discard=1 power=1; do
-        echo "${setting#*=}" > "$blocks/${setting%=*}"
-    done
-    mkdir "$subsystem/namespaces/1"
-    echo -n "/dev/$(basename "$blocks")" > "$subsystem/namespaces/1/device_path"
-    echo 1 > "$subsystem/namespaces/1/enable"
-    mkdir "$root/ports/1"
-    echo tcp > "$root/ports/1/addr_trtype"
-    echo ipv4 > "$root/ports/1/addr_adrfam"
-    echo 127.0.0.1 > "$root/ports/1/addr_traddr"
-    echo 4420 > "$root/ports/1/addr_trsvcid"
-    ln -s "$subsystem" "$root/ports/1/subsystems/"
+    nvmet_subsystem
+    nvmet_namespace 1 256
+    nvmet_port 1 127.0.0.1
+    nvmet_serve 1
 }
 check "Linux serves a subsystem" served
 check "it is discovered" says "$nqn" byway discover tcp://127.0.0.1:4420
@@ -60,9 +42,9 @@ cut() {
     load=$!
     for n in 1 2 3; do
         sleep 3
-        rm "$root/ports/1/subsystems/$nqn"
+        nvmet_withdraw 1
         sleep 1
-        ln -s "$subsystem" "$root/ports/1/subsystems/"
+        nvmet_serve 1
     done
     wait "$load" || { cat loaded; return 1; }
     cat loaded
@@ -70,15 +52,15 @@ cut() {
 check "the port is taken away three times under load" cut
 
 removed() {
-    rm "$root/ports/1/subsystems/$nqn"
+    nvmet_withdraw 1
     refuses 'lost|refused|reach|connect' byway perf "$uri?ctrl-loss-tmo=2&timeout=2" --rw randread --time 5
-    ln -s "$subsystem" "$root/ports/1/subsystems/"
+    nvmet_serve 1
 }
 check "a subsystem that is not served is told of" removed
 
 # secrets HASH GROUP: the host has to show who it is, and so has the target.
 hostnqn=nqn.2026-11.example:host
-host_folder=$root/hosts/$hostnqn
+host_folder=$nvmet/hosts/$hostnqn
 allowed() {
     byway key new > secret
     byway key new > ctrl-secret

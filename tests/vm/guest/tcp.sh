@@ -6,8 +6,7 @@
 
 modprobe virtio_net
 modprobe nvme-tcp
-# What digests are computed by where the kernel has it as a module: the driver asks for it by a name that no dependency tells.
-modprobe crc32c_generic 2> /dev/null
+load_if_there crc32c_generic
 read -r port nqn < /share/tcp
 check "the guest has a network" network_up
 
@@ -18,29 +17,10 @@ discovered() {
 }
 check "it is discovered" discovered
 
-# connected OPTIONS...: a controller of ours is there.
-connected() {
-    nvme connect -t tcp -a 10.0.2.2 -s "$port" -n "$nqn" --reconnect-delay=1 --ctrl-loss-tmo=300 "$@"
-    name=$(controller "$(serial)")
-    namespace "$name" 1 > block
-}
-
-disconnected() {
-    nvme disconnect -n "$nqn"
-    until_true 60 is_gone
-}
-
-is_gone() {
-    ! grep -qs "$nqn" /sys/class/nvme/nvme*/subsysnqn
-}
-
 written() {
-    local block
-    block=/dev/$(cat block)
+    found
     nvme id-ctrl "$block" | grep -i '^mn.*byway'
-    random data 1M
-    byway nvm write "$block?direct=1" --offset 64K --file data
-    byway nvm read "$block?direct=1" --offset 64K --length 1M | cmp - data
+    reads_back 1M
     fio_verified "$block" --rw=randwrite --bsrange=512-256k --bs_unaligned=0 --blockalign=512 --iodepth=32 --size=16M
     nvme flush "$block"
     byway nvm trim "$block" --offset 64K --length 64K
@@ -52,9 +32,7 @@ for options in "" "--hdr-digest" "--data-digest" "--hdr-digest --data-digest --n
     check "disconnect ${options:-with nothing more}" disconnected
 done
 
-check "connect" connected
-name=$(controller "$(serial)")
-block=/dev/$(cat block)
+in_connection
 
 keys() {
     local generic
@@ -83,33 +61,7 @@ resets() {
 }
 check "resets under load" resets
 
-lines() {
-    if [ -e /share/journal ]; then wc -l < /share/journal || true; else echo 0; fi
-}
-
-has_lines() {
-    [ "$(lines)" -ge "$1" ]
-}
-
-# A killed server comes back at its address within the controller's loss timeout: the driver goes on where it was.
-killed() {
-    local writer had
-    # Numbered blocks begin with zeroes.
-    byway nvm trim "$block" --offset 0 --length 32M
-    python3 /share/numbered.py write "$block" /share/journal 300 16 > wrote &
-    writer=$!
-    until_true 60 has_lines 100
-    host kill-server
-    sleep 2
-    had=$(lines)
-    host start-server
-    until_true 120 has_lines $((had + 500))
-    is_live
-    kill "$writer"
-    wait "$writer"
-    cat wrote
-    grep -q 'no failure' wrote
-    numbered check "$block" /share/journal
-}
-check "the server is killed in mid-I/O and serves again" killed
+# Numbered blocks begin with zeroes.
+check "blocks are empty" byway nvm trim "$block" --offset 0 --length 32M
+check "the server is killed in mid-I/O and serves again" server_away kill-server
 check "disconnect" disconnected

@@ -7,37 +7,9 @@
 modprobe virtio_net
 modprobe nvme-tcp
 modprobe ext4
-modprobe crc32c_generic 2> /dev/null
+load_if_there crc32c_generic
 read -r port nqn < /share/tcp
 check "the guest has a network" network_up
-discovery=nqn.2014-08.org.nvmexpress.discovery
-
-# connected OPTIONS...: a controller of ours is there, with its first namespace.
-connected() {
-    nvme connect -t tcp -a 10.0.2.2 -s "$port" -n "$nqn" --reconnect-delay=1 --ctrl-loss-tmo=300 "$@"
-    found
-}
-
-found() {
-    controller "$(serial)" > name
-    namespace "$(cat name)" 1 > block
-    block=/dev/$(cat block)
-}
-
-disconnected() {
-    nvme disconnect -n "$nqn"
-    until_true 60 is_gone "$nqn"
-}
-
-is_gone() {
-    ! grep -qs "$1" /sys/class/nvme/nvme*/subsysnqn
-}
-
-in_connection() {
-    check "connect" connected
-    block=/dev/$(cat block)
-    name=$(cat name)
-}
 
 # A discovery controller outlives its keep alive time when its host says nothing else.
 keeps_alive() {
@@ -46,7 +18,7 @@ keeps_alive() {
     dmesg -C
     sleep 8
     grep -qs live /sys/class/nvme/nvme*/state
-    ! dmesg | grep -iE 'keep.alive|reconnect|failed'
+    fails grep -iE 'keep.alive|reconnect|failed' <(dmesg)
     nvme disconnect -n "$discovery"
     until_true 60 is_gone "$discovery"
 }
@@ -133,17 +105,16 @@ gone_under_load() {
     sleep 3
     nvme disconnect -n "$nqn"
     # Its I/O fails, and ends.
-    ! wait $!
-    until_true 60 is_gone "$nqn"
+    fails wait $!
+    until_true 60 is_gone
 }
 check "040: it is reset and disconnected under load" gone_under_load
 
 connects_and_leaves() {
     local n
     for n in $(seq 10); do
-        nvme connect -t tcp -a 10.0.2.2 -s "$port" -n "$nqn" --nr-io-queues=1
-        nvme disconnect -n "$nqn"
-        until_true 60 is_gone "$nqn"
+        connect --nr-io-queues=1
+        disconnected
     done
 }
 check "031: it is left right behind its connect, ten times" connects_and_leaves
@@ -174,37 +145,18 @@ reserved() {
 }
 check "054: reservations are taken, kept to and given back" reserved
 
-# What was acknowledged is there, and writing goes on.
-server_away() {
-    local writer had
-    had=$(journaled)
-    python3 /share/numbered.py write "$block" journal 300 8 > wrote &
-    writer=$!
-    until_true 60 grown "$had"
-    host "$1"
-    sleep 3
-    had=$(journaled)
-    host start-server
-    until_true 120 grown "$((had + 2000))"
-    kill "$writer"
-    wait "$writer"
-    cat wrote
-    grep -q 'no failure' wrote
-    numbered check "$block" journal
-}
 check "blocks are empty" byway nvm trim "$block" --offset 0 --length 32M
 check "060: the server ends and serves again under load" server_away stop-server
 check "060: the server is killed and serves again under load" server_away kill-server
 
 past_the_timeout() {
     disconnected
-    nvme connect -t tcp -a 10.0.2.2 -s "$port" -n "$nqn" --reconnect-delay=1 --ctrl-loss-tmo=3
-    found
+    connected --ctrl-loss-tmo=3
     loaded 60 > fio.said 2>&1 &
     sleep 3
     host kill-server
-    ! wait $!
-    until_true 60 is_gone "$nqn"
+    fails wait $!
+    until_true 60 is_gone
     host start-server
     connected
     fio_verified "$block" --rw=randwrite --bs=4k --size=8M --iodepth=8

@@ -5,29 +5,18 @@
 modprobe nvme-tcp
 modprobe veth
 modprobe sch_netem
-modprobe crc32c_generic 2> /dev/null
+load_if_there crc32c_generic
 nqn=nqn.2026-11.example:far
 uri=tcp://10.9.0.2/$nqn
 
 # The target is in a network of its own, behind a pair of cards.
 served() {
-    ip netns add far
-    ip link add near0 type veth peer name far0 netns far
-    ip addr add 10.9.0.1/24 dev near0
-    ip link set near0 up
-    ip -n far addr add 10.9.0.2/24 dev far0
-    ip -n far link set far0 up
+    far_port 0
     byway create far.img --size 256M --ns nvm:64M --ns kv:64M
     ip netns exec far byway serve far.img --tcp 10.9.0.2 --nqn "$nqn" > serving 2>&1 &
     until_true 60 grep -q listening serving
 }
 check "our target is served behind a network" served
-
-# network SETTINGS...: of both ways.
-network() {
-    tc qdisc replace dev near0 root netem "$@"
-    tc -n far qdisc replace dev far0 root netem "$@"
-}
 
 compared() {
     byway perf "$uri?ns=1&digests=$1" --rw randwrite --bs 4K --depth 16 --length 8M --count 300 --verify
@@ -37,7 +26,7 @@ compared() {
 
 # troubled SETTINGS...: blocks and keys, with and without digests.
 troubled() {
-    network "$@"
+    network 0 "$@"
     compared none
     compared both
 }
@@ -50,15 +39,15 @@ check "a network that sends packets twice and damages some" troubled duplicate 1
 # is not sent again.
 cut() {
     local load n
-    network delay 0ms
+    network 0 delay 0ms
     byway perf "$uri?ns=1" --rw write --bs 64K --length 8M --count 128 --verify --seed 7
     byway perf "$uri?ns=1&keep-alive=2&timeout=60" --rw randread --bs 64K --depth 16 --length 8M --time 30 --verify --seed 7 > loaded 2>&1 &
     load=$!
     for n in 1 2 3; do
         sleep 3
-        network loss 100%
+        network 0 loss 100%
         sleep "$1"
-        network delay 0ms
+        network 0 delay 0ms
     done
     wait "$load" || { cat loaded; return 1; }
     cat loaded
@@ -71,39 +60,33 @@ lost() {
     byway perf "$uri?ns=1&keep-alive=2&timeout=2&ctrl-loss-tmo=4" --rw randread --time 60 > loaded 2>&1 &
     load=$!
     sleep 3
-    network loss 100%
-    ! wait "$load"
+    network 0 loss 100%
+    fails wait "$load"
     cat loaded
-    network delay 0ms
+    network 0 delay 0ms
     compared none
 }
 check "a device that stays away is given up, and is there again" lost
 
-connected() {
-    nvme connect -t tcp -a 10.9.0.2 -s 4420 -n "$nqn" --reconnect-delay=1 --ctrl-loss-tmo=300 --keep-alive-tmo=2 --nr-io-queues=1
-    controller "$(serial)" > name
-    namespace "$(cat name)" 1 > block
-}
-check "Linux connects" connected
-block=/dev/$(cat block)
-name=$(cat name)
+address=10.9.0.2 port=4420
+in_connection --keep-alive-tmo=2 --nr-io-queues=1
 
 loses_nothing() {
-    network "$@"
+    network 0 "$@"
     fio_verified "$block" --rw=randwrite --bsrange=4k-64k --blockalign=4k --iodepth=16 --size=8M
 }
 check "Linux, a network that loses" loses_nothing loss 2%
 check "Linux, one that delays and reorders" loses_nothing delay 5ms reorder 25% 50%
 
 cut_once() {
-    network loss 100%
+    network 0 loss 100%
     sleep 6
-    network delay 0ms
+    network 0 delay 0ms
     until_true 60 is_live
 }
 
 cut_under_load() {
-    network delay 0ms
+    network 0 delay 0ms
     byway nvm trim "$block" --offset 0 --length 32M
     load_options="--rate_iops=200"
     under_load 2 cut_once

@@ -5,20 +5,13 @@
 modprobe nvme-tcp
 modprobe veth
 modprobe sch_netem
-modprobe crc32c_generic 2> /dev/null
+load_if_there crc32c_generic
 nqn=nqn.2026-11.example:far
 
 # The target is in a network of its own, behind two pairs of cards: a port behind each.
 served() {
-    local n
-    ip netns add far
-    for n in 1 2; do
-        ip link add "near$n" type veth peer name "far$n" netns far
-        ip addr add "10.9.$n.1/24" dev "near$n"
-        ip link set "near$n" up
-        ip -n far addr add "10.9.$n.2/24" dev "far$n"
-        ip -n far link set "far$n" up
-    done
+    far_port 1
+    far_port 2
     byway create far.img --size 256M --ns nvm:128M
     ip netns exec far byway serve far.img --tcp 10.9.1.2 --tcp 10.9.2.2 --ana 2=non-optimized --nqn "$nqn" > serving 2>&1 &
     until_true 60 grep -q 'listening.*10.9.2.2' serving
@@ -34,19 +27,12 @@ check "both are discovered at one of them" discovered
 
 # by_port N: the controller that was come to by it.
 by_port() {
-    local path
-    for path in /sys/class/nvme/nvme*; do
-        if grep -qs "traddr=10.9.$1.2" "$path/address"; then
-            basename "$path"
-            return
-        fi
-    done
-    return 1
+    by_address "10.9.$1.2"
 }
 
 # state N STATE: what Linux knows of the namespace by port N.
 state() {
-    [ "$(cat /sys/class/nvme/"$(by_port "$1")"/nvme*c*n1/ana_state)" = "$2" ]
+    path_is "10.9.$1.2" "$2"
 }
 
 # live N: the controller of port N is.
@@ -91,14 +77,6 @@ goes_by() {
 }
 check "it goes by the port that serves it best" goes_by 1 2
 
-# network N SETTINGS...: of both ways to port N.
-network() {
-    local n=$1
-    shift
-    tc qdisc replace dev "near$n" root netem "$@"
-    tc -n far qdisc replace dev "far$n" root netem "$@"
-}
-
 # cut_off N...: nothing comes through to these for longer than the keep alive time.
 cut_off() {
     local n
@@ -122,7 +100,7 @@ check "both are at once" under_load 1 cut_off 1 2
 goes_on() {
     network 1 loss 100%
     fio_verified "$block" --rw=randwrite --bs=4k --iodepth=16 --offset=100M --size=4M
-    ! live 1
+    fails live 1
     goes_by 2 1
     network 1 delay 0ms
     until_true 60 live 1
@@ -147,8 +125,7 @@ in_turn() {
 check "where paths are taken in turn" in_turn
 
 gone() {
-    nvme disconnect -n "$nqn"
-    ! grep -qs "$nqn" /sys/class/nvme/nvme*/subsysnqn
+    disconnected
     # shellcheck disable=SC2046
     kill $(ip netns pids far)
     until_true 60 byway check far.img

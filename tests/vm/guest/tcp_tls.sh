@@ -8,13 +8,11 @@
 modprobe virtio_net
 modprobe nvme-tcp
 modprobe tls
-# What TLS and digests are computed by, where the kernel has it as modules: it is asked for by names that no dependency tells.
-for module in crc32c_generic sha256_generic sha512_generic hmac aes_generic aesni_intel ghash_generic gcm; do
-    modprobe "$module" 2> /dev/null
-done
+load_if_there crc32c_generic sha256_generic sha512_generic hmac aes_generic aesni_intel ghash_generic gcm
 read -r port nqn < /share/tcp
 read -r hostnqn key < /share/tls-keys
-discovery=nqn.2014-08.org.nvmexpress.discovery
+# With one I/O queue, which comes by TLS as the admin queue does.
+connect_options="--hostnqn $hostnqn --hostid 5d5f6b6e-1c4b-4c4a-9f7e-0123456789ab --nr-io-queues=1"
 check "the guest has a network" network_up
 
 # What shakes hands for the kernel finds keys where nvme-cli and `put` leave them.
@@ -22,27 +20,6 @@ printf '%s\n' '[debug]' loglevel=1 tls=1 '[authenticate]' keyrings=.nvme > /etc/
 tlshd -s > /tmp/tlshd.log 2>&1 &
 # Who links the keyring may read what is in it.
 keyctl link %:.nvme @s
-
-# connect OPTIONS...: with one I/O queue, which comes by TLS as the admin queue does.
-connect() {
-    nvme connect -t tcp -a 10.0.2.2 -s "$port" -n "$nqn" --hostnqn "$hostnqn" \
-        --hostid 5d5f6b6e-1c4b-4c4a-9f7e-0123456789ab --nr-io-queues=1 --reconnect-delay=1 --ctrl-loss-tmo=300 "$@"
-}
-
-connected() {
-    connect "$@"
-    name=$(controller "$(serial)")
-    namespace "$name" 1 > block
-}
-
-disconnected() {
-    nvme disconnect -n "$nqn"
-    until_true 60 is_gone
-}
-
-is_gone() {
-    ! grep -qs "$nqn" /sys/class/nvme/nvme*/subsysnqn
-}
 
 # by_nvme_cli KEY VERSION [SUBSYSTEM]: has nvme-cli derive what the kernel needs, and leave it in the keyring alone.
 by_nvme_cli() {
@@ -78,12 +55,9 @@ came_by() {
 
 # Blocks of many sizes, in capsules and asked for, and what fio compares itself.
 written() {
-    local block bytes
-    block=/dev/$(cat block)
+    local bytes
     for bytes in 512 4K 16K 64K 1M; do
-        random data "$bytes"
-        byway nvm write "$block?direct=1" --offset 64K --file data
-        byway nvm read "$block?direct=1" --offset 64K --length "$bytes" | cmp - data
+        reads_back "$bytes"
     done
     fio_verified "$block" --rw=randwrite --bsrange=512-1m --bs_unaligned=0 --blockalign=512 --iodepth=16 --size=16M
     nvme flush "$block"
@@ -178,8 +152,7 @@ check "the kernel says so" came_by 1 1
 check "disconnect" disconnected
 check "TLS is required" host use-tls required
 
-check "connect" connected --tls
-name=$(controller "$(serial)")
+in_connection --tls
 reset() {
     nvme reset "/dev/$name"
     until_true 60 is_live
@@ -189,14 +162,13 @@ reset() {
 check "a reset comes by TLS again" reset
 
 killed() {
-    random data 1M
-    byway nvm write "/dev/$(cat block)?direct=1" --offset 64K --file data
+    reads_back 1M
     host kill-server
     sleep 2
     host start-server
     until_true 120 is_live
     came_by 1 1
-    byway nvm read "/dev/$(cat block)?direct=1" --offset 64K --length 1M | cmp - data
+    is_there_still
 }
 check "a server that was killed is come back to by TLS" killed
 

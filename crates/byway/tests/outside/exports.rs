@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use byway::serve::{Exporter, ServeOptions, StopServing, TcpOptions, export, serve};
 use byway::spec::base::admin::AdminOpcode;
+use byway::spec::nvm::NvmOpcode;
+use byway::spec::{Cdw0, Command as Entry, Status};
 use byway::{
-    AdminCommand, Backend, BackendQueue, Buffer, Device, ErrorKind, Nsid, NvmCommand, QueueOptions, RawData,
+    AdminCommand, Backend, BackendQueue, Buffer, Device, ErrorKind, Nsid, NvmCommand, QueueOptions,
+    RawCommand, RawData,
 };
 
 /// For one completion: it fails for want of one alone.
@@ -100,6 +103,64 @@ fn write_and_verify(device: &Device, nsid: Nsid) {
         queue.submit(read.into(), n as u64).unwrap();
     }
     queue.drain(&mut verify).unwrap();
+}
+
+/// One half of a Compare and Write of the first block.
+fn half(opcode: NvmOpcode, fuse: u8, bytes: &[u8]) -> RawCommand {
+    let mut entry = Entry::new(opcode.0, 0, 1);
+    entry.cdw0.set_fuse(fuse);
+    RawCommand { entry, data: RawData::ToDevice(Buffer::copy_of(bytes).unwrap().into()) }
+}
+
+/// Writes `new` to the first block if it is `expected`; whether it was.
+fn swap(queue: &mut impl BackendQueue, expected: &[u8], new: &[u8]) -> bool {
+    queue.submit(half(NvmOpcode::COMPARE, Cdw0::FUSE_FIRST, expected).into(), 0).unwrap();
+    queue.submit(half(NvmOpcode::WRITE, Cdw0::FUSE_SECOND, new).into(), 1).unwrap();
+    let mut statuses = [None; 2];
+    let mut note = |done: byway::Finished| {
+        statuses[done.tag as usize] =
+            done.result.map_or_else(|failed| failed.error.nvme_status(), |_| Some(Status::SUCCESS));
+    };
+    queue.drain(&mut note).unwrap();
+    match statuses.map(|status| status.unwrap().code()) {
+        [Status::SUCCESS, Status::SUCCESS] => true,
+        [Status::COMPARE_FAILURE, Status::ABORTED_FAILED_FUSED] => false,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Counts up in the first block, so many times.
+fn count(device: &Device, times: usize) {
+    let mut queue = Backend::queue(device, QueueOptions::default()).unwrap();
+    let mut nvm = device.nvm(None).unwrap();
+    let mut counted = 0;
+    while counted < times {
+        let mut block = [0; LBA_BYTES];
+        nvm.read(0, &mut block).unwrap();
+        let mut next = block;
+        next[..8].copy_from_slice(&(u64::from_le_bytes(block[..8].try_into().unwrap()) + 1).to_le_bytes());
+        counted += usize::from(swap(&mut queue, &block, &next));
+    }
+}
+
+#[test]
+fn hosts_that_count_in_one_block_by_compare_and_write_lose_nothing() {
+    const TIMES: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    let uri = file(&path);
+    for backend in ["", "?backend=threads"] {
+        std::fs::write(&path, vec![0; FILE_BYTES as usize]).unwrap();
+        let tcp = TcpOptions::at("127.0.0.1:0".parse().unwrap());
+        let options = ServeOptions { threads: 2.try_into().unwrap(), ..ServeOptions::over_tcp(tcp) };
+        let server = Server::start(None, &[&format!("{uri}{backend}")], options);
+        std::thread::scope(|scope| {
+            (0..3).for_each(|_| drop(scope.spawn(|| count(&server.open(""), TIMES))));
+        });
+        let mut first = [0; 8];
+        std::fs::File::open(&path).unwrap().read_exact_at(&mut first, 0).unwrap();
+        assert_eq!(u64::from_le_bytes(first), 3 * TIMES as u64);
+    }
 }
 
 #[test]

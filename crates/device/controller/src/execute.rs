@@ -42,13 +42,7 @@ impl Controller {
         if command.cdw0.fuse() != 0 {
             return Err(fused::alone(command.cdw0.fuse()));
         }
-        if !self.registers.serves_all_sets() {
-            self.check_set(subsystem, command)?;
-        }
-        subsystem.io.note(Counted::of(command, carried.is_some()));
-        if !subsystem.options.sgls && carried.is_none() && port.capsule.is_none() {
-            check_without_sgls(command)?;
-        }
+        self.check_io(subsystem, port, command, carried)?;
         if command.opcode() >= FIRST_VENDOR_OPCODE {
             return self.execute_vendor(subsystem, port, qid, command, carried);
         }
@@ -64,6 +58,25 @@ impl Controller {
             Namespace::Kv(kv) => kv.execute(execution, command),
             Namespace::Exported(exported) => exported.execute(execution, command),
         })
+    }
+
+    /// Whether a command may be executed, whatever it is. It is counted.
+    #[inline]
+    pub(crate) fn check_io(
+        &self,
+        subsystem: &mut Subsystem,
+        port: &Port<'_>,
+        command: &Command,
+        carried: Option<&[u8]>,
+    ) -> Result<(), CommandError> {
+        if !self.registers.serves_all_sets() {
+            self.check_set(subsystem, command)?;
+        }
+        subsystem.io.note(Counted::of(command, carried.is_some()));
+        if !subsystem.options.sgls && carried.is_none() && port.capsule.is_none() {
+            check_without_sgls(command)?;
+        }
+        Ok(())
     }
 
     /// Flush of every namespace: of those on flash, where there are no others.
@@ -89,14 +102,14 @@ impl Controller {
 
     /// Runs `work` on the namespace that `nsid` names, if it is attached to this controller and not kept from its host.
     #[inline]
-    pub(crate) fn with_namespace(
+    pub(crate) fn with_namespace<R>(
         &mut self,
         subsystem: &mut Subsystem,
         port: &mut Port<'_>,
         (qid, nsid, access): (u16, u32, Access),
         carried: Option<&[u8]>,
-        work: impl FnOnce(&mut Namespace, &mut Execution<'_, '_>) -> Result<Outcome, CommandError>,
-    ) -> Result<Outcome, CommandError> {
+        work: impl FnOnce(&mut Namespace, &mut Execution<'_, '_>) -> Result<R, CommandError>,
+    ) -> Result<R, CommandError> {
         let (namespace, flash) = subsystem.admit(nsid, self.id, access)?;
         let window = self.window_of(qid, nsid);
         let mut execution = Execution {

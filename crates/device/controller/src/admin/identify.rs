@@ -169,7 +169,7 @@ fn identify_io(data: &mut wire::Controller, subsystem: &Subsystem) {
         .with_verify(can.verify)
         .with_copy(can.copy);
     // What every namespace can, as all else here.
-    if !subsystem.has_engines() {
+    if subsystem.fuses() {
         data.fuses = FUSES;
         data.acwu_z = ACWU_Z;
     }

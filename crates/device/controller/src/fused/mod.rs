@@ -1,9 +1,10 @@
 //! Fused operations (Base 2.1, section 3.4.2): Compare and Write, two commands that came over one queue one behind the other
 //! and are executed as one.
 //!
-//! Nothing is executed between the two: whoever executes has the subsystem in hand for both. A queue pair on leave leaves
-//! fused commands to the controller.
+//! Nothing is executed between the two: whoever executes has the subsystem in hand for both, and what another engine keeps begins
+//! nothing meanwhile that would be in their way. A queue pair on leave leaves fused commands to the controller.
 
+mod elsewhere;
 mod ring;
 
 use byway_spec::nvm::{NvmCdw12, NvmOpcode};
@@ -50,12 +51,12 @@ impl Controller {
             return [Err(error.clone()), Err(error)];
         }
         let nsid = first.command.nsid;
-        if subsystem.is_exported(nsid) {
-            return [Err(EXPORTED), Err(EXPORTED)];
-        }
         // The second first: what it may not write is not compared either.
         if let Err(error) = subsystem.admit(nsid, self.id(), Access::Write) {
             return [Err(OTHER_FAILED), Err(error)];
+        }
+        if subsystem.is_exported(nsid) {
+            return self.begin_fused(subsystem, port, qid, [first, second]);
         }
         match self.execute_half(subsystem, port, qid, first) {
             Err(error) => [Err(error), Err(OTHER_FAILED)],
@@ -101,7 +102,7 @@ pub(crate) const fn alone(fuse: u8) -> CommandError {
 
 const ALONE: CommandError =
     CommandError::new(Status::ABORTED_MISSING_FUSED, "a fused command without the other");
-const OTHER_FAILED: CommandError =
+pub(crate) const OTHER_FAILED: CommandError =
     CommandError::new(Status::ABORTED_FAILED_FUSED, "the command that it is fused with failed");
 const OTHER_COMMANDS: CommandError =
     CommandError::invalid_field("only a Compare and a Write are fused").at_byte(0);
@@ -110,5 +111,3 @@ const OTHER_BLOCKS: CommandError =
 const TOO_MANY: CommandError =
     CommandError::new(Status::ATOMIC_WRITE_UNIT_EXCEEDED, "more blocks than are compared and written as one")
         .at_byte(48);
-const EXPORTED: CommandError =
-    CommandError::invalid_field("what is exported is not compared and written as one").at_byte(1);

@@ -69,6 +69,31 @@ pub enum Request<'a> {
     Flush,
 }
 
+impl<'a> Request<'a> {
+    /// It without the runs that it names, and these.
+    pub(super) fn without_runs(self) -> (Request<'static>, &'a [BlockRun]) {
+        let runs = match self {
+            Request::Deallocate(runs) | Request::Copy { from: runs, .. } => runs,
+            _ => &[],
+        };
+        (self.with_runs(&[]), runs)
+    }
+
+    /// It with other runs where it names any.
+    pub(super) fn with_runs(self, runs: &[BlockRun]) -> Request<'_> {
+        match self {
+            Request::Read { run, fua } => Request::Read { run, fua },
+            Request::Write { run, fua } => Request::Write { run, fua },
+            Request::Compare(run) => Request::Compare(run),
+            Request::Verify(run) => Request::Verify(run),
+            Request::WriteZeroes { run, deallocate, fua } => Request::WriteZeroes { run, deallocate, fua },
+            Request::Deallocate(_) => Request::Deallocate(runs),
+            Request::Copy { to_lba, .. } => Request::Copy { to_lba, from: runs },
+            Request::Flush => Request::Flush,
+        }
+    }
+}
+
 /// A command that an engine has done.
 #[derive(Debug)]
 pub struct Finished {

@@ -10,6 +10,7 @@ use super::engine::{BlockEngine, BlockRun, EngineShape, Finished, Place, Request
 use super::nvm::{
     Blocks, COPY_MAX_BYTES, COPY_RANGES_MAX, NvmCommand, OUT_OF_RANGE, copy_blocks, dsm_blocks,
 };
+use super::ordered::{Ordered, Pair};
 use super::{Execution, Outcome};
 use crate::controller::ControllerId;
 use crate::error::CommandError;
@@ -51,7 +52,7 @@ pub struct Done {
 #[derive(Debug)]
 pub struct ExportedNamespace {
     record: NamespaceRecord,
-    engine: Box<dyn BlockEngine>,
+    engine: Ordered,
     /// What each place was taken for last.
     owners: Vec<Owner>,
 }
@@ -80,7 +81,7 @@ impl ExportedNamespace {
             owner_state: [0; OWNER_STATE_BYTES],
             access_state: [0; ACCESS_STATE_BYTES],
         };
-        Self { record, engine, owners: Vec::new() }
+        Self { record, engine: Ordered::new(engine), owners: Vec::new() }
     }
 
     /// Its identifiers and size.
@@ -93,9 +94,23 @@ impl ExportedNamespace {
         self.engine.shape()
     }
 
-    /// Its engine.
-    pub fn engine(&mut self) -> &mut dyn BlockEngine {
-        &mut *self.engine
+    /// The memory of a command that is not under way.
+    pub fn memory(&mut self, place: Place) -> &mut [u8] {
+        self.engine.memory(place)
+    }
+
+    /// Gives back the place of a command that is over.
+    pub fn release(&mut self, place: Place) {
+        self.engine.release(place);
+    }
+
+    /// Takes a command back of which its engine has done nothing; whether that was possible.
+    pub fn cancel(&mut self, place: Place) -> bool {
+        let is_cancelled = self.engine.cancel(place);
+        if let Some(owner) = self.owners.get_mut(place.0 as usize) {
+            owner.is_under_way &= !is_cancelled;
+        }
+        is_cancelled
     }
 
     /// Whether nothing more should be begun now.
@@ -132,7 +147,40 @@ impl ExportedNamespace {
     /// Has the engine begin what `place` was reserved for.
     fn start(&mut self, place: Place, request: Request<'_>) {
         self.engine.begin(place, request);
+        self.note_begun(place);
+    }
+
+    fn note_begun(&mut self, place: Place) {
         self.owners.get_mut(place.0 as usize).into_iter().for_each(|owner| owner.is_under_way = true);
+    }
+
+    /// Takes the data of one of two fused commands, to be begun with the other ([`Self::begin_pair`]).
+    pub fn hold_half(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+    ) -> Result<(Place, BlockRun), CommandError> {
+        let run = match NvmCommand::parse(command)? {
+            NvmCommand::Compare(blocks) => {
+                offered(self.shape().commands.compare)?;
+                self.run(blocks)?
+            }
+            NvmCommand::Write(blocks) => {
+                self.check_writable()?;
+                self.run(blocks)?
+            }
+            _ => return Err(NOT_OFFERED),
+        };
+        Ok((self.take_data(execution, command, run)?, run))
+    }
+
+    /// Begins two fused commands.
+    pub fn begin_pair(&mut self, pair: Pair) -> [Outcome; 2] {
+        self.engine.begin_pair(pair);
+        [pair.compare, pair.write].map(|place| {
+            self.note_begun(place);
+            self.elsewhere(place)
+        })
     }
 
     /// Begins one command.
@@ -205,14 +253,25 @@ impl ExportedNamespace {
         run: BlockRun,
         request: Request<'_>,
     ) -> Result<Outcome, CommandError> {
-        let bytes = self.transfer_bytes(run)?;
-        let place = self.reserve(execution, bytes)?;
-        if let Err(error) = execution.receive(command, self.engine.memory(place)) {
-            self.engine.release(place);
-            return Err(error);
-        }
+        let place = self.take_data(execution, command, run)?;
         self.start(place, request);
         Ok(self.elsewhere(place))
+    }
+
+    /// A place with the host's data of `run`.
+    fn take_data(
+        &mut self,
+        execution: &mut Execution<'_, '_>,
+        command: &Command,
+        run: BlockRun,
+    ) -> Result<Place, CommandError> {
+        let bytes = self.transfer_bytes(run)?;
+        let place = self.reserve(execution, bytes)?;
+        let received = execution.receive(command, self.engine.memory(place));
+        if received.is_err() {
+            self.engine.release(place);
+        }
+        received.map(|()| place)
     }
 
     /// Begins a command without data.

@@ -5,6 +5,7 @@ mod exported;
 pub mod kv;
 mod media;
 pub mod nvm;
+mod ordered;
 
 use byway_flash::{Flash, NamespaceKind, NamespaceRecord};
 use byway_kv::Expect;
@@ -26,6 +27,7 @@ pub use exported::{Done, Elsewhere, ExportedNamespace, Reply};
 pub use kv::{BULK_MAX_BYTES, KvNamespace, VALUE_MAX_BYTES};
 pub use media::write_error;
 pub use nvm::{LBA_FORMATS, NvmNamespace};
+pub(crate) use ordered::Pair;
 
 /// A namespace of one of the command sets. Zones and programs join here as further variants.
 #[derive(Debug)]

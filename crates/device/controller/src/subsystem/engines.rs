@@ -2,11 +2,11 @@
 
 use byway_spec::Status;
 
-use super::{ControllerSet, MAX_NAMESPACES, Subsystem};
+use super::{ControllerSet, MAX_NAMESPACES, NO_NAMESPACE, Subsystem};
 use crate::controller::{ControllerId, MAX_TRANSFER_BYTES};
 use crate::error::CommandError;
 use crate::namespace::engine::{EngineCommands, EngineShape, Place};
-use crate::namespace::{BlockEngine, Done, Elsewhere, ExportedNamespace, Namespace};
+use crate::namespace::{BlockEngine, Done, Elsewhere, ExportedNamespace, Namespace, Outcome, Pair};
 use crate::reservation::Reservations;
 
 impl Subsystem {
@@ -100,20 +100,33 @@ impl Subsystem {
         self.exported().any(|exported| exported.has_commands_of(id))
     }
 
+    /// Begins two fused commands of a namespace that another engine keeps.
+    pub(crate) fn begin_pair(&mut self, nsid: u32, pair: Pair) -> [Result<Outcome, CommandError>; 2] {
+        match self.exported_mut(nsid) {
+            Some(exported) => exported.begin_pair(pair).map(Ok),
+            None => [Err(NO_NAMESPACE), Err(NO_NAMESPACE)],
+        }
+    }
+
+    /// Whether what is exported compares and writes as one, whichever namespace it is of.
+    pub(crate) fn fuses(&self) -> bool {
+        self.engine_commands().compare
+    }
+
     /// Takes a command back of which its engine has done nothing; whether that was possible.
     pub(crate) fn cancel_elsewhere(&mut self, nsid: u32, place: Place) -> bool {
-        self.exported_mut(nsid).is_some_and(|exported| exported.engine().cancel(place))
+        self.exported_mut(nsid).is_some_and(|exported| exported.cancel(place))
     }
 
     /// The memory of a command that is not under way.
     pub(crate) fn memory_elsewhere(&mut self, nsid: u32, place: Place) -> Option<&mut [u8]> {
-        Some(self.exported_mut(nsid)?.engine().memory(place))
+        Some(self.exported_mut(nsid)?.memory(place))
     }
 
     /// Gives back the place of a command that is over.
     pub(crate) fn release_elsewhere(&mut self, nsid: u32, place: Place) {
         self.counting.iter_mut().for_each(|counting| counting.forget_elsewhere(nsid, place));
-        self.exported_mut(nsid).into_iter().for_each(|exported| exported.engine().release(place));
+        self.exported_mut(nsid).into_iter().for_each(|exported| exported.release(place));
     }
 
     /// Gives back the place of a command whose controller is gone.

@@ -8,6 +8,7 @@ use byway_controller::{
 use byway_dma::{DmaSpace, DmaView};
 use byway_link::{Meter, Profile};
 use byway_queue::Doorbells;
+use byway_spec::base::admin::{AbortCdw10, AdminOpcode};
 use byway_spec::base::register::{Cc, Register};
 use byway_spec::base::sgl::{SglDescriptor, SglKind};
 use byway_spec::nvm::NvmOpcode;
@@ -180,4 +181,21 @@ fn a_controller_is_listed_until_nothing_of_it_is_under_way() {
     let done = subsystem.next_done().unwrap();
     assert!(!listed(&subsystem).contains(&1));
     subsystem.release_done(&done);
+}
+
+#[test]
+fn a_controller_whose_command_was_aborted_is_not_listed_for_it() {
+    let mut fabric = Fabric::new();
+    fabric.state.lock().unwrap().cancels = true;
+    fabric.send(blocks(NvmOpcode::WRITE, NSID, 3, 2), 10, Some(&pattern(5, 2 * LBA_BYTES)), 0);
+    let mut abort = Command::new(AdminOpcode::ABORT.0, 7, 0);
+    abort.cdw10 = AbortCdw10::new().with_sqid(QUEUE).with_cid(10).into_bits();
+    abort.set_sgl1(SglDescriptor::new(SglKind::TRANSPORT_DATA_BLOCK, 0, 0));
+    let mut port = port(&fabric.nowhere, &mut fabric.meter, Some(CapsuleData::new(None, &mut [])));
+    let (subsystem, doorbells) = (&mut fabric.subsystem, &fabric.doorbells);
+    fabric.controller.execute_capsule(subsystem, &mut port, doorbells, 0, &abort, 0).unwrap();
+    assert_eq!(fabric.controller.take_posted(0).unwrap().completion.dw0, 0);
+    let Fabric { mut subsystem, controller, .. } = fabric;
+    controller.detach(&mut subsystem);
+    assert!(!subsystem.has_controller(ControllerId(1)));
 }

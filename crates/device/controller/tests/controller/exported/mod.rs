@@ -2,6 +2,7 @@
 
 mod capsules;
 mod engine;
+mod fused;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -11,7 +12,7 @@ use byway_spec::base::command::NSID_ALL;
 use byway_spec::base::identify::{Cns, Csi};
 use byway_spec::base::reservation::ReservationOpcode;
 use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw11, DsmRange, NvmCdw12, NvmOpcode};
-use byway_spec::{Cdw0, Command, Completion, Status};
+use byway_spec::{Command, Completion, Status};
 use zerocopy::IntoBytes;
 
 use crate::common::number;
@@ -176,29 +177,6 @@ fn ranges_and_commands_are_checked_before_the_engine_hears_of_them() {
     assert_status(device.run(blocks(NvmOpcode::VERIFY, EXPORTED, 0, 1), 0), Status::INVALID_OPCODE);
     assert_status(device.run(blocks(NvmOpcode::FLUSH, NSID_ALL, 0, 1), 0), Status::INVALID_NAMESPACE);
     assert_eq!(device.places(), 0);
-}
-
-#[test]
-fn fused_commands_are_neither_announced_nor_executed_by_an_engine() {
-    let mut device = Exported::new();
-    let cids = [(NvmOpcode::COMPARE, Cdw0::FUSE_FIRST), (NvmOpcode::WRITE, Cdw0::FUSE_SECOND)].map(
-        |(opcode, fuse)| {
-            let mut command = blocks(opcode, EXPORTED, 0, 1);
-            command.cdw0.set_fuse(fuse);
-            device.io.point_prps(&mut command, DATA, LBA_BYTES);
-            device.io.host.submit(QUEUE, command)
-        },
-    );
-    device.io.host.ring(QUEUE);
-    device.io.host.run();
-    for cid in cids {
-        let done = device.reap().expect("a completion");
-        assert_eq!(done.cid, cid);
-        assert_status(done, Status::INVALID_FIELD);
-    }
-    assert_eq!(device.places(), 0);
-    let controller = device.io.host.identify(Cns::CONTROLLER, 0, Csi::NVM).unwrap();
-    assert_eq!(number(&controller, 522, 2), 0);
 }
 
 #[test]

@@ -9,10 +9,11 @@ use byway::{
 };
 use byway_benches::rounds::{Case, each};
 
-/// Devices.
+/// Devices. Large values are stored where nothing was before: what the system takes to give memory is not measured, as it is not of
+/// peers that take theirs when they begin.
 pub const RAM: &str = "ram:1G?flash=off&ledger=off";
 pub const NULL: &str = "null:1G?flash=off&ledger=off";
-pub const RAM_OF_LARGE: &str = "ram:4G?flash=off&ledger=off&prefault=on";
+pub const RAM_OF_LARGE: &str = "ram:1536M?flash=off&ledger=off&prefault=on";
 pub const RAM_TO_FILL: &str = "ram:256M?flash=off&ledger=off";
 
 /// Bytes of a piece that is read, and how many there are.

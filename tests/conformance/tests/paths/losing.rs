@@ -114,6 +114,25 @@ fn one_portal_is_enough_to_open_a_device_and_the_other_joins_when_it_is_there() 
 }
 
 #[test]
+fn small_writes_go_with_their_data_by_a_port_that_joined_too() {
+    const CAPSULE_BYTES: u64 = 72 + 8 * LBA_BYTES as u64;
+    let served = Served::new();
+    served.relays[0].cut();
+    let device = byway::open(&served.uri("keep-alive=30")).unwrap();
+    let (mut queue, nsid) = (queue(&device, 4), blocks_of(&device));
+    served.relays[0].mend();
+    stand(&device, 2);
+    queue.alone(write(nsid, 0, 8, 1)).unwrap();
+    let before = served.relays[0].carried();
+    for _ in 0..20 {
+        queue.alone(write(nsid, 0, 8, 2)).unwrap();
+    }
+    let carried = served.relays[0].carried() - before;
+    // Data that is asked for has a head of its own; what the keeper says meanwhile is less.
+    assert!((20 * CAPSULE_BYTES..20 * (CAPSULE_BYTES + 20)).contains(&carried), "{carried}");
+}
+
+#[test]
 fn portals_that_lead_nowhere_or_to_different_devices_are_told_of_in_a_sentence() {
     let served = Served::new();
     let image = Scratch::new();

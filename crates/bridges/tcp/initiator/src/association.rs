@@ -224,7 +224,7 @@ impl Association {
         let deadline = Deadline::after(self.peer.options.connect_timeout.min(QUEUE_LEAVES_WITHIN));
         let mut pause = Duration::from_millis(1);
         loop {
-            let connected = self.connect(seat, controller);
+            let connected = self.connect(seat, controller, self.facts());
             let is_busy = matches!(&connected, Err(error) if error.kind() == ErrorKind::Busy);
             if !is_busy || deadline.is_over() {
                 return connected;
@@ -256,14 +256,14 @@ impl Association {
         Ok((seat, state.generation, state.controller))
     }
 
-    /// A connection for a queue.
-    pub fn connect(&self, seat: &Seat, controller: ControllerId) -> Result<Line> {
+    /// A connection for a queue, of a controller that said this of itself.
+    pub fn connect(&self, seat: &Seat, controller: ControllerId, facts: &Facts) -> Result<Line> {
         let deadline = Deadline::after(self.peer.options.connect_timeout);
         let connect = connect_of(seat.qid, seat.depth as u16);
         let controller = ControllerChoice::Id(controller);
         let connected = connect_queue(&self.peer, connect, controller, seat.depth, deadline);
         let (mut line, _) = connected.map_err(|refused| refused.error)?;
-        line.connection.set_capsule_data_bytes(self.facts().capsule_bytes);
+        line.connection.set_capsule_data_bytes(facts.capsule_bytes);
         *locked(&seat.stream) = Some(Arc::clone(line.channel.stream()));
         Ok(line)
     }

@@ -357,7 +357,7 @@ impl Keeper {
         }
         let mut lines = Vec::new();
         for seat in self.association.seats(&attached.facts) {
-            let line = self.association.connect(&seat, attached.controller).map_err(now)?;
+            let line = self.association.connect(&seat, attached.controller, &attached.facts).map_err(now)?;
             lines.push((seat, line));
         }
         self.begin_with(attached, lines).map_err(now)

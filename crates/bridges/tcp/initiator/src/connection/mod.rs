@@ -498,9 +498,10 @@ impl Connection {
         self.end(cid, Err(error), Some(lost));
     }
 
-    /// Goes on with the commands that wait, on another connection.
+    /// Goes on with the commands that wait, on another connection, with as much in-capsule data as its controller takes.
     pub fn resume(&mut self, other: Self) {
         self.agreed = other.agreed;
+        self.capsule_data_bytes = other.capsule_data_bytes;
         self.reader = other.reader;
         self.writer = other.writer;
         self.is_open = true;

@@ -177,6 +177,22 @@ fn a_read_is_tried_on_three_connections_and_no_more() {
     assert_eq!(ended(&mut connection), [(9, 512, false)]);
 }
 
+/// Linux's target waits for the data of every write that is short enough for a capsule, and never asks for it.
+#[test]
+fn data_goes_with_its_command_as_the_controller_of_this_connection_takes_it() {
+    let agreed = agreed(Digests::NONE);
+    let mut connection = Connection::awaited(1);
+    for (tag, capsule_data_bytes, sent) in [(0, 512, 72 + 512), (1, 256, 72), (2, 4096, 72 + 512)] {
+        connection.resume(Connection::new(agreed, 1, capsule_data_bytes));
+        let entry = Entry::new(1, 0, 1);
+        let order = Order { tag, is_call: false, entry, way: Way::Out, is_whole: true, repeats: false };
+        connection.begin(order, Buffer::zeroed(512).unwrap().into()).unwrap();
+        assert_eq!(send_all(&mut connection).len(), sent);
+        connection.interrupt("it was cut");
+        assert_eq!(ended(&mut connection), [(tag, 512, false)]);
+    }
+}
+
 #[test]
 fn an_answer_that_overtakes_the_data_it_is_for_waits_until_that_has_left() {
     let agreed = agreed(Digests::NONE);

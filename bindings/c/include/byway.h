@@ -257,6 +257,12 @@ typedef enum byway_opcode {
          */
         BYWAY_OPCODE_COPY = 8,
         /**
+         * Compares blocks with the first half of the memory, and writes the second half in their place if they are that: as one,
+         * whoever else writes. Else it fails as BYWAY_OPCODE_COMPARE does and writes nothing. `compare_and_write` of
+         * byway_device_get_capabilities() says whether there is such a thing; a queue needs to be two deep.
+         */
+        BYWAY_OPCODE_COMPARE_AND_WRITE = 9,
+        /**
          * Stores the memory as the value of the key.
          */
         BYWAY_OPCODE_STORE = 16,
@@ -504,9 +510,13 @@ typedef struct byway_capabilities {
          */
         uint8_t bulk_store;
         /**
+         * BYWAY_OPCODE_COMPARE_AND_WRITE is there.
+         */
+        uint8_t compare_and_write;
+        /**
          * 0.
          */
-        uint8_t reserved[4];
+        uint8_t reserved[3];
         /**
          * Transfer methods that the device announced and the backend can carry: "prp, inline". It lives until the device is
          * closed.
@@ -1711,6 +1721,16 @@ int byway_nvm_read(struct byway_nvm *nvm, uint64_t slba, void *into, size_t byte
  * Writes `bytes` bytes, whole blocks, from block `slba` on.
  */
 int byway_nvm_write(struct byway_nvm *nvm, uint64_t slba, const void *from, size_t bytes);
+
+/**
+ * Writes `bytes` bytes of `new_data`, whole blocks, from block `slba` on if `expected`, as many, stands there: as one, whoever
+ * else writes. 1 if it did, 0 if something else stands there.
+ */
+int byway_nvm_compare_and_write(struct byway_nvm *nvm,
+                                uint64_t slba,
+                                const void *expected,
+                                const void *new_data,
+                                size_t bytes);
 
 /**
  * Makes completed writes durable.

@@ -48,8 +48,10 @@ pub struct byway_capabilities {
     pub copy: u8,
     /// Many pairs can be stored by one command.
     pub bulk_store: u8,
+    /// BYWAY_OPCODE_COMPARE_AND_WRITE is there.
+    pub compare_and_write: u8,
     /// 0.
-    pub reserved: [u8; 4],
+    pub reserved: [u8; 3],
     /// Transfer methods that the device announced and the backend can carry: "prp, inline". It lives until the device is
     /// closed.
     pub methods: *const c_char,
@@ -84,7 +86,7 @@ pub unsafe extern "C" fn byway_device_get_capabilities(
 
 fn told_of(can: &Capabilities, methods: &CStr) -> byway_capabilities {
     let Limits { transfer_bytes, queues, ring_entries, inline_bytes, .. } = can.limits;
-    let NvmCommands { flush, write_zeroes, deallocate, compare, verify, copy } = can.nvm;
+    let NvmCommands { flush, write_zeroes, deallocate, compare, verify, copy, compare_and_write } = can.nvm;
     byway_capabilities {
         size: size_of::<byway_capabilities>(),
         transfer_bytes,
@@ -104,7 +106,8 @@ fn told_of(can: &Capabilities, methods: &CStr) -> byway_capabilities {
         verify: verify.into(),
         copy: copy.into(),
         bulk_store: can.bulk_store.into(),
-        reserved: [0; 4],
+        compare_and_write: compare_and_write.into(),
+        reserved: [0; 3],
         methods: methods.as_ptr(),
         byte_memory_bytes: can.limits.byte_memory_bytes,
         piggyback_bytes: can.limits.piggyback_bytes,

@@ -36,6 +36,10 @@ pub enum byway_opcode {
     Verify = 7,
     /// Copies the blocks of `ranges` to `slba` within the device, one behind the other.
     Copy = 8,
+    /// Compares blocks with the first half of the memory, and writes the second half in their place if they are that: as one,
+    /// whoever else writes. Else it fails as BYWAY_OPCODE_COMPARE does and writes nothing. `compare_and_write` of
+    /// byway_device_get_capabilities() says whether there is such a thing; a queue needs to be two deep.
+    CompareAndWrite = 9,
     /// Stores the memory as the value of the key.
     Store = 16,
     /// Reads the value of the key into the memory; `dw0` of the completion is the whole value's length in bytes.
@@ -291,6 +295,7 @@ fn nvm(opcode: byway_opcode, nsid: Nsid, range: LbaRange, deallocate: bool, memo
         },
         byway_opcode::Write => NvmCommand::Write { nsid, slba, blocks, data: memory },
         byway_opcode::Compare => NvmCommand::Compare { nsid, slba, blocks, data: memory },
+        byway_opcode::CompareAndWrite => NvmCommand::CompareAndWrite { nsid, slba, blocks, data: memory },
         byway_opcode::Verify => NvmCommand::Verify { nsid, slba, blocks },
         byway_opcode::WriteZeroes => NvmCommand::WriteZeroes { nsid, slba, blocks, deallocate },
         _ => NvmCommand::Flush { nsid },
@@ -320,7 +325,7 @@ pub(crate) fn store_options(flags: u32) -> StoreOptions {
 }
 
 fn opcode_of(number: u32) -> Result<byway_opcode> {
-    const ALL: [byway_opcode; 15] = [
+    const ALL: [byway_opcode; 16] = [
         byway_opcode::Read,
         byway_opcode::Write,
         byway_opcode::Flush,
@@ -329,6 +334,7 @@ fn opcode_of(number: u32) -> Result<byway_opcode> {
         byway_opcode::Compare,
         byway_opcode::Verify,
         byway_opcode::Copy,
+        byway_opcode::CompareAndWrite,
         byway_opcode::Store,
         byway_opcode::Retrieve,
         byway_opcode::Delete,

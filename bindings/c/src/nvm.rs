@@ -97,6 +97,25 @@ pub unsafe extern "C" fn byway_nvm_write(
     })
 }
 
+/// Writes `bytes` bytes of `new_data`, whole blocks, from block `slba` on if `expected`, as many, stands there: as one, whoever
+/// else writes. 1 if it did, 0 if something else stands there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn byway_nvm_compare_and_write(
+    nvm: *mut byway_nvm,
+    slba: u64,
+    expected: *const c_void,
+    new_data: *const c_void,
+    bytes: usize,
+) -> c_int {
+    border(|| {
+        // SAFETY: by the contract.
+        let (nvm, expected) = unsafe { (handle(nvm, "nvm")?, self::bytes(expected, bytes, "expected")?) };
+        // SAFETY: as above.
+        let new = unsafe { self::bytes(new_data, bytes, "new_data") }?;
+        nvm.nvm.compare_and_write(slba, expected, new).map(c_int::from)
+    })
+}
+
 /// Makes completed writes durable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn byway_nvm_flush(nvm: *mut byway_nvm) -> c_int {

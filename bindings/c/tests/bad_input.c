@@ -205,6 +205,10 @@ static void ranges_are_sent_together(void)
 	assert(byway_queue_open(device, NULL, &queue) == 0);
 	assert(byway_queue_copy(queue, space.nsid, 64, ranges, 2, 1) == 0);
 	assert(byway_queue_reap(queue, &done, 1, 1, UINT64_C(10000000000)) == 1 && !done.error);
+	assert(byway_nvm_compare_and_write(nvm, 200, nothing_there, blocks, 512) == 1);
+	assert(byway_nvm_compare_and_write(nvm, 200, nothing_there, blocks, 512) == 0);
+	assert(refused(byway_nvm_compare_and_write(nvm, 200, nothing_there, NULL, 512), "new_data"));
+	assert(refused(byway_nvm_compare_and_write(nvm, 200, blocks, blocks, 513), "513 bytes"));
 	memset(blocks, 0, sizeof(blocks));
 	assert(byway_nvm_read(nvm, 64, blocks, sizeof(blocks)) == 0);
 	assert(blocks[0] == 7 && blocks[sizeof(blocks) - 1] == 7);

@@ -7,13 +7,14 @@ use byway::{
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
 use crate::buffer::Buffer;
 use crate::errors::{Fault, invalid};
 use crate::held::Held;
 use crate::kv::KeyBytes;
 use crate::lane::{Flight, Lane};
-use crate::memory::{Cargo, Keep};
+use crate::memory::{Cargo, Keep, len_of};
 
 /// A command for a queue. Where no namespace is given, it is for the first of its kind, or that of the URI.
 #[pyclass(frozen, module = "byway")]
@@ -27,6 +28,7 @@ enum What {
     Read { slba: u64, blocks: u32, into: Option<Py<PyAny>> },
     Write { slba: u64, data: Py<PyAny> },
     Compare { slba: u64, data: Py<PyAny> },
+    CompareAndWrite { slba: u64, both: Py<PyAny> },
     Flush,
     Trim { ranges: Vec<LbaRange> },
     WriteZeroes { slba: u64, blocks: u32 },
@@ -111,6 +113,20 @@ impl Command {
     #[pyo3(signature = (slba, data, *, nsid=None))]
     fn compare(slba: u64, data: Py<PyAny>, nsid: Option<u32>) -> Self {
         Self { name: "compare", nsid, what: What::Compare { slba, data } }
+    }
+
+    /// Writes `new` if `expected`, as many blocks, stands there: as one, whoever else writes. Finishes with MismatchError where
+    /// something else does.
+    #[staticmethod]
+    #[pyo3(signature = (slba, expected, new, *, nsid=None))]
+    fn compare_and_write(
+        slba: u64,
+        expected: &Bound<'_, PyAny>,
+        new: &Bound<'_, PyAny>,
+        nsid: Option<u32>,
+    ) -> PyResult<Self> {
+        let both = both_of(expected, new)?.into_any().unbind();
+        Ok(Self { name: "compare_and_write", nsid, what: What::CompareAndWrite { slba, both } })
     }
 
     /// Makes completed writes durable.
@@ -236,6 +252,7 @@ impl Command {
             What::Read { .. }
             | What::Write { .. }
             | What::Compare { .. }
+            | What::CompareAndWrite { .. }
             | What::Flush
             | What::Trim { .. }
             | What::WriteZeroes { .. }
@@ -261,6 +278,11 @@ impl Command {
             What::Compare { slba, data } => {
                 return send(py, lane, data, lba_bytes, |blocks, data| {
                     NvmCommand::Compare { nsid, slba: *slba, blocks, data }.into()
+                });
+            }
+            What::CompareAndWrite { slba, both } => {
+                return send(py, lane, both, 2 * lba_bytes, |blocks, data| {
+                    NvmCommand::CompareAndWrite { nsid, slba: *slba, blocks, data }.into()
                 });
             }
             What::Trim { ranges } => {
@@ -328,6 +350,17 @@ fn read(
         other => NvmCommand::ReadVectored { nsid, slba, blocks, into: other.into_buffers().1 },
     };
     Ok((command.into(), Flight { memory: Some(into.unbind()), ..Flight::of(keep) }))
+}
+
+/// What is expected and what is to be written, one behind the other, as a command sends them.
+pub fn both_of<'py>(expected: &Bound<'py, PyAny>, new: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+    let (expected_bytes, new_bytes) = (len_of(expected)?, len_of(new)?);
+    if expected_bytes != new_bytes {
+        return Err(invalid(format!(
+            "{expected_bytes} bytes are expected, and {new_bytes} would be written"
+        )));
+    }
+    PyList::new(expected.py(), [expected, new])
 }
 
 /// A command that sends blocks.

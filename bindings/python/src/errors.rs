@@ -63,15 +63,24 @@ fn exception<'py>(
     said: &str,
     error: Option<&Error>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    let module = MODULE.get_or_try_init(py, || py.import("byway._errors").map(Bound::unbind))?;
     let told = PyDict::new(py);
     if let Some(error) = error {
         told.set_item("origin", origin(error.origin()))?;
         told.set_item("retry", retry(error.retry()))?;
         told.set_item("status", error.nvme_status().map(|status| status.code().0))?;
     }
-    module.bind(py).getattr(class)?.call((said,), Some(&told))
+    class_named(py, class)?.call((said,), Some(&told))
+}
+
+fn class_named<'py>(py: Python<'py>, class: &str) -> PyResult<Bound<'py, PyAny>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || py.import("byway._errors").map(Bound::unbind))?;
+    module.bind(py).getattr(class)
+}
+
+/// Whether an exception tells of an error of this kind.
+pub fn is_of(py: Python<'_>, raised: &PyErr, kind: ErrorKind) -> bool {
+    class_named(py, class_of(kind)).is_ok_and(|class| raised.is_instance(py, &class))
 }
 
 /// The exception's class; that of all errors for a kind that came later.

@@ -250,7 +250,7 @@ impl From<&byway::Capabilities> for Capabilities {
 }
 
 fn names_of(commands: NvmCommands) -> Vec<&'static str> {
-    let NvmCommands { flush, write_zeroes, deallocate, compare, verify, copy } = commands;
+    let NvmCommands { flush, write_zeroes, deallocate, compare, verify, copy, compare_and_write } = commands;
     let named = [
         ("flush", flush),
         ("write_zeroes", write_zeroes),
@@ -258,6 +258,7 @@ fn names_of(commands: NvmCommands) -> Vec<&'static str> {
         ("compare", compare),
         ("verify", verify),
         ("copy", copy),
+        ("compare_and_write", compare_and_write),
     ];
     named.into_iter().filter(|(_, can)| *can).map(|(name, _)| name).collect()
 }

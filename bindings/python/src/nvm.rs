@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PySlice, PyTuple};
 
 use crate::buffer::Buffer;
-use crate::command::whole_blocks;
-use crate::errors::{Fault, invalid, refused};
+use crate::command::{both_of, whole_blocks};
+use crate::errors::{Fault, invalid, is_of, refused};
 use crate::held::Held;
 use crate::lane::Lane;
 use crate::memory::{Cargo, Keep, len_of};
@@ -205,6 +205,29 @@ impl Nvm {
         self.in_parts(slba, data, |slba, part| {
             self.write_cargo(part.py(), slba, Cargo::to_send(part, align_bytes)?)
         })
+    }
+
+    /// Writes `new` if `expected`, as many blocks, stands there: as one, whoever else writes. Says whether it did.
+    fn compare_and_write(
+        &self,
+        slba: u64,
+        expected: &Bound<'_, PyAny>,
+        new: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        let py = expected.py();
+        let both = both_of(expected, new)?.into_any();
+        let cargo = Cargo::to_send(&both, self.lane.align_bytes())?;
+        let blocks = match whole_blocks(cargo.len(), 2 * self.lba_bytes as usize) {
+            Ok(blocks) => blocks,
+            Err(error) => return cargo.refuse(error),
+        };
+        let Cargo { memory: data, keep } = cargo;
+        let command = NvmCommand::CompareAndWrite { nsid: self.nsid, slba, blocks, data };
+        match self.lane.execute(py, Command::Nvm(command), keep) {
+            Ok(_) => Ok(true),
+            Err(error) if is_of(py, &error, ErrorKind::Mismatch) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Makes completed writes durable on the media below.

@@ -133,6 +133,19 @@ def test_trimmed_and_zeroed_blocks_read_as_zeroes_and_others_stay(blocks):
     assert nvm[0:32] == wanted
 
 
+def test_a_block_is_written_in_place_of_the_one_that_is_expected(tmp_path):
+    with byway.open("ram:64M") as device:
+        assert "compare_and_write" in device.capabilities.nvm_commands
+        assert device.nvm.compare_and_write(4, bytes(512), noise(1))
+        assert not device.nvm.compare_and_write(4, bytes(512), b"x" * 512)
+        assert device.nvm[4] == noise(1)
+        with pytest.raises(byway.InvalidArgumentError, match="512 bytes are expected, and 1024 would be written"):
+            device.nvm.compare_and_write(4, bytes(512), bytes(1024))
+    with byway.open(tmp_path / "file", create="1M", backend="psync") as device:
+        with pytest.raises(byway.UnsupportedError, match="as one"):
+            device.nvm.compare_and_write(4, bytes(512), noise(1))
+
+
 def test_nil_moves_nothing():
     with byway.open("nil:1G") as device:
         assert device.backend == "nil"

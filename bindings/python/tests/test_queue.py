@@ -178,6 +178,9 @@ def test_each_command_of_blocks_does_what_it_says(ram):
         assert bytes(do(Command.read(4, 2)).check().data) == data
         assert do(Command.compare(4, data)).ok
         assert isinstance(do(Command.compare(4, b"x" * 1024)).error, byway.MismatchError)
+        assert do(Command.compare_and_write(4, data[:512], data[512:])).ok
+        assert isinstance(do(Command.compare_and_write(4, data[:512], b"x" * 512)).error, byway.MismatchError)
+        assert do(Command.compare_and_write(4, data[512:], bytearray(data[:512]))).ok
         assert do(Command.verify(4, 2)).ok
         assert do(Command.copy(20, [(5, 1), (4, 1)])).ok
         assert bytes(do(Command.read(20, 2)).data) == data[512:] + data[:512]

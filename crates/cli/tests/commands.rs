@@ -195,6 +195,28 @@ fn a_device_zeroes_verifies_compares_and_copies_by_itself() {
 }
 
 #[test]
+fn a_block_is_written_in_place_of_the_one_that_is_expected() {
+    let image = Image::new(&["kv", "nvm:16M"]);
+    let uri = image.uri("ns=2");
+    let [old, new, long] = [(0, 512), (7, 100), (0, 1024)].map(|(byte, len)| vec![byte; len]);
+    let (old, new) = (image.file("old", &old), image.file("new", &new));
+    let write = ["nvm", "compare-and-write", &uri, "--offset", "1K", "--expected", &old, "--file", &new];
+    said(&write);
+    assert!(refused(1, &write).contains("something else stands there"));
+    let [block, ..] = said(&["nvm", "read", &uri, "--offset", "1K", "--length", "512"]).into_bytes()[..]
+    else {
+        panic!("a block")
+    };
+    assert_eq!(block, 7);
+    let long = image.file("long", &long);
+    let write = ["nvm", "compare-and-write", &uri, "--expected", &long, "--file", &new];
+    assert!(refused(2, &write).contains("1024 bytes are expected, and 512 would be written"));
+    let plain = image.file("plain", &[0; 4096]);
+    let write = ["nvm", "compare-and-write", &plain, "--expected", &old, "--file", &new];
+    assert!(refused(2, &write).contains("does not do the command Compare and Write"));
+}
+
+#[test]
 fn info_names_profile_namespaces_methods_and_what_an_acknowledgement_means() {
     let image = Image::new(&["kv:16M", "nvm:16M"]);
     let text = said(&["info", &image.uri("")]);

@@ -7,7 +7,7 @@ use byway_core::{
     PAGE_BYTES, Payload, RawCommand, RawData, encode,
 };
 
-use crate::subject::{Subject, assert_same};
+use crate::subject::{Subject, assert_same, drained};
 
 pub fn what_is_written_at_every_offset_and_size_reads_back<B: Backend>(subject: &Subject<'_, B>) {
     let mut queue = subject.queue(4);
@@ -175,6 +175,90 @@ pub fn a_comparison_tells_equal_from_different<B: Backend>(subject: &Subject<'_,
     let mut other = subject.filled(4, 8, 2);
     *other.as_mut_slice().last_mut().unwrap() ^= 1;
     assert_eq!(queue.execute(compare(other)).unwrap_err().kind(), ErrorKind::Mismatch);
+}
+
+/// A command that writes the second of two buffers where the first is.
+fn swap<B: Backend>(subject: &Subject<'_, B>, slba: u64, [expected, new]: [Buffer; 2]) -> Command {
+    let blocks = new.len() as u32 / subject.lba_bytes;
+    let data = Payload::from(vec![expected, new]);
+    NvmCommand::CompareAndWrite { nsid: Nsid::FIRST, slba, blocks, data }.into()
+}
+
+pub fn what_is_compared_and_written_as_one_is_done_or_left<B: Backend>(subject: &Subject<'_, B>) {
+    let mut queue = subject.queue(8);
+    let filled = |salt| subject.filled(4, 1, salt);
+    if !subject.backend.capabilities().nvm.compare_and_write {
+        let error = queue.execute(swap(subject, 4, [filled(1), filled(2)])).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::InvalidArgument), "{error}");
+        return;
+    }
+    queue.execute(subject.write(4, filled(0))).unwrap();
+    for salt in 0..4 {
+        let done = queue.execute(swap(subject, 4, [filled(salt), filled(salt + 1)])).unwrap();
+        assert_eq!((done.answer.commands, done.vector.len()), (2, 2));
+        let error = queue.execute(swap(subject, 4, [filled(salt), filled(99)])).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
+        subject.expect(&mut queue, 4, filled(salt + 1).as_slice());
+    }
+    // One buffer with both, beside other commands.
+    let bytes = subject.lba_bytes as usize;
+    let mut both = subject.empty(2);
+    both.as_mut_slice()[..bytes].copy_from_slice(filled(4).as_slice());
+    both.as_mut_slice()[bytes..].copy_from_slice(filled(5).as_slice());
+    let pair = NvmCommand::CompareAndWrite { nsid: Nsid::FIRST, slba: 4, blocks: 1, data: both.into() };
+    let mut commands: Vec<_> = (0..3).map(|tag| (subject.read(8 * tag, 1), tag)).collect();
+    commands.insert(1, (pair.into(), 77));
+    queue.submit_all(&mut commands.into_iter()).unwrap();
+    assert_eq!(queue.outstanding(), 4, "a pair is one of the program's commands");
+    let outcomes = drained(&mut queue);
+    assert_eq!(outcomes.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [0, 1, 2, 77]);
+    assert_eq!(outcomes[3].1.buffer.as_ref().unwrap().len(), 2 * bytes);
+    subject.expect(&mut queue, 4, filled(5).as_slice());
+    let one_too_many = swap(subject, subject.blocks, [filled(1), filled(2)]);
+    assert_eq!(queue.execute(one_too_many).unwrap_err().kind(), ErrorKind::OutOfRange);
+    let odd = NvmCommand::CompareAndWrite { nsid: Nsid::FIRST, slba: 4, blocks: 1, data: filled(5).into() };
+    assert_eq!(queue.execute(odd.into()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+/// Raises the number at the beginning of a block, however often others do.
+fn raise<B: Backend>(subject: &Subject<'_, B>, queue: &mut B::Queue, times: u32) {
+    let mut seen = queue.execute(subject.read(9, 1)).unwrap().buffer.unwrap();
+    for _ in 0..times {
+        loop {
+            let count = u32::from_le_bytes(seen.as_slice()[..4].try_into().unwrap());
+            let (mut expected, mut new) = (subject.empty(1), subject.empty(1));
+            expected.as_mut_slice().copy_from_slice(seen.as_slice());
+            new.as_mut_slice().copy_from_slice(seen.as_slice());
+            new.as_mut_slice()[..4].copy_from_slice(&(count + 1).to_le_bytes());
+            match queue.execute(swap(subject, 9, [expected, new])) {
+                Ok(done) => {
+                    seen = done.vector.into_iter().nth(1).unwrap();
+                    break;
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}"),
+            }
+            seen = queue.execute(subject.read(9, 1)).unwrap().buffer.unwrap();
+        }
+    }
+}
+
+pub fn queues_that_race_on_one_block_lose_no_increment<B: Backend>(subject: &Subject<'_, B>) {
+    const QUEUES: u32 = 3;
+    const TIMES: u32 = 60;
+    if !subject.backend.capabilities().nvm.compare_and_write {
+        return;
+    }
+    let mut zeroes = subject.empty(1);
+    zeroes.as_mut_slice().fill(0);
+    subject.queue(2).execute(subject.write(9, zeroes)).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..QUEUES {
+            let mut queue = subject.queue(2);
+            scope.spawn(move || raise(subject, &mut queue, TIMES));
+        }
+    });
+    let last = subject.queue(2).execute(subject.read(9, 1)).unwrap().buffer.unwrap();
+    assert_eq!(last.as_slice()[..4], (QUEUES * TIMES).to_le_bytes());
 }
 
 pub fn a_copy_moves_blocks_within_the_namespace<B: Backend>(subject: &Subject<'_, B>) {

@@ -36,6 +36,8 @@ macro_rules! conformance {
                     zeroed_and_deallocated_blocks_read_as_zeroes_and_their_neighbours_stay,
                     a_flush_succeeds_after_writes_and_with_nothing_to_flush,
                     a_comparison_tells_equal_from_different,
+                    what_is_compared_and_written_as_one_is_done_or_left,
+                    queues_that_race_on_one_block_lose_no_increment,
                     a_copy_moves_blocks_within_the_namespace,
                     a_verify_reads_without_data,
                     a_raw_command_does_what_the_typed_one_does,

@@ -54,7 +54,7 @@ pub fn initiator(bytes: &[u8]) {
     assert!(rig.begun.is_empty(), "commands that never end: {:?}", rig.begun);
     rig.named.drain(..).for_each(|cid| rig.connection.unname(cid));
     assert_eq!(rig.connection.outstanding(), 0);
-    assert!(rig.connection.has_room(), "identifiers are lost");
+    assert!(rig.connection.has_room(1), "identifiers are lost");
 }
 
 impl Rig {
@@ -105,7 +105,8 @@ impl Rig {
         };
         let entry = Entry::new([2, 1, 0][way as usize % 3], 0, 1);
         let (tag, is_whole) = (self.next_tag, input.byte() & 1 > 0);
-        let order = Order { tag, is_call: false, entry, way, is_whole, repeats: way == Way::In };
+        let order =
+            Order { tag, is_call: false, entry, way, is_whole, repeats: way == Way::In, is_pair: false };
         let memory = Buffer::zeroed(bytes).expect("memory");
         let begun = self.begun.len();
         if self.connection.begin(order, memory.into()).is_ok() {

@@ -45,7 +45,7 @@ struct LedQueue(Arc<Mutex<Script>>);
 impl Led {
     fn new() -> Self {
         let limits = Limits { transfer_bytes: 300 << 10, ..Limits::default() };
-        let capabilities = Capabilities { limits, nvm: NvmCommands::ALL, ..Capabilities::default() };
+        let capabilities = Capabilities { limits, nvm: NvmCommands::SINGLE, ..Capabilities::default() };
         Self { script: Arc::default(), capabilities, identity: Identity::default(), lba_bytes: 512 }
     }
 

@@ -2,7 +2,7 @@
 
 use byway_core::{
     BackendQueue, Command, Error, ErrorKind, LbaRange, LbaRanges, Namespace, NamespaceKind, Nsid, NvmCommand,
-    Result,
+    Result, gather,
 };
 
 use crate::any::{Queue, Scratch, by_driver};
@@ -69,6 +69,26 @@ impl Nvm {
         by_driver!(&mut self.queue,
             queue => queue.execute_read(self.nsid, slba, self.lba_bytes, into).map(drop),
             _ => self.read_copy(slba, into))
+    }
+
+    /// Writes `new` from block `slba` on if `expected` stands there, as one, whoever else writes: says whether it did. Both are as
+    /// many whole blocks, one where a device says no more.
+    ///
+    /// # Errors
+    /// As [`Nvm::write`]; [`ErrorKind::Unsupported`] where nothing is compared and written as one.
+    pub fn compare_and_write(&mut self, slba: u64, expected: &[u8], new: &[u8]) -> Result<bool> {
+        let blocks = self.whole_blocks(expected.len())?;
+        let mut data = self.scratch.take(expected.len() + new.len())?;
+        gather([expected, new].into_iter(), data.as_mut_slice());
+        let command = NvmCommand::CompareAndWrite { nsid: self.nsid, slba, blocks, data: data.into() };
+        match self.queue.execute(command.into()) {
+            Ok(done) => {
+                self.scratch.keep(done.buffer);
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::Mismatch => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Makes completed writes durable on the media below.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use byway::{Backend, BackendQueue, ErrorKind, NamespaceKind, Nsid, NvmCommand};
+use byway::{Backend, BackendQueue, ErrorKind, Method, NamespaceKind, Nsid, Nvm, NvmCommand, QueueOptions};
 
 fn scratch(bytes: u64) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -55,6 +55,48 @@ fn every_kind_of_device_takes_the_same_commands() {
             queue.submit(NvmCommand::Read { nsid, slba: tag, blocks: 1, into }.into(), tag).unwrap();
         }
         queue.drain(&mut |finished| drop(finished.result.unwrap())).unwrap();
+    }
+}
+
+#[test]
+fn a_block_is_compared_and_written_by_every_method_that_carries_it() {
+    let device = byway::open("ram:64M").unwrap();
+    let space = device.nvm_namespace(None).unwrap();
+    for (n, transfer) in
+        [Method::Prp, Method::Sgl, Method::Inline, Method::Hybrid, Method::Adaptive].iter().enumerate()
+    {
+        let options = QueueOptions { transfer: *transfer, ..device.queue_options() };
+        let mut blocks = Nvm::new(device.queue(options).unwrap(), &space).unwrap();
+        let (old, new) = ([n as u8; 512], [n as u8 + 1; 512]);
+        assert!(blocks.compare_and_write(3, &old, &new).unwrap(), "{transfer}");
+        assert!(!blocks.compare_and_write(3, &old, &[99; 512]).unwrap(), "{transfer}");
+        let mut read = [0; 512];
+        blocks.read(3, &mut read).unwrap();
+        assert_eq!(read, new, "{transfer}");
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_and_written_is_refused_in_a_sentence() {
+    let refused = |uri: &str, ring_entries, transfer, [expected, new]: [&[u8]; 2]| {
+        let device = byway::open(uri).unwrap();
+        let space = device.nvm_namespace(None).unwrap();
+        let options = QueueOptions { depth: 1, ring_entries, transfer, ..QueueOptions::default() };
+        let mut blocks = Nvm::new(device.queue(options).unwrap(), &space).unwrap();
+        let error = blocks.compare_and_write(0, expected, new).unwrap_err();
+        (error.kind(), error.to_string())
+    };
+    let (_folder, path) = scratch(1 << 20);
+    let (one, two): ([u8; 512], [u8; 1024]) = ([0; 512], [0; 1024]);
+    for (uri, ring, method, both, kind, said) in [
+        ("ram:64M", Some(2), Method::Prp, [&one[..], &one], ErrorKind::TooLarge, "take 2 slots"),
+        ("ram:64M", Some(16), Method::Inline, [&one, &one], ErrorKind::TooLarge, "take 18 slots"),
+        ("ram:64M", None, Method::Prp, [&one, &two], ErrorKind::InvalidArgument, "two times 1 blocks"),
+        ("ram:64M", Some(8), Method::Prp, [&two, &two], ErrorKind::Device, "Atomic Write Unit Exceeded"),
+        (path.to_str().unwrap(), None, Method::Prp, [&one, &one], ErrorKind::Unsupported, "as one (fused)"),
+    ] {
+        let (was, error) = refused(uri, ring, method, both);
+        assert!(was == kind && error.contains(said), "{uri}: {was:?} {error}");
     }
 }
 

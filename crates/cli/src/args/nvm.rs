@@ -125,6 +125,26 @@ Example:
         #[arg(long)]
         json: bool,
     },
+    /// Write a block if another stands there, as one, whoever else writes; exit code 1 if something else stands there.
+    #[command(after_help = "\
+Example:
+  byway nvm compare-and-write 'embedded:disk.img?ns=2' --expected old.bin --file new.bin")]
+    CompareAndWrite {
+        #[command(flatten)]
+        device: Device,
+        /// First byte, a multiple of the block size.
+        #[arg(long, default_value = "0", value_parser = size::parse, value_name = "SIZE")]
+        offset: u64,
+        /// What is expected there, its last block filled with zeroes.
+        #[arg(long, value_name = "PATH")]
+        expected: PathBuf,
+        /// What to write in its place, as many blocks [default: standard input].
+        #[arg(long, value_name = "PATH")]
+        file: Option<PathBuf>,
+        /// Print one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Have the device copy blocks to another place of the namespace; nothing crosses the link.
     #[command(after_help = "\
 Example:

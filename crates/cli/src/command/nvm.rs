@@ -57,6 +57,12 @@ pub fn run(command: &NvmCommand, out: &mut impl Write, interrupt: &Interrupt) ->
             print_if_json(out, *json, &compared)?;
             compared.verdict()
         }
+        NvmCommand::CompareAndWrite { device, offset, expected, file, json } => {
+            let both = [Input::open(Some(expected))?, Input::open(file.as_deref())?];
+            let swapped = nvm_device::compare_and_write(device, *offset, both)?;
+            print_if_json(out, *json, &swapped)?;
+            swapped.verdict()
+        }
         NvmCommand::Copy { device, range, to, json } => {
             Ok(print_if_json(out, *json, &nvm_device::copy(device, range, *to, interrupt)?)?)
         }

@@ -142,6 +142,49 @@ fn is_same(device: &Device, nvm: &mut Nvm, slba: u64, bytes: &[u8]) -> Result<bo
     }
 }
 
+/// Blocks that were written in place of others, or not.
+#[derive(Serialize)]
+pub struct Swapped {
+    #[serde(flatten)]
+    touched: Touched,
+    written: bool,
+}
+
+impl Swapped {
+    /// What it means for the exit code.
+    ///
+    /// # Errors
+    /// [`No`] where something else stood there.
+    pub fn verdict(&self) -> Result<()> {
+        match self.written {
+            true => Ok(()),
+            false => Err(No("something else stands there; nothing was written".into()).into()),
+        }
+    }
+}
+
+/// Has blocks written if those stand there that are expected.
+///
+/// # Errors
+/// As [`zero`]; files of different lengths.
+pub fn compare_and_write(
+    device: &args::Device,
+    offset: u64,
+    [mut expected, mut new]: [Input<'_>; 2],
+) -> Result<Swapped> {
+    let device = byway::open(&device.uri)?;
+    require(device.capabilities().nvm.compare_and_write, &device, "Compare and Write")?;
+    let mut blocks = Blocks::of(&device)?;
+    let slba = blocks.block_at("an offset", offset)?;
+    let (expected, new) = (expected.piece(&blocks)?, new.piece(&blocks)?);
+    ensure!(!new.is_empty(), "there is nothing to write");
+    let (old_bytes, new_bytes) = (expected.len(), new.len());
+    ensure!(old_bytes == new_bytes, "{old_bytes} bytes are expected, and {new_bytes} would be written");
+    let written = blocks.nvm.compare_and_write(slba, &expected, &new)?;
+    let count = new.len() as u64 / blocks.block_bytes();
+    Ok(Swapped { touched: blocks.touched(slba, count), written })
+}
+
 /// Blocks that were copied.
 #[derive(Serialize)]
 pub struct Copied {

@@ -2,8 +2,8 @@
 
 use byway_core::encode::{self, Data};
 use byway_core::{Buffer, Command, Error, ErrorKind, Memory, Nsid, NvmCommand, Payload, Refused, Result};
-use byway_spec::Command as Entry;
 use byway_spec::nvm::{CopyCdw12, CopyRange, DsmCdw10, DsmCdw11, DsmRange, NvmCdw12, NvmOpcode};
+use byway_spec::{Cdw0, Command as Entry};
 use byway_sys::Transfer;
 use zerocopy::FromBytes;
 
@@ -118,6 +118,9 @@ impl Request {
         encode::check(command)?;
         let encoded = encode::encode(command);
         let entry = &encoded.entry;
+        if entry.cdw0.fuse() != Cdw0::FUSE_NONE {
+            return Err(fused());
+        }
         let opcode = NvmOpcode(entry.opcode());
         let request = match opcode {
             NvmOpcode::READ => Self::Read(shape.span_of(entry)?),
@@ -308,6 +311,12 @@ pub(crate) fn dsm_ranges(bytes: &[u8]) -> impl Iterator<Item = DsmRange> {
 /// The ranges of a Copy command.
 pub(crate) fn copy_ranges(bytes: &[u8]) -> impl Iterator<Item = CopyRange> {
     bytes.chunks_exact(size_of::<CopyRange>()).filter_map(|range| CopyRange::read_from_bytes(range).ok())
+}
+
+/// Nobody does two commands of a file as one.
+#[cold]
+fn fused() -> Error {
+    Error::host(ErrorKind::Unsupported, "files and block devices do no two commands as one (fused)")
 }
 
 fn ranges_of(data: Data<'_>) -> Result<&[u8]> {

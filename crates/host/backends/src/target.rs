@@ -166,7 +166,7 @@ pub(crate) fn blocks_capabilities() -> Capabilities {
             ..Limits::default()
         },
         raw_commands: true,
-        nvm: NvmCommands::ALL,
+        nvm: NvmCommands::SINGLE,
         memory_align_bytes: 1,
         event: true,
         ..Capabilities::default()

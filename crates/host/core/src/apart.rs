@@ -119,6 +119,9 @@ fn nvm_with_memory(command: NvmCommand, memory: Payload) -> (NvmCommand, Payload
         NvmCommand::Compare { nsid, slba, blocks, data } => {
             (NvmCommand::Compare { nsid, slba, blocks, data: memory }, data)
         }
+        NvmCommand::CompareAndWrite { nsid, slba, blocks, data } => {
+            (NvmCommand::CompareAndWrite { nsid, slba, blocks, data: memory }, data)
+        }
         NvmCommand::Deallocate { nsid, mut ranges } => {
             let had = std::mem::replace(&mut ranges.payload, memory);
             (NvmCommand::Deallocate { nsid, ranges }, had)

@@ -127,12 +127,20 @@ pub struct NvmCommands {
     pub compare: bool,
     pub verify: bool,
     pub copy: bool,
+    pub compare_and_write: bool,
 }
 
 impl NvmCommands {
-    /// All of them.
-    pub const ALL: Self =
-        Self { flush: true, write_zeroes: true, deallocate: true, compare: true, verify: true, copy: true };
+    /// All that is done command by command: what are two fused ones is left out.
+    pub const SINGLE: Self = Self {
+        flush: true,
+        write_zeroes: true,
+        deallocate: true,
+        compare: true,
+        verify: true,
+        copy: true,
+        compare_and_write: false,
+    };
 }
 
 #[cfg(test)]

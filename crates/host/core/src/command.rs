@@ -44,6 +44,10 @@ pub enum NvmCommand {
     Deallocate { nsid: Nsid, ranges: LbaRanges },
     /// Compares `blocks` blocks at `slba` with `data`.
     Compare { nsid: Nsid, slba: u64, blocks: u32, data: Payload },
+    /// Compares `blocks` blocks at `slba` with the first half of `data`, and writes the second half in their place if they are
+    /// that: as one, whoever else writes (two fused commands). Else it fails as a Compare does, and writes nothing. A queue needs
+    /// room for two commands.
+    CompareAndWrite { nsid: Nsid, slba: u64, blocks: u32, data: Payload },
     /// Reads and checks a range within the device.
     Verify { nsid: Nsid, slba: u64, blocks: u32 },
     /// Copies ranges within the namespace to `to`.
@@ -288,7 +292,9 @@ impl NvmCommand {
         match self {
             Self::Read { into, .. } => Payload::Buffer(into),
             Self::ReadVectored { into, .. } => Payload::Vectored(into),
-            Self::Write { data, .. } | Self::Compare { data, .. } => data,
+            Self::Write { data, .. } | Self::Compare { data, .. } | Self::CompareAndWrite { data, .. } => {
+                data
+            }
             Self::Deallocate { ranges, .. } => ranges.payload,
             Self::Copy { from, .. } => from.payload,
             Self::Flush { .. } | Self::WriteZeroes { .. } | Self::Verify { .. } => Payload::Empty,

@@ -66,6 +66,9 @@ impl Effect {
             | NvmCommand::WriteZeroes { nsid, slba, blocks, .. } => {
                 Self::Sets(Extent::Blocks { nsid: nsid.get(), first: *slba, blocks: *blocks })
             }
+            NvmCommand::CompareAndWrite { nsid, slba, blocks, .. } => {
+                Self::Changes(Extent::Blocks { nsid: nsid.get(), first: *slba, blocks: *blocks })
+            }
             NvmCommand::Deallocate { nsid, .. } => Self::Sets(Extent::Namespace(nsid.get())),
             NvmCommand::Copy { nsid, .. } => Self::Changes(Extent::Namespace(nsid.get())),
         }

@@ -4,7 +4,7 @@
 use byway_spec::kv::{KvCdw11, KvOpcode};
 use byway_spec::nvm::{CopyCdw12, DsmCdw10, DsmCdw11, NvmCdw12, NvmOpcode};
 use byway_spec::vendor::VendorOpcode;
-use byway_spec::{Command as Entry, Key};
+use byway_spec::{Cdw0, Command as Entry, Key};
 
 use crate::buffer::Buffer;
 use crate::command::{Command, KvCommand, NvmCommand, RawCommand, RawData, StoreOptions, blocks_z};
@@ -93,12 +93,14 @@ fn check_blocks(command: &NvmCommand) -> Result<()> {
         | NvmCommand::Write { blocks, .. }
         | NvmCommand::WriteZeroes { blocks, .. }
         | NvmCommand::Compare { blocks, .. }
+        | NvmCommand::CompareAndWrite { blocks, .. }
         | NvmCommand::Verify { blocks, .. } => blocks_z(*blocks).map(drop),
         NvmCommand::Flush { .. } | NvmCommand::Deallocate { .. } | NvmCommand::Copy { .. } => Ok(()),
     }
 }
 
-/// Encodes a command that [`check`] has passed.
+/// Encodes a command that [`check`] has passed. Of two fused commands this is the first, with the data of both; the second is
+/// [`fused_with`] it.
 #[must_use]
 pub fn encode(command: &Command) -> Encoded<'_> {
     match command {
@@ -133,7 +135,9 @@ fn nvm_data(command: &NvmCommand) -> Data<'_> {
     match command {
         NvmCommand::Read { into, .. } => Data::In(into),
         NvmCommand::ReadVectored { into, .. } => Data::InVectored(into),
-        NvmCommand::Write { data, .. } | NvmCommand::Compare { data, .. } => Data::Out(data),
+        NvmCommand::Write { data, .. }
+        | NvmCommand::Compare { data, .. }
+        | NvmCommand::CompareAndWrite { data, .. } => Data::Out(data),
         NvmCommand::Deallocate { ranges, .. } => Data::Out(&ranges.payload),
         NvmCommand::Copy { from, .. } => Data::Out(&from.payload),
         NvmCommand::Flush { .. } | NvmCommand::WriteZeroes { .. } | NvmCommand::Verify { .. } => Data::None,
@@ -228,6 +232,11 @@ fn encode_nvm(command: &NvmCommand) -> Encoded<'_> {
         }
         NvmCommand::Write { nsid, slba, blocks, .. } => range(NvmOpcode::WRITE, *nsid, *slba, *blocks),
         NvmCommand::Compare { nsid, slba, blocks, .. } => range(NvmOpcode::COMPARE, *nsid, *slba, *blocks),
+        NvmCommand::CompareAndWrite { nsid, slba, blocks, .. } => {
+            let mut entry = range(NvmOpcode::COMPARE, *nsid, *slba, *blocks);
+            entry.cdw0.set_fuse(Cdw0::FUSE_FIRST);
+            entry
+        }
         NvmCommand::Flush { nsid } => Entry::new(NvmOpcode::FLUSH.0, 0, nsid.get()),
         NvmCommand::WriteZeroes { nsid, slba, blocks, deallocate } => {
             let mut entry = range(NvmOpcode::WRITE_ZEROES, *nsid, *slba, *blocks);
@@ -249,6 +258,16 @@ fn encode_nvm(command: &NvmCommand) -> Encoded<'_> {
         }
     };
     Encoded { entry, data: nvm_data(command) }
+}
+
+/// The Write that is fused with a Compare, of the same blocks (Base 2.1, section 3.4.2). It goes right behind it, on the same
+/// queue.
+#[must_use]
+pub fn fused_with(compare: &Entry) -> Entry {
+    let mut write = *compare;
+    write.cdw0.set_opcode(NvmOpcode::WRITE.0);
+    write.cdw0.set_fuse(Cdw0::FUSE_SECOND);
+    write
 }
 
 /// A command over a range that [`check`] has passed.
@@ -283,6 +302,18 @@ mod tests {
         for blocks in [0, 65537] {
             assert!(check(&verify(blocks)).unwrap_err().to_string().contains("1 to 65536 blocks"));
         }
+    }
+
+    #[test]
+    fn two_fused_commands_are_of_the_same_blocks() {
+        let data = Payload::copy_of(&[7; 1024]).unwrap();
+        let command = NvmCommand::CompareAndWrite { nsid: Nsid::FIRST, slba: 9, blocks: 1, data }.into();
+        let Encoded { entry, data } = encode(&command);
+        let second = fused_with(&entry);
+        assert_eq!((entry.to_bytes()[0], entry.to_bytes()[1]), (5, 1));
+        assert_eq!((second.to_bytes()[0], second.to_bytes()[1]), (1, 2));
+        assert_eq!(second.to_bytes()[4..], entry.to_bytes()[4..]);
+        assert_eq!(data.len(), 1024);
     }
 
     #[test]

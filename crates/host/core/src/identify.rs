@@ -1,7 +1,7 @@
 //! What Identify says, in the words of the API: for every interface to an NVMe controller.
 
 use byway_spec::base::identify::{
-    Cns, Controller, Csi, IDENTIFY_BYTES, NamespaceDescriptor, NamespaceIdType, NamespaceList, Oncs,
+    Cns, Controller, Csi, IDENTIFY_BYTES, NamespaceDescriptor, NamespaceIdType, NamespaceList,
 };
 use byway_spec::base::register::Vs;
 use byway_spec::kv::KvNamespace;
@@ -66,9 +66,10 @@ fn text(field: &[u8]) -> String {
     String::from_utf8_lossy(field.get(..len).unwrap_or(field)).into_owned()
 }
 
-/// Optional commands of the NVM command set (ONCS); Flush is every device's.
+/// Optional commands of the NVM command set (ONCS, FUSES); Flush is every device's.
 #[must_use]
-pub fn nvm_commands(oncs: Oncs) -> NvmCommands {
+pub fn nvm_commands(controller: &Controller) -> NvmCommands {
+    let oncs = controller.oncs;
     NvmCommands {
         flush: true,
         write_zeroes: oncs.write_zeroes(),
@@ -76,6 +77,7 @@ pub fn nvm_commands(oncs: Oncs) -> NvmCommands {
         compare: oncs.compare(),
         verify: oncs.verify(),
         copy: oncs.copy(),
+        compare_and_write: controller.fuses & Controller::FUSES_COMPARE_AND_WRITE != 0,
     }
 }
 

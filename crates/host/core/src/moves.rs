@@ -116,6 +116,21 @@ pub fn check_blocks(nsid: Nsid, blocks: u32, len: u64, layout: Layout) -> Result
     }
 }
 
+/// Refuses a command whose data is not twice as long as its blocks are: what they are compared with, and what is written.
+///
+/// # Errors
+/// As [`check_blocks`].
+pub fn check_two(nsid: Nsid, blocks: u32, len: u64, layout: Layout) -> Result<()> {
+    match layout {
+        Layout::Blocks { bytes } if 2 * u64::from(blocks) * u64::from(bytes) != len => {
+            let said = format!("data of {len} bytes for two times {blocks} blocks of {bytes} bytes");
+            Err(Error::host(ErrorKind::InvalidArgument, said))
+        }
+        Layout::Blocks { .. } => Ok(()),
+        Layout::Keys | Layout::Other => Err(no_blocks(nsid)),
+    }
+}
+
 /// Refuses data that is shorter than what the device will move, as far as that is known.
 ///
 /// # Errors
@@ -145,6 +160,9 @@ pub fn check_command(
             | NvmCommand::Write { nsid, blocks, .. }
             | NvmCommand::Compare { nsid, blocks, .. },
         ) => check_blocks(*nsid, *blocks, len, layout(entry.nsid)?),
+        Command::Nvm(NvmCommand::CompareAndWrite { nsid, blocks, .. }) => {
+            check_two(*nsid, *blocks, len, layout(entry.nsid)?)
+        }
         Command::Kv(_) => check_keys(entry.nsid, layout(entry.nsid)?),
         // A typed command says the length of its data; opcodes say by their low bits whether they have some.
         Command::Raw(_) if entry.opcode() & 3 != 0 => check_length(len, io_bytes(entry, layout(entry.nsid)?)),

@@ -66,7 +66,7 @@ impl Announced {
             transfer_max_bytes: identify::transfer_max_bytes(controller.mdts, cap.mpsmin()),
             ring_entries_max: u32::from(cap.mqes_z()) + 1,
             methods: Methods::NONE.with(Method::Prp).with(Method::Adaptive),
-            nvm: identify::nvm_commands(controller.oncs),
+            nvm: identify::nvm_commands(controller),
             ..Self::default()
         };
         if controller.sgls.supported() != 0 {

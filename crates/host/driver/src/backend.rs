@@ -6,7 +6,7 @@ use std::time::Duration;
 use byway_core::encode::{self, Data, Encoded};
 use byway_core::{
     AdminCommand, Apart, Backend, BackendQueue, Buffer, Capabilities, Carried, Command, Error, ErrorKind,
-    Finished, Identity, KvCommand, Namespace, Outcome, QueueOptions, Refused, Result, Unprepared,
+    Finished, Identity, KvCommand, Namespace, NvmCommand, Outcome, QueueOptions, Refused, Result, Unprepared,
 };
 use byway_sys::Deadline;
 
@@ -247,6 +247,9 @@ impl<B: Bus> Queue<B> {
         if let Command::Kv(KvCommand::Store { nsid, key, value, options }) = command {
             let put = Put { nsid: *nsid, key, value: Out::of(value), options: *options };
             return transfer::store(self, op, &put);
+        }
+        if let Command::Nvm(NvmCommand::CompareAndWrite { data, .. }) = command {
+            return transfer::pair::send(self, op, encode::encode(command).entry, Out::of(data));
         }
         if let Command::Kv(KvCommand::Retrieve { nsid, key, .. }) = command {
             self.bus().expect(nsid.get(), key);

@@ -64,6 +64,9 @@ impl<B: Bus> Queue<B> {
                 | NvmCommand::Write { nsid, blocks, .. }
                 | NvmCommand::Compare { nsid, blocks, .. },
             ) => moves::check_blocks(*nsid, *blocks, len as u64, self.layout(nsid.get())?),
+            Command::Nvm(NvmCommand::CompareAndWrite { nsid, blocks, .. }) => {
+                moves::check_two(*nsid, *blocks, len as u64, self.layout(nsid.get())?)
+            }
             Command::Nvm(_) => Ok(()),
             Command::Kv(KvCommand::Delete { .. } | KvCommand::Exist { .. }) => Ok(()),
             Command::Kv(_) if len <= PAGE_BYTES => Ok(()),

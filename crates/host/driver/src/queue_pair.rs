@@ -411,6 +411,26 @@ impl<B: Bus> Queue<B> {
         self.room(op, 1)
     }
 
+    /// Makes sure that two more commands of so many slots each find room, as [`Queue::room_for_one`].
+    ///
+    /// # Errors
+    /// As [`Queue::send_one`].
+    pub(crate) fn room_for_two(&mut self, op: OpIndex, slots: u32) -> Result<()> {
+        while self.rings.free() < 2 * slots || !self.table.has_two_cids() {
+            self.wait_for_room(op)?;
+        }
+        Ok(())
+    }
+
+    /// Has commands that there is room for told of by one doorbell, the batch's if one is put together.
+    pub(crate) fn under_one_doorbell<T>(&mut self, place: impl FnOnce(&mut Self) -> T) -> T {
+        let held = std::mem::replace(&mut self.holds_doorbell, true);
+        let placed = place(self);
+        self.holds_doorbell = held;
+        self.ring_tail();
+        placed
+    }
+
     /// Whether one more command of so many slots finds room.
     #[inline]
     fn has_room(&self, slots: u32) -> bool {
@@ -428,12 +448,17 @@ impl<B: Bus> Queue<B> {
     #[inline]
     fn room(&mut self, op: OpIndex, slots: u32) -> Result<()> {
         while !self.has_room(slots) {
-            if self.table.op(op).waiter != Waiter::Call {
-                return Err(full("the ring has no free slots for the command"));
-            }
-            self.wait_for_any()?;
+            self.wait_for_room(op)?;
         }
         Ok(())
+    }
+
+    #[inline]
+    fn wait_for_room(&mut self, op: OpIndex) -> Result<()> {
+        if self.table.op(op).waiter != Waiter::Call {
+            return Err(full("the ring has no free slots for the command"));
+        }
+        self.wait_for_any()
     }
 
     /// Places a command that there is room for.

@@ -50,7 +50,7 @@ pub(crate) struct Op {
     pub left: u32,
     /// What to answer: the last completion's dwords, and what it cost.
     pub answer: Answer,
-    /// The first status that was no success.
+    /// The first status that was no success, and tells more than that the other of two fused commands failed.
     pub failed: Option<Status>,
     /// Whether it has a record in the queue's window of device memory.
     pub in_window: bool,
@@ -76,8 +76,8 @@ pub(crate) struct Rest {
     pub fault: Option<Error>,
     /// The program's memory, where a copy of it is held.
     pub apart: Option<Box<Apart>>,
-    /// Pages of PRP lists.
-    pub lists: Option<Buffer>,
+    /// Pages of PRP lists, of two commands at most.
+    pub lists: [Option<Buffer>; 2],
     /// Where the held memory was mapped for this operation alone.
     pub mapped: Option<BusAddr>,
 }
@@ -121,7 +121,8 @@ impl Op {
 
     /// Holds the memory of PRP lists until the operation ends.
     pub(crate) fn hold_lists(&mut self, lists: Buffer) {
-        self.rest().lists = Some(lists);
+        let [first, second] = &mut self.rest().lists;
+        *(if first.is_none() { first } else { second }) = Some(lists);
     }
 
     /// Notes where the held memory was mapped for this operation alone.
@@ -166,6 +167,11 @@ impl Op {
         let page = std::mem::replace(&mut self.bounce, NONE);
         (page != NONE).then_some(page)
     }
+}
+
+/// Whether a status says of one of two fused commands that the other failed.
+fn is_of_other(status: Status) -> bool {
+    status.is(Status::ABORTED_FAILED_FUSED)
 }
 
 /// The operations and command identifiers of one queue.
@@ -273,6 +279,11 @@ impl Table {
         !self.free_cids.is_empty()
     }
 
+    /// Whether two are.
+    pub(crate) fn has_two_cids(&self) -> bool {
+        self.free_cids.len() > 1
+    }
+
     /// Takes an identifier for one more command of an operation, one that takes `slots` ring slots.
     #[inline]
     pub(crate) fn take_cid(&mut self, index: OpIndex, slots: u32) -> Option<u16> {
@@ -314,7 +325,7 @@ impl Table {
         let op = self.op(index);
         op.left -= 1;
         (op.answer.dw0, op.answer.dw1) = (dw0, dw1);
-        if !status.is_success() && op.failed.is_none() {
+        if !status.is_success() && op.failed.is_none_or(is_of_other) {
             op.failed = Some(status);
         }
     }
@@ -397,6 +408,22 @@ mod tests {
             table.complete(cid, status, 0, 0);
         }
         assert_eq!(table.op(op).failed, Some(Status::CAPACITY_EXCEEDED));
+    }
+
+    #[test]
+    fn of_two_fused_commands_the_one_that_says_why_is_told() {
+        for statuses in [
+            [Status::COMPARE_FAILURE, Status::ABORTED_FAILED_FUSED],
+            [Status::ABORTED_FAILED_FUSED, Status::COMPARE_FAILURE.with_dnr()],
+        ] {
+            let mut table = Table::new(1, 2);
+            let op = table.start(0, Waiter::Call).unwrap();
+            let cids = [1, 1].map(|slots| table.take_cid(op, slots).unwrap());
+            for (cid, status) in cids.into_iter().zip(statuses) {
+                table.complete(cid, status, 0, 0).unwrap();
+            }
+            assert!(table.op(op).failed.unwrap().is(Status::COMPARE_FAILURE));
+        }
     }
 
     #[test]

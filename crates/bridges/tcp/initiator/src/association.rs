@@ -459,7 +459,7 @@ impl Identifies for Association {
 
 /// A command without data that does no harm when it is sent once more.
 pub(crate) fn plain(entry: Entry) -> Order {
-    Order { tag: 0, is_call: false, entry, way: Way::None, is_whole: false, repeats: false }
+    Order { tag: 0, is_call: false, entry, way: Way::None, is_whole: false, repeats: false, is_pair: false }
 }
 
 /// For a controller that was given up.

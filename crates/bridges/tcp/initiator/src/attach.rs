@@ -338,7 +338,7 @@ pub(crate) fn checked(completion: &Completion) -> Result<&Completion> {
 
 /// An order without a tag, for one command at a time.
 pub(crate) fn order_of(entry: Entry, way: Way) -> Order {
-    Order { tag: 0, is_call: false, entry, way, is_whole: true, repeats: false }
+    Order { tag: 0, is_call: false, entry, way, is_whole: true, repeats: false, is_pair: false }
 }
 
 /// A controller that nobody else uses yet.
@@ -357,7 +357,14 @@ impl<'l> Bare<'l> {
         let order = order_of_admin(&command, 0);
         let deadline = Deadline::after(self.timeout);
         let (completion, memory) = self.line.borrow_mut().call(order, command.into_payload(), deadline)?;
-        Ok(outcome(Ended { tag: 0, is_call: false, memory, result: Ok(completion), lost: None })?)
+        Ok(outcome(Ended {
+            tag: 0,
+            is_call: false,
+            memory,
+            result: Ok(completion),
+            lost: None,
+            commands: 1,
+        })?)
     }
 }
 
@@ -380,7 +387,7 @@ pub(crate) fn order_of_admin(command: &AdminCommand, tag: u64) -> Order {
     let Encoded { entry, data } = encode_admin(command);
     let repeats = matches!(command, AdminCommand::Identify { .. } | AdminCommand::GetFeature { .. });
     let is_whole = matches!(command, AdminCommand::Identify { .. });
-    Order { tag, is_call: false, entry, way: way_of(&data), is_whole, repeats }
+    Order { tag, is_call: false, entry, way: way_of(&data), is_whole, repeats, is_pair: false }
 }
 
 pub(crate) fn way_of(data: &Data<'_>) -> Way {
@@ -395,10 +402,11 @@ pub(crate) fn way_of(data: &Data<'_>) -> Way {
 /// What came of a command, in the words of the API.
 #[inline]
 pub(crate) fn outcome(ended: Ended) -> Result<Outcome, Failed> {
-    let Ended { memory, result, .. } = ended;
+    let Ended { memory, result, commands, .. } = ended;
     match result {
         Ok(completion) if completion.status().is_success() => {
-            let answer = Answer { dw0: completion.dw0, dw1: completion.dw1, commands: 1, slots: 1 };
+            let commands = u32::from(commands);
+            let answer = Answer { dw0: completion.dw0, dw1: completion.dw1, commands, slots: commands };
             let (buffer, vector) = memory.into_buffers();
             Ok(Outcome { answer, buffer, vector })
         }
@@ -417,7 +425,7 @@ fn ask(line: &mut Line, peer: &Peer, cap: Cap) -> Result<Facts> {
     };
     let capsule_bytes = (u64::from(controller.ioccsz) * 16).saturating_sub(64).min(CAPSULE_BYTES_MAX);
     let ring_entries = u32::from(cap.mqes_z()) + 1;
-    let nvm = identify::nvm_commands(controller.oncs);
+    let nvm = identify::nvm_commands(&controller);
     let limits = Limits {
         transfer_bytes: identify::transfer_max_bytes(controller.mdts, cap.mpsmin()).min(u32::MAX.into()),
         queues,

@@ -25,6 +25,7 @@ mod discover;
 mod keeper;
 mod line;
 mod order;
+mod pairs;
 mod paths;
 mod peer;
 mod queue;

@@ -19,6 +19,7 @@ pub(crate) fn order_of_io(
 ) -> Result<Order> {
     encode::check(command)?;
     let encoded = encode::encode(command);
+    let is_pair = matches!(command, Command::Nvm(NvmCommand::CompareAndWrite { .. }));
     let len = encoded.data.len() as u64;
     if len > transfer_bytes {
         return Err(too_large(len, transfer_bytes));
@@ -29,7 +30,7 @@ pub(crate) fn order_of_io(
     check_command(command, &encoded, layout)?;
     let Encoded { entry, data } = encoded;
     let way = way_of(&data);
-    Ok(Order { tag, is_call, entry, way, is_whole: is_whole(command), repeats: repeats(command) })
+    Ok(Order { tag, is_call, entry, way, is_whole: is_whole(command), repeats: repeats(command), is_pair })
 }
 
 /// Whether success with less data than there is room for is none.

@@ -17,6 +17,7 @@ use crate::desk::{Desk, Waits};
 use crate::device::Owner;
 use crate::line::Line;
 use crate::order::{SeenLayout, order_of_io};
+use crate::pairs::Pairs;
 
 /// Bytes that are put together at most before they are sent, if nobody looks earlier.
 const GATHERED_BYTES_MAX: u64 = 128 << 10;
@@ -31,6 +32,7 @@ pub struct TcpQueue {
     /// Of which connections this is.
     generation: u64,
     desk: Desk,
+    pairs: Pairs,
     /// Aborts on their way, by the command that they name.
     aborts: Vec<(u16, Arc<AtomicBool>)>,
     has_deadlines: bool,
@@ -65,6 +67,7 @@ impl TcpQueue {
             seat,
             generation,
             desk: Desk::new(options.depth, owner.association.peer.options.idle),
+            pairs: Pairs::default(),
             aborts: Vec::new(),
             has_deadlines: false,
             seen_layout: SeenLayout::default(),
@@ -120,7 +123,10 @@ impl TcpQueue {
             Err(error) => return Err(Refused { command, error }),
         };
         // Aborts that are on their way may withhold identifiers.
-        if !self.line.connection.has_room() {
+        if order.is_pair && self.depth < 2 {
+            return Err(Refused { command, error: too_shallow() });
+        }
+        if !self.has_room(&order) {
             return Err(Refused { command, error: full(self.depth) });
         }
         // There is room.
@@ -128,7 +134,15 @@ impl TcpQueue {
         Ok(())
     }
 
-    /// Begins a command; gives its data back where all identifiers are taken.
+    /// Whether the controller can be given the command beside what it has. Aborts that are on their way may withhold identifiers.
+    #[inline]
+    fn has_room(&self, order: &Order) -> bool {
+        let commands = 1 + u32::from(order.is_pair);
+        self.line.connection.outstanding() + commands <= self.depth
+            && self.line.connection.has_room(commands as usize)
+    }
+
+    /// Begins a command; gives its data back where there is no room for it.
     #[inline]
     pub(crate) fn begin(
         &mut self,
@@ -136,13 +150,35 @@ impl TcpQueue {
         payload: Payload,
         until: Option<Instant>,
     ) -> Result<(), Payload> {
+        if !self.has_room(&order) {
+            return Err(payload);
+        }
+        if order.is_pair {
+            return self.begin_pair(order, payload, until);
+        }
+        self.begin_one(order, payload, until)?;
+        if self.line.connection.unsent_bytes() > GATHERED_BYTES_MAX {
+            self.flush();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn begin_one(&mut self, order: Order, payload: Payload, until: Option<Instant>) -> Result<(), Payload> {
         let cid = self.line.connection.begin(order, payload)?;
         if let Some(until) = until {
             self.line.connection.set_until(cid, until);
             self.has_deadlines = true;
         }
-        if self.line.connection.unsent_bytes() > GATHERED_BYTES_MAX {
-            self.flush();
+        Ok(())
+    }
+
+    /// Begins two fused commands, for which there is room: nothing comes between them.
+    #[cold]
+    fn begin_pair(&mut self, order: Order, payload: Payload, until: Option<Instant>) -> Result<(), Payload> {
+        let calls = [self.desk.next_call(), self.desk.next_call()];
+        for (order, payload) in self.pairs.take(order, payload, calls) {
+            self.begin_one(order, payload, until)?;
         }
         Ok(())
     }
@@ -229,6 +265,12 @@ impl TcpQueue {
 
     /// Gives up the command, or the call, with this tag; whether there is one.
     pub(crate) fn give_up_tagged(&mut self, tag: u64, is_call: bool, kind: ErrorKind) -> bool {
+        if let Some(calls) = self.pairs.find(tag, is_call) {
+            for call in calls {
+                self.give_up_tagged(call, true, kind);
+            }
+            return true;
+        }
         let found = self.line.connection.find(tag, is_call);
         found.into_iter().for_each(|cid| self.give_up(cid, kind));
         found.is_some()
@@ -327,6 +369,11 @@ fn listening_flags(for_room: bool) -> epoll::EventFlags {
 }
 
 #[cold]
+pub(crate) fn too_shallow() -> Error {
+    Error::host(ErrorKind::InvalidArgument, "two fused commands need a queue that is two deep")
+}
+
+#[cold]
 pub(crate) fn full(depth: u32) -> Error {
     let said = format!("{depth} commands are outstanding, as many as the queue is deep");
     Error::host(ErrorKind::QueueFull, said)
@@ -340,7 +387,15 @@ impl Waits for TcpQueue {
 
     #[inline]
     fn next_ended(&mut self) -> Option<Ended> {
-        self.line.connection.next_ended()
+        loop {
+            let ended = self.line.connection.next_ended()?;
+            if self.pairs.is_empty() {
+                return Some(ended);
+            }
+            if let Some(ended) = self.pairs.join(ended) {
+                return Some(ended);
+            }
+        }
     }
 
     #[inline]
@@ -469,7 +524,7 @@ impl BackendQueue for TcpQueue {
 
     #[inline]
     fn outstanding(&self) -> u32 {
-        self.held() - self.desk.left_calls
+        self.held() - self.pairs.extra() - self.desk.left_calls
     }
 
     fn depth(&self) -> u32 {
@@ -485,6 +540,9 @@ impl BackendQueue for TcpQueue {
         }
         let call = self.desk.next_call();
         let order = self.order(&command, call, true)?;
+        if order.is_pair && self.depth < 2 {
+            return Err(too_shallow());
+        }
         if self.begin(order, command.into_payload(), None).is_err() {
             return Err(full(self.depth));
         }

@@ -7,6 +7,7 @@
 mod elsewhere;
 mod ring;
 
+use byway_spec::base::identify::Controller as Identified;
 use byway_spec::nvm::{NvmCdw12, NvmOpcode};
 use byway_spec::{Cdw0, Command, Status};
 
@@ -20,7 +21,7 @@ use crate::subsystem::Subsystem;
 pub(crate) use ring::Pair;
 
 /// Identify Controller FUSES: Compare and Write.
-pub(crate) const FUSES: u16 = 1;
+pub(crate) const FUSES: u16 = Identified::FUSES_COMPARE_AND_WRITE;
 
 /// Most blocks of a fused Compare and Write, zero-based (Identify Controller ACWU): more are not written as one if the
 /// device dies meanwhile.

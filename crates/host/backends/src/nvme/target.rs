@@ -103,7 +103,8 @@ impl<P: Passage> NvmeTarget<P> {
         };
         let controller = identify::controller(&target).map_err(|error| error.doing(target.name.clone()))?;
         target.identity = identify::identity(&controller);
-        target.nvm = identify::nvm_commands(controller.oncs);
+        // The kernel passes no fused commands on.
+        target.nvm = NvmCommands { compare_and_write: false, ..identify::nvm_commands(&controller) };
         target.offer = Offer::of(&controller);
         // The smallest memory page is not told; it is 4096 bytes or more.
         target.transfer_max_bytes = identify::transfer_max_bytes(controller.mdts, 0).min(TRANSFER_MAX_BYTES);

@@ -10,6 +10,7 @@ pub(crate) mod byte_store;
 pub(crate) mod cxl;
 pub(crate) mod hybrid;
 pub(crate) mod inline;
+pub(crate) mod pair;
 pub(crate) mod piggyback;
 pub(crate) mod piggyback_pt;
 pub(crate) mod prp;

@@ -117,9 +117,10 @@ impl Connection {
         self.is_open
     }
 
-    /// Whether an identifier is left for another command.
-    pub fn has_room(&self) -> bool {
-        self.table.has_room()
+    /// Whether identifiers are left for so many commands more.
+    #[inline]
+    pub fn has_room(&self, commands: usize) -> bool {
+        self.table.has_room(commands)
     }
 
     /// Takes a command; its identifier, or the data again where no identifier is left. Without a connection it waits
@@ -429,7 +430,7 @@ impl Connection {
 
     /// Whether a command that has this tag has ended and was not taken yet.
     pub fn has_ended_with(&self, tag: u64) -> bool {
-        self.ended.iter().any(|ended| ended.tag == tag)
+        self.ended.iter().any(|ended| ended.tag == tag && !ended.is_call)
     }
 
     /// A command whose time is over, if there is one.
@@ -575,7 +576,7 @@ fn end(
         (_, result) => result,
     };
     let (tag, is_call) = slot.order.map_or((0, false), |order| (order.tag, order.is_call));
-    ended.push_back(Ended { tag, is_call, memory: slot.memory, result, lost });
+    ended.push_back(Ended { tag, is_call, memory: slot.memory, result, lost, commands: 1 });
 }
 
 #[cold]

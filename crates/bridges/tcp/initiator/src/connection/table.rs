@@ -33,6 +33,8 @@ pub struct Order {
     pub is_whole: bool,
     /// May be sent again on another connection, done or not: it changes nothing.
     pub repeats: bool,
+    /// The first of two fused commands, with the data of both. A connection is given each by itself.
+    pub is_pair: bool,
 }
 
 /// What came of a command.
@@ -48,6 +50,8 @@ pub struct Ended {
     pub result: Result<Completion, Error>,
     /// Its connection ended before an answer came.
     pub lost: Option<Lost>,
+    /// How many commands it was.
+    pub commands: u8,
 }
 
 /// How far a command came whose connection ended before it was answered.
@@ -120,9 +124,10 @@ impl Table {
         self.busy
     }
 
-    /// Whether there is one for another command.
-    pub fn has_room(&self) -> bool {
-        !self.free.is_empty() || self.slots.len() < usize::from(u16::MAX)
+    /// Whether there are so many for other commands.
+    #[inline]
+    pub fn has_room(&self, commands: usize) -> bool {
+        self.free.len() >= commands || self.slots.len() - self.free.len() + commands <= usize::from(u16::MAX)
     }
 
     /// A place for a command. Beyond the depth only where identifiers are withheld; none if all numbers are taken.

@@ -21,7 +21,7 @@ use crate::association::gone;
 use crate::connection::{Ended, Lost, Order};
 use crate::desk::{Desk, Waits};
 use crate::order::{SeenLayout, order_of_io};
-use crate::queue::{TcpQueue, full};
+use crate::queue::{TcpQueue, full, too_shallow};
 
 /// Most paths of a device.
 pub(crate) const LANES_MAX: usize = 8;
@@ -154,6 +154,9 @@ impl TcpPathsQueue {
             Ok(order) => order,
             Err(error) => return Err(Refused { command, error }),
         };
+        if order.is_pair && self.depth < 2 {
+            return Err(Refused { command, error: too_shallow() });
+        }
         let effect = Effect::of(&command);
         if let Some(index) = self.slots.take(order, effect, command.into_payload(), until) {
             self.go_or_wait(index);
@@ -245,8 +248,10 @@ impl TcpPathsQueue {
     #[inline]
     fn finish(&mut self, index: usize, result: Result<Completion, Error>) {
         let (order, memory) = self.slots.release(index);
-        let (tag, is_call) = order.map_or((0, false), |order| (order.tag, order.is_call));
-        self.ended.push_back(Ended { tag, is_call, memory, result, lost: None });
+        let (tag, is_call, is_pair) =
+            order.map_or((0, false, false), |order| (order.tag, order.is_call, order.is_pair));
+        let commands = 1 + u8::from(is_pair);
+        self.ended.push_back(Ended { tag, is_call, memory, result, lost: None, commands });
     }
 
     /// A path does not serve a command. What a state forbids was not done, and may be by another path.

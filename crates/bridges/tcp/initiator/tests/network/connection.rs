@@ -23,7 +23,15 @@ fn with_commands(agreed: Agreement) -> Connection {
     for tag in 0..COMMANDS {
         let (way, bytes) = [(Way::In, BYTES), (Way::Out, BYTES), (Way::None, 0)][tag as usize % 3];
         let entry = Entry::new([2, 1, 0][tag as usize % 3], 0, 1);
-        let order = Order { tag, is_call: false, entry, way, is_whole: true, repeats: way == Way::In };
+        let order = Order {
+            tag,
+            is_call: false,
+            entry,
+            way,
+            is_whole: true,
+            repeats: way == Way::In,
+            is_pair: false,
+        };
         connection.begin(order, Buffer::zeroed(bytes).unwrap().into()).unwrap();
     }
     connection
@@ -164,7 +172,8 @@ fn a_read_is_tried_on_three_connections_and_no_more() {
     let agreed = agreed(Digests::NONE);
     let mut connection = Connection::new(agreed, 1, 512);
     let entry = Entry::new(2, 0, 1);
-    let order = Order { tag: 9, is_call: false, entry, way: Way::In, is_whole: true, repeats: true };
+    let order =
+        Order { tag: 9, is_call: false, entry, way: Way::In, is_whole: true, repeats: true, is_pair: false };
     connection.begin(order, Buffer::zeroed(512).unwrap().into()).unwrap();
     for tries in 1..=3 {
         assert_eq!(send_all(&mut connection).len(), 72);
@@ -185,7 +194,15 @@ fn data_goes_with_its_command_as_the_controller_of_this_connection_takes_it() {
     for (tag, capsule_data_bytes, sent) in [(0, 512, 72 + 512), (1, 256, 72), (2, 4096, 72 + 512)] {
         connection.resume(Connection::new(agreed, 1, capsule_data_bytes));
         let entry = Entry::new(1, 0, 1);
-        let order = Order { tag, is_call: false, entry, way: Way::Out, is_whole: true, repeats: false };
+        let order = Order {
+            tag,
+            is_call: false,
+            entry,
+            way: Way::Out,
+            is_whole: true,
+            repeats: false,
+            is_pair: false,
+        };
         connection.begin(order, Buffer::zeroed(512).unwrap().into()).unwrap();
         assert_eq!(send_all(&mut connection).len(), sent);
         connection.interrupt("it was cut");

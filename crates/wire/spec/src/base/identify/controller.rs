@@ -345,6 +345,11 @@ assert_offset! { Controller {
     icdoff = 1800, dctype = 1806, psd = 2048, vendor = 3072,
 } }
 
+impl Controller {
+    /// In FUSES: Compare and Write.
+    pub const FUSES_COMPARE_AND_WRITE: u16 = 1;
+}
+
 /// An ASCII field padded with spaces, as SN, MN and FR are.
 pub fn ascii_field<const N: usize>(text: &str) -> [u8; N] {
     let mut field = [b' '; N];

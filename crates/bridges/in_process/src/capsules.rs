@@ -5,6 +5,7 @@
 //! received ([`Capsules::run`]), and with every queue on leave brought back where admin commands are among it
 //! ([`Capsules::run_alone`]): they may be about namespaces that such a queue is serving.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -135,25 +136,26 @@ impl Capsules {
         Ok(Self { _companion: companion, shared, _runners: runners })
     }
 
-    /// Does `work` with the device in hand. Waits for who has it, and not for queues on leave.
+    /// Does `work` with the device in hand. Waits for who has it, and not for queues on leave. A panic with it fails the device, and
+    /// goes no further: whoever serves others goes on.
     ///
     /// # Errors
-    /// The device has failed.
+    /// The device has failed, before or by `work`.
     pub fn run<R>(&self, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> Result<R, Failed> {
         let shared = &*self.shared;
         let since_ns = shared.counting_since_ns();
         let work = |core: &mut Core| core.counting(shared, since_ns, |core| with(shared, core, work));
-        shared.core.run(work, |core| core.run_now(shared)).ok_or(Failed)
+        contain(|| shared.core.run(work, |core| core.run_now(shared)).ok_or(Failed))
     }
 
     /// The same with every queue in.
     ///
     /// # Errors
-    /// The device has failed.
+    /// As there.
     pub fn run_alone<R>(&self, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> Result<R, Failed> {
         let shared = &*self.shared;
         let since_ns = shared.counting_since_ns();
-        shared.with_core(|core| core.counting(shared, since_ns, |core| with(shared, core, work)))
+        contain(|| shared.with_core(|core| core.counting(shared, since_ns, |core| with(shared, core, work))))
     }
 
     /// Whether the device can be used.
@@ -180,16 +182,16 @@ impl Capsules {
     #[inline]
     #[must_use]
     pub fn has_commands_elsewhere(&self) -> bool {
-        self.shared.elsewhere.load(Relaxed)
+        self.shared.elsewhere.load(Relaxed) && !self.shared.has_failed()
     }
 
     /// Completes what other engines have done, and begins what they have not; how many completions that made.
     ///
     /// # Errors
-    /// The device has failed.
+    /// As [`Self::run`].
     pub fn advance(&self) -> Result<usize, Failed> {
         let shared = &*self.shared;
-        shared.core.run(|core| core.advance(shared), |core| core.run_now(shared)).ok_or(Failed)
+        contain(|| shared.core.run(|core| core.advance(shared), |core| core.run_now(shared)).ok_or(Failed))
     }
 
     /// Descriptors that can be read when other engines may have done something.
@@ -210,6 +212,12 @@ impl Capsules {
     pub fn nqn(&self) -> Result<String, Failed> {
         self.run(|device| device.core.subsystem.identity.nqn.clone())
     }
+}
+
+/// A panic of the device's code is its failure. Nobody reaches again what it left half done: the turn is nobody's any more.
+#[inline]
+fn contain<R>(work: impl FnOnce() -> Result<R, Failed>) -> Result<R, Failed> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Failed))
 }
 
 fn with<R>(shared: &Shared, core: &mut Core, work: impl FnOnce(&mut CapsuleDevice<'_>) -> R) -> R {

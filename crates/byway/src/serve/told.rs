@@ -53,7 +53,12 @@ pub enum Told {
     KeysRenewed,
     /// There were none to be had, for this reason: those that there are stay.
     KeysKept(String),
-    /// The device failed.
+    /// A subsystem failed: its code panicked. Its hosts are sent away, those of others stay.
+    SubsystemFailed {
+        /// Its name.
+        subsystem: String,
+    },
+    /// Every device failed.
     DeviceFailed,
 }
 
@@ -83,6 +88,7 @@ impl From<byway_tcp_target::Told> for Told {
                 Self::HostLeft { host, subsystem, controller, why }
             }
             Tcp::ConnectionEnded { from, why } => Self::ConnectionEnded { from, why },
+            Tcp::SubsystemFailed { subsystem } => Self::SubsystemFailed { subsystem: subsystem.to_string() },
             _ => Self::DeviceFailed,
         }
     }

@@ -215,6 +215,9 @@ enum Event<'a> {
     KeysKept {
         why: String,
     },
+    SubsystemFailed {
+        subsystem: String,
+    },
     Closed {
         device: &'a str,
     },
@@ -265,6 +268,9 @@ impl fmt::Display for Event<'_> {
             Self::ConnectionEnded { from, why } => write!(f, "the connection from {from} was ended: {why}"),
             Self::KeysRenewed => f.write_str("keys and secrets were read anew"),
             Self::KeysKept { why } => write!(f, "keys and secrets stay as they are: {why}"),
+            Self::SubsystemFailed { subsystem } => {
+                write!(f, "{subsystem} failed: its code panicked; it is served no more")
+            }
             Self::Closed { device } => write!(f, "{device}: closed"),
         }
     }
@@ -284,6 +290,7 @@ fn tell(told: Told, json: bool, out: &mut impl Write) {
             Event::HostLeft { host, subsystem, controller, why }
         }
         Told::ConnectionEnded { from, why } => Event::ConnectionEnded { from: from.to_string(), why },
+        Told::SubsystemFailed { subsystem } => Event::SubsystemFailed { subsystem },
         Told::KeysRenewed => Event::KeysRenewed,
         Told::KeysKept(why) => Event::KeysKept { why },
         _ => return,

@@ -83,6 +83,9 @@ impl Open {
         let site = listing.site(&data.subsystem).zip(port);
         let (site, port) = site.ok_or(ConnectRefusal::invalid(Parameter::SUBNQN))?;
         self.check_host(site, &data)?;
+        if site.device.check().is_err() {
+            return Err(ConnectRefusal::for_now(RefusalKind::Other(Status::INTERNAL_ERROR)));
+        }
         self.asked = Some(Box::new(Admission { command: *command, connect, data, port, site: site.clone() }));
         Ok(None)
     }

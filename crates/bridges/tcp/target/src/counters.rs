@@ -59,7 +59,7 @@ const REFUSALS: [&str; 8] = [
 const TOO_MANY: usize = 0;
 
 /// Why connections end.
-const ENDS: [&str; 15] = [
+const ENDS: [&str; 16] = [
     "left",
     "protocol_violation",
     "terminated_by_host",
@@ -75,6 +75,7 @@ const ENDS: [&str; 15] = [
     "dismissed",
     "stalled",
     "crowded",
+    "device_failed",
 ];
 
 /// What all threads of a target count together.
@@ -128,6 +129,7 @@ impl RareEvents {
             Ended::Dismissed => 12,
             Ended::Stalled => 13,
             Ended::Crowded => 14,
+            Ended::DeviceFailed => 15,
         };
         self.ended[at].fetch_add(1, Relaxed);
     }

@@ -25,6 +25,9 @@ pub enum Ended {
     /// The controller was reset, or is gone.
     #[error("the controller of this queue was reset or is gone")]
     ControllerGone,
+    /// The subsystem's code panicked.
+    #[error("the subsystem's device failed")]
+    DeviceFailed,
     /// The host may not be here any more, or what it came to is not served any more.
     #[error("the host is not served here any more")]
     Dismissed,

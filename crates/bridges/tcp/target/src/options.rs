@@ -163,7 +163,12 @@ pub enum Told {
         /// Why.
         why: String,
     },
-    /// The device failed: nobody can be served any more.
+    /// The device of a subsystem failed: its hosts are sent away, those of others stay.
+    SubsystemFailed {
+        /// Its name.
+        subsystem: Nqn,
+    },
+    /// Every device failed: nobody can be served any more.
     DeviceFailed,
 }
 

@@ -28,6 +28,8 @@ pub struct Site {
     keys: RwLock<Arc<Keys>>,
     /// It is served no more.
     closed: AtomicBool,
+    /// Its device failed, and that was told.
+    is_failure_told: AtomicBool,
 }
 
 impl Site {
@@ -41,6 +43,7 @@ impl Site {
             allowed: RwLock::new((!hosts.is_empty()).then_some(hosts)),
             keys: RwLock::new(Arc::new(Keys { dhchap, tls })),
             closed: AtomicBool::new(false),
+            is_failure_told: AtomicBool::new(false),
         }
     }
 
@@ -70,6 +73,11 @@ impl Site {
     /// Has hosts that come go by these. Those that are here go on.
     pub fn set_keys(&self, keys: Keys) {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+    }
+
+    /// Whether its device failed, to be told once.
+    pub fn take_failure(&self) -> bool {
+        self.device.check().is_err() && !self.is_failure_told.swap(true, Relaxed)
     }
 
     /// Serves nobody any more. Those who are here are to be [sent away](Self::dismiss_strangers).

@@ -76,6 +76,8 @@ pub struct Connection<W = TcpStream> {
     sent_ns: u64,
     /// When something came last.
     came_ns: u64,
+    /// What there is was looked at as it was then.
+    generation: u64,
     /// The host was told that nothing more comes.
     is_closed: bool,
     lingered_bytes: usize,
@@ -97,6 +99,7 @@ impl<W: Wire> Connection<W> {
             at_end: false,
             sent_ns: now_ns,
             came_ns: now_ns,
+            generation: 0,
             is_closed: false,
             lingered_bytes: 0,
             moved: Moved::default(),
@@ -320,7 +323,7 @@ impl<W: Wire> Connection<W> {
         let Some(site) = site else { return session.receive(input, None, now_ns) };
         let work = |device: &mut CapsuleDevice<'_>| session.receive(input, Some(device), now_ns);
         let taken = if needs_all { site.device.run_alone(work) } else { site.device.run(work) };
-        taken.unwrap_or(Err(Ended::ControllerGone))
+        taken.unwrap_or(Err(Ended::DeviceFailed))
     }
 
     /// Has the subsystem that was asked for answer.
@@ -329,7 +332,7 @@ impl<W: Wire> Connection<W> {
         match site.device.run_alone(|device| session.admit(&site, device, now_ns)) {
             Ok(true) => self.site = Some(site),
             Ok(false) => {}
-            Err(_) => self.end(Ended::ControllerGone, now_ns),
+            Err(_) => self.end(Ended::DeviceFailed, now_ns),
         }
     }
 
@@ -342,7 +345,10 @@ impl<W: Wire> Connection<W> {
         loop {
             let Self { session, site, .. } = self;
             let looked = match site {
-                Some(site) => site.device.run(|device| session.look(Some(device))).unwrap_or(Ok(())),
+                Some(site) => {
+                    let look = |device: &mut CapsuleDevice<'_>| session.look(Some(device));
+                    site.device.run(look).unwrap_or(Err(Ended::DeviceFailed))
+                }
                 None => session.look(None),
             };
             if let Err(why) = looked {
@@ -370,6 +376,11 @@ impl<W: Wire> Connection<W> {
             Some(site) => self.leave(&site, &why),
             None => self.session.close(),
         }
+        if why == Ended::DeviceFailed {
+            // An answer may be half made.
+            let unsent = self.session.out.pending().len();
+            self.session.out.sent(unsent);
+        }
         (self.stash, self.stash_at) = (Vec::new(), 0);
         self.over = Some((why, now_ns));
     }
@@ -394,7 +405,7 @@ impl<W: Wire> Connection<W> {
         if let Some((_, since_ns)) = &self.over {
             return now_ns.saturating_sub(*since_ns) > LINGER_NS;
         }
-        if let Some(why) = self.overdue(now_ns) {
+        if let Some(why) = self.overdue(now_ns).or_else(|| self.displaced()) {
             self.end(why, now_ns);
             self.send(now_ns);
         }
@@ -402,6 +413,19 @@ impl<W: Wire> Connection<W> {
             self.session.rest();
         }
         false
+    }
+
+    /// Whether its subsystem failed, or the port that it came by is there no more: an I/O queue may have come by another than its
+    /// controller.
+    fn displaced(&mut self) -> Option<Ended> {
+        if self.site.as_ref().is_some_and(|site| site.device.check().is_err()) {
+            return Some(Ended::DeviceFailed);
+        }
+        let Session { premises, place, .. } = &self.session;
+        let generation = premises.directory.generation();
+        let is_gone = |port| !premises.directory.listing().has_port(port);
+        let has_changed = std::mem::replace(&mut self.generation, generation) != generation;
+        (has_changed && place.port.is_some_and(is_gone)).then_some(Ended::Dismissed)
     }
 
     fn overdue(&self, now_ns: u64) -> Option<Ended> {

@@ -83,6 +83,8 @@ pub struct Worker {
     /// The subsystems, as they were at this generation of what there is.
     sites: Vec<Arc<Site>>,
     generation: u64,
+    /// Of those, how many have failed.
+    failed: usize,
     /// What tells that other engines of theirs have done something.
     engines: Vec<Arc<EngineEvents>>,
     /// No descriptor was left for a connection: nobody is accepted until the next tick.
@@ -128,6 +130,7 @@ impl Worker {
             poll,
             sites: Vec::new(),
             generation: 0,
+            failed: 0,
             engines: Vec::new(),
             is_deaf: false,
             seats: Vec::new(),
@@ -151,7 +154,8 @@ impl Worker {
         let listing = directory.listing();
         self.sites.clone_from(&listing.sites);
         self.generation = listing.generation();
-        let engines: Vec<_> = self.sites.iter().filter_map(|site| site.device.engine_events()).collect();
+        let serving = self.sites.iter().filter(|site| site.device.check().is_ok());
+        let engines: Vec<_> = serving.filter_map(|site| site.device.engine_events()).collect();
         let is_of = |all: &[Arc<EngineEvents>], one| all.iter().any(|other| Arc::ptr_eq(other, one));
         for gone in self.engines.iter().filter(|old| !is_of(&engines, old)) {
             epoll::delete(&self.poll, &**gone)?;
@@ -206,13 +210,30 @@ impl Worker {
         }
     }
 
-    /// Whether the devices can be used, and which there are.
+    /// Whether any device can be used, and which there are.
     fn check(&mut self) -> io::Result<()> {
-        self.sites.iter().try_for_each(|site| site.device.check()).map_err(io::Error::other)?;
+        let failed = self.sites.iter().filter(|site| site.device.check().is_err()).count();
+        if failed != self.failed {
+            self.note_failures(failed)?;
+        }
         self.note_sites()
     }
 
-    /// A device failed, or the system does.
+    /// So many devices have failed by now: the others are served on.
+    #[cold]
+    fn note_failures(&mut self, failed: usize) -> io::Result<()> {
+        if failed == self.sites.len() {
+            return Err(io::Error::other("every device has failed"));
+        }
+        for site in self.sites.iter().filter(|site| site.take_failure()) {
+            (self.crew.premises.tell)(Told::SubsystemFailed { subsystem: site.nqn.clone() });
+        }
+        // What their engines have done is nobody's any more.
+        (self.failed, self.generation) = (failed, 0);
+        Ok(())
+    }
+
+    /// Every device failed, or the system does.
     #[cold]
     fn fail(&self) {
         (self.crew.premises.tell)(Told::DeviceFailed);

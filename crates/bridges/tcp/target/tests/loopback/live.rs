@@ -55,6 +55,19 @@ fn a_port_that_goes_takes_its_hosts_along_and_no_others() {
 }
 
 #[test]
+fn queues_that_came_by_a_port_that_goes_end_with_it_and_their_controller_by_another_stays() {
+    let served = Served::with_ports(2, |_| {});
+    let (admin, mut io) = served.host_at(1);
+    let mut by_second = Host::greet(served.port(2), Proposal::default());
+    by_second.connect_io(2, admin.controller()).unwrap();
+    assert!(by_second.read(blocks(NvmOpcode::READ, 0, 512), 512).0.status().is_success());
+    served.control().close_port(PortId(2)).unwrap();
+    assert_eq!(by_second.wait_for_end(), End::Closed);
+    assert!(io.read(blocks(NvmOpcode::READ, 0, 512), 512).0.status().is_success());
+    served.queue(&admin, 2, Proposal::default());
+}
+
+#[test]
 fn a_host_that_stays_is_told_of_a_subsystem_that_comes_and_of_one_that_goes() {
     let served = Served::new();
     let mut listener = Listener::new(&served);

@@ -10,6 +10,8 @@ mod bounds;
 mod caller;
 mod connecting;
 mod crowd;
+mod engine;
+mod failing;
 mod fused;
 mod host;
 mod keys;

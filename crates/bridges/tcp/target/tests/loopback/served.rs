@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use byway_controller::{Identity, NoInterrupts, Subsystem, SubsystemOptions};
+use byway_controller::{BlockEngine, Identity, NoInterrupts, Subsystem, SubsystemOptions};
 use byway_fabrics::Nqn;
 use byway_flash::{Durability, Flash, FlashOptions, MediaKind, NamespaceKind, NamespaceSpec, RunOptions};
-use byway_in_process::{Embedded, Hosts};
+use byway_in_process::{Embedded, EngineEvents, Hosts, WatchedBy};
 use byway_link::{ClockMode, Profile};
 use byway_tcp_target::fuzz::Grounds;
 use byway_tcp_target::{
@@ -26,6 +26,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub const SUBSYSTEM: &str = "nqn.2026-01.example:byway:test";
 pub const BLOCKS: u32 = 1;
 pub const KEYS: u32 = 2;
+pub const EXPORTED: u32 = 3;
 pub const BLOCKS_BYTES: u64 = 32 << 20;
 
 pub struct Served {
@@ -55,13 +56,22 @@ pub fn name(text: &str) -> Nqn {
 
 /// A device in memory.
 pub fn device(nqn: &str, run: RunOptions) -> Embedded {
-    let hosts = Hosts {
-        interrupts: Arc::new(NoInterrupts),
-        doorbells: None,
-        threads: NonZeroU16::MIN,
-        engines: None,
-    };
-    Embedded::serve(subsystem(nqn, run), ClockMode::Off, true, hosts).unwrap()
+    embedded(subsystem(nqn, run), None)
+}
+
+/// The same, whose third namespace `engine` keeps.
+pub fn device_with(nqn: &str, engine: Box<dyn BlockEngine>) -> Embedded {
+    let mut subsystem = subsystem(nqn, RunOptions::default());
+    assert_eq!(subsystem.export(engine).unwrap(), EXPORTED);
+    let engines = EngineEvents::new(WatchedBy::Connections).unwrap();
+    engines.add(EXPORTED, None).unwrap();
+    embedded(subsystem, Some(Arc::new(engines)))
+}
+
+fn embedded(subsystem: Subsystem, engines: Option<Arc<EngineEvents>>) -> Embedded {
+    let hosts =
+        Hosts { interrupts: Arc::new(NoInterrupts), doorbells: None, threads: NonZeroU16::MIN, engines };
+    Embedded::serve(subsystem, ClockMode::Off, true, hosts).unwrap()
 }
 
 impl Served {

@@ -1,0 +1,71 @@
+//! A subsystem whose code panics: its hosts lose it, others notice nothing.
+
+use byway_fabrics::RefusalKind;
+use byway_flash::RunOptions;
+use byway_in_process::Embedded;
+use byway_spec::Status;
+use byway_spec::nvm::NvmOpcode;
+use byway_tcp_target::{SubsystemTerms, Told};
+
+use crate::engine::{FATAL_LBA, IdleEngine};
+use crate::host::{By, End, Host, Proposal, blocks, pattern};
+use crate::served::{EXPORTED, Served, device, device_with, name};
+
+const FRAGILE: &str = "nqn.2026-01.example:byway:fragile";
+
+/// A device that a write of one block breaks, beside the usual one.
+fn add_fragile(served: &Served) -> Embedded {
+    let fragile = device_with(FRAGILE, Box::new(IdleEngine::new()));
+    served.control().add_subsystem(SubsystemTerms::of(name(FRAGILE)), fragile.capsules().unwrap()).unwrap();
+    fragile
+}
+
+/// An admin queue of the fragile subsystem, and an I/O queue.
+fn host(served: &Served) -> (Host, Host) {
+    let admin = served.admin_of(FRAGILE);
+    let mut io = served.greet(Proposal::default());
+    let controller = byway_fabrics::ControllerChoice::Id(admin.controller());
+    io.connect(1, controller, FRAGILE, 0).unwrap();
+    (admin, io)
+}
+
+#[test]
+fn a_subsystem_that_panics_loses_its_hosts_and_others_keep_theirs() {
+    for threads in [1, 2] {
+        let served = Served::with(|asked| asked.target.threads = threads.try_into().unwrap());
+        let _fragile = add_fragile(&served);
+        let (_other, mut other_io) = served.host(Proposal::default());
+        let (mut admin, mut io) = host(&served);
+        let (mut bystander, mut bystander_io) = host(&served);
+        let mut fatal = blocks(NvmOpcode::WRITE, FATAL_LBA, 512);
+        fatal.nsid = EXPORTED;
+        io.start(fatal, By::Capsule, &[1; 512]);
+        for host in [&mut io, &mut admin, &mut bystander, &mut bystander_io] {
+            assert_eq!(host.wait_for_end(), End::Closed);
+        }
+        let told = served.await_told(|told| matches!(told, Told::SubsystemFailed { .. }));
+        assert_eq!(told, Told::SubsystemFailed { subsystem: name(FRAGILE) });
+        let data = pattern(1, 4096);
+        assert!(other_io.write(blocks(NvmOpcode::WRITE, 0, 4096), By::R2t, &data).status().is_success());
+        let (_new, mut new_io) = served.host(Proposal::default());
+        assert!(new_io.read(blocks(NvmOpcode::READ, 0, 4096), 4096).1 == data);
+        let refused = served.greet(Proposal::default()).connect_to(FRAGILE).unwrap_err();
+        assert_eq!(refused.kind, RefusalKind::Other(Status::INTERNAL_ERROR));
+    }
+}
+
+#[test]
+fn a_subsystem_that_failed_is_taken_away_and_served_anew() {
+    let served = Served::new();
+    let fragile = add_fragile(&served);
+    let (_admin, mut io) = host(&served);
+    let mut fatal = blocks(NvmOpcode::WRITE, FATAL_LBA, 512);
+    fatal.nsid = EXPORTED;
+    io.start(fatal, By::Capsule, &[1; 512]);
+    assert_eq!(io.wait_for_end(), End::Closed);
+    served.control().remove_subsystem(&name(FRAGILE)).unwrap();
+    drop(fragile);
+    let anew = device(FRAGILE, RunOptions::default());
+    served.control().add_subsystem(SubsystemTerms::of(name(FRAGILE)), anew.capsules().unwrap()).unwrap();
+    served.admin_of(FRAGILE);
+}

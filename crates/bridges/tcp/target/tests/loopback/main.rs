@@ -1,6 +1,7 @@
 //! The target from outside: a small host on the codec's other side, over loopback.
 #![allow(clippy::unwrap_used)]
 
+mod aborting;
 mod admin;
 mod asking;
 mod authenticating;

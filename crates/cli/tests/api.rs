@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A type or trait of the API, the file that it is in, and how the block that declares its functions or variants begins.
+/// A type or trait of the API, the file that it is in, and how the block that declares its functions, variants or fields begins.
 const DECLARED: &[(&str, &str, &str)] = &[
     ("Backend", "host/core/src/backend.rs", "pub trait Backend:"),
     ("BackendQueue", "host/core/src/backend.rs", "pub trait BackendQueue:"),
@@ -19,6 +19,7 @@ const DECLARED: &[(&str, &str, &str)] = &[
     ("Device", "byway/src/forget.rs", "impl Device {"),
     ("Device", "byway/src/any/admin.rs", "impl Device {"),
     ("Nvm", "byway/src/any/nvm.rs", "impl Nvm {"),
+    ("ServeOptions", "byway/src/serve/mod.rs", "pub struct ServeOptions {"),
     ("Kv", "byway/src/kv.rs", "impl Kv {"),
     ("Kv", "byway/src/many.rs", "impl Kv {"),
     ("Kv", "byway/src/load.rs", "impl Kv {"),
@@ -43,10 +44,14 @@ fn declared<'a>(line: &'a str, indent: &str, in_trait_or_enum: bool) -> Option<&
     let line = line.strip_prefix(indent).filter(|line| !line.starts_with(' '))?;
     let public = line.strip_prefix("pub ");
     let function = public.or(Some(line).filter(|_| in_trait_or_enum))?;
+    let is_field =
+        |line: &&str| line.starts_with(|letter: char| letter.is_ascii_lowercase()) && line.contains(": ");
+    let field = public.filter(|_| in_trait_or_enum).filter(is_field);
     let function =
         ["const ", "unsafe "].iter().fold(function, |line, word| line.strip_prefix(word).unwrap_or(line));
     let name = match function.strip_prefix("fn ") {
         Some(name) => name,
+        None if field.is_some() => function,
         None if in_trait_or_enum && line.starts_with(|letter: char| letter.is_ascii_uppercase()) => line,
         None => return None,
     };

@@ -1,5 +1,7 @@
 //! Ports that are cut, fall silent, or are not there.
 
+use std::sync::mpsc::channel;
+
 use byway::{CreateOptions, ErrorKind};
 use byway_conformance::scratch::Scratch;
 
@@ -111,6 +113,20 @@ fn one_portal_is_enough_to_open_a_device_and_the_other_joins_when_it_is_there() 
     assert!(served.relays[0].carried() > before + 8 * LBA_BYTES as u64, "the first of two that are as good");
     served.relays[1].cut();
     assert_eq!(byte_at(&mut queue, nsid, 0), 3);
+}
+
+#[test]
+fn a_silent_portal_keeps_nobody_waiting_who_has_another_and_joins_when_it_speaks() {
+    let served = Served::new();
+    served.relays[0].swallow();
+    let (uri, (opened, open)) = (served.uri("keep-alive=2&timeout=600"), channel());
+    std::thread::spawn(move || opened.send(byway::open(&uri)));
+    let device = open.recv_timeout(LONG).expect("one that answers is enough").unwrap();
+    let (mut queue, nsid) = (queue(&device, 4), blocks_of(&device));
+    queue.alone(write(nsid, 0, 8, 1)).unwrap();
+    assert!(device.paths().unwrap()[0].lost.is_some());
+    served.relays[0].mend();
+    stand(&device, 2);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::Builder;
 use std::time::Duration;
 
 use byway_core::identify::Identifies;
@@ -112,11 +114,7 @@ fn check_places(places: &[TcpPlace], options: &TcpOptions) -> Result<()> {
 
 /// Connects to all at once.
 fn attach_all(peers: &[Peer]) -> Result<Vec<Result<Attached>>> {
-    let attached: Vec<_> = std::thread::scope(|scope| {
-        let all: Vec<_> = peers.iter().map(|peer| scope.spawn(|| attach(peer))).collect();
-        let panicked = |_| Err(Error::host(ErrorKind::System, "connecting failed").into());
-        all.into_iter().map(|one| one.join().unwrap_or_else(panicked)).collect()
-    });
+    let attached = answers(peers)?;
     let is_any = attached.iter().any(|one| one.is_ok());
     let mut found = Vec::with_capacity(attached.len());
     for one in attached {
@@ -127,6 +125,40 @@ fn attach_all(peers: &[Peer]) -> Result<Vec<Result<Attached>>> {
         }
     }
     Ok(found)
+}
+
+/// What each says. Whoever is silent for as long as the first controller may go without a sign of life is looked for later: that one
+/// is not kept waiting for it.
+fn answers(peers: &[Peer]) -> Result<Vec<Result<Attached, NotAttached>>> {
+    let (answer, answers) = channel();
+    for (index, peer) in peers.iter().cloned().enumerate() {
+        let answer = answer.clone();
+        let attach = move || drop(answer.send((index, attach(&peer))));
+        let begun = Builder::new().name("byway-attach".into()).spawn(attach);
+        begun.map_err(|cause| Error::kernel("no thread to connect by", cause))?;
+    }
+    drop(answer);
+    let mut said: Vec<_> = peers.iter().map(|peer| Err(is_silent(peer).into())).collect();
+    let mut until = None;
+    while let Some((index, attached)) = next_answer(&answers, until) {
+        if attached.is_ok() {
+            until.get_or_insert_with(|| Deadline::after(peers[index].options.keep_alive / 2));
+        }
+        said[index] = attached;
+    }
+    Ok(said)
+}
+
+/// The next, where there is one in time.
+fn next_answer<T>(answers: &Receiver<T>, until: Option<Deadline>) -> Option<T> {
+    match until {
+        Some(until) => answers.recv_timeout(until.left_or_max()).ok(),
+        None => answers.recv().ok(),
+    }
+}
+
+fn is_silent(peer: &Peer) -> Error {
+    Error::device(ErrorKind::TimedOut, format!("{} has not answered yet", peer.shown()))
 }
 
 /// What can be done whichever path a command goes by.

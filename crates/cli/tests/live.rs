@@ -142,6 +142,54 @@ fn a_hangup_has_the_hosts_of_the_file_read_anew() {
 }
 
 #[test]
+fn a_hangup_has_all_that_the_file_says_be_served_and_what_cannot_be_leaves_all_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = by_file(folder.path(), &[]);
+    let (address, socket) = (served.place("tcp"), text(&served.socket));
+    let config = folder.path().join("serve.json");
+    let before = std::fs::read_to_string(&config).unwrap();
+    let hangup = |said: &str| {
+        std::fs::write(&config, said).unwrap();
+        served.server.signal("-HUP");
+        loop {
+            let event = json_lines(&served.server.line()).remove(0);
+            if event["event"].as_str().unwrap().starts_with("keys") {
+                return event["why"].as_str().map(str::to_owned);
+            }
+        }
+    };
+    let list = |args: &[&str]| json_lines(&said(&[args, &["--json"]].concat())).remove(0);
+    let uris = |nqn: &str| {
+        let listed = list(&["ns", "list", socket, "--subsystem", nqn]);
+        listed.as_array().unwrap().iter().map(|of| of["uri"].clone()).collect::<Vec<_>>()
+    };
+    // A second port, a namespace beside the first's, a third subsystem, and states.
+    let third = "nqn.2026-11.example:third";
+    let more = before
+        .replace(r#""ports": ["#, r#""ports": [{"addr": {"traddr": "127.0.0.1", "trsvcid": "0"}}, "#)
+        .replace(r#"{"device": {"path": "blocks:1M"}}]"#, r#"{"device": {"path": "blocks:1M"}}, {"device": {"path": "blocks:2M"}}], "ana": [{"port": 2, "nsid": 2, "state": "inaccessible"}]"#)
+        .replace(r#""subsystems": ["#, &format!(r#""subsystems": [{{"nqn": "{third}", "namespaces": [{{"device": {{"path": "blocks:4M"}}}}]}}, "#));
+    assert_eq!(hangup(&more), None);
+    let found = names(address);
+    assert_eq!(found.len(), 4, "two subsystems at two ports: {found:?}");
+    assert_eq!(uris(FIRST), ["blocks:1M", "blocks:2M"]);
+    let states = list(&["ana", "list", socket, "--subsystem", FIRST]);
+    let states: Vec<_> = states.as_array().unwrap().iter().map(|of| of["state"].clone()).collect();
+    assert_eq!(states.iter().filter(|state| **state == "inaccessible").count(), 1, "{states:?}");
+    // A device that is another, and one that cannot be opened.
+    let why = hangup(&more.replace("ram:64M", "ram:128M")).unwrap();
+    assert!(why.contains(SECOND) && why.contains("ram:64M") && why.contains("ram:128M"), "{why}");
+    let why = hangup(&more.replace("blocks:2M", "/there/is/no/such/file")).unwrap();
+    assert!(why.contains("/there/is/no/such/file"), "{why}");
+    assert_eq!((uris(FIRST), names(address)), (vec!["blocks:1M".into(), "blocks:2M".into()], found));
+    // All of it goes again, and what was there all the time is still there.
+    assert_eq!(hangup(&before), None);
+    assert_eq!((uris(FIRST), names(address)), (vec!["blocks:1M".into()], vec![format!("{FIRST} 1")]));
+    said(&["nvm", "zero", &format!("tcp://{address}/{FIRST}"), "--length", "4K"]);
+    served.server.end("-TERM");
+}
+
+#[test]
 fn figures_of_several_subsystems_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let served = by_file(folder.path(), &["--metrics", "127.0.0.1:0"]);

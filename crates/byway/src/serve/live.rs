@@ -67,7 +67,7 @@ impl ServeControl {
         self.house.upgrade().ok_or_else(gone)
     }
 
-    fn target(&self) -> Result<&TargetControl> {
+    pub(super) fn target(&self) -> Result<&TargetControl> {
         let missing = || Error::host(ErrorKind::Unsupported, "nothing is served over NVMe/TCP");
         self.target.as_ref().ok_or_else(missing)
     }
@@ -122,6 +122,11 @@ impl ServeControl {
         drop(housed);
         drop(gone);
         Ok(())
+    }
+
+    /// What a served subsystem's device was said to be; none where there is nothing but what is exported.
+    pub(super) fn device_of(&self, nqn: &str) -> Result<Option<String>> {
+        self.house()?.with(Some(nqn), |housed| housed.said.clone())
     }
 
     /// What a subsystem exports, to be changed.

@@ -1,5 +1,6 @@
 //! Serving an embedded device, and whatever else the library reaches, to hosts in other processes and on other machines.
 
+mod apply;
 mod exports;
 mod live;
 pub mod metrics;

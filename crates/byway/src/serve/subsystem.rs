@@ -69,6 +69,8 @@ pub(super) struct Manner {
 #[derive(Debug)]
 pub(super) struct Housed {
     pub nqn: String,
+    /// What its device was said to be.
+    pub said: Option<String>,
     pub image: Option<PathBuf>,
     pub device: Embedded,
     /// What was exported when it began.
@@ -113,7 +115,7 @@ impl Housed {
             device.keep(control);
         }
         let exporter = may_export.then(|| Exporter::new(device.handle(), exported.clone()));
-        Ok(Self { nqn, image, device, exported, exporter })
+        Ok(Self { nqn, said: spec.device.clone(), image, device, exported, exporter })
     }
 }
 

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use byway_core::{Error, ErrorKind, Result};
 use byway_tcp_target::{
-    AnaSetting, Dhchap, Digests, Doors, Keys, ListenError, Nqn, PathError, StartError, SubsystemTerms,
-    TargetControl, TargetOptions, Tls, TlsKey, TlsPolicy, TlsUnavailable,
+    AnaSetting, Dhchap, Digests, Doors, Keys, ListenError, Nqn, PathError, StartError, TargetControl,
+    TargetOptions, Tls, TlsKey, TlsPolicy, TlsUnavailable,
 };
 
 use crate::serve::ServeOptions;
 use crate::serve::live::from_control;
-use crate::serve::subsystem::SubsystemSpec;
 use crate::serve::told::{Events, Told};
 
 /// Where NVMe/TCP hosts connect, and what they find.
@@ -103,31 +102,15 @@ impl ServedKeys {
         self.target.set_keys(&nqn, Keys { dhchap: keys.dhchap, tls }).map_err(from_control)
     }
 
-    /// Has keys and allowed hosts of each subsystem be what `specs` say; what else they say is not looked at.
-    ///
-    /// # Errors
-    /// A name that is none, or that no subsystem has; where there is no OpenSSL.
-    fn set_all(&self, specs: &[SubsystemSpec]) -> Result<()> {
-        for spec in specs {
-            let nqn = spec.nqn.as_deref().unwrap_or(&self.nqn);
-            let SubsystemTerms { nqn, hosts, dhchap, tls, .. } = spec.terms(nqn)?;
-            self.target.set_keys(&nqn, Keys { dhchap, tls }).map_err(from_control)?;
-            let hosts = (!hosts.is_empty()).then_some(hosts);
-            self.target.set_allowed(&nqn, hosts).map_err(from_control)?;
-        }
-        Ok(())
-    }
-
     /// The same of what is `read`, and tells of it; those that there are stay where it cannot be, and that is told, with why.
     pub fn renew<E: Display>(&self, read: impl FnOnce() -> Result<HostKeys, E>) {
         let renewed = read().map_err(|why| format!("{why:#}"));
         self.tell(renewed.and_then(|keys| self.set(keys).map_err(|why| why.to_string())));
     }
 
-    /// The same of several subsystems, with the hosts that may connect to them: others that are there are sent away.
-    pub fn renew_all<E: Display>(&self, read: impl FnOnce() -> Result<Vec<SubsystemSpec>, E>) {
-        let renewed = read().map_err(|why| format!("{why:#}"));
-        self.tell(renewed.and_then(|specs| self.set_all(&specs).map_err(|why| why.to_string())));
+    /// Tells of a change of all that is served, and why it was not made where it could not be.
+    pub fn change<E: Display>(&self, change: impl FnOnce() -> Result<(), E>) {
+        self.tell(change().map_err(|why| format!("{why:#}")));
     }
 
     fn tell(&self, renewed: Result<(), String>) {

@@ -49,7 +49,8 @@ pub enum Told {
         /// Why.
         why: String,
     },
-    /// Other keys and secrets hold for NVMe/TCP hosts that come: [`ServedKeys::renew`](super::ServedKeys::renew).
+    /// Other keys and secrets hold for NVMe/TCP hosts that come ([`ServedKeys::renew`](super::ServedKeys::renew)), or all that is served is as
+    /// was said anew ([`ServedKeys::change`](super::ServedKeys::change)).
     KeysRenewed,
     /// There were none to be had, for this reason: those that there are stay.
     KeysKept(String),

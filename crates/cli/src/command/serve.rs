@@ -75,10 +75,15 @@ fn take_descriptors() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Has files of keys and secrets read anew at each SIGHUP, where there are any.
+/// Has the file of what is served, or files of keys and secrets, read anew at each SIGHUP, where there are any.
 fn renew_at_hangup(args: &Serve, served: &Served) -> Result<()> {
     if let (Some(path), Some(keys)) = (args.config.clone(), served.keys()) {
-        return Ok(on_hangup(move || keys.renew_all(|| Config::read(&path)?.subsystems()))?);
+        let (control, more) = (served.control(), args.tcp.clone());
+        let apply = move || {
+            let config = Config::read(&path)?;
+            Ok::<_, anyhow::Error>(control.apply(&config.subsystems()?, &config.addresses(&more)?)?)
+        };
+        return Ok(on_hangup(move || keys.change(&apply))?);
     }
     let (dhchap, tls) = (args.dhchap.clone(), args.tls.clone());
     let has_files = dhchap.dhchap_secrets.is_some() || tls.tls_keys.is_some();
@@ -266,8 +271,8 @@ impl fmt::Display for Event<'_> {
                 write!(f, "{host} lost controller {controller} of {subsystem}: {why}")
             }
             Self::ConnectionEnded { from, why } => write!(f, "the connection from {from} was ended: {why}"),
-            Self::KeysRenewed => f.write_str("keys and secrets were read anew"),
-            Self::KeysKept { why } => write!(f, "keys and secrets stay as they are: {why}"),
+            Self::KeysRenewed => f.write_str("what the files say was read anew, and holds"),
+            Self::KeysKept { why } => write!(f, "what is served stays as it is: {why}"),
             Self::SubsystemFailed { subsystem } => {
                 write!(f, "{subsystem} failed: its code panicked; it is served no more")
             }

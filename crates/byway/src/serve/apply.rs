@@ -1,0 +1,202 @@
+//! Having a server serve what is said anew, as far as it differs: subsystems, what they export, ports, hosts, keys and states.
+//!
+//! What cannot be changed is refused before anything is, and what is new is opened before anything goes: a device or a port that cannot be
+//! had leaves all as it was.
+
+use std::net::SocketAddr;
+
+use byway_core::{Error, ErrorKind, Result};
+use byway_tcp_target::{AnaSetting, AnaState, Keys, PortId, SubsystemTerms};
+
+use crate::serve::live::{PathState, ServeControl, from_control};
+use crate::serve::subsystem::SubsystemSpec;
+
+/// What was added, to be taken away again should anything that follows fail.
+#[derive(Debug, Default)]
+struct Added {
+    subsystems: Vec<String>,
+    namespaces: Vec<(String, u32)>,
+}
+
+impl ServeControl {
+    /// Serves `specs` at `addresses` from here on, and nothing else. What is the same goes on, and hosts are told of the rest. Ports have
+    /// the numbers of their places, from 1 on: one whose number gets another address ends, and so do those who came by it.
+    ///
+    /// # Errors
+    /// What cannot be changed, by its name: the device of a subsystem that is served, and what a subsystem exports that can export
+    /// nothing. As [`Self::add_subsystem`] and [`Self::open_port`] have them. Then all is as it was.
+    pub fn apply(&self, specs: &[SubsystemSpec], addresses: &[SocketAddr]) -> Result<()> {
+        self.check_change(specs, addresses)?;
+        let mut added = Added::default();
+        let opened = self.add_new(specs, &mut added).and_then(|()| self.move_ports(addresses));
+        if opened.is_err() {
+            self.take_away(added);
+            return opened;
+        }
+        self.remove_others(specs)?;
+        specs.iter().try_for_each(|spec| self.set_terms(spec))
+    }
+
+    fn check_change(&self, specs: &[SubsystemSpec], addresses: &[SocketAddr]) -> Result<()> {
+        for (at, spec) in specs.iter().enumerate() {
+            let nqn = name_of(spec)?;
+            if specs.iter().take(at).any(|other| other.nqn == spec.nqn) {
+                return Err(refused(format!("two subsystems are called {nqn}")));
+            }
+            spec.terms(nqn)?;
+            let is_there =
+                |setting: &AnaSetting| (1..=addresses.len()).contains(&usize::from(setting.port.0));
+            if let Some(setting) = spec.ana.iter().find(|setting| !is_there(setting)) {
+                return Err(refused(format!("{nqn}: there is no port {}", setting.port.0)));
+            }
+            if self.is_served(nqn)? {
+                self.check_served(nqn, spec, addresses)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a subsystem that is served can become what is said of it.
+    fn check_served(&self, nqn: &str, spec: &SubsystemSpec, addresses: &[SocketAddr]) -> Result<()> {
+        let device = self.device_of(nqn)?;
+        if device != spec.device {
+            let said = |device: &Option<String>| device.clone().unwrap_or_else(|| "none".to_owned());
+            let (is, was) = (said(&spec.device), said(&device));
+            return Err(refused(format!(
+                "{nqn}: its device cannot be changed from {was} to {is} while it is served"
+            )));
+        }
+        let (new, gone) = self.differences(nqn, spec)?;
+        if !new.is_empty() || !gone.is_empty() {
+            self.exporter(Some(nqn))?;
+        }
+        if !spec.ana.is_empty() && addresses.len() < 2 && self.paths(Some(nqn))?.is_empty() {
+            return Err(refused(format!("{nqn}: its hosts were told of no states when they came")));
+        }
+        Ok(())
+    }
+
+    fn is_served(&self, nqn: &str) -> Result<bool> {
+        Ok(self.subsystems()?.iter().any(|served| served.nqn == nqn))
+    }
+
+    /// What a subsystem is to export and does not, and which of its namespaces are to be exported no more.
+    fn differences(&self, nqn: &str, spec: &SubsystemSpec) -> Result<(Vec<String>, Vec<u32>)> {
+        let mut new = spec.exports.clone();
+        let mut gone = Vec::new();
+        let subsystems = self.subsystems()?;
+        let served = subsystems.into_iter().find(|served| served.nqn == nqn);
+        let exported = served.into_iter().flat_map(|served| served.namespaces).filter_map(|of| of.exported);
+        for exported in exported {
+            match new.iter().position(|uri| *uri == exported.uri) {
+                Some(at) => drop(new.remove(at)),
+                None => gone.push(exported.nsid),
+            }
+        }
+        Ok((new, gone))
+    }
+
+    fn add_new(&self, specs: &[SubsystemSpec], added: &mut Added) -> Result<()> {
+        let ports: Vec<PortId> = self.ports()?.into_iter().map(|(port, _)| port).collect();
+        for spec in specs {
+            let nqn = name_of(spec)?;
+            if !self.is_served(nqn)? {
+                let mut spec = spec.clone();
+                // States at ports that are still to come are set with all others.
+                spec.ana.retain(|setting| ports.contains(&setting.port));
+                added.subsystems.push(self.add_subsystem(&spec)?);
+                continue;
+            }
+            for uri in self.differences(nqn, spec)?.0 {
+                let nsid = self.exporter(Some(nqn))?.add(&uri)?.nsid;
+                added.namespaces.push((nqn.to_owned(), nsid));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is gone already is as it was.
+    fn take_away(&self, added: Added) {
+        for nqn in added.subsystems {
+            let _ = self.remove_subsystem(&nqn);
+        }
+        for (nqn, nsid) in added.namespaces {
+            let _ = self.exporter(Some(&nqn)).and_then(|exporter| exporter.remove(nsid));
+        }
+    }
+
+    fn move_ports(&self, addresses: &[SocketAddr]) -> Result<()> {
+        let there = self.ports()?;
+        let stays = |(port, at): &(PortId, SocketAddr)| {
+            let asked = addresses.get(usize::from(port.0).wrapping_sub(1));
+            asked.is_some_and(|asked| asked == at || (asked.port() == 0 && asked.ip() == at.ip()))
+        };
+        let (staying, going): (Vec<_>, Vec<_>) = there.into_iter().partition(stays);
+        for (port, _) in &going {
+            self.close_port(*port)?;
+        }
+        let mut opened = Vec::new();
+        for (place, address) in (1..).map(PortId).zip(addresses) {
+            if staying.iter().any(|(port, _)| *port == place) {
+                continue;
+            }
+            match self.open_port(*address) {
+                Ok((port, _)) => opened.push(port),
+                Err(error) => {
+                    self.put_back(&opened, &going);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has ports be where they were, each under the lowest number that is free as it was given before.
+    fn put_back(&self, opened: &[PortId], gone: &[(PortId, SocketAddr)]) {
+        for port in opened {
+            let _ = self.close_port(*port);
+        }
+        for (_, address) in gone {
+            let _ = self.open_port(*address);
+        }
+    }
+
+    fn remove_others(&self, specs: &[SubsystemSpec]) -> Result<()> {
+        for served in self.subsystems()? {
+            let Some(spec) = specs.iter().find(|spec| spec.nqn.as_ref() == Some(&served.nqn)) else {
+                self.remove_subsystem(&served.nqn)?;
+                continue;
+            };
+            for nsid in self.differences(&served.nqn, spec)?.1 {
+                self.exporter(Some(&served.nqn))?.remove(nsid)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets who may connect, by what, and how well each namespace is reached.
+    fn set_terms(&self, spec: &SubsystemSpec) -> Result<()> {
+        let SubsystemTerms { nqn, hosts, dhchap, tls, .. } = spec.terms(name_of(spec)?)?;
+        let target = self.target()?;
+        target.set_keys(&nqn, Keys { dhchap, tls }).map_err(from_control)?;
+        target.set_allowed(&nqn, (!hosts.is_empty()).then_some(hosts)).map_err(from_control)?;
+        let nqn = Some(nqn.as_str());
+        for PathState { port, nsid, state } in self.paths(nqn)? {
+            let is_of =
+                |setting: &&AnaSetting| setting.port == port && setting.nsid.is_none_or(|of| of == nsid);
+            let wanted = spec.ana.iter().rfind(is_of).map_or(AnaState::OPTIMIZED, |setting| setting.state);
+            if wanted != state {
+                self.set_path(nqn, AnaSetting { port, nsid: Some(nsid), state: wanted })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn name_of(spec: &SubsystemSpec) -> Result<&str> {
+    spec.nqn.as_deref().ok_or_else(|| refused("a subsystem has no name".to_owned()))
+}
+
+fn refused(said: String) -> Error {
+    Error::host(ErrorKind::InvalidArgument, said)
+}

@@ -27,9 +27,14 @@ has_controllers() {
     [ "$(controllers "$1")" = "$2" ]
 }
 
+# has_all COUNT: so many controllers are there, live or not.
+has_all() {
+    [ "$(find /sys/class/nvme -mindepth 1 | wc -l)" = "$1" ]
+}
+
 # What udev has the service of nvme-cli do where it is told of the events of a discovery controller.
 connect_all() {
-    nvme connect-all -t tcp -a 127.0.0.1 -s 8009 --reconnect-delay=1 --ctrl-loss-tmo=60 --nr-io-queues=1 "$@"
+    nvme connect-all -t tcp -a 127.0.0.1 -s 8009 --reconnect-delay=1 --ctrl-loss-tmo=20 --nr-io-queues=1 "$@"
 }
 
 python3 /share/uevents.py > events &
@@ -131,6 +136,8 @@ port_removed() {
     fails grep -q 'traddr: *127.0.0.3' found
     until_true 60 has_controllers "$nqn" 2
     reads_back 1M
+    # Those of the port are looked for until Linux gives them up.
+    until_true 60 has_all 5
 }
 check "a port that is removed is told of, and the others go on" port_removed
 

@@ -42,7 +42,7 @@ QEMU takes the socket as -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"ty
 needs the guest's memory in a file that it shares: -object memory-backend-memfd,id=m,size=1G,share=on -machine q35,memory-backend=m.
 
 SIGINT and SIGTERM end the service in order: what was asked for is done, the image is closed, the socket removed. A second one ends it at once, as SIGKILL does: nothing acknowledged is lost. \
-SIGHUP has --tls-keys and --dhchap-secrets read anew, where there is either, and the hosts of --config with their keys: hosts that come go by what is in them then, and connections that are there go on. Files that cannot be used change nothing, and are told of.")]
+SIGHUP has --config read anew, and all that it says is served from then on; or --tls-keys and --dhchap-secrets, where there is either: hosts that come go by what is in them then, and connections that are there go on. Files that cannot be used change nothing, and are told of.")]
 pub struct Serve {
     /// The image, or embedded:PATH or ram:SIZE with options after `?`, as `byway --help` tells. May be left out where --ns
     /// says what to serve.

@@ -3,9 +3,10 @@
 use super::host::{check_length, check_transaction};
 use super::response::{Agreed, Asked, Owner};
 use super::{
-    AuthHash, AuthMessage, AuthSecrets, AuthSuites, AuthenticationError, Challenge, DhGroup, Entropy,
-    Negotiate, Parties, Reply, Success1,
+    AuthHash, AuthMessage, AuthSecrets, AuthSuites, AuthenticationError, Challenge, Concatenation, DhGroup,
+    Entropy, Negotiate, Parties, Reply, Success1, concatenation,
 };
+use crate::tls::TlsPsk;
 
 /// A controller's side of the authentications of one queue: the first, and any that the host begins anew.
 #[derive(Debug)]
@@ -13,6 +14,10 @@ pub struct ControllerAuthentication {
     parties: Parties,
     secrets: AuthSecrets,
     suites: AuthSuites,
+    /// What a host may ask to have a key of TLS made for.
+    concatenation: Option<Concatenation>,
+    /// The key that was made, until it is taken.
+    psk: Option<TlsPsk>,
     state: State,
 }
 
@@ -52,12 +57,24 @@ struct Exchange {
     hash: AuthHash,
     group: DhGroup,
     entropy: Entropy,
+    concatenation: Option<Concatenation>,
 }
 
 impl ControllerAuthentication {
     /// Of a host, by the secrets that there are of it and for it. The first suite that is here and that the host offers is used.
     pub fn new(parties: Parties, secrets: AuthSecrets, suites: AuthSuites) -> Self {
-        Self { parties, secrets, suites, state: State::Idle }
+        Self { parties, secrets, suites, concatenation: None, psk: None, state: State::Idle }
+    }
+
+    /// Lets the host have a key of TLS made as well.
+    #[must_use]
+    pub fn allowing(self, concatenation: Concatenation) -> Self {
+        Self { concatenation: Some(concatenation), ..self }
+    }
+
+    /// The key of TLS that the last authentication made, once the host is authenticated.
+    pub fn take_psk(&mut self) -> Option<TlsPsk> {
+        if self.is_under_way() { None } else { self.psk.take() }
     }
 
     /// Who authenticates to whom.
@@ -131,7 +148,7 @@ impl ControllerAuthentication {
     }
 
     fn take(
-        &self,
+        &mut self,
         state: State,
         message: AuthMessage,
         entropy: Entropy,
@@ -163,22 +180,26 @@ impl ControllerAuthentication {
         if !asked.is_dh_hmac_chap {
             return Err(AuthenticationError::Protocol);
         }
-        if asked.secure_channel != 0 {
-            return Err(AuthenticationError::SecureChannel);
-        }
-        let hash = self.suites.hashes.iter().find(|hash| asked.hashes.contains(&hash.id()));
-        let group = self.suites.groups.iter().find(|group| asked.groups.contains(&group.id()));
+        let allowed = self.concatenation.filter(|allowed| allowed.id() == asked.secure_channel);
+        let suites = match (asked.secure_channel, allowed) {
+            (0, _) => self.suites.clone(),
+            (_, Some(_)) => Concatenation::suites(&self.suites),
+            (_, None) => return Err(AuthenticationError::SecureChannel),
+        };
+        let hash = suites.hashes.iter().find(|hash| asked.hashes.contains(&hash.id()));
+        let group = suites.groups.iter().find(|group| asked.groups.contains(&group.id()));
         Ok(Exchange {
             transaction: asked.transaction,
             hash: *hash.ok_or(AuthenticationError::Hash)?,
             group: *group.ok_or(AuthenticationError::Group)?,
             entropy,
+            concatenation: allowed,
         })
     }
 
     /// Checks the host's response, and makes the controller's where it is asked for.
-    fn check(&self, exchange: &Exchange, reply: &Reply) -> Result<State, AuthenticationError> {
-        let Exchange { transaction, hash, group, entropy } = exchange;
+    fn check(&mut self, exchange: &Exchange, reply: &Reply) -> Result<State, AuthenticationError> {
+        let Exchange { transaction, hash, group, entropy, concatenation } = exchange;
         check_length(*hash, reply.response.len())?;
         let mine = entropy.challenge(hash.bytes());
         if reply.challenge.as_deref() == Some(mine) {
@@ -186,7 +207,8 @@ impl ControllerAuthentication {
         }
         let exponent = entropy.exponent(group.exponent_bytes());
         let shared = group.agree(&reply.dh_value, exponent).map_err(|_| AuthenticationError::DhValue)?;
-        let agreed = Agreed { hash: *hash, shared, transaction: *transaction };
+        let (transaction, concatenation) = (*transaction, *concatenation);
+        let agreed = Agreed { hash: *hash, shared, transaction, concatenation };
         let asked = Asked {
             owner: Owner::Host,
             secret: &self.secrets.host,
@@ -198,7 +220,12 @@ impl ControllerAuthentication {
             return Err(AuthenticationError::HostSecret);
         }
         let response = self.answer(&agreed, reply)?;
-        Ok(State::Replied { transaction: *transaction, hash: *hash, response })
+        self.psk = match (&reply.challenge, concatenation) {
+            (None, Some(_)) => return Err(AuthenticationError::Unchallenged),
+            (None, None) => None,
+            (Some(challenge), _) => concatenation::psk(&agreed, &self.parties, mine, challenge),
+        };
+        Ok(State::Replied { transaction, hash: *hash, response })
     }
 
     /// The controller's response. A challenge with sequence number 0 is for a secure channel alone, and not answered.

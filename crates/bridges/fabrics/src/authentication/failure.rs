@@ -20,6 +20,9 @@ pub enum AuthenticationError {
     /// The host challenges the controller, which does not answer.
     #[error("the controller was challenged and does not answer")]
     Unanswered,
+    /// A key of TLS is asked for, without the challenge that it is made of.
+    #[error("the host asks for a secure channel and sends no challenge to make its key of")]
+    Unchallenged,
     /// The two challenges are the same: the peer repeats what it was sent.
     #[error("the peer repeats the challenge that it was sent")]
     Repeated,
@@ -32,8 +35,8 @@ pub enum AuthenticationError {
     /// DH-HMAC-CHAP is not offered.
     #[error("the host does not offer DH-HMAC-CHAP")]
     Protocol,
-    /// A secure channel was asked for.
-    #[error("the host asks for a secure channel made of the authentication, which is not supported")]
+    /// A secure channel was asked for where there can be none.
+    #[error("the host asks for a secure channel made of the authentication, which is not to be had here")]
     SecureChannel,
     /// The peer's DH value is none.
     #[error("the peer's DH value is not in the group")]
@@ -83,6 +86,7 @@ impl AuthenticationError {
             | Self::NoControllerSecret
             | Self::Unanswered
             | Self::Repeated
+            | Self::Unchallenged
             | Self::Refused(_)
             | Self::Late
             | Self::NoEntropy => AuthFailure::FAILED,

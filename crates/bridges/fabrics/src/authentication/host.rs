@@ -2,9 +2,10 @@
 
 use super::response::{Agreed, Asked, Owner};
 use super::{
-    AuthHash, AuthMessage, AuthSecrets, AuthSuites, AuthenticationError, Challenge, DhGroup, Entropy,
-    MessageError, Negotiate, Parties, Reply, Success1,
+    AuthHash, AuthMessage, AuthSecrets, AuthSuites, AuthenticationError, Challenge, Concatenation, DhGroup,
+    Entropy, MessageError, Negotiate, Parties, Reply, Success1, concatenation,
 };
+use crate::tls::TlsPsk;
 
 /// Negotiate was sent: Challenge is awaited.
 #[derive(Debug)]
@@ -18,7 +19,9 @@ pub struct HostNegotiation {
 pub struct HostChallenged {
     side: Side,
     agreed: Agreed,
-    /// C2 and S2, where the controller was challenged.
+    /// C1.
+    asked: Vec<u8>,
+    /// C2 and S2, where there was one.
     challenge: Option<(Vec<u8>, u32)>,
 }
 
@@ -38,6 +41,7 @@ struct Side {
     secrets: AuthSecrets,
     transaction: u16,
     entropy: Entropy,
+    concatenation: Option<Concatenation>,
 }
 
 impl HostNegotiation {
@@ -49,14 +53,31 @@ impl HostNegotiation {
         transaction: u16,
         entropy: Entropy,
     ) -> (Self, Vec<u8>) {
+        Self::of(Side { parties, secrets, transaction, entropy, concatenation: None }, suites)
+    }
+
+    /// The same, for a key of TLS as well: [`HostChallenged::psk`]. Of `suites` those are used that it can be made with.
+    pub fn concatenating(
+        concatenation: Concatenation,
+        parties: Parties,
+        secrets: AuthSecrets,
+        suites: &AuthSuites,
+        transaction: u16,
+        entropy: Entropy,
+    ) -> (Self, Vec<u8>) {
+        let concatenation = Some(concatenation);
+        let side = Side { parties, secrets, transaction, entropy, concatenation };
+        Self::of(side, Concatenation::suites(suites))
+    }
+
+    fn of(side: Side, suites: AuthSuites) -> (Self, Vec<u8>) {
         let negotiate = AuthMessage::Negotiate(Negotiate {
-            transaction,
-            secure_channel: 0,
+            transaction: side.transaction,
+            secure_channel: Concatenation::id_of(side.concatenation),
             hashes: suites.hashes.iter().map(|hash| hash.id()).collect(),
             groups: suites.groups.iter().map(|group| group.id()).collect(),
             is_dh_hmac_chap: true,
         });
-        let side = Side { parties, secrets, transaction, entropy };
         (Self { side, suites }, negotiate.encode())
     }
 
@@ -67,11 +88,15 @@ impl HostNegotiation {
     pub fn take(self, message: &[u8]) -> Result<(HostChallenged, Vec<u8>), HostFailure> {
         let Self { side, suites } = self;
         let replied = side.expect(message, "Challenge").and_then(|message| match message {
-            AuthMessage::Challenge(challenge) => side.reply(&challenge, &suites),
+            AuthMessage::Challenge(challenge) => {
+                side.reply(&challenge, &suites).map(|replied| (replied, challenge.challenge))
+            }
             other => Err(AuthenticationError::Order { found: other.id(), expected: "Challenge" }),
         });
         match replied {
-            Ok((agreed, challenge, reply)) => Ok((HostChallenged { side, agreed, challenge }, reply)),
+            Ok(((agreed, challenge, reply), asked)) => {
+                Ok((HostChallenged { side, agreed, asked, challenge }, reply))
+            }
             Err(error) => Err(side.fail(error)),
         }
     }
@@ -89,6 +114,12 @@ impl HostChallenged {
             other => Err(AuthenticationError::Order { found: other.id(), expected: "Success1" }),
         });
         checked.map_err(|error| self.side.fail(error))
+    }
+
+    /// The key of TLS, where one was asked for. It counts once the authentication has succeeded.
+    pub fn psk(&self) -> Option<TlsPsk> {
+        let (challenge, _) = self.challenge.as_ref()?;
+        concatenation::psk(&self.agreed, &self.side.parties, &self.asked, challenge)
     }
 
     fn check(&self, success: &Success1) -> Result<Option<Vec<u8>>, AuthenticationError> {
@@ -137,7 +168,8 @@ impl Side {
         check_length(hash, challenge.challenge.len())?;
         let exponent = self.entropy.exponent(group.exponent_bytes());
         let shared = group.agree(&challenge.dh_value, exponent).map_err(|_| AuthenticationError::DhValue)?;
-        let agreed = Agreed { hash, shared, transaction: self.transaction };
+        let concatenation = self.concatenation;
+        let agreed = Agreed { hash, shared, transaction: self.transaction, concatenation };
         let asked = Asked {
             owner: Owner::Host,
             secret: &self.secrets.host,
@@ -145,8 +177,11 @@ impl Side {
             challenge: &challenge.challenge,
             sequence: challenge.sequence,
         };
-        let mine = self.secrets.controller.is_some();
-        let mine = mine.then(|| (self.entropy.challenge(hash.bytes()).to_vec(), self.entropy.sequence()));
+        let (is_asked, challenges) = (self.secrets.controller.is_some(), self.concatenation.is_some());
+        // A challenge that is part of a key alone has no number, and is not answered.
+        let sequence = if is_asked { self.entropy.sequence() } else { 0 };
+        let mine = is_asked || challenges;
+        let mine = mine.then(|| (self.entropy.challenge(hash.bytes()).to_vec(), sequence));
         let reply = AuthMessage::Reply(Reply {
             transaction: self.transaction,
             sequence: mine.as_ref().map_or(0, |(_, sequence)| *sequence),

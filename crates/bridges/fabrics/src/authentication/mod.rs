@@ -10,8 +10,9 @@
 //!
 //! Nobody's secret is sent: each side shows that it knows the host's by the HMAC of a challenge, and the controller's
 //! likewise. [`HostNegotiation`] is a host's side, each step of which is a type; [`ControllerAuthentication`] is the other,
-//! which takes whatever a host sends in whatever order. Secure channel concatenation is not here: it is refused.
+//! which takes whatever a host sends in whatever order. With a [`Concatenation`] both come to the same key for TLS as well.
 
+mod concatenation;
 mod controller;
 mod entropy;
 mod failure;
@@ -23,6 +24,7 @@ mod primes;
 mod response;
 mod secret;
 
+pub use concatenation::Concatenation;
 pub use controller::{ControllerAuthentication, Verdict};
 pub use entropy::Entropy;
 pub use failure::AuthenticationError;

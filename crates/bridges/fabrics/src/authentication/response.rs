@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use super::{AuthHash, DhchapSecret, Parties};
+use super::{AuthHash, Concatenation, DhchapSecret, Parties};
 
 /// What both sides agreed on before challenges are answered.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub struct Agreed {
     pub shared: Zeroizing<Vec<u8>>,
     /// The transaction.
     pub transaction: u16,
+    /// What a key of TLS is made for, where one is.
+    pub concatenation: Option<Concatenation>,
 }
 
 /// Whose response it is.
@@ -61,7 +63,6 @@ impl Asked<'_> {
 
     /// The key, and what its HMAC is of.
     fn with<T>(&self, agreed: &Agreed, with: impl FnOnce(&[u8], &[&[u8]]) -> T) -> T {
-        const NO_SECURE_CHANNEL: &[u8] = &[0];
         let Parties { host, subsystem } = self.parties;
         let (first, second) = match self.owner {
             Owner::Host => (host, subsystem),
@@ -73,7 +74,7 @@ impl Asked<'_> {
             &challenge,
             &sequence,
             &transaction,
-            NO_SECURE_CHANNEL,
+            &[Concatenation::id_of(agreed.concatenation)],
             self.owner.label(),
             first.as_str().as_bytes(),
             &[0],

@@ -166,14 +166,16 @@ impl TlsPsk {
                 let identity = format!("NVMe0R{number:02} {host} {subsystem}");
                 (identity.clone(), identity)
             }
-            PskVersion::V1 => {
-                let names = [host.as_bytes(), b" ", subsystem.as_bytes(), b" ", SEED];
-                let digest = Base64::encode_string(&hash.hash().hmac(&retained, &names));
-                let identity = format!("NVMe1R{number:02} {host} {subsystem} {digest}");
-                (identity, format!("{number:02} {digest}"))
-            }
+            PskVersion::V1 => identified('R', &retained, hash, parties),
         };
         let key = hash.derive(&retained, how, "nvme-tls-psk", context.as_bytes());
+        Self { identity, key, hash, parties: parties.clone() }
+    }
+
+    /// What both sides begin TLS with once an authentication has made `secret` for it (Base 2.1, section 8.3.5.5.8).
+    pub(crate) fn generated(secret: &[u8], hash: PskHash, parties: &Parties) -> Self {
+        let (identity, context) = identified('G', secret, hash, parties);
+        let key = hash.derive(secret, PskDerivation::Rfc8446, "nvme-tls-psk", context.as_bytes());
         Self { identity, key, hash, parties: parties.clone() }
     }
 
@@ -198,8 +200,54 @@ impl TlsPsk {
     }
 }
 
+/// The identity of version 1 of a key that was retained or generated, and what its key is derived with.
+fn identified(kind: char, secret: &[u8], hash: PskHash, parties: &Parties) -> (String, String) {
+    let (host, subsystem, number) = (parties.host.as_str(), parties.subsystem.as_str(), hash.number());
+    let names = [host.as_bytes(), b" ", subsystem.as_bytes(), b" ", SEED];
+    let digest = Base64::encode_string(&hash.hash().hmac(secret, &names));
+    (format!("NVMe1{kind}{number:02} {host} {subsystem} {digest}"), format!("{number:02} {digest}"))
+}
+
 impl fmt::Debug for TlsPsk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsPsk").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::Nqn;
+
+    fn bytes(digits: &str) -> Vec<u8> {
+        let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+        (0..digits.len()).step_by(2).map(byte).collect()
+    }
+
+    /// The values are those of Linux' own tests of its authentication.
+    #[test]
+    fn generated_keys_are_those_of_linux() {
+        let parties =
+            Parties { host: Nqn::new("hostnqn").unwrap(), subsystem: Nqn::new("subsysnqn").unwrap() };
+        for (hash, secret, digest, key) in [
+            (
+                PskHash::Sha256,
+                "1733c59fa7f48fcf37f5f26fc4ff0268ad4f78e030f4f3b0bfd1d47e7bb1447a",
+                "OldoKuTfKddMuyCznAZojkWD7P4D9/AtzDzLimtOxqI=",
+                "3c17da628474a04d2247c4cab47968c915388193f7c071bd9489cc3666cd7cc8",
+            ),
+            (
+                PskHash::Sha384,
+                "f14b2dd3234c459694d3bc63f8968bd6b37c2c6de849e22e118749001ce4bbe8640b9e3a748cb11ce4b1d71d359cce39",
+                "cffMWk8TSS7HOQebjgYEIkrPrjWPV4JE5cdPB8WhEvY4JBW5YynKyv66XscN4A9n",
+                "2774753233537b3fa50eb7d16a8e43457d85f4906c005b2236616c5d80939d0898fff15bb8b77119d2be0aac423e7590",
+            ),
+        ] {
+            let psk = TlsPsk::generated(&bytes(secret), hash, &parties);
+            let number = hash.number();
+            assert_eq!(psk.identity(), format!("NVMe1G{number:02} hostnqn subsysnqn {digest}"));
+            assert_eq!(psk.reveal(), bytes(key));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! DH-HMAC-CHAP between its two sides, beside an implementation that shares nothing with it, and with a peer that does wrong.
 #![allow(clippy::unwrap_used)]
 
+mod concatenation;
 mod known;
 mod messages;
 mod sides;

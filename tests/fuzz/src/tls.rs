@@ -54,7 +54,7 @@ fn host(input: &mut Input<'_>) {
         }
         session.sent(session.unsent().len());
     }
-    assert!(!session.is_open() && session.parties().is_none(), "without the key");
+    assert!(!session.is_open() && session.psk().is_none(), "without the key");
 }
 
 #[expect(clippy::unwrap_used, reason = "a key and names that are known, and OpenSSL")]

@@ -24,6 +24,7 @@ pub struct ServeTls {
 pub enum TlsIs {
     /// Nobody connects without TLS, nor without a key; at the address of --discovery what is there is told in the clear as well.
     Required,
-    /// Hosts may connect in the clear, by any name that is let in otherwise.
+    /// Hosts may connect in the clear, by any name that is let in otherwise. Those that have secrets may come to a key by their
+    /// authentication (secure channel concatenation).
     Allowed,
 }

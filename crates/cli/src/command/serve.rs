@@ -95,7 +95,9 @@ fn renew_at_hangup(args: &Serve, served: &Served) -> Result<()> {
 
 /// By what hosts show who they are.
 fn keys_of(dhchap: &ServeDhchap, tls: &ServeTls) -> Result<HostKeys> {
-    Ok(HostKeys { dhchap: dhchap::of_serve(dhchap)?, tls: tls::of_serve(tls)? })
+    let dhchap = dhchap::of_serve(dhchap)?;
+    let tls = tls::of_serve(tls, dhchap.is_some())?;
+    Ok(HostKeys { dhchap, tls })
 }
 
 /// What is said of NVMe/TCP.

@@ -6,11 +6,12 @@ use byway::serve::{Nqn, TlsKey, TlsKeys, TlsPolicy};
 use crate::args::{ServeTls, TlsIs};
 use crate::files;
 
-/// What TLS connections are made by; nothing where there are none.
+/// What TLS connections are made by; nothing where there are none. Hosts that have secrets can come by TLS without a key that they
+/// were given: their authentication makes one.
 ///
 /// # Errors
 /// A key or a name that is none, a host with two keys. Nothing of a key is repeated.
-pub fn of_serve(args: &ServeTls) -> Result<Option<TlsKeys>> {
+pub fn of_serve(args: &ServeTls, has_secrets: bool) -> Result<Option<TlsKeys>> {
     let mut hosts = Vec::new();
     for given in &args.tls_key {
         let Some(at) = given.rfind("=NVMeTLSkey-") else { bail!("--tls-key: expected HOSTNQN=KEY") };
@@ -29,10 +30,11 @@ pub fn of_serve(args: &ServeTls) -> Result<Option<TlsKeys>> {
         TlsIs::Allowed => TlsPolicy::Allowed,
     };
     ensure!(
-        !hosts.is_empty() || policy == TlsPolicy::Required,
-        "no host has a key for TLS: give one by --tls-key or --tls-keys"
+        !hosts.is_empty() || policy == TlsPolicy::Required || has_secrets,
+        "no host has a key for TLS, nor a secret to make one by: give one by --tls-key or --tls-keys, or secrets by --dhchap-secrets"
     );
-    Ok((!hosts.is_empty()).then_some(TlsKeys { hosts, policy }))
+    let is_spoken = !hosts.is_empty() || policy == TlsPolicy::Allowed;
+    Ok(is_spoken.then_some(TlsKeys { hosts, policy }))
 }
 
 fn add(hosts: &mut Vec<(Nqn, TlsKey)>, host: &str, key: &str) -> Result<()> {
@@ -50,7 +52,7 @@ mod tests {
     const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
 
     fn of(keys: &[String], tls: TlsIs) -> Result<Option<TlsKeys>> {
-        of_serve(&ServeTls { tls_key: keys.to_vec(), tls_keys: None, tls })
+        of_serve(&ServeTls { tls_key: keys.to_vec(), tls_keys: None, tls }, false)
     }
 
     #[test]
@@ -60,6 +62,14 @@ mod tests {
             of(&[format!("nqn.a:b=c={KEY}"), format!("other={KEY}")], TlsIs::Allowed).unwrap().unwrap();
         let names: Vec<_> = keys.hosts.iter().map(|(host, _)| host.as_str()).collect();
         assert_eq!((names, keys.policy), (vec!["nqn.a:b=c", "other"], TlsPolicy::Allowed));
+    }
+
+    #[test]
+    fn hosts_that_have_secrets_may_come_by_tls_without_a_key() {
+        let args = |tls| ServeTls { tls_key: Vec::new(), tls_keys: None, tls };
+        let keys = of_serve(&args(TlsIs::Allowed), true).unwrap().unwrap();
+        assert!(keys.hosts.is_empty() && keys.policy == TlsPolicy::Allowed);
+        assert!(of_serve(&args(TlsIs::Required), true).unwrap().is_none());
     }
 
     #[test]

@@ -24,10 +24,13 @@ impl Concatenation {
     }
 
     /// Those of `suites` that a key can be made with: TLS has no cipher suite with SHA-512, and without a group there is no secret
-    /// but the one that many connections share.
+    /// but the one that many connections share. SHA-256 comes first where it is among them: GnuTLS before 3.8.11, by which Linux
+    /// hosts speak TLS, binds every key by it.
     #[must_use]
     pub fn suites(suites: &AuthSuites) -> AuthSuites {
-        let hashes = suites.hashes.iter().copied().filter(|hash| psk_hash(*hash).is_some()).collect();
+        let mut hashes: Vec<_> =
+            suites.hashes.iter().copied().filter(|hash| psk_hash(*hash).is_some()).collect();
+        hashes.sort_by_key(|hash| *hash != AuthHash::Sha256);
         let groups = suites.groups.iter().copied().filter(|group| *group != DhGroup::Null).collect();
         AuthSuites { hashes, groups }
     }

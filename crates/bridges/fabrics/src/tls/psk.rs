@@ -64,6 +64,7 @@ pub struct TlsPsk {
     key: Zeroizing<Vec<u8>>,
     hash: PskHash,
     parties: Parties,
+    is_generated: bool,
 }
 
 impl PskHash {
@@ -169,14 +170,14 @@ impl TlsPsk {
             PskVersion::V1 => identified('R', &retained, hash, parties),
         };
         let key = hash.derive(&retained, how, "nvme-tls-psk", context.as_bytes());
-        Self { identity, key, hash, parties: parties.clone() }
+        Self { identity, key, hash, parties: parties.clone(), is_generated: false }
     }
 
     /// What both sides begin TLS with once an authentication has made `secret` for it (Base 2.1, section 8.3.5.5.8).
     pub(crate) fn generated(secret: &[u8], hash: PskHash, parties: &Parties) -> Self {
         let (identity, context) = identified('G', secret, hash, parties);
         let key = hash.derive(secret, PskDerivation::Rfc8446, "nvme-tls-psk", context.as_bytes());
-        Self { identity, key, hash, parties: parties.clone() }
+        Self { identity, key, hash, parties: parties.clone(), is_generated: true }
     }
 
     /// What it is called, in the clear.
@@ -192,6 +193,11 @@ impl TlsPsk {
     /// Its hash.
     pub fn hash(&self) -> PskHash {
         self.hash
+    }
+
+    /// Whether an authentication made it: whoever has it has shown who it is.
+    pub fn is_generated(&self) -> bool {
+        self.is_generated
     }
 
     /// Who it is shared by.

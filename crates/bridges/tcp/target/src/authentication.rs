@@ -5,7 +5,8 @@
 
 use byway_fabrics::Authentication;
 use byway_fabrics::authentication::{
-    AUTH_MESSAGE_BYTES_MAX, AuthenticationError, ControllerAuthentication, Entropy, Parties, Verdict,
+    AUTH_MESSAGE_BYTES_MAX, AuthenticationError, Concatenation, ControllerAuthentication, Entropy, Parties,
+    Verdict,
 };
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::fabrics::{FabricsType, status};
@@ -18,7 +19,7 @@ use crate::keys::Keys;
 use crate::options::Told;
 use crate::outbox::Outbox;
 use crate::queue::Queue;
-use crate::session::Open;
+use crate::session::{Open, Secured};
 
 /// A queue whose host has to show who it is.
 #[derive(Debug)]
@@ -43,17 +44,26 @@ enum Asked {
 
 impl Lock {
     /// That of a queue, if there is one: authentication is asked for of the subsystem's hosts.
-    pub fn of(keys: &Keys, parties: Parties, now_ns: u64) -> Option<Box<Self>> {
+    ///
+    /// A host may have a key of TLS made on its admin queue, where TLS is spoken: to come by it anew, or in place of the one that it
+    /// came by. One that came by such a key has shown who it is.
+    pub fn of(
+        keys: &Keys,
+        parties: Parties,
+        qid: u16,
+        secured: Option<&Secured>,
+        now_ns: u64,
+    ) -> Option<Box<Self>> {
         let dhchap = keys.dhchap.as_ref()?;
         let (_, secrets) = dhchap.hosts.iter().find(|(name, _)| *name == parties.host)?;
         let timeout_ns = u64::try_from(dhchap.timeout.as_nanos()).unwrap_or(u64::MAX);
-        Some(Box::new(Self {
-            side: ControllerAuthentication::new(parties, secrets.clone(), dhchap.suites.clone()),
-            is_proven: false,
-            timeout_ns,
-            deadline_ns: Some(now_ns.saturating_add(timeout_ns)),
-            asked: None,
-        }))
+        let mut side = ControllerAuthentication::new(parties, secrets.clone(), dhchap.suites.clone());
+        if qid == 0 && keys.tls.is_some() {
+            side = side.allowing(secured.map_or(Concatenation::New, |_| Concatenation::Replacement));
+        }
+        let is_proven = secured.is_some_and(|secured| secured.by_authentication);
+        let deadline_ns = (!is_proven).then(|| now_ns.saturating_add(timeout_ns));
+        Some(Box::new(Self { side, is_proven, timeout_ns, deadline_ns, asked: None }))
     }
 
     /// Whether the host has shown who it is.
@@ -160,6 +170,9 @@ impl Open {
             Verdict::Failed(_) | Verdict::GoesOn => None,
             Verdict::Authenticated => {
                 lock.deadline_ns = None;
+                if let Some(psk) = lock.side.take_psk() {
+                    self.premises.directory.add_key(psk);
+                }
                 let is_first = !std::mem::replace(&mut lock.is_proven, true);
                 if is_first {
                     self.queue.prove();

@@ -1,6 +1,6 @@
 //! A connection's socket, and TLS over it where there is any: which of both it is, the first byte says.
 
-use byway_fabrics::authentication::Parties;
+use byway_fabrics::tls::TlsPsk;
 use byway_tls::{FIRST_BYTE, TlsError, TlsSession, TlsSubsystem};
 use rustix::io::Errno;
 
@@ -36,9 +36,9 @@ impl<W: Wire> Channel<W> {
         &self.wire
     }
 
-    /// Whose connection it is, where TLS says so.
-    pub fn parties(&self) -> Option<&Parties> {
-        if let Security::Secure(session) = &self.security { session.parties() } else { None }
+    /// The key by which the host came, where it came by TLS.
+    pub fn psk(&self) -> Option<&TlsPsk> {
+        if let Security::Secure(session) = &self.security { session.psk() } else { None }
     }
 
     /// Divides a buffer: where at most so much is received, and what is needed to receive it.

@@ -72,8 +72,8 @@ impl Open {
             return Err(ConnectRefusal::for_good(RefusalKind::Other(Status::COMMAND_SEQUENCE_ERROR)));
         }
         let data = ConnectData::parse(data)?;
-        if let Some(parties) = &self.secured {
-            check_parties(parties, &data)?;
+        if let Some(secured) = &self.secured {
+            check_parties(&secured.parties, &data)?;
         }
         if data.subsystem.is_discovery() {
             return self.connect_discovery(&connect, data, now_ns).map(Some);
@@ -156,14 +156,15 @@ impl Open {
             return Err(ConnectRefusal::invalid(Parameter::SUBNQN));
         }
         let parties = Parties { host: data.host.clone(), subsystem: site.nqn.clone() };
-        let lock = Lock::of(&site.keys(), parties, now_ns);
+        let lock = Lock::of(&site.keys(), parties, connect.qid, self.secured.as_ref(), now_ns);
+        let must_prove = lock.as_ref().is_some_and(|lock| !lock.is_proven());
         let queue = match (connect.qid, data.controller) {
             (0, ControllerChoice::Dynamic) => {
-                if lock.is_some() {
+                if must_prove {
                     site.associations.make_room_for_claim();
                 }
                 let queue = connect_admin(site, (&connect, port), data, device, now_ns)?;
-                queue.association.set_claimed(lock.is_some());
+                queue.association.set_claimed(must_prove);
                 queue
             }
             (0, _) | (_, ControllerChoice::Dynamic) => {
@@ -177,7 +178,7 @@ impl Open {
         }
         self.seat(Queue::Device(queue), &connect);
         self.lock = lock;
-        Ok(Accepted { controller, authenticate: self.lock.is_some(), secure: false })
+        Ok(Accepted { controller, authenticate: must_prove, secure: false })
     }
 
     /// Puts a discovery controller, or a queue of the device, behind the connection.

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use byway_controller::PortId;
+use byway_fabrics::tls::TlsPsk;
 use byway_fabrics::{Entry, Nqn, SecureChannel, TcpSecurity};
 use byway_spec::fabrics::SubsystemType;
 use byway_tls::{TlsSubsystem, TlsUnavailable};
 
-use crate::options::{Tls, TlsPolicy};
+use crate::options::TlsPolicy;
 use crate::premises::Place;
 use crate::site::Site;
 
@@ -65,6 +66,16 @@ impl Directory {
         self.listing.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Has a host come by a key that it has from its authentication. It is no change of what there is.
+    pub fn add_key(&self, psk: TlsPsk) {
+        let mut listing = self.listing.write().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Listing::clone(&listing);
+        let Some(site) = next.site(&psk.parties().subsystem) else { return };
+        site.add_generated(psk);
+        next.tls = next.tls.as_ref().map(|tls| tls.with(next.psks()));
+        *listing = Arc::new(next);
+    }
+
     /// Changes what there is, or what is let in, unless it is refused.
     ///
     /// # Errors
@@ -103,10 +114,16 @@ impl Listing {
     /// # Errors
     /// Where there is no OpenSSL.
     pub fn gather_keys(&mut self) -> Result<(), TlsUnavailable> {
-        let keys: Vec<Tls> = self.sites.iter().filter_map(|site| site.keys().tls.clone()).collect();
-        let psks = || keys.iter().flat_map(|tls| tls.psks.iter().cloned());
-        self.tls = if keys.is_empty() { None } else { Some(TlsSubsystem::new(psks())?) };
+        let has_keys = self.sites.iter().any(|site| site.keys().tls.is_some());
+        self.tls = if has_keys { Some(TlsSubsystem::new(self.psks())?) } else { None };
         Ok(())
+    }
+
+    /// The keys of all hosts: those that they were given, then those that they have from their authentications.
+    fn psks(&self) -> Vec<TlsPsk> {
+        let keys: Vec<_> = self.sites.iter().filter_map(|site| site.keys().tls.clone()).collect();
+        let given = keys.iter().flat_map(|tls| tls.psks.iter().cloned());
+        given.chain(self.sites.iter().flat_map(|site| site.generated())).collect()
     }
 
     /// Whether nothing but TLS is spoken at `place`: no subsystem there can be had without. Where discovery alone is, hosts learn

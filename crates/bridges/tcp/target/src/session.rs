@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use byway_controller::Posted;
 use byway_fabrics::authentication::Parties;
+use byway_fabrics::tls::TlsPsk;
 use byway_in_process::CapsuleDevice;
 use byway_spec::tcp::PduType;
 use byway_tcp_codec::{ControllerPdu, HostPdu, IcReq, Incoming, Offer, Reader, Violation, Writer};
@@ -38,7 +39,23 @@ pub struct Session {
     /// When it began.
     pub(crate) began_ns: u64,
     /// Whose connection it is, where TLS says so.
-    pub(crate) secured: Option<Parties>,
+    pub(crate) secured: Option<Secured>,
+}
+
+/// What TLS says of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Secured {
+    /// Whose it is.
+    pub parties: Parties,
+    /// Its key was made by an authentication, so that there is nothing left to show.
+    pub by_authentication: bool,
+}
+
+impl Secured {
+    /// What the key says by which the host came.
+    pub fn by(psk: &TlsPsk) -> Self {
+        Self { parties: psk.parties().clone(), by_authentication: psk.is_generated() }
+    }
 }
 
 #[derive(Debug)]
@@ -80,7 +97,7 @@ pub(crate) struct Open {
     pub premises: Arc<Premises>,
     pub place: Place,
     /// Whose connection it is, where TLS says so.
-    pub secured: Option<Parties>,
+    pub secured: Option<Secured>,
     /// Completions that came before the one that was looked for.
     pub late: Vec<Posted>,
 }

@@ -2,16 +2,21 @@
 //!
 //! A connection has one from its Connect on, and reaches no device but that one's.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use byway_controller::PortId;
 use byway_fabrics::Nqn;
+use byway_fabrics::tls::TlsPsk;
 use byway_in_process::Capsules;
 
 use crate::association::{Association, Associations};
 use crate::keys::Keys;
 use crate::options::SubsystemTerms;
+
+/// Keys of TLS from authentications that are known at once: some for each of many hosts.
+const GENERATED_MAX: usize = 1024;
 
 /// A subsystem that is served.
 #[derive(Debug)]
@@ -26,6 +31,8 @@ pub struct Site {
     allowed: RwLock<Option<Vec<Nqn>>>,
     /// By what they show who they are.
     keys: RwLock<Arc<Keys>>,
+    /// Keys of TLS that hosts have from their authentications, the oldest first.
+    generated: Mutex<VecDeque<TlsPsk>>,
     /// It is served no more.
     closed: AtomicBool,
     /// Its device failed, and that was told.
@@ -42,6 +49,7 @@ impl Site {
             associations: Associations::default(),
             allowed: RwLock::new((!hosts.is_empty()).then_some(hosts)),
             keys: RwLock::new(Arc::new(Keys { dhchap, tls })),
+            generated: Mutex::new(VecDeque::new()),
             closed: AtomicBool::new(false),
             is_failure_told: AtomicBool::new(false),
         }
@@ -70,8 +78,23 @@ impl Site {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Has hosts that come go by these. Those that are here go on.
+    /// Keys of TLS that hosts have from their authentications.
+    pub fn generated(&self) -> Vec<TlsPsk> {
+        self.generated.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Has one more. Of too many, the oldest goes: its host shows anew who it is.
+    pub fn add_generated(&self, psk: TlsPsk) {
+        let mut generated = self.generated.lock().unwrap_or_else(PoisonError::into_inner);
+        generated.push_back(psk);
+        while generated.len() > GENERATED_MAX {
+            generated.pop_front();
+        }
+    }
+
+    /// Has hosts that come go by these, and by none that were made by what held before. Those that are here go on.
     pub fn set_keys(&self, keys: Keys) {
+        self.generated.lock().unwrap_or_else(PoisonError::into_inner).clear();
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 

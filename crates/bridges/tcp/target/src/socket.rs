@@ -11,7 +11,7 @@ use crate::counters::{ConnectionState, Moved};
 use crate::ended::Ended;
 use crate::premises::{Place, Premises};
 use crate::queue::Queue;
-use crate::session::Session;
+use crate::session::{Secured, Session};
 use crate::site::Site;
 use crate::wire::Wire;
 
@@ -294,7 +294,7 @@ impl<W: Wire> Connection<W> {
     fn take(&mut self, received: &[u8], now_ns: u64) -> usize {
         let mut input = received;
         if self.session.is_opening() {
-            self.session.secured = self.channel.parties().cloned();
+            self.session.secured = self.channel.psk().map(Secured::by);
             if let Err(why) = self.session.begin(&mut input) {
                 self.end(why, now_ns);
             }

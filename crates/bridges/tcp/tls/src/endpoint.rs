@@ -50,6 +50,12 @@ impl TlsSubsystem {
         Ok(Self { context: Arc::new(Context::new()?), psks: psks.into_iter().collect() })
     }
 
+    /// The same with other keys.
+    #[must_use]
+    pub fn with(&self, psks: impl IntoIterator<Item = TlsPsk>) -> Self {
+        Self { context: self.context.clone(), psks: psks.into_iter().collect() }
+    }
+
     /// A connection that a host begins.
     ///
     /// # Errors

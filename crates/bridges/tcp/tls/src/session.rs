@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use byway_fabrics::authentication::Parties;
 use byway_fabrics::tls::{PskHash, TlsPsk};
 
 use crate::FIRST_BYTE;
@@ -51,7 +50,7 @@ pub(crate) struct Used {
     pub is_refused: bool,
     /// What was known is bound by a hash of so many bytes, which is not its own.
     pub other_hash_bytes: Option<usize>,
-    parties: Option<Parties>,
+    psk: Option<TlsPsk>,
 }
 
 impl Keys {
@@ -85,7 +84,7 @@ impl Used {
 
     /// This key is used.
     pub fn found(&mut self, psk: &TlsPsk) {
-        self.parties = Some(psk.parties().clone());
+        self.psk = Some(psk.clone());
     }
 }
 
@@ -171,12 +170,12 @@ impl TlsSession {
         self.is_open
     }
 
-    /// Who the key of a connection that is open is shared by: a host that has no other name, and the subsystem it is for.
-    pub fn parties(&self) -> Option<&Parties> {
+    /// The key of a connection that is open. It is a host's that has no other name, for one subsystem.
+    pub fn psk(&self) -> Option<&TlsPsk> {
         match self.handle.keys() {
             _ if !self.is_open => None,
-            Keys::Host(psk) => Some(psk.parties()),
-            Keys::Subsystem(_) => self.handle.used().parties.as_ref(),
+            Keys::Host(psk) => Some(psk),
+            Keys::Subsystem(_) => self.handle.used().psk.as_ref(),
         }
     }
 

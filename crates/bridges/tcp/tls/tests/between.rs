@@ -78,8 +78,8 @@ fn every_hash_and_form_makes_a_connection_and_tells_who_the_host_is() {
         for form in PskForm::TOLD_APART.into_iter().take(if hash.is_none() { 2 } else { 3 }) {
             for piece_bytes in [1, 7, usize::MAX] {
                 let (host, other) = connected(hash, form, piece_bytes);
-                assert_eq!(host.parties(), Some(&parties("host")));
-                assert_eq!(other.parties(), Some(&parties("host")));
+                assert_eq!(host.psk().map(TlsPsk::parties), Some(&parties("host")));
+                assert_eq!(other.psk().map(TlsPsk::parties), Some(&parties("host")));
             }
         }
     }
@@ -117,12 +117,12 @@ fn nothing_is_written_or_known_before_the_handshake_is_done() {
     let key = key(None);
     let mut host = TlsHost::new(psk(&key, PskForm::LATEST)).unwrap().session().unwrap();
     assert_eq!(host.write(b"early"), Ok(0));
-    assert_eq!((host.is_open(), host.parties()), (false, None));
+    assert_eq!((host.is_open(), host.psk().map(TlsPsk::parties)), (false, None));
     assert!(!host.shake().unwrap());
     assert_eq!(host.unsent().first(), Some(&FIRST_BYTE));
     let mut other = subsystem(&[&key]).session().unwrap();
     carry(&mut host, &mut other, usize::MAX).unwrap();
-    assert_eq!((other.is_open(), other.parties()), (false, None));
+    assert_eq!((other.is_open(), other.psk().map(TlsPsk::parties)), (false, None));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_host_with_another_key_is_told_so_and_so_is_the_subsystem() {
     assert!(matches!(at_host, Err(TlsError::Alert(_))), "{at_host:?}");
     let identity = psk(&right, PskForm::V0).identity().to_owned();
     assert_eq!(at_subsystem, Err(TlsError::WrongKey(identity)));
-    assert!(!host.is_open() && !other.is_open() && other.parties().is_none());
+    assert!(!host.is_open() && !other.is_open() && other.psk().map(TlsPsk::parties).is_none());
 }
 
 #[test]

@@ -6,9 +6,7 @@ use byway_fabrics::authentication::{
     AuthMessage, AuthSecrets, AuthSuites, AuthenticationError, DhGroup, DhchapSecret, Entropy,
     HostNegotiation, Parties,
 };
-use byway_fabrics::{
-    Authentication, ConnectRefusal, FabricsCommand, Nqn, Property, PropertyAccess, RefusalKind,
-};
+use byway_fabrics::{Authentication, ConnectRefusal, FabricsCommand, Property, PropertyAccess, RefusalKind};
 use byway_spec::authentication::AuthFailure;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::fabrics::status::AUTHENTICATION_REQUIRED;
@@ -17,13 +15,9 @@ use byway_spec::{Command, Status};
 use byway_tcp_target::{Dhchap, Told};
 
 use crate::host::{By, End, HOST, Host, Proposal, blocks, pattern};
-use crate::served::{SUBSYSTEM, Served};
+use crate::served::{SUBSYSTEM, Served, name};
 
-fn name(text: &str) -> Nqn {
-    Nqn::new(text).unwrap()
-}
-
-fn new_secret() -> DhchapSecret {
+pub fn new_secret() -> DhchapSecret {
     DhchapSecret::generate(None).unwrap()
 }
 
@@ -51,12 +45,12 @@ fn admin(served: &Served) -> Host {
     admin
 }
 
-fn send(host: &mut Host, message: &[u8]) -> Status {
+pub fn send(host: &mut Host, message: &[u8]) -> Status {
     let send = FabricsCommand::AuthenticationSend(Authentication { bytes: message.len() as u32 });
     host.fabrics(&send, message).0.status()
 }
 
-fn receive(host: &mut Host) -> Vec<u8> {
+pub fn receive(host: &mut Host) -> Vec<u8> {
     let (completion, data) =
         host.fabrics(&FabricsCommand::AuthenticationReceive(Authentication { bytes: 4096 }), &[]);
     assert!(completion.status().is_success());

@@ -9,6 +9,7 @@ mod bad_peers;
 mod blocks;
 mod bounds;
 mod caller;
+mod concatenating;
 mod connecting;
 mod crowd;
 mod engine;

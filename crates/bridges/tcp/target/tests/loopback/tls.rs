@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use byway_fabrics::authentication::Parties;
 use byway_fabrics::tls::{PskForm, PskHash, TlsKey, TlsPsk};
-use byway_fabrics::{ConnectRefusal, ControllerChoice, Nqn, Parameter, RefusalKind};
+use byway_fabrics::{ConnectRefusal, ControllerChoice, Parameter, RefusalKind};
 use byway_spec::nvm::NvmOpcode;
 use byway_spec::tcp::FatalStatus;
 use byway_tcp_codec::IcReq;
@@ -13,14 +13,10 @@ use byway_tcp_target::{Keys, Tls, TlsPolicy, Told};
 use byway_tls::{FIRST_BYTE, TlsHost, TlsSession};
 
 use crate::host::{By, HOST, Host, Proposal, blocks, pattern};
-use crate::served::{PATIENCE, SUBSYSTEM, Served};
+use crate::served::{PATIENCE, SUBSYSTEM, Served, name};
 use crate::tunnel::Tunnel;
 
 const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
-
-fn name(text: &str) -> Nqn {
-    Nqn::new(text).unwrap()
-}
 
 fn parties(subsystem: &str) -> Parties {
     Parties { host: name(HOST), subsystem: name(subsystem) }

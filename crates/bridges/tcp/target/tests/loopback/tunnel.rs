@@ -17,7 +17,12 @@ pub struct Tunnel {
 
 impl Tunnel {
     pub fn new(to: SocketAddr, key: &TlsKey, parties: &Parties) -> Self {
-        let host = TlsHost::new(TlsPsk::of(key, parties, PskForm::LATEST)).unwrap();
+        Self::by(to, TlsPsk::of(key, parties, PskForm::LATEST))
+    }
+
+    /// By a key that is known already.
+    pub fn by(to: SocketAddr, psk: TlsPsk) -> Self {
+        let host = TlsHost::new(psk).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {

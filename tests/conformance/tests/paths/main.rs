@@ -6,6 +6,7 @@
 mod choosing;
 mod losing;
 mod ordering;
+mod proving;
 mod relay;
 
 use std::net::SocketAddr;

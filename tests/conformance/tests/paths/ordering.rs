@@ -1,6 +1,7 @@
 //! An old write never lands after a new one, whatever is between a host and a port keeps it and however long.
 
 use byway::{ErrorKind, Key, Retry, StoreOptions};
+use byway_conformance::scratch::Scratch;
 
 use super::*;
 
@@ -131,6 +132,32 @@ fn without_a_witness_the_old_ones_controller_is_given_the_time_to_miss_its_host(
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(byte_at(&mut queue, nsid, 0), 3);
     }
+}
+
+#[test]
+fn a_port_that_never_knew_a_lost_controller_does_not_free_a_write() {
+    let scratch = Scratch::new();
+    // Two machines that export the same blocks: neither knows the other's controllers.
+    let exports = vec![format!("file:{}", scratch.path.display())];
+    let tcp = TcpOptions::at("127.0.0.1:0".parse().unwrap());
+    let options = ServeOptions { exports, ..ServeOptions::over_tcp(tcp) };
+    let [serving, other] = [(); 2].map(|()| Serving::export(&options));
+    // Controllers of the same number are nobody's witness.
+    drop(other.open("").unwrap());
+    let relays = [serving.tcp_address(), other.tcp_address()].map(Relay::to);
+    let served = Served { relays, serving };
+    let (device, mut queue, nsid) = prepared(&served, "keep-alive=30");
+    stray(&served, (&device, &mut queue), vec![write(nsid, 0, 1, 2)]);
+    queue.submit(write(nsid, 0, 1, 3), 7).unwrap();
+    queue.submit(write(nsid, 1, 1, 4), 8).unwrap();
+    assert_eq!(next(&mut queue).tag, 8);
+    for _ in 0..50 {
+        assert!(queue.next_within(Duration::from_millis(5)).unwrap().is_none());
+    }
+    served.relays[0].let_go();
+    let mut reads = super::queue(&device, 1);
+    until(|| byte_at(&mut reads, nsid, 0) == 2);
+    assert!(queue.next_within(Duration::from_millis(50)).unwrap().is_none());
 }
 
 #[test]

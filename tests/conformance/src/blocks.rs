@@ -1,6 +1,7 @@
 //! Commands of the NVM command set, and what they leave in the namespace.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use byway_core::{
     Backend, BackendQueue, Buffer, Command, CopyRanges, ErrorKind, LbaRange, LbaRanges, Nsid, NvmCommand,
@@ -8,6 +9,9 @@ use byway_core::{
 };
 
 use crate::subject::{Subject, assert_same, drained};
+
+/// Ends of waits that nothing should reach.
+const LONG: Duration = Duration::from_secs(60);
 
 pub fn what_is_written_at_every_offset_and_size_reads_back<B: Backend>(subject: &Subject<'_, B>) {
     let mut queue = subject.queue(4);
@@ -214,10 +218,32 @@ pub fn what_is_compared_and_written_as_one_is_done_or_left<B: Backend>(subject: 
     assert_eq!(outcomes.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [0, 1, 2, 77]);
     assert_eq!(outcomes[3].1.buffer.as_ref().unwrap().len(), 2 * bytes);
     subject.expect(&mut queue, 4, filled(5).as_slice());
+    a_queue_full_of_pairs_takes_the_next_when_one_is_done(subject, &mut queue);
     let one_too_many = swap(subject, subject.blocks, [filled(1), filled(2)]);
     assert_eq!(queue.execute(one_too_many).unwrap_err().kind(), ErrorKind::OutOfRange);
     let odd = NvmCommand::CompareAndWrite { nsid: Nsid::FIRST, slba: 4, blocks: 1, data: filled(5).into() };
     assert_eq!(queue.execute(odd.into()).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+/// As many as there is room for; none is lost, and each gives its room back.
+fn a_queue_full_of_pairs_takes_the_next_when_one_is_done<B: Backend>(
+    subject: &Subject<'_, B>,
+    queue: &mut B::Queue,
+) {
+    let (mut tag, mut finished) = (0, 0);
+    while finished < 40 {
+        let same = [subject.filled(4, 1, 5), subject.filled(4, 1, 5)];
+        match queue.submit(swap(subject, 4, same), tag) {
+            Ok(()) => tag += 1,
+            Err(refused) => {
+                assert_eq!(refused.error.kind(), ErrorKind::QueueFull, "{}", refused.error);
+                assert!(queue.outstanding() > 0);
+                finished += queue.wait(1, LONG, &mut |done| drop(done.result.unwrap())).unwrap();
+            }
+        }
+    }
+    drained(queue);
+    assert_eq!(queue.outstanding(), 0);
 }
 
 /// Raises the number at the beginning of a block, however often others do.

@@ -54,6 +54,8 @@ pub(crate) struct Slots {
     changing: [u32; LANES_MAX],
     /// Commands that wait, are astray, or were.
     troubled: u32,
+    /// Commands that are two for a controller.
+    pairs: u32,
     turn: u64,
 }
 
@@ -109,17 +111,17 @@ impl Slots {
     pub fn new(depth: u32) -> Self {
         let all = (0..depth).map(|_| Slot::default()).collect();
         let free = (0..depth as usize).rev().collect();
-        Self { all, free, changing: [0; LANES_MAX], troubled: 0, turn: 0 }
+        Self { all, free, changing: [0; LANES_MAX], troubled: 0, pairs: 0, turn: 0 }
     }
 
-    /// Whether all are taken.
-    pub fn is_full(&self) -> bool {
-        self.free.is_empty()
-    }
-
-    /// Commands on their way.
+    /// Commands of the program's on their way.
     pub fn busy(&self) -> u32 {
         (self.all.len() - self.free.len()) as u32
+    }
+
+    /// How many these are for a controller.
+    pub fn commands(&self) -> u32 {
+        self.busy() + self.pairs
     }
 
     /// Whether nothing is but where it was sent first.
@@ -142,6 +144,7 @@ impl Slots {
     ) -> Option<usize> {
         let index = self.free.pop()?;
         self.turn += 1;
+        self.pairs += u32::from(order.is_pair);
         let slot = &mut self.all[index];
         let (memory, small) = match payload {
             Payload::Small(small) => (Memory::Empty, Some(small)),
@@ -190,7 +193,9 @@ impl Slots {
         self.put(index, Whereabouts::Free);
         self.free.push(index);
         let slot = &mut self.all[index];
-        (slot.order.take(), std::mem::take(&mut slot.memory))
+        let order = slot.order.take();
+        self.pairs -= u32::from(order.is_some_and(|order| order.is_pair));
+        (order, std::mem::take(&mut slot.memory))
     }
 
     /// Whether an earlier command that changes the same may come behind this one if it is sent on `lane` now.

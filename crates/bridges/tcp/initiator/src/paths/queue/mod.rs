@@ -1,15 +1,16 @@
 //! A queue with a lane by each path.
 
+mod lost;
+
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use byway_core::{
-    BackendQueue, Command, Effect, Error, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result, Retry,
+    BackendQueue, Command, Effect, Error, ErrorKind, Finished, Outcome, QueueOptions, Refused, Result,
 };
 use byway_spec::Completion;
-use byway_spec::base::ana::AnaState;
 use byway_spec::base::status::sct;
 use byway_sys::{Alarm, Wakeup};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -18,16 +19,13 @@ use rustix::io::Errno;
 use super::device::PathSet;
 use super::slots::{Slots, Whereabouts};
 use crate::association::gone;
-use crate::connection::{Ended, Lost, Order};
+use crate::connection::{Ended, Order};
 use crate::desk::{Desk, Waits};
 use crate::order::{SeenLayout, order_of_io};
 use crate::queue::{TcpQueue, full, too_shallow};
 
 /// Most paths of a device.
 pub(crate) const LANES_MAX: usize = 8;
-
-/// How often a command is tried before what fails it is believed.
-const TRIES_MAX: u8 = 10;
 
 /// A queue of a subsystem that is reached by several paths: a connection by each, and commands go by the best.
 pub struct TcpPathsQueue {
@@ -128,6 +126,12 @@ impl TcpPathsQueue {
         why.all(|why| why.is_some()).then(|| gone(first))
     }
 
+    /// Whether a controller can be given so many commands more, by whichever lane.
+    #[inline]
+    fn has_places(&self, commands: u32) -> bool {
+        self.outstanding() < self.depth && self.slots.commands() + commands <= self.depth
+    }
+
     /// The command as an order, if the subsystem can be given it.
     #[inline]
     fn order(&mut self, command: &Command, tag: u64, is_call: bool) -> Result<Order> {
@@ -144,7 +148,7 @@ impl TcpPathsQueue {
         (tag, is_call): (u64, bool),
         until: Option<Instant>,
     ) -> Result<(), Refused> {
-        if self.outstanding() >= self.depth || self.slots.is_full() {
+        if !self.has_places(1) {
             return Err(Refused { command, error: full(self.depth) });
         }
         if let Some(error) = self.is_gone() {
@@ -156,6 +160,9 @@ impl TcpPathsQueue {
         };
         if order.is_pair && self.depth < 2 {
             return Err(Refused { command, error: too_shallow() });
+        }
+        if order.is_pair && !self.has_places(2) {
+            return Err(Refused { command, error: full(self.depth) });
         }
         let effect = Effect::of(&command);
         if let Some(index) = self.slots.take(order, effect, command.into_payload(), until) {
@@ -254,140 +261,6 @@ impl TcpPathsQueue {
         self.ended.push_back(Ended { tag, is_call, memory, result, lost: None, commands });
     }
 
-    /// A path does not serve a command. What a state forbids was not done, and may be by another path.
-    #[cold]
-    fn meet(&mut self, index: usize, lane: usize, completion: Completion) {
-        let status = completion.status();
-        let slot = self.slots.get_mut(index);
-        let state = AnaState::told_by(status);
-        let again = !status.dnr() && !matches!(slot.effect, Effect::Changes(_)) && slot.tries < TRIES_MAX;
-        if state.is_none() && !again {
-            return self.finish(index, Ok(completion));
-        }
-        slot.error = Some(Error::status(status));
-        match state {
-            Some(state) => {
-                let nsid = slot.nsid();
-                self.set.paths.met(lane, nsid, state);
-                self.lanes[lane].queue.doubt();
-            }
-            None => slot.tries += 1,
-        }
-        self.wait(index);
-    }
-
-    /// A command's lane was lost.
-    #[cold]
-    fn lose(&mut self, index: usize, lost: Lost, error: Error) {
-        // One that was given up, for its time or by the program, is not tried again.
-        let goes_on = error.kind() == ErrorKind::DeviceLost;
-        if lost == Lost::Unsent {
-            return self.put_off(index, goes_on, error);
-        }
-        self.slots.lose(index);
-        let slot = self.slots.get_mut(index);
-        match (slot.effect.extent(), slot.whereabouts()) {
-            (Some(_), Whereabouts::On { lane, generation }) => {
-                slot.error = Some(error);
-                self.slots.put(index, Whereabouts::Astray { lane, generation });
-            }
-            _ => {
-                let goes_on = goes_on && slot.tries < TRIES_MAX;
-                self.put_off(index, goes_on, error);
-            }
-        }
-    }
-
-    fn put_off(&mut self, index: usize, goes_on: bool, error: Error) {
-        if !goes_on {
-            return self.finish(index, Err(error));
-        }
-        let slot = self.slots.get_mut(index);
-        (slot.since, slot.error) = (None, Some(error));
-        self.wait(index);
-    }
-
-    /// Gives a command up, wherever it is.
-    #[cold]
-    fn give_up(&mut self, index: usize, kind: ErrorKind) {
-        let error = || match kind {
-            ErrorKind::TimedOut => Error::host(kind, "its time was over before it was done"),
-            _ => Error::host(kind, "it was taken back before it was done"),
-        };
-        match self.slots.get(index).whereabouts() {
-            Whereabouts::On { lane, .. } => {
-                self.lanes[lane].queue.give_up_tagged(index as u64, false, kind);
-            }
-            Whereabouts::Astray { .. } => self.slots.get_mut(index).error = Some(error()),
-            Whereabouts::Waits => self.finish(index, Err(error())),
-            Whereabouts::Free => {}
-        }
-    }
-
-    /// Has commands go on that were kept from it.
-    #[cold]
-    fn mend(&mut self) {
-        let version = self.set.paths.version();
-        if std::mem::replace(&mut self.seen_version, version) != version {
-            self.is_stirred = true;
-        }
-        if std::mem::take(&mut self.is_stirred) {
-            self.take_up();
-            self.send_on();
-        }
-        self.expire();
-    }
-
-    /// Goes on with commands whose fate is settled: a controller that may have done them has ended.
-    fn take_up(&mut self) {
-        for index in self.slots.in_turn(|slot| matches!(slot.whereabouts(), Whereabouts::Astray { .. })) {
-            let slot = self.slots.get_mut(index);
-            let Whereabouts::Astray { lane, generation } = slot.whereabouts() else { continue };
-            if !self.set.paths.has_ended(lane, generation) {
-                continue;
-            }
-            let error = slot.error.take().unwrap_or_else(|| gone("its connection ended"));
-            let is_the_same = matches!(slot.effect, Effect::Sets(_)) && slot.tries < TRIES_MAX;
-            self.put_off(index, is_the_same && error.kind() == ErrorKind::DeviceLost, error);
-        }
-    }
-
-    fn send_on(&mut self) {
-        for index in self.slots.in_turn(|slot| slot.whereabouts() == Whereabouts::Waits) {
-            let slot = self.slots.get(index);
-            let Some(lane) = self.choose(slot.nsid()) else { continue };
-            let slot = self.slots.get(index);
-            if slot.effect == Effect::Flush && slot.was_lost && self.lanes[lane].since >= slot.turn {
-                // What was written before may have been lost with what was there before.
-                let error = self.slots.get_mut(index).error.take();
-                self.finish(index, Err(error.unwrap_or_else(|| gone("its connection ended"))));
-            } else if !self.slots.is_behind(index, lane) {
-                self.send(index, lane);
-            }
-        }
-    }
-
-    /// Fails commands that have waited for as long as they may.
-    fn expire(&mut self) {
-        let (now, is_gone) = (Instant::now(), self.is_gone());
-        let patience = self.set.paths.peer(0).options.controller_loss;
-        self.due = None;
-        for index in self.slots.in_turn(|slot| slot.whereabouts() == Whereabouts::Waits) {
-            let slot = self.slots.get_mut(index);
-            let end = slot.since.and_then(|since| since.checked_add(patience));
-            let is_late = slot.until.is_some_and(|until| until <= now);
-            if is_late {
-                let said = "its time was over while there was no path for it";
-                self.finish(index, Err(Error::host(ErrorKind::TimedOut, said)));
-            } else if is_gone.is_some() || end.is_some_and(|end| end <= now) {
-                let error = slot.error.take().filter(|error| error.nvme_status().is_some());
-                self.finish(index, Err(error.unwrap_or_else(no_path)));
-            } else {
-                self.due = self.due.into_iter().chain(slot.until).chain(end).min();
-            }
-        }
-    }
-
     fn time_left(&self) -> Option<Duration> {
         let due = self.due.filter(|_| !self.slots.is_quiet());
         due.map(|due| due.saturating_duration_since(Instant::now()))
@@ -398,12 +271,6 @@ impl TcpPathsQueue {
         self.bell.lower();
         self.lanes.iter().for_each(|lane| lane.queue.hush());
     }
-}
-
-#[cold]
-fn no_path() -> Error {
-    let said = "no path to the subsystem stood for as long as one is looked for";
-    Error::device(ErrorKind::DeviceLost, said).with_retry(Retry::Once)
 }
 
 impl Waits for TcpPathsQueue {

@@ -2,6 +2,7 @@
 
 use byway::{ErrorKind, Key, Retry, StoreOptions};
 use byway_conformance::scratch::Scratch;
+use byway_core::encode;
 
 use super::*;
 
@@ -11,11 +12,15 @@ fn stray(served: &Served, (device, queue): (&Device, &mut Queue), commands: Vec<
     first.hold();
     let came = first.came();
     let count = commands.len() as u64;
+    let sent =
+        |command: &Command| if let encode::Data::Out(data) = encode::data(command) { data.len() } else { 0 };
+    // As a whole, or it is none.
+    let data_bytes = commands.iter().map(sent).sum::<usize>() as u64;
     for (tag, command) in (0..).zip(commands) {
         queue.submit(command, tag).unwrap();
     }
     queue.start().unwrap();
-    until(|| first.came() >= came + count * 72);
+    until(|| first.came() >= came + count * 72 + data_bytes);
     first.drop_hosts();
     until(|| device.paths().unwrap()[0].lost.is_some());
 }

@@ -173,7 +173,7 @@ def test_each_command_of_blocks_does_what_it_says(ram):
             [completion] = queue.wait()
             return completion
 
-        data = bytes(range(256)) * 4
+        data = bytes(range(256)) * 2 + bytes(reversed(range(256))) * 2
         assert do(Command.write(4, data)).check()
         assert bytes(do(Command.read(4, 2)).check().data) == data
         assert do(Command.compare(4, data)).ok

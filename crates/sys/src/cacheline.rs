@@ -1,7 +1,7 @@
 //! Stores that reach memory outside the processor's caches: CLFLUSHOPT, non-temporal stores, fences.
 //!
 //! For host-managed device memory (CXL.mem): a store is seen by the device once its line has left our caches. CLWB is
-//! not offered on purpose: it may keep a clean line, which is stale when the device recycles the buffer underneath.
+//! for memory that only we write: it may keep a clean line, which is stale when a device recycles the buffer underneath.
 //! On processors other than x86-64 only the fence is there; their callers use memory that is coherent anyway.
 
 use std::sync::atomic::{Ordering, fence};
@@ -26,6 +26,22 @@ pub fn flush_range(map: &Mapping, at: usize, len_bytes: usize) -> Result<(), Map
         line += LINE_BYTES;
     }
     store_fence();
+    Ok(())
+}
+
+/// Writes the lines that hold the range back to memory and may keep them in the caches: for memory that nobody changes behind the
+/// caches, so that what is stored next beside it finds its line. Weakly ordered: [`store_fence`] comes after.
+///
+/// # Errors
+/// [`MapError`] when the range is not inside the mapping.
+#[inline]
+pub fn write_back_range(map: &Mapping, at: usize, len_bytes: usize) -> Result<(), MapError> {
+    check(map, at, len_bytes)?;
+    let mut line = at / LINE_BYTES * LINE_BYTES;
+    while line < at + len_bytes {
+        write_back_line(map, line);
+        line += LINE_BYTES;
+    }
     Ok(())
 }
 
@@ -175,12 +191,40 @@ fn flush_line(map: &Mapping, at: usize) {
 }
 
 #[cfg(target_arch = "x86_64")]
+#[inline]
+fn write_back_line(map: &Mapping, at: usize) {
+    if !has_clwb() {
+        return flush_line(map, at);
+    }
+    let line = map.as_ptr().wrapping_add(at);
+    // SAFETY: `at` is inside the mapping (checked by the caller), the processor has the instruction, and writing a line
+    // back changes no value.
+    unsafe {
+        std::arch::asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags));
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
 fn has_clflushopt() -> bool {
+    write_backs() & (1 << 23) != 0
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn has_clwb() -> bool {
+    write_backs() & (1 << 24) != 0
+}
+
+/// CPUID leaf 7, EBX: bit 23 is CLFLUSHOPT, bit 24 CLWB.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn write_backs() -> u32 {
     use std::sync::OnceLock;
-    static HAS: OnceLock<bool> = OnceLock::new();
-    // CPUID leaf 7, EBX bit 23.
-    *HAS.get_or_init(|| {
-        std::arch::x86_64::__cpuid(0).eax >= 7 && std::arch::x86_64::__cpuid_count(7, 0).ebx & (1 << 23) != 0
+    static EBX: OnceLock<u32> = OnceLock::new();
+    *EBX.get_or_init(|| match std::arch::x86_64::__cpuid(0).eax {
+        ..7 => 0,
+        _ => std::arch::x86_64::__cpuid_count(7, 0).ebx,
     })
 }
 
@@ -205,6 +249,9 @@ fn stream_line(map: &Mapping, at: usize, line: &[u8; LINE_BYTES]) -> Result<(), 
 
 #[cfg(not(target_arch = "x86_64"))]
 fn flush_line(_map: &Mapping, _at: usize) {}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn write_back_line(_map: &Mapping, _at: usize) {}
 
 #[cfg(not(target_arch = "x86_64"))]
 fn stream_line(map: &Mapping, at: usize, line: &[u8; LINE_BYTES]) -> Result<(), MapError> {
@@ -243,6 +290,8 @@ mod tests {
         let map = Mapping::anonymous(4096).unwrap();
         map.write_at(60, b"across two lines").unwrap();
         flush_range(&map, 60, 16).unwrap();
+        write_back_range(&map, 60, 16).unwrap();
+        store_fence();
         let mut back = [0; 16];
         map.read_at(60, &mut back).unwrap();
         assert_eq!(&back, b"across two lines");

@@ -302,6 +302,24 @@ impl Mapping {
         Ok(())
     }
 
+    /// Has the system write the pages that hold the range to where the file is kept, and waits for it (`msync`).
+    ///
+    /// # Errors
+    /// The system's answer, and `InvalidInput` for a range outside the mapping.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "who asks for it names it: a log has a name for each of its fences"
+    )]
+    pub fn sync(&self, at: usize, len_bytes: usize) -> io::Result<()> {
+        let outside = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        self.check(at, len_bytes, 1).map_err(outside)?;
+        let from = at / PAGE_BYTES * PAGE_BYTES;
+        let start = self.start.as_ptr().wrapping_add(from).cast();
+        // SAFETY: the range is inside our own mapping, and syncing changes no value.
+        unsafe { rustix::mm::msync(start, at + len_bytes - from, rustix::mm::MsyncFlags::SYNC)? };
+        Ok(())
+    }
+
     #[inline]
     pub(crate) fn check(&self, at: usize, len_bytes: usize, align: usize) -> Result<*mut u8, MapError> {
         let inside = at.checked_add(len_bytes).is_some_and(|end| end <= self.len_bytes);

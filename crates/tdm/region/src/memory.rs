@@ -1,0 +1,68 @@
+//! What a log asks of the memory it lies in.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Why an access was not done.
+#[derive(Debug, Error)]
+pub enum MemoryError {
+    /// The range is not in the memory, or the word is not aligned.
+    #[error(
+        "{len_bytes} bytes at {at} are outside of {memory_bytes} bytes of device memory, or not aligned for the access"
+    )]
+    Outside {
+        /// Offset of the access.
+        at: u64,
+        /// Its length.
+        len_bytes: u64,
+        /// Length of the memory.
+        memory_bytes: u64,
+    },
+    /// The system could not sync pages to where they are kept.
+    #[error("pages of device memory could not be synced")]
+    Sync(#[source] io::Error),
+}
+
+/// Memory whose stores can be made to survive a loss of power.
+///
+/// Stores and loads are coherent between all that share the memory, in whichever process. Of stores that no fence followed, any
+/// subset of aligned 8-byte words may survive, in any order; what was flushed before a fence that returned survives whole.
+pub trait Memory {
+    /// Its length.
+    fn len_bytes(&self) -> u64;
+
+    /// Copies from it.
+    ///
+    /// # Errors
+    /// [`MemoryError::Outside`].
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), MemoryError>;
+
+    /// Copies into it, through the processor's caches.
+    ///
+    /// # Errors
+    /// [`MemoryError::Outside`].
+    fn write(&self, at: u64, from: &[u8]) -> Result<(), MemoryError>;
+
+    /// The aligned little-endian word at `at`, with acquire order.
+    ///
+    /// # Errors
+    /// [`MemoryError::Outside`].
+    fn load(&self, at: u64) -> Result<u64, MemoryError>;
+
+    /// Stores an aligned little-endian word, with release order: it survives whole or not at all.
+    ///
+    /// # Errors
+    /// [`MemoryError::Outside`].
+    fn store(&self, at: u64, value: u64) -> Result<(), MemoryError>;
+
+    /// Starts the range's lines on their way to where they are kept. Whoever stored them may be another thread or process,
+    /// if its stores happened before this call.
+    ///
+    /// # Errors
+    /// [`MemoryError`]: where pages are synced by the system, this is where that fails.
+    fn flush(&self, at: u64, len_bytes: u64) -> Result<(), MemoryError>;
+
+    /// Waits until all that this thread has flushed is kept.
+    fn fence(&self);
+}

@@ -1,0 +1,124 @@
+//! A mapped part of a device's memory.
+
+use byway_sys::Mapping;
+use byway_sys::cacheline::{store_fence, write_back_range};
+use byway_sys::map::MapError;
+
+use crate::domain::Domain;
+use crate::memory::{Memory, MemoryError};
+
+/// Device memory as one process has it mapped.
+#[derive(Debug)]
+pub struct Window {
+    map: Mapping,
+    domain: Domain,
+}
+
+impl Window {
+    /// Memory that is mapped, and from where on it keeps what is stored.
+    #[must_use]
+    pub const fn new(map: Mapping, domain: Domain) -> Self {
+        Self { map, domain }
+    }
+
+    /// From where on stores are kept.
+    #[must_use]
+    pub const fn domain(&self) -> Domain {
+        self.domain
+    }
+
+    /// The mapping itself.
+    #[must_use]
+    pub const fn mapping(&self) -> &Mapping {
+        &self.map
+    }
+}
+
+impl Memory for Window {
+    fn len_bytes(&self) -> u64 {
+        self.map.len() as u64
+    }
+
+    #[inline]
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), MemoryError> {
+        Ok(self.map.read_at(place(at), into)?)
+    }
+
+    #[inline]
+    fn write(&self, at: u64, from: &[u8]) -> Result<(), MemoryError> {
+        Ok(self.map.write_at(place(at), from)?)
+    }
+
+    #[inline]
+    fn load(&self, at: u64) -> Result<u64, MemoryError> {
+        Ok(self.map.load_u64(place(at))?)
+    }
+
+    #[inline]
+    fn store(&self, at: u64, value: u64) -> Result<(), MemoryError> {
+        Ok(self.map.store_u64(place(at), value)?)
+    }
+
+    #[inline]
+    fn flush(&self, at: u64, len_bytes: u64) -> Result<(), MemoryError> {
+        match self.domain {
+            Domain::Volatile | Domain::CpuCache => Ok(()),
+            Domain::LineFlush => Ok(write_back_range(&self.map, place(at), place(len_bytes))?),
+            Domain::PageSync => self.map.sync(place(at), place(len_bytes)).map_err(MemoryError::Sync),
+        }
+    }
+
+    #[inline]
+    fn fence(&self) {
+        store_fence();
+    }
+}
+
+/// An offset in a mapping; what no mapping has room for is outside of each.
+#[inline]
+fn place(at: u64) -> usize {
+    usize::try_from(at).unwrap_or(usize::MAX)
+}
+
+impl From<MapError> for MemoryError {
+    fn from(outside: MapError) -> Self {
+        Self::Outside {
+            at: outside.at as u64,
+            len_bytes: outside.len_bytes as u64,
+            memory_bytes: outside.mapped_bytes as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_found_in_every_domain() {
+        for domain in [Domain::Volatile, Domain::PageSync, Domain::LineFlush, Domain::CpuCache] {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(8192).unwrap();
+            let map = Mapping::file(&file, 0, 8192, byway_sys::map::Sharing::Shared).unwrap();
+            let window = Window::new(map, domain);
+            window.write(4090, b"over two pages").unwrap();
+            window.store(0, 7).unwrap();
+            window.flush(4090, 14).unwrap();
+            window.flush(0, 8).unwrap();
+            window.fence();
+            let mut back = [0; 14];
+            window.read(4090, &mut back).unwrap();
+            assert_eq!((&back, window.load(0).unwrap()), (b"over two pages", 7), "{domain}");
+        }
+    }
+
+    #[test]
+    fn nothing_outside_is_touched() {
+        let window = Window::new(Mapping::anonymous(4096).unwrap(), Domain::LineFlush);
+        assert!(window.write(4095, &[0; 2]).is_err());
+        assert!(window.flush(u64::MAX, 1).is_err());
+        assert!(window.store(4, 0).is_err());
+    }
+}

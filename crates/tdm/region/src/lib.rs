@@ -7,5 +7,5 @@ mod memory;
 mod window;
 
 pub use domain::Domain;
-pub use memory::{Memory, MemoryError};
+pub use memory::{Memory, MemoryError, Point};
 pub use window::Window;

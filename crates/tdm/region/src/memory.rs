@@ -1,8 +1,19 @@
 //! What a log asks of the memory it lies in.
 
+use std::fmt;
 use std::io;
 
 use thiserror::Error;
+
+/// The name of a place in the code where stores are flushed or fenced: a test leaves each out, and has to notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Point(pub &'static str);
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
 
 /// Why an access was not done.
 #[derive(Debug, Error)]
@@ -61,8 +72,8 @@ pub trait Memory {
     ///
     /// # Errors
     /// [`MemoryError`]: where pages are synced by the system, this is where that fails.
-    fn flush(&self, at: u64, len_bytes: u64) -> Result<(), MemoryError>;
+    fn flush(&self, at: u64, len_bytes: u64, point: Point) -> Result<(), MemoryError>;
 
     /// Waits until all that this thread has flushed is kept.
-    fn fence(&self);
+    fn fence(&self, point: Point);
 }

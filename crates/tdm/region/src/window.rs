@@ -5,7 +5,7 @@ use byway_sys::cacheline::{store_fence, write_back_range};
 use byway_sys::map::MapError;
 
 use crate::domain::Domain;
-use crate::memory::{Memory, MemoryError};
+use crate::memory::{Memory, MemoryError, Point};
 
 /// Device memory as one process has it mapped.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Memory for Window {
     }
 
     #[inline]
-    fn flush(&self, at: u64, len_bytes: u64) -> Result<(), MemoryError> {
+    fn flush(&self, at: u64, len_bytes: u64, _point: Point) -> Result<(), MemoryError> {
         match self.domain {
             Domain::Volatile | Domain::CpuCache => Ok(()),
             Domain::LineFlush => Ok(write_back_range(&self.map, place(at), place(len_bytes))?),
@@ -69,7 +69,7 @@ impl Memory for Window {
     }
 
     #[inline]
-    fn fence(&self) {
+    fn fence(&self, _point: Point) {
         store_fence();
     }
 }
@@ -96,6 +96,8 @@ mod tests {
 
     use super::*;
 
+    const HERE: Point = Point("test");
+
     #[test]
     fn what_is_stored_is_found_in_every_domain() {
         for domain in [Domain::Volatile, Domain::PageSync, Domain::LineFlush, Domain::CpuCache] {
@@ -105,9 +107,9 @@ mod tests {
             let window = Window::new(map, domain);
             window.write(4090, b"over two pages").unwrap();
             window.store(0, 7).unwrap();
-            window.flush(4090, 14).unwrap();
-            window.flush(0, 8).unwrap();
-            window.fence();
+            window.flush(4090, 14, HERE).unwrap();
+            window.flush(0, 8, HERE).unwrap();
+            window.fence(HERE);
             let mut back = [0; 14];
             window.read(4090, &mut back).unwrap();
             assert_eq!((&back, window.load(0).unwrap()), (b"over two pages", 7), "{domain}");
@@ -118,7 +120,7 @@ mod tests {
     fn nothing_outside_is_touched() {
         let window = Window::new(Mapping::anonymous(4096).unwrap(), Domain::LineFlush);
         assert!(window.write(4095, &[0; 2]).is_err());
-        assert!(window.flush(u64::MAX, 1).is_err());
+        assert!(window.flush(u64::MAX, 1, HERE).is_err());
         assert!(window.store(4, 0).is_err());
     }
 }

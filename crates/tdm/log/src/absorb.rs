@@ -1,0 +1,141 @@
+//! What a write, a truncation and a sync of an absorbed file do.
+//!
+//! Whoever calls holds the file's lock, but for real syncs below: these may take long, and others go on meanwhile.
+
+use byway_tdm_region::Memory;
+
+use crate::cursor::Cursor;
+use crate::point;
+use crate::record::Kind;
+use crate::ring::{Appended, Position, Ring, RingError, Source};
+
+/// An absorbed file: its log, and where that stands.
+#[derive(Debug)]
+pub struct Absorber<'a, M> {
+    ring: Ring<'a, M>,
+    cursor: Cursor<'a>,
+}
+
+/// How a sync goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SyncStep {
+    /// It is done: all that was written is kept.
+    Done,
+    /// The file has to be synced below, without the lock; [`Absorber::synced_below`] comes after.
+    Below(Begun),
+    /// It fails with this error number, as every later one.
+    Failed(i32),
+}
+
+/// What a real sync will have covered, as of when it was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Begun {
+    tail: Position,
+    unlogged: u64,
+}
+
+impl<'a, M: Memory> Absorber<'a, M> {
+    /// The file whose log is `ring`.
+    #[must_use]
+    pub const fn new(ring: Ring<'a, M>, cursor: Cursor<'a>) -> Self {
+        Self { ring, cursor }
+    }
+
+    /// Logs what a write below has put into the file. What cannot be logged suspends the log.
+    pub fn wrote(&self, at: u64, len_bytes: u64, source: &mut impl Source) {
+        if len_bytes == 0 {
+            return;
+        }
+        if self.cursor.is_suspended() {
+            // A real sync may be under way that began before this write: it does not cover it.
+            return self.cursor.suspend();
+        }
+        let what = Appended { kind: Kind::Write, offset: at, len_bytes };
+        match self.ring.append(self.cursor.extent(), what, source) {
+            Ok(next) => self.cursor.set_tail(next),
+            Err(_) => self.cursor.suspend(),
+        }
+    }
+
+    /// Logs that the file is about to be cut to a size, or to grow to it: kept before the file is touched, so that no record from
+    /// before brings back what the cut took away. While the log is suspended nothing is logged, but the records that are
+    /// there have to be retired before.
+    ///
+    /// # Errors
+    /// [`RingError::Full`]: the file has to be synced below before it is cut.
+    pub fn cutting(&self, size_bytes: u64) -> Result<(), RingError> {
+        let extent = self.cursor.extent();
+        if self.cursor.is_suspended() {
+            if extent.tail > extent.head {
+                return Err(RingError::Full { len_bytes: 0 });
+            }
+            self.cursor.suspend();
+            return Ok(());
+        }
+        let what = Appended { kind: Kind::Truncate, offset: size_bytes, len_bytes: 0 };
+        let next = self.ring.append(extent, what, &mut &[][..])?;
+        self.ring.persist(extent.synced, next, point::CUT)?;
+        self.cursor.set_tail(next);
+        self.cursor.set_synced(next);
+        Ok(())
+    }
+
+    /// Keeps all that was logged, or says that the file has to be synced below.
+    #[must_use]
+    pub fn sync(&self) -> SyncStep {
+        if let Some(error) = self.cursor.error() {
+            return SyncStep::Failed(error);
+        }
+        if self.cursor.is_suspended() {
+            return SyncStep::Below(self.begin_below());
+        }
+        let extent = self.cursor.extent();
+        if extent.synced == extent.tail {
+            return SyncStep::Done;
+        }
+        if self.ring.persist(extent.synced, extent.tail, point::SYNCED).is_err() {
+            self.cursor.suspend();
+            return SyncStep::Below(self.begin_below());
+        }
+        self.cursor.set_synced(extent.tail);
+        SyncStep::Done
+    }
+
+    /// What a real sync that is begun now will cover.
+    #[must_use]
+    pub fn begin_below(&self) -> Begun {
+        // What is suspended for later is not covered: read before the tail.
+        let unlogged = self.cursor.unlogged();
+        Begun { tail: self.cursor.extent().tail, unlogged }
+    }
+
+    /// A real sync is done: what it covered is retired, and a log that was suspended before goes on. With an error number, every
+    /// sync from here on fails.
+    ///
+    /// # Errors
+    /// That number, or EIO where the log's own memory failed.
+    pub fn synced_below(&self, begun: Begun, result: Result<(), i32>) -> Result<(), i32> {
+        if let Err(error) = result {
+            self.cursor.fail(error);
+            return Err(error);
+        }
+        let extent = self.cursor.extent();
+        if begun.tail > extent.head {
+            let tail = begun.tail.min(extent.tail);
+            self.ring.retire(tail).map_err(|_| EIO)?;
+            self.cursor.set_head(tail);
+            self.cursor.set_synced(extent.synced.max(tail));
+        }
+        self.cursor.cover(begun.unlogged);
+        Ok(())
+    }
+
+    /// The words that are shared.
+    #[must_use]
+    pub const fn cursor(&self) -> Cursor<'a> {
+        self.cursor
+    }
+}
+
+/// Input/output error, on every Linux.
+const EIO: i32 = 5;

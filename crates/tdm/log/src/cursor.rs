@@ -1,0 +1,106 @@
+//! The words that all who write an absorbed file share: in memory of the host, gone with its power.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::ring::{Extent, Position};
+
+/// Words of a cursor.
+pub const CURSOR_WORDS: usize = 8;
+
+/// Bytes of a cursor.
+pub const CURSOR_BYTES: usize = CURSOR_WORDS * 8;
+
+const HEAD: usize = 0;
+const TAIL: usize = 1;
+const SYNCED: usize = 2;
+const UNLOGGED: usize = 3;
+const COVERED: usize = 4;
+const ERROR: usize = 5;
+
+/// Where a log stands, and whether it may go on. All but [`Cursor::suspend`] and the questions is done under the file's lock.
+#[derive(Debug, Clone, Copy)]
+pub struct Cursor<'w>(&'w [AtomicU64; CURSOR_WORDS]);
+
+impl<'w> Cursor<'w> {
+    /// The cursor that these words are.
+    #[must_use]
+    pub const fn new(words: &'w [AtomicU64; CURSOR_WORDS]) -> Self {
+        Self(words)
+    }
+
+    /// Begins anew with an empty log, suspended: what was written before is kept by no record, so the first sync is a real one.
+    pub fn begin(&self, head: Position) {
+        for word in [HEAD, TAIL, SYNCED] {
+            self.set(word, head.0);
+        }
+        self.set(ERROR, 0);
+        self.suspend();
+    }
+
+    /// Something was changed that no record tells of: nothing more is logged until a real sync has covered it. By anyone, at any
+    /// time, in a signal handler too.
+    pub fn suspend(&self) {
+        self.0[UNLOGGED].fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether nothing is logged until a real sync.
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        self.get(UNLOGGED) != self.get(COVERED)
+    }
+
+    /// The error number that every sync is answered from now on, if there is one.
+    #[must_use]
+    pub fn error(&self) -> Option<i32> {
+        i32::try_from(self.get(ERROR)).ok().filter(|error| *error != 0)
+    }
+
+    /// A real sync failed: what was written may be lost, and no later sync may say otherwise.
+    pub(crate) fn fail(&self, error: i32) {
+        if self.error().is_none() {
+            self.set(ERROR, u64::from(error.unsigned_abs()));
+        }
+    }
+
+    /// Where the log begins and ends. Words that others may have spoiled make an empty one.
+    pub(crate) fn extent(&self) -> Extent {
+        let [head, tail, synced] = [HEAD, TAIL, SYNCED].map(|word| Position(self.get(word)));
+        let tail = tail.max(head);
+        Extent { head, tail, synced: synced.clamp(head, tail) }
+    }
+
+    /// Bytes of records that are not retired.
+    #[must_use]
+    pub fn kept_bytes(&self) -> u64 {
+        let extent = self.extent();
+        extent.tail.0 - extent.head.0
+    }
+
+    pub(crate) fn unlogged(&self) -> u64 {
+        self.get(UNLOGGED)
+    }
+
+    pub(crate) fn cover(&self, unlogged: u64) {
+        self.0[COVERED].fetch_max(unlogged, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_head(&self, head: Position) {
+        self.set(HEAD, head.0);
+    }
+
+    pub(crate) fn set_tail(&self, tail: Position) {
+        self.set(TAIL, tail.0);
+    }
+
+    pub(crate) fn set_synced(&self, synced: Position) {
+        self.set(SYNCED, synced.0);
+    }
+
+    fn get(&self, word: usize) -> u64 {
+        self.0[word].load(Ordering::Acquire)
+    }
+
+    fn set(&self, word: usize, value: u64) {
+        self.0[word].store(value, Ordering::Release);
+    }
+}

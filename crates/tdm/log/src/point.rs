@@ -1,0 +1,15 @@
+//! Each flush and fence of a log by name. A test leaves out one after the other and has to see acknowledged bytes go.
+
+use byway_tdm_region::Point;
+
+/// A ring made empty for a file.
+pub const FORMATTED: Point = Point("a ring was formatted");
+/// Records before an fsync is answered.
+pub const SYNCED: Point = Point("records before a sync is acknowledged");
+/// A truncation before the file is cut.
+pub const CUT: Point = Point("a truncation before the file is cut");
+/// Where a ring begins, before what is in front of it is written over.
+pub const RETIRED: Point = Point("the beginning of a ring, before its records are written over");
+
+/// All of them.
+pub const POINTS: [Point; 4] = [FORMATTED, SYNCED, CUT, RETIRED];

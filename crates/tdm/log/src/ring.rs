@@ -1,0 +1,307 @@
+//! Records of one file, one behind the other, in a part of device memory that is used round and round.
+//!
+//! The first line holds the head: where the log begins, in 48 bits, and 16 bits that say the word is one. Behind it are the records.
+//! Positions count up for ever; a record lies at its position modulo the room.
+
+use byway_sys::checksum::{crc32c, crc32c_append};
+use byway_tdm_region::{Memory, MemoryError, Point};
+use thiserror::Error;
+
+use crate::point;
+use crate::record::{HEADER_BYTES, Header, Kind, LEN_MAX_BYTES, record_bytes};
+
+/// Bytes before the records.
+const FRONT_BYTES: u64 = 64;
+
+/// Bytes that are copied and summed at a time: what is summed is what is stored, whatever the program does to its memory meanwhile.
+const PIECE_BYTES: usize = 1024;
+
+/// Where in a log, in bytes since its first use; a multiple of 32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Position(pub u64);
+
+/// Which part of a memory a ring is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingPlace {
+    /// Its first byte, a multiple of 64.
+    pub at: u64,
+    /// Its length, a multiple of 64.
+    pub len_bytes: u64,
+    /// Which use of this place it is: records of another file, or of an earlier time, are not this ring's.
+    pub identity: u64,
+}
+
+/// Why a ring did not do it.
+#[derive(Debug, Error)]
+pub enum RingError {
+    /// A place that holds no ring.
+    #[error("{0:?} is not a place for a ring")]
+    Place(RingPlace),
+    /// There is no room behind the tail, or there never is for data of that length.
+    #[error("the ring has no room for {len_bytes} bytes more")]
+    Full {
+        /// Length of the data.
+        len_bytes: u64,
+    },
+    /// The word that says where the log begins is not one that was written.
+    #[error("the beginning of the ring is damaged: {0:#018x}")]
+    Head(u64),
+    /// What the memory says.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
+/// Bytes to be logged, piece by piece: a slice, or the parts of a program's vector.
+pub trait Source {
+    /// Fills `into` with the next bytes.
+    fn fill(&mut self, into: &mut [u8]);
+}
+
+impl Source for &[u8] {
+    fn fill(&mut self, into: &mut [u8]) {
+        let (first, rest) = self.split_at(into.len());
+        into.copy_from_slice(first);
+        *self = rest;
+    }
+}
+
+/// What is to be appended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Appended {
+    pub(crate) kind: Kind,
+    pub(crate) offset: u64,
+    pub(crate) len_bytes: u64,
+}
+
+/// Where a log begins and ends, and up to where it is kept for certain.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extent {
+    pub(crate) head: Position,
+    pub(crate) tail: Position,
+    pub(crate) synced: Position,
+}
+
+/// One file's log. Whoever appends, retires or moves its head holds the file's lock.
+#[derive(Debug)]
+pub struct Ring<'m, M> {
+    memory: &'m M,
+    place: RingPlace,
+}
+
+impl<M> Clone for Ring<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Ring<'_, M> {}
+
+impl<'m, M: Memory> Ring<'m, M> {
+    /// The ring at a place.
+    ///
+    /// # Errors
+    /// [`RingError::Place`] for one that is not inside the memory, not aligned, or too small for a record.
+    pub fn new(memory: &'m M, place: RingPlace) -> Result<Self, RingError> {
+        let end = place.at.checked_add(place.len_bytes);
+        let fits = end.is_some_and(|end| end <= memory.len_bytes());
+        let is_aligned = place.at.is_multiple_of(64) && place.len_bytes.is_multiple_of(64);
+        if !fits || !is_aligned || place.len_bytes < 2 * FRONT_BYTES {
+            return Err(RingError::Place(place));
+        }
+        Ok(Self { memory, place })
+    }
+
+    /// Room for records.
+    #[must_use]
+    pub const fn room_bytes(&self) -> u64 {
+        self.place.len_bytes - FRONT_BYTES
+    }
+
+    /// Where it is, and which use of it.
+    #[must_use]
+    pub const fn place(&self) -> RingPlace {
+        self.place
+    }
+
+    /// Makes it empty, beginning at `head`: kept when this returns.
+    ///
+    /// # Errors
+    /// [`RingError::Memory`].
+    pub fn format(&self, head: Position) -> Result<(), RingError> {
+        self.put_head(head, point::FORMATTED)
+    }
+
+    /// Where the log begins.
+    ///
+    /// # Errors
+    /// [`RingError::Head`] for a word that nobody wrote.
+    pub fn head(&self) -> Result<Position, RingError> {
+        let word = self.memory.load(self.place.at)?;
+        let position = (word >> 16) * HEADER_BYTES;
+        if self.head_word(Position(position)) != word {
+            return Err(RingError::Head(word));
+        }
+        Ok(Position(position))
+    }
+
+    /// Has the log begin at `head`: all before may be written over once this returns.
+    pub(crate) fn retire(&self, head: Position) -> Result<(), RingError> {
+        self.put_head(head, point::RETIRED)
+    }
+
+    /// Puts a record behind `extent.tail`; says where the next one goes. Nothing is kept for certain yet.
+    pub(crate) fn append(
+        &self,
+        extent: Extent,
+        what: Appended,
+        source: &mut impl Source,
+    ) -> Result<Position, RingError> {
+        let next = Position(extent.tail.0 + record_bytes(what.len_bytes));
+        if what.len_bytes > LEN_MAX_BYTES || next.0 - extent.head.0 > self.room_bytes() {
+            return Err(RingError::Full { len_bytes: what.len_bytes });
+        }
+        let unsynced = extent.tail.0.saturating_sub(extent.synced.0) / HEADER_BYTES;
+        let header = Header {
+            position: extent.tail.0,
+            offset: what.offset,
+            len_bytes: what.len_bytes as u32,
+            kind: what.kind,
+            synced_before: u32::try_from(unsynced).unwrap_or(u32::MAX),
+        };
+        let (mut bytes, sum) = header.encode(self.place.identity);
+        let sum = self.put_data(extent.tail.0 + HEADER_BYTES, what.len_bytes, sum, source)?;
+        bytes[28..].copy_from_slice(&sum.to_le_bytes());
+        self.put(extent.tail.0, &bytes)?;
+        Ok(next)
+    }
+
+    /// Has all from `from` up to `to` kept when this returns, whoever stored it.
+    pub(crate) fn persist(&self, from: Position, to: Position, point: Point) -> Result<(), RingError> {
+        self.in_parts(from.0, to.0 - from.0, |at, len, _| self.memory.flush(at, len, point))?;
+        self.memory.fence(point);
+        Ok(())
+    }
+
+    /// The 32 bytes at a position.
+    pub(crate) fn header_at(&self, position: u64) -> Result<[u8; HEADER_BYTES as usize], RingError> {
+        let mut bytes = [0; HEADER_BYTES as usize];
+        self.memory.read(self.at(position), &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Copies what lies from a position on.
+    pub(crate) fn copy(&self, position: u64, into: &mut [u8]) -> Result<(), RingError> {
+        let len = into.len() as u64;
+        self.in_parts(position, len, |at, len, from| {
+            self.memory.read(at, &mut into[from as usize..(from + len) as usize])
+        })
+    }
+
+    fn put_data(
+        &self,
+        position: u64,
+        len_bytes: u64,
+        mut sum: u32,
+        source: &mut impl Source,
+    ) -> Result<u32, RingError> {
+        let mut piece = [0; PIECE_BYTES];
+        let mut done = 0;
+        while done < len_bytes {
+            let len = (len_bytes - done).min(PIECE_BYTES as u64);
+            let piece = &mut piece[..len as usize];
+            source.fill(piece);
+            sum = crc32c_append(sum, piece);
+            self.put(position + done, piece)?;
+            done += len;
+        }
+        Ok(sum)
+    }
+
+    fn put(&self, position: u64, bytes: &[u8]) -> Result<(), RingError> {
+        self.in_parts(position, bytes.len() as u64, |at, len, from| {
+            self.memory.write(at, &bytes[from as usize..(from + len) as usize])
+        })
+    }
+
+    /// A range of positions as the one or two ranges of memory that it is: where, how long, and how far into the range.
+    fn in_parts(
+        &self,
+        position: u64,
+        len_bytes: u64,
+        mut each: impl FnMut(u64, u64, u64) -> Result<(), MemoryError>,
+    ) -> Result<(), RingError> {
+        let first = len_bytes.min(self.room_bytes() - position % self.room_bytes());
+        if first > 0 {
+            each(self.at(position), first, 0)?;
+        }
+        if first < len_bytes {
+            each(self.place.at + FRONT_BYTES, len_bytes - first, first)?;
+        }
+        Ok(())
+    }
+
+    fn at(&self, position: u64) -> u64 {
+        self.place.at + FRONT_BYTES + position % self.room_bytes()
+    }
+
+    fn put_head(&self, head: Position, point: Point) -> Result<(), RingError> {
+        self.memory.store(self.place.at, self.head_word(head))?;
+        self.memory.flush(self.place.at, 8, point)?;
+        self.memory.fence(point);
+        Ok(())
+    }
+
+    /// One word, so that it is old or new whatever happens.
+    fn head_word(&self, head: Position) -> u64 {
+        let number = head.0 / HEADER_BYTES;
+        let sum = crc32c_append(crc32c(&self.place.identity.to_le_bytes()), &number.to_le_bytes());
+        number << 16 | u64::from(sum & 0xffff)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use byway_sys::Mapping;
+    use byway_tdm_region::{Domain, Window};
+
+    use super::*;
+
+    const PLACE: RingPlace = RingPlace { at: 64, len_bytes: 512, identity: 3 };
+
+    fn memory() -> Window {
+        Window::new(Mapping::anonymous(4096).unwrap(), Domain::LineFlush)
+    }
+
+    #[test]
+    fn the_beginning_is_what_was_put_there_and_only_by_this_use_of_the_place() {
+        let memory = memory();
+        let ring = Ring::new(&memory, PLACE).unwrap();
+        ring.format(Position(96)).unwrap();
+        assert_eq!(ring.head().unwrap(), Position(96));
+        let other = Ring::new(&memory, RingPlace { identity: 4, ..PLACE }).unwrap();
+        assert!(matches!(other.head(), Err(RingError::Head(_))));
+    }
+
+    #[test]
+    fn a_place_outside_of_the_memory_or_unaligned_holds_no_ring() {
+        let memory = memory();
+        let with = |at, len_bytes| Ring::new(&memory, RingPlace { at, len_bytes, identity: 0 }).is_ok();
+        assert!(with(0, 4096));
+        assert!(!with(64, 4096) && !with(8, 512) && !with(0, 64) && !with(u64::MAX - 63, 128));
+    }
+
+    #[test]
+    fn what_has_no_room_is_refused_and_changes_nothing() {
+        let memory = memory();
+        let ring = Ring::new(&memory, PLACE).unwrap();
+        let zero = Position(0);
+        let extent = Extent { head: zero, tail: zero, synced: zero };
+        let what = Appended { kind: Kind::Write, offset: 0, len_bytes: 417 };
+        let data = [1; 417];
+        assert!(matches!(ring.append(extent, what, &mut &data[..]), Err(RingError::Full { len_bytes: 417 })));
+        let what = Appended { len_bytes: 416, ..what };
+        assert_eq!(ring.append(extent, what, &mut &data[..]).unwrap(), Position(448));
+    }
+}

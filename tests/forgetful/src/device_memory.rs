@@ -1,0 +1,226 @@
+//! Device memory of which a loss of power leaves what was flushed and fenced, and of every other aligned 8-byte word
+//! what it was or any value that was stored there since.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use byway_tdm_region::{Memory, MemoryError, Point};
+
+use crate::power::Power;
+use crate::random::Random;
+
+const LINE_WORDS: u64 = 8;
+
+/// What a test takes out of the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Flushes at this place.
+    Flush(Point),
+    /// Fences at this place.
+    Fence(Point),
+}
+
+/// A word that is not certain: what was stored there since it was, oldest first, and how many of these a fence will settle.
+#[derive(Debug, Clone, Default)]
+struct Unsettled {
+    stored: Vec<u64>,
+    flushed: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    now: Vec<u64>,
+    kept: Vec<u64>,
+    unsettled: BTreeMap<usize, Unsettled>,
+}
+
+/// The memory.
+#[derive(Debug)]
+pub struct ForgetfulMemory {
+    state: RefCell<State>,
+    power: Rc<Power>,
+    left_out: Option<LeftOut>,
+}
+
+impl ForgetfulMemory {
+    /// Memory that holds `words` for certain, as long as there is power.
+    #[must_use]
+    pub fn new(words: Vec<u64>, power: Rc<Power>, left_out: Option<LeftOut>) -> Self {
+        let state = State { now: words.clone(), kept: words, unsettled: BTreeMap::new() };
+        Self { state: RefCell::new(state), power, left_out }
+    }
+
+    /// What a loss of power leaves.
+    #[must_use]
+    pub fn after_a_cut(&self, random: &mut Random) -> Vec<u64> {
+        let state = self.state.borrow();
+        let mut words = state.kept.clone();
+        for (word, unsettled) in &state.unsettled {
+            let choice = random.below(unsettled.stored.len() as u64 + 1) as usize;
+            if let Some(stored) = choice.checked_sub(1) {
+                words[*word] = unsettled.stored[stored];
+            }
+        }
+        words
+    }
+
+    fn range(&self, at: u64, len_bytes: u64) -> Result<(), MemoryError> {
+        let memory_bytes = self.len_bytes();
+        if at.checked_add(len_bytes).is_some_and(|end| end <= memory_bytes) {
+            return Ok(());
+        }
+        Err(MemoryError::Outside { at, len_bytes, memory_bytes })
+    }
+}
+
+impl State {
+    fn put(&mut self, word: usize, value: u64) {
+        self.now[word] = value;
+        self.unsettled.entry(word).or_default().stored.push(value);
+    }
+
+    fn flush(&mut self, words: std::ops::Range<usize>) {
+        for (_, unsettled) in self.unsettled.range_mut(words) {
+            unsettled.flushed = unsettled.stored.len();
+        }
+    }
+
+    fn fence(&mut self) {
+        let kept = &mut self.kept;
+        self.unsettled.retain(|word, unsettled| {
+            if let Some(last) = unsettled.flushed.checked_sub(1) {
+                kept[*word] = unsettled.stored[last];
+                unsettled.stored.drain(..unsettled.flushed);
+                unsettled.flushed = 0;
+            }
+            !unsettled.stored.is_empty()
+        });
+    }
+}
+
+impl Memory for ForgetfulMemory {
+    fn len_bytes(&self) -> u64 {
+        self.state.borrow().now.len() as u64 * 8
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), MemoryError> {
+        self.range(at, into.len() as u64)?;
+        let state = self.state.borrow();
+        for (i, byte) in into.iter_mut().enumerate() {
+            let at = at as usize + i;
+            *byte = state.now[at / 8].to_le_bytes()[at % 8];
+        }
+        Ok(())
+    }
+
+    fn write(&self, at: u64, from: &[u8]) -> Result<(), MemoryError> {
+        self.range(at, from.len() as u64)?;
+        if from.is_empty() || !self.power.event() {
+            return Ok(());
+        }
+        let mut state = self.state.borrow_mut();
+        let (first, end) = (at as usize, at as usize + from.len());
+        for word in first / 8..end.div_ceil(8) {
+            let mut bytes = state.now[word].to_le_bytes();
+            for (i, byte) in bytes.iter_mut().enumerate() {
+                if let Some(from) = (word * 8 + i).checked_sub(first).and_then(|i| from.get(i)) {
+                    *byte = *from;
+                }
+            }
+            state.put(word, u64::from_le_bytes(bytes));
+        }
+        Ok(())
+    }
+
+    fn load(&self, at: u64) -> Result<u64, MemoryError> {
+        let mut bytes = [0; 8];
+        self.read(at, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn store(&self, at: u64, value: u64) -> Result<(), MemoryError> {
+        self.write(at, &value.to_le_bytes())
+    }
+
+    fn flush(&self, at: u64, len_bytes: u64, point: Point) -> Result<(), MemoryError> {
+        self.range(at, len_bytes)?;
+        if !self.power.event() || self.left_out == Some(LeftOut::Flush(point)) {
+            return Ok(());
+        }
+        let line = |byte: u64| byte / (LINE_WORDS * 8);
+        let end = (line(at + len_bytes.max(1) - 1) + 1) * LINE_WORDS;
+        self.state.borrow_mut().flush((line(at) * LINE_WORDS) as usize..end as usize);
+        Ok(())
+    }
+
+    fn fence(&self, point: Point) {
+        if self.power.event() && self.left_out != Some(LeftOut::Fence(point)) {
+            self.state.borrow_mut().fence();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Point = Point("here");
+
+    fn memory(left_out: Option<LeftOut>) -> ForgetfulMemory {
+        ForgetfulMemory::new(vec![0; 32], Rc::new(Power::stays()), left_out)
+    }
+
+    /// What is at a word after each of many cuts.
+    fn found(memory: &ForgetfulMemory, word: usize) -> Vec<u64> {
+        let mut random = Random::new(1);
+        let mut found: Vec<u64> = (0..100).map(|_| memory.after_a_cut(&mut random)[word]).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    #[test]
+    fn what_was_flushed_and_fenced_is_certain_and_nothing_else() {
+        let memory = memory(None);
+        memory.store(8, 1).unwrap();
+        memory.store(8, 2).unwrap();
+        assert_eq!(found(&memory, 1), [0, 1, 2]);
+        memory.flush(8, 8, HERE).unwrap();
+        memory.store(8, 3).unwrap();
+        assert_eq!(found(&memory, 1), [0, 1, 2, 3]);
+        memory.fence(HERE);
+        assert_eq!(found(&memory, 1), [2, 3]);
+    }
+
+    #[test]
+    fn a_flush_takes_the_whole_line_and_a_fence_alone_nothing() {
+        let memory = memory(None);
+        memory.write(60, &[9; 8]).unwrap();
+        memory.fence(HERE);
+        assert_eq!(found(&memory, 7).len(), 2);
+        memory.flush(0, 1, HERE).unwrap();
+        memory.fence(HERE);
+        assert_eq!((found(&memory, 7).len(), found(&memory, 8).len()), (1, 2));
+    }
+
+    #[test]
+    fn what_is_left_out_is_not_done() {
+        for left_out in [LeftOut::Flush(HERE), LeftOut::Fence(HERE)] {
+            let memory = memory(Some(left_out));
+            memory.store(0, 1).unwrap();
+            memory.flush(0, 8, HERE).unwrap();
+            memory.fence(HERE);
+            assert_eq!(found(&memory, 0), [0, 1], "{left_out:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_happens_without_power() {
+        let memory = ForgetfulMemory::new(vec![0; 32], Rc::new(Power::until(1)), None);
+        memory.store(0, 1).unwrap();
+        memory.store(8, 1).unwrap();
+        assert_eq!(found(&memory, 1), [0]);
+        assert_eq!(found(&memory, 0), [0, 1]);
+    }
+}

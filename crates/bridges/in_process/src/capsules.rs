@@ -353,6 +353,17 @@ impl CapsuleDevice<'_> {
         Ok(())
     }
 
+    /// A command came that cannot be executed yet. Until it is [claimed](Self::claim), it can be aborted.
+    pub fn expect(&mut self, (id, qid): (ControllerId, u16), command: &Command) {
+        self.core.capsules.controller(id).into_iter().for_each(|controller| controller.expect(qid, command));
+    }
+
+    /// Whether a command that waited is to be executed. Else it was aborted, and its completion is to be
+    /// [taken](Self::take_completion).
+    pub fn claim(&mut self, (id, qid): (ControllerId, u16), cid: u16) -> bool {
+        self.core.capsules.controller(id).is_some_and(|controller| controller.claim(qid, cid))
+    }
+
     /// Executes two fused commands that came one behind the other, as one.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use byway_spec::base::sgl::SglKind;
 use byway_spec::{Command, Completion, DataPointer, Status};
 
 use crate::admin::effects;
+use crate::awaited::Awaited;
 use crate::completion::Ticket;
 use crate::controller::{Controller, ControllerId};
 use crate::counting::Typed;
@@ -43,8 +44,10 @@ pub(crate) struct CapsuleQueues {
     host: Host,
     /// Entries of the admin queue, which outlives a reset.
     admin_entries: u32,
-    /// Completions that nobody has taken.
+    /// Completions that nobody has taken, by queue.
     posted: Vec<VecDeque<Posted>>,
+    /// Commands that cannot be executed yet, by queue.
+    pub awaited: Vec<VecDeque<Awaited>>,
 }
 
 /// A completion, and what goes to the host with it.
@@ -77,6 +80,12 @@ pub enum ConnectError {
 #[error("more commands are outstanding than the queue has entries for")]
 pub struct Overrun;
 
+impl CapsuleQueues {
+    fn of(host: Host) -> Self {
+        Self { host, admin_entries: 0, posted: Vec::new(), awaited: Vec::new() }
+    }
+}
+
 impl Controller {
     /// A controller for `host`, who connected over a fabric, by `port` if there is more to be told of it. Its admin queue is to be connected first.
     ///
@@ -95,13 +104,13 @@ impl Controller {
         let mut controller = Self::with_queues(id, subsystem, CmbRegisters::default(), 1);
         controller.registers = Registers::over_fabric(CAPSULE_QUEUE_ENTRIES);
         controller.admin.mind_no_keep_alive();
-        controller.capsules = Some(Box::new(CapsuleQueues { host, admin_entries: 0, posted: Vec::new() }));
+        controller.capsules = Some(Box::new(CapsuleQueues::of(host)));
         Ok(controller)
     }
 
     /// Ends a controller that hosts are not connected to any more.
     pub fn detach(mut self, subsystem: &mut Subsystem) {
-        (0..=MAX_IO_QUEUES).for_each(|qid| self.drop_posted(subsystem, qid));
+        (0..=MAX_IO_QUEUES).for_each(|qid| self.drop_queued(subsystem, qid));
         subsystem.remove_controller(self.id);
     }
 
@@ -137,6 +146,7 @@ impl Controller {
         self.submission.resize_with(queues, || None);
         self.completion.resize_with(queues, || None);
         capsules.posted.resize_with(queues, VecDeque::new);
+        capsules.awaited.resize_with(queues, VecDeque::new);
         (self.submission[at], self.completion[at]) = (Some(sq), Some(cq));
         Some(())
     }
@@ -151,12 +161,14 @@ impl Controller {
         (self.submission[at], self.completion[at]) = (None, None);
         self.held.forget_queue(qid);
         self.elsewhere.forget_queue(qid);
-        self.drop_posted(subsystem, qid);
+        self.drop_queued(subsystem, qid);
     }
 
-    /// Drops completions that nobody will take, and gives back what they bring.
-    fn drop_posted(&mut self, subsystem: &mut Subsystem, qid: u16) {
-        let posted = self.capsules.as_mut().and_then(|capsules| capsules.posted.get_mut(usize::from(qid)));
+    /// Drops commands that nobody will claim and completions that nobody will take, and gives back what these bring.
+    fn drop_queued(&mut self, subsystem: &mut Subsystem, qid: u16) {
+        let (Some(capsules), at) = (&mut self.capsules, usize::from(qid)) else { return };
+        capsules.awaited.get_mut(at).into_iter().for_each(VecDeque::clear);
+        let posted = capsules.posted.get_mut(at);
         let data = posted.into_iter().flat_map(|posted| posted.drain(..)).filter_map(|posted| posted.data);
         data.for_each(|at| subsystem.release_elsewhere(at.nsid, at.place));
     }
@@ -166,7 +178,7 @@ impl Controller {
         if self.capsules.is_none() {
             return;
         }
-        (0..=MAX_IO_QUEUES).for_each(|qid| self.drop_posted(subsystem, qid));
+        (0..=MAX_IO_QUEUES).for_each(|qid| self.drop_queued(subsystem, qid));
         let Some(capsules) = &self.capsules else { return };
         let (host, entries) = (capsules.host, capsules.admin_entries);
         // It was this host's before, so that nothing keeps it from being so.
@@ -239,7 +251,7 @@ impl Controller {
         port.meter.begin(now_ps);
     }
 
-    fn take_ticket(&mut self, qid: u16, cid: u16) -> Option<Ticket> {
+    pub(crate) fn take_ticket(&mut self, qid: u16, cid: u16) -> Option<Ticket> {
         let sq = self.submission.get_mut(usize::from(qid))?.as_mut()?;
         let permit = self.completion.get_mut(usize::from(qid))?.as_mut()?.permit(|| None)?;
         let behind = (u32::from(sq.ring.head()) + 1) % sq.ring.size();

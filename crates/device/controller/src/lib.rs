@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod awaited;
 mod capsule;
 mod completion;
 mod controller;

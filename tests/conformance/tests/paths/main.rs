@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod aborting;
 mod choosing;
 mod losing;
 mod ordering;

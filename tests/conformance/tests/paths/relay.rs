@@ -10,10 +10,22 @@ pub struct Relay {
     shared: Arc<Shared>,
 }
 
+#[derive(Default, PartialEq, Eq)]
+enum Kept {
+    #[default]
+    Nothing,
+    /// Data that is more than commands are, and what comes over the same connection behind it.
+    Data,
+    All,
+}
+
+/// More than commands at once are.
+const DATA_BYTES: usize = 4 << 10;
+
 #[derive(Default)]
 struct Shared {
-    /// What hosts send is kept back.
-    holds: Mutex<bool>,
+    /// What of hosts is kept back.
+    holds: Mutex<Kept>,
     let_go: Condvar,
     /// Whoever comes is turned away.
     is_away: AtomicBool,
@@ -58,12 +70,17 @@ impl Relay {
 
     /// What hosts send from here on is kept.
     pub fn hold(&self) {
-        *self.shared.holds.lock().unwrap() = true;
+        *self.shared.holds.lock().unwrap() = Kept::All;
+    }
+
+    /// Data that hosts send from here on is kept, and their commands are not.
+    pub fn hold_data(&self) {
+        *self.shared.holds.lock().unwrap() = Kept::Data;
     }
 
     /// What was kept goes where it was meant to, and what comes too.
     pub fn let_go(&self) {
-        *self.shared.holds.lock().unwrap() = false;
+        *self.shared.holds.lock().unwrap() = Kept::Nothing;
         self.shared.let_go.notify_all();
     }
 
@@ -125,15 +142,21 @@ impl Shared {
         let mut bytes = vec![0; 64 << 10];
         while let Ok(count @ 1..) = host.read(&mut bytes) {
             self.came.fetch_add(count as u64, SeqCst);
-            drop(self.let_go.wait_while(self.holds.lock().unwrap(), |holds| *holds).unwrap());
+            self.wait(count > DATA_BYTES);
             // Before there can be an answer.
             self.carried.fetch_add(count as u64, SeqCst);
             if target.write_all(&bytes[..count]).is_err() {
                 break;
             }
         }
-        drop(self.let_go.wait_while(self.holds.lock().unwrap(), |holds| *holds).unwrap());
+        self.wait(true);
         let _ = target.shutdown(Shutdown::Both);
+    }
+
+    /// Waits until what came may go on.
+    fn wait(&self, is_data: bool) {
+        let is_kept = |kept: &mut Kept| *kept == Kept::All || (*kept == Kept::Data && is_data);
+        drop(self.let_go.wait_while(self.holds.lock().unwrap(), is_kept).unwrap());
     }
 
     fn carry_answers(&self, [mut target, mut host]: [TcpStream; 2]) {

@@ -90,11 +90,10 @@ impl Solicitations {
     }
 
     /// The command of this R2T ended without its data. The host sends it all the same, as it was asked to: it is accepted
-    /// until it is whole, and not wanted.
-    pub fn forgo(&mut self, tag: TransferTag) {
-        if let Some(Some(solicited)) = self.places.get_mut(usize::from(tag.0)) {
-            solicited.wanted = false;
-        }
+    /// until it is whole, and not wanted. Says whether there is any to come.
+    pub fn forgo(&mut self, tag: TransferTag) -> bool {
+        let place = self.places.get_mut(usize::from(tag.0)).and_then(Option::as_mut);
+        place.is_some_and(|solicited| std::mem::replace(&mut solicited.wanted, false))
     }
 
     /// R2Ts that are outstanding.

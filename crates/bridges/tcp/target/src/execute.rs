@@ -133,6 +133,9 @@ impl Open {
     fn send_posted(&mut self, posted: Posted, out: &mut Outbox, device: &mut CapsuleDevice<'_>) {
         let Posted { completion, data, room_bytes } = posted;
         self.owed_bytes = self.owed_bytes.saturating_sub(room_bytes as usize);
+        if completion.status().is(Status::ABORT_REQUESTED) {
+            self.withdraw(completion.cid, out, device);
+        }
         let Some(at) = data else { return self.respond(completion, out) };
         let (head_bytes, room_bytes) = (self.writer.data_head_bytes(), at.reply.room_bytes as usize);
         let room = out.room(head_bytes + room_bytes);

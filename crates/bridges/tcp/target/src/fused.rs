@@ -54,6 +54,8 @@ enum Arrival {
     Here(Option<Vec<u8>>),
     /// It cannot be had.
     Failed(Status),
+    /// It does not matter: the command was aborted.
+    Aborted,
 }
 
 impl Half {
@@ -77,8 +79,8 @@ impl Half {
         match &self.data {
             Arrival::Here(data) => Ok(FusedCommand { command: &self.command, carried: data.as_deref() }),
             Arrival::Failed(status) => Err(*status),
-            // Nobody asks before it has arrived.
-            Arrival::Coming => Err(Status::TRANSIENT_TRANSPORT_ERROR),
+            // Nobody asks before it has arrived, or once it was answered.
+            Arrival::Coming | Arrival::Aborted => Err(Status::TRANSIENT_TRANSPORT_ERROR),
         }
     }
 }
@@ -108,7 +110,8 @@ impl Pair {
 impl FusedPairs {
     /// Commands that have their data and are not executed yet.
     pub fn held(&self) -> usize {
-        self.0.iter().flat_map(Pair::halves).filter(|half| half.has_arrived()).count()
+        let is_held = |half: &&Half| !matches!(half.data, Arrival::Coming | Arrival::Aborted);
+        self.0.iter().flat_map(Pair::halves).filter(is_held).count()
     }
 
     /// Bytes of their data.
@@ -129,9 +132,31 @@ impl FusedPairs {
     }
 
     fn abandon_first(&mut self) {
-        if self.awaits_second() {
+        if self.awaits_second() && !self.take_aborted_first() {
             self.0.back_mut().into_iter().for_each(|pair| pair.second = Second::Missing);
         }
+    }
+
+    /// Forgets a first command that was aborted before its second came; whether there was one.
+    fn take_aborted_first(&mut self) -> bool {
+        let is_aborted = self.0.back().is_some_and(|pair| pair.first.data == Arrival::Aborted);
+        is_aborted && self.0.pop_back().is_some()
+    }
+
+    /// A command was aborted: whether it is one of these, and the one that it is fused with, which ends for that. A second
+    /// that is still to come finds that its first was aborted.
+    pub fn withdraw(&mut self, cid: u16) -> (bool, Option<Command>) {
+        let is_its = |half: &Half| half.command.cid() == cid && half.data != Arrival::Aborted;
+        let Some(at) = self.0.iter().position(|pair| pair.halves().any(is_its)) else { return (false, None) };
+        if let Some(Pair { first, second: Second::Awaited }) = self.0.get_mut(at) {
+            first.data = Arrival::Aborted;
+            return (true, None);
+        }
+        let other = self
+            .0
+            .remove(at)
+            .and_then(|pair| pair.halves().find(|half| !is_its(half)).map(|half| half.command));
+        (true, other)
     }
 
     fn add(&mut self, half: Half) {
@@ -178,11 +203,16 @@ impl Open {
                 }
             };
         }
+        if fuse == Cdw0::FUSE_SECOND && self.fused.take_aborted_first() {
+            self.fail(command, Status::ABORTED_FAILED_FUSED, hand.out);
+            return Ok(());
+        }
         if self.fused.held_bytes() > HELD_BYTES_MAX {
             return Err(Ended::Overrun);
         }
         let data = data.and_then(|data| arrival_of(command, data)).unwrap_or_else(Arrival::Failed);
         let is_coming = data == Arrival::Coming;
+        self.expect(command, hand);
         self.fused.add(Half { command: *command, data });
         if is_coming {
             self.pending.wait(*command);
@@ -211,11 +241,19 @@ impl Open {
         second: &Half,
         hand: &mut Hand<'_, '_>,
     ) -> Result<(), Ended> {
+        // Both are claimed, whatever became of one.
+        let claimed = [first, second].map(|half| self.claim(&half.command, hand));
         match (first.as_fused(), second.as_fused()) {
-            (Ok(first), Ok(second)) => return self.execute_fused(at, [first, second], hand),
+            (Ok(first), Ok(second)) if claimed == [true; 2] => {
+                return self.execute_fused(at, [first, second], hand);
+            }
             (compared, written) => {
-                self.end_without_data(first, compared.err(), hand.out);
-                self.end_without_data(second, written.err(), hand.out);
+                let halves = [(first, compared.err()), (second, written.err())];
+                for (half, status) in
+                    halves.into_iter().zip(claimed).filter_map(|(half, mine)| mine.then_some(half))
+                {
+                    self.end_without_data(half, status, hand.out);
+                }
             }
         }
         Ok(())
@@ -228,6 +266,9 @@ impl Open {
 
     /// The device refuses a first command without its second, and logs it.
     fn end_alone(&mut self, at: DeviceQueue, first: &Half, hand: &mut Hand<'_, '_>) -> Result<(), Ended> {
+        if !self.claim(&first.command, hand) {
+            return Ok(());
+        }
         match first.as_fused() {
             Ok(FusedCommand { command, carried }) => self.execute_at(at, command, carried, 0, hand),
             Err(status) => {

@@ -13,6 +13,7 @@
 //! received at once.
 #![forbid(unsafe_code)]
 
+mod aborting;
 mod association;
 mod authentication;
 mod channel;

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use byway_spec::Command;
-use byway_tcp_codec::{CommandId, H2cData, ReadyToTransfer, Solicitations, Violation};
+use byway_tcp_codec::{CommandId, H2cData, ReadyToTransfer, Solicitations, TransferTag, Violation};
 
 use crate::share::{FREE_BYTES, Share};
 
@@ -64,6 +64,10 @@ pub struct Pending {
     share: Share,
     /// There was none left for the next.
     is_short: bool,
+    /// Tags of commands that ended without their data, which comes all the same.
+    forgone: usize,
+    /// The last of a tag's data is being received: the tag is free, and its place is not.
+    is_ending: bool,
 }
 
 impl Pending {
@@ -77,12 +81,14 @@ impl Pending {
             spare: Vec::new(),
             share,
             is_short: false,
+            forgone: 0,
+            is_ending: false,
         }
     }
 
     /// Commands that have not all of their data.
     pub fn len(&self) -> usize {
-        self.waiting.len() + self.solicitations.outstanding()
+        self.waiting.len() + self.solicitations.outstanding() - self.forgone
     }
 
     /// Bytes of commands that wait, of data that was asked for and of spare buffers.
@@ -98,6 +104,9 @@ impl Pending {
 
     /// The R2T to send next, if there is room for what it asks.
     pub fn ask(&mut self) -> Option<ReadyToTransfer> {
+        if self.is_ending {
+            return None;
+        }
         let command = *self.waiting.front()?;
         let bytes = command.sgl1().length_bytes;
         if self.asked_bytes > 0 && self.asked_bytes + bytes as usize > ASKED_BYTES {
@@ -130,9 +139,10 @@ impl Pending {
         self.is_short
     }
 
-    /// Whether data was asked for that has not come.
+    /// Whether data was asked for that has not come, or so much is owed of commands that ended that nothing more is asked for.
     pub fn is_owed(&self) -> bool {
-        self.solicitations.outstanding() > 0
+        let is_barred = self.forgone == usize::from(PLACES) && !self.waiting.is_empty();
+        self.solicitations.outstanding() > self.forgone || is_barred
     }
 
     /// Whether data that was asked for is better received where it belongs.
@@ -161,6 +171,8 @@ impl Pending {
     /// If it is not what is next of an R2T.
     pub fn accept(&mut self, header: &H2cData, data_bytes: u32) -> Result<Coming, Violation> {
         let accepted = self.solicitations.accept(header, data_bytes)?;
+        self.is_ending = accepted.whole;
+        self.forgone -= usize::from(accepted.whole && !accepted.wanted);
         Ok(Coming { place: usize::from(header.tag.0), whole: accepted.whole })
     }
 
@@ -175,17 +187,33 @@ impl Pending {
 
     /// The end of the data of one PDU: the command, if it has all of its data.
     pub fn end(&mut self, coming: Coming, is_intact: bool) -> Option<Whole> {
-        let place = self.asked.get_mut(coming.place)?;
-        if let Some(whole) = place {
+        self.is_ending = false;
+        if let Some(whole) = self.asked.get_mut(coming.place)? {
             whole.is_corrupt |= !is_intact;
         }
-        if !coming.whole {
-            return None;
-        }
-        let whole = place.take()?;
+        if coming.whole { self.take_place(coming.place) } else { None }
+    }
+
+    fn take_place(&mut self, place: usize) -> Option<Whole> {
+        let whole = self.asked.get_mut(place)?.take()?;
         self.asked_bytes -= whole.bytes.min(self.asked_bytes);
         self.share.keep(self.asked_bytes);
         Some(whole)
+    }
+
+    /// A command is not to have its data any more; whether it waited for it. What it was asked for already comes all the same,
+    /// and is dropped.
+    pub fn withdraw(&mut self, cid: u16) -> bool {
+        if let Some(at) = self.waiting.iter().position(|command| command.cid() == cid) {
+            self.waiting.remove(at);
+            return true;
+        }
+        let is_its = |place: &Option<Whole>| place.as_ref().is_some_and(|whole| whole.command.cid() == cid);
+        let Some(place) = self.asked.iter().position(is_its) else { return false };
+        // Of one that has the last of its data coming, the tag is free already.
+        self.forgone += usize::from(self.solicitations.forgo(TransferTag(place as u16)));
+        self.take_place(place).into_iter().for_each(|whole| self.reuse(whole));
+        true
     }
 
     /// Nothing came for a while: buffers are given back.

@@ -136,9 +136,13 @@ impl Open {
 
     /// The end of one PDU of data that was asked for: the command is executed when it has all of it.
     fn take_asked(&mut self, coming: Coming, is_intact: bool, hand: &mut Hand<'_, '_>) -> Result<(), Ended> {
-        let Some(whole) = self.pending.end(coming, is_intact) else { return Ok(()) };
+        let Some(whole) = self.pending.end(coming, is_intact) else {
+            self.ask(hand.out);
+            return Ok(());
+        };
         let done = match whole.is_corrupt {
             _ if self.fused.take_data(&whole) => self.settle_fused(hand),
+            _ if !self.claim(&whole.command, hand) => Ok(()),
             true => {
                 self.fail(&whole.command, Status::TRANSIENT_TRANSPORT_ERROR, hand.out);
                 Ok(())
@@ -185,6 +189,7 @@ impl Open {
                 Ok(())
             }
             Ok(Data::AtHost) => {
+                self.expect(command, hand);
                 self.pending.wait(*command);
                 self.ask(hand.out);
                 Ok(())

@@ -292,6 +292,11 @@ impl Session {
         self.open().is_some_and(waits)
     }
 
+    /// Whether commands wait for what is still to come of them, which may be aborted.
+    pub fn awaits(&self) -> bool {
+        self.open().is_some_and(|open| open.pending.len() > 0 || open.fused.held() > 0)
+    }
+
     /// Nothing came for a while: memory that is not in use is given back.
     pub fn rest(&mut self) {
         self.out.rest();

@@ -154,7 +154,7 @@ impl<W: Wire> Connection<W> {
 
     /// Whether completions may come by themselves.
     pub fn waits(&self) -> bool {
-        self.over.is_none() && self.session.waits()
+        self.over.is_none() && (self.session.waits() || self.session.awaits())
     }
 
     /// Whether what comes over it comes soon enough to be looked for at length: commands of an I/O queue.

@@ -1,8 +1,9 @@
 //! Abort (Base 2.1, section 5.1.1).
 //!
-//! A fetched command runs to its end at once, so what can be aborted is what waits: an event request, and a command to an
-//! exported namespace that its engine has done nothing of. What waits for a sync was executed. A command whose inline
-//! payload is still coming is left to complete: taking it out would leave chunks that could be read as commands.
+//! A fetched command runs to its end at once, so what can be aborted is what waits: an event request, a command to an
+//! exported namespace that its engine has done nothing of, and over fabrics one whose data, or the command that it is fused
+//! with, is still to come. What waits for a sync was executed. In a ring, a command whose inline payload is still coming is
+//! left to complete: taking it out would leave chunks that could be read as commands.
 
 use byway_queue::Doorbells;
 use byway_spec::base::admin::AbortCdw10;
@@ -33,10 +34,12 @@ impl Controller {
         if self.submission.get(usize::from(cdw10.sqid())).is_none_or(Option::is_none) {
             return Err(CommandError::invalid_field("no such submission queue").at_byte(40));
         }
-        let is_aborted = match cdw10.sqid() {
-            0 => self.abort_request(subsystem, port, doorbells, cdw10.cid()),
-            sqid => self.abort_elsewhere(subsystem, port, (sqid, cdw10.cid())),
-        };
+        let (sqid, cid) = (cdw10.sqid(), cdw10.cid());
+        let is_aborted = self.abort_awaited(subsystem, port, (sqid, cid))
+            || match sqid {
+                0 => self.abort_request(subsystem, port, doorbells, cid),
+                _ => self.abort_elsewhere(subsystem, port, (sqid, cid)),
+            };
         Ok(Outcome::with(if is_aborted { 0 } else { NOT_ABORTED }))
     }
 

@@ -1,6 +1,6 @@
 //! What hosts can make a target hold, one and all together, and for how long. Time is made up where it matters.
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -185,5 +185,50 @@ fn data_that_is_taken_bit_by_bit_is_given_back_bit_by_bit() {
         for cid in reads {
             assert!(io.wait(cid).0.status().is_success());
         }
+    }
+}
+
+#[test]
+fn what_is_asked_for_while_the_last_data_of_another_command_comes_is_not_mixed_up_with_it() {
+    const BYTES: usize = 1 << 20;
+    let served = Served::with(|asked| asked.target.data_bytes_max = 2 * BYTES);
+    let (_greedy, mut greedy) = served.host(Proposal::default());
+    let (_admin, mut io) = served.host(Proposal::default());
+    greedy.start(blocks(NvmOpcode::WRITE, 0, BYTES), By::R2t, &pattern(1, BYTES));
+    assert_eq!(greedy.stream.peek(&mut [0]).unwrap(), 1);
+    let (one, other) = (pattern(2, BYTES), pattern(3, BYTES));
+    let mut write = write_when_asked(100, BYTES);
+    let mut wire = Vec::new();
+    io.writer.command(&write, &[]).append_to(&mut wire);
+    write.cdw0.set_cid(101);
+    write.set_cdw10_11(4096);
+    io.writer.command(&write, &[]).append_to(&mut wire);
+    io.stream.write_all(&wire).unwrap();
+    let mut asked = [0; 24];
+    io.stream.read_exact(&mut asked).unwrap();
+    let sent_data = |command: u16, asked: &[u8; 24], data: &[u8]| {
+        let (command, tag) = (CommandId(command), TransferTag(u16::from_le_bytes([asked[10], asked[11]])));
+        let mut wire = Vec::new();
+        let header = H2cData { command, tag, offset_bytes: 0, last: true };
+        io.writer.data(&header, &[data]).append_to(&mut wire);
+        wire
+    };
+    let wire = sent_data(100, &asked, &one);
+    io.stream.write_all(&wire[..BYTES / 2]).unwrap();
+    // There is room for the other's data as soon as this host has gone, which who comes and asks makes known.
+    drop((greedy, _greedy));
+    for _ in 0..8 {
+        served.host(Proposal::default());
+    }
+    io.stream.write_all(&wire[BYTES / 2..]).unwrap();
+    let mut sent = [0; 48];
+    io.stream.read_exact(&mut sent).unwrap();
+    assert_eq!((sent[0], sent[24]), (5, 9), "an answer, and an R2T");
+    asked.copy_from_slice(&sent[24..]);
+    io.stream.write_all(&sent_data(101, &asked, &other)).unwrap();
+    io.stream.read_exact(&mut sent[..24]).unwrap();
+    assert_eq!((sent[0], sent[20]), (5, 101));
+    for (lba, data) in [(0, one), (4096, other)] {
+        assert!(io.read(blocks(NvmOpcode::READ, lba, BYTES), BYTES).1 == data);
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use byway_core::{AdaptivePolicy, Error, ErrorKind, Nsid, Result};
-use byway_flash::{Fading, GcPolicy, Injection, Reads};
+use byway_flash::{Bytes, Fading, GcPolicy, Injection, NoSize, Reads};
 use byway_in_process::RunBy;
 use byway_kv::{KvOptions, Packing};
 use byway_link::{ClockMode, Method};
@@ -342,18 +342,8 @@ pub(crate) fn size_of_place(uri: &str, size: &str) -> Result<u64> {
 /// # Errors
 /// A text that is no size, or one over 2^63 bytes.
 pub fn parse_size(text: &str) -> Result<u64> {
-    let wrong = || invalid(format!("{text:?} is no size: expected a number with an optional K, M, G or T"));
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "" | "B" => 0,
-        "K" | "KIB" => 10,
-        "M" | "MIB" => 20,
-        "G" | "GIB" => 30,
-        "T" | "TIB" => 40,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number.checked_mul(1 << shift).filter(|bytes| *bytes < 1 << 63).ok_or_else(wrong)
+    let size: Bytes = text.parse().map_err(|error: NoSize| invalid(error.to_string()))?;
+    Ok(size.0)
 }
 
 pub(crate) fn parse<T: FromStr<Err: std::fmt::Display>>(value: &str) -> Result<T> {

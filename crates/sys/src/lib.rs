@@ -13,6 +13,7 @@ pub mod boot;
 pub mod cacheline;
 pub mod checksum;
 pub mod copy;
+pub mod dax;
 mod deadline;
 mod eager;
 pub mod events;

@@ -41,6 +41,29 @@ pub enum Sharing {
     Shared,
     /// Stores stay in this process: the file is read-only to us.
     CopyOnWrite,
+    /// There are no stores: one would end the process, so its holder must do none. For files that are open for reading alone
+    /// and cannot be mapped to be copied (device nodes).
+    ReadOnly,
+    /// Stores reach the file, and before a page can be stored to, the file system has on its disk what it takes to find it
+    /// (`MAP_SYNC`): lines that are written back are kept. Refused by any file that is not mapped past the page cache.
+    Synchronous,
+}
+
+impl Sharing {
+    const fn flags(self) -> MapFlags {
+        match self {
+            Self::Shared | Self::ReadOnly => MapFlags::SHARED,
+            Self::CopyOnWrite => MapFlags::PRIVATE.union(MapFlags::NORESERVE),
+            Self::Synchronous => MapFlags::SHARED_VALIDATE.union(MapFlags::SYNC),
+        }
+    }
+
+    const fn protection(self) -> ProtFlags {
+        match self {
+            Self::ReadOnly => ProtFlags::READ,
+            Self::Shared | Self::CopyOnWrite | Self::Synchronous => READ_WRITE,
+        }
+    }
 }
 
 /// Memory that others may read and write while we do.
@@ -85,13 +108,10 @@ impl Mapping {
     /// The system's answer, and `InvalidInput` for a length of zero.
     pub fn file(file: &File, offset_bytes: u64, len_bytes: usize, sharing: Sharing) -> io::Result<Self> {
         refuse_empty(len_bytes)?;
-        let flags = match sharing {
-            Sharing::Shared => MapFlags::SHARED,
-            Sharing::CopyOnWrite => MapFlags::PRIVATE | MapFlags::NORESERVE,
-        };
+        let (protection, flags) = (sharing.protection(), sharing.flags());
         // SAFETY: no address is asked for, so no existing mapping is replaced.
         let start =
-            unsafe { rustix::mm::mmap(ptr::null_mut(), len_bytes, READ_WRITE, flags, file, offset_bytes)? };
+            unsafe { rustix::mm::mmap(ptr::null_mut(), len_bytes, protection, flags, file, offset_bytes)? };
         Self::from_raw(start, len_bytes)
     }
 
@@ -187,6 +207,30 @@ impl Mapping {
         let words = self.start.as_ptr().cast();
         // SAFETY: mapped for as long as `self` is borrowed, aligned to a page, and all accesses through `&self` are atomic.
         unsafe { std::slice::from_raw_parts(words, self.len_bytes / size_of::<AtomicU32>()) }
+    }
+
+    /// The same as words of 64 bits.
+    #[must_use]
+    pub fn words_u64(&self) -> &[AtomicU64] {
+        let words = self.start.as_ptr().cast();
+        // SAFETY: mapped for as long as `self` is borrowed, aligned to a page, and all accesses through `&self` are atomic.
+        unsafe { std::slice::from_raw_parts(words, self.len_bytes / size_of::<AtomicU64>()) }
+    }
+
+    /// Has the system map every page of the range now, ready for stores, so that none is waited for later.
+    ///
+    /// # Errors
+    /// The system's answer: `StorageFull` or `OutOfMemory` where there is no room for a page. `InvalidInput` for a range outside
+    /// the mapping, and from kernels before 5.14, which map pages as they are touched.
+    pub fn populate(&self, at: usize, len_bytes: usize) -> io::Result<()> {
+        let outside = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        self.check(at, len_bytes, 1).map_err(outside)?;
+        let from = at / PAGE_BYTES * PAGE_BYTES;
+        let start = self.start.as_ptr().wrapping_add(from).cast();
+        let advice = rustix::mm::Advice::LinuxPopulateWrite;
+        // SAFETY: the range is inside our own mapping, and pages that are mapped early hold what they would hold later.
+        unsafe { rustix::mm::madvise(start, at + len_bytes - from, advice)? };
+        Ok(())
     }
 
     /// Copies from the mapping.

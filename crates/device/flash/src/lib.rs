@@ -82,7 +82,7 @@ pub use media::{MediaKind, Reads};
 pub use options::{DEFAULT_OVER_PROVISIONING_PERCENT, FlashOptions, OpenOptions, RunOptions};
 pub use recovery::Recovery;
 pub use report::{Ages, BlockCounts, WearBucket};
-pub use size::Bytes;
+pub use size::{Bytes, NoSize};
 pub use snapshot::Snapshot;
 pub use state::PowerHistory;
 pub use sync::{FinishedSync, PendingSync};

@@ -1,0 +1,158 @@
+//! Files whose memory is mapped: whether past the page cache (DAX), with all of their room taken, and for whom.
+
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
+
+/// Zeroes that are written at once.
+const ZEROES: [u8; 1 << 16] = [0; 1 << 16];
+
+/// Whether mappings of the file reach the memory that it lies on; `None` from kernels that do not say (before 5.8).
+///
+/// # Errors
+/// The system's answer.
+pub fn is_dax(file: &File) -> io::Result<Option<bool>> {
+    let told = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
+    let says = told.stx_attributes_mask.contains(StatxAttributes::DAX);
+    Ok(says.then(|| told.stx_attributes.contains(StatxAttributes::DAX)))
+}
+
+/// Opens a file for reading and writing, made for its owner alone if it is not there.
+///
+/// # Errors
+/// The system's answer.
+pub fn open_or_make(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?))
+}
+
+/// Locks a file for this process, until it is dropped; `false` where another has it.
+///
+/// # Errors
+/// The system's answer.
+pub fn try_lock(file: &File) -> io::Result<bool> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Has a file be `len_bytes` long at least, with room for all of it.
+///
+/// # Errors
+/// The system's answer: `StorageFull` where there is no room.
+pub fn take_room(file: &File, len_bytes: u64) -> io::Result<()> {
+    Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len_bytes)?)
+}
+
+/// Writes zeroes wherever nothing was ever written, and waits until it is on the disk: from there on, a store into the file
+/// changes nothing that its file system keeps of it.
+///
+/// # Errors
+/// The system's answer.
+#[expect(clippy::disallowed_methods, reason = "once a file, before anything in it is promised")]
+pub fn write_zeroes_once(file: &File, len_bytes: u64) -> io::Result<()> {
+    let mut at = 0;
+    while at < len_bytes {
+        let hole = rustix::fs::seek(file, SeekFrom::Hole(at))?;
+        let end = written_from(file, hole)?.unwrap_or(len_bytes).min(len_bytes);
+        zero(file, hole, end)?;
+        at = end.max(hole);
+    }
+    file.sync_all()
+}
+
+/// The first byte from `at` on that was written; `None` where there is none.
+fn written_from(file: &File, at: u64) -> io::Result<Option<u64>> {
+    match rustix::fs::seek(file, SeekFrom::Data(at)) {
+        Ok(found) => Ok(Some(found)),
+        Err(Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The next range from `at` on that was ever written; `None` where there is none.
+///
+/// # Errors
+/// The system's answer.
+pub fn next_written(file: &File, at: u64) -> io::Result<Option<std::ops::Range<u64>>> {
+    let Some(start) = written_from(file, at)? else { return Ok(None) };
+    Ok(Some(start..rustix::fs::seek(file, SeekFrom::Hole(start))?))
+}
+
+fn zero(file: &File, from: u64, to: u64) -> io::Result<()> {
+    let mut at = from;
+    while at < to {
+        let piece = (to - at).min(ZEROES.len() as u64);
+        file.write_all_at(&ZEROES[..piece as usize], at)?;
+        at += piece;
+    }
+    Ok(())
+}
+
+/// The same file opened anew, to be given away: what its receiver does with it cannot touch this process's position or locks.
+///
+/// # Errors
+/// The system's answer.
+pub fn reopen(file: &File, writable: bool) -> io::Result<File> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    std::fs::OpenOptions::new().read(true).write(writable).open(path)
+}
+
+/// Makes a file one that only `uid` (and root) may open.
+///
+/// # Errors
+/// The system's answer: `PermissionDenied` where this process may not give files away.
+pub fn belong_to(file: &File, uid: u32) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    std::os::unix::fs::fchown(file, Some(uid), None)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_file_gets_all_of_its_room_and_keeps_what_was_written() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[7; 5000], 200_000).unwrap();
+        take_room(&file, 300_000).unwrap();
+        write_zeroes_once(&file, 300_000).unwrap();
+        write_zeroes_once(&file, 300_000).unwrap();
+        let mut back = vec![0; 300_000];
+        file.read_exact_at(&mut back, 0).unwrap();
+        assert!(back.iter().enumerate().all(|(at, byte)| (*byte == 7) == (200_000..205_000).contains(&at)));
+        assert_eq!(next_written(&file, 0).unwrap().unwrap(), 0..300_000, "no hole is left");
+    }
+
+    #[test]
+    fn a_locked_file_is_not_locked_twice_and_whoever_was_given_it_holds_no_lock() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let ours = open_or_make(file.path()).unwrap();
+        assert!(try_lock(&ours).unwrap());
+        assert!(!try_lock(&open_or_make(file.path()).unwrap()).unwrap());
+        let given = reopen(&ours, true).unwrap();
+        drop(ours);
+        assert!(try_lock(&open_or_make(file.path()).unwrap()).unwrap());
+        drop(given);
+    }
+
+    #[test]
+    fn a_file_given_away_for_reading_cannot_be_written() {
+        let file = tempfile::tempfile().unwrap();
+        assert!(reopen(&file, false).unwrap().write_all_at(b"x", 0).is_err());
+        reopen(&file, true).unwrap().write_all_at(b"x", 0).unwrap();
+    }
+
+    #[test]
+    fn a_file_on_a_disk_is_not_mapped_past_the_page_cache() {
+        assert_ne!(is_dax(&tempfile::tempfile().unwrap()).unwrap(), Some(true));
+    }
+}

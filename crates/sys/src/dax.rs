@@ -6,11 +6,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, StatxAttributes, StatxFlags};
+use rustix::fs::{
+    AtFlags, FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, StatxAttributes, StatxFlags,
+};
 use rustix::io::Errno;
 
 /// Zeroes that are written at once.
-const ZEROES: [u8; 1 << 16] = [0; 1 << 16];
+static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
 
 /// Whether mappings of the file reach the memory that it lies on; `None` from kernels that do not say (before 5.8).
 ///
@@ -103,6 +105,21 @@ fn zero(file: &File, from: u64, to: u64) -> io::Result<()> {
 pub fn reopen(file: &File, writable: bool) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     std::fs::OpenOptions::new().read(true).write(writable).open(path)
+}
+
+/// A device's number as sysfs writes it.
+#[must_use]
+pub fn device_name(number: u64) -> String {
+    format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
+}
+
+/// Whether a file belongs to this process's user, or to `other`.
+///
+/// # Errors
+/// The system's answer.
+pub fn is_ours_or(file: &File, other: Option<u32>) -> io::Result<bool> {
+    let owner = rustix::fs::fstat(file)?.st_uid;
+    Ok(owner == rustix::process::geteuid().as_raw() || Some(owner) == other)
 }
 
 /// Makes a file one that only `uid` (and root) may open.

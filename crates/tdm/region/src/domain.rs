@@ -16,6 +16,9 @@ pub enum Domain {
 }
 
 impl Domain {
+    /// Every domain, from the one that keeps least.
+    pub const ALL: [Self; 4] = [Self::Volatile, Self::PageSync, Self::LineFlush, Self::CpuCache];
+
     /// Whether anything stored there can be kept.
     #[must_use]
     pub const fn is_persistent(self) -> bool {

@@ -1,11 +1,33 @@
 //! Memory of a device that programs store into: what keeps a store, and what it takes until it is kept.
 //!
+//! A [`DeviceRegion`] is such memory with one owner: an emulated device (`emu`), a file that is mapped past the page cache
+//! (`fsdax`) or a character device (`devdax`), [opened](open) by a description. Its owner and those it
+//! [exports](DeviceRegion::export) to touch it by a [`Window`].
+//!
 //! Source: the study of transparent DAX mappings (seed 003), DESIGN.md "Boundaries" 8.
+#![forbid(unsafe_code)]
 
+mod description;
+mod devdax;
 mod domain;
+mod emu;
+mod error;
+mod export;
+mod fsdax;
+mod mapped;
 mod memory;
+mod open;
+mod region;
+mod slice;
+mod sysfs;
 mod window;
 
+pub use description::{Description, Place};
 pub use domain::Domain;
+pub use error::{RegionError, Unsupported};
+pub use export::{Access, EXPORT_BYTES, Export, ExportDescription};
 pub use memory::{Memory, MemoryError, Point};
+pub use open::{Opening, open, open_described};
+pub use region::{DeviceRegion, Pin, RegionStats, Residency, Ticket};
+pub use slice::SliceName;
 pub use window::Window;

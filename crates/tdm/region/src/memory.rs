@@ -30,6 +30,9 @@ pub enum MemoryError {
         /// Length of the memory.
         memory_bytes: u64,
     },
+    /// The memory was given for reading alone.
+    #[error("device memory that was given for reading is not written")]
+    ReadOnly,
     /// The system could not sync pages to where they are kept.
     #[error("pages of device memory could not be synced")]
     Sync(#[source] io::Error),

@@ -5,6 +5,7 @@ use byway_sys::cacheline::{store_fence, write_back_range};
 use byway_sys::map::MapError;
 
 use crate::domain::Domain;
+use crate::export::Access;
 use crate::memory::{Memory, MemoryError, Point};
 
 /// Device memory as one process has it mapped.
@@ -12,13 +13,21 @@ use crate::memory::{Memory, MemoryError, Point};
 pub struct Window {
     map: Mapping,
     domain: Domain,
+    access: Access,
 }
 
 impl Window {
     /// Memory that is mapped, and from where on it keeps what is stored.
     #[must_use]
     pub const fn new(map: Mapping, domain: Domain) -> Self {
-        Self { map, domain }
+        Self { map, domain, access: Access::ReadWrite }
+    }
+
+    /// For what it was given alone: a mapping of memory that may only be read is not written by mistake.
+    #[must_use]
+    pub const fn with_access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
     }
 
     /// From where on stores are kept.
@@ -31,6 +40,14 @@ impl Window {
     #[must_use]
     pub const fn mapping(&self) -> &Mapping {
         &self.map
+    }
+
+    #[inline]
+    fn check_writable(&self) -> Result<(), MemoryError> {
+        if self.access == Access::ReadOnly {
+            return Err(MemoryError::ReadOnly);
+        }
+        Ok(())
     }
 }
 
@@ -46,6 +63,7 @@ impl Memory for Window {
 
     #[inline]
     fn write(&self, at: u64, from: &[u8]) -> Result<(), MemoryError> {
+        self.check_writable()?;
         Ok(self.map.write_at(place(at), from)?)
     }
 
@@ -56,6 +74,7 @@ impl Memory for Window {
 
     #[inline]
     fn store(&self, at: u64, value: u64) -> Result<(), MemoryError> {
+        self.check_writable()?;
         Ok(self.map.store_u64(place(at), value)?)
     }
 

@@ -1,0 +1,154 @@
+//! Regions as people name them: `emu:PATH?size=1G`, `fsdax:DIR?size=1G`, `devdax:/dev/dax0.0`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use byway_flash::Bytes;
+use byway_link::ClockMode;
+
+use crate::domain::Domain;
+use crate::error::RegionError;
+
+/// Where a name without a slash has its file: memory that no kernel writes back.
+const MEMORY_FILES: &str = "/dev/shm";
+
+/// What a region's memory is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A mapped file that stands for a device.
+    Emu(PathBuf),
+    /// A file in this folder, of a file system that maps it past the page cache.
+    FsDax(PathBuf),
+    /// A character device.
+    DevDax(PathBuf),
+}
+
+/// A region to be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// What its memory is.
+    pub place: Place,
+    /// `size`: its length; without it, that of what is there.
+    pub size_bytes: Option<u64>,
+    /// `domain`: from where on stores are kept, by who knows better than the system.
+    pub domain: Option<Domain>,
+    /// `profile`: the device that `emu` models; without it there is memory and nothing else.
+    pub profile: Option<String>,
+    /// `cache`: bytes of the device's cache, in place of the profile's.
+    pub cache_bytes: Option<u64>,
+    /// `hit`: nanoseconds that a line of the cache takes, in place of the profile's.
+    pub hit_ns: Option<u32>,
+    /// `clock`: what modelled time does.
+    pub clock: ClockMode,
+}
+
+impl FromStr for Description {
+    type Err = RegionError;
+
+    fn from_str(text: &str) -> Result<Self, RegionError> {
+        let unknown = || RegionError::Unknown(text.to_owned());
+        let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
+        let (path, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let place = match kind {
+            _ if path.is_empty() => return Err(unknown()),
+            "emu" if !path.contains('/') => Place::Emu(PathBuf::from(MEMORY_FILES).join(path)),
+            "emu" => Place::Emu(path.into()),
+            "fsdax" => Place::FsDax(path.into()),
+            "devdax" => Place::DevDax(path.into()),
+            _ => return Err(unknown()),
+        };
+        let mut described = Self::of(place);
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            described.set(option).map_err(|why| RegionError::option(option, why))?;
+        }
+        Ok(described)
+    }
+}
+
+impl Description {
+    /// With nothing chosen.
+    const fn of(place: Place) -> Self {
+        Self {
+            place,
+            size_bytes: None,
+            domain: None,
+            profile: None,
+            cache_bytes: None,
+            hit_ns: None,
+            clock: ClockMode::Off,
+        }
+    }
+
+    fn set(&mut self, option: &str) -> Result<(), String> {
+        let (name, value) = option.split_once('=').ok_or("it has no value")?;
+        let is_emu = matches!(self.place, Place::Emu(_));
+        match name {
+            "size" => self.size_bytes = Some(size(value)?),
+            "domain" => self.domain = Some(domain(value)?),
+            "profile" | "cache" | "hit" | "clock" if !is_emu => {
+                return Err("only a device that is emulated has one".into());
+            }
+            "profile" => self.profile = Some(value.to_owned()),
+            "cache" => self.cache_bytes = Some(size(value)?),
+            "hit" => self.hit_ns = Some(value.parse().map_err(|_| "expected nanoseconds")?),
+            "clock" => self.clock = value.parse().map_err(|error| format!("{error}"))?,
+            _ => return Err("it is not known".into()),
+        }
+        Ok(())
+    }
+}
+
+fn size(value: &str) -> Result<u64, String> {
+    let size: Bytes = value.parse().map_err(|error| format!("{error}"))?;
+    if size.0 == 0 {
+        return Err("at least one page".into());
+    }
+    Ok(size.0)
+}
+
+fn domain(value: &str) -> Result<Domain, String> {
+    Domain::ALL
+        .into_iter()
+        .find(|domain| domain.name() == value)
+        .ok_or_else(|| format!("expected {}", Domain::ALL.map(Domain::name).join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        text.parse::<Description>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_region_is_described_by_what_it_is_and_its_options() {
+        let emu: Description =
+            "emu:/x/y?size=1G&cache=64M&profile=cmm-h&clock=virtual&hit=150".parse().unwrap();
+        assert_eq!(emu.place, Place::Emu("/x/y".into()));
+        assert_eq!((emu.size_bytes, emu.cache_bytes, emu.hit_ns), (Some(1 << 30), Some(64 << 20), Some(150)));
+        assert_eq!((emu.profile.as_deref(), emu.clock), (Some("cmm-h"), ClockMode::Virtual));
+        let dax: Description = "devdax:/dev/dax0.0?domain=cpu_cache".parse().unwrap();
+        assert_eq!((dax.place, dax.domain), (Place::DevDax("/dev/dax0.0".into()), Some(Domain::CpuCache)));
+    }
+
+    #[test]
+    fn a_name_alone_is_a_file_that_no_kernel_writes_back() {
+        let emu: Description = "emu:byway".parse().unwrap();
+        assert_eq!(emu.place, Place::Emu("/dev/shm/byway".into()));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_reason() {
+        assert!(refusal("/dev/dax0.0").contains("expected emu:PATH"));
+        assert!(refusal("pmem:/dev/pmem0").contains("expected emu:PATH"));
+        assert!(refusal("fsdax:").contains("expected emu:PATH"));
+        assert!(refusal("emu:x?size=much").contains("expected a number"));
+        assert!(refusal("emu:x?size=0").contains("at least one page"));
+        assert!(refusal("emu:x?size").contains("no value"));
+        assert!(refusal("emu:x?speed=9").contains("not known"));
+        assert!(refusal("emu:x?domain=adr").contains("memory_controller"));
+        assert!(refusal("devdax:/dev/dax0.0?cache=1G").contains("only a device that is emulated"));
+    }
+}

@@ -1,0 +1,39 @@
+//! `emu`: a mapped file that stands for a device's memory.
+//!
+//! What is stored there survives every process, as the kernel has it, and no loss of power. So it is volatile, unless whoever
+//! opens it says that it shall count as persistent: then it costs what such memory costs (lines are written back, stores are
+//! fenced), and everything that is told of it says that it is emulated.
+
+use std::fs::File;
+use std::path::Path;
+
+use byway_sys::dax;
+use byway_sys::map::{PAGE_BYTES, Sharing};
+
+use crate::domain::Domain;
+use crate::error::RegionError;
+use crate::mapped::{Terms, len_of};
+use crate::open::Opening;
+
+const VOLATILE: &str = "emulated memory does not survive a loss of power, and nobody asked to take it as if it did \
+                        (--emulate-persistence)";
+const EMULATED: &str =
+    "emulated: it survives processes, not a loss of power, and was asked to count as if it did";
+
+/// Takes all of the file's room.
+pub(crate) fn terms(
+    path: &Path,
+    file: &File,
+    size_bytes: Option<u64>,
+    how: &Opening,
+) -> Result<Terms, RegionError> {
+    let len_bytes = len_of(path, file, size_bytes)?.next_multiple_of(PAGE_BYTES as u64);
+    let (domain, why) = match (how.emulate_persistence, how.domain) {
+        (false, None | Some(Domain::Volatile)) => (Domain::Volatile, VOLATILE),
+        (false, Some(_)) => return Err(RegionError::option("domain", VOLATILE)),
+        (true, domain) => (domain.unwrap_or(Domain::LineFlush), EMULATED),
+    };
+    dax::take_room(file, len_bytes).map_err(RegionError::system(path, "take room for all of it"))?;
+    let align_bytes = PAGE_BYTES as u64;
+    Ok(Terms { len_bytes, align_bytes, sharing: Sharing::Shared, domain, why: why.to_owned() })
+}

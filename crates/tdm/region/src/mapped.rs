@@ -1,0 +1,239 @@
+//! Memory without a cache in front of it: a file or a device node, mapped whole.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use byway_sys::map::Sharing;
+use byway_sys::{Mapping, dax};
+
+use crate::domain::Domain;
+use crate::error::{RegionError, Unsupported};
+use crate::export::{Access, Export, ExportDescription};
+use crate::open::Opening;
+use crate::region::{DeviceRegion, Pin, RegionStats, Residency, Ticket, check};
+use crate::slice::{self, SliceName};
+use crate::window::Window;
+use crate::{devdax, emu, fsdax};
+
+/// What a mapped file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Emu,
+    FsDax,
+    DevDax,
+}
+
+/// How a file is to be mapped, and what can be relied on then.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) len_bytes: u64,
+    pub(crate) align_bytes: u64,
+    pub(crate) sharing: Sharing,
+    pub(crate) domain: Domain,
+    pub(crate) why: String,
+}
+
+/// A mapped file as a region.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    kind: Kind,
+    path: PathBuf,
+    /// Locked, so it is never given away itself.
+    file: File,
+    window: Window,
+    align_bytes: u64,
+    is_synchronous: bool,
+    why: String,
+    /// How slices of it are opened.
+    how: Opening,
+}
+
+impl Mapped {
+    /// Opens a region, or the slice of one that belongs to `user`: he has descriptors of that, and may cut it short.
+    pub(crate) fn open(
+        kind: Kind,
+        path: &Path,
+        size_bytes: Option<u64>,
+        how: &Opening,
+        user: Option<u32>,
+    ) -> Result<Self, RegionError> {
+        let is_new = kind != Kind::DevDax && !path.exists();
+        let opened = Self::open_file(kind, path, size_bytes, how, user);
+        if is_new && opened.is_err() {
+            // What made this fail is the better error, and the file is ours and empty.
+            let _ = std::fs::remove_file(path);
+        }
+        opened
+    }
+
+    fn open_file(
+        kind: Kind,
+        path: &Path,
+        size_bytes: Option<u64>,
+        how: &Opening,
+        user: Option<u32>,
+    ) -> Result<Self, RegionError> {
+        let file = open_locked(kind, path, user)?;
+        let terms = match kind {
+            Kind::Emu => emu::terms(path, &file, size_bytes, how)?,
+            Kind::FsDax => fsdax::terms(path, &file, size_bytes, how)?,
+            Kind::DevDax => devdax::terms(path, &file, size_bytes, how)?,
+        };
+        let window = Window::new(map(path, &file, &terms, user.is_some())?, terms.domain);
+        let is_synchronous = terms.sharing == Sharing::Synchronous;
+        Ok(Self {
+            kind,
+            path: path.to_path_buf(),
+            file,
+            window,
+            align_bytes: terms.align_bytes,
+            is_synchronous,
+            why: terms.why,
+            how: how.clone(),
+        })
+    }
+
+    /// Refuses a range of which another slice has some.
+    fn check_apart(&self, wanted: &SliceName) -> Result<(), RegionError> {
+        let taken = self.slices()?.into_iter().find(|other| other != wanted && other.overlaps(&wanted.range));
+        match taken {
+            None => Ok(()),
+            Some(other) => {
+                let why = format!("{:?} of it belong to the slice of user {}", other.range, other.uid);
+                Err(RegionError::refused(&self.path, why))
+            }
+        }
+    }
+
+    /// A slice, with nothing in front of it either.
+    pub(crate) fn open_slice(&self, range: Range<u64>, uid: u32) -> Result<Self, RegionError> {
+        check(self, &range)?;
+        if self.kind == Kind::DevDax {
+            let why = "a device node has one owner and no files in it: fsdax can part its memory";
+            return Err(Unsupported { what: "a slice for one user", why }.into());
+        }
+        let name = SliceName { range, uid };
+        self.check_apart(&name)?;
+        let (path, len_bytes) = (name.path_beside(&self.path), name.range.end - name.range.start);
+        let slice = Self::open(self.kind, &path, Some(len_bytes), &self.how, Some(uid))?;
+        dax::belong_to(&slice.file, uid).map_err(RegionError::system(&path, "give it to its user"))?;
+        Ok(slice)
+    }
+}
+
+fn open_locked(kind: Kind, path: &Path, user: Option<u32>) -> Result<File, RegionError> {
+    let opened = match kind {
+        Kind::DevDax => std::fs::OpenOptions::new().read(true).write(true).open(path),
+        Kind::Emu | Kind::FsDax => dax::open_or_make(path),
+    };
+    let file = opened.map_err(RegionError::system(path, "open it"))?;
+    let is_ours = dax::is_ours_or(&file, user).map_err(RegionError::system(path, "ask whose it is"))?;
+    if kind != Kind::DevDax && !is_ours {
+        return Err(RegionError::refused(path, "it belongs to another user, who may have it open"));
+    }
+    if dax::try_lock(&file).map_err(RegionError::system(path, "lock it"))? {
+        return Ok(file);
+    }
+    Err(RegionError::refused(path, "another process owns it"))
+}
+
+fn map(path: &Path, file: &File, terms: &Terms, is_slice: bool) -> Result<Mapping, RegionError> {
+    let len_bytes = usize::try_from(terms.len_bytes)
+        .map_err(|_| RegionError::refused(path, "it is longer than what an address can tell"))?;
+    let mapped = match is_slice {
+        true => Mapping::guarded_file(file, 0, len_bytes, terms.sharing),
+        false => Mapping::file(file, 0, len_bytes, terms.sharing),
+    };
+    let map = mapped.map_err(RegionError::system(path, "map it"))?;
+    map.populate(0, len_bytes).map_err(RegionError::system(path, "have all of its pages mapped"))?;
+    Ok(map)
+}
+
+/// The length that was asked for, or that the file has; a file is never cut short.
+pub(crate) fn len_of(path: &Path, file: &File, size_bytes: Option<u64>) -> Result<u64, RegionError> {
+    let there = file.metadata().map_err(RegionError::system(path, "ask for its length"))?.len();
+    match (size_bytes, there) {
+        (None, 0) => Err(RegionError::refused(path, "it is new: say how long it is to be (size=)")),
+        (None, there) => Ok(there),
+        (Some(asked), there) if asked < there => {
+            Err(RegionError::refused(path, format!("it has {there} bytes, which is more than size={asked}")))
+        }
+        (Some(asked), _) => Ok(asked),
+    }
+}
+
+impl DeviceRegion for Mapped {
+    fn window(&self) -> &Window {
+        &self.window
+    }
+
+    fn align_bytes(&self) -> u64 {
+        self.align_bytes
+    }
+
+    fn why(&self) -> &str {
+        &self.why
+    }
+
+    fn is_emulated(&self) -> bool {
+        self.kind == Kind::Emu
+    }
+
+    fn residency(&self, range: Range<u64>) -> Result<Residency, RegionError> {
+        check(self, &range)?;
+        Ok(Residency { resident_bytes: range.end - range.start, ..Residency::default() })
+    }
+
+    fn prefetch(&self, range: Range<u64>) -> Result<Ticket, RegionError> {
+        check(self, &range)?;
+        Ok(Ticket::NOW)
+    }
+
+    fn has_come(&self, _ticket: Ticket) -> bool {
+        true
+    }
+
+    fn wait_for(&self, _ticket: Ticket) {}
+
+    fn evict(&self, range: Range<u64>) -> Result<(), RegionError> {
+        check(self, &range)
+    }
+
+    fn pin(&self, range: Range<u64>) -> Result<Pin, RegionError> {
+        check(self, &range)?;
+        Ok(Pin::ALWAYS)
+    }
+
+    fn export(&self, range: Range<u64>, access: Access) -> Result<Export, RegionError> {
+        check(self, &range)?;
+        let file = dax::reopen(&self.file, access == Access::ReadWrite);
+        let description = ExportDescription {
+            at: range.start,
+            len_bytes: range.end - range.start,
+            domain: self.window.domain(),
+            access,
+            is_synchronous: self.is_synchronous,
+            is_emulated: self.is_emulated(),
+        };
+        Ok(Export {
+            file: file.map_err(RegionError::system(&self.path, "open it for another"))?,
+            description,
+        })
+    }
+
+    fn slice(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError> {
+        Ok(Box::new(self.open_slice(range, uid)?))
+    }
+
+    fn slices(&self) -> Result<Vec<SliceName>, RegionError> {
+        if self.kind == Kind::DevDax {
+            return Ok(Vec::new());
+        }
+        slice::beside(&self.path).map_err(RegionError::system(&self.path, "look for its slices"))
+    }
+
+    fn stats(&self) -> RegionStats {
+        RegionStats { resident_bytes: self.len_bytes(), ..RegionStats::default() }
+    }
+}

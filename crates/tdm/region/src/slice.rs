@@ -1,0 +1,80 @@
+//! Slices: ranges of a region whose bytes lie in files of their own. Their names say all there is to know of them.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A slice, as the name of its file says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SliceName {
+    /// Which bytes of the region.
+    pub range: Range<u64>,
+    /// Who may open it.
+    pub uid: u32,
+}
+
+impl SliceName {
+    /// The file, beside that of the region.
+    pub(crate) fn path_beside(&self, region: &Path) -> PathBuf {
+        let mut name = region.as_os_str().to_owned();
+        name.push(self.to_string());
+        PathBuf::from(name)
+    }
+
+    /// What of a file's name follows the region's.
+    fn parse(ending: &str) -> Option<Self> {
+        let mut parts = ending.strip_prefix(".slice-")?.split('-');
+        let (start, end) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let uid = parts.next()?.parse().ok()?;
+        (parts.next().is_none() && start < end).then_some(Self { range: start..end, uid })
+    }
+
+    /// Whether both have some byte.
+    pub(crate) fn overlaps(&self, range: &Range<u64>) -> bool {
+        self.range.start < range.end && range.start < self.range.end
+    }
+}
+
+impl fmt::Display for SliceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ".slice-{}-{}-{}", self.range.start, self.range.end, self.uid)
+    }
+}
+
+/// The slices beside a region's file, by their place.
+pub(crate) fn beside(region: &Path) -> io::Result<Vec<SliceName>> {
+    let folder = region.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Some(own) = region.file_name().and_then(|name| name.to_str()) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let ending = name.to_str().and_then(|name| name.strip_prefix(own));
+        found.extend(ending.and_then(SliceName::parse));
+    }
+    found.sort_by_key(|slice| slice.range.start);
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn slices_are_found_by_their_names_and_nothing_else_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let region = folder.path().join("region");
+        let slices = [SliceName { range: 0..4096, uid: 7 }, SliceName { range: 8192..1 << 40, uid: 1000 }];
+        for slice in slices.iter().rev() {
+            fs::write(slice.path_beside(&region), []).unwrap();
+        }
+        for other in
+            ["region", "region.slice-1", "region.slice-5-5-1", "region.slice-a-b-c", "regions.slice-0-1-1"]
+        {
+            fs::write(folder.path().join(other), []).unwrap();
+        }
+        assert_eq!(beside(&region).unwrap(), slices);
+    }
+}

@@ -1,0 +1,80 @@
+//! Slices: what one user is given cannot reach what is another's.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::MetadataExt;
+
+use byway_tdm_region::{Access, Memory, SliceName, Window};
+
+use crate::support::{SIZE, emu};
+
+/// This process's own user, whom it may give files to.
+fn uid() -> u32 {
+    std::fs::metadata("/proc/self").unwrap().uid()
+}
+
+#[test]
+fn a_slice_is_a_file_of_its_user_alone_and_holds_the_slice_alone() {
+    let place = emu("");
+    let region = place.open();
+    region.window().write(4096, b"the owner's").unwrap();
+    let slice = region.slice(4096..12288, uid()).unwrap();
+    assert_eq!((slice.len_bytes(), slice.domain()), (8192, region.domain()));
+    let export = slice.export(0..8192, Access::ReadWrite).unwrap();
+    let file = export.file.metadata().unwrap();
+    assert_eq!((file.uid(), file.mode() & 0o777, file.len()), (uid(), 0o600, 8192));
+    let theirs = Window::of_export(&export.file, &export.description).unwrap();
+    assert_eq!(theirs.load(0).unwrap(), 0, "nothing of the owner's is in it");
+    theirs.store(0, 9).unwrap();
+    assert_eq!(slice.window().load(0).unwrap(), 9);
+    let mut kept = [0; 11];
+    region.window().read(4096, &mut kept).unwrap();
+    assert_eq!(&kept, b"the owner's");
+}
+
+#[test]
+fn slices_are_found_again_with_what_is_in_them() {
+    let place = emu("");
+    let region = place.open();
+    region.slice(0..4096, uid()).unwrap().window().store(8, 5).unwrap();
+    drop(region);
+    let region = place.open();
+    assert_eq!(region.slices().unwrap(), [SliceName { range: 0..4096, uid: uid() }]);
+    assert_eq!(region.slice(0..4096, uid()).unwrap().window().load(8).unwrap(), 5);
+}
+
+#[test]
+fn slices_do_not_overlap_and_lie_within_the_region() {
+    let place = emu("");
+    let region = place.open();
+    let _first = region.slice(4096..8192, uid()).unwrap();
+    let why = region.slice(0..SIZE, uid()).unwrap_err().to_string();
+    assert!(why.contains("belong to the slice of user"), "{why}");
+    assert!(region.slice(SIZE - 4096..SIZE + 4096, uid()).is_err());
+    assert!(region.slice(8192..12288, uid()).is_ok());
+}
+
+#[test]
+fn a_user_who_cuts_his_slice_short_takes_nobody_down() {
+    let place = emu("");
+    let region = place.open();
+    let slice = region.slice(0..8192, uid()).unwrap();
+    let export = slice.export(0..8192, Access::ReadWrite).unwrap();
+    export.file.set_len(0).unwrap();
+    let mut back = [1; 8];
+    slice.window().read(4096, &mut back).unwrap();
+    assert_eq!(back, [0; 8]);
+    assert!(slice.window().mapping().is_lost(), "and its owner can tell");
+    region.window().store(0, 1).unwrap();
+}
+
+#[test]
+fn a_link_in_the_place_of_a_slice_is_not_followed() {
+    let place = emu("");
+    let region = place.open();
+    let victim = tempfile::NamedTempFile::new().unwrap();
+    let path = place.description.trim_start_matches("emu:").split('?').next().unwrap().to_owned();
+    std::os::unix::fs::symlink(victim.path(), format!("{path}.slice-0-4096-{}", uid())).unwrap();
+    assert!(region.slice(0..4096, uid()).is_err());
+    let length = OpenOptions::new().read(true).open(victim.path()).unwrap().metadata().unwrap().len();
+    assert_eq!(length, 0);
+}

@@ -1,0 +1,7 @@
+//! Regions from outside: one suite over all of them, what each refuses, and what is given to others.
+#![allow(clippy::unwrap_used)]
+
+mod given;
+mod refused;
+mod suite;
+mod support;

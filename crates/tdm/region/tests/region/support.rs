@@ -1,0 +1,78 @@
+//! Regions to be tested.
+
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use byway_tdm_region::{DeviceRegion, Opening, Point, RegionError, open};
+use tempfile::TempDir;
+
+pub const HERE: Point = Point("test");
+
+/// Length of the regions that are made.
+pub const SIZE: u64 = 1 << 20;
+
+/// Emulated memory that counts as persistent.
+pub fn persistent() -> Opening {
+    Opening { emulate_persistence: true, ..Opening::default() }
+}
+
+/// A region that can be opened again and again.
+pub struct Place {
+    pub name: &'static str,
+    pub description: String,
+    /// Gone with this.
+    _folder: Option<TempDir>,
+}
+
+impl Place {
+    pub fn open(&self) -> Box<dyn DeviceRegion> {
+        self.try_open().unwrap()
+    }
+
+    pub fn try_open(&self) -> Result<Box<dyn DeviceRegion>, RegionError> {
+        open(&self.description, &persistent())
+    }
+}
+
+/// An emulated device with these options beside its size.
+pub fn emu(options: &str) -> Place {
+    let folder = TempDir::with_prefix_in("byway-region-", memory_folder()).unwrap();
+    let path = folder.path().join("region");
+    let description = format!("emu:{}?size={SIZE}{options}", path.display());
+    Place { name: "emu", description, _folder: Some(folder) }
+}
+
+/// Files in memory where there are any.
+fn memory_folder() -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    if memory.is_dir() { memory } else { std::env::temp_dir() }
+}
+
+/// Every region that this machine has: emulated ones, and what the environment names (a folder on a DAX mount, a device node whose
+/// content may be lost).
+pub fn all() -> Vec<Place> {
+    let mut all = vec![emu("")];
+    all.extend(named("fsdax", "BYWAY_TDM_FSDAX", "?size=16M"));
+    all.extend(named("devdax", "BYWAY_TDM_DEVDAX", ""));
+    all
+}
+
+fn named(name: &'static str, variable: &str, ending: &str) -> Option<Place> {
+    let Ok(place) = std::env::var(variable) else {
+        skip(&format!("the_suite_over_{name}"), &format!("{variable} names none"));
+        return None;
+    };
+    Some(Place { name, description: format!("{name}:{place}{ending}"), _folder: None })
+}
+
+/// Names what was skipped once, for `make test` to judge.
+fn skip(test: &str, why: &str) {
+    static SKIPPED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let is_first = SKIPPED.lock().unwrap().insert(test.to_owned());
+    let Some(path) = std::env::var_os("BYWAY_SKIPS").filter(|_| is_first) else { return };
+    let mut skips = OpenOptions::new().append(true).create(true).open(path).unwrap();
+    skips.write_all(format!("{test}: {why}\n").as_bytes()).unwrap();
+}

@@ -59,14 +59,7 @@ impl ExclusiveMapping {
     /// # Errors
     /// The system's answer: there may not be that much memory.
     pub fn populate(&mut self) -> io::Result<()> {
-        let (start, len) = (self.0.as_mut_ptr().cast(), self.0.len().next_multiple_of(PAGE_BYTES));
-        loop {
-            // SAFETY: all of our own mapping, exclusively borrowed; what its pages hold stays.
-            match unsafe { rustix::mm::madvise(start, len, rustix::mm::Advice::LinuxPopulateWrite) } {
-                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
-                answer => return answer.map_err(io::Error::from),
-            }
-        }
+        self.0.populate(0, self.0.len())
     }
 
     /// Gives the pages that lie wholly in the range back to the system; they read as zeroes (anonymous memory) or as

@@ -217,6 +217,18 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(words, self.len_bytes / size_of::<AtomicU64>()) }
     }
 
+    /// So many words from `at` on (a multiple of 8), which others may change at any time. Little-endian is the caller's business.
+    ///
+    /// # Errors
+    /// [`MapError`] when they are not inside the mapping or not aligned.
+    #[inline]
+    pub fn words_at<const WORDS: usize>(&self, at: usize) -> Result<&[AtomicU64; WORDS], MapError> {
+        let words = self.check(at, WORDS * 8, 8)?;
+        // SAFETY: checked to be inside the mapping and aligned; mapped for as long as `self` is borrowed, and all accesses
+        // through `&self` are atomic.
+        Ok(unsafe { &*words.cast() })
+    }
+
     /// Has the system map every page of the range now, ready for stores, so that none is waited for later.
     ///
     /// # Errors
@@ -226,11 +238,15 @@ impl Mapping {
         let outside = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         self.check(at, len_bytes, 1).map_err(outside)?;
         let from = at / PAGE_BYTES * PAGE_BYTES;
+        let len = (at + len_bytes).next_multiple_of(PAGE_BYTES) - from;
         let start = self.start.as_ptr().wrapping_add(from).cast();
-        let advice = rustix::mm::Advice::LinuxPopulateWrite;
-        // SAFETY: the range is inside our own mapping, and pages that are mapped early hold what they would hold later.
-        unsafe { rustix::mm::madvise(start, at + len_bytes - from, advice)? };
-        Ok(())
+        loop {
+            // SAFETY: pages of our own mapping, whose values do not change by this.
+            match unsafe { rustix::mm::madvise(start, len, rustix::mm::Advice::LinuxPopulateWrite) } {
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                answer => return answer.map_err(io::Error::from),
+            }
+        }
     }
 
     /// Copies from the mapping.

@@ -1,0 +1,211 @@
+//! The mapping that all of a user's programs share with the daemon.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use byway_sys::Mapping;
+use byway_sys::map::MapError;
+use byway_sys::robust::RobustLock;
+use thiserror::Error;
+
+use crate::entry::{Entry, EntryIndex};
+use crate::key::FileKey;
+use crate::layout::{BOARD_BYTES, MAGIC, front};
+
+/// Files of a board. It is a sparse file: an entry that was never used takes no memory.
+pub const ENTRIES: usize = 16384;
+
+/// Why a board cannot be used.
+#[derive(Debug, Error)]
+pub enum BoardError {
+    /// It is of another version, or no board.
+    #[error("no board of this version: {0:#018x}")]
+    Magic(u64),
+    /// It is too small.
+    #[error(transparent)]
+    Outside(#[from] MapError),
+    /// What the system says.
+    #[error("the board's lock cannot be used")]
+    Lock(#[from] io::Error),
+}
+
+/// A board.
+#[derive(Debug)]
+pub struct Board {
+    map: Mapping,
+}
+
+impl Board {
+    /// Makes a board in memory of zeroes that nobody else uses yet.
+    ///
+    /// # Errors
+    /// [`BoardError`].
+    pub fn make(map: Mapping) -> Result<Self, BoardError> {
+        let board = Self::over(map)?;
+        board.lock()?.make()?;
+        board.word(front::MAGIC)?.store(MAGIC, Ordering::SeqCst);
+        Ok(board)
+    }
+
+    /// The board that is in that memory.
+    ///
+    /// # Errors
+    /// [`BoardError::Magic`] for one of another version.
+    pub fn open(map: Mapping) -> Result<Self, BoardError> {
+        let board = Self::over(map)?;
+        match board.word(front::MAGIC)?.load(Ordering::SeqCst) {
+            MAGIC => Ok(board),
+            other => Err(BoardError::Magic(other)),
+        }
+    }
+
+    fn over(map: Mapping) -> Result<Self, BoardError> {
+        if map.len() < BOARD_BYTES {
+            return Err(MapError { at: 0, len_bytes: BOARD_BYTES, mapped_bytes: map.len() }.into());
+        }
+        Ok(Self { map })
+    }
+
+    /// The entry of a file, if there is one.
+    #[must_use]
+    pub fn find(&self, key: FileKey) -> Option<Entry<'_>> {
+        self.probe(key).take_while(|entry| entry.key().is_some()).find(|entry| entry.key() == Some(key))
+    }
+
+    /// The entry of a file, made if there is none; `None` where there is no room, which is counted.
+    ///
+    /// # Errors
+    /// [`BoardError::Lock`].
+    pub fn find_or_make(&self, key: FileKey) -> Result<Option<Entry<'_>>, BoardError> {
+        if let Some(entry) = self.find(key) {
+            return Ok(Some(entry));
+        }
+        let _held = self.lock()?.lock()?;
+        for entry in self.probe(key) {
+            match entry.key() {
+                Some(other) if other == key => return Ok(Some(entry)),
+                Some(_) => {}
+                None => {
+                    entry.become_of(key)?;
+                    self.word(front::USED)?.fetch_max(u64::from(entry.index().0) + 1, Ordering::SeqCst);
+                    return Ok(Some(entry));
+                }
+            }
+        }
+        self.word(front::UNLISTED)?.fetch_add(1, Ordering::SeqCst);
+        Ok(None)
+    }
+
+    /// The entry with a number; `None` for one that no board has.
+    #[must_use]
+    pub fn entry(&self, index: EntryIndex) -> Option<Entry<'_>> {
+        if index.0 as usize >= ENTRIES {
+            return None;
+        }
+        Entry::at(&self.map, index).ok()
+    }
+
+    /// Every entry that is some file's.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        let used = self.word(front::USED).map_or(0, |used| used.load(Ordering::SeqCst));
+        let used = used.min(ENTRIES as u64) as u32;
+        (0..used).filter_map(|index| self.entry(EntryIndex(index))).filter(|entry| entry.key().is_some())
+    }
+
+    /// Files that were opened and have no entry: while there are any, no file is absorbed anew, as one of them may be it.
+    #[must_use]
+    pub fn unlisted(&self) -> u64 {
+        self.word(front::UNLISTED).map_or(u64::MAX, |word| word.load(Ordering::SeqCst))
+    }
+
+    /// The entries where a file's may be, nearest first.
+    fn probe(&self, key: FileKey) -> impl Iterator<Item = Entry<'_>> {
+        const LOOKS: u64 = 64;
+        let first = key.hash();
+        (0..LOOKS).filter_map(move |look| {
+            let index = (first.wrapping_add(look) % ENTRIES as u64) as u32;
+            self.entry(EntryIndex(index))
+        })
+    }
+
+    fn lock(&self) -> Result<RobustLock<'_>, MapError> {
+        RobustLock::at(&self.map, front::LOCK)
+    }
+
+    fn word(&self, at: usize) -> Result<&AtomicU64, MapError> {
+        self.map.words_at::<1>(at).map(|[word]| word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::level::{Level, Standing, Why};
+
+    fn board() -> Board {
+        Board::make(Mapping::anonymous(BOARD_BYTES).unwrap()).unwrap()
+    }
+
+    fn key(inode: u64) -> FileKey {
+        FileKey { device: 7, inode, born_ns: 1 }
+    }
+
+    #[test]
+    fn a_file_has_one_entry_whoever_asks() {
+        let board = board();
+        assert!(board.find(key(5)).is_none());
+        let made = board.find_or_make(key(5)).unwrap().unwrap().index();
+        assert_eq!(board.find_or_make(key(5)).unwrap().unwrap().index(), made);
+        assert_eq!(board.find(key(5)).unwrap().index(), made);
+        assert_eq!(board.entries().count(), 1);
+    }
+
+    #[test]
+    fn an_inode_that_is_used_again_is_another_file() {
+        let board = board();
+        let old = board.find_or_make(key(5)).unwrap().unwrap().index();
+        let new = board.find_or_make(FileKey { born_ns: 2, ..key(5) }).unwrap().unwrap().index();
+        assert_ne!(old, new);
+    }
+
+    #[test]
+    fn a_file_that_finds_no_room_is_counted() {
+        let board = board();
+        let made =
+            (1..=ENTRIES as u64 + 1).filter(|inode| board.find_or_make(key(*inode)).unwrap().is_some());
+        let made = made.count() as u64;
+        assert!(made <= ENTRIES as u64 && made > ENTRIES as u64 / 2);
+        assert_eq!(board.unlisted(), ENTRIES as u64 + 1 - made);
+    }
+
+    #[test]
+    fn threads_that_open_the_same_files_share_their_entries() {
+        let board = board();
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    (1..500).for_each(|inode| assert!(board.find_or_make(key(inode)).unwrap().is_some()))
+                });
+            }
+        });
+        assert_eq!(board.entries().count(), 499);
+    }
+
+    #[test]
+    fn a_barred_file_is_suspended_and_keeps_its_level_until_the_daemon_takes_it() {
+        let board = board();
+        let entry = board.find_or_make(key(5)).unwrap().unwrap();
+        entry.set_standing(Standing { level: Level::Absorb, why: Why::Earned, is_barred: false });
+        entry.bar(Why::Mapped);
+        assert!(entry.cursor().is_suspended());
+        assert_eq!(entry.standing(), Standing { level: Level::Absorb, why: Why::Mapped, is_barred: true });
+    }
+
+    #[test]
+    fn memory_that_holds_no_board_is_refused() {
+        assert!(matches!(Board::open(Mapping::anonymous(BOARD_BYTES).unwrap()), Err(BoardError::Magic(0))));
+        assert!(Board::open(Mapping::anonymous(4096).unwrap()).is_err());
+    }
+}

@@ -1,0 +1,138 @@
+//! One file on the board.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use byway_sys::Mapping;
+use byway_sys::map::MapError;
+use byway_sys::robust::{Held, Locked, RobustLock};
+use byway_tdm_log::{Cursor, RingPlace};
+
+use crate::counters::Counters;
+use crate::key::FileKey;
+use crate::layout::{ENTRY_BYTES, FRONT_BYTES, entry};
+use crate::level::{Standing, Why};
+
+/// Which entry of a board.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EntryIndex(pub u32);
+
+/// The words that say where a file's ring is.
+pub type RingWords = RingPlace;
+
+/// One file's words.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'b> {
+    index: EntryIndex,
+    key: &'b [AtomicU64; 3],
+    standing: &'b [AtomicU64; 1],
+    ring: &'b [AtomicU64; 3],
+    cursor: Cursor<'b>,
+    lock: RobustLock<'b>,
+    counters: Counters<'b>,
+}
+
+impl<'b> Entry<'b> {
+    pub(crate) fn at(map: &'b Mapping, index: EntryIndex) -> Result<Self, MapError> {
+        let at = FRONT_BYTES + index.0 as usize * ENTRY_BYTES;
+        Ok(Self {
+            index,
+            key: map.words_at(at + entry::KEY)?,
+            standing: map.words_at(at + entry::STANDING)?,
+            ring: map.words_at(at + entry::RING)?,
+            cursor: Cursor::new(map.words_at(at + entry::CURSOR)?),
+            lock: RobustLock::at(map, at + entry::LOCK)?,
+            counters: Counters(map.words_at(at + entry::COUNTERS)?),
+        })
+    }
+
+    /// Which entry it is.
+    #[must_use]
+    pub const fn index(&self) -> EntryIndex {
+        self.index
+    }
+
+    /// Which file; `None` for an entry of no file.
+    #[must_use]
+    pub fn key(&self) -> Option<FileKey> {
+        // The inode is stored last and taken away first.
+        let inode = self.key[1].load(Ordering::Acquire);
+        let [device, born_ns] = [0, 2].map(|word: usize| self.key[word].load(Ordering::Relaxed));
+        (inode != 0).then_some(FileKey { device, inode, born_ns })
+    }
+
+    /// Its level, and why.
+    #[inline]
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        Standing::from_word(self.standing[0].load(Ordering::SeqCst))
+    }
+
+    /// Changes its level: by whoever holds the lock.
+    pub fn set_standing(&self, standing: Standing) {
+        self.standing[0].store(standing.to_word(), Ordering::SeqCst);
+    }
+
+    /// Something unseen may write it from now on: nothing more is logged before a real sync, and the daemon takes it down to PASS.
+    pub fn bar(&self, why: Why) {
+        self.cursor.suspend();
+        let change = |word| Some(Standing { why, is_barred: true, ..Standing::from_word(word) }.to_word());
+        let _ = self.standing[0].fetch_update(Ordering::SeqCst, Ordering::SeqCst, change);
+    }
+
+    /// Where its ring is, if it has one.
+    #[must_use]
+    pub fn ring(&self) -> RingWords {
+        let [at, len_bytes, identity] = [0, 1, 2].map(|word: usize| self.ring[word].load(Ordering::Acquire));
+        RingPlace { at, len_bytes, identity }
+    }
+
+    /// Gives it a ring: by whoever holds the lock.
+    pub fn set_ring(&self, ring: RingWords) {
+        for (word, value) in [ring.at, ring.len_bytes, ring.identity].into_iter().enumerate() {
+            self.ring[word].store(value, Ordering::Release);
+        }
+    }
+
+    /// Where its log stands.
+    #[inline]
+    #[must_use]
+    pub const fn cursor(&self) -> Cursor<'b> {
+        self.cursor
+    }
+
+    /// What is counted of it.
+    #[inline]
+    #[must_use]
+    pub const fn counters(&self) -> Counters<'b> {
+        self.counters
+    }
+
+    /// Waits for the file's lock. Whoever died with it may have written below without a record: then nothing is logged before a real
+    /// sync.
+    ///
+    /// # Errors
+    /// What the system says.
+    #[inline]
+    pub fn lock(&self) -> io::Result<Held<'b>> {
+        let held = self.lock.lock()?;
+        if held.locked() == Locked::OwnerDied {
+            self.cursor.suspend();
+        }
+        Ok(held)
+    }
+
+    /// Makes it an entry of `key`, under the board's lock.
+    pub(crate) fn become_of(&self, key: FileKey) -> io::Result<()> {
+        self.lock.make()?;
+        self.set_standing(Standing::NEW);
+        self.set_ring(RingPlace { at: 0, len_bytes: 0, identity: 0 });
+        for counter in self.counters.0 {
+            counter.store(0, Ordering::Relaxed);
+        }
+        self.key[0].store(key.device, Ordering::Relaxed);
+        self.key[2].store(key.born_ns, Ordering::Relaxed);
+        self.key[1].store(key.inode, Ordering::Release);
+        Ok(())
+    }
+}

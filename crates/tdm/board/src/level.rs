@@ -1,0 +1,156 @@
+//! How a file is served, and why not better.
+
+use std::fmt;
+
+/// A service level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Level {
+    /// The kernel alone.
+    Pass,
+    /// Writes go below as ever, and a redo record goes into device memory: an fsync is a fence.
+    Absorb,
+    /// Device memory is the file's home.
+    Dax,
+}
+
+impl Level {
+    /// As tables have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Absorb => "ABSORB",
+            Self::Dax => "DAX",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+macro_rules! whys {
+    ($($name:ident = $number:literal, $sentence:literal;)*) => {
+        /// Why a file is at its level and at no better one.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Why {
+            $(#[doc = $sentence] $name = $number,)*
+        }
+
+        impl Why {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// In a sentence.
+            #[must_use]
+            pub const fn sentence(self) -> &'static str {
+                match self {
+                    $(Self::$name => $sentence,)*
+                }
+            }
+
+            /// By its number on the board; none that we know is [`Why::Unknown`].
+            #[must_use]
+            pub const fn from_number(number: u8) -> Self {
+                match number {
+                    $($number => Self::$name,)*
+                    _ => Self::Unknown,
+                }
+            }
+        }
+    };
+}
+
+whys! {
+    Unknown = 0, "it has not been looked at yet";
+    Earned = 1, "it is synced often enough to be worth it";
+    TooFewSyncs = 2, "it is not synced often enough to be worth it";
+    OtherOwner = 3, "it belongs to another user";
+    NoBirthTime = 4, "its file system does not say when it was made, so its inode cannot be told from a later one";
+    Direct = 5, "it is open past the page cache (O_DIRECT)";
+    SyncOnWrite = 6, "it is open so that every write syncs (O_SYNC, O_DSYNC)";
+    Mapped = 7, "a program has mapped it for writing";
+    Stdio = 8, "the C library writes it through a stream, which is not seen";
+    Ring = 9, "a program that writes it uses io_uring, whose writes are not seen";
+    KernelAio = 10, "a program that writes it uses asynchronous I/O of the kernel or the C library, which is not seen";
+    HandedOn = 11, "it was handed to another program, which may write it unseen";
+    BoardFull = 12, "the board has no entry left for it";
+    NoRoom = 13, "device memory has no room for its log";
+    VolatileMemory = 14, "the device's memory does not outlive its power";
+    SyncIsCheap = 15, "syncing it below costs no more than absorbing it";
+    Unlinked = 16, "it has no name, so nothing could be brought back into it";
+    ByHand = 17, "somebody said so";
+    NoDaemon = 18, "the daemon does not answer";
+    SyncFailed = 19, "a sync below failed, and every later one fails with it";
+    LongWrites = 20, "it is synced seldom for how much is written, so that logging costs more than syncing";
+    Excluded = 21, "a rule leaves it out";
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.sentence())
+    }
+}
+
+/// A file's level and the reason for it, in one word of the board.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// How it is served.
+    pub level: Level,
+    /// Why.
+    pub why: Why,
+    /// It is not to be promoted as long as any process has it: something unseen may write it.
+    pub is_barred: bool,
+}
+
+impl Standing {
+    /// Of a file that nobody has looked at.
+    pub const NEW: Self = Self { level: Level::Pass, why: Why::Unknown, is_barred: false };
+
+    pub(crate) const fn to_word(self) -> u64 {
+        let level = match self.level {
+            Level::Pass => 0,
+            Level::Absorb => 1,
+            Level::Dax => 2,
+        };
+        level | (self.why as u64) << 8 | (self.is_barred as u64) << 16
+    }
+
+    pub(crate) const fn from_word(word: u64) -> Self {
+        let level = match word & 0xff {
+            1 => Level::Absorb,
+            2 => Level::Dax,
+            _ => Level::Pass,
+        };
+        Self { level, why: Why::from_number((word >> 8) as u8), is_barred: word >> 16 & 1 == 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standing_is_one_word_and_back() {
+        for level in [Level::Pass, Level::Absorb, Level::Dax] {
+            for why in Why::ALL {
+                for is_barred in [false, true] {
+                    let standing = Standing { level, why: *why, is_barred };
+                    assert_eq!(Standing::from_word(standing.to_word()), standing);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_file_is_a_word_of_zeroes() {
+        assert_eq!(Standing::NEW.to_word(), 0);
+    }
+
+    #[test]
+    fn numbers_that_no_reason_has_are_unknown() {
+        assert_eq!(Why::from_number(255), Why::Unknown);
+    }
+}

@@ -1,0 +1,15 @@
+//! What the programs of one user and the daemon know of files together, in memory that all of them map.
+
+mod board;
+mod counters;
+mod entry;
+mod key;
+mod layout;
+mod level;
+
+pub use board::{Board, BoardError, ENTRIES};
+pub use counters::{Counted, Counters};
+pub use entry::{Entry, EntryIndex, RingWords};
+pub use key::{FileKey, Identified};
+pub use layout::BOARD_BYTES;
+pub use level::{Level, Standing, Why};

@@ -1,5 +1,8 @@
 //! A connection with its socket: what is received goes to the session, what that has to say is sent.
 
+mod ending;
+mod time;
+
 use std::net::TcpStream;
 use std::sync::Arc;
 
@@ -10,27 +13,9 @@ use crate::channel::Channel;
 use crate::counters::{ConnectionState, Moved};
 use crate::ended::Ended;
 use crate::premises::{Place, Premises};
-use crate::queue::Queue;
 use crate::session::{Secured, Session};
 use crate::site::Site;
 use crate::wire::Wire;
-
-const NS_PER_S: u64 = 1_000_000_000;
-
-/// How long a host has from its connection to its Connect. Its authentication has its own time.
-const CONNECT_NS: u64 = 10 * NS_PER_S;
-
-/// How long a host may take nothing of what is to be sent to it.
-const STUCK_NS: u64 = 60 * NS_PER_S;
-
-/// How long a host may send nothing while it was asked for data.
-const STALLED_NS: u64 = 60 * NS_PER_S;
-
-/// How long a connection stays once it is over, for its host to read why.
-const LINGER_NS: u64 = 2 * NS_PER_S;
-
-/// Most bytes that are received of a connection that is over.
-const LINGER_BYTES: usize = 1 << 20;
 
 /// What is received at once with what else comes while large data is awaited, which would be copied from there.
 const BUFFER_BYTES_FOR_LARGE: usize = 4 << 10;
@@ -271,11 +256,6 @@ impl<W: Wire> Connection<W> {
         }
     }
 
-    fn after(&self, turn: Turn) -> Turn {
-        let is_done = self.over.is_some() && (self.at_end || matches!(self.over, Some((Ended::Left, _))));
-        if is_done && (self.at_end || !self.has_more()) { Turn::Closed } else { turn }
-    }
-
     /// Goes on with what was received before; whether any of it was taken.
     fn take_stash(&mut self, now_ns: u64) -> bool {
         let stash = std::mem::take(&mut self.stash);
@@ -367,104 +347,8 @@ impl<W: Wire> Connection<W> {
         }
     }
 
-    /// Ends it: what is to be said is sent, nothing more is read.
-    pub fn end(&mut self, why: Ended, now_ns: u64) {
-        if self.over.is_some() {
-            return;
-        }
-        match self.site.take() {
-            Some(site) => self.leave(&site, &why),
-            None => self.session.close(),
-        }
-        if why == Ended::DeviceFailed {
-            // An answer may be half made.
-            let unsent = self.session.out.pending().len();
-            self.session.out.sent(unsent);
-        }
-        (self.stash, self.stash_at) = (Vec::new(), 0);
-        self.over = Some((why, now_ns));
-    }
-
-    fn leave(&mut self, site: &Site, why: &Ended) {
-        let session = &mut self.session;
-        // A device that failed has nothing of it any more.
-        let _ = site.device.run(|device| {
-            if *why == Ended::KeepAlive
-                && let Some(Queue::Device(queue)) = session.open().map(|open| &open.queue)
-            {
-                device.expire(queue.association.controller);
-            }
-            session.leave(site, device, why);
-        });
-        session.close();
-        site.device.ring();
-    }
-
-    /// Minds the time; whether it is to be closed.
-    pub fn mind(&mut self, now_ns: u64) -> bool {
-        if let Some((_, since_ns)) = &self.over {
-            return now_ns.saturating_sub(*since_ns) > LINGER_NS;
-        }
-        if let Some(why) = self.overdue(now_ns).or_else(|| self.displaced()) {
-            self.end(why, now_ns);
-            self.send(now_ns);
-        }
-        if !self.has_more() {
-            self.session.rest();
-        }
-        false
-    }
-
-    /// Whether its subsystem failed, or the port that it came by is there no more: an I/O queue may have come by another than its
-    /// controller.
-    fn displaced(&mut self) -> Option<Ended> {
-        if self.site.as_ref().is_some_and(|site| site.device.check().is_err()) {
-            return Some(Ended::DeviceFailed);
-        }
-        let Session { premises, place, .. } = &self.session;
-        let generation = premises.directory.generation();
-        let is_gone = |port| !premises.directory.listing().has_port(port);
-        let has_changed = std::mem::replace(&mut self.generation, generation) != generation;
-        (has_changed && place.port.is_some_and(is_gone)).then_some(Ended::Dismissed)
-    }
-
-    fn overdue(&self, now_ns: u64) -> Option<Ended> {
-        if self.has_more() && now_ns.saturating_sub(self.sent_ns) > STUCK_NS {
-            return Some(Ended::Stuck);
-        }
-        if self.session.is_owed() && now_ns.saturating_sub(self.came_ns) > STALLED_NS {
-            return Some(Ended::Stalled);
-        }
-        let open = self.session.open();
-        let lock = open.and_then(|open| open.lock.as_ref());
-        if let Some(why) = lock.and_then(|lock| lock.overdue(now_ns)) {
-            return Some(why);
-        }
-        if lock.is_some_and(|lock| !lock.is_proven()) {
-            // What a host computes takes as long as it takes, and no sign of life could come meanwhile.
-            return None;
-        }
-        let queue = open.map(|open| &open.queue);
-        match queue {
-            None | Some(Queue::Unconnected) => {
-                let is_late = now_ns.saturating_sub(self.session.began_ns) > CONNECT_NS;
-                is_late.then_some(Ended::Silent)
-            }
-            Some(Queue::Device(queue)) if queue.qid == 0 => {
-                let deadline_ns = queue.association.deadline_ns()?;
-                (deadline_ns < now_ns).then_some(Ended::KeepAlive)
-            }
-            Some(Queue::Device(_)) => None,
-            Some(Queue::Discovery(discovery)) => {
-                let timeout_ns = u64::from(discovery.controller.patience_ms()) * (NS_PER_S / 1000);
-                let is_late = now_ns.saturating_sub(discovery.heard_ns) > timeout_ns;
-                is_late.then_some(Ended::KeepAlive)
-            }
-        }
-    }
-
     /// Sends as much as the host takes; whether that was anything.
-    fn send(&mut self, now_ns: u64) -> bool {
+    pub(super) fn send(&mut self, now_ns: u64) -> bool {
         let mut any = false;
         while self.has_more() {
             match self.channel.send(self.session.out.pending()) {
@@ -488,28 +372,5 @@ impl<W: Wire> Connection<W> {
             self.sent_ns = now_ns;
         }
         any
-    }
-
-    /// Lets a host read why its connection is over: closed with unread bytes, it would lose that.
-    fn linger(&mut self, buffer: &mut [u8], now_ns: u64) -> Turn {
-        self.send(now_ns);
-        if !self.has_more() && !self.is_closed {
-            self.is_closed = true;
-            self.channel.close();
-            self.send(now_ns);
-        }
-        if !self.has_more() {
-            self.wire().end();
-        }
-        match self.wire().receive(buffer) {
-            Ok(0) => self.at_end = true,
-            Ok(bytes) => {
-                self.lingered_bytes += bytes;
-                self.at_end |= self.lingered_bytes > LINGER_BYTES;
-            }
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => self.at_end = true,
-        }
-        self.after(Turn::Idle)
     }
 }

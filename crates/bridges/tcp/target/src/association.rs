@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byway_controller::{ControllerId, MAX_CONTROLLERS, PortId};
 use byway_fabrics::{HostId, Nqn};
+use byway_spec::base::register::Csts;
 
 /// Nanoseconds of a millisecond.
 const NS_PER_MS: u64 = 1_000_000;
@@ -43,6 +44,8 @@ pub struct Association {
     heard_ns: AtomicU64,
     /// 0 is off.
     keep_alive_ms: AtomicU32,
+    /// CSTS when its host changed something last.
+    status: AtomicU32,
 }
 
 impl Association {
@@ -65,6 +68,7 @@ impl Association {
             resets: AtomicU32::new(0),
             heard_ns: AtomicU64::new(now_ns),
             keep_alive_ms: AtomicU32::new(0),
+            status: AtomicU32::new(0),
         }
     }
 
@@ -76,6 +80,16 @@ impl Association {
     /// The keep alive timeout, as the controller has it; 0 is off.
     pub fn set_keep_alive_ms(&self, timeout_ms: u32) {
         self.keep_alive_ms.store(timeout_ms, Relaxed);
+    }
+
+    /// The controller's status (CSTS) from here on.
+    pub fn set_status(&self, status: Csts) {
+        self.status.store(status.into_bits(), Relaxed);
+    }
+
+    /// The same as its device failed, which cannot be asked any more.
+    pub fn failed_status(&self) -> Csts {
+        Csts::from_bits(self.status.load(Relaxed)).with_cfs(true)
     }
 
     /// When the host must have been heard of.

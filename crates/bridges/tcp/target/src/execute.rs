@@ -54,7 +54,7 @@ impl Open {
         reply_bytes: usize,
         hand: &mut Hand<'_, '_>,
     ) -> Result<(), Ended> {
-        let Hand { out, device: Some(device), .. } = hand else { return Err(Ended::ControllerGone) };
+        let Hand { out, device: Some(device), .. } = hand else { return Err(Ended::DeviceFailed) };
         if !out.admits(reply_bytes) {
             self.fail(command, Status::COMMAND_INTERRUPTED, out);
             return Ok(());
@@ -92,7 +92,7 @@ impl Open {
         pair: [FusedCommand<'_>; 2],
         hand: &mut Hand<'_, '_>,
     ) -> Result<(), Ended> {
-        let Hand { out, device: Some(device), .. } = hand else { return Err(Ended::ControllerGone) };
+        let Hand { out, device: Some(device), .. } = hand else { return Err(Ended::DeviceFailed) };
         device.execute_fused(at, pair).map_err(|_| Ended::Overrun)?;
         self.outstanding += pair.len();
         self.late.extend(std::iter::from_fn(|| device.take_completion(at)));

@@ -4,7 +4,7 @@ use byway_fabrics::{FabricsCommand, Property, PropertyAccess};
 use byway_in_process::CapsuleDevice;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::base::feature::{FeatureCdw10, FeatureId};
-use byway_spec::base::register::{Cc, Register};
+use byway_spec::base::register::{Cc, Csts, Register};
 use byway_spec::{Command, Completion, Status};
 
 use crate::association::Association;
@@ -37,6 +37,10 @@ impl Open {
             }
             _ if matches!(self.queue, Queue::Unconnected) => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
             FabricsCommand::PropertyGet(property) => self.property(property, hand),
+            // Nothing can be changed about a device that failed.
+            FabricsCommand::PropertySet { .. } if self.queue.is_admin() && hand.device.is_none() => {
+                return Err(Ended::DeviceFailed);
+            }
             FabricsCommand::PropertySet { property, value } => {
                 self.set_property(property, value, hand).map(|()| 0)
             }
@@ -72,6 +76,10 @@ impl Open {
                 };
                 Ok(low | high << 32)
             }
+            (Queue::Device(queue), None) if queue.qid == 0 => match access.0 {
+                Property::Csts => Ok(queue.association.failed_status().into_bits().into()),
+                _ => Err(Status::INTERNAL_ERROR),
+            },
             _ => Err(Status::INVALID_OPCODE.with_dnr()),
         }
     }
@@ -155,6 +163,7 @@ fn set_register(association: &Association, register: Register, value: u32, devic
     let id = association.controller;
     let before = Cc::from_bits(device.read_register(id, Register::CC.0));
     device.write_register(id, register.0, value);
+    association.set_status(Csts::from_bits(device.read_register(id, Register::CSTS.0)));
     if register != Register::CC {
         return;
     }

@@ -140,6 +140,19 @@ impl Session {
         }
     }
 
+    /// The same where the device failed before: its host may ask at the admin queue how the controller is, and nothing else.
+    ///
+    /// # Errors
+    /// Why the connection ends.
+    pub fn receive_of_failed(&mut self, input: &mut &[u8], now_ns: u64) -> Result<(), Ended> {
+        if self.is_admin() { self.receive(input, None, now_ns) } else { Err(Ended::DeviceFailed) }
+    }
+
+    /// Whether it is an admin queue of a device.
+    pub fn is_admin(&self) -> bool {
+        self.open().is_some_and(|open| open.queue.is_admin())
+    }
+
     /// Whether ICReq is awaited. It needs no device.
     pub fn is_opening(&self) -> bool {
         matches!(self.phase, Phase::Opening(_))

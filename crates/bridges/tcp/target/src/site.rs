@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use byway_controller::PortId;
 use byway_fabrics::Nqn;
 use byway_fabrics::tls::TlsPsk;
-use byway_in_process::Capsules;
+use byway_in_process::{CapsuleDevice, Capsules};
 
 use crate::association::{Association, Associations};
+use crate::ended::Ended;
 use crate::keys::Keys;
 use crate::options::SubsystemTerms;
 
@@ -68,7 +69,7 @@ impl Site {
     /// Whether a host may connect. One that cannot show who it is may not where that is asked for.
     pub fn admits(&self, host: &Nqn) -> bool {
         let allowed = self.allowed.read().unwrap_or_else(PoisonError::into_inner);
-        !self.closed.load(Relaxed)
+        !self.is_closed()
             && allowed.as_ref().is_none_or(|hosts| hosts.contains(host))
             && self.keys().admit(host)
     }
@@ -98,6 +99,30 @@ impl Site {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
+    /// Works with the device in hand, and every queue in where it `is_alone`; nothing where the device failed before.
+    #[inline]
+    pub fn work<R>(
+        &self,
+        is_alone: bool,
+        work: impl FnOnce(&mut CapsuleDevice<'_>) -> Result<R, Ended>,
+    ) -> Option<Result<R, Ended>> {
+        let mut is_begun = false;
+        let work = |device: &mut CapsuleDevice<'_>| {
+            is_begun = true;
+            work(device)
+        };
+        let worked = if is_alone { self.device.run_alone(work) } else { self.device.run(work) };
+        match worked {
+            Ok(worked) => Some(worked),
+            Err(_) => is_begun.then_some(Err(Ended::DeviceFailed)),
+        }
+    }
+
+    /// Whether it is served no more.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Relaxed)
+    }
+
     /// Whether its device failed, to be told once.
     pub fn take_failure(&self) -> bool {
         self.device.check().is_err() && !self.is_failure_told.swap(true, Relaxed)
@@ -111,7 +136,7 @@ impl Site {
     /// Sends away those who may not connect any more. Whoever connects at this moment is looked at again with the device in hand, as
     /// here.
     pub fn dismiss_strangers(&self) {
-        let (is_closed, allowed) = (self.closed.load(Relaxed), self.allowed());
+        let (is_closed, allowed) = (self.is_closed(), self.allowed());
         let is_out = |host: &Nqn| is_closed || allowed.as_ref().is_some_and(|hosts| !hosts.contains(host));
         self.dismiss(|association| is_out(&association.host));
     }

@@ -6,7 +6,6 @@ mod time;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use byway_in_process::CapsuleDevice;
 use rustix::io::Errno;
 
 use crate::channel::Channel;
@@ -63,6 +62,8 @@ pub struct Connection<W = TcpStream> {
     came_ns: u64,
     /// What there is was looked at as it was then.
     generation: u64,
+    /// The device is known to have failed since.
+    failed_ns: Option<u64>,
     /// The host was told that nothing more comes.
     is_closed: bool,
     lingered_bytes: usize,
@@ -85,6 +86,7 @@ impl<W: Wire> Connection<W> {
             sent_ns: now_ns,
             came_ns: now_ns,
             generation: 0,
+            failed_ns: None,
             is_closed: false,
             lingered_bytes: 0,
             moved: Moved::default(),
@@ -301,9 +303,8 @@ impl<W: Wire> Connection<W> {
     fn execute(&mut self, input: &mut &[u8], needs_all: bool, now_ns: u64) -> Result<(), Ended> {
         let Self { session, site, .. } = self;
         let Some(site) = site else { return session.receive(input, None, now_ns) };
-        let work = |device: &mut CapsuleDevice<'_>| session.receive(input, Some(device), now_ns);
-        let taken = if needs_all { site.device.run_alone(work) } else { site.device.run(work) };
-        taken.unwrap_or(Err(Ended::DeviceFailed))
+        let taken = site.work(needs_all, |device| session.receive(input, Some(device), now_ns));
+        taken.unwrap_or_else(|| session.receive_of_failed(input, now_ns))
     }
 
     /// Has the subsystem that was asked for answer.
@@ -325,10 +326,11 @@ impl<W: Wire> Connection<W> {
         loop {
             let Self { session, site, .. } = self;
             let looked = match site {
-                Some(site) => {
-                    let look = |device: &mut CapsuleDevice<'_>| session.look(Some(device));
-                    site.device.run(look).unwrap_or(Err(Ended::DeviceFailed))
-                }
+                Some(site) => match site.work(false, |device| session.look(Some(device))) {
+                    Some(looked) => looked,
+                    None if session.is_admin() => Ok(()),
+                    None => Err(Ended::DeviceFailed),
+                },
                 None => session.look(None),
             };
             if let Err(why) = looked {

@@ -17,6 +17,9 @@ const STUCK_NS: u64 = 60 * NS_PER_S;
 /// How long a host may send nothing while it was asked for data.
 const STALLED_NS: u64 = 60 * NS_PER_S;
 
+/// How long the host of a device that failed may ask at its admin queue how the controller is.
+const FAILED_NS: u64 = 2 * NS_PER_S;
+
 /// How long a connection stays once it is over, for its host to read why.
 const LINGER_NS: u64 = 2 * NS_PER_S;
 
@@ -26,7 +29,7 @@ impl<W: Wire> Connection<W> {
         if let Some((_, since_ns)) = &self.over {
             return now_ns.saturating_sub(*since_ns) > LINGER_NS;
         }
-        if let Some(why) = self.overdue(now_ns).or_else(|| self.displaced()) {
+        if let Some(why) = self.overdue(now_ns).or_else(|| self.displaced(now_ns)) {
             self.end(why, now_ns);
             self.send(now_ns);
         }
@@ -38,9 +41,11 @@ impl<W: Wire> Connection<W> {
 
     /// Whether its subsystem failed, or the port that it came by is there no more: an I/O queue may have come by another than its
     /// controller.
-    fn displaced(&mut self) -> Option<Ended> {
-        if self.site.as_ref().is_some_and(|site| site.device.check().is_err()) {
-            return Some(Ended::DeviceFailed);
+    fn displaced(&mut self, now_ns: u64) -> Option<Ended> {
+        if let Some(site) = self.site.as_ref().filter(|site| site.device.check().is_err()) {
+            let since_ns = *self.failed_ns.get_or_insert(now_ns);
+            let may_ask = self.session.is_admin() && !site.is_closed();
+            return (!may_ask || now_ns.saturating_sub(since_ns) > FAILED_NS).then_some(Ended::DeviceFailed);
         }
         let Session { premises, place, .. } = &self.session;
         let generation = premises.directory.generation();

@@ -1,10 +1,12 @@
 //! A subsystem whose code panics: its hosts lose it, others notice nothing.
 
-use byway_fabrics::RefusalKind;
+use byway_fabrics::{FabricsCommand, Property, PropertyAccess, RefusalKind};
 use byway_flash::RunOptions;
 use byway_in_process::Embedded;
-use byway_spec::Status;
+use byway_spec::base::admin::AdminOpcode;
+use byway_spec::base::register::Csts;
 use byway_spec::nvm::NvmOpcode;
+use byway_spec::{Command, Status};
 use byway_tcp_target::{SubsystemTerms, Told};
 
 use crate::engine::{FATAL_LBA, IdleEngine};
@@ -40,7 +42,8 @@ fn a_subsystem_that_panics_loses_its_hosts_and_others_keep_theirs() {
         let mut fatal = blocks(NvmOpcode::WRITE, FATAL_LBA, 512);
         fatal.nsid = EXPORTED;
         io.start(fatal, By::Capsule, &[1; 512]);
-        for host in [&mut io, &mut admin, &mut bystander, &mut bystander_io] {
+        // Those who do not ask, at any of their queues.
+        for host in [&mut io, &mut bystander_io, &mut bystander, &mut admin] {
             assert_eq!(host.wait_for_end(), End::Closed);
         }
         let told = served.await_told(|told| matches!(told, Told::SubsystemFailed { .. }));
@@ -51,6 +54,33 @@ fn a_subsystem_that_panics_loses_its_hosts_and_others_keep_theirs() {
         assert!(new_io.read(blocks(NvmOpcode::READ, 0, 4096), 4096).1 == data);
         let refused = served.greet(Proposal::default()).connect_to(FRAGILE).unwrap_err();
         assert_eq!(refused.kind, RefusalKind::Other(Status::INTERNAL_ERROR));
+    }
+}
+
+#[test]
+fn a_host_that_asks_how_its_failed_controller_is_hears_of_a_fatal_status_and_may_do_nothing_else() {
+    let served = Served::new();
+    let _fragile = add_fragile(&served);
+    let (mut admin, mut io) = host(&served);
+    let mut resetting = served.admin_of(FRAGILE);
+    let mut unready = served.greet(Proposal::default());
+    unready.connect_to(FRAGILE).unwrap();
+    let mut fatal = blocks(NvmOpcode::WRITE, FATAL_LBA, 512);
+    fatal.nsid = EXPORTED;
+    io.start(fatal, By::Capsule, &[1; 512]);
+    assert_eq!(io.wait_for_end(), End::Closed);
+    let status = |host: &mut Host| Csts::from_bits(host.property(Property::Csts) as u32);
+    for host in [&mut admin, &mut resetting] {
+        assert_eq!(status(host), Csts::new().with_rdy(true).with_cfs(true));
+    }
+    assert_eq!(status(&mut unready), Csts::new().with_cfs(true));
+    let (cap, _) = admin.fabrics(&FabricsCommand::PropertyGet(PropertyAccess(Property::Cap)), &[]);
+    assert!(cap.status().is(Status::INTERNAL_ERROR));
+    admin.start_read(Command::new(AdminOpcode::KEEP_ALIVE.0, 0, 0), 0);
+    let (property, cid) = (PropertyAccess(Property::Cc), resetting.next());
+    resetting.send(&FabricsCommand::PropertySet { property, value: 0 }.encode(cid), &[]);
+    for host in [&mut admin, &mut resetting, &mut unready] {
+        assert_eq!(host.wait_for_end(), End::Closed);
     }
 }
 

@@ -59,6 +59,12 @@ impl Flash {
             MediaKind::File(path) => Self::create_file(&path, superblock(Keeps::File)?, how, namespaces),
             MediaKind::Ram => Self::create_in_memory(superblock(Keeps::Ram)?, how, namespaces),
             MediaKind::Null => Self::create_in_memory(superblock(Keeps::Null)?, how, namespaces),
+            MediaKind::Elsewhere => {
+                let superblock = superblock(Keeps::Ram)?;
+                let geometry = superblock.geometry;
+                let media = RamMedia::without_data(geometry, &Layout::of(&geometry))?;
+                Self::create_on(Backing::Memory, Box::new(media), superblock, how, namespaces)
+            }
             MediaKind::DescribedRam(path) => Self::describe(&path, superblock(Keeps::Ram)?, how, namespaces),
             MediaKind::DescribedNull(path) => {
                 Self::describe(&path, superblock(Keeps::Null)?, how, namespaces)

@@ -26,6 +26,8 @@ pub enum MediaKind {
     Ram,
     /// Nothing: pages are accepted and forgotten, reads give zeroes.
     Null,
+    /// Nothing, as somebody else has the bytes: pages are mapped, timed and counted, and what is written has to be zeroes.
+    Elsewhere,
     /// Memory of whoever opens the image file at this path: it describes a device, with its namespaces, that is
     /// empty at every opening.
     DescribedRam(PathBuf),

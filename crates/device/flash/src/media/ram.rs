@@ -17,7 +17,8 @@ const HUGE_FROM_BYTES: usize = 512 << 20;
 
 pub(crate) struct RamMedia {
     geometry: Geometry,
-    data: Protected,
+    /// `None` where somebody else has the bytes: they read as zeroes.
+    data: Option<Protected>,
     spare: Protected,
     reads: Reads,
 }
@@ -34,7 +35,13 @@ impl RamMedia {
             data.take_now()?;
             spare.take_now()?;
         }
-        Ok(Self { geometry, data, spare, reads: run.reads })
+        Ok(Self { geometry, data: Some(data), spare, reads: run.reads })
+    }
+
+    /// For pages whose bytes somebody else has: only their records are kept.
+    pub(crate) fn without_data(geometry: Geometry, layout: &Layout) -> Result<Self, FlashError> {
+        let spare = Backing::Memory.map(layout.spare)?;
+        Ok(Self { geometry, data: None, spare, reads: Reads::Mapped })
     }
 
     fn data_at(&self, page: PageId) -> usize {
@@ -57,7 +64,9 @@ impl Media for RamMedia {
 
     fn program(&mut self, page: PageId, data: &[u8], spare: &[u8]) -> Result<(), FlashError> {
         let at = self.data_at(page);
-        self.data[at..at + data.len()].copy_from_slice(data);
+        if let Some(kept) = &mut self.data {
+            kept[at..at + data.len()].copy_from_slice(data);
+        }
         let at = page.0 as usize * spare.len();
         self.spare[at..at + spare.len()].copy_from_slice(spare);
         Ok(())
@@ -65,13 +74,16 @@ impl Media for RamMedia {
 
     fn read(&self, page: PageId, at: usize, into: &mut [u8]) -> Result<(), FlashError> {
         let at = self.data_at(page) + at;
-        into.copy_from_slice(&self.data[at..at + into.len()]);
+        match &self.data {
+            Some(data) => into.copy_from_slice(&data[at..at + into.len()]),
+            None => into.fill(0),
+        }
         Ok(())
     }
 
     fn lend(&self, page: PageId, at: usize, len: usize) -> Option<&[u8]> {
         let at = self.data_at(page) + at;
-        self.data.get(at..at + len)
+        self.data.as_ref()?.get(at..at + len)
     }
 
     fn expect(&self, page: PageId, at: usize, len: usize) {
@@ -101,13 +113,16 @@ impl Media for RamMedia {
 
     fn wipe(&mut self, page: PageId, at: usize, len: usize) -> Result<(), FlashError> {
         let at = self.data_at(page) + at;
-        self.data[at..at + len].fill(0);
+        if let Some(data) = &mut self.data {
+            data[at..at + len].fill(0);
+        }
         Ok(())
     }
 
     fn forget(&mut self, block: BlockId) -> Result<(), FlashError> {
         self.erase(block)?;
         let at = self.data_at(self.geometry.page(block, 0));
-        self.data.discard(at, self.geometry.block_bytes() as usize)
+        let len = self.geometry.block_bytes() as usize;
+        self.data.as_mut().map_or(Ok(()), |data| data.discard(at, len))
     }
 }

@@ -263,3 +263,22 @@ fn a_device_can_be_handed_to_another_thread() {
     let flash = create(MediaKind::Ram, 8 * MIB, &[nvm(MIB)]);
     assert_eq!(std::thread::spawn(move || flash.total_bytes()).join().unwrap(), 8 * MIB);
 }
+
+#[test]
+fn a_device_whose_bytes_somebody_else_has_is_worn_and_collected_as_one_that_keeps_them() {
+    let size = 8 * MIB;
+    let [kept, elsewhere] = [MediaKind::Ram, MediaKind::Elsewhere].map(|media| {
+        let mut flash = create(media, size, &[nvm(size)]);
+        let (blocks, mut numbers) = (extent(&flash, 1), Numbers(5));
+        for _ in 0..5 * size / 4096 {
+            let unit = numbers.below(size / 4096);
+            flash.write_units(blocks, unit, &[0; 4096], Cause::Host, &mut 0).unwrap();
+        }
+        let mut read = [1; 4096];
+        flash.read(blocks, 0, &mut read, Cause::Host, &mut 0).unwrap();
+        assert_eq!(read, [0; 4096]);
+        *flash.counters()
+    });
+    assert_eq!(kept, elsewhere);
+    assert!(elsewhere.total().erases > 0);
+}

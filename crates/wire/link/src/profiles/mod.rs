@@ -1,7 +1,7 @@
 //! The profiles that come with Byway, one file each.
 
 mod cosmos;
-mod gen4x4;
+pub(crate) mod gen4x4;
 mod gen5x4;
 mod gen5x8_cxl;
 
@@ -12,6 +12,6 @@ pub const ALL: [fn() -> Profile; 4] =
     [cosmos::profile, gen4x4::profile, gen5x4::profile, gen5x8_cxl::profile];
 
 /// Nanoseconds in picoseconds.
-const fn ns(nanoseconds: u64) -> u64 {
+pub(crate) const fn ns(nanoseconds: u64) -> u64 {
     nanoseconds * 1000
 }

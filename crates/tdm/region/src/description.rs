@@ -40,6 +40,8 @@ pub struct Description {
     pub hit_ns: Option<u32>,
     /// `clock`: what modelled time does.
     pub clock: ClockMode,
+    /// `pin`: whether the device keeps pages for who asks, in place of what the profile says.
+    pub pins: Option<bool>,
 }
 
 impl FromStr for Description {
@@ -61,6 +63,7 @@ impl FromStr for Description {
         for option in options.split('&').filter(|option| !option.is_empty()) {
             described.set(option).map_err(|why| RegionError::option(option, why))?;
         }
+        described.check_model()?;
         Ok(described)
     }
 }
@@ -76,6 +79,7 @@ impl Description {
             cache_bytes: None,
             hit_ns: None,
             clock: ClockMode::Off,
+            pins: None,
         }
     }
 
@@ -85,16 +89,34 @@ impl Description {
         match name {
             "size" => self.size_bytes = Some(size(value)?),
             "domain" => self.domain = Some(domain(value)?),
-            "profile" | "cache" | "hit" | "clock" if !is_emu => {
+            "profile" | "cache" | "hit" | "clock" | "pin" if !is_emu => {
                 return Err("only a device that is emulated has one".into());
             }
             "profile" => self.profile = Some(value.to_owned()),
             "cache" => self.cache_bytes = Some(size(value)?),
             "hit" => self.hit_ns = Some(value.parse().map_err(|_| "expected nanoseconds")?),
             "clock" => self.clock = value.parse().map_err(|error| format!("{error}"))?,
+            "pin" if value == "on" || value == "off" => self.pins = Some(value == "on"),
+            "pin" => return Err("expected on or off".into()),
             _ => return Err("it is not known".into()),
         }
         Ok(())
+    }
+
+    /// No option is accepted and unread.
+    fn check_model(&self) -> Result<(), RegionError> {
+        let options = [
+            ("cache", self.cache_bytes.is_some()),
+            ("hit", self.hit_ns.is_some()),
+            ("clock", self.clock.models_time()),
+            ("pin", self.pins.is_some()),
+        ];
+        match options.into_iter().find(|(_, is_given)| *is_given && self.profile.is_none()) {
+            None => Ok(()),
+            Some((name, _)) => {
+                Err(RegionError::option(name, "without a profile= there is no device to model"))
+            }
+        }
     }
 }
 
@@ -148,6 +170,9 @@ mod tests {
         assert!(refusal("emu:x?size=0").contains("at least one page"));
         assert!(refusal("emu:x?size").contains("no value"));
         assert!(refusal("emu:x?speed=9").contains("not known"));
+        assert!(refusal("emu:x?cache=1G").contains("no device to model"));
+        assert!(refusal("emu:x?clock=paced").contains("no device to model"));
+        assert!(refusal("emu:x?profile=cmm-h&pin=maybe").contains("on or off"));
         assert!(refusal("emu:x?domain=adr").contains("memory_controller"));
         assert!(refusal("devdax:/dev/dax0.0?cache=1G").contains("only a device that is emulated"));
     }

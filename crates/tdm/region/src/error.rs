@@ -52,6 +52,16 @@ pub enum RegionError {
         /// Length of the region.
         region_bytes: u64,
     },
+    /// A range that cannot be kept resident.
+    #[error("bytes {start} to {end} are not admitted: {why}")]
+    NotAdmitted {
+        /// First byte.
+        start: u64,
+        /// First byte after it.
+        end: u64,
+        /// Why not.
+        why: String,
+    },
     /// The device cannot.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),

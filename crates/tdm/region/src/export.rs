@@ -2,11 +2,16 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
+use byway_link::ClockMode;
 use byway_sys::Mapping;
 use byway_sys::map::Sharing;
 
+use crate::board::Board;
 use crate::domain::Domain;
+use crate::model::{Model, ModelTerms};
+use crate::toll::Toll;
 use crate::window::Window;
 
 /// What may be done with memory.
@@ -23,6 +28,8 @@ pub enum Access {
 pub struct Export {
     /// What is mapped. It was opened for what [`ExportDescription::access`] says and no more.
     pub file: File,
+    /// What those who touch a modelled device know together; `None` where the memory is what it is.
+    pub board: Option<File>,
     /// What its receiver has to know.
     pub description: ExportDescription,
 }
@@ -48,6 +55,8 @@ pub struct ExportDescription {
     pub is_synchronous: bool,
     /// Whether the device is emulated.
     pub is_emulated: bool,
+    /// How it is modelled; the export has a board then.
+    pub model: Option<ModelTerms>,
 }
 
 impl ExportDescription {
@@ -60,7 +69,9 @@ impl ExportDescription {
             u8::from(self.is_synchronous),
             u8::from(self.is_emulated),
         ];
-        let words = [MAGIC, self.at, self.len_bytes, u64::from(u32::from_le_bytes(flags)), 0, 0, 0, 0];
+        let flags = u64::from(u32::from_le_bytes(flags));
+        let model = self.model.map_or([0; 4], model_words);
+        let words = [MAGIC, self.at, self.len_bytes, flags, model[0], model[1], model[2], model[3]];
         let mut bytes = [0; EXPORT_BYTES];
         for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *place = word.to_le_bytes();
@@ -71,13 +82,15 @@ impl ExportDescription {
     /// What was sent along; `None` for bytes of another version, or that say nothing.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; EXPORT_BYTES]) -> Option<Self> {
-        let mut words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
-        let mut word = || words.next();
-        if word()? != MAGIC {
+        let mut words = [0; EXPORT_BYTES / 8];
+        for (word, place) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*place);
+        }
+        let [magic, at, len_bytes, flags, model @ ..] = words;
+        if magic != MAGIC {
             return None;
         }
-        let (at, len_bytes) = (word()?, word()?);
-        let [domain, writes, is_synchronous, is_emulated, ..] = word()?.to_le_bytes();
+        let [domain, writes, is_synchronous, is_emulated, ..] = flags.to_le_bytes();
         Some(Self {
             at,
             len_bytes,
@@ -85,6 +98,7 @@ impl ExportDescription {
             access: if writes == 1 { Access::ReadWrite } else { Access::ReadOnly },
             is_synchronous: is_synchronous == 1,
             is_emulated: is_emulated == 1,
+            model: model_of(model)?,
         })
     }
 
@@ -97,15 +111,47 @@ impl ExportDescription {
     }
 }
 
+/// Every clock by its place, from 1 on: 0 is no model.
+const CLOCKS: [ClockMode; 3] = [ClockMode::Off, ClockMode::Virtual, ClockMode::Paced];
+
+fn model_words(terms: ModelTerms) -> [u64; 4] {
+    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    let clock = CLOCKS.iter().position(|clock| *clock == terms.clock).map_or(0, |place| place as u32 + 1);
+    [
+        pair(clock, terms.page_bytes),
+        pair(terms.toll.line_read_ns, terms.toll.persist_ns),
+        pair(terms.toll.stream_mb_s, terms.miss_ns),
+        terms.device_at,
+    ]
+}
+
+/// The model that words describe, if any; the outer `None` is for words that say nothing.
+fn model_of([first, costs, rates, device_at]: [u64; 4]) -> Option<Option<ModelTerms>> {
+    let halves = |word: u64| (word as u32, (word >> 32) as u32);
+    let (clock, page_bytes) = halves(first);
+    let Some(place) = clock.checked_sub(1) else { return Some(None) };
+    let clock = *CLOCKS.get(place as usize)?;
+    if page_bytes == 0 {
+        return None;
+    }
+    let (line_read_ns, persist_ns) = halves(costs);
+    let (stream_mb_s, miss_ns) = halves(rates);
+    let toll = Toll { line_read_ns, persist_ns, stream_mb_s };
+    Some(Some(ModelTerms { clock, toll, page_bytes, miss_ns, device_at }))
+}
+
 impl Window {
-    /// Maps what another process exported. Nothing is allocated but the mapping.
+    /// Maps what another process exported: its file, and its board where the device is modelled.
     ///
     /// # Errors
-    /// The system's answer; `InvalidInput` for a length that no address can tell.
-    pub fn of_export(file: &File, description: &ExportDescription) -> io::Result<Self> {
+    /// The system's answer; `InvalidInput` for a length that no address can tell, or a model without a board.
+    pub fn of_export(file: &File, board: Option<&File>, description: &ExportDescription) -> io::Result<Self> {
         let len_bytes = usize::try_from(description.len_bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         let map = Mapping::file(file, description.at, len_bytes, description.sharing())?;
-        Ok(Self::new(map, description.domain).with_access(description.access))
+        let window = Self::new(map, description.domain).with_access(description.access);
+        let Some(terms) = description.model else { return Ok(window) };
+        let board = Board::map(board.ok_or(io::ErrorKind::InvalidInput)?)?;
+        Ok(window.with_model(Model::new(terms, Arc::new(board), None)))
     }
 }
 
@@ -113,6 +159,14 @@ impl Window {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    const TERMS: ModelTerms = ModelTerms {
+        clock: ClockMode::Paced,
+        toll: Toll { line_read_ns: 1, persist_ns: 2, stream_mb_s: 3 },
+        page_bytes: 4096,
+        miss_ns: 5,
+        device_at: 6 << 40,
+    };
 
     #[test]
     fn a_description_arrives_as_it_was_sent() {
@@ -125,6 +179,7 @@ mod tests {
                     access,
                     is_synchronous,
                     is_emulated: true,
+                    model: is_synchronous.then_some(TERMS),
                 };
                 assert_eq!(ExportDescription::from_bytes(&sent.to_bytes()), Some(sent));
             }

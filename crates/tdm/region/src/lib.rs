@@ -7,27 +7,37 @@
 //! Source: the study of transparent DAX mappings (seed 003), DESIGN.md "Boundaries" 8.
 #![forbid(unsafe_code)]
 
+mod admitted;
+mod board;
+mod cache;
 mod description;
 mod devdax;
 mod domain;
+mod drive;
 mod emu;
 mod error;
 mod export;
 mod fsdax;
 mod mapped;
 mod memory;
+mod model;
+mod modelled;
 mod open;
 mod region;
 mod slice;
 mod sysfs;
+mod toll;
 mod window;
 
+pub use admitted::Admitted;
 pub use description::{Description, Place};
 pub use domain::Domain;
 pub use error::{RegionError, Unsupported};
 pub use export::{Access, EXPORT_BYTES, Export, ExportDescription};
 pub use memory::{Memory, MemoryError, Point};
+pub use model::ModelTerms;
 pub use open::{Opening, open, open_described};
 pub use region::{DeviceRegion, Pin, RegionStats, Residency, Ticket};
 pub use slice::SliceName;
+pub use toll::Toll;
 pub use window::Window;

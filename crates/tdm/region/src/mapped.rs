@@ -10,6 +10,7 @@ use byway_sys::{Mapping, dax};
 use crate::domain::Domain;
 use crate::error::{RegionError, Unsupported};
 use crate::export::{Access, Export, ExportDescription};
+use crate::model::Model;
 use crate::open::Opening;
 use crate::region::{DeviceRegion, Pin, RegionStats, Residency, Ticket, check};
 use crate::slice::{self, SliceName};
@@ -92,6 +93,17 @@ impl Mapped {
             why: terms.why,
             how: how.clone(),
         })
+    }
+
+    /// The file or device node.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// As memory of a modelled device.
+    pub(crate) fn with_model(mut self, model: Model) -> Self {
+        self.window = self.window.with_model(model);
+        self
     }
 
     /// Refuses a range of which another slice has some.
@@ -215,11 +227,10 @@ impl DeviceRegion for Mapped {
             access,
             is_synchronous: self.is_synchronous,
             is_emulated: self.is_emulated(),
+            model: None,
         };
-        Ok(Export {
-            file: file.map_err(RegionError::system(&self.path, "open it for another"))?,
-            description,
-        })
+        let file = file.map_err(RegionError::system(&self.path, "open it for another"))?;
+        Ok(Export { file, board: None, description })
     }
 
     fn slice(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError> {

@@ -7,6 +7,7 @@ use crate::domain::Domain;
 use crate::error::RegionError;
 use crate::fsdax;
 use crate::mapped::{Kind, Mapped};
+use crate::modelled::Modelled;
 use crate::region::DeviceRegion;
 
 /// What is up to whoever opens a region, beside its description.
@@ -41,6 +42,9 @@ pub fn open(description: &str, how: &Opening) -> Result<Box<dyn DeviceRegion>, R
 pub fn open_described(described: &Description, how: &Opening) -> Result<Box<dyn DeviceRegion>, RegionError> {
     let how = Opening { domain: described.domain.or(how.domain), ..how.clone() };
     let plain = |kind, path| Mapped::open(kind, path, described.size_bytes, &how, None);
+    if let (Place::Emu(path), Some(profile)) = (&described.place, &described.profile) {
+        return Ok(Box::new(Modelled::open(path, profile, described, &how)?));
+    }
     Ok(Box::new(match &described.place {
         Place::Emu(path) => plain(Kind::Emu, path)?,
         Place::FsDax(folder) => plain(Kind::FsDax, &folder.join(fsdax::FILE_NAME))?,

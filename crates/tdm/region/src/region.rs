@@ -62,7 +62,8 @@ pub trait DeviceRegion: fmt::Debug + Send + Sync {
     /// [`RegionError::Range`], [`RegionError::Flash`].
     fn evict(&self, range: Range<u64>) -> Result<(), RegionError>;
 
-    /// Keeps a range in the cache until the pin is dropped; what is absent of it is brought first.
+    /// Keeps a range in the cache until the pin is dropped; what is absent of it is brought first, and waited for. Where this is
+    /// not offered, [`Admitted`](crate::Admitted) does what can be done without it.
     ///
     /// # Errors
     /// [`RegionError::Unsupported`] where the device has no such thing, or no room; [`RegionError::Range`].

@@ -7,6 +7,7 @@ use byway_sys::map::MapError;
 use crate::domain::Domain;
 use crate::export::Access;
 use crate::memory::{Memory, MemoryError, Point};
+use crate::model::Model;
 
 /// Device memory as one process has it mapped.
 #[derive(Debug)]
@@ -14,13 +15,15 @@ pub struct Window {
     map: Mapping,
     domain: Domain,
     access: Access,
+    /// `None` where memory costs what it costs.
+    model: Option<Model>,
 }
 
 impl Window {
     /// Memory that is mapped, and from where on it keeps what is stored.
     #[must_use]
     pub const fn new(map: Mapping, domain: Domain) -> Self {
-        Self { map, domain, access: Access::ReadWrite }
+        Self { map, domain, access: Access::ReadWrite, model: None }
     }
 
     /// For what it was given alone: a mapping of memory that may only be read is not written by mistake.
@@ -42,6 +45,24 @@ impl Window {
         &self.map
     }
 
+    /// As memory of a modelled device, whose touches are noted and charged.
+    pub(crate) fn with_model(mut self, model: Model) -> Self {
+        self.model = Some(model);
+        self
+    }
+
+    pub(crate) const fn model(&self) -> Option<&Model> {
+        self.model.as_ref()
+    }
+
+    /// Notes a touch of a modelled device, once what is not resident has come.
+    #[inline]
+    fn touch(&self, at: u64, len_bytes: u64, writes: bool) {
+        if let Some(model) = &self.model {
+            model.touch(at, len_bytes, writes);
+        }
+    }
+
     #[inline]
     fn check_writable(&self) -> Result<(), MemoryError> {
         if self.access == Access::ReadOnly {
@@ -58,38 +79,54 @@ impl Memory for Window {
 
     #[inline]
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), MemoryError> {
-        Ok(self.map.read_at(place(at), into)?)
+        let Some(model) = &self.model else { return Ok(self.map.read_at(place(at), into)?) };
+        let since_ps = model.touch(at, into.len() as u64, false);
+        self.map.read_at(place(at), into)?;
+        model.pay(since_ps, model.terms.toll.read_ps(into.len() as u64));
+        Ok(())
     }
 
     #[inline]
     fn write(&self, at: u64, from: &[u8]) -> Result<(), MemoryError> {
         self.check_writable()?;
+        self.touch(at, from.len() as u64, true);
         Ok(self.map.write_at(place(at), from)?)
     }
 
     #[inline]
     fn load(&self, at: u64) -> Result<u64, MemoryError> {
+        self.touch(at, 8, false);
         Ok(self.map.load_u64(place(at))?)
     }
 
     #[inline]
     fn store(&self, at: u64, value: u64) -> Result<(), MemoryError> {
         self.check_writable()?;
+        self.touch(at, 8, true);
         Ok(self.map.store_u64(place(at), value)?)
     }
 
     #[inline]
     fn flush(&self, at: u64, len_bytes: u64, _point: Point) -> Result<(), MemoryError> {
+        let since_ps = self.model.as_ref().map_or(0, Model::now_ps);
         match self.domain {
-            Domain::Volatile | Domain::CpuCache => Ok(()),
-            Domain::LineFlush => Ok(write_back_range(&self.map, place(at), place(len_bytes))?),
-            Domain::PageSync => self.map.sync(place(at), place(len_bytes)).map_err(MemoryError::Sync),
+            Domain::Volatile | Domain::CpuCache => return Ok(()),
+            Domain::LineFlush => write_back_range(&self.map, place(at), place(len_bytes))?,
+            Domain::PageSync => self.map.sync(place(at), place(len_bytes)).map_err(MemoryError::Sync)?,
         }
+        if let Some(model) = &self.model {
+            model.pay(since_ps, model.terms.toll.write_back_ps(at, len_bytes));
+        }
+        Ok(())
     }
 
     #[inline]
     fn fence(&self, _point: Point) {
+        let since_ps = self.model.as_ref().map_or(0, Model::now_ps);
         store_fence();
+        if let Some(model) = self.model.as_ref().filter(|_| self.domain.needs_write_back()) {
+            model.pay(since_ps, model.terms.toll.fence_ps());
+        }
     }
 }
 

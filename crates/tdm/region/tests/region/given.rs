@@ -22,7 +22,7 @@ fn a_slice_is_a_file_of_its_user_alone_and_holds_the_slice_alone() {
     let export = slice.export(0..8192, Access::ReadWrite).unwrap();
     let file = export.file.metadata().unwrap();
     assert_eq!((file.uid(), file.mode() & 0o777, file.len()), (uid(), 0o600, 8192));
-    let theirs = Window::of_export(&export.file, &export.description).unwrap();
+    let theirs = Window::of_export(&export.file, export.board.as_ref(), &export.description).unwrap();
     assert_eq!(theirs.load(0).unwrap(), 0, "nothing of the owner's is in it");
     theirs.store(0, 9).unwrap();
     assert_eq!(slice.window().load(0).unwrap(), 9);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod given;
+mod modelled;
 mod refused;
 mod suite;
 mod support;

@@ -54,7 +54,10 @@ fn memory_folder() -> PathBuf {
 /// Every region that this machine has: emulated ones, and what the environment names (a folder on a DAX mount, a device node whose
 /// content may be lost).
 pub fn all() -> Vec<Place> {
-    let mut all = vec![emu("")];
+    let modelled =
+        ["off", "virtual", "paced"].map(|clock| emu(&format!("&profile=cmm-h&cache=256K&clock={clock}")));
+    let mut all = vec![emu(""), emu("&profile=cmm-h&cache=256K&pin=on")];
+    all.extend(modelled);
     all.extend(named("fsdax", "BYWAY_TDM_FSDAX", "?size=16M"));
     all.extend(named("devdax", "BYWAY_TDM_DEVDAX", ""));
     all

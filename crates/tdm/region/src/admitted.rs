@@ -1,0 +1,91 @@
+//! Pinning by software, for caches that pin nothing: what is admitted stays below the cache's room, and what the device let go of
+//! all the same is brought again.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::error::RegionError;
+use crate::region::{DeviceRegion, Ticket};
+
+/// The part of the cache that is never admitted: for what is touched without, and for a device that counts differently.
+const MARGIN_PART: u64 = 10;
+
+/// Ranges of one region that are to stay resident.
+///
+/// A cache that goes by what was used last keeps them as long as all that is touched fits. Where it does not, whoever keeps this
+/// asks again and again ([`Admitted::keep`]); between two times, a touch of them may wait.
+#[derive(Debug)]
+pub struct Admitted {
+    budget_bytes: u64,
+    admitted_bytes: u64,
+    /// Ends of ranges by their starts.
+    ranges: BTreeMap<u64, u64>,
+}
+
+impl Admitted {
+    /// Nothing yet, of this region.
+    #[must_use]
+    pub fn of(region: &dyn DeviceRegion) -> Self {
+        let room = region.stats().cache_bytes;
+        let budget_bytes = room.map_or(region.len_bytes(), |bytes| bytes - bytes.div_ceil(MARGIN_PART));
+        Self { budget_bytes, admitted_bytes: 0, ranges: BTreeMap::new() }
+    }
+
+    /// Bytes that may be admitted.
+    #[must_use]
+    pub const fn budget_bytes(&self) -> u64 {
+        self.budget_bytes
+    }
+
+    /// Bytes that are.
+    #[must_use]
+    pub const fn admitted_bytes(&self) -> u64 {
+        self.admitted_bytes
+    }
+
+    /// Admits a range and has it brought. It is not to be touched before the ticket's time.
+    ///
+    /// # Errors
+    /// [`RegionError::NotAdmitted`] where there is no room, or for a range of which some is admitted; as
+    /// [`DeviceRegion::prefetch`].
+    pub fn admit(&mut self, region: &dyn DeviceRegion, range: Range<u64>) -> Result<Ticket, RegionError> {
+        let (start, end) = (range.start, range.end);
+        let refused = |why| RegionError::NotAdmitted { start, end, why };
+        let before = self.ranges.range(..end).next_back();
+        if before.is_some_and(|(_, known_end)| *known_end > start) {
+            return Err(refused("some of it is admitted already".to_owned()));
+        }
+        let bytes = end.saturating_sub(start);
+        let left_bytes = self.budget_bytes - self.admitted_bytes;
+        if bytes > left_bytes {
+            return Err(refused(format!("{left_bytes} bytes of the cache are left for it")));
+        }
+        let ticket = region.prefetch(range)?;
+        self.ranges.insert(start, end);
+        self.admitted_bytes += bytes;
+        Ok(ticket)
+    }
+
+    /// Takes back what was admitted from `start` on; `false` where nothing was.
+    pub fn release(&mut self, start: u64) -> bool {
+        let end = self.ranges.remove(&start);
+        self.admitted_bytes -= end.map_or(0, |end| end - start);
+        end.is_some()
+    }
+
+    /// Has what is absent of all ranges brought again; how many bytes that were, and when all is there.
+    ///
+    /// # Errors
+    /// As [`DeviceRegion::prefetch`].
+    pub fn keep(&self, region: &dyn DeviceRegion) -> Result<(u64, Ticket), RegionError> {
+        let (mut bytes, mut latest) = (0, Ticket::NOW);
+        for (start, end) in &self.ranges {
+            let absent_bytes = region.residency(*start..*end)?.absent_bytes;
+            if absent_bytes > 0 {
+                bytes += absent_bytes;
+                latest = latest.max(region.prefetch(*start..*end)?);
+            }
+        }
+        Ok((bytes, latest))
+    }
+}

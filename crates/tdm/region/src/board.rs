@@ -1,0 +1,146 @@
+//! What all processes that touch a modelled device know of it together: its pages, its time, what was counted.
+//!
+//! A file in memory whose size is sealed. Each page of the device has a word: whether it is in the cache, whether it was
+//! written there, and when it was last touched. **Memory ordering:** words are changed by single atomic operations and relaxed,
+//! as each stands for itself; the bytes that they are about are elsewhere, and never depend on them.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use byway_sys::map::{PAGE_BYTES, Sharing};
+use byway_sys::{Mapping, memfd};
+
+const RESIDENT: u64 = 1 << 63;
+const DIRTY: u64 = 1 << 62;
+const STAMP: u64 = DIRTY - 1;
+
+const WORD_BYTES: usize = size_of::<u64>();
+/// Words before those of the pages.
+const HEADER_WORDS: usize = PAGE_BYTES / WORD_BYTES;
+/// Each on a cache line of its own.
+const TICK: usize = 0;
+const NOW_PS: usize = 8;
+const HITS: usize = 16;
+const BLOCKING: usize = 24;
+const FOREIGN: usize = 32;
+const EPOCH_NS: usize = 40;
+
+/// The board of one device, as one process has it mapped.
+#[derive(Debug)]
+pub(crate) struct Board {
+    map: Mapping,
+}
+
+/// What a page that left the cache was.
+pub(crate) struct Left {
+    pub(crate) was_dirty: bool,
+}
+
+impl Board {
+    /// One for so many pages, of which none is resident, and its file.
+    pub(crate) fn new(pages: u64, epoch_ns: u64) -> io::Result<(Self, File)> {
+        let words = pages.checked_add(HEADER_WORDS as u64).ok_or(io::ErrorKind::InvalidInput)?;
+        let bytes = words.checked_mul(WORD_BYTES as u64).ok_or(io::ErrorKind::InvalidInput)?;
+        let file = memfd::sealed("byway-board", bytes.next_multiple_of(PAGE_BYTES as u64))?;
+        let board = Self::map(&file)?;
+        board.words()[EPOCH_NS].store(epoch_ns, Relaxed);
+        Ok((board, file))
+    }
+
+    /// The board that another process made.
+    pub(crate) fn map(file: &File) -> io::Result<Self> {
+        let len_bytes = file.metadata()?.len();
+        let is_board = len_bytes > PAGE_BYTES as u64 && memfd::stays(file, 0, len_bytes);
+        let len_bytes =
+            usize::try_from(len_bytes).ok().filter(|_| is_board).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { map: Mapping::file(file, 0, len_bytes, Sharing::Shared)? })
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        self.map.words_u64()
+    }
+
+    #[inline]
+    fn page(&self, page: u64) -> Option<&AtomicU64> {
+        let index = usize::try_from(page).ok()?.checked_add(HEADER_WORDS)?;
+        self.words().get(index)
+    }
+
+    /// Notes a touch of a page; `false` where it is not in the cache. What is not of the device is as good as resident.
+    #[inline]
+    pub(crate) fn touch(&self, page: u64, writes: bool) -> bool {
+        let Some(word) = self.page(page) else { return true };
+        let stamp = self.words()[TICK].fetch_add(1, Relaxed) & STAMP;
+        let dirty = if writes { DIRTY } else { 0 };
+        // In one operation: a page that is let go of meanwhile does not come back.
+        let touched = |now: u64| (now & RESIDENT != 0).then_some(RESIDENT | (now & DIRTY) | dirty | stamp);
+        word.fetch_update(Relaxed, Relaxed, touched).is_ok()
+    }
+
+    /// Counts a touch that finds its page.
+    #[inline]
+    pub(crate) fn note_hit(&self) {
+        self.words()[HITS].fetch_add(1, Relaxed);
+    }
+
+    /// Counts a touch that has to wait.
+    pub(crate) fn note_blocking(&self) {
+        self.words()[BLOCKING].fetch_add(1, Relaxed);
+    }
+
+    /// A page that is brought without the device's owner, who finds it later.
+    pub(crate) fn bring_without_owner(&self, page: u64, writes: bool) {
+        self.bring(page);
+        self.touch(page, writes);
+        self.words()[FOREIGN].fetch_add(1, Relaxed);
+    }
+
+    /// Makes a page one that is in the cache, touched just now.
+    pub(crate) fn bring(&self, page: u64) {
+        let stamp = self.words()[TICK].fetch_add(1, Relaxed) & STAMP;
+        if let Some(word) = self.page(page) {
+            word.store(RESIDENT | stamp, Relaxed);
+        }
+    }
+
+    /// Takes a page out of the cache.
+    pub(crate) fn let_go(&self, page: u64) -> Left {
+        let was = self.page(page).map_or(0, |word| word.swap(0, Relaxed));
+        Left { was_dirty: was & DIRTY != 0 }
+    }
+
+    pub(crate) fn is_resident(&self, page: u64) -> bool {
+        self.page(page).is_some_and(|word| word.load(Relaxed) & RESIDENT != 0)
+    }
+
+    /// When a page was last touched, in touches.
+    pub(crate) fn stamp(&self, page: u64) -> u64 {
+        self.page(page).map_or(0, |word| word.load(Relaxed) & STAMP)
+    }
+
+    /// Modelled time, where it is nobody's own.
+    #[inline]
+    pub(crate) fn now_ps(&self) -> &AtomicU64 {
+        &self.words()[NOW_PS]
+    }
+
+    /// When the device's time began, on the machine's clock.
+    pub(crate) fn epoch_ns(&self) -> u64 {
+        self.words()[EPOCH_NS].load(Relaxed)
+    }
+
+    pub(crate) fn hits(&self) -> u64 {
+        self.words()[HITS].load(Relaxed)
+    }
+
+    pub(crate) fn blocking(&self) -> u64 {
+        self.words()[BLOCKING].load(Relaxed)
+    }
+
+    pub(crate) fn foreign(&self) -> u64 {
+        self.words()[FOREIGN].load(Relaxed)
+    }
+}

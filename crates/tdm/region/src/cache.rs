@@ -1,0 +1,343 @@
+//! The DRAM cache of a modelled hybrid SSD: least recently used pages make room, dirty ones are written to the drive behind.
+//!
+//! It belongs to the process that owns the device. Others touch pages by the [board](Board), and what they bring there without it
+//! is found and charged with the next thing it does.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use byway_flash::FlashError;
+
+use crate::board::Board;
+use crate::drive::Drive;
+use crate::region::{RegionStats, Residency};
+
+/// The part of the cache that is never pinned, so that what is not pinned can be touched at all.
+const UNPINNED_PART: u64 = 16;
+
+/// The cache of one device.
+pub(crate) struct Cache {
+    board: Arc<Board>,
+    page_bytes: u64,
+    capacity_pages: u64,
+    state: Mutex<State>,
+}
+
+/// Where a page is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// On the drive alone.
+    Absent,
+    /// On its way, and when it is there.
+    Coming(u64),
+    /// In the cache and in the order, with this stamp.
+    Ordered(u64),
+    /// In the cache, and left out of the order as it is pinned.
+    Parked,
+}
+
+impl Place {
+    const fn is_held(self) -> bool {
+        matches!(self, Self::Ordered(_) | Self::Parked)
+    }
+}
+
+struct State {
+    drive: Drive,
+    /// Pages of the cache, by when they were last touched as far as is known. What does not agree with `places` is outdated.
+    order: BinaryHeap<Reverse<(u64, u64)>>,
+    places: Vec<Place>,
+    held_pages: u64,
+    /// Pages on their way, by when they are there.
+    arrivals: BTreeSet<(u64, u64)>,
+    pins: HashMap<u64, u32>,
+    foreign_seen: u64,
+    misses: u64,
+    evictions: u64,
+    fetched_pages: u64,
+    stored_pages: u64,
+}
+
+impl Cache {
+    /// An empty cache of `capacity_bytes` in front of a drive, for a device of `pages` pages.
+    pub(crate) fn new(
+        board: Arc<Board>,
+        drive: Drive,
+        pages: u64,
+        page_bytes: u64,
+        capacity_bytes: u64,
+    ) -> Self {
+        let state = State {
+            drive,
+            order: BinaryHeap::new(),
+            places: vec![Place::Absent; pages as usize],
+            held_pages: 0,
+            arrivals: BTreeSet::new(),
+            pins: HashMap::new(),
+            foreign_seen: 0,
+            misses: 0,
+            evictions: 0,
+            fetched_pages: 0,
+            stored_pages: 0,
+        };
+        let capacity_pages = (capacity_bytes / page_bytes).max(1);
+        Self { board, page_bytes, capacity_pages, state: Mutex::new(state) }
+    }
+
+    fn lock(&self, now_ps: u64) -> Result<MutexGuard<'_, State>, FlashError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.settle(&self.board, now_ps);
+        self.adopt(&mut state, now_ps)?;
+        Ok(state)
+    }
+
+    fn pages(&self, range: &Range<u64>) -> Range<u64> {
+        range.start / self.page_bytes..range.end.div_ceil(self.page_bytes)
+    }
+
+    fn units(&self, pages: Range<u64>) -> Range<u64> {
+        let units = self.page_bytes / byway_flash::UNIT_BYTES as u64;
+        pages.start * units..pages.end * units
+    }
+
+    /// Takes in what other processes brought.
+    fn adopt(&self, state: &mut State, now_ps: u64) -> Result<(), FlashError> {
+        let foreign = self.board.foreign();
+        if foreign == state.foreign_seen {
+            return Ok(());
+        }
+        state.foreign_seen = foreign;
+        for page in 0..state.places.len() as u64 {
+            if self.board.is_resident(page) && !state.place(page).is_held() {
+                state.hold(page, self.board.stamp(page));
+                self.fetch(state, page..page + 1, now_ps)?;
+            }
+        }
+        self.make_room(state, 0, now_ps).map(drop)
+    }
+
+    fn fetch(&self, state: &mut State, pages: Range<u64>, at_ps: u64) -> Result<u64, FlashError> {
+        let count = pages.end - pages.start;
+        state.misses += count;
+        state.fetched_pages += count;
+        state.drive.fetch(self.units(pages), at_ps)
+    }
+
+    /// Lets go of pages until there is room for so many; when the drive has taken those that were written.
+    fn make_room(&self, state: &mut State, pages: u64, at_ps: u64) -> Result<u64, FlashError> {
+        let mut at_ps = at_ps;
+        while state.held_pages + state.arrivals.len() as u64 + pages > self.capacity_pages {
+            let Some(page) = state.oldest(&self.board) else { break };
+            at_ps = self.let_go(state, page, at_ps)?;
+        }
+        Ok(at_ps)
+    }
+
+    fn let_go(&self, state: &mut State, page: u64, at_ps: u64) -> Result<u64, FlashError> {
+        state.set_place(page, Place::Absent);
+        state.evictions += 1;
+        if !self.board.let_go(page).was_dirty {
+            return Ok(at_ps);
+        }
+        state.stored_pages += 1;
+        state.drive.store(self.units(page..page + 1), at_ps)
+    }
+
+    /// Brings a page that somebody waits for; when it is there. A drive that fails is told of by the next prefetch: here nobody
+    /// could be.
+    pub(crate) fn bring_now(&self, page: u64, now_ps: u64) -> u64 {
+        let Ok(mut state) = self.lock(now_ps) else { return now_ps };
+        if let Place::Coming(ready_ps) = state.place(page) {
+            state.arrive(&self.board, page);
+            return ready_ps;
+        }
+        if state.place(page).is_held() {
+            return now_ps;
+        }
+        let brought = self
+            .make_room(&mut state, 1, now_ps)
+            .and_then(|at_ps| self.fetch(&mut state, page..page + 1, at_ps));
+        state.arrive(&self.board, page);
+        brought.unwrap_or(now_ps)
+    }
+
+    /// Has absent pages of a range brought; when the last is there.
+    pub(crate) fn prefetch(&self, range: &Range<u64>, now_ps: u64) -> Result<u64, FlashError> {
+        let mut state = self.lock(now_ps)?;
+        let pages = self.pages(range);
+        let (mut page, mut ready_ps) = (pages.start, now_ps);
+        while page < pages.end {
+            let run = state.absent_run(page, pages.end, self.capacity_pages);
+            if run == 0 {
+                if let Place::Coming(there_ps) = state.place(page) {
+                    ready_ps = ready_ps.max(there_ps);
+                }
+                page += 1;
+                continue;
+            }
+            let at_ps = self.make_room(&mut state, run, now_ps)?;
+            let done_ps = self.fetch(&mut state, page..page + run, at_ps)?;
+            (page..page + run).for_each(|page| state.set_place(page, Place::Coming(done_ps)));
+            ready_ps = ready_ps.max(done_ps);
+            page += run;
+        }
+        state.settle(&self.board, now_ps);
+        Ok(ready_ps)
+    }
+
+    /// Has pages arrive whose time has come.
+    pub(crate) fn settle(&self, now_ps: u64) {
+        // A drive that failed is told of by the next prefetch.
+        drop(self.lock(now_ps));
+    }
+
+    pub(crate) fn residency(&self, range: &Range<u64>, now_ps: u64) -> Result<Residency, FlashError> {
+        let state = self.lock(now_ps)?;
+        let mut found = Residency::default();
+        for page in self.pages(range) {
+            let bytes = match state.place(page) {
+                Place::Ordered(_) | Place::Parked => &mut found.resident_bytes,
+                Place::Coming(_) => &mut found.coming_bytes,
+                Place::Absent => &mut found.absent_bytes,
+            };
+            *bytes += self.page_bytes;
+        }
+        Ok(found)
+    }
+
+    /// Lets go of a range; what is pinned or on its way stays.
+    pub(crate) fn evict(&self, range: &Range<u64>, now_ps: u64) -> Result<(), FlashError> {
+        let mut state = self.lock(now_ps)?;
+        for page in self.pages(range) {
+            if state.place(page).is_held() && !state.pins.contains_key(&page) {
+                self.let_go(&mut state, page, now_ps)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a range that is resident or on its way from being let go of; `false` where there is no room for that.
+    pub(crate) fn pin(&self, range: &Range<u64>, now_ps: u64) -> Result<bool, FlashError> {
+        let mut state = self.lock(now_ps)?;
+        let new = self.pages(range).filter(|page| !state.pins.contains_key(page)).count() as u64;
+        let room = self.capacity_pages - self.capacity_pages.div_ceil(UNPINNED_PART);
+        if state.pins.len() as u64 + new > room {
+            return Ok(false);
+        }
+        for page in self.pages(range) {
+            *state.pins.entry(page).or_insert(0) += 1;
+        }
+        Ok(true)
+    }
+
+    /// Takes back one pin of a range.
+    pub(crate) fn unpin(&self, range: &Range<u64>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for page in self.pages(range) {
+            let Some(count) = state.pins.get_mut(&page) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                state.pins.remove(&page);
+                if state.place(page) == Place::Parked {
+                    state.hold(page, self.board.stamp(page));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn stats(&self, now_ps: u64) -> RegionStats {
+        self.settle(now_ps);
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        RegionStats {
+            cache_bytes: Some(self.capacity_pages * self.page_bytes),
+            resident_bytes: state.held_pages * self.page_bytes,
+            pinned_bytes: state.pins.len() as u64 * self.page_bytes,
+            hits: self.board.hits(),
+            misses: state.misses,
+            blocking_touches: self.board.blocking(),
+            evictions: state.evictions,
+            from_flash_bytes: state.fetched_pages * self.page_bytes,
+            to_flash_bytes: state.stored_pages * self.page_bytes,
+            programmed_bytes: state.drive.programmed_bytes(),
+            modelled_ps: now_ps,
+        }
+    }
+}
+
+impl State {
+    /// What is no page of the device is absent.
+    fn place(&self, page: u64) -> Place {
+        self.places.get(page as usize).copied().unwrap_or(Place::Absent)
+    }
+
+    /// The one place where pages move, so that what is counted of them stays true.
+    fn set_place(&mut self, page: u64, to: Place) {
+        let Some(place) = self.places.get_mut(page as usize) else { return };
+        let was = std::mem::replace(place, to);
+        self.held_pages += u64::from(to.is_held());
+        self.held_pages -= u64::from(was.is_held());
+        if let Place::Coming(ready_ps) = was {
+            self.arrivals.remove(&(ready_ps, page));
+        }
+        if let Place::Coming(ready_ps) = to {
+            self.arrivals.insert((ready_ps, page));
+        }
+    }
+
+    fn hold(&mut self, page: u64, stamp: u64) {
+        self.set_place(page, Place::Ordered(stamp));
+        self.order.push(Reverse((stamp, page)));
+    }
+
+    /// A page is there.
+    fn arrive(&mut self, board: &Board, page: u64) {
+        board.bring(page);
+        self.hold(page, board.stamp(page));
+    }
+
+    /// Has pages arrive whose time has come.
+    fn settle(&mut self, board: &Board, now_ps: u64) {
+        while let Some((ready_ps, page)) = self.arrivals.first().copied() {
+            if ready_ps > now_ps {
+                return;
+            }
+            self.arrive(board, page);
+        }
+    }
+
+    /// Pages from `page` on, before `end`, that are neither there nor on their way; as many as fit at once.
+    fn absent_run(&self, page: u64, end: u64, capacity_pages: u64) -> u64 {
+        let pages = page..end.min(page + capacity_pages);
+        pages.take_while(|page| self.place(*page) == Place::Absent).count() as u64
+    }
+
+    /// The page that was not touched for longest, of those that may go. Where all others are on their way, the one that comes
+    /// first.
+    fn oldest(&mut self, board: &Board) -> Option<u64> {
+        while let Some(Reverse((known, page))) = self.order.pop() {
+            if self.place(page) != Place::Ordered(known) {
+                continue;
+            }
+            if self.pins.contains_key(&page) {
+                self.set_place(page, Place::Parked);
+                continue;
+            }
+            let stamp = board.stamp(page);
+            if stamp <= known {
+                return Some(page);
+            }
+            self.hold(page, stamp);
+        }
+        let mut pages = self.arrivals.iter().map(|(_, page)| *page);
+        pages.find(|page| !self.pins.contains_key(page))
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").field("capacity_pages", &self.capacity_pages).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,93 @@
+//! The drive behind a modelled cache: a flash that is timed, collected and counted, for bytes that lie in the region's file.
+
+use std::ops::Range;
+
+use byway_flash::{
+    Cause, ExtentId, Flash, FlashError, FlashOptions, MIN_SIZE_BYTES, MediaKind, NamespaceKind,
+    NamespaceSpec, UNIT_BYTES,
+};
+use byway_link::HybridProfile;
+
+/// Units that are read or written at once: those of one NAND page and more.
+const RUN_UNITS: usize = 16;
+
+static ZEROES: [u8; RUN_UNITS * UNIT_BYTES] = [0; RUN_UNITS * UNIT_BYTES];
+
+/// The drive.
+pub(crate) struct Drive {
+    flash: Flash,
+    extent: ExtentId,
+    /// Bytes programmed before anybody used it.
+    filled_bytes: u64,
+    overhead_ps: u64,
+    is_timed: bool,
+    /// Where what is read goes.
+    room: Vec<u8>,
+}
+
+impl Drive {
+    /// A drive with room for `len_bytes`; with `is_full`, all of it was written at some time.
+    pub(crate) fn new(
+        profile: &HybridProfile,
+        len_bytes: u64,
+        is_timed: bool,
+        is_full: bool,
+    ) -> Result<Self, FlashError> {
+        let size_bytes = len_bytes.max(MIN_SIZE_BYTES);
+        let array = profile.drive.flash;
+        let options = FlashOptions {
+            timing: false,
+            profile_name: profile.drive.name.to_owned(),
+            over_provisioning_percent: array.over_provisioning_percent,
+            ..FlashOptions::new(size_bytes, array, MediaKind::Elsewhere)
+        };
+        let kind = NamespaceKind::Nvm { lba_bytes: UNIT_BYTES as u32 };
+        let mut flash = Flash::create(options, &[])?;
+        let extent = flash.add_namespace(NamespaceSpec { nsid: None, kind, size_bytes: len_bytes })?.extent;
+        let overhead_ps =
+            if is_timed { profile.miss_overhead_ps(u64::from(profile.cache.page_bytes)) } else { 0 };
+        let mut drive = Self { flash, extent, filled_bytes: 0, overhead_ps, is_timed, room: ZEROES.to_vec() };
+        if is_full {
+            drive.fill(len_bytes / UNIT_BYTES as u64)?;
+        }
+        drive.flash.set_timing(is_timed);
+        Ok(drive)
+    }
+
+    fn fill(&mut self, units: u64) -> Result<(), FlashError> {
+        self.store(0..units, 0)?;
+        self.filled_bytes = self.flash.counters().total().program_bytes;
+        Ok(())
+    }
+
+    /// Reads units, all at the same time; when the last is there.
+    pub(crate) fn fetch(&mut self, units: Range<u64>, at_ps: u64) -> Result<u64, FlashError> {
+        let (mut ready_ps, mut unit) = (at_ps, units.start);
+        while unit < units.end {
+            let run = (units.end - unit).min(RUN_UNITS as u64);
+            let mut done_ps = at_ps;
+            let into = &mut self.room[..run as usize * UNIT_BYTES];
+            self.flash.read(self.extent, unit * UNIT_BYTES as u64, into, Cause::Host, &mut done_ps)?;
+            ready_ps = ready_ps.max(done_ps);
+            unit += run;
+        }
+        Ok(ready_ps + self.overhead_ps)
+    }
+
+    /// Hands units to it; when it has taken them.
+    pub(crate) fn store(&mut self, units: Range<u64>, at_ps: u64) -> Result<u64, FlashError> {
+        let (mut taken_ps, mut unit) = (at_ps, units.start);
+        while unit < units.end {
+            let run = (units.end - unit).min(RUN_UNITS as u64);
+            let data = &ZEROES[..run as usize * UNIT_BYTES];
+            self.flash.write_units(self.extent, unit, data, Cause::Host, &mut taken_ps)?;
+            unit += run;
+        }
+        Ok(if self.is_timed { taken_ps } else { at_ps })
+    }
+
+    /// Bytes that it programmed, its own housekeeping included.
+    pub(crate) fn programmed_bytes(&self) -> u64 {
+        self.flash.counters().total().program_bytes - self.filled_bytes
+    }
+}

@@ -1,0 +1,123 @@
+//! The model of a hybrid SSD as each touch of its memory meets it: is the page there, and what does that cost.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use byway_link::ClockMode;
+use byway_sys::time::monotonic_ns;
+
+use crate::board::Board;
+use crate::cache::Cache;
+use crate::toll::Toll;
+
+/// What is left to wait for that lets others have the processor meanwhile.
+const YIELD_FROM_PS: u64 = 20_000_000;
+
+/// What every process that touches a modelled device has to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModelTerms {
+    /// What modelled time does.
+    pub clock: ClockMode,
+    /// What is charged.
+    pub toll: Toll,
+    /// Bytes of a page of the cache.
+    pub page_bytes: u32,
+    /// What a miss is taken to cost where the device's owner is another process.
+    pub miss_ns: u32,
+    /// Which byte of the device the window begins with.
+    pub device_at: u64,
+}
+
+/// The modelled device behind one window.
+pub(crate) struct Model {
+    pub(crate) terms: ModelTerms,
+    board: Arc<Board>,
+    /// Of the process that owns the device.
+    cache: Option<Arc<Cache>>,
+    epoch_ns: u64,
+}
+
+impl Model {
+    pub(crate) fn new(terms: ModelTerms, board: Arc<Board>, cache: Option<Arc<Cache>>) -> Self {
+        let epoch_ns = board.epoch_ns();
+        Self { terms, board, cache, epoch_ns }
+    }
+
+    /// Modelled time now, in picoseconds; 0 with the clock off.
+    #[inline]
+    pub(crate) fn now_ps(&self) -> u64 {
+        match self.terms.clock {
+            ClockMode::Off => 0,
+            ClockMode::Virtual => self.board.now_ps().load(Relaxed),
+            ClockMode::Paced => monotonic_ns().saturating_sub(self.epoch_ns) * 1000,
+        }
+    }
+
+    /// Notes a touch of a range; what is not resident is waited for. Modelled time from which on the touch itself is charged.
+    #[inline]
+    pub(crate) fn touch(&self, at: u64, len_bytes: u64, writes: bool) -> u64 {
+        let page_bytes = u64::from(self.terms.page_bytes);
+        let first = self.terms.device_at.saturating_add(at);
+        let last = first.saturating_add(len_bytes.saturating_sub(1));
+        for page in first / page_bytes..=last / page_bytes {
+            match self.board.touch(page, writes) {
+                true => self.board.note_hit(),
+                false => self.wait_for_page(page, writes),
+            }
+        }
+        self.now_ps()
+    }
+
+    #[cold]
+    fn wait_for_page(&self, page: u64, writes: bool) {
+        self.board.note_blocking();
+        let now_ps = self.now_ps();
+        match &self.cache {
+            Some(cache) => {
+                self.wait_until(cache.bring_now(page, now_ps));
+                self.board.touch(page, writes);
+            }
+            None => {
+                self.board.bring_without_owner(page, writes);
+                self.pay(now_ps, u64::from(self.terms.miss_ns) * 1000);
+            }
+        }
+    }
+
+    /// Charges what began at `since_ps`.
+    #[inline]
+    pub(crate) fn pay(&self, since_ps: u64, cost_ps: u64) {
+        match self.terms.clock {
+            ClockMode::Off => {}
+            ClockMode::Virtual => _ = self.board.now_ps().fetch_add(cost_ps, Relaxed),
+            ClockMode::Paced => self.wait_until(since_ps + cost_ps),
+        }
+    }
+
+    /// Lets modelled time go on until then.
+    pub(crate) fn wait_until(&self, at_ps: u64) {
+        match self.terms.clock {
+            ClockMode::Off => {}
+            ClockMode::Virtual => _ = self.board.now_ps().fetch_max(at_ps, Relaxed),
+            ClockMode::Paced => self.wait_paced(at_ps),
+        }
+    }
+
+    fn wait_paced(&self, at_ps: u64) {
+        loop {
+            let now_ps = self.now_ps();
+            match at_ps.saturating_sub(now_ps) {
+                0 => return,
+                YIELD_FROM_PS.. => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Model").field("terms", &self.terms).finish_non_exhaustive()
+    }
+}

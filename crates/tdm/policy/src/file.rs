@@ -1,0 +1,129 @@
+//! A file: where it is, where it goes, and what is said about it.
+
+use crate::backoff::Backoff;
+use crate::budget::Room;
+use crate::level::Level;
+use crate::order::Order;
+use crate::reason::Reason;
+use crate::seen::Seen;
+use crate::streaks::Streaks;
+
+/// How long a file stays where it has come to.
+pub(crate) const STAY_NS: u64 = 2_000_000_000;
+
+/// How long a file that was evicted by hand stays out.
+const EVICTED_NS: u64 = 15_000_000_000;
+
+/// A move that was decided and is not over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Move {
+    pub(crate) to: Level,
+    pub(crate) room_bytes: u64,
+    pub(crate) why: Reason,
+}
+
+/// A file.
+#[derive(Debug, Clone)]
+pub(crate) struct File {
+    pub(crate) level: Level,
+    pub(crate) room_bytes: u64,
+    /// Since when it is there.
+    pub(crate) since_ns: u64,
+    /// Before then it moves by order alone.
+    settled_ns: u64,
+    /// Why it is there.
+    pub(crate) why: Reason,
+    /// Why it is nowhere else.
+    pub(crate) held: Option<Reason>,
+    pub(crate) moving: Option<Move>,
+    pub(crate) order: Option<Order>,
+    pub(crate) rule: Option<Order>,
+    /// Room that it asked for and was not given.
+    pub(crate) refused_bytes: Option<u64>,
+    pub(crate) seen: Seen,
+    pub(crate) streaks: Streaks,
+    bars: [Backoff; 3],
+}
+
+impl File {
+    pub(crate) fn new(now_ns: u64, seen: Seen, rule: Option<Order>) -> Self {
+        Self {
+            level: Level::Pass,
+            room_bytes: 0,
+            since_ns: now_ns,
+            settled_ns: 0,
+            why: Reason::New,
+            held: None,
+            moving: None,
+            order: None,
+            rule,
+            refused_bytes: None,
+            seen,
+            streaks: Streaks::begin(now_ns),
+            bars: Default::default(),
+        }
+    }
+
+    /// A file that a daemon before this one brought to that level.
+    pub(crate) fn adopted(now_ns: u64, level: Level, room_bytes: u64, rule: Option<Order>) -> Self {
+        let there = Self::new(now_ns, Seen::default(), rule);
+        Self { level, room_bytes, why: Reason::Adopted, settled_ns: now_ns.saturating_add(STAY_NS), ..there }
+    }
+
+    /// What it uses of a room, on its way there and away too.
+    pub(crate) fn uses_bytes(&self, room: Room) -> u64 {
+        let here = if Room::of(self.level) == Some(room) { self.room_bytes } else { 0 };
+        let there = self.moving.filter(|to| Room::of(to.to) == Some(room)).map_or(0, |to| to.room_bytes);
+        here.saturating_add(there)
+    }
+
+    /// Which order holds, and how to say so: one by hand stands above a rule.
+    pub(crate) fn ordered(&self) -> Option<(Order, Reason)> {
+        let by_hand = self.order.map(|order| (order, Reason::Ordered(order)));
+        by_hand.or_else(|| self.rule.map(|order| (order, Reason::Ruled(order))))
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        matches!(self.ordered(), Some((Order::Pin(_), _)))
+    }
+
+    /// How long it has to stay yet.
+    pub(crate) const fn stay_left_ns(&self, now_ns: u64) -> u64 {
+        self.settled_ns.saturating_sub(now_ns)
+    }
+
+    /// How long a level is not tried.
+    pub(crate) const fn bar(&self, level: Level) -> &Backoff {
+        &self.bars[level.index()]
+    }
+
+    pub(crate) fn begin(&mut self, now_ns: u64, to: Move) {
+        if matches!(to.why, Reason::CostsMore { .. } | Reason::SlowTail { .. }) {
+            self.bars[self.level.index()].strike(now_ns, now_ns.saturating_sub(self.since_ns));
+        }
+        self.moving = Some(to);
+        self.held = None;
+    }
+
+    /// It has arrived.
+    pub(crate) fn arrive(&mut self, now_ns: u64) {
+        let Some(to) = self.moving.take() else { return };
+        let evicted = self.order == Some(Order::Evict) && to.to == Level::Pass;
+        if evicted {
+            self.order = None;
+        }
+        (self.level, self.room_bytes, self.why) = (to.to, to.room_bytes, to.why);
+        self.since_ns = now_ns;
+        self.settled_ns = now_ns.saturating_add(if evicted { EVICTED_NS } else { STAY_NS });
+        self.refused_bytes = None;
+        self.seen.moved();
+        self.streaks = Streaks::begin(now_ns);
+    }
+
+    /// It could not be moved, and stays where it is.
+    pub(crate) fn fail(&mut self, now_ns: u64) {
+        let Some(to) = self.moving.take() else { return };
+        self.bars[to.to.index()].strike(now_ns, 0);
+        self.held = Some(Reason::MoveFailed { to: to.to });
+    }
+}

@@ -1,0 +1,59 @@
+//! How much room a file needs.
+
+use crate::averages::Averages;
+use crate::budget::Room;
+use crate::config::Config;
+use crate::sample::{Sample, Traits};
+
+/// Device memory is given out in pieces of that size.
+const CHUNK_BYTES: u64 = 2 << 20;
+
+/// Of a file that is written at its end: the chunk it is at, and the next two.
+const APPEND_CHUNKS: u64 = 3;
+
+/// No log is smaller, where it may be.
+const LOG_LEAST_BYTES: u64 = 64 << 10;
+
+/// None has to be larger for a file that writes little.
+const LOG_ENOUGH_BYTES: u64 = 4 << 20;
+
+/// So many logs have room at least.
+const LOGS: u64 = 64;
+
+/// A log holds what is written while the lower file is synced, so many times: absorbed files are written faster.
+const LOG_SYNCS: f64 = 16.0;
+
+/// A log holds what is written between two syncs, so many times.
+const LOG_COMMITS: f64 = 2.0;
+
+/// Chunks that a file has in use.
+pub(crate) fn pinned_bytes(sample: &Sample) -> u64 {
+    if sample.traits.contains(Traits::APPEND) {
+        return APPEND_CHUNKS * CHUNK_BYTES;
+    }
+    let used_bytes = sample.hot_bytes.unwrap_or(sample.size_bytes);
+    used_bytes.div_ceil(CHUNK_BYTES).max(1).saturating_mul(CHUNK_BYTES)
+}
+
+/// A log that takes what the file writes between two syncs and while one is under way below; a power of two. More than
+/// [`log_most_bytes`] where no log can.
+pub(crate) fn log_bytes(config: &Config, averages: &Averages, lower_sync_ns: f64) -> u64 {
+    let a_sync = if averages.slow.syncs > 0.0 { averages.slow.bytes_a_sync() } else { 0.0 };
+    let a_second = averages.fast.written_bytes.max(averages.slow.written_bytes);
+    let wanted = (a_sync * LOG_COMMITS).max(a_second * lower_sync_ns / 1e9 * LOG_SYNCS);
+    let most = log_most_bytes(config);
+    if a_sync * LOG_COMMITS > most as f64 {
+        return most.saturating_mul(2);
+    }
+    let least = power_below(config.budget_bytes(Room::Log) / LOGS).clamp(LOG_LEAST_BYTES, LOG_ENOUGH_BYTES);
+    (wanted.min(most as f64) as u64).max(least).next_power_of_two().min(most)
+}
+
+/// The largest log of one file: others have the other half.
+pub(crate) const fn log_most_bytes(config: &Config) -> u64 {
+    power_below(config.budget_bytes(Room::Log) / 2)
+}
+
+const fn power_below(bytes: u64) -> u64 {
+    if bytes == 0 { 0 } else { 1 << bytes.ilog2() }
+}

@@ -365,7 +365,7 @@ pub(crate) fn parse_depth(value: &str) -> Result<u32> {
     Err(invalid(format!("a queue is 1 to {DEPTH_MAX} commands deep")))
 }
 
-fn on_or_off(value: &str) -> Result<bool> {
+pub(crate) fn on_or_off(value: &str) -> Result<bool> {
     one_of(value, &[("on", true), ("off", false)])
 }
 

@@ -189,3 +189,95 @@ fn a_host_that_connects_anew_does_so_by_tls() {
     assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
     assert!(error.to_string().contains("does not accept the TLS key of"), "{error}");
 }
+
+/// Secrets of a host and of the device, and what a server is told of them.
+fn secrets() -> (AuthSecrets, Dhchap) {
+    let secret = || DhchapSecret::generate(None).unwrap();
+    let secrets = AuthSecrets { host: secret(), controller: Some(secret()) };
+    let suites = AuthSuites { groups: vec![DhGroup::Ffdhe2048, DhGroup::Null], ..AuthSuites::default() };
+    let hosts = vec![(name(HOST), secrets.clone())];
+    (secrets, Dhchap { hosts, suites, timeout: Dhchap::TIMEOUT })
+}
+
+/// The options of a host whose authentication makes the key.
+fn concatenating(secrets: &AuthSecrets) -> String {
+    format!("{}&concat=on", authenticating(secrets))
+}
+
+fn authenticating(secrets: &AuthSecrets) -> String {
+    let controller = secrets.controller.as_ref().unwrap();
+    format!(
+        "?hostnqn={HOST}&dhchap-secret={}&dhchap-ctrl-secret={}",
+        secrets.host.reveal(),
+        controller.reveal()
+    )
+}
+
+/// Serves hosts that have no key but what their authentication makes.
+fn serve_concatenating(device: &str, addresses: &[&str], dhchap: &Dhchap, policy: TlsPolicy) -> Serving {
+    let addresses: Vec<SocketAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+    let tls = Some(TlsKeys { hosts: Vec::new(), policy });
+    let tcp = TcpOptions { tls, dhchap: Some(dhchap.clone()), ..TcpOptions::at(addresses[0]) };
+    Serving::start_with(device, &ServeOptions::over_tcp(TcpOptions { addresses, ..tcp }))
+}
+
+#[test]
+fn a_host_whose_authentication_makes_the_key_comes_by_tls_with_every_queue() {
+    let (secrets, dhchap) = secrets();
+    for policy in [TlsPolicy::Concatenated, TlsPolicy::Allowed] {
+        let serving = serve_concatenating("ram:64M", &[ANYWHERE], &dhchap, policy);
+        let device = serving.open(&format!("{}&digests=both", concatenating(&secrets))).unwrap();
+        every_call(&mut device.kv(None).unwrap());
+        let both = [(); 2].map(|()| serving.open(&concatenating(&secrets)).unwrap());
+        both.iter().for_each(|device| put_and_get(device, 2));
+    }
+}
+
+#[test]
+fn a_host_that_connects_anew_has_another_key_made() {
+    let (secrets, dhchap) = secrets();
+    let scratch = Scratch::new();
+    std::fs::remove_file(&scratch.path).unwrap();
+    byway::create(&scratch.path, &CreateOptions::new(64 << 20)).unwrap();
+    let image = format!("embedded:{}", scratch.path.display());
+    let serve = |address: &str| serve_concatenating(&image, &[address], &dhchap, TlsPolicy::Concatenated);
+    let serving = serve(ANYWHERE);
+    let address = serving.tcp_address().to_string();
+    let device = serving.open(&format!("{}&ctrl-loss-tmo=60", concatenating(&secrets))).unwrap();
+    let mut kv = device.kv(None).unwrap();
+    kv.put(b"key", b"value").unwrap();
+    drop(serving);
+    // Whoever serves now knows nothing of the key that there was.
+    let _serving = serve(&address);
+    assert_eq!(kv.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn by_two_portals_each_controller_has_a_key_of_its_own() {
+    let (secrets, dhchap) = secrets();
+    let serving = serve_concatenating("ram:64M", &[ANYWHERE; 2], &dhchap, TlsPolicy::Concatenated);
+    let uri = serving.uri_by(serving.tcp_addresses());
+    let device = byway::open(&format!("{uri}{}", concatenating(&secrets))).unwrap();
+    put_and_get(&device, 3);
+}
+
+#[test]
+fn where_no_key_is_made_the_host_is_told_which_side_wants_what() {
+    let (secrets, dhchap) = secrets();
+    let serving = serve_concatenating("ram:64M", &[ANYWHERE], &dhchap, TlsPolicy::Concatenated);
+    let said = serving.refused(&authenticating(&secrets));
+    assert!(said.contains("a secure channel that authentication makes (concat=on)"), "{said}");
+    let other = DhchapSecret::generate(None).unwrap();
+    let strange = AuthSecrets { host: other.clone(), ..secrets.clone() };
+    assert!(serving.refused(&concatenating(&strange)).contains("does not accept the secret of"));
+    let impostor = AuthSecrets { controller: Some(other), ..secrets.clone() };
+    assert!(serving.refused(&concatenating(&impostor)).contains("does not know the secret of"));
+    let in_clear = TcpOptions { dhchap: Some(dhchap), ..TcpOptions::at(ANYWHERE.parse().unwrap()) };
+    let nobody_asked = TcpOptions::at(ANYWHERE.parse().unwrap());
+    for tcp in [in_clear, nobody_asked] {
+        let serving = Serving::start_with("ram:64M", &ServeOptions::over_tcp(tcp));
+        let said = serving.refused(&concatenating(&secrets));
+        assert!(said.contains("makes no key of TLS by authentication"), "{said}");
+    }
+    put_and_get(&serving.open(&concatenating(&secrets)).unwrap(), 4);
+}

@@ -12,7 +12,7 @@ use byway_tcp_initiator::{
 
 use crate::any::choose::Chosen;
 use crate::any::device::Reached;
-use crate::uri::{invalid, number, one_of, pairs_of, parse, parse_depth, shown, unknown};
+use crate::uri::{invalid, number, on_or_off, one_of, pairs_of, parse, parse_depth, shown, unknown};
 
 /// A subsystem at a TCP address, or at several, and how it is to be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct TcpUri {
 }
 
 /// What each option of `tcp://` is called, what it may be, and what it decides: for errors and help.
-pub const TCP_OPTIONS: [(&str, &str, &str); 16] = [
+pub const TCP_OPTIONS: [(&str, &str, &str); 17] = [
     ("ns", "NUMBER", "which namespace [the first that fits]"),
     ("depth", "COUNT", "commands outstanding on a queue [128]"),
     ("queues", "COUNT", "most queues to ask the controller for [128]"),
@@ -40,6 +40,7 @@ pub const TCP_OPTIONS: [(&str, &str, &str); 16] = [
     ("tls-key", "KEY", "the key by which every connection is a TLS connection [in the clear]"),
     ("tls-key-file", "PATH", "a file with it"),
     ("tls-identity", "0|1", "version of the key's identity; -compat behind it: as libnvme until 2025 [1]"),
+    ("concat", "on|off", "the key of TLS is made by dhchap-secret, and not told [off]"),
     ("digests", "none|header|data|both", "what every connection is checked by [none]"),
     ("keep-alive", "SECONDS", "without a sign of life the controller ends; 0 for never [5]"),
     ("ctrl-loss-tmo", "SECONDS", "how long a lost controller is looked for [600]"),
@@ -131,7 +132,11 @@ impl TcpUri {
         }
         self.options.dhchap = secrets.both()?;
         self.options.tls = tls.both()?;
-        Ok(())
+        match (self.options.concatenate, &self.options.dhchap, &self.options.tls) {
+            (true, None, _) => Err(invalid("concat goes with dhchap-secret-file or dhchap-secret")),
+            (true, _, Some(_)) => Err(invalid("concat makes the key of TLS: tls-key tells another")),
+            _ => Ok(()),
+        }
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
@@ -141,6 +146,7 @@ impl TcpUri {
             "queues" => self.options.queues = queues(value)?,
             "hostnqn" => self.options.host = Some(named(value)?),
             "hostid" => self.options.host_id = Some(parse(value)?),
+            "concat" => self.options.concatenate = on_or_off(value)?,
             "digests" => self.options.digests = one_of(value, &DIGESTS)?,
             "keep-alive" => self.options.keep_alive = seconds(value)?,
             "ctrl-loss-tmo" => self.options.controller_loss = seconds(value)?,
@@ -395,6 +401,8 @@ mod tests {
         let wrong = text("tls-key=NVMeTLSkey-1:01:c2VjcmV0:");
         assert!(wrong.contains("32 or 48 bytes") && !wrong.contains("c2VjcmV0"), "{wrong}");
         assert!(text("tls-key-file=/nowhere").contains("cannot be read"));
+        assert!(text("concat=on").contains("goes with dhchap-secret-file"));
+        assert!(text(&format!("concat=on&dhchap-secret={SECRET}&tls-key={KEY}")).contains("tells another"));
         let both = format!("tcp://a/x?tls-key={KEY}&dhchap-secret={SECRET}&ns=1");
         assert_eq!(shown(&both), "tcp://a/x?tls-key=…&dhchap-secret=…&ns=1");
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use serde::Deserialize;
 
 /// What `byway serve` takes.
 #[derive(Debug, Clone, Args)]
@@ -20,11 +21,15 @@ pub struct ServeTls {
 }
 
 /// Whether hosts may connect in the clear.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum TlsIs {
     /// Nobody connects without TLS, nor without a key; at the address of --discovery what is there is told in the clear as well.
     Required,
     /// Hosts may connect in the clear, by any name that is let in otherwise. Those that have secrets may come to a key by their
     /// authentication (secure channel concatenation).
     Allowed,
+    /// Hosts that have secrets may authenticate in the clear, and do nothing else: that makes the key by which they come by TLS then (secure
+    /// channel concatenation). Nobody else connects without TLS.
+    Concat,
 }

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use byway::serve::{
-    AnaSetting, AnaState, AuthSecrets, AuthSuites, Dhchap, Nqn, PortId, SubsystemSpec, TlsKeys, TlsPolicy,
+    AnaSetting, AnaState, AuthSecrets, AuthSuites, Dhchap, Nqn, PortId, SubsystemSpec, TlsKeys,
 };
 use serde::Deserialize;
 
+use crate::args::TlsIs;
+use crate::command::tls;
 use crate::files;
 
 /// What a server serves.
@@ -67,6 +69,8 @@ struct Subsystem {
     namespaces: Vec<Namespace>,
     /// All may connect where it is not there.
     allowed_hosts: Option<Vec<String>>,
+    /// Whether its hosts may connect in the clear.
+    tls: Option<TlsIs>,
     #[serde(default)]
     ana: Vec<Ana>,
 }
@@ -139,7 +143,8 @@ impl Config {
             }
             hosts => hosts.clone().unwrap_or_default(),
         };
-        let (dhchap, tls) = (self.dhchap_of(&hosts)?, self.tls_of(&hosts)?);
+        let dhchap = self.dhchap_of(&hosts)?;
+        let tls = self.tls_of(of, &hosts, dhchap.is_some())?;
         let ana = of.ana.iter().map(Ana::setting).collect::<Result<_>>()?;
         Ok(SubsystemSpec {
             nqn: Some(of.nqn.clone()),
@@ -173,7 +178,7 @@ impl Config {
     }
 
     /// Keys of all of a subsystem's hosts, or of none.
-    fn tls_of(&self, hosts: &[String]) -> Result<Option<TlsKeys>> {
+    fn tls_of(&self, of: &Subsystem, hosts: &[String], has_secrets: bool) -> Result<Option<TlsKeys>> {
         let mut keys = Vec::new();
         for nqn in hosts {
             let Some(Host { tls_key: Some(key), .. }) = self.host(nqn) else { continue };
@@ -181,7 +186,7 @@ impl Config {
         }
         let all = keys.is_empty() || keys.len() == hosts.len();
         ensure!(all, "some of the allowed hosts have a tls_key, and some have none");
-        Ok((!keys.is_empty()).then_some(TlsKeys { hosts: keys, policy: TlsPolicy::Required }))
+        tls::of_policy(keys, of.tls.unwrap_or(TlsIs::Required), has_secrets).context("\"tls\"")
     }
 }
 
@@ -198,6 +203,8 @@ impl Ana {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use byway::serve::TlsPolicy;
+
     use super::*;
 
     const SECRET: &str = "DHHC-1:01:OQmBqENm7JeUZcaf95IgU6vDcimlMupTz9ZK2y86loTjQ9PD:";
@@ -217,7 +224,7 @@ mod tests {
             "ports": [{{"addr": {{"trtype": "tcp", "traddr": "127.0.0.1", "trsvcid": "0"}}}}, {{"addr": {{"traddr": "::1"}}}}],
             "hosts": [{{"nqn": "nqn.h", "dhchap_key": "{SECRET}"}}],
             "subsystems": [
-                {{"nqn": "nqn.a", "namespaces": [{{"device": {{"path": "blocks:1M"}}}}], "allowed_hosts": ["nqn.h"]}},
+                {{"nqn": "nqn.a", "namespaces": [{{"device": {{"path": "blocks:1M"}}}}], "allowed_hosts": ["nqn.h"], "tls": "concat"}},
                 {{"nqn": "nqn.b", "device": "ram:64M", "ana": [{{"port": 2, "nsid": 1, "state": "inaccessible"}}]}}
             ]}}"#
         );
@@ -229,6 +236,7 @@ mod tests {
         let [a, b] = &config.subsystems().unwrap()[..] else { panic!() };
         assert_eq!((a.nqn.as_deref(), &a.exports[..]), (Some("nqn.a"), &["blocks:1M".to_owned()][..]));
         assert_eq!((&a.hosts[..], a.dhchap.is_some()), (&["nqn.h".to_owned()][..], true));
+        assert_eq!(a.tls.as_ref().map(|tls| tls.policy), Some(TlsPolicy::Concatenated));
         assert_eq!((b.device.as_deref(), b.hosts.len(), b.dhchap.is_none()), (Some("ram:64M"), 0, true));
         let state = AnaSetting { port: PortId(2), nsid: Some(1), state: AnaState::INACCESSIBLE };
         assert_eq!(b.ana, [state]);
@@ -238,6 +246,8 @@ mod tests {
     fn what_would_let_in_whom_nobody_meant_is_refused() {
         let nobody = refusal(r#"{"subsystems": [{"nqn": "nqn.a", "allowed_hosts": []}]}"#);
         assert!(nobody.contains("nqn.a") && nobody.contains("no host may connect"), "{nobody}");
+        let nobody = refusal(r#"{"subsystems": [{"nqn": "nqn.a", "tls": "concat"}]}"#);
+        assert!(nobody.contains("no host has a secret to make a key of TLS by"), "{nobody}");
         let keys = format!(r#""hosts": [{{"nqn": "nqn.h", "dhchap_key": "{SECRET}"}}]"#);
         let forgotten = refusal(&format!(r#"{{{keys}, "subsystems": [{{"nqn": "nqn.a"}}]}}"#));
         assert!(forgotten.contains("nqn.h may connect to no subsystem"), "{forgotten}");

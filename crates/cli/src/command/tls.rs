@@ -25,15 +25,28 @@ pub fn of_serve(args: &ServeTls, has_secrets: bool) -> Result<Option<TlsKeys>> {
         })?;
         ensure!(!hosts.is_empty(), "{} has no key", path.display());
     }
-    let policy = match args.tls {
+    of_policy(hosts, args.tls, has_secrets)
+}
+
+/// The same of hosts with their keys.
+///
+/// # Errors
+/// A policy by which nobody could connect.
+pub fn of_policy(hosts: Vec<(Nqn, TlsKey)>, policy: TlsIs, has_secrets: bool) -> Result<Option<TlsKeys>> {
+    let policy = match policy {
         TlsIs::Required => TlsPolicy::Required,
         TlsIs::Allowed => TlsPolicy::Allowed,
+        TlsIs::Concat => TlsPolicy::Concatenated,
     };
+    ensure!(
+        has_secrets || policy != TlsPolicy::Concatenated,
+        "concat: no host has a secret to make a key of TLS by: give some by --dhchap-secrets, or as \"dhchap_key\""
+    );
     ensure!(
         !hosts.is_empty() || policy == TlsPolicy::Required || has_secrets,
         "no host has a key for TLS, nor a secret to make one by: give one by --tls-key or --tls-keys, or secrets by --dhchap-secrets"
     );
-    let is_spoken = !hosts.is_empty() || policy == TlsPolicy::Allowed;
+    let is_spoken = !hosts.is_empty() || policy != TlsPolicy::Required;
     Ok(is_spoken.then_some(TlsKeys { hosts, policy }))
 }
 
@@ -70,6 +83,9 @@ mod tests {
         let keys = of_serve(&args(TlsIs::Allowed), true).unwrap().unwrap();
         assert!(keys.hosts.is_empty() && keys.policy == TlsPolicy::Allowed);
         assert!(of_serve(&args(TlsIs::Required), true).unwrap().is_none());
+        let keys = of_serve(&args(TlsIs::Concat), true).unwrap().unwrap();
+        assert!(keys.hosts.is_empty() && keys.policy == TlsPolicy::Concatenated);
+        assert!(of_serve(&args(TlsIs::Concat), false).unwrap_err().to_string().contains("--dhchap-secrets"));
     }
 
     #[test]

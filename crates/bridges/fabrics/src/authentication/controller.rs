@@ -16,6 +16,8 @@ pub struct ControllerAuthentication {
     suites: AuthSuites,
     /// What a host may ask to have a key of TLS made for.
     concatenation: Option<Concatenation>,
+    /// It must ask for one.
+    is_required: bool,
     /// The key that was made, until it is taken.
     psk: Option<TlsPsk>,
     state: State,
@@ -63,13 +65,27 @@ struct Exchange {
 impl ControllerAuthentication {
     /// Of a host, by the secrets that there are of it and for it. The first suite that is here and that the host offers is used.
     pub fn new(parties: Parties, secrets: AuthSecrets, suites: AuthSuites) -> Self {
-        Self { parties, secrets, suites, concatenation: None, psk: None, state: State::Idle }
+        Self {
+            parties,
+            secrets,
+            suites,
+            concatenation: None,
+            is_required: false,
+            psk: None,
+            state: State::Idle,
+        }
     }
 
     /// Lets the host have a key of TLS made as well.
     #[must_use]
     pub fn allowing(self, concatenation: Concatenation) -> Self {
         Self { concatenation: Some(concatenation), ..self }
+    }
+
+    /// Has the host have one made, and does not authenticate it otherwise.
+    #[must_use]
+    pub fn requiring(self, concatenation: Concatenation) -> Self {
+        Self { is_required: true, ..self.allowing(concatenation) }
     }
 
     /// The key of TLS that the last authentication made, once the host is authenticated.
@@ -182,9 +198,9 @@ impl ControllerAuthentication {
         }
         let allowed = self.concatenation.filter(|allowed| allowed.id() == asked.secure_channel);
         let suites = match (asked.secure_channel, allowed) {
-            (0, _) => self.suites.clone(),
-            (_, Some(_)) => Concatenation::suites(&self.suites),
-            (_, None) => return Err(AuthenticationError::SecureChannel),
+            (0, _) if !self.is_required => self.suites.clone(),
+            (1.., Some(_)) => Concatenation::suites(&self.suites),
+            _ => return Err(AuthenticationError::SecureChannel),
         };
         let hash = suites.hashes.iter().find(|hash| asked.hashes.contains(&hash.id()));
         let group = suites.groups.iter().find(|group| asked.groups.contains(&group.id()));

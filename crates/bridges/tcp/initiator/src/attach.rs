@@ -21,7 +21,7 @@ use byway_spec::{Command as Entry, Completion, Status};
 use byway_tcp_codec::{IcReq, Incoming, Opening, Reader, TermReq};
 
 use crate::ana::{AnaFacts, States};
-use crate::authenticate::authenticate;
+use crate::authenticate;
 use crate::channel::Channel;
 use crate::connection::{Connection, Ended, Order, Way};
 use crate::line::{Line, ended};
@@ -97,6 +97,9 @@ impl Attached {
 /// One sentence says why not.
 pub(crate) fn attach(peer: &Peer) -> Result<Attached, NotAttached> {
     let deadline = Deadline::after(peer.options.connect_timeout);
+    if peer.options.concatenate {
+        make_key(peer, deadline)?;
+    }
     let (mut line, controller) = connect_admin(peer, deadline)?;
     let cap = start(&mut line, deadline)?;
     let facts = ask(&mut line, peer, cap)?;
@@ -105,10 +108,26 @@ pub(crate) fn attach(peer: &Peer) -> Result<Attached, NotAttached> {
 
 /// The admin queue of a controller that is made for it.
 pub(crate) fn connect_admin(peer: &Peer, deadline: Deadline) -> Result<(Line, ControllerId), NotAttached> {
-    let keep_alive_ms = u32::try_from(peer.options.keep_alive.as_millis()).unwrap_or(u32::MAX);
-    let connect = Connect { keep_alive_ms, ..connect_of(0, ADMIN_DEPTH as u16) };
+    let connect = connect_of_admin(peer);
     let (line, accepted) = connect_queue(peer, connect, ControllerChoice::Dynamic, ADMIN_DEPTH, deadline)?;
     Ok((line, accepted.controller))
+}
+
+/// Has an authentication in the clear make the key by which every connection then is a TLS connection. The controller that was asked
+/// ends with that.
+fn make_key(peer: &Peer, deadline: Deadline) -> Result<(), NotAttached> {
+    peer.security.renew(None)?;
+    let mut line = open(peer, ADMIN_DEPTH, deadline)?;
+    let accepted = introduce(peer, &mut line, connect_of_admin(peer), ControllerChoice::Dynamic, deadline)?;
+    let accepted = accepted.map_err(|refusal| refused(peer, 0, &refusal))?;
+    let psk = authenticate::concatenate(peer, &mut line, accepted, deadline)?;
+    line.stream().close();
+    Ok(peer.security.renew(Some(psk))?)
+}
+
+fn connect_of_admin(peer: &Peer) -> Connect {
+    let keep_alive_ms = u32::try_from(peer.options.keep_alive.as_millis()).unwrap_or(u32::MAX);
+    Connect { keep_alive_ms, ..connect_of(0, ADMIN_DEPTH as u16) }
 }
 
 /// Connect of a queue with one entry more than commands.
@@ -134,7 +153,7 @@ pub(crate) fn connect_queue(
     let mut line = open(peer, depth, deadline)?;
     let accepted = introduce(peer, &mut line, connect, controller, deadline)?;
     let accepted = accepted.map_err(|refusal| refused(peer, connect.qid, &refusal))?;
-    authenticate(peer, &mut line, connect.qid, accepted, deadline)?;
+    authenticate::authenticate(peer, &mut line, connect.qid, accepted, deadline)?;
     Ok((line, accepted))
 }
 
@@ -196,8 +215,8 @@ fn agree(peer: &Peer, channel: &mut Channel, depth: u32, deadline: Deadline) -> 
                 return Ok(Connection::new(agreed, depth, ADMIN_CAPSULE_BYTES));
             }
             Some(Incoming::Pdu { pdu: Opening::Refused(TermReq { status, information }), .. }) => {
-                let wants_tls = status == FatalStatus::SEQUENCE_ERROR && peer.tls.is_none();
-                let hint = if wants_tls { "; it may want TLS (tls-key-file=)" } else { "" };
+                let wants_tls = status == FatalStatus::SEQUENCE_ERROR && peer.security.tls().is_none();
+                let hint = if wants_tls { "; it may want TLS (tls-key-file=, concat=on)" } else { "" };
                 let said =
                     format!("the controller refuses the connection: {status}, field {information}{hint}");
                 return Err(Error::device(ErrorKind::Protocol, said));

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 
 use byway_core::{Buffer, Deadline, Error, ErrorKind, Result};
 use byway_fabrics::authentication::{
-    AUTH_MESSAGE_BYTES_MAX, AuthSecrets, AuthSuites, AuthenticationError, Entropy, HostFailure,
-    HostNegotiation, Parties,
+    AUTH_MESSAGE_BYTES_MAX, AuthSecrets, AuthSuites, AuthenticationError, Concatenation, Entropy,
+    HostFailure, HostNegotiation,
 };
+use byway_fabrics::tls::TlsPsk;
 use byway_fabrics::{Accepted, Authentication, FabricsCommand};
 use byway_spec::authentication::AuthFailure;
 
@@ -28,11 +29,12 @@ pub(crate) fn authenticate(
 ) -> Result<(), NotAttached> {
     let subsystem = &peer.place.subsystem;
     if accepted.secure {
-        let said = format!("{subsystem} asks for a secure channel, which this host does not make");
-        return Err(for_good(ErrorKind::Unsupported, said));
+        let said = format!("{subsystem} asks for a secure channel that authentication makes (concat=on)");
+        return Err(for_good(ErrorKind::Denied, said));
     }
     match (&peer.options.dhchap, accepted.authenticate) {
-        (Some(secrets), true) => converse(peer, secrets, line, deadline),
+        (Some(secrets), true) => converse(peer, secrets, None, line, deadline).map(drop),
+        (_, false) if peer.security.is_by_authentication() => Ok(()),
         // Whoever is in between could have taken the question away. Of I/O queues Linux's target asks nothing.
         (Some(AuthSecrets { controller: Some(_), .. }), false) if qid == 0 => Err(for_good(
             ErrorKind::Denied,
@@ -46,30 +48,61 @@ pub(crate) fn authenticate(
     }
 }
 
+/// Does what a controller asks for that accepted an admin queue in the clear, and makes the key of TLS of it.
+///
+/// # Errors
+/// As [`authenticate`]; where the controller makes no such key.
+pub(crate) fn concatenate(
+    peer: &Peer,
+    line: &mut Line,
+    accepted: Accepted,
+    deadline: Deadline,
+) -> Result<TlsPsk, NotAttached> {
+    let subsystem = &peer.place.subsystem;
+    let Some(secrets) = &peer.options.dhchap else {
+        let said = format!("{} has no secret to make a key of TLS by", peer.host);
+        return Err(for_good(ErrorKind::InvalidArgument, said));
+    };
+    let makes_none = || {
+        let said = format!("{subsystem} makes no key of TLS by authentication (concat=)");
+        for_good(ErrorKind::Denied, said)
+    };
+    if !accepted.authenticate && !accepted.secure {
+        return Err(makes_none());
+    }
+    converse(peer, secrets, Some(Concatenation::New), line, deadline)?.ok_or_else(makes_none)
+}
+
 fn for_good(kind: ErrorKind, said: String) -> NotAttached {
     NotAttached { error: Error::device(kind, said), is_final: true }
 }
 
-/// Negotiate, Challenge, Reply, Success1, and Success2 where the controller was challenged.
+/// Negotiate, Challenge, Reply, Success1, and Success2 where the controller was challenged. The key of TLS, where one is to be made.
 fn converse(
     peer: &Peer,
     secrets: &AuthSecrets,
+    concatenation: Option<Concatenation>,
     line: &mut Line,
     deadline: Deadline,
-) -> Result<(), NotAttached> {
+) -> Result<Option<TlsPsk>, NotAttached> {
     let entropy = Entropy::of_system().map_err(|cause| Error::kernel("there are no random bytes", cause))?;
-    let parties = Parties { host: peer.host.clone(), subsystem: peer.place.subsystem.clone() };
-    let suites = AuthSuites::default();
-    let (negotiation, negotiate) =
-        HostNegotiation::begin(parties, secrets.clone(), suites, transaction(), entropy);
+    let (parties, secrets, suites) = (peer.parties(), secrets.clone(), AuthSuites::default());
+    let (negotiation, negotiate) = match concatenation {
+        None => HostNegotiation::begin(parties, secrets, suites, transaction(), entropy),
+        Some(asked) => {
+            HostNegotiation::concatenating(asked, parties, secrets, &suites, transaction(), entropy)
+        }
+    };
     send(line, &negotiate, deadline)?;
     let challenge = receive(line, deadline)?;
     let (challenged, reply) =
         negotiation.take(challenge.as_slice()).map_err(|failed| give_up(peer, line, failed, deadline))?;
     send(line, &reply, deadline)?;
+    let psk = challenged.psk();
     let success = receive(line, deadline)?;
     let last = challenged.take(success.as_slice()).map_err(|failed| give_up(peer, line, failed, deadline))?;
-    Ok(last.map_or(Ok(()), |last| send(line, &last, deadline))?)
+    last.map_or(Ok(()), |last| send(line, &last, deadline))?;
+    Ok(psk)
 }
 
 /// Transactions of one controller have different numbers.
@@ -107,6 +140,9 @@ fn give_up(peer: &Peer, line: &mut Line, failed: HostFailure, deadline: Deadline
     let said = match &failed.error {
         AuthenticationError::Refused(AuthFailure::FAILED) => {
             format!("{subsystem} does not accept the secret of {host}")
+        }
+        AuthenticationError::Refused(AuthFailure::SECURE_CHANNEL_MISMATCH) => {
+            format!("{subsystem} makes no key of TLS by authentication (concat=)")
         }
         AuthenticationError::ControllerSecret | AuthenticationError::Unanswered => {
             format!("whoever answers at {} does not know the secret of {subsystem}", peer.shown())

@@ -39,7 +39,7 @@ impl Channel {
     /// One sentence says why not; a key that is not taken would not be another time.
     pub fn connect(peer: &Peer, deadline: Deadline) -> Result<Self, NotAttached> {
         let stream = Arc::new(Stream::connect(&peer.place.host, peer.place.port, deadline)?);
-        let Some(tls) = &peer.tls else { return Ok(Self::Clear(stream)) };
+        let Some(tls) = peer.security.tls() else { return Ok(Self::Clear(stream)) };
         let session = tls.session().map_err(|why| refused(peer, why.into()))?;
         let sealed = vec![0; SEALED_BYTES].into();
         let mut secure = Box::new(Secure { stream, session, sealed });
@@ -240,5 +240,6 @@ fn refused(peer: &Peer, why: TlsError) -> NotAttached {
             Error::device(ErrorKind::Protocol, format!("{host} cannot begin TLS with {subsystem}: {other}"))
         }
     };
-    NotAttached { error, is_final: true }
+    // A key that is told is the same another time, and one that is made is not.
+    NotAttached { error, is_final: !peer.options.concatenate }
 }

@@ -1,5 +1,6 @@
 //! Who is connected to, by whom, and how.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use byway_core::{Error, ErrorKind, Result};
@@ -38,6 +39,9 @@ pub struct TcpOptions {
     pub dhchap: Option<AuthSecrets>,
     /// The key by which every connection is made a TLS connection; in the clear without one.
     pub tls: Option<TlsWith>,
+    /// In place of a key that the subsystem was told too: one that this host's authentication makes, each time that it connects to a
+    /// controller (secure channel concatenation).
+    pub concatenate: bool,
     /// Digests that every connection must have.
     pub digests: Digests,
     /// How long the controller waits for a sign of life; it gets one in half of that. None at all for zero.
@@ -70,6 +74,7 @@ impl Default for TcpOptions {
             host_id: None,
             dhchap: None,
             tls: None,
+            concatenate: false,
             digests: Digests::NONE,
             keep_alive: Duration::from_secs(5),
             controller_loss: Duration::from_secs(600),
@@ -88,7 +93,59 @@ pub(crate) struct Peer {
     pub options: TcpOptions,
     pub host: Nqn,
     pub host_id: HostId,
-    pub tls: Option<TlsHost>,
+    pub security: Security,
+}
+
+/// What is between this host and the controller.
+#[derive(Clone, Debug)]
+pub(crate) enum Security {
+    /// Nothing.
+    Clear,
+    /// TLS, by a key that both were told.
+    Told(TlsHost),
+    /// TLS, by the key that was made when the controller was connected to last.
+    Made(Arc<Mutex<Option<TlsHost>>>),
+}
+
+impl Security {
+    fn of(options: &TcpOptions, parties: &Parties) -> Result<Self> {
+        match &options.tls {
+            Some(_) if options.concatenate => {
+                Err(Error::host(ErrorKind::InvalidArgument, "a key of TLS is told or made, not both"))
+            }
+            Some(TlsWith { key, form }) => tls_host(TlsPsk::of(key, parties, *form)).map(Self::Told),
+            None if options.concatenate => Ok(Self::Made(Arc::default())),
+            None => Ok(Self::Clear),
+        }
+    }
+
+    /// What TLS is begun by, where there is anything.
+    pub fn tls(&self) -> Option<TlsHost> {
+        match self {
+            Self::Clear => None,
+            Self::Told(tls) => Some(tls.clone()),
+            Self::Made(tls) => tls.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// Whether an authentication makes the key, and has made one: there is nothing left to show then.
+    pub fn is_by_authentication(&self) -> bool {
+        matches!(self, Self::Made(_)) && self.tls().is_some()
+    }
+
+    /// Goes by this key from here on, or by none until there is one, where an authentication makes it.
+    ///
+    /// # Errors
+    /// Where there is no OpenSSL.
+    pub fn renew(&self, psk: Option<TlsPsk>) -> Result<()> {
+        let Self::Made(tls) = self else { return Ok(()) };
+        *tls.lock().unwrap_or_else(PoisonError::into_inner) = psk.map(tls_host).transpose()?;
+        Ok(())
+    }
+}
+
+fn tls_host(psk: TlsPsk) -> Result<TlsHost> {
+    TlsHost::new(psk).map_err(|why| Error::host(ErrorKind::Unsupported, why.to_string()))
 }
 
 impl Peer {
@@ -99,10 +156,13 @@ impl Peer {
         };
         let host_id = options.host_id.or_else(|| uuid_of(&host)).unwrap_or_else(boot);
         let parties = Parties { host: host.clone(), subsystem: place.subsystem.clone() };
-        let tls_host = |with: &TlsWith| TlsHost::new(TlsPsk::of(&with.key, &parties, with.form));
-        let tls = options.tls.as_ref().map(tls_host).transpose();
-        let tls = tls.map_err(|why| Error::host(ErrorKind::Unsupported, why.to_string()))?;
-        Ok(Self { place, options, host, host_id, tls })
+        let security = Security::of(&options, &parties)?;
+        Ok(Self { place, options, host, host_id, security })
+    }
+
+    /// Who authenticates to whom.
+    pub fn parties(&self) -> Parties {
+        Parties { host: self.host.clone(), subsystem: self.place.subsystem.clone() }
     }
 
     /// The other end, for messages.

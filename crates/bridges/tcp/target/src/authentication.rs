@@ -16,7 +16,7 @@ use crate::association::Association;
 use crate::discovery::Answer;
 use crate::ended::Ended;
 use crate::keys::Keys;
-use crate::options::Told;
+use crate::options::{TlsPolicy, Told};
 use crate::outbox::Outbox;
 use crate::queue::Queue;
 use crate::session::{Open, Secured};
@@ -26,6 +26,10 @@ use crate::session::{Open, Secured};
 pub(crate) struct Lock {
     side: ControllerAuthentication,
     is_proven: bool,
+    /// It is in the clear, where its host may have a key of TLS made, and nothing else.
+    is_for_key: bool,
+    /// It has that key.
+    has_key: bool,
     timeout_ns: u64,
     /// When the authentication that is under way must be over.
     deadline_ns: Option<u64>,
@@ -58,17 +62,27 @@ impl Lock {
         let (_, secrets) = dhchap.hosts.iter().find(|(name, _)| *name == parties.host)?;
         let timeout_ns = u64::try_from(dhchap.timeout.as_nanos()).unwrap_or(u64::MAX);
         let mut side = ControllerAuthentication::new(parties, secrets.clone(), dhchap.suites.clone());
-        if qid == 0 && keys.tls.is_some() {
-            side = side.allowing(secured.map_or(Concatenation::New, |_| Concatenation::Replacement));
-        }
+        let is_for_key = secured.is_none() && keys.tls_policy() == Some(TlsPolicy::Concatenated);
+        side = match (keys.tls_policy(), secured) {
+            _ if is_for_key => side.requiring(Concatenation::New),
+            (Some(_), None) if qid == 0 => side.allowing(Concatenation::New),
+            (Some(_), Some(_)) if qid == 0 => side.allowing(Concatenation::Replacement),
+            _ => side,
+        };
         let is_proven = secured.is_some_and(|secured| secured.by_authentication);
         let deadline_ns = (!is_proven).then(|| now_ns.saturating_add(timeout_ns));
-        Some(Box::new(Self { side, is_proven, timeout_ns, deadline_ns, asked: None }))
+        let has_key = false;
+        Some(Box::new(Self { side, is_proven, is_for_key, has_key, timeout_ns, deadline_ns, asked: None }))
     }
 
     /// Whether the host has shown who it is.
     pub fn is_proven(&self) -> bool {
         self.is_proven
+    }
+
+    /// Whether a key of TLS is all that its host may have of it.
+    pub fn is_for_key(&self) -> bool {
+        self.is_for_key
     }
 
     /// Whether something is to be done before the next command is read.
@@ -79,7 +93,7 @@ impl Lock {
     /// That an authentication takes too long.
     pub fn overdue(&self, now_ns: u64) -> Option<Ended> {
         let is_late = self.deadline_ns.is_some_and(|deadline_ns| deadline_ns < now_ns);
-        is_late.then(|| self.ended(AuthenticationError::Late))
+        is_late.then(|| if self.has_key { Ended::Clear } else { self.ended(AuthenticationError::Late) })
     }
 
     /// Why a command is not taken: its host has not shown who it is, or it is a message that is too long.
@@ -94,6 +108,16 @@ impl Lock {
             true => is_long.then(|| Status::INVALID_FIELD.with_dnr()),
             false => (!self.is_proven).then(|| status::AUTHENTICATION_REQUIRED.with_dnr()),
         }
+    }
+
+    /// Its host has shown who it is; whether it may do more than before by that.
+    fn prove(&mut self) -> bool {
+        if self.is_for_key {
+            // In the time that it has for that, it is to leave and come by TLS.
+            return false;
+        }
+        self.deadline_ns = None;
+        !std::mem::replace(&mut self.is_proven, true)
     }
 
     fn ended(&self, why: AuthenticationError) -> Ended {
@@ -169,12 +193,11 @@ impl Open {
             Verdict::Failed(why) if is_told => Some(lock.ended(why)),
             Verdict::Failed(_) | Verdict::GoesOn => None,
             Verdict::Authenticated => {
-                lock.deadline_ns = None;
                 if let Some(psk) = lock.side.take_psk() {
                     self.premises.directory.add_key(psk);
+                    lock.has_key = true;
                 }
-                let is_first = !std::mem::replace(&mut lock.is_proven, true);
-                if is_first {
+                if lock.prove() {
                     self.queue.prove();
                     self.tell_came();
                 }

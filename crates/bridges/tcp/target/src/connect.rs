@@ -82,7 +82,7 @@ impl Open {
         let port = self.place.port.filter(|port| listing.has_port(*port));
         let site = listing.site(&data.subsystem).zip(port);
         let (site, port) = site.ok_or(ConnectRefusal::invalid(Parameter::SUBNQN))?;
-        self.check_host(site, &data)?;
+        self.check_host(site, connect.qid, &data)?;
         if site.device.check().is_err() {
             return Err(ConnectRefusal::for_now(RefusalKind::Other(Status::INTERNAL_ERROR)));
         }
@@ -91,8 +91,8 @@ impl Open {
     }
 
     /// Whether a subsystem lets a host in, as it came.
-    fn check_host(&self, site: &Site, data: &ConnectData) -> Result<(), ConnectRefusal> {
-        let is_clear = self.secured.is_none() && site.keys().require_tls();
+    fn check_host(&self, site: &Site, qid: u16, data: &ConnectData) -> Result<(), ConnectRefusal> {
+        let is_clear = self.secured.is_none() && !site.keys().admit_in_clear(qid);
         if is_clear || !site.admits(&data.host) {
             return Err(ConnectRefusal::for_good(RefusalKind::InvalidHost));
         }
@@ -151,13 +151,14 @@ impl Open {
         now_ns: u64,
     ) -> Result<Accepted, ConnectRefusal> {
         // What may have changed since it was asked.
-        self.check_host(site, &data)?;
+        self.check_host(site, connect.qid, &data)?;
         if !self.premises.directory.listing().has_port(port) {
             return Err(ConnectRefusal::invalid(Parameter::SUBNQN));
         }
         let parties = Parties { host: data.host.clone(), subsystem: site.nqn.clone() };
         let lock = Lock::of(&site.keys(), parties, connect.qid, self.secured.as_ref(), now_ns);
         let must_prove = lock.as_ref().is_some_and(|lock| !lock.is_proven());
+        let secure = lock.as_ref().is_some_and(|lock| lock.is_for_key());
         let queue = match (connect.qid, data.controller) {
             (0, ControllerChoice::Dynamic) => {
                 if must_prove {
@@ -178,7 +179,7 @@ impl Open {
         }
         self.seat(Queue::Device(queue), &connect);
         self.lock = lock;
-        Ok(Accepted { controller, authenticate: must_prove, secure: false })
+        Ok(Accepted { controller, authenticate: must_prove, secure })
     }
 
     /// Puts a discovery controller, or a queue of the device, behind the connection.

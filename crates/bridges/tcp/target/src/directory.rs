@@ -142,8 +142,7 @@ impl Listing {
             entries.extend(self.ports.iter().map(|port| {
                 let at = reachable(port.address.ip(), place.to.ip());
                 let entry = Entry::tcp(site.nqn.clone(), at, port.address.port());
-                let policy = site.keys().tls.as_ref().map(|tls| tls.policy);
-                secured(Entry { port_id: port.id.0, ..entry }, policy)
+                secured(Entry { port_id: port.id.0, ..entry }, site.keys().tls_policy())
             }));
         }
         let mut current = Entry::tcp(Nqn::discovery(), place.to.ip(), place.to.port());
@@ -158,7 +157,7 @@ impl Listing {
 fn secured(entry: Entry, policy: Option<TlsPolicy>) -> Entry {
     let secure_channel = match policy {
         None => return entry,
-        Some(TlsPolicy::Required) => SecureChannel::Required,
+        Some(TlsPolicy::Required | TlsPolicy::Concatenated) => SecureChannel::Required,
         Some(TlsPolicy::Allowed) => SecureChannel::NotRequired,
     };
     Entry { secure_channel, tcp_security: TcpSecurity::TLS_1_3, ..entry }

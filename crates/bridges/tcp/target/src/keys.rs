@@ -19,12 +19,30 @@ impl Keys {
     /// Whether a host has what is asked of it.
     pub(crate) fn admit(&self, host: &Nqn) -> bool {
         let has_secret = |dhchap: &Dhchap| dhchap.hosts.iter().any(|(name, _)| name == host);
-        let may_come = |tls: &Tls| tls.policy == TlsPolicy::Allowed || tls.hosts.contains(host);
+        let may_come = |tls: &Tls| match tls.policy {
+            TlsPolicy::Allowed => true,
+            TlsPolicy::Required => tls.hosts.contains(host),
+            TlsPolicy::Concatenated => self.dhchap.is_some() || tls.hosts.contains(host),
+        };
         self.dhchap.as_ref().is_none_or(has_secret) && self.tls.as_ref().is_none_or(may_come)
     }
 
-    /// Whether hosts must come by TLS.
+    /// Whether hosts must come by TLS, whatever they want.
     pub(crate) fn require_tls(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.policy == TlsPolicy::Required)
+        !self.admit_in_clear(0)
+    }
+
+    /// Whether a host may connect this queue without TLS.
+    pub(crate) fn admit_in_clear(&self, qid: u16) -> bool {
+        match self.tls_policy() {
+            None | Some(TlsPolicy::Allowed) => true,
+            Some(TlsPolicy::Required) => false,
+            Some(TlsPolicy::Concatenated) => qid == 0 && self.dhchap.is_some(),
+        }
+    }
+
+    /// What is asked of hosts, where TLS is spoken.
+    pub(crate) fn tls_policy(&self) -> Option<TlsPolicy> {
+        self.tls.as_ref().map(|tls| tls.policy)
     }
 }

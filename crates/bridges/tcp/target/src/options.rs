@@ -91,6 +91,9 @@ pub enum TlsPolicy {
     Required,
     /// They may, and may be others than those that have a key.
     Allowed,
+    /// They may authenticate on an admin queue, which makes the key of TLS by which they come then (secure channel concatenation,
+    /// as the specification has it), and do nothing else. Hosts that have a key come by that.
+    Concatenated,
 }
 
 impl Tls {

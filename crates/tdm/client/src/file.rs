@@ -1,0 +1,285 @@
+//! What is done with an open file at its level.
+//!
+//! At PASS a call is the real one, with a look at the level before and one after: a file that was promoted meanwhile has its log
+//! suspended, so that the next sync is a real one. At ABSORB the real call and its record are made under the file's lock.
+
+use std::os::fd::BorrowedFd;
+
+use byway_sys::time::monotonic_ns;
+use byway_tdm_board::{Counted, Entry, Level, Standing, Why};
+use byway_tdm_log::{Absorber, Begun, Ring, Source, SyncStep};
+use byway_tdm_region::Window;
+
+use crate::session::Session;
+use crate::turn::Turn;
+
+/// A file is worth asking for once three syncs came in this time.
+const WORTH_NS: u64 = 100_000_000;
+
+/// After a refusal it is not asked again for so long.
+const ASK_AGAIN_NS: u64 = 2_000_000_000;
+
+/// An error number.
+pub type Errno = i32;
+
+/// Where a write went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wrote {
+    /// To this offset.
+    At(u64),
+    /// Somewhere.
+    Unknown,
+}
+
+/// An open file that is listed.
+#[derive(Debug)]
+pub struct OpenFile<'s> {
+    session: &'s Session,
+    entry: Entry<'s>,
+    file: BorrowedFd<'s>,
+    appends: bool,
+}
+
+impl<'s> OpenFile<'s> {
+    pub(crate) const fn new(
+        session: &'s Session,
+        entry: Entry<'s>,
+        file: BorrowedFd<'s>,
+        appends: bool,
+    ) -> Self {
+        Self { session, entry, file, appends }
+    }
+
+    /// Its entry.
+    #[must_use]
+    pub const fn entry(&self) -> &Entry<'s> {
+        &self.entry
+    }
+
+    /// Whether every write goes to the end.
+    #[must_use]
+    pub const fn appends(&self) -> bool {
+        self.appends
+    }
+
+    /// Writes by `real`, which returns what the system's call does: bytes, or less than zero. `whereto` is asked where these
+    /// bytes went, right after them and under the file's lock; `source` has them once more.
+    #[inline]
+    pub fn write<S: Source>(
+        &self,
+        real: impl FnOnce() -> isize,
+        whereto: impl FnOnce(isize) -> Wrote,
+        source: impl FnOnce() -> S,
+    ) -> isize {
+        if self.entry.standing().level == Level::Pass {
+            return self.pass(real);
+        }
+        let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) else {
+            return self.unseen(real);
+        };
+        let standing = self.entry.standing();
+        let wrote = real();
+        if wrote > 0 {
+            self.count_write(wrote);
+            self.log(standing, wrote, whereto, source);
+        }
+        wrote
+    }
+
+    /// Does something by `real` that no record tells of: the next sync is a real one.
+    pub fn unseen<R>(&self, real: impl FnOnce() -> R) -> R {
+        let result = real();
+        self.entry.cursor().suspend();
+        self.entry.counters().add(Counted::Suspended, 1);
+        result
+    }
+
+    /// Syncs; `below` is the system's call.
+    ///
+    /// # Errors
+    /// The system's error number, or the one that an earlier sync failed with.
+    #[inline]
+    pub fn sync(&self, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+        let now = monotonic_ns();
+        let since_third = self.entry.counters().synced_at(now);
+        if self.entry.standing().level == Level::Pass {
+            return self.sync_at_pass(now, since_third, below);
+        }
+        let Some(_turn) = Turn::take() else { return below() };
+        match self.step() {
+            None => below(),
+            Some(SyncStep::Done) => {
+                self.entry.counters().add(Counted::SavedSyncs, 1);
+                Ok(())
+            }
+            Some(SyncStep::Failed(error)) => Err(error),
+            Some(SyncStep::Below(begun)) => self.sync_below(begun, below),
+        }
+    }
+
+    /// Cuts the file to a size by `real`, or has it grow to it: a record goes before, so that none from before undoes it. `below` is
+    /// the system's sync.
+    pub fn cut<R>(
+        &self,
+        size_bytes: u64,
+        below: impl Fn() -> Result<(), Errno>,
+        real: impl FnOnce() -> R,
+    ) -> R {
+        if self.entry.standing().level == Level::Pass {
+            return self.pass_any(real);
+        }
+        let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) else {
+            return self.unseen(real);
+        };
+        let Some(absorber) = self.absorber() else { return self.unseen(real) };
+        if absorber.cutting(size_bytes).is_err() {
+            let _ = self.settle_held(&absorber, &below);
+            self.entry.cursor().suspend();
+        }
+        real()
+    }
+
+    /// Does something by `real` to bytes that records may bring back: they are synced below before, and so is this by the next sync.
+    pub fn change<R>(&self, below: impl Fn() -> Result<(), Errno>, real: impl FnOnce() -> R) -> R {
+        if self.entry.standing().level == Level::Pass {
+            return self.pass_any(real);
+        }
+        let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) else {
+            return self.unseen(real);
+        };
+        if let Some(absorber) = self.absorber() {
+            self.entry.cursor().suspend();
+            let _ = self.settle_held(&absorber, &below);
+        }
+        self.unseen(real)
+    }
+
+    /// Something that is not seen may write it from now on.
+    pub fn bar(&self, why: Why) {
+        self.entry.bar(why);
+    }
+
+    fn pass(&self, real: impl FnOnce() -> isize) -> isize {
+        let wrote = real();
+        if wrote > 0 {
+            self.count_write(wrote);
+        }
+        self.look_again();
+        wrote
+    }
+
+    fn pass_any<R>(&self, real: impl FnOnce() -> R) -> R {
+        let result = real();
+        self.look_again();
+        result
+    }
+
+    /// What was done at PASS is in no log: one that has begun since is suspended.
+    #[inline]
+    fn look_again(&self) {
+        if self.entry.standing().level != Level::Pass {
+            self.entry.cursor().suspend();
+        }
+    }
+
+    #[inline]
+    fn count_write(&self, wrote: isize) {
+        let counters = self.entry.counters();
+        counters.add(Counted::Writes, 1);
+        counters.add(Counted::WrittenBytes, wrote.unsigned_abs() as u64);
+    }
+
+    fn log<S: Source>(
+        &self,
+        standing: Standing,
+        wrote: isize,
+        whereto: impl FnOnce(isize) -> Wrote,
+        source: impl FnOnce() -> S,
+    ) {
+        let absorber = self.absorber().filter(|_| standing.level == Level::Absorb && !standing.is_barred);
+        match (absorber, whereto(wrote)) {
+            (Some(absorber), Wrote::At(at)) => {
+                absorber.wrote(at, wrote.unsigned_abs() as u64, &mut source());
+            }
+            _ => self.entry.cursor().suspend(),
+        }
+    }
+
+    fn absorber(&self) -> Option<Absorber<'_, Window>> {
+        let ring = Ring::new(self.session.memory(), self.entry.ring()).ok()?;
+        Some(Absorber::new(ring, self.entry.cursor()))
+    }
+
+    /// What a sync has to do, by the file's log; `None` where only the system's own call will do.
+    fn step(&self) -> Option<SyncStep> {
+        let _held = self.entry.lock().ok()?;
+        if self.entry.standing().level != Level::Absorb {
+            return None;
+        }
+        Some(self.absorber()?.sync())
+    }
+
+    fn sync_below(&self, begun: Begun, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+        let result = self.timed(below);
+        let Ok(_held) = self.entry.lock() else { return result };
+        match self.absorber() {
+            Some(absorber) => absorber.synced_below(begun, result),
+            None => result,
+        }
+    }
+
+    /// A real sync and the end of every record before it, with the lock held.
+    fn settle_held(
+        &self,
+        absorber: &Absorber<'_, Window>,
+        below: &impl Fn() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let begun = absorber.begin_below();
+        absorber.synced_below(begun, below())
+    }
+
+    fn sync_at_pass(
+        &self,
+        now: u64,
+        since_third: u64,
+        below: impl Fn() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let result = self.timed(below);
+        if result.is_ok() && since_third < WORTH_NS {
+            self.ask_to_absorb(now);
+        }
+        result
+    }
+
+    fn timed(&self, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+        let began = monotonic_ns();
+        let result = below();
+        let counters = self.entry.counters();
+        counters.add(Counted::LowerSyncs, 1);
+        counters.add(Counted::LowerSyncNs, monotonic_ns().saturating_sub(began));
+        result
+    }
+
+    #[cold]
+    fn ask_to_absorb(&self, now: u64) {
+        let standing = self.entry.standing();
+        let counters = self.entry.counters();
+        if standing.is_barred || now < counters.get(Counted::AskAgainNs) {
+            return;
+        }
+        let Some(_turn) = Turn::take() else { return };
+        // Whoever else comes meanwhile does not ask too.
+        counters.set(Counted::AskAgainNs, now + ASK_AGAIN_NS);
+        if let Some(why) = self.session.ask_to_absorb(self.entry, self.file) {
+            self.refused(why);
+        }
+    }
+
+    fn refused(&self, why: Why) {
+        let Ok(_held) = self.entry.lock() else { return };
+        let standing = self.entry.standing();
+        if standing.level == Level::Pass && !standing.is_barred {
+            self.entry.set_standing(Standing { why, ..standing });
+        }
+    }
+}

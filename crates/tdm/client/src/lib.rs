@@ -1,0 +1,12 @@
+//! A program's side of transparent mappings: what its writes, syncs and truncations do once they are seen.
+#![forbid(unsafe_code)]
+
+mod fds;
+mod file;
+mod session;
+mod turn;
+
+pub use fds::{FdTable, Listed};
+pub use file::{Errno, OpenFile, Wrote};
+pub use session::{Session, SessionError};
+pub use turn::Turn;

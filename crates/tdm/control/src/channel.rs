@@ -1,0 +1,99 @@
+//! A connection: messages with their descriptors, one request at a time.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use byway_sys::handover;
+
+use crate::message::{MESSAGE_BYTES, Message, Reply, Request};
+
+/// The longest text that a reply announces.
+const TEXT_MAX_BYTES: u32 = 64 << 20;
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Channel(UnixStream);
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Its user.
+    pub uid: u32,
+    /// Its process when it connected.
+    pub pid: i32,
+}
+
+impl Channel {
+    /// Connects to a daemon. It answers within `patience`, or is taken for gone.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn connect(socket: &Path, patience: Duration) -> io::Result<Self> {
+        let stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        Ok(Self(stream))
+    }
+
+    /// The daemon's end of a connection.
+    #[must_use]
+    pub const fn accepted(stream: UnixStream) -> Self {
+        Self(stream)
+    }
+
+    /// Who is at the other end.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn peer(&self) -> io::Result<Peer> {
+        let peer = rustix::net::sockopt::socket_peercred(&self.0)?;
+        Ok(Peer { uid: peer.uid.as_raw(), pid: peer.pid.as_raw_nonzero().get() })
+    }
+
+    /// Asks, with the files that belong to it; waits for the reply and those that belong to that.
+    ///
+    /// # Errors
+    /// What the system says; `InvalidData` for a reply that is none.
+    pub fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> io::Result<(Reply, Vec<OwnedFd>)> {
+        handover::send_all(&self.0, &request.encode(), files)?;
+        let mut bytes = [0; MESSAGE_BYTES];
+        let files = handover::receive_all(&self.0, &mut bytes)?;
+        let reply = Reply::decode(&bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+        Ok((reply, files))
+    }
+
+    /// The text behind a reply that announced it.
+    ///
+    /// # Errors
+    /// What the system says; `InvalidData` for one that is too long, or no text.
+    pub fn text(&self, len_bytes: u32) -> io::Result<String> {
+        if len_bytes > TEXT_MAX_BYTES {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut bytes = vec![0; len_bytes as usize];
+        (&self.0).read_exact(&mut bytes)?;
+        String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+    }
+
+    /// The next message as bytes, with the files that came along.
+    ///
+    /// # Errors
+    /// What the system says; `UnexpectedEof` once the other end is gone.
+    pub fn receive(&self) -> io::Result<(Message, Vec<OwnedFd>)> {
+        let mut bytes = [0; MESSAGE_BYTES];
+        let files = handover::receive_all(&self.0, &mut bytes)?;
+        Ok((bytes, files))
+    }
+
+    /// Answers, with the files that belong to it and the text that it announced.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn reply(&self, reply: Reply, files: &[BorrowedFd<'_>], text: &[u8]) -> io::Result<()> {
+        handover::send_all(&self.0, &reply.encode(), files)?;
+        (&self.0).write_all(text)
+    }
+}

@@ -1,0 +1,10 @@
+//! What programs and the daemon say to each other.
+#![forbid(unsafe_code)]
+
+mod channel;
+mod message;
+mod socket;
+
+pub use channel::{Channel, Peer};
+pub use message::{MESSAGE_BYTES, Message, NotUnderstood, Order, Reply, Request};
+pub use socket::{SOCKET_VARIABLE, default_socket};

@@ -197,10 +197,13 @@ mod tests {
     fn a_barred_file_is_suspended_and_keeps_its_level_until_the_daemon_takes_it() {
         let board = board();
         let entry = board.find_or_make(key(5)).unwrap().unwrap();
-        entry.set_standing(Standing { level: Level::Absorb, why: Why::Earned, is_barred: false });
+        assert!(entry.move_to(Level::Absorb, Why::Earned));
         entry.bar(Why::Mapped);
         assert!(entry.cursor().is_suspended());
         assert_eq!(entry.standing(), Standing { level: Level::Absorb, why: Why::Mapped, is_barred: true });
+        assert!(entry.move_to(Level::Pass, Why::TooFewSyncs) && !entry.move_to(Level::Absorb, Why::Earned));
+        entry.explain(Why::NoRoom);
+        assert_eq!(entry.standing(), Standing { level: Level::Pass, why: Why::Mapped, is_barred: true });
     }
 
     #[test]

@@ -11,7 +11,7 @@ use byway_tdm_log::{Cursor, RingPlace};
 use crate::counters::Counters;
 use crate::key::FileKey;
 use crate::layout::{ENTRY_BYTES, FRONT_BYTES, entry};
-use crate::level::{Standing, Why};
+use crate::level::{Level, Standing, Why};
 
 /// Which entry of a board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,16 +68,37 @@ impl<'b> Entry<'b> {
         Standing::from_word(self.standing[0].load(Ordering::SeqCst))
     }
 
-    /// Changes its level: by whoever holds the lock.
-    pub fn set_standing(&self, standing: Standing) {
-        self.standing[0].store(standing.to_word(), Ordering::SeqCst);
+    /// Moves it to a level: by whoever holds the lock. One that was barred goes no higher than PASS, and keeps its reason; says
+    /// whether it went.
+    pub fn move_to(&self, level: Level, why: Why) -> bool {
+        self.change(|standing| match standing.is_barred {
+            false => Some(Standing { level, why, is_barred: false }),
+            true => (level == Level::Pass).then_some(Standing { level, ..standing }),
+        })
+    }
+
+    /// Says why it is not served, if it is at PASS and nothing else was said for good.
+    pub fn explain(&self, why: Why) {
+        self.change(|standing| {
+            let is_open = standing.level == Level::Pass && !standing.is_barred;
+            is_open.then_some(Standing { why, ..standing })
+        });
     }
 
     /// Something unseen may write it from now on: nothing more is logged before a real sync, and the daemon takes it down to PASS.
     pub fn bar(&self, why: Why) {
         self.cursor.suspend();
-        let change = |word| Some(Standing { why, is_barred: true, ..Standing::from_word(word) }.to_word());
-        let _ = self.standing[0].fetch_update(Ordering::SeqCst, Ordering::SeqCst, change);
+        self.change(|standing| Some(Standing { why, is_barred: true, ..standing }));
+    }
+
+    /// Whoever barred it takes that back: it may be promoted again.
+    pub fn unbar(&self) {
+        self.change(|standing| Some(Standing { is_barred: false, ..standing }));
+    }
+
+    fn change(&self, change: impl Fn(Standing) -> Option<Standing>) -> bool {
+        let change = |word| change(Standing::from_word(word)).map(Standing::to_word);
+        self.standing[0].fetch_update(Ordering::SeqCst, Ordering::SeqCst, change).is_ok()
     }
 
     /// Where its ring is, if it has one.
@@ -125,7 +146,7 @@ impl<'b> Entry<'b> {
     /// Makes it an entry of `key`, under the board's lock.
     pub(crate) fn become_of(&self, key: FileKey) -> io::Result<()> {
         self.lock.make()?;
-        self.set_standing(Standing::NEW);
+        self.standing[0].store(Standing::NEW.to_word(), Ordering::SeqCst);
         self.set_ring(RingPlace { at: 0, len_bytes: 0, identity: 0 });
         for counter in self.counters.0 {
             counter.store(0, Ordering::Relaxed);

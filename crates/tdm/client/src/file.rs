@@ -271,15 +271,7 @@ impl<'s> OpenFile<'s> {
         // Whoever else comes meanwhile does not ask too.
         counters.set(Counted::AskAgainNs, now + ASK_AGAIN_NS);
         if let Some(why) = self.session.ask_to_absorb(self.entry, self.file) {
-            self.refused(why);
-        }
-    }
-
-    fn refused(&self, why: Why) {
-        let Ok(_held) = self.entry.lock() else { return };
-        let standing = self.entry.standing();
-        if standing.level == Level::Pass && !standing.is_barred {
-            self.entry.set_standing(Standing { why, ..standing });
+            self.entry.explain(why);
         }
     }
 }

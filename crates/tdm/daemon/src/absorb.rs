@@ -1,0 +1,90 @@
+//! A file taken into absorption.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use byway_tdm_board::{Entry, EntryIndex, FileKey, Level, Why};
+use byway_tdm_log::{Position, Ring};
+use byway_tdm_region::Memory;
+use rustix::fs::OFlags;
+
+use crate::estate::Estate;
+use crate::held::HeldFile;
+use crate::lower::Lower;
+use crate::table::{Assignment, BootId, Found, SlotNumber, Table};
+
+/// Where syncs cost nothing: there is no use in sparing them.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+
+impl Estate {
+    /// Absorbs a file that its user handed over, open for writing; why not, if it is not.
+    pub(crate) fn absorb<M: Memory>(
+        &self,
+        table: &Table<'_, M>,
+        index: EntryIndex,
+        handed: &OwnedFd,
+        boot: BootId,
+    ) -> Result<(), Why> {
+        let entry = self.board.entry(index).ok_or(Why::Unknown)?;
+        let mut files = self.files();
+        if files.held.iter().any(|held| held.entry == index) {
+            return Ok(());
+        }
+        let key = self.may_be_absorbed(entry, handed.as_fd())?;
+        let lower = Lower::again(handed.as_fd()).map_err(|_| Why::OtherOwner)?;
+        let path = lower.path().map_err(|_| Why::Unlinked)?;
+        let slot = free_slot(table).ok_or(Why::NoRoom)?;
+        let identity = getrandom::u64().map_err(|_| Why::NoRoom)?;
+        let place = files.rings.take(identity).ok_or(Why::NoRoom)?;
+        let ring = Ring::new(self.slice.window(), place).map_err(|_| Why::NoRoom)?;
+        let assignment = Assignment { key, ring: place, uid: self.uid, path: path.clone(), boot };
+        // The ring is empty before the table says whose it is, and the table says so before a record can be acknowledged.
+        let began = ring.format(Position(0)).is_ok() && table.put(slot, &assignment).is_ok();
+        let held = HeldFile::new((key, index), slot, place, (path, lower));
+        if !began || !begin(entry, &held) {
+            // A slot that cannot be freed keeps its ring.
+            if table.free(slot).is_ok() {
+                files.rings.give_back(place);
+            }
+            return Err(if began { entry.standing().why } else { Why::NoRoom });
+        }
+        files.held.push(Arc::new(held));
+        Ok(())
+    }
+
+    fn may_be_absorbed(&self, entry: Entry<'_>, handed: BorrowedFd<'_>) -> Result<FileKey, Why> {
+        let file = FileKey::of(handed).ok().flatten().ok_or(Why::NoBirthTime)?;
+        let standing = entry.standing();
+        let flags = rustix::fs::fcntl_getfl(handed).map_err(|_| Why::Unknown)?;
+        let magic = rustix::fs::fstatfs(handed).map_err(|_| Why::Unknown)?.f_type;
+        let refusals = [
+            (entry.key() != Some(file.key), Why::Unknown),
+            (standing.is_barred, standing.why),
+            (!self.slice.domain().is_persistent(), Why::VolatileMemory),
+            (file.owner_uid != self.uid, Why::OtherOwner),
+            (flags & OFlags::RWMODE == OFlags::RDONLY, Why::OtherOwner),
+            (file.links == 0, Why::Unlinked),
+            (flags.contains(OFlags::DIRECT), Why::Direct),
+            (flags.intersects(OFlags::DSYNC | OFlags::SYNC), Why::SyncOnWrite),
+            (magic == TMPFS_MAGIC, Why::SyncIsCheap),
+            (self.board.unlisted() > 0, Why::BoardFull),
+        ];
+        match refusals.into_iter().find(|(is_so, _)| *is_so) {
+            Some((_, why)) => Err(why),
+            None => Ok(file.key),
+        }
+    }
+}
+
+/// From here on its writers log, after the next real sync; not if somebody who may write it unseen said so meanwhile.
+fn begin(entry: Entry<'_>, held: &HeldFile) -> bool {
+    let Ok(_held) = entry.lock() else { return false };
+    entry.set_ring(held.ring);
+    entry.cursor().begin(Position(0));
+    entry.move_to(Level::Absorb, Why::Earned)
+}
+
+fn free_slot<M: Memory>(table: &Table<'_, M>) -> Option<SlotNumber> {
+    let slots = table.slots().ok()?;
+    slots.into_iter().find(|(_, found)| *found == Found::Free).map(|(slot, _)| slot)
+}

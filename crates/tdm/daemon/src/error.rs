@@ -1,0 +1,46 @@
+//! Why a daemon does not serve.
+
+use std::io;
+use std::path::PathBuf;
+
+use byway_tdm_board::BoardError;
+use byway_tdm_region::{MemoryError, RegionError};
+use thiserror::Error;
+
+/// What stops a daemon.
+#[derive(Debug, Error)]
+pub enum DaemonError {
+    /// The region.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// Its memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// A board.
+    #[error(transparent)]
+    Board(#[from] BoardError),
+    /// The system, about a path.
+    #[error("{}: could not {doing}", path.display())]
+    System {
+        /// About what.
+        path: PathBuf,
+        /// Doing what.
+        doing: &'static str,
+        /// Its answer.
+        #[source]
+        source: io::Error,
+    },
+    /// Another daemon listens there.
+    #[error("{}: a daemon listens there already", .0.display())]
+    InUse(PathBuf),
+    /// The region is too small.
+    #[error("a region of {0} bytes has no room for logs: at least {1} are needed")]
+    TooSmall(u64, u64),
+}
+
+impl DaemonError {
+    pub(crate) fn system(path: impl Into<PathBuf>, doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::System { path, doing, source }
+    }
+}

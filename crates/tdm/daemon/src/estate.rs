@@ -1,0 +1,104 @@
+//! What a daemon has of one user: a slice of the region, a board, and the files that are absorbed.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use byway_sys::Mapping;
+use byway_sys::map::Sharing;
+use byway_tdm_board::{BOARD_BYTES, Board, EntryIndex, FileKey};
+use byway_tdm_region::{Access, DeviceRegion, Export};
+use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, open};
+
+use crate::error::DaemonError;
+use crate::held::HeldFile;
+use crate::rings::Rings;
+
+/// One user's part.
+#[derive(Debug)]
+pub(crate) struct Estate {
+    pub(crate) uid: u32,
+    /// A region of its own, which the user's programs map.
+    pub(crate) slice: Box<dyn DeviceRegion>,
+    pub(crate) board: Board,
+    board_file: File,
+    pub(crate) files: Mutex<Files>,
+}
+
+/// The files that are absorbed, and the places for more.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) held: Vec<Arc<HeldFile>>,
+    pub(crate) rings: Rings,
+}
+
+impl Estate {
+    /// A user's part in `slice`, with the board that is there from this boot, or a new one.
+    pub(crate) fn open(
+        uid: u32,
+        slice: Box<dyn DeviceRegion>,
+        board: &Path,
+        ring_bytes: u64,
+    ) -> Result<Self, DaemonError> {
+        let (board, board_file) = open_board(board, uid)?;
+        let rings = Rings::new(slice.len_bytes(), ring_bytes);
+        let files = Mutex::new(Files { held: Vec::new(), rings });
+        Ok(Self { uid, slice, board, board_file, files })
+    }
+
+    pub(crate) fn files(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a program is given.
+    pub(crate) fn export(&self) -> Result<(Export, File), DaemonError> {
+        let export = self.slice.export(0..self.slice.len_bytes(), Access::ReadWrite)?;
+        let board = self.board_file.as_fd().try_clone_to_owned();
+        let board = board.map_err(DaemonError::system("the board", "hand it out"))?;
+        Ok((export, board.into()))
+    }
+
+    /// A file that is absorbed, by its entry.
+    pub(crate) fn held(&self, entry: EntryIndex) -> Option<Arc<HeldFile>> {
+        self.files().held.iter().find(|held| held.entry == entry).map(Arc::clone)
+    }
+
+    /// All that are.
+    pub(crate) fn all_held(&self) -> Vec<Arc<HeldFile>> {
+        self.files().held.clone()
+    }
+
+    /// A file that is absorbed, by its key.
+    pub(crate) fn held_by_key(&self, key: FileKey) -> Option<Arc<HeldFile>> {
+        self.files().held.iter().find(|held| held.key == key).map(Arc::clone)
+    }
+}
+
+/// Where a user's board is. Its name follows from the region, so that a daemon that is started again finds it.
+pub(crate) fn board_path(boards: &Path, region: &str, uid: u32) -> PathBuf {
+    let sum = byway_sys::checksum::crc32c(region.as_bytes());
+    let me = rustix::process::geteuid().as_raw();
+    boards.join(format!("byway-tdm-{me}-{sum:08x}-{uid}.board"))
+}
+
+fn open_board(path: &Path, uid: u32) -> Result<(Board, File), DaemonError> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let system = |doing| DaemonError::system(path, doing);
+    let file = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|e| system("open it")(e.into()))?;
+    let file = File::from(file);
+    let len_bytes = file.metadata().map_err(system("measure it"))?.len();
+    if len_bytes == BOARD_BYTES as u64 {
+        let map = Mapping::file(&file, 0, BOARD_BYTES, Sharing::Shared).map_err(system("map it"))?;
+        if let Ok(board) = Board::open(map) {
+            return Ok((board, file));
+        }
+    }
+    // Of another version, or cut off while it was made.
+    file.set_len(0).and_then(|()| file.set_len(BOARD_BYTES as u64)).map_err(system("make it"))?;
+    if rustix::process::geteuid().is_root() {
+        fchown(&file, Some(Uid::from_raw(uid)), None::<Gid>).map_err(|e| system("hand it over")(e.into()))?;
+    }
+    let map = Mapping::file(&file, 0, BOARD_BYTES, Sharing::Shared).map_err(system("map it"))?;
+    Ok((Board::make(map)?, file))
+}

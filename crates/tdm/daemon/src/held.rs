@@ -1,0 +1,97 @@
+//! A file that is absorbed, as the daemon has it.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use byway_sys::time::monotonic_ns;
+use byway_tdm_board::{Counted, Entry, EntryIndex, FileKey, Level, Why};
+use byway_tdm_log::{Absorber, LowerFile, Ring, RingPlace};
+use byway_tdm_region::Window;
+
+use crate::lower::Lower;
+use crate::table::SlotNumber;
+
+/// Input/output error, on every Linux.
+const EIO: i32 = 5;
+
+/// How often a file is synced below to let it go, before it is left for later: whoever writes it all the time fills it again.
+const TRIES: u32 = 8;
+
+/// A file, its log and its entry on the board.
+#[derive(Debug)]
+pub(crate) struct HeldFile {
+    pub(crate) key: FileKey,
+    pub(crate) entry: EntryIndex,
+    pub(crate) slot: SlotNumber,
+    pub(crate) ring: RingPlace,
+    pub(crate) path: PathBuf,
+    pub(crate) lower: Lower,
+    /// Somebody wants it served whatever it does.
+    pub(crate) is_pinned: AtomicBool,
+    /// When it was last synced below, on the monotonic clock.
+    retired_ns: AtomicU64,
+}
+
+impl HeldFile {
+    pub(crate) fn new(
+        (key, entry): (FileKey, EntryIndex),
+        slot: SlotNumber,
+        ring: RingPlace,
+        (path, lower): (PathBuf, Lower),
+    ) -> Self {
+        let retired_ns = AtomicU64::new(monotonic_ns());
+        Self { key, entry, slot, ring, path, lower, is_pinned: AtomicBool::new(false), retired_ns }
+    }
+
+    /// Whether somebody wants it served whatever it does.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.is_pinned.load(Ordering::Relaxed)
+    }
+
+    /// How long ago it was synced below.
+    pub(crate) fn retired_ago_ns(&self) -> u64 {
+        monotonic_ns().saturating_sub(self.retired_ns.load(Ordering::Relaxed))
+    }
+
+    /// Syncs it below, and lets go of the records that are covered by that.
+    ///
+    /// # Errors
+    /// An error number: every sync of the file fails with it from now on.
+    pub(crate) fn retire(&self, entry: Entry<'_>, memory: &Window) -> Result<(), i32> {
+        let Some(absorber) = self.absorber(entry, memory) else { return Err(EIO) };
+        let begun = {
+            let _held = entry.lock().map_err(|_| EIO)?;
+            absorber.begin_below()
+        };
+        let before = entry.cursor().kept_bytes();
+        let result = self.lower.sync().map_err(|error| error.raw_os_error().unwrap_or(EIO));
+        self.retired_ns.store(monotonic_ns(), Ordering::Relaxed);
+        let _held = entry.lock().map_err(|_| EIO)?;
+        entry.counters().add(Counted::RetiredBytes, before);
+        absorber.synced_below(begun, result)
+    }
+
+    /// Takes it down to the kernel: its log is empty then, and stays so.
+    ///
+    /// # Errors
+    /// An error number: it stays absorbed, and every sync of it fails, or it is written so much that it is tried again later.
+    pub(crate) fn settle(&self, entry: Entry<'_>, memory: &Window, why: Why) -> Result<(), i32> {
+        const EAGAIN: i32 = 11;
+        for _ in 0..TRIES {
+            // Nothing is logged from here on, so what is to be retired does not grow but for writers that sync below themselves.
+            entry.cursor().suspend();
+            self.retire(entry, memory)?;
+            let _held = entry.lock().map_err(|_| EIO)?;
+            if entry.cursor().kept_bytes() == 0 {
+                entry.cursor().suspend();
+                entry.move_to(Level::Pass, why);
+                return Ok(());
+            }
+        }
+        Err(EAGAIN)
+    }
+
+    fn absorber<'a>(&self, entry: Entry<'a>, memory: &'a Window) -> Option<Absorber<'a, Window>> {
+        Some(Absorber::new(Ring::new(memory, self.ring).ok()?, entry.cursor()))
+    }
+}

@@ -1,0 +1,24 @@
+//! The owner of a region of device memory: which file has which log, what is written back when, and what happens after a loss
+//! of power.
+#![forbid(unsafe_code)]
+
+mod absorb;
+mod boot;
+mod error;
+mod estate;
+mod held;
+mod lower;
+mod options;
+mod recovery;
+mod report;
+mod retire;
+mod rings;
+mod serve;
+mod table;
+
+pub use error::DaemonError;
+pub use options::Options;
+pub use recovery::{Outcome, RecoveredFile, recover};
+pub use report::{FileReport, RegionReport, Report, UserReport};
+pub use serve::Daemon;
+pub use table::{Assignment, BootId, Found, POINTS, SLOTS, SlotNumber, TABLE_BYTES, Table};

@@ -1,0 +1,34 @@
+//! What a daemon is started with.
+
+use std::path::PathBuf;
+
+use byway_tdm_region::Opening;
+
+/// Where it listens, and which memory it owns.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The region: `emu:PATH?size=1G` and the like.
+    pub region: String,
+    /// How it is opened.
+    pub opening: Opening,
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// Where boards are: memory of the host, which ends with its power.
+    pub boards: PathBuf,
+    /// Bytes of a file's log.
+    pub ring_bytes: u64,
+}
+
+impl Options {
+    /// With what is usual for a region and a socket.
+    #[must_use]
+    pub fn new(region: &str, socket: PathBuf) -> Self {
+        Self {
+            region: region.to_owned(),
+            opening: Opening::default(),
+            socket,
+            boards: "/dev/shm".into(),
+            ring_bytes: 16 << 20,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What was left by a daemon that died, or by a loss of power.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use byway_tdm_board::{FileKey, Level};
+use byway_tdm_log::{LowerFile, RecoveryError, ReplayEnd, Ring, recover as replay};
+use byway_tdm_region::{DeviceRegion, Memory};
+use serde::Serialize;
+
+use crate::boot;
+use crate::error::DaemonError;
+use crate::estate::Estate;
+use crate::held::HeldFile;
+use crate::lower::Lower;
+use crate::table::{Assignment, BootId, Found, SlotNumber, Table};
+
+/// What became of a file that was absorbed when its daemon ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Outcome {
+    /// Programs still write it: it goes on.
+    Adopted,
+    /// It was synced below, and has no log any more.
+    Synced,
+    /// Its records were written back.
+    Replayed {
+        /// Records.
+        records: u64,
+        /// Bytes of data.
+        data_bytes: u64,
+    },
+    /// Its records up to a broken one were written back; others that were acknowledged are gone. The log stays as it is.
+    Damaged {
+        /// Records that were whole.
+        records: u64,
+    },
+    /// It is not where it was, nor beside that. The log stays as it is.
+    Missing,
+    /// It was written since the system was started, so that its records may be older. The log stays as it is.
+    WrittenSince,
+    /// What cannot be read, or a file that does not take its records. The log stays as it is.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+/// One file and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RecoveredFile {
+    /// Where it is, or was.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub uid: u32,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// Whether a log is done with.
+impl Outcome {
+    /// Whether its slot and ring are free again.
+    pub(crate) const fn is_done(&self) -> bool {
+        matches!(self, Self::Synced | Self::Replayed { .. })
+    }
+}
+
+/// How records are written back after another boot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) boot: BootId,
+    /// Files that were written since are written over.
+    pub(crate) is_forced: bool,
+}
+
+/// Writes back what is left in a slot whose file nobody writes by us now.
+pub(crate) fn settle_slot(slice: &dyn DeviceRegion, was: &Assignment, terms: Terms) -> (PathBuf, Outcome) {
+    let failed = |why: String| (was.path.clone(), Outcome::Failed { why });
+    let (path, lower) = match Lower::find(&was.path, was.key) {
+        Ok(Some(found)) => found,
+        Ok(None) => return (was.path.clone(), Outcome::Missing),
+        Err(error) => return failed(error.to_string()),
+    };
+    if was.boot == terms.boot {
+        // Its writes are all in the page cache, and others may have come behind them since.
+        let outcome = match lower.sync() {
+            Ok(()) => Outcome::Synced,
+            Err(error) => Outcome::Failed { why: error.to_string() },
+        };
+        return (path, outcome);
+    }
+    let written = lower.written_s().ok().zip(boot::began_s());
+    if !terms.is_forced && written.is_none_or(|(written, booted)| written >= booted) {
+        return (path, Outcome::WrittenSince);
+    }
+    let outcome = match replayed(slice, was, &lower) {
+        Ok(outcome) => outcome,
+        Err(error) => Outcome::Failed { why: error.to_string() },
+    };
+    (path, outcome)
+}
+
+fn replayed(slice: &dyn DeviceRegion, was: &Assignment, lower: &Lower) -> Result<Outcome, RecoveryError> {
+    let ring = Ring::new(slice.window(), was.ring)?;
+    let found = replay(ring, lower)?;
+    Ok(match found.why {
+        ReplayEnd::Clean => Outcome::Replayed { records: found.records, data_bytes: found.data_bytes },
+        ReplayEnd::Damaged { .. } => Outcome::Damaged { records: found.records },
+    })
+}
+
+impl Estate {
+    /// Takes over what the table says of this user: files that programs still write go on, others are written back.
+    pub(crate) fn recover<M: Memory>(
+        &self,
+        table: &Table<'_, M>,
+        terms: Terms,
+    ) -> Result<Vec<RecoveredFile>, DaemonError> {
+        let mut recovered = Vec::new();
+        for (slot, found) in table.slots()? {
+            let Found::Used(was) = found else { continue };
+            if was.uid != self.uid {
+                continue;
+            }
+            let (path, outcome) = match self.adopt(slot, &was, terms.boot) {
+                Some(path) => (path, Outcome::Adopted),
+                None => settle_slot(self.slice.as_ref(), &was, terms),
+            };
+            if outcome.is_done() {
+                table.free(slot)?;
+            } else {
+                self.files().rings.mark(was.ring);
+            }
+            recovered.push(RecoveredFile { path, uid: was.uid, outcome });
+        }
+        Ok(recovered)
+    }
+
+    /// Goes on with a file whose entry on the board says that it is absorbed by that ring.
+    fn adopt(&self, slot: SlotNumber, was: &Assignment, boot: BootId) -> Option<PathBuf> {
+        let entry = self.board.find(was.key).filter(|_| was.boot == boot)?;
+        if entry.standing().level != Level::Absorb || entry.ring() != was.ring {
+            return None;
+        }
+        let (path, lower) = Lower::find(&was.path, was.key).ok()??;
+        let held = HeldFile::new((was.key, entry.index()), slot, was.ring, (path.clone(), lower));
+        self.files().held.push(Arc::new(held));
+        Some(path)
+    }
+}
+
+/// Which file a log would be written to, for those who are asked by hand.
+#[must_use]
+pub(crate) fn names(key: FileKey) -> String {
+    format!("{:x}:{:x}", key.device, key.inode)
+}
+
+/// Writes back all that a region has, without serving it.
+///
+/// # Errors
+/// [`DaemonError`] where the region cannot be opened, as while a daemon has it.
+pub fn recover(options: &crate::Options, is_forced: bool) -> Result<Vec<RecoveredFile>, DaemonError> {
+    crate::serve::recover_alone(options, is_forced)
+}

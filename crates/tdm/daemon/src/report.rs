@@ -1,0 +1,130 @@
+//! All that there is to tell.
+
+use std::path::PathBuf;
+
+use byway_tdm_board::{Counted, Entry};
+use serde::{Deserialize, Serialize};
+
+use crate::estate::Estate;
+use crate::recovery::names;
+
+/// What a daemon has and does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Report {
+    /// The memory.
+    pub region: RegionReport,
+    /// Users that came.
+    pub users: Vec<UserReport>,
+}
+
+/// The memory that a daemon owns.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RegionReport {
+    /// As it was asked for.
+    pub description: String,
+    /// Its length.
+    pub len_bytes: u64,
+    /// From where on it keeps what is stored.
+    pub domain: String,
+    /// Why that is so.
+    pub why: String,
+    /// It only stands for a device.
+    pub is_emulated: bool,
+}
+
+/// One user.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UserReport {
+    /// Who.
+    pub uid: u32,
+    /// Places for logs.
+    pub rings: usize,
+    /// Those that are taken.
+    pub rings_taken: usize,
+    /// Bytes of each.
+    pub ring_bytes: u64,
+    /// Files that were opened and have no entry.
+    pub unlisted: u64,
+    /// Files that were opened for writing.
+    pub files: Vec<FileReport>,
+}
+
+/// One file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FileReport {
+    /// Where it is, as far as that is known.
+    pub path: Option<PathBuf>,
+    /// Device, inode and birth time.
+    pub key: [u64; 3],
+    /// How it is served.
+    pub level: String,
+    /// Why.
+    pub why: String,
+    /// Something unseen may write it, so it is not promoted.
+    pub is_barred: bool,
+    /// Somebody wants it served.
+    pub is_pinned: bool,
+    /// Calls that wrote.
+    pub writes: u64,
+    /// Bytes that they wrote.
+    pub written_bytes: u64,
+    /// Calls that synced.
+    pub syncs: u64,
+    /// Those that a fence answered.
+    pub saved_syncs: u64,
+    /// Those that went below.
+    pub lower_syncs: u64,
+    /// What these took, in nanoseconds.
+    pub lower_sync_ns: u64,
+    /// Bytes of its log that are not retired.
+    pub kept_bytes: u64,
+    /// How often something made its log stop until a real sync.
+    pub suspended: u64,
+    /// Every sync fails with this error number.
+    pub error: Option<i32>,
+}
+
+impl Estate {
+    /// What is told of this user.
+    pub(crate) fn report(&self) -> UserReport {
+        let held = self.all_held();
+        let file = |entry: Entry<'_>| {
+            let held = held.iter().find(|held| held.entry == entry.index());
+            let path = held.map(|held| held.path.clone());
+            file_report(entry, path, held.is_some_and(|held| held.is_pinned()))
+        };
+        let files = self.board.entries().filter_map(file).collect();
+        let rings = &self.files().rings;
+        let (places, taken) = rings.places();
+        UserReport {
+            uid: self.uid,
+            rings: places,
+            rings_taken: taken,
+            ring_bytes: rings.ring_bytes(),
+            unlisted: self.board.unlisted(),
+            files,
+        }
+    }
+}
+
+fn file_report(entry: Entry<'_>, path: Option<PathBuf>, is_pinned: bool) -> Option<FileReport> {
+    let (key, standing, counters) = (entry.key()?, entry.standing(), entry.counters());
+    let name = path.or_else(|| Some(PathBuf::from(names(key))));
+    Some(FileReport {
+        path: name,
+        key: [key.device, key.inode, key.born_ns],
+        level: standing.level.name().to_owned(),
+        why: standing.why.sentence().to_owned(),
+        is_barred: standing.is_barred,
+        is_pinned,
+        writes: counters.get(Counted::Writes),
+        written_bytes: counters.get(Counted::WrittenBytes),
+        syncs: counters.get(Counted::Syncs),
+        saved_syncs: counters.get(Counted::SavedSyncs),
+        lower_syncs: counters.get(Counted::LowerSyncs),
+        lower_sync_ns: counters.get(Counted::LowerSyncNs),
+        kept_bytes: entry.cursor().kept_bytes(),
+        suspended: counters.get(Counted::Suspended),
+        error: entry.cursor().error(),
+    })
+}

@@ -1,0 +1,81 @@
+//! What the daemon does by itself: syncs files below before their logs are full, and lets those go that need it no more.
+
+use std::sync::Arc;
+
+use byway_sys::time::monotonic_ns;
+use byway_tdm_board::{Counted, Entry, Why};
+use byway_tdm_region::Memory;
+
+use crate::estate::Estate;
+use crate::held::HeldFile;
+use crate::table::Table;
+
+/// A log is retired once this much of it is full: what is left has to do while the sync below runs.
+const FULL_PART: u64 = 2;
+
+/// Records are retired after so long in any case, so that there is little to recover.
+const AGE_NS: u64 = 2_000_000_000;
+
+/// A file that was not synced for so long does not need its log.
+const IDLE_NS: u64 = 30_000_000_000;
+
+impl Estate {
+    /// One round over all files; says how many were synced below.
+    pub(crate) fn retire<M: Memory>(&self, table: &Table<'_, M>) -> u64 {
+        let mut retired = 0;
+        for held in self.all_held() {
+            let Some(entry) = self.board.entry(held.entry) else { continue };
+            if let Some(why) = lets_go(&held, entry) {
+                let _ = self.let_go(table, &held, entry, why);
+                retired += 1;
+            } else if needs_it(&held, entry) {
+                // A failure is on the board: every sync of the file says so.
+                let _ = held.retire(entry, self.slice.window());
+                retired += 1;
+            }
+        }
+        retired
+    }
+
+    /// Takes a file down to the kernel and its ring back.
+    ///
+    /// # Errors
+    /// An error number: it stays as it is.
+    pub(crate) fn let_go<M: Memory>(
+        &self,
+        table: &Table<'_, M>,
+        held: &Arc<HeldFile>,
+        entry: Entry<'_>,
+        why: Why,
+    ) -> Result<(), i32> {
+        held.settle(entry, self.slice.window(), why)?;
+        let mut files = self.files();
+        if table.free(held.slot).is_ok() {
+            files.rings.give_back(held.ring);
+        }
+        files.held.retain(|other| !Arc::ptr_eq(other, held));
+        Ok(())
+    }
+}
+
+fn needs_it(held: &HeldFile, entry: Entry<'_>) -> bool {
+    let kept = entry.cursor().kept_bytes();
+    let is_failed = entry.cursor().error().is_some();
+    !is_failed && kept > 0 && (kept > held.ring.len_bytes / FULL_PART || held.retired_ago_ns() > AGE_NS)
+}
+
+fn lets_go(held: &HeldFile, entry: Entry<'_>) -> Option<Why> {
+    let standing = entry.standing();
+    if entry.cursor().error().is_some() {
+        return None;
+    }
+    if standing.is_barred {
+        return Some(standing.why);
+    }
+    if held.lower.links().is_ok_and(|links| links == 0) {
+        return Some(Why::Unlinked);
+    }
+    let last = entry.counters().get(Counted::LastSyncNs);
+    let is_idle = monotonic_ns().saturating_sub(last) > IDLE_NS;
+    (is_idle && !held.is_pinned()).then_some(Why::TooFewSyncs)
+}

@@ -1,0 +1,340 @@
+//! The socket, a thread for each connection, and one that retires.
+
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use byway_tdm_board::{EntryIndex, FileKey, Why};
+use byway_tdm_control::{Channel, Order, Reply, Request};
+use byway_tdm_region::{DeviceRegion, open};
+
+use crate::error::DaemonError;
+use crate::estate::{Estate, board_path};
+use crate::options::Options;
+use crate::recovery::{RecoveredFile, Terms};
+use crate::report::{RegionReport, Report};
+use crate::table::{BootId, Found, TABLE_BYTES, Table};
+
+/// Between two rounds over all files.
+const ROUND: Duration = Duration::from_millis(20);
+
+/// Slices that a daemon of root has room for: one for each user that comes.
+const USERS: u64 = 8;
+
+/// The shortest slice: eight short logs.
+const SLICE_MIN_BYTES: u64 = 2 << 20;
+
+/// A daemon that serves until it is dropped.
+#[derive(Debug)]
+pub struct Daemon {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    recovered: Vec<RecoveredFile>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    options: Options,
+    region: Box<dyn DeviceRegion>,
+    boot: BootId,
+    estates: Mutex<Vec<Arc<Estate>>>,
+    clients: Mutex<Vec<Client>>,
+    stops: AtomicBool,
+}
+
+/// A connection, and the thread that serves it.
+#[derive(Debug)]
+struct Client {
+    stream: UnixStream,
+    thread: JoinHandle<()>,
+}
+
+impl Daemon {
+    /// Opens the region, writes back or takes over what is in it, and serves from then on.
+    ///
+    /// # Errors
+    /// [`DaemonError`].
+    pub fn start(options: Options) -> Result<Self, DaemonError> {
+        let (shared, recovered) = Shared::open(options, false)?;
+        let shared = Arc::new(shared);
+        let listener = listen(&shared.options.socket)?;
+        let threads = vec![
+            shared.spawn("byway-tdm-retire", |shared| shared.retire_rounds())?,
+            shared.spawn("byway-tdm-accept", move |shared| shared.accept(&listener))?,
+        ];
+        Ok(Self { shared, threads, recovered })
+    }
+
+    /// What became of the files that were absorbed before.
+    #[must_use]
+    pub fn recovered(&self) -> &[RecoveredFile] {
+        &self.recovered
+    }
+
+    /// All that there is to tell.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.shared.report()
+    }
+}
+
+impl Drop for Daemon {
+    /// Takes every file down to the kernel: nothing is left for a recovery.
+    fn drop(&mut self) {
+        self.shared.stops.store(true, Ordering::SeqCst);
+        let _ = UnixStream::connect(&self.shared.options.socket);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        let _ = std::fs::remove_file(&self.shared.options.socket);
+        self.shared.end_clients();
+        self.shared.settle_all();
+    }
+}
+
+/// Writes back what a region has, for every user, without serving it.
+pub(crate) fn recover_alone(options: &Options, is_forced: bool) -> Result<Vec<RecoveredFile>, DaemonError> {
+    Ok(Shared::open(options.clone(), is_forced)?.1)
+}
+
+impl Shared {
+    fn open(options: Options, is_forced: bool) -> Result<(Self, Vec<RecoveredFile>), DaemonError> {
+        let region = open(&options.region, &options.opening)?;
+        let least = TABLE_BYTES + SLICE_MIN_BYTES;
+        if region.len_bytes() < least {
+            return Err(DaemonError::TooSmall(region.len_bytes(), least));
+        }
+        let boot = byway_sys::boot::boot_id().unwrap_or_default();
+        let stops = AtomicBool::new(false);
+        let shared =
+            Self { options, region, boot, estates: Mutex::default(), clients: Mutex::default(), stops };
+        let mut recovered = Vec::new();
+        for uid in shared.users_of_table()? {
+            let estate = shared.estate(uid)?;
+            recovered.extend(estate.recover(&shared.table(), Terms { boot, is_forced })?);
+        }
+        Ok((shared, recovered))
+    }
+
+    fn spawn(
+        self: &Arc<Self>,
+        name: &str,
+        run: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) -> Result<JoinHandle<()>, DaemonError> {
+        let shared = Arc::clone(self);
+        let spawned = thread::Builder::new().name(name.into()).spawn(move || run(&shared));
+        spawned.map_err(DaemonError::system(&self.options.socket, "start a thread"))
+    }
+
+    fn table(&self) -> Table<'_, byway_tdm_region::Window> {
+        Table::new(self.region.window())
+    }
+
+    fn users_of_table(&self) -> Result<Vec<u32>, DaemonError> {
+        let mut users: Vec<u32> = self
+            .table()
+            .slots()?
+            .into_iter()
+            .filter_map(|(_, found)| match found {
+                Found::Used(was) => Some(was.uid),
+                _ => None,
+            })
+            .collect();
+        users.sort_unstable();
+        users.dedup();
+        Ok(users)
+    }
+
+    /// A user's part, made when he comes for the first time.
+    fn estate(&self, uid: u32) -> Result<Arc<Estate>, DaemonError> {
+        let mut estates = self.estates.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(estate) = estates.iter().find(|estate| estate.uid == uid) {
+            return Ok(Arc::clone(estate));
+        }
+        let slice = self.slice_of(uid)?;
+        let board = board_path(&self.options.boards, &self.options.region, uid);
+        let estate = Arc::new(Estate::open(uid, slice, &board, self.options.ring_bytes)?);
+        estates.push(Arc::clone(&estate));
+        Ok(estate)
+    }
+
+    /// The slice that a user had, or the next one that is free: all of the region where only one user is served.
+    fn slice_of(&self, uid: u32) -> Result<Box<dyn DeviceRegion>, DaemonError> {
+        let (align, end) = (self.region.align_bytes().max(4096), self.region.len_bytes());
+        let first = TABLE_BYTES.next_multiple_of(align);
+        let taken = self.region.slices()?;
+        if let Some(mine) = taken.iter().find(|slice| slice.uid == uid) {
+            return Ok(self.region.slice(mine.range.clone(), uid)?);
+        }
+        let users = if rustix::process::geteuid().is_root() { USERS } else { 1 };
+        let len = ((end - first) / users / align * align).max(SLICE_MIN_BYTES);
+        let start = taken.iter().map(|slice| slice.range.end).max().unwrap_or(first);
+        Ok(self.region.slice(start..start + len, uid)?)
+    }
+
+    fn accept(self: &Arc<Self>, listener: &UnixListener) {
+        for stream in listener.incoming() {
+            if self.stops.load(Ordering::SeqCst) {
+                return;
+            }
+            if let Ok(stream) = stream {
+                // Who cannot be served is told so by a connection that ends.
+                let _ = self.begin(stream);
+            }
+        }
+    }
+
+    fn begin(self: &Arc<Self>, stream: UnixStream) -> Result<(), DaemonError> {
+        let again =
+            stream.try_clone().map_err(DaemonError::system(&self.options.socket, "take a connection"))?;
+        let thread = self.spawn("byway-tdm-client", move |shared| shared.serve(&Channel::accepted(again)))?;
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.retain(|client| !client.thread.is_finished());
+        clients.push(Client { stream, thread });
+        Ok(())
+    }
+
+    fn end_clients(&self) {
+        let clients = std::mem::take(&mut *self.clients.lock().unwrap_or_else(PoisonError::into_inner));
+        for client in clients {
+            let _ = client.stream.shutdown(Shutdown::Both);
+            let _ = client.thread.join();
+        }
+    }
+
+    /// One connection, until its other end is gone.
+    fn serve(&self, channel: &Channel) {
+        let Ok(peer) = channel.peer() else { return };
+        let me = rustix::process::geteuid();
+        if !me.is_root() && peer.uid != me.as_raw() {
+            let _ = channel.reply(Reply::Refused(Why::OtherOwner), &[], &[]);
+            return;
+        }
+        while let Ok((message, files)) = channel.receive() {
+            if self.stops.load(Ordering::SeqCst) {
+                return;
+            }
+            let answered = match Request::decode(&message) {
+                Err(_) => channel.reply(Reply::NotUnderstood, &[], &[]),
+                Ok(Request::Hello) => self.welcome(channel, peer.uid),
+                Ok(Request::Report) => self.tell(channel),
+                Ok(request) => {
+                    let done = self.estate(peer.uid).map_err(|_| Why::NoRoom);
+                    let done = done.and_then(|estate| self.act(&estate, request, &files));
+                    channel.reply(done.map_or_else(Reply::Refused, |()| Reply::Done), &[], &[])
+                }
+            };
+            if answered.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn welcome(&self, channel: &Channel, uid: u32) -> std::io::Result<()> {
+        match self.estate(uid).and_then(|estate| estate.export()) {
+            Ok((export, board)) => {
+                let files = [board.as_fd(), export.file.as_fd()];
+                channel.reply(Reply::Welcome(export.description), &files, &[])
+            }
+            Err(_) => channel.reply(Reply::Refused(Why::NoRoom), &[], &[]),
+        }
+    }
+
+    fn tell(&self, channel: &Channel) -> std::io::Result<()> {
+        let text = serde_json::to_vec(&self.report())?;
+        channel.reply(Reply::Text(text.len() as u32), &[], &text)
+    }
+
+    fn act(&self, estate: &Estate, request: Request, files: &[std::os::fd::OwnedFd]) -> Result<(), Why> {
+        match (request, files) {
+            (Request::Absorb(index), [file]) => estate.absorb(&self.table(), index, file, self.boot),
+            (Request::Settle(index), _) => self.settle(estate, index, Why::TooFewSyncs),
+            (Request::Order(order, key), _) => self.order(estate, order, key),
+            _ => Err(Why::Unknown),
+        }
+    }
+
+    fn settle(&self, estate: &Estate, index: EntryIndex, why: Why) -> Result<(), Why> {
+        let (Some(held), Some(entry)) = (estate.held(index), estate.board.entry(index)) else {
+            return Ok(());
+        };
+        estate.let_go(&self.table(), &held, entry, why).map_err(|_| Why::SyncFailed)
+    }
+
+    fn order(&self, estate: &Estate, order: Order, key: FileKey) -> Result<(), Why> {
+        let held = estate.held_by_key(key);
+        let entry = estate.board.find(key).ok_or(Why::Unknown)?;
+        match (order, held) {
+            (Order::Drain, Some(held)) => {
+                held.retire(entry, estate.slice.window()).map_err(|_| Why::SyncFailed)
+            }
+            (Order::Evict, Some(held)) => {
+                entry.bar(Why::ByHand);
+                estate.let_go(&self.table(), &held, entry, Why::ByHand).map_err(|_| Why::SyncFailed)
+            }
+            (Order::Evict, None) => {
+                entry.bar(Why::ByHand);
+                Ok(())
+            }
+            (Order::Pin, Some(held)) => {
+                held.is_pinned.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            (Order::Unpin, Some(held)) => {
+                held.is_pinned.store(false, Ordering::Relaxed);
+                Ok(())
+            }
+            (Order::Unpin, None) if entry.standing().why == Why::ByHand => {
+                entry.unbar();
+                Ok(())
+            }
+            _ => Err(entry.standing().why),
+        }
+    }
+
+    fn retire_rounds(&self) {
+        while !self.stops.load(Ordering::SeqCst) {
+            for estate in self.all_estates() {
+                estate.retire(&self.table());
+            }
+            thread::sleep(ROUND);
+        }
+    }
+
+    fn settle_all(&self) {
+        for estate in self.all_estates() {
+            for held in estate.all_held() {
+                let _ = self.settle(&estate, held.entry, Why::NoDaemon);
+            }
+        }
+    }
+
+    fn all_estates(&self) -> Vec<Arc<Estate>> {
+        self.estates.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn report(&self) -> Report {
+        let region = RegionReport {
+            description: self.options.region.clone(),
+            len_bytes: self.region.len_bytes(),
+            domain: self.region.domain().name().to_owned(),
+            why: self.region.why().to_owned(),
+            is_emulated: self.region.is_emulated(),
+        };
+        Report { region, users: self.all_estates().iter().map(|estate| estate.report()).collect() }
+    }
+}
+
+/// Listens at a path where nobody else does. A socket file whose daemon is gone is taken away.
+fn listen(socket: &Path) -> Result<UnixListener, DaemonError> {
+    if UnixStream::connect(socket).is_ok() {
+        return Err(DaemonError::InUse(socket.to_owned()));
+    }
+    let _ = std::fs::remove_file(socket);
+    UnixListener::bind(socket).map_err(DaemonError::system(socket, "listen there"))
+}

@@ -1,0 +1,283 @@
+//! A daemon and programs that write files, with real files and a made-up device.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use byway_tdm_board::{Counted, EntryIndex, FileKey, Level, Why};
+use byway_tdm_client::{Listed, OpenFile, Session, Wrote};
+use byway_tdm_daemon::{Assignment, Daemon, Options, Outcome, SlotNumber, Table, recover};
+use byway_tdm_log::{Absorber, CURSOR_WORDS, Cursor, Position, Ring, RingPlace};
+use byway_tdm_region::open;
+
+/// A folder on a file system that syncs, and a daemon's options in it.
+struct Place {
+    folder: tempfile::TempDir,
+    options: Options,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let region = format!("emu:{}?size=32M", folder.path().join("region").display());
+        let mut options = Options::new(&region, folder.path().join("socket"));
+        options.opening.emulate_persistence = true;
+        options.boards = folder.path().into();
+        Self { folder, options }
+    }
+
+    fn file(&self, name: &str) -> (PathBuf, File) {
+        let path = self.folder.path().join(name);
+        (path.clone(), File::options().create(true).truncate(false).write(true).open(path).unwrap())
+    }
+
+    fn start(&self) -> Daemon {
+        Daemon::start(self.options.clone()).unwrap()
+    }
+
+    fn session(&self) -> Session {
+        Session::begin(&self.options.socket).unwrap()
+    }
+}
+
+fn list(session: &Session, file: &File) -> EntryIndex {
+    let key = FileKey::of(file).unwrap().unwrap().key;
+    session.board().find_or_make(key).unwrap().unwrap().index()
+}
+
+fn open_file<'s>(session: &'s Session, file: &'s File) -> OpenFile<'s> {
+    let listed = Listed { entry: list(session, file), appends: false };
+    session.file(file.as_fd(), listed).unwrap()
+}
+
+fn write(opened: &OpenFile<'_>, file: &File, at: u64, data: &[u8]) {
+    let real = || file.write_at(data, at).unwrap() as isize;
+    assert_eq!(opened.write(real, |_| Wrote::At(at), || data), data.len() as isize);
+}
+
+#[expect(clippy::disallowed_methods, reason = "what a program does")]
+fn sync(opened: &OpenFile<'_>, file: &File) {
+    opened.sync(|| file.sync_data().map_err(|e| e.raw_os_error().unwrap())).unwrap();
+}
+
+/// Written and synced as often as it takes until syncs are spared.
+fn absorbed(opened: &OpenFile<'_>, file: &File) {
+    for at in 0..5 {
+        write(opened, file, at, b"x");
+        sync(opened, file);
+    }
+    assert_eq!(opened.entry().standing().level, Level::Absorb, "{:?}", opened.entry().standing());
+}
+
+#[test]
+fn a_file_that_is_synced_again_and_again_is_absorbed_and_its_syncs_are_spared() {
+    let place = Place::new();
+    let daemon = place.start();
+    let session = place.session();
+    let (path, file) = place.file("log");
+    let opened = open_file(&session, &file);
+    absorbed(&opened, &file);
+    let counters = opened.entry().counters();
+    let before = counters.get(Counted::LowerSyncs);
+    for at in 0..100 {
+        write(&opened, &file, 10 * at, b"0123456789");
+        sync(&opened, &file);
+    }
+    assert!(counters.get(Counted::SavedSyncs) >= 100);
+    assert_eq!(counters.get(Counted::LowerSyncs), before);
+    assert_eq!(std::fs::read(path).unwrap(), b"0123456789".repeat(100));
+    let report = daemon.report();
+    assert_eq!((report.users.len(), report.users[0].files[0].level.as_str()), (1, "ABSORB"));
+}
+
+#[test]
+fn a_daemon_that_ends_leaves_its_files_to_the_kernel_and_writers_go_on() {
+    let place = Place::new();
+    let daemon = place.start();
+    let session = place.session();
+    let (path, file) = place.file("log");
+    let opened = open_file(&session, &file);
+    absorbed(&opened, &file);
+    write(&opened, &file, 0, b"before");
+    drop(daemon);
+    assert_eq!(opened.entry().standing().level, Level::Pass);
+    write(&opened, &file, 6, b" and after");
+    sync(&opened, &file);
+    assert_eq!(std::fs::read(path).unwrap(), b"before and after");
+    assert!(recover(&place.options, false).unwrap().is_empty());
+}
+
+#[test]
+fn what_two_programs_write_is_covered_by_either_s_sync() {
+    let place = Place::new();
+    let _daemon = place.start();
+    let (one, other) = (place.session(), place.session());
+    let (_, file) = place.file("log");
+    let (opened, too) = (open_file(&one, &file), open_file(&other, &file));
+    absorbed(&opened, &file);
+    let before = opened.entry().cursor().kept_bytes();
+    write(&too, &file, 100, b"by the other");
+    assert!(opened.entry().cursor().kept_bytes() > before);
+    sync(&opened, &file);
+    assert_eq!(
+        too.entry().counters().get(Counted::SavedSyncs),
+        opened.entry().counters().get(Counted::SavedSyncs)
+    );
+}
+
+#[test]
+fn a_file_that_something_unseen_may_write_is_taken_down_and_stays_there() {
+    let place = Place::new();
+    let _daemon = place.start();
+    let session = place.session();
+    let (_, file) = place.file("log");
+    let opened = open_file(&session, &file);
+    absorbed(&opened, &file);
+    opened.bar(Why::Mapped);
+    while opened.entry().standing().level != Level::Pass {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    for at in 0..10 {
+        write(&opened, &file, at, b"y");
+        sync(&opened, &file);
+    }
+    let standing = opened.entry().standing();
+    assert_eq!((standing.level, standing.why), (Level::Pass, Why::Mapped));
+}
+
+#[test]
+fn a_file_is_settled_before_it_gets_another_name() {
+    let place = Place::new();
+    let _daemon = place.start();
+    let session = place.session();
+    let (_, file) = place.file("log");
+    let opened = open_file(&session, &file);
+    absorbed(&opened, &file);
+    assert!(session.settle(*opened.entry()));
+    assert_eq!(opened.entry().standing().level, Level::Pass);
+    assert_eq!(opened.entry().cursor().kept_bytes(), 0);
+}
+
+#[test]
+fn volatile_memory_never_satisfies_a_sync() {
+    let mut place = Place::new();
+    place.options.opening.emulate_persistence = false;
+    let _daemon = place.start();
+    let session = place.session();
+    let (_, file) = place.file("log");
+    let opened = open_file(&session, &file);
+    for at in 0..5 {
+        write(&opened, &file, at, b"x");
+        sync(&opened, &file);
+    }
+    let standing = opened.entry().standing();
+    assert_eq!((standing.level, standing.why), (Level::Pass, Why::VolatileMemory));
+    assert_eq!(opened.entry().counters().get(Counted::SavedSyncs), 0);
+}
+
+#[test]
+fn many_files_are_absorbed_until_there_is_no_room_for_more_logs() {
+    let place = Place::new();
+    let _daemon = place.start();
+    let session = place.session();
+    let files: Vec<(PathBuf, File)> = (0..12).map(|i| place.file(&format!("log-{i}"))).collect();
+    let opened: Vec<OpenFile<'_>> = files.iter().map(|(_, file)| open_file(&session, file)).collect();
+    for (opened, (_, file)) in opened.iter().zip(&files) {
+        for at in 0..4 {
+            write(opened, file, at, b"x");
+            sync(opened, file);
+        }
+    }
+    let levels = opened.iter().map(|opened| opened.entry().standing());
+    let (absorbed, others): (Vec<_>, Vec<_>) = levels.partition(|standing| standing.level == Level::Absorb);
+    assert_eq!(absorbed.len(), 8);
+    assert!(others.iter().all(|standing| standing.why == Why::NoRoom), "{others:?}");
+}
+
+/// A region as a daemon of another boot left it: one file with three records, of which the file below has none.
+fn left_by_another_boot(place: &Place, path: &Path) {
+    let region = open(&place.options.region, &place.options.opening).unwrap();
+    let table_bytes = byway_tdm_daemon::TABLE_BYTES;
+    let uid = rustix::process::geteuid().as_raw();
+    let slice = region.slice(table_bytes..region.len_bytes(), uid).unwrap();
+    let place = RingPlace { at: 0, len_bytes: 1 << 20, identity: 5 };
+    let ring = Ring::new(slice.window(), place).unwrap();
+    ring.format(Position(0)).unwrap();
+    let words: [std::sync::atomic::AtomicU64; CURSOR_WORDS] = Default::default();
+    let absorber = Absorber::new(ring, Cursor::new(&words));
+    for (at, data) in [(0, "kept"), (4, " by"), (7, " records")] {
+        absorber.wrote(at, data.len() as u64, &mut data.as_bytes());
+    }
+    let _ = absorber.sync();
+    let key = FileKey::of(File::open(path).unwrap()).unwrap().unwrap().key;
+    let was = Assignment { key, ring: place, uid, path: path.to_owned(), boot: [1; 16] };
+    Table::new(region.window()).put(SlotNumber(3), &was).unwrap();
+}
+
+fn make_old(path: &Path) {
+    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+}
+
+#[test]
+fn after_another_boot_records_are_written_back_once() {
+    let place = Place::new();
+    let (path, mut file) = place.file("log");
+    file.write_all(b"k").unwrap();
+    make_old(&path);
+    left_by_another_boot(&place, &path);
+    let daemon = place.start();
+    let [recovered] = daemon.recovered() else { panic!("{:?}", daemon.recovered()) };
+    assert_eq!(recovered.outcome, Outcome::Replayed { records: 3, data_bytes: 15 });
+    assert_eq!(std::fs::read(&path).unwrap(), b"kept by records");
+    drop(daemon);
+    assert!(recover(&place.options, false).unwrap().is_empty());
+}
+
+#[test]
+fn a_file_that_was_written_since_the_boot_is_left_until_somebody_says_so() {
+    let place = Place::new();
+    let (path, mut file) = place.file("log");
+    left_by_another_boot(&place, &path);
+    file.write_all(b"newer").unwrap();
+    for _ in 0..2 {
+        let recovered = recover(&place.options, false).unwrap();
+        assert_eq!(recovered[0].outcome, Outcome::WrittenSince);
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), b"newer");
+    let recovered = recover(&place.options, true).unwrap();
+    assert_eq!(recovered[0].outcome, Outcome::Replayed { records: 3, data_bytes: 15 });
+}
+
+#[test]
+fn a_file_that_got_another_name_in_its_folder_is_found_and_one_that_is_gone_is_said_to_be() {
+    let place = Place::new();
+    let (path, _file) = place.file("log");
+    make_old(&path);
+    left_by_another_boot(&place, &path);
+    let aside = place.folder.path().join("aside");
+    std::fs::create_dir(&aside).unwrap();
+    std::fs::rename(&path, aside.join("log")).unwrap();
+    std::fs::write(&path, b"another file").unwrap();
+    assert_eq!(recover(&place.options, false).unwrap()[0].outcome, Outcome::Missing);
+    let renamed = place.folder.path().join("renamed");
+    std::fs::rename(aside.join("log"), &renamed).unwrap();
+    let recovered = recover(&place.options, false).unwrap();
+    assert_eq!(
+        (&recovered[0].path, &recovered[0].outcome),
+        (&renamed, &Outcome::Replayed { records: 3, data_bytes: 15 })
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), b"another file");
+}
+
+#[test]
+fn a_second_daemon_is_refused() {
+    let place = Place::new();
+    let _daemon = place.start();
+    let second = Daemon::start(place.options.clone()).unwrap_err();
+    assert!(!second.to_string().is_empty());
+}

@@ -1,5 +1,6 @@
 //! What a program has from the daemon.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -52,11 +53,12 @@ impl Session {
         let system = |e| SessionError::Daemon(socket.to_owned(), e);
         let channel = Channel::connect(socket, PATIENCE).map_err(system)?;
         let (reply, files) = channel.ask(Request::Hello, &[]).map_err(system)?;
-        let (Reply::Welcome(export), Ok([board, memory])) = (reply, <[_; 2]>::try_from(files)) else {
+        let mut files = files.into_iter().map(File::from);
+        let (Reply::Welcome(export), Some(board), Some(memory)) = (reply, files.next(), files.next()) else {
             return Err(SessionError::Refused(reply));
         };
-        let board = Mapping::file(&board.into(), 0, BOARD_BYTES, Sharing::Shared).map_err(system)?;
-        let memory = Window::of_export(&memory.into(), &export).map_err(system)?;
+        let board = Mapping::file(&board, 0, BOARD_BYTES, Sharing::Shared).map_err(system)?;
+        let memory = Window::of_export(&memory, files.next().as_ref(), &export).map_err(system)?;
         Ok(Self {
             board: Board::open(board)?,
             memory,

@@ -53,7 +53,7 @@ pub enum Order {
 /// What the daemon answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
-    /// The board and the memory come along, in this order.
+    /// The board and the memory come along, in this order, and behind them the model of a device that is modelled.
     Welcome(ExportDescription),
     /// It is done.
     Done,

@@ -238,7 +238,8 @@ impl Shared {
     fn welcome(&self, channel: &Channel, uid: u32) -> std::io::Result<()> {
         match self.estate(uid).and_then(|estate| estate.export()) {
             Ok((export, board)) => {
-                let files = [board.as_fd(), export.file.as_fd()];
+                let model = export.board.as_ref().map(|model| model.as_fd());
+                let files: Vec<_> = [board.as_fd(), export.file.as_fd()].into_iter().chain(model).collect();
                 channel.reply(Reply::Welcome(export.description), &files, &[])
             }
             Err(_) => channel.reply(Reply::Refused(Why::NoRoom), &[], &[]),

@@ -87,3 +87,34 @@ byway_device() {
 device_viommu() {
     machine+=(-device intel-iommu,caching-mode=on)
 }
+
+# Two NVDIMMs, on a platform that keeps what is in the processor's caches, and says so.
+device_nvdimm() {
+    local n
+    machine+=(-M nvdimm=on,nvdimm-persistence=cpu -m slots=8,maxmem=16G)
+    for n in 0 1; do
+        # XFS wants more than 300 MB.
+        blank "nvdimm$n.raw" 384M
+        machine+=(
+            -object "memory-backend-file,id=nvdimm$n,share=on,mem-path=$work/nvdimm$n.raw,size=384M"
+            -device "nvdimm,memdev=nvdimm$n"
+        )
+    done
+}
+
+# Two CXL memory devices: serial number 1 is volatile, 2 keeps what it has. Linux brings no region up where it sees a hypervisor.
+device_cxl() {
+    blank cxl.raw 512M
+    blank labels.raw 256M
+    machine+=(
+        -cpu "$(processor_of "$accelerator"),-hypervisor"
+        -M cxl=on,cxl-fmw.0.targets.0=cxl.1,cxl-fmw.0.size=4G -m slots=8,maxmem=16G
+        -object memory-backend-ram,id=volatile,share=on,size=512M
+        -object "memory-backend-file,id=kept,share=on,mem-path=$work/cxl.raw,size=512M"
+        -object "memory-backend-file,id=labels,share=on,mem-path=$work/labels.raw,size=256M"
+        -device pxb-cxl,bus_nr=12,bus=pcie.0,id=cxl.1
+        -device cxl-rp,port=0,bus=cxl.1,id=cxl0,chassis=12,slot=12 -device cxl-rp,port=1,bus=cxl.1,id=cxl1,chassis=13,slot=13
+        -device cxl-type3,bus=cxl0,volatile-memdev=volatile,id=cxlv,sn=1
+        -device cxl-type3,bus=cxl1,persistent-memdev=kept,lsa=labels,id=cxlp,sn=2
+    )
+}

@@ -80,15 +80,20 @@ kernels_for() {
 # What runs in guests is built here; trixie's C library is newer than whatever it was built with.
 build_programs() {
     programs=$PWD/target/vm/programs-$profile
-    local flags=() conformance
+    local flags=() built
     [ "$profile" = release ] && flags=(--release)
     # Of the whole workspace, so that what its tests have built is not built again.
     $cargo build -q "${flags[@]}" --workspace --bin byway || return 1
-    conformance=$($cargo test -q "${flags[@]}" --workspace --test node --no-run --message-format=json |
-        sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p') || return 1
+    built=$($cargo test -q "${flags[@]}" --workspace --test node --test region --no-run --message-format=json) || return 1
     mkdir -p "$programs"
     program "target/$profile/byway" byway
-    program "$conformance" conformance
+    program "$(test_of node "$built")" conformance
+    program "$(test_of region "$built")" regions
+}
+
+# The program of a test, from what cargo said when it built it.
+test_of() {
+    sed -n 's/.*"kind":\["test"\].*"name":"'"$1"'".*"executable":"\([^"]*\)".*/\1/p' <<< "$2"
 }
 
 # Without what debuggers want: guests read slowly.

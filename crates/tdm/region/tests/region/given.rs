@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use byway_tdm_region::{Access, Memory, SliceName, Window};
 
-use crate::support::{SIZE, emu};
+use crate::support::{SIZE, all_with_files, emu};
 
 /// This process's own user, whom it may give files to.
 fn uid() -> u32 {
@@ -14,32 +14,38 @@ fn uid() -> u32 {
 
 #[test]
 fn a_slice_is_a_file_of_its_user_alone_and_holds_the_slice_alone() {
-    let place = emu("");
-    let region = place.open();
-    region.window().write(4096, b"the owner's").unwrap();
-    let slice = region.slice(4096..12288, uid()).unwrap();
-    assert_eq!((slice.len_bytes(), slice.domain()), (8192, region.domain()));
-    let export = slice.export(0..8192, Access::ReadWrite).unwrap();
-    let file = export.file.metadata().unwrap();
-    assert_eq!((file.uid(), file.mode() & 0o777, file.len()), (uid(), 0o600, 8192));
-    let theirs = Window::of_export(&export.file, export.board.as_ref(), &export.description).unwrap();
-    assert_eq!(theirs.load(0).unwrap(), 0, "nothing of the owner's is in it");
-    theirs.store(0, 9).unwrap();
-    assert_eq!(slice.window().load(0).unwrap(), 9);
-    let mut kept = [0; 11];
-    region.window().read(4096, &mut kept).unwrap();
-    assert_eq!(&kept, b"the owner's");
+    for place in all_with_files() {
+        let region = place.open();
+        region.window().write(4096, b"the owner's").unwrap();
+        let slice = region.slice(4096..12288, uid()).unwrap();
+        assert_eq!((slice.len_bytes(), slice.domain()), (8192, region.domain()));
+        let export = slice.export(0..8192, Access::ReadWrite).unwrap();
+        let file = export.file.metadata().unwrap();
+        assert_eq!((file.uid(), file.mode() & 0o777, file.len()), (uid(), 0o600, 8192));
+        let theirs = Window::of_export(&export.file, export.board.as_ref(), &export.description).unwrap();
+        assert_ne!(
+            theirs.load(0).unwrap(),
+            region.window().load(4096).unwrap(),
+            "nothing of the owner's is in it"
+        );
+        theirs.store(0, 9).unwrap();
+        assert_eq!(slice.window().load(0).unwrap(), 9);
+        let mut kept = [0; 11];
+        region.window().read(4096, &mut kept).unwrap();
+        assert_eq!(&kept, b"the owner's");
+    }
 }
 
 #[test]
 fn slices_are_found_again_with_what_is_in_them() {
-    let place = emu("");
-    let region = place.open();
-    region.slice(0..4096, uid()).unwrap().window().store(8, 5).unwrap();
-    drop(region);
-    let region = place.open();
-    assert_eq!(region.slices().unwrap(), [SliceName { range: 0..4096, uid: uid() }]);
-    assert_eq!(region.slice(0..4096, uid()).unwrap().window().load(8).unwrap(), 5);
+    for place in all_with_files() {
+        let region = place.open();
+        region.slice(65536..69632, uid()).unwrap().window().store(8, 5).unwrap();
+        drop(region);
+        let region = place.open();
+        assert!(region.slices().unwrap().contains(&SliceName { range: 65536..69632, uid: uid() }));
+        assert_eq!(region.slice(65536..69632, uid()).unwrap().window().load(8).unwrap(), 5);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use byway_tdm_region::{DeviceRegion, Opening, Point, RegionError, open};
 use tempfile::TempDir;
@@ -23,8 +23,12 @@ pub fn persistent() -> Opening {
 pub struct Place {
     pub name: &'static str,
     pub description: String,
+    /// The domain that it is known to have.
+    pub domain: Option<String>,
     /// Gone with this.
     _folder: Option<TempDir>,
+    /// There is one of it, for one test at a time.
+    _turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl Place {
@@ -42,7 +46,7 @@ pub fn emu(options: &str) -> Place {
     let folder = TempDir::with_prefix_in("byway-region-", memory_folder()).unwrap();
     let path = folder.path().join("region");
     let description = format!("emu:{}?size={SIZE}{options}", path.display());
-    Place { name: "emu", description, _folder: Some(folder) }
+    Place { name: "emu", description, domain: None, _folder: Some(folder), _turn: None }
 }
 
 /// Files in memory where there are any.
@@ -52,23 +56,42 @@ fn memory_folder() -> PathBuf {
 }
 
 /// Every region that this machine has: emulated ones, and what the environment names (a folder on a DAX mount, a device node whose
-/// content may be lost).
+/// content may be lost, and what is known of their domains).
 pub fn all() -> Vec<Place> {
     let modelled =
         ["off", "virtual", "paced"].map(|clock| emu(&format!("&profile=cmm-h&cache=256K&clock={clock}")));
     let mut all = vec![emu(""), emu("&profile=cmm-h&cache=256K&pin=on")];
     all.extend(modelled);
-    all.extend(named("fsdax", "BYWAY_TDM_FSDAX", "?size=16M"));
-    all.extend(named("devdax", "BYWAY_TDM_DEVDAX", ""));
+    all.extend(fsdax());
+    all.extend(devdax());
     all
 }
 
-fn named(name: &'static str, variable: &str, ending: &str) -> Option<Place> {
+/// Those that can be parted.
+pub fn all_with_files() -> Vec<Place> {
+    let mut all = vec![emu(""), emu("&profile=cmm-h&cache=256K")];
+    all.extend(fsdax());
+    all
+}
+
+fn fsdax() -> Option<Place> {
+    static TURN: Mutex<()> = Mutex::new(());
+    named("fsdax", "BYWAY_TDM_FSDAX", "?size=16M", &TURN)
+}
+
+fn devdax() -> Option<Place> {
+    static TURN: Mutex<()> = Mutex::new(());
+    named("devdax", "BYWAY_TDM_DEVDAX", "", &TURN)
+}
+
+fn named(name: &'static str, variable: &str, ending: &str, turn: &'static Mutex<()>) -> Option<Place> {
     let Ok(place) = std::env::var(variable) else {
         skip(&format!("the_suite_over_{name}"), &format!("{variable} names none"));
         return None;
     };
-    Some(Place { name, description: format!("{name}:{place}{ending}"), _folder: None })
+    let domain = std::env::var(format!("{variable}_DOMAIN")).ok();
+    let turn = Some(turn.lock().unwrap_or_else(PoisonError::into_inner));
+    Some(Place { name, description: format!("{name}:{place}{ending}"), domain, _folder: None, _turn: turn })
 }
 
 /// Names what was skipped once, for `make test` to judge.

@@ -92,8 +92,15 @@ impl Board {
                 }
             }
         }
-        self.word(front::UNLISTED)?.fetch_add(1, Ordering::SeqCst);
+        self.leave_out();
         Ok(None)
+    }
+
+    /// A file is opened for writing that gets no entry: no file is absorbed anew from here on, as it may be that one.
+    pub fn leave_out(&self) {
+        if let Ok(unlisted) = self.word(front::UNLISTED) {
+            unlisted.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     /// The entry with a number; `None` for one that no board has.

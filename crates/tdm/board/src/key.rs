@@ -45,9 +45,20 @@ impl FileKey {
     /// # Errors
     /// What the system says.
     pub fn at(path: &std::ffi::CStr) -> io::Result<Option<Identified>> {
+        Self::in_folder(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// Which file a path leads to from a folder; otherwise as [`FileKey::of`].
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn in_folder(
+        folder: impl AsFd,
+        path: &std::ffi::CStr,
+        flags: AtFlags,
+    ) -> io::Result<Option<Identified>> {
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-        let found = statx(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
-        Ok(Self::from_statx(&found))
+        Ok(Self::from_statx(&statx(folder, path, flags, wanted)?))
     }
 
     fn from_statx(found: &rustix::fs::Statx) -> Option<Identified> {

@@ -86,6 +86,9 @@ whys! {
     SyncFailed = 19, "a sync below failed, and every later one fails with it";
     LongWrites = 20, "it is synced seldom for how much is written, so that logging costs more than syncing";
     Excluded = 21, "a rule leaves it out";
+    FlagsChanged = 22, "a program changed whether it appends to it";
+    Cloned = 23, "blocks of another file were made part of it";
+    BareCall = 24, "a program changes it by system calls that are not the C library's";
 }
 
 impl fmt::Display for Why {

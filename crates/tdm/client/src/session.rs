@@ -108,7 +108,11 @@ impl Session {
 
     /// One request; `None` where nobody answers. A connection that fails is made once more: its daemon may have been started again.
     fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> Option<Reply> {
-        let mut channel = self.channel.try_lock().ok()?;
+        // Another thread is asking, or was when this process was forked off: this one asks for itself.
+        let Ok(mut channel) = self.channel.try_lock() else {
+            let own = Channel::connect(&self.socket, PATIENCE).ok()?;
+            return own.ask(request, files).ok().map(|(reply, _)| reply);
+        };
         let me = std::process::id();
         if let Some((_, channel)) = channel.as_ref().filter(|(of, _)| *of == me)
             && let Ok((reply, _)) = channel.ask(request, files)

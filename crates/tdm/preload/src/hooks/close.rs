@@ -1,0 +1,95 @@
+//! Descriptors as they are closed and copied. A number is forgotten before it is free: the moment after it may be another file's.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use byway_tdm_board::Why;
+
+use crate::{real, state};
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+    state::forget(fd);
+    unsafe { real::close(fd) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    // Those that are only closed when another program begins stay until then.
+    const CLOEXEC: c_int = 1 << 2;
+    if flags & CLOEXEC == 0 {
+        forget_from(first, last);
+    }
+    unsafe { real::close_range(first, last, flags) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn closefrom(first: c_int) {
+    forget_from(first.max(0).unsigned_abs(), c_uint::MAX);
+    unsafe { real::closefrom(first) };
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
+    let copy = unsafe { real::dup(fd) };
+    state::copy(fd, copy);
+    copy
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
+    over(from, to, || unsafe { real::dup2(from, to) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    over(from, to, || unsafe { real::dup3(from, to, flags) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+    controlled(fd, command, argument, || unsafe { real::fcntl(fd, command, argument) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+    controlled(fd, command, argument, || unsafe { real::fcntl64(fd, command, argument) })
+}
+
+/// A copy over a number that may be another file's.
+fn over(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
+    if from != to {
+        state::forget(to);
+    }
+    let copy = real();
+    state::copy(from, copy);
+    copy
+}
+
+fn controlled(fd: c_int, command: c_int, argument: *mut c_void, real: impl FnOnce() -> c_int) -> c_int {
+    let answer = real();
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => state::copy(fd, answer),
+        libc::F_SETFL => flags_changed(fd, argument.addr() as c_int),
+        _ => {}
+    }
+    answer
+}
+
+/// Where a write goes is known from how a file was opened.
+fn flags_changed(fd: c_int, flags: c_int) {
+    let Some(file) = state::file(fd) else { return };
+    let appends = flags & libc::O_APPEND != 0;
+    if flags & libc::O_DIRECT != 0 {
+        file.bar(Why::Direct);
+    } else if appends != file.appends() {
+        file.bar(Why::FlagsChanged);
+    }
+}
+
+fn forget_from(first: c_uint, last: c_uint) {
+    for (fd, _) in state::FDS.all() {
+        if (first..=last).contains(&fd.unsigned_abs()) {
+            state::forget(fd);
+        }
+    }
+}

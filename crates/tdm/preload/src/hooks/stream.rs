@@ -1,0 +1,79 @@
+//! Streams of the C library, which it writes by calls of its own: a file that has one is the kernel's.
+
+use std::ffi::{CStr, c_char, c_int};
+
+use byway_tdm_board::Why;
+use libc::FILE;
+use rustix::fs::AtFlags;
+
+use crate::{path, real, state};
+
+fn writes(mode: *const c_char) -> bool {
+    // SAFETY: a mode that the program gave to a call that takes one.
+    !mode.is_null() && unsafe { CStr::from_ptr(mode) }.to_bytes().iter().any(|byte| b"wa+".contains(byte))
+}
+
+fn cuts(mode: *const c_char) -> bool {
+    // SAFETY: as above.
+    !mode.is_null() && unsafe { CStr::from_ptr(mode) }.to_bytes().first() == Some(&b'w')
+}
+
+/// A stream by `real` of a file that has a name.
+fn opened(name: *const c_char, mode: *const c_char, real: impl FnOnce() -> *mut FILE) -> *mut FILE {
+    if cuts(mode) {
+        path::settle(libc::AT_FDCWD, name, AtFlags::empty());
+    }
+    let stream = real();
+    if !stream.is_null() && writes(mode) {
+        let error = state::errno();
+        // SAFETY: a stream that was just opened.
+        let fd = unsafe { libc::fileno(stream) };
+        state::attach(fd, 0);
+        state::bar(fd, Why::Stdio);
+        state::set_errno(error);
+    }
+    stream
+}
+
+fn forget(stream: *mut FILE) {
+    if !stream.is_null() {
+        // SAFETY: a stream that the program has open.
+        state::forget(unsafe { libc::fileno(stream) });
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    opened(path, mode, || unsafe { real::fopen(path, mode) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    opened(path, mode, || unsafe { real::fopen64(path, mode) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+    forget(stream);
+    opened(path, mode, || unsafe { real::freopen(path, mode, stream) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+    forget(stream);
+    opened(path, mode, || unsafe { real::freopen64(path, mode, stream) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    if writes(mode) {
+        state::bar(fd, Why::Stdio);
+    }
+    unsafe { real::fdopen(fd, mode) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fclose(stream: *mut FILE) -> c_int {
+    forget(stream);
+    unsafe { real::fclose(stream) }
+}

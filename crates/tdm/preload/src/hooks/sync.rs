@@ -1,0 +1,34 @@
+//! Syncs. What is asked of part of a file (sync_file_range) promises nothing and goes to the kernel unseen.
+
+use std::ffi::c_int;
+
+use crate::{real, state};
+
+fn synced(fd: c_int, real: impl Fn() -> c_int) -> c_int {
+    let Some(file) = state::file(fd) else { return real() };
+    let before = state::errno();
+    let below = || match real() {
+        0 => Ok(()),
+        _ => Err(state::errno()),
+    };
+    match file.sync(below) {
+        Ok(()) => {
+            state::set_errno(before);
+            0
+        }
+        Err(error) => {
+            state::set_errno(error);
+            -1
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fsync(fd: c_int) -> c_int {
+    synced(fd, || unsafe { real::fsync(fd) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
+    synced(fd, || unsafe { real::fdatasync(fd) })
+}

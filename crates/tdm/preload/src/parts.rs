@@ -1,0 +1,66 @@
+//! A program's buffers, read once more after the kernel has had them.
+
+use std::ffi::c_void;
+
+use byway_tdm_log::Source;
+use libc::{iovec, size_t};
+
+/// What a call was given to write, part by part.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    next: *const iovec,
+    left: usize,
+    /// How much of the first part was read.
+    done: usize,
+    /// The only part, of a call with one buffer.
+    only: iovec,
+}
+
+impl Parts {
+    /// One buffer.
+    pub(crate) const fn one(from: *const c_void, len: size_t) -> Self {
+        let only = iovec { iov_base: from.cast_mut(), iov_len: len };
+        Self { next: std::ptr::null(), left: 0, done: 0, only }
+    }
+
+    /// A vector of them.
+    pub(crate) fn many(parts: *const iovec, count: i32) -> Self {
+        let left = usize::try_from(count).unwrap_or(0);
+        Self { next: parts, left, done: 0, only: iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }
+    }
+
+    /// Bytes that can be read at once, and where.
+    fn piece(&mut self) -> (*const u8, usize) {
+        if self.next.is_null() {
+            return (self.only.iov_base.cast::<u8>().wrapping_add(self.done), self.only.iov_len - self.done);
+        }
+        while self.left > 0 {
+            // SAFETY: one of the vector's parts, of which the kernel has read at least as many bytes as are asked for here.
+            let part = unsafe { *self.next };
+            if self.done < part.iov_len {
+                return (part.iov_base.cast::<u8>().wrapping_add(self.done), part.iov_len - self.done);
+            }
+            (self.next, self.left, self.done) = (self.next.wrapping_add(1), self.left - 1, 0);
+        }
+        (std::ptr::null(), 0)
+    }
+}
+
+impl Source for Parts {
+    /// No more is asked for than the kernel took, so every byte was readable a moment ago: what a program unmaps under its own write
+    /// ends it here, as it might have there. What it changes meanwhile is old or new.
+    fn fill(&mut self, into: &mut [u8]) {
+        let mut filled = 0;
+        while filled < into.len() {
+            let (from, there) = self.piece();
+            let len = there.min(into.len() - filled);
+            if len == 0 {
+                return;
+            }
+            // SAFETY: `len` readable bytes, as above, and the other memory is ours alone.
+            unsafe { std::ptr::copy_nonoverlapping(from, into[filled..].as_mut_ptr(), len) };
+            self.done += len;
+            filled += len;
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The functions that the program would have called: the next of their name.
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{FILE, iovec, mode_t, msghdr, off_t, pid_t, size_t, ssize_t};
+
+/// Looks a symbol up behind this library. A program that has none has nothing to call: it ends as its loader would have ended it.
+pub(crate) fn next(name: &CStr) -> *mut c_void {
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if found.is_null() {
+        let said = b"byway: a function that this program calls is in no library behind this one\n";
+        unsafe { libc::syscall(libc::SYS_write, 2, said.as_ptr(), said.len()) };
+        unsafe { libc::abort() };
+    }
+    found
+}
+
+macro_rules! real {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
+        $(
+            #[inline]
+            pub(crate) unsafe fn $name($($argument: $type),*) -> $answer {
+                static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+                let mut real = REAL.load(Ordering::Relaxed);
+                if real.is_null() {
+                    const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                        Ok(name) => name,
+                        Err(_) => panic!("a name"),
+                    };
+                    real = next(NAME);
+                    REAL.store(real, Ordering::Relaxed);
+                }
+                // SAFETY: the symbol of that name has this signature.
+                let real: unsafe extern "C" fn($($type),*) -> $answer = unsafe { std::mem::transmute(real) };
+                unsafe { real($($argument),*) }
+            }
+        )*
+    };
+}
+
+real! {
+    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn close(fd: c_int) -> c_int;
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    fn closefrom(first: c_int) -> ();
+    fn dup(fd: c_int) -> c_int;
+    fn dup2(from: c_int, to: c_int) -> c_int;
+    fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int;
+    fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int;
+    fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int;
+    fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t;
+    fn pwrite(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t;
+    fn pwrite64(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t;
+    fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
+    fn pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
+    fn pwritev64(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t;
+    fn pwritev2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    fn pwritev64v2(fd: c_int, parts: *const iovec, count: c_int, at: off_t, flags: c_int) -> ssize_t;
+    fn fsync(fd: c_int) -> c_int;
+    fn fdatasync(fd: c_int) -> c_int;
+    fn ftruncate(fd: c_int, size: off_t) -> c_int;
+    fn ftruncate64(fd: c_int, size: off_t) -> c_int;
+    fn truncate(path: *const c_char, size: off_t) -> c_int;
+    fn truncate64(path: *const c_char, size: off_t) -> c_int;
+    fn fallocate(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int;
+    fn fallocate64(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int;
+    fn posix_fallocate(fd: c_int, at: off_t, len: off_t) -> c_int;
+    fn posix_fallocate64(fd: c_int, at: off_t, len: off_t) -> c_int;
+    fn rename(from: *const c_char, to: *const c_char) -> c_int;
+    fn renameat(from_folder: c_int, from: *const c_char, to_folder: c_int, to: *const c_char) -> c_int;
+    fn renameat2(from_folder: c_int, from: *const c_char, to_folder: c_int, to: *const c_char, flags: c_uint) -> c_int;
+    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
+    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE;
+    fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE;
+    fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE;
+    fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
+    fn fclose(stream: *mut FILE) -> c_int;
+    fn mmap(at: *mut c_void, len: size_t, access: c_int, flags: c_int, fd: c_int, from: off_t) -> *mut c_void;
+    fn mmap64(at: *mut c_void, len: size_t, access: c_int, flags: c_int, fd: c_int, from: off_t) -> *mut c_void;
+    fn sendfile(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t;
+    fn sendfile64(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t;
+    fn splice(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, len: size_t, flags: c_uint) -> ssize_t;
+    fn copy_file_range(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, len: size_t, flags: c_uint) -> ssize_t;
+    fn ioctl(fd: c_int, request: std::ffi::c_ulong, argument: *mut c_void) -> c_int;
+    fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
+    fn io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int;
+    fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int;
+    fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, parameters: *mut c_void) -> c_int;
+    fn io_setup(events: c_int, context: *mut c_void) -> c_int;
+    fn aio_write(request: *mut c_void) -> c_int;
+    fn aio_write64(request: *mut c_void) -> c_int;
+    fn lio_listio(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void) -> c_int;
+    fn lio_listio64(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void) -> c_int;
+    fn syscall(number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long;
+    fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int;
+    fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int;
+    fn execvpe(file: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
+    fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
+    fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
+    fn system(command: *const c_char) -> c_int;
+    fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE;
+}

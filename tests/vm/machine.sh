@@ -102,6 +102,15 @@ device_nvdimm() {
     done
 }
 
+# A virtio-pmem device: mapped past the page cache, and never with MAP_SYNC.
+device_virtio_pmem() {
+    blank virtio-pmem.raw 128M
+    machine+=(
+        -m slots=8,maxmem=16G -object "memory-backend-file,id=pmem,share=on,mem-path=$work/virtio-pmem.raw,size=128M"
+        -device virtio-pmem-pci,memdev=pmem
+    )
+}
+
 # Two CXL memory devices: serial number 1 is volatile, 2 keeps what it has. Linux brings no region up where it sees a hypervisor.
 device_cxl() {
     blank cxl.raw 512M

@@ -2,12 +2,17 @@
 //!
 //! A file in memory whose size is sealed. Each page of the device has a word: whether it is in the cache, whether it was
 //! written there, and when it was last touched. **Memory ordering:** words are changed by single atomic operations and relaxed,
-//! as each stands for itself; the bytes that they are about are elsewhere, and never depend on them.
+//! as each stands for itself; the bytes that they are about are elsewhere, and never depend on them. One pair is ordered: who
+//! brought a page without the owner raises a counter behind it (release), so that the owner who sees the counter (acquire)
+//! finds the page.
+//!
+//! Whoever has it can write anything into it. That spoils figures: nothing here is an index, a length or a condition for an
+//! end.
 
 use std::fs::File;
 use std::io;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use byway_sys::map::{PAGE_BYTES, Sharing};
 use byway_sys::{Mapping, memfd};
@@ -16,13 +21,16 @@ const RESIDENT: u64 = 1 << 63;
 const DIRTY: u64 = 1 << 62;
 const STAMP: u64 = DIRTY - 1;
 
+/// Times that are later than any that is modelled.
+const LATEST_PS: u64 = 1 << 62;
+
 const WORD_BYTES: usize = size_of::<u64>();
 /// Words before those of the pages.
 const HEADER_WORDS: usize = PAGE_BYTES / WORD_BYTES;
 /// Each on a cache line of its own.
 const TICK: usize = 0;
 const NOW_PS: usize = 8;
-const HITS: usize = 16;
+const BROUGHT: usize = 16;
 const BLOCKING: usize = 24;
 const FOREIGN: usize = 32;
 const EPOCH_NS: usize = 40;
@@ -80,12 +88,6 @@ impl Board {
         word.fetch_update(Relaxed, Relaxed, touched).is_ok()
     }
 
-    /// Counts a touch that finds its page.
-    #[inline]
-    pub(crate) fn note_hit(&self) {
-        self.words()[HITS].fetch_add(1, Relaxed);
-    }
-
     /// Counts a touch that has to wait.
     pub(crate) fn note_blocking(&self) {
         self.words()[BLOCKING].fetch_add(1, Relaxed);
@@ -95,15 +97,15 @@ impl Board {
     pub(crate) fn bring_without_owner(&self, page: u64, writes: bool) {
         self.bring(page);
         self.touch(page, writes);
-        self.words()[FOREIGN].fetch_add(1, Relaxed);
+        self.words()[FOREIGN].fetch_add(1, Release);
     }
 
     /// Makes a page one that is in the cache, touched just now.
     pub(crate) fn bring(&self, page: u64) {
         let stamp = self.words()[TICK].fetch_add(1, Relaxed) & STAMP;
-        if let Some(word) = self.page(page) {
-            word.store(RESIDENT | stamp, Relaxed);
-        }
+        self.words()[BROUGHT].fetch_add(1, Relaxed);
+        let brought = |now: u64| Some(RESIDENT | (now & DIRTY) | stamp);
+        let _ = self.page(page).map(|word| word.fetch_update(Relaxed, Relaxed, brought));
     }
 
     /// Takes a page out of the cache.
@@ -123,8 +125,19 @@ impl Board {
 
     /// Modelled time, where it is nobody's own.
     #[inline]
-    pub(crate) fn now_ps(&self) -> &AtomicU64 {
-        &self.words()[NOW_PS]
+    pub(crate) fn now_ps(&self) -> u64 {
+        self.words()[NOW_PS].load(Relaxed).min(LATEST_PS)
+    }
+
+    /// Moves it on.
+    #[inline]
+    pub(crate) fn add_ps(&self, ps: u64) {
+        self.words()[NOW_PS].fetch_add(ps, Relaxed);
+    }
+
+    /// Moves it on to then, if it is not that late yet.
+    pub(crate) fn advance_to(&self, at_ps: u64) {
+        self.words()[NOW_PS].fetch_max(at_ps, Relaxed);
     }
 
     /// When the device's time began, on the machine's clock.
@@ -132,8 +145,11 @@ impl Board {
         self.words()[EPOCH_NS].load(Relaxed)
     }
 
+    /// Touches that found their page. Who waited touched it twice, and each page that was brought took a stamp.
     pub(crate) fn hits(&self) -> u64 {
-        self.words()[HITS].load(Relaxed)
+        let stamps = self.words()[TICK].load(Relaxed);
+        let others = self.words()[BROUGHT].load(Relaxed).saturating_add(self.blocking().saturating_mul(2));
+        stamps.saturating_sub(others)
     }
 
     pub(crate) fn blocking(&self) -> u64 {
@@ -141,6 +157,6 @@ impl Board {
     }
 
     pub(crate) fn foreign(&self) -> u64 {
-        self.words()[FOREIGN].load(Relaxed)
+        self.words()[FOREIGN].load(Acquire)
     }
 }

@@ -317,7 +317,10 @@ impl State {
     /// The page that was not touched for longest, of those that may go. Where all others are on their way, the one that comes
     /// first.
     fn oldest(&mut self, board: &Board) -> Option<u64> {
+        // Touches go on meanwhile: after so many looks, one that is old enough.
+        let mut looks_left = self.order.len();
         while let Some(Reverse((known, page))) = self.order.pop() {
+            looks_left = looks_left.saturating_sub(1);
             if self.place(page) != Place::Ordered(known) {
                 continue;
             }
@@ -326,7 +329,7 @@ impl State {
                 continue;
             }
             let stamp = board.stamp(page);
-            if stamp <= known {
+            if stamp <= known || looks_left == 0 {
                 return Some(page);
             }
             self.hold(page, stamp);

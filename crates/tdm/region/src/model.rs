@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use byway_link::ClockMode;
 use byway_sys::time::monotonic_ns;
@@ -49,24 +48,22 @@ impl Model {
     pub(crate) fn now_ps(&self) -> u64 {
         match self.terms.clock {
             ClockMode::Off => 0,
-            ClockMode::Virtual => self.board.now_ps().load(Relaxed),
-            ClockMode::Paced => monotonic_ns().saturating_sub(self.epoch_ns) * 1000,
+            ClockMode::Virtual => self.board.now_ps(),
+            ClockMode::Paced => monotonic_ns().saturating_sub(self.epoch_ns).saturating_mul(1000),
         }
     }
 
-    /// Notes a touch of a range; what is not resident is waited for. Modelled time from which on the touch itself is charged.
+    /// Notes a touch of a range; what is not resident is waited for.
     #[inline]
-    pub(crate) fn touch(&self, at: u64, len_bytes: u64, writes: bool) -> u64 {
+    pub(crate) fn touch(&self, at: u64, len_bytes: u64, writes: bool) {
         let page_bytes = u64::from(self.terms.page_bytes);
         let first = self.terms.device_at.saturating_add(at);
         let last = first.saturating_add(len_bytes.saturating_sub(1));
         for page in first / page_bytes..=last / page_bytes {
-            match self.board.touch(page, writes) {
-                true => self.board.note_hit(),
-                false => self.wait_for_page(page, writes),
+            if !self.board.touch(page, writes) {
+                self.wait_for_page(page, writes);
             }
         }
-        self.now_ps()
     }
 
     #[cold]
@@ -90,8 +87,8 @@ impl Model {
     pub(crate) fn pay(&self, since_ps: u64, cost_ps: u64) {
         match self.terms.clock {
             ClockMode::Off => {}
-            ClockMode::Virtual => _ = self.board.now_ps().fetch_add(cost_ps, Relaxed),
-            ClockMode::Paced => self.wait_until(since_ps + cost_ps),
+            ClockMode::Virtual => self.board.add_ps(cost_ps),
+            ClockMode::Paced => self.wait_until(since_ps.saturating_add(cost_ps)),
         }
     }
 
@@ -99,7 +96,7 @@ impl Model {
     pub(crate) fn wait_until(&self, at_ps: u64) {
         match self.terms.clock {
             ClockMode::Off => {}
-            ClockMode::Virtual => _ = self.board.now_ps().fetch_max(at_ps, Relaxed),
+            ClockMode::Virtual => self.board.advance_to(at_ps),
             ClockMode::Paced => self.wait_paced(at_ps),
         }
     }

@@ -80,7 +80,8 @@ impl Memory for Window {
     #[inline]
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), MemoryError> {
         let Some(model) = &self.model else { return Ok(self.map.read_at(place(at), into)?) };
-        let since_ps = model.touch(at, into.len() as u64, false);
+        model.touch(at, into.len() as u64, false);
+        let since_ps = model.now_ps();
         self.map.read_at(place(at), into)?;
         model.pay(since_ps, model.terms.toll.read_ps(into.len() as u64));
         Ok(())

@@ -264,6 +264,47 @@ fn a_client_that_touches_more_than_fits_pushes_out_what_was_there() {
 }
 
 #[test]
+fn pages_that_threads_and_clients_race_for_are_each_there_once_or_not() {
+    let (_place, region) = used("");
+    let region = region.as_ref();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            scope.spawn(move || {
+                let client = exported(region);
+                let windows = [region.window(), &client];
+                for step in 0..2_000 {
+                    let page = (step * 7 + thread * 13) % 60;
+                    windows[step as usize % 2].store(page * PAGE + thread * 8, step).unwrap();
+                }
+            });
+        }
+        for step in 0..500 {
+            let page = step * 11 % 60;
+            region.evict(page * PAGE..(page + 1) * PAGE).unwrap();
+            region.prefetch(page * PAGE..(page + 1) * PAGE).unwrap();
+        }
+    });
+    let resident = (0..SIZE / PAGE).filter(|page| is_resident(region, *page)).count() as u64;
+    let stats = region.stats();
+    assert_eq!(stats.resident_bytes, resident * PAGE);
+    assert!(resident <= 16 && stats.evictions == stats.misses - resident, "{stats:?}");
+}
+
+#[test]
+fn a_client_that_writes_nonsense_on_the_board_spoils_figures_and_no_more() {
+    let (_place, region) = used("&clock=virtual");
+    region.window().store(0, 7).unwrap();
+    let board = region.export(0..PAGE, Access::ReadWrite).unwrap().board.unwrap();
+    let len = board.metadata().unwrap().len() as usize;
+    std::os::unix::fs::FileExt::write_all_at(&board, &vec![0xFF; len], 0).unwrap();
+    (0..40).for_each(|page| touch(region.as_ref(), page));
+    region.prefetch(0..SIZE).unwrap();
+    region.evict(0..SIZE).unwrap();
+    region.stats();
+    assert_eq!(region.window().load(0).unwrap(), 7);
+}
+
+#[test]
 fn slices_share_the_cache_of_their_device() {
     let (_place, region) = used("");
     let uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());

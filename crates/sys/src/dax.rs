@@ -113,13 +113,19 @@ pub fn device_name(number: u64) -> String {
     format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
 }
 
+/// This process's user.
+#[must_use]
+pub fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
 /// Whether a file belongs to this process's user, or to `other`.
 ///
 /// # Errors
 /// The system's answer.
 pub fn is_ours_or(file: &File, other: Option<u32>) -> io::Result<bool> {
     let owner = rustix::fs::fstat(file)?.st_uid;
-    Ok(owner == rustix::process::geteuid().as_raw() || Some(owner) == other)
+    Ok(owner == own_user() || Some(owner) == other)
 }
 
 /// Makes a file one that only `uid` (and root) may open.

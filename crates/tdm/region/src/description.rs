@@ -32,6 +32,8 @@ pub struct Description {
     pub size_bytes: Option<u64>,
     /// `domain`: from where on stores are kept, by who knows better than the system.
     pub domain: Option<Domain>,
+    /// `user`: who may be given a slice of a device node, and is trusted with all of it then; without it, this process's own.
+    pub user: Option<u32>,
     /// `profile`: the device that `emu` models; without it there is memory and nothing else.
     pub profile: Option<String>,
     /// `cache`: bytes of the device's cache, in place of the profile's.
@@ -75,6 +77,7 @@ impl Description {
             place,
             size_bytes: None,
             domain: None,
+            user: None,
             profile: None,
             cache_bytes: None,
             hit_ns: None,
@@ -86,9 +89,14 @@ impl Description {
     fn set(&mut self, option: &str) -> Result<(), String> {
         let (name, value) = option.split_once('=').ok_or("it has no value")?;
         let is_emu = matches!(self.place, Place::Emu(_));
+        let is_node = matches!(self.place, Place::DevDax(_));
         match name {
             "size" => self.size_bytes = Some(size(value)?),
             "domain" => self.domain = Some(domain(value)?),
+            "user" if is_node => {
+                self.user = Some(value.parse().map_err(|_| "expected the number of a user")?)
+            }
+            "user" => return Err("each user has a file of his own there".into()),
             "profile" | "cache" | "hit" | "clock" | "pin" if !is_emu => {
                 return Err("only a device that is emulated has one".into());
             }
@@ -170,6 +178,8 @@ mod tests {
         assert!(refusal("emu:x?size=0").contains("at least one page"));
         assert!(refusal("emu:x?size").contains("no value"));
         assert!(refusal("emu:x?speed=9").contains("not known"));
+        assert!(refusal("emu:x?user=1000").contains("a file of his own"));
+        assert!(refusal("devdax:/dev/dax0.0?user=root").contains("the number of a user"));
         assert!(refusal("emu:x?cache=1G").contains("no device to model"));
         assert!(refusal("emu:x?clock=paced").contains("no device to model"));
         assert!(refusal("emu:x?profile=cmm-h&pin=maybe").contains("on or off"));

@@ -8,7 +8,7 @@ use byway_sys::map::Sharing;
 use byway_sys::{Mapping, dax};
 
 use crate::domain::Domain;
-use crate::error::{RegionError, Unsupported};
+use crate::error::RegionError;
 use crate::export::{Access, Export, ExportDescription};
 use crate::model::Model;
 use crate::open::Opening;
@@ -42,6 +42,8 @@ pub(crate) struct Mapped {
     path: PathBuf,
     /// Locked, so it is never given away itself.
     file: File,
+    /// Which byte of the file the region begins with.
+    file_at: u64,
     window: Window,
     align_bytes: u64,
     is_synchronous: bool,
@@ -81,18 +83,22 @@ impl Mapped {
             Kind::FsDax => fsdax::terms(path, &file, size_bytes, how)?,
             Kind::DevDax => devdax::terms(path, &file, size_bytes, how)?,
         };
-        let window = Window::new(map(path, &file, &terms, user.is_some())?, terms.domain);
-        let is_synchronous = terms.sharing == Sharing::Synchronous;
-        Ok(Self {
+        let map = map(path, &file, 0, &terms, user.is_some())?;
+        Ok(Self::with(kind, path, file, terms, how, map))
+    }
+
+    fn with(kind: Kind, path: &Path, file: File, terms: Terms, how: &Opening, map: Mapping) -> Self {
+        Self {
             kind,
             path: path.to_path_buf(),
             file,
-            window,
+            file_at: 0,
+            window: Window::new(map, terms.domain),
             align_bytes: terms.align_bytes,
-            is_synchronous,
+            is_synchronous: terms.sharing == Sharing::Synchronous,
             why: terms.why,
             how: how.clone(),
-        })
+        }
     }
 
     /// The file or device node.
@@ -122,8 +128,7 @@ impl Mapped {
     pub(crate) fn open_slice(&self, range: Range<u64>, uid: u32) -> Result<Self, RegionError> {
         check(self, &range)?;
         if self.kind == Kind::DevDax {
-            let why = "a device node has one owner and no files in it: fsdax can part its memory";
-            return Err(Unsupported { what: "a slice for one user", why }.into());
+            return self.slice_of_node(range, uid);
         }
         let name = SliceName { range, uid };
         self.check_apart(&name)?;
@@ -131,6 +136,30 @@ impl Mapped {
         let slice = Self::open(self.kind, &path, Some(len_bytes), &self.how, Some(uid))?;
         dax::belong_to(&slice.file, uid).map_err(RegionError::system(&path, "give it to its user"))?;
         Ok(slice)
+    }
+
+    /// A range of a device node, for the one user who is trusted with all of it.
+    fn slice_of_node(&self, range: Range<u64>, uid: u32) -> Result<Self, RegionError> {
+        let trusted = self.how.user.unwrap_or_else(dax::own_user);
+        if uid != trusted {
+            let why = format!(
+                "a device node cannot be parted among users, and user {trusted} is the one who is trusted with it \
+                 (user=): fsdax gives each a file of his own"
+            );
+            return Err(RegionError::refused(&self.path, why));
+        }
+        let reopened = dax::reopen(&self.file, true);
+        let file = reopened.map_err(RegionError::system(&self.path, "open it once more"))?;
+        let terms = Terms {
+            len_bytes: range.end - range.start,
+            align_bytes: self.align_bytes,
+            sharing: Sharing::Shared,
+            domain: self.window.domain(),
+            why: self.why.clone(),
+        };
+        let file_at = self.file_at + range.start;
+        let map = map(&self.path, &file, file_at, &terms, false)?;
+        Ok(Self { file_at, ..Self::with(self.kind, &self.path, file, terms, &self.how, map) })
     }
 }
 
@@ -150,12 +179,19 @@ fn open_locked(kind: Kind, path: &Path, user: Option<u32>) -> Result<File, Regio
     Err(RegionError::refused(path, "another process owns it"))
 }
 
-fn map(path: &Path, file: &File, terms: &Terms, is_slice: bool) -> Result<Mapping, RegionError> {
+/// Maps a file from `file_at` on; one that others may cut short is guarded.
+fn map(
+    path: &Path,
+    file: &File,
+    file_at: u64,
+    terms: &Terms,
+    is_guarded: bool,
+) -> Result<Mapping, RegionError> {
     let len_bytes = usize::try_from(terms.len_bytes)
         .map_err(|_| RegionError::refused(path, "it is longer than what an address can tell"))?;
-    let mapped = match is_slice {
-        true => Mapping::guarded_file(file, 0, len_bytes, terms.sharing),
-        false => Mapping::file(file, 0, len_bytes, terms.sharing),
+    let mapped = match is_guarded {
+        true => Mapping::guarded_file(file, file_at, len_bytes, terms.sharing),
+        false => Mapping::file(file, file_at, len_bytes, terms.sharing),
     };
     let map = mapped.map_err(RegionError::system(path, "map it"))?;
     map.populate(0, len_bytes).map_err(RegionError::system(path, "have all of its pages mapped"))?;
@@ -221,7 +257,7 @@ impl DeviceRegion for Mapped {
         check(self, &range)?;
         let file = dax::reopen(&self.file, access == Access::ReadWrite);
         let description = ExportDescription {
-            at: range.start,
+            at: self.file_at + range.start,
             len_bytes: range.end - range.start,
             domain: self.window.domain(),
             access,

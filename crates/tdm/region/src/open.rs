@@ -17,13 +17,16 @@ pub struct Opening {
     pub emulate_persistence: bool,
     /// From where on stores are kept, by who knows better than the system. A description that says so goes before this.
     pub domain: Option<Domain>,
+    /// Who may be given a slice of a device node. A description that says so goes before this; without either, this process's own
+    /// user.
+    pub user: Option<u32>,
     /// Where sysfs is mounted.
     pub sysfs: PathBuf,
 }
 
 impl Default for Opening {
     fn default() -> Self {
-        Self { emulate_persistence: false, domain: None, sysfs: "/sys".into() }
+        Self { emulate_persistence: false, domain: None, user: None, sysfs: "/sys".into() }
     }
 }
 
@@ -40,7 +43,8 @@ pub fn open(description: &str, how: &Opening) -> Result<Box<dyn DeviceRegion>, R
 /// # Errors
 /// As [`open`].
 pub fn open_described(described: &Description, how: &Opening) -> Result<Box<dyn DeviceRegion>, RegionError> {
-    let how = Opening { domain: described.domain.or(how.domain), ..how.clone() };
+    let how =
+        Opening { domain: described.domain.or(how.domain), user: described.user.or(how.user), ..how.clone() };
     let plain = |kind, path| Mapped::open(kind, path, described.size_bytes, &how, None);
     if let (Place::Emu(path), Some(profile)) = (&described.place, &described.profile) {
         return Ok(Box::new(Modelled::open(path, profile, described, &how)?));

@@ -77,14 +77,15 @@ pub trait DeviceRegion: fmt::Debug + Send + Sync {
     fn export(&self, range: Range<u64>, access: Access) -> Result<Export, RegionError>;
 
     /// A range of the region as one of its own, whose bytes lie in a file that only one user may open: a client that has it can
-    /// reach nobody else's. Made if it is not there; what the region itself had in that range is not touched any more.
+    /// reach nobody else's. Made if it is not there; what the region itself had in that range is not touched any more. A device
+    /// node has one such user, who is trusted with all of it.
     ///
     /// # Errors
-    /// [`RegionError::Unsupported`] where memory cannot be parted so; [`RegionError::Range`], also for a range that overlaps with
-    /// another slice; [`RegionError::System`].
+    /// [`RegionError::Refused`] for a range that overlaps with another slice, and for a second user of a device node;
+    /// [`RegionError::Range`], [`RegionError::System`].
     fn slice(&self, range: Range<u64>, uid: u32) -> Result<Box<dyn DeviceRegion>, RegionError>;
 
-    /// The slices there are, from whenever.
+    /// The slices there are, from whenever. That of a device node is nowhere written down.
     ///
     /// # Errors
     /// [`RegionError::System`].

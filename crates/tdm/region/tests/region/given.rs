@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use byway_tdm_region::{Access, Memory, SliceName, Window};
 
-use crate::support::{SIZE, all_with_files, emu};
+use crate::support::{SIZE, all_with_files, devdax, emu};
 
 /// This process's own user, whom it may give files to.
 fn uid() -> u32 {
@@ -46,6 +46,21 @@ fn slices_are_found_again_with_what_is_in_them() {
         assert!(region.slices().unwrap().contains(&SliceName { range: 65536..69632, uid: uid() }));
         assert_eq!(region.slice(65536..69632, uid()).unwrap().window().load(8).unwrap(), 5);
     }
+}
+
+#[test]
+fn a_device_node_has_a_slice_for_the_one_user_who_is_trusted_with_it() {
+    let Some(place) = devdax() else { return };
+    let region = place.open();
+    let align = region.align_bytes();
+    let slice = region.slice(align..3 * align, uid()).unwrap();
+    slice.window().store(8, 77).unwrap();
+    assert_eq!(region.window().load(align + 8).unwrap(), 77);
+    let export = slice.export(0..align, Access::ReadWrite).unwrap();
+    let theirs = Window::of_export(&export.file, None, &export.description).unwrap();
+    assert_eq!(theirs.load(8).unwrap(), 77);
+    let why = region.slice(align..3 * align, uid() + 1).unwrap_err().to_string();
+    assert!(why.contains("user="), "{why}");
 }
 
 #[test]

@@ -79,7 +79,8 @@ fn fsdax() -> Option<Place> {
     named("fsdax", "BYWAY_TDM_FSDAX", "?size=16M", &TURN)
 }
 
-fn devdax() -> Option<Place> {
+/// The device node, if there is one.
+pub fn devdax() -> Option<Place> {
     static TURN: Mutex<()> = Mutex::new(());
     named("devdax", "BYWAY_TDM_DEVDAX", "", &TURN)
 }

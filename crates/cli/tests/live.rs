@@ -87,12 +87,19 @@ fn what_is_served_is_listed_and_changed_by_commands() {
     assert_eq!([&states[0]["state"], &states[1]["state"]], ["optimized", "inaccessible"]);
     said(&["port", "remove", socket, "2"]);
     said(&["host", "allow-all", socket, "--subsystem", SECOND]);
+    assert!(said(&["subsystem", "ports", socket, SECOND, "--port", "1"]).contains("is found by port 1"));
+    assert!(said(&["subsystem", "ports", socket, SECOND]).contains("is found by every port"));
+    assert!(refused(2, &["subsystem", "ports", socket, SECOND, "--port", "9"]).contains("no port 9"));
     assert_eq!(json(&["host", "list", socket, "--subsystem", SECOND]), serde_json::Value::Null);
     said(&["subsystem", "remove", socket, FIRST]);
     assert_eq!(names(address), [format!("{SECOND} 1")]);
     let third = "nqn.2026-11.example:third";
-    said(&["subsystem", "add", socket, third, "--ns", "blocks:1M", "--allow-host", HOST]);
+    said(&["subsystem", "add", socket, third, "--ns", "blocks:1M", "--allow-host", HOST, "--port", "1"]);
     let listed = json(&["subsystem", "list", socket]);
+    assert_eq!(
+        (&listed[0]["ports"], &listed[1]["ports"]),
+        (&serde_json::Value::Null, &serde_json::json!([1]))
+    );
     assert_eq!((&listed[1]["nqn"], &listed[1]["hosts"]), (&third.into(), &serde_json::json!([HOST])));
     let socket = socket.to_owned();
     served.server.end("-TERM");
@@ -181,7 +188,26 @@ fn a_hangup_has_all_that_the_file_says_be_served_and_what_cannot_be_leaves_all_a
     assert!(why.contains(SECOND) && why.contains("ram:64M") && why.contains("ram:128M"), "{why}");
     let why = hangup(&more.replace("blocks:2M", "/there/is/no/such/file")).unwrap();
     assert!(why.contains("/there/is/no/such/file"), "{why}");
+    // A port that somebody else has, beside all that could be had.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    let port = format!(r#""addr": {{"traddr": "127.0.0.1", "trsvcid": "{}"}}"#, taken.port());
+    let why = hangup(&before.replace(r#""ports": ["#, &format!(r#""ports": [{{{port}}}, "#))).unwrap();
+    assert!(why.contains(&taken.to_string()), "{why}");
     assert_eq!((uris(FIRST), names(address)), (vec!["blocks:1M".into(), "blocks:2M".into()], found));
+    // The first port has the first subsystem alone, the second both.
+    let lists = more.replacen("}}, ", &format!(r#"}}, "subsystems": ["{FIRST}", "{third}"]}}, "#), 1);
+    let lists = lists
+        .replace(r#""trsvcid": "0"}}],"#, &format!(r#""trsvcid": "0"}}, "subsystems": ["{FIRST}"]}}],"#));
+    let why = hangup(&lists).unwrap();
+    assert!(why.contains(SECOND) && why.contains("it is at no port"), "{why}");
+    assert_eq!(
+        hangup(&lists.replace(&format!(r#"["{FIRST}"]"#), &format!(r#"["{FIRST}", "{SECOND}"]"#))),
+        None
+    );
+    assert_eq!(names(address), [format!("{FIRST} 1"), format!("{FIRST} 2"), format!("{third} 1")]);
+    let listed = list(&["subsystem", "list", socket]);
+    assert_eq!((&listed[1]["nqn"], &listed[1]["ports"]), (&SECOND.into(), &serde_json::json!([2])));
     // All of it goes again, and what was there all the time is still there.
     assert_eq!(hangup(&before), None);
     assert_eq!((uris(FIRST), names(address)), (vec!["blocks:1M".into()], vec![format!("{FIRST} 1")]));

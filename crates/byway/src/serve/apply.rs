@@ -1,21 +1,29 @@
 //! Having a server serve what is said anew, as far as it differs: subsystems, what they export, ports, hosts, keys and states.
 //!
-//! What cannot be changed is refused before anything is, and what is new is opened before anything goes: a device or a port that cannot be
-//! had leaves all as it was.
+//! What cannot be changed is refused before anything is, and what is new is opened before anything goes: a port or a device that cannot be
+//! had leaves all as it was, and no host notices.
 
 use std::net::SocketAddr;
 
 use byway_core::{Error, ErrorKind, Result};
-use byway_tcp_target::{AnaSetting, AnaState, Keys, PortId, SubsystemTerms};
+use byway_tcp_target::{AnaSetting, AnaState, Door, Keys, PortId, SubsystemTerms};
 
 use crate::serve::live::{PathState, ServeControl, from_control};
 use crate::serve::subsystem::SubsystemSpec;
+use crate::serve::tcp;
 
 /// What was added, to be taken away again should anything that follows fail.
 #[derive(Debug, Default)]
 struct Added {
     subsystems: Vec<String>,
     namespaces: Vec<(String, u32)>,
+}
+
+/// Ports that go, and those that come in the order of their numbers: listened at already, but where one that goes is still.
+#[derive(Debug)]
+struct Ports {
+    going: Vec<(PortId, SocketAddr)>,
+    coming: Vec<(SocketAddr, Option<Door>)>,
 }
 
 impl ServeControl {
@@ -27,8 +35,9 @@ impl ServeControl {
     /// nothing. As [`Self::add_subsystem`] and [`Self::open_port`] have them. Then all is as it was.
     pub fn apply(&self, specs: &[SubsystemSpec], addresses: &[SocketAddr]) -> Result<()> {
         self.check_change(specs, addresses)?;
+        let ports = self.plan_ports(addresses)?;
         let mut added = Added::default();
-        let opened = self.add_new(specs, &mut added).and_then(|()| self.move_ports(addresses));
+        let opened = self.add_new(specs, &mut added).and_then(|()| self.move_ports(ports));
         if opened.is_err() {
             self.take_away(added);
             return opened;
@@ -48,6 +57,10 @@ impl ServeControl {
                 |setting: &AnaSetting| (1..=addresses.len()).contains(&usize::from(setting.port.0));
             if let Some(setting) = spec.ana.iter().find(|setting| !is_there(setting)) {
                 return Err(refused(format!("{nqn}: there is no port {}", setting.port.0)));
+            }
+            let missing = |port: &&PortId| !(1..=addresses.len()).contains(&usize::from(port.0));
+            if let Some(port) = spec.ports.iter().flatten().find(missing) {
+                return Err(refused(format!("{nqn}: there is no port {}", port.0)));
             }
             if self.is_served(nqn)? {
                 self.check_served(nqn, spec, addresses)?;
@@ -102,8 +115,9 @@ impl ServeControl {
             let nqn = name_of(spec)?;
             if !self.is_served(nqn)? {
                 let mut spec = spec.clone();
-                // States at ports that are still to come are set with all others.
+                // States at ports that are still to come are set with all others, and so is where it is found.
                 spec.ana.retain(|setting| ports.contains(&setting.port));
+                spec.ports = Some(Vec::new());
                 added.subsystems.push(self.add_subsystem(&spec)?);
                 continue;
             }
@@ -125,25 +139,39 @@ impl ServeControl {
         }
     }
 
-    fn move_ports(&self, addresses: &[SocketAddr]) -> Result<()> {
+    /// Which ports go and which come; what these can be listened at now, they are.
+    fn plan_ports(&self, addresses: &[SocketAddr]) -> Result<Ports> {
         let there = self.ports()?;
         let stays = |(port, at): &(PortId, SocketAddr)| {
             let asked = addresses.get(usize::from(port.0).wrapping_sub(1));
             asked.is_some_and(|asked| asked == at || (asked.port() == 0 && asked.ip() == at.ip()))
         };
         let (staying, going): (Vec<_>, Vec<_>) = there.into_iter().partition(stays);
+        let places = (1..).map(PortId).zip(addresses);
+        let coming = places.filter(|(place, _)| staying.iter().all(|(port, _)| port != place));
+        let coming = coming.map(|(_, address)| match going.iter().any(|(_, at)| overlap(at, address)) {
+            true => Ok((*address, None)),
+            false => Door::open(*address).map(|door| (*address, Some(door))).map_err(tcp::from_listen),
+        });
+        Ok(Ports { coming: coming.collect::<Result<_>>()?, going })
+    }
+
+    fn move_ports(&self, Ports { going, coming }: Ports) -> Result<()> {
+        let found_by = self.subsystems()?.into_iter().map(|served| (served.nqn, served.ports));
+        let found_by: Vec<_> = found_by.collect();
         for (port, _) in &going {
             self.close_port(*port)?;
         }
         let mut opened = Vec::new();
-        for (place, address) in (1..).map(PortId).zip(addresses) {
-            if staying.iter().any(|(port, _)| *port == place) {
-                continue;
-            }
-            match self.open_port(*address) {
-                Ok((port, _)) => opened.push(port),
+        for (address, door) in coming {
+            let port = match door {
+                Some(door) => self.target()?.open_port_by(door).map_err(from_control).map(|port| port.id),
+                None => self.open_port(address).map(|(port, _)| port),
+            };
+            match port {
+                Ok(port) => opened.push(port),
                 Err(error) => {
-                    self.put_back(&opened, &going);
+                    self.put_back(&opened, &going, found_by);
                     return Err(error);
                 }
             }
@@ -151,13 +179,21 @@ impl ServeControl {
         Ok(())
     }
 
-    /// Has ports be where they were, each under the lowest number that is free as it was given before.
-    fn put_back(&self, opened: &[PortId], gone: &[(PortId, SocketAddr)]) {
+    /// Has ports be where they were, each under the lowest number that is free as it was given before, and subsystems be found there.
+    fn put_back(
+        &self,
+        opened: &[PortId],
+        gone: &[(PortId, SocketAddr)],
+        found_by: Vec<(String, Option<Vec<PortId>>)>,
+    ) {
         for port in opened {
             let _ = self.close_port(*port);
         }
         for (_, address) in gone {
             let _ = self.open_port(*address);
+        }
+        for (nqn, ports) in found_by {
+            let _ = self.set_ports(Some(&nqn), ports);
         }
     }
 
@@ -176,10 +212,11 @@ impl ServeControl {
 
     /// Sets who may connect, by what, and how well each namespace is reached.
     fn set_terms(&self, spec: &SubsystemSpec) -> Result<()> {
-        let SubsystemTerms { nqn, hosts, dhchap, tls, .. } = spec.terms(name_of(spec)?)?;
+        let SubsystemTerms { nqn, hosts, ports, dhchap, tls, .. } = spec.terms(name_of(spec)?)?;
         let target = self.target()?;
         target.set_keys(&nqn, Keys { dhchap, tls }).map_err(from_control)?;
         target.set_allowed(&nqn, (!hosts.is_empty()).then_some(hosts)).map_err(from_control)?;
+        target.set_ports_of(&nqn, ports).map_err(from_control)?;
         let nqn = Some(nqn.as_str());
         for PathState { port, nsid, state } in self.paths(nqn)? {
             let is_of =
@@ -191,6 +228,12 @@ impl ServeControl {
         }
         Ok(())
     }
+}
+
+/// Whether one cannot be listened at while the other is.
+fn overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
+    let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && (is_any || one.ip() == other.ip())
 }
 
 fn name_of(spec: &SubsystemSpec) -> Result<&str> {

@@ -30,6 +30,8 @@ pub struct ServedSubsystem {
     pub nqn: String,
     /// The NVMe/TCP hosts that may connect; all where there is nothing.
     pub hosts: Option<Vec<String>>,
+    /// The ports by which NVMe/TCP hosts find it; every one where there is nothing.
+    pub ports: Option<Vec<PortId>>,
     /// Its namespaces, in order of identifiers.
     pub namespaces: Vec<ServedNamespace>,
 }
@@ -84,10 +86,13 @@ impl ServeControl {
         let allowed = |target: &TargetControl| target.allowed(&tcp::name(&housed.nqn)?).map_err(from_control);
         let hosts = self.target.as_ref().map(allowed).transpose()?.flatten();
         let hosts = hosts.map(|hosts| hosts.iter().map(Nqn::to_string).collect());
+        let found_by =
+            |target: &TargetControl| target.ports_of(&tcp::name(&housed.nqn)?).map_err(from_control);
+        let ports = self.target.as_ref().map(found_by).transpose()?.flatten();
         let exported = housed.exporter.as_ref().map(Exporter::exported).unwrap_or_default();
         let namespaces = housed.device.try_with_subsystem(|subsystem| namespaces_of(subsystem, &exported));
         let namespaces = namespaces.map_err(|_| gone())?;
-        Ok(ServedSubsystem { nqn: housed.nqn.clone(), hosts, namespaces })
+        Ok(ServedSubsystem { nqn: housed.nqn.clone(), hosts, ports, namespaces })
     }
 
     /// Serves another subsystem; its name.
@@ -184,6 +189,15 @@ impl ServeControl {
         let named = |hosts: &[String]| hosts.iter().map(|host| tcp::name(host)).collect::<Result<_>>();
         let (nqn, hosts) = (self.house()?.name(nqn)?, hosts.map(named).transpose()?);
         self.target()?.set_allowed(&nqn, hosts).map_err(from_control)
+    }
+
+    /// Has a subsystem be found by these ports, or by every one where there is nothing, and sends those away who came by others.
+    ///
+    /// # Errors
+    /// There is no such subsystem, or no such port.
+    pub fn set_ports(&self, nqn: Option<&str>, ports: Option<Vec<PortId>>) -> Result<()> {
+        let nqn = self.house()?.name(nqn)?;
+        self.target()?.set_ports_of(&nqn, ports).map_err(from_control)
     }
 
     /// How a subsystem's namespaces are reached by each port; nothing where hosts are told of no states.

@@ -7,7 +7,7 @@ use byway_controller::SubsystemOptions;
 use byway_core::{Error, ErrorKind, Result};
 use byway_in_process::{Embedded, Hosts, WatchedBy};
 use byway_link::ClockMode;
-use byway_tcp_target::{AnaSetting, Dhchap, Nqn, SubsystemTerms};
+use byway_tcp_target::{AnaSetting, Dhchap, Nqn, PortId, SubsystemTerms};
 
 use crate::control::Control;
 use crate::open::subsystem_of;
@@ -27,6 +27,8 @@ pub struct SubsystemSpec {
     pub exports: Vec<String>,
     /// Names of the hosts that may connect; all where there are none.
     pub hosts: Vec<String>,
+    /// Ports by which it is found; every one where nothing is said.
+    pub ports: Option<Vec<PortId>>,
     /// What hosts show who they are by, where they must.
     pub dhchap: Option<Dhchap>,
     /// How namespaces are reached by ports, where not all are optimized at each (ANA).
@@ -48,7 +50,7 @@ impl SubsystemSpec {
         let hosts = self.hosts.iter().map(|host| tcp::name(host)).collect::<Result<Vec<_>>>()?;
         let (nqn, dhchap, ana) = (tcp::name(nqn)?, self.dhchap.clone(), self.ana.clone());
         let tls = self.tls.as_ref().map(|keys| tcp::tls_of(&nqn, keys)).transpose()?;
-        Ok(SubsystemTerms { nqn, hosts, dhchap, ana, tls })
+        Ok(SubsystemTerms { nqn, hosts, ports: self.ports.clone(), dhchap, ana, tls })
     }
 }
 

@@ -152,6 +152,7 @@ pub(super) fn from_target(error: StartError) -> Error {
     match error {
         StartError::System(cause) => Error::kernel("serve NVMe/TCP", cause),
         StartError::Paths(error) => from_path(&error),
+        StartError::NoPort(_) => Error::host(ErrorKind::InvalidArgument, error.to_string()),
         StartError::Tls(error) => from_tls(&error),
     }
 }

@@ -154,6 +154,71 @@ fn namespaces_ports_hosts_and_states_change_by_requests() {
 }
 
 #[test]
+fn what_cannot_be_listened_at_leaves_all_as_it_was_and_no_host_notices() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = two(&folder.path().join("control"));
+    let control = &server.control;
+    let anywhere = "127.0.0.1:0".parse().unwrap();
+    control.open_port(anywhere).unwrap();
+    let device = byway::open(&format!("{}?ctrl-loss-tmo=0", server.uri(FIRST))).unwrap();
+    let mut blocks = device.nvm(None).unwrap();
+    let state = || (control.subsystems().unwrap(), control.ports().unwrap());
+    let before = state();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    // Everything else of it could be: another namespace, other hosts, another port, a subsystem more and one less.
+    let (hosts, ports) = (vec![HOST.to_owned()], Some(vec![PortId(2)]));
+    let first = SubsystemSpec { hosts, ports, ..spec(FIRST, &["blocks:1M", "blocks:8M"]) };
+    let specs = [first, spec("nqn.2026-11.example:third", &["blocks:1M"])];
+    let [one, two] = [0, 1].map(|at: usize| before.1[at].1);
+    for addresses in
+        [vec![taken, two], vec![one, taken], vec![two, taken], vec![two, one, taken], vec![one, two, taken]]
+    {
+        let refused = control.apply(&specs, &addresses).unwrap_err();
+        assert!(refused.to_string().contains(&taken.to_string()), "{refused}");
+        assert_eq!(state(), before, "{addresses:?}");
+        blocks.write(0, &[1; 512]).unwrap();
+    }
+    // Two ports that change places can be: who came by either goes.
+    control.apply(&specs, &[two, one]).unwrap();
+    assert_eq!(control.ports().unwrap(), [(PortId(1), two), (PortId(2), one)]);
+    assert!(blocks.write(0, &[1; 512]).is_err());
+    assert!(byway::open(&format!("tcp://{one}/{FIRST}?hostnqn={HOST}")).is_ok());
+    assert!(byway::open(&format!("tcp://{two}/{FIRST}?hostnqn={HOST}")).is_err());
+    assert!(byway::open(&format!("tcp://{two}/nqn.2026-11.example:third")).is_ok());
+}
+
+#[test]
+fn a_subsystem_is_found_by_the_ports_that_are_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("control");
+    let anywhere = "127.0.0.1:0".parse().unwrap();
+    let tcp = TcpOptions { addresses: vec![anywhere; 2], ..TcpOptions::at(anywhere) };
+    let options = ServeOptions { control: Some(socket.clone()), ..ServeOptions::over_tcp(tcp) };
+    let at = |ports: &[u16]| Some(ports.iter().copied().map(PortId).collect::<Vec<_>>());
+    let second = SubsystemSpec { ports: at(&[2]), ..spec(SECOND, &["blocks:4M"]) };
+    let nowhere = SubsystemSpec { ports: at(&[3]), ..second.clone() };
+    let refused = serve_all(&[nowhere], &options).unwrap_err().to_string();
+    assert!(refused.contains("there is no port 3"), "{refused}");
+    let server = Server::of(serve_all(&[spec(FIRST, &["blocks:1M"]), second], &options).unwrap());
+    let ports = server.control.ports().unwrap();
+    let found = || {
+        let log = byway::discover(&format!("tcp://{}", ports[0].1)).unwrap();
+        let entries = log.entries.into_iter().filter(|entry| entry.subsystem.as_str() == SECOND);
+        entries.map(|entry| entry.port_id).collect::<Vec<_>>()
+    };
+    let open = |port: usize| byway::open(&format!("tcp://{}/{SECOND}", ports[port - 1].1));
+    assert_eq!((found(), open(1).is_ok(), open(2).is_ok()), (vec![2], false, true));
+    let set = |ports| ask(&socket, &Request::SetPorts { subsystem: Some(SECOND.to_owned()), ports });
+    set(at(&[1])).unwrap();
+    assert_eq!((found(), open(1).is_ok(), open(2).is_ok()), (vec![1], true, false));
+    assert_eq!(ask(&socket, &Request::Subsystems).unwrap().subsystems[1].ports, at(&[1]));
+    assert!(set(at(&[7])).unwrap_err().to_string().contains("there is no port 7"));
+    set(None).unwrap();
+    assert_eq!(found(), [1, 2]);
+}
+
+#[test]
 fn the_server_of_an_image_is_found_by_the_image() {
     let folder = tempfile::tempdir().unwrap();
     let image = image(folder.path(), NewNamespace::NVM);

@@ -56,8 +56,14 @@ Examples:
     #[command(after_help = "\
 Examples:
   byway subsystem add /run/byway.sock nqn.2026-11.example:scratch --ns blocks:1G
-  byway subsystem add disk.img nqn.2026-11.example:disks --ns /dev/nvme1n1 --allow-host nqn.host")]
+  byway subsystem add disk.img nqn.2026-11.example:disks --ns /dev/nvme1n1 --allow-host nqn.host --port 2")]
     Add(AddSubsystem),
+    /// Have one be found by these ports alone, or by every one where none is said; who came by others is sent away.
+    #[command(after_help = "\
+Examples:
+  byway subsystem ports /run/byway.sock nqn.2026-11.example:disks --port 1 --port 2
+  byway subsystem ports /run/byway.sock nqn.2026-11.example:disks")]
+    Ports(SubsystemPorts),
     /// Serve one no more: its hosts are sent away, what it serves is closed.
     #[command(after_help = "Examples:\n  byway subsystem remove /run/byway.sock nqn.2026-11.example:scratch")]
     Remove(RemoveSubsystem),
@@ -78,6 +84,23 @@ pub struct AddSubsystem {
     /// Let this host connect, and no other that is not named so too.
     #[arg(long, value_name = "NQN")]
     pub allow_host: Vec<String>,
+    /// Have it be found by this port, by its number, and by no other that is not named so too.
+    #[arg(long = "port", value_name = "PORT")]
+    pub ports: Vec<u16>,
+}
+
+/// `byway subsystem ports`.
+#[derive(Debug, Args)]
+pub struct SubsystemPorts {
+    /// The server.
+    #[command(flatten)]
+    pub asked: Asked,
+    /// Its name.
+    #[arg(value_name = "NQN")]
+    pub nqn: String,
+    /// The number of a port. Once for each.
+    #[arg(long = "port", value_name = "PORT")]
+    pub ports: Vec<u16>,
 }
 
 /// `byway subsystem remove`.

@@ -5,11 +5,12 @@ use std::io::Write;
 
 use anyhow::{Result, anyhow};
 use byway::serve::requests::{Reply, Request, ask};
-use byway::serve::{AnaSetting, PathState, ServedNamespace, ServedSubsystem};
+use byway::serve::{AnaSetting, PathState, PortId, ServedNamespace, ServedSubsystem};
 use serde::Serialize;
 
 use crate::args::{
-    AddSubsystem, AnaCommand, Asked, AskedOfOne, HostCommand, NamespaceCommand, PortCommand, SubsystemCommand,
+    AddSubsystem, AnaCommand, Asked, AskedOfOne, HostCommand, NamespaceCommand, PortCommand,
+    SubsystemCommand, SubsystemPorts,
 };
 use crate::table::Table;
 use crate::terminal::{print_done, print_json};
@@ -21,11 +22,16 @@ use crate::terminal::{print_done, print_json};
 pub fn subsystem(command: &SubsystemCommand, out: &mut impl Write) -> Result<()> {
     match command {
         SubsystemCommand::List(asked) => list_subsystems(asked, out),
-        SubsystemCommand::Add(AddSubsystem { asked, nqn, exports, allow_host }) => {
+        SubsystemCommand::Add(AddSubsystem { asked, nqn, exports, allow_host, ports }) => {
             let exports = exports.iter().map(|uri| for_server(uri)).collect::<Result<_>>()?;
-            let (nqn, hosts) = (nqn.clone(), allow_host.clone());
-            request(asked, Request::AddSubsystem { nqn: nqn.clone(), exports, hosts })?;
+            let (nqn, hosts, ports) = (nqn.clone(), allow_host.clone(), listed(ports));
+            request(asked, Request::AddSubsystem { nqn: nqn.clone(), exports, hosts, ports })?;
             done(asked, Done::SubsystemAdded { nqn }, out)
+        }
+        SubsystemCommand::Ports(SubsystemPorts { asked, nqn, ports }) => {
+            let subsystem = Some(nqn.clone());
+            request(asked, Request::SetPorts { subsystem, ports: listed(ports) })?;
+            done(asked, Done::PortsSet { nqn: nqn.clone(), ports: some_of(ports) }, out)
         }
         SubsystemCommand::Remove(args) => {
             let nqn = args.nqn.clone();
@@ -33,6 +39,15 @@ pub fn subsystem(command: &SubsystemCommand, out: &mut impl Write) -> Result<()>
             done(&args.asked, Done::SubsystemRemoved { nqn }, out)
         }
     }
+}
+
+/// Ports that are named; every one where none is.
+fn listed(ports: &[u16]) -> Option<Vec<PortId>> {
+    some_of(ports).map(|ports| ports.into_iter().map(PortId).collect())
+}
+
+fn some_of(ports: &[u16]) -> Option<Vec<u16>> {
+    (!ports.is_empty()).then(|| ports.to_vec())
 }
 
 /// `byway ns`.
@@ -142,6 +157,11 @@ enum Done {
     SubsystemRemoved {
         nqn: String,
     },
+    PortsSet {
+        nqn: String,
+        /// Every one where there is nothing.
+        ports: Option<Vec<u16>>,
+    },
     NamespaceAdded {
         nsid: u32,
         uri: String,
@@ -177,6 +197,10 @@ impl fmt::Display for Done {
         match self {
             Self::SubsystemAdded { nqn } => write!(f, "{nqn} is served"),
             Self::SubsystemRemoved { nqn } => write!(f, "{nqn} is served no more"),
+            Self::PortsSet { nqn, ports } => match ports {
+                Some(ports) => write!(f, "{nqn} is found by {}", in_words(ports)),
+                None => write!(f, "{nqn} is found by every port"),
+            },
             Self::NamespaceAdded { nsid, uri, backend } => {
                 write!(f, "namespace {nsid} is {uri} by {backend}")
             }
@@ -196,20 +220,35 @@ impl fmt::Display for Done {
     }
 }
 
+/// Numbers of ports, in a sentence.
+fn in_words(ports: &[u16]) -> String {
+    match ports {
+        [] => "no port".to_owned(),
+        [port] => format!("port {port}"),
+        ports => format!("ports {}", ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
 /// A subsystem, for JSON.
 #[derive(Serialize)]
 struct SubsystemRow<'a> {
     nqn: &'a str,
     /// All may connect where there is nothing.
     hosts: Option<&'a [String]>,
+    /// It is found by every one where there is nothing.
+    ports: Option<Vec<u16>>,
     namespaces: Vec<NamespaceRow<'a>>,
 }
 
 impl<'a> SubsystemRow<'a> {
-    fn of(ServedSubsystem { nqn, hosts, namespaces }: &'a ServedSubsystem) -> Self {
+    fn of(ServedSubsystem { nqn, hosts, ports, namespaces }: &'a ServedSubsystem) -> Self {
         let namespaces = namespaces.iter().map(NamespaceRow::of).collect();
-        Self { nqn, hosts: hosts.as_deref(), namespaces }
+        Self { nqn, hosts: hosts.as_deref(), ports: numbers(ports.as_deref()), namespaces }
     }
+}
+
+fn numbers(ports: Option<&[PortId]>) -> Option<Vec<u16>> {
+    ports.map(|ports| ports.iter().map(|port| port.0).collect())
 }
 
 /// A namespace, for JSON.
@@ -243,10 +282,13 @@ fn list_subsystems(asked: &Asked, out: &mut impl Write) -> Result<()> {
     if asked.json {
         return Ok(print_json(out, &subsystems.iter().map(SubsystemRow::of).collect::<Vec<_>>())?);
     }
-    let mut table = Table::new(&["subsystem", "hosts", "namespaces"]);
-    for ServedSubsystem { nqn, hosts, namespaces } in &subsystems {
+    let mut table = Table::new(&["subsystem", "hosts", "ports", "namespaces"]);
+    for ServedSubsystem { nqn, hosts, ports, namespaces } in &subsystems {
         let hosts = hosts.as_ref().map_or_else(|| "all".to_owned(), |hosts| hosts.len().to_string());
-        table.push(vec![nqn.clone(), hosts, namespaces.len().to_string()]);
+        let ports =
+            numbers(ports.as_deref()).map(|ports| ports.iter().map(u16::to_string).collect::<Vec<_>>());
+        let ports = ports.map_or_else(|| "all".to_owned(), |ports| ports.join(","));
+        table.push(vec![nqn.clone(), hosts, ports, namespaces.len().to_string()]);
     }
     Ok(write!(out, "{table}")?)
 }
@@ -296,10 +338,8 @@ fn list_ports(asked: &Asked, out: &mut impl Write) -> Result<()> {
         address: String,
     }
     let reply = request(asked, Request::Ports)?;
-    let row = |(port, address): &(byway::serve::PortId, std::net::SocketAddr)| Row {
-        port: port.0,
-        address: address.to_string(),
-    };
+    let row =
+        |(port, address): &(PortId, std::net::SocketAddr)| Row { port: port.0, address: address.to_string() };
     let rows: Vec<Row> = reply.ports.iter().map(row).collect();
     if asked.json {
         return Ok(print_json(out, &rows)?);

@@ -47,7 +47,7 @@ pub fn run(args: &Serve, out: &mut impl Write) -> Result<()> {
     }
     let served = match (&args.device, &config) {
         (Some(device), _) => serve(&uri_of(device)?, &options)?,
-        (None, Some(config)) => serve_all(&config.subsystems()?, &options)?,
+        (None, Some(config)) => serve_all(&config.subsystems(args.tcp.len())?, &options)?,
         (None, None) => export(&options)?,
     };
     let stopper = served.stopper();
@@ -81,7 +81,7 @@ fn renew_at_hangup(args: &Serve, served: &Served) -> Result<()> {
         let (control, more) = (served.control(), args.tcp.clone());
         let apply = move || {
             let config = Config::read(&path)?;
-            Ok::<_, anyhow::Error>(control.apply(&config.subsystems()?, &config.addresses(&more)?)?)
+            Ok::<_, anyhow::Error>(control.apply(&config.subsystems(more.len())?, &config.addresses(&more)?)?)
         };
         return Ok(on_hangup(move || keys.change(&apply))?);
     }

@@ -30,6 +30,8 @@ pub struct Config {
 #[serde(deny_unknown_fields)]
 struct Port {
     addr: PortAddress,
+    /// Those that are found there; all where it is not there.
+    subsystems: Option<Vec<String>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -111,7 +113,7 @@ impl Config {
     /// An address that is none; nowhere.
     pub fn addresses(&self, more: &[SocketAddr]) -> Result<Vec<SocketAddr>> {
         let mut addresses = Vec::new();
-        for Port { addr: PortAddress { trtype, traddr, trsvcid } } in &self.ports {
+        for Port { addr: PortAddress { trtype, traddr, trsvcid }, .. } in &self.ports {
             ensure!(trtype == "tcp", "ports are served over tcp, not over {trtype}");
             let parsed = traddr.parse().ok().zip(trsvcid.parse().ok());
             let (address, port) =
@@ -123,19 +125,23 @@ impl Config {
         Ok(addresses)
     }
 
-    /// What there is to serve.
+    /// What there is to serve, where there are so many ports `more` than the file has.
     ///
     /// # Errors
     /// What makes no sense, or would let in whom nobody meant.
-    pub fn subsystems(&self) -> Result<Vec<SubsystemSpec>> {
+    pub fn subsystems(&self, more: usize) -> Result<Vec<SubsystemSpec>> {
+        for nqn in self.ports.iter().filter_map(|port| port.subsystems.as_ref()).flatten() {
+            let is_there = self.subsystems.iter().any(|of| of.nqn == *nqn);
+            ensure!(is_there, "a port has subsystem {nqn}, which there is not");
+        }
         for Host { nqn, .. } in &self.hosts {
             let named = |of: &&Subsystem| of.allowed_hosts.as_ref().is_some_and(|hosts| hosts.contains(nqn));
             ensure!(self.subsystems.iter().any(|of| named(&of)), "{nqn} may connect to no subsystem");
         }
-        self.subsystems.iter().map(|of| self.spec(of).with_context(|| of.nqn.clone())).collect()
+        self.subsystems.iter().map(|of| self.spec(of, more).with_context(|| of.nqn.clone())).collect()
     }
 
-    fn spec(&self, of: &Subsystem) -> Result<SubsystemSpec> {
+    fn spec(&self, of: &Subsystem, more: usize) -> Result<SubsystemSpec> {
         let exports = of.namespaces.iter().map(|namespace| namespace.device.path.clone()).collect();
         let hosts = match &of.allowed_hosts {
             Some(hosts) if hosts.is_empty() => {
@@ -151,10 +157,24 @@ impl Config {
             device: of.device.clone(),
             exports,
             hosts,
+            ports: self.ports_of(of, more)?,
             dhchap,
             ana,
             tls,
         })
+    }
+
+    /// The ports by which a subsystem is found; every one where no port has a list.
+    fn ports_of(&self, of: &Subsystem, more: usize) -> Result<Option<Vec<PortId>>> {
+        if self.ports.iter().all(|port| port.subsystems.is_none()) {
+            return Ok(None);
+        }
+        let lists = self.ports.iter().map(|port| port.subsystems.as_ref());
+        let lists = (1..).map(PortId).zip(lists.chain(std::iter::repeat_n(None, more)));
+        let is_found = |list: Option<&Vec<String>>| list.is_none_or(|names| names.contains(&of.nqn));
+        let ports: Vec<_> = lists.filter(|(_, list)| is_found(*list)).map(|(port, _)| port).collect();
+        ensure!(!ports.is_empty(), "it is at no port: each has a list of \"subsystems\" without it");
+        Ok(Some(ports))
     }
 
     fn host(&self, nqn: &str) -> Option<&Host> {
@@ -214,14 +234,14 @@ mod tests {
     }
 
     fn refusal(text: &str) -> String {
-        format!("{:#}", config(text).subsystems().unwrap_err())
+        format!("{:#}", config(text).subsystems(0).unwrap_err())
     }
 
     #[test]
     fn a_file_says_what_each_subsystem_has_and_who_may_connect() {
         let text = format!(
             r#"{{
-            "ports": [{{"addr": {{"trtype": "tcp", "traddr": "127.0.0.1", "trsvcid": "0"}}}}, {{"addr": {{"traddr": "::1"}}}}],
+            "ports": [{{"addr": {{"trtype": "tcp", "traddr": "127.0.0.1", "trsvcid": "0"}}}}, {{"addr": {{"traddr": "::1"}}, "subsystems": ["nqn.b"]}}],
             "hosts": [{{"nqn": "nqn.h", "dhchap_key": "{SECRET}"}}],
             "subsystems": [
                 {{"nqn": "nqn.a", "namespaces": [{{"device": {{"path": "blocks:1M"}}}}], "allowed_hosts": ["nqn.h"], "tls": "concat"}},
@@ -233,11 +253,13 @@ mod tests {
         let addresses = config.addresses(&more).unwrap();
         let wanted = ["127.0.0.1:0", "[::1]:4420", "10.0.0.1:4420"].map(|at| at.parse().unwrap());
         assert_eq!(addresses, wanted);
-        let [a, b] = &config.subsystems().unwrap()[..] else { panic!() };
+        let [a, b] = &config.subsystems(1).unwrap()[..] else { panic!() };
         assert_eq!((a.nqn.as_deref(), &a.exports[..]), (Some("nqn.a"), &["blocks:1M".to_owned()][..]));
         assert_eq!((&a.hosts[..], a.dhchap.is_some()), (&["nqn.h".to_owned()][..], true));
         assert_eq!(a.tls.as_ref().map(|tls| tls.policy), Some(TlsPolicy::Concatenated));
         assert_eq!((b.device.as_deref(), b.hosts.len(), b.dhchap.is_none()), (Some("ram:64M"), 0, true));
+        assert_eq!(a.ports, Some(vec![PortId(1), PortId(3)]));
+        assert_eq!(b.ports, Some([1, 2, 3].map(PortId).to_vec()));
         let state = AnaSetting { port: PortId(2), nsid: Some(1), state: AnaState::INACCESSIBLE };
         assert_eq!(b.ana, [state]);
     }
@@ -251,6 +273,11 @@ mod tests {
         let keys = format!(r#""hosts": [{{"nqn": "nqn.h", "dhchap_key": "{SECRET}"}}]"#);
         let forgotten = refusal(&format!(r#"{{{keys}, "subsystems": [{{"nqn": "nqn.a"}}]}}"#));
         assert!(forgotten.contains("nqn.h may connect to no subsystem"), "{forgotten}");
+        let listed = |of: &str| format!(r#""ports": [{{"addr": {{"traddr": "::1"}}, "subsystems": {of}}}]"#);
+        let nowhere = refusal(&format!(r#"{{{}, "subsystems": [{{"nqn": "nqn.a"}}]}}"#, listed("[]")));
+        assert!(nowhere.contains("nqn.a") && nowhere.contains("it is at no port"), "{nowhere}");
+        let strange = refusal(&format!(r#"{{{}, "subsystems": []}}"#, listed(r#"["nqn.b"]"#)));
+        assert!(strange.contains("nqn.b, which there is not"), "{strange}");
         let two = r#""subsystems": [{"nqn": "nqn.a", "allowed_hosts": ["nqn.h", "nqn.i"]}]"#;
         let half = refusal(&format!("{{{keys}, {two}}}"));
         assert!(half.contains("some have none"), "{half}");

@@ -79,9 +79,8 @@ impl Open {
             return self.connect_discovery(&connect, data, now_ns).map(Some);
         }
         let listing = self.premises.directory.listing();
-        let port = self.place.port.filter(|port| listing.has_port(*port));
-        let site = listing.site(&data.subsystem).zip(port);
-        let (site, port) = site.ok_or(ConnectRefusal::invalid(Parameter::SUBNQN))?;
+        let found = listing.site_at(&data.subsystem, self.place.port);
+        let (site, port) = found.ok_or(ConnectRefusal::invalid(Parameter::SUBNQN))?;
         self.check_host(site, connect.qid, &data)?;
         if site.device.check().is_err() {
             return Err(ConnectRefusal::for_now(RefusalKind::Other(Status::INTERNAL_ERROR)));
@@ -152,7 +151,7 @@ impl Open {
     ) -> Result<Accepted, ConnectRefusal> {
         // What may have changed since it was asked.
         self.check_host(site, connect.qid, &data)?;
-        if !self.premises.directory.listing().has_port(port) {
+        if !self.premises.directory.listing().has_port(port) || !site.is_at(port) {
             return Err(ConnectRefusal::invalid(Parameter::SUBNQN));
         }
         let parties = Parties { host: data.host.clone(), subsystem: site.nqn.clone() };

@@ -51,6 +51,20 @@ pub enum ControlError {
     Gone,
 }
 
+/// An address that is listened at, where nobody is let in yet.
+#[derive(Debug)]
+pub struct Door(Listener);
+
+impl Door {
+    /// Listens. Who comes waits.
+    ///
+    /// # Errors
+    /// What the system says of the address.
+    pub fn open(address: SocketAddr) -> Result<Self, ListenError> {
+        Listener::open(address, None).map(Self)
+    }
+}
+
 impl TargetControl {
     pub(crate) fn of(crew: &Arc<Crew>) -> Self {
         Self(Arc::downgrade(crew))
@@ -81,17 +95,27 @@ impl TargetControl {
     /// # Errors
     /// What the system says of the address; more ports than there may be.
     pub fn open_port(&self, address: SocketAddr) -> Result<Port, ControlError> {
+        self.open_port_by(Door::open(address)?)
+    }
+
+    /// The same at a door that is there.
+    ///
+    /// # Errors
+    /// More ports than there may be.
+    pub fn open_port_by(&self, Door(listener): Door) -> Result<Port, ControlError> {
         let crew = self.crew()?;
         let _alone = crew.changing();
         let listing = crew.premises.directory.listing();
         let is_free = |id: &PortId| !listing.has_port(*id);
         let id = (1..=u16::MAX).map(PortId).find(is_free).ok_or(ControlError::Gone)?;
-        let listener = Listener::open(address, Some(id))?;
-        let port = Port { id, address: listener.address };
+        let address = listener.address;
+        let port = Port { id, address };
         for site in &listing.sites {
             paths::open_port(&site.device, id, listing.ports.len())?;
         }
-        crew.entrance.open(listener).map_err(|source| ListenError { address, source })?;
+        crew.entrance
+            .open(Listener { port: Some(id), ..listener })
+            .map_err(|source| ListenError { address, source })?;
         crew.change(|listing| {
             listing.ports.push(port);
             listing.ports.sort_by_key(|port| port.id.0);
@@ -132,6 +156,7 @@ impl TargetControl {
     pub fn add_subsystem(&self, terms: SubsystemTerms, device: Capsules) -> Result<(), ControlError> {
         let crew = self.crew()?;
         let _alone = crew.changing();
+        self.check_ports(terms.ports.as_deref())?;
         paths::begin(&device, &self.ports()?, &terms.ana)?;
         let site = Arc::new(Site::new(terms, device));
         crew.change(|listing| {
@@ -189,6 +214,40 @@ impl TargetControl {
         })?;
         site.dismiss_strangers();
         Ok(())
+    }
+
+    /// The ports by which a subsystem is found; every one where there is nothing.
+    ///
+    /// # Errors
+    /// There is no such subsystem.
+    pub fn ports_of(&self, nqn: &Nqn) -> Result<Option<Vec<PortId>>, ControlError> {
+        Ok(self.site(nqn)?.ports())
+    }
+
+    /// Has a subsystem be found by these ports, or by every one where there is nothing, and sends those away who came by others.
+    ///
+    /// # Errors
+    /// There is no such subsystem, or no such port.
+    pub fn set_ports_of(&self, nqn: &Nqn, ports: Option<Vec<PortId>>) -> Result<(), ControlError> {
+        let crew = self.crew()?;
+        let _alone = crew.changing();
+        let site = self.site(nqn)?;
+        self.check_ports(ports.as_deref())?;
+        if site.ports() == ports {
+            return Ok(());
+        }
+        crew.change(|_| {
+            site.set_ports(ports);
+            Ok(())
+        })?;
+        site.dismiss_strangers();
+        Ok(())
+    }
+
+    fn check_ports(&self, ports: Option<&[PortId]>) -> Result<(), ControlError> {
+        let listing = self.listing()?;
+        let missing = ports.unwrap_or_default().iter().find(|port| !listing.has_port(**port));
+        missing.map_or(Ok(()), |port| Err(ControlError::NoPort(*port)))
     }
 
     /// Has hosts that come to a subsystem go by `keys`. Those that are here go on.

@@ -98,6 +98,12 @@ impl Listing {
         self.generation
     }
 
+    /// The subsystem of a name, and the port, where it is found by that.
+    pub fn site_at(&self, nqn: &Nqn, port: Option<PortId>) -> Option<(&Arc<Site>, PortId)> {
+        let port = port.filter(|port| self.has_port(*port))?;
+        self.site(nqn).filter(|site| site.is_at(port)).map(|site| (site, port))
+    }
+
     /// The subsystem of a name.
     pub fn site(&self, nqn: &Nqn) -> Option<&Arc<Site>> {
         self.sites.iter().find(|site| site.nqn == *nqn)
@@ -129,9 +135,9 @@ impl Listing {
     /// Whether nothing but TLS is spoken at `place`: no subsystem there can be had without. Where discovery alone is, hosts learn
     /// that it is elsewhere.
     pub fn requires_tls(&self, place: &Place) -> bool {
-        place.port.is_some()
-            && !self.sites.is_empty()
-            && self.sites.iter().all(|site| site.keys().require_tls())
+        let Some(port) = place.port else { return false };
+        let mut here = self.sites.iter().filter(|site| site.is_at(port)).peekable();
+        here.peek().is_some() && here.all(|site| site.keys().require_tls())
     }
 
     /// What `host` may know, who asks at `place`. Where the target listens at every address, the one that the host came to is the
@@ -139,7 +145,7 @@ impl Listing {
     pub fn entries(&self, host: &Nqn, place: &Place) -> Vec<Entry> {
         let mut entries = Vec::new();
         for site in self.sites.iter().filter(|site| site.admits(host)) {
-            entries.extend(self.ports.iter().map(|port| {
+            entries.extend(self.ports.iter().filter(|port| site.is_at(port.id)).map(|port| {
                 let at = reachable(port.address.ip(), place.to.ip());
                 let entry = Entry::tcp(site.nqn.clone(), at, port.address.port());
                 secured(Entry { port_id: port.id.0, ..entry }, site.keys().tls_policy())

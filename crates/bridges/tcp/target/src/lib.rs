@@ -47,7 +47,7 @@ mod target;
 mod wire;
 mod worker;
 
-pub use control::{ControlError, TargetControl};
+pub use control::{ControlError, Door, TargetControl};
 pub use counters::{ConnectionState, TargetSnapshot};
 pub use directory::Port;
 pub use entrance::ListenError;

@@ -44,6 +44,8 @@ pub struct SubsystemTerms {
     pub nqn: Nqn,
     /// Hosts that may connect; all where there are none.
     pub hosts: Vec<Nqn>,
+    /// Ports by which it is found; every one where nothing is said.
+    pub ports: Option<Vec<PortId>>,
     /// What hosts show who they are by, and all of them must; nobody has to where there is nothing.
     pub dhchap: Option<Dhchap>,
     /// How namespaces are reached by ports, where not all are optimized at each. Hosts are told of states where there are
@@ -57,7 +59,7 @@ impl SubsystemTerms {
     /// A subsystem of this name, which every host finds as it is.
     #[must_use]
     pub fn of(nqn: Nqn) -> Self {
-        Self { nqn, hosts: Vec::new(), dhchap: None, ana: Vec::new(), tls: None }
+        Self { nqn, hosts: Vec::new(), ports: None, dhchap: None, ana: Vec::new(), tls: None }
     }
 }
 

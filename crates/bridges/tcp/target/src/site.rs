@@ -30,6 +30,8 @@ pub struct Site {
     pub associations: Associations,
     /// Hosts that may connect; all where there is nothing.
     allowed: RwLock<Option<Vec<Nqn>>>,
+    /// Ports by which it is found; every one where there is nothing.
+    ports: RwLock<Option<Vec<PortId>>>,
     /// By what they show who they are.
     keys: RwLock<Arc<Keys>>,
     /// Keys of TLS that hosts have from their authentications, the oldest first.
@@ -43,12 +45,13 @@ pub struct Site {
 impl Site {
     /// One that is served from here on.
     pub fn new(terms: SubsystemTerms, device: Capsules) -> Self {
-        let SubsystemTerms { nqn, hosts, dhchap, tls, .. } = terms;
+        let SubsystemTerms { nqn, hosts, ports, dhchap, tls, .. } = terms;
         Self {
             nqn,
             device,
             associations: Associations::default(),
             allowed: RwLock::new((!hosts.is_empty()).then_some(hosts)),
+            ports: RwLock::new(ports),
             keys: RwLock::new(Arc::new(Keys { dhchap, tls })),
             generated: Mutex::new(VecDeque::new()),
             closed: AtomicBool::new(false),
@@ -64,6 +67,22 @@ impl Site {
     /// Has these connect from here on. Others that are here are to be [sent away](Self::dismiss_strangers).
     pub fn set_allowed(&self, hosts: Option<Vec<Nqn>>) {
         *self.allowed.write().unwrap_or_else(PoisonError::into_inner) = hosts;
+    }
+
+    /// Ports by which it is found; every one where there is nothing.
+    pub fn ports(&self) -> Option<Vec<PortId>> {
+        self.ports.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has it be found by these from here on. Those who came by others are to be [sent away](Self::dismiss_strangers).
+    pub fn set_ports(&self, ports: Option<Vec<PortId>>) {
+        *self.ports.write().unwrap_or_else(PoisonError::into_inner) = ports;
+    }
+
+    /// Whether it is found by a port.
+    pub fn is_at(&self, port: PortId) -> bool {
+        let ports = self.ports.read().unwrap_or_else(PoisonError::into_inner);
+        ports.as_ref().is_none_or(|ports| ports.contains(&port))
     }
 
     /// Whether a host may connect. One that cannot show who it is may not where that is asked for.
@@ -138,11 +157,14 @@ impl Site {
     pub fn dismiss_strangers(&self) {
         let (is_closed, allowed) = (self.is_closed(), self.allowed());
         let is_out = |host: &Nqn| is_closed || allowed.as_ref().is_some_and(|hosts| !hosts.contains(host));
-        self.dismiss(|association| is_out(&association.host));
+        self.dismiss(|association| is_out(&association.host) || !self.is_at(association.port));
     }
 
-    /// Sends away those who came by a port that there is no more.
+    /// Is found no more by a port that there is no more, and sends away those who came by it.
     pub fn dismiss_port(&self, port: PortId) {
+        let mut ports = self.ports.write().unwrap_or_else(PoisonError::into_inner);
+        ports.iter_mut().for_each(|ports| ports.retain(|other| *other != port));
+        drop(ports);
         self.dismiss(|association| association.port == port);
     }
 

@@ -47,6 +47,9 @@ pub enum StartError {
     /// What is said of paths makes no sense.
     #[error(transparent)]
     Paths(#[from] PathError),
+    /// A subsystem is to be found by a port that is not there.
+    #[error("there is no port {}", .0.0)]
+    NoPort(PortId),
     /// Keys of hosts are of no use.
     #[error(transparent)]
     Tls(#[from] TlsUnavailable),
@@ -103,6 +106,10 @@ impl Target {
         let mut sites = Vec::with_capacity(subsystems.len());
         for (terms, device) in subsystems {
             paths::begin(&device, &ports, &terms.ana)?;
+            let is_there = |wanted: &PortId| ports.iter().any(|port| port.id == *wanted);
+            if let Some(missing) = terms.ports.iter().flatten().find(|port| !is_there(port)) {
+                return Err(StartError::NoPort(*missing));
+            }
             sites.push(Arc::new(Site::new(terms, device)));
         }
         let threads = usize::from(options.threads.get());

@@ -2,6 +2,11 @@
 
 use std::str::FromStr;
 
+use byway_tcp_target::PortId;
+
+/// What a field of ports says where every one is meant.
+const EVERY_PORT: &str = "all";
+
 /// A line that is made.
 #[derive(Debug)]
 pub(super) struct Line(String);
@@ -34,6 +39,13 @@ impl Line {
             Some(field) => self.with(field),
             None => self.with(""),
         }
+    }
+
+    /// Adds a field of ports: every one where there is nothing.
+    #[must_use]
+    pub fn with_ports(self, ports: Option<&[PortId]>) -> Self {
+        let numbers = |ports: &[PortId]| ports.iter().map(|port| port.0.to_string()).collect::<Vec<_>>();
+        self.with(ports.map_or_else(|| EVERY_PORT.to_owned(), |ports| numbers(ports).join(",")))
     }
 
     /// Adds fields.
@@ -80,6 +92,16 @@ impl<'a> Fields<'a> {
     /// The next field, which may be missing.
     pub fn option(&mut self) -> Option<Option<String>> {
         Some(Some(self.text()?).filter(|text| !text.is_empty()))
+    }
+
+    /// The next field, as ports: every one where there is nothing.
+    pub fn ports(&mut self) -> Option<Option<Vec<PortId>>> {
+        let text = self.text()?;
+        if text == EVERY_PORT {
+            return Some(None);
+        }
+        let numbers = text.split(',').filter(|number| !number.is_empty());
+        numbers.map(|number| number.parse().ok().map(PortId)).collect::<Option<_>>().map(Some)
     }
 
     /// The next field, as what it stands for.

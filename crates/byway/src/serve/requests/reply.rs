@@ -60,8 +60,9 @@ impl Part {
 
     pub fn to_line(&self) -> String {
         let line = match self {
-            Self::Subsystem(ServedSubsystem { nqn, hosts, .. }) => {
-                let line = Line::of("subsystem").with(nqn).with(u8::from(hosts.is_some()));
+            Self::Subsystem(ServedSubsystem { nqn, hosts, ports, .. }) => {
+                let line = Line::of("subsystem").with(nqn).with_ports(ports.as_deref());
+                let line = line.with(u8::from(hosts.is_some()));
                 line.with_all(hosts.as_deref().unwrap_or_default())
             }
             Self::Namespace(ServedNamespace { nsid, kind, size_bytes, exported }) => {
@@ -86,9 +87,9 @@ impl Part {
         let (word, mut fields) = Fields::of(line);
         Some(match word {
             "subsystem" => {
-                let (nqn, is_listed) = (fields.text()?, fields.parsed::<u8>()? != 0);
+                let (nqn, ports, is_listed) = (fields.text()?, fields.ports()?, fields.parsed::<u8>()? != 0);
                 let hosts = is_listed.then(|| fields.rest());
-                Self::Subsystem(ServedSubsystem { nqn, hosts, namespaces: Vec::new() })
+                Self::Subsystem(ServedSubsystem { nqn, hosts, ports, namespaces: Vec::new() })
             }
             "namespace" => {
                 let (nsid, kind, size_bytes) = (fields.parsed()?, fields.text()?, fields.parsed()?);
@@ -144,17 +145,18 @@ mod tests {
             size_bytes: 1 << 40,
             exported,
         };
-        let subsystem = |nqn: &str, hosts| ServedSubsystem {
+        let subsystem = |nqn: &str, hosts, ports| ServedSubsystem {
             nqn: nqn.to_owned(),
             hosts,
+            ports,
             namespaces: vec![namespace(1, None), namespace(2, Some(exported.clone()))],
         };
         let path = PathState { port: PortId(1), nsid: 2, state: AnaState::NON_OPTIMIZED };
         let answer = Reply {
             subsystems: vec![
-                subsystem("a", None),
-                subsystem("b", Some(vec![])),
-                subsystem("c", Some(vec!["h".to_owned()])),
+                subsystem("a", None, None),
+                subsystem("b", Some(vec![]), Some(vec![])),
+                subsystem("c", Some(vec!["h".to_owned()]), Some(vec![PortId(1), PortId(300)])),
             ],
             exported: Some(exported.clone()),
             ports: vec![(PortId(3), "127.0.0.1:4420".parse().unwrap())],

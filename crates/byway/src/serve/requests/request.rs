@@ -24,6 +24,15 @@ pub enum Request {
         exports: Vec<String>,
         /// The hosts that may connect; all where there are none.
         hosts: Vec<String>,
+        /// The ports by which it is found; every one where there is nothing.
+        ports: Option<Vec<PortId>>,
+    },
+    /// A subsystem is to be found by other ports.
+    SetPorts {
+        /// The subsystem.
+        subsystem: Option<String>,
+        /// By these alone; by every one where there is nothing.
+        ports: Option<Vec<PortId>>,
     },
     /// A subsystem is to go.
     RemoveSubsystem {
@@ -93,8 +102,12 @@ impl Request {
     pub(super) fn to_line(&self) -> String {
         let line = match self {
             Self::Subsystems => Line::of("subsystems"),
-            Self::AddSubsystem { nqn, exports, hosts } => {
-                Line::of("add-subsystem").with(nqn).with(exports.len()).with_all(exports).with_all(hosts)
+            Self::AddSubsystem { nqn, exports, hosts, ports } => {
+                let line = Line::of("add-subsystem").with(nqn).with_ports(ports.as_deref());
+                line.with(exports.len()).with_all(exports).with_all(hosts)
+            }
+            Self::SetPorts { subsystem, ports } => {
+                Line::of("set-ports").with_option(subsystem.as_ref()).with_ports(ports.as_deref())
             }
             Self::RemoveSubsystem { nqn } => Line::of("remove-subsystem").with(nqn),
             Self::AddNamespace { subsystem, uri } => {
@@ -129,11 +142,12 @@ impl Request {
         Some(match word {
             "subsystems" => Self::Subsystems,
             "add-subsystem" => {
-                let (nqn, count) = (fields.text()?, fields.parsed::<usize>()?);
+                let (nqn, ports, count) = (fields.text()?, fields.ports()?, fields.parsed::<usize>()?);
                 let mut exports = fields.rest();
                 let hosts = exports.split_off(count.min(exports.len()));
-                Self::AddSubsystem { nqn, exports, hosts }
+                Self::AddSubsystem { nqn, exports, hosts, ports }
             }
+            "set-ports" => Self::SetPorts { subsystem: fields.option()?, ports: fields.ports()? },
             "remove-subsystem" => Self::RemoveSubsystem { nqn: fields.text()? },
             "add-namespace" => Self::AddNamespace { subsystem: fields.option()?, uri: fields.text()? },
             "remove-namespace" => {
@@ -162,10 +176,11 @@ impl Request {
         let mut reply = Reply::default();
         match self {
             Self::Subsystems => reply.subsystems = control.subsystems()?,
-            Self::AddSubsystem { nqn, exports, hosts } => {
-                let nqn = Some(nqn);
-                control.add_subsystem(&SubsystemSpec { nqn, exports, hosts, ..SubsystemSpec::default() })?;
+            Self::AddSubsystem { nqn, exports, hosts, ports } => {
+                let own = SubsystemSpec { nqn: Some(nqn), exports, ..SubsystemSpec::default() };
+                control.add_subsystem(&SubsystemSpec { hosts, ports, ..own })?;
             }
+            Self::SetPorts { subsystem, ports } => control.set_ports(subsystem.as_deref(), ports)?,
             Self::RemoveSubsystem { nqn } => control.remove_subsystem(&nqn)?,
             Self::AddNamespace { subsystem, uri } => {
                 reply.exported = Some(control.exporter(subsystem.as_deref())?.add(&uri)?);
@@ -221,8 +236,20 @@ mod tests {
         let text = str::to_owned;
         let requests = [
             Request::Subsystems,
-            Request::AddSubsystem { nqn: text("n"), exports: vec![text("a\tb"), text("c")], hosts: vec![] },
-            Request::AddSubsystem { nqn: text("n"), exports: vec![], hosts: vec![text("h")] },
+            Request::AddSubsystem {
+                nqn: text("n"),
+                exports: vec![text("a\tb"), text("c")],
+                hosts: vec![],
+                ports: None,
+            },
+            Request::AddSubsystem {
+                nqn: text("n"),
+                exports: vec![],
+                hosts: vec![text("h")],
+                ports: Some(vec![PortId(1), PortId(2)]),
+            },
+            Request::SetPorts { subsystem: None, ports: Some(vec![]) },
+            Request::SetPorts { subsystem: subsystem.clone(), ports: None },
             Request::RemoveSubsystem { nqn: text("n") },
             Request::AddNamespace { subsystem: None, uri: text("file:a b?x=1") },
             Request::RemoveNamespace { subsystem: subsystem.clone(), nsid: 3 },
@@ -247,6 +274,7 @@ mod tests {
             "",
             "begone",
             "remove-port\tmany",
+            "set-ports\t\t1,x",
             "remove-namespace\t\t-1",
             "add-namespace\t",
             "set-path\t\t1\t2",

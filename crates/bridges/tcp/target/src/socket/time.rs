@@ -49,7 +49,9 @@ impl<W: Wire> Connection<W> {
         }
         let Session { premises, place, .. } = &self.session;
         let generation = premises.directory.generation();
-        let is_gone = |port| !premises.directory.listing().has_port(port);
+        let site = self.site.as_ref();
+        let is_found = |port| site.is_none_or(|site| site.is_at(port));
+        let is_gone = |port| !premises.directory.listing().has_port(port) || !is_found(port);
         let has_changed = std::mem::replace(&mut self.generation, generation) != generation;
         (has_changed && place.port.is_some_and(is_gone)).then_some(Ended::Dismissed)
     }

@@ -82,11 +82,16 @@ impl Listener {
         self.host.is_done(self.request)
     }
 
-    /// Waits to be told of a change, and reads what there is now: names of subsystems with the ports.
+    /// Waits to be told of a change, and reads what there is now.
     pub fn hear(&mut self) -> Vec<(String, String)> {
         let (told, _) = self.host.wait(self.request);
         assert_eq!(told.dw0, Event::DISCOVERY_CHANGED.into_bits());
         self.request = self.host.start_read(event_request(), 0);
+        self.known()
+    }
+
+    /// What there is: names of subsystems with the ports.
+    pub fn known(&mut self) -> Vec<(String, String)> {
         let known = read_log(&mut self.host, |_| {});
         let nvm = known.into_iter().filter(|entry| !entry.subsystem.is_discovery());
         nvm.map(|entry| (entry.subsystem.to_string(), entry.service)).collect()

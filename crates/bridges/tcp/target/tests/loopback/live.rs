@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpStream};
 
-use byway_fabrics::{ConnectRefusal, RefusalKind};
+use byway_fabrics::{ConnectRefusal, Parameter, Property, RefusalKind};
 use byway_flash::RunOptions;
 use byway_spec::nvm::NvmOpcode;
 use byway_tcp_target::{ControlError, PortId, SubsystemTerms, Told};
@@ -169,4 +169,47 @@ fn a_host_that_asks_for_no_events_gets_none() {
     served.control().open_port(anywhere()).unwrap();
     assert_eq!(read_log(&mut host, |_| {}).len(), 3);
     assert!(!host.is_done(request));
+}
+
+#[test]
+fn a_subsystem_is_found_by_its_ports_alone_and_discovery_tells_of_these() {
+    let served = Served::with_ports(3, |asked| asked.first().ports = Some(vec![PortId(1), PortId(2)]));
+    let mut listener = Listener::new(&served);
+    let at =
+        |ports: &[usize]| ports.iter().map(|port| known(SUBSYSTEM, served.port(*port))).collect::<Vec<_>>();
+    assert_eq!(listener.known(), at(&[1, 2]));
+    let refused = ConnectRefusal::invalid(Parameter::SUBNQN);
+    let connect = |port| Host::greet(served.port(port), Proposal::default()).connect_admin(0);
+    assert_eq!(connect(3), Err(refused));
+    let (mut first, mut io_of_first) = served.host_at(1);
+    let (mut second, mut io_of_second) = served.host_at(2);
+    let mut by_second = Host::greet(served.port(2), Proposal::default());
+    by_second.connect_io(2, first.controller()).unwrap();
+    let by_third = Host::greet(served.port(3), Proposal::default()).connect_io(3, first.controller());
+    assert_eq!(by_third, Err(refused));
+    // Who came by a port that is none of its own any more goes, and with it what came by it to another port's controller.
+    let set = |ports: &[u16]| {
+        let ports = Some(ports.iter().copied().map(PortId).collect());
+        served.control().set_ports_of(&name(SUBSYSTEM), ports)
+    };
+    set(&[1, 3]).unwrap();
+    assert_eq!(listener.hear(), at(&[1, 3]));
+    for host in [&mut second, &mut io_of_second, &mut by_second] {
+        assert_eq!(host.wait_for_end(), End::Closed);
+    }
+    assert_eq!(connect(2), Err(refused));
+    connect(3).unwrap();
+    assert!(io_of_first.read(blocks(NvmOpcode::READ, 0, 512), 512).0.status().is_success());
+    assert!(matches!(set(&[4]), Err(ControlError::NoPort(PortId(4)))));
+    // A port that goes is nobody's, and one that comes by its number is another.
+    served.control().close_port(PortId(3)).unwrap();
+    assert_eq!(listener.hear(), at(&[1]));
+    let again = served.control().open_port(anywhere()).unwrap();
+    assert_eq!(again.id, PortId(3));
+    assert!(!listener.is_told());
+    assert_eq!(listener.known(), at(&[1]));
+    assert_eq!(Host::greet(again.address, Proposal::default()).connect_admin(0), Err(refused));
+    served.control().set_ports_of(&name(SUBSYSTEM), None).unwrap();
+    assert_eq!(listener.hear(), at(&[1, 2, 3]));
+    assert!(first.property(Property::Csts) > 0);
 }

@@ -124,6 +124,52 @@ fn a_server_is_found_by_its_image_and_a_path_is_that_of_who_asks() {
 }
 
 #[test]
+fn hosts_that_are_let_in_are_told_what_to_show_who_they_are_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = by_file(folder.path(), &[]);
+    let (address, socket) = (served.place("tcp"), text(&served.socket));
+    let file = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let secret = said(&["key", "new"]);
+    let alone = file("secret", &secret);
+    let info = |nqn: &str, host: &str, more: &str| format!("tcp://{address}/{nqn}?hostnqn={host}{more}");
+    let by_secret = format!("&dhchap-secret-file={}", text(&alone));
+    let other = "nqn.2026-11.example:other";
+    said(&["host", "allow", socket, HOST, "--subsystem", SECOND, "--dhchap-secret-file", text(&alone)]);
+    refused(2, &["info", &info(SECOND, HOST, "")]);
+    said(&["info", &info(SECOND, HOST, &by_secret)]);
+    // Another that has none is let in by its name, and cannot come; one that would have others not come is refused.
+    said(&["host", "allow", socket, other, "--subsystem", SECOND]);
+    refused(2, &["info", &info(SECOND, other, "")]);
+    let keep = ["host", "allow", socket, HOST, "--subsystem", SECOND, "--dhchap-secret-file", text(&alone)];
+    let why = refused(2, &keep);
+    assert!(why.contains(other) && !why.contains("DHHC"), "{why}");
+    let bad = file("bad", "DHHC-1:00:what:");
+    let why = refused(
+        2,
+        &["host", "allow", socket, HOST, "--subsystem", FIRST, "--dhchap-secret-file", text(&bad)],
+    );
+    assert!(why.contains(HOST) && !why.contains("what"), "{why}");
+    said(&["info", &info(FIRST, other, "")]);
+    // A subsystem that comes with them, and a host more.
+    let third = "nqn.2026-11.example:third";
+    let secrets = file("secrets", &format!("{HOST} {secret}"));
+    let add = ["subsystem", "add", socket, third, "--ns", "blocks:1M", "--dhchap-secrets", text(&secrets)];
+    said(&[&add[..], &["--allow-host", HOST]].concat());
+    refused(2, &["info", &info(third, HOST, "")]);
+    said(&["info", &info(third, HOST, &by_secret)]);
+    said(&["host", "allow", socket, other, "--subsystem", third, "--dhchap-secret-file", text(&alone)]);
+    said(&["info", &info(third, other, &by_secret)]);
+    said(&["info", &info(third, HOST, &by_secret)]);
+    let why = refused(2, &[&add[..3], &["nqn.d"], &add[6..], &["--allow-host", other]].concat());
+    assert!(why.contains(HOST) && why.contains("--allow-host"), "{why}");
+    served.server.end("-TERM");
+}
+
+#[test]
 fn a_hangup_has_the_hosts_of_the_file_read_anew() {
     let folder = tempfile::tempdir().unwrap();
     let served = by_file(folder.path(), &[]);

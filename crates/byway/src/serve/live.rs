@@ -6,12 +6,12 @@ use std::sync::{Arc, Weak};
 use byway_controller::{Namespace, Subsystem};
 use byway_core::{Error, ErrorKind, Result};
 use byway_in_process::WatchedBy;
-use byway_tcp_target::{AnaSetting, AnaState, ControlError, Nqn, Port, PortId, TargetControl};
+use byway_tcp_target::{AnaSetting, AnaState, ControlError, Keys, Nqn, Port, PortId, TargetControl};
 
 use crate::serve::exports::{Exported, Exporter};
 use crate::serve::from_start;
 use crate::serve::subsystem::{House, Housed, SubsystemSpec, hosts_of_fabrics};
-use crate::serve::tcp;
+use crate::serve::tcp::{self, HostKeys};
 
 /// A way to change what a server serves, from any thread. It does not keep the server. Hosts are told of namespaces and states
 /// that change, and those that stay at discovery of the rest.
@@ -189,6 +189,31 @@ impl ServeControl {
         let named = |hosts: &[String]| hosts.iter().map(|host| tcp::name(host)).collect::<Result<_>>();
         let (nqn, hosts) = (self.house()?.name(nqn)?, hosts.map(named).transpose()?);
         self.target()?.set_allowed(&nqn, hosts).map_err(from_control)
+    }
+
+    /// Has one more host connect to a subsystem, by what `keys` say of it, beside those that may; where all might, it alone.
+    ///
+    /// # Errors
+    /// There is no such subsystem; a name that is none; hosts that may connect and have nothing to show who they are by, where others have.
+    pub fn allow_host(&self, nqn: Option<&str>, host: &str, keys: HostKeys) -> Result<()> {
+        let (nqn, host, target) = (self.house()?.name(nqn)?, tcp::name(host)?, self.target()?);
+        let mut hosts = target.allowed(&nqn).map_err(from_control)?.unwrap_or_default();
+        hosts.retain(|other| *other != host);
+        hosts.push(host);
+        hosts.sort();
+        if keys.dhchap.is_some() || keys.tls.is_some() {
+            let tls = keys.tls.map(|keys| tcp::tls_of(&nqn, &keys)).transpose()?;
+            let more = Keys { dhchap: keys.dhchap, tls };
+            let keys = target.keys(&nqn).map_err(from_control)?.with(more);
+            if let Some(without) = hosts.iter().find(|host| !keys.admit(host)) {
+                let said =
+                    format!("{without} may connect, and has not all that hosts are to show who they are by");
+                return Err(Error::host(ErrorKind::InvalidArgument, said));
+            }
+            // Before the host is let in, who could come by its name without.
+            target.set_keys(&nqn, keys).map_err(from_control)?;
+        }
+        target.set_allowed(&nqn, Some(hosts)).map_err(from_control)
     }
 
     /// Has a subsystem be found by these ports, or by every one where there is nothing, and sends those away who came by others.

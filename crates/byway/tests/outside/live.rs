@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use byway::serve::requests::{Reply, Request, ask};
+use byway::serve::requests::{HostSecrets, Reply, Request, ask};
 use byway::serve::{
     AnaSetting, AnaState, PortId, ServeControl, ServeOptions, Served, StopServing, SubsystemSpec, TcpOptions,
     serve, serve_all,
@@ -137,7 +137,7 @@ fn namespaces_ports_hosts_and_states_change_by_requests() {
         paths.iter().map(|path| path.state).collect::<Vec<_>>(),
         [AnaState::OPTIMIZED, AnaState::INACCESSIBLE]
     );
-    asked(Request::AllowHost { subsystem: second.clone(), host: HOST.to_owned() }).unwrap();
+    asked(Request::AllowHost { subsystem: second.clone(), host: HostSecrets::of(HOST) }).unwrap();
     assert!(byway::open(&server.uri(SECOND)).is_err(), "no other host may connect any more");
     assert!(byway::open(&format!("{}?hostnqn={HOST}", server.uri(SECOND))).is_ok());
     let Reply { subsystems, .. } = asked(Request::Subsystems).unwrap();

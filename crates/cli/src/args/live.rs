@@ -84,6 +84,12 @@ pub struct AddSubsystem {
     /// Let this host connect, and no other that is not named so too.
     #[arg(long, value_name = "NQN")]
     pub allow_host: Vec<String>,
+    /// Secrets of the hosts that may connect (DH-HMAC-CHAP), of each: HOSTNQN SECRET a line, and the controller's behind it where there is one.
+    #[arg(long, value_name = "FILE", requires = "allow_host")]
+    pub dhchap_secrets: Option<PathBuf>,
+    /// Keys of TLS of the hosts that may connect, of each: HOSTNQN KEY a line.
+    #[arg(long, value_name = "FILE", requires = "allow_host")]
+    pub tls_keys: Option<PathBuf>,
     /// Have it be found by this port, by its number, and by no other that is not named so too.
     #[arg(long = "port", value_name = "PORT")]
     pub ports: Vec<u16>,
@@ -281,14 +287,32 @@ pub enum HostCommand {
     #[command(after_help = "Examples:\n  byway host list /run/byway.sock --json")]
     List(AskedOfOne),
     /// Let a host connect. Where every one might, no other may any more, and those that are here are sent away.
-    #[command(after_help = "Examples:\n  byway host allow /run/byway.sock nqn.2026-11.example:host")]
-    Allow(OneHost),
+    #[command(after_help = "\
+Examples:
+  byway host allow /run/byway.sock nqn.2026-11.example:host
+  byway host allow /run/byway.sock nqn.2026-11.example:host --dhchap-secret-file secret --tls-key-file key")]
+    Allow(AllowHost),
     /// Let a host connect no more, and send it away.
     #[command(after_help = "Examples:\n  byway host disallow /run/byway.sock nqn.2026-11.example:host")]
     Disallow(OneHost),
     /// Let every host connect.
     #[command(after_help = "Examples:\n  byway host allow-all /run/byway.sock")]
     AllowAll(AskedOfOne),
+}
+
+/// `byway host allow`.
+#[derive(Debug, Args)]
+pub struct AllowHost {
+    /// The host.
+    #[command(flatten)]
+    pub host: OneHost,
+    /// A file with the secret by which it is to show who it is (DH-HMAC-CHAP), and the controller's behind it where there is one. Where one
+    /// host has a secret, all that may connect have to have one.
+    #[arg(long, value_name = "FILE")]
+    pub dhchap_secret_file: Option<PathBuf>,
+    /// A file with the key by which it is to come by TLS. The same holds.
+    #[arg(long, value_name = "FILE")]
+    pub tls_key_file: Option<PathBuf>,
 }
 
 /// A host of a subsystem.

@@ -9,9 +9,10 @@ use byway::serve::{AnaSetting, PathState, PortId, ServedNamespace, ServedSubsyst
 use serde::Serialize;
 
 use crate::args::{
-    AddSubsystem, AnaCommand, Asked, AskedOfOne, HostCommand, NamespaceCommand, PortCommand,
-    SubsystemCommand, SubsystemPorts,
+    AnaCommand, Asked, AskedOfOne, HostCommand, NamespaceCommand, OneHost, PortCommand, SubsystemCommand,
+    SubsystemPorts,
 };
+use crate::command::secrets;
 use crate::table::Table;
 use crate::terminal::{print_done, print_json};
 
@@ -22,11 +23,11 @@ use crate::terminal::{print_done, print_json};
 pub fn subsystem(command: &SubsystemCommand, out: &mut impl Write) -> Result<()> {
     match command {
         SubsystemCommand::List(asked) => list_subsystems(asked, out),
-        SubsystemCommand::Add(AddSubsystem { asked, nqn, exports, allow_host, ports }) => {
-            let exports = exports.iter().map(|uri| for_server(uri)).collect::<Result<_>>()?;
-            let (nqn, hosts, ports) = (nqn.clone(), allow_host.clone(), listed(ports));
-            request(asked, Request::AddSubsystem { nqn: nqn.clone(), exports, hosts, ports })?;
-            done(asked, Done::SubsystemAdded { nqn }, out)
+        SubsystemCommand::Add(args) => {
+            let exports = args.exports.iter().map(|uri| for_server(uri)).collect::<Result<_>>()?;
+            let (nqn, hosts, ports) = (args.nqn.clone(), secrets::of_hosts(args)?, listed(&args.ports));
+            request(&args.asked, Request::AddSubsystem { nqn: nqn.clone(), exports, hosts, ports })?;
+            done(&args.asked, Done::SubsystemAdded { nqn }, out)
         }
         SubsystemCommand::Ports(SubsystemPorts { asked, nqn, ports }) => {
             let subsystem = Some(nqn.clone());
@@ -118,9 +119,10 @@ pub fn host(command: &HostCommand, out: &mut impl Write) -> Result<()> {
     match command {
         HostCommand::List(of) => list_hosts(of, out),
         HostCommand::Allow(args) => {
-            let (subsystem, host) = (args.of.subsystem.clone(), args.host.clone());
-            request(&args.of.asked, Request::AllowHost { subsystem, host: host.clone() })?;
-            done(&args.of.asked, Done::HostAllowed { host }, out)
+            let OneHost { of, host } = &args.host;
+            let subsystem = of.subsystem.clone();
+            request(&of.asked, Request::AllowHost { subsystem, host: secrets::of_host(args)? })?;
+            done(&of.asked, Done::HostAllowed { host: host.clone() }, out)
         }
         HostCommand::Disallow(args) => {
             let (subsystem, host) = (args.of.subsystem.clone(), args.host.clone());

@@ -29,6 +29,7 @@ pub mod pass;
 pub mod perf;
 pub mod report;
 pub mod resize;
+pub mod secrets;
 pub mod serve;
 mod serve_config;
 pub mod snapshot;

@@ -250,6 +250,14 @@ impl TargetControl {
         missing.map_or(Ok(()), |port| Err(ControlError::NoPort(*port)))
     }
 
+    /// By what hosts that come to a subsystem show who they are.
+    ///
+    /// # Errors
+    /// There is no such subsystem.
+    pub fn keys(&self, nqn: &Nqn) -> Result<Keys, ControlError> {
+        Ok(Keys::clone(&*self.site(nqn)?.keys()))
+    }
+
     /// Has hosts that come to a subsystem go by `keys`. Those that are here go on.
     ///
     /// # Errors

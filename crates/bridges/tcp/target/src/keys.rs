@@ -16,8 +16,27 @@ pub struct Keys {
 }
 
 impl Keys {
+    /// These, with those of the hosts that `more` has in place of their own.
+    #[must_use]
+    pub fn with(self, more: Self) -> Self {
+        let dhchap = match (self.dhchap, more.dhchap) {
+            (Some(mut here), Some(more)) => {
+                here.hosts.retain(|(host, _)| more.hosts.iter().all(|(other, _)| other != host));
+                here.hosts.extend(more.hosts);
+                Some(here)
+            }
+            (here, more) => here.or(more),
+        };
+        let tls = match (self.tls, more.tls) {
+            (Some(here), Some(more)) => Some(here.with(more)),
+            (here, more) => here.or(more),
+        };
+        Self { dhchap, tls }
+    }
+
     /// Whether a host has what is asked of it.
-    pub(crate) fn admit(&self, host: &Nqn) -> bool {
+    #[must_use]
+    pub fn admit(&self, host: &Nqn) -> bool {
         let has_secret = |dhchap: &Dhchap| dhchap.hosts.iter().any(|(name, _)| name == host);
         let may_come = |tls: &Tls| match tls.policy {
             TlsPolicy::Allowed => true,

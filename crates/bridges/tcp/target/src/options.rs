@@ -119,6 +119,17 @@ impl Tls {
     }
 }
 
+impl Tls {
+    /// The same policy, with the keys of `more` in place of those that its hosts had.
+    pub(crate) fn with(mut self, more: Self) -> Self {
+        self.hosts.retain(|host| !more.hosts.contains(host));
+        self.psks.retain(|psk| !more.hosts.contains(&psk.parties().host));
+        self.hosts.extend(more.hosts);
+        self.psks.extend(more.psks);
+        self
+    }
+}
+
 /// Authentication by DH-HMAC-CHAP: of every queue, of every host. The discovery service is left out of it.
 #[derive(Debug, Clone)]
 pub struct Dhchap {

@@ -8,10 +8,12 @@ mod line;
 mod listener;
 mod reply;
 mod request;
+mod secrets;
 
 pub use client::{absolute, ask};
 pub use reply::Reply;
 pub use request::Request;
+pub use secrets::HostSecrets;
 
 pub(super) use listener::Requests;
 

@@ -7,8 +7,10 @@ use byway_tcp_target::{AnaSetting, AnaState, PortId};
 
 use super::line::{Fields, Line};
 use super::reply::Reply;
+use super::secrets::{HostSecrets, keys_of};
 use crate::serve::live::ServeControl;
 use crate::serve::subsystem::SubsystemSpec;
+use crate::serve::tcp::HostKeys;
 
 /// What a server is asked. Where a subsystem may be named and is not, the only one is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +24,8 @@ pub enum Request {
         nqn: String,
         /// What it exports.
         exports: Vec<String>,
-        /// The hosts that may connect; all where there are none.
-        hosts: Vec<String>,
+        /// The hosts that may connect, each by what it has to show who it is by; all where there are none.
+        hosts: Vec<HostSecrets>,
         /// The ports by which it is found; every one where there is nothing.
         ports: Option<Vec<PortId>>,
     },
@@ -69,8 +71,8 @@ pub enum Request {
     AllowHost {
         /// To this subsystem.
         subsystem: Option<String>,
-        /// Its name.
-        host: String,
+        /// Its name, and by what it shows who it is, where that is new.
+        host: HostSecrets,
     },
     /// A host may connect no more.
     DisallowHost {
@@ -104,7 +106,8 @@ impl Request {
             Self::Subsystems => Line::of("subsystems"),
             Self::AddSubsystem { nqn, exports, hosts, ports } => {
                 let line = Line::of("add-subsystem").with(nqn).with_ports(ports.as_deref());
-                line.with(exports.len()).with_all(exports).with_all(hosts)
+                let line = line.with(exports.len()).with_all(exports);
+                hosts.iter().fold(line, |line, host| host.add_to(line))
             }
             Self::SetPorts { subsystem, ports } => {
                 Line::of("set-ports").with_option(subsystem.as_ref()).with_ports(ports.as_deref())
@@ -120,7 +123,7 @@ impl Request {
             Self::AddPort { address } => Line::of("add-port").with(address),
             Self::RemovePort { port } => Line::of("remove-port").with(port),
             Self::AllowHost { subsystem, host } => {
-                Line::of("allow-host").with_option(subsystem.as_ref()).with(host)
+                host.add_to(Line::of("allow-host").with_option(subsystem.as_ref()))
             }
             Self::DisallowHost { subsystem, host } => {
                 Line::of("disallow-host").with_option(subsystem.as_ref()).with(host)
@@ -143,8 +146,8 @@ impl Request {
             "subsystems" => Self::Subsystems,
             "add-subsystem" => {
                 let (nqn, ports, count) = (fields.text()?, fields.ports()?, fields.parsed::<usize>()?);
-                let mut exports = fields.rest();
-                let hosts = exports.split_off(count.min(exports.len()));
+                let exports = (0..count).map(|_| fields.text()).collect::<Option<_>>()?;
+                let hosts = std::iter::from_fn(|| HostSecrets::read(&mut fields)).collect();
                 Self::AddSubsystem { nqn, exports, hosts, ports }
             }
             "set-ports" => Self::SetPorts { subsystem: fields.option()?, ports: fields.ports()? },
@@ -156,7 +159,10 @@ impl Request {
             "ports" => Self::Ports,
             "add-port" => Self::AddPort { address: fields.parsed()? },
             "remove-port" => Self::RemovePort { port: fields.parsed()? },
-            "allow-host" => Self::AllowHost { subsystem: fields.option()?, host: fields.text()? },
+            "allow-host" => {
+                let subsystem = fields.option()?;
+                Self::AllowHost { subsystem, host: HostSecrets::read(&mut fields)? }
+            }
             "disallow-host" => Self::DisallowHost { subsystem: fields.option()?, host: fields.text()? },
             "allow-all" => Self::AllowAll { subsystem: fields.option()? },
             "paths" => Self::Paths { subsystem: fields.option()? },
@@ -177,8 +183,10 @@ impl Request {
         match self {
             Self::Subsystems => reply.subsystems = control.subsystems()?,
             Self::AddSubsystem { nqn, exports, hosts, ports } => {
-                let own = SubsystemSpec { nqn: Some(nqn), exports, ..SubsystemSpec::default() };
-                control.add_subsystem(&SubsystemSpec { hosts, ports, ..own })?;
+                let HostKeys { dhchap, tls } = keys_of(&hosts)?;
+                let hosts = hosts.into_iter().map(|host| host.host).collect();
+                let own = SubsystemSpec { nqn: Some(nqn), exports, ports, ..SubsystemSpec::default() };
+                control.add_subsystem(&SubsystemSpec { hosts, dhchap, tls, ..own })?;
             }
             Self::SetPorts { subsystem, ports } => control.set_ports(subsystem.as_deref(), ports)?,
             Self::RemoveSubsystem { nqn } => control.remove_subsystem(&nqn)?,
@@ -192,10 +200,11 @@ impl Request {
             Self::AddPort { address } => reply.ports.push(control.open_port(address)?),
             Self::RemovePort { port } => control.close_port(PortId(port))?,
             Self::AllowHost { subsystem, host } => {
-                change_hosts(control, subsystem.as_deref(), |hosts| hosts.push(host))?;
+                let keys = keys_of(std::slice::from_ref(&host))?;
+                control.allow_host(subsystem.as_deref(), &host.host, keys)?;
             }
             Self::DisallowHost { subsystem, host } => {
-                change_hosts(control, subsystem.as_deref(), |hosts| hosts.retain(|other| *other != host))?;
+                disallow(control, subsystem.as_deref(), &host)?;
             }
             Self::AllowAll { subsystem } => control.set_hosts(subsystem.as_deref(), None)?,
             Self::Paths { subsystem } => reply.paths = control.paths(subsystem.as_deref())?,
@@ -205,22 +214,13 @@ impl Request {
     }
 }
 
-/// Changes the list of hosts. Where every host may connect there is none: with the first that is allowed, no other is any more.
-fn change_hosts(
-    control: &ServeControl,
-    subsystem: Option<&str>,
-    change: impl FnOnce(&mut Vec<String>),
-) -> Result<()> {
-    let hosts = control.hosts(subsystem)?;
-    let before = hosts.clone();
-    let mut hosts = hosts.unwrap_or_default();
-    change(&mut hosts);
-    hosts.sort();
-    hosts.dedup();
-    if before.is_none() && hosts.is_empty() {
+/// Takes a host off the list. Where every host may connect there is none.
+fn disallow(control: &ServeControl, subsystem: Option<&str>, host: &str) -> Result<()> {
+    let Some(mut hosts) = control.hosts(subsystem)? else {
         let said = "every host may connect: allow those that are to go on, and no other may";
         return Err(Error::host(ErrorKind::InvalidArgument, said));
-    }
+    };
+    hosts.retain(|other| other != host);
     control.set_hosts(subsystem, Some(&hosts))
 }
 
@@ -234,6 +234,9 @@ mod tests {
         let subsystem = Some("nqn.2026-01.example:a".to_owned());
         let setting = AnaSetting { port: PortId(2), nsid: Some(7), state: AnaState::INACCESSIBLE };
         let text = str::to_owned;
+        let (dhchap, tls) = (Some(text("a secret")), Some(text("a key")));
+        let secrets = HostSecrets { dhchap, tls, ..HostSecrets::of("i") };
+        assert!(!format!("{secrets:?}").contains("secret\""), "it is not shown");
         let requests = [
             Request::Subsystems,
             Request::AddSubsystem {
@@ -245,7 +248,7 @@ mod tests {
             Request::AddSubsystem {
                 nqn: text("n"),
                 exports: vec![],
-                hosts: vec![text("h")],
+                hosts: vec![HostSecrets::of("h"), secrets.clone()],
                 ports: Some(vec![PortId(1), PortId(2)]),
             },
             Request::SetPorts { subsystem: None, ports: Some(vec![]) },
@@ -256,7 +259,8 @@ mod tests {
             Request::Ports,
             Request::AddPort { address: "[::1]:4420".parse().unwrap() },
             Request::RemovePort { port: 2 },
-            Request::AllowHost { subsystem: None, host: text("h") },
+            Request::AllowHost { subsystem: None, host: HostSecrets::of("h") },
+            Request::AllowHost { subsystem: subsystem.clone(), host: secrets },
             Request::DisallowHost { subsystem: None, host: text("h") },
             Request::AllowAll { subsystem: subsystem.clone() },
             Request::Paths { subsystem: None },
@@ -275,6 +279,7 @@ mod tests {
             "begone",
             "remove-port\tmany",
             "set-ports\t\t1,x",
+            "allow-host\t\thost\tsecret",
             "remove-namespace\t\t-1",
             "add-namespace\t",
             "set-path\t\t1\t2",

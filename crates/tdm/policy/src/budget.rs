@@ -119,10 +119,13 @@ impl Migration {
         Self { bytes_per_s, balance_bytes: bytes_per_s, at_ns: 0 }
     }
 
-    pub(crate) fn tick(&mut self, now_ns: u64) {
-        let earned = now_ns.saturating_sub(self.at_ns) as f64 * self.bytes_per_s / 1e9;
+    /// Time has come this far; says how long it was since the last time.
+    pub(crate) fn tick(&mut self, now_ns: u64) -> u64 {
+        let elapsed_ns = now_ns.saturating_sub(self.at_ns);
+        let earned = elapsed_ns as f64 * self.bytes_per_s / 1e9;
         self.balance_bytes = (self.balance_bytes + earned).min(self.bytes_per_s);
         self.at_ns = self.at_ns.max(now_ns);
+        elapsed_ns
     }
 
     /// How long a move of that size has to wait. One that is more than a second's worth is begun on a full balance, and nothing

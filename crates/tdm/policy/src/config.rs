@@ -40,7 +40,7 @@ impl Config {
             Room::Log => LOG_PERCENT,
             Room::Pinned => PINNED_PERCENT,
         };
-        self.device_bytes / 100 * percent
+        self.device_bytes / 100 * percent + self.device_bytes % 100 * percent / 100
     }
 
     /// How long the device takes to move so many bytes, if it does nothing else.

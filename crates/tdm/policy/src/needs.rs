@@ -35,18 +35,15 @@ pub(crate) fn pinned_bytes(sample: &Sample) -> u64 {
     used_bytes.div_ceil(CHUNK_BYTES).max(1).saturating_mul(CHUNK_BYTES)
 }
 
-/// A log that takes what the file writes between two syncs and while one is under way below; a power of two. More than
-/// [`log_most_bytes`] where no log can.
+/// A log that takes what the file writes between two syncs and while one is under way below; a power of two. What does not fit is
+/// retired meanwhile. More than [`log_most_bytes`] where there is no room for any log.
 pub(crate) fn log_bytes(config: &Config, averages: &Averages, lower_sync_ns: f64) -> u64 {
     let a_sync = if averages.slow.syncs > 0.0 { averages.slow.bytes_a_sync() } else { 0.0 };
     let a_second = averages.fast.written_bytes.max(averages.slow.written_bytes);
     let wanted = (a_sync * LOG_COMMITS).max(a_second * lower_sync_ns / 1e9 * LOG_SYNCS);
     let most = log_most_bytes(config);
-    if a_sync * LOG_COMMITS > most as f64 {
-        return most.saturating_mul(2);
-    }
     let least = power_below(config.budget_bytes(Room::Log) / LOGS).clamp(LOG_LEAST_BYTES, LOG_ENOUGH_BYTES);
-    (wanted.min(most as f64) as u64).max(least).next_power_of_two().min(most)
+    (wanted.min(most as f64) as u64).max(least).next_power_of_two().min(most).max(LOG_LEAST_BYTES)
 }
 
 /// The largest log of one file: others have the other half.

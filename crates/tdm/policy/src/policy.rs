@@ -51,6 +51,14 @@ struct Newcomer {
     score: f64,
 }
 
+/// Room that is missing, and what is offered for it.
+struct Wanted {
+    room: Room,
+    bytes: u64,
+    score: f64,
+    move_score: f64,
+}
+
 impl Policy {
     /// A policy for that device.
     #[must_use]
@@ -102,7 +110,7 @@ impl Policy {
 
     /// What is to be done now. Each decision is answered by [`Policy::moved`] or [`Policy::failed`], once it is done or could not be.
     pub fn decide(&mut self, now_ns: u64) -> Vec<Decision> {
-        self.migration.tick(now_ns);
+        self.scales.fade(self.migration.tick(now_ns));
         let mut floor = self.floor();
         let mut decisions = Vec::new();
         let mut newcomers = Vec::new();
@@ -259,8 +267,13 @@ impl Policy {
         }
         if needs_bytes > floor.expected_bytes(room) {
             let wanted = needs_bytes - floor.expected_bytes(room);
-            let net = new.score - outlook.of(new.to).score_of_move();
-            match self.victims(now_ns, room, wanted, net) {
+            let wanted = Wanted {
+                room,
+                bytes: wanted,
+                score: new.score,
+                move_score: outlook.of(new.to).score_of_move(),
+            };
+            match self.victims(now_ns, &wanted) {
                 Ok(victims) => self.displace(now_ns, floor, new, victims, decisions),
                 Err(to_beat) => {
                     let (score, free_bytes) = (new.score, floor.free_bytes(room));
@@ -298,16 +311,10 @@ impl Policy {
         Some(Decision { file: new.file, from, to: new.to, room_bytes, why: new.why })
     }
 
-    /// Who could leave so much room to one of that score, the worst first; or what the score would have to be.
-    fn victims(
-        &self,
-        now_ns: u64,
-        room: Room,
-        wanted_bytes: u64,
-        score: f64,
-    ) -> Result<Vec<(FileId, f64)>, f64> {
+    /// Who could leave that room, the worst first; or what the score would have to be.
+    fn victims(&self, now_ns: u64, wanted: &Wanted) -> Result<Vec<(FileId, f64)>, f64> {
         let mut residents: Vec<_> =
-            self.files.iter().filter(|(_, file)| may_leave(now_ns, room, file)).collect();
+            self.files.iter().filter(|(_, file)| may_leave(now_ns, wanted.room, file)).collect();
         let score_of = |file: &File| {
             outlook(&self.config, &self.scales, file).of(file.level).score_of_resident(file.room_bytes)
         };
@@ -316,12 +323,13 @@ impl Policy {
         let mut victims = Vec::new();
         for (id, file) in residents {
             let theirs = score_of(file);
-            if score < theirs * BEAT {
-                return Err(theirs * BEAT);
+            let to_beat = theirs * BEAT + wanted.move_score;
+            if wanted.score < to_beat {
+                return Err(to_beat);
             }
             victims.push((*id, theirs));
             found_bytes = found_bytes.saturating_add(file.room_bytes);
-            if found_bytes >= wanted_bytes {
+            if found_bytes >= wanted.bytes {
                 return Ok(victims);
             }
         }

@@ -21,7 +21,7 @@ impl fmt::Display for Tail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Reads => "reads",
-            Self::Commits => "writes with their syncs",
+            Self::Commits => "writes with a sync",
         })
     }
 }

@@ -11,6 +11,9 @@ const ENOUGH: f64 = 8.0;
 /// Timed calls after which a new one counts one part in as many.
 const REMEMBERED: f64 = 512.0;
 
+/// After ten minutes without a timed call, nothing is known any more.
+const FADING_NS: f64 = 150e9;
+
 /// How far from true a cost may be thought to be: a client's counters say anything.
 const FURTHEST: f64 = 10_000.0;
 
@@ -50,6 +53,15 @@ impl Scales {
         let scale = &mut self.0[level.index()][call.index()];
         scale.calls = (scale.calls + calls).min(REMEMBERED);
         scale.ratio += (ratio - scale.ratio) * (calls / scale.calls).min(1.0);
+    }
+
+    /// Forgets slowly what levels above the kernel's took: who left one because it was slow learns in some minutes whether it is yet.
+    /// What the kernel takes is timed too seldom elsewhere to be forgotten.
+    pub(crate) fn fade(&mut self, in_ns: u64) {
+        let left = FADING_NS / (FADING_NS + in_ns as f64);
+        for scale in self.0.iter_mut().skip(1).flatten() {
+            scale.calls *= left;
+        }
     }
 
     fn known(&self, level: Level, call: Call) -> Option<f64> {

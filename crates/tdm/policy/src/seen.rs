@@ -70,6 +70,7 @@ impl Seen {
         if std::mem::take(&mut self.moved) {
             learning.level = None;
         }
+        self.scales.fade(in_ns);
         for call in Call::ALL {
             self.learn(&mut learning, call, &before, bytes_a_call(call, counts));
         }

@@ -151,8 +151,9 @@ impl View<'_> {
             Level::Absorb => {
                 let averages = &self.file.seen.averages;
                 let a_sync = averages.fast.bytes_a_sync().min(averages.slow.bytes_a_sync());
-                // Without any sync nothing waits for the log: that it fills is not worse than the kernel alone.
-                if a_sync.is_finite() { a_sync as u64 } else { 0 }
+                // Without any sync nothing waits for the log.
+                let larger = self.outlook.absorb.room_bytes > has_bytes && a_sync.is_finite();
+                if larger { a_sync as u64 } else { 0 }
             }
         };
         (needs_bytes > has_bytes).then_some(Reason::Outgrown { needs_bytes, has_bytes })
@@ -170,16 +171,16 @@ impl View<'_> {
             .or_else(|| self.commit_tails(write, sync).and_then(|tails| slow(Tail::Commits, tails)))
     }
 
-    /// The tails of a sync with the writes before it; of a write where nothing is synced.
+    /// The tails of a write and of the sync behind it, together; of a write alone where nothing is synced. What more writes take is
+    /// in the mean.
     fn commit_tails(&self, write: Option<(f64, f64)>, sync: Option<(f64, f64)>) -> Option<(f64, f64)> {
         let rates = &self.file.seen.averages.slow;
         if rates.syncs <= rates.writes / 1000.0 {
             return write.filter(|_| self.file.level == Level::Dax);
         }
         let (sync_level, sync_lower) = sync?;
-        let writes = rates.writes / rates.syncs;
-        let (level, lower) = write.unwrap_or_default();
-        Some((sync_level + writes * level, sync_lower + writes * lower))
+        let (write_level, write_lower) = write.unwrap_or_default();
+        Some((sync_level + write_level, sync_lower + write_lower))
     }
 
     /// The least that the tail of these calls takes at the level, and the most below.

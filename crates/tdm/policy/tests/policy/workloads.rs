@@ -92,6 +92,15 @@ fn a_log_that_is_synced_once_a_second_is_absorbed_and_stays() {
 }
 
 #[test]
+fn more_than_any_log_holds_is_absorbed_too_where_it_saves() {
+    let mut world = World::gib();
+    let file = open_outside(&mut world, Traits::APPEND, 0, Load { write_bytes: 20_000.0, ..VALKEY_EVERYSEC });
+    world.program(file).truth.sync_byte_ns = 2.0;
+    world.run(600.0);
+    assert_eq!(world.ways(file), [Level::Absorb]);
+}
+
+#[test]
 fn within_a_mount_a_busy_log_goes_on_to_device_memory() {
     let mut world = World::gib();
     let file = world.open(Traits::APPEND, 0, VALKEY_ALWAYS);
@@ -127,7 +136,7 @@ fn long_writes_between_few_syncs_stay_with_the_kernel() {
     world.program(file).truth.sync_byte_ns = 0.2;
     world.run(600.0);
     assert_eq!(world.ways(file), []);
-    assert!(matches!(world.held(file), Reason::TooLarge { .. }), "{:?}", world.held(file));
+    assert!(matches!(world.held(file), Reason::LongBetweenSyncs { .. }), "{:?}", world.held(file));
 }
 
 #[test]
@@ -162,6 +171,37 @@ fn a_log_that_goes_idle_gives_its_room_back_and_is_absorbed_again_when_it_wakes(
     world.set(file, VALKEY_ALWAYS);
     world.run(0.2);
     assert_eq!(world.ways(file), [Level::Absorb, Level::Pass, Level::Absorb]);
+}
+
+#[test]
+fn a_file_stays_for_a_quarter_of_what_it_came_for_and_no_less() {
+    let mut world = World::gib();
+    let mut truth = Truth { sync_byte_ns: 0.0, ..Truth::default() };
+    truth.costs.lower.sync.call_ns = 100_000.0;
+    let syncs = |a_second: f64| Load { writes: a_second, write_bytes: 64.0, syncs: a_second, ..IDLE };
+    let file = world.open_with(Traits::empty(), MIB, syncs(20.0), truth, None);
+    world.hinder(file, Some(OUTSIDE));
+    // It came for 2 ms a second, and 0.1 are wanted.
+    world.run(10.0);
+    assert_eq!(world.level(file), Level::Absorb);
+    world.set(file, syncs(0.5));
+    world.run(600.0);
+    assert_eq!(world.level(file), Level::Absorb);
+    world.set(file, syncs(0.1));
+    world.run(600.0);
+    assert_eq!(world.ways(file), [Level::Absorb, Level::Pass]);
+}
+
+#[test]
+fn what_is_no_ten_thousandth_of_the_time_is_not_worth_a_move() {
+    let mut world = World::gib();
+    let mut truth = Truth { sync_byte_ns: 0.0, ..Truth::default() };
+    truth.costs.lower.sync.call_ns = 2000.0;
+    let load = Load { writes: 20.0, write_bytes: 64.0, syncs: 20.0, ..IDLE };
+    let file = world.open_with(Traits::empty(), MIB, load, truth, None);
+    world.run(600.0);
+    assert_eq!(world.ways(file), []);
+    assert!(matches!(world.held(file), Reason::TooLittle { .. }), "{:?}", world.held(file));
 }
 
 #[test]

@@ -28,13 +28,13 @@ pub struct Truth {
     pub costs: Costs,
     /// What a sync below takes for each byte that it brings down.
     pub sync_byte_ns: f64,
-    /// One in fifty reads of device memory takes as long.
-    pub miss_ns: Option<f64>,
+    /// One in fifty calls of that kind, above the kernel's level, takes as long.
+    pub slow: Option<(Call, u64)>,
 }
 
 impl Default for Truth {
     fn default() -> Self {
-        Self { costs: Costs::default(), sync_byte_ns: 0.5, miss_ns: None }
+        Self { costs: Costs::default(), sync_byte_ns: 0.5, slow: None }
     }
 }
 
@@ -61,6 +61,7 @@ pub struct World {
     pub move_ticks: u64,
     pending: Vec<(u64, FileId)>,
     moved_bytes: u64,
+    opened: u64,
 }
 
 impl World {
@@ -74,6 +75,7 @@ impl World {
             move_ticks: 0,
             pending: Vec::new(),
             moved_bytes: 0,
+            opened: 0,
         }
     }
 
@@ -94,7 +96,8 @@ impl World {
         truth: Truth,
         rule: Option<Order>,
     ) -> FileId {
-        let id = FileId(self.programs.len() as u64 + 1);
+        self.opened += 1;
+        let id = FileId(self.opened);
         let sample = Sample { size_bytes, traits, ..Sample::default() };
         self.programs.push(Program {
             id,
@@ -183,6 +186,7 @@ impl World {
     /// What holds of every decision.
     fn check(&mut self, decision: &Decision) {
         let program = self.programs.iter().find(|program| program.id == decision.file).unwrap();
+        assert!(!self.pending.iter().any(|(_, file)| *file == decision.file), "{decision:?} on its way");
         let demoted = decision.to < decision.from;
         assert!(!demoted || program.sample.writes_in_flight == 0, "{decision:?} with a write in flight");
         let last = self.moves.iter().rev().find(|(_, before)| before.file == decision.file);
@@ -255,14 +259,10 @@ impl Program {
         self.sample.lower[call].record_many(lower_ns, shadows);
         let costs = if level == Level::Dax { &self.truth.costs.dax } else { &self.truth.costs.absorb };
         let ns = cost_ns(cost(costs, call), bytes);
-        let missed = match self.truth.miss_ns {
-            Some(miss_ns) if level == Level::Dax && call == Call::Read => {
-                self.sample.level[call].record_many(miss_ns as u64, calls / 50);
-                calls / 50
-            }
-            _ => 0,
-        };
-        self.sample.level[call].record_many(ns, calls - missed);
+        let slow = self.truth.slow.filter(|(kind, _)| *kind == call);
+        let slow_calls = slow.map_or(0, |_| calls / 50);
+        self.sample.level[call].record_many(slow.map_or(0, |(_, ns)| ns), slow_calls);
+        self.sample.level[call].record_many(ns, calls - slow_calls);
     }
 
     fn lower_ns(&self, call: Call, bytes: f64) -> u64 {

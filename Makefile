@@ -1,5 +1,5 @@
 # What a newcomer types. Everything else is a script in tools/ or a cargo command.
-.PHONY: all demo test test-vm fuzz crash bench-interfaces bench-tcp bench-guests lint install install-c clean
+.PHONY: all demo test test-vm fuzz crash bench-interfaces bench-tcp bench-tdm bench-guests lint install install-c clean
 
 PREFIX ?= /usr/local
 
@@ -43,6 +43,13 @@ bench-interfaces: all
 bench-tcp:
 	cargo build --release -p byway-benches --bin over_tcp
 	target/release/over_tcp --json benches/results/tcp.json
+
+# Unmodified programs with their files absorbed into device memory, beside the file system alone. Needs valkey or redis,
+# RocksDB's db_bench and sqlite3: what is not installed is left out.
+bench-tdm:
+	cargo build --release -p byway-tdm-preload
+	cargo build --release -p byway-benches --bin under_tdm
+	target/release/under_tdm --json benches/results/tdm.json
 
 # Our device in a guest, beside QEMU's own.
 bench-guests:

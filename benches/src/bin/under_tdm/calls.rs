@@ -1,0 +1,109 @@
+//! Write and fdatasync by a loop of this program's own, run once more under the library.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use byway_benches::paired::quantile;
+use clap::Args;
+
+use crate::program::{Place, Program, Role, Setting};
+
+/// Before so many calls nothing is timed: a file is absorbed after a few.
+const WARM_UP: u32 = 50;
+
+/// What the loop is asked for, by the command line of the program that runs it.
+#[derive(Debug, Args)]
+pub struct Side {
+    /// The file to write: this run is the loop.
+    #[arg(long, hide = true)]
+    write_to: Option<PathBuf>,
+    #[arg(long, hide = true, default_value_t = 64)]
+    len: usize,
+    #[arg(long, hide = true, default_value_t = 1000)]
+    calls: u32,
+    #[arg(long, hide = true)]
+    sync: bool,
+}
+
+impl Side {
+    /// Whether this run is the loop.
+    pub const fn is_asked_for(&self) -> bool {
+        self.write_to.is_some()
+    }
+
+    /// The loop; says the nanoseconds of the median call.
+    pub fn run(&self) -> Result<()> {
+        let path = self.write_to.as_ref().context("a file")?;
+        let mut file = File::options().create(true).append(true).open(path)?;
+        let data = vec![b'w'; self.len];
+        let mut singles = Vec::with_capacity(self.calls as usize);
+        for call in 0..self.calls + WARM_UP {
+            let begun = Instant::now();
+            file.write_all(&data)?;
+            if self.sync {
+                sync(&file)?;
+            }
+            if call >= WARM_UP {
+                singles.push(begun.elapsed().as_nanos() as f64);
+            }
+        }
+        println!("{}", quantile(&singles, 0.5));
+        Ok(())
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "what is measured")]
+fn sync(file: &File) -> std::io::Result<()> {
+    file.sync_data()
+}
+
+/// The loop as a program.
+#[derive(Debug)]
+pub struct Calls {
+    len: usize,
+    sync: bool,
+}
+
+impl Calls {
+    /// Each write followed by a sync.
+    pub const fn synced(len: usize) -> Self {
+        Self { len, sync: true }
+    }
+
+    /// Writes alone: a file that nobody syncs stays at PASS.
+    pub const fn unsynced(len: usize) -> Self {
+        Self { len, sync: false }
+    }
+}
+
+impl Program for Calls {
+    fn name(&self) -> String {
+        format!("{}-{}", if self.sync { "calls" } else { "writes" }, self.len)
+    }
+
+    fn version(&self) -> Option<String> {
+        Some("a loop of this program".to_owned())
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        vec![Setting::Always, Setting::AlwaysAbsorbed]
+    }
+
+    fn run(&mut self, setting: Setting, place: &Place) -> Result<f64> {
+        let folder = place.fresh()?;
+        let calls = if self.sync && !setting.is_absorbed() { 300 } else { 20_000 };
+        let mut command = place.command(std::env::current_exe()?, Role::Program, setting)?;
+        command.arg("--write-to").arg(folder.path().join("log"));
+        command.args(["--len", &self.len.to_string(), "--calls", &calls.to_string()]);
+        if self.sync {
+            command.arg("--sync");
+        }
+        let said = command.stderr(Stdio::inherit()).output()?;
+        let ns: f64 = String::from_utf8_lossy(&said.stdout).trim().parse().context("the loop's median")?;
+        Ok(1e9 / ns)
+    }
+}

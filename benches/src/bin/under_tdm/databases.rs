@@ -1,0 +1,77 @@
+//! RocksDB by its own benchmark, SQLite by its own shell.
+
+use std::fmt::Write;
+use std::process::Stdio;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::program::{Place, Program, Role, Setting, version_of};
+
+/// Keys in order, each write synced: `db_bench --benchmarks=fillseq --sync=1`.
+#[derive(Debug)]
+pub struct RocksDb;
+
+impl Program for RocksDb {
+    fn name(&self) -> String {
+        "rocksdb".to_owned()
+    }
+
+    fn version(&self) -> Option<String> {
+        version_of("db_bench", "--version")
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        vec![Setting::Always, Setting::AlwaysAbsorbed]
+    }
+
+    fn run(&mut self, setting: Setting, place: &Place) -> Result<f64> {
+        let folder = place.fresh()?;
+        let writes = if setting.is_absorbed() { 300_000 } else { 3_000 };
+        let mut command = place.command("db_bench", Role::Program, setting)?;
+        command.arg(format!("--db={}", folder.path().display()));
+        command.args(["--benchmarks=fillseq", "--sync=1", "--value_size=100", &format!("--num={writes}")]);
+        let said = command.stderr(Stdio::null()).output()?;
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let line =
+            said.lines().find(|line| line.starts_with("fillseq")).context("db_bench's line of fillseq")?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let rate = words.windows(2).find(|pair| pair[1] == "ops/sec").and_then(|pair| pair[0].parse().ok());
+        rate.with_context(|| format!("a rate in {line}"))
+    }
+}
+
+/// Rows of 100 bytes, a transaction each, `journal_mode=WAL`, `synchronous=FULL`.
+#[derive(Debug)]
+pub struct Sqlite;
+
+impl Program for Sqlite {
+    fn name(&self) -> String {
+        "sqlite".to_owned()
+    }
+
+    fn version(&self) -> Option<String> {
+        version_of("sqlite3", "--version")
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        vec![Setting::Always, Setting::AlwaysAbsorbed]
+    }
+
+    fn run(&mut self, setting: Setting, place: &Place) -> Result<f64> {
+        let folder = place.fresh()?;
+        let rows = if setting.is_absorbed() { 50_000 } else { 1_000 };
+        let mut script =
+            String::from("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE t(k, v);\n");
+        for row in 0..rows {
+            writeln!(script, "INSERT INTO t VALUES({row}, '{row:0100}');")?;
+        }
+        let path = folder.path().join("script");
+        std::fs::write(&path, script)?;
+        let mut command = place.command("sqlite3", Role::Program, setting)?;
+        command.arg(folder.path().join("db")).stdin(std::fs::File::open(path)?).stdout(Stdio::null());
+        let begun = Instant::now();
+        ensure!(command.status()?.success(), "sqlite3 failed");
+        Ok(f64::from(rows) / begun.elapsed().as_secs_f64())
+    }
+}

@@ -1,0 +1,156 @@
+//! Unmodified programs that write and sync, with their files absorbed into device memory, beside the same programs on the file
+//! system alone: Valkey and Redis, RocksDB, SQLite, and a loop of write and fdatasync.
+//!
+//! Rounds take turns over the cases, so that a busy moment of the machine, and of its disk, falls on all of them. The device is
+//! emulated: its memory is this machine's, and its time is what the options of the region say.
+#![forbid(unsafe_code)]
+
+mod calls;
+mod databases;
+mod program;
+mod show;
+mod valkey;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use byway_benches::paired::quantile;
+use byway_benches::results;
+use byway_tdm_daemon::{Daemon, Options};
+use clap::Parser;
+use serde::Serialize;
+
+use program::{Program, Setting};
+
+#[derive(Parser)]
+#[command(
+    about = "Times programs that write and sync with their files in device memory, beside the file system alone",
+    after_help = "\
+Examples:
+  under_tdm
+  under_tdm --only calls --rounds 15
+  under_tdm --only valkey-64-c50 --folder /mnt/ext4
+  under_tdm --region 'emu:bench?size=1G&profile=cmm-h&clock=paced&hit=800'
+  under_tdm --json benches/results/tdm.json
+
+Cases: calls-LEN (write and fdatasync), writes-LEN (write alone, at PASS), valkey-LEN-cCLIENTS, redis-LEN-cCLIENTS, rocksdb, sqlite.
+A program that is not installed is left out, and said to be. Needs target/release/libbyway_tdm.so."
+)]
+struct Arguments {
+    /// Rounds over all cases of a program.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Only cases whose name has one of these in it.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Where the programs have their files: a folder on the file system that is compared.
+    #[arg(long, default_value = "target")]
+    folder: PathBuf,
+    /// The device.
+    #[arg(long, default_value = "emu:byway-bench-tdm?size=1G")]
+    region: String,
+    /// Processors: the program's, and that of who drives it.
+    #[arg(long, value_delimiter = ',', default_value = "0,1")]
+    cpus: Vec<usize>,
+    /// Also writes the results to this file, one JSON object a line.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    side: calls::Side,
+}
+
+/// What a case came to.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    case: String,
+    setting: &'static str,
+    unit: &'static str,
+    rounds: usize,
+    median: f64,
+    best: f64,
+    worst: f64,
+    /// Median over rounds of this setting beside the file system alone in the same round: above one is better.
+    beside_file_system: Option<f64>,
+    /// The same beside no log at all, where a program can do without.
+    beside_no_log: Option<f64>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    if arguments.side.is_asked_for() {
+        return arguments.side.run();
+    }
+    let scratch = tempfile::tempdir_in(&arguments.folder).context("make a folder for the programs' files")?;
+    let mut options = Options::new(&arguments.region, scratch.path().join("socket"));
+    options.opening.emulate_persistence = true;
+    let daemon = Daemon::start(options).context("own the device")?;
+    let report = daemon.report();
+    println!("{}, {}: {}", arguments.region, report.region.domain, report.region.why);
+    let place = program::Place::new(scratch.path(), &arguments.cpus)?;
+    let mut rows = Vec::new();
+    for mut program in programs(&arguments) {
+        match program.version() {
+            Some(version) => println!("\n{}: {version}", program.name()),
+            None => {
+                println!("\n{}: not installed, left out", program.name());
+                continue;
+            }
+        }
+        let measured = measure(program.as_mut(), &place, arguments.rounds)?;
+        show::show(&measured);
+        rows.extend(measured);
+    }
+    arguments.json.as_ref().map_or(Ok(()), |path| results::keep(path, &rows))
+}
+
+fn programs(arguments: &Arguments) -> Vec<Box<dyn Program>> {
+    let mut all: Vec<Box<dyn Program>> = Vec::new();
+    for len in [64, 1024] {
+        all.push(Box::new(calls::Calls::synced(len)));
+        all.push(Box::new(calls::Calls::unsynced(len)));
+    }
+    for server in [valkey::VALKEY, valkey::REDIS] {
+        for len in [64, 1024] {
+            for clients in [1, 50] {
+                all.push(Box::new(valkey::Load::new(server, len, clients)));
+            }
+        }
+    }
+    all.push(Box::new(databases::RocksDb));
+    all.push(Box::new(databases::Sqlite));
+    let only = &arguments.only;
+    all.retain(|program| only.is_empty() || only.iter().any(|part| program.name().contains(part.as_str())));
+    all
+}
+
+/// Rounds over a program's settings by turns.
+fn measure(program: &mut dyn Program, place: &program::Place, rounds: usize) -> Result<Vec<Row>> {
+    let settings = program.settings();
+    let mut taken: Vec<Vec<f64>> = vec![Vec::new(); settings.len()];
+    for round in 0..rounds {
+        for turn in 0..settings.len() {
+            // Whoever was first is last the next time.
+            let which = (turn + round) % settings.len();
+            let rate = program.run(settings[which], place);
+            taken[which]
+                .push(rate.with_context(|| format!("{} at {}", program.name(), settings[which].name()))?);
+        }
+    }
+    let beside = |which: usize, other: Setting| -> Option<f64> {
+        let other = settings.iter().position(|setting| *setting == other).filter(|other| *other != which)?;
+        let ratios = taken[which].iter().zip(&taken[other]).map(|(this, other)| this / other);
+        Some(quantile(&ratios.collect::<Vec<_>>(), 0.5))
+    };
+    let row = |which: usize| Row {
+        case: program.name(),
+        setting: settings[which].name(),
+        unit: "per second",
+        rounds,
+        median: quantile(&taken[which], 0.5),
+        best: quantile(&taken[which], 1.0),
+        worst: quantile(&taken[which], 0.0),
+        beside_file_system: settings[which].alone().and_then(|alone| beside(which, alone)),
+        beside_no_log: beside(which, Setting::NoLog),
+    };
+    Ok((0..settings.len()).map(row).collect())
+}

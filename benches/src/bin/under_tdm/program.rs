@@ -1,0 +1,124 @@
+//! A program, the ways it is run, and where.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use byway_sys::affinity;
+
+/// A way to run a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    /// It keeps nothing: the most that it can do.
+    NoLog,
+    /// It syncs each write, on the file system alone.
+    Always,
+    /// The same with its files absorbed.
+    AlwaysAbsorbed,
+    /// It syncs once a second, on the file system alone.
+    EverySecond,
+    /// The same with its files absorbed.
+    EverySecondAbsorbed,
+}
+
+impl Setting {
+    /// In tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoLog => "no log",
+            Self::Always => "file system",
+            Self::AlwaysAbsorbed => "absorbed",
+            Self::EverySecond => "file system, every second",
+            Self::EverySecondAbsorbed => "absorbed, every second",
+        }
+    }
+
+    /// The same on the file system alone.
+    pub const fn alone(self) -> Option<Self> {
+        match self {
+            Self::AlwaysAbsorbed => Some(Self::Always),
+            Self::EverySecondAbsorbed => Some(Self::EverySecond),
+            _ => None,
+        }
+    }
+
+    /// Whether the library is loaded.
+    pub const fn is_absorbed(self) -> bool {
+        matches!(self, Self::AlwaysAbsorbed | Self::EverySecondAbsorbed)
+    }
+}
+
+/// A program that can be run in some ways.
+pub trait Program {
+    /// Its name in results.
+    fn name(&self) -> String;
+
+    /// What it says it is; `None` where it is not installed.
+    fn version(&self) -> Option<String>;
+
+    /// The ways to run it that are compared.
+    fn settings(&self) -> Vec<Setting>;
+
+    /// Runs it from scratch; how much it did in a second.
+    ///
+    /// # Errors
+    /// Why it did not run.
+    fn run(&mut self, setting: Setting, place: &Place) -> Result<f64>;
+}
+
+/// Where programs run.
+#[derive(Debug)]
+pub struct Place {
+    folder: PathBuf,
+    library: PathBuf,
+    cpus: [usize; 2],
+}
+
+/// The program, or who drives it.
+#[derive(Debug, Clone, Copy)]
+pub enum Role {
+    Program,
+    Driver,
+}
+
+impl Place {
+    /// In a folder that has the daemon's socket.
+    pub fn new(folder: &Path, cpus: &[usize]) -> Result<Self> {
+        let me = std::env::current_exe()?;
+        let library = me.with_file_name("libbyway_tdm.so");
+        if !library.is_file() {
+            bail!("{} is not there: cargo build --release -p byway-tdm-preload", library.display());
+        }
+        let cpus = cpus.try_into().ok().context("--cpus takes two processors")?;
+        Ok(Self { folder: folder.canonicalize()?, library, cpus })
+    }
+
+    /// An empty folder for one run.
+    pub fn fresh(&self) -> Result<tempfile::TempDir> {
+        Ok(tempfile::tempdir_in(&self.folder)?)
+    }
+
+    /// A command for a run at a setting, on its processor: whoever is started has that of the thread that starts it.
+    pub fn command(
+        &self,
+        program: impl AsRef<std::ffi::OsStr>,
+        role: Role,
+        setting: Setting,
+    ) -> Result<Command> {
+        affinity::pin(self.cpus[role as usize])?;
+        let mut command = Command::new(program);
+        if setting.is_absorbed() {
+            command.env("LD_PRELOAD", &self.library);
+            command.env(byway_tdm_control::SOCKET_VARIABLE, self.folder.join("socket"));
+        }
+        Ok(command)
+    }
+}
+
+/// The first line of what a program says when it is asked what it is.
+pub fn version_of(program: &str, argument: &str) -> Option<String> {
+    let said = Command::new(program).arg(argument).output().ok()?;
+    let text = String::from_utf8_lossy(if said.stdout.is_empty() { &said.stderr } else { &said.stdout })
+        .into_owned();
+    text.lines().next().map(|line| line.trim().to_owned())
+}

@@ -1,5 +1,7 @@
 //! How a command that did not succeed ends: what it says, and its exit code.
 
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::terminal::{INTERRUPTED, Interrupted};
@@ -8,6 +10,10 @@ use crate::terminal::{INTERRUPTED, Interrupted};
 const NO: u8 = 1;
 /// Exit code of an error.
 const ERROR: u8 = 2;
+
+/// Exit code of a program that was not found, or could not be started.
+const NOT_FOUND: u8 = 127;
+const NOT_STARTED: u8 = 126;
 
 /// The answer is no: not an error of the device, yet not what was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +30,23 @@ pub struct Unusable(pub String);
 #[error("no")]
 pub struct Silent;
 
+/// A program whose place this one was to leave, and that did not start: exit codes are those of env(1).
+#[derive(Debug, thiserror::Error)]
+#[error("{program} cannot be started: {cause}")]
+pub struct NotStarted {
+    program: String,
+    cause: String,
+    code: u8,
+}
+
+impl NotStarted {
+    /// By the system's answer.
+    pub fn new(program: &Path, cause: &io::Error) -> Self {
+        let code = if cause.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_STARTED };
+        Self { program: program.display().to_string(), cause: cause.to_string(), code }
+    }
+}
+
 /// Says on standard error why a command ended, and gives its exit code.
 pub fn end(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
@@ -36,6 +59,9 @@ pub fn end(error: &anyhow::Error) -> ExitCode {
     eprintln!("byway: {}", sentence(error));
     if error.downcast_ref::<Interrupted>().is_some() {
         return ExitCode::from(INTERRUPTED);
+    }
+    if let Some(not_started) = error.downcast_ref::<NotStarted>() {
+        return ExitCode::from(not_started.code);
     }
     ExitCode::from(if error.downcast_ref::<No>().is_some() { NO } else { ERROR })
 }
@@ -59,8 +85,8 @@ fn sentence(error: &anyhow::Error) -> String {
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |cause: &(dyn std::error::Error + 'static)| {
-        let io = cause.downcast_ref::<std::io::Error>();
-        io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+        let io = cause.downcast_ref::<io::Error>();
+        io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
     };
     error.chain().any(broken)
 }

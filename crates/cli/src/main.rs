@@ -69,6 +69,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Ana(args) => command::live::ana(&args.command, &mut out)?,
         Command::Port(args) => command::live::port(&args.command, &mut out)?,
         Command::Host(args) => command::live::host(&args.command, &mut out)?,
+        Command::Tdm(args) => command::tdm::run(&args.command, &mut out, &interrupt)?,
         Command::Top(args) => command::top::run(args, &mut out, &interrupt)?,
         Command::Key(args) => command::key::run(&args.command, &mut out)?,
         Command::Kv(args) => command::kv::run(&args.command, &mut out, &interrupt)?,

@@ -8,6 +8,7 @@ mod key;
 mod live;
 mod nvm;
 mod serve;
+mod tdm;
 mod tls;
 mod top;
 mod work;
@@ -26,6 +27,7 @@ pub use key::*;
 pub use live::*;
 pub use nvm::*;
 pub use serve::*;
+pub use tdm::*;
 pub use tls::*;
 pub use top::*;
 pub use work::*;
@@ -112,6 +114,8 @@ pub enum Command {
     Port(Ports),
     /// List and change which NVMe/TCP hosts may connect to a running server.
     Host(Hosts),
+    /// Serve unmodified programs' writes and syncs from device memory.
+    Tdm(Box<Tdm>),
     /// Show a device at work, live: what it does in a second, how long that takes, its link, flash and health.
     Top(Top),
     /// Make secrets by which hosts and controllers show who they are, and keys for TLS between them.

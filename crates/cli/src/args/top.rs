@@ -33,7 +33,8 @@ pub struct Top {
     pub json: bool,
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+/// Seconds between two looks.
+pub fn interval(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds from 0.1 to 3600".to_owned())
 }

@@ -33,5 +33,6 @@ pub mod secrets;
 pub mod serve;
 mod serve_config;
 pub mod snapshot;
+pub mod tdm;
 pub mod tls;
 pub mod top;

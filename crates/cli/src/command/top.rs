@@ -1,16 +1,12 @@
 //! `byway top`: a device at work.
 
 use std::io::Write;
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
 use crate::args::Top;
 use crate::terminal::{Interrupt, print_json};
-use crate::watch::{Key, Reading, Report, Screen, Source};
-
-/// How often a wait is looked up from.
-const LOOK: Duration = Duration::from_millis(50);
+use crate::watch::{Reading, Report, Screen, Source, wait};
 
 /// Shows what a device does, until it is told to end.
 ///
@@ -80,21 +76,4 @@ fn show(
 fn heading(args: &Top, report: &Report) -> String {
     let subsystem = report.subsystem.as_ref().map(|name| format!("  {name}")).unwrap_or_default();
     format!("byway top {}{subsystem}  {:.1} s\n", args.uri, report.interval_s)
-}
-
-/// Waits so long; false where the work is to end.
-fn wait(time: Duration, interrupt: &Interrupt, screen: Option<&Screen>) -> bool {
-    let until = Instant::now() + time;
-    while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-        if interrupt.check().is_err() {
-            return false;
-        }
-        let look = left.min(LOOK);
-        match screen {
-            Some(screen) if screen.key_within(look) == Key::Quit => return false,
-            Some(_) => {}
-            None => std::thread::sleep(look),
-        }
-    }
-    true
 }

@@ -8,7 +8,9 @@ mod report;
 mod screen;
 mod show;
 mod source;
+mod wait;
 
 pub use report::Report;
 pub use screen::{Key, Screen};
 pub use source::{Reading, Source};
+pub use wait::wait;

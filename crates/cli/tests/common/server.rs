@@ -24,17 +24,30 @@ impl Server {
 
     /// With what it said first: where it listens.
     pub fn begin(args: &[&str]) -> (Self, String) {
+        let server = Self::spawn(&[&["serve"], args].concat());
+        let line = server.line();
+        assert!(line.contains("listening"), "{line}");
+        (server, line)
+    }
+
+    /// A command that serves, with all that it said until it listens.
+    pub fn begin_with(args: &[&str]) -> (Self, Vec<String>) {
+        let server = Self::spawn(args);
+        let mut said = vec![server.line()];
+        while said.last().is_some_and(|line| !line.contains("listening")) {
+            said.push(server.line());
+        }
+        (server, said)
+    }
+
+    fn spawn(args: &[&str]) -> Self {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("byway"));
-        let mut child =
-            command.arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         let (say, lines) = channel();
         // It ends with the server, or with whoever listens.
         std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| say.send(line)));
-        let server = Self { child, lines };
-        let line = server.line();
-        assert!(line.contains("listening"), "{line}");
-        (server, line)
+        Self { child, lines }
     }
 
     /// The next line that it says.

@@ -30,12 +30,19 @@ impl Channel {
     /// Connects to a daemon. It answers within `patience`, or is taken for gone.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says; `PermissionDenied` where another user listens there, who would be handed our files.
     pub fn connect(socket: &Path, patience: Duration) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
-        Ok(Self(stream))
+        let channel = Self(stream);
+        match channel.peer()?.uid {
+            uid if uid == 0 || uid == rustix::process::geteuid().as_raw() => Ok(channel),
+            uid => {
+                let why = format!("user {uid} listens there, who is neither root nor this program's");
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+            }
+        }
     }
 
     /// The daemon's end of a connection.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -76,8 +77,8 @@ impl Estate {
 }
 
 /// Where a user's board is. Its name follows from the region, so that a daemon that is started again finds it.
-pub(crate) fn board_path(boards: &Path, region: &str, uid: u32) -> PathBuf {
-    let sum = byway_sys::checksum::crc32c(region.as_bytes());
+pub(crate) fn board_path(boards: &Path, region: &Path, uid: u32) -> PathBuf {
+    let sum = byway_sys::checksum::crc32c(region.as_os_str().as_bytes());
     let me = rustix::process::geteuid().as_raw();
     boards.join(format!("byway-tdm-{me}-{sum:08x}-{uid}.board"))
 }

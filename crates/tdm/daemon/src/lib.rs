@@ -20,5 +20,5 @@ pub use error::DaemonError;
 pub use options::Options;
 pub use recovery::{Outcome, RecoveredFile, recover};
 pub use report::{FileReport, RegionReport, Report, UserReport};
-pub use serve::Daemon;
+pub use serve::{Daemon, EndedFile};
 pub use table::{Assignment, BootId, Found, POINTS, SLOTS, SlotNumber, TABLE_BYTES, Table};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use byway_tdm_board::{FileKey, Level};
+use byway_tdm_board::Level;
 use byway_tdm_log::{LowerFile, RecoveryError, ReplayEnd, Ring, recover as replay};
 use byway_tdm_region::{DeviceRegion, Memory};
 use serde::Serialize;
@@ -58,10 +58,10 @@ pub struct RecoveredFile {
     pub outcome: Outcome,
 }
 
-/// Whether a log is done with.
 impl Outcome {
-    /// Whether its slot and ring are free again.
-    pub(crate) const fn is_done(&self) -> bool {
+    /// Whether its log is done with: its slot and ring are free again.
+    #[must_use]
+    pub const fn is_done(&self) -> bool {
         matches!(self, Self::Synced | Self::Replayed { .. })
     }
 }
@@ -150,13 +150,7 @@ impl Estate {
     }
 }
 
-/// Which file a log would be written to, for those who are asked by hand.
-#[must_use]
-pub(crate) fn names(key: FileKey) -> String {
-    format!("{:x}:{:x}", key.device, key.inode)
-}
-
-/// Writes back all that a region has, without serving it.
+/// Writes back all that a region has, without serving it. What programs still write is left to the kernel, synced.
 ///
 /// # Errors
 /// [`DaemonError`] where the region cannot be opened, as while a daemon has it.

@@ -6,7 +6,6 @@ use byway_tdm_board::{Counted, Entry};
 use serde::{Deserialize, Serialize};
 
 use crate::estate::Estate;
-use crate::recovery::names;
 
 /// What a daemon has and does.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -52,7 +51,7 @@ pub struct UserReport {
 /// One file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FileReport {
-    /// Where it is, as far as that is known.
+    /// Where it is; nobody has told of one that is not absorbed.
     pub path: Option<PathBuf>,
     /// Device, inode and birth time.
     pub key: [u64; 3],
@@ -109,9 +108,8 @@ impl Estate {
 
 fn file_report(entry: Entry<'_>, path: Option<PathBuf>, is_pinned: bool) -> Option<FileReport> {
     let (key, standing, counters) = (entry.key()?, entry.standing(), entry.counters());
-    let name = path.or_else(|| Some(PathBuf::from(names(key))));
     Some(FileReport {
-        path: name,
+        path,
         key: [key.device, key.inode, key.born_ns],
         level: standing.level.name().to_owned(),
         why: standing.why.sentence().to_owned(),

@@ -3,7 +3,7 @@
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use byway_tdm_board::{EntryIndex, FileKey, Why};
 use byway_tdm_control::{Channel, Order, Reply, Request};
-use byway_tdm_region::{DeviceRegion, open};
+use byway_tdm_region::{Description, DeviceRegion, Place, open_described};
 
 use crate::error::DaemonError;
 use crate::estate::{Estate, board_path};
 use crate::options::Options;
-use crate::recovery::{RecoveredFile, Terms};
+use crate::recovery::{Outcome, RecoveredFile, Terms};
 use crate::report::{RegionReport, Report};
 use crate::table::{BootId, Found, TABLE_BYTES, Table};
 
@@ -40,6 +40,8 @@ pub struct Daemon {
 #[derive(Debug)]
 struct Shared {
     options: Options,
+    /// The region's file or node, however it was named.
+    place: PathBuf,
     region: Box<dyn DeviceRegion>,
     boot: BootId,
     estates: Mutex<Vec<Arc<Estate>>>,
@@ -83,9 +85,17 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
-    /// Takes every file down to the kernel: nothing is left for a recovery.
-    fn drop(&mut self) {
+impl Daemon {
+    /// Ends as when it is dropped, and says what became of each file.
+    #[must_use]
+    pub fn end(mut self) -> Vec<EndedFile> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Vec<EndedFile> {
+        if self.threads.is_empty() {
+            return Vec::new();
+        }
         self.shared.stops.store(true, Ordering::SeqCst);
         let _ = UnixStream::connect(&self.shared.options.socket);
         for thread in self.threads.drain(..) {
@@ -93,26 +103,60 @@ impl Drop for Daemon {
         }
         let _ = std::fs::remove_file(&self.shared.options.socket);
         self.shared.end_clients();
-        self.shared.settle_all();
+        self.shared.settle_all()
     }
 }
 
-/// Writes back what a region has, for every user, without serving it.
+impl Drop for Daemon {
+    /// Takes every file down to the kernel: nothing is left for a recovery.
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What became of a file when its daemon ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whose part of the region it was in.
+    pub uid: u32,
+    /// All of it is synced below, and it has no log any more. If not, a recovery finds it.
+    pub is_settled: bool,
+}
+
+/// Writes back what a region has, for every user, without serving it. What programs still write is left to the kernel.
 pub(crate) fn recover_alone(options: &Options, is_forced: bool) -> Result<Vec<RecoveredFile>, DaemonError> {
-    Ok(Shared::open(options.clone(), is_forced)?.1)
+    let (shared, mut recovered) = Shared::open(options.clone(), is_forced)?;
+    let settled: Vec<EndedFile> = shared.settle_all().into_iter().filter(|file| file.is_settled).collect();
+    for file in recovered.iter_mut().filter(|file| file.outcome == Outcome::Adopted) {
+        if settled.iter().any(|ended| ended.path == file.path && ended.uid == file.uid) {
+            file.outcome = Outcome::Synced;
+        }
+    }
+    Ok(recovered)
 }
 
 impl Shared {
     fn open(options: Options, is_forced: bool) -> Result<(Self, Vec<RecoveredFile>), DaemonError> {
-        let region = open(&options.region, &options.opening)?;
+        let described: Description = options.region.parse()?;
+        let region = open_described(&described, &options.opening)?;
+        let place = place_of(&described);
         let least = TABLE_BYTES + SLICE_MIN_BYTES;
         if region.len_bytes() < least {
             return Err(DaemonError::TooSmall(region.len_bytes(), least));
         }
         let boot = byway_sys::boot::boot_id().unwrap_or_default();
         let stops = AtomicBool::new(false);
-        let shared =
-            Self { options, region, boot, estates: Mutex::default(), clients: Mutex::default(), stops };
+        let shared = Self {
+            options,
+            place,
+            region,
+            boot,
+            estates: Mutex::default(),
+            clients: Mutex::default(),
+            stops,
+        };
         let mut recovered = Vec::new();
         for uid in shared.users_of_table()? {
             let estate = shared.estate(uid)?;
@@ -157,10 +201,21 @@ impl Shared {
             return Ok(Arc::clone(estate));
         }
         let slice = self.slice_of(uid)?;
-        let board = board_path(&self.options.boards, &self.options.region, uid);
+        let board = board_path(&self.options.boards, &self.place, uid);
         let estate = Arc::new(Estate::open(uid, slice, &board, self.options.ring_bytes)?);
         estates.push(Arc::clone(&estate));
         Ok(estate)
+    }
+
+    /// The part that a request is about: root has orders for any user's files.
+    fn estate_for(&self, uid: u32, request: Request) -> Result<Arc<Estate>, DaemonError> {
+        if let (0, Request::Order(_, key)) = (uid, request)
+            && let Some(estate) =
+                self.all_estates().into_iter().find(|estate| estate.board.find(key).is_some())
+        {
+            return Ok(estate);
+        }
+        self.estate(uid)
     }
 
     /// The slice that a user had, or the next one that is free: all of the region where only one user is served.
@@ -222,9 +277,9 @@ impl Shared {
             let answered = match Request::decode(&message) {
                 Err(_) => channel.reply(Reply::NotUnderstood, &[], &[]),
                 Ok(Request::Hello) => self.welcome(channel, peer.uid),
-                Ok(Request::Report) => self.tell(channel),
+                Ok(Request::Report) => self.tell(channel, peer.uid),
                 Ok(request) => {
-                    let done = self.estate(peer.uid).map_err(|_| Why::NoRoom);
+                    let done = self.estate_for(peer.uid, request).map_err(|_| Why::NoRoom);
                     let done = done.and_then(|estate| self.act(&estate, request, &files));
                     channel.reply(done.map_or_else(Reply::Refused, |()| Reply::Done), &[], &[])
                 }
@@ -246,8 +301,12 @@ impl Shared {
         }
     }
 
-    fn tell(&self, channel: &Channel) -> std::io::Result<()> {
-        let text = serde_json::to_vec(&self.report())?;
+    /// Tells a user of his own files; root, and whoever runs the daemon, of all.
+    fn tell(&self, channel: &Channel, uid: u32) -> std::io::Result<()> {
+        let mut report = self.report();
+        let sees_all = uid == 0 || uid == rustix::process::geteuid().as_raw();
+        report.users.retain(|user| sees_all || user.uid == uid);
+        let text = serde_json::to_vec(&report)?;
         channel.reply(Reply::Text(text.len() as u32), &[], &text)
     }
 
@@ -307,12 +366,15 @@ impl Shared {
         }
     }
 
-    fn settle_all(&self) {
+    fn settle_all(&self) -> Vec<EndedFile> {
+        let mut ended = Vec::new();
         for estate in self.all_estates() {
             for held in estate.all_held() {
-                let _ = self.settle(&estate, held.entry, Why::NoDaemon);
+                let is_settled = self.settle(&estate, held.entry, Why::NoDaemon).is_ok();
+                ended.push(EndedFile { path: held.path.clone(), uid: estate.uid, is_settled });
             }
         }
+        ended
     }
 
     fn all_estates(&self) -> Vec<Arc<Estate>> {
@@ -329,6 +391,12 @@ impl Shared {
         };
         Report { region, users: self.all_estates().iter().map(|estate| estate.report()).collect() }
     }
+}
+
+/// Which memory it is, whatever else its description says and wherever it is read from.
+fn place_of(described: &Description) -> PathBuf {
+    let (Place::Emu(path) | Place::FsDax(path) | Place::DevDax(path)) = &described.place;
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())
 }
 
 /// Listens at a path where nobody else does. A socket file whose daemon is gone is taken away.

@@ -1,0 +1,198 @@
+//! The commands of transparent DAX mappings: a daemon with device memory, and programs that are served from it unchanged.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use byway_tdm_control::{SOCKET_VARIABLE, default_socket};
+use byway_tdm_region::Domain;
+use clap::{Args, Subcommand};
+
+use crate::args::top::interval;
+use crate::size;
+
+/// `byway tdm`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway tdm serve --emulate-persistence
+  byway tdm run -- valkey-server --appendonly yes --appendfsync always
+  byway tdm status --once
+
+A program that writes and syncs runs unchanged under `byway tdm run`. Once a file is worth it, its writes go below as ever and \
+into device memory as well, and a sync is answered from there. Memory that does not outlive its power never answers a sync.")]
+pub struct Tdm {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: TdmCommand,
+}
+
+/// What can be done with transparent DAX mappings.
+#[derive(Debug, Subcommand)]
+pub enum TdmCommand {
+    /// Own a region of device memory, and serve programs from it until Ctrl-C.
+    Serve(TdmServe),
+    /// Run a program whose writes and syncs are served.
+    Run(TdmRun),
+    /// Show the files that programs write: how each is served and why, and what that spared.
+    Status(TdmStatus),
+    /// Say how one file is served, and why not better.
+    Explain(TdmExplain),
+}
+
+/// Where the daemon is.
+#[derive(Debug, Args)]
+pub struct TdmSocket {
+    /// The daemon's socket [default: what BYWAY_TDM_SOCKET says, else byway-tdm.sock in the user's runtime folder, else
+    /// /tmp/byway-tdm-UID.sock].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+impl TdmSocket {
+    /// Where it is, from wherever.
+    pub fn path(&self) -> PathBuf {
+        let named = self.socket.clone().or_else(|| named(SOCKET_VARIABLE));
+        let path = named.unwrap_or_else(default_socket);
+        std::path::absolute(&path).unwrap_or(path)
+    }
+}
+
+/// What a variable of the environment says, if it says something.
+fn named(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The library that serves a program.
+#[derive(Debug, Args)]
+pub struct TdmLibrary {
+    /// libbyway_tdm.so [default: what BYWAY_TDM_LIBRARY says, else beside this program, else in ../lib].
+    #[arg(long, value_name = "PATH")]
+    pub library: Option<PathBuf>,
+}
+
+/// The library's file.
+const LIBRARY: &str = "libbyway_tdm.so";
+
+impl TdmLibrary {
+    /// Every place where it is looked for: the one that was named, or the usual ones.
+    pub fn places(&self) -> Vec<PathBuf> {
+        if let Some(named) = self.library.clone().or_else(|| named("BYWAY_TDM_LIBRARY")) {
+            return vec![named];
+        }
+        let program = std::env::current_exe().unwrap_or_default();
+        let folder = program.parent().unwrap_or(Path::new("."));
+        vec![folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)]
+    }
+}
+
+/// The region of device memory, and what is up to whoever opens it.
+#[derive(Debug, Args)]
+pub struct TdmRegion {
+    /// The region: emu:NAME?size=SIZE for memory that only stands for a device, fsdax:DIR?size=SIZE, devdax:/dev/daxX.Y.
+    #[arg(long, value_name = "REGION", default_value_t = usual_region())]
+    pub region: String,
+    /// Emulated memory counts as if it survived a loss of power, which it does not: for trying out and for measuring.
+    #[arg(long)]
+    pub emulate_persistence: bool,
+    /// From where on stores are kept, by who knows better than the system: volatile, page_sync, memory_controller or cpu_cache.
+    #[arg(long, value_name = "DOMAIN", value_parser = domain)]
+    pub domain: Option<Domain>,
+    /// A folder in the host's memory, for what programs and the daemon know of files together.
+    #[arg(long, value_name = "PATH", default_value = "/dev/shm")]
+    pub boards: PathBuf,
+}
+
+/// Emulated memory under the user's number.
+fn usual_region() -> String {
+    format!("emu:byway-tdm-{}?size=256M", rustix::process::geteuid().as_raw())
+}
+
+fn domain(text: &str) -> Result<Domain, String> {
+    let names = || Domain::ALL.map(Domain::name).join(", ");
+    let found = Domain::ALL.into_iter().find(|domain| domain.name() == text);
+    found.ok_or_else(|| format!("expected one of {}", names()))
+}
+
+/// `byway tdm serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway tdm serve --emulate-persistence
+  byway tdm serve --region 'fsdax:/mnt/pmem?size=4G' --log-size 64M
+  byway tdm serve --region devdax:/dev/dax0.0 --json
+
+What a daemon that was killed left is taken over first, and told: files that programs still write go on, others are synced; \
+after a loss of power their records are written back. Ctrl-C and SIGTERM take every file down to the kernel, whole and synced.")]
+pub struct TdmServe {
+    #[command(flatten)]
+    pub region: TdmRegion,
+    #[command(flatten)]
+    pub socket: TdmSocket,
+    /// Room of each file's log.
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size::parse)]
+    pub log_size: u64,
+    /// Print JSON, an object a line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `byway tdm run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway tdm run -- valkey-server --appendonly yes --appendfsync always
+  byway tdm run --socket /run/byway-tdm.sock -- db_bench --benchmarks=fillseq --sync=1
+
+The program takes this one's place: its exit status is what the shell sees; 126 and 127 say that it could not be started, as those of \
+env do. Without a daemon it runs as ever, and so does one that is statically linked or runs as another user: a library cannot serve those.")]
+pub struct TdmRun {
+    #[command(flatten)]
+    pub socket: TdmSocket,
+    #[command(flatten)]
+    pub library: TdmLibrary,
+    /// The program, and what it is given.
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub program: Vec<OsString>,
+}
+
+/// `byway tdm status`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway tdm status
+  byway tdm status --once
+  byway tdm status --once --json | jq -r '.users[].files[] | [.path, .level, .saved_syncs] | @tsv'
+
+On a terminal the table stays in place until q or Ctrl-C; elsewhere one follows the other.")]
+pub struct TdmStatus {
+    #[command(flatten)]
+    pub socket: TdmSocket,
+    /// Seconds between two looks.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub interval: Duration,
+    /// End after one look.
+    #[arg(long)]
+    pub once: bool,
+    /// Print each look as a line of JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `byway tdm explain`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway tdm explain appendonly.aof
+  byway tdm explain appendonly.aof --json
+
+Also of a file that the daemon has never seen: why that is so, and which programs have it open.")]
+pub struct TdmExplain {
+    #[command(flatten)]
+    pub socket: TdmSocket,
+    /// The file.
+    pub file: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}

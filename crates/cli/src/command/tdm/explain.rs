@@ -1,0 +1,106 @@
+//! `byway tdm explain`: one file, in sentences.
+
+use std::io::Write;
+
+use anyhow::Result;
+use byway_tdm_daemon::{FileReport, Report};
+use rustix::fs::statfs;
+use serde::Serialize;
+
+use super::ask::{self, NamedFile};
+use super::foreign::{self, Holder};
+use super::words;
+use crate::args::TdmExplain;
+use crate::terminal::print_done;
+
+/// Where syncs cost nothing (statfs(2)).
+const MEMORY_FILE_SYSTEMS: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// Says how a file is served.
+///
+/// # Errors
+/// When there is no such file, or no daemon.
+pub fn run(args: &TdmExplain, out: &mut impl Write) -> Result<()> {
+    let file = NamedFile::find(&args.file)?;
+    let report = ask::report(&ask::connect(&args.socket.path())?)?;
+    print_done(out, args.json, &Explained::of(&file, &report))?;
+    Ok(())
+}
+
+/// What is known of a file.
+#[derive(Serialize)]
+struct Explained<'r> {
+    path: String,
+    /// What the daemon counted; nothing of a file that it has never seen.
+    file: Option<&'r FileReport>,
+    opened_by: Vec<Holder>,
+    sentences: Vec<String>,
+}
+
+impl std::fmt::Display for Explained<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.sentences.join("\n"))
+    }
+}
+
+impl<'r> Explained<'r> {
+    fn of(file: &NamedFile, report: &'r Report) -> Self {
+        let key = file.identified.map(|identified| identified.key);
+        let opened_by = key.map(|key| foreign::holders((key.device, key.inode))).unwrap_or_default();
+        let told = file.told_in(report);
+        let user = report
+            .users
+            .iter()
+            .find(|user| told.is_some_and(|told| user.files.iter().any(|one| one.key == told.key)));
+        let mut sentences = match told.zip(user) {
+            Some((told, user)) => words::explained(&file.path, told, user),
+            None => never_seen(file, report, &opened_by),
+        };
+        sentences.extend(opened_by.iter().filter(|holder| holder.writes && !holder.is_served).map(unserved));
+        if report.region.is_emulated || report.region.domain == "volatile" {
+            sentences.push(format!("The memory: {}.", words::region(&report.region)));
+        }
+        Self { path: file.path.display().to_string(), file: told, opened_by, sentences }
+    }
+}
+
+/// Why the daemon has not seen a file, by all that can be seen from here.
+fn never_seen(file: &NamedFile, report: &Report, opened_by: &[Holder]) -> Vec<String> {
+    let path = file.path.display();
+    let mut said = vec![format!("{path} has not been seen by the daemon: it is the kernel's alone.")];
+    let Some(identified) = file.identified else {
+        said.push(
+            "It is no regular file, or its file system does not say when it was made: it can have no log."
+                .to_owned(),
+        );
+        return said;
+    };
+    let users: Vec<u32> = report.users.iter().map(|user| user.uid).collect();
+    if !users.contains(&identified.owner_uid) {
+        said.push(format!("It belongs to user {}, no program of whom has come.", identified.owner_uid));
+    }
+    if statfs(&file.path).is_ok_and(|found| MEMORY_FILE_SYSTEMS.contains(&found.f_type)) {
+        said.push("Its file system is memory, where a sync costs nothing that could be spared.".to_owned());
+    }
+    if report.users.iter().any(|user| user.unlisted > 0) {
+        said.push("The board has no entry left for it.".to_owned());
+    }
+    match opened_by.iter().filter(|holder| holder.writes).count() {
+        0 => said.push("No program that can be seen from here has it open for writing.".to_owned()),
+        _ if opened_by.iter().any(|holder| holder.is_served) => {
+            said.push(
+                "A program under the library has it open, and has opened it before the daemon was there."
+                    .to_owned(),
+            );
+        }
+        _ => {}
+    }
+    said
+}
+
+fn unserved(holder: &Holder) -> String {
+    let Holder { name, pid, .. } = holder;
+    format!(
+        "{name} (process {pid}) may write it and runs without the library: `byway tdm run -- {name} …` starts it with that."
+    )
+}

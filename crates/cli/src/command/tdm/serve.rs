@@ -1,0 +1,100 @@
+//! `byway tdm serve`: the daemon, until it is told to end.
+
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+
+use anyhow::Result;
+use byway_tdm_daemon::{Daemon, EndedFile, Options, RecoveredFile, RegionReport};
+use byway_tdm_region::Opening;
+use serde::Serialize;
+
+use super::words;
+use crate::args::{TdmRegion, TdmServe};
+use crate::failure::No;
+use crate::size::counted;
+use crate::terminal::{on_signal, print_done};
+
+/// Serves until a signal comes.
+///
+/// # Errors
+/// When the region or the socket cannot be had; when a file could not be synced at the end.
+pub fn run(args: &TdmServe, out: &mut impl Write) -> Result<()> {
+    let (say, asked) = channel();
+    on_signal(move || {
+        // Whoever asks twice is heard once.
+        let _ = say.send(());
+    })?;
+    let socket = args.socket.path();
+    let daemon = Daemon::start(options(&args.region, socket.clone(), args.log_size))?;
+    let region = daemon.report().region;
+    let begun = Begun { event: "listening", region: &region, recovered: daemon.recovered(), socket: &socket };
+    print_done(out, args.json, &begun)?;
+    out.flush()?;
+    // Whoever would say so lives as long as the process.
+    let _ = asked.recv();
+    let ended = Ended::of(&daemon.end());
+    print_done(out, args.json, &ended)?;
+    out.flush()?;
+    ended.verdict()
+}
+
+/// What a daemon, or a recovery without one, is started with.
+pub fn options(region: &TdmRegion, socket: PathBuf, ring_bytes: u64) -> Options {
+    let opening = Opening {
+        emulate_persistence: region.emulate_persistence,
+        domain: region.domain,
+        ..Opening::default()
+    };
+    Options { opening, boards: region.boards.clone(), ring_bytes, ..Options::new(&region.region, socket) }
+}
+
+/// What is said once programs may come.
+#[derive(Serialize)]
+struct Begun<'a> {
+    event: &'static str,
+    region: &'a RegionReport,
+    recovered: &'a [RecoveredFile],
+    socket: &'a Path,
+}
+
+impl fmt::Display for Begun<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", words::region(self.region))?;
+        for file in self.recovered {
+            writeln!(f, "{}", words::recovered(file))?;
+        }
+        write!(f, "listening at {}", self.socket.display())
+    }
+}
+
+/// What is said at the end.
+#[derive(Serialize)]
+struct Ended {
+    event: &'static str,
+    settled: usize,
+    left: Vec<PathBuf>,
+}
+
+impl Ended {
+    fn of(files: &[EndedFile]) -> Self {
+        let left = files.iter().filter(|file| !file.is_settled).map(|file| file.path.clone());
+        let left: Vec<PathBuf> = left.collect();
+        Self { event: "closed", settled: files.len() - left.len(), left }
+    }
+
+    fn verdict(&self) -> Result<()> {
+        let Some(first) = self.left.first() else { return Ok(()) };
+        let files = counted(self.left.len() as u64, "file");
+        let (first, help) = (first.display(), "the region keeps what it has of them for the next start");
+        Err(No(format!("{files} could not be synced below, {first} among them: {help}")).into())
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = counted(self.settled as u64, "file");
+        write!(f, "closed: {files} taken down to the kernel, synced")
+    }
+}

@@ -1,0 +1,167 @@
+//! `byway tdm status`: every file that programs write, live.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use byway_tdm_daemon::{FileReport, Report, UserReport};
+
+use super::foreign::{self, Number};
+use super::{ask, words};
+use crate::args::TdmStatus;
+use crate::size::human;
+use crate::table::{Table, time};
+use crate::terminal::{Interrupt, print_json};
+use crate::watch::{Screen, wait};
+
+/// Shows what the daemon has, until it is told to end.
+///
+/// # Errors
+/// When no daemon answers. On a terminal one that ended is asked again.
+pub fn run(args: &TdmStatus, out: &mut impl Write, interrupt: &Interrupt) -> Result<()> {
+    let mut names = Names::default();
+    let mut look = || {
+        let report = ask::report(&ask::connect(&args.socket.path())?)?;
+        anyhow::Ok(names.complete(report))
+    };
+    let first = look()?;
+    match if args.json || args.once { None } else { Screen::take() } {
+        Some(screen) => show(args, first, &mut look, &screen, interrupt),
+        None => print(args, first, &mut look, out, interrupt),
+    }
+}
+
+/// A table behind the other.
+fn print(
+    args: &TdmStatus,
+    first: Report,
+    look: &mut impl FnMut() -> Result<Report>,
+    out: &mut impl Write,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let mut report = first;
+    loop {
+        if args.json {
+            print_json(out, &report)?;
+        } else {
+            write!(out, "{}", Shown(&report))?;
+        }
+        out.flush()?;
+        if args.once || !wait(args.interval, interrupt, None) {
+            return Ok(());
+        }
+        report = look()?;
+        if !args.json {
+            writeln!(out)?;
+        }
+    }
+}
+
+/// Tables in place of each other.
+fn show(
+    args: &TdmStatus,
+    first: Report,
+    look: &mut impl FnMut() -> Result<Report>,
+    screen: &Screen,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    screen.show(&Shown(&first).to_string())?;
+    while wait(args.interval, interrupt, Some(screen)) {
+        match look() {
+            Ok(report) => screen.show(&Shown(&report).to_string())?,
+            Err(error) => screen.show(&format!("{error:#}\n\nq to end"))?,
+        }
+    }
+    Ok(())
+}
+
+/// Names of files that the daemon has not been told, from who has them open.
+#[derive(Default)]
+struct Names(HashMap<Number, PathBuf>);
+
+impl Names {
+    fn complete(&mut self, mut report: Report) -> Report {
+        let number = |file: &FileReport| (file.key[0], file.key[1]);
+        let files = || report.users.iter().flat_map(|user| &user.files);
+        let unnamed: Vec<Number> = files().filter(|file| file.path.is_none()).map(number).collect();
+        if unnamed.iter().any(|number| !self.0.contains_key(number)) {
+            self.0.extend(foreign::names(&unnamed));
+        }
+        for file in report.users.iter_mut().flat_map(|user| &mut user.files) {
+            if file.path.is_none() {
+                file.path = self.0.get(&number(file)).cloned();
+            }
+        }
+        report
+    }
+}
+
+/// A report for people.
+struct Shown<'r>(&'r Report);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "region  {}", words::region(&self.0.region))?;
+        for user in &self.0.users {
+            write_user(user, f)?;
+        }
+        if self.0.users.is_empty() {
+            writeln!(f, "no program has come yet")?;
+        }
+        Ok(())
+    }
+}
+
+fn write_user(user: &UserReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let room = human(user.ring_bytes);
+    writeln!(f, "user {}  {} of {} logs of {room} taken", user.uid, user.rings_taken, user.rings)?;
+    writeln!(f, "syncs   {}", spared(user))?;
+    if user.unlisted > 0 {
+        let files = crate::size::counted(user.unlisted, "file");
+        writeln!(f, "WARNING {files} found no entry on the board, so that nothing is absorbed anew")?;
+    }
+    if user.files.is_empty() {
+        return Ok(());
+    }
+    write!(f, "\n{}", table(user))
+}
+
+fn spared(user: &UserReport) -> String {
+    let sum = |of: fn(&FileReport) -> u64| user.files.iter().map(of).sum::<u64>();
+    let (all, saved) = (sum(|file| file.syncs), sum(|file| file.saved_syncs));
+    let ns: f64 = user.files.iter().filter_map(words::spared_ns).sum();
+    let share = if all == 0 { 0.0 } else { saved as f64 * 100.0 / all as f64 };
+    format!("{saved} of {all} saved ({share:.0} %), about {} of waiting spared", words::duration(ns))
+}
+
+fn table(user: &UserReport) -> Table {
+    let headings = ["file", "level", "writes", "bytes", "syncs", "saved", "sync below", "log", "why"];
+    let mut table = Table::new(&headings);
+    let mut files: Vec<&FileReport> = user.files.iter().collect();
+    // Whoever is served best and syncs most is of interest.
+    files.sort_by_key(|file| (file.level == "PASS", std::cmp::Reverse(file.syncs)));
+    for file in files {
+        table.push(vec![
+            words::name(file),
+            if file.is_pinned { format!("{}, pinned", file.level) } else { file.level.clone() },
+            file.writes.to_string(),
+            human(file.written_bytes),
+            file.syncs.to_string(),
+            file.saved_syncs.to_string(),
+            time(words::lower_sync_ns(file)),
+            fill(file, user),
+            file.why.clone(),
+        ]);
+    }
+    table
+}
+
+/// How full a file's log is.
+fn fill(file: &FileReport, user: &UserReport) -> String {
+    if file.level != "ABSORB" || user.ring_bytes == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.0} %", file.kept_bytes as f64 * 100.0 / user.ring_bytes as f64)
+}

@@ -1,0 +1,135 @@
+//! Regions, files and recoveries in words.
+
+use std::path::Path;
+
+use byway_tdm_board::Why;
+use byway_tdm_daemon::{FileReport, Outcome, RecoveredFile, RegionReport, UserReport};
+use byway_tdm_region::Domain;
+
+use crate::size::{counted, human};
+use crate::table::time;
+
+/// What memory it is, from where on it keeps stores, and what that is worth.
+pub fn region(region: &RegionReport) -> String {
+    let domain = Domain::ALL.into_iter().find(|domain| domain.name() == region.domain);
+    let keeps = match domain {
+        None | Some(Domain::Volatile) => "keeps nothing over a loss of power, so that no sync is spared",
+        Some(Domain::PageSync) => "keeps what its pages were synced with",
+        Some(Domain::LineFlush) => "keeps what has left the processor's caches",
+        Some(Domain::CpuCache) => "keeps what was stored, the processor's caches included",
+    };
+    let (what, len) =
+        (if region.is_emulated { "emulated memory" } else { "memory" }, human(region.len_bytes));
+    format!("{}: {len} of {what}, {} ({keeps}): {}", region.description, region.domain, region.why)
+}
+
+/// What became of a file that was absorbed when its daemon ended.
+pub fn recovered(file: &RecoveredFile) -> String {
+    let path = file.path.display();
+    match &file.outcome {
+        Outcome::Adopted => format!("{path}: programs may still write it, and it goes on being absorbed"),
+        Outcome::Synced => format!("{path}: it was synced below, and nothing of it is left in the region"),
+        Outcome::Replayed { records, data_bytes } => {
+            format!("{path}: {} were written back, {}", counted(*records, "record"), human(*data_bytes))
+        }
+        Outcome::Damaged { records } => format!(
+            "{path}: DAMAGED: {} were written back up to a broken one, and what was acknowledged behind it is gone; its log is left",
+            counted(*records, "record")
+        ),
+        Outcome::Missing => format!(
+            "{path}: it is not there, nor under another name in that folder; its log is left until it is"
+        ),
+        Outcome::WrittenSince => format!(
+            "{path}: it was written since the system was started, so its records may be older than it is; its log is left \
+             (`byway tdm recover --force` writes them over it)"
+        ),
+        Outcome::Failed { why } => {
+            format!("{path}: its records could not be written back, and its log is left: {why}")
+        }
+    }
+}
+
+/// A file's name; one that nobody has told of goes by its number.
+pub fn name(file: &FileReport) -> String {
+    let number = || {
+        let [device, inode, _] = file.key;
+        format!("inode {inode} of device {}:{}", device >> 32, device & 0xffff_ffff)
+    };
+    file.path.as_deref().map_or_else(number, |path| path.display().to_string())
+}
+
+/// How a file is served and what that spared, a sentence each.
+pub fn explained(path: &Path, file: &FileReport, user: &UserReport) -> Vec<String> {
+    let mut said = vec![format!("{} is at {}: {}.", path.display(), file.level, file.why)];
+    if file.is_pinned {
+        said.push("It is pinned: it stays where it is however seldom it is synced.".to_owned());
+    }
+    if file.is_barred {
+        let until = if file.why == Why::ByHand.sentence() {
+            "`byway tdm unpin` takes that back"
+        } else {
+            "it is made anew"
+        };
+        said.push(format!("It stays with the kernel until {until}."));
+    }
+    if let Some(error) = file.error {
+        let error = std::io::Error::from_raw_os_error(error);
+        said.push(format!("A sync of it failed below, and every one does since: {error}."));
+    }
+    said.push(written(file));
+    said.extend(synced(file));
+    said.extend(logged(file, user));
+    said
+}
+
+fn written(file: &FileReport) -> String {
+    match file.writes {
+        0 => "Nothing was written to it yet by programs that are served.".to_owned(),
+        writes => {
+            let mean = human(file.written_bytes / writes);
+            let calls = counted(writes, "call");
+            format!("{calls} wrote {} to it, {mean} each on the average.", human(file.written_bytes))
+        }
+    }
+}
+
+fn synced(file: &FileReport) -> Option<String> {
+    if file.syncs == 0 {
+        return Some("It was never synced by them.".to_owned());
+    }
+    let (syncs, saved) = (counted(file.syncs, "sync"), file.saved_syncs);
+    let below = lower_sync_ns(file).map(|ns| format!(", {} each", time(Some(ns)))).unwrap_or_default();
+    let spared = spared_ns(file).filter(|ns| *ns > 0.0);
+    let spared =
+        spared.map(|ns| format!(": about {} of waiting was spared", duration(ns))).unwrap_or_default();
+    Some(format!(
+        "Of {syncs}, {saved} were answered from device memory and {} went below{below}{spared}.",
+        file.lower_syncs
+    ))
+}
+
+fn logged(file: &FileReport, user: &UserReport) -> Option<String> {
+    let stops = match file.suspended {
+        0 => String::new(),
+        times => format!(" It was stopped {} until a real sync.", counted(times, "time")),
+    };
+    (file.level == "ABSORB").then(|| {
+        let (kept, room) = (human(file.kept_bytes), human(user.ring_bytes));
+        format!("Its log holds {kept} of {room} that are not synced below yet.{stops}")
+    })
+}
+
+/// What a sync below took on the average; none where there was none.
+pub fn lower_sync_ns(file: &FileReport) -> Option<f64> {
+    (file.lower_syncs > 0).then(|| file.lower_sync_ns as f64 / file.lower_syncs as f64)
+}
+
+/// What the syncs that were saved would have taken below.
+pub fn spared_ns(file: &FileReport) -> Option<f64> {
+    Some(lower_sync_ns(file)? * file.saved_syncs as f64)
+}
+
+/// A time for people, also a long one.
+pub fn duration(ns: f64) -> String {
+    if ns >= 1e9 { format!("{:.1} s", ns / 1e9) } else { time(Some(ns)) }
+}

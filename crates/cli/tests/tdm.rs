@@ -1,0 +1,238 @@
+//! Transparent DAX mappings by their commands: a daemon in a process of its own, and files that this process writes as a program
+//! under the library does.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use byway_tdm_board::{EntryIndex, FileKey, Level};
+use byway_tdm_client::{Listed, OpenFile, Session, Wrote};
+use common::server::Server;
+use common::{byway, json_lines, refused, said};
+use tempfile::TempDir;
+
+/// A folder on a file system that syncs, for a daemon and the files that it serves.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// What `byway tdm` is given so that it uses this place alone.
+    fn region(&self) -> [String; 5] {
+        let region = format!("emu:{}?size=32M", self.text("region"));
+        let boards = self.0.path().to_str().unwrap().to_owned();
+        ["--region".into(), region, "--boards".into(), boards, "--emulate-persistence".into()]
+    }
+
+    fn serve(&self, more: &[&str]) -> (Server, Vec<String>) {
+        let (region, socket) = (self.region(), self.text("socket"));
+        let mut args = vec!["tdm", "serve", "--socket", &socket];
+        args.extend(region.iter().map(String::as_str));
+        args.extend(more);
+        Server::begin_with(&args)
+    }
+
+    fn session(&self) -> Session {
+        Session::begin(&self.path("socket")).unwrap()
+    }
+
+    fn file(&self, name: &str) -> File {
+        File::options().create(true).truncate(false).write(true).open(self.path(name)).unwrap()
+    }
+
+    /// What `byway tdm COMMAND` says of this daemon.
+    fn tdm(&self, args: &[&str]) -> String {
+        said(&[&["tdm"], args, &["--socket", &self.text("socket")]].concat())
+    }
+}
+
+fn open_file<'s>(session: &'s Session, file: &'s File) -> OpenFile<'s> {
+    let key = FileKey::of(file).unwrap().unwrap().key;
+    let entry: EntryIndex = session.board().find_or_make(key).unwrap().unwrap().index();
+    session.file(file.as_fd(), Listed { entry, appends: false }).unwrap()
+}
+
+#[expect(clippy::disallowed_methods, reason = "what a program does")]
+fn write_and_sync(opened: &OpenFile<'_>, file: &File, at: u64, data: &[u8]) {
+    let real = || file.write_at(data, at).unwrap() as isize;
+    assert_eq!(opened.write(real, |_| Wrote::At(at), || data), data.len() as isize);
+    opened.sync(|| file.sync_data().map_err(|e| e.raw_os_error().unwrap())).unwrap();
+}
+
+/// Synced as often as it takes until syncs are spared, then ten times more.
+fn absorbed(opened: &OpenFile<'_>, file: &File) {
+    while opened.entry().standing().level != Level::Absorb {
+        write_and_sync(opened, file, 0, b"x");
+    }
+    for at in 0..10 {
+        write_and_sync(opened, file, 10 * at, b"0123456789");
+    }
+}
+
+#[test]
+fn a_daemon_says_what_its_memory_is_worth_and_ends_in_order() {
+    let place = Place::new();
+    let (server, begun) = place.serve(&[]);
+    assert!(
+        begun[0].contains("32 MiB of emulated memory") && begun[0].contains("memory_controller"),
+        "{begun:?}"
+    );
+    assert!(begun[0].contains("survives processes, not a loss of power"), "{begun:?}");
+    assert!(begun[1].ends_with(&place.text("socket")), "{begun:?}");
+    let (session, file) = (place.session(), place.file("log"));
+    absorbed(&open_file(&session, &file), &file);
+    assert!(server.end("-INT").contains("closed: 1 file taken down"));
+    assert!(!place.path("socket").exists());
+    assert_eq!(std::fs::read(place.path("log")).unwrap(), b"0123456789".repeat(10));
+}
+
+#[test]
+fn memory_that_was_not_asked_to_count_as_persistent_is_volatile() {
+    let place = Place::new();
+    let region = place.region();
+    let socket = place.text("socket");
+    let args =
+        ["tdm", "serve", "--socket", &socket, "--json", &region[0], &region[1], &region[2], &region[3]];
+    let (server, begun) = Server::begin_with(&args);
+    let begun = &json_lines(&begun[0])[0];
+    assert_eq!(
+        (&begun["region"]["domain"], &begun["region"]["is_emulated"]),
+        (&"volatile".into(), &true.into())
+    );
+    assert!(place.tdm(&["status", "--once"]).contains("no sync is spared"));
+    assert_eq!(json_lines(&server.end("-TERM"))[0]["event"], "closed");
+}
+
+#[test]
+fn status_shows_each_file_with_its_level_the_reason_and_what_was_spared() {
+    let place = Place::new();
+    let _server = place.serve(&[]);
+    assert!(place.tdm(&["status", "--once"]).contains("no program has come yet"));
+    let (session, file, other) = (place.session(), place.file("log"), place.file("other"));
+    absorbed(&open_file(&session, &file), &file);
+    let _listed = open_file(&session, &other);
+    let told = place.tdm(&["status", "--once"]);
+    let line = |name: &str| {
+        told.lines().find(|line| line.contains(&place.text(name))).unwrap_or_else(|| panic!("{told}"))
+    };
+    assert!(line("log").contains("ABSORB") && line("log").contains("synced often enough"), "{told}");
+    assert!(line("other").contains("PASS") && line("other").contains("not been looked at"), "{told}");
+    assert!(told.contains("saved") && told.contains("emulated"), "{told}");
+    let report = &json_lines(&place.tdm(&["status", "--once", "--json"]))[0];
+    let files = report["users"][0]["files"].as_array().unwrap();
+    let saved = files.iter().find(|one| one["level"] == "ABSORB").unwrap()["saved_syncs"].as_u64();
+    assert!(saved >= Some(9), "{report}");
+}
+
+#[test]
+fn a_file_is_explained_whether_the_daemon_has_seen_it_or_not() {
+    let place = Place::new();
+    let _server = place.serve(&[]);
+    let (session, file, _other) = (place.session(), place.file("log"), place.file("other"));
+    absorbed(&open_file(&session, &file), &file);
+    let told = place.tdm(&["explain", &place.text("log")]);
+    assert!(told.contains("is at ABSORB: it is synced often enough"), "{told}");
+    assert!(told.contains("went below") && told.contains("not a loss of power"), "{told}");
+    let told = place.tdm(&["explain", &place.text("other")]);
+    assert!(
+        told.contains("has not been seen by the daemon") && told.contains("runs without the library"),
+        "{told}"
+    );
+    let json = &json_lines(&place.tdm(&["explain", &place.text("log"), "--json"]))[0];
+    assert_eq!(
+        (&json["file"]["level"], json["opened_by"][0]["writes"].as_bool()),
+        (&"ABSORB".into(), Some(true))
+    );
+    let told = place.tdm(&["explain", place.0.path().to_str().unwrap()]);
+    assert!(told.contains("no regular file"), "{told}");
+    let error = refused(2, &["tdm", "explain", &place.text("none"), "--socket", &place.text("socket")]);
+    assert!(error.contains("does not exist"), "{error}");
+}
+
+#[test]
+fn a_killed_daemon_s_files_are_adopted_and_once_everything_was_killed_nothing_is_left() {
+    let place = Place::new();
+    let (mut server, _) = place.serve(&[]);
+    let (session, file) = (place.session(), place.file("log"));
+    let opened = open_file(&session, &file);
+    absorbed(&opened, &file);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    write_and_sync(&opened, &file, 100, b"meanwhile");
+    let (mut server, begun) = place.serve(&[]);
+    assert!(
+        begun[1].contains(&place.text("log")) && begun[1].contains("goes on being absorbed"),
+        "{begun:?}"
+    );
+    write_and_sync(&opened, &file, 109, b" and after");
+    assert_eq!(opened.entry().standing().level, Level::Absorb);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    drop(session);
+    drop(file);
+    let (server, begun) = place.serve(&["--json"]);
+    assert_eq!(json_lines(&begun[0])[0]["recovered"][0]["outcome"], "adopted");
+    server.end("-TERM");
+    let (server, begun) = place.serve(&["--json"]);
+    assert_eq!(json_lines(&begun[0])[0]["recovered"], serde_json::json!([]));
+    server.end("-TERM");
+    let wanted = [b"0123456789".repeat(10), b"meanwhile and after".to_vec()].concat();
+    assert_eq!(std::fs::read(place.path("log")).unwrap(), wanted);
+}
+
+#[test]
+fn a_program_runs_under_the_library_with_its_own_exit_status() {
+    let place = Place::new();
+    let _server = place.serve(&[]);
+    // Any library that can be loaded: what is asked here is what the program is given.
+    let library = place.text("libbyway_tdm.so");
+    std::fs::write(&library, "").unwrap();
+    let run = |preload: &str, program: &[&str]| {
+        let mut command = byway();
+        command.args(["tdm", "run", "--socket", &place.text("socket"), "--library", &library, "--"]);
+        command.args(program).env("LD_PRELOAD", preload).assert().get_output().clone()
+    };
+    let script = "echo $LD_PRELOAD $BYWAY_TDM_SOCKET; exit 7";
+    let output = run("", &["sh", "-c", script]);
+    assert_eq!(output.status.code(), Some(7));
+    let wanted = format!("{library} {}\n", place.text("socket"));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), wanted);
+    let output = run("/other.so", &["sh", "-c", script]);
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with(&format!("{library}:/other.so ")));
+    assert_eq!(run("", &["/nonexistent/program"]).status.code(), Some(127));
+    assert_eq!(run("", &[place.0.path().to_str().unwrap()]).status.code(), Some(126));
+}
+
+#[test]
+fn what_keeps_a_program_from_being_served_is_said() {
+    let place = Place::new();
+    let (socket, library) = (place.text("socket"), place.text("libbyway_tdm.so"));
+    let run = ["tdm", "run", "--socket", &socket, "--library", &library, "--", "sh", "-c", "echo ran"];
+    let error = refused(2, &run);
+    assert!(error.contains("there is no library at") && error.contains("--library"), "{error}");
+    std::fs::write(&library, "").unwrap();
+    let output = byway().args(run).assert().success().get_output().clone();
+    let warning = String::from_utf8_lossy(&output.stderr);
+    assert!(warning.contains("no daemon listens") && warning.contains("unserved"), "{warning}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("ran"));
+    let error = refused(2, &["tdm", "status", "--once", "--socket", &socket]);
+    assert!(error.contains("no daemon listens at") && error.contains("byway tdm serve"), "{error}");
+    let blank = place.text("a b.so");
+    std::fs::write(&blank, "").unwrap();
+    let error = refused(2, &["tdm", "run", "--library", &blank, "--", "true"]);
+    assert!(error.contains("blank"), "{error}");
+}

@@ -41,9 +41,51 @@ impl Desk {
     }
 }
 
+/// What a queue that [`Waits`] does as every other.
+macro_rules! as_it_waits {
+    () => {
+        fn start(&mut self) -> Result<()> {
+            self.flush_all();
+            if self.listened().is_some() {
+                self.prepare_to_wait();
+            }
+            Ok(())
+        }
+
+        fn event(&mut self) -> Result<BorrowedFd<'_>> {
+            self.event_of_all()
+        }
+
+        #[inline]
+        fn next_finished(&mut self) -> Result<Option<Finished>> {
+            Ok(self.next_of_all())
+        }
+
+        #[inline]
+        fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
+            let outstanding = self.outstanding();
+            self.next_waited_for(timeout, outstanding)
+        }
+
+        fn sleep(&mut self, timeout: Duration) -> Result<bool> {
+            let outstanding = self.outstanding();
+            self.wait_for_any(timeout, outstanding)
+        }
+
+        fn depth(&self) -> u32 {
+            self.depth
+        }
+    };
+}
+
+pub(crate) use as_it_waits;
+
 /// A queue that can be waited for.
 pub(crate) trait Waits: Sized {
     fn desk(&mut self) -> &mut Desk;
+
+    /// Sends what is put together.
+    fn flush_all(&mut self);
 
     /// Sends, receives, and does what has become due; says whether anything came.
     fn look(&mut self) -> bool;
@@ -206,4 +248,10 @@ pub(crate) trait Waits: Sized {
 #[inline]
 fn finished(ended: Ended) -> Finished {
     Finished { tag: ended.tag, result: outcome(ended) }
+}
+
+/// That there is nothing to take back.
+#[cold]
+pub(crate) fn not_outstanding(tag: u64) -> Error {
+    Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is outstanding"))
 }

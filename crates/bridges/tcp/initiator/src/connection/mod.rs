@@ -9,22 +9,22 @@
 //! changes nothing. A write whose answer is not known is neither: the old one may yet be carried out, after a newer. A
 //! connection that [gives back](Connection::give_back) keeps nothing: there are others for what it had.
 
+mod ending;
 mod outbox;
+mod receiving;
 mod table;
 
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
-use std::time::Instant;
+use std::io::IoSlice;
 
-use byway_core::{Error, ErrorKind, Memory, Payload, Retry};
+use byway_core::{Memory, Payload};
 use byway_spec::base::sgl::{SglDescriptor, SglKind};
-use byway_spec::{Completion, Status};
 use byway_tcp_codec::{
-    Agreement, C2hData, C2hEnd, CommandId, ControllerPdu, DataCheck, HostPdu, IcReq, Inbound, Incoming,
-    Offer, Opening, Outbound, Reader, ReadyToTransfer, TermReq, Violation, Writer,
+    Agreement, C2hEnd, ControllerPdu, HostPdu, IcReq, Inbound, Offer, Opening, Outbound, Reader, Writer,
 };
 
-use outbox::{Left, Outbox, for_each_part, part_at_mut, with_parts};
+use ending::end;
+use outbox::{Left, Outbox, with_parts};
 use table::{Slot, State, Table};
 
 pub use outbox::GATHERED_MAX;
@@ -33,17 +33,11 @@ pub use table::{Ended, Lost, Order, Way};
 /// What is received at a time where it does not belong yet: headers, answers, small data.
 const INBOX_BYTES: usize = 64 << 10;
 
-/// The same while large data is on its way, which would be copied from there.
-const INBOX_BYTES_FOR_LARGE: usize = 4 << 10;
-
 /// Data from this size on is large.
 const LARGE_BYTES: usize = 32 << 10;
 
 /// Data up to this size is copied behind its header; more is sent from where it lies.
 const COPIED_BYTES_MAX: usize = 8 << 10;
-
-/// On how many connections a command is tried.
-const TRIES_MAX: u8 = 3;
 
 /// Data that is being received.
 #[derive(Clone, Copy, Debug)]
@@ -241,162 +235,6 @@ impl Connection {
         });
     }
 
-    /// Where what comes next is to be received: the rest of the data that is on its way, and behind it the connection's own
-    /// memory.
-    pub fn room(&mut self) -> [IoSliceMut<'_>; 2] {
-        let left = self.reader.data_left_bytes() as usize;
-        let own = match self.large {
-            0 => &mut *self.inbox,
-            _ => self.inbox.get_mut(..INBOX_BYTES_FOR_LARGE).unwrap_or_default(),
-        };
-        let direct = match &self.arriving {
-            Some(arriving) => direct_room(&mut self.table, arriving, left),
-            None => &mut [],
-        };
-        // More of the same data, elsewhere, is not received into the connection's memory.
-        let own = if direct.len() < left && !direct.is_empty() { &mut [] } else { own };
-        [IoSliceMut::new(direct), IoSliceMut::new(own)]
-    }
-
-    /// So much was received there.
-    ///
-    /// # Errors
-    /// When the controller broke a rule, or gave the connection up: what says so to it is to be sent, as far as it can be,
-    /// and the connection closed.
-    pub fn received(&mut self, bytes: usize) -> Result<(), Error> {
-        let left = self.reader.data_left_bytes() as usize;
-        let direct = match &self.arriving {
-            Some(arriving) => direct_room(&mut self.table, arriving, left).len().min(bytes),
-            None => 0,
-        };
-        let inbox = std::mem::take(&mut self.inbox);
-        let behind = inbox.get(..bytes - direct).unwrap_or_default();
-        let read = self.read_in_place(direct).and_then(|()| self.read(behind));
-        self.inbox = inbox;
-        read
-    }
-
-    /// Has data read that was received where it belongs.
-    fn read_in_place(&mut self, bytes: usize) -> Result<(), Error> {
-        let Some(arriving) = self.arriving.filter(|_| bytes > 0) else { return Ok(()) };
-        let Some(slot) = self.table.get_mut(arriving.cid) else { return Ok(()) };
-        let memory = std::mem::take(&mut slot.memory);
-        let mut result = Ok(());
-        for_each_part(&memory, arriving.at..arriving.at + bytes, |mut piece| {
-            while let (Ok(()), false) = (&result, piece.is_empty()) {
-                result = self.reader.next(&mut piece).map(drop).map_err(|violation| self.refuse(&violation));
-            }
-        });
-        if let Some(slot) = self.table.get_mut(arriving.cid) {
-            slot.memory = memory;
-        }
-        self.arriving = Some(Arriving { at: arriving.at + bytes, ..arriving });
-        result?;
-        // Without a digest, all of the data is out, and its end is known with no byte more.
-        if self.reader.data_left_bytes() == 0 { self.read(&[]) } else { Ok(()) }
-    }
-
-    fn read(&mut self, mut input: &[u8]) -> Result<(), Error> {
-        loop {
-            match self.reader.next(&mut input) {
-                Ok(None) => return Ok(()),
-                Ok(Some(Incoming::Data(piece))) => self.copy_in(piece),
-                Ok(Some(incoming)) => {
-                    let taken = match incoming {
-                        Incoming::Pdu { pdu, data_bytes } => self.take_pdu(pdu, data_bytes),
-                        Incoming::End(check) => self.take_end(check),
-                        Incoming::Data(_) => Ok(()),
-                    };
-                    taken.map_err(|violation| self.refuse(&violation))?;
-                    if !self.is_open {
-                        return Err(given_up_by_controller(incoming));
-                    }
-                }
-                Err(violation) => return Err(self.refuse(&violation)),
-            }
-        }
-    }
-
-    fn take_pdu(&mut self, pdu: ControllerPdu, data_bytes: u32) -> Result<(), Violation> {
-        match pdu {
-            ControllerPdu::Response(completion) => self.answered(CommandId(completion.cid), completion),
-            ControllerPdu::Data(data) => self.expect_data(&data, data_bytes),
-            ControllerPdu::ReadyToTransfer(asked) => self.grant(&asked),
-            ControllerPdu::Terminate(_) => {
-                self.is_open = false;
-                Ok(())
-            }
-        }
-    }
-
-    fn expect_data(&mut self, data: &C2hData, data_bytes: u32) -> Result<(), Violation> {
-        let slot = self.table.spoken_of(data.command)?;
-        let inbound = slot.inbound.as_mut().ok_or(Violation::UnknownCommand(data.command))?;
-        let range = inbound.accept(data, data_bytes)?;
-        self.arriving = Some(Arriving { cid: data.command.0, at: range.start as usize, end: data.end });
-        Ok(())
-    }
-
-    fn copy_in(&mut self, mut piece: &[u8]) {
-        let Some(arriving) = &mut self.arriving else { return };
-        let Some(slot) = self.table.get_mut(arriving.cid) else { return };
-        while !piece.is_empty() {
-            let room = part_at_mut(&mut slot.memory, arriving.at);
-            let (here, rest) = piece.split_at(piece.len().min(room.len()));
-            let Some(room) = room.get_mut(..here.len()).filter(|room| !room.is_empty()) else { return };
-            room.copy_from_slice(here);
-            arriving.at += here.len();
-            piece = rest;
-        }
-    }
-
-    fn take_end(&mut self, check: DataCheck) -> Result<(), Violation> {
-        let Some(arriving) = self.arriving.take() else { return Ok(()) };
-        let command = CommandId(arriving.cid);
-        if let DataCheck::Corrupt { .. } = check {
-            self.table.spoken_of(command)?.is_corrupt = true;
-        }
-        match arriving.end {
-            C2hEnd::Success => self.answered(command, Completion::new(0, 0, command.0, Status::SUCCESS)),
-            C2hEnd::More | C2hEnd::Response => Ok(()),
-        }
-    }
-
-    fn answered(&mut self, command: CommandId, completion: Completion) -> Result<(), Violation> {
-        let slot = self.table.spoken_of(command)?;
-        if slot.unsent > 0 {
-            // Its data is still being sent from its memory.
-            slot.answer = Some(completion);
-            return Ok(());
-        }
-        end(&mut self.table, &mut self.ended, &mut self.large, command.0, Ok(completion), None);
-        Ok(())
-    }
-
-    /// Sends what an R2T asks for.
-    fn grant(&mut self, asked: &ReadyToTransfer) -> Result<(), Violation> {
-        let slot = self.table.spoken_of(asked.command)?;
-        let outbound = slot.outbound.as_mut().ok_or(Violation::UnknownCommand(asked.command))?;
-        let grant = outbound.accept(asked, &self.agreed)?;
-        for (data, range) in grant {
-            let range = range.start as usize..range.end as usize;
-            let (writer, outbox) = (self.writer, &mut self.outbox);
-            with_parts(&slot.memory, range.clone(), |parts| {
-                outbox.lend_framed(&writer.data(&data, parts), asked.command.0, range, data.last);
-            });
-            slot.unsent += 1;
-        }
-        Ok(())
-    }
-
-    /// Says to the controller which rule it broke, as the last thing that is sent.
-    fn refuse(&mut self, violation: &Violation) -> Error {
-        self.is_open = false;
-        let reader = &mut self.reader;
-        self.outbox.stage(|out| reader.refuse(violation, out));
-        Error::device(ErrorKind::Protocol, format!("the controller broke a rule of NVMe/TCP: {violation}"))
-    }
-
     /// The next command that has ended.
     pub fn next_ended(&mut self) -> Option<Ended> {
         self.ended.pop_front()
@@ -405,120 +243,6 @@ impl Connection {
     /// Whether a command has ended.
     pub fn has_ended(&self) -> bool {
         !self.ended.is_empty()
-    }
-}
-
-/// Commands that are given up, and connections that end.
-impl Connection {
-    /// Gives a command a time until which it may take.
-    pub fn set_until(&mut self, cid: u16, until: Instant) {
-        if let Some(slot) = self.table.get_mut(cid) {
-            slot.until = Some(until);
-        }
-    }
-
-    /// The earliest of these times.
-    pub fn first_until(&self) -> Option<Instant> {
-        self.table.first_until()
-    }
-
-    /// The command, or the call, with this tag.
-    pub fn find(&self, tag: u64, is_call: bool) -> Option<u16> {
-        let is = |order: &Order| order.tag == tag && order.is_call == is_call;
-        self.table.find(|slot| slot.order.as_ref().is_some_and(is))
-    }
-
-    /// Whether a command that has this tag has ended and was not taken yet.
-    pub fn has_ended_with(&self, tag: u64) -> bool {
-        self.ended.iter().any(|ended| ended.tag == tag && !ended.is_call)
-    }
-
-    /// A command whose time is over, if there is one.
-    pub fn overdue(&self, now: Instant) -> Option<u16> {
-        self.table.find(|slot| slot.until.is_some_and(|until| until <= now))
-    }
-
-    /// Whether the command was given up before.
-    pub fn is_given_up(&self, cid: u16) -> bool {
-        self.table.get(cid).is_some_and(|slot| slot.given_up.is_some())
-    }
-
-    /// Gives a command up. Says whether the controller has to be told; else it has ended.
-    pub fn give_up(&mut self, cid: u16, kind: ErrorKind, until: Option<Instant>) -> bool {
-        let Some(slot) = self.table.get_mut(cid) else { return false };
-        if slot.state == State::Kept {
-            let said = match kind {
-                ErrorKind::TimedOut => "its time was over while there was no connection",
-                _ => "it was taken back while there was no connection",
-            };
-            self.end(cid, Err(Error::host(kind, said)), None);
-            return false;
-        }
-        (slot.given_up, slot.until, slot.is_named) = (Some(kind), until, true);
-        true
-    }
-
-    /// No Abort on its way names the command any more: its identifier can be another's once it has ended.
-    pub fn unname(&mut self, cid: u16) {
-        match self.table.get_mut(cid) {
-            Some(slot) if slot.state != State::Free => slot.is_named = false,
-            _ => self.table.restore(cid),
-        }
-    }
-
-    /// The connection has ended, for this reason. What may be sent again waits for another; the rest has failed.
-    pub fn interrupt(&mut self, why: &str) {
-        self.is_open = false;
-        for cid in self.table.in_turn() {
-            self.interrupt_one(cid, why);
-        }
-        self.outbox.clear();
-        (self.arriving, self.large) = (None, 0);
-    }
-
-    fn interrupt_one(&mut self, cid: u16, why: &str) {
-        let Some(slot) = self.table.get_mut(cid) else { return };
-        let State::Queued { at } = slot.state else { return };
-        if let Some(answer) = slot.answer.take() {
-            return self.end(cid, Ok(answer), None);
-        }
-        let lost = if self.outbox.has_sent(at) { Lost::Unanswered } else { Lost::Unsent };
-        if let Some(kind) = slot.given_up {
-            let said = format!("it was given up, and the connection ended before an answer came: {why}");
-            return self.end(cid, Err(Error::device(kind, said)), Some(lost));
-        }
-        let repeats = slot.order.as_ref().is_some_and(|order| order.repeats);
-        let can_be_sent = lost == Lost::Unsent && !slot.is_spent;
-        if !self.gives_back && (can_be_sent || (repeats && slot.tries < TRIES_MAX)) {
-            slot.state = State::Kept;
-            (slot.unsent, slot.is_corrupt, slot.inbound, slot.outbound) = (0, false, None, None);
-            return;
-        }
-        let said = format!("the connection ended before the command was answered: {why}");
-        let error = Error::device(ErrorKind::DeviceLost, said).with_retry(Retry::Once);
-        self.end(cid, Err(error), Some(lost));
-    }
-
-    /// Goes on with the commands that wait, on another connection, with as much in-capsule data as its controller takes.
-    pub fn resume(&mut self, other: Self) {
-        self.agreed = other.agreed;
-        self.capsule_data_bytes = other.capsule_data_bytes;
-        self.reader = other.reader;
-        self.writer = other.writer;
-        self.is_open = true;
-        self.table.in_turn().into_iter().for_each(|cid| self.send(cid));
-    }
-
-    /// There will be no other connection: what waits has failed.
-    pub fn abandon(&mut self, why: &str) {
-        self.interrupt(why);
-        for cid in self.table.in_turn() {
-            self.end(cid, Err(Error::device(ErrorKind::DeviceLost, why.to_owned())), Some(Lost::Unsent));
-        }
-    }
-
-    fn end(&mut self, cid: u16, result: Result<Completion, Error>, lost: Option<Lost>) {
-        end(&mut self.table, &mut self.ended, &mut self.large, cid, result, lost);
     }
 }
 
@@ -536,67 +260,6 @@ impl Slot {
         self.tries += 1;
         Some(entry)
     }
-
-    /// Data came that is not what its digest is of, or less of it than the command reads.
-    fn wrong(&self) -> Option<Error> {
-        if self.is_corrupt {
-            return Some(Error::status(Status::TRANSIENT_TRANSPORT_ERROR));
-        }
-        let (order, inbound) = (self.order.as_ref()?, self.inbound.as_ref()?);
-        let (came, wanted) = (inbound.received_bytes() as usize, self.memory.len());
-        (order.is_whole && came < wanted).then(|| {
-            let said = format!("the controller answered with success and {came} of {wanted} bytes");
-            Error::device(ErrorKind::Protocol, said)
-        })
-    }
-}
-
-/// Ends a command: its place is free, unless an Abort that is on its way names it.
-fn end(
-    table: &mut Table,
-    ended: &mut VecDeque<Ended>,
-    large: &mut u32,
-    cid: u16,
-    result: Result<Completion, Error>,
-    lost: Option<Lost>,
-) {
-    let is_named = table.get(cid).is_some_and(|slot| slot.is_named);
-    let slot = table.release(cid, is_named);
-    let was_large = slot.inbound.is_some() && slot.memory.len() >= LARGE_BYTES;
-    *large = large.saturating_sub(u32::from(was_large));
-    let wrong = match &result {
-        Ok(completion) if completion.status().is_success() => slot.wrong(),
-        _ => None,
-    };
-    let result = wrong.map_or(result, Err);
-    let result = match (slot.given_up, result) {
-        (Some(kind), Ok(completion)) if !completion.status().is_success() => {
-            Err(given_up(kind).with_source(Error::status(completion.status())))
-        }
-        (_, result) => result,
-    };
-    let (tag, is_call) = slot.order.map_or((0, false), |order| (order.tag, order.is_call));
-    ended.push_back(Ended { tag, is_call, memory: slot.memory, result, lost, commands: 1 });
-}
-
-#[cold]
-fn given_up(kind: ErrorKind) -> Error {
-    let said = match kind {
-        ErrorKind::TimedOut => "not done within the time that it was given",
-        _ => "it was taken back",
-    };
-    Error::device(kind, said)
-}
-
-#[cold]
-fn given_up_by_controller(incoming: Incoming<'_, ControllerPdu>) -> Error {
-    let said = match incoming {
-        Incoming::Pdu { pdu: ControllerPdu::Terminate(TermReq { status, information }), .. } => {
-            format!("the controller gave the connection up: {status}, field {information}")
-        }
-        _ => "the controller gave the connection up".to_owned(),
-    };
-    Error::device(ErrorKind::DeviceLost, said)
 }
 
 fn descriptor_of(way: Way, bytes: usize, in_capsule: bool) -> SglDescriptor {
@@ -604,12 +267,4 @@ fn descriptor_of(way: Way, bytes: usize, in_capsule: bool) -> SglDescriptor {
         (Way::Out, true) => SglDescriptor::inline(bytes as u32),
         _ => SglDescriptor::new(SglKind::TRANSPORT_DATA_BLOCK, 0, bytes as u32),
     }
-}
-
-/// Where the rest of the data that is on its way belongs, as far as that is one place.
-fn direct_room<'a>(table: &'a mut Table, arriving: &Arriving, left: usize) -> &'a mut [u8] {
-    let Some(slot) = table.get_mut(arriving.cid) else { return &mut [] };
-    let room = part_at_mut(&mut slot.memory, arriving.at);
-    let bytes = room.len().min(left);
-    room.get_mut(..bytes).unwrap_or_default()
 }

@@ -20,7 +20,7 @@ use super::device::PathSet;
 use super::slots::{Slots, Whereabouts};
 use crate::association::gone;
 use crate::connection::{Ended, Order};
-use crate::desk::{Desk, Waits};
+use crate::desk::{Desk, Waits, as_it_waits, not_outstanding};
 use crate::order::{SeenLayout, order_of_io};
 use crate::queue::{TcpQueue, full, too_shallow};
 
@@ -284,6 +284,10 @@ impl Waits for TcpPathsQueue {
         self.ended.pop_front()
     }
 
+    fn flush_all(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.queue.flush());
+    }
+
     /// Every lane is looked at, so that none sleeps on what it holds.
     #[inline]
     fn look(&mut self) -> bool {
@@ -376,42 +380,14 @@ impl BackendQueue for TcpPathsQueue {
         self.take(command, (tag, false), Instant::now().checked_add(timeout))
     }
 
-    fn start(&mut self) -> Result<()> {
-        self.lanes.iter_mut().for_each(|lane| lane.queue.flush());
-        if self.listening.is_some() {
-            self.prepare_to_wait();
-        }
-        Ok(())
-    }
-
-    fn event(&mut self) -> Result<BorrowedFd<'_>> {
-        self.event_of_all()
-    }
-
-    #[inline]
-    fn next_finished(&mut self) -> Result<Option<Finished>> {
-        Ok(self.next_of_all())
-    }
-
-    #[inline]
-    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
-        let outstanding = self.outstanding();
-        self.next_waited_for(timeout, outstanding)
-    }
-
-    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        let outstanding = self.outstanding();
-        self.wait_for_any(timeout, outstanding)
-    }
+    as_it_waits!();
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
         let has_ended = self.ended.iter().any(|ended| ended.tag == tag && !ended.is_call);
         if has_ended || self.desk.ready.iter().any(|finished| finished.tag == tag) {
             return Ok(());
         }
-        let index = self.slots.find(tag, false).ok_or_else(|| {
-            Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is outstanding"))
-        })?;
+        let index = self.slots.find(tag, false).ok_or_else(|| not_outstanding(tag))?;
         self.give_up(index, ErrorKind::Cancelled);
         Ok(())
     }
@@ -419,10 +395,6 @@ impl BackendQueue for TcpPathsQueue {
     #[inline]
     fn outstanding(&self) -> u32 {
         self.slots.busy() + (self.ended.len() + self.desk.ready.len()) as u32 - self.desk.left_calls
-    }
-
-    fn depth(&self) -> u32 {
-        self.depth
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {

@@ -1,5 +1,7 @@
 //! A queue of a controller at a TCP address: a connection of its own.
 
+mod lane;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +11,11 @@ use byway_core::{
     BackendQueue, Command, Error, ErrorKind, Finished, Outcome, Payload, QueueOptions, Refused, Result,
 };
 use byway_sys::Alarm;
-use rustix::event::{PollFlags, epoll};
+use rustix::event::epoll;
 
 use crate::association::{Opened, Post, Seat, gone};
 use crate::connection::{Ended, Order};
-use crate::desk::{Desk, Waits};
+use crate::desk::{Desk, Waits, as_it_waits, not_outstanding};
 use crate::device::Owner;
 use crate::line::Line;
 use crate::order::{SeenLayout, order_of_io};
@@ -314,53 +316,6 @@ impl TcpQueue {
     }
 }
 
-/// As one lane of several.
-impl TcpQueue {
-    /// A queue that gives back what its connection ends with, and may wait for its first.
-    ///
-    /// # Errors
-    /// When the controller has none left, or is given up.
-    pub(crate) fn lane(owner: Arc<Owner>, options: QueueOptions) -> Result<Self> {
-        let opened = owner.association.open_lane(options.depth)?;
-        Ok(Self::of(owner, opened, options))
-    }
-
-    /// Whether commands can be sent.
-    #[inline]
-    pub(crate) fn is_open(&self) -> bool {
-        self.line.connection.is_open()
-    }
-
-    /// Of which connections this is.
-    #[inline]
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    /// Why there will be no connection any more.
-    pub(crate) fn why_gone(&self) -> Option<&str> {
-        self.gone.as_deref()
-    }
-
-    /// A command met a state of its namespace that was not told of.
-    pub(crate) fn doubt(&self) {
-        self.owner.association.doubt();
-    }
-
-    /// How long until something is due.
-    pub(crate) fn time_left(&self) -> Option<Duration> {
-        let due = self.line.connection.first_until().filter(|_| self.has_deadlines);
-        due.map(|until| until.saturating_duration_since(Instant::now()))
-    }
-
-    /// What is waited for: a socket that has ended can always be read, and is left out.
-    pub(crate) fn waited_for(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
-        let flags = if self.line.has_unsent() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let socket = self.is_open().then(|| (self.line.stream().as_fd(), flags));
-        socket.into_iter().chain([(self.seat.wakeup.as_fd(), PollFlags::IN)])
-    }
-}
-
 fn listening_flags(for_room: bool) -> epoll::EventFlags {
     match for_room {
         true => epoll::EventFlags::IN | epoll::EventFlags::OUT,
@@ -396,6 +351,10 @@ impl Waits for TcpQueue {
                 return Some(ended);
             }
         }
+    }
+
+    fn flush_all(&mut self) {
+        self.flush();
     }
 
     #[inline]
@@ -481,33 +440,7 @@ impl BackendQueue for TcpQueue {
         self.take(command, tag, Instant::now().checked_add(timeout))
     }
 
-    fn start(&mut self) -> Result<()> {
-        self.flush();
-        if self.listening.is_some() {
-            self.prepare_to_wait();
-        }
-        Ok(())
-    }
-
-    fn event(&mut self) -> Result<BorrowedFd<'_>> {
-        self.event_of_all()
-    }
-
-    #[inline]
-    fn next_finished(&mut self) -> Result<Option<Finished>> {
-        Ok(self.next_of_all())
-    }
-
-    #[inline]
-    fn next_within(&mut self, timeout: Duration) -> Result<Option<Finished>> {
-        let outstanding = self.outstanding();
-        self.next_waited_for(timeout, outstanding)
-    }
-
-    fn sleep(&mut self, timeout: Duration) -> Result<bool> {
-        let outstanding = self.outstanding();
-        self.wait_for_any(timeout, outstanding)
-    }
+    as_it_waits!();
 
     fn cancel(&mut self, tag: u64) -> Result<()> {
         let is_finished = self.desk.ready.iter().any(|finished| finished.tag == tag);
@@ -516,19 +449,13 @@ impl BackendQueue for TcpQueue {
         }
         match self.give_up_tagged(tag, false, ErrorKind::Cancelled) {
             true => Ok(()),
-            false => {
-                Err(Error::host(ErrorKind::NotFound, format!("no command with tag {tag} is outstanding")))
-            }
+            false => Err(not_outstanding(tag)),
         }
     }
 
     #[inline]
     fn outstanding(&self) -> u32 {
         self.held() - self.pairs.extra() - self.desk.left_calls
-    }
-
-    fn depth(&self) -> u32 {
-        self.depth
     }
 
     fn execute(&mut self, command: Command) -> Result<Outcome> {

@@ -15,6 +15,7 @@ mod page_store;
 mod tcp;
 mod tcp_initiator;
 mod tcp_target;
+mod tdm;
 mod tls;
 mod uri;
 mod vfio_user;
@@ -24,7 +25,7 @@ mod vfio_user_device;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: [Target; 32] = [
+pub const TARGETS: [Target; 35] = [
     ("controller", controller::controller),
     ("capsules", capsules::capsules),
     ("prp", byway_dma::fuzz::prp),
@@ -40,6 +41,9 @@ pub const TARGETS: [Target; 32] = [
     ("fabrics", fabrics::fabrics),
     ("authentication", authentication::authentication),
     ("tls", tls::tls),
+    ("tdm_log", tdm::log),
+    ("tdm_table", tdm::table),
+    ("tdm_messages", tdm::messages),
     ("kv_image", kv_image::kv_image),
     ("image_superblock", |bytes| image::image("superblock", bytes)),
     ("image_state", |bytes| image::image("device state", bytes)),

@@ -126,6 +126,21 @@ fn whatever_a_controller_says_each_command_of_a_queue_ends_once_with_its_memory(
 }
 
 #[test]
+fn whatever_a_log_of_device_memory_holds_its_replay_ends_and_shows_what_fits() {
+    smoke("tdm_log", 20_000);
+}
+
+#[test]
+fn whatever_a_table_of_device_memory_holds_a_slot_is_what_it_would_be_written_as() {
+    smoke("tdm_table", 3000);
+}
+
+#[test]
+fn whatever_a_program_says_to_a_daemon_it_is_understood_as_what_it_is_encoded_to() {
+    smoke("tdm_messages", 20_000);
+}
+
+#[test]
 fn whatever_a_host_sends_over_tcp_is_read_alike_in_any_pieces_and_says_what_it_is_written_to() {
     smoke("tcp_from_host", 20_000);
 }

@@ -38,6 +38,9 @@ pub(crate) fn pinned_bytes(sample: &Sample) -> u64 {
 /// A log that takes what the file writes between two syncs and while one is under way below; a power of two. What does not fit is
 /// retired meanwhile. More than [`log_most_bytes`] where there is no room for any log.
 pub(crate) fn log_bytes(config: &Config, averages: &Averages, lower_sync_ns: f64) -> u64 {
+    if let Some(log_bytes) = config.log_bytes {
+        return log_bytes;
+    }
     let a_sync = if averages.slow.syncs > 0.0 { averages.slow.bytes_a_sync() } else { 0.0 };
     let a_second = averages.fast.written_bytes.max(averages.slow.written_bytes);
     let wanted = (a_sync * LOG_COMMITS).max(a_second * lower_sync_ns / 1e9 * LOG_SYNCS);
@@ -48,7 +51,8 @@ pub(crate) fn log_bytes(config: &Config, averages: &Averages, lower_sync_ns: f64
 
 /// The largest log of one file: others have the other half.
 pub(crate) const fn log_most_bytes(config: &Config) -> u64 {
-    power_below(config.budget_bytes(Room::Log) / 2)
+    let logs_bytes = config.budget_bytes(Room::Log);
+    if config.log_bytes.is_some() { logs_bytes } else { power_below(logs_bytes / 2) }
 }
 
 const fn power_below(bytes: u64) -> u64 {

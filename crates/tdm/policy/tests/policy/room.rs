@@ -149,6 +149,18 @@ fn who_waits_for_room_does_not_lose_what_was_free_to_a_smaller_one() {
 }
 
 #[test]
+fn logs_that_are_all_of_one_size_are_given_out_until_none_is_left() {
+    let config =
+        Config { logs_bytes: 10 * MIB, log_bytes: Some(3 * MIB), ..Config::new(1 << 30, 4_000_000_000) };
+    let mut world = World::new(config);
+    let files: Vec<_> = (0..5).map(|_| world.open(Traits::APPEND, 0, VALKEY_ALWAYS)).collect();
+    files.iter().for_each(|file| world.hinder(*file, Some(OUTSIDE)));
+    world.run(20.0);
+    assert_eq!(files.iter().filter(|file| world.level(**file) == Level::Absorb).count(), 3);
+    assert_eq!(world.policy.usage(Room::Log).used_bytes, 9 * MIB);
+}
+
+#[test]
 fn a_hundred_logs_share_what_room_there_is_and_none_is_moved_for_its_equal() {
     let mut world = World::gib();
     let files: Vec<_> = (0..150).map(|_| world.open(Traits::APPEND, 0, VALKEY_ALWAYS)).collect();

@@ -177,17 +177,17 @@ fn a_log_that_goes_idle_gives_its_room_back_and_is_absorbed_again_when_it_wakes(
 fn a_file_stays_for_a_quarter_of_what_it_came_for_and_no_less() {
     let mut world = World::gib();
     let mut truth = Truth { sync_byte_ns: 0.0, ..Truth::default() };
-    truth.costs.lower.sync.call_ns = 100_000.0;
+    truth.costs.lower.sync.call_ns = 10_000.0;
     let syncs = |a_second: f64| Load { writes: a_second, write_bytes: 64.0, syncs: a_second, ..IDLE };
-    let file = world.open_with(Traits::empty(), MIB, syncs(20.0), truth, None);
+    let file = world.open_with(Traits::empty(), MIB, syncs(200.0), truth, None);
     world.hinder(file, Some(OUTSIDE));
     // It came for 2 ms a second, and 0.1 are wanted.
     world.run(10.0);
     assert_eq!(world.level(file), Level::Absorb);
-    world.set(file, syncs(0.5));
+    world.set(file, syncs(5.0));
     world.run(600.0);
     assert_eq!(world.level(file), Level::Absorb);
-    world.set(file, syncs(0.1));
+    world.set(file, syncs(1.0));
     world.run(600.0);
     assert_eq!(world.ways(file), [Level::Absorb, Level::Pass]);
 }

@@ -61,13 +61,21 @@ impl FileKey {
         Ok(Self::from_statx(&statx(folder, path, flags, wanted)?))
     }
 
+    /// On which device an open file or folder is.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn device_of(file: impl AsFd) -> io::Result<u64> {
+        Ok(device(&statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())?))
+    }
+
     fn from_statx(found: &rustix::fs::Statx) -> Option<Identified> {
         let is_file = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile;
         let has_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
         if !is_file || !has_birth || found.stx_ino == 0 {
             return None;
         }
-        let device = u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor);
+        let device = device(found);
         let seconds = u64::try_from(found.stx_btime.tv_sec).unwrap_or(0);
         let born_ns = seconds.wrapping_mul(1_000_000_000).wrapping_add(found.stx_btime.tv_nsec.into());
         let key = Self { device, inode: found.stx_ino, born_ns };
@@ -80,4 +88,8 @@ impl FileKey {
         let mixed = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         mixed ^ mixed >> 29
     }
+}
+
+fn device(found: &rustix::fs::Statx) -> u64 {
+    u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor)
 }

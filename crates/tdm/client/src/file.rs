@@ -270,8 +270,10 @@ impl<'s> OpenFile<'s> {
         let Some(_turn) = Turn::take() else { return };
         // Whoever else comes meanwhile does not ask too.
         counters.set(Counted::AskAgainNs, now + ASK_AGAIN_NS);
-        if let Some(why) = self.session.ask_to_absorb(self.entry, self.file) {
-            self.entry.explain(why);
+        match self.session.ask_to_absorb(self.entry, self.file) {
+            Some(why) => self.entry.explain(why),
+            // Its pages are mapped here now, not each by the first write that comes to it.
+            None => self.session.map_ahead(self.entry.ring()),
         }
     }
 }

@@ -11,6 +11,7 @@ use byway_sys::Mapping;
 use byway_sys::map::Sharing;
 use byway_tdm_board::{BOARD_BYTES, Board, BoardError, Entry, Why};
 use byway_tdm_control::{Channel, Reply, Request};
+use byway_tdm_log::RingPlace;
 use byway_tdm_region::{Domain, Window};
 use thiserror::Error;
 
@@ -99,6 +100,11 @@ impl Session {
             Some(Reply::Refused(why)) => Some(why),
             _ => Some(Why::NoDaemon),
         }
+    }
+
+    /// Maps a ring's pages into this process, so that no write waits for one. Where that cannot be, they wait.
+    pub(crate) fn map_ahead(&self, ring: RingPlace) {
+        let _ = self.memory.mapping().populate(ring.at as usize, ring.len_bytes as usize);
     }
 
     /// Has the daemon take a file down to the kernel, before it gets another name. Says whether that is done.

@@ -70,6 +70,15 @@ impl Lower {
     }
 }
 
+/// Syncs the whole file system on which a file was, if that is still where its folder is; says whether that is done.
+pub(crate) fn sync_whole(path: &Path, key: FileKey) -> bool {
+    let there = |folder: &&Path| folder.is_dir();
+    let Some(folder) = path.ancestors().skip(1).find(there) else { return false };
+    let Ok(folder) = File::open(folder) else { return false };
+    let is_same = FileKey::device_of(&folder).is_ok_and(|device| device == key.device);
+    is_same && rustix::fs::syncfs(&folder).is_ok()
+}
+
 impl AsFd for Lower {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

@@ -12,7 +12,7 @@ use crate::boot;
 use crate::error::DaemonError;
 use crate::estate::Estate;
 use crate::held::HeldFile;
-use crate::lower::Lower;
+use crate::lower::{self, Lower};
 use crate::table::{Assignment, BootId, Found, SlotNumber, Table};
 
 /// What became of a file that was absorbed when its daemon ended.
@@ -79,6 +79,10 @@ pub(crate) fn settle_slot(slice: &dyn DeviceRegion, was: &Assignment, terms: Ter
     let failed = |why: String| (was.path.clone(), Outcome::Failed { why });
     let (path, lower) = match Lower::find(&was.path, was.key) {
         Ok(Some(found)) => found,
+        // Whatever it is called now, it is on the same file system, which has all that was written in this boot.
+        Ok(None) if was.boot == terms.boot && lower::sync_whole(&was.path, was.key) => {
+            return (was.path.clone(), Outcome::Synced);
+        }
         Ok(None) => return (was.path.clone(), Outcome::Missing),
         Err(error) => return failed(error.to_string()),
     };

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use byway_tdm_board::{Counted, EntryIndex, FileKey, Level, Why};
 use byway_tdm_client::{Listed, OpenFile, Session, Wrote};
-use byway_tdm_daemon::{Assignment, Daemon, Options, Outcome, SlotNumber, Table, recover};
+use byway_tdm_daemon::{Assignment, BootId, Daemon, Options, Outcome, SlotNumber, Table, recover};
 use byway_tdm_log::{Absorber, CURSOR_WORDS, Cursor, Position, Ring, RingPlace};
 use byway_tdm_region::open;
 
@@ -200,6 +200,10 @@ fn many_files_are_absorbed_until_there_is_no_room_for_more_logs() {
 
 /// A region as a daemon of another boot left it: one file with three records, of which the file below has none.
 fn left_by_another_boot(place: &Place, path: &Path) {
+    left_by(place, path, [1; 16]);
+}
+
+fn left_by(place: &Place, path: &Path, boot: BootId) {
     let region = open(&place.options.region, &place.options.opening).unwrap();
     let table_bytes = byway_tdm_daemon::TABLE_BYTES;
     let uid = rustix::process::geteuid().as_raw();
@@ -214,7 +218,7 @@ fn left_by_another_boot(place: &Place, path: &Path) {
     }
     let _ = absorber.sync();
     let key = FileKey::of(File::open(path).unwrap()).unwrap().unwrap().key;
-    let was = Assignment { key, ring: place, uid, path: path.to_owned(), boot: [1; 16] };
+    let was = Assignment { key, ring: place, uid, path: path.to_owned(), boot };
     Table::new(region.window()).put(SlotNumber(3), &was).unwrap();
 }
 
@@ -272,6 +276,16 @@ fn a_file_that_got_another_name_in_its_folder_is_found_and_one_that_is_gone_is_s
         (&renamed, &Outcome::Replayed { records: 3, data_bytes: 15 })
     );
     assert_eq!(std::fs::read(&path).unwrap(), b"another file");
+}
+
+#[test]
+fn a_file_of_this_boot_that_is_gone_is_on_the_disk_with_its_file_system_and_keeps_no_room() {
+    let place = Place::new();
+    let (path, _file) = place.file("log");
+    left_by(&place, &path, byway_sys::boot::boot_id().unwrap());
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(recover(&place.options, false).unwrap()[0].outcome, Outcome::Synced);
+    assert!(recover(&place.options, false).unwrap().is_empty());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which file is served how: what a file's calls cost by each level, what moving it costs, and who gets the room there is.
 //!
-//! Source: the study of transparent DAX mappings, section 4 ("Policy"). Decision 39 has the constants and what would change them.
+//! Source: the study of transparent DAX mappings, section 4 ("Policy"). Decision 41 has the constants and what would change them.
 #![forbid(unsafe_code)]
 
 mod averages;

@@ -102,6 +102,12 @@ device_nvdimm() {
     done
 }
 
+# An ordinary disk with a cache that is to be flushed. The host outlives the guest, so nothing is flushed further than to it.
+device_disk() {
+    blank disk.raw 256M
+    machine+=(-drive "id=disk,if=none,format=raw,cache=unsafe,file=$work/disk.raw" -device virtio-blk-pci,drive=disk)
+}
+
 # A virtio-pmem device: mapped past the page cache, and never with MAP_SYNC.
 device_virtio_pmem() {
     blank virtio-pmem.raw 128M

@@ -89,6 +89,7 @@ whys! {
     FlagsChanged = 22, "a program changed whether it appends to it";
     Cloned = 23, "blocks of another file were made part of it";
     BareCall = 24, "a program changes it by system calls that are not the C library's";
+    Renamed = 25, "it got another name, under which its log would not be found";
 }
 
 impl fmt::Display for Why {

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 
 use byway_sys::time::monotonic_ns;
 use byway_tdm_board::{Counted, Entry, Level, Standing, Why};
-use byway_tdm_log::{Absorber, Begun, Ring, Source, SyncStep};
+use byway_tdm_log::{Absorber, Begun, Source, SyncStep};
 use byway_tdm_region::Window;
 
 use crate::session::Session;
@@ -75,7 +75,7 @@ impl<'s> OpenFile<'s> {
             return self.pass(real);
         }
         let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) else {
-            return self.unseen(real);
+            return self.suspended(real);
         };
         let standing = self.entry.standing();
         let wrote = real();
@@ -86,12 +86,15 @@ impl<'s> OpenFile<'s> {
         wrote
     }
 
-    /// Does something by `real` that no record tells of: the next sync is a real one.
-    pub fn unseen<R>(&self, real: impl FnOnce() -> R) -> R {
-        let result = real();
+    /// Does something by `real` that no record tells of. Records from before are synced below first, as somebody else may keep what is
+    /// done here (O_DSYNC, sync, a bare call), and they would undo it; the next sync is a real one.
+    pub fn unseen<R>(&self, below: impl Fn() -> Result<(), Errno>, real: impl FnOnce() -> R) -> R {
+        if self.entry.standing().level == Level::Pass {
+            return self.pass_any(real);
+        }
+        self.session.settle_here(self.entry, below);
         self.entry.cursor().suspend();
-        self.entry.counters().add(Counted::Suspended, 1);
-        result
+        self.suspended(real)
     }
 
     /// Syncs; `below` is the system's call.
@@ -119,44 +122,44 @@ impl<'s> OpenFile<'s> {
 
     /// Cuts the file to a size by `real`, or has it grow to it: a record goes before, so that none from before undoes it. `below` is
     /// the system's sync.
-    pub fn cut<R>(
+    pub fn cut(
         &self,
         size_bytes: u64,
         below: impl Fn() -> Result<(), Errno>,
-        real: impl FnOnce() -> R,
-    ) -> R {
+        real: impl FnOnce() -> Errno,
+    ) -> Errno {
         if self.entry.standing().level == Level::Pass {
             return self.pass_any(real);
         }
         let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) else {
-            return self.unseen(real);
+            return self.suspended(real);
         };
-        let Some(absorber) = self.absorber() else { return self.unseen(real) };
+        let Some(absorber) = self.session.absorber(self.entry) else { return self.suspended(real) };
         if absorber.cutting(size_bytes).is_err() {
-            let _ = self.settle_held(&absorber, &below);
+            let _ = settle_held(&absorber, &below);
             self.entry.cursor().suspend();
         }
-        real()
-    }
-
-    /// Does something by `real` to bytes that records may bring back: they are synced below before, and so is this by the next sync.
-    pub fn change<R>(&self, below: impl Fn() -> Result<(), Errno>, real: impl FnOnce() -> R) -> R {
-        if self.entry.standing().level == Level::Pass {
-            return self.pass_any(real);
-        }
-        let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) else {
-            return self.unseen(real);
-        };
-        if let Some(absorber) = self.absorber() {
+        let result = real();
+        if result != 0 {
+            // A record tells of a cut that never was.
             self.entry.cursor().suspend();
-            let _ = self.settle_held(&absorber, &below);
+            let _ = settle_held(&absorber, &below);
         }
-        self.unseen(real)
+        result
     }
 
-    /// Something that is not seen may write it from now on.
-    pub fn bar(&self, why: Why) {
+    /// Something that is not seen may write it from now on: no record may undo that, and every sync is a real one.
+    pub fn bar(&self, why: Why, below: impl Fn() -> Result<(), Errno>) {
         self.entry.bar(why);
+        self.session.settle_here(self.entry, below);
+    }
+
+    /// Does it, and has the next sync be a real one.
+    fn suspended<R>(&self, real: impl FnOnce() -> R) -> R {
+        let result = real();
+        self.entry.cursor().suspend();
+        self.entry.counters().add(Counted::Suspended, 1);
+        result
     }
 
     fn pass(&self, real: impl FnOnce() -> isize) -> isize {
@@ -196,7 +199,10 @@ impl<'s> OpenFile<'s> {
         whereto: impl FnOnce(isize) -> Wrote,
         source: impl FnOnce() -> S,
     ) {
-        let absorber = self.absorber().filter(|_| standing.level == Level::Absorb && !standing.is_barred);
+        let absorber = self
+            .session
+            .absorber(self.entry)
+            .filter(|_| standing.level == Level::Absorb && !standing.is_barred);
         match (absorber, whereto(wrote)) {
             (Some(absorber), Wrote::At(at)) => {
                 absorber.wrote(at, wrote.unsigned_abs() as u64, &mut source());
@@ -205,37 +211,27 @@ impl<'s> OpenFile<'s> {
         }
     }
 
-    fn absorber(&self) -> Option<Absorber<'_, Window>> {
-        let ring = Ring::new(self.session.memory(), self.entry.ring()).ok()?;
-        Some(Absorber::new(ring, self.entry.cursor()))
-    }
-
     /// What a sync has to do, by the file's log; `None` where only the system's own call will do.
     fn step(&self) -> Option<SyncStep> {
         let _held = self.entry.lock().ok()?;
-        if self.entry.standing().level != Level::Absorb {
+        let standing = self.entry.standing();
+        if standing.level != Level::Absorb {
             return None;
         }
-        Some(self.absorber()?.sync())
+        if standing.is_barred {
+            // Until the daemon takes it down, which may be never.
+            self.entry.cursor().suspend();
+        }
+        Some(self.session.absorber(self.entry)?.sync())
     }
 
     fn sync_below(&self, begun: Begun, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
         let result = self.timed(below);
         let Ok(_held) = self.entry.lock() else { return result };
-        match self.absorber() {
+        match self.session.absorber(self.entry) {
             Some(absorber) => absorber.synced_below(begun, result),
             None => result,
         }
-    }
-
-    /// A real sync and the end of every record before it, with the lock held.
-    fn settle_held(
-        &self,
-        absorber: &Absorber<'_, Window>,
-        below: &impl Fn() -> Result<(), Errno>,
-    ) -> Result<(), Errno> {
-        let begun = absorber.begin_below();
-        absorber.synced_below(begun, below())
     }
 
     fn sync_at_pass(
@@ -276,4 +272,13 @@ impl<'s> OpenFile<'s> {
             None => self.session.map_ahead(self.entry.ring()),
         }
     }
+}
+
+/// A real sync and the end of every record before it, with the lock held.
+pub(crate) fn settle_held(
+    absorber: &Absorber<'_, Window>,
+    below: &impl Fn() -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let begun = absorber.begin_below();
+    absorber.synced_below(begun, below())
 }

@@ -4,19 +4,19 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use byway_sys::Mapping;
 use byway_sys::map::Sharing;
-use byway_tdm_board::{BOARD_BYTES, Board, BoardError, Entry, Why};
+use byway_tdm_board::{BOARD_BYTES, Board, BoardError, Entry, Level, Why};
 use byway_tdm_control::{Channel, Reply, Request};
-use byway_tdm_log::RingPlace;
+use byway_tdm_log::{Absorber, Ring, RingPlace};
 use byway_tdm_region::{Domain, Window};
 use thiserror::Error;
 
 use crate::fds::Listed;
-use crate::file::OpenFile;
+use crate::file::{Errno, OpenFile, settle_held};
+use crate::turn::Turn;
 
 /// How long the daemon has for an answer. It may have to sync a file.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -40,9 +40,8 @@ pub enum SessionError {
 pub struct Session {
     board: Board,
     memory: Window,
+    /// No connection is kept: a program closes descriptors that it did not open, and uses their numbers for its own.
     socket: PathBuf,
-    /// Of the process that made it: one that was forked since makes its own.
-    channel: Mutex<Option<(u32, Channel)>>,
 }
 
 impl Session {
@@ -60,12 +59,7 @@ impl Session {
         };
         let board = Mapping::file(&board, 0, BOARD_BYTES, Sharing::Shared).map_err(system)?;
         let memory = Window::of_export(&memory, files.next().as_ref(), &export).map_err(system)?;
-        Ok(Self {
-            board: Board::open(board)?,
-            memory,
-            socket: socket.to_owned(),
-            channel: Mutex::new(Some((std::process::id(), channel))),
-        })
+        Ok(Self { board: Board::open(board)?, memory, socket: socket.to_owned() })
     }
 
     /// The board.
@@ -112,24 +106,28 @@ impl Session {
         self.ask(Request::Settle(entry.index()), &[]) == Some(Reply::Done)
     }
 
-    /// One request; `None` where nobody answers. A connection that fails is made once more: its daemon may have been started again.
-    fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> Option<Reply> {
-        // Another thread is asking, or was when this process was forked off: this one asks for itself.
-        let Ok(mut channel) = self.channel.try_lock() else {
-            let own = Channel::connect(&self.socket, PATIENCE).ok()?;
-            return own.ask(request, files).ok().map(|(reply, _)| reply);
-        };
-        let me = std::process::id();
-        if let Some((_, channel)) = channel.as_ref().filter(|(of, _)| *of == me)
-            && let Ok((reply, _)) = channel.ask(request, files)
-        {
-            return Some(reply);
+    /// Syncs a file below and ends its log here, where it is about to be changed in a way that no record tells of.
+    pub fn settle_here(&self, entry: Entry<'_>, below: impl Fn() -> Result<(), Errno>) {
+        if entry.cursor().kept_bytes() == 0 {
+            return;
         }
-        // The parent's connection is the parent's: this end of it is only closed.
-        *channel = None;
-        let fresh = Channel::connect(&self.socket, PATIENCE).ok()?;
-        let (reply, _) = fresh.ask(request, files).ok()?;
-        *channel = Some((me, fresh));
-        Some(reply)
+        let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, entry.lock().ok()?))) else {
+            return;
+        };
+        if let Some(absorber) = self.absorber(entry).filter(|_| entry.standing().level == Level::Absorb) {
+            // What fails is on the board: every later sync of the file says so.
+            let _ = settle_held(&absorber, &below);
+        }
+    }
+
+    pub(crate) fn absorber<'a>(&'a self, entry: Entry<'a>) -> Option<Absorber<'a, Window>> {
+        let ring = Ring::new(&self.memory, entry.ring()).ok()?;
+        Some(Absorber::new(ring, entry.cursor()))
+    }
+
+    /// One request; `None` where nobody answers.
+    fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> Option<Reply> {
+        let channel = Channel::connect(&self.socket, PATIENCE).ok()?;
+        channel.ask(request, files).ok().map(|(reply, _)| reply)
     }
 }

@@ -15,7 +15,8 @@ impl Turn {
     #[inline]
     #[must_use]
     pub fn take() -> Option<Self> {
-        BUSY.with(|busy| (!busy.replace(true)).then_some(Self(())))
+        // Made only where it is taken: one that is dropped gives it back.
+        BUSY.with(|busy| (!busy.replace(true)).then(|| Self(())))
     }
 }
 
@@ -23,5 +24,19 @@ impl Drop for Turn {
     #[inline]
     fn drop(&mut self) {
         BUSY.with(|busy| busy.set(false));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_was_refused_is_still_whose_it_was() {
+        let turn = Turn::take();
+        assert!(turn.is_some());
+        assert!(Turn::take().is_none() && Turn::take().is_none());
+        drop(turn);
+        assert!(Turn::take().is_some());
     }
 }

@@ -75,6 +75,10 @@ fn lets_go(held: &HeldFile, entry: Entry<'_>) -> Option<Why> {
     if held.lower.links().is_ok_and(|links| links == 0) {
         return Some(Why::Unlinked);
     }
+    // The table says where it was.
+    if held.lower.path().is_ok_and(|path| path != held.path) {
+        return Some(Why::Renamed);
+    }
     let last = entry.counters().get(Counted::LastSyncNs);
     let is_idle = monotonic_ns().saturating_sub(last) > IDLE_NS;
     (is_idle && !held.is_pinned()).then_some(Why::TooFewSyncs)

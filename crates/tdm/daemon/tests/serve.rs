@@ -137,7 +137,7 @@ fn a_file_that_something_unseen_may_write_is_taken_down_and_stays_there() {
     let (_, file) = place.file("log");
     let opened = open_file(&session, &file);
     absorbed(&opened, &file);
-    opened.bar(Why::Mapped);
+    opened.bar(Why::Mapped, || Ok(()));
     while opened.entry().standing().level != Level::Pass {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }

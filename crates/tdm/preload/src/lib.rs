@@ -11,6 +11,7 @@
     reason = "each function and block hands on what the C library's own contract is about: said once, above"
 )]
 
+mod calm;
 mod hooks;
 mod parts;
 mod path;

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{FILE, iovec, mode_t, msghdr, off_t, pid_t, size_t, ssize_t};
+use libc::{FILE, iovec, mmsghdr, mode_t, msghdr, off_t, pid_t, size_t, ssize_t};
 
 /// Looks a symbol up behind this library. A program that has none has nothing to call: it ends as its loader would have ended it.
 pub(crate) fn next(name: &CStr) -> *mut c_void {
@@ -20,6 +20,7 @@ macro_rules! real {
     ($(fn $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
         $(
             #[inline]
+            #[allow(non_snake_case, reason = "as the C library has it")]
             pub(crate) unsafe fn $name($($argument: $type),*) -> $answer {
                 static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
                 let mut real = REAL.load(Ordering::Relaxed);
@@ -32,7 +33,7 @@ macro_rules! real {
                     REAL.store(real, Ordering::Relaxed);
                 }
                 // SAFETY: the symbol of that name has this signature.
-                let real: unsafe extern "C" fn($($type),*) -> $answer = unsafe { std::mem::transmute(real) };
+                let real: unsafe extern "C-unwind" fn($($type),*) -> $answer = unsafe { std::mem::transmute(real) };
                 unsafe { real($($argument),*) }
             }
         )*
@@ -44,6 +45,15 @@ real! {
     fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn open_by_handle_at(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int;
+    fn mkstemp(template: *mut c_char) -> c_int;
+    fn mkstemp64(template: *mut c_char) -> c_int;
+    fn mkstemps(template: *mut c_char, ending: c_int) -> c_int;
+    fn mkstemps64(template: *mut c_char, ending: c_int) -> c_int;
+    fn mkostemp(template: *mut c_char, flags: c_int) -> c_int;
+    fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int;
+    fn mkostemps(template: *mut c_char, ending: c_int, flags: c_int) -> c_int;
+    fn mkostemps64(template: *mut c_char, ending: c_int, flags: c_int) -> c_int;
     fn close(fd: c_int) -> c_int;
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
     fn closefrom(first: c_int) -> ();
@@ -73,6 +83,11 @@ real! {
     fn rename(from: *const c_char, to: *const c_char) -> c_int;
     fn renameat(from_folder: c_int, from: *const c_char, to_folder: c_int, to: *const c_char) -> c_int;
     fn renameat2(from_folder: c_int, from: *const c_char, to_folder: c_int, to: *const c_char, flags: c_uint) -> c_int;
+    fn unlink(name: *const c_char) -> c_int;
+    fn unlinkat(folder: c_int, name: *const c_char, flags: c_int) -> c_int;
+    fn remove(name: *const c_char) -> c_int;
+    fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
     fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE;
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE;
@@ -87,6 +102,7 @@ real! {
     fn copy_file_range(from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, len: size_t, flags: c_uint) -> ssize_t;
     fn ioctl(fd: c_int, request: std::ffi::c_ulong, argument: *mut c_void) -> c_int;
     fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
+    fn sendmmsg(socket: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
     fn io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int;
     fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int;
     fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, parameters: *mut c_void) -> c_int;
@@ -103,6 +119,8 @@ real! {
     fn fexecve(fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int;
     fn posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
     fn posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
+    fn posix_spawn_file_actions_adddup2(actions: *mut c_void, from: c_int, to: c_int) -> c_int;
+    fn _Fork() -> pid_t;
     fn system(command: *const c_char) -> c_int;
     fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE;
 }

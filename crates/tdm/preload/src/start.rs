@@ -3,7 +3,6 @@
 use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
 
-use byway_tdm_board::Why;
 use byway_tdm_control::SOCKET_VARIABLE;
 
 use crate::state;
@@ -39,8 +38,5 @@ fn list_inherited() {
             continue;
         }
         state::attach(fd, flags);
-        if fd <= libc::STDERR_FILENO {
-            state::bar(fd, Why::Stdio);
-        }
     }
 }

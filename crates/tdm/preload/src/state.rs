@@ -1,6 +1,8 @@
 //! This process: its settings as they were at load, its descriptors, its session.
 
+use std::cell::Cell;
 use std::ffi::c_int;
+use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -8,6 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use byway_tdm_board::{Entry, FileKey, Why};
 use byway_tdm_client::{FdTable, Listed, OpenFile, Session, Turn};
+
+use crate::calm::Calm;
+use crate::hooks::below;
 
 /// Descriptors of files that somebody may serve.
 pub(crate) static FDS: FdTable = FdTable::new();
@@ -24,6 +29,11 @@ static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// Why no file of this process is served from now on.
 static BARRED: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// This thread was a child of vfork that closed or made descriptors, and may be so still.
+    static HAS_STRAYED: Cell<bool> = const { Cell::new(false) };
+}
 
 static IS_LOADED: AtomicBool = AtomicBool::new(false);
 
@@ -56,38 +66,82 @@ pub(crate) fn session() -> Option<&'static Session> {
     SESSION.get_or_init(|| Session::begin(socket).ok()).as_ref()
 }
 
+/// An open file that is listed, in the hands of a thread that is not cancelled meanwhile.
+#[derive(Debug)]
+pub(crate) struct Served {
+    file: OpenFile<'static>,
+    _calm: Calm,
+}
+
+impl Deref for Served {
+    type Target = OpenFile<'static>;
+
+    #[inline]
+    fn deref(&self) -> &OpenFile<'static> {
+        &self.file
+    }
+}
+
 /// An open file that is listed.
 #[inline]
-pub(crate) fn file(fd: c_int) -> Option<OpenFile<'static>> {
+pub(crate) fn file(fd: c_int) -> Option<Served> {
     let listed = FDS.get(fd)?;
+    if HAS_STRAYED.get() {
+        return file_of_stray(fd, listed);
+    }
+    open_file(fd, listed)
+}
+
+/// A child of vfork closed or made descriptors, which its parent's list does not have: what a number is of is not known.
+#[cold]
+fn file_of_stray(fd: c_int, listed: Listed) -> Option<Served> {
+    let file = open_file(fd, listed);
+    if !is_borrowed() {
+        HAS_STRAYED.set(false);
+        return file;
+    }
+    file?.bar(Why::HandedOn, || Ok(()));
+    None
+}
+
+#[inline]
+fn open_file(fd: c_int, listed: Listed) -> Option<Served> {
     let session = SESSION.get()?.as_ref()?;
+    let _calm = Calm::new();
     // SAFETY: the program is in a call with this descriptor; it is looked at during that call alone.
     let file: BorrowedFd<'static> = unsafe { BorrowedFd::borrow_raw(fd) };
-    session.file(file, listed)
+    Some(Served { file: session.file(file, listed)?, _calm })
 }
 
 /// Lists a descriptor that was opened for writing with these flags.
 pub(crate) fn attach(fd: c_int, flags: c_int) {
+    let _calm = Calm::new();
+    if let Some((listed, why)) = listed(fd, flags)
+        && let Some(file) = open_file(fd, listed)
+    {
+        file.bar(why, below(fd));
+    }
+}
+
+/// Lists it; why its file is barred, if it is.
+fn listed(fd: c_int, flags: c_int) -> Option<(Listed, Why)> {
     // A signal handler that interrupted us may find the board locked by its own thread.
     let Some(_turn) = Turn::take() else {
-        if let Some(session) = SESSION.get().and_then(Option::as_ref) {
-            session.board().leave_out();
-        }
-        return;
+        SESSION.get()?.as_ref()?.board().leave_out();
+        return None;
     };
-    let Some(session) = session() else { return };
+    let session = session()?;
     if is_borrowed() {
         // What this child opens is the program's that it becomes.
-        return session.board().leave_out();
+        HAS_STRAYED.set(true);
+        session.board().leave_out();
+        return None;
     }
-    let Some(entry) = entry_of(session, fd) else { return };
-    let appends = flags & libc::O_APPEND != 0;
-    if !FDS.list(fd, Listed { entry: entry.index(), appends }) {
-        entry.bar(Why::BoardFull);
-    }
-    if let Some(why) = why_barred(flags) {
-        entry.bar(why);
-    }
+    let entry = entry_of(session, fd)?;
+    let listed = Listed { entry: entry.index(), appends: flags & libc::O_APPEND != 0 };
+    let is_listed = FDS.list(fd, listed);
+    let why = why_barred(fd, flags).or_else(|| (!is_listed).then_some(Why::BoardFull));
+    Some((listed, why?))
 }
 
 /// The entry of an open file that is the user's own.
@@ -101,7 +155,7 @@ fn entry_of(session: &'static Session, fd: c_int) -> Option<Entry<'static>> {
     session.board().find_or_make(found.key).ok()?
 }
 
-fn why_barred(flags: c_int) -> Option<Why> {
+fn why_barred(fd: c_int, flags: c_int) -> Option<Why> {
     let process = BARRED.load(Ordering::Relaxed);
     if process != 0 {
         return Some(Why::from_number(process as u8));
@@ -109,7 +163,10 @@ fn why_barred(flags: c_int) -> Option<Why> {
     if flags & libc::O_DIRECT != 0 {
         return Some(Why::Direct);
     }
-    (flags & libc::O_DSYNC != 0).then_some(Why::SyncOnWrite)
+    if flags & libc::O_DSYNC != 0 {
+        return Some(Why::SyncOnWrite);
+    }
+    is_standard(fd).then_some(Why::Stdio)
 }
 
 /// Bars every file of this process, and those that it opens from now on.
@@ -123,23 +180,50 @@ pub(crate) fn bar_all(why: Why) {
 /// Bars a file, if the descriptor is of one that is listed.
 pub(crate) fn bar(fd: c_int, why: Why) {
     if let Some(file) = file(fd) {
-        file.bar(why);
+        file.bar(why, below(fd));
     }
 }
 
-/// Forgets a descriptor that is about to be closed, unless it is only a vfork child's.
+/// What the C library writes by itself, whatever the program makes of that number.
+fn is_standard(fd: c_int) -> bool {
+    (0..=libc::STDERR_FILENO).contains(&fd)
+}
+
+/// Forgets a descriptor that is about to be closed, unless it is only a vfork child's; what it was.
 #[inline]
-pub(crate) fn forget(fd: c_int) {
-    if FDS.get(fd).is_some() && !is_borrowed() {
-        FDS.forget(fd);
+pub(crate) fn forget(fd: c_int) -> Option<Listed> {
+    let listed = FDS.get(fd)?;
+    if is_borrowed() {
+        HAS_STRAYED.set(true);
+        return None;
+    }
+    FDS.forget(fd);
+    Some(listed)
+}
+
+/// A descriptor that could not be closed is what it was.
+pub(crate) fn remember(fd: c_int, was: Option<Listed>) {
+    if let Some(listed) = was {
+        FDS.list(fd, listed);
     }
 }
 
 /// Has `to` be the open file that `from` is.
 pub(crate) fn copy(from: c_int, to: c_int) {
     let is_known = FDS.get(from).is_some() || FDS.get(to).is_some();
-    if to >= 0 && from != to && is_known && !is_borrowed() {
-        FDS.copy(from, to);
+    if to < 0 || from == to || !is_known {
+        return;
+    }
+    if is_borrowed() {
+        // For the program that this child becomes.
+        bar(from, Why::HandedOn);
+        return HAS_STRAYED.set(true);
+    }
+    FDS.copy(from, to);
+    if is_standard(to) {
+        bar(to, Why::Stdio);
+    } else if FDS.get(to) != FDS.get(from) {
+        bar(from, Why::BoardFull);
     }
 }
 

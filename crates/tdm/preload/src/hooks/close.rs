@@ -4,64 +4,73 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use byway_tdm_board::Why;
 
+use super::below;
 use crate::{real, state};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn close(fd: c_int) -> c_int {
-    state::forget(fd);
+pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    let _ = state::forget(fd);
     unsafe { real::close(fd) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     // Those that are only closed when another program begins stay until then.
     const CLOEXEC: c_int = 1 << 2;
-    if flags & CLOEXEC == 0 {
+    if flags & CLOEXEC == 0 && can_close(first, last, flags) {
         forget_from(first, last);
     }
     unsafe { real::close_range(first, last, flags) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn closefrom(first: c_int) {
+pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
     forget_from(first.max(0).unsigned_abs(), c_uint::MAX);
     unsafe { real::closefrom(first) };
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
     let copy = unsafe { real::dup(fd) };
     state::copy(fd, copy);
     copy
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup2(from: c_int, to: c_int) -> c_int {
     over(from, to, || unsafe { real::dup2(from, to) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     over(from, to, || unsafe { real::dup3(from, to, flags) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
     controlled(fd, command, argument, || unsafe { real::fcntl(fd, command, argument) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: *mut c_void) -> c_int {
     controlled(fd, command, argument, || unsafe { real::fcntl64(fd, command, argument) })
+}
+
+/// Whether the kernel closes anything by that: a call that fails closes nothing.
+fn can_close(first: c_uint, last: c_uint, flags: c_int) -> bool {
+    const UNSHARE: c_int = 1 << 1;
+    first <= last && flags & !UNSHARE == 0
 }
 
 /// A copy over a number that may be another file's.
 fn over(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
-    if from != to {
-        state::forget(to);
-    }
+    let was = if from == to { None } else { state::forget(to) };
     let copy = real();
-    state::copy(from, copy);
+    if copy < 0 {
+        state::remember(to, was);
+    } else {
+        state::copy(from, copy);
+    }
     copy
 }
 
@@ -80,16 +89,16 @@ fn flags_changed(fd: c_int, flags: c_int) {
     let Some(file) = state::file(fd) else { return };
     let appends = flags & libc::O_APPEND != 0;
     if flags & libc::O_DIRECT != 0 {
-        file.bar(Why::Direct);
+        file.bar(Why::Direct, below(fd));
     } else if appends != file.appends() {
-        file.bar(Why::FlagsChanged);
+        file.bar(Why::FlagsChanged, below(fd));
     }
 }
 
 fn forget_from(first: c_uint, last: c_uint) {
     for (fd, _) in state::FDS.all() {
         if (first..=last).contains(&fd.unsigned_abs()) {
-            state::forget(fd);
+            let _ = state::forget(fd);
         }
     }
 }

@@ -7,33 +7,49 @@ use rustix::fs::AtFlags;
 use crate::{path, real};
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rename(from: *const c_char, to: *const c_char) -> c_int {
-    path::settle(libc::AT_FDCWD, from, AtFlags::SYMLINK_NOFOLLOW);
-    unsafe { real::rename(from, to) }
+pub unsafe extern "C-unwind" fn rename(from: *const c_char, to: *const c_char) -> c_int {
+    let (here, end) = (libc::AT_FDCWD, AtFlags::SYMLINK_NOFOLLOW);
+    path::change(here, from, end, || path::unname(here, to, || unsafe { real::rename(from, to) }))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn renameat(
+pub unsafe extern "C-unwind" fn renameat(
     from_folder: c_int,
     from: *const c_char,
     to_folder: c_int,
     to: *const c_char,
 ) -> c_int {
-    path::settle(from_folder, from, AtFlags::SYMLINK_NOFOLLOW);
-    unsafe { real::renameat(from_folder, from, to_folder, to) }
+    let real = || unsafe { real::renameat(from_folder, from, to_folder, to) };
+    path::change(from_folder, from, AtFlags::SYMLINK_NOFOLLOW, || path::unname(to_folder, to, real))
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn renameat2(
+pub unsafe extern "C-unwind" fn renameat2(
     from_folder: c_int,
     from: *const c_char,
     to_folder: c_int,
     to: *const c_char,
     flags: c_uint,
 ) -> c_int {
-    path::settle(from_folder, from, AtFlags::SYMLINK_NOFOLLOW);
-    if flags & libc::RENAME_EXCHANGE != 0 {
-        path::settle(to_folder, to, AtFlags::SYMLINK_NOFOLLOW);
-    }
-    unsafe { real::renameat2(from_folder, from, to_folder, to, flags) }
+    let end = AtFlags::SYMLINK_NOFOLLOW;
+    let real = || unsafe { real::renameat2(from_folder, from, to_folder, to, flags) };
+    path::change(from_folder, from, end, || match flags & libc::RENAME_EXCHANGE {
+        0 => path::unname(to_folder, to, real),
+        _ => path::change(to_folder, to, end, real),
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn unlink(name: *const c_char) -> c_int {
+    path::unname(libc::AT_FDCWD, name, || unsafe { real::unlink(name) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn unlinkat(folder: c_int, name: *const c_char, flags: c_int) -> c_int {
+    path::unname(folder, name, || unsafe { real::unlinkat(folder, name, flags) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn remove(name: *const c_char) -> c_int {
+    path::unname(libc::AT_FDCWD, name, || unsafe { real::remove(name) })
 }

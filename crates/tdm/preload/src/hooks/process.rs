@@ -19,7 +19,7 @@ extern "C" fn hand_on() {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execve(
+pub unsafe extern "C-unwind" fn execve(
     path: *const c_char,
     arguments: *const *const c_char,
     environment: *const *const c_char,
@@ -29,19 +29,19 @@ pub unsafe extern "C" fn execve(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
     hand_on();
     unsafe { real::execv(path, arguments) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
     hand_on();
     unsafe { real::execvp(file, arguments) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execvpe(
+pub unsafe extern "C-unwind" fn execvpe(
     file: *const c_char,
     arguments: *const *const c_char,
     environment: *const *const c_char,
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn execvpe(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fexecve(
+pub unsafe extern "C-unwind" fn fexecve(
     fd: c_int,
     arguments: *const *const c_char,
     environment: *const *const c_char,
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn fexecve(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_spawn(
+pub unsafe extern "C-unwind" fn posix_spawn(
     pid: *mut pid_t,
     path: *const c_char,
     actions: *const c_void,
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn posix_spawn(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_spawnp(
+pub unsafe extern "C-unwind" fn posix_spawnp(
     pid: *mut pid_t,
     file: *const c_char,
     actions: *const c_void,
@@ -87,60 +87,45 @@ pub unsafe extern "C" fn posix_spawnp(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn system(command: *const c_char) -> c_int {
+pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
     hand_on();
     unsafe { real::system(command) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
+pub unsafe extern "C-unwind" fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
     hand_on();
     unsafe { real::popen(command, mode) }
 }
 
 /// The real function behind a trampoline.
-extern "C" fn behind(name: *const c_char) -> *mut c_void {
+#[cfg(target_arch = "x86_64")]
+extern "C" fn behind(name: *const c_char, _: c_int) -> *mut c_void {
     hand_on();
     // SAFETY: one of the names below.
     real::next(unsafe { CStr::from_ptr(name) })
 }
 
-// `execl` and its kind take as many arguments as there are, which only their caller and the function behind know: every register
-// and the stack are left as they were, and that function returns to the caller.
 #[cfg(target_arch = "x86_64")]
-macro_rules! handing_on {
-    ($($name:ident)*) => {
-        $(
-            #[unsafe(naked)]
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn $name() {
-                static NAME: &[u8] = concat!(stringify!($name), "\0").as_bytes();
-                std::arch::naked_asm!(
-                    "push rdi",
-                    "push rsi",
-                    "push rdx",
-                    "push rcx",
-                    "push r8",
-                    "push r9",
-                    "push rax",
-                    "mov rdi, [rip + {name}]",
-                    "call {behind}",
-                    "mov r11, rax",
-                    "pop rax",
-                    "pop r9",
-                    "pop r8",
-                    "pop rcx",
-                    "pop rdx",
-                    "pop rsi",
-                    "pop rdi",
-                    "jmp r11",
-                    name = sym NAME,
-                    behind = sym behind,
-                )
-            }
-        )*
-    };
+super::in_front! { behind: execl execlp execle }
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
+    actions: *mut c_void,
+    from: c_int,
+    to: c_int,
+) -> c_int {
+    // Another program will have it, and the C library copies it out of sight.
+    state::bar(from, Why::HandedOn);
+    unsafe { real::posix_spawn_file_actions_adddup2(actions, from, to) }
 }
 
-#[cfg(target_arch = "x86_64")]
-handing_on! { execl execlp execle }
+/// A fork that runs nothing in the child.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn _Fork() -> pid_t {
+    let child = unsafe { real::_Fork() };
+    if child == 0 {
+        state::own();
+    }
+    child
+}

@@ -19,49 +19,47 @@ pub(super) unsafe fn cut(fd: c_int, size: off_t, real: impl Fn(off_t) -> c_int) 
 /// Changes bytes, or where they are. Room that changes no size and no byte is nothing to a log.
 fn changed(fd: c_int, mode: c_int, real: impl FnOnce() -> c_int) -> c_int {
     match state::file(fd).filter(|_| mode != libc::FALLOC_FL_KEEP_SIZE) {
-        Some(file) => file.change(below(fd), real),
+        Some(file) => file.unseen(below(fd), real),
         None => real(),
     }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ftruncate(fd: c_int, size: off_t) -> c_int {
+pub unsafe extern "C-unwind" fn ftruncate(fd: c_int, size: off_t) -> c_int {
     unsafe { cut(fd, size, |size| real::ftruncate(fd, size)) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ftruncate64(fd: c_int, size: off_t) -> c_int {
+pub unsafe extern "C-unwind" fn ftruncate64(fd: c_int, size: off_t) -> c_int {
     unsafe { cut(fd, size, |size| real::ftruncate64(fd, size)) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn truncate(path: *const c_char, size: off_t) -> c_int {
-    path::settle(libc::AT_FDCWD, path, AtFlags::empty());
-    unsafe { real::truncate(path, size) }
+pub unsafe extern "C-unwind" fn truncate(path: *const c_char, size: off_t) -> c_int {
+    path::change(libc::AT_FDCWD, path, AtFlags::empty(), || unsafe { real::truncate(path, size) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn truncate64(path: *const c_char, size: off_t) -> c_int {
-    path::settle(libc::AT_FDCWD, path, AtFlags::empty());
-    unsafe { real::truncate64(path, size) }
+pub unsafe extern "C-unwind" fn truncate64(path: *const c_char, size: off_t) -> c_int {
+    path::change(libc::AT_FDCWD, path, AtFlags::empty(), || unsafe { real::truncate64(path, size) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fallocate(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
+pub unsafe extern "C-unwind" fn fallocate(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
     changed(fd, mode, || unsafe { real::fallocate(fd, mode, at, len) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fallocate64(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
+pub unsafe extern "C-unwind" fn fallocate64(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int {
     changed(fd, mode, || unsafe { real::fallocate64(fd, mode, at, len) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_fallocate(fd: c_int, at: off_t, len: off_t) -> c_int {
+pub unsafe extern "C-unwind" fn posix_fallocate(fd: c_int, at: off_t, len: off_t) -> c_int {
     changed(fd, 0, || unsafe { real::posix_fallocate(fd, at, len) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_fallocate64(fd: c_int, at: off_t, len: off_t) -> c_int {
+pub unsafe extern "C-unwind" fn posix_fallocate64(fd: c_int, at: off_t, len: off_t) -> c_int {
     changed(fd, 0, || unsafe { real::posix_fallocate64(fd, at, len) })
 }

@@ -1,6 +1,6 @@
 //! Streams of the C library, which it writes by calls of its own: a file that has one is the kernel's.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use byway_tdm_board::Why;
 use libc::FILE;
@@ -20,10 +20,10 @@ fn cuts(mode: *const c_char) -> bool {
 
 /// A stream by `real` of a file that has a name.
 fn opened(name: *const c_char, mode: *const c_char, real: impl FnOnce() -> *mut FILE) -> *mut FILE {
-    if cuts(mode) {
-        path::settle(libc::AT_FDCWD, name, AtFlags::empty());
-    }
-    let stream = real();
+    let stream = match cuts(mode) {
+        true => path::change(libc::AT_FDCWD, name, AtFlags::empty(), real),
+        false => real(),
+    };
     if !stream.is_null() && writes(mode) {
         let error = state::errno();
         // SAFETY: a stream that was just opened.
@@ -38,34 +38,42 @@ fn opened(name: *const c_char, mode: *const c_char, real: impl FnOnce() -> *mut 
 fn forget(stream: *mut FILE) {
     if !stream.is_null() {
         // SAFETY: a stream that the program has open.
-        state::forget(unsafe { libc::fileno(stream) });
+        let _ = state::forget(unsafe { libc::fileno(stream) });
     }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+pub unsafe extern "C-unwind" fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
     opened(path, mode, || unsafe { real::fopen(path, mode) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
+pub unsafe extern "C-unwind" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
     opened(path, mode, || unsafe { real::fopen64(path, mode) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+pub unsafe extern "C-unwind" fn freopen(
+    path: *const c_char,
+    mode: *const c_char,
+    stream: *mut FILE,
+) -> *mut FILE {
     forget(stream);
     opened(path, mode, || unsafe { real::freopen(path, mode, stream) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE {
+pub unsafe extern "C-unwind" fn freopen64(
+    path: *const c_char,
+    mode: *const c_char,
+    stream: *mut FILE,
+) -> *mut FILE {
     forget(stream);
     opened(path, mode, || unsafe { real::freopen64(path, mode, stream) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     if writes(mode) {
         state::bar(fd, Why::Stdio);
     }
@@ -73,7 +81,35 @@ pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fclose(stream: *mut FILE) -> c_int {
+pub unsafe extern "C-unwind" fn fclose(stream: *mut FILE) -> c_int {
     forget(stream);
     unsafe { real::fclose(stream) }
 }
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
+    state::bar(fd, Why::Stdio);
+    unsafe { real::vdprintf(fd, format, arguments) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __vdprintf_chk(
+    fd: c_int,
+    flag: c_int,
+    format: *const c_char,
+    arguments: *mut c_void,
+) -> c_int {
+    state::bar(fd, Why::Stdio);
+    unsafe { real::__vdprintf_chk(fd, flag, format, arguments) }
+}
+
+/// The real function behind a trampoline, which writes to `fd` by itself.
+#[cfg(target_arch = "x86_64")]
+extern "C" fn behind(name: *const c_char, fd: c_int) -> *mut c_void {
+    state::bar(fd, Why::Stdio);
+    // SAFETY: one of the names below.
+    real::next(unsafe { CStr::from_ptr(name) })
+}
+
+#[cfg(target_arch = "x86_64")]
+super::in_front! { behind: dprintf __dprintf_chk }

@@ -2,9 +2,11 @@
 
 use std::ffi::c_int;
 
+use crate::calm::cancellation_point;
 use crate::{real, state};
 
 fn synced(fd: c_int, real: impl Fn() -> c_int) -> c_int {
+    cancellation_point();
     let Some(file) = state::file(fd) else { return real() };
     let before = state::errno();
     let below = || match real() {
@@ -24,11 +26,11 @@ fn synced(fd: c_int, real: impl Fn() -> c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fsync(fd: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn fsync(fd: c_int) -> c_int {
     synced(fd, || unsafe { real::fsync(fd) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn fdatasync(fd: c_int) -> c_int {
     synced(fd, || unsafe { real::fdatasync(fd) })
 }

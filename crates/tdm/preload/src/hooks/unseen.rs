@@ -1,16 +1,17 @@
 //! What changes files by ways that nobody can follow from here. Once: the log is suspended. For as long as something is
 //! there (a mapping, a ring): the file is barred.
 
-use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
+use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
 use byway_tdm_board::Why;
-use libc::{msghdr, off_t, size_t, ssize_t};
+use libc::{mmsghdr, msghdr, off_t, size_t, ssize_t};
 
+use super::{below, close, open, process, size, sync, write};
 use crate::{real, state};
 
 fn once<R>(fd: c_int, real: impl FnOnce() -> R) -> R {
     match state::file(fd) {
-        Some(file) => file.unseen(real),
+        Some(file) => file.unseen(below(fd), real),
         None => real(),
     }
 }
@@ -26,7 +27,7 @@ fn mapped(flags: c_int, fd: c_int) {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mmap(
+pub unsafe extern "C-unwind" fn mmap(
     at: *mut c_void,
     len: size_t,
     access: c_int,
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn mmap(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mmap64(
+pub unsafe extern "C-unwind" fn mmap64(
     at: *mut c_void,
     len: size_t,
     access: c_int,
@@ -52,17 +53,17 @@ pub unsafe extern "C" fn mmap64(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendfile(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn sendfile(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
     once(to, || unsafe { real::sendfile(to, from, at, len) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendfile64(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn sendfile64(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
     once(to, || unsafe { real::sendfile64(to, from, at, len) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn splice(
+pub unsafe extern "C-unwind" fn splice(
     from: c_int,
     from_at: *mut off_t,
     to: c_int,
@@ -74,7 +75,7 @@ pub unsafe extern "C" fn splice(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn copy_file_range(
+pub unsafe extern "C-unwind" fn copy_file_range(
     from: c_int,
     from_at: *mut off_t,
     to: c_int,
@@ -87,7 +88,7 @@ pub unsafe extern "C" fn copy_file_range(
 
 /// Blocks of another file made this one's (FICLONE, FICLONERANGE, FIDEDUPERANGE), among much else.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     const FICLONE: c_ulong = 0x4004_9409;
     const FICLONERANGE: c_ulong = 0x4020_940d;
     if matches!(request, FICLONE | FICLONERANGE) {
@@ -98,11 +99,25 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_voi
 
 /// A descriptor in a message is another program's from then on.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn sendmsg(socket: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     if !message.is_null() && unsafe { (*message).msg_controllen } > 0 {
         unsafe { bar_those_in(message) };
     }
     unsafe { real::sendmsg(socket, message, flags) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendmmsg(
+    socket: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> c_int {
+    for i in 0..count as usize {
+        // SAFETY: as many messages as the program says there are.
+        unsafe { bar_those_in(&raw const (*messages.add(i)).msg_hdr) };
+    }
+    unsafe { real::sendmmsg(socket, messages, count, flags) }
 }
 
 unsafe fn bar_those_in(message: *const msghdr) {
@@ -123,19 +138,23 @@ unsafe fn bar_those_in(message: *const msghdr) {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int {
     state::bar_all(Why::Ring);
     unsafe { real::io_uring_setup(entries, parameters) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int {
+pub unsafe extern "C-unwind" fn io_uring_queue_init(
+    entries: c_uint,
+    ring: *mut c_void,
+    flags: c_uint,
+) -> c_int {
     state::bar_all(Why::Ring);
     unsafe { real::io_uring_queue_init(entries, ring, flags) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn io_uring_queue_init_params(
+pub unsafe extern "C-unwind" fn io_uring_queue_init_params(
     entries: c_uint,
     ring: *mut c_void,
     parameters: *mut c_void,
@@ -145,25 +164,25 @@ pub unsafe extern "C" fn io_uring_queue_init_params(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn io_setup(events: c_int, context: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn io_setup(events: c_int, context: *mut c_void) -> c_int {
     state::bar_all(Why::KernelAio);
     unsafe { real::io_setup(events, context) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn aio_write(request: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn aio_write(request: *mut c_void) -> c_int {
     state::bar_all(Why::KernelAio);
     unsafe { real::aio_write(request) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn aio_write64(request: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn aio_write64(request: *mut c_void) -> c_int {
     state::bar_all(Why::KernelAio);
     unsafe { real::aio_write64(request) }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn lio_listio(
+pub unsafe extern "C-unwind" fn lio_listio(
     mode: c_int,
     list: *const *mut c_void,
     count: c_int,
@@ -174,7 +193,7 @@ pub unsafe extern "C" fn lio_listio(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn lio_listio64(
+pub unsafe extern "C-unwind" fn lio_listio64(
     mode: c_int,
     list: *const *mut c_void,
     count: c_int,
@@ -184,9 +203,10 @@ pub unsafe extern "C" fn lio_listio64(
     unsafe { real::lio_listio64(mode, list, count, event) }
 }
 
-/// System calls by their number: those that write, open, close and copy descriptors, and those that make rings.
+/// System calls by their number. What the C library has under a name is done as by that; a file that is opened so is the kernel's, as
+/// more may be done to it than comes by here.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall(
+pub unsafe extern "C-unwind" fn syscall(
     number: c_long,
     a: c_long,
     b: c_long,
@@ -196,31 +216,35 @@ pub unsafe extern "C" fn syscall(
     f: c_long,
 ) -> c_long {
     let fd = a as c_int;
+    let at = |address: c_long| std::ptr::with_exposed_provenance_mut::<c_void>(address as usize);
     let real = || unsafe { real::syscall(number, a, b, c, d, e, f) };
     match number {
-        libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev | libc::SYS_pwritev2 => {
-            once(fd, real)
-        }
-        libc::SYS_ftruncate | libc::SYS_fallocate => {
-            state::bar(fd, Why::BareCall);
+        libc::SYS_write => unsafe { write::write(fd, at(b), c as size_t) as c_long },
+        libc::SYS_pwrite64 => unsafe { write::pwrite64(fd, at(b), c as size_t, d) as c_long },
+        libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 | libc::SYS_sendfile => once(fd, real),
+        libc::SYS_splice | libc::SYS_copy_file_range => once(c as c_int, real),
+        libc::SYS_ioctl => c_long::from(unsafe { ioctl(fd, b as c_ulong, at(c)) }),
+        libc::SYS_fsync => c_long::from(unsafe { sync::fsync(fd) }),
+        libc::SYS_fdatasync => c_long::from(unsafe { sync::fdatasync(fd) }),
+        libc::SYS_ftruncate => c_long::from(unsafe { size::ftruncate(fd, b) }),
+        libc::SYS_fallocate => c_long::from(unsafe { size::fallocate(fd, b as c_int, c, d) }),
+        libc::SYS_mmap => {
+            mapped(d as c_int, e as c_int);
             real()
         }
-        libc::SYS_close => {
-            state::forget(fd);
-            real()
-        }
-        libc::SYS_close_range => {
-            let close_range = super::close::close_range;
-            c_long::from(unsafe { close_range(a as c_uint, b as c_uint, c as c_int) })
-        }
-        libc::SYS_dup3 => c_long::from(unsafe { super::close::dup3(fd, b as c_int, c as c_int) }),
+        libc::SYS_close | libc::SYS_close_range | libc::SYS_dup | libc::SYS_dup3 | libc::SYS_fcntl => unsafe {
+            descriptors(number, [a, b, c])
+        },
         libc::SYS_openat => {
-            let opened = real();
-            if opened >= 0 && c as c_int & libc::O_ACCMODE != libc::O_RDONLY {
-                state::attach(opened as c_int, c as c_int);
-                state::bar(opened as c_int, Why::BareCall);
+            opened(c as c_int, unsafe { open::openat(fd, at(b).cast(), c as c_int, d as libc::mode_t) })
+        }
+        // How it is opened is behind a pointer: for writing, as far as is known here.
+        libc::SYS_openat2 => {
+            let opened_as = real();
+            if opened_as >= 0 {
+                state::attach(opened_as as c_int, libc::O_WRONLY);
             }
-            opened
+            opened(libc::O_WRONLY, opened_as as c_int)
         }
         libc::SYS_io_uring_setup => {
             state::bar_all(Why::Ring);
@@ -230,6 +254,40 @@ pub unsafe extern "C" fn syscall(
             state::bar_all(Why::KernelAio);
             real()
         }
+        libc::SYS_execve => c_long::from(unsafe {
+            process::execve(at(a).cast(), at(b).cast::<*const c_char>(), at(c).cast::<*const c_char>())
+        }),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open => {
+            opened(b as c_int, unsafe { open::open(at(a).cast(), b as c_int, c as libc::mode_t) })
+        }
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_creat => opened(libc::O_WRONLY, unsafe { open::creat(at(a).cast(), b as libc::mode_t) }),
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_dup2 => c_long::from(unsafe { close::dup2(fd, b as c_int) }),
         _ => real(),
     }
+}
+
+/// A file that a bare call opened.
+fn opened(flags: c_int, fd: c_int) -> c_long {
+    if fd >= 0 && flags & libc::O_ACCMODE != libc::O_RDONLY {
+        state::bar(fd, Why::BareCall);
+    }
+    c_long::from(fd)
+}
+
+/// Calls that close and copy descriptors.
+unsafe fn descriptors(number: c_long, [a, b, c]: [c_long; 3]) -> c_long {
+    let fd = a as c_int;
+    let argument = std::ptr::with_exposed_provenance_mut::<c_void>(c as usize);
+    c_long::from(unsafe {
+        match number {
+            libc::SYS_close => close::close(fd),
+            libc::SYS_close_range => close::close_range(a as c_uint, b as c_uint, c as c_int),
+            libc::SYS_dup => close::dup(fd),
+            libc::SYS_dup3 => close::dup3(fd, b as c_int, c as c_int),
+            _ => close::fcntl(fd, b as c_int, argument),
+        }
+    })
 }

@@ -7,65 +7,76 @@ use byway_tdm_client::Wrote;
 use libc::{iovec, off_t, size_t, ssize_t};
 use rustix::fs::SeekFrom;
 
+use super::below;
+use crate::calm::cancellation_point;
 use crate::parts::Parts;
 use crate::{real, state};
 
-/// Where bytes went that were written at the open file's own position, which is behind them now: of a file that is opened to
-/// append too.
-fn behind(fd: c_int, wrote: ssize_t) -> Wrote {
+/// Where bytes went that were written at the open file's own position, which is behind them now, or to the end of a file that is opened
+/// to append: its position others may move meanwhile.
+fn behind(fd: c_int, appends: bool, wrote: ssize_t) -> Wrote {
     // SAFETY: the program is in a call with this descriptor.
     let file = unsafe { BorrowedFd::borrow_raw(fd) };
-    let end = rustix::fs::seek(file, SeekFrom::Current(0)).ok();
+    let end = match appends {
+        true => rustix::fs::fstat(file).ok().and_then(|found| u64::try_from(found.st_size).ok()),
+        false => rustix::fs::seek(file, SeekFrom::Current(0)).ok(),
+    };
     end.and_then(|end| end.checked_sub(wrote.unsigned_abs() as u64)).map_or(Wrote::Unknown, Wrote::At)
 }
 
 /// Writes at the open file's position.
 #[inline]
 fn here(fd: c_int, parts: impl FnOnce() -> Parts, real: impl FnOnce() -> ssize_t) -> ssize_t {
+    cancellation_point();
     match state::file(fd) {
         None => real(),
-        Some(file) => file.write(real, |wrote| behind(fd, wrote), parts),
+        Some(file) => file.write(real, |wrote| behind(fd, file.appends(), wrote), parts),
     }
 }
 
 /// Writes at an offset: but Linux appends to a file that was opened for that, whatever the offset.
 #[inline]
 fn there(fd: c_int, at: off_t, parts: impl FnOnce() -> Parts, real: impl FnOnce() -> ssize_t) -> ssize_t {
+    cancellation_point();
     let Some(file) = state::file(fd) else { return real() };
-    let to = match u64::try_from(at) {
-        Ok(at) if !file.appends() => Wrote::At(at),
-        _ => Wrote::Unknown,
-    };
-    file.write(real, |_| to, parts)
+    match u64::try_from(at) {
+        Ok(at) if !file.appends() => file.write(real, |_| Wrote::At(at), parts),
+        _ => file.write(real, |wrote| behind(fd, file.appends(), wrote), parts),
+    }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
     here(fd, || Parts::one(from, len), || unsafe { real::write(fd, from, len) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
     here(fd, || Parts::many(parts, count), || unsafe { real::writev(fd, parts, count) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pwrite(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn pwrite(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
     there(fd, at, || Parts::one(from, len), || unsafe { real::pwrite(fd, from, len, at) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pwrite64(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn pwrite64(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
     there(fd, at, || Parts::one(from, len), || unsafe { real::pwrite64(fd, from, len, at) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
     there(fd, at, || Parts::many(parts, count), || unsafe { real::pwritev(fd, parts, count, at) })
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pwritev64(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn pwritev64(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    at: off_t,
+) -> ssize_t {
     there(fd, at, || Parts::many(parts, count), || unsafe { real::pwritev64(fd, parts, count, at) })
 }
 
@@ -78,14 +89,14 @@ fn flagged(
 ) -> ssize_t {
     match state::file(fd) {
         None => real(),
-        Some(file) if flags != 0 => file.unseen(real),
+        Some(file) if flags != 0 => file.unseen(below(fd), real),
         Some(_) if at == -1 => here(fd, || Parts::many(parts, count), real),
         Some(_) => there(fd, at, || Parts::many(parts, count), real),
     }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pwritev2(
+pub unsafe extern "C-unwind" fn pwritev2(
     fd: c_int,
     parts: *const iovec,
     count: c_int,
@@ -96,7 +107,7 @@ pub unsafe extern "C" fn pwritev2(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pwritev64v2(
+pub unsafe extern "C-unwind" fn pwritev64v2(
     fd: c_int,
     parts: *const iovec,
     count: c_int,

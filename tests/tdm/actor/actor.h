@@ -1,0 +1,36 @@
+/* What the parts of the actor share. */
+#ifndef ACTOR_H
+#define ACTOR_H
+
+#define _GNU_SOURCE
+
+#include <stddef.h>
+
+enum { WORDS = 12 };
+
+/* A line that the actor was told, word by word; words that are missing are empty. */
+struct line {
+    char *word[WORDS];
+    int count;
+};
+
+/* A number among the words, zero where there is none. */
+long number(const struct line *line, int word);
+
+/* The descriptor that a letter stands for: `fds['a']` and so on. */
+extern int fds[128];
+int *slot(const struct line *line, int word);
+
+/* Bytes that follow from a seed. */
+const char *bytes(long len, long seed);
+
+/* Does what a line says; the result, with errno set where it is below zero. */
+long act(struct line *line);
+
+/* Calls of the C library; 0 for a word that is none of them. */
+int call(struct line *line, long *result);
+
+/* Other things that programs do. */
+int trap(struct line *line, long *result);
+
+#endif

@@ -1,0 +1,200 @@
+/* Calls that open, write, sync and close files. */
+
+#include "actor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static int flags_of(const char *text) {
+    int flags = strchr(text, '+') ? O_RDWR : strchr(text, 'w') ? O_WRONLY : O_RDONLY;
+    const struct { char letter; int flag; } all[] = {
+        {'c', O_CREAT}, {'t', O_TRUNC}, {'a', O_APPEND}, {'x', O_EXCL}, {'d', O_DIRECT}, {'s', O_SYNC}, {'y', O_DSYNC}, {'e', O_CLOEXEC},
+        {'m', O_TMPFILE},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strchr(text, all[i].letter))
+            flags |= all[i].flag;
+    return flags;
+}
+
+/* Parts of a vector over one buffer, each a little longer than the one before. */
+static int parts_of(struct iovec *parts, int most, long len, long seed) {
+    const char *from = bytes(len, seed);
+    int count = 0;
+    for (long at = 0, part = 1; at < len && count < most; part = part * 3 + 1, count++) {
+        long size = count == most - 1 || part > len - at ? len - at : part;
+        parts[count] = (struct iovec){(void *)(from + at), (size_t)size};
+        at += size;
+    }
+    return count;
+}
+
+static char *map_of[128];
+
+/* Writes through a mapping that stays. */
+static long poke(const char *slot, long at, long len, long seed) {
+    memcpy(map_of[(unsigned char)slot[0] & 127] + at, bytes(len, seed), (size_t)len);
+    return len;
+}
+
+/* Writes through a mapping, and has it written back. */
+static long mapped_write(int fd, long at, long len, long seed) {
+    long page = at / 4096 * 4096;
+    char *map = mmap(NULL, (size_t)(at - page + len), PROT_READ | PROT_WRITE, MAP_SHARED, fd, page);
+    if (map == MAP_FAILED)
+        return -1;
+    memcpy(map + (at - page), bytes(len, seed), (size_t)len);
+    return munmap(map, (size_t)(at - page + len));
+}
+
+static long piped(int fd, long len, long seed) {
+    int ends[2];
+    if (pipe(ends) != 0)
+        return -1;
+    long there = write(ends[1], bytes(len, seed), (size_t)len);
+    long result = splice(ends[0], NULL, fd, NULL, (size_t)there, 0);
+    int error = errno;
+    close(ends[0]);
+    close(ends[1]);
+    errno = error;
+    return result;
+}
+
+static int writes(struct line *l, long *r) {
+    const char *name = l->word[0];
+    int fd = *slot(l, 1);
+    long a = number(l, 2), b = number(l, 3), c = number(l, 4);
+    struct iovec parts[5];
+    if (!strcmp(name, "write"))
+        *r = write(fd, bytes(a, b), (size_t)a);
+    else if (!strcmp(name, "pwrite"))
+        *r = pwrite(fd, bytes(a, b), (size_t)a, c);
+    else if (!strcmp(name, "pwrite64"))
+        *r = pwrite64(fd, bytes(a, b), (size_t)a, c);
+    else if (!strcmp(name, "writev"))
+        *r = writev(fd, parts, parts_of(parts, 5, a, b));
+    else if (!strcmp(name, "pwritev"))
+        *r = pwritev(fd, parts, parts_of(parts, 5, a, b), c);
+    else if (!strcmp(name, "pwritev2"))
+        *r = pwritev2(fd, parts, parts_of(parts, 5, a, b), c, (int)number(l, 5));
+    else if (!strcmp(name, "dprintf"))
+        *r = dprintf(fd, "%.*s", (int)a, bytes(a, b));
+    else if (!strcmp(name, "mapped"))
+        *r = mapped_write(fd, c, a, b);
+    else if (!strcmp(name, "map"))
+        *r = (map_of[(unsigned char)l->word[1][0] & 127] = mmap(NULL, (size_t)a, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED ? -1 : 0;
+    else if (!strcmp(name, "poke"))
+        *r = poke(l->word[1], c, a, b);
+    else if (!strcmp(name, "splice"))
+        *r = piped(fd, a, b);
+    else if (!strcmp(name, "sendfile"))
+        *r = sendfile(fd, *slot(l, 2), &(off_t){c}, (size_t)b);
+    else if (!strcmp(name, "copy_file_range"))
+        *r = copy_file_range(*slot(l, 2), &(off_t){c}, fd, NULL, (size_t)b, 0);
+    else if (!strcmp(name, "sys_write"))
+        *r = syscall(SYS_write, fd, bytes(a, b), a);
+    else if (!strcmp(name, "sys_pwrite"))
+        *r = syscall(SYS_pwrite64, fd, bytes(a, b), a, c);
+    else
+        return 0;
+    return 1;
+}
+
+static int sizes_and_syncs(struct line *l, long *r) {
+    const char *name = l->word[0];
+    int fd = *slot(l, 1);
+    long a = number(l, 2), b = number(l, 3), c = number(l, 4);
+    if (!strcmp(name, "fsync"))
+        *r = fsync(fd);
+    else if (!strcmp(name, "fdatasync"))
+        *r = fdatasync(fd);
+    else if (!strcmp(name, "sys_fdatasync"))
+        *r = syscall(SYS_fdatasync, fd);
+    else if (!strcmp(name, "ftruncate"))
+        *r = ftruncate(fd, a);
+    else if (!strcmp(name, "truncate"))
+        *r = truncate(l->word[1], a);
+    else if (!strcmp(name, "fallocate"))
+        *r = fallocate(fd, (int)a, b, c);
+    else if (!strcmp(name, "posix_fallocate"))
+        *r = posix_fallocate(fd, b, c);
+    else if (!strcmp(name, "lseek"))
+        *r = lseek(fd, a, (int)b);
+    else if (!strcmp(name, "read"))
+        *r = read(fd, (char[65536]){0}, (size_t)(a > 65536 ? 65536 : a));
+    else if (!strcmp(name, "setfl"))
+        *r = fcntl(fd, F_SETFL, flags_of(l->word[2]) & ~O_ACCMODE);
+    else
+        return 0;
+    return 1;
+}
+
+static int descriptors(struct line *l, long *r) {
+    const char *name = l->word[0];
+    int *fd = slot(l, 1), *to = slot(l, 2);
+    if (!strcmp(name, "open"))
+        *r = *fd = open(l->word[2], flags_of(l->word[3]), 0644);
+    else if (!strcmp(name, "creat"))
+        *r = *fd = creat(l->word[2], 0644);
+    else if (!strcmp(name, "sys_openat"))
+        *r = *fd = (int)syscall(SYS_openat, AT_FDCWD, l->word[2], flags_of(l->word[3]), 0644);
+    else if (!strcmp(name, "sys_open"))
+        *r = *fd = (int)syscall(SYS_open, l->word[2], flags_of(l->word[3]), 0644);
+    else if (!strcmp(name, "mkstemp"))
+        *r = *fd = mkstemp(strcpy((char[256]){0}, l->word[2]));
+    else if (!strcmp(name, "close"))
+        *r = close(*fd);
+    else if (!strcmp(name, "sys_close"))
+        *r = syscall(SYS_close, *fd);
+    else if (!strcmp(name, "close_range"))
+        *r = close_range((unsigned)*fd, (unsigned)*to, (int)number(l, 3));
+    else if (!strcmp(name, "closefrom"))
+        *r = (closefrom((int)number(l, 1)), 0);
+    else if (!strcmp(name, "close_most"))
+        *r = close_range((unsigned)number(l, 1), 899, 0);
+    else if (!strcmp(name, "dup"))
+        *r = *to = dup(*fd);
+    else if (!strcmp(name, "dup2"))
+        *r = dup2(*fd, *to);
+    else if (!strcmp(name, "dup_to"))
+        *r = *to = dup2(*fd, (int)number(l, 3));
+    else if (!strcmp(name, "sys_dup2"))
+        *r = syscall(SYS_dup2, *fd, *to);
+    else if (!strcmp(name, "dupfd"))
+        *r = *to = fcntl(*fd, F_DUPFD, (int)number(l, 3));
+    else if (!strcmp(name, "forget"))
+        *r = *fd = -1;
+    else
+        return 0;
+    return 1;
+}
+
+static int names(struct line *l, long *r) {
+    const char *name = l->word[0];
+    if (!strcmp(name, "rename"))
+        *r = rename(l->word[1], l->word[2]);
+    else if (!strcmp(name, "link"))
+        *r = link(l->word[1], l->word[2]);
+    else if (!strcmp(name, "unlink"))
+        *r = unlink(l->word[1]);
+    else if (!strcmp(name, "remove"))
+        *r = remove(l->word[1]);
+    else if (!strcmp(name, "mkdir"))
+        *r = mkdir(l->word[1], 0755);
+    else
+        return 0;
+    return 1;
+}
+
+int call(struct line *line, long *result) {
+    return writes(line, result) || sizes_and_syncs(line, result) || descriptors(line, result) || names(line, result);
+}

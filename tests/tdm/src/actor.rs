@@ -1,0 +1,125 @@
+//! The program that makes the calls it is told.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::built;
+use crate::place::Place;
+
+/// A running one.
+#[derive(Debug)]
+pub struct Actor {
+    child: Child,
+    lines: Option<ChildStdin>,
+    answers: Option<BufReader<ChildStdout>>,
+}
+
+/// What a call came to: its result, and the error number where that is below zero.
+pub type Answer = String;
+
+impl Actor {
+    /// One that works in a folder, under the library of a place or without it.
+    #[must_use]
+    pub fn start(folder: &Path, under: Option<&Place>) -> Self {
+        let mut command = Command::new(built::actor());
+        command.current_dir(folder);
+        if let Some(place) = under {
+            command
+                .env("LD_PRELOAD", format!("{}:{}", built::library().display(), built::witness().display()));
+            command.env("BYWAY_TDM_SOCKET", &place.options.socket);
+            command.env("BYWAY_WITNESS", place.path().join("witness"));
+        }
+        Self::of(command)
+    }
+
+    /// One under the library and without the witness, which may not be interrupted.
+    #[must_use]
+    pub fn unwitnessed(place: &Place) -> Self {
+        let mut command = Command::new(built::actor());
+        command.current_dir(place.path().join("files")).env("LD_PRELOAD", built::library());
+        command.env("BYWAY_TDM_SOCKET", &place.options.socket);
+        Self::of(command)
+    }
+
+    /// One whose standard output is a file: its answers are in it too.
+    #[must_use]
+    pub fn with_output(place: &Place, file: &Path) -> Self {
+        let mut command = Command::new(built::actor());
+        command.current_dir(place.path().join("files")).env("LD_PRELOAD", built::library());
+        command.env("BYWAY_TDM_SOCKET", &place.options.socket);
+        let output = std::fs::File::options().append(true).open(file).unwrap();
+        let mut child = command.stdin(Stdio::piped()).stdout(output).spawn().unwrap();
+        let lines = child.stdin.take();
+        Self { child, lines, answers: None }
+    }
+
+    /// The one that a command starts.
+    fn of(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = child.stdin.take();
+        let answers = child.stdout.take().map(BufReader::new);
+        Self { child, lines, answers }
+    }
+
+    /// Has it make a call; what that came to.
+    #[must_use]
+    pub fn asked(&mut self, line: &str) -> Answer {
+        self.tell(line);
+        self.wait(line);
+        let mut answer = String::new();
+        let read = self.answers.as_mut().unwrap().read_line(&mut answer).unwrap();
+        assert!(read > 0, "the actor ended at {line:?}: {:?}", self.child.try_wait());
+        answer.trim_end().to_owned()
+    }
+
+    /// Waits for its answer, which does not take for ever.
+    fn wait(&self, line: &str) {
+        let mut ready = [PollFd::new(self.answers.as_ref().unwrap().get_ref(), PollFlags::IN)];
+        let longest = Timespec { tv_sec: 60, tv_nsec: 0 };
+        assert!(poll(&mut ready, Some(&longest)).unwrap() > 0, "the actor hangs at {line:?}");
+    }
+
+    /// Has it make a call that succeeds, or a few, one after the other and divided by semicolons; the last result.
+    pub fn does(&mut self, lines: &str) -> i64 {
+        let mut last = 0;
+        for line in lines.split(';').map(str::trim) {
+            let answer = self.asked(line);
+            last = answer.parse().unwrap_or_else(|_| panic!("{line:?}: {answer}"));
+            assert!(last >= 0, "{line:?}: {answer}");
+        }
+        last
+    }
+
+    /// Tells it a call and does not wait for the answer.
+    pub fn tell(&mut self, line: &str) {
+        writeln!(self.lines.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Has it end by itself.
+    pub fn ended(mut self) {
+        drop(self.lines.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,49 @@
+//! What is built before the tests: the library, the actor, the witness.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The library, as it is loaded before the C library. Nothing links it, so cargo is asked for it here.
+pub fn library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or(target, PathBuf::from);
+        let target = std::path::absolute(target).unwrap();
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["build", "--quiet", "--package", "byway-tdm-preload", "--target-dir"]).arg(&target);
+        run(cargo.current_dir(env!("CARGO_MANIFEST_DIR")));
+        target.join("debug/libbyway_tdm.so")
+    })
+}
+
+/// The program that makes the calls it is told.
+pub fn actor() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| compiled("actor", &["actor.c", "calls.c", "traps.c"], &["-pthread"]))
+}
+
+/// The library behind the library, which keeps what the disk has for certain.
+pub fn witness() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| compiled("witness.so", &["witness.c"], &["-shared", "-fPIC"]))
+}
+
+/// Made once a test program, in a folder that goes when the machine does.
+fn compiled(name: &str, sources: &[&str], options: &[&str]) -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("actor");
+    let folder = std::env::temp_dir().join(format!("byway-tdm-tests-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let made = folder.join(name);
+    let mut cc = Command::new("cc");
+    cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-g"]).args(options);
+    run(cc.args(sources).arg("-o").arg(&made).current_dir(here));
+    made
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|cause| panic!("{command:?}: {cause}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+}

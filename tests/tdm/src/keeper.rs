@@ -1,0 +1,69 @@
+//! A daemon in a process of its own, which can be killed.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use byway_tdm_daemon::Options;
+
+use crate::built;
+use crate::place::Place;
+
+/// A running one.
+#[derive(Debug)]
+pub struct Keeper {
+    child: Child,
+    /// What became of the files that were absorbed before, a line each.
+    pub recovered: Vec<String>,
+}
+
+impl Keeper {
+    /// The program `program` with the options of a place. It serves when this returns.
+    #[must_use]
+    pub fn start(program: &str, place: &Place) -> Self {
+        let options = &place.options;
+        let mut command = Command::new(program);
+        command.args([&options.region, &options.ring_bytes.to_string()]);
+        command.args([&options.socket, &options.boards]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env("LD_PRELOAD", built::witness()).env("BYWAY_WITNESS", place.path().join("witness"));
+        let mut child = command.spawn().unwrap();
+        let mut recovered = Vec::new();
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            match line.unwrap().as_str() {
+                "serves" => return Self { child, recovered },
+                line => recovered.push(line.to_owned()),
+            }
+        }
+        panic!("the daemon does not serve: {:?}", child.wait());
+    }
+
+    /// The options that a program was given by [`Keeper::start`].
+    #[must_use]
+    pub fn options(arguments: &[String]) -> Options {
+        let [region, ring_bytes, socket, boards] = arguments else { panic!("four arguments: {arguments:?}") };
+        let mut options = Options::new(region, socket.into());
+        options.opening.emulate_persistence = true;
+        options.ring_bytes = ring_bytes.parse().unwrap();
+        options.boards = Path::new(boards).to_owned();
+        options
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Has it end as it should: nothing is left in any log.
+    pub fn end(mut self) {
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,147 @@
+//! A folder with a region, a daemon's socket, and files, on a file system that syncs.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use byway_tdm_board::{Counted, Entry, FileKey, Level, Standing};
+use byway_tdm_client::Session;
+use byway_tdm_control::{Channel, Order, Reply, Request};
+use byway_tdm_daemon::{Daemon, Options};
+
+use crate::actor::Actor;
+use crate::keeper::Keeper;
+
+/// Such a folder.
+#[derive(Debug)]
+pub struct Place {
+    folder: tempfile::TempDir,
+    /// What its daemons are started with.
+    pub options: Options,
+}
+
+impl Place {
+    /// With logs of the usual length, in `parent`, which is on such a file system.
+    #[must_use]
+    pub fn new(parent: &str) -> Self {
+        Self::with_rings(parent, 1 << 20)
+    }
+
+    /// With logs of so many bytes.
+    #[must_use]
+    pub fn with_rings(parent: &str, ring_bytes: u64) -> Self {
+        let folder = tempfile::tempdir_in(parent).unwrap();
+        for name in ["files", "plain", "witness"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let region = format!("emu:{}?size=32M", folder.path().join("region").display());
+        let mut options = Options::new(&region, folder.path().join("socket"));
+        options.opening.emulate_persistence = true;
+        options.boards = folder.path().into();
+        options.ring_bytes = ring_bytes;
+        Self { folder, options }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A file that the actor under the library has.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path().join("files").join(name)
+    }
+
+    /// A daemon in this process.
+    #[must_use]
+    pub fn daemon(&self) -> Daemon {
+        Daemon::start(self.options.clone()).unwrap()
+    }
+
+    /// A daemon that can be killed.
+    #[must_use]
+    pub fn keeper(&self, program: &str) -> Keeper {
+        Keeper::start(program, self)
+    }
+
+    /// A program under the library.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        Actor::start(&self.path().join("files"), Some(self))
+    }
+
+    /// The same program without it, in a folder of its own.
+    #[must_use]
+    pub fn plain_actor(&self) -> Actor {
+        Actor::start(&self.path().join("plain"), None)
+    }
+
+    /// What any program has of the daemon.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        Session::begin(&self.options.socket).unwrap()
+    }
+
+    /// Which file a name is of.
+    #[must_use]
+    pub fn key(&self, name: &str) -> FileKey {
+        let path = CString::new(self.file(name).as_os_str().as_bytes()).unwrap();
+        FileKey::at(&path).unwrap().unwrap().key
+    }
+
+    /// How a file stands on the board, if it is there.
+    #[must_use]
+    pub fn standing(&self, session: &Session, name: &str) -> Option<Standing> {
+        session.board().find(self.key(name)).map(|entry| entry.standing())
+    }
+
+    /// Has the daemon do something with a file by hand; whether it did.
+    #[must_use]
+    pub fn order(&self, order: Order, name: &str) -> bool {
+        self.order_key(order, self.key(name))
+    }
+
+    /// The same, of a file that may have any name by now.
+    #[must_use]
+    pub fn order_key(&self, order: Order, key: FileKey) -> bool {
+        let asked = Channel::connect(&self.options.socket, Duration::from_secs(20))
+            .and_then(|channel| channel.ask(Request::Order(order, key), &[]));
+        matches!(asked, Ok((Reply::Done, _)))
+    }
+
+    /// All of a file is on the disk: somebody said so whom the witness does not see.
+    pub fn keep_all(&self, name: &str) {
+        let inode = std::fs::metadata(self.file(name)).unwrap().ino();
+        std::fs::copy(self.file(name), self.path().join("witness").join(inode.to_string())).unwrap();
+    }
+
+    /// Has an actor sync a file until that is spared.
+    pub fn absorb(&self, session: &Session, actor: &mut Actor, slot: char, name: &str) {
+        for _ in 0..100 {
+            let found = session.board().find(self.key(name));
+            let entry = found.unwrap_or_else(|| panic!("{name} is not on the board"));
+            if entry.standing().level == Level::Absorb {
+                settle_down(actor, slot, entry);
+                return;
+            }
+            ask_again(entry);
+            actor.does(&format!("fdatasync {slot}"));
+        }
+        panic!("{name} is not absorbed: {:?}", self.standing(session, name));
+    }
+}
+
+/// Has a program that was refused, or whose file was taken down, ask at its next sync.
+pub fn ask_again(entry: Entry<'_>) {
+    entry.counters().set(Counted::AskAgainNs, 0);
+}
+
+/// The first sync of an absorbed file is a real one.
+fn settle_down(actor: &mut Actor, slot: char, entry: Entry<'_>) {
+    actor.does(&format!("fdatasync {slot}"));
+    assert!(!entry.cursor().is_suspended());
+}

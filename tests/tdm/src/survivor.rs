@@ -1,0 +1,82 @@
+//! What would be left of a file if power went now.
+//!
+//! The disk has at least what a sync below had before it when it last succeeded, as the witness kept it, and at most what the page
+//! cache has. To both, a recovery writes the records of the file's log.
+
+use std::fmt::{self, Debug, Formatter};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use byway_tdm_board::{Entry, Level};
+use byway_tdm_client::Session;
+use byway_tdm_log::{Entry as Record, Ring, RingError};
+
+use crate::place::Place;
+
+/// Panics unless every byte of a file would be there. Nobody writes it meanwhile, and its last sync was acknowledged.
+pub fn assert_survives(place: &Place, session: &Session, path: &Path) {
+    let live = std::fs::read(path).unwrap();
+    let inode = std::fs::metadata(path).unwrap().ino();
+    let Some(entry) =
+        session.board().entries().find(|entry| entry.key().is_some_and(|key| key.inode == inode))
+    else {
+        panic!("{} is not on the board", path.display());
+    };
+    // Nothing is retired meanwhile.
+    let _held = entry.lock().unwrap();
+    let kept = std::fs::read(place.path().join("witness").join(inode.to_string())).unwrap_or_default();
+    for (disk, what) in [(&kept, "as it was last synced below"), (&live, "as the page cache has it")] {
+        let left = replayed(session, entry, disk);
+        let at = left.iter().zip(&live).position(|(left, live)| left != live);
+        let is_whole = left.len() == live.len() && at.is_none();
+        let (level, kept) = (entry.standing(), entry.cursor().kept_bytes());
+        assert!(
+            is_whole,
+            "{}: of {what}, {} bytes of {} are left, and other ones from {at:?} on; {level:?}, {kept} bytes of records",
+            path.display(),
+            left.len(),
+            live.len(),
+        );
+    }
+}
+
+/// The bytes of a file on a disk once the records of its log are written to them.
+fn replayed(session: &Session, entry: Entry<'_>, disk: &[u8]) -> Vec<u8> {
+    let file = tempfile::tempfile().unwrap();
+    file.write_all_at(disk, 0).unwrap();
+    if entry.standing().level != Level::Pass {
+        let ring = Ring::new(session.memory(), entry.ring()).unwrap();
+        ring.replay(|record| apply(&file, record).map_err(|e| Failed(e.to_string()))).unwrap();
+    }
+    all_of(&file)
+}
+
+fn apply(file: &File, record: Record<'_>) -> io::Result<()> {
+    match record {
+        Record::Write { at, data } => file.write_all_at(data, at),
+        Record::Truncate { size_bytes } => file.set_len(size_bytes),
+    }
+}
+
+fn all_of(file: &File) -> Vec<u8> {
+    let mut all = vec![0; file.metadata().unwrap().len() as usize];
+    file.read_exact_at(&mut all, 0).unwrap();
+    all
+}
+
+/// Why a log cannot be replayed.
+struct Failed(String);
+
+impl Debug for Failed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<RingError> for Failed {
+    fn from(error: RingError) -> Self {
+        Self(error.to_string())
+    }
+}

@@ -1,0 +1,322 @@
+//! Writes that would escape a file's log: after each, one acknowledged sync, and all of it would be there after a loss of power. The daemon
+//! is dead by then, so that nobody takes the file down in time.
+
+use byway_tdm_board::Level;
+use byway_tdm_client::Session;
+use byway_tdm_tests::{Actor, Place, assert_survives};
+
+use crate::{KEEPER, place};
+
+/// A file `log` that is absorbed, open as `a` with some bytes and records, whose daemon is dead.
+struct Alone {
+    place: Place,
+    session: Session,
+    actor: Actor,
+}
+
+impl Alone {
+    fn new(flags: &str) -> Self {
+        let place = place();
+        let mut keeper = place.keeper(KEEPER);
+        let session = place.session();
+        let mut actor = place.actor();
+        actor.does(&format!("open a log {flags}; write a 500 1"));
+        place.absorb(&session, &mut actor, 'a', "log");
+        keeper.kill();
+        actor.does("write a 100 2; fdatasync a; write a 50 3; fdatasync a");
+        let alone = Self { place, session, actor };
+        assert_eq!(alone.level("log"), Level::Absorb);
+        alone.check("log");
+        alone
+    }
+
+    fn level(&self, name: &str) -> Level {
+        self.place.standing(&self.session, name).unwrap().level
+    }
+
+    fn check(&self, name: &str) {
+        assert_survives(&self.place, &self.session, &self.place.file(name));
+    }
+
+    /// Looks after something else was said to be kept: by the kernel, not by the log. What the disk has by then is all that there is.
+    fn check_after_a_sync_elsewhere(&self) {
+        self.place.keep_all("log");
+        self.check("log");
+    }
+
+    /// Looks whether all of a file is there where nothing leads from its log to it.
+    fn check_is_below(&self, name: &str) {
+        let path = self.place.file(name);
+        let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&path).unwrap());
+        let kept = std::fs::read(self.place.path().join("witness").join(inode.to_string())).unwrap();
+        assert_eq!(kept, std::fs::read(&path).unwrap());
+    }
+
+    /// Does this, syncs, and looks; twice, as the first sync may be a real one for another reason.
+    fn survives(&mut self, lines: &str) {
+        for _ in 0..2 {
+            self.actor.does(lines);
+            self.actor.does("fdatasync a");
+            self.check("log");
+        }
+    }
+}
+
+#[test]
+fn plain_writes_of_every_kind_are_in_the_log() {
+    let mut alone = Alone::new("+ce");
+    alone.survives(
+        "write a 10 4; writev a 3000 5; pwrite a 7 6 300; pwrite64 a 7 7 9000; pwritev a 500 8 100",
+    );
+    alone.survives(
+        "pwritev2 a 40 9 20 0; pwritev2 a 40 10 -1 0; ftruncate a 4000; ftruncate a 6000; write a 1 11",
+    );
+    assert_eq!(alone.level("log"), Level::Absorb);
+}
+
+#[test]
+fn appended_writes_are_in_the_log_where_they_went() {
+    let mut alone = Alone::new("+cae");
+    alone.survives("write a 10 4; lseek a 3 0; read a 2; writev a 300 5; pwrite a 7 6 3");
+}
+
+#[test]
+fn a_write_by_dprintf_is_not_missed() {
+    Alone::new("wce").survives("dprintf a 40 9");
+}
+
+#[test]
+fn a_write_through_a_mapping_is_not_missed() {
+    let mut alone = Alone::new("+ce");
+    alone.survives("mapped a 40 9 0");
+    alone.actor.does("map a 600");
+    alone.survives("poke a 40 10 0");
+    alone.survives("poke a 40 11 20");
+}
+
+#[test]
+fn a_write_by_a_bare_system_call_is_not_missed() {
+    let mut alone = Alone::new("+ce");
+    alone.survives("sys_write a 40 9");
+    alone.survives("sys_pwrite a 40 9 520");
+}
+
+#[test]
+fn a_write_that_the_kernel_keeps_at_once_is_not_undone_by_older_records() {
+    let mut alone = Alone::new("+ce");
+    alone.actor.does("pwritev2 a 40 9 510 2");
+    alone.check_after_a_sync_elsewhere();
+}
+
+#[test]
+fn a_sync_by_a_bare_system_call_is_not_undone_by_older_records() {
+    let mut alone = Alone::new("+ce");
+    alone.actor.does("sys_pwrite a 40 9 510; sys_fdatasync a");
+    alone.check_after_a_sync_elsewhere();
+}
+
+#[test]
+fn a_sync_of_everything_is_not_undone_by_older_records() {
+    let mut alone = Alone::new("+ce");
+    alone.actor.does("lseek a 510 0; open b log r; sendfile a b 40 100; sync");
+    alone.check_after_a_sync_elsewhere();
+}
+
+#[test]
+fn what_another_descriptor_writes_at_once_is_not_undone_by_older_records() {
+    let mut alone = Alone::new("+ce");
+    alone.actor.does("open b log wy; pwrite b 40 9 510");
+    alone.check_after_a_sync_elsewhere();
+}
+
+#[test]
+fn a_cut_that_fails_cuts_nothing_later() {
+    let mut alone = Alone::new("+ce");
+    assert_eq!(alone.actor.asked("ftruncate a 4611686018427387904"), "-1 errno 27");
+    alone.check("log");
+    alone.survives("write a 10 9");
+}
+
+#[test]
+fn cuts_of_every_kind_are_kept() {
+    let mut alone = Alone::new("+ce");
+    alone.survives("truncate log 300; pwrite a 5 9 310");
+    alone.survives("open b log wt; pwrite a 5 9 10; close b");
+    alone.survives("pwrite a 900 10 0; creat b log; pwrite a 5 9 10; close b");
+    alone.survives("pwrite a 900 10 0; open b log rt; pwrite a 5 9 10; close b");
+    alone.survives("pwrite a 900 10 0; fopen S log w; fputs S text; fclose S");
+}
+
+#[test]
+fn a_stream_that_is_opened_again_to_be_cut_is_not_missed() {
+    let mut alone = Alone::new("+ce");
+    alone.survives("fopen T log r; freopen T log w; pwrite a 5 9 100; fclose T");
+}
+
+#[test]
+fn allocation_in_every_mode_is_kept() {
+    let mut alone = Alone::new("+ce");
+    alone.survives("fallocate a 1 0 20000; write a 10 4");
+    alone.survives("fallocate a 0 0 5000; pwrite a 10 5 5100");
+    alone.survives("pwrite a 9000 6 0; fallocate a 3 4096 4096; pwrite a 10 5 100");
+    alone.survives("fallocate a 16 0 9000; posix_fallocate a 0 12000 1");
+}
+
+#[test]
+fn what_comes_from_other_files_and_pipes_is_not_missed() {
+    let mut alone = Alone::new("+ce");
+    alone.actor.does("open b other +c; write b 5000 3; lseek b 0 0");
+    alone.survives("sendfile a b 700 30; write a 3 3");
+    alone.survives("copy_file_range a b 700 30; write a 3 3");
+    alone.survives("splice a 300 5; write a 3 3");
+}
+
+#[test]
+fn a_file_that_glibc_opens_itself_is_followed_or_left_alone() {
+    let mut alone = Alone::new("+ce");
+    let fd = alone.actor.does("mkstemp b tempXXXXXX");
+    assert!(fd > 2);
+    let name = std::fs::read_link(format!("/proc/{}/fd/{fd}", alone.actor.id())).unwrap();
+    assert!(name.to_string_lossy().contains("/temp"));
+    let name = name.file_name().unwrap().to_str().unwrap().to_owned();
+    assert!(alone.place.standing(&alone.session, &name).is_some(), "whoever writes it is on the board");
+}
+
+#[test]
+fn files_that_are_opened_by_bare_calls_are_the_kernel_s() {
+    for call in ["sys_openat", "sys_open"] {
+        let mut alone = Alone::new("+ce");
+        alone.actor.does(&format!("{call} b log w"));
+        alone.survives("pwrite b 40 9 520; pwrite a 40 10 530");
+    }
+}
+
+#[test]
+fn a_descriptor_that_could_not_be_closed_or_replaced_is_still_followed() {
+    let mut alone = Alone::new("+ce");
+    assert_eq!(alone.actor.asked("dup2 z a"), "-1 errno 9");
+    alone.survives("pwrite a 40 9 510");
+    assert_eq!(alone.actor.asked("close_range a a 1000"), "-1 errno 22");
+    alone.survives("pwrite a 40 10 520");
+}
+
+#[test]
+fn the_standard_output_of_a_program_that_makes_it_a_file_is_not_missed() {
+    let mut alone = Alone::new("+cae");
+    alone.actor.does("dup_to a b 1");
+    alone.survives("printf some-text; write a 40 9");
+}
+
+#[test]
+fn descriptors_with_great_numbers_are_not_missed() {
+    let mut alone = Alone::new("+ce");
+    if alone.actor.asked("descriptors 70000") != "0" {
+        // Nobody has such numbers here.
+        return;
+    }
+    alone.actor.does("dup_to a b 66000");
+    alone.survives("write b 40 9");
+    alone.survives("pwrite b 40 10 500");
+}
+
+#[test]
+fn a_program_that_a_child_hands_the_file_to_is_not_missed() {
+    for how in ["vfork_output", "spawn_output", "handed_on"] {
+        let mut alone = Alone::new("+cae");
+        alone.survives(&format!("{how} a"));
+        alone.survives("write a 40 9");
+    }
+    let mut alone = Alone::new("+cae");
+    alone.survives("handed_on a 1");
+}
+
+#[test]
+fn a_program_that_is_started_by_a_shell_is_not_missed() {
+    let mut alone = Alone::new("+ca");
+    alone.actor.does("dup_to a b 40");
+    alone.survives("system LD_PRELOAD=;write a 40 9");
+}
+
+#[test]
+fn children_that_write_are_in_the_log_whichever_way_they_were_made() {
+    let mut alone = Alone::new("+cae");
+    alone.survives("child write a 40 9; write a 30 10; child fdatasync a");
+    alone.survives("bare_child write a 40 9; thread write a 30 10");
+    alone.survives("child pwrite a 40 9 100; child ftruncate a 200");
+    assert_eq!(alone.level("log"), Level::Absorb);
+}
+
+#[test]
+fn a_child_of_a_bare_fork_that_uses_a_number_again_writes_another_file() {
+    let mut alone = Alone::new("+ce");
+    alone.actor.does("bare_child reuse a other 77");
+    alone.survives("write a 30 10");
+    alone.actor.does("vfork a another");
+    alone.survives("write a 30 10");
+}
+
+#[test]
+fn numbers_that_are_used_again_are_other_files() {
+    for (close, note) in [
+        ("close a", ""),
+        ("sys_close a", ""),
+        ("close_range a a 0", ""),
+        ("sys_dup2 c a", "still"),
+        ("dup2 c a", "still"),
+    ] {
+        let mut alone = Alone::new("+ce");
+        alone.actor.does("open b log +e; open c other wce; write c 3 3");
+        alone.actor.does(close);
+        if note.is_empty() {
+            let fd = alone.actor.does("open d third wce");
+            assert!(fd > 2, "{close}");
+            alone.actor.does("write d 40 12; fdatasync d");
+        } else {
+            alone.actor.does("write a 40 12; fdatasync a");
+        }
+        alone.actor.does("write b 3 3; fdatasync b");
+        alone.check("log");
+    }
+}
+
+#[test]
+fn a_number_that_a_stream_gave_back_is_another_file_s() {
+    let mut alone = Alone::new("+ce");
+    alone.actor.does("open b log +e; fdopen b r; fclose b; open c third wce; write c 40 12; fdatasync c");
+    alone.survives("write a 5 5");
+}
+
+#[test]
+fn a_file_that_gets_another_name_while_nobody_serves_is_kept_below() {
+    let mut alone = Alone::new("+ce");
+    alone.actor.does("mkdir other; write a 40 9; fdatasync a; rename log other/log");
+    for _ in 0..2 {
+        alone.actor.does("write a 40 10; fdatasync a");
+        alone.check_is_below("other/log");
+    }
+}
+
+#[test]
+fn a_file_that_loses_the_name_in_its_log_and_has_another_is_kept_below() {
+    for unname in ["unlink log", "remove log", "open b new wc; rename new log"] {
+        let mut alone = Alone::new("+ce");
+        alone.actor.does(&format!("mkdir other; link log other/log; {unname}"));
+        alone.actor.does("write a 40 10; fdatasync a");
+        alone.check_is_below("other/log");
+    }
+}
+
+#[test]
+fn a_thread_that_is_cancelled_inside_of_a_write_leaves_no_lock_behind() {
+    let mut alone = Alone::new("+cae");
+    alone.actor.does("cancelled a 20");
+    alone.survives("write a 40 9");
+    assert_eq!(alone.level("log"), Level::Absorb);
+}
+
+#[test]
+fn threads_that_append_while_another_moves_their_position_log_where_they_wrote() {
+    let mut alone = Alone::new("+cae");
+    alone.survives("threads a 300 1");
+    assert_eq!(alone.level("log"), Level::Absorb);
+}

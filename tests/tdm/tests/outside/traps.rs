@@ -1,0 +1,228 @@
+//! What programs do that has gone wrong under libraries like this one: the daemon serves meanwhile, and the programs see nothing of it.
+
+use byway_tdm_board::{Level, Standing, Why};
+use byway_tdm_client::Session;
+use byway_tdm_daemon::Daemon;
+use byway_tdm_tests::{Actor, Place, ask_again, assert_survives};
+
+use crate::place;
+
+/// A file `log` that is absorbed, open as `a`.
+struct Served {
+    daemon: Daemon,
+    actor: Actor,
+    session: Session,
+    place: Place,
+}
+
+impl Served {
+    fn new(flags: &str) -> Self {
+        let place = place();
+        let daemon = place.daemon();
+        let session = place.session();
+        let mut actor = place.actor();
+        actor.does(&format!("open a log {flags}; write a 500 1"));
+        place.absorb(&session, &mut actor, 'a', "log");
+        Self { place, session, actor, daemon }
+    }
+
+    fn standing(&self, name: &str) -> Standing {
+        self.place.standing(&self.session, name).unwrap()
+    }
+
+    fn survives(&self, name: &str) {
+        assert_survives(&self.place, &self.session, &self.place.file(name));
+    }
+
+    /// Waits until the daemon has taken a file down.
+    fn taken_down(&self, name: &str) -> Why {
+        while self.standing(name).level != Level::Pass {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        self.standing(name).why
+    }
+
+    /// Why a file that is opened and synced like this is not absorbed.
+    fn refused(&mut self, name: &str, lines: &str) -> Why {
+        self.actor.does(lines);
+        for _ in 0..5 {
+            if let Some(entry) = self.session.board().find(self.place.key(name)) {
+                ask_again(entry);
+            }
+            self.actor.does("fdatasync b");
+        }
+        let standing = self.standing(name);
+        assert_eq!(standing.level, Level::Pass);
+        standing.why
+    }
+}
+
+#[test]
+fn a_program_that_writes_over_its_environment_is_served_as_before() {
+    let mut served = Served::new("+ce");
+    assert!(served.actor.does("spoil_environment") > 3);
+    served.actor.does("open b second wce; write b 10 1; fdatasync b; fdatasync b; fdatasync b");
+    served.place.absorb(&served.session, &mut served.actor, 'b', "second");
+}
+
+#[test]
+fn locks_of_a_program_are_kept_whatever_happens_to_its_file() {
+    let mut served = Served::new("+ce");
+    // The witness opens and closes files, which this is about.
+    served.actor = Actor::unwitnessed(&served.place);
+    served.actor.does("open a log +; fdatasync a");
+    served.actor.does("lock a; write a 10 2; fdatasync a");
+    assert_eq!(served.actor.does("is_locked log"), 1);
+    served.actor.does("write a 10 3; fdatasync a; ftruncate a 100; rename log moved");
+    assert_eq!(served.actor.does("is_locked moved"), 1);
+    served.actor.does("mapped a 10 4 0; fdatasync a");
+    assert_eq!(served.actor.does("is_locked moved"), 1);
+    drop(served.daemon);
+    assert_eq!(served.actor.does("write a 10 3; fdatasync a; is_locked moved"), 1);
+}
+
+#[test]
+fn descriptors_have_the_numbers_that_they_have_without_the_library() {
+    let mut served = Served::new("+ce");
+    let mut plain = served.place.plain_actor();
+    assert_eq!(plain.does("open a log +ce"), 3);
+    for lines in [
+        "dup a b",
+        "open c other wc",
+        "close a; open a log +ce",
+        "fopen S s w",
+        "close_most 5; open d more wce",
+    ] {
+        assert_eq!(served.actor.does(lines), plain.does(lines), "{lines}");
+    }
+}
+
+#[test]
+fn a_program_that_closes_all_descriptors_has_none_of_its_own_closed_or_written_later() {
+    let mut served = Served::new("+ce");
+    served.actor.does("close_range a a 0; close_most 3");
+    let all = ['b', 'c', 'd', 'e', 'f'];
+    for slot in all {
+        served.actor.does(&format!("open {slot} file-{slot} wc; write {slot} 7 1; fdatasync {slot}"));
+    }
+    // The daemon is asked and asked again.
+    for slot in all {
+        served.place.absorb(&served.session, &mut served.actor, slot, &format!("file-{slot}"));
+    }
+    served.actor.does("rename file-b moved");
+    for slot in all {
+        assert_eq!(served.actor.does(&format!("write {slot} 7 1; lseek {slot} 0 1")), 14, "{slot}");
+    }
+}
+
+#[test]
+fn reasons_not_to_serve_a_file_are_told() {
+    let mut served = Served::new("+ce");
+    assert_eq!(served.refused("d", "open b d +cde; fallocate b 0 0 100"), Why::Direct);
+    assert_eq!(served.refused("s", "open b s wcs; write b 10 1"), Why::SyncOnWrite);
+    assert_eq!(served.refused("y", "open b y wcy; write b 10 1"), Why::SyncOnWrite);
+    assert_eq!(served.refused("p", "fopen S p w; fputs S text; open b p wa"), Why::Stdio);
+    assert_eq!(served.refused("m", "open b m +c; write b 10 1; map b 10"), Why::Mapped);
+    assert_eq!(served.refused("l", "open b l wca; write b 10 1; setfl b w"), Why::FlagsChanged);
+    assert_eq!(served.refused("o", "open b o wca; handed_on b"), Why::HandedOn);
+    assert_eq!(served.refused("i", "open b i wca; write b 10 1; ring"), Why::Ring);
+    assert_eq!(served.taken_down("log"), Why::Ring);
+}
+
+#[test]
+fn a_file_without_a_name_is_not_absorbed_and_one_that_loses_its_name_is_let_go() {
+    let mut served = Served::new("+ce");
+    served.actor.does(
+        "open b gone wce; write b 10 1; unlink gone; fdatasync b; fdatasync b; fdatasync b; fdatasync b",
+    );
+    let report = served.daemon.report();
+    assert!(report.users[0].files.iter().any(|file| file.why == Why::Unlinked.sentence()), "{report:?}");
+    served.actor.does("unlink log; write a 10 1; fdatasync a");
+    while served.daemon.report().users[0].rings_taken > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    served.actor.does("write a 10 2; fdatasync a");
+}
+
+#[test]
+fn files_on_file_systems_without_disks_are_the_kernel_s() {
+    let mut served = Served::new("+ce");
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("file");
+    served.actor.does(&format!("open b {} wce; write b 10 1", path.display()));
+    served.actor.does("fdatasync b; fdatasync b; fdatasync b; fdatasync b; write b 10 2");
+    let report = served.daemon.report();
+    assert!(report.users[0].files.iter().any(|file| file.why == Why::SyncIsCheap.sentence()), "{report:?}");
+    assert_eq!(std::fs::metadata(path).unwrap().len(), 20);
+}
+
+#[test]
+fn a_file_of_another_owner_is_not_on_the_board() {
+    let mut served = Served::new("+ce");
+    std::fs::write(served.place.file("other"), b"").unwrap();
+    if std::os::unix::fs::chown(served.place.file("other"), Some(12345), None).is_err() {
+        // Only root can make such a file.
+        return;
+    }
+    served.actor.does("open b other w; write b 10 1; fdatasync b; fdatasync b; fdatasync b; fdatasync b");
+    assert_eq!(served.place.standing(&served.session, "other"), None);
+}
+
+#[test]
+fn a_file_that_is_absorbed_gets_another_name_by_its_program_or_by_another_and_is_kept() {
+    let mut served = Served::new("+ce");
+    served.actor.does("write a 10 2; fdatasync a; rename log one");
+    assert_eq!(served.standing("one").level, Level::Pass);
+    served.place.absorb(&served.session, &mut served.actor, 'a', "one");
+    let mut other = served.place.actor();
+    other.does("rename one two");
+    assert_eq!(served.standing("two").level, Level::Pass);
+    served.place.absorb(&served.session, &mut served.actor, 'a', "two");
+    // By somebody who knows nothing of this.
+    std::fs::rename(served.place.file("two"), served.place.file("three")).unwrap();
+    assert_eq!(served.taken_down("three"), Why::Renamed);
+    served.actor.does("write a 10 3; fdatasync a");
+    served.survives("three");
+}
+
+#[test]
+fn two_programs_that_write_one_file_have_each_other_s_bytes_kept() {
+    let mut served = Served::new("+cae");
+    let mut other = served.place.actor();
+    other.does("open a log wae");
+    for round in 0..20 {
+        served.actor.does(&format!("write a 30 {round}"));
+        other.does(&format!("write a 50 {round}; fdatasync a"));
+        served.survives("log");
+        served.actor.does("write a 10 1; fdatasync a");
+        served.survives("log");
+    }
+    other.kill();
+    served.actor.does("write a 10 1; fdatasync a");
+    served.survives("log");
+    assert_eq!(served.standing("log").level, Level::Absorb);
+}
+
+#[test]
+fn a_program_that_is_started_with_a_descriptor_lists_it() {
+    let served = Served::new("+cae");
+    let mut actor = Actor::with_output(&served.place, &served.place.file("log"));
+    actor.tell("write a 10 1");
+    actor.ended();
+    assert_eq!(served.taken_down("log"), Why::Stdio);
+}
+
+#[test]
+fn a_signal_handler_that_writes_and_syncs_inside_of_a_write_harms_nothing() {
+    let place = place();
+    let _daemon = place.daemon();
+    let session = place.session();
+    let mut actor = Actor::unwitnessed(&place);
+    actor.does("open a log wcae");
+    actor.does("write a 5 1; fdatasync a; fdatasync a; fdatasync a");
+    place.absorb(&session, &mut actor, 'a', "log");
+    let handled = actor.does("handler a 20000");
+    assert!(handled > 0);
+    let len = std::fs::metadata(place.file("log")).unwrap().len();
+    assert_eq!(len, 5 + 8 * (20000 + handled as u64));
+}

@@ -1,22 +1,29 @@
-# Transparent DAX mappings over a loss of power: a program's syncs are answered by an NVDIMM, the machine is gone in the midst of
-# them, and what the disk below did not get is written back.
+# Transparent DAX mappings over a loss of power: programs' syncs are answered by NVDIMMs, by a file on one and by the other's device
+# node; the machine is gone in the midst of them, and what the disk below did not get is written back.
 # devices: nvdimm disk
 # boots: 3
 # seconds: 600
 
-for name in nfit nd_pmem dax_pmem virtio_blk ext4; do modprobe $name; done
+for name in nfit nd_pmem dax_pmem device_dax virtio_blk ext4; do modprobe $name; done
 mkdir -p /mnt/dax /mnt/disk
-socket=/run/byway-tdm.sock
-records=/mnt/disk/records
+
+# Each kind of memory has a daemon, a program and a file of its own.
+declare -A region=([fsdax]='fsdax:/mnt/dax?size=128M' [devdax]=devdax:/dev/dax1.0)
 
 # Nothing is written back below unless somebody asks for it.
 echo 0 > /proc/sys/vm/dirty_writeback_centisecs
 echo 360000 > /proc/sys/vm/dirty_expire_centisecs
 
-# made: a file system on the NVDIMM, for the region, and one on the disk, for the program's file.
+# as_memory NUMBER MODE: a namespace on that NVDIMM, once Linux has found it.
+as_memory() {
+    until_true 60 test -e "/sys/bus/nd/devices/namespace$1.0"
+    ndctl create-namespace -f -e "namespace$1.0" -m "$2"
+}
+
+# made: file systems on the first NVDIMM, for a region, and on the disk, for the programs' files.
 made() {
-    until_true 60 test -e /sys/bus/nd/devices/namespace0.0
-    ndctl create-namespace -f -e namespace0.0 -m fsdax
+    as_memory 0 fsdax
+    as_memory 1 devdax
     until_true 60 test -b /dev/pmem0
     mkfs.ext4 -F -q -b 4096 /dev/pmem0
     mkfs.ext4 -F -q -b 4096 /dev/vda
@@ -24,71 +31,99 @@ made() {
 
 mounted() {
     until_true 60 test -b /dev/pmem0
+    until_true 60 test -c /dev/dax1.0
     mount -o dax=always /dev/pmem0 /mnt/dax
     mount /dev/vda /mnt/disk
 }
 
-# serves: the daemon is there, and has written back what there was.
+# serves KIND: the daemon is there, and has written back what there was.
 serves() {
-    byway tdm serve --region 'fsdax:/mnt/dax?size=128M' --log-size 4M --socket $socket > /tmp/serve.log 2>&1 &
-    until_true 60 grep -q listening /tmp/serve.log
-    cat /tmp/serve.log
+    byway tdm serve --region "${region[$1]}" --log-size 4M --socket "/run/$1.sock" > "/tmp/$1.log" 2>&1 &
+    echo $! > "/run/$1.pid"
+    until_true 60 grep -q listening "/tmp/$1.log"
+    cat "/tmp/$1.log"
 }
 
-# status FIELD: what the daemon tells of the file.
+# status KIND FIELD: what the daemon tells of the file.
 status() {
-    byway tdm status --once --json --socket $socket | python3 -c "
+    byway tdm status --once --json --socket "/run/$1.sock" | python3 -c "
 import json, sys
-files = [file for user in json.load(sys.stdin)['users'] for file in user['files'] if file['path'] == '$records']
-print(files[0]['$1'] if files else '')"
+files = [file for user in json.load(sys.stdin)['users'] for file in user['files'] if file['path'] == '/mnt/disk/$1']
+print(files[0]['$2'] if files else '')"
 }
 
 is_absorbed() {
-    [ "$(status level)" = ABSORB ]
+    [ "$(status "$1" level)" = ABSORB ]
 }
 
+# has_saved KIND SYNCS
 has_saved() {
-    [ "$(status saved_syncs)" -ge "$1" ]
+    [ "$(status "$1" saved_syncs)" -ge "$2" ]
 }
 
-# Records that are there.
+# How many records of a kind were acknowledged.
+noted() {
+    wc -l < "/share/$1"
+}
+
+# goes_on KIND: so does the program while its daemon stands still, which syncs nothing below then.
+goes_on() {
+    local had
+    kill -STOP "$(cat "/run/$1.pid")"
+    had=$(noted "$1")
+    until_true 60 has_noted "$1" $((had + 500))
+}
+
+has_noted() {
+    [ "$(noted "$1")" -ge "$2" ]
+}
+
+# How many records of a kind are there.
 there() {
-    python3 /share/records.py count $records
+    python3 /share/records.py count "/mnt/disk/$1"
 }
 
 # There are fewer than were acknowledged: what the kernel had of them in its cache is gone.
 is_cut_short() {
-    [ "$(there)" -lt "$(wc -l < /share/journal)" ]
+    [ "$(there "$1")" -lt "$(noted "$1")" ]
 }
 
 is_complete() {
-    python3 /share/records.py check $records /share/journal
+    python3 /share/records.py check "/mnt/disk/$1" "/share/$1"
 }
 
-# finds_nothing: the daemon starts, and has nothing to do for the file.
+# finds_nothing KIND: the daemon starts, and has nothing to do for the file.
 finds_nothing() {
-    serves
-    fails grep $records /tmp/serve.log
+    serves "$1"
+    fails grep "/mnt/disk/$1" "/tmp/$1.log"
 }
 
 if [ "$boot" = 1 ]; then
-    check "an NVDIMM and a disk with file systems" made
-    check "they are mounted, the NVDIMM's past the page cache" mounted
-    check "the daemon's region keeps what was stored" says cpu_cache serves
-    byway tdm run --socket $socket -- python3 /share/records.py append $records /share/journal &
-    check "the program's file is absorbed" until_true 120 is_absorbed
-    check "its syncs are answered by the region" until_true 120 has_saved 2000
-    tells "$(status saved_syncs) of $(status syncs) syncs saved"
+    check "NVDIMMs and a disk, with file systems" made
+    check "these are mounted, the NVDIMM's past the page cache" mounted
+    for kind in fsdax devdax; do
+        check "$kind: the region keeps what was stored" says cpu_cache serves $kind
+        byway tdm run --socket /run/$kind.sock -- python3 /share/records.py append /mnt/disk/$kind /share/$kind &
+        check "$kind: the program's file is absorbed" until_true 120 is_absorbed $kind
+        check "$kind: its syncs are answered by the region" until_true 120 has_saved $kind 1000
+        tells "$kind: $(status $kind saved_syncs) of $(status $kind syncs) syncs saved"
+    done
+    for kind in fsdax devdax; do
+        check "$kind: the program goes on while the daemon stands still" goes_on $kind
+    done
     host kill-guest
 fi
-check "both file systems are there again" mounted
-if [ "$boot" = 2 ]; then
-    check "records that were acknowledged are not on the disk" is_cut_short
-    tells "$(there) of $(wc -l < /share/journal) acknowledged records were on the disk"
-    check "the daemon writes them back" says 'records: [1-9][0-9]* records were written back' serves
-    check "every acknowledged record is there" is_complete
-    tells "$(grep -o '[0-9]* records were written back' /tmp/serve.log)"
-    host kill-guest
-fi
-check "what was written back has outlived another loss of power" is_complete
-check "nothing is left to be written back" finds_nothing
+check "the file systems are there again" mounted
+for kind in fsdax devdax; do
+    if [ "$boot" = 2 ]; then
+        check "$kind: records that were acknowledged are not on the disk" is_cut_short $kind
+        tells "$kind: $(there $kind) of $(noted $kind) acknowledged records were on the disk"
+        check "$kind: the daemon writes them back" says '[1-9][0-9]* records were written back' serves $kind
+        tells "$kind: $(grep -o '[0-9]* records were written back' /tmp/$kind.log)"
+    fi
+    check "$kind: every acknowledged record is there" is_complete $kind
+done
+[ "$boot" != 2 ] || host kill-guest
+for kind in fsdax devdax; do
+    check "$kind: nothing is left to be written back" finds_nothing $kind
+done

@@ -9,8 +9,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use byway_tdm_board::{EntryIndex, FileKey, Level};
+use byway_tdm_board::{EntryIndex, FileKey, Level, RingWords};
 use byway_tdm_client::{Listed, OpenFile, Session, Wrote};
+use byway_tdm_daemon::{Assignment, SlotNumber, Table};
 use common::server::Server;
 use common::{byway, json_lines, refused, said};
 use tempfile::TempDir;
@@ -235,4 +236,115 @@ fn what_keeps_a_program_from_being_served_is_said() {
     std::fs::write(&blank, "").unwrap();
     let error = refused(2, &["tdm", "run", "--library", &blank, "--", "true"]);
     assert!(error.contains("blank"), "{error}");
+}
+
+/// Its exit code, and all that it said.
+fn ended(args: &[&str]) -> (Option<i32>, String) {
+    let output = byway().args(args).assert().get_output().clone();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(said).unwrap())
+}
+
+#[test]
+fn a_file_is_pinned_drained_and_evicted_by_hand() {
+    let place = Place::new();
+    let _server = place.serve(&[]);
+    let (session, file, seldom) = (place.session(), place.file("log"), place.file("seldom"));
+    let opened = open_file(&session, &file);
+    absorbed(&opened, &file);
+    assert!(opened.entry().cursor().kept_bytes() > 0);
+    assert!(place.tdm(&["drain", &place.text("log")]).contains("absorbed as before"));
+    assert_eq!(opened.entry().cursor().kept_bytes(), 0);
+    place.tdm(&["evict", &place.text("log")]);
+    for at in 0..5 {
+        write_and_sync(&opened, &file, at, b"y");
+    }
+    assert_eq!(opened.entry().standing().level, Level::Pass);
+    assert!(place.tdm(&["explain", &place.text("log")]).contains("byway tdm unpin"));
+    place.tdm(&["unpin", &place.text("log")]);
+    assert!(!opened.entry().standing().is_barred);
+    let seldom_opened = open_file(&session, &seldom);
+    place.tdm(&["pin", &place.text("seldom")]);
+    assert_eq!(seldom_opened.entry().standing().level, Level::Absorb);
+    assert!(place.tdm(&["status", "--once"]).contains("ABSORB, pinned"));
+}
+
+#[test]
+fn an_order_that_cannot_be_done_says_why_and_ends_with_1() {
+    let place = Place::new();
+    let _server = place.serve(&[]);
+    let (session, file, _unseen) = (place.session(), place.file("log"), place.file("unseen"));
+    let socket = place.text("socket");
+    let order = |order: &str, name: &str| refused(1, &["tdm", order, &place.text(name), "--socket", &socket]);
+    assert!(order("pin", "unseen").contains("no program that is served has opened it"));
+    let opened = open_file(&session, &file);
+    opened.bar(byway_tdm_board::Why::Mapped, || Ok(()));
+    let error = order("pin", "log");
+    assert!(error.contains("is not absorbed: a program has mapped it"), "{error}");
+    assert!(order("drain", "log").contains("is not absorbed"));
+    assert_eq!(opened.entry().standing().level, Level::Pass);
+}
+
+#[test]
+fn a_region_is_recovered_without_a_daemon_and_not_while_one_has_it() {
+    let place = Place::new();
+    let region = place.region();
+    let mut recover = vec!["tdm", "recover"];
+    recover.extend(region.iter().map(String::as_str));
+    assert!(ended(&recover).1.contains("nothing to recover"));
+    let (mut server, _) = place.serve(&[]);
+    let (session, file) = (place.session(), place.file("log"));
+    let opened = open_file(&session, &file);
+    absorbed(&opened, &file);
+    assert_eq!(ended(&recover).0, Some(2), "a daemon has it");
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let (code, told) = ended(&recover);
+    assert!(code == Some(0) && told.contains("synced below"), "{told}");
+    write_and_sync(&opened, &file, 100, b"and after");
+    assert_eq!(opened.entry().standing().level, Level::Pass);
+    assert_eq!(ended(&recover), (Some(0), "nothing is left in the region\n".to_owned()));
+    assert_eq!(
+        std::fs::read(place.path("log")).unwrap(),
+        [b"0123456789".repeat(10), b"and after".to_vec()].concat()
+    );
+}
+
+#[test]
+fn what_a_recovery_has_to_leave_is_said_and_ends_with_1() {
+    let place = Place::new();
+    let region = place.region();
+    let mut recover = vec!["tdm", "recover", "--json"];
+    recover.extend(region.iter().map(String::as_str));
+    // Another boot's, of a file that is not there.
+    let memory = byway_tdm_region::open(&region[1], &byway_tdm_region::Opening::default()).unwrap();
+    let ring = RingWords { at: 0, len_bytes: 1 << 20, identity: 5 };
+    let key = FileKey { device: 1, inode: 2, born_ns: 3 };
+    let uid = rustix::process::geteuid().as_raw();
+    let was = Assignment { key, ring, uid, path: place.path("gone"), boot: [1; 16] };
+    Table::new(memory.window()).put(SlotNumber(3), &was).unwrap();
+    drop(memory);
+    let (code, told) = ended(&recover);
+    assert_eq!((code, &json_lines(told.lines().next().unwrap())[0]["left"]), (Some(1), &1.into()), "{told}");
+    assert!(told.contains("missing") && told.contains("the log of 1 file is left"), "{told}");
+}
+
+#[test]
+fn the_bench_tells_how_each_way_was_served() {
+    let place = Place::new();
+    let _server = place.serve(&[]);
+    // One that the loader passes over: without the library the two ways are one.
+    let library = place.text("libbyway_tdm.so");
+    std::fs::write(&library, "").unwrap();
+    let folder = place.0.path().to_str().unwrap();
+    let bench = ["bench", folder, "--library", &library, "--sizes", "64,1K", "--count", "3", "--rounds", "2"];
+    let told = place.tdm(&bench);
+    assert!(told.contains("did not serve") && told.contains("emulated memory"), "{told}");
+    let rows = json_lines(&place.tdm(&[&bench[..], &["--json"]].concat()));
+    let named: Vec<_> = rows.iter().map(|row| (row["path"].as_str(), row["size"].as_u64())).collect();
+    let wanted = [(Some("plain"), 64), (Some("library"), 64), (Some("plain"), 1024), (Some("library"), 1024)];
+    assert_eq!(named, wanted.map(|(path, size)| (path, Some(size))));
+    assert!(rows.iter().all(|row| row["count"] == 6 && row["level"] == "PASS"), "{rows:?}");
+    let left = std::fs::read_dir(folder).unwrap().flatten();
+    assert!(left.into_iter().all(|entry| !entry.file_name().to_string_lossy().contains("bench")));
 }

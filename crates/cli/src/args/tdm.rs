@@ -9,7 +9,7 @@ use byway_tdm_region::Domain;
 use clap::{Args, Subcommand};
 
 use crate::args::top::interval;
-use crate::size;
+use crate::{number, size};
 
 /// `byway tdm`.
 #[derive(Debug, Args)]
@@ -38,6 +38,32 @@ pub enum TdmCommand {
     Status(TdmStatus),
     /// Say how one file is served, and why not better.
     Explain(TdmExplain),
+    /// Absorb a file whatever the policy says of it, and keep it so however seldom it is synced.
+    #[command(after_help = "\
+Example:
+  byway tdm pin appendonly.aof
+
+Exit codes: 0 done, 1 it cannot be absorbed, and why, 2 an error.")]
+    Pin(TdmFile),
+    /// Have the policy decide again of a file that was pinned or evicted.
+    #[command(after_help = "\
+Example:
+  byway tdm unpin appendonly.aof")]
+    Unpin(TdmFile),
+    /// Take a file down to the kernel, synced, and leave it there until it is unpinned or pinned.
+    #[command(after_help = "\
+Example:
+  byway tdm evict appendonly.aof && cp appendonly.aof /backup")]
+    Evict(TdmFile),
+    /// Sync all of a file below, and go on absorbing it.
+    #[command(after_help = "\
+Example:
+  byway tdm drain appendonly.aof")]
+    Drain(TdmFile),
+    /// Write back what a region has, without serving it.
+    Recover(TdmRecover),
+    /// Measure a write and a sync of it, by the kernel alone and under the library, by turns.
+    Bench(TdmBench),
 }
 
 /// Where the daemon is.
@@ -195,4 +221,74 @@ pub struct TdmExplain {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// A file that something is done with by hand.
+#[derive(Debug, Args)]
+pub struct TdmFile {
+    #[command(flatten)]
+    pub socket: TdmSocket,
+    /// The file.
+    pub file: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `byway tdm recover`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway tdm recover
+  byway tdm recover --region 'fsdax:/mnt/pmem?size=4G'
+  byway tdm recover --region emu:byway-tdm-0 --force --json
+
+What `serve` does first, where nothing is to be served. As often as it takes: what was written back once is written back again, to \
+the same end.
+
+Exit codes: 0 nothing is left in the region, 1 something is, and why, 2 an error.")]
+pub struct TdmRecover {
+    #[command(flatten)]
+    pub region: TdmRegion,
+    /// Write records back over files that were written since the system was started, too.
+    #[arg(long)]
+    pub force: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `byway tdm bench`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway tdm bench
+  byway tdm bench /var/lib/valkey --sizes 64,1K --count 2000 --rounds 5
+  byway tdm bench --json | jq -c '[.path, .size, .both.p50_ns, .level]'
+
+A process of its own for each round, the two by turns: each appends to a new file in the folder and syncs it (fdatasync) after \
+each write. Percentiles are of all rounds; times are those of this machine, and say nothing without the other beside them.")]
+pub struct TdmBench {
+    /// A folder on the file system that is compared.
+    #[arg(default_value = ".")]
+    pub folder: PathBuf,
+    /// Bytes of a write, several by commas.
+    #[arg(long, value_name = "SIZES", default_value = "64", value_delimiter = ',', value_parser = size::parse_u32)]
+    pub sizes: Vec<u32>,
+    /// Writes of a round, each with its sync.
+    #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = number::parse::<u32>)]
+    pub count: u32,
+    /// Rounds of each.
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = number::parse::<u32>)]
+    pub rounds: u32,
+    #[command(flatten)]
+    pub socket: TdmSocket,
+    #[command(flatten)]
+    pub library: TdmLibrary,
+    /// Print JSON, an object for each way and size.
+    #[arg(long)]
+    pub json: bool,
+    /// Be one round, and print its times.
+    #[arg(long, hide = true)]
+    pub round: bool,
 }

@@ -22,8 +22,12 @@ const MEMORY_FILE_SYSTEMS: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 /// When there is no such file, or no daemon.
 pub fn run(args: &TdmExplain, out: &mut impl Write) -> Result<()> {
     let file = NamedFile::find(&args.file)?;
-    let report = ask::report(&ask::connect(&args.socket.path())?)?;
-    print_done(out, args.json, &Explained::of(&file, &report))?;
+    let channel = ask::connect(&args.socket.path())?;
+    let report = ask::report(&channel)?;
+    let key = file.identified.map(|identified| identified.key);
+    let daemon = channel.peer()?.pid;
+    let opened_by = key.map(|key| foreign::holders(key, daemon)).unwrap_or_default();
+    print_done(out, args.json, &Explained::of(&file, &report, opened_by))?;
     Ok(())
 }
 
@@ -44,9 +48,7 @@ impl std::fmt::Display for Explained<'_> {
 }
 
 impl<'r> Explained<'r> {
-    fn of(file: &NamedFile, report: &'r Report) -> Self {
-        let key = file.identified.map(|identified| identified.key);
-        let opened_by = key.map(|key| foreign::holders((key.device, key.inode))).unwrap_or_default();
+    fn of(file: &NamedFile, report: &'r Report, opened_by: Vec<Holder>) -> Self {
         let told = file.told_in(report);
         let user = report
             .users

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::fs::{self, DirEntry};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use byway_tdm_board::FileKey;
+use rustix::fs::{Mode, OFlags, open};
 use serde::Serialize;
 
-/// A file by the numbers that descriptors tell: device and inode, as keys have them.
-pub type Number = (u64, u64);
+use super::ask::key_words;
 
 /// A process that has a file open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -23,11 +23,11 @@ pub struct Holder {
     pub is_served: bool,
 }
 
-/// Every process that has a file open.
-pub fn holders(file: Number) -> Vec<Holder> {
+/// Every process that has a file open, but the daemon.
+pub fn holders(file: FileKey, daemon: i32) -> Vec<Holder> {
     let mut holders = Vec::new();
-    for (pid, process) in processes() {
-        let open = descriptors(&process).filter(|descriptor| number_of(&descriptor.path()) == Some(file));
+    for (pid, process) in processes().filter(|(pid, _)| i64::from(*pid) != i64::from(daemon)) {
+        let open = descriptors(&process).filter(|descriptor| key_of(&descriptor.path()) == Some(file));
         let modes: Vec<bool> = open.map(|descriptor| may_write(&process, &descriptor)).collect();
         if !modes.is_empty() {
             let name = fs::read_to_string(process.join("comm")).unwrap_or_default().trim_end().to_owned();
@@ -38,14 +38,14 @@ pub fn holders(file: Number) -> Vec<Holder> {
     holders
 }
 
-/// Where files are that processes have open.
-pub fn names(wanted: &[Number]) -> HashMap<Number, PathBuf> {
+/// Where files are that processes have open; nothing of those that have no name any more.
+pub fn names(wanted: &[[u64; 3]]) -> HashMap<[u64; 3], PathBuf> {
     let mut names = HashMap::new();
     for (_, process) in processes() {
         for descriptor in descriptors(&process) {
-            let number = number_of(&descriptor.path()).filter(|number| wanted.contains(number));
-            if let Some((number, name)) = number.zip(fs::read_link(descriptor.path()).ok()) {
-                names.insert(number, name);
+            let key = key_of(&descriptor.path()).map(key_words).filter(|key| wanted.contains(key));
+            if let Some((key, name)) = key.zip(name_of(&descriptor.path())) {
+                names.insert(key, name);
             }
         }
     }
@@ -61,11 +61,16 @@ fn descriptors(process: &Path) -> impl Iterator<Item = DirEntry> {
     fs::read_dir(process.join("fd")).into_iter().flatten().flatten()
 }
 
-fn number_of(descriptor: &Path) -> Option<Number> {
-    let file = fs::metadata(descriptor).ok().filter(fs::Metadata::is_file)?;
-    let device = file.dev();
-    let [major, minor] = [rustix::fs::major(device), rustix::fs::minor(device)].map(u64::from);
-    Some((major << 32 | minor, file.ino()))
+/// Which regular file it is. Opened so, nothing happens to it.
+fn key_of(descriptor: &Path) -> Option<FileKey> {
+    fs::metadata(descriptor).ok().filter(fs::Metadata::is_file)?;
+    let file = open(descriptor, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    Some(FileKey::of(file).ok()??.key)
+}
+
+fn name_of(descriptor: &Path) -> Option<PathBuf> {
+    let name = fs::read_link(descriptor).ok()?;
+    name.exists().then_some(name)
 }
 
 /// By the flags of its open file (proc(5)), whose lowest two bits are zero where it is open to be read.

@@ -1,9 +1,14 @@
 //! `byway tdm`: device memory under programs that know nothing of it.
 
 mod ask;
+mod bench;
 mod explain;
 mod foreign;
+mod library;
+mod order;
 mod program;
+mod recover;
+mod round;
 mod run;
 mod serve;
 mod status;
@@ -12,6 +17,7 @@ mod words;
 use std::io::Write;
 
 use anyhow::Result;
+use byway_tdm_control::Order;
 
 use crate::args::TdmCommand;
 use crate::terminal::Interrupt;
@@ -26,5 +32,12 @@ pub fn run(command: &TdmCommand, out: &mut impl Write, interrupt: &Interrupt) ->
         TdmCommand::Run(args) => run::run(args),
         TdmCommand::Status(args) => status::run(args, out, interrupt),
         TdmCommand::Explain(args) => explain::run(args, out),
+        TdmCommand::Pin(args) => order::run(Order::Pin, args, out),
+        TdmCommand::Unpin(args) => order::run(Order::Unpin, args, out),
+        TdmCommand::Evict(args) => order::run(Order::Evict, args, out),
+        TdmCommand::Drain(args) => order::run(Order::Drain, args, out),
+        TdmCommand::Recover(args) => recover::run(args, out),
+        TdmCommand::Bench(args) if args.round => round::run(args, out, interrupt),
+        TdmCommand::Bench(args) => bench::run(args, out, interrupt),
     }
 }

@@ -1,5 +1,6 @@
 //! `byway tdm status`: every file that programs write, live.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::Write;
@@ -8,10 +9,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use byway_tdm_daemon::{FileReport, Report, UserReport};
 
-use super::foreign::{self, Number};
-use super::{ask, words};
+use super::{ask, foreign, words};
 use crate::args::TdmStatus;
-use crate::size::human;
+use crate::size::{counted, human};
 use crate::table::{Table, time};
 use crate::terminal::{Interrupt, print_json};
 use crate::watch::{Screen, wait};
@@ -79,19 +79,19 @@ fn show(
 
 /// Names of files that the daemon has not been told, from who has them open.
 #[derive(Default)]
-struct Names(HashMap<Number, PathBuf>);
+struct Names(HashMap<[u64; 3], PathBuf>);
 
 impl Names {
     fn complete(&mut self, mut report: Report) -> Report {
-        let number = |file: &FileReport| (file.key[0], file.key[1]);
         let files = || report.users.iter().flat_map(|user| &user.files);
-        let unnamed: Vec<Number> = files().filter(|file| file.path.is_none()).map(number).collect();
-        if unnamed.iter().any(|number| !self.0.contains_key(number)) {
+        let unnamed: Vec<[u64; 3]> =
+            files().filter(|file| file.path.is_none()).map(|file| file.key).collect();
+        if unnamed.iter().any(|key| !self.0.contains_key(key)) {
             self.0.extend(foreign::names(&unnamed));
         }
         for file in report.users.iter_mut().flat_map(|user| &mut user.files) {
             if file.path.is_none() {
-                file.path = self.0.get(&number(file)).cloned();
+                file.path = self.0.get(&file.key).cloned();
             }
         }
         report
@@ -119,13 +119,24 @@ fn write_user(user: &UserReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "user {}  {} of {} logs of {room} taken", user.uid, user.rings_taken, user.rings)?;
     writeln!(f, "syncs   {}", spared(user))?;
     if user.unlisted > 0 {
-        let files = crate::size::counted(user.unlisted, "file");
+        let files = counted(user.unlisted, "file");
         writeln!(f, "WARNING {files} found no entry on the board, so that nothing is absorbed anew")?;
     }
-    if user.files.is_empty() {
-        return Ok(());
+    let (mut shown, gone): (Vec<&FileReport>, Vec<&FileReport>) = user.files.iter().partition(is_of_interest);
+    // Whoever is served best and syncs most goes first.
+    shown.sort_by_key(|file| (file.level == "PASS", Reverse(file.syncs)));
+    if !shown.is_empty() {
+        write!(f, "\n{}", table(user, &shown))?;
     }
-    write!(f, "\n{}", table(user))
+    match gone.len() as u64 {
+        0 => Ok(()),
+        count => writeln!(f, "\n{} that nobody has open now", counted(count, "more file")),
+    }
+}
+
+/// One that is served, or has a name that is known.
+fn is_of_interest(file: &&FileReport) -> bool {
+    file.level != "PASS" || file.path.is_some()
 }
 
 fn spared(user: &UserReport) -> String {
@@ -136,12 +147,9 @@ fn spared(user: &UserReport) -> String {
     format!("{saved} of {all} saved ({share:.0} %), about {} of waiting spared", words::duration(ns))
 }
 
-fn table(user: &UserReport) -> Table {
+fn table(user: &UserReport, files: &[&FileReport]) -> Table {
     let headings = ["file", "level", "writes", "bytes", "syncs", "saved", "sync below", "log", "why"];
     let mut table = Table::new(&headings);
-    let mut files: Vec<&FileReport> = user.files.iter().collect();
-    // Whoever is served best and syncs most is of interest.
-    files.sort_by_key(|file| (file.level == "PASS", std::cmp::Reverse(file.syncs)));
     for file in files {
         table.push(vec![
             words::name(file),

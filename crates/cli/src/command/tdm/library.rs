@@ -1,0 +1,47 @@
+//! The library that serves a program, and how a program comes under it.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail, ensure};
+use byway_tdm_control::SOCKET_VARIABLE;
+
+use crate::args::TdmLibrary;
+
+/// What the dynamic loader takes libraries from.
+pub const PRELOAD: &str = "LD_PRELOAD";
+
+/// Has a program served by a library and a daemon.
+pub fn serve_by(command: &mut Command, library: &Path, socket: &Path) {
+    let mut libraries = OsString::from(library);
+    if let Some(others) = std::env::var_os(PRELOAD).filter(|others| !others.is_empty()) {
+        libraries.push(":");
+        libraries.push(others);
+    }
+    command.env(PRELOAD, libraries).env(SOCKET_VARIABLE, socket);
+}
+
+/// The library's file.
+///
+/// # Errors
+/// When it is in none of its places, or where the loader cannot be told of it.
+pub fn find(args: &TdmLibrary) -> Result<PathBuf> {
+    let places = args.places();
+    let found = places.iter().find_map(|place| std::fs::canonicalize(place).ok());
+    let Some(path) = found else {
+        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        bail!(
+            "there is no library at {}: name it by --library or BYWAY_TDM_LIBRARY",
+            places.join(", nor at ")
+        );
+    };
+    let separates = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
+    ensure!(
+        !path.as_os_str().as_bytes().iter().any(separates),
+        "{} has a blank or a colon in its name, by which the loader parts libraries (ld.so(8))",
+        path.display()
+    );
+    Ok(path)
+}

@@ -1,0 +1,103 @@
+//! `byway tdm pin`, `unpin`, `evict` and `drain`: what is done with a file by hand.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use byway_tdm_board::{FileKey, Why};
+use byway_tdm_client::Session;
+use byway_tdm_control::{Channel, Order, Reply, Request};
+use serde::Serialize;
+
+use super::ask::{self, NamedFile};
+use crate::args::TdmFile;
+use crate::failure::No;
+use crate::files;
+use crate::terminal::print_done;
+
+/// Has the daemon do something with a file.
+///
+/// # Errors
+/// When there is no such file, no daemon, or it is not done, which says why.
+pub fn run(order: Order, args: &TdmFile, out: &mut impl Write) -> Result<()> {
+    let file = NamedFile::find(&args.file)?;
+    let path = file.path.display();
+    let Some(identified) = file.identified else {
+        return Err(No(format!("{path} can have no log: {}", Why::NoBirthTime)).into());
+    };
+    let socket = args.socket.path();
+    let channel = ask::connect(&socket)?;
+    let done = match order {
+        Order::Pin => pin(&channel, &socket, &file.path, identified.key)?,
+        _ => ask(&channel, Request::Order(order, identified.key), None)?,
+    };
+    match done {
+        Ok(()) => Ok(print_done(out, args.json, &Done { order: name(order), path: file.path })?),
+        Err(Why::Unknown) => {
+            let why = "no program that is served has opened it, or none has synced it yet";
+            Err(No(format!("{path} is not absorbed: {why}")).into())
+        }
+        Err(why) => Err(No(format!("{path} is not absorbed: {why}")).into()),
+    }
+}
+
+/// Pins a file; one that is not absorbed yet is absorbed before.
+fn pin(channel: &Channel, socket: &Path, path: &Path, key: FileKey) -> Result<Result<(), Why>> {
+    let order = |order| ask(channel, Request::Order(order, key), None);
+    let first = order(Order::Pin)?;
+    match first {
+        Ok(()) => return Ok(first),
+        // Somebody evicted it before.
+        Err(Why::ByHand) => drop(order(Order::Unpin)?),
+        Err(_) => {}
+    }
+    let session = Session::begin(socket)?;
+    // Root's board has no file of another user's: he pins his own.
+    let Some(entry) = session.board().find(key) else { return Ok(first) };
+    let file =
+        File::options().append(true).open(path).map_err(|cause| files::refused("open", path, cause))?;
+    match ask(channel, Request::Absorb(entry.index()), Some(&file))? {
+        Ok(()) => order(Order::Pin),
+        refused => Ok(refused),
+    }
+}
+
+fn ask(channel: &Channel, request: Request, file: Option<&File>) -> Result<Result<(), Why>> {
+    let files: Vec<_> = file.iter().map(|file| file.as_fd()).collect();
+    match channel.ask(request, &files)?.0 {
+        Reply::Done => Ok(Ok(())),
+        Reply::Refused(why) => Ok(Err(why)),
+        reply => Err(ask::unexpected(reply)),
+    }
+}
+
+const fn name(order: Order) -> &'static str {
+    match order {
+        Order::Pin => "pin",
+        Order::Unpin => "unpin",
+        Order::Evict => "evict",
+        Order::Drain => "drain",
+    }
+}
+
+/// What was done.
+#[derive(Serialize)]
+struct Done {
+    order: &'static str,
+    path: PathBuf,
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.order {
+            "pin" => "pinned: it stays absorbed however seldom it is synced",
+            "unpin" => "the policy decides of it again",
+            "evict" => "synced below, and the kernel's alone",
+            _ => "synced below, and absorbed as before",
+        };
+        write!(f, "{}: {what}", self.path.display())
+    }
+}

@@ -1,0 +1,57 @@
+//! `byway tdm recover`: what a region has is written back, and nobody is served.
+
+use std::fmt;
+use std::io::Write;
+
+use anyhow::{Result, ensure};
+use byway_tdm_control::default_socket;
+use byway_tdm_daemon::{RecoveredFile, recover};
+use byway_tdm_region::{Description, Place};
+use serde::Serialize;
+
+use super::{serve, words};
+use crate::args::TdmRecover;
+use crate::failure::No;
+use crate::size::counted;
+use crate::terminal::print_done;
+
+/// Shorter logs than any that there are: nothing is given to a file here.
+const RING_BYTES: u64 = 64 << 10;
+
+/// Writes back what there is.
+///
+/// # Errors
+/// When the region cannot be had, as while a daemon has it; when something is left in it.
+pub fn run(args: &TdmRecover, out: &mut impl Write) -> Result<()> {
+    let described: Description = args.region.region.parse()?;
+    if let Place::Emu(path) = &described.place {
+        ensure!(path.exists(), "{} does not exist, so that there is nothing to recover", path.display());
+    }
+    // Nobody listens there.
+    let options = serve::options(&args.region, default_socket(), RING_BYTES);
+    let files = recover(&options, args.force)?;
+    let left = files.iter().filter(|file| !file.outcome.is_done()).count();
+    print_done(out, args.json, &Recovered { files: &files, left })?;
+    out.flush()?;
+    match left {
+        0 => Ok(()),
+        left => Err(No(format!("the log of {} is left in the region", counted(left as u64, "file"))).into()),
+    }
+}
+
+/// What became of everything.
+#[derive(Serialize)]
+struct Recovered<'a> {
+    files: &'a [RecoveredFile],
+    left: usize,
+}
+
+impl fmt::Display for Recovered<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.files.is_empty() {
+            return f.write_str("nothing is left in the region");
+        }
+        let lines: Vec<String> = self.files.iter().map(words::recovered).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}

@@ -155,7 +155,7 @@ pub struct TdmServe {
     pub region: TdmRegion,
     #[command(flatten)]
     pub socket: TdmSocket,
-    /// Room of each file's log.
+    /// Room of each file's log; at most an eighth of its user's part of the region.
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size::parse)]
     pub log_size: u64,
     /// Print JSON, an object a line.

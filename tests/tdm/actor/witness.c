@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,13 +55,26 @@ static void put_aside(int fd, const char *all, size_t len) {
         abort();
 }
 
+/* One sync at a time, of all programs: an older copy never comes over a newer one. */
+static int one_at_a_time(void) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/lock", folder);
+    int lock = NEXT(open)(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (lock < 0 || flock(lock, LOCK_EX) != 0)
+        abort();
+    return lock;
+}
+
 static int synced(int fd, int (*real)(int)) {
     size_t len = 0;
+    int lock = folder[0] ? one_at_a_time() : -1;
     char *all = folder[0] ? all_of(fd, &len) : NULL;
     int result = real(fd), error = errno;
     if (result == 0 && all)
         put_aside(fd, all, len);
     free(all);
+    if (lock >= 0)
+        NEXT(close)(lock);
     errno = error;
     return result;
 }

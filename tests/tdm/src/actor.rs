@@ -68,6 +68,16 @@ impl Actor {
     #[must_use]
     pub fn asked(&mut self, line: &str) -> Answer {
         self.tell(line);
+        self.answer_to(line)
+    }
+
+    /// What the call that it was told came to.
+    #[must_use]
+    pub fn answer(&mut self) -> Answer {
+        self.answer_to("the last call")
+    }
+
+    fn answer_to(&mut self, line: &str) -> Answer {
         self.wait(line);
         let mut answer = String::new();
         let read = self.answers.as_mut().unwrap().read_line(&mut answer).unwrap();

@@ -48,6 +48,12 @@ impl Keeper {
         options
     }
 
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it at once.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

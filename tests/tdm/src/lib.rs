@@ -13,3 +13,9 @@ pub use built::{actor, library, witness};
 pub use keeper::Keeper;
 pub use place::{Place, ask_again};
 pub use survivor::assert_survives;
+
+/// Ends a process at once, which is waited for later.
+pub fn kill(process: u32) {
+    let process = rustix::process::Pid::from_raw(process as i32).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+}

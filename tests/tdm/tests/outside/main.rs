@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod differential;
 mod escapes;
+mod kills;
+mod programs;
 mod traps;
 
 use byway_tdm_tests::Place;
@@ -14,3 +17,8 @@ fn place() -> Place {
 
 /// A daemon that can be killed.
 const KEEPER: &str = env!("CARGO_BIN_EXE_keeper");
+
+/// So many rounds, or as many times more as BYWAY_TDM_TIMES says.
+fn rounds(usual: u64) -> u64 {
+    std::env::var("BYWAY_TDM_TIMES").map_or(usual, |times| usual * times.parse::<u64>().unwrap())
+}

@@ -1,0 +1,102 @@
+//! Programs and daemons that are killed in the middle of writes.
+
+use std::path::Path;
+use std::time::Duration;
+
+use byway_forgetful::Random;
+use byway_tdm_board::Level;
+use byway_tdm_tests::{Actor, Place, assert_survives};
+
+use crate::{KEEPER, place, rounds};
+
+/// Writes of 8 bytes that four threads make.
+const WRITES: u64 = 200;
+
+fn lines_of(path: &Path) -> usize {
+    let log = std::fs::read(path).unwrap();
+    let is_whole = |line: &[u8]| line.len() == 8 && line[1..] == *b"......\n" && line[0].is_ascii_uppercase();
+    assert!(log.chunks(8).all(is_whole), "bytes that nobody wrote");
+    log.len() / 8
+}
+
+/// A program with `log` open as `a`, and absorbed.
+fn writer(place: &Place) -> Actor {
+    let mut actor = place.actor();
+    actor.does("open a log wcae; threads a 6 0");
+    place.absorb(&place.session(), &mut actor, 'a', "log");
+    actor
+}
+
+fn a_while(random: &mut Random) {
+    std::thread::sleep(Duration::from_micros(random.below(15_000)));
+}
+
+#[test]
+fn a_daemon_that_is_killed_and_started_again_while_a_program_writes_loses_nothing_and_goes_on() {
+    let place = place();
+    let mut random = Random::new(7);
+    let mut keeper = place.keeper(KEEPER);
+    let mut actor = writer(&place);
+    let session = place.session();
+    let mut adopted = 0;
+    for round in 1..=rounds(20) {
+        actor.tell(&format!("threads a {WRITES} 0"));
+        a_while(&mut random);
+        keeper.kill();
+        a_while(&mut random);
+        keeper = place.keeper(KEEPER);
+        adopted += u64::from(keeper.recovered.iter().any(|outcome| outcome == "Adopted"));
+        assert_eq!(actor.answer(), "0");
+        actor.does("fdatasync a");
+        assert_survives(&place, &session, &place.file("log"));
+        assert_eq!(lines_of(&place.file("log")) as u64, 4 * (6 + round * WRITES));
+        place.absorb(&session, &mut actor, 'a', "log");
+    }
+    assert!(adopted > 0);
+    drop(actor);
+    keeper.end();
+}
+
+#[test]
+fn a_program_that_is_killed_inside_of_its_writes_leaves_no_lock_and_no_hole() {
+    let place = place();
+    let mut random = Random::new(8);
+    let _keeper = place.keeper(KEEPER);
+    let mut actor = writer(&place);
+    let session = place.session();
+    for _ in 0..rounds(20) {
+        let mut victim = place.actor();
+        victim.does("open a log wae");
+        victim.tell("threads a 1000000 0");
+        a_while(&mut random);
+        victim.kill();
+        actor.does("threads a 10 0; fdatasync a");
+        assert_survives(&place, &session, &place.file("log"));
+        lines_of(&place.file("log"));
+    }
+    assert_eq!(place.standing(&session, "log").unwrap().level, Level::Absorb);
+}
+
+#[test]
+fn a_daemon_and_a_program_that_are_killed_together_lose_nothing() {
+    let place = place();
+    let mut random = Random::new(9);
+    for _ in 0..rounds(10) {
+        let mut keeper = place.keeper(KEEPER);
+        let mut actor = writer(&place);
+        actor.tell("threads a 1000000 0");
+        a_while(&mut random);
+        let mut both = [keeper.id(), actor.id()];
+        if random.one_in(2) {
+            both.reverse();
+        }
+        both.into_iter().for_each(byway_tdm_tests::kill);
+        keeper.kill();
+        actor.kill();
+        let _keeper = place.keeper(KEEPER);
+        let mut actor = place.actor();
+        actor.does("open a log wae; threads a 3 0; fdatasync a");
+        assert_survives(&place, &place.session(), &place.file("log"));
+        lines_of(&place.file("log"));
+    }
+}

@@ -1,0 +1,184 @@
+//! Real programs, where they are installed: killed while they are told to keep something, they have all that they said was kept.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use byway_conformance::skips::has;
+use byway_tdm_board::Level;
+use byway_tdm_tests::{Place, assert_survives, library, witness};
+
+use crate::{KEEPER, place, rounds};
+
+/// A server of keys and values with its log on, always synced.
+struct Server {
+    child: Child,
+    client: BufReader<UnixStream>,
+}
+
+impl Server {
+    fn start(program: &str, place: &Place, is_served: bool) -> Self {
+        let folder = place.path().join("files");
+        let socket = folder.join("server");
+        let _ = std::fs::remove_file(&socket);
+        let mut command = Command::new(program);
+        command.current_dir(&folder).args(["--port", "0", "--unixsocket", "server", "--save", ""]);
+        command.args(["--appendonly", "yes", "--appendfsync", "always"]).stdout(Stdio::null());
+        if is_served {
+            under(&mut command, place);
+        }
+        let child = command.spawn().unwrap();
+        let stream = loop {
+            match UnixStream::connect(&socket) {
+                Ok(stream) => break stream,
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let mut server = Self { child, client: BufReader::new(stream) };
+        // It answers once it has loaded what is there.
+        while !server.asked("PING").unwrap().starts_with("+PONG") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server
+    }
+
+    /// Its answer's first line; none where it is gone.
+    fn asked(&mut self, line: &str) -> Option<String> {
+        write!(self.client.get_mut(), "{line}\r\n").ok()?;
+        let mut answer = String::new();
+        let read = self.client.read_line(&mut answer).ok()?;
+        (read > 0).then_some(answer)
+    }
+
+    fn set(&mut self, key: u64) -> bool {
+        self.asked(&format!("SET key-{key} value-{key}")).is_some_and(|answer| answer == "+OK\r\n")
+    }
+
+    fn has(&mut self, key: u64) -> bool {
+        self.asked(&format!("EXISTS key-{key}")).unwrap() == ":1\r\n"
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn under(command: &mut Command, place: &Place) {
+    command.env("LD_PRELOAD", format!("{}:{}", library().display(), witness().display()));
+    command.env("BYWAY_TDM_SOCKET", &place.options.socket);
+    command.env("BYWAY_WITNESS", place.path().join("witness"));
+}
+
+/// The log that a server appends to.
+fn log_of(place: &Place) -> PathBuf {
+    let folder = place.file("appendonlydir");
+    let names = std::fs::read_dir(folder).unwrap().map(|name| name.unwrap().path());
+    names.into_iter().find(|path| path.to_string_lossy().ends_with(".incr.aof")).unwrap()
+}
+
+fn is_sound(checker: &str, log: &Path) -> bool {
+    Command::new(checker).arg(log).stdout(Stdio::null()).status().unwrap().success()
+}
+
+/// Kills the server, the daemon or both in the middle of commands, in turn: every acknowledged key is there each time.
+fn keeps_every_key(program: &str, checker: &str) {
+    let place = place();
+    let mut keeper = place.keeper(KEEPER);
+    let session = place.session();
+    let mut next = 0;
+    for round in 0..rounds(6) {
+        let mut server = Server::start(program, &place, true);
+        for _ in 0..150 {
+            assert!(server.set(next));
+            next += 1;
+        }
+        if round == 0 {
+            let log = log_of(&place);
+            let name = log.strip_prefix(place.path().join("files")).unwrap().to_str().unwrap().to_owned();
+            assert_eq!(place.standing(&session, &name).unwrap().level, Level::Absorb);
+        }
+        if round % 3 != 0 {
+            keeper.kill();
+            (0..50).for_each(|_| {
+                assert!(server.set(next));
+                next += 1;
+            });
+        }
+        assert_survives(&place, &session, &log_of(&place));
+        server.kill();
+        assert!(is_sound(checker, &log_of(&place)));
+        if round % 3 != 0 {
+            keeper = place.keeper(KEEPER);
+        }
+        let mut plain = Server::start(program, &place, false);
+        assert!((0..next).all(|key| plain.has(key)), "round {round}");
+        plain.kill();
+    }
+}
+
+#[test]
+fn valkey_has_every_key_that_it_said_was_kept() {
+    if has("valkey-server", "valkey_has_every_key_that_it_said_was_kept") {
+        keeps_every_key("valkey-server", "valkey-check-aof");
+    }
+}
+
+#[test]
+fn redis_has_every_key_that_it_said_was_kept() {
+    if has("redis-server", "redis_has_every_key_that_it_said_was_kept") {
+        keeps_every_key("redis-server", "redis-check-aof");
+    }
+}
+
+#[test]
+fn sqlite_has_every_row_that_it_said_was_kept() {
+    if !has("sqlite3", "sqlite_has_every_row_that_it_said_was_kept") {
+        return;
+    }
+    let place = place();
+    let _keeper = place.keeper(KEEPER);
+    let mut rows = 0;
+    for _ in 0..rounds(5) {
+        let mut command = Command::new("sqlite3");
+        command
+            .current_dir(place.path().join("files"))
+            .arg("base")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        under(&mut command, &place);
+        // It closes and opens files that it has locks on, as a witness must not.
+        command.env_remove("BYWAY_WITNESS");
+        let mut child = command.spawn().unwrap();
+        let mut lines = child.stdin.take().unwrap();
+        writeln!(lines, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE IF NOT EXISTS t(a);")
+            .unwrap();
+        for _ in 0..60 {
+            writeln!(lines, "INSERT INTO t VALUES(randomblob(300)); SELECT 'row';").unwrap();
+        }
+        lines.flush().unwrap();
+        let told = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        rows += told.filter(|line| line == "row").take(50).count();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut plain = Command::new("sqlite3");
+        plain
+            .current_dir(place.path().join("files"))
+            .args(["base", "PRAGMA integrity_check; SELECT count(*) FROM t;"]);
+        let said = String::from_utf8(plain.output().unwrap().stdout).unwrap();
+        let (verdict, count) = said.trim().split_once('\n').unwrap();
+        assert_eq!(verdict, "ok");
+        assert!(count.parse::<usize>().unwrap() >= rows, "{count} of {rows}");
+        rows = count.parse().unwrap();
+    }
+}

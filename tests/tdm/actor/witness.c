@@ -67,8 +67,11 @@ static int one_at_a_time(void) {
 
 static int synced(int fd, int (*real)(int)) {
     size_t len = 0;
-    int lock = folder[0] ? one_at_a_time() : -1;
-    char *all = folder[0] ? all_of(fd, &len) : NULL;
+    struct stat found;
+    /* A number that is closed would be the lock's. */
+    int is_watched = folder[0] && fstat(fd, &found) == 0;
+    int lock = is_watched ? one_at_a_time() : -1;
+    char *all = is_watched ? all_of(fd, &len) : NULL;
     int result = real(fd), error = errno;
     if (result == 0 && all)
         put_aside(fd, all, len);

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 
 use byway_sys::time::monotonic_ns;
 use byway_tdm_board::{Counted, Entry, Level, Standing, Why};
-use byway_tdm_log::{Absorber, Begun, Source, SyncStep};
+use byway_tdm_log::{Absorber, Begun, RingPlace, Source, SyncStep};
 use byway_tdm_region::Window;
 
 use crate::session::Session;
@@ -109,6 +109,7 @@ impl<'s> OpenFile<'s> {
             return self.sync_at_pass(now, since_third, below);
         }
         let Some(_turn) = Turn::take() else { return below() };
+        let ring = self.entry.ring();
         match self.step() {
             None => below(),
             Some(SyncStep::Done) => {
@@ -116,7 +117,7 @@ impl<'s> OpenFile<'s> {
                 Ok(())
             }
             Some(SyncStep::Failed(error)) => Err(error),
-            Some(SyncStep::Below(begun)) => self.sync_below(begun, below),
+            Some(SyncStep::Below(begun)) => self.sync_below((begun, ring), below),
         }
     }
 
@@ -225,9 +226,17 @@ impl<'s> OpenFile<'s> {
         Some(self.session.absorber(self.entry)?.sync())
     }
 
-    fn sync_below(&self, begun: Begun, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    fn sync_below(
+        &self,
+        (begun, ring): (Begun, RingPlace),
+        below: impl Fn() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
         let result = self.timed(below);
         let Ok(_held) = self.entry.lock() else { return result };
+        if self.entry.ring() != ring {
+            // It was let go and absorbed anew meanwhile: what began before knows nothing of that log.
+            return result;
+        }
         match self.session.absorber(self.entry) {
             Some(absorber) => absorber.synced_below(begun, result),
             None => result,

@@ -67,6 +67,10 @@ impl HeldFile {
         let result = self.lower.sync().map_err(|error| error.raw_os_error().unwrap_or(EIO));
         self.retired_ns.store(monotonic_ns(), Ordering::Relaxed);
         let _held = entry.lock().map_err(|_| EIO)?;
+        if entry.ring() != self.ring {
+            // It was let go and absorbed anew meanwhile.
+            return result;
+        }
         entry.counters().add(Counted::RetiredBytes, before);
         absorber.synced_below(begun, result)
     }

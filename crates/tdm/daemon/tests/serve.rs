@@ -289,6 +289,32 @@ fn a_file_of_this_boot_that_is_gone_is_on_the_disk_with_its_file_system_and_keep
 }
 
 #[test]
+fn a_sync_below_that_a_file_s_next_log_has_overtaken_retires_nothing_of_that() {
+    let place = Place::new();
+    let _daemon = place.start();
+    let session = place.session();
+    let (_, file) = place.file("log");
+    let opened = open_file(&session, &file);
+    absorbed(&opened, &file);
+    (0..20).for_each(|at| write(&opened, &file, at * 100, &[1; 100]));
+    opened.entry().cursor().suspend();
+    let meanwhile = || {
+        assert!(session.settle(*opened.entry()));
+        opened.entry().counters().set(Counted::AskAgainNs, 0);
+        absorbed(&opened, &file);
+        write(&opened, &file, 0, b"in the next log");
+        sync(&opened, &file);
+        assert!(opened.entry().cursor().kept_bytes() > 0);
+    };
+    let below = || {
+        std::thread::scope(|threads| threads.spawn(meanwhile).join().unwrap());
+        Ok(())
+    };
+    opened.sync(below).unwrap();
+    assert!(opened.entry().cursor().kept_bytes() > 0);
+}
+
+#[test]
 fn a_second_daemon_is_refused() {
     let place = Place::new();
     let _daemon = place.start();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use byway_tdm_board::{Entry, FileKey, Why};
+use byway_tdm_board::{Entry, FileKey, Level, Why};
 use byway_tdm_client::{FdTable, Listed, OpenFile, Session, Turn};
 
 use crate::calm::Calm;
@@ -111,6 +111,16 @@ fn open_file(fd: c_int, listed: Listed) -> Option<Served> {
     // SAFETY: the program is in a call with this descriptor; it is looked at during that call alone.
     let file: BorrowedFd<'static> = unsafe { BorrowedFd::borrow_raw(fd) };
     Some(Served { file: session.file(file, listed)?, _calm })
+}
+
+/// An open file that is not listed, as it was opened to be read or out of sight, and is served all the same.
+#[cold]
+pub(crate) fn found(fd: c_int) -> Option<Served> {
+    let session = SESSION.get()?.as_ref().filter(|_| fd >= 0 && !is_borrowed())?;
+    // SAFETY: as above.
+    let key = FileKey::of(unsafe { BorrowedFd::borrow_raw(fd) }).ok()??.key;
+    let entry = session.board().find(key).filter(|entry| entry.standing().level != Level::Pass)?;
+    open_file(fd, Listed { entry: entry.index(), appends: false })
 }
 
 /// Lists a descriptor that was opened for writing with these flags.

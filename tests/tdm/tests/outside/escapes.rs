@@ -116,6 +116,14 @@ fn a_sync_by_a_bare_system_call_is_not_undone_by_older_records() {
 }
 
 #[test]
+fn a_sync_by_a_descriptor_that_only_reads_is_not_undone_by_older_records() {
+    let mut alone = Alone::new("+ce");
+    // More than a record holds.
+    alone.actor.does("open b log r; pwrite a 2000000 9 0; fdatasync b");
+    alone.check_after_a_sync_elsewhere();
+}
+
+#[test]
 fn a_sync_of_everything_is_not_undone_by_older_records() {
     let mut alone = Alone::new("+ce");
     alone.actor.does("lseek a 510 0; open b log r; sendfile a b 40 100; sync");

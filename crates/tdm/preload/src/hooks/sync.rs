@@ -7,7 +7,7 @@ use crate::{real, state};
 
 fn synced(fd: c_int, real: impl Fn() -> c_int) -> c_int {
     cancellation_point();
-    let Some(file) = state::file(fd) else { return real() };
+    let Some(file) = state::file(fd).or_else(|| state::found(fd)) else { return real() };
     let before = state::errno();
     let below = || match real() {
         0 => Ok(()),

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use byway_tdm_client::Wrote;
 use libc::{iovec, off_t, size_t, ssize_t};
-use rustix::fs::SeekFrom;
+use rustix::fs::{AtFlags, SeekFrom, StatxFlags};
 
 use super::below;
 use crate::calm::cancellation_point;
@@ -18,10 +18,17 @@ fn behind(fd: c_int, appends: bool, wrote: ssize_t) -> Wrote {
     // SAFETY: the program is in a call with this descriptor.
     let file = unsafe { BorrowedFd::borrow_raw(fd) };
     let end = match appends {
-        true => rustix::fs::fstat(file).ok().and_then(|found| u64::try_from(found.st_size).ok()),
+        true => size_of(file),
         false => rustix::fs::seek(file, SeekFrom::Current(0)).ok(),
     };
     end.and_then(|end| end.checked_sub(wrote.unsigned_abs() as u64)).map_or(Wrote::Unknown, Wrote::At)
+}
+
+/// Its size and nothing else: of a file whose times somebody asked for, the kernel makes the next write keep a finer one, which
+/// costs it as much again.
+fn size_of(file: BorrowedFd<'_>) -> Option<u64> {
+    let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::SIZE);
+    found.ok().map(|found| found.stx_size)
 }
 
 /// Writes at the open file's position.

@@ -64,7 +64,7 @@ impl Place {
 fn open_file<'s>(session: &'s Session, file: &'s File) -> OpenFile<'s> {
     let key = FileKey::of(file).unwrap().unwrap().key;
     let entry: EntryIndex = session.board().find_or_make(key).unwrap().unwrap().index();
-    session.file(file.as_fd(), Listed { entry, appends: false }).unwrap()
+    session.file(file.as_fd(), Listed { entry, appends: false, writes_only: false }).unwrap()
 }
 
 #[expect(clippy::disallowed_methods, reason = "what a program does")]

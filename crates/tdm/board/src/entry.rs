@@ -24,26 +24,27 @@ pub type RingWords = RingPlace;
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'b> {
     index: EntryIndex,
-    key: &'b [AtomicU64; 3],
-    standing: &'b [AtomicU64; 1],
-    ring: &'b [AtomicU64; 3],
-    cursor: Cursor<'b>,
-    lock: RobustLock<'b>,
-    counters: Counters<'b>,
+    words: &'b [AtomicU64; ENTRY_BYTES / 8],
+    map: &'b Mapping,
 }
 
 impl<'b> Entry<'b> {
+    #[inline]
     pub(crate) fn at(map: &'b Mapping, index: EntryIndex) -> Result<Self, MapError> {
-        let at = FRONT_BYTES + index.0 as usize * ENTRY_BYTES;
-        Ok(Self {
-            index,
-            key: map.words_at(at + entry::KEY)?,
-            standing: map.words_at(at + entry::STANDING)?,
-            ring: map.words_at(at + entry::RING)?,
-            cursor: Cursor::new(map.words_at(at + entry::CURSOR)?),
-            lock: RobustLock::at(map, at + entry::LOCK)?,
-            counters: Counters(map.words_at(at + entry::COUNTERS)?),
-        })
+        Ok(Self { index, words: map.words_at(start_of(index))?, map })
+    }
+
+    /// The words at `at` bytes of the entry: a place of the layout, so that nothing is left to be checked when it runs.
+    #[inline]
+    fn part<const WORDS: usize>(&self, at: usize) -> &'b [AtomicU64; WORDS] {
+        let Some(part) = self.words[at / 8..].first_chunk() else {
+            unreachable!("parts are inside of an entry")
+        };
+        part
+    }
+
+    fn robust_lock(&self) -> Result<RobustLock<'b>, MapError> {
+        RobustLock::at(self.map, start_of(self.index) + entry::LOCK)
     }
 
     /// Which entry it is.
@@ -56,8 +57,9 @@ impl<'b> Entry<'b> {
     #[must_use]
     pub fn key(&self) -> Option<FileKey> {
         // The inode is stored last and taken away first.
-        let inode = self.key[1].load(Ordering::Acquire);
-        let [device, born_ns] = [0, 2].map(|word: usize| self.key[word].load(Ordering::Relaxed));
+        let words = self.part::<3>(entry::KEY);
+        let inode = words[1].load(Ordering::Acquire);
+        let [device, born_ns] = [0, 2].map(|word: usize| words[word].load(Ordering::Relaxed));
         (inode != 0).then_some(FileKey { device, inode, born_ns })
     }
 
@@ -65,7 +67,7 @@ impl<'b> Entry<'b> {
     #[inline]
     #[must_use]
     pub fn standing(&self) -> Standing {
-        Standing::from_word(self.standing[0].load(Ordering::SeqCst))
+        Standing::from_word(self.part::<1>(entry::STANDING)[0].load(Ordering::SeqCst))
     }
 
     /// Moves it to a level: by whoever holds the lock. One that was barred goes no higher than PASS, and keeps its reason; says
@@ -87,7 +89,7 @@ impl<'b> Entry<'b> {
 
     /// Something unseen may write it from now on: nothing more is logged before a real sync, and the daemon takes it down to PASS.
     pub fn bar(&self, why: Why) {
-        self.cursor.suspend();
+        self.cursor().suspend();
         self.change(|standing| Some(Standing { why, is_barred: true, ..standing }));
     }
 
@@ -98,35 +100,36 @@ impl<'b> Entry<'b> {
 
     fn change(&self, change: impl Fn(Standing) -> Option<Standing>) -> bool {
         let change = |word| change(Standing::from_word(word)).map(Standing::to_word);
-        self.standing[0].fetch_update(Ordering::SeqCst, Ordering::SeqCst, change).is_ok()
+        self.part::<1>(entry::STANDING)[0].fetch_update(Ordering::SeqCst, Ordering::SeqCst, change).is_ok()
     }
 
     /// Where its ring is, if it has one.
     #[must_use]
     pub fn ring(&self) -> RingWords {
-        let [at, len_bytes, identity] = [0, 1, 2].map(|word: usize| self.ring[word].load(Ordering::Acquire));
+        let words = self.part::<3>(entry::RING);
+        let [at, len_bytes, identity] = [0, 1, 2].map(|word: usize| words[word].load(Ordering::Acquire));
         RingPlace { at, len_bytes, identity }
     }
 
     /// Gives it a ring: by whoever holds the lock.
     pub fn set_ring(&self, ring: RingWords) {
         for (word, value) in [ring.at, ring.len_bytes, ring.identity].into_iter().enumerate() {
-            self.ring[word].store(value, Ordering::Release);
+            self.part::<3>(entry::RING)[word].store(value, Ordering::Release);
         }
     }
 
     /// Where its log stands.
     #[inline]
     #[must_use]
-    pub const fn cursor(&self) -> Cursor<'b> {
-        self.cursor
+    pub fn cursor(&self) -> Cursor<'b> {
+        Cursor::new(self.part(entry::CURSOR))
     }
 
     /// What is counted of it.
     #[inline]
     #[must_use]
-    pub const fn counters(&self) -> Counters<'b> {
-        self.counters
+    pub fn counters(&self) -> Counters<'b> {
+        Counters(self.part(entry::COUNTERS))
     }
 
     /// Waits for the file's lock. Whoever died with it may have written below without a record: then nothing is logged before a real
@@ -136,24 +139,29 @@ impl<'b> Entry<'b> {
     /// What the system says.
     #[inline]
     pub fn lock(&self) -> io::Result<Held<'b>> {
-        let held = self.lock.lock()?;
+        let held = self.robust_lock().map_err(io::Error::other)?.lock()?;
         if held.locked() == Locked::OwnerDied {
-            self.cursor.suspend();
+            self.cursor().suspend();
         }
         Ok(held)
     }
 
     /// Makes it an entry of `key`, under the board's lock.
     pub(crate) fn become_of(&self, key: FileKey) -> io::Result<()> {
-        self.lock.make()?;
-        self.standing[0].store(Standing::NEW.to_word(), Ordering::SeqCst);
+        self.robust_lock().map_err(io::Error::other)?.make()?;
+        self.part::<1>(entry::STANDING)[0].store(Standing::NEW.to_word(), Ordering::SeqCst);
         self.set_ring(RingPlace { at: 0, len_bytes: 0, identity: 0 });
-        for counter in self.counters.0 {
+        for counter in self.counters().0 {
             counter.store(0, Ordering::Relaxed);
         }
-        self.key[0].store(key.device, Ordering::Relaxed);
-        self.key[2].store(key.born_ns, Ordering::Relaxed);
-        self.key[1].store(key.inode, Ordering::Release);
+        let words = self.part::<3>(entry::KEY);
+        words[0].store(key.device, Ordering::Relaxed);
+        words[2].store(key.born_ns, Ordering::Relaxed);
+        words[1].store(key.inode, Ordering::Release);
         Ok(())
     }
+}
+
+const fn start_of(index: EntryIndex) -> usize {
+    FRONT_BYTES + index.0 as usize * ENTRY_BYTES
 }

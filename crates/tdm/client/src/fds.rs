@@ -8,6 +8,7 @@ use byway_tdm_board::EntryIndex;
 const FDS: usize = 1 << 16;
 
 const APPENDS: u32 = 1 << 31;
+const WRITES_ONLY: u32 = 1 << 30;
 
 /// What is known of a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub struct Listed {
     pub entry: EntryIndex,
     /// It was opened to append (O_APPEND): every write goes to the end.
     pub appends: bool,
+    /// It was opened to be written alone (O_WRONLY): writes and seeks move its position, and nothing else.
+    pub writes_only: bool,
 }
 
 /// A word for every descriptor. A child has it as it was when it was forked.
@@ -37,14 +40,19 @@ impl FdTable {
         if word == 0 {
             return None;
         }
-        Some(Listed { entry: EntryIndex((word & !APPENDS) - 1), appends: word & APPENDS != 0 })
+        Some(Listed {
+            entry: EntryIndex((word & !(APPENDS | WRITES_ONLY)) - 1),
+            appends: word & APPENDS != 0,
+            writes_only: word & WRITES_ONLY != 0,
+        })
     }
 
     /// Lists a descriptor; says whether there is a place for it.
     pub fn list(&self, fd: i32, listed: Listed) -> bool {
         let Some(slot) = self.slot(fd) else { return false };
-        let flag = if listed.appends { APPENDS } else { 0 };
-        slot.store((listed.entry.0 + 1) | flag, Ordering::Relaxed);
+        let appends = if listed.appends { APPENDS } else { 0 };
+        let writes_only = if listed.writes_only { WRITES_ONLY } else { 0 };
+        slot.store((listed.entry.0 + 1) | appends | writes_only, Ordering::Relaxed);
         true
     }
 
@@ -89,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_is_what_it_was_listed_as_until_it_is_forgotten() {
-        let listed = Listed { entry: EntryIndex(0), appends: true };
+        let listed = Listed { entry: EntryIndex(0), appends: true, writes_only: true };
         assert!(TABLE.list(5, listed));
         TABLE.copy(5, 9);
         TABLE.forget(5);
@@ -102,7 +110,7 @@ mod tests {
     #[test]
     fn numbers_that_no_descriptor_has_are_not_listed() {
         for fd in [-1, FDS as i32, i32::MAX] {
-            assert!(!TABLE.list(fd, Listed { entry: EntryIndex(1), appends: false }));
+            assert!(!TABLE.list(fd, Listed { entry: EntryIndex(1), appends: false, writes_only: false }));
             TABLE.forget(fd);
             assert_eq!(TABLE.get(fd), None);
         }

@@ -10,6 +10,7 @@ use byway_tdm_board::{Counted, Entry, Level, Standing, Why};
 use byway_tdm_log::{Absorber, Begun, RingPlace, Source, SyncStep};
 use byway_tdm_region::Window;
 
+use crate::fds::Listed;
 use crate::session::Session;
 use crate::turn::Turn;
 
@@ -37,7 +38,7 @@ pub struct OpenFile<'s> {
     session: &'s Session,
     entry: Entry<'s>,
     file: BorrowedFd<'s>,
-    appends: bool,
+    listed: Listed,
 }
 
 impl<'s> OpenFile<'s> {
@@ -45,9 +46,9 @@ impl<'s> OpenFile<'s> {
         session: &'s Session,
         entry: Entry<'s>,
         file: BorrowedFd<'s>,
-        appends: bool,
+        listed: Listed,
     ) -> Self {
-        Self { session, entry, file, appends }
+        Self { session, entry, file, listed }
     }
 
     /// Its entry.
@@ -59,7 +60,21 @@ impl<'s> OpenFile<'s> {
     /// Whether every write goes to the end.
     #[must_use]
     pub const fn appends(&self) -> bool {
-        self.appends
+        self.listed.appends
+    }
+
+    /// Whether every write goes to the end, and the open file's position is behind what was written last for as long as its lock is
+    /// held: seeks wait for that.
+    #[must_use]
+    pub const fn appends_alone(&self) -> bool {
+        self.listed.appends && self.listed.writes_only
+    }
+
+    /// Whether the kernel alone serves it now.
+    #[inline]
+    #[must_use]
+    pub fn is_at_pass(&self) -> bool {
+        self.entry.standing().level == Level::Pass
     }
 
     /// Writes by `real`, which returns what the system's call does: bytes, or less than zero. `whereto` is asked where these
@@ -71,7 +86,7 @@ impl<'s> OpenFile<'s> {
         whereto: impl FnOnce(isize) -> Wrote,
         source: impl FnOnce() -> S,
     ) -> isize {
-        if self.entry.standing().level == Level::Pass {
+        if self.is_at_pass() {
             return self.pass(real);
         }
         let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) else {
@@ -86,10 +101,29 @@ impl<'s> OpenFile<'s> {
         wrote
     }
 
+    /// Writes by `real` at PASS. Nothing is held meanwhile: a thread may be cancelled in it.
+    #[inline]
+    pub fn pass(&self, real: impl FnOnce() -> isize) -> isize {
+        let wrote = real();
+        if wrote > 0 {
+            self.count_write(wrote);
+        }
+        self.look_again();
+        wrote
+    }
+
+    /// Moves the open file's position by `real`: not between a write and the question where it went.
+    pub fn seek<R>(&self, real: impl FnOnce() -> R) -> R {
+        match Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) {
+            Some(_alone) => real(),
+            None => self.suspended(real),
+        }
+    }
+
     /// Does something by `real` that no record tells of. Records from before are synced below first, as somebody else may keep what is
     /// done here (O_DSYNC, sync, a bare call), and they would undo it; the next sync is a real one.
     pub fn unseen<R>(&self, below: impl Fn() -> Result<(), Errno>, real: impl FnOnce() -> R) -> R {
-        if self.entry.standing().level == Level::Pass {
+        if self.is_at_pass() {
             return self.pass_any(real);
         }
         self.session.settle_here(self.entry, below);
@@ -105,7 +139,7 @@ impl<'s> OpenFile<'s> {
     pub fn sync(&self, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
         let now = monotonic_ns();
         let since_third = self.entry.counters().synced_at(now);
-        if self.entry.standing().level == Level::Pass {
+        if self.is_at_pass() {
             return self.sync_at_pass(now, since_third, below);
         }
         let Some(_turn) = Turn::take() else { return below() };
@@ -129,7 +163,7 @@ impl<'s> OpenFile<'s> {
         below: impl Fn() -> Result<(), Errno>,
         real: impl FnOnce() -> Errno,
     ) -> Errno {
-        if self.entry.standing().level == Level::Pass {
+        if self.is_at_pass() {
             return self.pass_any(real);
         }
         let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) else {
@@ -161,15 +195,6 @@ impl<'s> OpenFile<'s> {
         self.entry.cursor().suspend();
         self.entry.counters().add(Counted::Suspended, 1);
         result
-    }
-
-    fn pass(&self, real: impl FnOnce() -> isize) -> isize {
-        let wrote = real();
-        if wrote > 0 {
-            self.count_write(wrote);
-        }
-        self.look_again();
-        wrote
     }
 
     fn pass_any<R>(&self, real: impl FnOnce() -> R) -> R {

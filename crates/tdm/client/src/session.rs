@@ -84,7 +84,7 @@ impl Session {
     #[inline]
     #[must_use]
     pub fn file<'s>(&'s self, file: BorrowedFd<'s>, listed: Listed) -> Option<OpenFile<'s>> {
-        Some(OpenFile::new(self, self.board.entry(listed.entry)?, file, listed.appends))
+        Some(OpenFile::new(self, self.board.entry(listed.entry)?, file, listed))
     }
 
     /// Asks for a file to be absorbed; the reason, if it is not.

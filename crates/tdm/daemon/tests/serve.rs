@@ -50,7 +50,7 @@ fn list(session: &Session, file: &File) -> EntryIndex {
 }
 
 fn open_file<'s>(session: &'s Session, file: &'s File) -> OpenFile<'s> {
-    let listed = Listed { entry: list(session, file), appends: false };
+    let listed = Listed { entry: list(session, file), appends: false, writes_only: false };
     session.file(file.as_fd(), listed).unwrap()
 }
 

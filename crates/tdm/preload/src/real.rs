@@ -56,6 +56,8 @@ real! {
     fn mkostemps64(template: *mut c_char, ending: c_int, flags: c_int) -> c_int;
     fn close(fd: c_int) -> c_int;
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    fn lseek(fd: c_int, by: off_t, from: c_int) -> off_t;
+    fn lseek64(fd: c_int, by: off_t, from: c_int) -> off_t;
     fn closefrom(first: c_int) -> ();
     fn dup(fd: c_int) -> c_int;
     fn dup2(from: c_int, to: c_int) -> c_int;

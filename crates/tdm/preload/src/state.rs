@@ -35,6 +35,9 @@ thread_local! {
     static HAS_STRAYED: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Some thread was that once: until then none is asked, which would cost every call.
+static HAVE_STRAYED: AtomicBool = AtomicBool::new(false);
+
 static IS_LOADED: AtomicBool = AtomicBool::new(false);
 
 /// Settings, at load.
@@ -85,32 +88,56 @@ impl Deref for Served {
 /// An open file that is listed.
 #[inline]
 pub(crate) fn file(fd: c_int) -> Option<Served> {
+    Some(served(seen(fd)?))
+}
+
+/// An open file that is listed, in the hands of a thread that may be cancelled: nothing is to be locked.
+#[inline]
+pub(crate) fn seen(fd: c_int) -> Option<OpenFile<'static>> {
     let listed = FDS.get(fd)?;
-    if HAS_STRAYED.get() {
+    if HAVE_STRAYED.load(Ordering::Relaxed) && has_strayed() {
         return file_of_stray(fd, listed);
     }
     open_file(fd, listed)
 }
 
+/// The same, not to be cancelled from now on.
+#[inline]
+pub(crate) fn served(file: OpenFile<'static>) -> Served {
+    Served { file, _calm: Calm::new() }
+}
+
 /// A child of vfork closed or made descriptors, which its parent's list does not have: what a number is of is not known.
 #[cold]
-fn file_of_stray(fd: c_int, listed: Listed) -> Option<Served> {
+fn file_of_stray(fd: c_int, listed: Listed) -> Option<OpenFile<'static>> {
     let file = open_file(fd, listed);
     if !is_borrowed() {
         HAS_STRAYED.set(false);
         return file;
     }
-    file?.bar(Why::HandedOn, || Ok(()));
+    served(file?).bar(Why::HandedOn, || Ok(()));
     None
 }
 
 #[inline]
-fn open_file(fd: c_int, listed: Listed) -> Option<Served> {
+fn open_file(fd: c_int, listed: Listed) -> Option<OpenFile<'static>> {
     let session = SESSION.get()?.as_ref()?;
-    let _calm = Calm::new();
     // SAFETY: the program is in a call with this descriptor; it is looked at during that call alone.
     let file: BorrowedFd<'static> = unsafe { BorrowedFd::borrow_raw(fd) };
-    Some(Served { file: session.file(file, listed)?, _calm })
+    session.file(file, listed)
+}
+
+/// By itself: where a thread's own words are is asked for by a call.
+#[cold]
+#[inline(never)]
+fn has_strayed() -> bool {
+    HAS_STRAYED.get()
+}
+
+/// From now on this thread is a child of vfork whose descriptors are not its parent's.
+fn stray() {
+    HAVE_STRAYED.store(true, Ordering::Relaxed);
+    HAS_STRAYED.set(true);
 }
 
 /// An open file that is not listed, as it was opened to be read or out of sight, and is served all the same.
@@ -120,7 +147,8 @@ pub(crate) fn found(fd: c_int) -> Option<Served> {
     // SAFETY: as above.
     let key = FileKey::of(unsafe { BorrowedFd::borrow_raw(fd) }).ok()??.key;
     let entry = session.board().find(key).filter(|entry| entry.standing().level != Level::Pass)?;
-    open_file(fd, Listed { entry: entry.index(), appends: false })
+    let listed = Listed { entry: entry.index(), appends: false, writes_only: false };
+    open_file(fd, listed).map(served)
 }
 
 /// Lists a descriptor that was opened for writing with these flags.
@@ -143,12 +171,14 @@ fn listed(fd: c_int, flags: c_int) -> Option<(Listed, Why)> {
     let session = session()?;
     if is_borrowed() {
         // What this child opens is the program's that it becomes.
-        HAS_STRAYED.set(true);
+        stray();
         session.board().leave_out();
         return None;
     }
     let entry = entry_of(session, fd)?;
-    let listed = Listed { entry: entry.index(), appends: flags & libc::O_APPEND != 0 };
+    let appends = flags & libc::O_APPEND != 0;
+    let writes_only = flags & libc::O_ACCMODE == libc::O_WRONLY;
+    let listed = Listed { entry: entry.index(), appends, writes_only };
     let is_listed = FDS.list(fd, listed);
     let why = why_barred(fd, flags).or_else(|| (!is_listed).then_some(Why::BoardFull));
     Some((listed, why?))
@@ -204,7 +234,7 @@ fn is_standard(fd: c_int) -> bool {
 pub(crate) fn forget(fd: c_int) -> Option<Listed> {
     let listed = FDS.get(fd)?;
     if is_borrowed() {
-        HAS_STRAYED.set(true);
+        stray();
         return None;
     }
     FDS.forget(fd);
@@ -227,7 +257,7 @@ pub(crate) fn copy(from: c_int, to: c_int) {
     if is_borrowed() {
         // For the program that this child becomes.
         bar(from, Why::HandedOn);
-        return HAS_STRAYED.set(true);
+        return stray();
     }
     FDS.copy(from, to);
     if is_standard(to) {

@@ -324,7 +324,9 @@ fn a_thread_that_is_cancelled_inside_of_a_write_leaves_no_lock_behind() {
 
 #[test]
 fn threads_that_append_while_another_moves_their_position_log_where_they_wrote() {
-    let mut alone = Alone::new("+cae");
-    alone.survives("threads a 300 1");
-    assert_eq!(alone.level("log"), Level::Absorb);
+    for flags in ["+cae", "wcae"] {
+        let mut alone = Alone::new(flags);
+        alone.survives("threads a 300 1");
+        assert_eq!(alone.level("log"), Level::Absorb, "{flags}");
+    }
 }

@@ -62,6 +62,7 @@ mod close;
 mod names;
 mod open;
 mod process;
+mod seek;
 mod size;
 mod stream;
 mod sync;

@@ -6,10 +6,10 @@ use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use byway_tdm_board::Why;
 use libc::{mmsghdr, msghdr, off_t, size_t, ssize_t};
 
-use super::{below, close, open, process, size, sync, write};
+use super::{below, close, open, process, seek, size, sync, write};
 use crate::{real, state};
 
-fn once<R>(fd: c_int, real: impl FnOnce() -> R) -> R {
+pub(super) fn once<R>(fd: c_int, real: impl FnOnce() -> R) -> R {
     match state::file(fd) {
         Some(file) => file.unseen(below(fd), real),
         None => real(),
@@ -224,6 +224,7 @@ pub unsafe extern "C-unwind" fn syscall(
         libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 | libc::SYS_sendfile => once(fd, real),
         libc::SYS_splice | libc::SYS_copy_file_range => once(c as c_int, real),
         libc::SYS_ioctl => c_long::from(unsafe { ioctl(fd, b as c_ulong, at(c)) }),
+        libc::SYS_lseek => unsafe { seek::lseek(fd, b, c as c_int) },
         libc::SYS_fsync => c_long::from(unsafe { sync::fsync(fd) }),
         libc::SYS_fdatasync => c_long::from(unsafe { sync::fdatasync(fd) }),
         libc::SYS_ftruncate => c_long::from(unsafe { size::ftruncate(fd, b) }),

@@ -3,53 +3,70 @@
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
 
-use byway_tdm_client::Wrote;
+use byway_tdm_client::{OpenFile, Wrote};
 use libc::{iovec, off_t, size_t, ssize_t};
 use rustix::fs::{AtFlags, SeekFrom, StatxFlags};
 
-use super::below;
+use super::unseen::once;
 use crate::calm::cancellation_point;
 use crate::parts::Parts;
 use crate::{real, state};
 
-/// Where bytes went that were written at the open file's own position, which is behind them now, or to the end of a file that is opened
-/// to append: its position others may move meanwhile.
-fn behind(fd: c_int, appends: bool, wrote: ssize_t) -> Wrote {
-    // SAFETY: the program is in a call with this descriptor.
-    let file = unsafe { BorrowedFd::borrow_raw(fd) };
-    let end = match appends {
-        true => size_of(file),
-        false => rustix::fs::seek(file, SeekFrom::Current(0)).ok(),
-    };
-    end.and_then(|end| end.checked_sub(wrote.unsigned_abs() as u64)).map_or(Wrote::Unknown, Wrote::At)
+/// Where bytes went that were written at the open file's own position, which is behind them now; but others may move that of a file
+/// which is opened to append and to be read.
+fn behind(file: &OpenFile<'_>, fd: c_int, wrote: ssize_t) -> Wrote {
+    match file.appends() && !file.appends_alone() {
+        true => at_end(fd, wrote),
+        // SAFETY: the program is in a call with this descriptor.
+        false => before(rustix::fs::seek(unsafe { BorrowedFd::borrow_raw(fd) }, SeekFrom::Current(0)), wrote),
+    }
 }
 
-/// Its size and nothing else: of a file whose times somebody asked for, the kernel makes the next write keep a finer one, which
-/// costs it as much again.
-fn size_of(file: BorrowedFd<'_>) -> Option<u64> {
+/// Where bytes went that were written to the end. Its size is asked for and nothing else: of a file whose times somebody asked for, the
+/// kernel makes the next write keep a finer one, which costs it as much again.
+fn at_end(fd: c_int, wrote: ssize_t) -> Wrote {
+    // SAFETY: as above.
+    let file = unsafe { BorrowedFd::borrow_raw(fd) };
     let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::SIZE);
-    found.ok().map(|found| found.stx_size)
+    before(found.map(|found| found.stx_size), wrote)
+}
+
+fn before(end: rustix::io::Result<u64>, wrote: ssize_t) -> Wrote {
+    let start = end.ok().and_then(|end| end.checked_sub(wrote.unsigned_abs() as u64));
+    start.map_or(Wrote::Unknown, Wrote::At)
+}
+
+/// Writes by `real`; at PASS nothing is in between but a look at the level.
+#[inline]
+fn wrote(
+    fd: c_int,
+    whereto: impl FnOnce(&OpenFile<'_>, ssize_t) -> Wrote,
+    parts: impl FnOnce() -> Parts,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let Some(file) = state::seen(fd) else { return real() };
+    if file.is_at_pass() {
+        return file.pass(real);
+    }
+    cancellation_point();
+    let file = state::served(file);
+    file.write(real, |wrote| whereto(&file, wrote), parts)
 }
 
 /// Writes at the open file's position.
 #[inline]
 fn here(fd: c_int, parts: impl FnOnce() -> Parts, real: impl FnOnce() -> ssize_t) -> ssize_t {
-    cancellation_point();
-    match state::file(fd) {
-        None => real(),
-        Some(file) => file.write(real, |wrote| behind(fd, file.appends(), wrote), parts),
-    }
+    wrote(fd, |file, wrote| behind(file, fd, wrote), parts, real)
 }
 
-/// Writes at an offset: but Linux appends to a file that was opened for that, whatever the offset.
+/// Writes at an offset: but Linux appends to a file that was opened for that, whatever the offset, and leaves its position.
 #[inline]
 fn there(fd: c_int, at: off_t, parts: impl FnOnce() -> Parts, real: impl FnOnce() -> ssize_t) -> ssize_t {
-    cancellation_point();
-    let Some(file) = state::file(fd) else { return real() };
-    match u64::try_from(at) {
-        Ok(at) if !file.appends() => file.write(real, |_| Wrote::At(at), parts),
-        _ => file.write(real, |wrote| behind(fd, file.appends(), wrote), parts),
-    }
+    let whereto = |file: &OpenFile<'_>, wrote| match u64::try_from(at) {
+        Ok(at) if !file.appends() => Wrote::At(at),
+        _ => at_end(fd, wrote),
+    };
+    wrote(fd, whereto, parts, real)
 }
 
 #[unsafe(no_mangle)]
@@ -94,11 +111,10 @@ fn flagged(
     (at, flags): (off_t, c_int),
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
-    match state::file(fd) {
-        None => real(),
-        Some(file) if flags != 0 => file.unseen(below(fd), real),
-        Some(_) if at == -1 => here(fd, || Parts::many(parts, count), real),
-        Some(_) => there(fd, at, || Parts::many(parts, count), real),
+    match flags {
+        0 if at == -1 => here(fd, || Parts::many(parts, count), real),
+        0 => there(fd, at, || Parts::many(parts, count), real),
+        _ => once(fd, real),
     }
 }
 

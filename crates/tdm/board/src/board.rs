@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::entry::{Entry, EntryIndex};
 use crate::key::FileKey;
-use crate::layout::{BOARD_BYTES, MAGIC, front};
+use crate::layout::{BOARD_BYTES, LIST, MAGIC, front};
 
 /// Files of a board. It is a sparse file: an entry that was never used takes no memory.
 pub const ENTRIES: usize = 16384;
@@ -87,13 +87,22 @@ impl Board {
                 Some(_) => {}
                 None => {
                     entry.become_of(key)?;
-                    self.word(front::USED)?.fetch_max(u64::from(entry.index().0) + 1, Ordering::SeqCst);
+                    self.enlist(entry.index())?;
                     return Ok(Some(entry));
                 }
             }
         }
         self.leave_out();
         Ok(None)
+    }
+
+    /// Puts an entry into the list, under the board's lock.
+    fn enlist(&self, made: EntryIndex) -> Result<(), MapError> {
+        let used = self.word(front::USED)?;
+        let at = used.load(Ordering::SeqCst).min(ENTRIES as u64 - 1);
+        self.word(LIST + at as usize * 8)?.store(made.0.into(), Ordering::SeqCst);
+        used.store(at + 1, Ordering::SeqCst);
+        Ok(())
     }
 
     /// A file is opened for writing that gets no entry: no file is absorbed anew from here on, as it may be that one.
@@ -115,8 +124,11 @@ impl Board {
     /// Every entry that is some file's.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let used = self.word(front::USED).map_or(0, |used| used.load(Ordering::SeqCst));
-        let used = used.min(ENTRIES as u64) as u32;
-        (0..used).filter_map(|index| self.entry(EntryIndex(index))).filter(|entry| entry.key().is_some())
+        let listed =
+            |at: u64| u32::try_from(self.word(LIST + at as usize * 8).ok()?.load(Ordering::SeqCst)).ok();
+        (0..used.min(ENTRIES as u64))
+            .filter_map(move |at| self.entry(EntryIndex(listed(at)?)))
+            .filter(|entry| entry.key().is_some())
     }
 
     /// Files that were opened and have no entry: while there are any, no file is absorbed anew, as one of them may be it.
@@ -149,7 +161,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::level::{Level, Standing, Why};
+    use crate::Level;
+    use crate::level::{Standing, Why};
 
     fn board() -> Board {
         Board::make(Mapping::anonymous(BOARD_BYTES).unwrap()).unwrap()

@@ -34,6 +34,10 @@ pub enum Counted {
     RetiredBytes,
     /// How often the log was suspended.
     Suspended,
+    /// Not zero while the daemon wants the file handed over: whoever syncs it next asks.
+    Wanted,
+    /// When a sync of an absorbed file may go below again to be timed, on the monotonic clock, in nanoseconds.
+    ShadowAgainNs,
 }
 
 /// A file's counters.
@@ -51,8 +55,7 @@ impl Counters<'_> {
     /// Counts so many more.
     #[inline]
     pub fn add(&self, what: Counted, more: u64) {
-        let word = &self.0[what as usize];
-        word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        add(&self.0[what as usize], more);
     }
 
     /// Sets a time.
@@ -70,4 +73,10 @@ impl Counters<'_> {
         self.set(Counted::LastSyncNs, now_ns);
         if second == 0 { u64::MAX } else { now_ns.saturating_sub(second) }
     }
+}
+
+/// Adds by a load and a store.
+#[inline]
+pub(crate) fn add(word: &AtomicU64, more: u64) {
+    word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }

@@ -7,11 +7,13 @@ use byway_sys::Mapping;
 use byway_sys::map::MapError;
 use byway_sys::robust::{Held, Locked, RobustLock};
 use byway_tdm_log::{Cursor, RingPlace};
+use byway_tdm_policy::Level;
 
 use crate::counters::Counters;
 use crate::key::FileKey;
 use crate::layout::{ENTRY_BYTES, FRONT_BYTES, entry};
-use crate::level::{Level, Standing, Why};
+use crate::level::{Standing, Why};
+use crate::times::Times;
 
 /// Which entry of a board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -132,6 +134,13 @@ impl<'b> Entry<'b> {
         Counters(self.part(entry::COUNTERS))
     }
 
+    /// How long calls of it took.
+    #[inline]
+    #[must_use]
+    pub fn times(&self) -> Times<'b> {
+        Times(self.part(entry::TIMES))
+    }
+
     /// Waits for the file's lock. Whoever died with it may have written below without a record: then nothing is logged before a real
     /// sync.
     ///
@@ -154,6 +163,7 @@ impl<'b> Entry<'b> {
         for counter in self.counters().0 {
             counter.store(0, Ordering::Relaxed);
         }
+        self.times().clear();
         let words = self.part::<3>(entry::KEY);
         words[0].store(key.device, Ordering::Relaxed);
         words[2].store(key.born_ns, Ordering::Relaxed);

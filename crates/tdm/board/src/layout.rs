@@ -1,4 +1,4 @@
-//! Where each word of a board is. A front of one page, then entries of 512 bytes.
+//! Where each word of a board is. A front of one page, a list of the entries that are some file's, then the entries, 2048 bytes each.
 
 use byway_sys::robust::LOCK_BYTES;
 use byway_tdm_log::CURSOR_BYTES;
@@ -6,10 +6,12 @@ use byway_tdm_log::CURSOR_BYTES;
 use crate::board::ENTRIES;
 
 /// "BYWTDMB" and the version: whoever meets another one maps nothing.
-pub(crate) const MAGIC: u64 = 0x0142_4d44_5457_5942;
+pub(crate) const MAGIC: u64 = 0x0242_4d44_5457_5942;
 
-pub(crate) const FRONT_BYTES: usize = 4096;
-pub(crate) const ENTRY_BYTES: usize = 512;
+/// Behind the front's own page, the number of each entry that was made, a word each: who looks at all of them touches no others.
+pub(crate) const LIST: usize = 4096;
+pub(crate) const FRONT_BYTES: usize = LIST + ENTRIES * 8;
+pub(crate) const ENTRY_BYTES: usize = 2048;
 
 /// Bytes of a board.
 pub const BOARD_BYTES: usize = FRONT_BYTES + ENTRIES * ENTRY_BYTES;
@@ -19,7 +21,7 @@ pub(crate) mod front {
     pub(crate) const MAGIC: usize = 0;
     /// Files that were opened while there was no entry for them.
     pub(crate) const UNLISTED: usize = 8;
-    /// Entries that were ever used: looking further finds nothing.
+    /// Entries that were made.
     pub(crate) const USED: usize = 16;
     /// Guards making and giving back entries.
     pub(crate) const LOCK: usize = 64;
@@ -27,7 +29,9 @@ pub(crate) mod front {
 
 /// In an entry.
 pub(crate) mod entry {
-    use super::{CURSOR_BYTES, LOCK_BYTES};
+    use super::{CURSOR_BYTES, ENTRY_BYTES, LOCK_BYTES};
+    use crate::counters::COUNTERS as COUNTER_WORDS;
+    use crate::times::TIMES as TIME_WORDS;
 
     /// Device, inode, birth time: three words. The inode is stored last; zero is no entry.
     pub(crate) const KEY: usize = 0;
@@ -37,6 +41,9 @@ pub(crate) mod entry {
     pub(crate) const CURSOR: usize = 64;
     pub(crate) const LOCK: usize = CURSOR + CURSOR_BYTES;
     pub(crate) const COUNTERS: usize = 192;
+    pub(crate) const TIMES: usize = 384;
 
     const _: () = assert!(LOCK + LOCK_BYTES <= COUNTERS);
+    const _: () = assert!(COUNTERS + COUNTER_WORDS * 8 <= TIMES);
+    const _: () = assert!(TIMES + TIME_WORDS * 8 <= ENTRY_BYTES);
 }

@@ -2,34 +2,7 @@
 
 use std::fmt;
 
-/// A service level.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Level {
-    /// The kernel alone.
-    Pass,
-    /// Writes go below as ever, and a redo record goes into device memory: an fsync is a fence.
-    Absorb,
-    /// Device memory is the file's home.
-    Dax,
-}
-
-impl Level {
-    /// As tables have it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "PASS",
-            Self::Absorb => "ABSORB",
-            Self::Dax => "DAX",
-        }
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use byway_tdm_policy::Level;
 
 macro_rules! whys {
     ($($name:ident = $number:literal, $sentence:literal;)*) => {
@@ -90,6 +63,8 @@ whys! {
     Cloned = 23, "blocks of another file were made part of it";
     BareCall = 24, "a program changes it by system calls that are not the C library's";
     Renamed = 25, "it got another name, under which its log would not be found";
+    Slower = 26, "absorbing it cost more than syncing it below";
+    Displaced = 27, "its room went to files that save more by it";
 }
 
 impl fmt::Display for Why {

@@ -6,10 +6,13 @@ mod entry;
 mod key;
 mod layout;
 mod level;
+mod times;
 
 pub use board::{Board, BoardError, ENTRIES};
+pub use byway_tdm_policy::Level;
 pub use counters::{Counted, Counters};
 pub use entry::{Entry, EntryIndex, RingWords};
 pub use key::{FileKey, Identified};
 pub use layout::BOARD_BYTES;
-pub use level::{Level, Standing, Why};
+pub use level::{Standing, Why};
+pub use times::{Timed, Times};

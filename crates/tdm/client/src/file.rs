@@ -6,12 +6,13 @@
 use std::os::fd::BorrowedFd;
 
 use byway_sys::time::monotonic_ns;
-use byway_tdm_board::{Counted, Entry, Level, Standing, Why};
+use byway_tdm_board::{Counted, Entry, Level, Standing, Timed, Why};
 use byway_tdm_log::{Absorber, Begun, RingPlace, Source, SyncStep};
 use byway_tdm_region::Window;
 
 use crate::fds::Listed;
 use crate::session::Session;
+use crate::timed::{Shadow, Watch};
 use crate::turn::Turn;
 
 /// A file is worth asking for once three syncs came in this time.
@@ -89,14 +90,20 @@ impl<'s> OpenFile<'s> {
         if self.is_at_pass() {
             return self.pass(real);
         }
+        let mut watch = Watch::of_write(self.entry.counters());
         let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) else {
             return self.suspended(real);
         };
         let standing = self.entry.standing();
+        let before = watch.lap();
         let wrote = real();
+        let below = watch.lap();
         if wrote > 0 {
             self.count_write(wrote);
             self.log(standing, wrote, whereto, source);
+            watch.record(self.entry.times(), Timed::LowerWrite, below);
+            let added = watch.lap().zip(before).map(|(behind, before)| before + behind);
+            watch.record(self.entry.times(), Timed::LevelWrite, added);
         }
         wrote
     }
@@ -104,8 +111,11 @@ impl<'s> OpenFile<'s> {
     /// Writes by `real` at PASS. Nothing is held meanwhile: a thread may be cancelled in it.
     #[inline]
     pub fn pass(&self, real: impl FnOnce() -> isize) -> isize {
+        let mut watch = Watch::of_write(self.entry.counters());
         let wrote = real();
         if wrote > 0 {
+            let below = watch.lap();
+            watch.record(self.entry.times(), Timed::LowerWrite, below);
             self.count_write(wrote);
         }
         self.look_again();
@@ -143,15 +153,23 @@ impl<'s> OpenFile<'s> {
             return self.sync_at_pass(now, since_third, below);
         }
         let Some(_turn) = Turn::take() else { return below() };
+        let shadow = Shadow::due(self.entry.counters(), now);
+        let result = self.sync_absorbed(shadow, below);
+        shadow.over(&self.entry, now);
+        result
+    }
+
+    #[inline]
+    fn sync_absorbed(&self, shadow: Shadow, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
         let ring = self.entry.ring();
-        match self.step() {
+        match self.step(shadow) {
             None => below(),
             Some(SyncStep::Done) => {
                 self.entry.counters().add(Counted::SavedSyncs, 1);
                 Ok(())
             }
             Some(SyncStep::Failed(error)) => Err(error),
-            Some(SyncStep::Below(begun)) => self.sync_below((begun, ring), below),
+            Some(SyncStep::Below(begun)) => self.sync_below((begun, ring), shadow, below),
         }
     }
 
@@ -238,7 +256,7 @@ impl<'s> OpenFile<'s> {
     }
 
     /// What a sync has to do, by the file's log; `None` where only the system's own call will do.
-    fn step(&self) -> Option<SyncStep> {
+    fn step(&self, shadow: Shadow) -> Option<SyncStep> {
         let _held = self.entry.lock().ok()?;
         let standing = self.entry.standing();
         if standing.level != Level::Absorb {
@@ -248,15 +266,20 @@ impl<'s> OpenFile<'s> {
             // Until the daemon takes it down, which may be never.
             self.entry.cursor().suspend();
         }
-        Some(self.session.absorber(self.entry)?.sync())
+        let absorber = self.session.absorber(self.entry)?;
+        match absorber.sync() {
+            SyncStep::Done if shadow.goes_below() => Some(SyncStep::Below(absorber.begin_below())),
+            step => Some(step),
+        }
     }
 
     fn sync_below(
         &self,
         (begun, ring): (Begun, RingPlace),
+        shadow: Shadow,
         below: impl Fn() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        let result = self.timed(below);
+        let result = self.timed(shadow == Shadow::Second, below);
         let Ok(_held) = self.entry.lock() else { return result };
         if self.entry.ring() != ring {
             // It was let go and absorbed anew meanwhile: what began before knows nothing of that log.
@@ -274,19 +297,24 @@ impl<'s> OpenFile<'s> {
         since_third: u64,
         below: impl Fn() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        let result = self.timed(below);
-        if result.is_ok() && since_third < WORTH_NS {
+        let result = self.timed(true, below);
+        let is_wanted = self.entry.counters().get(Counted::Wanted) != 0;
+        if result.is_ok() && (since_third < WORTH_NS || is_wanted) {
             self.ask_to_absorb(now);
         }
         result
     }
 
-    fn timed(&self, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    /// A real sync. One that has the bytes of its own commit alone to bring down says what a sync costs below.
+    fn timed(&self, is_comparable: bool, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
         let began = monotonic_ns();
         let result = below();
-        let counters = self.entry.counters();
+        let (counters, ns) = (self.entry.counters(), monotonic_ns().saturating_sub(began));
         counters.add(Counted::LowerSyncs, 1);
-        counters.add(Counted::LowerSyncNs, monotonic_ns().saturating_sub(began));
+        counters.add(Counted::LowerSyncNs, ns);
+        if is_comparable {
+            self.entry.times().record(Timed::LowerSync, ns);
+        }
         result
     }
 

@@ -4,6 +4,7 @@
 mod fds;
 mod file;
 mod session;
+mod timed;
 mod turn;
 
 pub use fds::{FdTable, Listed};

@@ -28,6 +28,16 @@ impl Level {
     /// All levels, lowest first.
     pub const ALL: [Self; 3] = [Self::Pass, Self::Absorb, Self::Dax];
 
+    /// As tables have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Absorb => "ABSORB",
+            Self::Dax => "DAX",
+        }
+    }
+
     pub(crate) const fn index(self) -> usize {
         self as usize
     }
@@ -35,10 +45,6 @@ impl Level {
 
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Pass => "PASS",
-            Self::Absorb => "ABSORB",
-            Self::Dax => "DAX",
-        })
+        f.pad(self.name())
     }
 }

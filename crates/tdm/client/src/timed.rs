@@ -1,0 +1,96 @@
+//! Which calls are timed: few enough that the others do not pay for it.
+
+use byway_sys::time::monotonic_ns;
+use byway_tdm_board::{Counted, Counters, Entry, Timed, Times};
+use byway_tdm_policy::SHADOW_ONE_IN;
+
+/// One write in so many is timed: a prime number, as a program writes header and data by turns.
+const WRITES_ONE_IN: u64 = 61;
+
+/// One sync in so many, of a file that is absorbed.
+const SYNCS_ONE_IN: u64 = 7;
+
+/// Syncs that go below to be timed take one part in so many of the time at most, however often the file is synced.
+const SHADOWS_ONE_PART_IN: u64 = 200;
+
+/// The clock, looked at for a call that is timed and left alone for the others.
+#[derive(Debug)]
+pub(crate) struct Watch(Option<u64>);
+
+impl Watch {
+    /// For the write that comes next.
+    #[inline]
+    pub(crate) fn of_write(counters: Counters<'_>) -> Self {
+        let is_timed = counters.get(Counted::Writes).is_multiple_of(WRITES_ONE_IN);
+        Self(is_timed.then(monotonic_ns))
+    }
+
+    /// How long it was since the last time.
+    #[inline]
+    pub(crate) fn lap(&mut self) -> Option<u64> {
+        let since = self.0?;
+        let now = monotonic_ns();
+        self.0 = Some(now);
+        Some(now.saturating_sub(since))
+    }
+
+    /// Counts a time, if there is one.
+    #[inline]
+    pub(crate) fn record(&self, times: Times<'_>, what: Timed, ns: Option<u64>) {
+        if let Some(ns) = ns {
+            times.record(what, ns);
+        }
+    }
+}
+
+/// A sync of an absorbed file that goes below all the same: two in a row, so that the second has its own bytes alone to bring down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shadow {
+    /// It does not.
+    No,
+    /// It brings down what others left.
+    First,
+    /// It is what a sync costs below.
+    Second,
+}
+
+/// A first one was, and no second yet.
+const HALF_WAY: u64 = u64::MAX;
+
+impl Shadow {
+    /// Of a sync that is counted already.
+    #[inline]
+    pub(crate) fn due(counters: Counters<'_>, now_ns: u64) -> Self {
+        let again_ns = || counters.get(Counted::ShadowAgainNs);
+        match counters.get(Counted::Syncs) % SHADOW_ONE_IN {
+            0 if again_ns() == HALF_WAY || now_ns >= again_ns() => Self::First,
+            1 if again_ns() == HALF_WAY => Self::Second,
+            _ => Self::No,
+        }
+    }
+
+    /// Whether it goes below whatever the log has.
+    #[inline]
+    pub(crate) fn goes_below(self) -> bool {
+        self != Self::No
+    }
+
+    /// The sync that began at `began_ns` is over: it is what its level takes, or says when the next may go below.
+    #[inline]
+    pub(crate) fn over(self, entry: &Entry<'_>, began_ns: u64) {
+        let counters = entry.counters();
+        if self == Self::No && !counters.get(Counted::Syncs).is_multiple_of(SYNCS_ONE_IN) {
+            return;
+        }
+        let now_ns = monotonic_ns();
+        let took_ns = now_ns.saturating_sub(began_ns);
+        match self {
+            Self::No => entry.times().record(Timed::LevelSync, took_ns),
+            Self::First => counters.set(Counted::ShadowAgainNs, HALF_WAY),
+            Self::Second => {
+                let again_ns = now_ns.saturating_add(took_ns.saturating_mul(2 * SHADOWS_ONE_PART_IN));
+                counters.set(Counted::ShadowAgainNs, again_ns);
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! A file whose home is device memory: its bytes and its size lie there, and the file below is written only when it goes home.
+//!
+//! Source: the study of transparent DAX mappings, sections 3 and 5 (data, fence, size, fence).
+#![forbid(unsafe_code)]
+
+mod home;
+mod point;
+mod recovery;
+mod resident;
+mod words;
+
+pub use byway_tdm_log::RingPlace as HomePlace;
+pub use home::{FRONT_BYTES, Home, HomeError};
+pub use point::POINTS;
+pub use recovery::{WrittenBack, recover, write_back};
+pub use resident::Resident;
+pub use words::{HOME_WORDS, HomeWords};

@@ -1,0 +1,154 @@
+//! The words that all who write a file at home share: in memory of the host, gone with its power.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use byway_sys::cacheline::LINE_BYTES;
+
+/// Words that a file has while device memory is its home.
+pub const HOME_WORDS: usize = 4;
+
+const SIZE: usize = 0;
+const RESERVED: usize = 1;
+const KEPT: usize = 2;
+const DIRTY: usize = 3;
+
+/// From the first line of a file to its last, however long it is.
+const ALL: u64 = u32::MAX as u64;
+
+/// What a file is now, and what of that is kept. Changed under the file's lock; by a signal handler that interrupted whoever holds it too,
+/// so that each word is changed in one step and none is read twice.
+#[derive(Debug, Clone, Copy)]
+pub struct HomeWords<'w>(&'w [AtomicU64; HOME_WORDS]);
+
+impl<'w> HomeWords<'w> {
+    /// The words that these are.
+    #[must_use]
+    pub const fn new(words: &'w [AtomicU64; HOME_WORDS]) -> Self {
+        Self(words)
+    }
+
+    /// Begins with a file of that size, all of it kept.
+    pub fn begin(&self, size_bytes: u64) {
+        for word in [SIZE, RESERVED, KEPT] {
+            self.set(word, size_bytes);
+        }
+        self.set(DIRTY, 0);
+    }
+
+    /// Whoever held the lock died with it: anything may have been written since it was kept.
+    pub fn suspect(&self) {
+        self.set(DIRTY, ALL);
+    }
+
+    /// The file's size.
+    #[inline]
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.get(SIZE)
+    }
+
+    /// Whether a sync has something to do.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.get(DIRTY) == 0 && self.get(SIZE) == self.get(KEPT)
+    }
+
+    /// Forgets what somebody reserved and died.
+    #[inline]
+    pub(crate) fn forget_reserved(&self) {
+        self.set(RESERVED, self.get(SIZE));
+    }
+
+    /// Where the file ends, with what is being written behind it.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.get(SIZE).max(self.get(RESERVED))
+    }
+
+    /// Somebody writes up to there.
+    #[inline]
+    pub(crate) fn reserve(&self, end: u64) {
+        self.0[RESERVED].fetch_max(end, Ordering::AcqRel);
+    }
+
+    /// What was reserved is written.
+    #[inline]
+    pub(crate) fn grow(&self) {
+        self.0[SIZE].fetch_max(self.get(RESERVED), Ordering::AcqRel);
+    }
+
+    /// The file was cut.
+    pub(crate) fn shrink(&self, size_bytes: u64) {
+        self.set(SIZE, size_bytes);
+        self.set(RESERVED, size_bytes);
+    }
+
+    #[inline]
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.get(KEPT)
+    }
+
+    #[inline]
+    pub(crate) fn set_kept(&self, size_bytes: u64) {
+        self.set(KEPT, size_bytes);
+    }
+
+    /// What is dirty: from where up to where.
+    #[inline]
+    pub(crate) fn dirty(&self) -> Option<(u64, u64)> {
+        Self::range_of(self.get(DIRTY))
+    }
+
+    /// A range is about to be written.
+    #[inline]
+    pub(crate) fn soil(&self, from: u64, to: u64) {
+        let (first, end) = (from / LINE_BYTES as u64, to.div_ceil(LINE_BYTES as u64).min(ALL));
+        let join = |word: u64| {
+            let (was_first, was_end) = (word >> 32, word & ALL);
+            let first = if word == 0 { first } else { first.min(was_first) };
+            Some(first << 32 | end.max(was_end))
+        };
+        let _ = self.0[DIRTY].fetch_update(Ordering::AcqRel, Ordering::Acquire, join);
+    }
+
+    /// What is dirty, which is nothing from here on.
+    #[inline]
+    pub(crate) fn take_dirty(&self) -> Option<(u64, u64)> {
+        Self::range_of(self.0[DIRTY].swap(0, Ordering::AcqRel))
+    }
+
+    fn range_of(word: u64) -> Option<(u64, u64)> {
+        (word != 0).then_some(((word >> 32) * LINE_BYTES as u64, (word & ALL) * LINE_BYTES as u64))
+    }
+
+    #[inline]
+    fn get(&self, word: usize) -> u64 {
+        self.0[word].load(Ordering::Acquire)
+    }
+
+    #[inline]
+    fn set(&self, word: usize, value: u64) {
+        self.0[word].store(value, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_dirty_is_in_whole_lines_and_grows_until_it_is_taken() {
+        let words: [AtomicU64; HOME_WORDS] = Default::default();
+        let words = HomeWords::new(&words);
+        words.begin(0);
+        assert_eq!(words.dirty(), None);
+        words.soil(70, 71);
+        assert_eq!(words.dirty(), Some((64, 128)));
+        words.soil(0, 1);
+        words.soil(300, 320);
+        assert_eq!(words.take_dirty(), Some((0, 320)));
+        assert!(words.is_kept());
+        words.suspect();
+        assert!(!words.is_kept());
+    }
+}

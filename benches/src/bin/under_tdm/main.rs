@@ -9,6 +9,7 @@ mod calls;
 mod databases;
 mod program;
 mod show;
+mod talk;
 mod valkey;
 
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ Examples:
   under_tdm --only valkey-64-c50 --folder /mnt/ext4
   under_tdm --region 'emu:bench?size=1G&profile=cmm-h&clock=paced&hit=800'
   under_tdm --json benches/results/tdm.json
+  under_tdm --talk --rounds 5 --folder /mnt/ext4-in-memory --json benches/results/tdm-talk.json
 
 Cases: calls-LEN (write and fdatasync), writes-LEN (write alone, at PASS), valkey-LEN-cCLIENTS, redis-LEN-cCLIENTS, rocksdb, sqlite.
 A program that is not installed is left out, and said to be. Needs target/release/libbyway_tdm.so."
@@ -52,6 +54,19 @@ struct Arguments {
     /// Processors: the program's, and that of who drives it.
     #[arg(long, value_delimiter = ',', default_value = "0,1")]
     cpus: Vec<usize>,
+    /// The talk's comparison instead: an NVMe drive, the hybrid device, the same with mappings, all modelled. `benches/talk.sh` makes a
+    /// file system in memory for it.
+    #[arg(long)]
+    talk: bool,
+    /// With --talk: nanoseconds of a hit in the device's cache.
+    #[arg(long, value_delimiter = ',', default_value = "150,300,800,1500")]
+    hits: Vec<u64>,
+    /// With --talk: requests of each command.
+    #[arg(long, default_value_t = 20_000)]
+    requests: u32,
+    /// With --talk: clients at once; the benchmark's own default.
+    #[arg(long, default_value_t = 50)]
+    clients: u32,
     /// Also writes the results to this file, one JSON object a line.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -79,6 +94,9 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     if arguments.side.is_asked_for() {
         return arguments.side.run();
+    }
+    if arguments.talk {
+        return talk::run(&arguments);
     }
     let scratch = tempfile::tempdir_in(&arguments.folder).context("make a folder for the programs' files")?;
     let mut options = Options::new(&arguments.region, scratch.path().join("socket"));

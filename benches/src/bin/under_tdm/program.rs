@@ -93,9 +93,19 @@ impl Place {
         Ok(Self { folder: folder.canonicalize()?, library, cpus })
     }
 
+    /// The library that absorbs.
+    pub fn library(&self) -> &Path {
+        &self.library
+    }
+
     /// An empty folder for one run.
     pub fn fresh(&self) -> Result<tempfile::TempDir> {
         Ok(tempfile::tempdir_in(&self.folder)?)
+    }
+
+    /// What is started from here on, threads too, runs on that processor.
+    pub fn pin(&self, role: Role) -> Result<()> {
+        Ok(affinity::pin(self.cpus[role as usize])?)
     }
 
     /// A command for a run at a setting, on its processor: whoever is started has that of the thread that starts it.
@@ -105,7 +115,7 @@ impl Place {
         role: Role,
         setting: Setting,
     ) -> Result<Command> {
-        affinity::pin(self.cpus[role as usize])?;
+        self.pin(role)?;
         let mut command = Command::new(program);
         if setting.is_absorbed() {
             command.env("LD_PRELOAD", &self.library);

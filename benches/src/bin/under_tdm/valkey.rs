@@ -1,7 +1,8 @@
 //! Valkey and Redis, driven by their own benchmark.
 
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -12,8 +13,8 @@ use crate::program::{Place, Program, Role, Setting, version_of};
 #[derive(Debug, Clone, Copy)]
 pub struct Server {
     name: &'static str,
-    server: &'static str,
-    benchmark: &'static str,
+    pub server: &'static str,
+    pub benchmark: &'static str,
 }
 
 /// Of Debian's backports.
@@ -44,34 +45,38 @@ impl Load {
         }
     }
 
-    fn start(&self, setting: Setting, place: &Place, folder: &std::path::Path) -> Result<Running> {
-        // The system gives a port that is free.
-        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let mut command = place.command(self.server.server, Role::Program, setting)?;
-        command.args(["--port", &port.to_string(), "--save", "", "--dir"]).arg(folder);
-        command.args(match setting {
-            Setting::NoLog => ["--appendonly", "no", "--appendfsync", "no"],
-            Setting::Always | Setting::AlwaysAbsorbed => ["--appendonly", "yes", "--appendfsync", "always"],
-            _ => ["--appendonly", "yes", "--appendfsync", "everysec"],
-        });
-        let child = command.stdout(Stdio::null()).spawn()?;
-        let running = Running { child, port };
-        running.wait_until_it_listens()?;
-        Ok(running)
+    fn start(&self, setting: Setting, place: &Place, folder: &Path) -> Result<Running> {
+        let command = place.command(self.server.server, Role::Program, setting)?;
+        Running::start(
+            command,
+            folder,
+            match setting {
+                Setting::NoLog => None,
+                Setting::Always | Setting::AlwaysAbsorbed => Some("always"),
+                _ => Some("everysec"),
+            },
+        )
     }
 
     fn load(&self, place: &Place, port: u16, requests: u32) -> Result<f64> {
-        let mut command = place.command(self.server.benchmark, Role::Driver, Setting::NoLog)?;
         let numbers = [port.into(), requests, self.clients].map(|number| number.to_string());
+        let mut command = place.command(self.server.benchmark, Role::Driver, Setting::NoLog)?;
         command.args(["-p", &numbers[0], "-n", &numbers[1], "-c", &numbers[2], "-d", &self.len.to_string()]);
-        command.args(["-t", "set", "-r", "100000", "--csv"]);
-        let said = command.stderr(Stdio::null()).output()?;
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
-        let line =
-            said.lines().find(|line| line.starts_with("\"SET\"")).context("the benchmark's line of SET")?;
-        let rate = line.split(',').nth(1).map(|field| field.trim_matches('"'));
-        rate.and_then(|rate| rate.parse().ok()).with_context(|| format!("a rate in {line}"))
+        let rates = rates(command.args(["-t", "set", "-r", "100000"]))?;
+        let set = rates.into_iter().find(|(name, _)| name == "SET");
+        set.map(|(_, rate)| rate).context("the benchmark's line of SET")
     }
+}
+
+/// What a benchmark says: commands, and how many of each a second.
+pub fn rates(command: &mut Command) -> Result<Vec<(String, f64)>> {
+    let said = command.arg("--csv").stderr(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let fields = |line: &str| {
+        let mut fields = line.split("\",\"").map(|field| field.trim_matches('"').to_owned());
+        Some((fields.next()?, fields.next()?.parse().ok()?))
+    };
+    Ok(said.lines().filter_map(fields).collect())
 }
 
 impl Program for Load {
@@ -100,12 +105,24 @@ impl Program for Load {
 }
 
 /// A server until it is dropped.
-struct Running {
+pub struct Running {
     child: Child,
-    port: u16,
+    pub port: u16,
 }
 
 impl Running {
+    /// Starts one with its files in a folder; `fsync` is when it syncs its log, if it has one.
+    pub fn start(mut command: Command, folder: &Path, fsync: Option<&str>) -> Result<Self> {
+        // The system gives a port that is free.
+        let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        command.args(["--port", &port.to_string(), "--save", "", "--dir"]).arg(folder);
+        command.args(["--appendonly", if fsync.is_some() { "yes" } else { "no" }]);
+        command.args(["--appendfsync", fsync.unwrap_or("no")]);
+        let running = Self { child: command.stdout(Stdio::null()).spawn()?, port };
+        running.wait_until_it_listens()?;
+        Ok(running)
+    }
+
     fn wait_until_it_listens(&self) -> Result<()> {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(10) {

@@ -1,6 +1,7 @@
 //! A file taken into absorption.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use byway_tdm_board::{Entry, EntryIndex, FileKey, Level, Why};
@@ -26,13 +27,30 @@ impl Estate {
         boot: BootId,
     ) -> Result<(), Why> {
         let entry = self.board.entry(index).ok_or(Why::Unknown)?;
+        if self.held(index).is_some() {
+            return Ok(());
+        }
+        let found = self.may_be_absorbed(entry, handed.as_fd()).and_then(|key| Ok((key, lower_of(handed)?)));
+        let result = found.and_then(|(key, (path, lower))| {
+            self.judge().asked(self.now_ns(), &entry, &path)?;
+            self.take_in(table, (entry, key), (path, lower), boot)
+        });
+        self.judge().answered(self.now_ns(), &entry, result);
+        result
+    }
+
+    fn take_in<M: Memory>(
+        &self,
+        table: &Table<'_, M>,
+        (entry, key): (Entry<'_>, FileKey),
+        (path, lower): (PathBuf, Lower),
+        boot: BootId,
+    ) -> Result<(), Why> {
         let mut files = self.files();
+        let index = entry.index();
         if files.held.iter().any(|held| held.entry == index) {
             return Ok(());
         }
-        let key = self.may_be_absorbed(entry, handed.as_fd())?;
-        let lower = Lower::again(handed.as_fd()).map_err(|_| Why::OtherOwner)?;
-        let path = lower.path().map_err(|_| Why::Unlinked)?;
         let slot = free_slot(table).ok_or(Why::NoRoom)?;
         let identity = getrandom::u64().map_err(|_| Why::NoRoom)?;
         let place = files.rings.take(identity).ok_or(Why::NoRoom)?;
@@ -40,7 +58,7 @@ impl Estate {
         let assignment = Assignment { key, ring: place, uid: self.uid, path: path.clone(), boot };
         // The ring is empty before the table says whose it is, and the table says so before a record can be acknowledged.
         let began = ring.format(Position(0)).is_ok() && table.put(slot, &assignment).is_ok();
-        let held = HeldFile::new((key, index), slot, place, (path, lower));
+        let held = HeldFile::new(index, slot, place, (path, lower));
         if !began || !begin(entry, &held) {
             // A slot that cannot be freed keeps its ring.
             if table.free(slot).is_ok() {
@@ -74,6 +92,12 @@ impl Estate {
             None => Ok(file.key),
         }
     }
+}
+
+fn lower_of(handed: &OwnedFd) -> Result<(PathBuf, Lower), Why> {
+    let lower = Lower::again(handed.as_fd()).map_err(|_| Why::OtherOwner)?;
+    let path = lower.path().map_err(|_| Why::Unlinked)?;
+    Ok((path, lower))
 }
 
 /// From here on its writers log, after the next real sync; not if somebody who may write it unseen said so meanwhile.

@@ -8,12 +8,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byway_sys::Mapping;
 use byway_sys::map::Sharing;
-use byway_tdm_board::{BOARD_BYTES, Board, EntryIndex, FileKey};
+use byway_tdm_board::{BOARD_BYTES, Board, EntryIndex};
 use byway_tdm_region::{Access, DeviceRegion, Export};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, open};
 
+use crate::clock::Clock;
 use crate::error::DaemonError;
 use crate::held::HeldFile;
+use crate::judge::Judge;
+use crate::options::Options;
 use crate::rings::Rings;
 
 /// One user's part.
@@ -25,6 +28,8 @@ pub(crate) struct Estate {
     pub(crate) board: Board,
     board_file: File,
     pub(crate) files: Mutex<Files>,
+    judge: Mutex<Judge>,
+    clock: Clock,
 }
 
 /// The files that are absorbed, and the places for more.
@@ -40,12 +45,27 @@ impl Estate {
         uid: u32,
         slice: Box<dyn DeviceRegion>,
         board: &Path,
-        ring_bytes: u64,
+        options: &Options,
     ) -> Result<Self, DaemonError> {
         let (board, board_file) = open_board(board, uid)?;
-        let rings = Rings::new(slice.len_bytes(), ring_bytes);
+        let rings = Rings::new(slice.len_bytes(), options.ring_bytes);
+        let (places, _) = rings.places();
+        let logs_bytes = places as u64 * rings.ring_bytes();
+        let is_persistent = slice.domain().is_persistent();
+        let judge = Judge::new(logs_bytes, rings.ring_bytes(), options.rules.clone(), is_persistent);
         let files = Mutex::new(Files { held: Vec::new(), rings });
-        Ok(Self { uid, slice, board, board_file, files })
+        let (judge, clock) = (Mutex::new(judge), options.clock.clone());
+        Ok(Self { uid, slice, board, board_file, files, judge, clock })
+    }
+
+    /// Who decides which files are absorbed. Not asked with [`Estate::files`] held.
+    pub(crate) fn judge(&self) -> MutexGuard<'_, Judge> {
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time that files are judged by.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
     }
 
     pub(crate) fn files(&self) -> MutexGuard<'_, Files> {
@@ -68,11 +88,6 @@ impl Estate {
     /// All that are.
     pub(crate) fn all_held(&self) -> Vec<Arc<HeldFile>> {
         self.files().held.clone()
-    }
-
-    /// A file that is absorbed, by its key.
-    pub(crate) fn held_by_key(&self, key: FileKey) -> Option<Arc<HeldFile>> {
-        self.files().held.iter().find(|held| held.key == key).map(Arc::clone)
     }
 }
 

@@ -1,10 +1,10 @@
 //! A file that is absorbed, as the daemon has it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use byway_sys::time::monotonic_ns;
-use byway_tdm_board::{Counted, Entry, EntryIndex, FileKey, Level, Why};
+use byway_tdm_board::{Counted, Entry, EntryIndex, Level, Why};
 use byway_tdm_log::{Absorber, LowerFile, Ring, RingPlace};
 use byway_tdm_region::Window;
 
@@ -20,32 +20,24 @@ const TRIES: u32 = 8;
 /// A file, its log and its entry on the board.
 #[derive(Debug)]
 pub(crate) struct HeldFile {
-    pub(crate) key: FileKey,
     pub(crate) entry: EntryIndex,
     pub(crate) slot: SlotNumber,
     pub(crate) ring: RingPlace,
     pub(crate) path: PathBuf,
     pub(crate) lower: Lower,
-    /// Somebody wants it served whatever it does.
-    pub(crate) is_pinned: AtomicBool,
     /// When it was last synced below, on the monotonic clock.
     retired_ns: AtomicU64,
 }
 
 impl HeldFile {
     pub(crate) fn new(
-        (key, entry): (FileKey, EntryIndex),
+        entry: EntryIndex,
         slot: SlotNumber,
         ring: RingPlace,
         (path, lower): (PathBuf, Lower),
     ) -> Self {
         let retired_ns = AtomicU64::new(monotonic_ns());
-        Self { key, entry, slot, ring, path, lower, is_pinned: AtomicBool::new(false), retired_ns }
-    }
-
-    /// Whether somebody wants it served whatever it does.
-    pub(crate) fn is_pinned(&self) -> bool {
-        self.is_pinned.load(Ordering::Relaxed)
+        Self { entry, slot, ring, path, lower, retired_ns }
     }
 
     /// How long ago it was synced below.
@@ -86,6 +78,10 @@ impl HeldFile {
             entry.cursor().suspend();
             self.retire(entry, memory)?;
             let _held = entry.lock().map_err(|_| EIO)?;
+            if entry.ring() != self.ring {
+                // It was let go by somebody else, and absorbed anew.
+                return Ok(());
+            }
             if entry.cursor().kept_bytes() == 0 {
                 entry.cursor().suspend();
                 entry.move_to(Level::Pass, why);

@@ -4,11 +4,14 @@
 
 mod absorb;
 mod boot;
+mod clock;
 mod error;
 mod estate;
 mod held;
+mod judge;
 mod lower;
 mod options;
+mod orders;
 mod recovery;
 mod report;
 mod retire;
@@ -16,6 +19,8 @@ mod rings;
 mod serve;
 mod table;
 
+pub use byway_tdm_policy::Rules;
+pub use clock::Clock;
 pub use error::DaemonError;
 pub use options::Options;
 pub use recovery::{Outcome, RecoveredFile, recover};

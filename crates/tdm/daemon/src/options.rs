@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use byway_tdm_policy::Rules;
 use byway_tdm_region::Opening;
+
+use crate::clock::Clock;
 
 /// Where it listens, and which memory it owns.
 #[derive(Debug, Clone)]
@@ -17,6 +20,10 @@ pub struct Options {
     pub boards: PathBuf,
     /// Bytes of a file's log.
     pub ring_bytes: u64,
+    /// What is ordered of files by their paths.
+    pub rules: Rules,
+    /// The time that files are judged by.
+    pub clock: Clock,
 }
 
 impl Options {
@@ -29,6 +36,8 @@ impl Options {
             socket,
             boards: "/dev/shm".into(),
             ring_bytes: 16 << 20,
+            rules: Rules::default(),
+            clock: Clock::default(),
         }
     }
 }

@@ -148,7 +148,8 @@ impl Estate {
             return None;
         }
         let (path, lower) = Lower::find(&was.path, was.key).ok()??;
-        let held = HeldFile::new((was.key, entry.index()), slot, was.ring, (path.clone(), lower));
+        let held = HeldFile::new(entry.index(), slot, was.ring, (path.clone(), lower));
+        self.judge().adopt(self.now_ns(), &entry, &path, was.ring.len_bytes);
         self.files().held.push(Arc::new(held));
         Some(path)
     }

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use byway_tdm_board::{Counted, Entry};
+use byway_tdm_board::{Counted, Entry, Level, Standing, Why};
+use byway_tdm_policy::{Explanation, Order, Reason};
 use serde::{Deserialize, Serialize};
 
 use crate::estate::Estate;
@@ -59,6 +60,10 @@ pub struct FileReport {
     pub level: String,
     /// Why.
     pub why: String,
+    /// Why the policy has it there, with the numbers that led to it; nothing of a file that was never synced.
+    pub reason: Option<String>,
+    /// Everything that the policy knows of it, line by line.
+    pub judged: Vec<String>,
     /// Something unseen may write it, so it is not promoted.
     pub is_barred: bool,
     /// Somebody wants it served.
@@ -90,7 +95,7 @@ impl Estate {
         let file = |entry: Entry<'_>| {
             let held = held.iter().find(|held| held.entry == entry.index());
             let path = held.map(|held| held.path.clone());
-            file_report(entry, path, held.is_some_and(|held| held.is_pinned()))
+            file_report(entry, path, self.judge().explain(self.now_ns(), entry.index()))
         };
         let files = self.board.entries().filter_map(file).collect();
         let rings = &self.files().rings;
@@ -106,15 +111,18 @@ impl Estate {
     }
 }
 
-fn file_report(entry: Entry<'_>, path: Option<PathBuf>, is_pinned: bool) -> Option<FileReport> {
+fn file_report(entry: Entry<'_>, path: Option<PathBuf>, told: Option<Explanation>) -> Option<FileReport> {
     let (key, standing, counters) = (entry.key()?, entry.standing(), entry.counters());
+    let judged = told.map(|told| told.to_string()).unwrap_or_default();
     Some(FileReport {
         path,
         key: [key.device, key.inode, key.born_ns],
         level: standing.level.name().to_owned(),
         why: standing.why.sentence().to_owned(),
+        reason: told.and_then(|told| reason(&told, standing)),
+        judged: judged.lines().map(str::to_owned).collect(),
         is_barred: standing.is_barred,
-        is_pinned,
+        is_pinned: told.is_some_and(|told| matches!(told.order, Some(Order::Pin(_)))),
         writes: counters.get(Counted::Writes),
         written_bytes: counters.get(Counted::WrittenBytes),
         syncs: counters.get(Counted::Syncs),
@@ -125,4 +133,16 @@ fn file_report(entry: Entry<'_>, path: Option<PathBuf>, is_pinned: bool) -> Opti
         suspended: counters.get(Counted::Suspended),
         error: entry.cursor().error(),
     })
+}
+
+/// What the policy says of a file where it is. The board alone knows why one could not be absorbed.
+fn reason(told: &Explanation, standing: Standing) -> Option<String> {
+    if told.level > Level::Pass {
+        return Some(told.why.to_string());
+    }
+    match told.held.unwrap_or(told.why) {
+        Reason::Ceiling(_) | Reason::MoveFailed { .. } | Reason::TakenDown(_) => None,
+        Reason::BackingOff { .. } if standing.why != Why::Slower => None,
+        reason => Some(reason.to_string()),
+    }
 }

@@ -1,13 +1,14 @@
-//! What the daemon does by itself: syncs files below before their logs are full, and lets those go that need it no more.
+//! What the daemon does by itself: syncs files below before their logs are full, and lets those go that cannot be served any more or
+//! that are not worth it.
 
 use std::sync::Arc;
 
-use byway_sys::time::monotonic_ns;
-use byway_tdm_board::{Counted, Entry, Why};
+use byway_tdm_board::{Entry, Why};
 use byway_tdm_region::Memory;
 
 use crate::estate::Estate;
 use crate::held::HeldFile;
+use crate::judge::Leave;
 use crate::table::Table;
 
 /// A log is retired once this much of it is full: what is left has to do while the sync below runs.
@@ -15,9 +16,6 @@ const FULL_PART: u64 = 2;
 
 /// Records are retired after so long in any case, so that there is little to recover.
 const AGE_NS: u64 = 2_000_000_000;
-
-/// A file that was not synced for so long does not need its log.
-const IDLE_NS: u64 = 30_000_000_000;
 
 impl Estate {
     /// One round over all files; says how many were synced below.
@@ -37,6 +35,23 @@ impl Estate {
         retired
     }
 
+    /// Judges all files, if it is time to: takes those down that are not worth their logs, and says on the board which ones are.
+    pub(crate) fn judge_all<M: Memory>(&self, table: &Table<'_, M>) {
+        let leaving = self.judge().look(self.now_ns(), &self.board);
+        for Leave { entry: index, why } in leaving {
+            let left = match (self.held(index), self.board.entry(index)) {
+                (Some(held), Some(entry)) => self.let_go(table, &held, entry, why),
+                _ => {
+                    self.judge().left(self.now_ns(), index, why);
+                    Ok(())
+                }
+            };
+            if left.is_err() {
+                self.judge().kept(self.now_ns(), index);
+            }
+        }
+    }
+
     /// Takes a file down to the kernel and its ring back.
     ///
     /// # Errors
@@ -49,11 +64,16 @@ impl Estate {
         why: Why,
     ) -> Result<(), i32> {
         held.settle(entry, self.slice.window(), why)?;
+        self.judge().left(self.now_ns(), held.entry, why);
         let mut files = self.files();
+        let Some(mine) = files.held.iter().position(|other| Arc::ptr_eq(other, held)) else {
+            // Somebody else let it go meanwhile, and its slot and ring may be another file's by now.
+            return Ok(());
+        };
+        files.held.swap_remove(mine);
         if table.free(held.slot).is_ok() {
             files.rings.give_back(held.ring);
         }
-        files.held.retain(|other| !Arc::ptr_eq(other, held));
         Ok(())
     }
 }
@@ -79,7 +99,5 @@ fn lets_go(held: &HeldFile, entry: Entry<'_>) -> Option<Why> {
     if held.lower.path().is_ok_and(|path| path != held.path) {
         return Some(Why::Renamed);
     }
-    let last = entry.counters().get(Counted::LastSyncNs);
-    let is_idle = monotonic_ns().saturating_sub(last) > IDLE_NS;
-    (is_idle && !held.is_pinned()).then_some(Why::TooFewSyncs)
+    None
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use byway_tdm_board::{EntryIndex, FileKey, Why};
-use byway_tdm_control::{Channel, Order, Reply, Request};
+use byway_tdm_board::{EntryIndex, Why};
+use byway_tdm_control::{Channel, Reply, Request};
 use byway_tdm_region::{Description, DeviceRegion, Place, open_described};
 
 use crate::error::DaemonError;
@@ -202,7 +202,7 @@ impl Shared {
         }
         let slice = self.slice_of(uid)?;
         let board = board_path(&self.options.boards, &self.place, uid);
-        let estate = Arc::new(Estate::open(uid, slice, &board, self.options.ring_bytes)?);
+        let estate = Arc::new(Estate::open(uid, slice, &board, &self.options)?);
         estates.push(Arc::clone(&estate));
         Ok(estate)
     }
@@ -314,7 +314,7 @@ impl Shared {
         match (request, files) {
             (Request::Absorb(index), [file]) => estate.absorb(&self.table(), index, file, self.boot),
             (Request::Settle(index), _) => self.settle(estate, index, Why::TooFewSyncs),
-            (Request::Order(order, key), _) => self.order(estate, order, key),
+            (Request::Order(order, key), _) => estate.order(&self.table(), order, key),
             _ => Err(Why::Unknown),
         }
     }
@@ -326,41 +326,11 @@ impl Shared {
         estate.let_go(&self.table(), &held, entry, why).map_err(|_| Why::SyncFailed)
     }
 
-    fn order(&self, estate: &Estate, order: Order, key: FileKey) -> Result<(), Why> {
-        let held = estate.held_by_key(key);
-        let entry = estate.board.find(key).ok_or(Why::Unknown)?;
-        match (order, held) {
-            (Order::Drain, Some(held)) => {
-                held.retire(entry, estate.slice.window()).map_err(|_| Why::SyncFailed)
-            }
-            (Order::Evict, Some(held)) => {
-                entry.bar(Why::ByHand);
-                estate.let_go(&self.table(), &held, entry, Why::ByHand).map_err(|_| Why::SyncFailed)
-            }
-            (Order::Evict, None) => {
-                entry.bar(Why::ByHand);
-                Ok(())
-            }
-            (Order::Pin, Some(held)) => {
-                held.is_pinned.store(true, Ordering::Relaxed);
-                Ok(())
-            }
-            (Order::Unpin, Some(held)) => {
-                held.is_pinned.store(false, Ordering::Relaxed);
-                Ok(())
-            }
-            (Order::Unpin, None) if entry.standing().why == Why::ByHand => {
-                entry.unbar();
-                Ok(())
-            }
-            _ => Err(entry.standing().why),
-        }
-    }
-
     fn retire_rounds(&self) {
         while !self.stops.load(Ordering::SeqCst) {
             for estate in self.all_estates() {
                 estate.retire(&self.table());
+                estate.judge_all(&self.table());
             }
             thread::sleep(ROUND);
         }

@@ -315,6 +315,34 @@ fn a_sync_below_that_a_file_s_next_log_has_overtaken_retires_nothing_of_that() {
 }
 
 #[test]
+fn a_file_that_is_taken_down_twice_at_once_gives_its_log_back_once() {
+    let place = Place::new();
+    let daemon = place.start();
+    let session = place.session();
+    let files: Vec<(PathBuf, File)> = (0..2).map(|i| place.file(&format!("log-{i}"))).collect();
+    let [one, other] = [0, 1].map(|i: usize| open_file(&session, &files[i].1));
+    let again = |opened: &OpenFile<'_>, i: usize| {
+        while opened.entry().standing().level != Level::Absorb {
+            opened.entry().counters().set(Counted::AskAgainNs, 0);
+            sync(opened, &files[i].1);
+        }
+    };
+    for _ in 0..300 {
+        again(&one, 0);
+        assert!(session.settle(*other.entry()));
+        std::thread::scope(|threads| {
+            (0..6).for_each(|_| drop(threads.spawn(|| session.settle(*one.entry()))));
+            threads.spawn(|| again(&other, 1));
+        });
+        assert_eq!(
+            (one.entry().standing().level, other.entry().standing().level),
+            (Level::Pass, Level::Absorb)
+        );
+        assert_eq!(daemon.report().users[0].rings_taken, 1);
+    }
+}
+
+#[test]
 fn a_second_daemon_is_refused() {
     let place = Place::new();
     let _daemon = place.start();

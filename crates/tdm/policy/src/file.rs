@@ -67,6 +67,9 @@ impl File {
     /// A file that a daemon before this one brought to that level.
     pub(crate) fn adopted(now_ns: u64, level: Level, room_bytes: u64, rule: Option<Order>) -> Self {
         let there = Self::new(now_ns, Seen::default(), rule);
+        if level == Level::Pass {
+            return there;
+        }
         Self { level, room_bytes, why: Reason::Adopted, settled_ns: now_ns.saturating_add(STAY_NS), ..there }
     }
 
@@ -115,6 +118,16 @@ impl File {
         (self.level, self.room_bytes, self.why) = (to.to, to.room_bytes, to.why);
         self.since_ns = now_ns;
         self.settled_ns = now_ns.saturating_add(if evicted { EVICTED_NS } else { STAY_NS });
+        self.refused_bytes = None;
+        self.seen.moved();
+        self.streaks = Streaks::begin(now_ns);
+    }
+
+    /// It was taken down by somebody else.
+    pub(crate) fn fall(&mut self, now_ns: u64, why: &'static str) {
+        self.moving = None;
+        (self.level, self.room_bytes, self.why) = (Level::Pass, 0, Reason::TakenDown(why));
+        (self.since_ns, self.settled_ns) = (now_ns, now_ns);
         self.refused_bytes = None;
         self.seen.moved();
         self.streaks = Streaks::begin(now_ns);

@@ -72,7 +72,7 @@ impl Policy {
         self.files.insert(file, File::new(now_ns, Seen::opened(now_ns), rule));
     }
 
-    /// A file was found at a level when the daemon began anew. Its counters go on from the first sample.
+    /// A file was found at a level when the daemon began anew, or when somebody used it again. Its counters go on from the first sample.
     pub fn adopt(&mut self, now_ns: u64, file: FileId, rule: Option<Order>, level: Level, room_bytes: u64) {
         self.files.insert(file, File::adopted(now_ns, level, room_bytes, rule));
     }
@@ -142,6 +142,15 @@ impl Policy {
     pub fn failed(&mut self, now_ns: u64, file: FileId) {
         if let Some(file) = self.files.get_mut(&file) {
             file.fail(now_ns);
+        }
+    }
+
+    /// A file is at the lowest level, decided or not: it got another name, say, or somebody took it down. It may come back at once.
+    pub fn left(&mut self, now_ns: u64, file: FileId, why: &'static str) {
+        let Some(file) = self.files.get_mut(&file) else { return };
+        match file.moving {
+            Some(to) if to.to == Level::Pass => file.arrive(now_ns),
+            _ => file.fall(now_ns, why),
         }
     }
 

@@ -173,6 +173,8 @@ pub enum Reason {
     Ordered(Order),
     /// A rule for its path says so.
     Ruled(Order),
+    /// It was taken down, by whoever had to, for what this says.
+    TakenDown(&'static str),
     /// A move could not be done.
     MoveFailed {
         /// Where it should have gone.
@@ -264,6 +266,7 @@ impl fmt::Display for Reason {
             Ceiling(ceiling) => write!(f, "{ceiling}"),
             Ordered(order) => write!(f, "it was {order} by hand"),
             Ruled(order) => write!(f, "files of its path are {order}"),
+            TakenDown(why) => write!(f, "{why}"),
             MoveFailed { to } => write!(f, "it could not be moved to {to}"),
         }
     }

@@ -118,6 +118,12 @@ impl Rules {
             .map(Self)
     }
 
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What is ordered of that path.
     #[must_use]
     pub fn order(&self, path: &Path) -> Option<Order> {

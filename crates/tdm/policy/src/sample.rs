@@ -70,6 +70,8 @@ bitflags! {
         const TRUNCATED = 2;
         /// It was created by who writes it: the next file of a log that begins a new one now and then.
         const CREATED = 4;
+        /// Its writer has it open and asks for a log just now: whatever file it is, three syncs in a burst are enough.
+        const ASKED = 8;
     }
 }
 

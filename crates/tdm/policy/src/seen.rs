@@ -57,6 +57,7 @@ impl Seen {
         let Some(at_ns) = self.at_ns else {
             self.at_ns = Some(now_ns);
             self.burst_from = (now_ns, new.counts);
+            self.burst = self.asked_for();
             return;
         };
         let Some(in_ns) = now_ns.checked_sub(at_ns).filter(|ns| *ns > 0) else {
@@ -107,6 +108,9 @@ impl Seen {
             self.burst_from =
                 if now_ns.saturating_sub(last.0) < BURST_NS { last } else { (now_ns, self.sample.counts) };
         }
+        if let Some(burst) = self.asked_for() {
+            return Some(burst);
+        }
         let begins = self.sample.traits.intersects(Traits::APPEND | Traits::TRUNCATED | Traits::CREATED);
         if !begins || self.sample.counts.since(&last.1).syncs == 0 {
             return None;
@@ -115,6 +119,21 @@ impl Seen {
         let seen = counts.syncs >= BURST_SYNCS.saturating_mul(in_ns.div_ceil(BURST_NS));
         let (syncs, in_ns) = told.map_or((counts.syncs, in_ns), |ns| (BURST_SYNCS, ns));
         (seen || told.is_some()).then_some(Burst { syncs, in_ns, counts })
+    }
+
+    /// The burst for which its writer asks. Samples may lie anywhere between those syncs, so what was done for each is taken from
+    /// all that it ever did.
+    fn asked_for(&self) -> Option<Burst> {
+        let Sample { counts, traits, three_syncs_in_ns, .. } = &self.sample;
+        let in_ns = three_syncs_in_ns.filter(|ns| *ns <= BURST_NS && traits.contains(Traits::ASKED))?;
+        let each = |all: u64| all.saturating_mul(BURST_SYNCS) / counts.syncs.max(1);
+        let counts = Counts {
+            writes: each(counts.writes),
+            written_bytes: each(counts.written_bytes),
+            syncs: BURST_SYNCS,
+            ..Counts::default()
+        };
+        Some(Burst { syncs: BURST_SYNCS, in_ns, counts })
     }
 }
 

@@ -48,11 +48,8 @@ pub fn run(order: Order, args: &TdmFile, out: &mut impl Write) -> Result<()> {
 fn pin(channel: &Channel, socket: &Path, path: &Path, key: FileKey) -> Result<Result<(), Why>> {
     let order = |order| ask(channel, Request::Order(order, key), None);
     let first = order(Order::Pin)?;
-    match first {
-        Ok(()) => return Ok(first),
-        // Somebody evicted it before.
-        Err(Why::ByHand) => drop(order(Order::Unpin)?),
-        Err(_) => {}
+    if first.is_ok() {
+        return Ok(first);
     }
     let session = Session::begin(socket)?;
     // Root's board has no file of another user's: he pins his own.

@@ -1,0 +1,342 @@
+//! One user's files before the policy: samples from the board in, decisions out, and what became of these back again.
+//!
+//! A file that is to be absorbed has to be handed over by a program that has it open. One that asks by itself, in a burst of syncs,
+//! is judged there and then; of others the board says that they are wanted, and the next sync asks.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use byway_tdm_board::{Board, Counted, Counters, Entry, EntryIndex, Timed, Why};
+use byway_tdm_policy::{
+    Call, Ceiling, Config, Counts, Decision, Explanation, FileId, Level, Order, Policy, Reason, Rules,
+    Sample, Traits,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Between two looks at all files, while one that is not served is synced.
+const NEW_NS: u64 = 100_000_000;
+
+/// Between two looks at other times.
+const QUIET_NS: u64 = 1_000_000_000;
+
+/// How long a file that is wanted has to be handed over.
+const HANDOVER_NS: u64 = 5_000_000_000;
+
+/// A file that was not synced for as long as the longest wait after a loss is nobody's to judge.
+const FORGOTTEN_NS: u64 = 600_000_000_000;
+
+/// What no file is served by yet.
+const NO_HOME: Ceiling = Ceiling { level: Level::Absorb, why: "device memory is no file's home here" };
+
+/// Who judges.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    policy: Policy,
+    rules: Rules,
+    /// Device memory keeps what is stored.
+    is_persistent: bool,
+    files: BTreeMap<EntryIndex, Known>,
+    /// What was decided and not begun.
+    decided: Vec<Decision>,
+    looked_ns: Option<u64>,
+    is_new: bool,
+}
+
+/// A file that was synced.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    syncs: u64,
+    synced_ns: u64,
+    /// The policy has it.
+    is_judged: bool,
+    /// Its path was told, and the rule for it.
+    is_named: bool,
+    /// It is to be absorbed, as soon as it is handed over.
+    is_due: bool,
+    /// Since when the board says so.
+    wanted_ns: Option<u64>,
+    /// Why it could not be absorbed.
+    refused: Option<Why>,
+}
+
+/// What the daemon is to do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Leave {
+    pub(crate) entry: EntryIndex,
+    pub(crate) why: Why,
+}
+
+impl Judge {
+    /// With so much room for logs of one length.
+    pub(crate) fn new(logs_bytes: u64, log_bytes: u64, rules: Rules, is_persistent: bool) -> Self {
+        let config = Config {
+            pinned_bytes: 0,
+            logs_bytes,
+            log_bytes: Some(log_bytes),
+            ..Config::new(logs_bytes, ASSUMED_BYTES_PER_S)
+        };
+        let policy = Policy::new(config);
+        let files = BTreeMap::new();
+        Self { policy, rules, is_persistent, files, decided: Vec::new(), looked_ns: None, is_new: false }
+    }
+
+    /// A file that was absorbed by a daemon before this one.
+    pub(crate) fn adopt(&mut self, now_ns: u64, entry: &Entry<'_>, path: &Path, log_bytes: u64) {
+        let rule = self.rules.order(path);
+        self.policy.adopt(now_ns, id(entry.index()), rule, Level::Absorb, log_bytes);
+        let syncs = entry.counters().get(Counted::Syncs);
+        let known = Known { syncs, synced_ns: now_ns, is_judged: true, is_named: true, ..Known::default() };
+        self.files.insert(entry.index(), known);
+    }
+
+    /// Looks at all files, if it is time to; which are to leave device memory.
+    pub(crate) fn look(&mut self, now_ns: u64, board: &Board) -> Vec<Leave> {
+        let every_ns = if self.is_new { NEW_NS } else { QUIET_NS };
+        if self.looked_ns.is_none_or(|last| now_ns.saturating_sub(last) >= every_ns) {
+            self.is_new = false;
+            board.entries().for_each(|entry| self.observe(now_ns, &entry));
+            self.looked_ns = Some(now_ns);
+            self.decide(now_ns);
+        }
+        self.begin_decided(now_ns, board)
+    }
+
+    /// A program asks for its file to be absorbed, and hands it over.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn asked(&mut self, now_ns: u64, entry: &Entry<'_>, path: &Path) -> Result<(), Why> {
+        self.track(now_ns, entry);
+        let file = id(entry.index());
+        self.policy.rule(file, self.rules.order(path));
+        let sample = Sample { traits: Traits::ASKED, ..self.sample(entry) };
+        self.policy.observe(now_ns, file, &sample);
+        self.decide(now_ns);
+        self.decided.retain(|decision| decision.file != file || decision.to == Level::Pass);
+        let why = self.why_not(now_ns, entry);
+        let known = self.files.entry(entry.index()).or_default();
+        known.is_named = true;
+        if known.is_due {
+            return Ok(());
+        }
+        unwant(known, entry.counters());
+        Err(why)
+    }
+
+    /// What became of a file that was handed over.
+    pub(crate) fn answered(&mut self, now_ns: u64, entry: &Entry<'_>, result: Result<(), Why>) {
+        let Some(known) = self.files.get_mut(&entry.index()) else { return };
+        unwant(known, entry.counters());
+        known.refused = result.err();
+        if std::mem::take(&mut known.is_due) {
+            match result {
+                Ok(()) => self.policy.moved(now_ns, id(entry.index())),
+                Err(_) => self.policy.failed(now_ns, id(entry.index())),
+            }
+        }
+    }
+
+    /// A file has no log any more, whoever wanted that.
+    pub(crate) fn left(&mut self, now_ns: u64, entry: EntryIndex, why: Why) {
+        self.policy.left(now_ns, id(entry), why.sentence());
+    }
+
+    /// A file that was to leave could not.
+    pub(crate) fn kept(&mut self, now_ns: u64, entry: EntryIndex) {
+        self.policy.failed(now_ns, id(entry));
+    }
+
+    /// Somebody gives an order, or takes it back.
+    pub(crate) fn order(&mut self, now_ns: u64, entry: &Entry<'_>, order: Option<Order>) {
+        self.track(now_ns, entry);
+        self.policy.order(id(entry.index()), order);
+    }
+
+    /// Whether somebody said that a file is to be served whatever it does.
+    pub(crate) fn is_pinned(&self, now_ns: u64, entry: EntryIndex) -> bool {
+        matches!(self.policy.explain(now_ns, id(entry)), Some(Explanation { order: Some(Order::Pin(_)), .. }))
+    }
+
+    /// Everything that is known of a file.
+    pub(crate) fn explain(&self, now_ns: u64, entry: EntryIndex) -> Option<Explanation> {
+        self.policy.explain(now_ns, id(entry))
+    }
+
+    /// Takes a file in that is not judged yet, or not any more.
+    fn track(&mut self, now_ns: u64, entry: &Entry<'_>) {
+        let syncs = entry.counters().get(Counted::Syncs);
+        let was = self.files.get(&entry.index()).copied();
+        if was.is_some_and(|known| known.is_judged) {
+            return;
+        }
+        match (was, self.looked_ns) {
+            // It was opened since the last look.
+            (None, Some(looked_ns)) => self.policy.open(looked_ns, id(entry.index()), None),
+            _ => self.policy.adopt(now_ns, id(entry.index()), None, Level::Pass, 0),
+        }
+        let known = Known { syncs, synced_ns: now_ns, is_judged: true, ..was.unwrap_or_default() };
+        self.files.insert(entry.index(), known);
+    }
+
+    fn observe(&mut self, now_ns: u64, entry: &Entry<'_>) {
+        let syncs = entry.counters().get(Counted::Syncs);
+        let is_judged = self.files.get(&entry.index()).is_some_and(|known| known.is_judged);
+        let before = self.files.get(&entry.index()).map_or(0, |known| known.syncs);
+        if !is_judged && syncs == before {
+            return;
+        }
+        self.track(now_ns, entry);
+        let sample = self.sample(entry);
+        self.policy.observe(now_ns, id(entry.index()), &sample);
+        let Some(known) = self.files.get_mut(&entry.index()) else { return };
+        let is_at_pass = entry.standing().level == Level::Pass;
+        if is_at_pass && self.policy.level(id(entry.index())) > Some(Level::Pass) {
+            // Two were at it at once.
+            self.policy.left(now_ns, id(entry.index()), entry.standing().why.sentence());
+        }
+        if syncs != before {
+            (known.syncs, known.synced_ns) = (syncs, now_ns);
+            self.is_new |= is_at_pass;
+        }
+        if !known.is_named && !self.rules.is_empty() {
+            want(known, now_ns, entry.counters());
+        }
+        self.end_waiting(now_ns, entry, is_at_pass);
+    }
+
+    /// Gives up on a file that nobody handed over, and on one that nobody uses.
+    fn end_waiting(&mut self, now_ns: u64, entry: &Entry<'_>, is_at_pass: bool) {
+        let Some(known) = self.files.get_mut(&entry.index()) else { return };
+        if known.wanted_ns.is_some_and(|since| now_ns.saturating_sub(since) > HANDOVER_NS) {
+            unwant(known, entry.counters());
+            if std::mem::take(&mut known.is_due) {
+                self.policy.failed(now_ns, id(entry.index()));
+            }
+        }
+        let is_ordered =
+            self.policy.explain(now_ns, id(entry.index())).is_some_and(|told| told.order.is_some());
+        if is_at_pass && !is_ordered && now_ns.saturating_sub(known.synced_ns) > FORGOTTEN_NS {
+            known.is_judged = false;
+            self.policy.forget(id(entry.index()));
+        }
+    }
+
+    fn decide(&mut self, now_ns: u64) {
+        for decision in self.policy.decide(now_ns) {
+            if let Some(known) = self.files.get_mut(&entry_of(decision.file)) {
+                known.is_due = decision.to > Level::Pass;
+                self.decided.push(decision);
+            }
+        }
+    }
+
+    /// Has the board say which files are wanted; the others are to leave.
+    fn begin_decided(&mut self, now_ns: u64, board: &Board) -> Vec<Leave> {
+        let mut leave = Vec::new();
+        for decision in std::mem::take(&mut self.decided) {
+            let index = entry_of(decision.file);
+            if decision.to == Level::Pass {
+                leave.push(Leave { entry: index, why: why_of(decision.why) });
+            } else if let (Some(known), Some(entry)) = (self.files.get_mut(&index), board.entry(index)) {
+                want(known, now_ns, entry.counters());
+            }
+        }
+        leave
+    }
+
+    fn sample(&self, entry: &Entry<'_>) -> Sample {
+        let (counters, times) = (entry.counters(), entry.times());
+        let get = |what| counters.get(what);
+        let mut sample = Sample {
+            counts: Counts {
+                writes: get(Counted::Writes),
+                written_bytes: get(Counted::WrittenBytes),
+                syncs: get(Counted::Syncs),
+                ..Counts::default()
+            },
+            ceiling: Some(
+                self.hindrance(entry)
+                    .map_or(NO_HOME, |why| Ceiling { level: Level::Pass, why: why.sentence() }),
+            ),
+            three_syncs_in_ns: three_syncs_in_ns(counters),
+            ..Sample::default()
+        };
+        sample.lower[Call::Write] = times.get(Timed::LowerWrite);
+        sample.lower[Call::Sync] = times.get(Timed::LowerSync);
+        sample.level[Call::Write] = times.get(Timed::LevelWrite);
+        sample.level[Call::Sync] = times.get(Timed::LevelSync);
+        sample
+    }
+
+    /// What keeps a file with the kernel, whatever it would save.
+    fn hindrance(&self, entry: &Entry<'_>) -> Option<Why> {
+        let standing = entry.standing();
+        if standing.is_barred {
+            return Some(standing.why);
+        }
+        (!self.is_persistent).then_some(Why::VolatileMemory)
+    }
+
+    fn why_not(&self, now_ns: u64, entry: &Entry<'_>) -> Why {
+        let refused = self.files.get(&entry.index()).and_then(|known| known.refused);
+        let held = self.policy.explain(now_ns, id(entry.index())).and_then(|told| told.held);
+        match (held, refused) {
+            (Some(Reason::Ceiling(_)), _) => self.hindrance(entry).unwrap_or(Why::TooFewSyncs),
+            (Some(Reason::BackingOff { .. } | Reason::MoveFailed { .. }), refused) => {
+                refused.unwrap_or(Why::Slower)
+            }
+            (Some(reason), _) => why_of(reason),
+            (None, _) => Why::TooFewSyncs,
+        }
+    }
+}
+
+/// How fast device memory is taken to be until it is measured: as the study's.
+const ASSUMED_BYTES_PER_S: u64 = 4_000_000_000;
+
+const fn id(entry: EntryIndex) -> FileId {
+    FileId(entry.0 as u64)
+}
+
+const fn entry_of(file: FileId) -> EntryIndex {
+    EntryIndex(file.0 as u32)
+}
+
+/// Has the next sync of a file hand it over.
+fn want(known: &mut Known, now_ns: u64, counters: Counters<'_>) {
+    if known.wanted_ns.is_none() {
+        known.wanted_ns = Some(now_ns);
+        counters.set(Counted::AskAgainNs, 0);
+        counters.set(Counted::Wanted, 1);
+    }
+}
+
+fn unwant(known: &mut Known, counters: Counters<'_>) {
+    if known.wanted_ns.take().is_some() {
+        counters.set(Counted::Wanted, 0);
+    }
+}
+
+/// The time in which the last three syncs began, once there were as many.
+fn three_syncs_in_ns(counters: Counters<'_>) -> Option<u64> {
+    let first = counters.get(Counted::ThirdLastSyncNs);
+    (first != 0).then(|| counters.get(Counted::LastSyncNs).saturating_sub(first))
+}
+
+/// The reason as a number of the board.
+const fn why_of(reason: Reason) -> Why {
+    match reason {
+        Reason::CostsMore { .. } | Reason::SlowTail { .. } => Why::Slower,
+        Reason::LongBetweenSyncs { .. } => Why::LongWrites,
+        Reason::Displaced { .. } => Why::Displaced,
+        Reason::Ordered(_) => Why::ByHand,
+        Reason::Ruled(_) => Why::Excluded,
+        Reason::NoRoom { .. }
+        | Reason::TooLarge { .. }
+        | Reason::WaitsForRoom { .. }
+        | Reason::Outgrown { .. } => Why::NoRoom,
+        _ => Why::TooFewSyncs,
+    }
+}

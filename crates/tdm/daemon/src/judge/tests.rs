@@ -1,0 +1,225 @@
+//! Made-up counters and times, and a clock that nobody waits for.
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+
+use byway_sys::Mapping;
+use byway_tdm_board::{BOARD_BYTES, FileKey};
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+const LOG_BYTES: u64 = 1 << 20;
+
+/// What a program does with a file in a tenth of a second, and what that takes.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    syncs: u64,
+    writes: u64,
+    write_bytes: u64,
+    lower_sync_ns: u64,
+    level_sync_ns: u64,
+    level_write_ns: u64,
+}
+
+/// A log on a disk.
+const LOG: Load = Load {
+    syncs: 10,
+    writes: 10,
+    write_bytes: 100,
+    lower_sync_ns: 300_000,
+    level_sync_ns: 600,
+    level_write_ns: 200,
+};
+
+/// A board, a judge, and a clock of our own.
+struct Court {
+    board: Board,
+    judge: Judge,
+    now_ns: u64,
+    left: Vec<Leave>,
+}
+
+impl Court {
+    fn new(rules: &str) -> Self {
+        let board = Board::make(Mapping::anonymous(BOARD_BYTES).unwrap()).unwrap();
+        let judge = Judge::new(8 * LOG_BYTES, LOG_BYTES, Rules::parse(rules).unwrap(), true);
+        Self { board, judge, now_ns: 100 * SECOND, left: Vec::new() }
+    }
+
+    fn file(&self, inode: u64) -> Entry<'_> {
+        self.board.find_or_make(FileKey { device: 1, inode, born_ns: 1 }).unwrap().unwrap()
+    }
+
+    fn level(&self, inode: u64) -> Level {
+        self.file(inode).standing().level
+    }
+
+    fn is_wanted(&self, inode: u64) -> bool {
+        self.file(inode).counters().get(Counted::Wanted) != 0
+    }
+
+    /// A tenth of a second of a load, which its program hands over where the board asks for it; then a look.
+    fn work(&mut self, inode: u64, load: Load, seconds: u64) {
+        for _ in 0..10 * seconds {
+            self.now_ns += 100 * MS;
+            self.count(inode, load);
+            if self.is_wanted(inode) {
+                let _ = self.ask(inode);
+            }
+            self.look();
+        }
+    }
+
+    fn count(&self, inode: u64, load: Load) {
+        let entry = self.file(inode);
+        let (counters, times) = (entry.counters(), entry.times());
+        counters.add(Counted::Writes, load.writes);
+        counters.add(Counted::WrittenBytes, load.writes * load.write_bytes);
+        times.record(Timed::LowerWrite, 300);
+        for at in 0..load.syncs {
+            counters.synced_at(self.now_ns + at * MS);
+            match self.level(inode) {
+                Level::Pass => times.record(Timed::LowerSync, load.lower_sync_ns),
+                _ => times.record(Timed::LevelSync, load.level_sync_ns),
+            }
+        }
+        if self.level(inode) > Level::Pass {
+            times.record(Timed::LevelWrite, load.level_write_ns);
+            times.record(Timed::LowerSync, load.lower_sync_ns);
+        }
+    }
+
+    /// A program asks, and the daemon does what is said.
+    fn ask(&mut self, inode: u64) -> Result<(), Why> {
+        let path = PathBuf::from(format!("/files/{inode}"));
+        let entry = self.board.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
+        let result = self.judge.asked(self.now_ns, &entry, &path);
+        self.judge.answered(self.now_ns, &entry, result);
+        if result.is_ok() {
+            entry.move_to(Level::Absorb, Why::Earned);
+        }
+        result
+    }
+
+    fn look(&mut self) {
+        for leave in self.judge.look(self.now_ns, &self.board) {
+            self.board.entry(leave.entry).unwrap().move_to(Level::Pass, leave.why);
+            self.judge.left(self.now_ns, leave.entry, leave.why);
+            self.left.push(leave);
+        }
+    }
+
+    fn whys(&self) -> Vec<Why> {
+        self.left.iter().map(|leave| leave.why).collect()
+    }
+}
+
+#[test]
+fn a_file_that_asks_in_a_burst_of_syncs_is_absorbed_there_and_then() {
+    let mut court = Court::new("");
+    court.look();
+    court.now_ns += 20 * MS;
+    court.count(1, Load { syncs: 3, writes: 3, ..LOG });
+    assert_eq!(court.ask(1), Ok(()));
+    let told = court.judge.explain(court.now_ns, court.file(1).index()).unwrap();
+    assert!(told.to_string().contains("a log that begins: 3 syncs in 2 ms"), "{told}");
+}
+
+#[test]
+fn a_file_that_is_synced_steadily_and_never_asks_is_wanted_and_absorbed_once_it_is_handed_over() {
+    let mut court = Court::new("");
+    court.work(1, Load { syncs: 1, ..LOG }, 20);
+    assert_eq!(court.level(1), Level::Absorb);
+    assert!(!court.is_wanted(1));
+}
+
+#[test]
+fn a_file_that_nobody_hands_over_is_not_wanted_for_ever_and_wanted_again_later() {
+    let mut court = Court::new("");
+    let (mut wanted, mut times) = (false, 0);
+    for _ in 0..600 {
+        court.now_ns += 100 * MS;
+        court.count(1, LOG);
+        court.look();
+        times += u64::from(court.is_wanted(1) && !wanted);
+        wanted = court.is_wanted(1);
+    }
+    assert!((2..6).contains(&times), "{times}");
+    assert_eq!(court.level(1), Level::Pass);
+}
+
+#[test]
+fn a_file_that_is_synced_no_more_is_let_go_in_some_minutes_and_absorbed_again_when_it_is() {
+    let mut court = Court::new("");
+    court.work(1, LOG, 30);
+    assert_eq!(court.level(1), Level::Absorb);
+    court.work(1, Load { syncs: 0, writes: 0, ..LOG }, 5);
+    assert_eq!(court.level(1), Level::Absorb);
+    court.work(1, Load { syncs: 0, writes: 0, ..LOG }, 3600);
+    assert_eq!((court.level(1), court.whys()), (Level::Pass, vec![Why::TooFewSyncs]));
+    court.work(1, LOG, 5);
+    assert_eq!(court.level(1), Level::Absorb);
+}
+
+#[test]
+fn a_file_of_which_a_sync_costs_nothing_below_is_never_absorbed() {
+    let mut court = Court::new("");
+    court.work(1, Load { lower_sync_ns: 90, ..LOG }, 60);
+    assert_eq!((court.level(1), court.is_wanted(1)), (Level::Pass, false));
+}
+
+#[test]
+fn a_file_that_is_slower_absorbed_than_below_is_let_go_and_not_tried_again_soon() {
+    let mut court = Court::new("");
+    court.work(1, LOG, 5);
+    assert_eq!(court.level(1), Level::Absorb);
+    let slow = Load { level_sync_ns: 900_000, ..LOG };
+    court.work(1, slow, 6);
+    assert_eq!((court.level(1), court.whys()), (Level::Pass, vec![Why::Slower]));
+    court.count(1, slow);
+    assert_eq!(court.ask(1), Err(Why::Slower));
+    court.work(1, slow, 60);
+    assert!(court.left.len() < 5, "{:?}", court.left);
+}
+
+#[test]
+fn long_writes_between_few_syncs_are_never_absorbed() {
+    let mut court = Court::new("");
+    let mixed = Load { syncs: 1, writes: 64, write_bytes: 1 << 20, lower_sync_ns: 4 * MS, ..LOG };
+    court.work(1, mixed, 60);
+    assert_eq!((court.level(1), court.is_wanted(1)), (Level::Pass, false));
+    (0..3).for_each(|_| court.count(1, mixed));
+    assert_eq!(court.ask(1), Err(Why::LongWrites));
+}
+
+#[test]
+fn a_pinned_file_stays_however_seldom_it_is_synced_and_one_that_is_kept_out_stays_out() {
+    let mut court = Court::new("");
+    court.count(1, LOG);
+    let index = court.file(1).index();
+    let order = |court: &mut Court, order| {
+        court.judge.order(court.now_ns, &court.board.entry(index).unwrap(), order);
+    };
+    order(&mut court, Some(Order::Pin(Level::Absorb)));
+    assert_eq!(court.ask(1), Ok(()));
+    court.work(1, Load { syncs: 0, writes: 0, ..LOG }, 3600);
+    assert_eq!(court.level(1), Level::Absorb);
+    order(&mut court, Some(Order::Never));
+    court.work(1, LOG, 20);
+    assert_eq!((court.level(1), court.whys()), (Level::Pass, vec![Why::ByHand]));
+    assert_eq!(court.ask(1), Err(Why::ByHand));
+}
+
+#[test]
+fn rules_hold_for_files_as_soon_as_their_names_are_told() {
+    let mut court = Court::new("never /files/1\nabsorb /files/2");
+    court.work(1, LOG, 30);
+    assert_eq!(court.level(1), Level::Pass);
+    court.count(1, LOG);
+    assert_eq!(court.ask(1), Err(Why::Excluded));
+    court.work(2, Load { syncs: 1, ..LOG }, 1);
+    court.work(2, Load { syncs: 0, writes: 0, ..LOG }, 3600);
+    assert_eq!(court.level(2), Level::Absorb);
+}

@@ -1,0 +1,67 @@
+//! What is done with a file by hand.
+
+use byway_tdm_board::{Entry, FileKey, Level, Why};
+use byway_tdm_control::Order;
+use byway_tdm_policy::Order as Ordered;
+use byway_tdm_region::Memory;
+
+use crate::estate::Estate;
+use crate::table::Table;
+
+impl Estate {
+    /// Does it.
+    ///
+    /// # Errors
+    /// Why it cannot be done. One that is not absorbed can be pinned: it is absorbed once somebody hands it over.
+    pub(crate) fn order<M: Memory>(
+        &self,
+        table: &Table<'_, M>,
+        order: Order,
+        key: FileKey,
+    ) -> Result<(), Why> {
+        let entry = self.board.find(key).ok_or(Why::Unknown)?;
+        match order {
+            Order::Drain => self.drain(entry),
+            Order::Evict => self.keep_out(table, entry),
+            Order::Pin => self.pin(entry),
+            Order::Unpin => self.unpin(entry),
+        }
+    }
+
+    fn drain(&self, entry: Entry<'_>) -> Result<(), Why> {
+        let held = self.held(entry.index()).ok_or(entry.standing().why)?;
+        held.retire(entry, self.slice.window()).map_err(|_| Why::SyncFailed)
+    }
+
+    fn keep_out<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {
+        // What bars it already would be taken back with the order.
+        if !entry.standing().is_barred {
+            entry.bar(Why::ByHand);
+        }
+        self.judge().order(self.now_ns(), &entry, Some(Ordered::Never));
+        let Some(held) = self.held(entry.index()) else { return Ok(()) };
+        self.let_go(table, &held, entry, Why::ByHand).map_err(|_| Why::SyncFailed)
+    }
+
+    fn pin(&self, entry: Entry<'_>) -> Result<(), Why> {
+        allow(entry);
+        self.judge().order(self.now_ns(), &entry, Some(Ordered::Pin(Level::Absorb)));
+        if self.held(entry.index()).is_some() { Ok(()) } else { Err(entry.standing().why) }
+    }
+
+    fn unpin(&self, entry: Entry<'_>) -> Result<(), Why> {
+        let was_ordered = allow(entry) | self.judge().is_pinned(self.now_ns(), entry.index());
+        self.judge().order(self.now_ns(), &entry, None);
+        if was_ordered || self.held(entry.index()).is_some() { Ok(()) } else { Err(entry.standing().why) }
+    }
+}
+
+/// Takes back that a file was evicted; says whether it was.
+fn allow(entry: Entry<'_>) -> bool {
+    let standing = entry.standing();
+    let was_evicted = standing.is_barred && standing.why == Why::ByHand;
+    if was_evicted {
+        entry.unbar();
+    }
+    was_evicted
+}

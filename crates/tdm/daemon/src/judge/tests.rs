@@ -176,7 +176,7 @@ fn a_file_that_is_slower_absorbed_than_below_is_let_go_and_not_tried_again_soon(
     court.work(1, LOG, 5);
     assert_eq!(court.level(1), Level::Absorb);
     let slow = Load { level_sync_ns: 900_000, ..LOG };
-    court.work(1, slow, 6);
+    court.work(1, slow, 4);
     assert_eq!((court.level(1), court.whys()), (Level::Pass, vec![Why::Slower]));
     court.count(1, slow);
     assert_eq!(court.ask(1), Err(Why::Slower));

@@ -1,29 +1,42 @@
 //! A lock in memory that processes share, which outlives whoever dies with it.
 //!
-//! The C library's robust mutex: the kernel walks the list of those that a thread holds when it ends, however it ends, and the next
-//! one to lock is told. Five words on Linux; the mapping's owner says where.
+//! One word: zero, or the number of the thread that holds it, beside two bits, for those who wait and for one that died. When a thread
+//! ends, the kernel gives back the locks of its robust list, and the one that the list's head says is being taken or given back just then:
+//! that is where a lock stands here for as long as it is held. The C library's own robust mutexes are in the list itself, which leads
+//! through the memory that is shared, so whoever maps that could have others write anywhere. Here nothing is followed: who
+//! spoils the word spoils the lock, and whoever does not trust the others waits only so long ([`RobustLock::lock_within`]).
 
+use std::cell::Cell;
+use std::ffi::{c_long, c_void};
 use std::io;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
+use std::time::Duration;
 
-use libc::{EOWNERDEAD, pthread_mutex_t, pthread_mutexattr_t};
+use libc::EDEADLK;
+use rustix::io::Errno;
+use rustix::thread::futex;
 
+use crate::Deadline;
 use crate::map::{MapError, Mapping};
 
-/// Bytes of a lock, a multiple of 8.
-pub const LOCK_BYTES: usize = size_of::<pthread_mutex_t>().next_multiple_of(8);
+/// Bytes of a lock.
+pub const LOCK_BYTES: usize = 8;
+
+/// Somebody waits in the kernel (FUTEX_WAITERS).
+const WAITERS: u32 = 1 << 31;
+
+/// Whoever held it died (FUTEX_OWNER_DIED).
+const OWNER_DIED: u32 = 1 << 30;
+
+/// The holder's number (FUTEX_TID_MASK).
+const HOLDER: u32 = OWNER_DIED - 1;
 
 /// A lock at some place of a mapping.
 #[derive(Debug, Clone, Copy)]
 pub struct RobustLock<'m> {
-    mutex: *mut pthread_mutex_t,
-    _map: &'m Mapping,
+    word: &'m AtomicU32,
 }
-
-// SAFETY: the mutex is process-shared, so every thread may use it, and the mapping that holds it is borrowed.
-unsafe impl Send for RobustLock<'_> {}
-// SAFETY: as above.
-unsafe impl Sync for RobustLock<'_> {}
 
 /// How a lock was come by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,11 +47,12 @@ pub enum Locked {
     OwnerDied,
 }
 
-/// Holds the lock until it is dropped.
+/// Holds the lock until it is dropped. A thread holds one at a time: of two, the kernel would know the later one.
 #[derive(Debug)]
 pub struct Held<'l> {
-    lock: RobustLock<'l>,
+    word: &'l AtomicU32,
     locked: Locked,
+    _pending: Pending,
     /// The thread that locked is the one that lets go.
     _thread: PhantomData<*const ()>,
 }
@@ -48,43 +62,83 @@ impl<'m> RobustLock<'m> {
     ///
     /// # Errors
     /// [`MapError`] for a place that is not inside the mapping, or not a multiple of 8.
+    #[inline]
     pub fn at(map: &'m Mapping, at: usize) -> Result<Self, MapError> {
-        Ok(Self { mutex: map.check(at, LOCK_BYTES, 8)?.cast(), _map: map })
+        map.check(at, LOCK_BYTES, 8)?;
+        Ok(Self { word: &map.words()[at / size_of::<u32>()] })
     }
 
     /// Makes the lock, let go. Nobody uses it meanwhile.
+    pub fn make(&self) {
+        self.word.store(0, Ordering::Release);
+    }
+
+    /// Waits for the lock.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn make(&self) -> io::Result<()> {
-        let mut attributes = std::mem::MaybeUninit::<pthread_mutexattr_t>::uninit();
-        let attributes = attributes.as_mut_ptr();
-        // SAFETY: the attributes are initialised by the first call and given back by the last; the mutex is inside the mapping
-        // and aligned, and nobody uses it yet.
-        unsafe {
-            answer(libc::pthread_mutexattr_init(attributes))?;
-            answer(libc::pthread_mutexattr_setpshared(attributes, libc::PTHREAD_PROCESS_SHARED))?;
-            answer(libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST))?;
-            answer(libc::pthread_mutex_init(self.mutex, attributes))?;
-            answer(libc::pthread_mutexattr_destroy(attributes))
+    /// What the system says; EDEADLK to a thread that holds it.
+    #[inline]
+    pub fn lock(self) -> io::Result<Held<'m>> {
+        self.take(Duration::MAX)
+    }
+
+    /// Waits for the lock, but only so long: for who shares it with somebody who may never let go.
+    ///
+    /// # Errors
+    /// `TimedOut`, or what [`RobustLock::lock`] fails with.
+    pub fn lock_within(self, patience: Duration) -> io::Result<Held<'m>> {
+        self.take(patience)
+    }
+
+    #[inline]
+    fn take(self, patience: Duration) -> io::Result<Held<'m>> {
+        let me = Thread::current()?;
+        // Before the word says so: a thread that ends in between is found with it.
+        let _pending = me.is_about(self.word);
+        let locked = match self.word.compare_exchange(0, me.number, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Locked::Clean,
+            Err(_) => self.wait(me.number, Deadline::after(patience))?,
+        };
+        Ok(Held { word: self.word, locked, _pending, _thread: PhantomData })
+    }
+
+    #[cold]
+    fn wait(self, me: u32, deadline: Deadline) -> io::Result<Locked> {
+        // Whoever was woken does not know whether others still wait, so it wakes one more when it lets go.
+        let mut mine = me;
+        loop {
+            let now = self.word.load(Ordering::Relaxed);
+            if now & HOLDER == me {
+                return Err(io::Error::from_raw_os_error(EDEADLK));
+            }
+            if now & HOLDER == 0 {
+                let taken = mine | now & WAITERS;
+                if self.word.compare_exchange(now, taken, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                    return Ok(if now & OWNER_DIED == 0 { Locked::Clean } else { Locked::OwnerDied });
+                }
+                continue;
+            }
+            let waited = now | WAITERS;
+            if now == waited
+                || self.word.compare_exchange(now, waited, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            {
+                self.sleep(waited, deadline)?;
+                mine = me | WAITERS;
+            }
         }
     }
 
-    /// Waits for the lock. Not for a thread that holds it.
-    ///
-    /// # Errors
-    /// What the system says: memory that somebody spoiled holds no lock.
-    #[inline]
-    pub fn lock(self) -> io::Result<Held<'m>> {
-        // SAFETY: made before, inside a mapping that is borrowed.
-        match unsafe { libc::pthread_mutex_lock(self.mutex) } {
-            0 => Ok(Held { lock: self, locked: Locked::Clean, _thread: PhantomData }),
-            EOWNERDEAD => {
-                // SAFETY: this thread holds it, with its owner dead.
-                answer(unsafe { libc::pthread_mutex_consistent(self.mutex) })?;
-                Ok(Held { lock: self, locked: Locked::OwnerDied, _thread: PhantomData })
-            }
-            error => Err(io::Error::from_raw_os_error(error)),
+    /// Sleeps while the word is `word`.
+    fn sleep(self, word: u32, deadline: Deadline) -> io::Result<()> {
+        if deadline.is_over() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let left =
+            deadline.left().map(rustix::fs::Timespec::try_from).transpose().map_err(io::Error::other)?;
+        match futex::wait(self.word, futex::Flags::empty(), word, left.as_ref()) {
+            // It is another word by now, somebody woke us, or time is over, which is looked at next.
+            Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -100,16 +154,102 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this thread holds it: a guard stays with the thread that made it.
-        let gone = unsafe { libc::pthread_mutex_unlock(self.lock.mutex) };
-        debug_assert_eq!(gone, 0, "a lock that was held");
+        if self.word.swap(0, Ordering::Release) & WAITERS != 0 {
+            // Nobody who waits is left behind: a word that cannot be woken at is in no memory of ours.
+            let _ = futex::wake(self.word, futex::Flags::empty(), 1);
+        }
     }
 }
 
-fn answer(error: i32) -> io::Result<()> {
-    match error {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
+/// The calling thread, to the kernel.
+#[derive(Debug, Clone, Copy)]
+struct Thread {
+    number: u32,
+    list: *mut RobustList,
+}
+
+/// The head of a thread's robust list (linux/futex.h), which the C library has registered.
+#[repr(C)]
+struct RobustList {
+    first: *mut c_void,
+    /// From an entry of the list to its word.
+    word_offset: c_long,
+    /// The entry that the thread is about.
+    pending: *mut c_void,
+}
+
+thread_local! {
+    static CURRENT: Cell<Thread> = const { Cell::new(Thread::UNKNOWN) };
+}
+
+/// Whether children of fork forget what their parents were.
+static IS_TOLD_OF_FORKS: AtomicBool = AtomicBool::new(false);
+
+impl Thread {
+    const UNKNOWN: Self = Self { number: 0, list: std::ptr::null_mut() };
+
+    #[inline]
+    fn current() -> io::Result<Self> {
+        match CURRENT.get() {
+            known if known.number != 0 => Ok(known),
+            _ => Self::look(),
+        }
+    }
+
+    #[cold]
+    fn look() -> io::Result<Self> {
+        let mut list: *mut RobustList = std::ptr::null_mut();
+        let mut len: usize = 0;
+        // SAFETY: the call stores a pointer and a length where it is told to; zero is the calling thread.
+        let answer = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut list, &raw mut len) };
+        if answer != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if list.is_null() || len != size_of::<RobustList>() {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        if !IS_TOLD_OF_FORKS.swap(true, Ordering::Relaxed) {
+            // SAFETY: the function stores a word of the thread that calls it.
+            unsafe { libc::pthread_atfork(None, None, Some(forget)) };
+        }
+        let number = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        CURRENT.set(Self { number, list });
+        Ok(CURRENT.get())
+    }
+
+    /// Tells the kernel which lock the thread has, or takes, until that is dropped.
+    #[inline]
+    fn is_about(self, word: &AtomicU32) -> Pending {
+        // SAFETY: the head is this thread's own and lives as long as it does; the kernel reads it when the thread is gone.
+        unsafe {
+            let entry =
+                std::ptr::from_ref(word).cast::<u8>().wrapping_offset(-((*self.list).word_offset as isize));
+            let before = (&raw const (*self.list).pending).read_volatile();
+            (&raw mut (*self.list).pending).write_volatile(entry.cast_mut().cast());
+            compiler_fence(Ordering::SeqCst);
+            Pending { list: self.list, before }
+        }
+    }
+}
+
+/// In a child of fork: it is another thread.
+extern "C" fn forget() {
+    CURRENT.set(Thread::UNKNOWN);
+}
+
+/// Until it is dropped, the kernel knows of a lock.
+#[derive(Debug)]
+struct Pending {
+    list: *mut RobustList,
+    before: *mut c_void,
+}
+
+impl Drop for Pending {
+    #[inline]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: as where it was set, by the same thread.
+        unsafe { (&raw mut (*self.list).pending).write_volatile(self.before) };
     }
 }
 
@@ -120,10 +260,10 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg_attr(miri, ignore = "robust mutexes are not there")]
+    #[cfg_attr(miri, ignore = "robust lists are not there")]
     fn one_thread_at_a_time_has_the_lock() {
         let map = Mapping::anonymous(4096).unwrap();
-        RobustLock::at(&map, 64).unwrap().make().unwrap();
+        RobustLock::at(&map, 64).unwrap().make();
         std::thread::scope(|threads| {
             for _ in 0..4 {
                 threads.spawn(|| {
@@ -139,11 +279,11 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "robust mutexes are not there")]
+    #[cfg_attr(miri, ignore = "robust lists are not there")]
     fn who_locks_after_a_dead_owner_is_told_once() {
         let map = Mapping::anonymous(4096).unwrap();
         let lock = RobustLock::at(&map, 0).unwrap();
-        lock.make().unwrap();
+        lock.make();
         std::thread::scope(|threads| {
             threads.spawn(|| std::mem::forget(RobustLock::at(&map, 0).unwrap().lock().unwrap()));
         });
@@ -155,5 +295,52 @@ mod tests {
     fn a_place_outside_holds_no_lock() {
         let map = Mapping::anonymous(4096).unwrap();
         assert!(RobustLock::at(&map, 4090).is_err() && RobustLock::at(&map, 4).is_err());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "robust lists are not there")]
+    fn who_waits_is_told_when_the_holder_dies_meanwhile() {
+        let map = Mapping::anonymous(4096).unwrap();
+        let lock = RobustLock::at(&map, 8).unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                std::mem::forget(RobustLock::at(&map, 8).unwrap().lock().unwrap());
+                std::thread::sleep(Duration::from_millis(50));
+            });
+            while map.load_u32(8).unwrap() == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(lock.lock().unwrap().locked(), Locked::OwnerDied);
+        });
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "robust lists are not there")]
+    fn who_waits_only_so_long_goes_without_and_whoever_holds_it_again_is_refused() {
+        let map = Mapping::anonymous(4096).unwrap();
+        let lock = RobustLock::at(&map, 8).unwrap();
+        let held = lock.lock().unwrap();
+        assert_eq!(lock.lock().unwrap_err().raw_os_error(), Some(EDEADLK));
+        std::thread::scope(|threads| {
+            let other = threads
+                .spawn(|| RobustLock::at(&map, 8).unwrap().lock_within(Duration::from_millis(1)).map(drop));
+            assert_eq!(other.join().unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        });
+        drop(held);
+        assert_eq!(lock.lock_within(Duration::ZERO).unwrap().locked(), Locked::Clean);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "robust lists are not there")]
+    fn a_word_that_somebody_spoiled_keeps_nobody_longer_than_he_is_patient() {
+        let map = Mapping::anonymous(4096).unwrap();
+        let lock = RobustLock::at(&map, 8).unwrap();
+        for word in [1, u32::MAX, WAITERS | 7] {
+            map.store_u32(8, word).unwrap();
+            assert!(lock.lock_within(Duration::from_millis(1)).is_err(), "{word:#x}");
+        }
+        map.store_u32(8, OWNER_DIED | WAITERS).unwrap();
+        assert_eq!(lock.lock().unwrap().locked(), Locked::OwnerDied);
+        assert_eq!(lock.lock().unwrap().locked(), Locked::Clean);
     }
 }

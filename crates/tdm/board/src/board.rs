@@ -42,7 +42,7 @@ impl Board {
     /// [`BoardError`].
     pub fn make(map: Mapping) -> Result<Self, BoardError> {
         let board = Self::over(map)?;
-        board.lock()?.make()?;
+        board.lock()?.make();
         board.word(front::MAGIC)?.store(MAGIC, Ordering::SeqCst);
         Ok(board)
     }

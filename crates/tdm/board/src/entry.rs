@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use byway_sys::Mapping;
 use byway_sys::map::MapError;
@@ -148,7 +149,19 @@ impl<'b> Entry<'b> {
     /// What the system says.
     #[inline]
     pub fn lock(&self) -> io::Result<Held<'b>> {
-        let held = self.robust_lock().map_err(io::Error::other)?.lock()?;
+        self.found(self.robust_lock().map_err(io::Error::other)?.lock()?)
+    }
+
+    /// The same for a daemon, which cannot wait for a program that never lets go.
+    ///
+    /// # Errors
+    /// `TimedOut`, or what the system says.
+    pub fn lock_within(&self, patience: Duration) -> io::Result<Held<'b>> {
+        self.found(self.robust_lock().map_err(io::Error::other)?.lock_within(patience)?)
+    }
+
+    #[inline]
+    fn found(&self, held: Held<'b>) -> io::Result<Held<'b>> {
         if held.locked() == Locked::OwnerDied {
             self.cursor().suspend();
         }
@@ -157,7 +170,7 @@ impl<'b> Entry<'b> {
 
     /// Makes it an entry of `key`, under the board's lock.
     pub(crate) fn become_of(&self, key: FileKey) -> io::Result<()> {
-        self.robust_lock().map_err(io::Error::other)?.make()?;
+        self.robust_lock().map_err(io::Error::other)?.make();
         self.part::<1>(entry::STANDING)[0].store(Standing::NEW.to_word(), Ordering::SeqCst);
         self.set_ring(RingPlace { at: 0, len_bytes: 0, identity: 0 });
         for counter in self.counters().0 {

@@ -10,7 +10,7 @@ use byway_tdm_region::Memory;
 use rustix::fs::OFlags;
 
 use crate::estate::Estate;
-use crate::held::HeldFile;
+use crate::held::{HeldFile, locked};
 use crate::lower::Lower;
 use crate::table::{Assignment, BootId, Found, SlotNumber, Table};
 
@@ -102,7 +102,7 @@ fn lower_of(handed: &OwnedFd) -> Result<(PathBuf, Lower), Why> {
 
 /// From here on its writers log, after the next real sync; not if somebody who may write it unseen said so meanwhile.
 fn begin(entry: Entry<'_>, held: &HeldFile) -> bool {
-    let Ok(_held) = entry.lock() else { return false };
+    let Ok(_held) = locked(entry) else { return false };
     entry.set_ring(held.ring);
     entry.cursor().begin(Position(0));
     entry.move_to(Level::Absorb, Why::Earned)

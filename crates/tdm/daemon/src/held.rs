@@ -1,8 +1,11 @@
 //! A file that is absorbed, as the daemon has it.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use byway_sys::robust::Held;
 use byway_sys::time::monotonic_ns;
 use byway_tdm_board::{Counted, Entry, EntryIndex, Level, Why};
 use byway_tdm_log::{Absorber, LowerFile, Ring, RingPlace};
@@ -13,6 +16,12 @@ use crate::table::SlotNumber;
 
 /// Input/output error, on every Linux.
 const EIO: i32 = 5;
+
+/// Busy: it is tried again later.
+const EAGAIN: i32 = 11;
+
+/// A program that holds a file's lock for longer is not waited for: it may do so for ever, and other users' files are to be looked after.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How often a file is synced below to let it go, before it is left for later: whoever writes it all the time fills it again.
 const TRIES: u32 = 8;
@@ -48,17 +57,17 @@ impl HeldFile {
     /// Syncs it below, and lets go of the records that are covered by that.
     ///
     /// # Errors
-    /// An error number: every sync of the file fails with it from now on.
+    /// An error number: EAGAIN for a file whose lock somebody keeps; every sync of it fails with any other from now on.
     pub(crate) fn retire(&self, entry: Entry<'_>, memory: &Window) -> Result<(), i32> {
         let Some(absorber) = self.absorber(entry, memory) else { return Err(EIO) };
         let begun = {
-            let _held = entry.lock().map_err(|_| EIO)?;
+            let _held = locked(entry)?;
             absorber.begin_below()
         };
         let before = entry.cursor().kept_bytes();
         let result = self.lower.sync().map_err(|error| error.raw_os_error().unwrap_or(EIO));
         self.retired_ns.store(monotonic_ns(), Ordering::Relaxed);
-        let _held = entry.lock().map_err(|_| EIO)?;
+        let _held = locked(entry)?;
         if entry.ring() != self.ring {
             // It was let go and absorbed anew meanwhile.
             return result;
@@ -72,12 +81,14 @@ impl HeldFile {
     /// # Errors
     /// An error number: it stays absorbed, and every sync of it fails, or it is written so much that it is tried again later.
     pub(crate) fn settle(&self, entry: Entry<'_>, memory: &Window, why: Why) -> Result<(), i32> {
-        const EAGAIN: i32 = 11;
         for _ in 0..TRIES {
             // Nothing is logged from here on, so what is to be retired does not grow but for writers that sync below themselves.
             entry.cursor().suspend();
-            self.retire(entry, memory)?;
-            let _held = entry.lock().map_err(|_| EIO)?;
+            match self.retire(entry, memory) {
+                Err(EAGAIN) => continue,
+                result => result?,
+            }
+            let _held = locked(entry)?;
             if entry.ring() != self.ring {
                 // It was let go by somebody else, and absorbed anew.
                 return Ok(());
@@ -94,4 +105,12 @@ impl HeldFile {
     fn absorber<'a>(&self, entry: Entry<'a>, memory: &'a Window) -> Option<Absorber<'a, Window>> {
         Some(Absorber::new(Ring::new(memory, self.ring).ok()?, entry.cursor()))
     }
+}
+
+/// A file's lock, but not for ever.
+pub(crate) fn locked(entry: Entry<'_>) -> Result<Held<'_>, i32> {
+    entry.lock_within(PATIENCE).map_err(|error| match error.kind() {
+        ErrorKind::TimedOut => EAGAIN,
+        _ => EIO,
+    })
 }

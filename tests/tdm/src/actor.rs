@@ -1,6 +1,9 @@
 //! The program that makes the calls it is told.
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -41,6 +44,21 @@ impl Actor {
         let mut command = Command::new(built::actor());
         command.current_dir(place.path().join("files")).env("LD_PRELOAD", built::library());
         command.env("BYWAY_TDM_SOCKET", &place.options.socket);
+        Self::of(command)
+    }
+
+    /// One of another user, in a folder of a place: what it needs is copied there, as it may come nowhere else.
+    #[must_use]
+    pub fn of_user(place: &Place, folder: &str, uid: u32) -> Self {
+        let [actor, library] = [built::actor(), built::library()].map(|made| {
+            let copy = place.path().join(made.file_name().unwrap());
+            std::fs::copy(made, &copy).unwrap();
+            std::fs::set_permissions(&copy, Permissions::from_mode(0o755)).unwrap();
+            copy
+        });
+        let mut command = Command::new(actor);
+        command.current_dir(place.path().join(folder)).env("LD_PRELOAD", library);
+        command.env("BYWAY_TDM_SOCKET", &place.options.socket).uid(uid).gid(uid);
         Self::of(command)
     }
 

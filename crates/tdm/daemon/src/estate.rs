@@ -1,6 +1,7 @@
 //! What a daemon has of one user: a slice of the region, a board, and the files that are absorbed.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -105,7 +106,7 @@ fn open_board(path: &Path, uid: u32) -> Result<(Board, File), DaemonError> {
     let file = File::from(file);
     let len_bytes = file.metadata().map_err(system("measure it"))?.len();
     if len_bytes == BOARD_BYTES as u64 {
-        let map = Mapping::file(&file, 0, BOARD_BYTES, Sharing::Shared).map_err(system("map it"))?;
+        let map = map_board(&file).map_err(system("map it"))?;
         if let Ok(board) = Board::open(map) {
             return Ok((board, file));
         }
@@ -115,6 +116,11 @@ fn open_board(path: &Path, uid: u32) -> Result<(Board, File), DaemonError> {
     if rustix::process::geteuid().is_root() {
         fchown(&file, Some(Uid::from_raw(uid)), None::<Gid>).map_err(|e| system("hand it over")(e.into()))?;
     }
-    let map = Mapping::file(&file, 0, BOARD_BYTES, Sharing::Shared).map_err(system("map it"))?;
+    let map = map_board(&file).map_err(system("map it"))?;
     Ok((Board::make(map)?, file))
+}
+
+/// The user may cut the file short, which ends none but what is served to him (decision 0019).
+fn map_board(file: &File) -> io::Result<Mapping> {
+    Mapping::guarded_file(file, 0, BOARD_BYTES, Sharing::Shared)
 }

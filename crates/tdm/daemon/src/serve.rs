@@ -2,6 +2,7 @@
 
 use std::net::Shutdown;
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,7 @@ const SLICE_MIN_BYTES: u64 = 2 << 20;
 #[derive(Debug)]
 pub struct Daemon {
     shared: Arc<Shared>,
+    listener: Arc<UnixListener>,
     threads: Vec<JoinHandle<()>>,
     recovered: Vec<RecoveredFile>,
 }
@@ -64,12 +66,13 @@ impl Daemon {
     pub fn start(options: Options) -> Result<Self, DaemonError> {
         let (shared, recovered) = Shared::open(options, false)?;
         let shared = Arc::new(shared);
-        let listener = listen(&shared.options.socket)?;
+        let listener = Arc::new(listen(&shared.options.socket)?);
+        let accepts = Arc::clone(&listener);
         let threads = vec![
             shared.spawn("byway-tdm-retire", |shared| shared.retire_rounds())?,
-            shared.spawn("byway-tdm-accept", move |shared| shared.accept(&listener))?,
+            shared.spawn("byway-tdm-accept", move |shared| shared.accept(&accepts))?,
         ];
-        Ok(Self { shared, threads, recovered })
+        Ok(Self { shared, listener, threads, recovered })
     }
 
     /// What became of the files that were absorbed before.
@@ -97,7 +100,8 @@ impl Daemon {
             return Vec::new();
         }
         self.shared.stops.store(true, Ordering::SeqCst);
-        let _ = UnixStream::connect(&self.shared.options.socket);
+        // Whoever accepts wakes up, whatever became of the socket's name.
+        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -375,5 +379,11 @@ fn listen(socket: &Path) -> Result<UnixListener, DaemonError> {
         return Err(DaemonError::InUse(socket.to_owned()));
     }
     let _ = std::fs::remove_file(socket);
-    UnixListener::bind(socket).map_err(DaemonError::system(socket, "listen there"))
+    let listener = UnixListener::bind(socket).map_err(DaemonError::system(socket, "listen there"))?;
+    if rustix::process::geteuid().is_root() {
+        // Every user's programs come; who they are the system says.
+        let all = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(socket, all).map_err(DaemonError::system(socket, "let all users in"))?;
+    }
+    Ok(listener)
 }

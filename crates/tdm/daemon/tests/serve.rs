@@ -349,3 +349,11 @@ fn a_second_daemon_is_refused() {
     let second = Daemon::start(place.options.clone()).unwrap_err();
     assert!(!second.to_string().is_empty());
 }
+
+#[test]
+fn a_daemon_whose_socket_lost_its_name_ends_all_the_same() {
+    let place = Place::new();
+    let daemon = place.start();
+    std::fs::remove_file(&place.options.socket).unwrap();
+    assert_eq!(daemon.end(), []);
+}

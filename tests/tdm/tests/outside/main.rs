@@ -7,6 +7,7 @@ mod escapes;
 mod kills;
 mod programs;
 mod traps;
+mod users;
 
 use byway_tdm_tests::Place;
 

@@ -1,0 +1,144 @@
+//! Two users of one daemon: what either does with all that it is given, the other's files stay as they are.
+//!
+//! Needs root, who starts a daemon for all users and programs as another one.
+
+use std::fs::{File, Permissions};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use byway_conformance::skips::skip;
+use byway_sys::Mapping;
+use byway_sys::map::Sharing;
+use byway_tdm_board::Level;
+use byway_tdm_client::Session;
+use byway_tdm_control::{Channel, Order, Reply, Request};
+use byway_tdm_region::Memory;
+use byway_tdm_tests::{Actor, Place};
+use rustix::process::Uid;
+
+/// Nobody's number, on every Linux.
+const NOBODY: u32 = 65534;
+
+/// A place that another user may come to; `None` where there is no other user to be.
+fn place_of_two(test: &str) -> Option<Place> {
+    if !rustix::process::geteuid().is_root() {
+        skip(test, "it is not root");
+        return None;
+    }
+    let place = Place::new("/var/tmp");
+    std::fs::set_permissions(place.path(), Permissions::from_mode(0o755)).unwrap();
+    chown(place.path().join("plain"), Some(NOBODY), Some(NOBODY)).unwrap();
+    Some(place)
+}
+
+/// Does something as the other user: a thread has an identity of its own.
+fn as_nobody<R: Send>(act: impl FnOnce() -> R + Send) -> R {
+    thread::scope(|threads| {
+        let other = threads.spawn(|| {
+            let nobody = Some(Uid::from_raw(NOBODY));
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            act()
+        });
+        other.join().unwrap()
+    })
+}
+
+/// All that a client is given: the board, the memory.
+fn given(place: &Place) -> Vec<OwnedFd> {
+    let channel = Channel::connect(&place.options.socket, Duration::from_secs(20)).unwrap();
+    let (reply, files) = channel.ask(Request::Hello, &[]).unwrap();
+    assert!(matches!(reply, Reply::Welcome(_)), "{reply:?}");
+    files
+}
+
+/// Stores all over a file through a mapping and cuts it off, as whoever is given it may.
+fn spoil(file: OwnedFd) {
+    let file = File::from(file);
+    let len = file.metadata().unwrap().len();
+    let all = Mapping::file(&file, 0, len as usize, Sharing::Shared).unwrap();
+    all.fill_at(0, len as usize, 0xa5).unwrap();
+    drop(all);
+    file.set_len(0).unwrap();
+}
+
+fn bytes_of(session: &Session) -> Vec<u8> {
+    let mut all = vec![0; session.memory().len_bytes() as usize];
+    session.memory().read(0, &mut all).unwrap();
+    all
+}
+
+fn level(place: &Place, session: &Session, name: &str) -> Option<Level> {
+    place.standing(session, name).map(|standing| standing.level)
+}
+
+#[test]
+fn programs_of_two_users_are_served_each_from_his_own_part() {
+    let Some(place) = place_of_two("programs_of_two_users_are_served_each_from_his_own_part") else { return };
+    let daemon = place.daemon();
+    let mut mine = place.actor();
+    mine.does("open a log wcae");
+    place.absorb(&place.session(), &mut mine, 'a', "log");
+    let mut theirs = Actor::of_user(&place, "plain", NOBODY);
+    theirs.does("open a log wcae");
+    for _ in 0..8 {
+        theirs.does("write a 40 1; fdatasync a");
+    }
+    let report = daemon.report();
+    let absorbed = |uid: u32| {
+        let user = report.users.iter().find(|user| user.uid == uid);
+        user.map(|user| user.files.iter().filter(|file| file.level == "ABSORB").count())
+    };
+    assert_eq!((absorbed(0), absorbed(NOBODY)), (Some(1), Some(1)), "{report:?}");
+}
+
+#[test]
+fn a_user_who_spoils_all_that_he_is_given_spoils_nothing_of_anothers() {
+    let test = "a_user_who_spoils_all_that_he_is_given_spoils_nothing_of_anothers";
+    let Some(place) = place_of_two(test) else { return };
+    let daemon = place.daemon();
+    let mut mine = place.actor();
+    mine.does("open a log wcae");
+    let session = place.session();
+    place.absorb(&session, &mut mine, 'a', "log");
+    mine.does("write a 400 1; fdatasync a");
+    let before = bytes_of(&session);
+    as_nobody(|| given(&place).into_iter().for_each(spoil));
+    assert!(bytes_of(&session) == before, "another user's part of the region was changed");
+    mine.does("write a 400 2; fdatasync a");
+    assert_eq!(level(&place, &session, "log"), Some(Level::Absorb));
+    let ended = daemon.end();
+    assert!(ended.iter().any(|file| file.uid == 0 && file.is_settled), "{ended:?}");
+}
+
+#[test]
+fn a_user_has_no_say_over_anothers_files_and_opens_no_part_but_his_own() {
+    let test = "a_user_has_no_say_over_anothers_files_and_opens_no_part_but_his_own";
+    let Some(place) = place_of_two(test) else { return };
+    let _daemon = place.daemon();
+    let mut mine = place.actor();
+    mine.does("open a log wcae");
+    let session = place.session();
+    place.absorb(&session, &mut mine, 'a', "log");
+    let key = place.key("log");
+    for order in [Order::Drain, Order::Evict, Order::Pin, Order::Unpin] {
+        assert!(!as_nobody(|| place.order_key(order, key)), "{order:?}");
+    }
+    assert_eq!(level(&place, &session, "log"), Some(Level::Absorb));
+    let mut opened = as_nobody(|| files_that_open(place.path()));
+    opened.retain(|name| !name.contains(&NOBODY.to_string()));
+    assert_eq!(opened, Vec::<String>::new());
+}
+
+/// Files of a folder that can be read or written, but for sockets.
+fn files_that_open(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).unwrap().filter_map(Result::ok);
+    let files = files.filter(|file| file.file_type().is_ok_and(|kind| kind.is_file()));
+    let opens = |path: &Path| File::open(path).is_ok() || File::options().write(true).open(path).is_ok();
+    files
+        .filter(|file| opens(&file.path()))
+        .map(|file| file.file_name().to_string_lossy().into_owned())
+        .collect()
+}

@@ -130,7 +130,10 @@ fn status_shows_each_file_with_its_level_the_reason_and_what_was_spared() {
     let line = |name: &str| {
         told.lines().find(|line| line.contains(&place.text(name))).unwrap_or_else(|| panic!("{told}"))
     };
-    assert!(line("log").contains("ABSORB") && line("log").contains("synced often enough"), "{told}");
+    assert!(
+        line("log").contains("ABSORB") && line("log").contains("a log that begins: 3 syncs in"),
+        "{told}"
+    );
     assert!(line("other").contains("PASS") && line("other").contains("not been looked at"), "{told}");
     assert!(told.contains("saved") && told.contains("emulated"), "{told}");
     let report = &json_lines(&place.tdm(&["status", "--once", "--json"]))[0];
@@ -140,13 +143,75 @@ fn status_shows_each_file_with_its_level_the_reason_and_what_was_spared() {
 }
 
 #[test]
+fn explain_says_by_which_numbers_a_file_is_where_it_is() {
+    let place = Place::new();
+    let _server = place.serve(&[]);
+    let (session, file) = (place.session(), place.file("log"));
+    absorbed(&open_file(&session, &file), &file);
+    let told = place.tdm(&["explain", &place.text("log")]);
+    for wanted in ["each second, over 1 s: ", "a sync by PASS: ", "ABSORB would save "] {
+        assert!(told.contains(wanted), "{told}");
+    }
+    let told = &json_lines(&place.tdm(&["status", "--once", "--json"]))[0]["users"][0]["files"][0];
+    assert!(told["reason"].as_str().unwrap().contains("3 syncs in"), "{told}");
+}
+
+#[test]
+fn rules_by_path_hold_and_a_line_that_is_none_is_named() {
+    let place = Place::new();
+    let rules = place.text("rules");
+    std::fs::write(&rules, "# none of ours\nnever **/log\n").unwrap();
+    let _server = place.serve(&["--rules", &rules]);
+    let (session, file) = (place.session(), place.file("log"));
+    let opened = open_file(&session, &file);
+    (0..5).for_each(|at| write_and_sync(&opened, &file, at, b"x"));
+    assert_eq!(opened.entry().standing().level, Level::Pass);
+    assert!(place.tdm(&["explain", &place.text("log")]).contains("files of its path are kept out"));
+    std::fs::write(&rules, "never **/log\nseldom /x\n").unwrap();
+    let told = refused(2, &["tdm", "serve", "--socket", &place.text("other"), "--rules", &rules]);
+    assert!(told.contains("line 2") && told.contains("seldom /x"), "{told}");
+}
+
+#[test]
+fn a_log_is_brought_into_the_cache_by_hand_where_there_is_one() {
+    let place = Place::new();
+    let region = format!("emu:{}?size=32M&profile=cmm-h&cache=8M&clock=virtual", place.text("modelled"));
+    let usual = place.region()[1].clone();
+    for (region, said) in [(&usual, "no cache in front of it"), (&region, "in the device's cache")] {
+        let [socket, boards] = [place.text("socket"), place.0.path().to_str().unwrap().to_owned()];
+        let args = [
+            "tdm",
+            "serve",
+            "--socket",
+            &socket,
+            "--boards",
+            &boards,
+            "--emulate-persistence",
+            "--region",
+            region,
+        ];
+        let (server, _) = Server::begin_with(&args);
+        let (session, file) = (place.session(), place.file("log"));
+        assert!(
+            refused(1, &["tdm", "prefetch", &place.text("log"), "--socket", &place.text("socket")])
+                .contains("not absorbed")
+        );
+        absorbed(&open_file(&session, &file), &file);
+        assert!(place.tdm(&["prefetch", &place.text("log")]).contains(said));
+        let waited = place.tdm(&["status", "--once"]).contains("0 waited for flash");
+        assert_eq!(waited, *region != usual);
+        server.end("-INT");
+    }
+}
+
+#[test]
 fn a_file_is_explained_whether_the_daemon_has_seen_it_or_not() {
     let place = Place::new();
     let _server = place.serve(&[]);
     let (session, file, _other) = (place.session(), place.file("log"), place.file("other"));
     absorbed(&open_file(&session, &file), &file);
     let told = place.tdm(&["explain", &place.text("log")]);
-    assert!(told.contains("is at ABSORB: it is synced often enough"), "{told}");
+    assert!(told.contains("is at ABSORB: a log that begins: 3 syncs in"), "{told}");
     assert!(told.contains("went below") && told.contains("not a loss of power"), "{told}");
     let told = place.tdm(&["explain", &place.text("other")]);
     assert!(

@@ -60,6 +60,13 @@ Example:
 Example:
   byway tdm drain appendonly.aof")]
     Drain(TdmFile),
+    /// Have the log of a file in the device's cache, where the device has one.
+    #[command(after_help = "\
+Example:
+  byway tdm prefetch appendonly.aof
+
+The daemon keeps the logs of absorbed files in the cache by itself; this brings back at once what the device let go of.")]
+    Prefetch(TdmFile),
     /// Write back what a region has, without serving it.
     Recover(TdmRecover),
     /// Measure a write and a sync of it, by the kernel alone and under the library, by turns.
@@ -147,6 +154,7 @@ Examples:
   byway tdm serve --emulate-persistence
   byway tdm serve --region 'fsdax:/mnt/pmem?size=4G' --log-size 64M
   byway tdm serve --region devdax:/dev/dax0.0 --json
+  printf 'never /var/tmp/**\\nabsorb /var/lib/valkey/**.aof\\n' > rules && byway tdm serve --rules rules
 
 What a daemon that was killed left is taken over first, and told: files that programs still write go on, others are synced; \
 after a loss of power their records are written back. Ctrl-C and SIGTERM take every file down to the kernel, whole and synced.")]
@@ -158,6 +166,10 @@ pub struct TdmServe {
     /// Room of each file's log; at most an eighth of its user's part of the region.
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size::parse)]
     pub log_size: u64,
+    /// A file of rules, one a line, the first that fits a path holds: `never PATTERN` or `absorb PATTERN`. `*` stands for any number of
+    /// bytes within a folder, `**` across folders, `?` for one byte.
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
     /// Print JSON, an object a line.
     #[arg(long)]
     pub json: bool,

@@ -48,6 +48,8 @@ pub enum Order {
     Evict,
     /// Sync all of it below, and go on.
     Drain,
+    /// Have its log in the device's cache, ahead of what is written.
+    Prefetch,
 }
 
 /// What the daemon answers.
@@ -78,7 +80,7 @@ pub enum NotUnderstood {
 
 impl Order {
     /// All of them, by their number.
-    const ALL: [Self; 4] = [Self::Pin, Self::Unpin, Self::Evict, Self::Drain];
+    const ALL: [Self; 5] = [Self::Pin, Self::Unpin, Self::Evict, Self::Drain, Self::Prefetch];
 }
 
 impl Request {
@@ -207,7 +209,7 @@ mod tests {
         bytes[4] = 9;
         assert_eq!(Request::decode(&bytes), Err(NotUnderstood::Version(9)));
         assert_eq!(Request::decode(&message(99, [0; 4])), Err(NotUnderstood::Kind(99)));
-        assert_eq!(Request::decode(&message(4, [4, 0, 0, 0])), Err(NotUnderstood::Kind(4)));
+        assert_eq!(Request::decode(&message(4, [5, 0, 0, 0])), Err(NotUnderstood::Kind(4)));
         assert_eq!(Request::decode(&message(2, [1 << 32, 0, 0, 0])), Err(NotUnderstood::Kind(2)));
         assert_eq!(Reply::decode(&message(101, [0; 4])), Err(NotUnderstood::Kind(101)));
     }

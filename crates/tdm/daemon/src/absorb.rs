@@ -53,7 +53,7 @@ impl Estate {
         }
         let slot = free_slot(table).ok_or(Why::NoRoom)?;
         let identity = getrandom::u64().map_err(|_| Why::NoRoom)?;
-        let place = files.rings.take(identity).ok_or(Why::NoRoom)?;
+        let place = files.take_ring(self.slice.as_ref(), identity)?;
         let ring = Ring::new(self.slice.window(), place).map_err(|_| Why::NoRoom)?;
         let assignment = Assignment { key, ring: place, uid: self.uid, path: path.clone(), boot };
         // The ring is empty before the table says whose it is, and the table says so before a record can be acknowledged.
@@ -62,7 +62,7 @@ impl Estate {
         if !began || !begin(entry, &held) {
             // A slot that cannot be freed keeps its ring.
             if table.free(slot).is_ok() {
-                files.rings.give_back(place);
+                files.give_back(place);
             }
             return Err(if began { entry.standing().why } else { Why::NoRoom });
         }

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use byway_sys::Mapping;
 use byway_sys::map::Sharing;
-use byway_tdm_board::{BOARD_BYTES, Board, EntryIndex};
+use byway_tdm_board::{BOARD_BYTES, Board, EntryIndex, Why};
+use byway_tdm_log::RingPlace;
 use byway_tdm_region::{Access, DeviceRegion, Export};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, open};
 
@@ -18,6 +19,7 @@ use crate::error::DaemonError;
 use crate::held::HeldFile;
 use crate::judge::Judge;
 use crate::options::Options;
+use crate::resident::Resident;
 use crate::rings::Rings;
 
 /// One user's part.
@@ -38,6 +40,7 @@ pub(crate) struct Estate {
 pub(crate) struct Files {
     pub(crate) held: Vec<Arc<HeldFile>>,
     pub(crate) rings: Rings,
+    pub(crate) resident: Resident,
 }
 
 impl Estate {
@@ -49,12 +52,13 @@ impl Estate {
         options: &Options,
     ) -> Result<Self, DaemonError> {
         let (board, board_file) = open_board(board, uid)?;
-        let rings = Rings::new(slice.len_bytes(), options.ring_bytes);
+        let resident = Resident::of(slice.as_ref());
+        let rings = Rings::new(slice.len_bytes(), options.ring_bytes.min(resident.log_most_bytes()));
         let (places, _) = rings.places();
-        let logs_bytes = places as u64 * rings.ring_bytes();
+        let logs_bytes = resident.room_bytes(places as u64 * rings.ring_bytes());
         let is_persistent = slice.domain().is_persistent();
         let judge = Judge::new(logs_bytes, rings.ring_bytes(), options.rules.clone(), is_persistent);
-        let files = Mutex::new(Files { held: Vec::new(), rings });
+        let files = Mutex::new(Files { held: Vec::new(), rings, resident });
         let (judge, clock) = (Mutex::new(judge), options.clock.clone());
         Ok(Self { uid, slice, board, board_file, files, judge, clock })
     }
@@ -89,6 +93,26 @@ impl Estate {
     /// All that are.
     pub(crate) fn all_held(&self) -> Vec<Arc<HeldFile>> {
         self.files().held.clone()
+    }
+}
+
+impl Files {
+    /// A place for a log, in the device's cache where it has one.
+    pub(crate) fn take_ring(&mut self, slice: &dyn DeviceRegion, identity: u64) -> Result<RingPlace, Why> {
+        let ring = self.rings.take(identity).ok_or(Why::NoRoom)?;
+        match self.resident.admit(slice, ring) {
+            Ok(()) => Ok(ring),
+            Err(why) => {
+                self.rings.give_back(ring);
+                Err(why)
+            }
+        }
+    }
+
+    /// A log's place is free again.
+    pub(crate) fn give_back(&mut self, ring: RingPlace) {
+        self.resident.release(ring);
+        self.rings.give_back(ring);
     }
 }
 

@@ -6,6 +6,7 @@ use byway_tdm_policy::Order as Ordered;
 use byway_tdm_region::Memory;
 
 use crate::estate::Estate;
+use crate::resident::bring;
 use crate::table::Table;
 
 impl Estate {
@@ -25,12 +26,19 @@ impl Estate {
             Order::Evict => self.keep_out(table, entry),
             Order::Pin => self.pin(entry),
             Order::Unpin => self.unpin(entry),
+            Order::Prefetch => self.prefetch(entry),
         }
     }
 
     fn drain(&self, entry: Entry<'_>) -> Result<(), Why> {
         let held = self.held(entry.index()).ok_or(entry.standing().why)?;
         held.retire(entry, self.slice.window()).map_err(|_| Why::SyncFailed)
+    }
+
+    /// Has a file's log in the device's cache, whatever was touched since.
+    fn prefetch(&self, entry: Entry<'_>) -> Result<(), Why> {
+        let held = self.held(entry.index()).ok_or(entry.standing().why)?;
+        bring(self.slice.as_ref(), held.ring.at, held.ring.len_bytes).map_err(|_| Why::NoRoom)
     }
 
     fn keep_out<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {

@@ -149,6 +149,8 @@ impl Estate {
         }
         let (path, lower) = Lower::find(&was.path, was.key).ok()??;
         let held = HeldFile::new(entry.index(), slot, was.ring, (path.clone(), lower));
+        // Where there is no room for it in the device's cache, its stores wait.
+        let _ = self.files().resident.admit(self.slice.as_ref(), was.ring);
         self.judge().adopt(self.now_ns(), &entry, &path, was.ring.len_bytes);
         self.files().held.push(Arc::new(held));
         Some(path)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use byway_tdm_board::{Counted, Entry, Level, Standing, Why};
 use byway_tdm_policy::{Explanation, Order, Reason};
+use byway_tdm_region::DeviceRegion;
 use serde::{Deserialize, Serialize};
 
 use crate::estate::Estate;
@@ -30,6 +31,40 @@ pub struct RegionReport {
     pub why: String,
     /// It only stands for a device.
     pub is_emulated: bool,
+    /// Its cache, if it has one that is told of.
+    pub cache: Option<CacheReport>,
+}
+
+/// The cache of a device in front of its flash.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CacheReport {
+    /// Its room.
+    pub bytes: u64,
+    /// What is in it.
+    pub resident_bytes: u64,
+    /// Touches that found their page.
+    pub hits: u64,
+    /// Pages that were brought or made.
+    pub misses: u64,
+    /// Touches that waited for flash.
+    pub waits: u64,
+    /// Pages that it let go of.
+    pub evictions: u64,
+}
+
+impl CacheReport {
+    /// What a region tells of its own.
+    pub(crate) fn of(region: &dyn DeviceRegion) -> Option<Self> {
+        let stats = region.stats();
+        Some(Self {
+            bytes: stats.cache_bytes?,
+            resident_bytes: stats.resident_bytes,
+            hits: stats.hits,
+            misses: stats.misses,
+            waits: stats.blocking_touches,
+            evictions: stats.evictions,
+        })
+    }
 }
 
 /// One user.

@@ -20,6 +20,8 @@ const AGE_NS: u64 = 2_000_000_000;
 impl Estate {
     /// One round over all files; says how many were synced below.
     pub(crate) fn retire<M: Memory>(&self, table: &Table<'_, M>) -> u64 {
+        // A device that cannot bring them now has stores wait, and is asked again.
+        let _ = self.files().resident.keep(self.slice.as_ref());
         let mut retired = 0;
         for held in self.all_held() {
             let Some(entry) = self.board.entry(held.entry) else { continue };
@@ -72,7 +74,7 @@ impl Estate {
         };
         files.held.swap_remove(mine);
         if table.free(held.slot).is_ok() {
-            files.rings.give_back(held.ring);
+            files.give_back(held.ring);
         }
         Ok(())
     }

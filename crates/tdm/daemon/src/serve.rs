@@ -18,7 +18,8 @@ use crate::error::DaemonError;
 use crate::estate::{Estate, board_path};
 use crate::options::Options;
 use crate::recovery::{Outcome, RecoveredFile, Terms};
-use crate::report::{RegionReport, Report};
+use crate::report::{CacheReport, RegionReport, Report};
+use crate::resident::bring;
 use crate::table::{BootId, Found, TABLE_BYTES, Table};
 
 /// Between two rounds over all files.
@@ -150,6 +151,7 @@ impl Shared {
         if region.len_bytes() < least {
             return Err(DaemonError::TooSmall(region.len_bytes(), least));
         }
+        bring(region.as_ref(), 0, TABLE_BYTES)?;
         let boot = byway_sys::boot::boot_id().unwrap_or_default();
         let stops = AtomicBool::new(false);
         let shared = Self {
@@ -362,6 +364,7 @@ impl Shared {
             domain: self.region.domain().name().to_owned(),
             why: self.region.why().to_owned(),
             is_emulated: self.region.is_emulated(),
+            cache: CacheReport::of(self.region.as_ref()),
         };
         Report { region, users: self.all_estates().iter().map(|estate| estate.report()).collect() }
     }

@@ -343,6 +343,25 @@ fn a_file_that_is_taken_down_twice_at_once_gives_its_log_back_once() {
 }
 
 #[test]
+fn no_store_into_a_log_waits_for_flash_where_the_device_has_a_cache() {
+    let mut place = Place::new();
+    place.options.region += "&profile=cmm-h&cache=8M&clock=virtual";
+    let daemon = place.start();
+    let session = place.session();
+    let (_, file) = place.file("log");
+    let opened = open_file(&session, &file);
+    absorbed(&opened, &file);
+    let room_bytes = daemon.report().users[0].ring_bytes;
+    for at in 0..3 * room_bytes / 4096 {
+        write(&opened, &file, at * 4096, &[at as u8; 4096]);
+        sync(&opened, &file);
+    }
+    assert!(opened.entry().counters().get(Counted::SavedSyncs) > 100);
+    let cache = daemon.report().region.cache.unwrap();
+    assert_eq!((cache.waits, cache.hits > 1000), (0, true), "{cache:?}");
+}
+
+#[test]
 fn a_second_daemon_is_refused() {
     let place = Place::new();
     let _daemon = place.start();

@@ -4,6 +4,7 @@
 
 mod differential;
 mod escapes;
+mod judged;
 mod kills;
 mod programs;
 mod traps;

@@ -36,6 +36,7 @@ pub fn run(command: &TdmCommand, out: &mut impl Write, interrupt: &Interrupt) ->
         TdmCommand::Unpin(args) => order::run(Order::Unpin, args, out),
         TdmCommand::Evict(args) => order::run(Order::Evict, args, out),
         TdmCommand::Drain(args) => order::run(Order::Drain, args, out),
+        TdmCommand::Prefetch(args) => order::run(Order::Prefetch, args, out),
         TdmCommand::Recover(args) => recover::run(args, out),
         TdmCommand::Bench(args) if args.round => round::run(args, out, interrupt),
         TdmCommand::Bench(args) => bench::run(args, out, interrupt),

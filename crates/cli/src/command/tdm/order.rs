@@ -1,4 +1,4 @@
-//! `byway tdm pin`, `unpin`, `evict` and `drain`: what is done with a file by hand.
+//! `byway tdm pin`, `unpin`, `evict`, `drain` and `prefetch`: what is done with a file by hand.
 
 use std::fmt;
 use std::fs::File;
@@ -35,7 +35,10 @@ pub fn run(order: Order, args: &TdmFile, out: &mut impl Write) -> Result<()> {
         _ => ask(&channel, Request::Order(order, identified.key), None)?,
     };
     match done {
-        Ok(()) => Ok(print_done(out, args.json, &Done { order: name(order), path: file.path })?),
+        Ok(()) => {
+            let has_cache = order == Order::Prefetch && ask::report(&channel)?.region.cache.is_some();
+            Ok(print_done(out, args.json, &Done { order: name(order), path: file.path, has_cache })?)
+        }
         Err(Why::Unknown) => {
             let why = "no program that is served has opened it, or none has synced it yet";
             Err(No(format!("{path} is not absorbed: {why}")).into())
@@ -77,6 +80,7 @@ const fn name(order: Order) -> &'static str {
         Order::Unpin => "unpin",
         Order::Evict => "evict",
         Order::Drain => "drain",
+        Order::Prefetch => "prefetch",
     }
 }
 
@@ -85,6 +89,9 @@ const fn name(order: Order) -> &'static str {
 struct Done {
     order: &'static str,
     path: PathBuf,
+    /// It was brought into a cache, which the device's memory has in front of it.
+    #[serde(skip)]
+    has_cache: bool,
 }
 
 impl fmt::Display for Done {
@@ -92,6 +99,8 @@ impl fmt::Display for Done {
         let what = match self.order {
             "pin" => "pinned: it stays absorbed however seldom it is synced",
             "unpin" => "the policy decides of it again",
+            "prefetch" if self.has_cache => "its log is in the device's cache",
+            "prefetch" => "its log is resident, as all of this memory: it has no cache in front of it",
             "evict" => "synced below, and the kernel's alone",
             _ => "synced below, and absorbed as before",
         };

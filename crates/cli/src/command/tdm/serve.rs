@@ -5,14 +5,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
-use anyhow::Result;
-use byway_tdm_daemon::{Daemon, EndedFile, Options, RecoveredFile, RegionReport};
+use anyhow::{Context, Result};
+use byway_tdm_daemon::{Daemon, EndedFile, Options, RecoveredFile, RegionReport, Rules};
 use byway_tdm_region::Opening;
 use serde::Serialize;
 
 use super::words;
 use crate::args::{TdmRegion, TdmServe};
 use crate::failure::No;
+use crate::files;
 use crate::size::counted;
 use crate::terminal::{on_signal, print_done};
 
@@ -27,7 +28,9 @@ pub fn run(args: &TdmServe, out: &mut impl Write) -> Result<()> {
         let _ = say.send(());
     })?;
     let socket = args.socket.path();
-    let daemon = Daemon::start(options(&args.region, socket.clone(), args.log_size))?;
+    let rules = args.rules.as_deref().map(rules).transpose()?.unwrap_or_default();
+    let options = Options { rules, ..options(&args.region, socket.clone(), args.log_size) };
+    let daemon = Daemon::start(options)?;
     let region = daemon.report().region;
     let begun = Begun { event: "listening", region: &region, recovered: daemon.recovered(), socket: &socket };
     print_done(out, args.json, &begun)?;
@@ -38,6 +41,11 @@ pub fn run(args: &TdmServe, out: &mut impl Write) -> Result<()> {
     print_done(out, args.json, &ended)?;
     out.flush()?;
     ended.verdict()
+}
+
+fn rules(file: &Path) -> Result<Rules> {
+    let text = std::fs::read_to_string(file).map_err(|cause| files::refused("read", file, cause))?;
+    Rules::parse(&text).with_context(|| file.display().to_string())
 }
 
 /// What a daemon, or a recovery without one, is started with.

@@ -104,6 +104,9 @@ struct Shown<'r>(&'r Report);
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "region  {}", words::region(&self.0.region))?;
+        if let Some(cache) = &self.0.region.cache {
+            writeln!(f, "cache   {}", words::cache(cache))?;
+        }
         for user in &self.0.users {
             write_user(user, f)?;
         }
@@ -160,7 +163,7 @@ fn table(user: &UserReport, files: &[&FileReport]) -> Table {
             file.saved_syncs.to_string(),
             time(words::lower_sync_ns(file)),
             fill(file, user),
-            file.why.clone(),
+            words::reason(file).to_owned(),
         ]);
     }
     table

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use byway_tdm_board::Why;
-use byway_tdm_daemon::{FileReport, Outcome, RecoveredFile, RegionReport, UserReport};
+use byway_tdm_daemon::{CacheReport, FileReport, Outcome, RecoveredFile, RegionReport, UserReport};
 use byway_tdm_region::Domain;
 
 use crate::size::{counted, human};
@@ -58,9 +58,24 @@ pub fn name(file: &FileReport) -> String {
     file.path.as_deref().map_or_else(number, |path| path.display().to_string())
 }
 
+/// What became of the touches of a device's memory.
+pub fn cache(cache: &CacheReport) -> String {
+    let CacheReport { hits, waits, .. } = cache;
+    let ([resident, room], pages) =
+        ([cache.resident_bytes, cache.bytes].map(human), counted(cache.evictions, "page"));
+    format!(
+        "{resident} of {room} resident; touches: {hits} found their page, {waits} waited for flash; {pages} let go of"
+    )
+}
+
+/// Why a file is where it is: by the policy, with its numbers, if it was judged.
+pub fn reason(file: &FileReport) -> &str {
+    file.reason.as_deref().unwrap_or(&file.why)
+}
+
 /// How a file is served and what that spared, a sentence each.
 pub fn explained(path: &Path, file: &FileReport, user: &UserReport) -> Vec<String> {
-    let mut said = vec![format!("{} is at {}: {}.", path.display(), file.level, file.why)];
+    let mut said = vec![format!("{} is at {}: {}.", path.display(), file.level, reason(file))];
     if file.is_pinned {
         said.push("It is pinned: it stays where it is however seldom it is synced.".to_owned());
     }
@@ -79,6 +94,8 @@ pub fn explained(path: &Path, file: &FileReport, user: &UserReport) -> Vec<Strin
     said.push(written(file));
     said.extend(synced(file));
     said.extend(logged(file, user));
+    // The first line says again where it is, and why.
+    said.extend(file.judged.iter().skip(1).cloned());
     said
 }
 

@@ -1,0 +1,133 @@
+//! Which files of unmodified programs are absorbed, by what these do: minutes pass on a clock that is put on.
+
+use std::time::Duration;
+
+use byway_tdm_board::{Counted, Level, Standing, Why};
+use byway_tdm_client::Session;
+use byway_tdm_control::Order;
+use byway_tdm_daemon::{Daemon, Rules};
+use byway_tdm_tests::{Actor, Place};
+
+use crate::place;
+
+/// A program that has a file `log` open as `a`, and a daemon whose clock can be put on.
+struct Court {
+    daemon: Daemon,
+    actor: Actor,
+    session: Session,
+    place: Place,
+}
+
+impl Court {
+    fn new(rules: &str) -> Self {
+        let mut place = place();
+        place.options.rules = Rules::parse(rules).unwrap();
+        let daemon = place.daemon();
+        let session = place.session();
+        let mut actor = place.actor();
+        actor.does("open a log +ce");
+        Self { place, session, actor, daemon }
+    }
+
+    fn standing(&self) -> Standing {
+        self.place.standing(&self.session, "log").unwrap()
+    }
+
+    /// Some time on the daemon's clock, and enough for its rounds to see it; three syncs with this between them are no burst.
+    fn pass(&self, seconds: u64) {
+        self.place.options.clock.advance(Duration::from_secs(seconds));
+        std::thread::sleep(Duration::from_millis(60));
+    }
+
+    /// A sync each second, until the file is at a level; not for ever.
+    fn synced_each_second_until(&mut self, level: Level) {
+        for _ in 0..100 {
+            if self.standing().level == level {
+                return;
+            }
+            self.actor.does("write a 100 1; fdatasync a");
+            self.pass(1);
+        }
+        panic!("{:?}, {:?}", self.standing(), self.daemon.report());
+    }
+
+    fn burst(&mut self) {
+        for _ in 0..4 {
+            self.actor.does("write a 100 1; fdatasync a");
+        }
+    }
+
+    fn idle_until(&self, level: Level) {
+        for _ in 0..100 {
+            if self.standing().level == level {
+                return;
+            }
+            self.pass(20);
+        }
+        panic!("{:?}, {:?}", self.standing(), self.daemon.report());
+    }
+
+    /// What is told of the file.
+    fn reason(&self) -> String {
+        let report = self.daemon.report();
+        let inode = self.place.key("log").inode;
+        let file = report.users[0].files.iter().find(|file| file.key[1] == inode).unwrap();
+        file.reason.clone().unwrap_or_else(|| file.why.clone())
+    }
+}
+
+#[test]
+fn a_log_is_absorbed_at_its_third_sync_and_let_go_when_it_has_not_been_synced_for_some_time() {
+    let mut court = Court::new("");
+    court.burst();
+    assert_eq!(court.standing().level, Level::Absorb);
+    assert!(court.reason().starts_with("a log that begins: 3 syncs in "), "{}", court.reason());
+    court.pass(1);
+    court.pass(1);
+    assert_eq!(court.standing().level, Level::Absorb);
+    court.idle_until(Level::Pass);
+    assert_eq!(court.standing().why, Why::TooFewSyncs);
+    assert!(court.reason().contains("would have kept it"), "{}", court.reason());
+}
+
+#[test]
+fn a_file_that_is_synced_once_a_second_is_handed_over_by_the_sync_behind_the_decision() {
+    let mut court = Court::new("");
+    court.synced_each_second_until(Level::Absorb);
+    assert!(court.reason().contains("more than its moves cost"), "{}", court.reason());
+    court.actor.does("fdatasync a; write a 10 2; fdatasync a");
+    let entry = court.session.board().find(court.place.key("log")).unwrap();
+    assert!(entry.counters().get(Counted::SavedSyncs) > 0);
+    assert_eq!(entry.counters().get(Counted::Wanted), 0);
+}
+
+#[test]
+fn a_pinned_file_stays_where_it_is_and_is_the_policy_s_again_when_that_is_taken_back() {
+    let mut court = Court::new("");
+    court.burst();
+    assert!(court.place.order(Order::Pin, "log"));
+    (0..20).for_each(|_| court.pass(60));
+    assert_eq!(court.standing().level, Level::Absorb);
+    assert!(court.place.order(Order::Unpin, "log"));
+    court.idle_until(Level::Pass);
+}
+
+#[test]
+fn a_rule_keeps_files_of_its_path_out_however_often_they_are_synced() {
+    let mut court = Court::new("never **/log");
+    for _ in 0..5 {
+        court.burst();
+        court.pass(1);
+    }
+    assert_eq!(court.standing().level, Level::Pass);
+    assert_eq!(court.reason(), "files of its path are kept out");
+}
+
+#[test]
+fn a_rule_has_files_of_its_path_absorbed_at_the_sync_behind_their_first() {
+    let mut court = Court::new("absorb **/log");
+    court.actor.does("write a 100 1; fdatasync a");
+    court.pass(1);
+    court.actor.does("fdatasync a");
+    assert_eq!(court.standing().level, Level::Absorb);
+}

@@ -24,6 +24,9 @@ int *slot(const struct line *line, int word);
 /* Bytes that follow from a seed. */
 const char *bytes(long len, long seed);
 
+/* Writes by a ring of its own. */
+long ring_write(int fd, const char *from, long len, long at);
+
 /* Does what a line says; the result, with errno set where it is below zero. */
 long act(struct line *line);
 

@@ -94,6 +94,10 @@ static int writes(struct line *l, long *r) {
         *r = (map_of[(unsigned char)l->word[1][0] & 127] = mmap(NULL, (size_t)a, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED ? -1 : 0;
     else if (!strcmp(name, "poke"))
         *r = poke(l->word[1], c, a, b);
+    else if (!strcmp(name, "peek"))
+        *r = map_of[(unsigned char)l->word[1][0] & 127][a];
+    else if (!strcmp(name, "ring_write"))
+        *r = ring_write(fd, bytes(a, b), a, c);
     else if (!strcmp(name, "splice"))
         *r = piped(fd, a, b);
     else if (!strcmp(name, "sendfile"))

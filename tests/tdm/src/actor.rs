@@ -38,11 +38,25 @@ impl Actor {
         Self::of(command)
     }
 
+    /// One that no library can be loaded into, in a folder.
+    #[must_use]
+    pub fn fixed(folder: &Path) -> Self {
+        let mut command = Command::new(built::static_actor());
+        command.current_dir(folder);
+        Self::of(command)
+    }
+
     /// One under the library and without the witness, which may not be interrupted.
     #[must_use]
     pub fn unwitnessed(place: &Place) -> Self {
+        Self::unwitnessed_in(place, &place.path().join("files"))
+    }
+
+    /// The same in another folder: in a mount, whose process has the witness.
+    #[must_use]
+    pub fn unwitnessed_in(place: &Place, folder: &Path) -> Self {
         let mut command = Command::new(built::actor());
-        command.current_dir(place.path().join("files")).env("LD_PRELOAD", built::library());
+        command.current_dir(folder).env("LD_PRELOAD", built::library());
         command.env("BYWAY_TDM_SOCKET", &place.options.socket);
         Self::of(command)
     }

@@ -18,10 +18,18 @@ pub fn library() -> &'static Path {
     })
 }
 
+const ACTOR: &[&str] = &["actor.c", "calls.c", "ring.c", "traps.c"];
+
 /// The program that makes the calls it is told.
 pub fn actor() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| compiled("actor", &["actor.c", "calls.c", "traps.c"], &["-pthread"]))
+    BUILT.get_or_init(|| compiled("actor", ACTOR, &["-pthread"]))
+}
+
+/// The same, which no library can be loaded into.
+pub fn static_actor() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| compiled("actor-static", ACTOR, &["-pthread", "-static"]))
 }
 
 /// The library behind the library, which keeps what the disk has for certain.

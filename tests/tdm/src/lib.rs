@@ -5,12 +5,14 @@
 mod actor;
 mod built;
 mod keeper;
+mod mount;
 mod place;
 mod survivor;
 
 pub use actor::{Actor, Answer};
 pub use built::{actor, library, witness};
 pub use keeper::Keeper;
+pub use mount::{Mount, cannot_mount};
 pub use place::{Place, ask_again};
 pub use survivor::assert_survives;
 

@@ -34,6 +34,8 @@ pub enum TdmCommand {
     Serve(TdmServe),
     /// Run a program whose writes and syncs are served.
     Run(TdmRun),
+    /// Mount a folder over itself, so that every program in it is served: static ones, those of Go, io_uring, mappings.
+    Mount(TdmMount),
     /// Show the files that programs write: how each is served and why, and what that spared.
     Status(TdmStatus),
     /// Say how one file is served, and why not better.
@@ -192,6 +194,34 @@ pub struct TdmRun {
     /// The program, and what it is given.
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub program: Vec<OsString>,
+}
+
+/// `byway tdm mount`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  byway tdm mount /var/lib/db
+  byway tdm mount /var/lib/db --at /mnt/db
+  byway tdm mount /var/lib/db --allow-other --json
+
+Programs that are started in the folder, or open its files, from then on are served whatever they are and however they write. Those that \
+had files of it open go on by the file system below, and are served if they run under `byway tdm run`. Without a daemon the files are \
+the kernel's alone until there is one. Ctrl-C and SIGTERM unmount it: at once, or when the last program closes its files. Locks are among \
+the programs of the mount.")]
+pub struct TdmMount {
+    /// The folder.
+    pub folder: PathBuf,
+    /// See it there, not in its own place.
+    #[arg(long, value_name = "MOUNTPOINT")]
+    pub at: Option<PathBuf>,
+    /// Other users' programs may come in, with their own rights: for root.
+    #[arg(long)]
+    pub allow_other: bool,
+    #[command(flatten)]
+    pub socket: TdmSocket,
+    /// Print JSON, an object a line.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `byway tdm status`.

@@ -65,6 +65,7 @@ whys! {
     Renamed = 25, "it got another name, under which its log would not be found";
     Slower = 26, "absorbing it cost more than syncing it below";
     Displaced = 27, "its room went to files that save more by it";
+    Mounted = 28, "it is in a FUSE mount, whose own process serves it, or nobody does";
 }
 
 impl fmt::Display for Why {

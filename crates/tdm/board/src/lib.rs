@@ -6,6 +6,7 @@ mod entry;
 mod key;
 mod layout;
 mod level;
+mod lower;
 mod times;
 
 pub use board::{Board, BoardError, ENTRIES};
@@ -15,4 +16,5 @@ pub use entry::{Entry, EntryIndex, RingWords};
 pub use key::{FileKey, Identified};
 pub use layout::BOARD_BYTES;
 pub use level::{Standing, Why};
+pub use lower::{FUSE_MAGIC, LOWER_ATTRIBUTE, is_in_mount, lower_of};
 pub use times::{Timed, Times};

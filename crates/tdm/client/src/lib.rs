@@ -3,11 +3,13 @@
 
 mod fds;
 mod file;
+mod names;
 mod session;
 mod timed;
 mod turn;
 
 pub use fds::{FdTable, Listed};
 pub use file::{Errno, OpenFile, Wrote};
+pub use names::Name;
 pub use session::{Session, SessionError};
 pub use turn::Turn;

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use byway_tdm_board::{Entry, EntryIndex, FileKey, Level, Why};
+use byway_tdm_board::{Entry, EntryIndex, FUSE_MAGIC, FileKey, Level, Why};
 use byway_tdm_log::{Position, Ring};
 use byway_tdm_region::Memory;
 use rustix::fs::OFlags;
@@ -71,10 +71,13 @@ impl Estate {
     }
 
     fn may_be_absorbed(&self, entry: Entry<'_>, handed: BorrowedFd<'_>) -> Result<FileKey, Why> {
+        let magic = rustix::fs::fstatfs(handed).map_err(|_| Why::Unknown)?.f_type;
+        if magic == FUSE_MAGIC {
+            return Err(Why::Mounted);
+        }
         let file = FileKey::of(handed).ok().flatten().ok_or(Why::NoBirthTime)?;
         let standing = entry.standing();
         let flags = rustix::fs::fcntl_getfl(handed).map_err(|_| Why::Unknown)?;
-        let magic = rustix::fs::fstatfs(handed).map_err(|_| Why::Unknown)?.f_type;
         let refusals = [
             (entry.key() != Some(file.key), Why::Unknown),
             (standing.is_barred, standing.why),

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use byway_tdm_board::{FileKey, Identified};
+use byway_tdm_board::{FileKey, Identified, lower_of};
 use byway_tdm_log::LowerFile;
 use rustix::fs::{Mode, OFlags, open};
 
@@ -47,11 +47,22 @@ impl Lower {
         let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return Ok(None) };
         let is_it = |found: Option<Identified>| found.is_some_and(|found| found.key == key);
         if !is_it(FileKey::at(&name).unwrap_or(None)) {
-            return Ok(None);
+            return Self::below(path, key);
         }
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(open(path, flags, Mode::empty())?);
         Ok(is_it(FileKey::of(&file)?).then_some(Self(file)))
+    }
+
+    /// The file that a mount shows at a path, if it is the one.
+    fn below(path: &Path, key: FileKey) -> io::Result<Option<Self>> {
+        let Some(lower) = lower_of(path) else { return Ok(None) };
+        // Opened so, nothing happens to whatever it is.
+        let Ok(found) = open(lower, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else { return Ok(None) };
+        match FileKey::of(&found)? {
+            Some(is) if is.key == key => Self::again(found.as_fd()).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Where it is now, as the kernel says it.

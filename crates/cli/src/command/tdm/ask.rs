@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use byway_tdm_board::{FileKey, Identified};
+use byway_tdm_board::{FileKey, Identified, lower_of};
 use byway_tdm_control::{Channel, Reply, Request};
 use byway_tdm_daemon::{FileReport, Report};
+use rustix::fs::{Mode, OFlags, open};
 
 use crate::files;
 
@@ -55,7 +56,7 @@ pub fn unexpected(reply: Reply) -> anyhow::Error {
     }
 }
 
-/// A file by its name, as links lead to it.
+/// A file by its name, as links lead to it, and a mount of ours.
 #[derive(Debug)]
 pub struct NamedFile {
     /// Without links.
@@ -71,8 +72,12 @@ impl NamedFile {
     /// When it is not there.
     pub fn find(name: &Path) -> Result<Self> {
         let path = std::fs::canonicalize(name).map_err(|cause| files::refused("find", name, cause))?;
-        let bytes = CString::new(path.as_os_str().as_bytes())?;
-        let identified = FileKey::at(&bytes).with_context(|| format!("look at {}", path.display()))?;
+        let identified = match lower_of(&path) {
+            // Opened so, nothing happens to whatever it is.
+            Some(lower) => FileKey::of(open(lower, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?),
+            None => FileKey::at(&CString::new(path.as_os_str().as_bytes())?),
+        };
+        let identified = identified.with_context(|| format!("look at {}", path.display()))?;
         Ok(Self { path, identified })
     }
 

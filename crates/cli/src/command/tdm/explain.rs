@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
+use byway_tdm_board::{Why, is_in_mount};
 use byway_tdm_daemon::{FileReport, Report};
 use rustix::fs::statfs;
 use serde::Serialize;
@@ -71,6 +72,10 @@ fn never_seen(file: &NamedFile, report: &Report, opened_by: &[Holder]) -> Vec<St
     let path = file.path.display();
     let mut said = vec![format!("{path} has not been seen by the daemon: it is the kernel's alone.")];
     let Some(identified) = file.identified else {
+        if is_in_mount(&file.path) {
+            said.push(format!("{path}: {}.", Why::Mounted));
+            return said;
+        }
         said.push(
             "It is no regular file, or its file system does not say when it was made: it can have no log."
                 .to_owned(),

@@ -19,7 +19,7 @@ pub struct Holder {
     pub name: String,
     /// It may write the file.
     pub writes: bool,
-    /// Its calls are seen: the library is loaded.
+    /// Its calls are seen: the library is loaded, or it is a mount.
     pub is_served: bool,
 }
 
@@ -82,5 +82,10 @@ fn may_write(process: &Path, descriptor: &DirEntry) -> bool {
 
 fn is_served(process: &Path) -> bool {
     let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
-    maps.lines().any(|line| line.ends_with("/libbyway_tdm.so"))
+    let maps = |end: &str| maps.lines().any(|line| line.ends_with(end));
+    maps("/libbyway_tdm.so") || (maps(".board") && answers_fuse(process))
+}
+
+fn answers_fuse(process: &Path) -> bool {
+    descriptors(process).any(|open| fs::read_link(open.path()).is_ok_and(|is| is == Path::new("/dev/fuse")))
 }

@@ -5,6 +5,7 @@ mod bench;
 mod explain;
 mod foreign;
 mod library;
+mod mount;
 mod order;
 mod program;
 mod recover;
@@ -30,6 +31,7 @@ pub fn run(command: &TdmCommand, out: &mut impl Write, interrupt: &Interrupt) ->
     match command {
         TdmCommand::Serve(args) => serve::run(args, out),
         TdmCommand::Run(args) => run::run(args),
+        TdmCommand::Mount(args) => mount::run(args, out),
         TdmCommand::Status(args) => status::run(args, out, interrupt),
         TdmCommand::Explain(args) => explain::run(args, out),
         TdmCommand::Pin(args) => order::run(Order::Pin, args, out),

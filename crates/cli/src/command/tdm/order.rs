@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use byway_tdm_board::{FileKey, Why};
+use byway_tdm_board::{FileKey, Why, is_in_mount, lower_of};
 use byway_tdm_client::Session;
 use byway_tdm_control::{Channel, Order, Reply, Request};
 use serde::Serialize;
@@ -26,7 +26,8 @@ pub fn run(order: Order, args: &TdmFile, out: &mut impl Write) -> Result<()> {
     let file = NamedFile::find(&args.file)?;
     let path = file.path.display();
     let Some(identified) = file.identified else {
-        return Err(No(format!("{path} can have no log: {}", Why::NoBirthTime)).into());
+        let why = if is_in_mount(&file.path) { Why::Mounted } else { Why::NoBirthTime };
+        return Err(No(format!("{path} can have no log: {why}")).into());
     };
     let socket = args.socket.path();
     let channel = ask::connect(&socket)?;
@@ -57,8 +58,10 @@ fn pin(channel: &Channel, socket: &Path, path: &Path, key: FileKey) -> Result<Re
     let session = Session::begin(socket)?;
     // Root's board has no file of another user's: he pins his own.
     let Some(entry) = session.board().find(key) else { return Ok(first) };
+    let lower = lower_of(path);
+    let below = lower.as_deref().unwrap_or(path);
     let file =
-        File::options().append(true).open(path).map_err(|cause| files::refused("open", path, cause))?;
+        File::options().append(true).open(below).map_err(|cause| files::refused("open", path, cause))?;
     match ask(channel, Request::Absorb(entry.index()), Some(&file))? {
         Ok(()) => order(Order::Pin),
         refused => Ok(refused),

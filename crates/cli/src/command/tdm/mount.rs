@@ -1,0 +1,122 @@
+//! `byway tdm mount`: a folder whose files are served to every program, until it is told to end.
+
+use std::error::Error;
+use std::fmt;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+
+use anyhow::Result;
+use byway_tdm_mount::{Departure, MountError, Mounted, Options};
+use serde::Serialize;
+
+use crate::args::TdmMount;
+use crate::failure::No;
+use crate::size::counted;
+use crate::terminal::{on_signal, print_done};
+
+/// What a mount is told.
+enum Event {
+    Signal,
+    /// Nobody uses it any more.
+    Ended(io::Result<()>),
+}
+
+/// Mounts until a signal comes, or somebody unmounts it.
+///
+/// # Errors
+/// When it cannot be mounted, or the kernel ends it by an error.
+pub fn run(args: &TdmMount, out: &mut impl Write) -> Result<()> {
+    let (say, told) = channel();
+    let ended = say.clone();
+    on_signal(move || {
+        // Whoever asks when all is over is not heard.
+        let _ = say.send(Event::Signal);
+    })?;
+    let options = Options {
+        folder: args.folder.clone(),
+        at: args.at.clone(),
+        socket: args.socket.path(),
+        allow_other: args.allow_other,
+    };
+    let mounted = Mounted::begin(&options, move |result| {
+        let _ = ended.send(Event::Ended(result));
+    })?;
+    if let Some(why) = mounted.unserved() {
+        let cause = why.source().map_or_else(String::new, |cause| format!(": {cause}"));
+        eprintln!("byway: {why}{cause}: files are the kernel's alone until one serves (`byway tdm serve`)");
+    }
+    let begun =
+        Begun { event: "mounted", folder: &args.folder, at: mounted.at(), serves: is_served(&mounted) };
+    print_done(out, args.json, &begun)?;
+    out.flush()?;
+    until_ended(&mounted, &told)?;
+    print_done(out, args.json, &Closed { event: "closed", settled: mounted.settle() })?;
+    Ok(out.flush()?)
+}
+
+fn is_served(mounted: &Mounted) -> bool {
+    mounted.unserved().is_none()
+}
+
+/// A first signal unmounts it; a second one does not wait for programs that have files of it open.
+fn until_ended(mounted: &Mounted, told: &Receiver<Event>) -> Result<()> {
+    let mut is_leaving = false;
+    for event in told {
+        match event {
+            Event::Ended(result) => return Ok(result?),
+            Event::Signal if is_leaving => {
+                return Err(No("ended with files open: their programs are told ENOTCONN".to_owned()).into());
+            }
+            Event::Signal => {
+                is_leaving = true;
+                leave(mounted)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn leave(mounted: &Mounted) -> Result<(), MountError> {
+    if mounted.leave()? == Departure::Busy {
+        eprintln!(
+            "byway: {} is in use: nobody finds it any more, and it ends when the last file is closed; Ctrl-C again ends it at once",
+            mounted.at().display()
+        );
+    }
+    Ok(())
+}
+
+/// What is said once programs may come.
+#[derive(Serialize)]
+struct Begun<'a> {
+    event: &'static str,
+    folder: &'a Path,
+    at: &'a Path,
+    serves: bool,
+}
+
+impl fmt::Display for Begun<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (folder, at) = (self.folder.display(), self.at.display());
+        let how = if self.serves { "files are served as under `byway tdm run`" } else { "unserved" };
+        match std::path::absolute(self.folder).unwrap_or_else(|_| PathBuf::new()) == self.at {
+            true => write!(f, "mounted {at} over itself: {how}"),
+            false => write!(f, "mounted {folder} at {at}: {how}"),
+        }
+    }
+}
+
+/// What is said at the end.
+#[derive(Serialize)]
+struct Closed {
+    event: &'static str,
+    settled: usize,
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = counted(self.settled as u64, "file");
+        write!(f, "closed: {files} taken down to the kernel, synced")
+    }
+}

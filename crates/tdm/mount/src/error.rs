@@ -1,0 +1,47 @@
+//! Why a folder cannot be mounted: a sentence each.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why not.
+#[derive(Debug, Error)]
+pub enum MountError {
+    /// The kernel has no FUSE.
+    #[error("there is no /dev/fuse: the kernel has no FUSE, or its module is not loaded (modprobe fuse)")]
+    NoDevice,
+    /// It is not for us to mount.
+    #[error("mounting is not permitted: it takes root, or the program fusermount3 (package fuse3)")]
+    NotPermitted,
+    /// Not a folder.
+    #[error("{0} is no folder")]
+    NotAFolder(PathBuf),
+    /// A mount of ours or another's.
+    #[error("{0} is in a FUSE mount already: its files are served there, or not at all")]
+    InMount(PathBuf),
+    /// Other users' programs would be served with our rights.
+    #[error("only root can let other users into a mount")]
+    OthersNeedRoot,
+    /// What the system says.
+    #[error("cannot {doing} {path}")]
+    System {
+        /// What was to be done.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why it was not.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl MountError {
+    pub(crate) fn system(
+        doing: &'static str,
+        path: &std::path::Path,
+    ) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |cause| Self::System { doing, path, cause }
+    }
+}

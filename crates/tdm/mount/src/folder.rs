@@ -1,0 +1,51 @@
+//! An open folder, listed from any place in it.
+
+use std::ffi::OsStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Mutex, PoisonError};
+
+use fuser::{INodeNo, ReplyDirectory};
+use rustix::fs::{RawDir, SeekFrom, seek};
+
+use crate::attributes::kind;
+use crate::nodes::Nodes;
+
+/// Bytes of a look at it: about what the kernel asks for at once.
+const LOOK_BYTES: usize = 8 << 10;
+
+/// Such a one. Its position is moved for each request: one at a time.
+#[derive(Debug)]
+pub(crate) struct Folder(Mutex<OwnedFd>);
+
+impl Folder {
+    pub(crate) const fn new(fd: OwnedFd) -> Self {
+        Self(Mutex::new(fd))
+    }
+
+    /// Lists from a place that an earlier entry named, as much as there is room for.
+    pub(crate) fn list(&self, nodes: &Nodes, from: u64, reply: &mut ReplyDirectory) -> io::Result<()> {
+        let fd = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seek(&*fd, SeekFrom::Start(from))?;
+        let mut buffer = [MaybeUninit::uninit(); LOOK_BYTES];
+        let mut entries = RawDir::new(&*fd, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            let number = INodeNo(nodes.number(entry.ino()));
+            if reply.add(number, entry.next_entry_cookie(), kind(entry.file_type()), name) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Syncs its names.
+    #[expect(clippy::disallowed_methods, reason = "a program's own sync")]
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let fd = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(rustix::fs::fsync(&*fd)?)
+    }
+}

@@ -1,0 +1,37 @@
+//! What programs have open, by the numbers that the kernel was given for it.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use fuser::FileHandle;
+use rustix::io::Errno;
+
+/// Open files, or open folders.
+#[derive(Debug)]
+pub(crate) struct Handles<T> {
+    next: AtomicU64,
+    open: RwLock<HashMap<u64, Arc<T>>>,
+}
+
+impl<T> Handles<T> {
+    pub(crate) fn new() -> Self {
+        Self { next: AtomicU64::new(1), open: RwLock::default() }
+    }
+
+    pub(crate) fn add(&self, one: T) -> FileHandle {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.open.write().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::new(one));
+        FileHandle(number)
+    }
+
+    pub(crate) fn get(&self, handle: FileHandle) -> io::Result<Arc<T>> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.get(&handle.0).map(Arc::clone).ok_or_else(|| Errno::BADF.into())
+    }
+
+    pub(crate) fn remove(&self, handle: FileHandle) {
+        self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.0);
+    }
+}

@@ -1,0 +1,197 @@
+//! A mount, from its beginning to its end.
+
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+
+use byway_tdm_board::is_in_mount;
+use byway_tdm_client::SessionError;
+use fuser::{Config, MountOption, Session, SessionACL};
+use nix::errno::Errno;
+use nix::mount::{MntFlags, umount2};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::error::MountError;
+use crate::front::Front;
+use crate::nodes::Nodes;
+use crate::service::Service;
+use crate::shared::Shared;
+
+/// Threads that answer the kernel: a sync below holds one of them for milliseconds.
+const THREADS: usize = 8;
+
+const DEVICE: &str = "/dev/fuse";
+
+/// What is to be mounted.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Where it is seen: over itself, if nothing is said.
+    pub at: Option<PathBuf>,
+    /// The daemon's socket.
+    pub socket: PathBuf,
+    /// Other users' programs come in as well, with their own rights.
+    pub allow_other: bool,
+}
+
+/// A folder that is mounted.
+#[derive(Debug)]
+pub struct Mounted {
+    at: PathBuf,
+    shared: Arc<Shared>,
+    unserved: Option<SessionError>,
+}
+
+/// How a mount was taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Departure {
+    /// Nothing was open.
+    Clean,
+    /// Programs have files of it open: it has no name any more, and goes when they close them.
+    Busy,
+}
+
+impl Mounted {
+    /// Mounts, and answers the kernel by threads of its own until the mount is gone: then `ended` is called. Sets what files are made
+    /// with (umask) and how many may be open for all of this process.
+    ///
+    /// # Errors
+    /// [`MountError`].
+    pub fn begin(
+        options: &Options,
+        ended: impl FnOnce(io::Result<()>) + Send + 'static,
+    ) -> Result<Self, MountError> {
+        if !Path::new(DEVICE).exists() {
+            return Err(MountError::NoDevice);
+        }
+        let is_root = rustix::process::geteuid().is_root();
+        if options.allow_other && !is_root {
+            return Err(MountError::OthersNeedRoot);
+        }
+        let at = std::path::absolute(options.at.as_ref().unwrap_or(&options.folder))
+            .map_err(MountError::system("find", &options.folder))?;
+        clear(&at)?;
+        let at = at.canonicalize().map_err(MountError::system("find", &at))?;
+        let root = open_folder(&options.folder)?;
+        let nodes = Nodes::new(root).map_err(MountError::system("look at", &options.folder))?;
+        let service = Service::new(options.socket.clone());
+        let unserved = service.begin().err();
+        let shared = Arc::new(Shared::new(nodes, service));
+        prepare();
+        let session = Session::new(Front(Arc::clone(&shared)), &at, &config(options))
+            .map_err(|cause| refused(&at, is_root, cause))?;
+        let spawned = thread::Builder::new().name("byway-tdm-mount".into()).spawn(|| ended(session.run()));
+        spawned.map_err(MountError::system("start a thread for", &at))?;
+        Ok(Self { at, shared, unserved })
+    }
+
+    /// Where it is seen.
+    #[must_use]
+    pub fn at(&self) -> &Path {
+        &self.at
+    }
+
+    /// Why nobody serves it yet, if that is so: its files are the kernel's until somebody does.
+    #[must_use]
+    pub const fn unserved(&self) -> Option<&SessionError> {
+        self.unserved.as_ref()
+    }
+
+    /// Takes it away. Programs that have files of it open go on, and so do the threads.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn leave(&self) -> Result<Departure, MountError> {
+        match unmount(&self.at, MntFlags::UMOUNT_NOFOLLOW) {
+            Ok(()) => Ok(Departure::Clean),
+            Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => {
+                unmount(&self.at, MntFlags::UMOUNT_NOFOLLOW | MntFlags::MNT_DETACH)
+                    .map_err(MountError::system("unmount", &self.at))?;
+                Ok(Departure::Busy)
+            }
+            Err(cause) => Err(MountError::system("unmount", &self.at)(cause)),
+        }
+    }
+
+    /// Has every file that is absorbed taken down to the kernel, synced; how many that were.
+    #[must_use]
+    pub fn settle(&self) -> usize {
+        let Shared { nodes, service, .. } = &*self.shared;
+        nodes.all().iter().filter(|node| service.settle(node)).count()
+    }
+}
+
+/// Takes away a mount whose process is gone.
+fn clear(at: &Path) -> Result<(), MountError> {
+    match rustix::fs::statfs(at) {
+        Err(rustix::io::Errno::NOTCONN) => {
+            unmount(at, MntFlags::MNT_DETACH).map_err(MountError::system("unmount what is left of", at))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The folder below, held before anything is mounted over it.
+fn open_folder(folder: &Path) -> Result<OwnedFd, MountError> {
+    if is_in_mount(folder) {
+        return Err(MountError::InMount(folder.to_owned()));
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    open(folder, flags, Mode::empty()).map_err(|error| match error {
+        rustix::io::Errno::NOTDIR => MountError::NotAFolder(folder.to_owned()),
+        error => MountError::system("open", folder)(error.into()),
+    })
+}
+
+/// Modes are the kernel's to mask, and every file that it knows of is an open file here.
+fn prepare() {
+    rustix::process::umask(Mode::empty());
+    let limit = getrlimit(Resource::Nofile);
+    // With fewer the mount serves fewer files at once.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+fn config(options: &Options) -> Config {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(options.folder.display().to_string()),
+        MountOption::Subtype("byway".to_owned()),
+        MountOption::DefaultPermissions,
+    ];
+    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.n_threads = Some(THREADS);
+    config
+}
+
+fn refused(at: &Path, is_root: bool, cause: io::Error) -> MountError {
+    match cause.kind() {
+        ErrorKind::PermissionDenied => MountError::NotPermitted,
+        // The program that mounts for others is not there.
+        ErrorKind::NotFound if !is_root || at.exists() => MountError::NotPermitted,
+        _ => MountError::system("mount over", at)(cause),
+    }
+}
+
+/// Unmounts by ourselves, or by the program that does it for users.
+fn unmount(at: &Path, flags: MntFlags) -> io::Result<()> {
+    match umount2(at, flags) {
+        Err(Errno::EPERM) => unmount_for_user(at, flags.contains(MntFlags::MNT_DETACH)),
+        result => Ok(result?),
+    }
+}
+
+fn unmount_for_user(at: &Path, is_lazy: bool) -> io::Result<()> {
+    let how = if is_lazy { "-uqz" } else { "-uq" };
+    let arguments = [OsStr::new(how), OsStr::new("--"), at.as_os_str()];
+    let status = Command::new("fusermount3").args(arguments).stderr(Stdio::null()).status()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(Errno::EBUSY.into()),
+    }
+}

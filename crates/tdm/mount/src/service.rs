@@ -1,0 +1,129 @@
+//! What the daemon is for: writes, syncs and cuts of files that it may have absorbed.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use byway_sys::time::monotonic_ns;
+use byway_tdm_board::{FileKey, Level};
+use byway_tdm_client::{Listed, OpenFile, Session, SessionError};
+
+use crate::node::Node;
+use crate::open_file::{Extent, OpenBelow, To};
+
+/// Between two looks for a daemon that was not there.
+const LOOK_NS: u64 = 1_000_000_000;
+
+/// A daemon that is there, or may be later.
+#[derive(Debug)]
+pub(crate) struct Service {
+    socket: PathBuf,
+    session: OnceLock<Session>,
+    looked_ns: AtomicU64,
+}
+
+impl Service {
+    pub(crate) const fn new(socket: PathBuf) -> Self {
+        Self { socket, session: OnceLock::new(), looked_ns: AtomicU64::new(0) }
+    }
+
+    /// Looks for the daemon.
+    pub(crate) fn begin(&self) -> Result<&Session, SessionError> {
+        self.looked_ns.store(monotonic_ns(), Ordering::Relaxed);
+        let session = Session::begin(&self.socket)?;
+        Ok(self.session.get_or_init(|| session))
+    }
+
+    pub(crate) fn session(&self) -> Option<&Session> {
+        self.session.get()
+    }
+
+    /// A file was opened for writing: it is on the board from then on, if anybody serves. Files that were opened while nobody did
+    /// are from their next write on.
+    pub(crate) fn opened(&self, node: &Node) {
+        let since = monotonic_ns().saturating_sub(self.looked_ns.load(Ordering::Relaxed));
+        if self.session.get().is_none() && since > LOOK_NS {
+            let _ = self.begin();
+        }
+        if let Some(session) = self.session.get() {
+            let _ = node.entry(session);
+        }
+    }
+
+    fn file<'a>(&'a self, open: &'a OpenBelow) -> Option<OpenFile<'a>> {
+        let session = self.session.get()?;
+        session.file(
+            open.as_fd(),
+            Listed { entry: open.node.entry(session)?, appends: false, writes_only: false },
+        )
+    }
+
+    /// A file that is open to be read: one that somebody serves.
+    fn found<'a>(&'a self, open: &'a OpenBelow) -> Option<OpenFile<'a>> {
+        let session = self.session.get()?;
+        let key = FileKey::of(open).ok()??.key;
+        let entry = session.board().find(key).filter(|entry| entry.standing().level != Level::Pass)?;
+        session.file(open.as_fd(), Listed { entry: entry.index(), appends: false, writes_only: false })
+    }
+
+    /// Writes, and logs that if the file is absorbed.
+    pub(crate) fn write(&self, open: &OpenBelow, data: &[u8], to: To) -> io::Result<usize> {
+        let failed = Cell::new(0);
+        let real = || open.write(data, to, &failed);
+        let wrote = match self.file(open) {
+            Some(file) => file.write(real, |wrote| open.whereto(to, wrote), || data),
+            None => self.unlisted(open, real),
+        };
+        usize::try_from(wrote).map_err(|_| io::Error::from_raw_os_error(failed.get()))
+    }
+
+    pub(crate) fn sync(&self, open: &OpenBelow, extent: Extent) -> io::Result<()> {
+        let file = if open.writes { self.file(open) } else { self.found(open) };
+        let below = || open.sync(extent);
+        file.map_or_else(below, |file| file.sync(below)).map_err(io::Error::from_raw_os_error)
+    }
+
+    /// Cuts a file, or has it grow.
+    pub(crate) fn cut(&self, open: &OpenBelow, size_bytes: u64) -> io::Result<()> {
+        let real = || open.cut(size_bytes);
+        let below = || open.sync(Extent::Data);
+        match self
+            .file(open)
+            .map_or_else(|| self.unlisted(open, real), |file| file.cut(size_bytes, below, real))
+        {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
+    /// Does something by `real` that no record tells of.
+    pub(crate) fn unseen<R>(&self, open: &OpenBelow, real: impl FnOnce() -> R) -> R {
+        match self.file(open) {
+            Some(file) => file.unseen(|| open.sync(Extent::Data), real),
+            None => self.unlisted(open, real),
+        }
+    }
+
+    /// Does something by `real` to a file that is not on the board. A daemon that came meanwhile has it absorbed perhaps.
+    fn unlisted<R>(&self, open: &OpenBelow, real: impl FnOnce() -> R) -> R {
+        let had_session = self.session.get().is_some();
+        let result = real();
+        if !had_session && let Some(file) = self.file(open) {
+            file.entry().cursor().suspend();
+        }
+        result
+    }
+
+    /// Has a file taken down to the kernel, if it is served; says whether it was.
+    pub(crate) fn settle(&self, node: &Node) -> bool {
+        let Some((session, Ok(Some(found)))) = self.session.get().map(|session| (session, FileKey::of(node)))
+        else {
+            return false;
+        };
+        let entry = session.board().find(found.key).filter(|entry| entry.standing().level != Level::Pass);
+        entry.inspect(|entry| session.take_down(*entry, || node.sync())).is_some()
+    }
+}

@@ -1,0 +1,28 @@
+//! A mount that says when it is there, and leaves with its standard input. Ends when nobody uses it any more.
+
+use std::sync::mpsc::channel;
+
+use byway_tdm_mount::{Mounted, Options};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, at, socket] = arguments.as_slice() else { panic!("three arguments: {arguments:?}") };
+    let options =
+        Options { folder: folder.into(), at: Some(at.into()), socket: socket.into(), allow_other: false };
+    let (say, ended) = channel();
+    let begun = Mounted::begin(&options, move |result| {
+        let _ = say.send(result.map_err(|error| error.to_string()));
+    });
+    let mounted = match begun {
+        Ok(mounted) => mounted,
+        Err(error) => {
+            println!("{error}");
+            std::process::exit(1);
+        }
+    };
+    println!("mounted");
+    let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+    println!("{:?}", mounted.leave());
+    println!("{:?}", ended.recv());
+    println!("{}", mounted.settle());
+}

@@ -1,0 +1,35 @@
+//! Programs in a mount: no library, and served all the same.
+
+#![allow(clippy::unwrap_used)]
+
+mod files;
+mod kills;
+mod served;
+mod sqlite;
+
+use byway_conformance::skips::skip;
+use byway_tdm_tests::{Mount, Place, cannot_mount};
+
+/// A daemon that can be killed.
+const KEEPER: &str = env!("CARGO_BIN_EXE_keeper");
+
+/// A mount that can be killed.
+const MOUNTER: &str = env!("CARGO_BIN_EXE_mounter");
+
+/// A place on the file system that the build is on; none where no folder can be mounted.
+fn place(test: &str) -> Option<Place> {
+    if let Some(why) = cannot_mount() {
+        skip(test, why);
+        return None;
+    }
+    Some(Place::new(env!("CARGO_TARGET_TMPDIR")))
+}
+
+fn mount(place: &Place) -> Mount {
+    Mount::start(MOUNTER, place)
+}
+
+/// So many rounds, or as many times more as BYWAY_TDM_TIMES says.
+fn rounds(usual: u64) -> u64 {
+    std::env::var("BYWAY_TDM_TIMES").map_or(usual, |times| usual * times.parse::<u64>().unwrap())
+}

@@ -61,6 +61,16 @@ impl Actor {
         Self::of(command)
     }
 
+    /// One under the library, above a file system of which a sync takes so long, and keeps nothing.
+    #[must_use]
+    pub fn above(place: &Place, below_ns: u64) -> Self {
+        let mut command = Command::new(built::actor());
+        let libraries = format!("{}:{}", built::library().display(), built::below().display());
+        command.current_dir(place.path().join("files")).env("LD_PRELOAD", libraries);
+        command.env("BYWAY_TDM_SOCKET", &place.options.socket).env("BYWAY_BELOW_NS", below_ns.to_string());
+        Self::of(command)
+    }
+
     /// One of another user, in a folder of a place: what it needs is copied there, as it may come nowhere else.
     #[must_use]
     pub fn of_user(place: &Place, folder: &str, uid: u32) -> Self {

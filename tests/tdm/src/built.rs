@@ -38,6 +38,12 @@ pub fn witness() -> &'static Path {
     BUILT.get_or_init(|| compiled("witness.so", &["witness.c"], &["-shared", "-fPIC"]))
 }
 
+/// The library behind the library under which a sync below takes as long as it is told.
+pub fn below() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| compiled("below.so", &["below.c"], &["-shared", "-fPIC"]))
+}
+
 /// Made once a test program, in a folder that goes when the machine does.
 fn compiled(name: &str, sources: &[&str], options: &[&str]) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("actor");

@@ -38,6 +38,8 @@ pub enum Counted {
     Wanted,
     /// When a sync of an absorbed file may go below again to be timed, on the monotonic clock, in nanoseconds.
     ShadowAgainNs,
+    /// Not zero for a file that somebody pinned: so the next daemon knows.
+    Pinned,
 }
 
 /// A file's counters.

@@ -297,7 +297,9 @@ impl<'s> OpenFile<'s> {
         since_third: u64,
         below: impl Fn() -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        let result = self.timed(true, below);
+        // The first has the file itself to bring down as well.
+        let is_comparable = self.entry.counters().get(Counted::Syncs) > 1;
+        let result = self.timed(is_comparable, below);
         let is_wanted = self.entry.counters().get(Counted::Wanted) != 0;
         if result.is_ok() && (since_third < WORTH_NS || is_wanted) {
             self.ask_to_absorb(now);

@@ -86,6 +86,7 @@ impl Judge {
     pub(crate) fn adopt(&mut self, now_ns: u64, entry: &Entry<'_>, path: &Path, log_bytes: u64) {
         let rule = self.rules.order(path);
         self.policy.adopt(now_ns, id(entry.index()), rule, Level::Absorb, log_bytes);
+        self.pin_again(entry);
         let syncs = entry.counters().get(Counted::Syncs);
         let known = Known { syncs, synced_ns: now_ns, is_judged: true, is_named: true, ..Known::default() };
         self.files.insert(entry.index(), known);
@@ -151,7 +152,15 @@ impl Judge {
     /// Somebody gives an order, or takes it back.
     pub(crate) fn order(&mut self, now_ns: u64, entry: &Entry<'_>, order: Option<Order>) {
         self.track(now_ns, entry);
+        entry.counters().set(Counted::Pinned, u64::from(matches!(order, Some(Order::Pin(_)))));
         self.policy.order(id(entry.index()), order);
+    }
+
+    /// A file that was pinned at a daemon before this one is still.
+    fn pin_again(&mut self, entry: &Entry<'_>) {
+        if entry.counters().get(Counted::Pinned) != 0 {
+            self.policy.order(id(entry.index()), Some(Order::Pin(Level::Absorb)));
+        }
     }
 
     /// Whether somebody said that a file is to be served whatever it does.
@@ -176,6 +185,7 @@ impl Judge {
             (None, Some(looked_ns)) => self.policy.open(looked_ns, id(entry.index()), None),
             _ => self.policy.adopt(now_ns, id(entry.index()), None, Level::Pass, 0),
         }
+        self.pin_again(entry);
         let known = Known { syncs, synced_ns: now_ns, is_judged: true, ..was.unwrap_or_default() };
         self.files.insert(entry.index(), known);
     }

@@ -157,7 +157,7 @@ fn log_a_sync(costs: &Scaled<'_>, rates: &Rates) -> f64 {
     if rates.syncs > 0.0 { writes_ns / rates.syncs } else { f64::INFINITY }
 }
 
-/// What absorbing would save of a burst, over so long a time.
+/// What absorbing would save of a burst, each second.
 pub(crate) fn burst_saves_ns(costs: &Scaled<'_>, rates: &Rates) -> f64 {
     saved(costs, rates, true).0
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::averages::Rates;
+use crate::averages::{FAST_NS, Rates};
 use crate::budget::{Floor, Migration, Room, Usage};
 use crate::config::Config;
 use crate::explain::Explanation;
@@ -206,7 +206,8 @@ impl Policy {
     fn view<T>(&self, now_ns: u64, file: &File, look: impl FnOnce(&View<'_>) -> T) -> T {
         let costs = scaled(&self.config, &self.scales, file);
         let outlook = outlook(&self.config, &self.scales, file);
-        let burst = file.seen.burst.map(|burst| Rates::of(burst.counts, burst.in_ns));
+        // As if one such came each second: how often one does is not known yet.
+        let burst = file.seen.burst.map(|burst| Rates::of(burst.counts, burst.in_ns.max(FAST_NS)));
         let burst_saves_ns = burst.map(|rates| outlook::burst_saves_ns(&costs, &rates));
         look(&View { now_ns, file, outlook: &outlook, burst_saves_ns })
     }

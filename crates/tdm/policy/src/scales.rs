@@ -8,6 +8,10 @@ use crate::sample::Call;
 /// Timed calls without which a mean means nothing.
 const ENOUGH: f64 = 8.0;
 
+/// Timed syncs below that are enough: a log that begins has had as many behind its first, and they tell a disk from a file system
+/// that syncs for nothing.
+const ENOUGH_SYNCS_BELOW: f64 = 2.0;
+
 /// Timed calls after which a new one counts one part in as many.
 const REMEMBERED: f64 = 512.0;
 
@@ -66,7 +70,14 @@ impl Scales {
 
     fn known(&self, level: Level, call: Call) -> Option<f64> {
         let scale = self.0[level.index()][call.index()];
-        (scale.calls >= ENOUGH).then_some(scale.ratio)
+        (scale.calls >= enough(level, call)).then_some(scale.ratio)
+    }
+}
+
+const fn enough(level: Level, call: Call) -> f64 {
+    match (level, call) {
+        (Level::Pass, Call::Sync) => ENOUGH_SYNCS_BELOW,
+        _ => ENOUGH,
     }
 }
 

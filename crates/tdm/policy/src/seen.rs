@@ -58,6 +58,9 @@ impl Seen {
             self.at_ns = Some(now_ns);
             self.burst_from = (now_ns, new.counts);
             self.burst = self.asked_for();
+            // Its rates are not known from before, but what its calls took below is.
+            learning.level = None;
+            self.learn_all(&mut learning, &Sample::default(), new.counts);
             return;
         };
         let Some(in_ns) = now_ns.checked_sub(at_ns).filter(|ns| *ns > 0) else {
@@ -72,9 +75,7 @@ impl Seen {
             learning.level = None;
         }
         self.scales.fade(in_ns);
-        for call in Call::ALL {
-            self.learn(&mut learning, call, &before, bytes_a_call(call, counts));
-        }
+        self.learn_all(&mut learning, &before, counts);
     }
 
     /// The file is at another level from here on.
@@ -82,6 +83,12 @@ impl Seen {
         self.moved = true;
         self.served = Default::default();
         self.burst = None;
+    }
+
+    fn learn_all(&mut self, learning: &mut Learning<'_>, before: &Sample, counts: Counts) {
+        for call in Call::ALL {
+            self.learn(learning, call, before, bytes_a_call(call, counts));
+        }
     }
 
     fn learn(&mut self, learning: &mut Learning<'_>, call: Call, before: &Sample, bytes_a_call: f64) {

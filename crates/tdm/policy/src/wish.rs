@@ -215,7 +215,7 @@ impl View<'_> {
     fn reason_to_enter(&self, to: Level) -> Option<Reason> {
         let prospect = self.outlook.of(to);
         let burst = self.file.seen.burst.filter(|_| to == Level::Absorb);
-        if let (Some(burst), true) = (burst, self.burst_saves_ns.is_some_and(|ns| ns > 0.0)) {
+        if let (Some(burst), true) = (burst, self.burst_saves_ns.is_some_and(|ns| ns >= prospect.needs_ns)) {
             return Some(Reason::FastStart { syncs: burst.syncs, in_ns: burst.in_ns });
         }
         let pays = Reason::Pays { saves_ns: prospect.sure_ns(), needs_ns: prospect.needs_ns };

@@ -10,6 +10,12 @@ use byway_tdm_tests::{Actor, Place};
 
 use crate::place;
 
+/// A device whose fence takes longer than any sync.
+const SLOW_DEVICE: &str = "&profile=cmm-h&cache=8M&clock=paced&hit=10000000";
+
+/// A sync below that is dearer than a fence is taken to be, and far cheaper than that device's.
+const QUICK_NS: u64 = 100_000;
+
 /// A program that has a file `log` open as `a`, and a daemon whose clock can be put on.
 struct Court {
     daemon: Daemon,
@@ -22,15 +28,30 @@ impl Court {
     fn new(rules: &str) -> Self {
         let mut place = place();
         place.options.rules = Rules::parse(rules).unwrap();
+        Self::of(place, Place::actor)
+    }
+
+    /// Above a file system of which a sync takes so long.
+    fn above(below_ns: u64, device: &str) -> Self {
+        let mut place = place();
+        place.options.region.push_str(device);
+        Self::of(place, |place| Actor::above(place, below_ns))
+    }
+
+    fn of(place: Place, actor: impl FnOnce(&Place) -> Actor) -> Self {
         let daemon = place.daemon();
         let session = place.session();
-        let mut actor = place.actor();
+        let mut actor = actor(&place);
         actor.does("open a log +ce");
         Self { place, session, actor, daemon }
     }
 
     fn standing(&self) -> Standing {
-        self.place.standing(&self.session, "log").unwrap()
+        self.standing_of("log")
+    }
+
+    fn standing_of(&self, name: &str) -> Standing {
+        self.place.standing(&self.session, name).unwrap()
     }
 
     /// Some time on the daemon's clock, and enough for its rounds to see it; three syncs with this between them are no burst.
@@ -52,9 +73,25 @@ impl Court {
     }
 
     fn burst(&mut self) {
-        for _ in 0..4 {
+        self.commits(4);
+    }
+
+    fn commits(&mut self, times: u32) {
+        for _ in 0..times {
             self.actor.does("write a 100 1; fdatasync a");
         }
+    }
+
+    /// Commits each second that tell what they cost.
+    fn measured_until(&mut self, level: Level) {
+        for _ in 0..40 {
+            if self.standing().level == level {
+                return;
+            }
+            self.commits(20);
+            self.pass(1);
+        }
+        panic!("{:?}, {:?}", self.standing(), self.daemon.report());
     }
 
     fn idle_until(&self, level: Level) {
@@ -129,5 +166,76 @@ fn a_rule_has_files_of_its_path_absorbed_at_the_sync_behind_their_first() {
     court.actor.does("write a 100 1; fdatasync a");
     court.pass(1);
     court.actor.does("fdatasync a");
+    assert_eq!(court.standing().level, Level::Absorb);
+}
+
+#[test]
+fn a_file_whose_syncs_cost_nothing_below_is_left_to_the_kernel_however_often_it_is_synced() {
+    let mut court = Court::above(0, "");
+    for _ in 0..15 {
+        court.commits(20);
+        court.pass(1);
+    }
+    assert_eq!(court.standing().level, Level::Pass, "{}", court.reason());
+}
+
+#[test]
+fn a_file_that_is_dearer_absorbed_than_below_is_let_go_and_not_tried_again_before_its_time() {
+    let mut court = Court::above(QUICK_NS, SLOW_DEVICE);
+    court.burst();
+    assert_eq!(court.standing().level, Level::Absorb);
+    court.measured_until(Level::Pass);
+    assert_eq!(court.standing().why, Why::Slower);
+    assert!(court.reason().contains("more than it would have below"), "{}", court.reason());
+    court.burst();
+    assert_eq!(court.standing().level, Level::Pass, "{}", court.reason());
+}
+
+#[test]
+fn a_pin_stands_above_what_a_file_costs_and_the_policy_lets_it_go_when_that_is_taken_back() {
+    let mut court = Court::above(QUICK_NS, SLOW_DEVICE);
+    court.burst();
+    assert!(court.place.order(Order::Pin, "log"));
+    for _ in 0..12 {
+        court.commits(20);
+        court.pass(1);
+    }
+    assert_eq!(court.standing().level, Level::Absorb);
+    assert!(court.place.order(Order::Unpin, "log"));
+    court.measured_until(Level::Pass);
+    assert_eq!(court.standing().why, Why::Slower);
+}
+
+#[test]
+fn files_of_one_program_are_judged_each_by_what_is_done_with_it() {
+    let mut court = Court::new("");
+    court.actor.does("open b data +ce; open c once +ce; open d read +ce; write d 100 1");
+    court.actor.does("write c 100 1; fdatasync c");
+    for round in 0..20 {
+        court.actor.does("write a 100 1; fdatasync a; write b 4096 2; lseek d 0 0; read d 100");
+        if round % 4 == 0 {
+            court.burst();
+        }
+        court.pass(1);
+    }
+    let level = |name| court.standing_of(name).level;
+    assert_eq!(level("log"), Level::Absorb);
+    assert_eq!(["data", "once", "read"].map(level), [Level::Pass; 3]);
+}
+
+#[test]
+fn a_pin_outlives_the_daemon_that_was_told_of_it() {
+    let court = Court::new("");
+    let Court { place, daemon, mut actor, session } = court;
+    actor.does("write a 100 1; fdatasync a");
+    assert!(!place.order(Order::Pin, "log"));
+    drop((daemon, session));
+    let mut court = Court { daemon: place.daemon(), session: place.session(), place, actor };
+    // No burst: only an order has it absorbed so soon.
+    court.pass(1);
+    court.pass(1);
+    court.actor.does("fdatasync a");
+    assert_eq!(court.standing().level, Level::Absorb, "{}", court.reason());
+    (0..20).for_each(|_| court.pass(60));
     assert_eq!(court.standing().level, Level::Absorb);
 }

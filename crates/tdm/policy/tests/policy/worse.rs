@@ -131,3 +131,15 @@ fn what_absorbing_adds_to_a_slow_write_is_not_forgiven_for_the_write() {
     let why = world.moves[1].1.why;
     assert!(matches!(why, Reason::SlowTail { tail: Tail::Commits, .. }), "{why:?}");
 }
+
+#[test]
+fn a_log_that_begins_is_left_where_its_first_syncs_cost_next_to_nothing() {
+    let mut world = World::gib();
+    let mut truth = Truth::default();
+    truth.costs.lower.sync = Cost::new(90.0, 0.0);
+    truth.sync_byte_ns = 0.0;
+    let log = world.open_with(Traits::APPEND, 0, VALKEY_ALWAYS, truth, None);
+    world.hinder(log, Some(Ceiling { level: Level::Absorb, ..OUTSIDE }));
+    world.run(60.0);
+    assert_eq!(world.ways(log), []);
+}

@@ -1,5 +1,5 @@
 /* Loaded behind the library: keeps what the disk has for certain. Whenever a file is synced below and that succeeds, its bytes as they were before
-   are put aside under its inode's number. Calls nothing that the library sees. */
+   are put aside under its inode's number and birth, as numbers are used again. Calls nothing that the library sees. */
 
 #define _GNU_SOURCE
 
@@ -23,29 +23,38 @@ __attribute__((constructor)) static void at_load(void) {
         snprintf(folder, sizeof folder, "%s", named);
 }
 
+/* The file by a descriptor that reads: `fd` itself where it does, as closing another would end the process's locks. */
+static int that_reads(int fd) {
+    char path[64];
+    if ((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR)
+        return fd;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return NEXT(open)(path, O_RDONLY | O_CLOEXEC);
+}
+
 /* All of a file's bytes, to be freed; NULL for what is no file or cannot be read. */
 static char *all_of(int fd, size_t *len) {
     struct stat found;
-    char path[64];
     if (fstat(fd, &found) != 0 || !S_ISREG(found.st_mode))
         return NULL;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int again = NEXT(open)(path, O_RDONLY | O_CLOEXEC);
-    if (again < 0)
+    int reads = that_reads(fd);
+    if (reads < 0)
         return NULL;
     char *all = malloc((size_t)found.st_size + 1);
-    ssize_t got = all ? NEXT(pread)(again, all, (size_t)found.st_size, 0) : -1;
-    NEXT(close)(again);
+    ssize_t got = all ? NEXT(pread)(reads, all, (size_t)found.st_size, 0) : -1;
+    if (reads != fd)
+        NEXT(close)(reads);
     *len = got > 0 ? (size_t)got : 0;
     return all;
 }
 
 static void put_aside(int fd, const char *all, size_t len) {
-    struct stat found;
+    struct statx found;
     char path[600], temporary[700];
-    if (fstat(fd, &found) != 0)
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &found) != 0)
         return;
-    snprintf(path, sizeof path, "%s/%lu", folder, (unsigned long)found.st_ino);
+    long long born_ns = found.stx_btime.tv_sec * 1000000000LL + found.stx_btime.tv_nsec;
+    snprintf(path, sizeof path, "%s/%llu-%lld", folder, (unsigned long long)found.stx_ino, born_ns);
     snprintf(temporary, sizeof temporary, "%s.%d", path, (int)gettid());
     int to = NEXT(open)(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (to < 0 || NEXT(write)(to, all, len) != (ssize_t)len)

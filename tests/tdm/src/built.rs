@@ -44,6 +44,12 @@ pub fn below() -> &'static Path {
     BUILT.get_or_init(|| compiled("below.so", &["below.c"], &["-shared", "-fPIC"]))
 }
 
+/// The library by which a daemon dies inside of its work.
+pub fn mortal() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| compiled("mortal.so", &["mortal.c"], &["-shared", "-fPIC"]))
+}
+
 /// Made once a test program, in a folder that goes when the machine does.
 fn compiled(name: &str, sources: &[&str], options: &[&str]) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("actor");

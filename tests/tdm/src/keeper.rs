@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use byway_tdm_daemon::Options;
 
@@ -21,20 +21,32 @@ impl Keeper {
     /// The program `program` with the options of a place. It serves when this returns.
     #[must_use]
     pub fn start(program: &str, place: &Place) -> Self {
-        let options = &place.options;
-        let mut command = Command::new(program);
-        command.args([&options.region, &options.ring_bytes.to_string()]);
-        command.args([&options.socket, &options.boards]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut command = command(program, place);
         command.env("LD_PRELOAD", built::witness()).env("BYWAY_WITNESS", place.path().join("witness"));
+        match Self::of(command) {
+            Ok(keeper) => keeper,
+            Err(ended) => panic!("the daemon does not serve: {ended:?}"),
+        }
+    }
+
+    /// The same, killed before its call of that number, from one on, that writes, cuts or syncs a file; `None` where it was.
+    #[must_use]
+    pub fn mortal(program: &str, place: &Place, call: u64) -> Option<Self> {
+        let mut command = command(program, place);
+        command.env("LD_PRELOAD", built::mortal()).env("BYWAY_MORTAL", call.to_string());
+        Self::of(command).ok()
+    }
+
+    fn of(mut command: Command) -> Result<Self, ExitStatus> {
         let mut child = command.spawn().unwrap();
         let mut recovered = Vec::new();
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             match line.unwrap().as_str() {
-                "serves" => return Self { child, recovered },
+                "serves" => return Ok(Self { child, recovered }),
                 line => recovered.push(line.to_owned()),
             }
         }
-        panic!("the daemon does not serve: {:?}", child.wait());
+        Err(child.wait().unwrap())
     }
 
     /// The options that a program was given by [`Keeper::start`].
@@ -65,6 +77,14 @@ impl Keeper {
         drop(self.child.stdin.take());
         assert!(self.child.wait().unwrap().success());
     }
+}
+
+fn command(program: &str, place: &Place) -> Command {
+    let options = &place.options;
+    let mut command = Command::new(program);
+    command.args([&options.region, &options.ring_bytes.to_string()]);
+    command.args([&options.socket, &options.boards]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
 }
 
 impl Drop for Keeper {

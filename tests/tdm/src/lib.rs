@@ -7,6 +7,7 @@ mod built;
 mod keeper;
 mod mount;
 mod place;
+mod power;
 mod survivor;
 
 pub use actor::{Actor, Answer};

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use byway_tdm_board::{Counted, Entry, FileKey, Level, Standing};
 use byway_tdm_client::Session;
@@ -115,8 +115,15 @@ impl Place {
 
     /// All of a file is on the disk: somebody said so whom the witness does not see.
     pub fn keep_all(&self, name: &str) {
-        let inode = std::fs::metadata(self.file(name)).unwrap().ino();
-        std::fs::copy(self.file(name), self.path().join("witness").join(inode.to_string())).unwrap();
+        std::fs::copy(self.file(name), self.kept(&self.file(name))).unwrap();
+    }
+
+    /// Where the witness keeps what the disk has of a file for certain. There is no such file where that is nothing.
+    #[must_use]
+    pub fn kept(&self, path: &Path) -> PathBuf {
+        let found = std::fs::metadata(path).unwrap();
+        let born = found.created().unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        self.path().join("witness").join(format!("{}-{}", found.ino(), born.as_nanos()))
     }
 
     /// Has an actor sync a file until that is spared.

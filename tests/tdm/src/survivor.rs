@@ -26,7 +26,7 @@ pub fn assert_survives(place: &Place, session: &Session, path: &Path) {
     };
     // Nothing is retired meanwhile.
     let _held = entry.lock().unwrap();
-    let kept = std::fs::read(place.path().join("witness").join(inode.to_string())).unwrap_or_default();
+    let kept = std::fs::read(place.kept(path)).unwrap_or_default();
     for (disk, what) in [(&kept, "as it was last synced below"), (&live, "as the page cache has it")] {
         let left = replayed(session, entry, disk);
         let at = left.iter().zip(&live).position(|(left, live)| left != live);

@@ -1,7 +1,10 @@
 //! When this boot of the system began.
 
-/// Seconds since 1970, as the kernel tells it.
-pub(crate) fn began_s() -> Option<i64> {
+use std::time::Duration;
+
+/// Since 1970, as the kernel tells it, in whole seconds.
+pub(crate) fn began() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
-    stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+    let began_s = stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    Some(Duration::from_secs(began_s))
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod absorb;
+mod attempt;
 mod boot;
 mod clock;
 mod error;

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use byway_tdm_board::{FileKey, Identified, lower_of};
 use byway_tdm_log::LowerFile;
@@ -75,9 +76,10 @@ impl Lower {
         Ok(self.0.metadata()?.nlink())
     }
 
-    /// When it was last written, in seconds since 1970.
-    pub(crate) fn written_s(&self) -> io::Result<i64> {
-        Ok(self.0.metadata()?.mtime())
+    /// When it was last written; before 1970 is 1970.
+    pub(crate) fn written(&self) -> io::Result<Duration> {
+        let written = self.0.metadata()?.modified()?;
+        Ok(written.duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 }
 

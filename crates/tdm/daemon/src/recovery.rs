@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use byway_tdm_board::Level;
-use byway_tdm_log::{LowerFile, RecoveryError, ReplayEnd, Ring, recover as replay};
+use byway_tdm_board::{Level, Why};
+use byway_tdm_log::{LowerFile, RecoveryError, ReplayEnd, Ring, RingPlace, recover as replay};
 use byway_tdm_region::{DeviceRegion, Memory};
 use serde::Serialize;
 
-use crate::boot;
+use crate::attempt::{Attempt, Slot};
 use crate::error::DaemonError;
 use crate::estate::Estate;
-use crate::held::HeldFile;
+use crate::held::{HeldFile, locked};
 use crate::lower::{self, Lower};
 use crate::table::{Assignment, BootId, Found, SlotNumber, Table};
 
@@ -66,6 +66,9 @@ impl Outcome {
     }
 }
 
+/// Why a file's log is left alone while a program may log there.
+const LOCKED: &str = "a program keeps the lock of its log";
+
 /// How records are written back after another boot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
@@ -75,7 +78,12 @@ pub(crate) struct Terms {
 }
 
 /// Writes back what is left in a slot whose file nobody writes by us now.
-pub(crate) fn settle_slot(slice: &dyn DeviceRegion, was: &Assignment, terms: Terms) -> (PathBuf, Outcome) {
+fn settle_slot<M: Memory>(
+    slice: &dyn DeviceRegion,
+    place: Slot<'_, M>,
+    was: &Assignment,
+    terms: Terms,
+) -> (PathBuf, Outcome) {
     let failed = |why: String| (was.path.clone(), Outcome::Failed { why });
     let (path, lower) = match Lower::find(&was.path, was.key) {
         Ok(Some(found)) => found,
@@ -94,20 +102,24 @@ pub(crate) fn settle_slot(slice: &dyn DeviceRegion, was: &Assignment, terms: Ter
         };
         return (path, outcome);
     }
-    let written = lower.written_s().ok().zip(boot::began_s());
-    if !terms.is_forced && written.is_none_or(|(written, booted)| written >= booted) {
+    let attempt = Attempt::new(&lower, place);
+    if !terms.is_forced && attempt.is_written_by_others() {
         return (path, Outcome::WrittenSince);
     }
-    let outcome = match replayed(slice, was, &lower) {
+    let outcome = match replayed(slice, was, &attempt) {
         Ok(outcome) => outcome,
         Err(error) => Outcome::Failed { why: error.to_string() },
     };
     (path, outcome)
 }
 
-fn replayed(slice: &dyn DeviceRegion, was: &Assignment, lower: &Lower) -> Result<Outcome, RecoveryError> {
+fn replayed(
+    slice: &dyn DeviceRegion,
+    was: &Assignment,
+    attempt: &impl LowerFile,
+) -> Result<Outcome, RecoveryError> {
     let ring = Ring::new(slice.window(), was.ring)?;
-    let found = replay(ring, lower)?;
+    let found = replay(ring, attempt)?;
     Ok(match found.why {
         ReplayEnd::Clean => Outcome::Replayed { records: found.records, data_bytes: found.data_bytes },
         ReplayEnd::Damaged { .. } => Outcome::Damaged { records: found.records },
@@ -122,23 +134,54 @@ impl Estate {
         terms: Terms,
     ) -> Result<Vec<RecoveredFile>, DaemonError> {
         let mut recovered = Vec::new();
+        let mut left = Vec::new();
         for (slot, found) in table.slots()? {
-            let Found::Used(was) = found else { continue };
-            if was.uid != self.uid {
-                continue;
+            match found {
+                Found::Used(was) if was.uid == self.uid => match self.adopt(slot, &was, terms.boot) {
+                    Some(path) => recovered.push(self.became(path, Outcome::Adopted)),
+                    None => left.push((slot, was)),
+                },
+                _ => {}
             }
-            let (path, outcome) = match self.adopt(slot, &was, terms.boot) {
-                Some(path) => (path, Outcome::Adopted),
-                None => settle_slot(self.slice.as_ref(), &was, terms),
+        }
+        let kept = self.disown();
+        for (slot, was) in left {
+            let place = Slot { table, number: slot };
+            let (path, outcome) = match kept.contains(&was.ring) {
+                true => (was.path.clone(), Outcome::Failed { why: LOCKED.to_owned() }),
+                false => settle_slot(self.slice.as_ref(), place, &was, terms),
             };
-            if outcome.is_done() {
-                table.free(slot)?;
-            } else {
-                self.files().rings.mark(was.ring);
+            match outcome.is_done() {
+                true => table.free(slot)?,
+                false => self.files().rings.mark(was.ring),
             }
-            recovered.push(RecoveredFile { path, uid: was.uid, outcome });
+            recovered.push(self.became(path, outcome));
         }
         Ok(recovered)
+    }
+
+    const fn became(&self, path: PathBuf, outcome: Outcome) -> RecoveredFile {
+        RecoveredFile { path, uid: self.uid, outcome }
+    }
+
+    /// Leaves every file to the kernel that programs log for and nobody serves: its ring may be another's from then on. The rings of those
+    /// whose locks are not to be had.
+    pub(crate) fn disown(&self) -> Vec<RingPlace> {
+        let mut kept = Vec::new();
+        for entry in self.board.entries() {
+            let is_orphan = || entry.standing().level == Level::Absorb && self.held(entry.index()).is_none();
+            if !is_orphan() {
+                continue;
+            }
+            let Ok(_held) = locked(entry) else {
+                self.files().rings.mark(entry.ring());
+                kept.push(entry.ring());
+                continue;
+            };
+            entry.cursor().suspend();
+            entry.move_to(Level::Pass, Why::Renamed);
+        }
+        kept
     }
 
     /// Goes on with a file whose entry on the board says that it is absorbed by that ring.

@@ -165,8 +165,9 @@ impl Shared {
         };
         let mut recovered = Vec::new();
         for uid in shared.users_of_table()? {
-            let estate = shared.estate(uid)?;
+            let estate = shared.open_estate(uid)?;
             recovered.extend(estate.recover(&shared.table(), Terms { boot, is_forced })?);
+            shared.estates.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(estate));
         }
         Ok((shared, recovered))
     }
@@ -206,11 +207,16 @@ impl Shared {
         if let Some(estate) = estates.iter().find(|estate| estate.uid == uid) {
             return Ok(Arc::clone(estate));
         }
-        let slice = self.slice_of(uid)?;
-        let board = board_path(&self.options.boards, &self.place, uid);
-        let estate = Arc::new(Estate::open(uid, slice, &board, &self.options)?);
+        let estate = Arc::new(self.open_estate(uid)?);
+        estate.disown();
         estates.push(Arc::clone(&estate));
         Ok(estate)
+    }
+
+    fn open_estate(&self, uid: u32) -> Result<Estate, DaemonError> {
+        let slice = self.slice_of(uid)?;
+        let board = board_path(&self.options.boards, &self.place, uid);
+        Estate::open(uid, slice, &board, &self.options)
     }
 
     /// The part that a request is about: root has orders for any user's files.

@@ -8,6 +8,7 @@
 //! | 40–55 | where the ring is in the user's slice, and how long |
 //! | 56–59, 60–63 | the user; length of the path |
 //! | 64–79 | which boot of the system it was |
+//! | 80–87 | until when its file may be written by a recovery, in nanoseconds since 1970; outside of the checksum |
 //! | 128–4223 | the path |
 
 use std::ffi::OsStr;
@@ -31,6 +32,7 @@ pub const POINTS: [Point; 3] = [WRITTEN, PUBLISHED, FREED];
 
 const SLOT_BYTES: u64 = 8192;
 const HEAD_BYTES: usize = 80;
+const RECOVERS_UNTIL_AT: u64 = 80;
 const PATH_AT: u64 = 128;
 const PATH_MAX_BYTES: usize = 4096;
 
@@ -146,6 +148,7 @@ impl<'m, M: Memory> Table<'m, M> {
         head[64..80].copy_from_slice(&what.boot);
         let at = at(slot);
         self.0.write(at + 8, &head[8..])?;
+        self.0.store(at + RECOVERS_UNTIL_AT, 0)?;
         self.0.write(at + PATH_AT, path)?;
         self.0.flush(at, PATH_AT + path.len() as u64, WRITTEN)?;
         self.0.fence(WRITTEN);
@@ -158,6 +161,22 @@ impl<'m, M: Memory> Table<'m, M> {
     /// What the memory says.
     pub fn free(&self, slot: SlotNumber) -> Result<(), MemoryError> {
         self.set_state(slot, 0, FREED)
+    }
+
+    /// Until when a recovery said that it may write the file, in nanoseconds since 1970; zero where none began.
+    ///
+    /// # Errors
+    /// What the memory says.
+    pub fn recovers_until_ns(&self, slot: SlotNumber) -> Result<u64, MemoryError> {
+        self.0.load(at(slot) + RECOVERS_UNTIL_AT)
+    }
+
+    /// Says so. It is for a recovery in the same boot, so nothing is flushed.
+    ///
+    /// # Errors
+    /// What the memory says.
+    pub fn set_recovers_until_ns(&self, slot: SlotNumber, until_ns: u64) -> Result<(), MemoryError> {
+        self.0.store(at(slot) + RECOVERS_UNTIL_AT, until_ns)
     }
 
     fn set_state(&self, slot: SlotNumber, state: u64, point: Point) -> Result<(), MemoryError> {

@@ -47,9 +47,7 @@ impl Alone {
     /// Looks whether all of a file is there where nothing leads from its log to it.
     fn check_is_below(&self, name: &str) {
         let path = self.place.file(name);
-        let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&path).unwrap());
-        let kept = std::fs::read(self.place.path().join("witness").join(inode.to_string())).unwrap();
-        assert_eq!(kept, std::fs::read(&path).unwrap());
+        assert_eq!(std::fs::read(self.place.kept(&path)).unwrap(), std::fs::read(&path).unwrap());
     }
 
     /// Does this, syncs, and looks; twice, as the first sync may be a real one for another reason.

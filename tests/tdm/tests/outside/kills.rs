@@ -100,3 +100,22 @@ fn a_daemon_and_a_program_that_are_killed_together_lose_nothing() {
         lines_of(&place.file("log"));
     }
 }
+
+#[test]
+fn a_file_that_lost_its_name_while_nobody_served_is_the_kernel_s_for_the_next_daemon() {
+    for lines in ["mkdir other; rename log other/log", "mkdir other; link log other/log; unlink log"] {
+        let place = place();
+        let mut keeper = place.keeper(KEEPER);
+        let mut actor = writer(&place);
+        let session = place.session();
+        keeper.kill();
+        actor.does(lines);
+        actor.does("write a 100 1; fdatasync a");
+        let _keeper = place.keeper(KEEPER);
+        assert_eq!(place.standing(&session, "other/log").unwrap().level, Level::Pass, "{lines}");
+        for _ in 0..3 {
+            actor.does("write a 100 2; fdatasync a");
+            assert_survives(&place, &session, &place.file("other/log"));
+        }
+    }
+}

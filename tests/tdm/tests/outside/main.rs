@@ -6,6 +6,7 @@ mod differential;
 mod escapes;
 mod judged;
 mod kills;
+mod power;
 mod programs;
 mod traps;
 mod users;

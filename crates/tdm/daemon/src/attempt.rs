@@ -1,0 +1,76 @@
+//! One attempt to write a log back after another boot, which may be killed.
+//!
+//! A file that was written since the boot is left alone, as its records may be older than what it has. An attempt writes it too: before each write it says in
+//! the file's slot until when it may have, so that the next attempt knows those writes for its own kind's.
+
+use std::cell::Cell;
+use std::io;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use byway_tdm_log::LowerFile;
+use byway_tdm_region::Memory;
+
+use crate::boot;
+use crate::lower::Lower;
+use crate::table::{SlotNumber, Table};
+
+/// An attempt says so for this long, and again when half of it is over.
+const LEASE: Duration = Duration::from_secs(1);
+
+/// Where the table has a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot<'t, M> {
+    pub(crate) table: &'t Table<'t, M>,
+    pub(crate) number: SlotNumber,
+}
+
+/// A file as a log is written back to it.
+#[derive(Debug)]
+pub(crate) struct Attempt<'t, M> {
+    lower: &'t Lower,
+    slot: Slot<'t, M>,
+    until: Cell<Duration>,
+}
+
+impl<'t, M: Memory> Attempt<'t, M> {
+    pub(crate) const fn new(lower: &'t Lower, slot: Slot<'t, M>) -> Self {
+        Self { lower, slot, until: Cell::new(Duration::ZERO) }
+    }
+
+    /// Whether somebody else wrote the file since the boot, or that cannot be told.
+    pub(crate) fn is_written_by_others(&self) -> bool {
+        let (Ok(written), Some(booted)) = (self.lower.written(), boot::began()) else { return true };
+        let until_ns = self.slot.table.recovers_until_ns(self.slot.number).unwrap_or(0);
+        written >= booted && written > Duration::from_nanos(until_ns)
+    }
+
+    fn announce(&self) -> io::Result<()> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
+        if now + LEASE / 2 < self.until.get() {
+            return Ok(());
+        }
+        let until = now + LEASE;
+        self.slot
+            .table
+            .set_recovers_until_ns(self.slot.number, until.as_nanos() as u64)
+            .map_err(io::Error::other)?;
+        self.until.set(until);
+        Ok(())
+    }
+}
+
+impl<M: Memory> LowerFile for Attempt<'_, M> {
+    fn write_all_at(&self, data: &[u8], at: u64) -> io::Result<()> {
+        self.announce()?;
+        self.lower.write_all_at(data, at)
+    }
+
+    fn set_size(&self, size_bytes: u64) -> io::Result<()> {
+        self.announce()?;
+        self.lower.set_size(size_bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.lower.sync()
+    }
+}

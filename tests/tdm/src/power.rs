@@ -1,0 +1,58 @@
+//! A loss of power, as far as files and device memory are concerned.
+//!
+//! Every process is gone already. Each file is on the disk as it was when a sync below last succeeded, as the witness kept it; names stay. Device memory has all. The
+//! system that starts then is another boot, later than all that was written.
+
+use std::fs::File;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use byway_tdm_daemon::{Found, Table};
+use byway_tdm_region::open;
+
+use crate::place::Place;
+
+/// The boot that was.
+const EARLIER: [u8; 16] = [1; 16];
+
+impl Place {
+    /// Loses power. Neither daemons nor programs of it run.
+    pub fn lose_power(&self) {
+        self.forget_below(&self.path().join("files"));
+        self.boot_again();
+    }
+
+    fn forget_below(&self, folder: &Path) {
+        for name in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            match name.file_type().unwrap() {
+                kind if kind.is_dir() => self.forget_below(&name.path()),
+                kind if kind.is_file() => self.forget(&name.path()),
+                _ => {}
+            }
+        }
+    }
+
+    /// The file has what was kept of it.
+    fn forget(&self, path: &Path) {
+        let kept = std::fs::read(self.kept(path)).unwrap_or_default();
+        std::fs::write(path, kept).unwrap();
+        let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();
+    }
+
+    /// What the region says of files is of an earlier boot, and boards are gone with memory.
+    fn boot_again(&self) {
+        let region = open(&self.options.region, &self.options.opening).unwrap();
+        let table = Table::new(region.window());
+        for (slot, found) in table.slots().unwrap() {
+            if let Found::Used(mut was) = found {
+                was.boot = EARLIER;
+                table.put(slot, &was).unwrap();
+            }
+        }
+        let boards = std::fs::read_dir(&self.options.boards).unwrap().map(Result::unwrap);
+        for board in boards.filter(|file| file.path().extension().is_some_and(|name| name == "board")) {
+            std::fs::remove_file(board.path()).unwrap();
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Power that goes, and recoveries that are killed before they are done.
+
+use std::io::Write;
+use std::time::Duration;
+
+use byway_tdm_tests::{Keeper, Place};
+
+use crate::{KEEPER, place, rounds};
+
+const NAMES: [&str; 3] = ["first", "second", "third"];
+
+/// Three files with records of syncs that were acknowledged, of which the disk has nothing yet; what they have.
+fn absorbed_files(place: &Place) -> Vec<Vec<u8>> {
+    let mut keeper = place.keeper(KEEPER);
+    let mut actor = place.actor();
+    let session = place.session();
+    for (slot, name) in ['a', 'b', 'c'].into_iter().zip(NAMES) {
+        actor.does(&format!("open {slot} {name} wce"));
+        place.absorb(&session, &mut actor, slot, name);
+        for round in 1..12 {
+            actor.does(&format!("write {slot} {} {round}; fdatasync {slot}", 100 * round));
+        }
+        actor.does(&format!("ftruncate {slot} 5000; write {slot} 77 200; fdatasync {slot}"));
+    }
+    actor.kill();
+    keeper.kill();
+    all_of(place)
+}
+
+fn all_of(place: &Place) -> Vec<Vec<u8>> {
+    NAMES.map(|name| std::fs::read(place.file(name)).unwrap()).to_vec()
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_power_went() {
+    let place = place();
+    let had = absorbed_files(&place);
+    place.lose_power();
+    assert!(all_of(&place).iter().zip(&had).all(|(left, had)| left.len() < had.len()), "nothing was lost");
+    let keeper = place.keeper(KEEPER);
+    assert!(keeper.recovered.iter().all(|outcome| outcome.starts_with("Replayed")), "{:?}", keeper.recovered);
+    assert!(all_of(&place) == had);
+    keeper.end();
+}
+
+#[test]
+fn a_recovery_that_is_killed_before_any_of_its_writes_and_syncs_is_finished_by_the_next() {
+    for _ in 0..rounds(1) {
+        let place = place();
+        let had = absorbed_files(&place);
+        place.lose_power();
+        let calls = (1..).find(|call| Keeper::mortal(KEEPER, &place, *call).is_some());
+        // Each of a file's records, and its sync, had one that died before it.
+        assert!(calls > Some(14), "{calls:?}");
+        assert!(all_of(&place) == had);
+    }
+}
+
+#[test]
+fn a_file_that_somebody_wrote_after_a_recovery_was_killed_is_not_written_over() {
+    let place = place();
+    absorbed_files(&place);
+    place.lose_power();
+    assert!(Keeper::mortal(KEEPER, &place, 5).is_none());
+    std::thread::sleep(Duration::from_millis(1100));
+    let mut first = std::fs::File::options().append(true).open(place.file("first")).unwrap();
+    first.write_all(b"newer").unwrap();
+    let keeper = place.keeper(KEEPER);
+    let left: Vec<bool> = keeper.recovered.iter().map(|outcome| outcome == "WrittenSince").collect();
+    assert_eq!(left, [true, false, false], "{:?}", keeper.recovered);
+    assert!(std::fs::read(place.file("first")).unwrap().ends_with(b"newer"));
+}

@@ -7,6 +7,7 @@
 
 mod calls;
 mod databases;
+mod loads;
 mod program;
 mod show;
 mod talk;
@@ -33,9 +34,11 @@ Examples:
   under_tdm --only valkey-64-c50 --folder /mnt/ext4
   under_tdm --region 'emu:bench?size=1G&profile=cmm-h&clock=paced&hit=800'
   under_tdm --json benches/results/tdm.json
+  under_tdm --only read-,scan-,mixed- --region 'emu:bench?size=256M&profile=cmm-h&cache=64M&clock=paced'
   under_tdm --talk --rounds 5 --folder /mnt/ext4-in-memory --json benches/results/tdm-talk.json
 
-Cases: calls-LEN (write and fdatasync), writes-LEN (write alone, at PASS), valkey-LEN-cCLIENTS, redis-LEN-cCLIENTS, rocksdb, sqlite.
+Cases: calls-LEN (write and fdatasync), writes-LEN (write alone, at PASS), valkey-LEN-cCLIENTS, redis-LEN-cCLIENTS, rocksdb, sqlite;
+read-PERCENT%, scan-PERCENT%, mixed-PERCENT% of the device's cache (64 MiB where it has none), beside the same load without the library.
 A program that is not installed is left out, and said to be. Needs target/release/libbyway_tdm.so."
 )]
 struct Arguments {
@@ -72,6 +75,8 @@ struct Arguments {
     json: Option<PathBuf>,
     #[command(flatten)]
     side: calls::Side,
+    #[command(flatten)]
+    load: loads::Turns,
 }
 
 /// What a case came to.
@@ -94,6 +99,9 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     if arguments.side.is_asked_for() {
         return arguments.side.run();
+    }
+    if arguments.load.is_asked_for() {
+        return arguments.load.run();
     }
     if arguments.talk {
         return talk::run(&arguments);
@@ -118,7 +126,17 @@ fn main() -> Result<()> {
         show::show(&measured);
         rows.extend(measured);
     }
+    for load in loads::Load::all().into_iter().filter(|load| is_wanted(&arguments, &load.name())) {
+        println!("\n{}", load.name());
+        let measured = load.measure(&place, &daemon, arguments.rounds)?;
+        show::show(&measured);
+        rows.extend(measured);
+    }
     arguments.json.as_ref().map_or(Ok(()), |path| results::keep(path, &rows))
+}
+
+fn is_wanted(arguments: &Arguments, name: &str) -> bool {
+    arguments.only.is_empty() || arguments.only.iter().any(|part| name.contains(part.as_str()))
 }
 
 fn programs(arguments: &Arguments) -> Vec<Box<dyn Program>> {
@@ -136,8 +154,7 @@ fn programs(arguments: &Arguments) -> Vec<Box<dyn Program>> {
     }
     all.push(Box::new(databases::RocksDb));
     all.push(Box::new(databases::Sqlite));
-    let only = &arguments.only;
-    all.retain(|program| only.is_empty() || only.iter().any(|part| program.name().contains(part.as_str())));
+    all.retain(|program| is_wanted(arguments, &program.name()));
     all
 }
 

@@ -15,6 +15,8 @@ pub enum Setting {
     Always,
     /// The same with its files absorbed.
     AlwaysAbsorbed,
+    /// Whatever it does, under the library: the policy decides.
+    Served,
     /// It syncs once a second, on the file system alone.
     EverySecond,
     /// The same with its files absorbed.
@@ -28,6 +30,7 @@ impl Setting {
             Self::NoLog => "no log",
             Self::Always => "file system",
             Self::AlwaysAbsorbed => "absorbed",
+            Self::Served => "under the library",
             Self::EverySecond => "file system, every second",
             Self::EverySecondAbsorbed => "absorbed, every second",
         }
@@ -36,7 +39,7 @@ impl Setting {
     /// The same on the file system alone.
     pub const fn alone(self) -> Option<Self> {
         match self {
-            Self::AlwaysAbsorbed => Some(Self::Always),
+            Self::AlwaysAbsorbed | Self::Served => Some(Self::Always),
             Self::EverySecondAbsorbed => Some(Self::EverySecond),
             _ => None,
         }
@@ -44,7 +47,7 @@ impl Setting {
 
     /// Whether the library is loaded.
     pub const fn is_absorbed(self) -> bool {
-        matches!(self, Self::AlwaysAbsorbed | Self::EverySecondAbsorbed)
+        matches!(self, Self::AlwaysAbsorbed | Self::EverySecondAbsorbed | Self::Served)
     }
 }
 

@@ -46,10 +46,15 @@ static long poke(const char *slot, long at, long len, long seed) {
     return len;
 }
 
-/* Writes through a mapping, and has it written back. */
-static long mapped_write(int fd, long at, long len, long seed) {
+/* Writes into a mapping, which may be one of its own, and takes it away; not where the file ends before. */
+static long mapped_write(int fd, long at, long len, long seed, int kind) {
+    struct stat found;
     long page = at / 4096 * 4096;
-    char *map = mmap(NULL, (size_t)(at - page + len), PROT_READ | PROT_WRITE, MAP_SHARED, fd, page);
+    if (fstat(fd, &found) == 0 && found.st_size < at + len) {
+        errno = ENXIO;
+        return -1;
+    }
+    char *map = mmap(NULL, (size_t)(at - page + len), PROT_READ | PROT_WRITE, kind, fd, page);
     if (map == MAP_FAILED)
         return -1;
     memcpy(map + (at - page), bytes(len, seed), (size_t)len);
@@ -60,13 +65,35 @@ static long piped(int fd, long len, long seed) {
     int ends[2];
     if (pipe(ends) != 0)
         return -1;
-    long there = write(ends[1], bytes(len, seed), (size_t)len);
+    /* As much as a pipe takes. */
+    long there = write(ends[1], bytes(len, seed), (size_t)(len < 65536 ? len : 65536));
     long result = splice(ends[0], NULL, fd, NULL, (size_t)there, 0);
     int error = errno;
     close(ends[0]);
     close(ends[1]);
     errno = error;
     return result;
+}
+
+/* What is read at a place, as a number that follows from all of it. */
+static long gist(int fd, long len, long at) {
+    static char all[65536];
+    ssize_t got = pread(fd, all, (size_t)len < sizeof all ? (size_t)len : sizeof all, at);
+    unsigned sum = (unsigned)got;
+    for (ssize_t i = 0; i < got; i++)
+        sum = sum * 31 + (unsigned char)all[i];
+    return got < 0 ? -1 : (long)(sum >> 1);
+}
+
+/* From one file to another. Where that is a file's own bytes onto themselves, what is read depends on how a file system does it. */
+static long sent(int to, int from, long at, long len) {
+    struct stat one, other;
+    off_t behind = lseek(to, 0, SEEK_CUR);
+    if (fstat(to, &one) == 0 && fstat(from, &other) == 0 && one.st_ino == other.st_ino && behind < at + len && at < behind + len) {
+        errno = EINVAL;
+        return -1;
+    }
+    return sendfile(to, from, &(off_t){at}, (size_t)len);
 }
 
 static int writes(struct line *l, long *r) {
@@ -89,7 +116,9 @@ static int writes(struct line *l, long *r) {
     else if (!strcmp(name, "dprintf"))
         *r = dprintf(fd, "%.*s", (int)a, bytes(a, b));
     else if (!strcmp(name, "mapped"))
-        *r = mapped_write(fd, c, a, b);
+        *r = mapped_write(fd, c, a, b, MAP_SHARED);
+    else if (!strcmp(name, "mapped_private"))
+        *r = mapped_write(fd, c, a, b, MAP_PRIVATE);
     else if (!strcmp(name, "map"))
         *r = (map_of[(unsigned char)l->word[1][0] & 127] = mmap(NULL, (size_t)a, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED ? -1 : 0;
     else if (!strcmp(name, "poke"))
@@ -101,7 +130,7 @@ static int writes(struct line *l, long *r) {
     else if (!strcmp(name, "splice"))
         *r = piped(fd, a, b);
     else if (!strcmp(name, "sendfile"))
-        *r = sendfile(fd, *slot(l, 2), &(off_t){c}, (size_t)b);
+        *r = sent(fd, *slot(l, 2), c, b);
     else if (!strcmp(name, "copy_file_range"))
         *r = copy_file_range(*slot(l, 2), &(off_t){c}, fd, NULL, (size_t)b, 0);
     else if (!strcmp(name, "sys_write"))
@@ -135,6 +164,8 @@ static int sizes_and_syncs(struct line *l, long *r) {
         *r = lseek(fd, a, (int)b);
     else if (!strcmp(name, "read"))
         *r = read(fd, (char[65536]){0}, (size_t)(a > 65536 ? 65536 : a));
+    else if (!strcmp(name, "gist"))
+        *r = gist(fd, a, b);
     else if (!strcmp(name, "setfl"))
         *r = fcntl(fd, F_SETFL, flags_of(l->word[2]) & ~O_ACCMODE);
     else

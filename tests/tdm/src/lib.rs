@@ -8,6 +8,7 @@ mod keeper;
 mod mount;
 mod place;
 mod power;
+mod run;
 mod survivor;
 
 pub use actor::{Actor, Answer};
@@ -15,6 +16,7 @@ pub use built::{actor, library, witness};
 pub use keeper::Keeper;
 pub use mount::{Mount, cannot_mount};
 pub use place::{Place, ask_again};
+pub use run::Run;
 pub use survivor::assert_survives;
 
 /// Ends a process at once, which is waited for later.

@@ -6,27 +6,26 @@
 use std::fmt::{self, Debug, Formatter};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use byway_tdm_board::{Entry, Level};
+use byway_tdm_board::{Entry, FileKey, Level, lower_of};
 use byway_tdm_client::Session;
 use byway_tdm_log::{Entry as Record, Ring, RingError};
+use rustix::fs::{Mode, OFlags, open};
 
 use crate::place::Place;
 
 /// Panics unless every byte of a file would be there. Nobody writes it meanwhile, and its last sync was acknowledged.
 pub fn assert_survives(place: &Place, session: &Session, path: &Path) {
     let live = std::fs::read(path).unwrap();
-    let inode = std::fs::metadata(path).unwrap().ino();
-    let Some(entry) =
-        session.board().entries().find(|entry| entry.key().is_some_and(|key| key.inode == inode))
-    else {
-        panic!("{} is not on the board", path.display());
+    let lower = lower_of(path).unwrap_or_else(|| path.to_owned());
+    let Some(entry) = session.board().find(key_of(&lower)) else {
+        panic!("{} is not on the board", path.display())
     };
     // Nothing is retired meanwhile.
     let _held = entry.lock().unwrap();
-    let kept = std::fs::read(place.kept(path)).unwrap_or_default();
+    let kept = std::fs::read(place.kept(&lower)).unwrap_or_default();
     for (disk, what) in [(&kept, "as it was last synced below"), (&live, "as the page cache has it")] {
         let left = replayed(session, entry, disk);
         let at = left.iter().zip(&live).position(|(left, live)| left != live);
@@ -40,6 +39,11 @@ pub fn assert_survives(place: &Place, session: &Session, path: &Path) {
             live.len(),
         );
     }
+}
+
+fn key_of(path: &Path) -> FileKey {
+    let file = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    FileKey::of(file).unwrap().unwrap().key
 }
 
 /// The bytes of a file on a disk once the records of its log are written to them.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod differential;
 mod files;
 mod kills;
 mod served;
@@ -18,11 +19,14 @@ const MOUNTER: &str = env!("CARGO_BIN_EXE_mounter");
 
 /// A place on the file system that the build is on; none where no folder can be mounted.
 fn place(test: &str) -> Option<Place> {
-    if let Some(why) = cannot_mount() {
-        skip(test, why);
-        return None;
-    }
-    Some(Place::new(env!("CARGO_TARGET_TMPDIR")))
+    (!cannot(test)).then(|| Place::new(env!("CARGO_TARGET_TMPDIR")))
+}
+
+/// Whether no folder can be mounted here: then the test is named among those that are skipped.
+fn cannot(test: &str) -> bool {
+    let why = cannot_mount();
+    why.iter().for_each(|why| skip(test, why));
+    why.is_some()
 }
 
 fn mount(place: &Place) -> Mount {

@@ -195,7 +195,9 @@ impl Estate {
         // Where there is no room for it in the device's cache, its stores wait.
         let _ = self.files().resident.admit(self.slice.as_ref(), was.ring);
         self.judge().adopt(self.now_ns(), &entry, &path, was.ring.len_bytes);
-        self.files().held.push(Arc::new(held));
+        let mut files = self.files();
+        files.rings.mark(was.ring);
+        files.held.push(Arc::new(held));
         Some(path)
     }
 }

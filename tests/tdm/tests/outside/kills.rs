@@ -119,3 +119,20 @@ fn a_file_that_lost_its_name_while_nobody_served_is_the_kernel_s_for_the_next_da
         }
     }
 }
+
+#[test]
+fn a_log_that_a_daemon_took_over_is_given_to_no_other_file() {
+    let place = place();
+    let mut keeper = place.keeper(KEEPER);
+    let mut actor = writer(&place);
+    let session = place.session();
+    keeper.kill();
+    let _keeper = place.keeper(KEEPER);
+    actor.does("open b other wcae; write b 100 1; fdatasync b");
+    place.absorb(&session, &mut actor, 'b', "other");
+    for seed in 0..10 {
+        actor.does(&format!("write a 100 {seed}; fdatasync a; write b 100 {seed}; fdatasync b"));
+        assert_survives(&place, &session, &place.file("log"));
+        assert_survives(&place, &session, &place.file("other"));
+    }
+}

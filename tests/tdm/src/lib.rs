@@ -9,6 +9,8 @@ mod mount;
 mod place;
 mod power;
 mod run;
+pub mod server;
+pub mod sqlite;
 mod survivor;
 
 pub use actor::{Actor, Answer};

@@ -3,7 +3,6 @@
 use std::fs;
 use std::time::Duration;
 
-use byway_conformance::skips::has;
 use byway_forgetful::Random;
 use byway_tdm_board::Level;
 use byway_tdm_tests::{Mount, assert_survives, kill};
@@ -108,29 +107,64 @@ fn a_mount_in_use_loses_its_name_and_goes_when_the_last_program_is_done() {
 }
 
 #[test]
-fn a_base_of_sqlite_is_sound_and_has_every_row_though_its_program_and_the_mount_are_killed() {
-    const NAME: &str =
-        "a_base_of_sqlite_is_sound_and_has_every_row_though_its_program_and_the_mount_are_killed";
-    let Some(place) = place(NAME).filter(|_| has("sqlite3", NAME)) else { return };
+fn a_program_that_is_killed_inside_of_its_writes_leaves_no_lock_and_loses_nothing() {
+    let Some(place) = place("a_program_that_is_killed_inside_of_its_writes_leaves_no_lock_and_loses_nothing")
+    else {
+        return;
+    };
+    let mut random = Random::new(5);
     let _keeper = place.keeper(KEEPER);
-    let mut rows = 0;
-    for round in 0..rounds(6) {
-        let mut mount = Mount::start(MOUNTER, &place);
-        let journal = if round % 2 == 0 { "WAL" } else { "DELETE" };
-        let (told, mut program) = crate::sqlite::insert(mount.at(), journal, 60);
-        rows += told.filter(|line| line == "row").take(50).count();
-        match round % 3 {
-            0 => kill(mount.id()),
-            _ => program.kill().unwrap(),
+    let session = place.session();
+    let mount = mount(&place);
+    let mut actor = mount.actor();
+    actor.does("open a log wcae; write a 8 1");
+    place.absorb(&session, &mut actor, 'a', "log");
+    for _ in 0..rounds(10) {
+        let mut victim = mount.actor();
+        victim.does("open a log wae");
+        victim.tell("threads a 1000000 0");
+        a_while(&mut random);
+        victim.kill();
+        actor.does("threads a 10 0; fdatasync a");
+        assert_survives(&place, &session, &place.file("log"));
+    }
+    assert_eq!(place.standing(&session, "log").unwrap().level, Level::Absorb);
+    drop(actor);
+    mount.end();
+}
+
+#[test]
+fn a_mount_and_a_daemon_that_are_killed_together_lose_nothing_and_neither_does_power_that_goes() {
+    let Some(place) =
+        place("a_mount_and_a_daemon_that_are_killed_together_lose_nothing_and_neither_does_power_that_goes")
+    else {
+        return;
+    };
+    let mut random = Random::new(6);
+    for round in 0..rounds(8) {
+        let mut keeper = place.keeper(KEEPER);
+        let mut mount = mount(&place);
+        let mut actor = mount.actor();
+        actor.does("open a log wcae; write a 8 1");
+        place.absorb(&place.session(), &mut actor, 'a', "log");
+        actor.does("write a 300 7; fdatasync a");
+        let kept = fs::read(place.file("log")).unwrap();
+        actor.tell("threads a 1000000 0");
+        a_while(&mut random);
+        let mut both = [keeper.id(), mount.id()];
+        if random.one_in(2) {
+            both.reverse();
         }
-        program.kill().unwrap();
-        program.wait().unwrap();
-        let count = match round % 3 {
-            0 => crate::sqlite::count(&place.path().join("files")),
-            _ => crate::sqlite::count(mount.at()),
-        };
-        assert!(count >= rows, "{count} of {rows} in round {round}");
-        rows = count;
+        both.into_iter().for_each(kill);
+        keeper.kill();
         mount.kill();
+        actor.kill();
+        drop(mount);
+        if round % 2 == 1 {
+            place.lose_power();
+        }
+        let keeper = place.keeper(KEEPER);
+        assert!(fs::read(place.file("log")).unwrap().starts_with(&kept), "{:?}", keeper.recovered);
+        keeper.end();
     }
 }

@@ -5,8 +5,8 @@
 mod differential;
 mod files;
 mod kills;
+mod programs;
 mod served;
-mod sqlite;
 
 use byway_conformance::skips::skip;
 use byway_tdm_tests::{Mount, Place, cannot_mount};

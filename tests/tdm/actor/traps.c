@@ -270,7 +270,10 @@ static int surroundings(struct line *l, long *r) {
             memset(environ[*r], 'x', strlen(environ[*r]));
     else if (!strcmp(name, "descriptors"))
         *r = setrlimit(RLIMIT_NOFILE, &limit);
-    else if (!strcmp(name, "lock"))
+    else if (!strcmp(name, "longest_file")) {
+        signal(SIGXFSZ, SIG_IGN);
+        *r = setrlimit(RLIMIT_FSIZE, &limit);
+    } else if (!strcmp(name, "lock"))
         *r = fcntl(*slot(l, 1), F_SETLK, &(struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1});
     else if (!strcmp(name, "is_locked"))
         *r = is_locked(l->word[1]);

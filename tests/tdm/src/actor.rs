@@ -71,6 +71,18 @@ impl Actor {
         Self::of(command)
     }
 
+    /// One under the library whose files fail while the place says so.
+    #[must_use]
+    pub fn breakable(place: &Place) -> Self {
+        let mut command = Command::new(built::actor());
+        let libraries =
+            [built::library(), built::broken(), built::witness()].map(|it| it.display().to_string());
+        command.current_dir(place.path().join("files")).env("LD_PRELOAD", libraries.join(":"));
+        command.env("BYWAY_TDM_SOCKET", &place.options.socket).env("BYWAY_BROKEN", place.broken());
+        command.env("BYWAY_WITNESS", place.path().join("witness"));
+        Self::of(command)
+    }
+
     /// One of another user, in a folder of a place: what it needs is copied there, as it may come nowhere else.
     #[must_use]
     pub fn of_user(place: &Place, folder: &str, uid: u32) -> Self {

@@ -50,6 +50,12 @@ pub fn mortal() -> &'static Path {
     BUILT.get_or_init(|| compiled("mortal.so", &["mortal.c"], &["-shared", "-fPIC"]))
 }
 
+/// The library by which files fail.
+pub fn broken() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| compiled("broken.so", &["broken.c"], &["-shared", "-fPIC"]))
+}
+
 /// Made once a test program, in a folder that goes when the machine does.
 fn compiled(name: &str, sources: &[&str], options: &[&str]) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("actor");

@@ -37,6 +37,14 @@ impl Keeper {
         Self::of(command).ok()
     }
 
+    /// The same, whose files fail while the place says so.
+    #[must_use]
+    pub fn breakable(program: &str, place: &Place) -> Self {
+        let mut command = command(program, place);
+        command.env("LD_PRELOAD", built::broken()).env("BYWAY_BROKEN", place.broken());
+        Self::of(command).unwrap()
+    }
+
     fn of(mut command: Command) -> Result<Self, ExitStatus> {
         let mut child = command.spawn().unwrap();
         let mut recovered = Vec::new();

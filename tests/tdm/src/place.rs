@@ -93,6 +93,22 @@ impl Place {
         FileKey::at(&path).unwrap().unwrap().key
     }
 
+    /// Where it is said that files fail, for whoever looks.
+    #[must_use]
+    pub fn broken(&self) -> PathBuf {
+        self.path().join("broken")
+    }
+
+    /// Files fail by an error number from now on.
+    pub fn break_by(&self, error: i32) {
+        std::fs::write(self.broken(), error.to_string()).unwrap();
+    }
+
+    /// They do not any more.
+    pub fn mend(&self) {
+        std::fs::remove_file(self.broken()).unwrap();
+    }
+
     /// How a file stands on the board, if it is there.
     #[must_use]
     pub fn standing(&self, session: &Session, name: &str) -> Option<Standing> {

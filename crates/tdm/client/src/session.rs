@@ -30,6 +30,9 @@ pub enum SessionError {
     /// It answers something else than a welcome.
     #[error("the daemon says {0:?}")]
     Refused(Reply),
+    /// What it gave has another length than boards of this version.
+    #[error("the daemon is of another version than the library")]
+    OtherVersion,
     /// What it gave is no board.
     #[error(transparent)]
     Board(#[from] BoardError),
@@ -57,6 +60,9 @@ impl Session {
         let (Reply::Welcome(export), Some(board), Some(memory)) = (reply, files.next(), files.next()) else {
             return Err(SessionError::Refused(reply));
         };
+        if board.metadata().map_err(system)?.len() != BOARD_BYTES as u64 {
+            return Err(SessionError::OtherVersion);
+        }
         let board = Mapping::file(&board, 0, BOARD_BYTES, Sharing::Shared).map_err(system)?;
         let memory = Window::of_export(&memory, files.next().as_ref(), &export).map_err(system)?;
         Ok(Self { board: Board::open(board)?, memory, socket: socket.to_owned() })

@@ -33,6 +33,17 @@ pub enum DaemonError {
     /// Another daemon listens there.
     #[error("{}: a daemon listens there already", .0.display())]
     InUse(PathBuf),
+    /// Programs use a board that is not of this version.
+    #[error("{}: programs that began under another version use it and are not served until they end: {users:?}", path.display())]
+    OtherVersion {
+        /// The board.
+        path: PathBuf,
+        /// The programs.
+        users: Vec<u32>,
+    },
+    /// Slots of the region's table are broken: which logs they were of is not known.
+    #[error("what the region says of {} of its logs is damaged: `byway tdm recover` tells more", .0.len())]
+    Damaged(Vec<u32>),
     /// The region is too small.
     #[error("a region of {0} bytes has no room for logs: at least {1} are needed")]
     TooSmall(u64, u64),

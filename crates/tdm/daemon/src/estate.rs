@@ -1,19 +1,16 @@
 //! What a daemon has of one user: a slice of the region, a board, and the files that are absorbed.
 
 use std::fs::File;
-use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use byway_sys::Mapping;
-use byway_sys::map::Sharing;
-use byway_tdm_board::{BOARD_BYTES, Board, EntryIndex, Why};
+use byway_tdm_board::{Board, EntryIndex, Why};
 use byway_tdm_log::RingPlace;
 use byway_tdm_region::{Access, DeviceRegion, Export};
-use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, open};
 
+use crate::board_file;
 use crate::clock::Clock;
 use crate::error::DaemonError;
 use crate::held::HeldFile;
@@ -51,7 +48,7 @@ impl Estate {
         board: &Path,
         options: &Options,
     ) -> Result<Self, DaemonError> {
-        let (board, board_file) = open_board(board, uid)?;
+        let (board, board_file) = board_file::open(board, uid)?;
         let resident = Resident::of(slice.as_ref());
         let rings = Rings::new(slice.len_bytes(), options.ring_bytes.min(resident.log_most_bytes()));
         let (places, _) = rings.places();
@@ -121,30 +118,4 @@ pub(crate) fn board_path(boards: &Path, region: &Path, uid: u32) -> PathBuf {
     let sum = byway_sys::checksum::crc32c(region.as_os_str().as_bytes());
     let me = rustix::process::geteuid().as_raw();
     boards.join(format!("byway-tdm-{me}-{sum:08x}-{uid}.board"))
-}
-
-fn open_board(path: &Path, uid: u32) -> Result<(Board, File), DaemonError> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let system = |doing| DaemonError::system(path, doing);
-    let file = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|e| system("open it")(e.into()))?;
-    let file = File::from(file);
-    let len_bytes = file.metadata().map_err(system("measure it"))?.len();
-    if len_bytes == BOARD_BYTES as u64 {
-        let map = map_board(&file).map_err(system("map it"))?;
-        if let Ok(board) = Board::open(map) {
-            return Ok((board, file));
-        }
-    }
-    // Of another version, or cut off while it was made.
-    file.set_len(0).and_then(|()| file.set_len(BOARD_BYTES as u64)).map_err(system("make it"))?;
-    if rustix::process::geteuid().is_root() {
-        fchown(&file, Some(Uid::from_raw(uid)), None::<Gid>).map_err(|e| system("hand it over")(e.into()))?;
-    }
-    let map = map_board(&file).map_err(system("map it"))?;
-    Ok((Board::make(map)?, file))
-}
-
-/// The user may cut the file short, which ends none but what is served to him (decision 0019).
-fn map_board(file: &File) -> io::Result<Mapping> {
-    Mapping::guarded_file(file, 0, BOARD_BYTES, Sharing::Shared)
 }

@@ -4,6 +4,7 @@
 
 mod absorb;
 mod attempt;
+mod board_file;
 mod boot;
 mod clock;
 mod error;

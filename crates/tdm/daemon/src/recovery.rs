@@ -35,6 +35,13 @@ pub enum Outcome {
         /// Records that were whole.
         records: u64,
     },
+    /// What the table says of a log is broken, so that nobody knows whose it was.
+    DamagedSlot {
+        /// Which slot.
+        slot: u32,
+        /// Somebody asked for its room to be given back.
+        is_freed: bool,
+    },
     /// It is not where it was, nor beside that. The log stays as it is.
     Missing,
     /// It was written since the system was started, so that its records may be older. The log stays as it is.
@@ -62,12 +69,24 @@ impl Outcome {
     /// Whether its log is done with: its slot and ring are free again.
     #[must_use]
     pub const fn is_done(&self) -> bool {
-        matches!(self, Self::Synced | Self::Replayed { .. })
+        matches!(self, Self::Synced | Self::Replayed { .. } | Self::DamagedSlot { is_freed: true, .. })
     }
 }
 
 /// Why a file's log is left alone while a program may log there.
 const LOCKED: &str = "a program keeps the lock of its log";
+
+/// What a region is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be served: not where something in it is broken, which would be written over.
+    Serve,
+    /// To be emptied.
+    Recover {
+        /// Even of what is lost by that.
+        is_forced: bool,
+    },
+}
 
 /// How records are written back after another boot.
 #[derive(Debug, Clone, Copy)]
@@ -166,7 +185,7 @@ impl Estate {
 
     /// Leaves every file to the kernel that programs log for and nobody serves: its ring may be another's from then on. The rings of those
     /// whose locks are not to be had.
-    pub(crate) fn disown(&self) -> Vec<RingPlace> {
+    fn disown(&self) -> Vec<RingPlace> {
         let mut kept = Vec::new();
         for entry in self.board.entries() {
             let is_orphan = || entry.standing().level == Level::Absorb && self.held(entry.index()).is_none();
@@ -200,6 +219,22 @@ impl Estate {
         files.held.push(Arc::new(held));
         Some(path)
     }
+}
+
+/// What is told of a user's files where he cannot be served.
+pub(crate) fn left_by_all<M: Memory>(
+    table: &Table<'_, M>,
+    uid: u32,
+    error: &DaemonError,
+) -> Result<Vec<RecoveredFile>, DaemonError> {
+    let slots = table.slots()?.into_iter();
+    let files = slots.filter_map(|(_, found)| match found {
+        Found::Used(was) if was.uid == uid => {
+            Some(RecoveredFile { path: was.path, uid, outcome: Outcome::Failed { why: error.to_string() } })
+        }
+        _ => None,
+    });
+    Ok(files.collect())
 }
 
 /// Writes back all that a region has, without serving it. What programs still write is left to the kernel, synced.

@@ -17,10 +17,10 @@ use byway_tdm_region::{Description, DeviceRegion, Place, open_described};
 use crate::error::DaemonError;
 use crate::estate::{Estate, board_path};
 use crate::options::Options;
-use crate::recovery::{Outcome, RecoveredFile, Terms};
+use crate::recovery::{Outcome, Purpose, RecoveredFile, Terms, left_by_all};
 use crate::report::{CacheReport, RegionReport, Report};
 use crate::resident::bring;
-use crate::table::{BootId, Found, TABLE_BYTES, Table};
+use crate::table::{BootId, Found, SlotNumber, TABLE_BYTES, Table};
 
 /// Between two rounds over all files.
 const ROUND: Duration = Duration::from_millis(20);
@@ -65,7 +65,7 @@ impl Daemon {
     /// # Errors
     /// [`DaemonError`].
     pub fn start(options: Options) -> Result<Self, DaemonError> {
-        let (shared, recovered) = Shared::open(options, false)?;
+        let (shared, recovered) = Shared::open(options, Purpose::Serve)?;
         let shared = Arc::new(shared);
         let listener = Arc::new(listen(&shared.options.socket)?);
         let accepts = Arc::clone(&listener);
@@ -132,7 +132,7 @@ pub struct EndedFile {
 
 /// Writes back what a region has, for every user, without serving it. What programs still write is left to the kernel.
 pub(crate) fn recover_alone(options: &Options, is_forced: bool) -> Result<Vec<RecoveredFile>, DaemonError> {
-    let (shared, mut recovered) = Shared::open(options.clone(), is_forced)?;
+    let (shared, mut recovered) = Shared::open(options.clone(), Purpose::Recover { is_forced })?;
     let settled: Vec<EndedFile> = shared.settle_all().into_iter().filter(|file| file.is_settled).collect();
     for file in recovered.iter_mut().filter(|file| file.outcome == Outcome::Adopted) {
         if settled.iter().any(|ended| ended.path == file.path && ended.uid == file.uid) {
@@ -143,7 +143,7 @@ pub(crate) fn recover_alone(options: &Options, is_forced: bool) -> Result<Vec<Re
 }
 
 impl Shared {
-    fn open(options: Options, is_forced: bool) -> Result<(Self, Vec<RecoveredFile>), DaemonError> {
+    fn open(options: Options, purpose: Purpose) -> Result<(Self, Vec<RecoveredFile>), DaemonError> {
         let described: Description = options.region.parse()?;
         let region = open_described(&described, &options.opening)?;
         let place = place_of(&described);
@@ -163,13 +163,47 @@ impl Shared {
             clients: Mutex::default(),
             stops,
         };
-        let mut recovered = Vec::new();
+        let mut recovered = shared.recover_damaged(purpose)?;
+        let is_forced = purpose == Purpose::Recover { is_forced: true };
         for uid in shared.users_of_table()? {
-            let estate = shared.open_estate(uid)?;
-            recovered.extend(estate.recover(&shared.table(), Terms { boot, is_forced })?);
-            shared.estates.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(estate));
+            recovered.extend(shared.recover_user(uid, Terms { boot, is_forced })?);
         }
         Ok((shared, recovered))
+    }
+
+    /// Tells of slots that are broken; gives them back where that is asked for.
+    fn recover_damaged(&self, purpose: Purpose) -> Result<Vec<RecoveredFile>, DaemonError> {
+        let table = self.table();
+        let slots = table.slots()?.into_iter();
+        let damaged: Vec<_> =
+            slots.filter(|(_, found)| *found == Found::Damaged).map(|(slot, _)| slot).collect();
+        let is_freed = match purpose {
+            Purpose::Serve if damaged.is_empty() => return Ok(Vec::new()),
+            Purpose::Serve => {
+                return Err(DaemonError::Damaged(damaged.into_iter().map(|slot| slot.0).collect()));
+            }
+            Purpose::Recover { is_forced } => is_forced,
+        };
+        let tell = |slot: SlotNumber| {
+            if is_freed {
+                table.free(slot)?;
+            }
+            let outcome = Outcome::DamagedSlot { slot: slot.0, is_freed };
+            Ok(RecoveredFile { path: self.place.clone(), uid: 0, outcome })
+        };
+        damaged.into_iter().map(tell).collect()
+    }
+
+    fn recover_user(&self, uid: u32, terms: Terms) -> Result<Vec<RecoveredFile>, DaemonError> {
+        let estate = match self.open_estate(uid) {
+            Ok(estate) => estate,
+            // Others are served: his logs stay as they are, with the programs that use them.
+            Err(error @ DaemonError::OtherVersion { .. }) => return left_by_all(&self.table(), uid, &error),
+            Err(error) => return Err(error),
+        };
+        let recovered = estate.recover(&self.table(), terms)?;
+        self.estates.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(estate));
+        Ok(recovered)
     }
 
     fn spawn(
@@ -208,7 +242,8 @@ impl Shared {
             return Ok(Arc::clone(estate));
         }
         let estate = Arc::new(self.open_estate(uid)?);
-        estate.disown();
+        // There is something to recover where he could not be served when all others were.
+        estate.recover(&self.table(), Terms { boot: self.boot, is_forced: false })?;
         estates.push(Arc::clone(&estate));
         Ok(estate)
     }

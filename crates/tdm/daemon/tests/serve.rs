@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 
 use byway_tdm_board::{Counted, EntryIndex, FileKey, Level, Why};
 use byway_tdm_client::{Listed, OpenFile, Session, Wrote};
-use byway_tdm_daemon::{Assignment, BootId, Daemon, Options, Outcome, SlotNumber, Table, recover};
+use byway_tdm_daemon::{
+    Assignment, BootId, Daemon, DaemonError, Options, Outcome, SLOTS, SlotNumber, TABLE_BYTES, Table, recover,
+};
 use byway_tdm_log::{Absorber, CURSOR_WORDS, Cursor, Position, Ring, RingPlace};
-use byway_tdm_region::open;
+use byway_tdm_region::{Memory, open};
 
 /// A folder on a file system that syncs, and a daemon's options in it.
 struct Place {
@@ -375,4 +377,27 @@ fn a_daemon_whose_socket_lost_its_name_ends_all_the_same() {
     let daemon = place.start();
     std::fs::remove_file(&place.options.socket).unwrap();
     assert_eq!(daemon.end(), []);
+}
+
+#[test]
+fn a_region_of_which_a_log_s_owner_cannot_be_read_is_not_served_until_somebody_gives_that_up() {
+    let place = Place::new();
+    let (path, _file) = place.file("log");
+    make_old(&path);
+    left_by_another_boot(&place, &path);
+    let damaged = TABLE_BYTES / u64::from(SLOTS) * 3 + 20;
+    {
+        let region = open(&place.options.region, &place.options.opening).unwrap();
+        region.window().write(damaged, &[0xff]).unwrap();
+    }
+    let refused = Daemon::start(place.options.clone()).unwrap_err();
+    assert!(matches!(&refused, DaemonError::Damaged(slots) if *slots == [3]), "{refused}");
+    let outcomes = |is_forced: bool| -> Vec<Outcome> {
+        let recovered = recover(&place.options, is_forced).unwrap();
+        recovered.into_iter().map(|file| file.outcome).collect()
+    };
+    assert_eq!(outcomes(false), [Outcome::DamagedSlot { slot: 3, is_freed: false }]);
+    assert_eq!(outcomes(true), [Outcome::DamagedSlot { slot: 3, is_freed: true }]);
+    assert_eq!(outcomes(false), []);
+    drop(place.start());
 }

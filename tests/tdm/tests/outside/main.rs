@@ -4,6 +4,7 @@
 
 mod differential;
 mod escapes;
+mod faults;
 mod judged;
 mod kills;
 mod power;

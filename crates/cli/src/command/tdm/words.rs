@@ -36,6 +36,15 @@ pub fn recovered(file: &RecoveredFile) -> String {
             "{path}: DAMAGED: {} were written back up to a broken one, and what was acknowledged behind it is gone; its log is left",
             counted(*records, "record")
         ),
+        Outcome::DamagedSlot { slot, is_freed: false } => format!(
+            "{path}: DAMAGED: what slot {slot} of its table says cannot be read, so that nobody knows whose log it was; it is left, and \
+             nothing is served (`byway tdm recover --force` gives its room back)"
+        ),
+        Outcome::DamagedSlot { slot, is_freed: true } => {
+            format!(
+                "{path}: DAMAGED: slot {slot} of its table is given back, and what was acknowledged by it is gone"
+            )
+        }
         Outcome::Missing => format!(
             "{path}: it is not there, nor under another name in that folder; its log is left until it is"
         ),

@@ -1,0 +1,87 @@
+//! The file that a user's board is in: memory of the host that his programs map, in a folder where anybody may make files.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use byway_sys::Mapping;
+use byway_sys::map::Sharing;
+use byway_tdm_board::{BOARD_BYTES, Board};
+use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, major, minor, open as open_file};
+
+use crate::error::DaemonError;
+
+/// The board of a user that is at a path, or a new one there.
+///
+/// # Errors
+/// [`DaemonError::OtherVersion`] where programs use one that is not of this version: they may log where it says, so it is not taken away.
+pub(crate) fn open(path: &Path, uid: u32) -> Result<(Board, File), DaemonError> {
+    match found(path, uid)? {
+        Some(found) => Ok(found),
+        None => make(path, uid),
+    }
+}
+
+fn found(path: &Path, uid: u32) -> Result<Option<(Board, File)>, DaemonError> {
+    let system = |doing| DaemonError::system(path, doing);
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = match open_file(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(system("open it")(error.into())),
+    };
+    let about = file.metadata().map_err(system("measure it"))?;
+    let me = rustix::process::geteuid().as_raw();
+    // A third user's: whatever is in it, no program of ours was given it.
+    if !about.is_file() || ![me, uid].contains(&about.uid()) {
+        return Ok(None);
+    }
+    if about.len() == BOARD_BYTES as u64
+        && let Ok(board) = Board::open(map(&file).map_err(system("map it"))?)
+    {
+        return Ok(Some((board, file)));
+    }
+    match users_of(about.dev(), about.ino()) {
+        users if users.is_empty() => Ok(None),
+        users => Err(DaemonError::OtherVersion { path: path.to_owned(), users }),
+    }
+}
+
+fn make(path: &Path, uid: u32) -> Result<(Board, File), DaemonError> {
+    let system = |doing| DaemonError::system(path, doing);
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(system("take it away")(error)),
+        _ => {}
+    }
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let made = open_file(path, flags, Mode::RUSR | Mode::WUSR);
+    let file = File::from(made.map_err(|e| system("make it")(e.into()))?);
+    file.set_len(BOARD_BYTES as u64).map_err(system("make it"))?;
+    if rustix::process::geteuid().is_root() {
+        fchown(&file, Some(Uid::from_raw(uid)), None::<Gid>).map_err(|e| system("hand it over")(e.into()))?;
+    }
+    Ok((Board::make(map(&file).map_err(system("map it"))?)?, file))
+}
+
+/// The user may cut the file short, which ends none but what is served to him (decision 0019).
+fn map(file: &File) -> io::Result<Mapping> {
+    Mapping::guarded_file(file, 0, BOARD_BYTES, Sharing::Shared)
+}
+
+/// Processes that map a file, but this one.
+fn users_of(device: u64, inode: u64) -> Vec<u32> {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let file = (format!("{:02x}:{:02x}", major(device), minor(device)), inode.to_string());
+    let numbers = processes.flatten().filter_map(|process| process.file_name().to_str()?.parse().ok());
+    numbers.filter(|process| *process != std::process::id() && maps(*process, &file)).collect()
+}
+
+/// Whether a process maps a file, by its device and inode as proc(5) has them; one whose mappings are not told does not.
+fn maps(process: u32, (device, inode): &(String, String)) -> bool {
+    let Ok(mappings) = std::fs::read_to_string(format!("/proc/{process}/maps")) else { return false };
+    mappings.lines().any(|mapping| {
+        let mut words = mapping.split_ascii_whitespace().skip(3);
+        words.next() == Some(device) && words.next() == Some(inode)
+    })
+}

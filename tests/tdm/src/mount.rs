@@ -26,7 +26,7 @@ pub fn cannot_mount() -> Option<&'static str> {
 }
 
 impl Mount {
-    /// The program `program` on the files of a place. They are there when this returns.
+    /// The program `program` on the files of a place, which fail while the place says so. They are there when this returns.
     #[must_use]
     pub fn start(program: &str, place: &Place) -> Self {
         let at = place.path().join("mounted");
@@ -39,7 +39,9 @@ impl Mount {
     pub fn over(program: &str, place: &Place, at: PathBuf) -> Self {
         let mut command = Command::new(program);
         command.arg(place.path().join("files")).arg(&at).arg(&place.options.socket);
-        command.env("LD_PRELOAD", built::witness()).env("BYWAY_WITNESS", place.path().join("witness"));
+        let libraries = [built::broken(), built::witness()].map(|it| it.display().to_string());
+        command.env("LD_PRELOAD", libraries.join(":")).env("BYWAY_BROKEN", place.broken());
+        command.env("BYWAY_WITNESS", place.path().join("witness"));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
         let mut mount = Self { child, said, at };

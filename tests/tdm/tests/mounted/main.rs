@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod differential;
+mod errors;
 mod files;
 mod kills;
 mod programs;

@@ -1,0 +1,126 @@
+//! What goes wrong below, or with the daemon, is told to programs in a mount as it would be without it.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use byway_conformance::skips::skip;
+use byway_tdm_board::Why;
+use byway_tdm_control::{Channel, Order, Reply, Request};
+use byway_tdm_tests::{Keeper, Place, assert_survives};
+
+use crate::{KEEPER, cannot, mount, place};
+
+const ENOSPC: &str = "-1 errno 28";
+const EIO: &str = "-1 errno 5";
+
+/// A file system of 16 MiB on the files of a place, from a file.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn under(place: &Place) -> Option<Self> {
+        let (image, at) = (place.path().join("image"), place.path().join("files"));
+        File::create(&image).unwrap().set_len(16 << 20).unwrap();
+        let made = Command::new("mkfs.ext4").args(["-q", "-I", "256"]).arg(&image).status();
+        let mounted = Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&at).status();
+        let is_there = [made, mounted].into_iter().all(|status| status.is_ok_and(|status| status.success()));
+        is_there.then_some(Self(at))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-lq").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_is_told_and_what_was_acknowledged_is_kept() {
+    const NAME: &str = "a_disk_that_is_full_is_told_and_what_was_acknowledged_is_kept";
+    let Some(place) = place(NAME) else { return };
+    let Some(_disk) = SmallDisk::under(&place) else {
+        return skip(NAME, "no file can be mounted, or there is no mkfs.ext4");
+    };
+    let keeper = place.keeper(KEEPER);
+    let session = place.session();
+    let mount = mount(&place);
+    let mut actor = mount.actor();
+    actor.does("open a log wcae; write a 100 1; fdatasync a");
+    place.absorb(&session, &mut actor, 'a', "log");
+    let full = (0..400).map(|seed| actor.asked(&format!("write a 60000 {seed}"))).find(|said| said == ENOSPC);
+    assert!(full.is_some());
+    actor.does("fdatasync a");
+    assert_survives(&place, &session, &place.file("log"));
+    actor.does("ftruncate a 5000; write a 300 2; fdatasync a");
+    assert_survives(&place, &session, &place.file("log"));
+    actor.ended();
+    mount.end();
+    keeper.end();
+}
+
+#[test]
+fn a_sync_that_fails_below_fails_for_programs_and_so_does_every_later_one_of_that_file() {
+    let Some(place) =
+        place("a_sync_that_fails_below_fails_for_programs_and_so_does_every_later_one_of_that_file")
+    else {
+        return;
+    };
+    let _keeper = Keeper::breakable(KEEPER, &place);
+    let session = place.session();
+    let mount = mount(&place);
+    let mut actor = mount.actor();
+    actor.does("open a log +cae; write a 100 1; fdatasync a; open b other wce; write b 100 1");
+    place.absorb(&session, &mut actor, 'a', "log");
+    actor.does("write a 100 2; fdatasync a; write a 100 3");
+    place.break_by(5);
+    assert_eq!(actor.asked("fdatasync b"), EIO);
+    assert!(!place.order(Order::Drain, "log"));
+    assert_eq!(actor.asked("fdatasync a"), EIO);
+    place.mend();
+    // Whether the pages of then are on the disk is not known any more, and nothing that is done makes it known.
+    actor.does("write a 100 4");
+    assert_eq!([actor.asked("fdatasync a"), actor.asked("fsync a")], [EIO, EIO]);
+    actor.does("fdatasync b; gist a 100 0");
+}
+
+#[test]
+fn a_mount_goes_on_without_its_daemon_though_the_log_is_full_and_a_write_is_longer_than_it() {
+    if cannot("a_mount_goes_on_without_its_daemon_though_the_log_is_full_and_a_write_is_longer_than_it") {
+        return;
+    }
+    let place = Place::with_rings(env!("CARGO_TARGET_TMPDIR"), 64 << 10);
+    let mut keeper = place.keeper(KEEPER);
+    let session = place.session();
+    let mount = mount(&place);
+    let mut actor = mount.actor();
+    actor.does("open a log wcae; write a 100 1; fdatasync a");
+    place.absorb(&session, &mut actor, 'a', "log");
+    keeper.kill();
+    for seed in 0..20 {
+        actor.does(&format!("write a 9000 {seed}; write a 9000 {seed}; fdatasync a"));
+        assert_survives(&place, &session, &place.file("log"));
+    }
+    actor.does("write a 300000 1; fdatasync a; write a 10 2; fdatasync a");
+    assert_survives(&place, &session, &place.file("log"));
+    actor.does("open b new wce; write b 100 1; fdatasync b");
+    let _keeper = place.keeper(KEEPER);
+    actor.does("write a 100 3; fdatasync a");
+    assert_survives(&place, &session, &place.file("log"));
+}
+
+#[test]
+fn a_file_that_a_mount_shows_is_not_absorbed_a_second_time() {
+    let Some(place) = place("a_file_that_a_mount_shows_is_not_absorbed_a_second_time") else { return };
+    let _keeper = place.keeper(KEEPER);
+    let session = place.session();
+    let mount = mount(&place);
+    let mut actor = mount.actor();
+    actor.does("open a log wcae; write a 100 1; fdatasync a");
+    let entry = session.board().find(place.key("log")).unwrap().index();
+    let above = File::options().append(true).open(mount.file("log")).unwrap();
+    let channel = Channel::connect(&place.options.socket, Duration::from_secs(20)).unwrap();
+    let (reply, _) = channel.ask(Request::Absorb(entry), &[above.as_fd()]).unwrap();
+    assert_eq!(reply, Reply::Refused(Why::Mounted));
+}

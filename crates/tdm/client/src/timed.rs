@@ -7,8 +7,8 @@ use byway_tdm_policy::SHADOW_ONE_IN;
 /// One write in so many is timed: a prime number, as a program writes header and data by turns.
 const WRITES_ONE_IN: u64 = 61;
 
-/// One sync in so many, of a file that is absorbed.
-const SYNCS_ONE_IN: u64 = 7;
+/// One sync in so many, of a file that is absorbed: a prime number for the same reason.
+const SYNCS_ONE_IN: u64 = 17;
 
 /// Syncs that go below to be timed take one part in so many of the time at most, however often the file is synced.
 const SHADOWS_ONE_PART_IN: u64 = 200;

@@ -7,59 +7,13 @@ mod common;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 
 use byway_tdm_board::{EntryIndex, FileKey, Level, RingWords};
 use byway_tdm_client::{Listed, OpenFile, Session, Wrote};
 use byway_tdm_daemon::{Assignment, SlotNumber, Table};
 use common::server::Server;
-use common::{byway, json_lines, refused, said};
-use tempfile::TempDir;
-
-/// A folder on a file system that syncs, for a daemon and the files that it serves.
-struct Place(TempDir);
-
-impl Place {
-    fn new() -> Self {
-        Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.path(name).to_str().unwrap().to_owned()
-    }
-
-    /// What `byway tdm` is given so that it uses this place alone.
-    fn region(&self) -> [String; 5] {
-        let region = format!("emu:{}?size=32M", self.text("region"));
-        let boards = self.0.path().to_str().unwrap().to_owned();
-        ["--region".into(), region, "--boards".into(), boards, "--emulate-persistence".into()]
-    }
-
-    fn serve(&self, more: &[&str]) -> (Server, Vec<String>) {
-        let (region, socket) = (self.region(), self.text("socket"));
-        let mut args = vec!["tdm", "serve", "--socket", &socket];
-        args.extend(region.iter().map(String::as_str));
-        args.extend(more);
-        Server::begin_with(&args)
-    }
-
-    fn session(&self) -> Session {
-        Session::begin(&self.path("socket")).unwrap()
-    }
-
-    fn file(&self, name: &str) -> File {
-        File::options().create(true).truncate(false).write(true).open(self.path(name)).unwrap()
-    }
-
-    /// What `byway tdm COMMAND` says of this daemon.
-    fn tdm(&self, args: &[&str]) -> String {
-        said(&[&["tdm"], args, &["--socket", &self.text("socket")]].concat())
-    }
-}
+use common::tdm::Place;
+use common::{byway, json_lines, refused};
 
 fn open_file<'s>(session: &'s Session, file: &'s File) -> OpenFile<'s> {
     let key = FileKey::of(file).unwrap().unwrap().key;

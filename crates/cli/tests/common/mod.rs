@@ -3,6 +3,7 @@
 
 pub mod exposition;
 pub mod server;
+pub mod tdm;
 
 use std::path::PathBuf;
 

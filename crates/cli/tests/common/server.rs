@@ -40,7 +40,8 @@ impl Server {
         (server, said)
     }
 
-    fn spawn(args: &[&str]) -> Self {
+    /// One that has said nothing yet.
+    pub fn spawn(args: &[&str]) -> Self {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("byway"));
         let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());

@@ -11,7 +11,6 @@ use byway_tdm_mount::{Departure, MountError, Mounted, Options};
 use serde::Serialize;
 
 use crate::args::TdmMount;
-use crate::failure::No;
 use crate::size::counted;
 use crate::terminal::{on_signal, print_done};
 
@@ -59,19 +58,12 @@ fn is_served(mounted: &Mounted) -> bool {
     mounted.unserved().is_none()
 }
 
-/// A first signal unmounts it; a second one does not wait for programs that have files of it open.
+/// A signal unmounts it. A second one ends the process, whoever has files of it open.
 fn until_ended(mounted: &Mounted, told: &Receiver<Event>) -> Result<()> {
-    let mut is_leaving = false;
     for event in told {
         match event {
             Event::Ended(result) => return Ok(result?),
-            Event::Signal if is_leaving => {
-                return Err(No("ended with files open: their programs are told ENOTCONN".to_owned()).into());
-            }
-            Event::Signal => {
-                is_leaving = true;
-                leave(mounted)?;
-            }
+            Event::Signal => leave(mounted)?,
         }
     }
     Ok(())

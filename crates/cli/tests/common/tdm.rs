@@ -1,0 +1,56 @@
+//! A place for transparent DAX mappings.
+#![allow(clippy::unwrap_used, dead_code)]
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use byway_tdm_client::Session;
+use tempfile::TempDir;
+
+use super::said;
+use super::server::Server;
+
+/// A folder on a file system that syncs, for a daemon and the files that it serves.
+pub struct Place(pub TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// What `byway tdm` is given so that it uses this place alone.
+    pub fn region(&self) -> [String; 5] {
+        let region = format!("emu:{}?size=32M", self.text("region"));
+        let boards = self.0.path().to_str().unwrap().to_owned();
+        ["--region".into(), region, "--boards".into(), boards, "--emulate-persistence".into()]
+    }
+
+    pub fn serve(&self, more: &[&str]) -> (Server, Vec<String>) {
+        let (region, socket) = (self.region(), self.text("socket"));
+        let mut args = vec!["tdm", "serve", "--socket", &socket];
+        args.extend(region.iter().map(String::as_str));
+        args.extend(more);
+        Server::begin_with(&args)
+    }
+
+    pub fn session(&self) -> Session {
+        Session::begin(&self.path("socket")).unwrap()
+    }
+
+    pub fn file(&self, name: &str) -> File {
+        File::options().create(true).truncate(false).write(true).open(self.path(name)).unwrap()
+    }
+
+    /// What `byway tdm COMMAND` says of this daemon.
+    pub fn tdm(&self, args: &[&str]) -> String {
+        said(&[&["tdm"], args, &["--socket", &self.text("socket")]].concat())
+    }
+}

@@ -164,8 +164,8 @@ impl Judge {
     }
 
     /// Whether somebody said that a file is to be served whatever it does.
-    pub(crate) fn is_pinned(&self, now_ns: u64, entry: EntryIndex) -> bool {
-        matches!(self.policy.explain(now_ns, id(entry)), Some(Explanation { order: Some(Order::Pin(_)), .. }))
+    pub(crate) fn is_pinned(&self, entry: EntryIndex) -> bool {
+        matches!(self.policy.ordered(id(entry)), Some(Order::Pin(_)))
     }
 
     /// Everything that is known of a file.
@@ -225,8 +225,7 @@ impl Judge {
                 self.policy.failed(now_ns, id(entry.index()));
             }
         }
-        let is_ordered =
-            self.policy.explain(now_ns, id(entry.index())).is_some_and(|told| told.order.is_some());
+        let is_ordered = self.policy.ordered(id(entry.index())).is_some();
         if is_at_pass && !is_ordered && now_ns.saturating_sub(known.synced_ns) > FORGOTTEN_NS {
             known.is_judged = false;
             self.policy.forget(id(entry.index()));

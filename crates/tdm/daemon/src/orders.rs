@@ -58,7 +58,7 @@ impl Estate {
     }
 
     fn unpin(&self, entry: Entry<'_>) -> Result<(), Why> {
-        let was_ordered = allow(entry) | self.judge().is_pinned(self.now_ns(), entry.index());
+        let was_ordered = allow(entry) | self.judge().is_pinned(entry.index());
         self.judge().order(self.now_ns(), &entry, None);
         if was_ordered || self.held(entry.index()).is_some() { Ok(()) } else { Err(entry.standing().why) }
     }

@@ -7,6 +7,7 @@ use crate::file::File;
 use crate::level::{FileId, Level};
 use crate::order::Order;
 use crate::outlook::{Outlook, Prospect};
+use crate::past::Past;
 use crate::reason::Reason;
 use crate::sample::Call;
 use crate::scales::Scaled;
@@ -27,6 +28,8 @@ pub struct Explanation {
     pub why: Reason,
     /// Why it is nowhere else.
     pub held: Option<Reason>,
+    /// Where it was before.
+    pub past: Past,
     /// What was said of it.
     pub order: Option<Order>,
     /// Averages over a second.
@@ -54,6 +57,7 @@ impl Explanation {
             room_bytes: file.room_bytes,
             why: file.why,
             held: file.held,
+            past: file.past,
             order: file.ordered().map(|(order, _)| order),
             fast: file.seen.averages.fast,
             slow: file.seen.averages.slow,
@@ -75,6 +79,9 @@ impl fmt::Display for Explanation {
         writeln!(f, ": {}", self.why)?;
         if let Some(held) = self.held.filter(|held| *held != self.why) {
             writeln!(f, "not elsewhere: {held}")?;
+        }
+        for stay in self.past.stays() {
+            writeln!(f, "before that {} for {}: {}", stay.level, Ns(stay.for_ns as f64), stay.why)?;
         }
         write_rates(f, "1 s", &self.fast)?;
         write_rates(f, "15 s", &self.slow)?;

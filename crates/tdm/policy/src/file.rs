@@ -4,6 +4,7 @@ use crate::backoff::Backoff;
 use crate::budget::Room;
 use crate::level::Level;
 use crate::order::Order;
+use crate::past::{Past, Stay};
 use crate::reason::Reason;
 use crate::seen::Seen;
 use crate::streaks::Streaks;
@@ -35,6 +36,7 @@ pub(crate) struct File {
     pub(crate) why: Reason,
     /// Why it is nowhere else.
     pub(crate) held: Option<Reason>,
+    pub(crate) past: Past,
     pub(crate) moving: Option<Move>,
     pub(crate) order: Option<Order>,
     pub(crate) rule: Option<Order>,
@@ -54,6 +56,7 @@ impl File {
             settled_ns: 0,
             why: Reason::New,
             held: None,
+            past: Past::default(),
             moving: None,
             order: None,
             rule,
@@ -115,19 +118,24 @@ impl File {
         if evicted {
             self.order = None;
         }
-        (self.level, self.room_bytes, self.why) = (to.to, to.room_bytes, to.why);
-        self.since_ns = now_ns;
+        self.settle(now_ns, to);
         self.settled_ns = now_ns.saturating_add(if evicted { EVICTED_NS } else { STAY_NS });
-        self.refused_bytes = None;
-        self.seen.moved();
-        self.streaks = Streaks::begin(now_ns);
     }
 
     /// It was taken down by somebody else.
     pub(crate) fn fall(&mut self, now_ns: u64, why: &'static str) {
         self.moving = None;
-        (self.level, self.room_bytes, self.why) = (Level::Pass, 0, Reason::TakenDown(why));
-        (self.since_ns, self.settled_ns) = (now_ns, now_ns);
+        self.settle(now_ns, Move { to: Level::Pass, room_bytes: 0, why: Reason::TakenDown(why) });
+        self.settled_ns = now_ns;
+    }
+
+    fn settle(&mut self, now_ns: u64, at: Move) {
+        if at.to != self.level {
+            let for_ns = now_ns.saturating_sub(self.since_ns);
+            self.past.add(Stay { level: self.level, for_ns, why: self.why });
+        }
+        (self.level, self.room_bytes, self.why) = (at.to, at.room_bytes, at.why);
+        self.since_ns = now_ns;
         self.refused_bytes = None;
         self.seen.moved();
         self.streaks = Streaks::begin(now_ns);

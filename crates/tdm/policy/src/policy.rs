@@ -176,6 +176,12 @@ impl Policy {
         self.files.get(&file).map(|file| file.level)
     }
 
+    /// What is ordered of a file, by hand or for its path.
+    #[must_use]
+    pub fn ordered(&self, file: FileId) -> Option<Order> {
+        self.files.get(&file)?.ordered().map(|(order, _)| order)
+    }
+
     /// All files, and where they are.
     pub fn files(&self) -> impl Iterator<Item = (FileId, Level)> {
         self.files.iter().map(|(id, file)| (*id, file.level))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use byway_tdm_board::{Counted, Level, Standing, Why};
 use byway_tdm_client::Session;
 use byway_tdm_control::Order;
-use byway_tdm_daemon::{Daemon, Rules};
+use byway_tdm_daemon::{Daemon, FileReport, Rules};
 use byway_tdm_tests::{Actor, Place};
 
 use crate::place;
@@ -105,11 +105,15 @@ impl Court {
     }
 
     /// What is told of the file.
-    fn reason(&self) -> String {
-        let report = self.daemon.report();
+    fn told(&self) -> FileReport {
         let inode = self.place.key("log").inode;
-        let file = report.users[0].files.iter().find(|file| file.key[1] == inode).unwrap();
-        file.reason.clone().unwrap_or_else(|| file.why.clone())
+        let mut users = self.daemon.report().users;
+        users[0].files.drain(..).find(|file| file.key[1] == inode).unwrap()
+    }
+
+    fn reason(&self) -> String {
+        let file = self.told();
+        file.reason.unwrap_or(file.why)
     }
 }
 
@@ -238,4 +242,24 @@ fn a_pin_outlives_the_daemon_that_was_told_of_it() {
     assert_eq!(court.standing().level, Level::Absorb, "{}", court.reason());
     (0..20).for_each(|_| court.pass(60));
     assert_eq!(court.standing().level, Level::Absorb);
+}
+
+#[test]
+fn an_absorbed_log_that_is_written_in_bulk_and_synced_no_more_is_let_go_and_its_past_is_told() {
+    let mut court = Court::new("");
+    court.burst();
+    assert_eq!(court.standing().level, Level::Absorb);
+    for _ in 0..60 {
+        if court.standing().level == Level::Pass {
+            break;
+        }
+        for _ in 0..40 {
+            court.actor.does("pwrite a 16384 3 0");
+        }
+        court.pass(1);
+    }
+    assert_eq!(court.standing().level, Level::Pass, "{:?}", court.told());
+    let told = court.told().judged;
+    assert!(told.iter().any(|line| line.starts_with("before that ABSORB for ")), "{told:#?}");
+    assert!(told.iter().any(|line| line.starts_with("before that PASS for ")), "{told:#?}");
 }

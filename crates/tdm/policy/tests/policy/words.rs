@@ -65,6 +65,7 @@ fn an_explanation_has_every_number_that_led_to_it() {
         "ABSORB for 120 s, with 1 MiB: ",
         "a log that begins: ",
         &format!("not elsewhere: {}", OUTSIDE.why),
+        "before that PASS for ",
         "each second, over 1 s: 4000 syncs, 4000 writes of 1.91 MiB in all",
         "each second, over 15 s: ",
         "a sync by PASS: 200 µs (measured)",

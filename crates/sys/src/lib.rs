@@ -25,6 +25,7 @@ pub mod handover;
 pub mod huge;
 pub mod idle;
 pub mod inflight;
+pub mod lease;
 pub mod lent;
 pub mod map;
 pub mod memfd;

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 
 use byway_tdm_board::{EntryIndex, FileKey, Level, RingWords};
 use byway_tdm_client::{Listed, OpenFile, Session, Wrote};
-use byway_tdm_daemon::{Assignment, SlotNumber, Table};
+use byway_tdm_daemon::{Assignment, Kind, SlotNumber, Table};
 use common::server::Server;
 use common::tdm::Place;
 use common::{byway, json_lines, refused};
@@ -340,7 +340,7 @@ fn what_a_recovery_has_to_leave_is_said_and_ends_with_1() {
     let ring = RingWords { at: 0, len_bytes: 1 << 20, identity: 5 };
     let key = FileKey { device: 1, inode: 2, born_ns: 3 };
     let uid = rustix::process::geteuid().as_raw();
-    let was = Assignment { key, ring, uid, path: place.path("gone"), boot: [1; 16] };
+    let was = Assignment { key, ring, uid, path: place.path("gone"), boot: [1; 16], kind: Kind::Ring };
     Table::new(memory.window()).put(SlotNumber(3), &was).unwrap();
     drop(memory);
     let (code, told) = ended(&recover);

@@ -76,6 +76,11 @@ pub fn table(bytes: &[u8]) {
             uid: input.dword(),
             path: String::from_utf8_lossy(input.bytes(64)).into_owned().into(),
             boot: input.array(),
+            kind: if input.byte() & 1 == 1 {
+                byway_tdm_daemon::Kind::Home
+            } else {
+                byway_tdm_daemon::Kind::Ring
+            },
         };
         let _ = table.put(slot, &was);
         assert_eq!(table.get(slot).ok(), Some(Found::Used(was)));

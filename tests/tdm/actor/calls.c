@@ -142,6 +142,46 @@ static int writes(struct line *l, long *r) {
     return 1;
 }
 
+/* What was read, as a number that tells it from others. */
+static long sum_of(const char *read, long len) {
+    unsigned long sum = 5381;
+    for (long i = 0; i < len; i++)
+        sum = sum * 33 + (unsigned char)read[i];
+    return len < 0 ? len : (long)(sum >> 2);
+}
+
+/* Reads into parts of a buffer, the first of them short. */
+static long read_parts(int fd, char *into, long len, long at) {
+    struct iovec parts[2] = {{into, (size_t)(len < 7 ? len : 7)}, {into + 7, (size_t)(len < 7 ? 0 : len - 7)}};
+    return at < 0 ? readv(fd, parts, 2) : preadv(fd, parts, 2, at);
+}
+
+static int reads(struct line *l, long *r) {
+    static char into[1 << 20];
+    struct stat found;
+    const char *name = l->word[0];
+    int fd = *slot(l, 1);
+    long a = number(l, 2), b = number(l, 3);
+    long len = a > (long)sizeof into ? (long)sizeof into : a;
+    if (!strcmp(name, "sum"))
+        *r = sum_of(into, read(fd, into, (size_t)len));
+    else if (!strcmp(name, "sum_at"))
+        *r = sum_of(into, pread(fd, into, (size_t)len, b));
+    else if (!strcmp(name, "sum_parts"))
+        *r = sum_of(into, read_parts(fd, into, len, -1));
+    else if (!strcmp(name, "sum_parts_at"))
+        *r = sum_of(into, read_parts(fd, into, len, b));
+    else if (!strcmp(name, "sys_sum_at"))
+        *r = sum_of(into, syscall(SYS_pread64, fd, into, len, b));
+    else if (!strcmp(name, "size"))
+        *r = fstat(fd, &found) == 0 ? found.st_size : -1;
+    else if (!strcmp(name, "size_of"))
+        *r = stat(l->word[1], &found) == 0 ? found.st_size : -1;
+    else
+        return 0;
+    return 1;
+}
+
 static int sizes_and_syncs(struct line *l, long *r) {
     const char *name = l->word[0];
     int fd = *slot(l, 1);
@@ -178,6 +218,8 @@ static int descriptors(struct line *l, long *r) {
     int *fd = slot(l, 1), *to = slot(l, 2);
     if (!strcmp(name, "open"))
         *r = *fd = open(l->word[2], flags_of(l->word[3]), 0644);
+    else if (!strcmp(name, "inherit"))
+        *r = *fd = (int)number(l, 2);
     else if (!strcmp(name, "creat"))
         *r = *fd = creat(l->word[2], 0644);
     else if (!strcmp(name, "sys_openat"))
@@ -231,5 +273,5 @@ static int names(struct line *l, long *r) {
 }
 
 int call(struct line *line, long *result) {
-    return writes(line, result) || sizes_and_syncs(line, result) || descriptors(line, result) || names(line, result);
+    return writes(line, result) || reads(line, result) || sizes_and_syncs(line, result) || descriptors(line, result) || names(line, result);
 }

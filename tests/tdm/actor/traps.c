@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -180,6 +181,23 @@ static void *write_for_ever(void *of) {
             return (void *)1;
 }
 
+/* Numbers from `first` on, a line each, synced one by one; each is told in memory that is another file's once it is. */
+static long commits(int fd, const char *told, long first, long rounds) {
+    int file = open(told, O_RDWR | O_CREAT, 0644);
+    if (file < 0 || ftruncate(file, sizeof(long)) != 0)
+        return -1;
+    volatile long *kept = mmap(NULL, sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    for (long i = first; i < first + rounds; i++) {
+        char line[16];
+        snprintf(line, sizeof line, "%07ld\n", i);
+        if (write(fd, line, 8) != 8 || fdatasync(fd) != 0)
+            return -1;
+        *kept = i;
+    }
+    return 0;
+}
+
 /* Threads that are cancelled inside of their writes. */
 static long cancelled(int fd, long rounds) {
     for (long i = 0; i < rounds; i++) {
@@ -255,6 +273,8 @@ static int processes(struct line *l, long *r) {
         *r = with_handler(*slot(l, 1), number(l, 2));
     else if (!strcmp(name, "threads"))
         *r = by_threads(*slot(l, 1), number(l, 2), (int)number(l, 3));
+    else if (!strcmp(name, "commits"))
+        *r = commits(*slot(l, 1), l->word[2], number(l, 3), number(l, 4));
     else if (!strcmp(name, "cancelled"))
         *r = cancelled(*slot(l, 1), number(l, 2));
     else

@@ -110,6 +110,16 @@ impl Actor {
         Self { child, lines, answers: None }
     }
 
+    /// One that was started with `log` open as 3, by a shell without the library.
+    #[must_use]
+    pub fn inheriting(place: &Place) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", "LD_PRELOAD=\"$1\" exec \"$0\" 3>>log"]);
+        command.args([built::actor(), built::library()]);
+        command.current_dir(place.path().join("files")).env("BYWAY_TDM_SOCKET", &place.options.socket);
+        Self::of(command)
+    }
+
     /// The one that a command starts.
     fn of(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use byway_tdm_daemon::Options;
 
@@ -43,6 +44,20 @@ impl Keeper {
         let mut command = command(program, place);
         command.env("LD_PRELOAD", built::broken()).env("BYWAY_BROKEN", place.broken());
         Self::of(command).unwrap()
+    }
+
+    /// The same, without anything behind the library.
+    #[must_use]
+    pub fn unwitnessed(program: &str, place: &Place) -> Self {
+        Self::of(command(program, place)).unwrap()
+    }
+
+    /// One that is killed so soon that it may not serve yet.
+    pub fn killed(program: &str, place: &Place, after: Duration) {
+        let mut child = command(program, place).spawn().unwrap();
+        std::thread::sleep(after);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     fn of(mut command: Command) -> Result<Self, ExitStatus> {

@@ -68,6 +68,17 @@ impl Place {
         Keeper::start(program, self)
     }
 
+    /// The same, without the witness, which opens what it looks at: a file at home would go below by that.
+    #[must_use]
+    pub fn unwitnessed_keeper(&self, program: &str) -> Keeper {
+        Keeper::unwitnessed(program, self)
+    }
+
+    /// One that is killed so soon that it may not serve yet.
+    pub fn killed_keeper(&self, program: &str, after: Duration) {
+        Keeper::killed(program, self, after);
+    }
+
     /// A program under the library.
     #[must_use]
     pub fn actor(&self) -> Actor {
@@ -142,6 +153,19 @@ impl Place {
         self.path().join("witness").join(format!("{}-{}", found.ino(), born.as_nanos()))
     }
 
+    /// Has an actor sync a file until device memory is its home.
+    pub fn house(&self, session: &Session, actor: &mut Actor, slot: char, name: &str) {
+        assert!(self.order(Order::House, name));
+        for _ in 0..100 {
+            if self.standing(session, name).unwrap().level == Level::Dax {
+                return;
+            }
+            ask_again(session.board().find(self.key(name)).unwrap());
+            actor.does(&format!("fdatasync {slot}"));
+        }
+        panic!("{name} is not at home: {:?}", self.standing(session, name));
+    }
+
     /// Has an actor sync a file until that is spared.
     pub fn absorb(&self, session: &Session, actor: &mut Actor, slot: char, name: &str) {
         for _ in 0..100 {
@@ -161,6 +185,7 @@ impl Place {
 /// Has a program that was refused, or whose file was taken down, ask at its next sync.
 pub fn ask_again(entry: Entry<'_>) {
     entry.counters().set(Counted::AskAgainNs, 0);
+    entry.counters().set(Counted::HomeAgainNs, 0);
 }
 
 /// The first sync of an absorbed file is a real one.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use byway_tdm_control::{SOCKET_VARIABLE, default_socket};
 use byway_tdm_region::Domain;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::args::top::interval;
 use crate::{number, size};
@@ -40,13 +40,17 @@ pub enum TdmCommand {
     Status(TdmStatus),
     /// Say how one file is served, and why not better.
     Explain(TdmExplain),
-    /// Absorb a file whatever the policy says of it, and keep it so however seldom it is synced.
+    /// Absorb a file whatever the policy says of it, and keep it so however seldom it is synced; or make device memory its home.
     #[command(after_help = "\
-Example:
+Examples:
   byway tdm pin appendonly.aof
+  byway tdm pin --level dax appendonly.aof
+
+At `dax` a file's bytes are in device memory alone, from its next sync on and for as long as no more than one open file of it is there: \
+whoever else opens it waits until it is synced below.
 
 Exit codes: 0 done, 1 it cannot be absorbed, and why, 2 an error.")]
-    Pin(TdmFile),
+    Pin(TdmPin),
     /// Have the policy decide again of a file that was pinned or evicted.
     #[command(after_help = "\
 Example:
@@ -275,6 +279,25 @@ pub struct TdmFile {
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `byway tdm pin`.
+#[derive(Debug, Args)]
+pub struct TdmPin {
+    /// How it is to be served.
+    #[arg(long, value_enum, default_value = "absorb")]
+    pub level: PinLevel,
+    #[command(flatten)]
+    pub file: TdmFile,
+}
+
+/// How a file can be pinned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PinLevel {
+    /// By the kernel, with a log of what was written in device memory.
+    Absorb,
+    /// By device memory alone.
+    Dax,
 }
 
 /// `byway tdm recover`.

@@ -137,6 +137,48 @@ impl Board {
         self.word(front::UNLISTED).map_or(u64::MAX, |word| word.load(Ordering::SeqCst))
     }
 
+    /// A file may have device memory as its home from here on.
+    pub fn open_house(&self) {
+        if let Ok(houses) = self.word(front::HOUSES) {
+            houses.store(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether a file may have device memory as its home, now or before.
+    #[inline]
+    #[must_use]
+    pub fn has_houses(&self) -> bool {
+        self.word(front::HOUSES).is_ok_and(|houses| houses.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Another daemon serves from here on.
+    pub fn set_reign(&self, reign: u32) {
+        if let Ok(word) = self.word(front::REIGN) {
+            word.store(reign.into(), Ordering::SeqCst);
+        }
+    }
+
+    /// Which daemon it is.
+    #[inline]
+    #[must_use]
+    pub fn reign(&self) -> u32 {
+        self.word(front::REIGN).map_or(0, |word| word.load(Ordering::Relaxed) as u32)
+    }
+
+    /// The daemon is there.
+    pub fn set_seen(&self, now_ns: u64) {
+        if let Ok(word) = self.word(front::SEEN_NS) {
+            word.store(now_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// When it was there last, on the monotonic clock, in nanoseconds.
+    #[inline]
+    #[must_use]
+    pub fn seen_ns(&self) -> u64 {
+        self.word(front::SEEN_NS).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
     /// The entries where a file's may be, nearest first.
     fn probe(&self, key: FileKey) -> impl Iterator<Item = Entry<'_>> {
         const LOOKS: u64 = 64;

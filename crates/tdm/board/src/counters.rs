@@ -40,6 +40,8 @@ pub enum Counted {
     ShadowAgainNs,
     /// Not zero for a file that somebody pinned: so the next daemon knows.
     Pinned,
+    /// When the daemon may be asked again to make device memory its home, on the monotonic clock, in nanoseconds.
+    HomeAgainNs,
 }
 
 /// A file's counters.

@@ -7,10 +7,12 @@ use std::time::Duration;
 use byway_sys::Mapping;
 use byway_sys::map::MapError;
 use byway_sys::robust::{Held, Locked, RobustLock};
+use byway_tdm_home::HomeWords;
 use byway_tdm_log::{Cursor, RingPlace};
 use byway_tdm_policy::Level;
 
 use crate::counters::Counters;
+use crate::housed::Housed;
 use crate::key::FileKey;
 use crate::layout::{ENTRY_BYTES, FRONT_BYTES, entry};
 use crate::level::{Standing, Why};
@@ -142,8 +144,22 @@ impl<'b> Entry<'b> {
         Times(self.part(entry::TIMES))
     }
 
-    /// Waits for the file's lock. Whoever died with it may have written below without a record: then nothing is logged before a real
-    /// sync.
+    /// What it is while device memory is its home.
+    #[inline]
+    #[must_use]
+    pub fn home_words(&self) -> HomeWords<'b> {
+        HomeWords::new(self.part(entry::HOME))
+    }
+
+    /// What else is known of it then.
+    #[inline]
+    #[must_use]
+    pub fn housed(&self) -> Housed<'b> {
+        Housed(self.part(entry::HOUSED))
+    }
+
+    /// Waits for the file's lock. Whoever died with it may have written below without a record, or in a home: then nothing is logged
+    /// before a real sync, and all of a home is written back by the next.
     ///
     /// # Errors
     /// What the system says.
@@ -164,6 +180,7 @@ impl<'b> Entry<'b> {
     fn found(&self, held: Held<'b>) -> io::Result<Held<'b>> {
         if held.locked() == Locked::OwnerDied {
             self.cursor().suspend();
+            self.home_words().suspect();
         }
         Ok(held)
     }
@@ -177,6 +194,7 @@ impl<'b> Entry<'b> {
             counter.store(0, Ordering::Relaxed);
         }
         self.times().clear();
+        self.housed().clear();
         let words = self.part::<3>(entry::KEY);
         words[0].store(key.device, Ordering::Relaxed);
         words[2].store(key.born_ns, Ordering::Relaxed);

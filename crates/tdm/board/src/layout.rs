@@ -6,7 +6,7 @@ use byway_tdm_log::CURSOR_BYTES;
 use crate::board::ENTRIES;
 
 /// "BYWTDMB" and the version: whoever meets another one maps nothing.
-pub(crate) const MAGIC: u64 = 0x0242_4d44_5457_5942;
+pub(crate) const MAGIC: u64 = 0x0342_4d44_5457_5942;
 
 /// Behind the front's own page, the number of each entry that was made, a word each: who looks at all of them touches no others.
 pub(crate) const LIST: usize = 4096;
@@ -23,6 +23,11 @@ pub(crate) mod front {
     pub(crate) const UNLISTED: usize = 8;
     /// Entries that were made.
     pub(crate) const USED: usize = 16;
+    /// Not zero once a file may have device memory as its home: until then nobody looks whether one has.
+    pub(crate) const HOUSES: usize = 24;
+    /// Which daemon it is, and when it was last seen, on the monotonic clock, in nanoseconds.
+    pub(crate) const REIGN: usize = 32;
+    pub(crate) const SEEN_NS: usize = 40;
     /// Guards making and giving back entries.
     pub(crate) const LOCK: usize = 64;
 }
@@ -30,7 +35,10 @@ pub(crate) mod front {
 /// In an entry.
 pub(crate) mod entry {
     use super::{CURSOR_BYTES, ENTRY_BYTES, LOCK_BYTES};
+    use byway_tdm_home::HOME_WORDS;
+
     use crate::counters::COUNTERS as COUNTER_WORDS;
+    use crate::housed::HOUSED_WORDS;
     use crate::times::TIMES as TIME_WORDS;
 
     /// Device, inode, birth time: three words. The inode is stored last; zero is no entry.
@@ -41,9 +49,13 @@ pub(crate) mod entry {
     pub(crate) const CURSOR: usize = 64;
     pub(crate) const LOCK: usize = CURSOR + CURSOR_BYTES;
     pub(crate) const COUNTERS: usize = 192;
+    /// Of a file at home: what it is now, then where its open file stands.
+    pub(crate) const HOME: usize = 320;
+    pub(crate) const HOUSED: usize = HOME + HOME_WORDS * 8;
     pub(crate) const TIMES: usize = 384;
 
     const _: () = assert!(LOCK + LOCK_BYTES <= COUNTERS);
-    const _: () = assert!(COUNTERS + COUNTER_WORDS * 8 <= TIMES);
+    const _: () = assert!(COUNTERS + COUNTER_WORDS * 8 <= HOME);
+    const _: () = assert!(HOUSED + HOUSED_WORDS * 8 <= TIMES);
     const _: () = assert!(TIMES + TIME_WORDS * 8 <= ENTRY_BYTES);
 }

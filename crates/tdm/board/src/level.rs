@@ -66,6 +66,15 @@ whys! {
     Slower = 26, "absorbing it cost more than syncing it below";
     Displaced = 27, "its room went to files that save more by it";
     Mounted = 28, "it is in a FUSE mount, whose own process serves it, or nobody does";
+    Outgrown = 40, "it outgrew the room that it had in device memory";
+    OpenElsewhere = 41, "it is open more than once, or was opened by somebody else";
+    NoLease = 42, "its file system does not say who else opens it, or reserves no room";
+    Busy = 43, "calls of it were under way all the time";
+    ReadUnseen = 44, "a program reads it in a way that is not seen";
+    Closed = 45, "whoever had it open has closed it";
+    CannotOverwrite = 46, "it is open to append, and this system writes such a file nowhere else";
+    WentBelow = 47, "a program did something with it that only the kernel can";
+    LevelIsHome = 48, "device memory is its home";
 }
 
 impl fmt::Display for Why {

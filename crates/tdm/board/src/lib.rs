@@ -3,6 +3,7 @@
 mod board;
 mod counters;
 mod entry;
+mod housed;
 mod key;
 mod layout;
 mod level;
@@ -13,6 +14,7 @@ pub use board::{Board, BoardError, ENTRIES};
 pub use byway_tdm_policy::Level;
 pub use counters::{Counted, Counters};
 pub use entry::{Entry, EntryIndex, RingWords};
+pub use housed::{Housed, Terms};
 pub use key::{FileKey, Identified};
 pub use layout::BOARD_BYTES;
 pub use level::{Standing, Why};

@@ -58,6 +58,16 @@ impl<'s> OpenFile<'s> {
         &self.entry
     }
 
+    /// The program and its daemon.
+    pub(crate) const fn session(&self) -> &'s Session {
+        self.session
+    }
+
+    /// Its descriptor.
+    pub(crate) const fn fd(&self) -> BorrowedFd<'s> {
+        self.file
+    }
+
     /// Whether every write goes to the end.
     #[must_use]
     pub const fn appends(&self) -> bool {
@@ -204,6 +214,8 @@ impl<'s> OpenFile<'s> {
     /// Something that is not seen may write it from now on: no record may undo that, and every sync is a real one.
     pub fn bar(&self, why: Why, below: impl Fn() -> Result<(), Errno>) {
         self.entry.bar(why);
+        // Where that fails, who knows of it alone is told: every sync goes on at home.
+        let _ = self.leave_home(why, &below);
         self.session.settle_here(self.entry, below);
     }
 

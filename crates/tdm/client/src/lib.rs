@@ -1,15 +1,19 @@
 //! A program's side of transparent mappings: what its writes, syncs and truncations do once they are seen.
 #![forbid(unsafe_code)]
 
+mod below;
 mod fds;
 mod file;
+mod home;
 mod names;
 mod session;
 mod timed;
 mod turn;
 
+pub use below::{go_below, leave};
 pub use fds::{FdTable, Listed};
 pub use file::{Errno, OpenFile, Wrote};
+pub use home::{AtHome, Seek, Sink, Spot};
 pub use names::Name;
 pub use session::{Session, SessionError};
 pub use turn::Turn;

@@ -66,7 +66,8 @@ impl Session {
     }
 
     /// A file that has an entry, and how many names.
-    fn named(&self, name: Name<'_>) -> Option<(Entry<'_>, u32)> {
+    #[must_use]
+    pub fn named(&self, name: Name<'_>) -> Option<(Entry<'_>, u32)> {
         let found = FileKey::in_folder(name.folder, name.path, name.flags).ok()??;
         Some((self.board().find(found.key)?, found.links))
     }

@@ -102,6 +102,15 @@ impl Session {
         }
     }
 
+    /// Asks for a file to be brought home; the reason, if it is not.
+    pub(crate) fn ask_for_home(&self, entry: Entry<'_>, file: BorrowedFd<'_>) -> Option<Why> {
+        match self.ask(Request::House(entry.index()), &[file.as_fd()]) {
+            Some(Reply::Done) => None,
+            Some(Reply::Refused(why)) => Some(why),
+            _ => Some(Why::NoDaemon),
+        }
+    }
+
     /// Maps a ring's pages into this process, so that no write waits for one. Where that cannot be, they wait.
     pub(crate) fn map_ahead(&self, ring: RingPlace) {
         let _ = self.memory.mapping().populate(ring.at as usize, ring.len_bytes as usize);

@@ -33,6 +33,8 @@ pub enum Request {
     Settle(EntryIndex),
     /// To do something with a file by hand.
     Order(Order, FileKey),
+    /// To make device memory the home of the file of an entry, which is handed over by the open file that writes it.
+    House(EntryIndex),
     /// All that there is to tell, as JSON: its length comes in the reply, the text behind it.
     Report,
 }
@@ -50,6 +52,8 @@ pub enum Order {
     Drain,
     /// Have its log in the device's cache, ahead of what is written.
     Prefetch,
+    /// Make device memory its home, whatever the policy says.
+    House,
 }
 
 /// What the daemon answers.
@@ -80,7 +84,7 @@ pub enum NotUnderstood {
 
 impl Order {
     /// All of them, by their number.
-    const ALL: [Self; 5] = [Self::Pin, Self::Unpin, Self::Evict, Self::Drain, Self::Prefetch];
+    const ALL: [Self; 6] = [Self::Pin, Self::Unpin, Self::Evict, Self::Drain, Self::Prefetch, Self::House];
 }
 
 impl Request {
@@ -93,6 +97,7 @@ impl Request {
             Self::Settle(index) => message(3, [index.0.into(), 0, 0, 0]),
             Self::Order(order, key) => message(4, [order as u64, key.device, key.inode, key.born_ns]),
             Self::Report => message(5, [0; 4]),
+            Self::House(index) => message(6, [index.0.into(), 0, 0, 0]),
         }
     }
 
@@ -114,6 +119,7 @@ impl Request {
                 Self::Order(*order.ok_or(unknown)?, key)
             }
             5 => Self::Report,
+            6 => Self::House(index()?),
             _ => return Err(unknown),
         })
     }
@@ -189,6 +195,7 @@ mod tests {
             Request::Absorb(EntryIndex(7)),
             Request::Settle(EntryIndex(u32::MAX)),
             Request::Report,
+            Request::House(EntryIndex(7)),
         ];
         requests.extend(Order::ALL.map(|order| Request::Order(order, KEY)));
         for request in requests {
@@ -209,7 +216,7 @@ mod tests {
         bytes[4] = 9;
         assert_eq!(Request::decode(&bytes), Err(NotUnderstood::Version(9)));
         assert_eq!(Request::decode(&message(99, [0; 4])), Err(NotUnderstood::Kind(99)));
-        assert_eq!(Request::decode(&message(4, [5, 0, 0, 0])), Err(NotUnderstood::Kind(4)));
+        assert_eq!(Request::decode(&message(4, [6, 0, 0, 0])), Err(NotUnderstood::Kind(4)));
         assert_eq!(Request::decode(&message(2, [1 << 32, 0, 0, 0])), Err(NotUnderstood::Kind(2)));
         assert_eq!(Reply::decode(&message(101, [0; 4])), Err(NotUnderstood::Kind(101)));
     }

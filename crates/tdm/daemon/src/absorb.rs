@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use crate::estate::Estate;
 use crate::held::{HeldFile, locked};
 use crate::lower::Lower;
-use crate::table::{Assignment, BootId, Found, SlotNumber, Table};
+use crate::table::{Assignment, BootId, Found, Kind, SlotNumber, Table};
 
 /// Where syncs cost nothing: there is no use in sparing them.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
@@ -55,7 +55,8 @@ impl Estate {
         let identity = getrandom::u64().map_err(|_| Why::NoRoom)?;
         let place = files.take_ring(self.slice.as_ref(), identity)?;
         let ring = Ring::new(self.slice.window(), place).map_err(|_| Why::NoRoom)?;
-        let assignment = Assignment { key, ring: place, uid: self.uid, path: path.clone(), boot };
+        let assignment =
+            Assignment { key, ring: place, uid: self.uid, path: path.clone(), boot, kind: Kind::Ring };
         // The ring is empty before the table says whose it is, and the table says so before a record can be acknowledged.
         let began = ring.format(Position(0)).is_ok() && table.put(slot, &assignment).is_ok();
         let held = HeldFile::new(index, slot, place, (path, lower));
@@ -70,7 +71,7 @@ impl Estate {
         Ok(())
     }
 
-    fn may_be_absorbed(&self, entry: Entry<'_>, handed: BorrowedFd<'_>) -> Result<FileKey, Why> {
+    pub(crate) fn may_be_absorbed(&self, entry: Entry<'_>, handed: BorrowedFd<'_>) -> Result<FileKey, Why> {
         let magic = rustix::fs::fstatfs(handed).map_err(|_| Why::Unknown)?.f_type;
         if magic == FUSE_MAGIC {
             return Err(Why::Mounted);
@@ -111,7 +112,7 @@ fn begin(entry: Entry<'_>, held: &HeldFile) -> bool {
     entry.move_to(Level::Absorb, Why::Earned)
 }
 
-fn free_slot<M: Memory>(table: &Table<'_, M>) -> Option<SlotNumber> {
+pub(crate) fn free_slot<M: Memory>(table: &Table<'_, M>) -> Option<SlotNumber> {
     let slots = table.slots().ok()?;
     slots.into_iter().find(|(_, found)| *found == Found::Free).map(|(slot, _)| slot)
 }

@@ -14,6 +14,7 @@ use crate::board_file;
 use crate::clock::Clock;
 use crate::error::DaemonError;
 use crate::held::HeldFile;
+use crate::homes::Homes;
 use crate::judge::Judge;
 use crate::options::Options;
 use crate::resident::Resident;
@@ -28,6 +29,7 @@ pub(crate) struct Estate {
     pub(crate) board: Board,
     board_file: File,
     pub(crate) files: Mutex<Files>,
+    pub(crate) homes: Homes,
     judge: Mutex<Judge>,
     clock: Clock,
 }
@@ -57,7 +59,7 @@ impl Estate {
         let judge = Judge::new(logs_bytes, rings.ring_bytes(), options.rules.clone(), is_persistent);
         let files = Mutex::new(Files { held: Vec::new(), rings, resident });
         let (judge, clock) = (Mutex::new(judge), options.clock.clone());
-        Ok(Self { uid, slice, board, board_file, files, judge, clock })
+        Ok(Self { uid, slice, board, board_file, files, homes: Homes::default(), judge, clock })
     }
 
     /// Who decides which files are absorbed. Not asked with [`Estate::files`] held.
@@ -97,13 +99,20 @@ impl Files {
     /// A place for a log, in the device's cache where it has one.
     pub(crate) fn take_ring(&mut self, slice: &dyn DeviceRegion, identity: u64) -> Result<RingPlace, Why> {
         let ring = self.rings.take(identity).ok_or(Why::NoRoom)?;
-        match self.resident.admit(slice, ring) {
-            Ok(()) => Ok(ring),
-            Err(why) => {
-                self.rings.give_back(ring);
-                Err(why)
-            }
-        }
+        self.resident.admit(slice, ring).inspect_err(|_| self.rings.give_back(ring))?;
+        Ok(ring)
+    }
+
+    /// A place for a file of so many bytes, in the cache as well.
+    pub(crate) fn take_home(
+        &mut self,
+        slice: &dyn DeviceRegion,
+        least_bytes: u64,
+        identity: u64,
+    ) -> Result<RingPlace, Why> {
+        let place = self.rings.take_run(least_bytes, identity).ok_or(Why::NoRoom)?;
+        self.resident.admit(slice, place).inspect_err(|_| self.rings.give_back(place))?;
+        Ok(place)
     }
 
     /// A log's place is free again.

@@ -285,6 +285,9 @@ impl Judge {
         if standing.is_barred {
             return Some(standing.why);
         }
+        if standing.level == Level::Dax {
+            return Some(Why::LevelIsHome);
+        }
         (!self.is_persistent).then_some(Why::VolatileMemory)
     }
 

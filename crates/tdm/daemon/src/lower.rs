@@ -81,6 +81,11 @@ impl Lower {
         let written = self.0.metadata()?.modified()?;
         Ok(written.duration_since(UNIX_EPOCH).unwrap_or_default())
     }
+
+    /// Its size.
+    pub(crate) fn size_bytes(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
 }
 
 /// Syncs the whole file system on which a file was, if that is still where its folder is; says whether that is done.

@@ -1,6 +1,6 @@
 //! What is done with a file by hand.
 
-use byway_tdm_board::{Entry, FileKey, Level, Why};
+use byway_tdm_board::{Counted, Entry, FileKey, Level, Why};
 use byway_tdm_control::Order;
 use byway_tdm_policy::Order as Ordered;
 use byway_tdm_region::Memory;
@@ -22,15 +22,39 @@ impl Estate {
     ) -> Result<(), Why> {
         let entry = self.board.find(key).ok_or(Why::Unknown)?;
         match order {
-            Order::Drain => self.drain(entry),
+            Order::House => self.wish_home(entry),
+            Order::Drain => self.drain(table, entry),
             Order::Evict => self.keep_out(table, entry),
-            Order::Pin => self.pin(entry),
-            Order::Unpin => self.unpin(entry),
+            Order::Pin => self.pin(table, entry),
+            Order::Unpin => self.unpin(table, entry),
             Order::Prefetch => self.prefetch(entry),
         }
     }
 
-    fn drain(&self, entry: Entry<'_>) -> Result<(), Why> {
+    /// Its program asks for it with its next sync.
+    fn wish_home(&self, entry: Entry<'_>) -> Result<(), Why> {
+        if let Some(why) = entry.housed().excluded() {
+            return Err(why);
+        }
+        allow(entry);
+        entry.counters().set(Counted::HomeAgainNs, 0);
+        entry.housed().wish(true);
+        Ok(())
+    }
+
+    /// Takes that back; says whether somebody wished it.
+    fn unwish_home<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<bool, Why> {
+        let was_wished = entry.housed().is_wished();
+        entry.housed().wish(false);
+        self.unhouse(table, entry.index(), Why::ByHand).map_err(|_| Why::SyncFailed)?;
+        Ok(was_wished)
+    }
+
+    fn drain<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {
+        if entry.standing().level == Level::Dax {
+            // It comes home again by a sync that is late enough.
+            return self.unhouse(table, entry.index(), Why::ByHand).map_err(|_| Why::SyncFailed);
+        }
         let held = self.held(entry.index()).ok_or(entry.standing().why)?;
         held.retire(entry, self.slice.window()).map_err(|_| Why::SyncFailed)
     }
@@ -42,6 +66,7 @@ impl Estate {
     }
 
     fn keep_out<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {
+        self.unwish_home(table, entry)?;
         // What bars it already would be taken back with the order.
         if !entry.standing().is_barred {
             entry.bar(Why::ByHand);
@@ -51,14 +76,16 @@ impl Estate {
         self.let_go(table, &held, entry, Why::ByHand).map_err(|_| Why::SyncFailed)
     }
 
-    fn pin(&self, entry: Entry<'_>) -> Result<(), Why> {
+    fn pin<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {
+        self.unwish_home(table, entry)?;
         allow(entry);
         self.judge().order(self.now_ns(), &entry, Some(Ordered::Pin(Level::Absorb)));
         if self.held(entry.index()).is_some() { Ok(()) } else { Err(entry.standing().why) }
     }
 
-    fn unpin(&self, entry: Entry<'_>) -> Result<(), Why> {
-        let was_ordered = allow(entry) | self.judge().is_pinned(entry.index());
+    fn unpin<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {
+        let was_wished = self.unwish_home(table, entry)?;
+        let was_ordered = was_wished | allow(entry) | self.judge().is_pinned(entry.index());
         self.judge().order(self.now_ns(), &entry, None);
         if was_ordered || self.held(entry.index()).is_some() { Ok(()) } else { Err(entry.standing().why) }
     }

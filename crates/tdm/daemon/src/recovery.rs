@@ -13,7 +13,7 @@ use crate::error::DaemonError;
 use crate::estate::Estate;
 use crate::held::{HeldFile, locked};
 use crate::lower::{self, Lower};
-use crate::table::{Assignment, BootId, Found, SlotNumber, Table};
+use crate::table::{Assignment, BootId, Found, Kind, SlotNumber, Table};
 
 /// What became of a file that was absorbed when its daemon ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -28,6 +28,11 @@ pub enum Outcome {
         /// Records.
         records: u64,
         /// Bytes of data.
+        data_bytes: u64,
+    },
+    /// Device memory was its home: all of it was written back.
+    Returned {
+        /// Its size.
         data_bytes: u64,
     },
     /// Its records up to a broken one were written back; others that were acknowledged are gone. The log stays as it is.
@@ -69,7 +74,13 @@ impl Outcome {
     /// Whether its log is done with: its slot and ring are free again.
     #[must_use]
     pub const fn is_done(&self) -> bool {
-        matches!(self, Self::Synced | Self::Replayed { .. } | Self::DamagedSlot { is_freed: true, .. })
+        matches!(
+            self,
+            Self::Synced
+                | Self::Replayed { .. }
+                | Self::Returned { .. }
+                | Self::DamagedSlot { is_freed: true, .. }
+        )
     }
 }
 
@@ -168,6 +179,7 @@ impl Estate {
             let place = Slot { table, number: slot };
             let (path, outcome) = match kept.contains(&was.ring) {
                 true => (was.path.clone(), Outcome::Failed { why: LOCKED.to_owned() }),
+                false if was.kind == Kind::Home => self.recover_home(place, &was, terms),
                 false => settle_slot(self.slice.as_ref(), place, &was, terms),
             };
             match outcome.is_done() {

@@ -126,10 +126,11 @@ pub struct FileReport {
 impl Estate {
     /// What is told of this user.
     pub(crate) fn report(&self) -> UserReport {
-        let held = self.all_held();
+        let (held, homes) = (self.all_held(), self.homes.all());
         let file = |entry: Entry<'_>| {
             let held = held.iter().find(|held| held.entry == entry.index());
-            let path = held.map(|held| held.path.clone());
+            let housed = homes.iter().find(|housed| housed.entry == entry.index());
+            let path = held.map(|held| &held.path).or(housed.map(|housed| &housed.path)).cloned();
             file_report(entry, path, self.judge().explain(self.now_ns(), entry.index()))
         };
         let files = self.board.entries().filter_map(file).collect();
@@ -157,7 +158,8 @@ fn file_report(entry: Entry<'_>, path: Option<PathBuf>, told: Option<Explanation
         reason: told.and_then(|told| reason(&told, standing)),
         judged: judged.lines().map(str::to_owned).collect(),
         is_barred: standing.is_barred,
-        is_pinned: told.is_some_and(|told| matches!(told.order, Some(Order::Pin(_)))),
+        is_pinned: entry.housed().is_wished()
+            || told.is_some_and(|told| matches!(told.order, Some(Order::Pin(_)))),
         writes: counters.get(Counted::Writes),
         written_bytes: counters.get(Counted::WrittenBytes),
         syncs: counters.get(Counted::Syncs),

@@ -26,20 +26,34 @@ impl Rings {
         Some(RingPlace { at: free as u64 * self.ring_bytes, len_bytes: self.ring_bytes, identity })
     }
 
+    /// Takes places one behind the other, for a file of so many bytes: twice as many if that can be, and no more than half of all.
+    pub(crate) fn take_run(&mut self, least_bytes: u64, identity: u64) -> Option<RingPlace> {
+        let wanted = least_bytes.saturating_mul(2).div_ceil(self.ring_bytes).max(1) as usize;
+        let most = (self.taken.len() / 2).max(1);
+        let least = least_bytes.div_ceil(self.ring_bytes).max(1) as usize;
+        let count = wanted.min(most).max(least);
+        let first = self.taken.windows(count).position(|run| run.iter().all(|taken| !taken))?;
+        self.taken[first..first + count].fill(true);
+        let (at, len_bytes) = (first as u64 * self.ring_bytes, count as u64 * self.ring_bytes);
+        Some(RingPlace { at, len_bytes, identity })
+    }
+
     /// Marks a place from an earlier time as taken. Rings of another length then take each place that they touch.
     pub(crate) fn mark(&mut self, ring: RingPlace) {
-        let (first, end) = (ring.at / self.ring_bytes, (ring.at + ring.len_bytes).div_ceil(self.ring_bytes));
-        for place in first..end {
-            if let Some(taken) = self.taken.get_mut(place as usize) {
-                *taken = true;
-            }
-        }
+        self.set(ring, true);
     }
 
     /// Gives a place back.
     pub(crate) fn give_back(&mut self, ring: RingPlace) {
-        if let Some(taken) = self.taken.get_mut((ring.at / self.ring_bytes) as usize) {
-            *taken = false;
+        self.set(ring, false);
+    }
+
+    fn set(&mut self, ring: RingPlace, is_taken: bool) {
+        let (first, end) = (ring.at / self.ring_bytes, (ring.at + ring.len_bytes).div_ceil(self.ring_bytes));
+        for place in first..end {
+            if let Some(taken) = self.taken.get_mut(place as usize) {
+                *taken = is_taken;
+            }
         }
     }
 
@@ -69,6 +83,18 @@ mod tests {
         rings.give_back(places[3]);
         assert_eq!(rings.take(2).unwrap().at, places[3].at);
         assert_eq!(rings.places(), (8, 8));
+    }
+
+    #[test]
+    fn a_long_file_has_places_one_behind_the_other_and_gives_all_of_them_back() {
+        let mut rings = Rings::new(1 << 20, 1 << 30);
+        let short = rings.take(1).unwrap();
+        let long = rings.take_run(200 << 10, 2).unwrap();
+        assert_eq!((long.at, long.len_bytes), (128 << 10, 512 << 10));
+        assert_eq!(rings.take_run(512 << 10, 3), None);
+        rings.give_back(long);
+        rings.give_back(short);
+        assert_eq!(rings.places(), (8, 0));
     }
 
     #[test]

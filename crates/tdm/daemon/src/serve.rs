@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use byway_sys::time::monotonic_ns;
 use byway_tdm_board::{EntryIndex, Why};
 use byway_tdm_control::{Channel, Reply, Request};
 use byway_tdm_region::{Description, DeviceRegion, Place, open_described};
 
 use crate::error::DaemonError;
 use crate::estate::{Estate, board_path};
+use crate::homes::Asker;
 use crate::options::Options;
 use crate::recovery::{Outcome, Purpose, RecoveredFile, Terms, left_by_all};
 use crate::report::{CacheReport, RegionReport, Report};
@@ -50,6 +52,8 @@ struct Shared {
     estates: Mutex<Vec<Arc<Estate>>>,
     clients: Mutex<Vec<Client>>,
     stops: AtomicBool,
+    /// Which daemon this is, to those whose files came home to it.
+    reign: u32,
 }
 
 /// A connection, and the thread that serves it.
@@ -71,6 +75,7 @@ impl Daemon {
         let accepts = Arc::clone(&listener);
         let threads = vec![
             shared.spawn("byway-tdm-retire", |shared| shared.retire_rounds())?,
+            shared.spawn("byway-tdm-homes", |shared| shared.watch_rounds())?,
             shared.spawn("byway-tdm-accept", move |shared| shared.accept(&accepts))?,
         ];
         Ok(Self { shared, listener, threads, recovered })
@@ -162,6 +167,7 @@ impl Shared {
             estates: Mutex::default(),
             clients: Mutex::default(),
             stops,
+            reign: getrandom::u32().unwrap_or_default() | 1,
         };
         let mut recovered = shared.recover_damaged(purpose)?;
         let is_forced = purpose == Purpose::Recover { is_forced: true };
@@ -251,7 +257,10 @@ impl Shared {
     fn open_estate(&self, uid: u32) -> Result<Estate, DaemonError> {
         let slice = self.slice_of(uid)?;
         let board = board_path(&self.options.boards, &self.place, uid);
-        Estate::open(uid, slice, &board, &self.options)
+        let estate = Estate::open(uid, slice, &board, &self.options)?;
+        estate.board.set_reign(self.reign);
+        estate.board.set_seen(monotonic_ns());
+        Ok(estate)
     }
 
     /// The part that a request is about: root has orders for any user's files.
@@ -327,7 +336,7 @@ impl Shared {
                 Ok(Request::Report) => self.tell(channel, peer.uid),
                 Ok(request) => {
                     let done = self.estate_for(peer.uid, request).map_err(|_| Why::NoRoom);
-                    let done = done.and_then(|estate| self.act(&estate, request, &files));
+                    let done = done.and_then(|estate| self.act(&estate, (peer.pid, request), &files));
                     channel.reply(done.map_or_else(Reply::Refused, |()| Reply::Done), &[], &[])
                 }
             };
@@ -357,8 +366,17 @@ impl Shared {
         channel.reply(Reply::Text(text.len() as u32), &[], &text)
     }
 
-    fn act(&self, estate: &Estate, request: Request, files: &[std::os::fd::OwnedFd]) -> Result<(), Why> {
+    fn act(
+        &self,
+        estate: &Estate,
+        (program, request): (i32, Request),
+        files: &[std::os::fd::OwnedFd],
+    ) -> Result<(), Why> {
         match (request, files) {
+            (Request::House(index), [file]) => {
+                let asker = Asker { program, boot: self.boot, reign: self.reign };
+                estate.house(&self.table(), index, file, asker)
+            }
             (Request::Absorb(index), [file]) => estate.absorb(&self.table(), index, file, self.boot),
             (Request::Settle(index), _) => self.settle(estate, index, Why::TooFewSyncs),
             (Request::Order(order, key), _) => estate.order(&self.table(), order, key),
@@ -367,6 +385,7 @@ impl Shared {
     }
 
     fn settle(&self, estate: &Estate, index: EntryIndex, why: Why) -> Result<(), Why> {
+        estate.unhouse(&self.table(), index, why).map_err(|_| Why::SyncFailed)?;
         let (Some(held), Some(entry)) = (estate.held(index), estate.board.entry(index)) else {
             return Ok(());
         };
@@ -383,12 +402,27 @@ impl Shared {
         }
     }
 
+    /// By itself, as whoever opens a file that is at home waits for it.
+    fn watch_rounds(&self) {
+        while !self.stops.load(Ordering::SeqCst) {
+            for estate in self.all_estates() {
+                estate.board.set_seen(monotonic_ns());
+                estate.watch_homes(&self.table());
+            }
+            thread::sleep(ROUND / 4);
+        }
+    }
+
     fn settle_all(&self) -> Vec<EndedFile> {
         let mut ended = Vec::new();
         for estate in self.all_estates() {
             for held in estate.all_held() {
                 let is_settled = self.settle(&estate, held.entry, Why::NoDaemon).is_ok();
                 ended.push(EndedFile { path: held.path.clone(), uid: estate.uid, is_settled });
+            }
+            for housed in estate.homes.all() {
+                let is_settled = self.settle(&estate, housed.entry, Why::NoDaemon).is_ok();
+                ended.push(EndedFile { path: housed.path.clone(), uid: estate.uid, is_settled });
             }
         }
         ended

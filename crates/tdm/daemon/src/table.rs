@@ -9,6 +9,7 @@
 //! | 56–59, 60–63 | the user; length of the path |
 //! | 64–79 | which boot of the system it was |
 //! | 80–87 | until when its file may be written by a recovery, in nanoseconds since 1970; outside of the checksum |
+//! | 88–95 | what lies there: a ring, or the file's home |
 //! | 128–4223 | the path |
 
 use std::ffi::OsStr;
@@ -31,8 +32,10 @@ pub const FREED: Point = Point("that a slot is free, before its ring is another'
 pub const POINTS: [Point; 3] = [WRITTEN, PUBLISHED, FREED];
 
 const SLOT_BYTES: u64 = 8192;
-const HEAD_BYTES: usize = 80;
+const HEAD_BYTES: usize = 96;
 const RECOVERS_UNTIL_AT: u64 = 80;
+const KIND_AT: usize = 88;
+const HOME: u64 = 1;
 const PATH_AT: u64 = 128;
 const PATH_MAX_BYTES: usize = 4096;
 
@@ -44,6 +47,15 @@ pub const TABLE_BYTES: u64 = SLOT_BYTES * SLOTS as u64;
 
 /// Which boot of the system.
 pub type BootId = [u8; 16];
+
+/// What lies in a file's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Records of what was written to it.
+    Ring,
+    /// All of it.
+    Home,
+}
 
 /// What a slot says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +70,8 @@ pub struct Assignment {
     pub path: PathBuf,
     /// Which boot of the system it was.
     pub boot: BootId,
+    /// What lies there.
+    pub kind: Kind,
 }
 
 /// One file's place in the table.
@@ -105,6 +119,7 @@ impl<'m, M: Memory> Table<'m, M> {
         }
         let mut head = [0; HEAD_BYTES];
         self.0.read(at, &mut head)?;
+        head[RECOVERS_UNTIL_AT as usize..KIND_AT].fill(0);
         let path_len = half(&head, 60) as usize;
         if path_len > PATH_MAX_BYTES {
             return Ok(Found::Damaged);
@@ -122,6 +137,7 @@ impl<'m, M: Memory> Table<'m, M> {
             uid: half(&head, 56),
             path: PathBuf::from(OsStr::from_bytes(&path)),
             boot,
+            kind: if word(&head, KIND_AT) == HOME { Kind::Home } else { Kind::Ring },
         }))
     }
 
@@ -146,9 +162,10 @@ impl<'m, M: Memory> Table<'m, M> {
         head[56..60].copy_from_slice(&what.uid.to_le_bytes());
         head[60..64].copy_from_slice(&(path.len() as u32).to_le_bytes());
         head[64..80].copy_from_slice(&what.boot);
+        let kind = if what.kind == Kind::Home { HOME } else { 0 };
+        head[KIND_AT..].copy_from_slice(&kind.to_le_bytes());
         let at = at(slot);
         self.0.write(at + 8, &head[8..])?;
-        self.0.store(at + RECOVERS_UNTIL_AT, 0)?;
         self.0.write(at + PATH_AT, path)?;
         self.0.flush(at, PATH_AT + path.len() as u64, WRITTEN)?;
         self.0.fence(WRITTEN);
@@ -227,6 +244,7 @@ mod tests {
             uid: 1000,
             path: path.into(),
             boot: [9; 16],
+            kind: if path.len() > 8 { Kind::Home } else { Kind::Ring },
         }
     }
 

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use byway_tdm_board::{Counted, EntryIndex, FileKey, Level, Why};
 use byway_tdm_client::{Listed, OpenFile, Session, Wrote};
 use byway_tdm_daemon::{
-    Assignment, BootId, Daemon, DaemonError, Options, Outcome, SLOTS, SlotNumber, TABLE_BYTES, Table, recover,
+    Assignment, BootId, Daemon, DaemonError, Kind, Options, Outcome, SLOTS, SlotNumber, TABLE_BYTES, Table,
+    recover,
 };
 use byway_tdm_log::{Absorber, CURSOR_WORDS, Cursor, Position, Ring, RingPlace};
 use byway_tdm_region::{Memory, open};
@@ -220,7 +221,7 @@ fn left_by(place: &Place, path: &Path, boot: BootId) {
     }
     let _ = absorber.sync();
     let key = FileKey::of(File::open(path).unwrap()).unwrap().unwrap().key;
-    let was = Assignment { key, ring: place, uid, path: path.to_owned(), boot };
+    let was = Assignment { key, ring: place, uid, path: path.to_owned(), boot, kind: Kind::Ring };
     Table::new(region.window()).put(SlotNumber(3), &was).unwrap();
 }
 

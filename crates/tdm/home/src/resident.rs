@@ -53,14 +53,35 @@ impl<'a, M: Memory> Resident<'a, M> {
         self.words.size_bytes().min(self.home.room_bytes())
     }
 
+    /// Has a write to its end be nobody else's place, whoever interrupts it; where that is. It is written by [`Resident::write_claimed`].
+    ///
+    /// # Errors
+    /// [`HomeError::Outgrown`] changes nothing.
+    #[inline]
+    pub fn claim(&self, len_bytes: u64) -> Result<u64, HomeError> {
+        let room_bytes = self.home.room_bytes();
+        self.words
+            .reserve_behind(len_bytes, room_bytes)
+            .map_err(|end| HomeError::Outgrown(end.saturating_add(len_bytes)))
+    }
+
+    /// Writes where it was claimed.
+    ///
+    /// # Errors
+    /// [`HomeError::Memory`].
+    #[inline]
+    pub fn write_claimed(&self, at: u64, len_bytes: u64, source: &mut impl Source) -> Result<(), HomeError> {
+        self.put(at, (at, len_bytes), source)
+    }
+
     /// Writes behind its end; says where that was.
     ///
     /// # Errors
     /// [`HomeError::Outgrown`] changes nothing; [`HomeError::Memory`].
     #[inline]
     pub fn append(&self, len_bytes: u64, source: &mut impl Source) -> Result<u64, HomeError> {
-        let at = self.words.end();
-        self.write(at, len_bytes, source)?;
+        let at = self.claim(len_bytes)?;
+        self.write_claimed(at, len_bytes, source)?;
         Ok(at)
     }
 
@@ -74,13 +95,19 @@ impl<'a, M: Memory> Resident<'a, M> {
             return Ok(());
         }
         self.home.check_room(at, len_bytes)?;
-        let (was_end, end) = (self.words.end(), at + len_bytes);
-        self.words.reserve(end);
-        let from = at.min(was_end);
+        let was_end = self.words.reserve(at + len_bytes);
+        self.put(at.min(was_end), (at, len_bytes), source)
+    }
+
+    /// Puts bytes where they are reserved, and zeroes from `from` up to them: what was there in an earlier use of the place shows nowhere.
+    /// They are dirty once they are there, as a sync in between has nothing of them.
+    #[inline]
+    fn put(&self, from: u64, (at, len_bytes): (u64, u64), source: &mut impl Source) -> Result<(), HomeError> {
+        let end = at + len_bytes;
         self.part(from, end)?;
-        // What was there in an earlier use of the place shows nowhere.
-        self.home.put_zeroes(was_end, at)?;
+        self.home.put_zeroes(from, at)?;
         self.home.put(at, len_bytes, source)?;
+        self.words.soil(from, end);
         self.words.grow();
         Ok(())
     }
@@ -104,11 +131,8 @@ impl<'a, M: Memory> Resident<'a, M> {
         self.home.check_room(0, size_bytes)?;
         let was = self.words.size_bytes();
         if size_bytes > was {
-            self.words.reserve(size_bytes);
-            self.part(was, size_bytes)?;
-            self.home.put_zeroes(was, size_bytes)?;
-            self.words.grow();
-            return Ok(());
+            let was_end = self.words.reserve(size_bytes).min(size_bytes);
+            return self.put(was_end, (size_bytes, 0), &mut Nothing);
         }
         if size_bytes < self.words.kept_bytes() {
             // What comes behind it from here on is not to be found under the old size.
@@ -138,7 +162,7 @@ impl<'a, M: Memory> Resident<'a, M> {
         Ok(())
     }
 
-    /// Notes that a range is about to be written. One that lies apart from what is dirty has that kept first.
+    /// Has what is dirty kept first if a range that is about to be written lies apart from it.
     #[inline]
     fn part(&self, from: u64, to: u64) -> Result<(), HomeError> {
         if let Some((dirty_from, dirty_to)) = self.words.dirty()
@@ -147,7 +171,6 @@ impl<'a, M: Memory> Resident<'a, M> {
         {
             self.persist(from, to.min(self.words.end()))?;
         }
-        self.words.soil(from, to);
         Ok(())
     }
 
@@ -157,4 +180,11 @@ impl<'a, M: Memory> Resident<'a, M> {
         self.home.fence(point::BYTES);
         Ok(flushed.inspect_err(|_| self.words.suspect())?)
     }
+}
+
+/// No bytes.
+struct Nothing;
+
+impl Source for Nothing {
+    fn fill(&mut self, _: &mut [u8]) {}
 }

@@ -65,10 +65,17 @@ impl<'w> HomeWords<'w> {
         self.get(SIZE).max(self.get(RESERVED))
     }
 
-    /// Somebody writes up to there.
+    /// Somebody writes up to there; where the file ended before, with what others write.
     #[inline]
-    pub(crate) fn reserve(&self, end: u64) {
-        self.0[RESERVED].fetch_max(end, Ordering::AcqRel);
+    pub(crate) fn reserve(&self, end: u64) -> u64 {
+        self.0[RESERVED].fetch_max(end, Ordering::AcqRel)
+    }
+
+    /// Somebody writes so much to the end, and nobody else does there: where that is, if there is room.
+    #[inline]
+    pub(crate) fn reserve_behind(&self, len_bytes: u64, room_bytes: u64) -> Result<u64, u64> {
+        let behind = |end: u64| end.checked_add(len_bytes).filter(|end| *end <= room_bytes);
+        self.0[RESERVED].fetch_update(Ordering::AcqRel, Ordering::Acquire, behind)
     }
 
     /// What was reserved is written.

@@ -304,6 +304,36 @@ fn a_write_inside_of_a_write_lies_behind_it_and_both_are_there() {
     });
 }
 
+/// Syncs from inside of a write that it has put no byte of.
+struct SyncedIn<'a>(&'a Resident<'a, ForgetfulMemory>);
+
+impl byway_tdm_log::Source for SyncedIn<'_> {
+    fn fill(&mut self, into: &mut [u8]) {
+        self.0.sync().unwrap();
+        into.fill(b'o');
+    }
+}
+
+#[test]
+fn a_sync_inside_of_a_write_leaves_what_is_written_to_the_next_sync() {
+    at_home(b"abcd", |file| {
+        file.enter();
+        file.write(0, 3, &mut SyncedIn(file)).unwrap();
+        assert!(!file.words().is_kept());
+    });
+}
+
+#[test]
+fn a_place_at_the_end_is_nobody_else_s_once_it_is_claimed() {
+    at_home(b"a", |file| {
+        file.enter();
+        let at = file.claim(2).unwrap();
+        assert_eq!(file.append(1, &mut &b"h"[..]).unwrap(), at + 2);
+        file.write_claimed(at, 2, &mut &b"bc"[..]).unwrap();
+        assert_eq!(all_of(file), b"abch");
+    });
+}
+
 #[test]
 fn what_a_dead_writer_reserved_is_no_part_of_the_file() {
     at_home(b"a", |file| {

@@ -2,11 +2,15 @@
 
 use std::ffi::c_void;
 
+use byway_tdm_client::Sink;
 use byway_tdm_log::Source;
 use libc::{iovec, size_t};
 
+/// Parts of a vector that the kernel takes at most.
+const IOV_MAX: i32 = 1024;
+
 /// What a call was given to write, part by part.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Parts {
     next: *const iovec,
     left: usize,
@@ -29,7 +33,28 @@ impl Parts {
         Self { next: parts, left, done: 0, only: iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }
     }
 
-    /// Bytes that can be read at once, and where.
+    /// One buffer to be filled.
+    pub(crate) fn whole(into: *mut c_void, len: size_t) -> Option<Self> {
+        (len <= isize::MAX as usize).then(|| Self::one(into, len))
+    }
+
+    /// A vector of buffers, if it is one that the kernel takes.
+    pub(crate) fn vector(parts: *const iovec, count: i32) -> Option<Self> {
+        let is_one = (1..=IOV_MAX).contains(&count) && !parts.is_null();
+        let vector = is_one.then(|| Self::many(parts, count))?;
+        (vector.len_bytes() <= isize::MAX as u64).then_some(vector)
+    }
+
+    /// All bytes of all parts.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        if self.next.is_null() {
+            return self.only.iov_len as u64;
+        }
+        // SAFETY: as many parts as the program says there are.
+        (0..self.left).map(|i| unsafe { (*self.next.add(i)).iov_len } as u64).fold(0, u64::saturating_add)
+    }
+
+    /// Bytes that can be read or stored at once, and where.
     fn piece(&mut self) -> (*const u8, usize) {
         if self.next.is_null() {
             return (self.only.iov_base.cast::<u8>().wrapping_add(self.done), self.only.iov_len - self.done);
@@ -43,6 +68,24 @@ impl Parts {
             (self.next, self.left, self.done) = (self.next.wrapping_add(1), self.left - 1, 0);
         }
         (std::ptr::null(), 0)
+    }
+}
+
+impl Sink for Parts {
+    /// Memory that the program cannot store to ends it here: the kernel would have told it so.
+    fn take(&mut self, bytes: &[u8]) {
+        let mut taken = 0;
+        while taken < bytes.len() {
+            let (to, there) = self.piece();
+            let len = there.min(bytes.len() - taken);
+            if len == 0 {
+                return;
+            }
+            // SAFETY: the program's buffer for as many bytes, and the other memory is ours alone.
+            unsafe { std::ptr::copy_nonoverlapping(bytes[taken..].as_ptr(), to.cast_mut(), len) };
+            self.done += len;
+            taken += len;
+        }
     }
 }
 

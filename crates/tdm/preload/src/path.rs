@@ -3,9 +3,11 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::os::fd::BorrowedFd;
 
+use byway_tdm_board::{Entry, Level, Why};
 use byway_tdm_client::{Name, Session};
 use rustix::fs::AtFlags;
 
+use crate::hooks::below;
 use crate::state;
 
 /// A name, and the session that may serve its file.
@@ -21,6 +23,29 @@ fn named(folder: c_int, path: *const c_char, flags: AtFlags) -> Option<(&'static
     Some((session, Name { folder, path, flags }))
 }
 
+/// The entry of a file, by its name.
+pub(crate) fn entry_of(folder: c_int, path: *const c_char, flags: AtFlags) -> Option<Entry<'static>> {
+    let (session, name) = named(folder, path, flags)?;
+    session.named(name).map(|(entry, _)| entry)
+}
+
+/// Has a file brought below that is about to be opened once more, or to lose its name: by a descriptor of this process, which needs no
+/// daemon, or by the daemon.
+pub(crate) fn leave_home(folder: c_int, path: *const c_char, flags: AtFlags, why: Why) {
+    if !state::has_houses() {
+        return;
+    }
+    let error = state::errno();
+    if let Some(entry) = entry_of(folder, path, flags).filter(|entry| entry.standing().level == Level::Dax) {
+        let ours = state::descriptor_of(entry.index()).and_then(|fd| Some((fd, state::file(fd)?)));
+        let left = ours.is_some_and(|(fd, file)| file.leave_home(why, below(fd)).is_ok());
+        if let Some(session) = state::session().filter(|_| !left) {
+            session.settle(entry);
+        }
+    }
+    state::set_errno(error);
+}
+
 /// Whether a file is served, by its name.
 pub(crate) fn is_served(folder: c_int, path: *const c_char) -> bool {
     named(folder, path, AtFlags::empty()).is_some_and(|(session, name)| session.is_served(name))
@@ -28,6 +53,7 @@ pub(crate) fn is_served(folder: c_int, path: *const c_char) -> bool {
 
 /// Does something by `real` to a file that has a name, or to this name.
 pub(crate) fn change<R>(folder: c_int, path: *const c_char, flags: AtFlags, real: impl FnOnce() -> R) -> R {
+    leave_home(folder, path, flags, Why::Renamed);
     match named(folder, path, flags) {
         Some((session, name)) => session.change(name, sync_all, real),
         None => real(),
@@ -36,6 +62,7 @@ pub(crate) fn change<R>(folder: c_int, path: *const c_char, flags: AtFlags, real
 
 /// Takes a name away by `real`.
 pub(crate) fn unname<R>(folder: c_int, path: *const c_char, real: impl FnOnce() -> R) -> R {
+    leave_home(folder, path, AtFlags::SYMLINK_NOFOLLOW, Why::Renamed);
     match named(folder, path, AtFlags::SYMLINK_NOFOLLOW) {
         Some((session, name)) => session.unname(name, sync_all, real),
         None => real(),

@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::path::PathBuf;
 
+use byway_tdm_board::Why;
 use byway_tdm_control::SOCKET_VARIABLE;
 
 use crate::state;
@@ -38,5 +39,7 @@ fn list_inherited() {
             continue;
         }
         state::attach(fd, flags);
+        // Whoever opened it may have it still, without this library.
+        state::exclude(fd, Why::HandedOn);
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use byway_tdm_board::{Entry, FileKey, Level, Why};
+use byway_tdm_board::{Entry, EntryIndex, FileKey, Level, Why};
 use byway_tdm_client::{FdTable, Listed, OpenFile, Session, Turn};
 
 use crate::calm::Calm;
@@ -67,6 +67,17 @@ pub(crate) fn session() -> Option<&'static Session> {
     }
     let socket = SOCKET.get()?;
     SESSION.get_or_init(|| Session::begin(socket).ok()).as_ref()
+}
+
+/// Whether any file may have device memory as its home.
+#[inline]
+pub(crate) fn has_houses() -> bool {
+    SESSION.get().and_then(Option::as_ref).is_some_and(|session| session.board().has_houses())
+}
+
+/// A descriptor of this process of a file that is on the board.
+pub(crate) fn descriptor_of(entry: EntryIndex) -> Option<c_int> {
+    FDS.all().find(|(_, listed)| listed.entry == entry).map(|(fd, _)| fd)
 }
 
 /// An open file that is listed, in the hands of a thread that is not cancelled meanwhile.
@@ -179,6 +190,9 @@ fn listed(fd: c_int, flags: c_int) -> Option<(Listed, Why)> {
     let appends = flags & libc::O_APPEND != 0;
     let writes_only = flags & libc::O_ACCMODE == libc::O_WRONLY;
     let listed = Listed { entry: entry.index(), appends, writes_only };
+    if let Some(file) = open_file(fd, listed) {
+        file.opened();
+    }
     let is_listed = FDS.list(fd, listed);
     let why = why_barred(fd, flags).or_else(|| (!is_listed).then_some(Why::BoardFull));
     Some((listed, why?))
@@ -224,6 +238,13 @@ pub(crate) fn bar(fd: c_int, why: Why) {
     }
 }
 
+/// Has a file stay below from here on, if the descriptor is of one that is listed.
+pub(crate) fn exclude(fd: c_int, why: Why) {
+    if let Some(file) = seen(fd) {
+        file.entry().housed().exclude(why);
+    }
+}
+
 /// What the C library writes by itself, whatever the program makes of that number.
 fn is_standard(fd: c_int) -> bool {
     (0..=libc::STDERR_FILENO).contains(&fd)
@@ -236,6 +257,11 @@ pub(crate) fn forget(fd: c_int) -> Option<Listed> {
     if is_borrowed() {
         stray();
         return None;
+    }
+    if let Some(file) = open_file(fd, listed).filter(OpenFile::is_home) {
+        // Whoever asks for it by its name from here on asks the kernel. What fails is tried again by the daemon.
+        let file = served(file);
+        let _ = file.leave_home(Why::Closed, below(fd));
     }
     FDS.forget(fd);
     Some(listed)

@@ -5,6 +5,7 @@
 mod differential;
 mod escapes;
 mod faults;
+mod homes;
 mod judged;
 mod kills;
 mod power;

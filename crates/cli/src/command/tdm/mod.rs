@@ -20,7 +20,7 @@ use std::io::Write;
 use anyhow::Result;
 use byway_tdm_control::Order;
 
-use crate::args::TdmCommand;
+use crate::args::{PinLevel, TdmCommand};
 use crate::terminal::Interrupt;
 
 /// Does what was asked for.
@@ -34,7 +34,10 @@ pub fn run(command: &TdmCommand, out: &mut impl Write, interrupt: &Interrupt) ->
         TdmCommand::Mount(args) => mount::run(args, out),
         TdmCommand::Status(args) => status::run(args, out, interrupt),
         TdmCommand::Explain(args) => explain::run(args, out),
-        TdmCommand::Pin(args) => order::run(Order::Pin, args, out),
+        TdmCommand::Pin(args) => {
+            let order = if args.level == PinLevel::Dax { Order::House } else { Order::Pin };
+            order::run(order, &args.file, out)
+        }
         TdmCommand::Unpin(args) => order::run(Order::Unpin, args, out),
         TdmCommand::Evict(args) => order::run(Order::Evict, args, out),
         TdmCommand::Drain(args) => order::run(Order::Drain, args, out),

@@ -84,6 +84,7 @@ const fn name(order: Order) -> &'static str {
         Order::Evict => "evict",
         Order::Drain => "drain",
         Order::Prefetch => "prefetch",
+        Order::House => "house",
     }
 }
 
@@ -104,6 +105,7 @@ impl fmt::Display for Done {
             "unpin" => "the policy decides of it again",
             "prefetch" if self.has_cache => "its log is in the device's cache",
             "prefetch" => "its log is resident, as all of this memory: it has no cache in front of it",
+            "house" => "pinned: device memory is its home from its next sync on",
             "evict" => "synced below, and the kernel's alone",
             _ => "synced below, and absorbed as before",
         };

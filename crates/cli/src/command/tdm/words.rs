@@ -32,6 +32,12 @@ pub fn recovered(file: &RecoveredFile) -> String {
         Outcome::Replayed { records, data_bytes } => {
             format!("{path}: {} were written back, {}", counted(*records, "record"), human(*data_bytes))
         }
+        Outcome::Returned { data_bytes } => {
+            format!(
+                "{path}: device memory was its home, and all of it was written back, {}",
+                human(*data_bytes)
+            )
+        }
         Outcome::Damaged { records } => format!(
             "{path}: DAMAGED: {} were written back up to a broken one, and what was acknowledged behind it is gone; its log is left",
             counted(*records, "record")

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use byway_tdm_board::Why;
 
 use super::below;
+use super::home::below_home;
 use crate::{real, state};
 
 #[unsafe(no_mangle)]
@@ -75,7 +76,11 @@ fn over(from: c_int, to: c_int, real: impl FnOnce() -> c_int) -> c_int {
 }
 
 fn controlled(fd: c_int, command: c_int, argument: *mut c_void, real: impl FnOnce() -> c_int) -> c_int {
-    let answer = real();
+    // How a file at home was opened is known from when it came there.
+    let answer = match command {
+        libc::F_SETFL => below_home(fd, Why::WentBelow, real),
+        _ => real(),
+    };
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => state::copy(fd, answer),
         libc::F_SETFL => flags_changed(fd, argument.addr() as c_int),

@@ -59,11 +59,14 @@ macro_rules! in_front {
 use in_front;
 
 mod close;
+mod home;
 mod names;
 mod open;
 mod process;
+mod read;
 mod seek;
 mod size;
+mod stat;
 mod stream;
 mod sync;
 mod unseen;

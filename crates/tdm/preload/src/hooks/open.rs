@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use byway_tdm_board::Level;
+use byway_tdm_board::{Level, Why};
 use libc::mode_t;
 use rustix::fs::AtFlags;
 
@@ -11,6 +11,7 @@ use crate::{path, real, state};
 
 /// Opens by `open`, which is given the flags.
 fn open_any(folder: c_int, name: *const c_char, flags: c_int, open: impl Fn(c_int) -> c_int) -> c_int {
+    path::leave_home(folder, name, AtFlags::empty(), Why::OpenElsewhere);
     let is_file = flags & (libc::O_PATH | libc::O_DIRECTORY) == 0;
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY && is_file;
     let cuts = flags & libc::O_TRUNC != 0 && is_file;

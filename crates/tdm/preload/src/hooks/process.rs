@@ -8,7 +8,7 @@ use libc::{FILE, pid_t};
 use crate::{real, state};
 
 /// Bars the files that another program will have.
-extern "C" fn hand_on() {
+pub(super) extern "C" fn hand_on() {
     for (fd, _) in state::FDS.all() {
         // SAFETY: asks for flags.
         let flags = unsafe { real::fcntl(fd, libc::F_GETFD, std::ptr::null_mut()) };
@@ -58,6 +58,18 @@ pub unsafe extern "C-unwind" fn fexecve(
 ) -> c_int {
     hand_on();
     unsafe { real::fexecve(fd, arguments, environment) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn execveat(
+    folder: c_int,
+    path: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+    flags: c_int,
+) -> c_int {
+    hand_on();
+    unsafe { real::execveat(folder, path, arguments, environment, flags) }
 }
 
 #[unsafe(no_mangle)]

@@ -2,26 +2,35 @@
 
 use std::ffi::{c_char, c_int};
 
+use byway_tdm_board::Why;
 use libc::off_t;
 use rustix::fs::AtFlags;
 
 use super::below;
+use super::home::{answer, below_home};
 use crate::{path, real, state};
 
 /// Cuts an open file by `real`.
 pub(super) unsafe fn cut(fd: c_int, size: off_t, real: impl Fn(off_t) -> c_int) -> c_int {
-    match (state::file(fd), u64::try_from(size)) {
-        (Some(file), Ok(bytes)) => file.cut(bytes, below(fd), || real(size)),
-        _ => real(size),
+    let (Some(file), Ok(bytes)) = (state::file(fd), u64::try_from(size)) else { return real(size) };
+    loop {
+        if file.begin() {
+            let cut = file.cut(bytes, below(fd), || real(size));
+            file.end();
+            return cut;
+        }
+        if let Some(cut) = answer(file.cut_home(bytes), |()| 0) {
+            return cut;
+        }
     }
 }
 
 /// Changes bytes, or where they are. Room that changes no size and no byte is nothing to a log.
 fn changed(fd: c_int, mode: c_int, real: impl FnOnce() -> c_int) -> c_int {
-    match state::file(fd).filter(|_| mode != libc::FALLOC_FL_KEEP_SIZE) {
+    below_home(fd, Why::WentBelow, || match state::file(fd).filter(|_| mode != libc::FALLOC_FL_KEEP_SIZE) {
         Some(file) => file.unseen(below(fd), real),
         None => real(),
-    }
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -6,6 +6,7 @@ use byway_tdm_board::Why;
 use libc::FILE;
 use rustix::fs::AtFlags;
 
+use super::home::keep_below;
 use crate::{path, real, state};
 
 fn writes(mode: *const c_char) -> bool {
@@ -20,6 +21,7 @@ fn cuts(mode: *const c_char) -> bool {
 
 /// A stream by `real` of a file that has a name.
 fn opened(name: *const c_char, mode: *const c_char, real: impl FnOnce() -> *mut FILE) -> *mut FILE {
+    path::leave_home(libc::AT_FDCWD, name, AtFlags::empty(), Why::OpenElsewhere);
     let stream = match cuts(mode) {
         true => path::change(libc::AT_FDCWD, name, AtFlags::empty(), real),
         false => real(),
@@ -74,8 +76,9 @@ pub unsafe extern "C-unwind" fn freopen64(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
-    if writes(mode) {
-        state::bar(fd, Why::Stdio);
+    match writes(mode) {
+        true => state::bar(fd, Why::Stdio),
+        false => keep_below(fd),
     }
     unsafe { real::fdopen(fd, mode) }
 }

@@ -2,12 +2,19 @@
 
 use std::ffi::c_int;
 
+use super::below;
+use super::home::answer;
 use crate::calm::cancellation_point;
 use crate::{real, state};
 
 fn synced(fd: c_int, real: impl Fn() -> c_int) -> c_int {
     cancellation_point();
     let Some(file) = state::file(fd).or_else(|| state::found(fd)) else { return real() };
+    if file.is_home()
+        && let Some(done) = answer(file.sync_home(below(fd)), |()| 0)
+    {
+        return done;
+    }
     let before = state::errno();
     let below = || match real() {
         0 => Ok(()),
@@ -15,6 +22,7 @@ fn synced(fd: c_int, real: impl Fn() -> c_int) -> c_int {
     };
     match file.sync(below) {
         Ok(()) => {
+            file.come_home();
             state::set_errno(before);
             0
         }

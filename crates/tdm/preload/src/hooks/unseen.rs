@@ -6,14 +6,20 @@ use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use byway_tdm_board::Why;
 use libc::{mmsghdr, msghdr, off_t, size_t, ssize_t};
 
-use super::{below, close, open, process, seek, size, sync, write};
+use super::home::{Failing, below_home, both_below_home, keep_all_below, keep_below, sync_all};
+use super::{below, close, open, process, read, seek, size, sync, write};
 use crate::{real, state};
 
-pub(super) fn once<R>(fd: c_int, real: impl FnOnce() -> R) -> R {
-    match state::file(fd) {
+pub(super) fn once<R: Failing>(fd: c_int, real: impl FnOnce() -> R) -> R {
+    below_home(fd, Why::WentBelow, || match state::file(fd) {
         Some(file) => file.unseen(below(fd), real),
         None => real(),
-    }
+    })
+}
+
+/// The same, by bytes of another file.
+fn once_from<R: Failing>((to, from): (c_int, c_int), real: impl FnOnce() -> R) -> R {
+    below_home(from, Why::WentBelow, || once(to, real))
 }
 
 /// A shared mapping may be written later even if it may not now (mprotect).
@@ -23,6 +29,8 @@ fn mapped(flags: c_int, fd: c_int) {
         && flags & libc::MAP_ANONYMOUS == 0
     {
         state::bar(fd, Why::Mapped);
+    } else if flags & libc::MAP_ANONYMOUS == 0 {
+        keep_below(fd);
     }
 }
 
@@ -36,7 +44,7 @@ pub unsafe extern "C-unwind" fn mmap(
     from: off_t,
 ) -> *mut c_void {
     mapped(flags, fd);
-    unsafe { real::mmap(at, len, access, flags, fd, from) }
+    below_home(fd, Why::Mapped, || unsafe { real::mmap(at, len, access, flags, fd, from) })
 }
 
 #[unsafe(no_mangle)]
@@ -49,17 +57,17 @@ pub unsafe extern "C-unwind" fn mmap64(
     from: off_t,
 ) -> *mut c_void {
     mapped(flags, fd);
-    unsafe { real::mmap64(at, len, access, flags, fd, from) }
+    below_home(fd, Why::Mapped, || unsafe { real::mmap64(at, len, access, flags, fd, from) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sendfile(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
-    once(to, || unsafe { real::sendfile(to, from, at, len) })
+    once_from((to, from), || unsafe { real::sendfile(to, from, at, len) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sendfile64(to: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
-    once(to, || unsafe { real::sendfile64(to, from, at, len) })
+    once_from((to, from), || unsafe { real::sendfile64(to, from, at, len) })
 }
 
 #[unsafe(no_mangle)]
@@ -71,7 +79,7 @@ pub unsafe extern "C-unwind" fn splice(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    once(to, || unsafe { real::splice(from, from_at, to, to_at, len, flags) })
+    once_from((to, from), || unsafe { real::splice(from, from_at, to, to_at, len, flags) })
 }
 
 #[unsafe(no_mangle)]
@@ -83,7 +91,7 @@ pub unsafe extern "C-unwind" fn copy_file_range(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    once(to, || unsafe { real::copy_file_range(from, from_at, to, to_at, len, flags) })
+    once_from((to, from), || unsafe { real::copy_file_range(from, from_at, to, to_at, len, flags) })
 }
 
 /// Blocks of another file made this one's (FICLONE, FICLONERANGE, FIDEDUPERANGE), among much else.
@@ -94,7 +102,13 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mu
     if matches!(request, FICLONE | FICLONERANGE) {
         state::bar(fd, Why::Cloned);
     }
-    unsafe { real::ioctl(fd, request, argument) }
+    let other = match request {
+        FICLONE => argument.addr() as c_int,
+        // SAFETY: the number of the file that blocks are taken from comes first in what the program gave.
+        FICLONERANGE if !argument.is_null() => unsafe { argument.cast::<i64>().read_unaligned() as c_int },
+        _ => fd,
+    };
+    both_below_home((fd, other), Why::WentBelow, || unsafe { real::ioctl(fd, request, argument) })
 }
 
 /// A descriptor in a message is another program's from then on.
@@ -182,6 +196,18 @@ pub unsafe extern "C-unwind" fn aio_write64(request: *mut c_void) -> c_int {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn aio_read(request: *mut c_void) -> c_int {
+    keep_all_below();
+    unsafe { real::aio_read(request) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn aio_read64(request: *mut c_void) -> c_int {
+    keep_all_below();
+    unsafe { real::aio_read64(request) }
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn lio_listio(
     mode: c_int,
     list: *const *mut c_void,
@@ -221,8 +247,19 @@ pub unsafe extern "C-unwind" fn syscall(
     match number {
         libc::SYS_write => unsafe { write::write(fd, at(b), c as size_t) as c_long },
         libc::SYS_pwrite64 => unsafe { write::pwrite64(fd, at(b), c as size_t, d) as c_long },
-        libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 | libc::SYS_sendfile => once(fd, real),
-        libc::SYS_splice | libc::SYS_copy_file_range => once(c as c_int, real),
+        libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => once(fd, real),
+        libc::SYS_sendfile => once_from((fd, b as c_int), real),
+        libc::SYS_splice | libc::SYS_copy_file_range => once_from((c as c_int, fd), real),
+        libc::SYS_read => unsafe { read::read(fd, at(b), c as size_t) as c_long },
+        libc::SYS_pread64 => unsafe { read::pread64(fd, at(b), c as size_t, d) as c_long },
+        libc::SYS_readv | libc::SYS_preadv | libc::SYS_preadv2 | libc::SYS_fstat => {
+            below_home(fd, Why::WentBelow, real)
+        }
+        libc::SYS_newfstatat | libc::SYS_statx => below_home(fd, Why::WentBelow, real),
+        libc::SYS_sync | libc::SYS_syncfs => {
+            sync_all();
+            real()
+        }
         libc::SYS_ioctl => c_long::from(unsafe { ioctl(fd, b as c_ulong, at(c)) }),
         libc::SYS_lseek => unsafe { seek::lseek(fd, b, c as c_int) },
         libc::SYS_fsync => c_long::from(unsafe { sync::fsync(fd) }),
@@ -231,7 +268,7 @@ pub unsafe extern "C-unwind" fn syscall(
         libc::SYS_fallocate => c_long::from(unsafe { size::fallocate(fd, b as c_int, c, d) }),
         libc::SYS_mmap => {
             mapped(d as c_int, e as c_int);
-            real()
+            below_home(e as c_int, Why::Mapped, real)
         }
         libc::SYS_close | libc::SYS_close_range | libc::SYS_dup | libc::SYS_dup3 | libc::SYS_fcntl => unsafe {
             descriptors(number, [a, b, c])
@@ -253,6 +290,10 @@ pub unsafe extern "C-unwind" fn syscall(
         }
         libc::SYS_io_setup => {
             state::bar_all(Why::KernelAio);
+            real()
+        }
+        libc::SYS_execveat => {
+            process::hand_on();
             real()
         }
         libc::SYS_execve => c_long::from(unsafe {

@@ -3,12 +3,13 @@
 use std::ffi::{c_int, c_void};
 use std::os::fd::BorrowedFd;
 
-use byway_tdm_client::{OpenFile, Wrote};
+use byway_tdm_client::{OpenFile, Spot, Wrote};
 use libc::{iovec, off_t, size_t, ssize_t};
 use rustix::fs::{AtFlags, SeekFrom, StatxFlags};
 
+use super::home::answer;
 use super::unseen::once;
-use crate::calm::cancellation_point;
+use crate::calm::{Calm, cancellation_point};
 use crate::parts::Parts;
 use crate::{real, state};
 
@@ -36,62 +37,95 @@ fn before(end: rustix::io::Result<u64>, wrote: ssize_t) -> Wrote {
     start.map_or(Wrote::Unknown, Wrote::At)
 }
 
-/// Writes by `real`; at PASS nothing is in between but a look at the level.
+/// Writes by `real`, or at home; at PASS nothing is in between but looks at the level.
 #[inline]
 fn wrote(
     fd: c_int,
-    whereto: impl FnOnce(&OpenFile<'_>, ssize_t) -> Wrote,
-    parts: impl FnOnce() -> Parts,
+    spot: Option<Spot>,
+    parts: impl Fn() -> Option<Parts>,
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     let Some(file) = state::seen(fd) else { return real() };
+    // What the kernel refuses it refuses by itself.
+    let (Some(spot), Some(from)) = (spot, parts()) else { return real() };
+    loop {
+        if file.begin() {
+            return by_kernel(file, fd, spot, from, real);
+        }
+        cancellation_point();
+        let _calm = Calm::new();
+        let done = file.write_home(spot, from.len_bytes(), from);
+        if let Some(wrote) = answer(done, |wrote| wrote as ssize_t) {
+            return wrote;
+        }
+    }
+}
+
+/// Writes by `real`, which is under way.
+#[inline]
+fn by_kernel(
+    file: OpenFile<'static>,
+    fd: c_int,
+    spot: Spot,
+    from: Parts,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
     if file.is_at_pass() {
-        return file.pass(real);
+        let wrote = file.pass(real);
+        file.end();
+        return wrote;
     }
     cancellation_point();
     let file = state::served(file);
-    file.write(real, |wrote| whereto(&file, wrote), parts)
+    let wrote = file.write(real, |wrote| whereto(&file, fd, spot, wrote), || from);
+    file.end();
+    wrote
+}
+
+/// Where bytes went. Linux appends to a file that was opened for that, whatever the offset, and leaves its position then.
+fn whereto(file: &OpenFile<'_>, fd: c_int, spot: Spot, wrote: ssize_t) -> Wrote {
+    match spot {
+        Spot::Here => behind(file, fd, wrote),
+        Spot::At(at) if !file.appends() => Wrote::At(at),
+        Spot::At(_) => at_end(fd, wrote),
+    }
 }
 
 /// Writes at the open file's position.
 #[inline]
-fn here(fd: c_int, parts: impl FnOnce() -> Parts, real: impl FnOnce() -> ssize_t) -> ssize_t {
-    wrote(fd, |file, wrote| behind(file, fd, wrote), parts, real)
+fn here(fd: c_int, parts: impl Fn() -> Option<Parts>, real: impl FnOnce() -> ssize_t) -> ssize_t {
+    wrote(fd, Some(Spot::Here), parts, real)
 }
 
-/// Writes at an offset: but Linux appends to a file that was opened for that, whatever the offset, and leaves its position.
+/// Writes at an offset.
 #[inline]
-fn there(fd: c_int, at: off_t, parts: impl FnOnce() -> Parts, real: impl FnOnce() -> ssize_t) -> ssize_t {
-    let whereto = |file: &OpenFile<'_>, wrote| match u64::try_from(at) {
-        Ok(at) if !file.appends() => Wrote::At(at),
-        _ => at_end(fd, wrote),
-    };
-    wrote(fd, whereto, parts, real)
+fn there(fd: c_int, at: off_t, parts: impl Fn() -> Option<Parts>, real: impl FnOnce() -> ssize_t) -> ssize_t {
+    wrote(fd, u64::try_from(at).ok().map(Spot::At), parts, real)
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
-    here(fd, || Parts::one(from, len), || unsafe { real::write(fd, from, len) })
+    here(fd, || Parts::whole(from.cast_mut(), len), || unsafe { real::write(fd, from, len) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    here(fd, || Parts::many(parts, count), || unsafe { real::writev(fd, parts, count) })
+    here(fd, || Parts::vector(parts, count), || unsafe { real::writev(fd, parts, count) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pwrite(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    there(fd, at, || Parts::one(from, len), || unsafe { real::pwrite(fd, from, len, at) })
+    there(fd, at, || Parts::whole(from.cast_mut(), len), || unsafe { real::pwrite(fd, from, len, at) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pwrite64(fd: c_int, from: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    there(fd, at, || Parts::one(from, len), || unsafe { real::pwrite64(fd, from, len, at) })
+    there(fd, at, || Parts::whole(from.cast_mut(), len), || unsafe { real::pwrite64(fd, from, len, at) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pwritev(fd: c_int, parts: *const iovec, count: c_int, at: off_t) -> ssize_t {
-    there(fd, at, || Parts::many(parts, count), || unsafe { real::pwritev(fd, parts, count, at) })
+    there(fd, at, || Parts::vector(parts, count), || unsafe { real::pwritev(fd, parts, count, at) })
 }
 
 #[unsafe(no_mangle)]
@@ -101,7 +135,7 @@ pub unsafe extern "C-unwind" fn pwritev64(
     count: c_int,
     at: off_t,
 ) -> ssize_t {
-    there(fd, at, || Parts::many(parts, count), || unsafe { real::pwritev64(fd, parts, count, at) })
+    there(fd, at, || Parts::vector(parts, count), || unsafe { real::pwritev64(fd, parts, count, at) })
 }
 
 /// Flags change what a write means, but for none.
@@ -112,8 +146,8 @@ fn flagged(
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     match flags {
-        0 if at == -1 => here(fd, || Parts::many(parts, count), real),
-        0 => there(fd, at, || Parts::many(parts, count), real),
+        0 if at == -1 => here(fd, || Parts::vector(parts, count), real),
+        0 => there(fd, at, || Parts::vector(parts, count), real),
         _ => once(fd, real),
     }
 }

@@ -1,0 +1,374 @@
+//! What is done with an open file whose home is device memory: nobody is called.
+//!
+//! A file is at home while its one open file is the only one there is, which the kernel's lease sees to. Everything is done under the
+//! file's lock; a signal handler that interrupted whoever holds it does it inside. What only the kernel can do has the file brought below
+//! first.
+
+use std::time::Duration;
+
+use byway_sys::lease;
+use byway_sys::time::monotonic_ns;
+use byway_tdm_board::{Counted, FileKey, Housed, Level, Why};
+use byway_tdm_home::{Home, HomeError, Resident};
+use byway_tdm_log::Source;
+use byway_tdm_region::Window;
+
+use crate::below::{go_below, leave};
+use crate::file::{Errno, OpenFile};
+use crate::session::Session;
+use crate::turn::Turn;
+
+const EIO: Errno = 5;
+const EBADF: Errno = 9;
+const EINVAL: Errno = 22;
+const ENXIO: Errno = 6;
+/// A signal handler interrupted whoever holds the file's lock, and cannot wait for it.
+const EDEADLK: Errno = 35;
+
+const APPENDS: u32 = 0o2000;
+const ACCESS: u32 = 3;
+const WRITES_ONLY: u32 = 1;
+
+/// After a refusal the daemon is not asked again for so long: a file that was absorbed was synced below to be looked at.
+const HOME_AGAIN_NS: u64 = 30_000_000_000;
+
+/// A signal handler that interrupted something else waits only so long for a file's lock: two of them may wait for each other.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A daemon that was not seen for so long looks no more who opens a file.
+const GONE_NS: u64 = 3_000_000_000;
+
+/// Where in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spot {
+    /// At its open file's position, which moves on.
+    Here,
+    /// At an offset.
+    At(u64),
+}
+
+/// Where a position is moved to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seek {
+    /// From the beginning.
+    Set,
+    /// From where it is.
+    Current,
+    /// From the end.
+    End,
+    /// To the next byte that is written.
+    Data,
+    /// To the next that is not.
+    Hole,
+}
+
+/// What came of something that is done at home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtHome<T> {
+    /// It is done.
+    Done(T),
+    /// It fails with this error number.
+    Failed(Errno),
+    /// The file is not at home any more: the kernel does it.
+    Left,
+}
+
+impl<T> AtHome<Result<T, Errno>> {
+    fn flattened(self) -> AtHome<T> {
+        match self {
+            Self::Done(Ok(done)) => AtHome::Done(done),
+            Self::Done(Err(error)) | Self::Failed(error) => AtHome::Failed(error),
+            Self::Left => AtHome::Left,
+        }
+    }
+}
+
+/// Bytes that were read, piece by piece.
+pub trait Sink {
+    /// Takes the next bytes.
+    fn take(&mut self, bytes: &[u8]);
+}
+
+impl<'s> OpenFile<'s> {
+    /// Whether device memory is its home now.
+    #[inline]
+    #[must_use]
+    pub fn is_home(&self) -> bool {
+        self.entry().standing().level == Level::Dax
+    }
+
+    /// Begins a call of the kernel, unless the file is at home: it does not come there before [`OpenFile::end`].
+    #[inline]
+    #[must_use]
+    pub fn begin(&self) -> bool {
+        let housed = self.entry().housed();
+        housed.begin();
+        let is_below = !self.is_home();
+        if !is_below {
+            housed.end();
+        }
+        is_below
+    }
+
+    /// Such a call ends.
+    #[inline]
+    pub fn end(&self) {
+        self.entry().housed().end();
+    }
+
+    /// It was just opened, and nothing was done with it. Calls that seem to be under way are those of the dead, if nobody else has it open.
+    pub fn opened(&self) {
+        let housed = self.entry().housed();
+        if housed.is_under_way() && lease::take(self.fd()).is_ok() {
+            housed.forget_calls();
+            let _ = lease::give_back(self.fd());
+        }
+    }
+
+    /// Writes so many bytes of `source`; says how many were written.
+    pub fn write_home<S: Source>(&self, spot: Spot, len_bytes: u64, mut source: S) -> AtHome<u64> {
+        let done = self.at_home(|file, housed| {
+            if len_bytes == 0 {
+                return Ok(0);
+            }
+            match spot {
+                _ if appends(housed) => {
+                    let at = file.claim(len_bytes)?;
+                    if spot == Spot::Here {
+                        housed.set_position(at + len_bytes);
+                    }
+                    file.write_claimed(at, len_bytes, &mut source)?;
+                }
+                Spot::Here => {
+                    let at = housed.advance(len_bytes);
+                    file.write(at, len_bytes, &mut source).inspect_err(|_| housed.retreat(len_bytes))?;
+                }
+                Spot::At(at) => file.write(at, len_bytes, &mut source)?,
+            }
+            Ok(len_bytes)
+        });
+        if let AtHome::Done(wrote) = done {
+            let counters = self.entry().counters();
+            counters.add(Counted::Writes, 1);
+            counters.add(Counted::WrittenBytes, wrote);
+        }
+        done
+    }
+
+    /// Reads up to so many bytes into `sink`; says how many there were.
+    pub fn read_home(&self, spot: Spot, len_bytes: u64, sink: &mut impl Sink) -> AtHome<u64> {
+        self.at_home(|file, housed| {
+            if housed.terms().is_some_and(|terms| terms.flags & ACCESS == WRITES_ONLY) {
+                return Ok(Err(EBADF));
+            }
+            let at = match spot {
+                Spot::Here => housed.position(),
+                Spot::At(at) => at,
+            };
+            let there = file.size_bytes().saturating_sub(at).min(len_bytes);
+            copy_out(file, at, there, sink)?;
+            if spot == Spot::Here {
+                let _ = housed.advance(there);
+            }
+            Ok(Ok(there))
+        })
+        .flattened()
+    }
+
+    /// Moves the open file's position; says where it is then.
+    pub fn seek_home(&self, by: i64, from: Seek) -> AtHome<u64> {
+        self.at_home(|file, housed| Ok(housed.seek(|position| sought(file.size_bytes(), position, by, from))))
+            .flattened()
+    }
+
+    /// Cuts it to a size, or has it grow to it.
+    pub fn cut_home(&self, size_bytes: u64) -> AtHome<()> {
+        self.at_home(|file, _| file.cut(size_bytes))
+    }
+
+    /// Its size.
+    pub fn size_home(&self) -> AtHome<u64> {
+        self.at_home(|file, _| Ok(file.size_bytes()))
+    }
+
+    /// Keeps all that was written to it. `below` is the system's sync, for a file whose daemon is gone: it goes below by itself.
+    pub fn sync_home(&self, below: impl Fn() -> Result<(), Errno>) -> AtHome<()> {
+        let now = monotonic_ns();
+        if self.is_home() && self.session().is_gone(now) {
+            return match self.leave_home(Why::NoDaemon, below) {
+                Ok(()) => AtHome::Left,
+                Err(error) => AtHome::Failed(error),
+            };
+        }
+        let done = self.at_home(|file, _| file.sync());
+        if done == AtHome::Done(()) {
+            self.entry().counters().synced_at(now);
+            self.entry().counters().add(Counted::SavedSyncs, 1);
+        }
+        done
+    }
+
+    /// Has it brought below if it is at home; `below` is the system's sync.
+    ///
+    /// # Errors
+    /// An error number: it is at home still.
+    pub fn leave_home(&self, why: Why, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+        if !self.is_home() {
+            return Ok(());
+        }
+        let Some(_turn) = Turn::take() else { return Err(EDEADLK) };
+        let is_it =
+            FileKey::of(self.fd()).ok().flatten().is_some_and(|it| Some(it.key) == self.entry().key());
+        if !is_it {
+            // A number that is another file's by now.
+            return if self.session().settle(*self.entry()) { Ok(()) } else { Err(EIO) };
+        }
+        let _held = self.entry().lock().map_err(|_| EIO)?;
+        if !self.is_home() {
+            return Ok(());
+        }
+        let sync = || below().map_err(std::io::Error::from_raw_os_error);
+        go_below(self.session().memory(), *self.entry(), self.fd(), why, sync)
+            .map_err(|error| error.raw_os_error().unwrap_or(EIO))
+    }
+
+    /// Asks the daemon to bring it home, if somebody wants it there.
+    #[inline]
+    pub fn come_home(&self) {
+        if self.entry().housed().is_wished() && !self.is_home() {
+            self.ask_for_home();
+        }
+    }
+
+    #[cold]
+    fn ask_for_home(&self) {
+        let (standing, counters, now) = (self.entry().standing(), self.entry().counters(), monotonic_ns());
+        let is_out = standing.is_barred || self.entry().housed().excluded().is_some();
+        if is_out || now < counters.get(Counted::HomeAgainNs) {
+            return;
+        }
+        let Some(_turn) = Turn::take() else { return };
+        counters.set(Counted::HomeAgainNs, now + HOME_AGAIN_NS);
+        match self.session().ask_for_home(*self.entry(), self.fd()) {
+            Some(why) => self.entry().explain(why),
+            None => self.session().map_ahead(self.entry().ring()),
+        }
+    }
+
+    /// Does something with it under its lock.
+    #[inline]
+    fn at_home<R>(
+        &self,
+        act: impl FnOnce(&Resident<'_, Window>, Housed<'s>) -> Result<R, HomeError>,
+    ) -> AtHome<R> {
+        let entry = *self.entry();
+        let turn = Turn::take();
+        let held = match turn {
+            Some(_) => entry.lock(),
+            None => entry.lock_within(PATIENCE),
+        };
+        let is_inside = match &held {
+            Ok(_) => false,
+            // A signal handler interrupted whoever holds it.
+            Err(error) if turn.is_none() && error.raw_os_error() == Some(EDEADLK) => true,
+            Err(_) => return AtHome::Failed(EIO),
+        };
+        if entry.standing().level != Level::Dax {
+            return AtHome::Left;
+        }
+        let found = entry.housed().terms().zip(Home::new(self.session().memory(), entry.ring()).ok());
+        let (file, terms) = match found {
+            Some((terms, home)) => (Resident::new(home, entry.home_words()), terms),
+            None if is_inside => return AtHome::Failed(EDEADLK),
+            None => return self.left_behind(),
+        };
+        if !is_inside {
+            if terms.reign != self.session().board().reign() {
+                drop((held, turn));
+                return self.went_below(Why::NoDaemon);
+            }
+            file.enter();
+        }
+        let done = act(&file, entry.housed());
+        drop((held, turn));
+        match done {
+            Ok(done) => AtHome::Done(done),
+            Err(HomeError::Outgrown(_)) => self.went_below(Why::Outgrown),
+            Err(_) => AtHome::Failed(EIO),
+        }
+    }
+
+    /// Whoever brought it home, or below, died in the midst of it, and the file below has every byte. With its lock held.
+    #[cold]
+    fn left_behind<R>(&self) -> AtHome<R> {
+        match leave(self.session().memory(), *self.entry(), Why::Busy) {
+            Ok(()) => {
+                let _ = lease::give_back(self.fd());
+                AtHome::Left
+            }
+            Err(_) => AtHome::Failed(EIO),
+        }
+    }
+
+    /// What cannot be done at home the kernel does, with all of the file below.
+    #[cold]
+    fn went_below<R>(&self, why: Why) -> AtHome<R> {
+        let sync = || sync_raw(self.fd());
+        match self.leave_home(why, sync) {
+            Ok(()) => AtHome::Left,
+            Err(error) => AtHome::Failed(error),
+        }
+    }
+}
+
+impl Session {
+    /// Whether there is no daemon that looks who opens a file.
+    #[inline]
+    fn is_gone(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.board().seen_ns()) > GONE_NS
+    }
+}
+
+#[inline]
+fn appends(housed: Housed<'_>) -> bool {
+    housed.terms().is_some_and(|terms| terms.flags & APPENDS != 0)
+}
+
+fn copy_out(
+    file: &Resident<'_, Window>,
+    at: u64,
+    len_bytes: u64,
+    sink: &mut impl Sink,
+) -> Result<(), HomeError> {
+    let mut piece = [0; 1024];
+    let mut done = 0;
+    while done < len_bytes {
+        let len = (len_bytes - done).min(piece.len() as u64) as usize;
+        let read = file.read(at + done, &mut piece[..len])?;
+        sink.take(&piece[..read]);
+        done += len as u64;
+    }
+    Ok(())
+}
+
+/// Where a position is moved to, in a file of one piece.
+fn sought(size_bytes: u64, position: u64, by: i64, from: Seek) -> Result<u64, Errno> {
+    let base = match from {
+        Seek::Set => 0,
+        Seek::Current => position,
+        Seek::End => size_bytes,
+        Seek::Data | Seek::Hole => {
+            let at = u64::try_from(by).ok().filter(|at| *at < size_bytes).ok_or(ENXIO)?;
+            return Ok(if from == Seek::Data { at } else { size_bytes });
+        }
+    };
+    base.checked_add_signed(by).filter(|to| i64::try_from(*to).is_ok()).ok_or(EINVAL)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the file below of a home that is full: its bytes are kept there before it ends"
+)]
+fn sync_raw(file: std::os::fd::BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::fs::fdatasync(file).map_err(rustix::io::Errno::raw_os_error)
+}

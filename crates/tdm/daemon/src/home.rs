@@ -1,0 +1,228 @@
+//! A file that is brought home, and one that is there.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use byway_sys::lease;
+use byway_tdm_board::{Entry, EntryIndex, Level, Terms, Why};
+use byway_tdm_client::{go_below, leave};
+use byway_tdm_home::{Home, HomePlace};
+use byway_tdm_region::{DeviceRegion, Window};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, inotify, open};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::held::locked;
+use crate::resident::bring;
+use crate::table::SlotNumber;
+
+/// Bytes that are brought home at a time.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// How often it is looked whether no call is under way, and what is between two looks.
+const TRIES: u32 = 200;
+const BETWEEN: Duration = Duration::from_micros(500);
+
+/// A file whose home is device memory, as the daemon has it.
+#[derive(Debug)]
+pub(crate) struct HousedFile {
+    pub(crate) entry: EntryIndex,
+    pub(crate) slot: SlotNumber,
+    pub(crate) place: HomePlace,
+    pub(crate) path: PathBuf,
+    /// Its one open file, which is its program's too: what else would be open would break its lease.
+    open: File,
+    /// The program that asked.
+    program: OwnedFd,
+}
+
+/// What a file has to be brought home with.
+#[derive(Debug)]
+pub(crate) struct Coming<'e> {
+    pub(crate) entry: Entry<'e>,
+    pub(crate) handed: BorrowedFd<'e>,
+    pub(crate) place: HomePlace,
+    pub(crate) flags: OFlags,
+    pub(crate) reign: u32,
+}
+
+impl Coming<'_> {
+    /// Fills its home and has it count; the file stays below if anything else has it open, or had it open meanwhile.
+    pub(crate) fn bring(&self, slice: &dyn DeviceRegion) -> Result<(), Why> {
+        let home = Home::new(slice.window(), self.place).map_err(|_| Why::NoRoom)?;
+        prefetch(slice, self.place)?;
+        let room = FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(self.handed, room, 0, home.room_bytes()).map_err(|_| Why::NoLease)?;
+        for _ in 0..TRIES {
+            let _held = locked(self.entry).map_err(|_| Why::Busy)?;
+            // Who dies from here on leaves a place that does not count, and the file below as it is.
+            self.entry.set_ring(self.place);
+            if !self.entry.move_to(Level::Dax, Why::LevelIsHome) {
+                return Err(self.entry.standing().why);
+            }
+            if !self.entry.housed().is_under_way() {
+                return self.settle_in(&home, slice.window());
+            }
+            leave(slice.window(), self.entry, Why::Busy).map_err(|_| Why::NoRoom)?;
+            drop(_held);
+            std::thread::sleep(BETWEEN);
+        }
+        Err(Why::Busy)
+    }
+
+    /// With the lock held, no call under way, and everybody waiting for it to be at home.
+    fn settle_in(&self, home: &Home<'_, Window>, memory: &Window) -> Result<(), Why> {
+        let came = self.fill(home);
+        if let Err(why) = came {
+            let _ = lease::give_back(self.handed);
+            leave(memory, self.entry, why).map_err(|_| Why::NoRoom)?;
+        }
+        came
+    }
+
+    fn fill(&self, home: &Home<'_, Window>) -> Result<(), Why> {
+        let reader = again(self.handed).map_err(|_| Why::OtherOwner)?;
+        let watch = Watch::over(self.handed).map_err(|_| Why::NoLease)?;
+        let size_bytes = copy(home, reader)?;
+        lease::take(self.handed).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => Why::OpenElsewhere,
+            _ => Why::NoLease,
+        })?;
+        // Who opened it before the lease, wrote it and closed it again is seen by this.
+        if watch.has_seen() {
+            return Err(Why::OpenElsewhere);
+        }
+        let position = rustix::fs::seek(self.handed, SeekFrom::Current(0)).map_err(|_| Why::Busy)?;
+        self.entry.home_words().begin(size_bytes);
+        self.entry.housed().set_position(position);
+        home.begin(size_bytes).map_err(|_| Why::NoRoom)?;
+        self.entry.housed().set_terms(Some(Terms { flags: self.flags.bits(), reign: self.reign }));
+        Ok(())
+    }
+}
+
+impl HousedFile {
+    pub(crate) fn new(
+        coming: &Coming<'_>,
+        slot: SlotNumber,
+        path: PathBuf,
+        program: i32,
+    ) -> io::Result<Self> {
+        let program = Pid::from_raw(program).ok_or(Errno::SRCH)?;
+        Ok(Self {
+            entry: coming.entry.index(),
+            slot,
+            place: coming.place,
+            path,
+            open: coming.handed.try_clone_to_owned()?.into(),
+            program: pidfd_open(program, PidfdFlags::empty())?,
+        })
+    }
+
+    /// Why it should go below, if it should.
+    pub(crate) fn must_leave(&self, entry: Entry<'_>) -> Option<Why> {
+        let standing = entry.standing();
+        if standing.is_barred {
+            return Some(standing.why);
+        }
+        if !lease::is_whole(&self.open).unwrap_or(false) {
+            return Some(Why::OpenElsewhere);
+        }
+        if has_ended(&self.program) {
+            return Some(Why::Closed);
+        }
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", self.open.as_raw_fd()));
+        path.is_ok_and(|path| path != self.path).then_some(Why::Renamed)
+    }
+
+    /// Whether it is at home here still; its program may have brought it below.
+    pub(crate) fn is_home(&self, entry: Entry<'_>) -> bool {
+        entry.standing().level == Level::Dax && entry.ring() == self.place
+    }
+
+    /// Brings it below.
+    pub(crate) fn go_below(&self, entry: Entry<'_>, memory: &Window, why: Why) -> io::Result<()> {
+        let _held = locked(entry).map_err(io::Error::from_raw_os_error)?;
+        if !self.is_home(entry) {
+            return Ok(());
+        }
+        go_below(memory, entry, self.open.as_fd(), why, || sync(&self.open))
+    }
+
+    /// Whoever waits to open it goes on.
+    pub(crate) fn let_in(&self) {
+        let _ = lease::give_back(&self.open);
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the home names what is kept before what; this is the only sync below it"
+)]
+fn sync(file: &File) -> io::Result<()> {
+    file.sync_data()
+}
+
+fn has_ended(program: &OwnedFd) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(program, PollFlags::IN)], Some(&now)).is_ok_and(|ended| ended > 0)
+}
+
+/// Touches of it wait for nothing from here on.
+fn prefetch(slice: &dyn DeviceRegion, place: HomePlace) -> Result<(), Why> {
+    bring(slice, place.at, place.len_bytes).map_err(|_| Why::NoRoom)?;
+    let _ = slice.window().mapping().populate(place.at as usize, place.len_bytes as usize);
+    Ok(())
+}
+
+/// The file by another open file, to be read.
+fn again(handed: BorrowedFd<'_>) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(open(path_of(handed), flags, Mode::empty())?.into())
+}
+
+fn path_of(file: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Copies all of a file home; its size.
+fn copy(home: &Home<'_, Window>, mut reader: File) -> Result<u64, Why> {
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut at = 0;
+    loop {
+        let read = reader.read(&mut piece).map_err(|_| Why::NoLease)?;
+        if read == 0 {
+            return Ok(at);
+        }
+        home.fill(at, &piece[..read]).map_err(|_| Why::NoRoom)?;
+        at += read as u64;
+    }
+}
+
+/// Sees whether somebody opens a file, writes it, or closes it after writing.
+struct Watch(OwnedFd);
+
+impl Watch {
+    fn over(file: BorrowedFd<'_>) -> io::Result<Self> {
+        let watch = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
+        let what = inotify::WatchFlags::OPEN | inotify::WatchFlags::CLOSE_WRITE | inotify::WatchFlags::MODIFY;
+        inotify::add_watch(&watch, Path::new(&path_of(file)), what)?;
+        Ok(Self(watch))
+    }
+
+    fn has_seen(&self) -> bool {
+        let mut events = [0; 256];
+        rustix::io::read(&self.0, &mut events) != Err(Errno::AGAIN)
+    }
+}
+
+/// Whether this system can write a file in place that was opened to append (RWF_NOAPPEND, Linux 6.9).
+pub(crate) fn can_overwrite() -> bool {
+    let Ok(release) = std::fs::read_to_string("/proc/sys/kernel/osrelease") else { return false };
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(9))
+}

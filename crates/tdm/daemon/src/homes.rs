@@ -1,0 +1,311 @@
+//! The files of a user that have device memory as their home: brought there, watched, brought below.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use byway_sys::lease;
+use byway_sys::time::monotonic_ns;
+use byway_tdm_board::{Entry, EntryIndex, Level, Why};
+use byway_tdm_client::leave;
+use byway_tdm_home::{Home, HomeError, WrittenBack, recover, write_back};
+use byway_tdm_region::Memory;
+use rustix::fs::OFlags;
+
+use crate::absorb::free_slot;
+use crate::attempt::{Attempt, Slot};
+use crate::estate::Estate;
+use crate::held::locked;
+use crate::home::{Coming, HousedFile, can_overwrite};
+use crate::lower::Lower;
+use crate::recovery::{Outcome, Terms};
+use crate::table::{Assignment, BootId, Kind, SlotNumber, Table};
+
+/// Which files.
+#[derive(Debug, Default)]
+pub(crate) struct Homes(Mutex<Listed>);
+
+#[derive(Debug, Default)]
+struct Listed {
+    housed: Vec<Arc<HousedFile>>,
+    orphans: Vec<Orphan>,
+    /// When these were looked at, on the monotonic clock, in nanoseconds.
+    looked_ns: u64,
+}
+
+/// A home of an earlier daemon whose program has its file open still, and brings it below as soon as it does anything with it.
+#[derive(Debug, Clone)]
+struct Orphan {
+    slot: SlotNumber,
+    was: Assignment,
+    /// The file below has all of it, though its program does not know.
+    is_below: bool,
+}
+
+/// What became of a home of an earlier daemon.
+enum Settled {
+    /// Its place is free.
+    Over(PathBuf, Outcome),
+    /// Its program has it open still; whether the file below has all of it.
+    Open { is_below: bool },
+}
+
+/// Who brings a file home.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asker {
+    pub(crate) program: i32,
+    pub(crate) boot: BootId,
+    pub(crate) reign: u32,
+}
+
+impl Homes {
+    fn listed(&self) -> MutexGuard<'_, Listed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that are at home.
+    pub(crate) fn all(&self) -> Vec<Arc<HousedFile>> {
+        self.listed().housed.clone()
+    }
+
+    /// One of them, by its entry.
+    pub(crate) fn of(&self, entry: EntryIndex) -> Option<Arc<HousedFile>> {
+        self.listed().housed.iter().find(|housed| housed.entry == entry).map(Arc::clone)
+    }
+}
+
+impl Estate {
+    /// Brings a file home that its program handed over; why not, if it is not.
+    pub(crate) fn house<M: Memory>(
+        &self,
+        table: &Table<'_, M>,
+        index: EntryIndex,
+        handed: &OwnedFd,
+        asker: Asker,
+    ) -> Result<(), Why> {
+        let entry = self.board.entry(index).ok_or(Why::Unknown)?;
+        if self.homes.of(index).is_some_and(|housed| housed.is_home(entry)) {
+            return Ok(());
+        }
+        let key = self.may_be_absorbed(entry, handed.as_fd())?;
+        let flags = rustix::fs::fcntl_getfl(handed).map_err(|_| Why::Unknown)?;
+        if let Some(why) = entry.housed().excluded() {
+            return Err(why);
+        }
+        if flags.contains(OFlags::APPEND) && !can_overwrite() {
+            return Err(Why::CannotOverwrite);
+        }
+        if let Some(held) = self.held(index) {
+            self.let_go(table, &held, entry, Why::LevelIsHome).map_err(|_| Why::SyncFailed)?;
+        }
+        let (slot, assignment) = self.assign(table, key, handed, asker.boot)?;
+        let coming =
+            Coming { entry, handed: handed.as_fd(), place: assignment.ring, flags, reign: asker.reign };
+        self.board.open_house();
+        let housed = HousedFile::new(&coming, slot, assignment.path, asker.program);
+        let came = housed.map_err(|_| Why::Closed).and_then(|housed| {
+            // Watched from before it counts.
+            let housed = Arc::new(housed);
+            coming.bring(self.slice.as_ref())?;
+            self.homes.listed().housed.push(housed);
+            Ok(())
+        });
+        if came.is_err() && table.free(slot).is_ok() {
+            self.files().give_back(assignment.ring);
+        }
+        came
+    }
+
+    /// A slot of the table and a place for a file: the home that is there does not count yet.
+    fn assign<M: Memory>(
+        &self,
+        table: &Table<'_, M>,
+        key: byway_tdm_board::FileKey,
+        handed: &OwnedFd,
+        boot: BootId,
+    ) -> Result<(SlotNumber, Assignment), Why> {
+        let lower = Lower::again(handed.as_fd()).map_err(|_| Why::OtherOwner)?;
+        let path = lower.path().map_err(|_| Why::Unlinked)?;
+        let size_bytes = lower.size_bytes().map_err(|_| Why::Unlinked)?;
+        let identity = getrandom::u64().map_err(|_| Why::NoRoom)?;
+        let mut files = self.files();
+        let slot = free_slot(table).ok_or(Why::NoRoom)?;
+        let least = size_bytes + byway_tdm_home::FRONT_BYTES;
+        let ring = files.take_home(self.slice.as_ref(), least, identity)?;
+        let assignment = Assignment { key, ring, uid: self.uid, path, boot, kind: Kind::Home };
+        if table.put(slot, &assignment).is_err() {
+            files.give_back(ring);
+            return Err(Why::NoRoom);
+        }
+        Ok((slot, assignment))
+    }
+
+    /// Brings a file below if it is at home, and has its place back.
+    ///
+    /// # Errors
+    /// What the system says: it is at home still.
+    pub(crate) fn unhouse<M: Memory>(
+        &self,
+        table: &Table<'_, M>,
+        index: EntryIndex,
+        why: Why,
+    ) -> io::Result<()> {
+        let (Some(housed), Some(entry)) = (self.homes.of(index), self.board.entry(index)) else {
+            return Ok(());
+        };
+        housed.go_below(entry, self.slice.window(), why)?;
+        self.dismiss(table, &housed);
+        Ok(())
+    }
+
+    /// One look at each file that is at home.
+    pub(crate) fn watch_homes<M: Memory>(&self, table: &Table<'_, M>) {
+        for housed in self.homes.all() {
+            let Some(entry) = self.board.entry(housed.entry) else { continue };
+            if !housed.is_home(entry) {
+                self.dismiss(table, &housed);
+            } else if let Some(why) = housed.must_leave(entry) {
+                // What fails is tried again with the next look; who waits to open it waits.
+                let _ = self.unhouse(table, housed.entry, why);
+            }
+        }
+        self.look_after_orphans(table);
+    }
+
+    /// A file that is not at home any more.
+    fn dismiss<M: Memory>(&self, table: &Table<'_, M>, housed: &Arc<HousedFile>) {
+        let mut listed = self.homes.listed();
+        let before = listed.housed.len();
+        listed.housed.retain(|other| !Arc::ptr_eq(other, housed));
+        if listed.housed.len() == before {
+            return;
+        }
+        housed.let_in();
+        drop(listed);
+        if table.free(housed.slot).is_ok() {
+            self.files().give_back(housed.place);
+        }
+    }
+
+    /// Takes over a home of an earlier daemon, or of an earlier boot.
+    pub(crate) fn recover_home<M: Memory>(
+        &self,
+        place: Slot<'_, M>,
+        was: &Assignment,
+        terms: Terms,
+    ) -> (PathBuf, Outcome) {
+        let slot = place.number;
+        let settled = match was.boot == terms.boot {
+            true => self.settle_orphan(was, false),
+            false => self.write_home_back(place, was, terms),
+        };
+        match settled {
+            Ok(Settled::Over(path, outcome)) => (path, outcome),
+            Ok(Settled::Open { is_below }) => {
+                self.homes.listed().orphans.push(Orphan { slot, was: was.clone(), is_below });
+                (was.path.clone(), Outcome::Adopted)
+            }
+            Err(error) => (was.path.clone(), Outcome::Failed { why: error.to_string() }),
+        }
+    }
+
+    fn look_after_orphans<M: Memory>(&self, table: &Table<'_, M>) {
+        const EVERY_NS: u64 = 100_000_000;
+        let now_ns = monotonic_ns();
+        let mut listed = self.homes.listed();
+        if listed.orphans.is_empty() || now_ns < listed.looked_ns + EVERY_NS {
+            return;
+        }
+        listed.looked_ns = now_ns;
+        let orphans = std::mem::take(&mut listed.orphans);
+        drop(listed);
+        for mut orphan in orphans {
+            match self.settle_orphan(&orphan.was, orphan.is_below) {
+                Ok(Settled::Over(_, outcome)) if outcome.is_done() => {
+                    if table.free(orphan.slot).is_ok() {
+                        self.files().give_back(orphan.was.ring);
+                    }
+                    continue;
+                }
+                Ok(Settled::Open { is_below }) => orphan.is_below = is_below,
+                _ => {}
+            }
+            self.homes.listed().orphans.push(orphan);
+        }
+    }
+
+    /// Brings a file below that came home to an earlier daemon of this boot. If its program has it open still, its home goes on to count,
+    /// as only the program can set the position of its open file.
+    fn settle_orphan(&self, was: &Assignment, is_below: bool) -> io::Result<Settled> {
+        let over = |outcome| Ok(Settled::Over(was.path.clone(), outcome));
+        let home = Home::new(self.slice.window(), was.ring).map_err(io::Error::other)?;
+        let entry = self.board.find(was.key).filter(|entry| is_at(*entry, was));
+        if entry.is_none() && !home.is_live().map_err(io::Error::other)? {
+            return over(Outcome::Synced);
+        }
+        let lower = match Lower::find(&was.path, was.key) {
+            Ok(Some((_, lower))) => lower,
+            Ok(None) => return over(Outcome::Missing),
+            // The lease of the earlier daemon holds us up.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Settled::Open { is_below }),
+            Err(error) => return Err(error),
+        };
+        let Some(entry) = entry else {
+            if lease::take(&lower).is_err() {
+                return Ok(Settled::Open { is_below });
+            }
+            recover(home, &lower).map_err(io_error)?;
+            return over(Outcome::Synced);
+        };
+        let _held = locked(entry).map_err(io::Error::from_raw_os_error)?;
+        if !is_at(entry, was) {
+            return over(Outcome::Synced);
+        }
+        if entry.housed().terms().is_some() && !is_below {
+            // Nothing was lost with its program: what was not synced is there as well.
+            write_back(home, entry.home_words().size_bytes(), &lower).map_err(io_error)?;
+        }
+        if lease::take(&lower).is_err() {
+            return Ok(Settled::Open { is_below: true });
+        }
+        leave(self.slice.window(), entry, Why::Closed)?;
+        over(Outcome::Synced)
+    }
+
+    /// Writes back what a home had when the power went.
+    fn write_home_back<M: Memory>(
+        &self,
+        place: Slot<'_, M>,
+        was: &Assignment,
+        terms: Terms,
+    ) -> io::Result<Settled> {
+        let over = |path, outcome| Ok(Settled::Over(path, outcome));
+        let home = Home::new(self.slice.window(), was.ring).map_err(io::Error::other)?;
+        if !home.is_live().map_err(io::Error::other)? {
+            return over(was.path.clone(), Outcome::Synced);
+        }
+        let Some((path, lower)) = Lower::find(&was.path, was.key)? else {
+            return over(was.path.clone(), Outcome::Missing);
+        };
+        let attempt = Attempt::new(&lower, place);
+        if !terms.is_forced && attempt.is_written_by_others() {
+            return over(path, Outcome::WrittenSince);
+        }
+        match recover(home, &attempt).map_err(io_error)? {
+            WrittenBack::Nothing => over(path, Outcome::Synced),
+            WrittenBack::All { size_bytes } => over(path, Outcome::Returned { data_bytes: size_bytes }),
+        }
+    }
+}
+
+fn is_at(entry: Entry<'_>, was: &Assignment) -> bool {
+    entry.standing().level == Level::Dax && entry.ring() == was.ring
+}
+
+fn io_error(error: HomeError) -> io::Error {
+    match error {
+        HomeError::Lower(error) => error,
+        other => io::Error::other(other),
+    }
+}

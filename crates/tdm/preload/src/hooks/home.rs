@@ -1,0 +1,112 @@
+//! Files that have device memory as their home: served there, or brought below before the kernel does what only it can do.
+
+use std::ffi::c_int;
+
+use byway_tdm_board::Why;
+use byway_tdm_client::{AtHome, OpenFile};
+
+use super::below;
+use crate::{real, state};
+
+/// What a call that fails returns.
+pub(super) trait Failing {
+    const FAILED: Self;
+}
+
+impl Failing for c_int {
+    const FAILED: Self = -1;
+}
+
+impl Failing for isize {
+    const FAILED: Self = -1;
+}
+
+impl Failing for i64 {
+    const FAILED: Self = -1;
+}
+
+impl Failing for *mut std::ffi::c_void {
+    const FAILED: Self = libc::MAP_FAILED;
+}
+
+/// Does it by the kernel, with the file below.
+pub(super) fn below_home<R: Failing>(fd: c_int, why: Why, by_kernel: impl FnOnce() -> R) -> R {
+    let Some(file) = state::seen(fd) else { return by_kernel() };
+    while !file.begin() {
+        if let Err(error) = leave(&file, fd, why) {
+            state::set_errno(error);
+            return R::FAILED;
+        }
+    }
+    let done = by_kernel();
+    file.end();
+    done
+}
+
+/// The same for two files, of which one is read.
+pub(super) fn both_below_home<R: Failing>(
+    (one, other): (c_int, c_int),
+    why: Why,
+    by_kernel: impl FnOnce() -> R,
+) -> R {
+    below_home(one, why, || below_home(other, why, by_kernel))
+}
+
+/// Brings a file below.
+pub(super) fn leave(file: &OpenFile<'static>, fd: c_int, why: Why) -> Result<(), c_int> {
+    let error = state::errno();
+    let _calm = crate::calm::Calm::new();
+    let left = file.leave_home(why, below(fd));
+    state::set_errno(error);
+    left
+}
+
+/// A file is seen below from here on, for as long as it is on the board: it never comes home again.
+pub(super) fn keep_below(fd: c_int) {
+    state::exclude(fd, Why::ReadUnseen);
+    if let Some(file) = state::seen(fd) {
+        let _ = leave(&file, fd, Why::ReadUnseen);
+    }
+}
+
+/// Every file of this process, from here on.
+pub(super) fn keep_all_below() {
+    for (fd, _) in state::FDS.all() {
+        keep_below(fd);
+    }
+}
+
+/// Keeps everything of this process that is at home: for calls that sync all that there is.
+pub(super) fn sync_all() {
+    for (fd, _) in state::FDS.all() {
+        if let Some(file) = state::seen(fd).filter(OpenFile::is_home) {
+            let _calm = crate::calm::Calm::new();
+            let _ = file.sync_home(below(fd));
+        }
+    }
+}
+
+/// What a call comes to at home; none where the kernel does it after all.
+#[inline]
+pub(super) fn answer<T, R: Failing>(done: AtHome<T>, result: impl FnOnce(T) -> R) -> Option<R> {
+    match done {
+        AtHome::Done(done) => Some(result(done)),
+        AtHome::Failed(error) => {
+            state::set_errno(error);
+            Some(R::FAILED)
+        }
+        AtHome::Left => None,
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sync() {
+    sync_all();
+    unsafe { real::sync() };
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn syncfs(fd: c_int) -> c_int {
+    sync_all();
+    unsafe { real::syncfs(fd) }
+}

@@ -1,0 +1,144 @@
+//! Reads. Of a file that is not at home they are the kernel's, with a look at a table before.
+
+use std::ffi::{c_int, c_void};
+
+use byway_tdm_board::Why;
+use byway_tdm_client::Spot;
+use libc::{iovec, off_t, size_t, ssize_t};
+
+use super::home::{answer, below_home};
+use crate::calm::Calm;
+use crate::parts::Parts;
+use crate::{real, state};
+
+/// Reads by `real`, or at home.
+#[inline]
+fn read_from(
+    fd: c_int,
+    spot: Option<Spot>,
+    parts: impl Fn() -> Option<Parts>,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let Some(file) = state::seen(fd) else { return real() };
+    // What the kernel refuses it refuses by itself.
+    let (Some(spot), Some(mut into)) = (spot, parts()) else { return real() };
+    loop {
+        if file.begin() {
+            let read = real();
+            file.end();
+            return read;
+        }
+        let _calm = Calm::new();
+        let len_bytes = into.len_bytes();
+        if let Some(read) = answer(file.read_home(spot, len_bytes, &mut into), |read| read as ssize_t) {
+            return read;
+        }
+    }
+}
+
+fn at(at: off_t) -> Option<Spot> {
+    u64::try_from(at).ok().map(Spot::At)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn read(fd: c_int, into: *mut c_void, len: size_t) -> ssize_t {
+    read_from(fd, Some(Spot::Here), || Parts::whole(into, len), || unsafe { real::read(fd, into, len) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pread(fd: c_int, into: *mut c_void, len: size_t, from: off_t) -> ssize_t {
+    read_from(fd, at(from), || Parts::whole(into, len), || unsafe { real::pread(fd, into, len, from) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pread64(fd: c_int, into: *mut c_void, len: size_t, from: off_t) -> ssize_t {
+    read_from(fd, at(from), || Parts::whole(into, len), || unsafe { real::pread64(fd, into, len, from) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    let real = || unsafe { real::readv(fd, parts, count) };
+    read_from(fd, Some(Spot::Here), || Parts::vector(parts, count), real)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn preadv(fd: c_int, parts: *const iovec, count: c_int, from: off_t) -> ssize_t {
+    let real = || unsafe { real::preadv(fd, parts, count, from) };
+    read_from(fd, at(from), || Parts::vector(parts, count), real)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn preadv64(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    from: off_t,
+) -> ssize_t {
+    let real = || unsafe { real::preadv64(fd, parts, count, from) };
+    read_from(fd, at(from), || Parts::vector(parts, count), real)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn preadv2(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    from: off_t,
+    flags: c_int,
+) -> ssize_t {
+    below_home(fd, Why::WentBelow, || unsafe { real::preadv2(fd, parts, count, from, flags) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn preadv64v2(
+    fd: c_int,
+    parts: *const iovec,
+    count: c_int,
+    from: off_t,
+    flags: c_int,
+) -> ssize_t {
+    below_home(fd, Why::WentBelow, || unsafe { real::preadv64v2(fd, parts, count, from, flags) })
+}
+
+// What programs that were compiled with checks of the C library call.
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __read_chk(
+    fd: c_int,
+    into: *mut c_void,
+    len: size_t,
+    room: size_t,
+) -> ssize_t {
+    match len <= room {
+        true => unsafe { read(fd, into, len) },
+        false => unsafe { real::__read_chk(fd, into, len, room) },
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __pread_chk(
+    fd: c_int,
+    into: *mut c_void,
+    len: size_t,
+    from: off_t,
+    room: size_t,
+) -> ssize_t {
+    match len <= room {
+        true => unsafe { pread(fd, into, len, from) },
+        false => unsafe { real::__pread_chk(fd, into, len, from, room) },
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __pread64_chk(
+    fd: c_int,
+    into: *mut c_void,
+    len: size_t,
+    from: off_t,
+    room: size_t,
+) -> ssize_t {
+    match len <= room {
+        true => unsafe { pread64(fd, into, len, from) },
+        false => unsafe { real::__pread64_chk(fd, into, len, from, room) },
+    }
+}

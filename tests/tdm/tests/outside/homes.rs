@@ -1,0 +1,526 @@
+//! Files whose home is device memory: what programs see of them, and whoever else there is.
+
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
+use byway_forgetful::Random;
+use byway_tdm_board::{Level, Why};
+use byway_tdm_client::Session;
+use byway_tdm_control::Order;
+use byway_tdm_daemon::{Assignment, Daemon, Found, Table};
+use byway_tdm_home::Home;
+use byway_tdm_region::open;
+use byway_tdm_tests::{Actor, Keeper, Place, ask_again};
+
+use crate::{KEEPER, place, rounds};
+
+/// A place with a daemon, and a program with `log` open as `a` and at home.
+struct House {
+    actor: Actor,
+    session: Session,
+    // Before the place, which has its socket.
+    _daemon: Daemon,
+    place: Place,
+}
+
+impl House {
+    fn with(flags: &str) -> Self {
+        let place = place();
+        let daemon = place.daemon();
+        let session = place.session();
+        let mut actor = Actor::unwitnessed(&place);
+        actor.does(&format!("open a log {flags}; write a 100 1"));
+        place.house(&session, &mut actor, 'a', "log");
+        Self { actor, session, _daemon: daemon, place }
+    }
+
+    fn level(&self) -> Level {
+        self.place.standing(&self.session, "log").unwrap().level
+    }
+
+    fn why(&self) -> Why {
+        self.place.standing(&self.session, "log").unwrap().why
+    }
+
+    /// As whoever has no library finds it.
+    fn found(&self) -> Vec<u8> {
+        std::fs::read(self.place.file("log")).unwrap()
+    }
+}
+
+/// What an actor writes by such a call.
+fn bytes(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = (seed.wrapping_mul(2_654_435_761)).wrapping_add(1);
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        b'a' + ((state >> 33) % 26) as u8
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+#[test]
+fn a_file_at_home_is_written_read_and_synced_there_and_the_file_below_stays_as_it_was() {
+    let mut house = House::with("+ca");
+    house.actor.does("write a 50 2; fdatasync a; writev a 300 3; fsync a");
+    assert_eq!(house.actor.does("size a"), 450);
+    assert_eq!(house.actor.does("size_of log"), 450);
+    assert_eq!(house.actor.does("lseek a 0 1"), 450);
+    assert_eq!(house.actor.does("lseek a 100 0"), 100);
+    let first = house.actor.does("sum a 50");
+    assert_eq!(house.actor.does("sum_at a 50 100"), first);
+    assert_eq!(house.actor.does("sys_sum_at a 50 100"), first);
+    assert_eq!(house.level(), Level::Dax);
+    assert_eq!(std::fs::metadata(house.place.file("log")).unwrap().len(), 100);
+}
+
+#[test]
+fn whoever_opens_a_file_that_is_at_home_finds_every_byte_and_the_file_comes_home_again() {
+    let mut house = House::with("wca");
+    let mut all = bytes(100, 1);
+    for round in 0..10 {
+        house.actor.does(&format!("write a 70 {round}"));
+        all.extend(bytes(70, round));
+        assert_eq!(house.found(), all);
+        assert_eq!(house.why(), Why::OpenElsewhere);
+        house.place.house(&house.session, &mut house.actor, 'a', "log");
+    }
+}
+
+#[test]
+fn a_file_that_is_open_once_more_does_not_come_home() {
+    let place = place();
+    let _daemon = place.daemon();
+    let session = place.session();
+    let mut actor = Actor::unwitnessed(&place);
+    actor.does("open a log wca; write a 10 1");
+    let reader = std::fs::File::open(place.file("log")).unwrap();
+    assert!(place.order(Order::House, "log"));
+    ask_again(session.board().find(place.key("log")).unwrap());
+    actor.does("fdatasync a");
+    let standing = place.standing(&session, "log").unwrap();
+    assert_eq!((standing.level, standing.why), (Level::Pass, Why::OpenElsewhere));
+    drop(reader);
+    place.house(&session, &mut actor, 'a', "log");
+}
+
+#[test]
+fn a_file_that_a_program_was_started_with_does_not_come_home_as_its_starter_may_have_it_still() {
+    let place = place();
+    let _daemon = place.daemon();
+    let session = place.session();
+    let mut actor = Actor::inheriting(&place);
+    actor.does("inherit a 3; write a 10 1");
+    assert!(!place.order(Order::House, "log"));
+    ask_again(session.board().find(place.key("log")).unwrap());
+    actor.does("fdatasync a");
+    assert_eq!(place.standing(&session, "log").unwrap().level, Level::Pass);
+}
+
+#[test]
+fn a_file_whose_writer_was_killed_inside_of_a_write_comes_home_to_the_next_one() {
+    let place = place();
+    let _daemon = place.daemon();
+    let session = place.session();
+    let mut actor = Actor::unwitnessed(&place);
+    actor.does("open a log wca; write a 100 1");
+    // As it is left by who is killed inside of a call of the kernel.
+    session.board().find(place.key("log")).unwrap().housed().begin();
+    actor.kill();
+    let mut actor = Actor::unwitnessed(&place);
+    actor.does("open a log wca");
+    place.house(&session, &mut actor, 'a', "log");
+}
+
+/// A file at home, what its program does, and whether it is below then, with these bytes.
+fn goes_below(flags: &str, lines: &str, left: impl FnOnce(&mut Vec<u8>)) {
+    let mut house = House::with(flags);
+    house.actor.does("write a 60 2");
+    house.actor.does(lines);
+    assert_eq!(house.level(), Level::Pass, "{lines}");
+    let mut wanted = [bytes(100, 1), bytes(60, 2)].concat();
+    left(&mut wanted);
+    assert!(house.found() == wanted, "{lines}");
+}
+
+#[test]
+fn what_only_the_kernel_can_do_is_done_by_it_with_all_of_the_file_below() {
+    goes_below("+c", "mapped a 10 5 0", |all| all[..10].copy_from_slice(&bytes(10, 5)));
+    goes_below("+c", "splice a 30 5", |all| all.extend(bytes(30, 5)));
+    goes_below("+c", "fallocate a 0 100 100", |all| all.resize(200, 0));
+    goes_below("+c", "pwritev2 a 30 5 10 2", |all| all[10..40].copy_from_slice(&bytes(30, 5)));
+    goes_below("+c", "dprintf a 40 5", |all| all.extend(bytes(40, 5)));
+    goes_below("+c", "open b copy +c; sendfile b a 10 0", |_| {});
+    goes_below("+c", "open b log r", |_| {});
+    goes_below("+c", "truncate log 7", |all| all.truncate(7));
+    goes_below("wca", "close a", |_| {});
+    goes_below("wca", "rename log other; rename other log", |_| {});
+    goes_below("+c", "setfl a +a; write a 5 3", |all| all.extend(bytes(5, 3)));
+}
+
+#[test]
+fn a_child_and_its_parent_share_the_position_of_a_file_at_home() {
+    let mut house = House::with("+c");
+    house.actor.does("child write a 20 2; write a 20 3; child lseek a 0 0; write a 5 4");
+    assert_eq!(house.level(), Level::Dax);
+    let all = [bytes(5, 4), bytes(100, 1)[5..].to_vec(), bytes(20, 2), bytes(20, 3)].concat();
+    assert!(house.found() == all);
+}
+
+#[test]
+fn programs_that_append_by_open_files_of_their_own_lose_nothing() {
+    let mut house = House::with("wca");
+    let mut other = Actor::unwitnessed(&house.place);
+    house.actor.does("write a 10 2; fdatasync a");
+    other.does("open a log wca; write a 10 3; fdatasync a");
+    house.actor.does("write a 10 4; fdatasync a");
+    let all = [bytes(100, 1), bytes(10, 2), bytes(10, 3), bytes(10, 4)].concat();
+    assert!(house.found() == all);
+}
+
+#[test]
+fn a_file_that_outgrows_its_home_goes_below_and_then_into_a_larger_one() {
+    let mut house = House::with("wca");
+    let mut all = bytes(100, 1);
+    for seed in 0..12 {
+        house.actor.does(&format!("write a 300000 {seed}; fdatasync a"));
+        all.extend(bytes(300_000, seed));
+    }
+    house.place.house(&house.session, &mut house.actor, 'a', "log");
+    house.actor.does("write a 300000 77; fdatasync a");
+    assert_eq!(house.level(), Level::Dax);
+    all.extend(bytes(300_000, 77));
+    assert!(house.found() == all);
+}
+
+#[test]
+fn a_program_that_ends_leaves_all_of_its_file_below() {
+    let mut house = House::with("wca");
+    house.actor.does("write a 10 2");
+    house.actor.kill();
+    let all = [bytes(100, 1), bytes(10, 2)].concat();
+    assert!(house.found() == all);
+}
+
+#[test]
+fn a_handler_that_writes_inside_of_a_write_to_a_file_at_home_loses_neither() {
+    let mut house = House::with("wca");
+    let handled = house.actor.does("handler a 50000");
+    assert!(handled > 0);
+    assert_eq!(house.level(), Level::Dax);
+    assert_eq!(house.found().len() as i64, 100 + 8 * (50_000 + handled));
+}
+
+/// A program with `log` at home and a daemon that is killed.
+fn orphan(place: &Place) -> (Actor, Keeper) {
+    let keeper = place.unwitnessed_keeper(KEEPER);
+    let mut actor = Actor::unwitnessed(place);
+    actor.does("open a log wca; write a 100 1");
+    place.house(&place.session(), &mut actor, 'a', "log");
+    actor.does("write a 10 2; fdatasync a");
+    (actor, keeper)
+}
+
+#[test]
+fn a_program_whose_daemon_is_killed_goes_on_and_brings_its_file_below_for_the_next_one() {
+    let place = place();
+    let (mut actor, mut keeper) = orphan(&place);
+    keeper.kill();
+    actor.does("write a 10 3; fdatasync a");
+    let _keeper = place.unwitnessed_keeper(KEEPER);
+    actor.does("write a 10 4; fdatasync a; write a 10 5; fdatasync a");
+    let all = [bytes(100, 1), bytes(10, 2), bytes(10, 3), bytes(10, 4), bytes(10, 5)].concat();
+    assert!(std::fs::read(place.file("log")).unwrap() == all);
+    place.house(&place.session(), &mut actor, 'a', "log");
+}
+
+#[test]
+fn a_daemon_and_a_program_that_are_killed_together_leave_a_home_that_the_next_daemon_brings_below() {
+    let place = place();
+    for _ in 0..rounds(3) {
+        let (mut actor, mut keeper) = orphan(&place);
+        actor.does("write a 10 3");
+        keeper.kill();
+        actor.kill();
+        let _keeper = place.unwitnessed_keeper(KEEPER);
+        let all = [bytes(100, 1), bytes(10, 2), bytes(10, 3)].concat();
+        assert!(std::fs::read(place.file("log")).unwrap() == all);
+        std::fs::remove_file(place.file("log")).unwrap();
+    }
+}
+
+/// The bytes that a loss of power would leave of `log`.
+fn kept(place: &Place, session: &Session) -> Vec<u8> {
+    let entry = session.board().find(place.key("log")).unwrap();
+    let home = Home::new(session.memory(), entry.ring()).unwrap();
+    assert!(home.is_live().unwrap());
+    let mut all = vec![0; home.kept_size().unwrap() as usize];
+    home.read(0, &mut all).unwrap();
+    all
+}
+
+#[test]
+fn what_a_sync_acknowledged_is_kept_at_home_and_what_it_did_not_is_not_in_the_size() {
+    let mut house = House::with("wca");
+    house.actor.does("write a 10 2; fdatasync a; write a 10 3");
+    let synced = [bytes(100, 1), bytes(10, 2)].concat();
+    assert!(kept(&house.place, &house.session) == synced);
+    house.actor.does("fsync a");
+    assert!(kept(&house.place, &house.session) == [synced, bytes(10, 3)].concat());
+}
+
+/// Numbers that a program has told of one by one, each of them synced before the next.
+fn told(place: &Place) -> u64 {
+    let told = std::fs::read(place.file("told")).unwrap_or_default();
+    told.try_into().map_or(0, u64::from_le_bytes)
+}
+
+/// What a file must be: `before`, then numbers from 1 on with none left out; how many.
+fn numbers_in(file: &[u8], before: &[u8]) -> u64 {
+    assert!(file.starts_with(before), "what was there before is not");
+    let lines = file[before.len()..].chunks(8);
+    for (line, number) in lines.clone().zip(1_u64..) {
+        assert_eq!(String::from_utf8_lossy(line), format!("{number:07}\n"));
+    }
+    lines.count() as u64
+}
+
+/// A program that has written and synced this much, so that its way home takes a while.
+fn heavy(place: &Place) -> (Actor, Vec<u8>) {
+    let mut actor = Actor::unwitnessed(place);
+    actor.does("open a log wca; write a 1500000 1; fdatasync a");
+    (actor, bytes(1_500_000, 1))
+}
+
+fn a_while(random: &mut Random) {
+    std::thread::sleep(Duration::from_micros(random.below(12_000)));
+}
+
+/// Has the file brought home by the next sync, whatever was before.
+fn wish(place: &Place, session: &Session) {
+    session.board().find(place.key("log")).into_iter().for_each(ask_again);
+    let _ = place.order(Order::House, "log");
+}
+
+#[test]
+fn a_daemon_that_is_killed_while_a_file_comes_and_goes_loses_nothing_and_its_program_goes_on() {
+    let place = place();
+    let mut random = Random::new(11);
+    let mut keeper = place.unwitnessed_keeper(KEEPER);
+    let (mut actor, before) = heavy(&place);
+    let session = place.session();
+    let mut first = 1;
+    for _ in 0..rounds(20) {
+        wish(&place, &session);
+        actor.tell(&format!("commits a told {first} 40"));
+        a_while(&mut random);
+        if random.one_in(2) {
+            let _ = place.order(Order::Drain, "log");
+        }
+        keeper.kill();
+        a_while(&mut random);
+        keeper = place.unwitnessed_keeper(KEEPER);
+        assert_eq!(actor.answer(), "0");
+        first += 40;
+        assert_eq!(told(&place), first - 1);
+        actor.does("fdatasync a");
+        assert_eq!(numbers_in(&std::fs::read(place.file("log")).unwrap(), &before), first - 1);
+    }
+}
+
+#[test]
+fn a_program_that_is_killed_while_its_file_comes_and_goes_leaves_all_that_it_wrote() {
+    let place = place();
+    let mut random = Random::new(12);
+    let _keeper = place.unwitnessed_keeper(KEEPER);
+    let (mut actor, before) = heavy(&place);
+    let session = place.session();
+    let mut first = 1;
+    for _ in 0..rounds(20) {
+        wish(&place, &session);
+        actor.tell(&format!("commits a told {first} 1000000"));
+        a_while(&mut random);
+        if random.one_in(2) {
+            actor.tell("close a");
+        }
+        actor.kill();
+        let there = numbers_in(&std::fs::read(place.file("log")).unwrap(), &before);
+        assert!(there >= told(&place), "{there} of {}", told(&place));
+        first = there + 1;
+        actor = Actor::unwitnessed(&place);
+        actor.does("open a log wca");
+    }
+}
+
+#[test]
+fn what_was_synced_is_there_after_a_loss_of_power_with_daemons_that_are_killed_inside_of_their_recovery() {
+    let place = place();
+    let mut random = Random::new(13);
+    let mut first = 1;
+    let (actor, before) = heavy(&place);
+    drop(actor);
+    for _ in 0..rounds(10) {
+        let mut keeper = place.unwitnessed_keeper(KEEPER);
+        let mut actor = Actor::unwitnessed(&place);
+        actor.does("open a log wca; fdatasync a");
+        wish(&place, &place.session());
+        actor.tell(&format!("commits a told {first} 1000000"));
+        a_while(&mut random);
+        keeper.kill();
+        actor.kill();
+        as_of_another_boot(&place);
+        for _ in 0..3 {
+            place.killed_keeper(KEEPER, Duration::from_micros(random.below(8_000)));
+        }
+        let _keeper = place.unwitnessed_keeper(KEEPER);
+        let there = numbers_in(&std::fs::read(place.file("log")).unwrap(), &before);
+        assert!(there >= told(&place), "{there} of {}", told(&place));
+        first = there + 1;
+    }
+}
+
+#[test]
+fn programs_without_the_library_that_write_and_cut_a_file_at_home_find_and_leave_every_byte() {
+    use std::io::Write;
+    let mut house = House::with("wca");
+    house.actor.does("write a 20 2");
+    File::options().append(true).open(house.place.file("log")).unwrap().write_all(b"foreign").unwrap();
+    let all = [bytes(100, 1), bytes(20, 2), b"foreign".to_vec()].concat();
+    assert!(house.found() == all);
+    house.place.house(&house.session, &mut house.actor, 'a', "log");
+    house.actor.does("write a 20 3");
+    File::options().write(true).truncate(true).open(house.place.file("log")).unwrap();
+    assert!(house.found().is_empty());
+    house.actor.does("write a 20 4; fdatasync a");
+    assert!(house.found() == bytes(20, 4));
+}
+
+/// Two actors of which one has its file at home now and then.
+struct Pair {
+    house: House,
+    plain: Actor,
+    random: Random,
+    told: Vec<String>,
+}
+
+impl Pair {
+    fn new(seed: u64) -> Self {
+        let house = House::with("+c");
+        let mut plain = house.place.plain_actor();
+        plain.does("open a log +c; write a 100 1");
+        Self { house, plain, random: Random::new(seed), told: Vec::new() }
+    }
+
+    fn step(&mut self, line: &str) {
+        self.told.push(line.to_owned());
+        let (served, plain) = (self.house.actor.asked(line), self.plain.asked(line));
+        assert_eq!(served, plain, "at home and without the library, after {:#?}", self.told);
+    }
+
+    fn line(&mut self) -> String {
+        let random = &mut self.random;
+        let len = if random.one_in(8) { random.below(70_000) } else { random.below(900) };
+        let (at, seed) = (random.below(20_000), random.below(1000));
+        match random.below(32) {
+            0..4 => format!("write a {len} {seed}"),
+            4..7 => format!("pwrite a {len} {seed} {at}"),
+            7 => format!("writev a {len} {seed}"),
+            8 => format!("pwritev a {len} {seed} {at}"),
+            9..12 => format!("sum a {len}"),
+            12..14 => format!("sum_at a {len} {at}"),
+            14 => format!("sum_parts a {len}"),
+            15 => format!("sum_parts_at a {len} {at}"),
+            // Where data and holes are is the file system's business.
+            16..18 => format!("lseek a {at} {}", seed % 3),
+            18 => format!("lseek a -{at} {}", seed % 3),
+            19 => format!("ftruncate a {at}"),
+            20 => "size a".to_owned(),
+            21 => "size_of log".to_owned(),
+            22 => format!("child write a {len} {seed}"),
+            23 => format!("child lseek a {at} 0"),
+            24 => format!("thread write a {len} {seed}"),
+            25 => format!("sys_sum_at a {len} {at}"),
+            26 if seed < 100 => format!("fallocate a 0 {at} {}", len + 1),
+            27 if seed < 100 => format!("splice a {len} {seed}"),
+            28 if seed < 100 => format!("pwritev2 a {len} {seed} {at} 2"),
+            29 if seed < 200 => "dup a b".to_owned(),
+            _ => "fdatasync a".to_owned(),
+        }
+    }
+
+    fn flip(&mut self) {
+        let session = &self.house.session;
+        match self.random.below(8) {
+            0 => drop(self.house.place.order(Order::Evict, "log")),
+            1 => drop(self.house.place.order(Order::Drain, "log")),
+            2 => drop(self.house.place.order(Order::Unpin, "log")),
+            3 => drop(self.house.found()),
+            _ => {
+                session.board().entries().for_each(ask_again);
+                let _ = self.house.place.order(Order::Unpin, "log");
+                let _ = self.house.place.order(Order::House, "log");
+                self.step("fdatasync a");
+            }
+        }
+    }
+
+    fn compare(&self) {
+        let plain = std::fs::read(self.house.place.path().join("plain/log")).unwrap();
+        assert!(self.house.found() == plain, "another file after {:#?}", self.told);
+    }
+}
+
+#[test]
+fn random_calls_are_answered_at_home_as_without_the_library_while_the_file_comes_and_goes() {
+    let mut homes = 0;
+    for seed in 0..rounds(6) {
+        let mut pair = Pair::new(seed);
+        for _ in 0..300 {
+            let line = pair.line();
+            pair.step(&line);
+            if pair.random.one_in(12) {
+                pair.flip();
+            }
+            homes += u64::from(pair.house.level() == Level::Dax);
+            if pair.house.level() == Level::Dax && line == "fdatasync a" {
+                let kept = kept(&pair.house.place, &pair.house.session);
+                let plain = std::fs::read(pair.house.place.path().join("plain/log")).unwrap();
+                assert!(kept == plain, "seed {seed}: not kept after {:#?}", pair.told);
+            }
+        }
+        pair.compare();
+    }
+    assert!(homes > 100, "{homes} calls at home");
+}
+
+/// What is in memory of the host is gone, and what was kept was kept by an earlier boot.
+fn as_of_another_boot(place: &Place) {
+    let region = open(&place.options.region, &place.options.opening).unwrap();
+    let table = Table::new(region.window());
+    for (slot, found) in table.slots().unwrap() {
+        if let Found::Used(was) = found {
+            table.free(slot).unwrap();
+            table.put(slot, &Assignment { boot: [1; 16], ..was }).unwrap();
+        }
+    }
+    for name in std::fs::read_dir(&place.options.boards).unwrap().map(|name| name.unwrap().path()) {
+        if name.extension().is_some_and(|ending| ending == "board") {
+            std::fs::remove_file(name).unwrap();
+        }
+    }
+    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::options().write(true).open(place.file("log")).unwrap().set_modified(old).unwrap();
+}
+
+#[test]
+fn after_another_boot_what_a_home_kept_is_written_back_and_nothing_else() {
+    let place = place();
+    let (mut actor, mut keeper) = orphan(&place);
+    actor.does("write a 10 3");
+    keeper.kill();
+    actor.kill();
+    assert_eq!(std::fs::metadata(place.file("log")).unwrap().len(), 100);
+    as_of_another_boot(&place);
+    let keeper = place.unwitnessed_keeper(KEEPER);
+    assert_eq!(keeper.recovered, ["Returned { data_bytes: 110 }"]);
+    assert!(std::fs::read(place.file("log")).unwrap() == [bytes(100, 1), bytes(10, 2)].concat());
+}

@@ -4,13 +4,19 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use byway_benches::paired::quantile;
+use byway_tdm_board::{FileKey, Level};
+use byway_tdm_client::Session;
+use byway_tdm_control::{Channel, Order, Request, SOCKET_VARIABLE};
 use clap::Args;
 
 use crate::program::{Place, Program, Role, Setting};
+
+/// For the daemon to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Before so many calls nothing is timed: a file is absorbed after a few.
 const WARM_UP: u32 = 50;
@@ -27,6 +33,8 @@ pub struct Side {
     calls: u32,
     #[arg(long, hide = true)]
     sync: bool,
+    #[arg(long, hide = true)]
+    home: bool,
 }
 
 impl Side {
@@ -40,6 +48,9 @@ impl Side {
         let path = self.write_to.as_ref().context("a file")?;
         let mut file = File::options().create(true).append(true).open(path)?;
         let data = vec![b'w'; self.len];
+        if self.home {
+            come_home(&file)?;
+        }
         let mut singles = Vec::with_capacity(self.calls as usize);
         for call in 0..self.calls + WARM_UP {
             let begun = Instant::now();
@@ -54,6 +65,18 @@ impl Side {
         println!("{}", quantile(&singles, 0.5));
         Ok(())
     }
+}
+
+/// Has device memory be the home of a file that is empty yet.
+fn come_home(file: &File) -> Result<()> {
+    let socket = PathBuf::from(std::env::var_os(SOCKET_VARIABLE).context("no daemon")?);
+    let key = FileKey::of(file)?.context("the file system has no birth times")?.key;
+    let (reply, _) = Channel::connect(&socket, PATIENCE)?.ask(Request::Order(Order::House, key), &[])?;
+    sync(file)?;
+    let session = Session::begin(&socket)?;
+    let standing = session.board().find(key).context("the file is not on the board")?.standing();
+    ensure!(standing.level == Level::Dax, "it is not at home: {reply:?}, {}", standing.why);
+    Ok(())
 }
 
 #[expect(clippy::disallowed_methods, reason = "what is measured")]
@@ -90,17 +113,23 @@ impl Program for Calls {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        vec![Setting::Always, Setting::AlwaysAbsorbed]
+        match self.sync {
+            true => vec![Setting::Always, Setting::AlwaysAbsorbed, Setting::AlwaysAtHome],
+            false => vec![Setting::Always, Setting::AlwaysAbsorbed],
+        }
     }
 
     fn run(&mut self, setting: Setting, place: &Place) -> Result<f64> {
         let folder = place.fresh()?;
-        let calls = if self.sync && !setting.is_absorbed() { 300 } else { 20_000 };
+        let calls = if self.sync && !setting.is_served() { 300 } else { 20_000 };
         let mut command = place.command(std::env::current_exe()?, Role::Program, setting)?;
         command.arg("--write-to").arg(folder.path().join("log"));
         command.args(["--len", &self.len.to_string(), "--calls", &calls.to_string()]);
         if self.sync {
             command.arg("--sync");
+        }
+        if setting == Setting::AlwaysAtHome {
+            command.arg("--home");
         }
         let said = command.stderr(Stdio::inherit()).output()?;
         let ns: f64 = String::from_utf8_lossy(&said.stdout).trim().parse().context("the loop's median")?;

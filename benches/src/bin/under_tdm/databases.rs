@@ -27,7 +27,7 @@ impl Program for RocksDb {
 
     fn run(&mut self, setting: Setting, place: &Place) -> Result<f64> {
         let folder = place.fresh()?;
-        let writes = if setting.is_absorbed() { 300_000 } else { 3_000 };
+        let writes = if setting.is_served() { 300_000 } else { 3_000 };
         let mut command = place.command("db_bench", Role::Program, setting)?;
         command.arg(format!("--db={}", folder.path().display()));
         command.args(["--benchmarks=fillseq", "--sync=1", "--value_size=100", &format!("--num={writes}")]);
@@ -60,7 +60,7 @@ impl Program for Sqlite {
 
     fn run(&mut self, setting: Setting, place: &Place) -> Result<f64> {
         let folder = place.fresh()?;
-        let rows = if setting.is_absorbed() { 50_000 } else { 1_000 };
+        let rows = if setting.is_served() { 50_000 } else { 1_000 };
         let mut script =
             String::from("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE t(k, v);\n");
         for row in 0..rows {

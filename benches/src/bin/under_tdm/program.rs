@@ -15,6 +15,8 @@ pub enum Setting {
     Always,
     /// The same with its files absorbed.
     AlwaysAbsorbed,
+    /// The same with device memory as its file's home.
+    AlwaysAtHome,
     /// Whatever it does, under the library: the policy decides.
     Served,
     /// It syncs once a second, on the file system alone.
@@ -30,6 +32,7 @@ impl Setting {
             Self::NoLog => "no log",
             Self::Always => "file system",
             Self::AlwaysAbsorbed => "absorbed",
+            Self::AlwaysAtHome => "at home",
             Self::Served => "under the library",
             Self::EverySecond => "file system, every second",
             Self::EverySecondAbsorbed => "absorbed, every second",
@@ -39,15 +42,15 @@ impl Setting {
     /// The same on the file system alone.
     pub const fn alone(self) -> Option<Self> {
         match self {
-            Self::AlwaysAbsorbed | Self::Served => Some(Self::Always),
+            Self::AlwaysAbsorbed | Self::AlwaysAtHome | Self::Served => Some(Self::Always),
             Self::EverySecondAbsorbed => Some(Self::EverySecond),
             _ => None,
         }
     }
 
     /// Whether the library is loaded.
-    pub const fn is_absorbed(self) -> bool {
-        matches!(self, Self::AlwaysAbsorbed | Self::EverySecondAbsorbed | Self::Served)
+    pub const fn is_served(self) -> bool {
+        matches!(self, Self::AlwaysAbsorbed | Self::AlwaysAtHome | Self::EverySecondAbsorbed | Self::Served)
     }
 }
 
@@ -120,7 +123,7 @@ impl Place {
     ) -> Result<Command> {
         self.pin(role)?;
         let mut command = Command::new(program);
-        if setting.is_absorbed() {
+        if setting.is_served() {
             command.env("LD_PRELOAD", &self.library);
             command.env(byway_tdm_control::SOCKET_VARIABLE, self.folder.join("socket"));
         }

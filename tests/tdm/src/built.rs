@@ -8,9 +8,7 @@ use std::sync::OnceLock;
 pub fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or(target, PathBuf::from);
-        let target = std::path::absolute(target).unwrap();
+        let target = target();
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["build", "--quiet", "--package", "byway-tdm-preload", "--target-dir"]).arg(&target);
         run(cargo.current_dir(env!("CARGO_MANIFEST_DIR")));
@@ -56,16 +54,24 @@ pub fn broken() -> &'static Path {
     BUILT.get_or_init(|| compiled("broken.so", &["broken.c"], &["-shared", "-fPIC"]))
 }
 
-/// Made once a test program, in a folder that goes when the machine does.
+/// Made once by each test program, which may run beside another: what is there is whole, and replaced at once.
 fn compiled(name: &str, sources: &[&str], options: &[&str]) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("actor");
-    let folder = std::env::temp_dir().join(format!("byway-tdm-tests-{}", std::process::id()));
+    let folder = target().join("tmp/tdm-actor");
     std::fs::create_dir_all(&folder).unwrap();
-    let made = folder.join(name);
+    let (made, being_made) = (folder.join(name), folder.join(format!("{name}.{}", std::process::id())));
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-g"]).args(options);
-    run(cc.args(sources).arg("-o").arg(&made).current_dir(here));
+    run(cc.args(sources).arg("-o").arg(&being_made).current_dir(here));
+    std::fs::rename(being_made, &made).unwrap();
     made
+}
+
+/// Where cargo builds.
+fn target() -> PathBuf {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(target, PathBuf::from);
+    std::path::absolute(target).unwrap()
 }
 
 fn run(command: &mut Command) {

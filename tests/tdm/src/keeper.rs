@@ -22,12 +22,16 @@ impl Keeper {
     /// The program `program` with the options of a place. It serves when this returns.
     #[must_use]
     pub fn start(program: &str, place: &Place) -> Self {
-        let mut command = command(program, place);
-        command.env("LD_PRELOAD", built::witness()).env("BYWAY_WITNESS", place.path().join("witness"));
-        match Self::of(command) {
-            Ok(keeper) => keeper,
-            Err(ended) => panic!("the daemon does not serve: {ended:?}"),
+        for _ in 0..50 {
+            let mut command = command(program, place);
+            command.env("LD_PRELOAD", built::witness()).env("BYWAY_WITNESS", place.path().join("witness"));
+            if let Ok(keeper) = Self::of(command) {
+                return keeper;
+            }
+            // A child of another test may have what this process had open of the region until it is the program it is to be.
+            std::thread::sleep(Duration::from_millis(20));
         }
+        panic!("the daemon does not serve");
     }
 
     /// The same, killed before its call of that number, from one on, that writes, cuts or syncs a file; `None` where it was.

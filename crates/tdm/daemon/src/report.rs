@@ -95,7 +95,7 @@ pub struct FileReport {
     pub level: String,
     /// Why.
     pub why: String,
-    /// Why the policy has it there, with the numbers that led to it; nothing of a file that was never synced.
+    /// Why the policy has it there, with the numbers that led to it.
     pub reason: Option<String>,
     /// Everything that the policy knows of it, line by line.
     pub judged: Vec<String>,
@@ -155,7 +155,11 @@ fn file_report(entry: Entry<'_>, path: Option<PathBuf>, told: Option<Explanation
         key: [key.device, key.inode, key.born_ns],
         level: standing.level.name().to_owned(),
         why: standing.why.sentence().to_owned(),
-        reason: told.and_then(|told| reason(&told, standing)),
+        reason: match &told {
+            Some(told) => reason(told, standing),
+            None => (standing == Standing::NEW && counters.get(Counted::Syncs) == 0)
+                .then(|| "nobody has synced it".to_owned()),
+        },
         judged: judged.lines().map(str::to_owned).collect(),
         is_barred: standing.is_barred,
         is_pinned: entry.housed().is_wished()

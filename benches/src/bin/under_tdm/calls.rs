@@ -13,6 +13,7 @@ use byway_tdm_client::Session;
 use byway_tdm_control::{Channel, Order, Request, SOCKET_VARIABLE};
 use clap::Args;
 
+use crate::in_mount::InMount;
 use crate::program::{Place, Program, Role, Setting};
 
 /// For the daemon to answer.
@@ -113,14 +114,19 @@ impl Program for Calls {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        match self.sync {
-            true => vec![Setting::Always, Setting::AlwaysAbsorbed, Setting::AlwaysAtHome],
-            false => vec![Setting::Always, Setting::AlwaysAbsorbed],
+        let mut settings = vec![Setting::Always, Setting::AlwaysAbsorbed];
+        if self.sync {
+            settings.push(Setting::AlwaysAtHome);
         }
+        if self.sync && InMount::is_possible() {
+            settings.extend([Setting::AlwaysMounted, Setting::MountedAlone]);
+        }
+        settings
     }
 
     fn run(&mut self, setting: Setting, place: &Place) -> Result<f64> {
         let folder = place.fresh()?;
+        let _mount = place.mount(folder.path(), setting)?;
         let calls = if self.sync && !setting.is_served() { 300 } else { 20_000 };
         let mut command = place.command(std::env::current_exe()?, Role::Program, setting)?;
         command.arg("--write-to").arg(folder.path().join("log"));

@@ -7,6 +7,7 @@
 
 mod calls;
 mod databases;
+mod in_mount;
 mod loads;
 mod program;
 mod show;
@@ -37,7 +38,7 @@ Examples:
   under_tdm --only read-,scan-,mixed- --region 'emu:bench?size=256M&profile=cmm-h&cache=64M&clock=paced'
   under_tdm --talk --rounds 5 --folder /mnt/ext4-in-memory --json benches/results/tdm-talk.json
 
-Cases: calls-LEN (write and fdatasync), writes-LEN (write alone, at PASS), valkey-LEN-cCLIENTS, redis-LEN-cCLIENTS, rocksdb, sqlite;
+Cases: calls-LEN (write and fdatasync, in a mount too where this runs as root), writes-LEN (write alone, at PASS), valkey-LEN-cCLIENTS, redis-LEN-cCLIENTS, rocksdb, sqlite;
 read-PERCENT%, scan-PERCENT%, mixed-PERCENT% of the device's cache (64 MiB where it has none), beside the same load without the library.
 A program that is not installed is left out, and said to be. Needs target/release/libbyway_tdm.so."
 )]

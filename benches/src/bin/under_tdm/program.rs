@@ -6,6 +6,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use byway_sys::affinity;
 
+use crate::in_mount::InMount;
+
 /// A way to run a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
@@ -17,6 +19,10 @@ pub enum Setting {
     AlwaysAbsorbed,
     /// The same with device memory as its file's home.
     AlwaysAtHome,
+    /// The same in a mount, without the library.
+    AlwaysMounted,
+    /// In a mount that no daemon serves: what the mount alone takes.
+    MountedAlone,
     /// Whatever it does, under the library: the policy decides.
     Served,
     /// It syncs once a second, on the file system alone.
@@ -33,6 +39,8 @@ impl Setting {
             Self::Always => "file system",
             Self::AlwaysAbsorbed => "absorbed",
             Self::AlwaysAtHome => "at home",
+            Self::AlwaysMounted => "absorbed in a mount",
+            Self::MountedAlone => "a mount, unserved",
             Self::Served => "under the library",
             Self::EverySecond => "file system, every second",
             Self::EverySecondAbsorbed => "absorbed, every second",
@@ -42,14 +50,23 @@ impl Setting {
     /// The same on the file system alone.
     pub const fn alone(self) -> Option<Self> {
         match self {
-            Self::AlwaysAbsorbed | Self::AlwaysAtHome | Self::Served => Some(Self::Always),
+            Self::AlwaysAbsorbed
+            | Self::AlwaysAtHome
+            | Self::AlwaysMounted
+            | Self::MountedAlone
+            | Self::Served => Some(Self::Always),
             Self::EverySecondAbsorbed => Some(Self::EverySecond),
             _ => None,
         }
     }
 
-    /// Whether the library is loaded.
+    /// Whether a daemon serves it.
     pub const fn is_served(self) -> bool {
+        matches!(self, Self::AlwaysMounted) || self.loads_library()
+    }
+
+    /// Whether the library is loaded.
+    const fn loads_library(self) -> bool {
         matches!(self, Self::AlwaysAbsorbed | Self::AlwaysAtHome | Self::EverySecondAbsorbed | Self::Served)
     }
 }
@@ -104,6 +121,22 @@ impl Place {
         &self.library
     }
 
+    /// Where the daemon is.
+    fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
+    }
+
+    /// Has a folder mounted where a setting says so, until the result goes. It is answered for on the program's processor, as that waits.
+    pub fn mount(&self, folder: &Path, setting: Setting) -> Result<Option<InMount>> {
+        let socket = match setting {
+            Setting::AlwaysMounted => self.socket(),
+            Setting::MountedAlone => self.folder.join("nobody"),
+            _ => return Ok(None),
+        };
+        self.pin(Role::Program)?;
+        InMount::begin(folder, socket).map(Some)
+    }
+
     /// An empty folder for one run.
     pub fn fresh(&self) -> Result<tempfile::TempDir> {
         Ok(tempfile::tempdir_in(&self.folder)?)
@@ -123,9 +156,9 @@ impl Place {
     ) -> Result<Command> {
         self.pin(role)?;
         let mut command = Command::new(program);
-        if setting.is_served() {
+        if setting.loads_library() {
             command.env("LD_PRELOAD", &self.library);
-            command.env(byway_tdm_control::SOCKET_VARIABLE, self.folder.join("socket"));
+            command.env(byway_tdm_control::SOCKET_VARIABLE, self.socket());
         }
         Ok(command)
     }

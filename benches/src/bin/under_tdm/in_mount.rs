@@ -1,0 +1,31 @@
+//! A folder that is mounted over itself for one run, answered for by this process.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use byway_tdm_mount::{Mounted, Options};
+
+/// Such a one.
+#[derive(Debug)]
+pub struct InMount(Mounted);
+
+impl InMount {
+    /// Whether folders can be mounted here.
+    pub fn is_possible() -> bool {
+        Path::new("/dev/fuse").exists() && rustix::process::geteuid().is_root()
+    }
+
+    /// With a daemon at a socket, or nobody there. Its threads run where this one does.
+    pub fn begin(folder: &Path, socket: PathBuf) -> Result<Self> {
+        let options = Options { folder: folder.to_owned(), at: None, socket, allow_other: false };
+        Ok(Self(Mounted::begin(&options, |_| {})?))
+    }
+}
+
+impl Drop for InMount {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.leave() {
+            eprintln!("{error}");
+        }
+    }
+}

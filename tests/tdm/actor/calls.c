@@ -75,16 +75,6 @@ static long piped(int fd, long len, long seed) {
     return result;
 }
 
-/* What is read at a place, as a number that follows from all of it. */
-static long gist(int fd, long len, long at) {
-    static char all[65536];
-    ssize_t got = pread(fd, all, (size_t)len < sizeof all ? (size_t)len : sizeof all, at);
-    unsigned sum = (unsigned)got;
-    for (ssize_t i = 0; i < got; i++)
-        sum = sum * 31 + (unsigned char)all[i];
-    return got < 0 ? -1 : (long)(sum >> 1);
-}
-
 /* From one file to another. Where that is a file's own bytes onto themselves, what is read depends on how a file system does it. */
 static long sent(int to, int from, long at, long len) {
     struct stat one, other;
@@ -204,8 +194,6 @@ static int sizes_and_syncs(struct line *l, long *r) {
         *r = lseek(fd, a, (int)b);
     else if (!strcmp(name, "read"))
         *r = read(fd, (char[65536]){0}, (size_t)(a > 65536 ? 65536 : a));
-    else if (!strcmp(name, "gist"))
-        *r = gist(fd, a, b);
     else if (!strcmp(name, "setfl"))
         *r = fcntl(fd, F_SETFL, flags_of(l->word[2]) & ~O_ACCMODE);
     else

@@ -89,7 +89,7 @@ impl Run {
     fn step(&mut self, pair: usize, line: &str) {
         self.told.push(format!("{pair}: {line}"));
         let of = &mut self.pairs[pair];
-        if !line.starts_with("gist") {
+        if !line.starts_with("sum_at") {
             of.look();
         }
         let (served, plain) = (of.served.asked(line), of.plain.asked(line));
@@ -161,7 +161,7 @@ impl Run {
             37 => format!("child ftruncate {slot} {at}"),
             38 if seed.is_multiple_of(2) => format!("unlink {name}"),
             38 => format!("mapped_private {slot} 1 {seed} 0"),
-            39..43 => format!("gist {slot} {len} {at}"),
+            39..43 => format!("sum_at {slot} {len} {at}"),
             _ => format!("fsync {slot}"),
         }
     }

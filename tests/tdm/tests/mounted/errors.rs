@@ -82,7 +82,7 @@ fn a_sync_that_fails_below_fails_for_programs_and_so_does_every_later_one_of_tha
     // Whether the pages of then are on the disk is not known any more, and nothing that is done makes it known.
     actor.does("write a 100 4");
     assert_eq!([actor.asked("fdatasync a"), actor.asked("fsync a")], [EIO, EIO]);
-    actor.does("fdatasync b; gist a 100 0");
+    actor.does("fdatasync b; sum_at a 100 0");
 }
 
 #[test]

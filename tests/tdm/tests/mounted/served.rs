@@ -185,3 +185,27 @@ fn a_daemon_that_comes_later_serves_files_that_are_open_already() {
     actor.does("write a 100 3; fdatasync a");
     assert_survives(&place, &session, &place.file("log"));
 }
+
+#[test]
+fn a_file_at_home_under_the_library_is_brought_below_for_a_program_in_the_mount() {
+    let Some(place) = place("a_file_at_home_under_the_library_is_brought_below_for_a_program_in_the_mount")
+    else {
+        return;
+    };
+    let _keeper = place.keeper(KEEPER);
+    let mount = mount(&place);
+    let session = place.session();
+    let mut outside = place.actor();
+    let mut inside = mount.actor();
+    outside.does("open a log +ca; write a 100 1; fdatasync a");
+    for seed in 0..10 {
+        place.house(&session, &mut outside, 'a', "log");
+        outside.does(&format!("write a 300 {seed}; fdatasync a"));
+        inside.does(&format!("open b log +a; write b 50 {seed}; fdatasync b"));
+        assert_eq!(inside.does("sum_at b 9000 0"), outside.does("sum_at a 9000 0"));
+        assert_ne!(place.standing(&session, "log").unwrap().level, Level::Dax);
+        assert_survives(&place, &session, &place.file("log"));
+        inside.does("close b");
+    }
+    assert_eq!(fs::read(place.file("log")).unwrap().len(), 100 + 10 * 350);
+}

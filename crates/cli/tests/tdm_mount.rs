@@ -3,8 +3,9 @@
 
 mod common;
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -12,6 +13,13 @@ use byway_conformance::skips::skip;
 use common::server::Server;
 use common::tdm::Place;
 use common::{json_lines, refused};
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
+
+/// Nobody's number, on every Linux.
+const NOBODY: u32 = 65534;
 
 /// A place with `files` in it; none where no folder can be mounted.
 fn place(test: &str) -> Option<Place> {
@@ -36,6 +44,14 @@ impl Mount {
         let (at, socket) = (place.text("files"), place.text("socket"));
         let server = Server::spawn(&[&["tdm", "mount", &at, "--socket", &socket], more].concat());
         Self { server, at }
+    }
+
+    /// Has it end in order; what it said of that.
+    fn end(&mut self, signal: &str) -> String {
+        self.server.signal(signal);
+        let said = self.server.line();
+        assert!(self.server.child.wait().unwrap().success());
+        said
     }
 }
 
@@ -68,12 +84,12 @@ fn a_program_in_a_mount_is_served_and_a_signal_leaves_the_folder_as_it_was_with_
     let told = place.tdm(&["explain", &place.text("files/log")]);
     assert!(told.contains("is at ABSORB") && !told.contains("runs without the library"), "{told}");
     let report = &json_lines(&place.tdm(&["status", "--once", "--json"]))[0];
-    assert!(report["users"][0]["files"][0]["saved_syncs"].as_u64() >= Some(10), "{report}");
+    let file = &report["users"][0]["files"][0];
+    assert_eq!(file["path"], place.text("files/log"));
+    assert!(file["saved_syncs"].as_u64() >= Some(10), "{report}");
     place.tdm(&["drain", &place.text("files/log")]);
     drop(log);
-    mount.server.signal("-INT");
-    assert_eq!(mount.server.line(), "closed: 1 file taken down to the kernel, synced");
-    assert!(mount.server.child.wait().unwrap().success());
+    assert_eq!(mount.end("-INT"), "closed: 1 file taken down to the kernel, synced");
     assert_eq!(fs::read_to_string(place.path("files/log")).unwrap(), "line\n".repeat(20));
     let told = place.tdm(&["explain", &place.text("files/log")]);
     assert!(told.contains("is at PASS"), "{told}");
@@ -92,9 +108,7 @@ fn what_a_killed_mount_leaves_is_taken_away_by_the_next() {
     let mut next = Mount::over(&place, &["--json"]);
     assert_eq!(json_lines(&next.server.line())[0]["event"], "mounted");
     assert_eq!(fs::read_to_string(place.path("files/log")).unwrap(), "kept");
-    next.server.signal("-TERM");
-    assert_eq!(json_lines(&next.server.line())[0]["event"], "closed");
-    assert!(next.server.child.wait().unwrap().success());
+    assert_eq!(json_lines(&next.end("-TERM"))[0]["event"], "closed");
     assert_eq!(fs::read_to_string(place.path("files/log")).unwrap(), "kept");
 }
 
@@ -118,6 +132,45 @@ fn a_mount_in_use_goes_on_for_its_programs_until_a_second_signal_comes() {
     assert!(log.write_all(b"gone").is_err());
 }
 
+#[test]
+fn other_users_come_in_only_if_that_was_said_and_with_their_own_rights() {
+    let Some(place) = place("other_users_come_in_only_if_that_was_said_and_with_their_own_rights") else {
+        return;
+    };
+    let (_server, _) = place.serve(&[]);
+    fs::set_permissions(place.path("files"), Permissions::from_mode(0o777)).unwrap();
+    let mut closed = Mount::over(&place, &[]);
+    closed.server.line();
+    assert_eq!(nobody_opens(&place, "mine").unwrap_err(), Errno::ACCESS);
+    closed.end("-INT");
+    let mut open = Mount::over(&place, &["--allow-other"]);
+    open.server.line();
+    fs::write(place.path("files/root"), "root's").unwrap();
+    fs::set_permissions(place.path("files/root"), Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(nobody_opens(&place, "root").unwrap_err(), Errno::ACCESS);
+    let mut mine = nobody_opens(&place, "mine").unwrap();
+    (0..10).for_each(|_| write_and_sync(&mut mine, "line\n"));
+    assert_eq!(place.path("files/mine").metadata().unwrap().uid(), NOBODY);
+    let told = place.tdm(&["explain", &place.text("files/mine")]);
+    assert!(told.contains(&format!("belongs to user {NOBODY}")), "{told}");
+    drop(mine);
+    open.end("-INT");
+}
+
+/// Opens a file of the mount as another user, made if it is not there: a thread has an identity of its own.
+fn nobody_opens(place: &Place, name: &str) -> Result<File, Errno> {
+    let folder = File::open(place.path("files")).unwrap();
+    let opened = std::thread::spawn({
+        let name = name.to_owned();
+        move || {
+            let nobody = Some(Uid::from_raw(NOBODY));
+            set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            openat(folder, name, OFlags::RDWR | OFlags::CREATE, Mode::from_raw_mode(0o644))
+        }
+    });
+    opened.join().unwrap().map(File::from)
+}
+
 fn is_mounted(place: &Place) -> bool {
     fs::read_to_string("/proc/mounts").unwrap().contains(&place.text("files"))
 }
@@ -134,7 +187,5 @@ fn what_cannot_be_mounted_is_refused_with_the_reason() {
     mount.server.line();
     let error = refused(2, &["tdm", "mount", &place.text("files")]);
     assert!(error.contains("in a FUSE mount already"), "{error}");
-    mount.server.signal("-INT");
-    mount.server.line();
-    assert!(mount.server.child.wait().unwrap().success());
+    mount.end("-INT");
 }

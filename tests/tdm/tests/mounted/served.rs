@@ -209,3 +209,29 @@ fn a_file_at_home_under_the_library_is_brought_below_for_a_program_in_the_mount(
     }
     assert_eq!(fs::read(place.file("log")).unwrap().len(), 100 + 10 * 350);
 }
+
+#[test]
+fn a_mapping_that_stays_is_kept_by_syncs_and_sees_what_came_from_below_once_the_file_is_asked_for() {
+    let Some(place) = place(
+        "a_mapping_that_stays_is_kept_by_syncs_and_sees_what_came_from_below_once_the_file_is_asked_for",
+    ) else {
+        return;
+    };
+    let _keeper = place.keeper(KEEPER);
+    let mount = mount(&place);
+    let session = place.session();
+    let mut inside = writer(&place, &session, &mount);
+    inside.does("open b log +e; ftruncate b 8192; map b 8192");
+    let mut outside = place.actor();
+    outside.does("open a log +e");
+    for seed in 0..20 {
+        inside.does(&format!("poke b 300 {seed} 100; fdatasync b"));
+        assert_survives(&place, &session, &place.file("log"));
+        outside.does(&format!("pwrite a 1 {seed} 5000; fdatasync a"));
+        fs::metadata(mount.file("log")).unwrap();
+        let below = fs::read(place.file("log")).unwrap();
+        assert_eq!(inside.does("peek b 5000"), i64::from(below[5000]));
+        assert_eq!(inside.does("peek b 399"), i64::from(below[399]));
+    }
+    assert_eq!(place.standing(&session, "log").unwrap().level, Level::Absorb);
+}

@@ -131,7 +131,7 @@ fn a_log_is_brought_into_the_cache_by_hand_where_there_is_one() {
     let place = Place::new();
     let region = format!("emu:{}?size=32M&profile=cmm-h&cache=8M&clock=virtual", place.text("modelled"));
     let usual = place.region()[1].clone();
-    for (region, said) in [(&usual, "no cache in front of it"), (&region, "in the device's cache")] {
+    for (region, said) in [(&usual, "as there is no cache"), (&region, "in the device's cache")] {
         let [socket, boards] = [place.text("socket"), place.0.path().to_str().unwrap().to_owned()];
         let args = [
             "tdm",

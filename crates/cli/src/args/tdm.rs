@@ -172,7 +172,7 @@ pub struct TdmServe {
     /// Room of each file's log; at most an eighth of its user's part of the region.
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size::parse)]
     pub log_size: u64,
-    /// A file of rules, one a line, the first that fits a path holds: `never PATTERN` or `absorb PATTERN`. `*` stands for any number of
+    /// A file of rules, one a line, the first that fits a path holds: `never PATTERN`, `absorb PATTERN` or `dax PATTERN`. `*` stands for any number of
     /// bytes within a folder, `**` across folders, `?` for one byte.
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,

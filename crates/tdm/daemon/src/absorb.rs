@@ -36,6 +36,10 @@ impl Estate {
             self.take_in(table, (entry, key), (path, lower), boot)
         });
         self.judge().answered(self.now_ns(), &entry, result);
+        if result.is_ok() && self.judge().is_home_ordered(index) {
+            // Where it cannot have one it stays absorbed, and the board says why.
+            let _ = self.wish_home(entry);
+        }
         result
     }
 

@@ -27,8 +27,9 @@ const HANDOVER_NS: u64 = 5_000_000_000;
 /// A file that was not synced for as long as the longest wait after a loss is nobody's to judge.
 const FORGOTTEN_NS: u64 = 600_000_000_000;
 
-/// What no file is served by yet.
-const NO_HOME: Ceiling = Ceiling { level: Level::Absorb, why: "device memory is no file's home here" };
+/// What nobody goes to by merit: it is measured against absorbing by whoever orders it.
+const NO_HOME: Ceiling =
+    Ceiling { level: Level::Absorb, why: "device memory is a file's home by order alone" };
 
 /// Who judges.
 #[derive(Debug)]
@@ -166,6 +167,11 @@ impl Judge {
     /// Whether somebody said that a file is to be served whatever it does.
     pub(crate) fn is_pinned(&self, entry: EntryIndex) -> bool {
         matches!(self.policy.ordered(id(entry)), Some(Order::Pin(_)))
+    }
+
+    /// Whether device memory is to be its home: by hand it is wished for at once, by a rule as soon as its path is known.
+    pub(crate) fn is_home_ordered(&self, entry: EntryIndex) -> bool {
+        self.policy.ordered(id(entry)) == Some(Order::Pin(Level::Dax))
     }
 
     /// Everything that is known of a file.

@@ -32,7 +32,7 @@ impl Estate {
     }
 
     /// Its program asks for it with its next sync.
-    fn wish_home(&self, entry: Entry<'_>) -> Result<(), Why> {
+    pub(crate) fn wish_home(&self, entry: Entry<'_>) -> Result<(), Why> {
         if let Some(why) = entry.housed().excluded() {
             return Err(why);
         }
@@ -59,10 +59,12 @@ impl Estate {
         held.retire(entry, self.slice.window()).map_err(|_| Why::SyncFailed)
     }
 
-    /// Has a file's log in the device's cache, whatever was touched since.
+    /// Has a file's log, or its home, in the device's cache, whatever was touched since.
     fn prefetch(&self, entry: Entry<'_>) -> Result<(), Why> {
-        let held = self.held(entry.index()).ok_or(entry.standing().why)?;
-        bring(self.slice.as_ref(), held.ring.at, held.ring.len_bytes).map_err(|_| Why::NoRoom)
+        let home = self.homes.of(entry.index()).map(|housed| housed.place);
+        let place = home.or_else(|| self.held(entry.index()).map(|held| held.ring));
+        let place = place.ok_or(entry.standing().why)?;
+        bring(self.slice.as_ref(), place.at, place.len_bytes).map_err(|_| Why::NoRoom)
     }
 
     fn keep_out<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>) -> Result<(), Why> {

@@ -263,3 +263,16 @@ fn an_absorbed_log_that_is_written_in_bulk_and_synced_no_more_is_let_go_and_its_
     assert!(told.iter().any(|line| line.starts_with("before that ABSORB for ")), "{told:#?}");
     assert!(told.iter().any(|line| line.starts_with("before that PASS for ")), "{told:#?}");
 }
+
+#[test]
+fn a_rule_brings_files_of_its_path_home_to_device_memory_by_the_syncs_behind_their_first() {
+    let mut place = place();
+    place.options.rules = Rules::parse("dax **/log").unwrap();
+    let mut court = Court::of(place, Actor::unwitnessed);
+    court.actor.does("write a 100 1; fdatasync a");
+    court.pass(1);
+    court.actor.does("fdatasync a; fdatasync a");
+    assert_eq!(court.standing().level, Level::Dax, "{:?}", court.told());
+    assert!(court.told().is_pinned);
+    assert!(court.place.order(Order::Prefetch, "log"));
+}

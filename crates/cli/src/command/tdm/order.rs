@@ -103,8 +103,8 @@ impl fmt::Display for Done {
         let what = match self.order {
             "pin" => "pinned: it stays absorbed however seldom it is synced",
             "unpin" => "the policy decides of it again",
-            "prefetch" if self.has_cache => "its log is in the device's cache",
-            "prefetch" => "its log is resident, as all of this memory: it has no cache in front of it",
+            "prefetch" if self.has_cache => "what it has of device memory is in the device's cache",
+            "prefetch" => "what it has of device memory is resident, as there is no cache in front of it",
             "house" => "pinned: device memory is its home from its next sync on",
             "evict" => "synced below, and the kernel's alone",
             _ => "synced below, and absorbed as before",

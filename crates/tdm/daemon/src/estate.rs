@@ -17,7 +17,7 @@ use crate::held::HeldFile;
 use crate::homes::Homes;
 use crate::judge::Judge;
 use crate::options::Options;
-use crate::resident::Resident;
+use crate::resident::{CacheRoom, Resident};
 use crate::rings::Rings;
 
 /// One user's part.
@@ -49,9 +49,10 @@ impl Estate {
         slice: Box<dyn DeviceRegion>,
         board: &Path,
         options: &Options,
+        room: &CacheRoom,
     ) -> Result<Self, DaemonError> {
         let (board, board_file) = board_file::open(board, uid)?;
-        let resident = Resident::of(slice.as_ref());
+        let resident = Resident::of(slice.as_ref(), room);
         let rings = Rings::new(slice.len_bytes(), options.ring_bytes.min(resident.log_most_bytes()));
         let (places, _) = rings.places();
         let logs_bytes = resident.room_bytes(places as u64 * rings.ring_bytes());

@@ -1,4 +1,7 @@
-//! Logs that are kept in the cache of a device that has one, ahead of those who write them: no store waits for flash.
+//! Logs and homes that are kept in the cache of a device that has one, ahead of those who write them: no store waits for flash.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use byway_tdm_board::Why;
 use byway_tdm_log::RingPlace;
@@ -7,45 +10,82 @@ use byway_tdm_region::{Admitted, DeviceRegion, RegionError};
 /// Logs that there is room for at least.
 const LOGS: u64 = 8;
 
-/// The logs of one slice; of memory without a cache in front of it, nothing has to be done.
+/// What is left of a device's cache, which all users' slices share.
+#[derive(Debug, Clone)]
+pub(crate) struct CacheRoom(Arc<AtomicU64>);
+
+impl CacheRoom {
+    /// All that may be admitted of a device's.
+    pub(crate) fn of(region: &dyn DeviceRegion) -> Self {
+        Self(Arc::new(AtomicU64::new(Admitted::of(region).budget_bytes())))
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), Why> {
+        let less = |left: u64| left.checked_sub(bytes);
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        taken.map(drop).map_err(|_| Why::NoRoom)
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// What is resident of one slice; of memory without a cache in front of it, nothing has to be done.
 #[derive(Debug)]
-pub(crate) struct Resident(Option<Admitted>);
+pub(crate) struct Resident(Option<InCache>);
+
+#[derive(Debug)]
+struct InCache {
+    admitted: Admitted,
+    room: CacheRoom,
+}
 
 impl Resident {
     /// None yet.
-    pub(crate) fn of(slice: &dyn DeviceRegion) -> Self {
-        Self(slice.stats().cache_bytes.map(|_| Admitted::of(slice)))
+    pub(crate) fn of(slice: &dyn DeviceRegion, room: &CacheRoom) -> Self {
+        let in_cache = |_| InCache { admitted: Admitted::of(slice), room: room.clone() };
+        Self(slice.stats().cache_bytes.map(in_cache))
     }
 
     /// How long a log may be for several to be resident.
     pub(crate) fn log_most_bytes(&self) -> u64 {
-        self.0.as_ref().map_or(u64::MAX, |admitted| admitted.budget_bytes() / LOGS)
+        self.0.as_ref().map_or(u64::MAX, |cache| cache.admitted.budget_bytes() / LOGS)
     }
 
     /// How much of so much room for logs can be resident.
     pub(crate) fn room_bytes(&self, logs_bytes: u64) -> u64 {
-        self.0.as_ref().map_or(logs_bytes, |admitted| admitted.budget_bytes().min(logs_bytes))
+        self.0.as_ref().map_or(logs_bytes, |cache| cache.admitted.budget_bytes().min(logs_bytes))
     }
 
-    /// Has a log brought, and waits for it.
-    pub(crate) fn admit(&mut self, slice: &dyn DeviceRegion, ring: RingPlace) -> Result<(), Why> {
-        let Some(admitted) = &mut self.0 else { return Ok(()) };
-        let ticket = admitted.admit(slice, ring.at..ring.at + ring.len_bytes).map_err(|_| Why::NoRoom)?;
-        slice.wait_for(ticket);
-        Ok(())
-    }
-
-    /// A log is nobody's any more.
-    pub(crate) fn release(&mut self, ring: RingPlace) {
-        if let Some(admitted) = &mut self.0 {
-            admitted.release(ring.at);
+    /// Has a place brought, and waits for it.
+    pub(crate) fn admit(&mut self, slice: &dyn DeviceRegion, place: RingPlace) -> Result<(), Why> {
+        let Some(InCache { admitted, room }) = &mut self.0 else { return Ok(()) };
+        room.take(place.len_bytes)?;
+        match admitted.admit(slice, place.at..place.at + place.len_bytes) {
+            Ok(ticket) => {
+                slice.wait_for(ticket);
+                Ok(())
+            }
+            Err(_) => {
+                room.give_back(place.len_bytes);
+                Err(Why::NoRoom)
+            }
         }
+    }
+
+    /// A place is nobody's any more.
+    pub(crate) fn release(&mut self, place: RingPlace) {
+        let Some(InCache { admitted, room }) = &mut self.0 else { return };
+        let before_bytes = admitted.admitted_bytes();
+        admitted.release(place.at);
+        room.give_back(before_bytes - admitted.admitted_bytes());
     }
 
     /// Has those brought again that the device let go of.
     pub(crate) fn keep(&self, slice: &dyn DeviceRegion) -> Result<(), RegionError> {
-        let Some(admitted) = &self.0 else { return Ok(()) };
-        admitted.keep(slice).map(drop)
+        let Some(cache) = &self.0 else { return Ok(()) };
+        cache.admitted.keep(slice).map(drop)
     }
 }
 
@@ -57,4 +97,36 @@ pub(crate) fn bring(region: &dyn DeviceRegion, at: u64, len_bytes: u64) -> Resul
     let ticket = region.prefetch(at..at + len_bytes)?;
     region.wait_for(ticket);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use byway_tdm_region::{Opening, open};
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn slices_of_one_device_have_no_more_resident_together_than_its_cache_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("region");
+        let described = format!("emu:{}?size=32M&profile=cmm-h&cache=8M&clock=virtual", path.display());
+        let region = open(&described, &Opening::default()).unwrap();
+        let room = CacheRoom::of(region.as_ref());
+        let me = rustix::process::geteuid().as_raw();
+        let slices = [0, 16].map(|at| region.slice(at * MIB..(at + 16) * MIB, me).unwrap());
+        let mut residents = slices.each_ref().map(|slice| Resident::of(slice.as_ref(), &room));
+        let place = |n: u64| RingPlace { at: n * MIB, len_bytes: MIB, identity: 0 };
+        let mut admit = |slice: usize, n| residents[slice].admit(slices[slice].as_ref(), place(n));
+        let admitted = (0..16).filter(|n| admit(0, *n).is_ok() | admit(1, *n).is_ok()).count();
+        assert_eq!(admitted, 4, "of seven that have room, three had one of each");
+        assert_eq!(region.stats().evictions, 0);
+        residents[1].release(place(0));
+        residents[1].release(place(0));
+        assert_eq!(residents[0].admit(slices[0].as_ref(), place(9)), Ok(()));
+        assert_eq!(residents[0].admit(slices[0].as_ref(), place(10)), Err(Why::NoRoom));
+    }
 }

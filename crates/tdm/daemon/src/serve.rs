@@ -21,7 +21,7 @@ use crate::homes::Asker;
 use crate::options::Options;
 use crate::recovery::{Outcome, Purpose, RecoveredFile, Terms, left_by_all};
 use crate::report::{CacheReport, RegionReport, Report};
-use crate::resident::bring;
+use crate::resident::{CacheRoom, bring};
 use crate::table::{BootId, Found, SlotNumber, TABLE_BYTES, Table};
 
 /// Between two rounds over all files.
@@ -48,6 +48,7 @@ struct Shared {
     /// The region's file or node, however it was named.
     place: PathBuf,
     region: Box<dyn DeviceRegion>,
+    cache_room: CacheRoom,
     boot: BootId,
     estates: Mutex<Vec<Arc<Estate>>>,
     clients: Mutex<Vec<Client>>,
@@ -162,6 +163,7 @@ impl Shared {
         let shared = Self {
             options,
             place,
+            cache_room: CacheRoom::of(region.as_ref()),
             region,
             boot,
             estates: Mutex::default(),
@@ -257,7 +259,7 @@ impl Shared {
     fn open_estate(&self, uid: u32) -> Result<Estate, DaemonError> {
         let slice = self.slice_of(uid)?;
         let board = board_path(&self.options.boards, &self.place, uid);
-        let estate = Estate::open(uid, slice, &board, &self.options)?;
+        let estate = Estate::open(uid, slice, &board, &self.options, &self.cache_room)?;
         estate.board.set_reign(self.reign);
         estate.board.set_seen(monotonic_ns());
         Ok(estate)

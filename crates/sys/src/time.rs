@@ -1,4 +1,4 @@
-//! The monotonic clock.
+//! The monotonic clock, and the one that files are dated by.
 
 /// Nanoseconds since some fixed point before this process started; never goes back.
 #[must_use]
@@ -9,6 +9,15 @@ pub fn monotonic_ns() -> u64 {
     // SAFETY: room for a time, of a clock that every kernel has: the call cannot fail.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// Milliseconds since 1970, by the clock that the kernel dates files by.
+#[must_use]
+pub fn file_time_ms() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: as above.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut now) };
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use byway_sys::time::monotonic_ns;
+use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_tdm_board::{Counted, Entry, Level, Standing, Timed, Why};
 use byway_tdm_log::{Absorber, Begun, RingPlace, Source, SyncStep};
 use byway_tdm_region::Window;
@@ -106,6 +106,7 @@ impl<'s> OpenFile<'s> {
         };
         let standing = self.entry.standing();
         let before = watch.lap();
+        self.announce(standing);
         let wrote = real();
         let below = watch.lap();
         if wrote > 0 {
@@ -198,6 +199,7 @@ impl<'s> OpenFile<'s> {
             return self.suspended(real);
         };
         let Some(absorber) = self.session.absorber(self.entry) else { return self.suspended(real) };
+        self.announce(self.entry.standing());
         if absorber.cutting(size_bytes).is_err() {
             let _ = settle_held(&absorber, &below);
             self.entry.cursor().suspend();
@@ -246,6 +248,17 @@ impl<'s> OpenFile<'s> {
         let counters = self.entry.counters();
         counters.add(Counted::Writes, 1);
         counters.add(Counted::WrittenBytes, wrote.unsigned_abs() as u64);
+    }
+
+    /// The log says until when the file may be written: before it is.
+    #[inline]
+    fn announce(&self, standing: Standing) {
+        if standing.level != Level::Absorb {
+            return;
+        }
+        if let Some(absorber) = self.session.absorber(self.entry) {
+            absorber.announce(file_time_ms());
+        }
     }
 
     fn log<S: Source>(

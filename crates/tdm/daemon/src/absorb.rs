@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use byway_tdm_board::{Entry, EntryIndex, FUSE_MAGIC, FileKey, Level, Why};
 use byway_tdm_log::{Position, Ring};
@@ -55,21 +55,24 @@ impl Estate {
         if files.held.iter().any(|held| held.entry == index) {
             return Ok(());
         }
-        let slot = free_slot(table).ok_or(Why::NoRoom)?;
         let identity = getrandom::u64().map_err(|_| Why::NoRoom)?;
         let place = files.take_ring(self.slice.as_ref(), identity)?;
         let ring = Ring::new(self.slice.window(), place).map_err(|_| Why::NoRoom)?;
         let assignment =
             Assignment { key, ring: place, uid: self.uid, path: path.clone(), boot, kind: Kind::Ring };
         // The ring is empty before the table says whose it is, and the table says so before a record can be acknowledged.
-        let began = ring.format(Position(0)).is_ok() && table.put(slot, &assignment).is_ok();
+        let slot = ring.format(Position(0)).ok().and_then(|()| take_slot(table, &assignment));
+        let Some(slot) = slot else {
+            files.give_back(place);
+            return Err(Why::NoRoom);
+        };
         let held = HeldFile::new(index, slot, place, (path, lower));
-        if !began || !begin(entry, &held) {
+        if !begin(entry, &held) {
             // A slot that cannot be freed keeps its ring.
             if table.free(slot).is_ok() {
                 files.give_back(place);
             }
-            return Err(if began { entry.standing().why } else { Why::NoRoom });
+            return Err(entry.standing().why);
         }
         files.held.push(Arc::new(held));
         Ok(())
@@ -116,7 +119,54 @@ fn begin(entry: Entry<'_>, held: &HeldFile) -> bool {
     entry.move_to(Level::Absorb, Why::Earned)
 }
 
-pub(crate) fn free_slot<M: Memory>(table: &Table<'_, M>) -> Option<SlotNumber> {
+/// Puts a file into a slot that is free. Users have their files by themselves and the table together: one looks and takes at a time.
+pub(crate) fn take_slot<M: Memory>(table: &Table<'_, M>, what: &Assignment) -> Option<SlotNumber> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let slots = table.slots().ok()?;
-    slots.into_iter().find(|(_, found)| *found == Found::Free).map(|(slot, _)| slot)
+    let (slot, _) = slots.into_iter().find(|(_, found)| *found == Found::Free)?;
+    match table.put(slot, what) {
+        Ok(()) => Some(slot),
+        Err(_) => {
+            let _ = table.free(slot);
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::BTreeSet;
+
+    use byway_sys::Mapping;
+    use byway_tdm_log::RingPlace;
+    use byway_tdm_region::{Domain, Window};
+
+    use super::*;
+    use crate::table::{SLOTS, TABLE_BYTES};
+
+    #[test]
+    fn users_who_take_slots_at_once_have_one_each() {
+        let memory = Window::new(Mapping::anonymous(TABLE_BYTES as usize).unwrap(), Domain::CpuCache);
+        let taken = Mutex::new(BTreeSet::new());
+        let take_some = |uid: u32| {
+            for inode in 0..u64::from(SLOTS / 4) {
+                let key = FileKey { device: uid.into(), inode, born_ns: 1 };
+                let ring = RingPlace { at: 0, len_bytes: 4096, identity: 1 };
+                let what = Assignment { key, ring, uid, path: "/a".into(), boot: [0; 16], kind: Kind::Ring };
+                let slot = take_slot(&Table::new(&memory), &what).unwrap();
+                assert!(taken.lock().unwrap().insert(slot), "{slot:?} is taken twice");
+            }
+        };
+        std::thread::scope(|threads| {
+            (0..4).for_each(|uid| {
+                drop(threads.spawn({
+                    let take_some = &take_some;
+                    move || take_some(uid)
+                }))
+            });
+        });
+    }
 }

@@ -1,7 +1,8 @@
 //! One attempt to write a log back after another boot, which may be killed.
 //!
-//! A file that was written since the boot is left alone, as its records may be older than what it has. An attempt writes it too: before each write it says in
-//! the file's slot until when it may have, so that the next attempt knows those writes for its own kind's.
+//! A file that was written since the boot is left alone, as its records may be older than what it has; and so is one that was written after its log says that
+//! it was by that, in whichever boot. An attempt writes it too: before each write it says in the file's slot until when it may have, so that the next attempt knows
+//! those writes for its own kind's.
 
 use std::cell::Cell;
 use std::io;
@@ -29,19 +30,22 @@ pub(crate) struct Slot<'t, M> {
 pub(crate) struct Attempt<'t, M> {
     lower: &'t Lower,
     slot: Slot<'t, M>,
+    /// Until when the file may have been written by its log, as far as that says so.
+    logged_until: Option<Duration>,
     until: Cell<Duration>,
 }
 
 impl<'t, M: Memory> Attempt<'t, M> {
-    pub(crate) const fn new(lower: &'t Lower, slot: Slot<'t, M>) -> Self {
-        Self { lower, slot, until: Cell::new(Duration::ZERO) }
+    pub(crate) const fn new(lower: &'t Lower, slot: Slot<'t, M>, logged_until: Option<Duration>) -> Self {
+        Self { lower, slot, logged_until, until: Cell::new(Duration::ZERO) }
     }
 
-    /// Whether somebody else wrote the file since the boot, or that cannot be told.
+    /// Whether somebody else wrote the file since the boot or since its log ended, or that cannot be told.
     pub(crate) fn is_written_by_others(&self) -> bool {
         let (Ok(written), Some(booted)) = (self.lower.written(), boot::began()) else { return true };
         let until_ns = self.slot.table.recovers_until_ns(self.slot.number).unwrap_or(0);
-        written >= booted && written > Duration::from_nanos(until_ns)
+        let is_since_log = self.logged_until.is_some_and(|until| written > until);
+        (written >= booted || is_since_log) && written > Duration::from_nanos(until_ns)
     }
 
     fn announce(&self) -> io::Result<()> {

@@ -13,13 +13,13 @@ use byway_tdm_home::{Home, HomeError, WrittenBack, recover, write_back};
 use byway_tdm_region::Memory;
 use rustix::fs::OFlags;
 
-use crate::absorb::free_slot;
+use crate::absorb::take_slot;
 use crate::attempt::{Attempt, Slot};
 use crate::estate::Estate;
 use crate::held::locked;
 use crate::home::{Coming, HousedFile, can_overwrite};
-use crate::lower::Lower;
-use crate::recovery::{Outcome, Terms};
+use crate::lower::{Lower, Sought};
+use crate::recovery::{NOT_HIS, Outcome, Terms};
 use crate::table::{Assignment, BootId, Kind, SlotNumber, Table};
 
 /// Which files.
@@ -130,15 +130,16 @@ impl Estate {
         let size_bytes = lower.size_bytes().map_err(|_| Why::Unlinked)?;
         let identity = getrandom::u64().map_err(|_| Why::NoRoom)?;
         let mut files = self.files();
-        let slot = free_slot(table).ok_or(Why::NoRoom)?;
         let least = size_bytes + byway_tdm_home::FRONT_BYTES;
         let ring = files.take_home(self.slice.as_ref(), least, identity)?;
         let assignment = Assignment { key, ring, uid: self.uid, path, boot, kind: Kind::Home };
-        if table.put(slot, &assignment).is_err() {
-            files.give_back(ring);
-            return Err(Why::NoRoom);
+        match take_slot(table, &assignment) {
+            Some(slot) => Ok((slot, assignment)),
+            None => {
+                files.give_back(ring);
+                Err(Why::NoRoom)
+            }
         }
-        Ok((slot, assignment))
     }
 
     /// Brings a file below if it is at home, and has its place back.
@@ -244,13 +245,16 @@ impl Estate {
         if entry.is_none() && !home.is_live().map_err(io::Error::other)? {
             return over(Outcome::Synced);
         }
-        let lower = match Lower::find(&was.path, was.key) {
-            Ok(Some((_, lower))) => lower,
-            Ok(None) => return over(Outcome::Missing),
-            // The lease of the earlier daemon holds us up.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Settled::Open { is_below }),
-            Err(error) => return Err(error),
-        };
+        let lower =
+            match Lower::find(&was.path, Sought { key: was.key, is_renumbered: false, is_written: true }) {
+                Ok(Some((_, lower))) => lower,
+                Ok(None) => return over(Outcome::Missing),
+                // The lease of the earlier daemon holds us up.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Settled::Open { is_below });
+                }
+                Err(error) => return Err(error),
+            };
         let Some(entry) = entry else {
             if lease::take(&lower).is_err() {
                 return Ok(Settled::Open { is_below });
@@ -285,10 +289,15 @@ impl Estate {
         if !home.is_live().map_err(io::Error::other)? {
             return over(was.path.clone(), Outcome::Synced);
         }
-        let Some((path, lower)) = Lower::find(&was.path, was.key)? else {
+        let Some((path, lower)) =
+            Lower::find(&was.path, Sought { key: was.key, is_renumbered: true, is_written: true })?
+        else {
             return over(was.path.clone(), Outcome::Missing);
         };
-        let attempt = Attempt::new(&lower, place);
+        if lower.owner_uid()? != was.uid {
+            return Err(io::Error::other(NOT_HIS));
+        }
+        let attempt = Attempt::new(&lower, place, None);
         if !terms.is_forced && attempt.is_written_by_others() {
             return over(path, Outcome::WrittenSince);
         }

@@ -19,24 +19,55 @@ use rustix::fs::{Mode, OFlags, open};
 #[derive(Debug)]
 pub(crate) struct Lower(File);
 
-impl Lower {
-    /// The file that somebody handed over.
-    pub(crate) fn again(handed: BorrowedFd<'_>) -> io::Result<Self> {
-        let path = format!("/proc/self/fd/{}", handed.as_raw_fd());
-        let file = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self(file.into()))
+/// Which file is looked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sought {
+    pub(crate) key: FileKey,
+    /// The system was started again: devices may have other numbers.
+    pub(crate) is_renumbered: bool,
+    /// It is written, not only synced.
+    pub(crate) is_written: bool,
+}
+
+impl Sought {
+    /// One of this boot, of which the page cache has all.
+    pub(crate) const fn to_sync(key: FileKey) -> Self {
+        Self { key, is_renumbered: false, is_written: false }
     }
 
-    /// The file of a key that was at a path once: there, or under another name in the same folder.
-    pub(crate) fn find(path: &Path, key: FileKey) -> io::Result<Option<(PathBuf, Self)>> {
-        if let Some(lower) = Self::at(path, key)? {
+    fn is(self, found: FileKey) -> bool {
+        let device = if self.is_renumbered { found.device } else { self.key.device };
+        found == FileKey { device, ..self.key }
+    }
+}
+
+impl Lower {
+    /// The file that somebody handed over, to be synced.
+    pub(crate) fn again(handed: BorrowedFd<'_>) -> io::Result<Self> {
+        Self::opened(Path::new(&path_of(handed)), OFlags::empty(), false)
+    }
+
+    /// To be synced a file is opened to be read where that can be: while somebody has it open to be written, no program can be started
+    /// from it, and whoever watches it is told that it was written once that is closed.
+    fn opened(path: &Path, how: OFlags, is_written: bool) -> io::Result<Self> {
+        let by = |access| open(path, access | how | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
+        let file = match is_written {
+            true => by(OFlags::WRONLY),
+            false => by(OFlags::RDONLY).or_else(|_| by(OFlags::WRONLY)),
+        };
+        Ok(Self(file?.into()))
+    }
+
+    /// A file that was at a path once: there, or under another name in the same folder.
+    pub(crate) fn find(path: &Path, sought: Sought) -> io::Result<Option<(PathBuf, Self)>> {
+        if let Some(lower) = Self::at(path, sought)? {
             return Ok(Some((path.to_owned(), lower)));
         }
         let Some(folder) = path.parent() else { return Ok(None) };
         let Ok(names) = std::fs::read_dir(folder) else { return Ok(None) };
         for name in names.flatten() {
             let path = name.path();
-            if let Some(lower) = Self::at(&path, key)? {
+            if let Some(lower) = Self::at(&path, sought)? {
                 return Ok(Some((path, lower)));
             }
         }
@@ -44,31 +75,32 @@ impl Lower {
     }
 
     /// The file at a path, if it is the one. What is not a file, or another's, is not opened at all.
-    fn at(path: &Path, key: FileKey) -> io::Result<Option<Self>> {
+    fn at(path: &Path, sought: Sought) -> io::Result<Option<Self>> {
         let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return Ok(None) };
-        let is_it = |found: Option<Identified>| found.is_some_and(|found| found.key == key);
+        let is_it = |found: Option<Identified>| found.is_some_and(|found| sought.is(found.key));
         if !is_it(FileKey::at(&name).unwrap_or(None)) {
-            return Self::below(path, key);
+            return Self::below(path, sought);
         }
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(open(path, flags, Mode::empty())?);
-        Ok(is_it(FileKey::of(&file)?).then_some(Self(file)))
+        let lower = Self::opened(path, OFlags::NOFOLLOW, sought.is_written)?;
+        Ok(is_it(FileKey::of(&lower)?).then_some(lower))
     }
 
     /// The file that a mount shows at a path, if it is the one.
-    fn below(path: &Path, key: FileKey) -> io::Result<Option<Self>> {
+    fn below(path: &Path, sought: Sought) -> io::Result<Option<Self>> {
         let Some(lower) = lower_of(path) else { return Ok(None) };
         // Opened so, nothing happens to whatever it is.
         let Ok(found) = open(lower, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) else { return Ok(None) };
         match FileKey::of(&found)? {
-            Some(is) if is.key == key => Self::again(found.as_fd()).map(Some),
+            Some(is) if sought.is(is.key) => {
+                Self::opened(Path::new(&path_of(found.as_fd())), OFlags::empty(), sought.is_written).map(Some)
+            }
             _ => Ok(None),
         }
     }
 
     /// Where it is now, as the kernel says it.
     pub(crate) fn path(&self) -> io::Result<PathBuf> {
-        std::fs::read_link(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+        std::fs::read_link(path_of(self.as_fd()))
     }
 
     /// Names it has.
@@ -82,10 +114,20 @@ impl Lower {
         Ok(written.duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 
+    /// Whose it is.
+    pub(crate) fn owner_uid(&self) -> io::Result<u32> {
+        Ok(self.0.metadata()?.uid())
+    }
+
     /// Its size.
     pub(crate) fn size_bytes(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
+}
+
+/// A path that leads to an open file, whatever it is called.
+fn path_of(file: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 /// Syncs the whole file system on which a file was, if that is still where its folder is; says whether that is done.

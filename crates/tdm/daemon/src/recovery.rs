@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use byway_tdm_board::{Level, Why};
 use byway_tdm_log::{LowerFile, RecoveryError, ReplayEnd, Ring, RingPlace, recover as replay};
@@ -12,7 +13,7 @@ use crate::attempt::{Attempt, Slot};
 use crate::error::DaemonError;
 use crate::estate::Estate;
 use crate::held::{HeldFile, locked};
-use crate::lower::{self, Lower};
+use crate::lower::{self, Lower, Sought};
 use crate::table::{Assignment, BootId, Found, Kind, SlotNumber, Table};
 
 /// What became of a file that was absorbed when its daemon ended.
@@ -87,6 +88,12 @@ impl Outcome {
 /// Why a file's log is left alone while a program may log there.
 const LOCKED: &str = "a program keeps the lock of its log";
 
+/// Why what a user has in his part of the region is not written to a file.
+pub(crate) const NOT_HIS: &str = "it belongs to another user by now";
+
+/// Where the log of a file is that has none.
+const NOWHERE: RingPlace = RingPlace { at: 0, len_bytes: 0, identity: 0 };
+
 /// What a region is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -115,7 +122,9 @@ fn settle_slot<M: Memory>(
     terms: Terms,
 ) -> (PathBuf, Outcome) {
     let failed = |why: String| (was.path.clone(), Outcome::Failed { why });
-    let (path, lower) = match Lower::find(&was.path, was.key) {
+    let is_lost = was.boot != terms.boot;
+    let sought = Sought { key: was.key, is_renumbered: is_lost, is_written: is_lost };
+    let (path, lower) = match Lower::find(&was.path, sought) {
         Ok(Some(found)) => found,
         // Whatever it is called now, it is on the same file system, which has all that was written in this boot.
         Ok(None) if was.boot == terms.boot && lower::sync_whole(&was.path, was.key) => {
@@ -132,7 +141,16 @@ fn settle_slot<M: Memory>(
         };
         return (path, outcome);
     }
-    let attempt = Attempt::new(&lower, place);
+    match lower.owner_uid() {
+        Ok(owner) if owner == was.uid => {}
+        Ok(_) => return failed(NOT_HIS.to_owned()),
+        Err(error) => return failed(error.to_string()),
+    }
+    let logged_until = match Ring::new(slice.window(), was.ring).and_then(|ring| ring.written_until_ms()) {
+        Ok(until_ms) => until_ms.map(Duration::from_millis),
+        Err(error) => return failed(error.to_string()),
+    };
+    let attempt = Attempt::new(&lower, place, logged_until);
     if !terms.is_forced && attempt.is_written_by_others() {
         return (path, Outcome::WrittenSince);
     }
@@ -210,6 +228,8 @@ impl Estate {
                 continue;
             };
             entry.cursor().suspend();
+            // A real sync that began before knows by this that the log is not the file's any more.
+            entry.set_ring(NOWHERE);
             entry.move_to(Level::Pass, Why::Renamed);
         }
         kept
@@ -221,7 +241,7 @@ impl Estate {
         if entry.standing().level != Level::Absorb || entry.ring() != was.ring {
             return None;
         }
-        let (path, lower) = Lower::find(&was.path, was.key).ok()??;
+        let (path, lower) = Lower::find(&was.path, Sought::to_sync(was.key)).ok()??;
         let held = HeldFile::new(entry.index(), slot, was.ring, (path.clone(), lower));
         // Where there is no room for it in the device's cache, its stores wait.
         let _ = self.files().resident.admit(self.slice.as_ref(), was.ring);

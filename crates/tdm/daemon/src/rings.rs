@@ -9,20 +9,21 @@ const RING_MIN_BYTES: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Rings {
     ring_bytes: u64,
-    taken: Vec<bool>,
+    /// How many rings are in each place: several from an earlier time, if those were shorter.
+    taken: Vec<u32>,
 }
 
 impl Rings {
     /// Of a slice of `slice_bytes`, with rings of about `wanted_bytes` each, and at least eight of them if that can be.
     pub(crate) fn new(slice_bytes: u64, wanted_bytes: u64) -> Self {
         let ring_bytes = wanted_bytes.min(slice_bytes / 8).max(RING_MIN_BYTES) / 4096 * 4096;
-        Self { ring_bytes, taken: vec![false; (slice_bytes / ring_bytes) as usize] }
+        Self { ring_bytes, taken: vec![0; (slice_bytes / ring_bytes) as usize] }
     }
 
     /// Takes a place, for a use of its own.
     pub(crate) fn take(&mut self, identity: u64) -> Option<RingPlace> {
-        let free = self.taken.iter().position(|taken| !taken)?;
-        self.taken[free] = true;
+        let free = self.taken.iter().position(|taken| *taken == 0)?;
+        self.taken[free] = 1;
         Some(RingPlace { at: free as u64 * self.ring_bytes, len_bytes: self.ring_bytes, identity })
     }
 
@@ -32,34 +33,33 @@ impl Rings {
         let most = (self.taken.len() / 2).max(1);
         let least = least_bytes.div_ceil(self.ring_bytes).max(1) as usize;
         let count = wanted.min(most).max(least);
-        let first = self.taken.windows(count).position(|run| run.iter().all(|taken| !taken))?;
-        self.taken[first..first + count].fill(true);
+        let first = self.taken.windows(count).position(|run| run.iter().all(|taken| *taken == 0))?;
+        self.taken[first..first + count].fill(1);
         let (at, len_bytes) = (first as u64 * self.ring_bytes, count as u64 * self.ring_bytes);
         Some(RingPlace { at, len_bytes, identity })
     }
 
     /// Marks a place from an earlier time as taken. Rings of another length then take each place that they touch.
     pub(crate) fn mark(&mut self, ring: RingPlace) {
-        self.set(ring, true);
+        self.touched(ring).iter_mut().for_each(|taken| *taken += 1);
     }
 
     /// Gives a place back.
     pub(crate) fn give_back(&mut self, ring: RingPlace) {
-        self.set(ring, false);
+        self.touched(ring).iter_mut().for_each(|taken| *taken = taken.saturating_sub(1));
     }
 
-    fn set(&mut self, ring: RingPlace, is_taken: bool) {
-        let (first, end) = (ring.at / self.ring_bytes, (ring.at + ring.len_bytes).div_ceil(self.ring_bytes));
-        for place in first..end {
-            if let Some(taken) = self.taken.get_mut(place as usize) {
-                *taken = is_taken;
-            }
-        }
+    /// The places that a ring touches, wherever somebody says that it is.
+    fn touched(&mut self, ring: RingPlace) -> &mut [u32] {
+        let end = ring.at.saturating_add(ring.len_bytes).div_ceil(self.ring_bytes);
+        let end = end.min(self.taken.len() as u64);
+        let first = (ring.at / self.ring_bytes).min(end);
+        &mut self.taken[first as usize..end as usize]
     }
 
     /// Places, and how many of them are taken.
     pub(crate) fn places(&self) -> (usize, usize) {
-        (self.taken.len(), self.taken.iter().filter(|taken| **taken).count())
+        (self.taken.len(), self.taken.iter().filter(|taken| **taken > 0).count())
     }
 
     /// Bytes of each.
@@ -102,5 +102,34 @@ mod tests {
         let mut rings = Rings::new(1 << 20, 1 << 30);
         rings.mark(RingPlace { at: 100 << 10, len_bytes: 64 << 10, identity: 0 });
         assert_eq!(rings.take(1).unwrap().at, 256 << 10);
+    }
+
+    #[test]
+    fn a_place_of_several_rings_from_earlier_is_given_when_the_last_of_them_is_back() {
+        let mut rings = Rings::new(1 << 20, 1 << 30);
+        let [first, second] = [0, 64].map(|at| RingPlace { at: at << 10, len_bytes: 64 << 10, identity: 0 });
+        [first, second].into_iter().for_each(|ring| rings.mark(ring));
+        rings.give_back(first);
+        assert_eq!(rings.take(1).unwrap().at, 128 << 10);
+        rings.give_back(second);
+        assert_eq!(rings.take(2).unwrap().at, 0);
+    }
+
+    #[test]
+    fn a_ring_from_earlier_that_touches_several_places_gives_all_of_them_back() {
+        let mut rings = Rings::new(1 << 20, 1 << 30);
+        let long = RingPlace { at: 0, len_bytes: 512 << 10, identity: 0 };
+        rings.mark(long);
+        assert_eq!(rings.places(), (8, 4));
+        rings.give_back(long);
+        assert_eq!(rings.places(), (8, 0));
+    }
+
+    #[test]
+    fn a_ring_that_a_user_says_is_somewhere_else_takes_no_more_than_there_is() {
+        let mut rings = Rings::new(1 << 20, 1 << 30);
+        rings.mark(RingPlace { at: 4096, len_bytes: u64::MAX, identity: 0 });
+        rings.mark(RingPlace { at: u64::MAX, len_bytes: 1, identity: 0 });
+        assert_eq!(rings.places(), (8, 8));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::Shutdown;
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -458,7 +458,10 @@ fn listen(socket: &Path) -> Result<UnixListener, DaemonError> {
     if UnixStream::connect(socket).is_ok() {
         return Err(DaemonError::InUse(socket.to_owned()));
     }
-    let _ = std::fs::remove_file(socket);
+    // Whatever else is called so is somebody's, and is not listened at.
+    if std::fs::symlink_metadata(socket).is_ok_and(|found| found.file_type().is_socket()) {
+        let _ = std::fs::remove_file(socket);
+    }
     let listener = UnixListener::bind(socket).map_err(DaemonError::system(socket, "listen there"))?;
     if rustix::process::geteuid().is_root() {
         // Every user's programs come; who they are the system says.

@@ -28,8 +28,11 @@ pub const PUBLISHED: Point = Point("that a slot counts, before its ring is used"
 /// That it does not any more, before its ring is used for another file.
 pub const FREED: Point = Point("that a slot is free, before its ring is another's");
 
+/// Until when a recovery may write a file, before it does: the next one may be in another boot.
+pub const RECOVERING: Point = Point("until when a recovery may write a file, before it does");
+
 /// All places where the table is flushed and fenced.
-pub const POINTS: [Point; 3] = [WRITTEN, PUBLISHED, FREED];
+pub const POINTS: [Point; 4] = [WRITTEN, PUBLISHED, FREED, RECOVERING];
 
 const SLOT_BYTES: u64 = 8192;
 const HEAD_BYTES: usize = 96;
@@ -188,12 +191,16 @@ impl<'m, M: Memory> Table<'m, M> {
         self.0.load(at(slot) + RECOVERS_UNTIL_AT)
     }
 
-    /// Says so. It is for a recovery in the same boot, so nothing is flushed.
+    /// Says so: kept when this returns.
     ///
     /// # Errors
     /// What the memory says.
     pub fn set_recovers_until_ns(&self, slot: SlotNumber, until_ns: u64) -> Result<(), MemoryError> {
-        self.0.store(at(slot) + RECOVERS_UNTIL_AT, until_ns)
+        let at = at(slot) + RECOVERS_UNTIL_AT;
+        self.0.store(at, until_ns)?;
+        self.0.flush(at, 8, RECOVERING)?;
+        self.0.fence(RECOVERING);
+        Ok(())
     }
 
     fn set_state(&self, slot: SlotNumber, state: u64, point: Point) -> Result<(), MemoryError> {
@@ -318,6 +325,21 @@ mod tests {
             assert!(!is_kept(Some(LeftOut::Flush(point))), "{point}");
             assert!(!is_kept(Some(LeftOut::Fence(point))), "{point}");
         }
+    }
+
+    #[test]
+    fn until_when_a_recovery_may_write_is_certain_and_is_missed_where_it_is_not() {
+        let is_kept = |left_out| {
+            (0..20).all(|seed| {
+                let (memory, _) = memory(vec![0; SLOT_BYTES as usize / 8], u64::MAX, left_out);
+                Table::new(&memory).set_recovers_until_ns(SlotNumber(0), 7).unwrap();
+                let words = memory.after_a_cut(&mut Random::new(seed));
+                let (after, _) = self::memory(words, u64::MAX, None);
+                Table::new(&after).recovers_until_ns(SlotNumber(0)).unwrap() == 7
+            })
+        };
+        assert!(is_kept(None));
+        assert!(!is_kept(Some(LeftOut::Flush(RECOVERING))) && !is_kept(Some(LeftOut::Fence(RECOVERING))));
     }
 
     #[test]

@@ -207,6 +207,11 @@ fn left_by_another_boot(place: &Place, path: &Path) {
 }
 
 fn left_by(place: &Place, path: &Path, boot: BootId) {
+    left_with(place, path, None, |was| was.boot = boot);
+}
+
+/// The same, with what the log says of when it was, and with what the table says changed.
+fn left_with(place: &Place, path: &Path, now_ms: Option<u64>, change: impl Fn(&mut Assignment)) {
     let region = open(&place.options.region, &place.options.opening).unwrap();
     let table_bytes = byway_tdm_daemon::TABLE_BYTES;
     let uid = rustix::process::geteuid().as_raw();
@@ -216,17 +221,27 @@ fn left_by(place: &Place, path: &Path, boot: BootId) {
     ring.format(Position(0)).unwrap();
     let words: [std::sync::atomic::AtomicU64; CURSOR_WORDS] = Default::default();
     let absorber = Absorber::new(ring, Cursor::new(&words));
+    now_ms.into_iter().for_each(|now_ms| absorber.announce(now_ms));
     for (at, data) in [(0, "kept"), (4, " by"), (7, " records")] {
         absorber.wrote(at, data.len() as u64, &mut data.as_bytes());
     }
     let _ = absorber.sync();
     let key = FileKey::of(File::open(path).unwrap()).unwrap().unwrap().key;
-    let was = Assignment { key, ring: place, uid, path: path.to_owned(), boot, kind: Kind::Ring };
+    let path = path.to_owned();
+    let mut was = Assignment { key, ring: place, uid, path, boot: [1; 16], kind: Kind::Ring };
+    change(&mut was);
     Table::new(region.window()).put(SlotNumber(3), &was).unwrap();
 }
 
+/// Long before this boot, in seconds since 1970.
+const OLD_S: u64 = 1_000_000_000;
+
 fn make_old(path: &Path) {
-    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    written_at(path, OLD_S);
+}
+
+fn written_at(path: &Path, seconds: u64) {
+    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
     File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
 }
 
@@ -258,6 +273,68 @@ fn a_file_that_was_written_since_the_boot_is_left_until_somebody_says_so() {
     assert_eq!(std::fs::read(&path).unwrap(), b"newer");
     let recovered = recover(&place.options, true).unwrap();
     assert_eq!(recovered[0].outcome, Outcome::Replayed { records: 3, data_bytes: 15 });
+}
+
+#[test]
+fn a_file_that_was_written_in_another_boot_behind_that_of_its_log_is_left_until_somebody_says_so() {
+    let place = Place::new();
+    let (path, mut file) = place.file("log");
+    left_with(&place, &path, Some(OLD_S * 1000), |_| {});
+    file.write_all(b"newer").unwrap();
+    written_at(&path, OLD_S + 3600);
+    assert_eq!(recover(&place.options, false).unwrap()[0].outcome, Outcome::WrittenSince);
+    assert_eq!(std::fs::read(&path).unwrap(), b"newer");
+    written_at(&path, OLD_S + 1);
+    let recovered = recover(&place.options, false).unwrap();
+    assert_eq!(recovered[0].outcome, Outcome::Replayed { records: 3, data_bytes: 15 });
+}
+
+#[test]
+fn a_log_says_until_when_its_file_may_be_written() {
+    let place = Place::new();
+    let _daemon = place.start();
+    let session = place.session();
+    let (path, file) = place.file("log");
+    let opened = open_file(&session, &file);
+    absorbed(&opened, &file);
+    write(&opened, &file, 0, b"x");
+    let ring = Ring::new(session.memory(), opened.entry().ring()).unwrap();
+    let until = std::time::Duration::from_millis(ring.written_until_ms().unwrap().unwrap());
+    let written = std::fs::metadata(&path).unwrap().modified().unwrap();
+    assert!(until > written.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap());
+}
+
+#[test]
+fn a_file_whose_disk_has_another_number_in_the_next_boot_is_found() {
+    let place = Place::new();
+    let (path, _file) = place.file("log");
+    make_old(&path);
+    left_with(&place, &path, None, |was| was.key.device += 1);
+    let recovered = recover(&place.options, false).unwrap();
+    assert_eq!(recovered[0].outcome, Outcome::Replayed { records: 3, data_bytes: 15 });
+}
+
+#[test]
+fn what_a_user_has_in_his_log_is_not_written_to_a_file_that_is_anothers_by_now() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = Place::new();
+    let (path, _file) = place.file("log");
+    left_by_another_boot(&place, &path);
+    std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+    make_old(&path);
+    let recovered = recover(&place.options, true).unwrap();
+    assert!(matches!(recovered[0].outcome, Outcome::Failed { .. }), "{recovered:?}");
+    assert_eq!(std::fs::read(&path).unwrap(), b"");
+}
+
+#[test]
+fn a_file_that_is_no_socket_is_not_taken_away_for_one() {
+    let place = Place::new();
+    std::fs::write(&place.options.socket, b"somebody's").unwrap();
+    assert!(Daemon::start(place.options.clone()).is_err());
+    assert_eq!(std::fs::read(&place.options.socket).unwrap(), b"somebody's");
 }
 
 #[test]

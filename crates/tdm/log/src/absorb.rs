@@ -41,6 +41,19 @@ impl<'a, M: Memory> Absorber<'a, M> {
         Self { ring, cursor }
     }
 
+    /// The file is about to be written, at this time of the clock that its own times are by: the medium says up to when it may have been. A
+    /// file that was written later was not by this log, whose records are older then.
+    pub fn announce(&self, now_ms: u64) {
+        if now_ms.saturating_add(LEASE_MS / 2) < self.cursor.until_ms() {
+            return;
+        }
+        let until_ms = now_ms.saturating_add(LEASE_MS);
+        match self.ring.announce(until_ms) {
+            Ok(()) => self.cursor.set_until_ms(until_ms),
+            Err(_) => self.cursor.suspend(),
+        }
+    }
+
     /// Logs what a write below has put into the file. What cannot be logged suspends the log.
     pub fn wrote(&self, at: u64, len_bytes: u64, source: &mut impl Source) {
         if len_bytes == 0 {
@@ -110,13 +123,17 @@ impl<'a, M: Memory> Absorber<'a, M> {
     }
 
     /// A real sync is done: what it covered is retired, and a log that was suspended before goes on. With an error number, every
-    /// sync from here on fails.
+    /// sync from here on fails, and nothing is retired any more.
     ///
     /// # Errors
-    /// That number, or EIO where the log's own memory failed.
+    /// That number or the one of an earlier sync, or EIO where the log's own memory failed.
     pub fn synced_below(&self, begun: Begun, result: Result<(), i32>) -> Result<(), i32> {
         if let Err(error) = result {
             self.cursor.fail(error);
+            return Err(error);
+        }
+        if let Some(error) = self.cursor.error() {
+            // What was lost then is in these records alone, and the system does not tell twice.
             return Err(error);
         }
         let extent = self.cursor.extent();
@@ -136,6 +153,9 @@ impl<'a, M: Memory> Absorber<'a, M> {
         self.cursor
     }
 }
+
+/// For so long is said ahead that a file may be written, and again when half of it is over.
+const LEASE_MS: u64 = 10_000;
 
 /// Input/output error, on every Linux.
 const EIO: i32 = 5;

@@ -16,6 +16,7 @@ const SYNCED: usize = 2;
 const UNLOGGED: usize = 3;
 const COVERED: usize = 4;
 const ERROR: usize = 5;
+const UNTIL: usize = 6;
 
 /// Where a log stands, and whether it may go on. All but [`Cursor::suspend`] and the questions is done under the file's lock.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +35,7 @@ impl<'w> Cursor<'w> {
             self.set(word, head.0);
         }
         self.set(ERROR, 0);
+        self.set(UNTIL, 0);
         self.suspend();
     }
 
@@ -74,6 +76,15 @@ impl<'w> Cursor<'w> {
     pub fn kept_bytes(&self) -> u64 {
         let extent = self.extent();
         extent.tail.0 - extent.head.0
+    }
+
+    /// Until when the log says that the file may be written, in milliseconds since 1970.
+    pub(crate) fn until_ms(&self) -> u64 {
+        self.get(UNTIL)
+    }
+
+    pub(crate) fn set_until_ms(&self, until_ms: u64) {
+        self.set(UNTIL, until_ms);
     }
 
     pub(crate) fn unlogged(&self) -> u64 {

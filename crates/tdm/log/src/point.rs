@@ -10,6 +10,8 @@ pub const SYNCED: Point = Point("records before a sync is acknowledged");
 pub const CUT: Point = Point("a truncation before the file is cut");
 /// Where a ring begins, before what is in front of it is written over.
 pub const RETIRED: Point = Point("the beginning of a ring, before its records are written over");
+/// Until when a file is written by its log, before it is. Left out, a file is taken for written by others, and nothing is lost by that.
+pub const ANNOUNCED: Point = Point("until when a file may be written, before it is");
 
-/// All of them.
+/// All that acknowledged bytes hang on.
 pub const POINTS: [Point; 4] = [FORMATTED, SYNCED, CUT, RETIRED];

@@ -265,6 +265,38 @@ fn a_failed_sync_below_fails_this_one_and_every_later_one() {
     assert_eq!(absorber.sync(), SyncStep::Failed(28));
 }
 
+#[test]
+fn nothing_is_retired_by_a_sync_below_that_comes_behind_one_that_failed() {
+    let power = Rc::new(Power::stays());
+    let memory = ForgetfulMemory::new(vec![0; MEMORY_WORDS], power, None);
+    let words: [AtomicU64; CURSOR_WORDS] = Default::default();
+    let ring = Ring::new(&memory, PLACE).unwrap();
+    ring.format(Position(0)).unwrap();
+    let absorber = Absorber::new(ring, Cursor::new(&words));
+    absorber.wrote(0, 3, &mut &b"abc"[..]);
+    assert_eq!(absorber.sync(), SyncStep::Done);
+    assert_eq!(absorber.synced_below(absorber.begin_below(), Err(5)), Err(5));
+    assert_eq!(absorber.synced_below(absorber.begin_below(), Ok(())), Err(5));
+    assert_eq!(ring.replay::<RingError>(|_| Ok(())).unwrap().records, 1);
+}
+
+#[test]
+fn until_when_a_file_may_be_written_is_said_ahead_and_seldom() {
+    let power = Rc::new(Power::stays());
+    let memory = ForgetfulMemory::new(vec![0; MEMORY_WORDS], power, None);
+    let words: [AtomicU64; CURSOR_WORDS] = Default::default();
+    let ring = Ring::new(&memory, PLACE).unwrap();
+    let absorber = Absorber::new(ring, Cursor::new(&words));
+    let said = |now_ms| {
+        absorber.announce(now_ms);
+        ring.written_until_ms().unwrap().unwrap()
+    };
+    let first = said(1_000_000);
+    assert!(first > 1_000_000);
+    assert_eq!(said(1_000_100), first);
+    assert!(said(first) > first);
+}
+
 /// A change while a real sync runs that began before it, and the sync after that.
 fn sync_after(change: impl Fn(&Absorber<'_, ForgetfulMemory>)) -> SyncStep {
     let power = Rc::new(Power::stays());

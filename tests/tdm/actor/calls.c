@@ -249,7 +249,11 @@ static int names(struct line *l, long *r) {
         *r = rename(l->word[1], l->word[2]);
     else if (!strcmp(name, "link"))
         *r = link(l->word[1], l->word[2]);
-    else if (!strcmp(name, "unlink"))
+    else if (!strcmp(name, "name")) {
+        char open_file[64];
+        snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", *slot(l, 1));
+        *r = linkat(AT_FDCWD, open_file, AT_FDCWD, l->word[2], AT_SYMLINK_FOLLOW);
+    } else if (!strcmp(name, "unlink"))
         *r = unlink(l->word[1]);
     else if (!strcmp(name, "remove"))
         *r = remove(l->word[1]);

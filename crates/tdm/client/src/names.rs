@@ -57,7 +57,9 @@ impl Session {
 
     /// Has a file that is served taken down to the kernel.
     pub fn take_down(&self, entry: Entry<'_>, sync_all: impl Fn() -> Result<(), Errno>) {
-        if entry.standing().level == Level::Pass || self.settle(entry) {
+        let is_down = || entry.standing().level == Level::Pass;
+        // A daemon of another region that listens there by now knows nothing of it.
+        if is_down() || self.settle(entry) && is_down() {
             return;
         }
         // Nobody answers, and there may be no descriptor of it here: all that there is is synced.

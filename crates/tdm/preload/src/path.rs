@@ -69,7 +69,8 @@ pub(crate) fn unname<R>(folder: c_int, path: *const c_char, real: impl FnOnce() 
     }
 }
 
-fn sync_all() -> Result<(), c_int> {
+/// Has all that there is synced: where the file has no descriptor here.
+pub(crate) fn sync_all() -> Result<(), c_int> {
     // SAFETY: takes nothing.
     unsafe { libc::sync() };
     Ok(())

@@ -13,6 +13,7 @@ use byway_tdm_client::{FdTable, Listed, OpenFile, Session, Turn};
 
 use crate::calm::Calm;
 use crate::hooks::below;
+use crate::path::sync_all;
 
 /// Descriptors of files that somebody may serve.
 pub(crate) static FDS: FdTable = FdTable::new();
@@ -126,7 +127,8 @@ fn file_of_stray(fd: c_int, listed: Listed) -> Option<OpenFile<'static>> {
         HAS_STRAYED.set(false);
         return file;
     }
-    served(file?).bar(Why::HandedOn, || Ok(()));
+    // Its parent's file is under a number that may be another's here.
+    served(file?).bar(Why::HandedOn, sync_all);
     None
 }
 

@@ -16,11 +16,16 @@ struct Alone {
 
 impl Alone {
     fn new(flags: &str) -> Self {
+        Self::opened(&format!("open a log {flags}"))
+    }
+
+    /// Opened by these calls.
+    fn opened(how: &str) -> Self {
         let place = place();
         let mut keeper = place.keeper(KEEPER);
         let session = place.session();
         let mut actor = place.actor();
-        actor.does(&format!("open a log {flags}; write a 500 1"));
+        actor.does(&format!("{how}; write a 500 1"));
         place.absorb(&session, &mut actor, 'a', "log");
         keeper.kill();
         actor.does("write a 100 2; fdatasync a; write a 50 3; fdatasync a");
@@ -327,4 +332,18 @@ fn threads_that_append_while_another_moves_their_position_log_where_they_wrote()
         alone.survives("threads a 300 1");
         assert_eq!(alone.level("log"), Level::Absorb, "{flags}");
     }
+}
+
+#[test]
+fn a_file_that_was_made_without_a_name_and_got_one_is_not_missed() {
+    let mut alone = Alone::opened("open b . +me; name b log; open a log +e");
+    alone.survives("pwrite b 40 9 20");
+}
+
+#[test]
+fn a_child_of_vfork_that_writes_at_a_number_which_was_another_s_ends_no_log_that_is_not_synced() {
+    let mut alone = Alone::new("+ce");
+    alone.actor.does("vfork a another");
+    assert!(alone.place.path().join("witness/all").exists(), "nothing was synced below");
+    alone.check_after_a_sync_elsewhere();
 }

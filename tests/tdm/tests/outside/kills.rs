@@ -1,10 +1,14 @@
 //! Programs and daemons that are killed in the middle of writes.
 
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use byway_forgetful::Random;
 use byway_tdm_board::Level;
+use byway_tdm_client::Listed;
 use byway_tdm_tests::{Actor, Place, assert_survives};
 
 use crate::{KEEPER, place, rounds};
@@ -135,4 +139,50 @@ fn a_log_that_a_daemon_took_over_is_given_to_no_other_file() {
         assert_survives(&place, &session, &place.file("log"));
         assert_survives(&place, &session, &place.file("other"));
     }
+}
+
+#[test]
+fn a_sync_below_that_the_next_daemon_has_overtaken_spoils_no_other_file_s_log() {
+    let place = place();
+    let keeper = Mutex::new(place.keeper(KEEPER));
+    let mut actor = writer(&place);
+    let session = place.session();
+    let file = File::options().append(true).open(place.file("log")).unwrap();
+    let entry = session.board().find(place.key("log")).unwrap().index();
+    let listed = Listed { entry, appends: true, writes_only: true };
+    let opened = session.file(file.as_fd(), listed).unwrap();
+    actor.does("write a 100 1; fdatasync a; write a 100 2");
+    opened.entry().cursor().suspend();
+    let meanwhile = || {
+        let mut keeper = keeper.lock().unwrap();
+        keeper.kill();
+        actor.does("mkdir other");
+        std::fs::rename(place.file("log"), place.file("other/log")).unwrap();
+        *keeper = place.keeper(KEEPER);
+        let mut other = place.actor();
+        other.does("open a new wce");
+        place.absorb(&session, &mut other, 'a', "new");
+        other.does("write a 100 1; fdatasync a");
+    };
+    let meanwhile = Mutex::new(Some(meanwhile));
+    let below = || {
+        let meanwhile = meanwhile.lock().unwrap().take().unwrap();
+        std::thread::scope(|threads| threads.spawn(meanwhile).join().unwrap());
+        Ok(())
+    };
+    opened.sync(below).unwrap();
+    assert_survives(&place, &session, &place.file("new"));
+}
+
+#[test]
+fn a_file_that_gets_another_name_under_a_daemon_of_another_region_is_kept_below() {
+    let mut place = place();
+    let mut keeper = place.keeper(KEEPER);
+    let mut actor = writer(&place);
+    keeper.kill();
+    place.options.region = format!("emu:{}?size=32M", place.path().join("another").display());
+    let _keeper = place.keeper(KEEPER);
+    actor.does("write a 100 1; fdatasync a; mkdir other; rename log other/log; write a 100 2; fdatasync a");
+    let path = place.file("other/log");
+    assert_eq!(std::fs::read(place.kept(&path)).unwrap(), std::fs::read(&path).unwrap());
 }

@@ -1,5 +1,9 @@
 //! What programs do that has gone wrong under libraries like this one: the daemon serves meanwhile, and the programs see nothing of it.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
 use byway_tdm_board::{Level, Standing, Why};
 use byway_tdm_client::Session;
 use byway_tdm_daemon::Daemon;
@@ -225,4 +229,16 @@ fn a_signal_handler_that_writes_and_syncs_inside_of_a_write_harms_nothing() {
     assert!(handled > 0);
     let len = std::fs::metadata(place.file("log")).unwrap().len();
     assert_eq!(len, 5 + 8 * (20000 + handled as u64));
+}
+
+#[test]
+fn a_program_that_was_written_as_an_absorbed_file_can_be_started() {
+    let mut served = Served::new("wce");
+    served.actor.does("close a");
+    let path = served.place.file("log");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    let why = Command::new(&path).spawn().unwrap_err().raw_os_error();
+    assert_eq!(served.standing("log").level, Level::Absorb);
+    // What is in it is no program.
+    assert_eq!(why, Some(8));
 }

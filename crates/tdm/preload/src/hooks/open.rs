@@ -12,7 +12,8 @@ use crate::{path, real, state};
 /// Opens by `open`, which is given the flags.
 fn open_any(folder: c_int, name: *const c_char, flags: c_int, open: impl Fn(c_int) -> c_int) -> c_int {
     path::leave_home(folder, name, AtFlags::empty(), Why::OpenElsewhere);
-    let is_file = flags & (libc::O_PATH | libc::O_DIRECTORY) == 0;
+    // One that is made without a name (O_TMPFILE, which has the bit of folders) may get one.
+    let is_file = flags & libc::O_PATH == 0 && flags & libc::O_TMPFILE != libc::O_DIRECTORY;
     let writes = flags & libc::O_ACCMODE != libc::O_RDONLY && is_file;
     let cuts = flags & libc::O_TRUNC != 0 && is_file;
     match (writes, cuts) {

@@ -36,8 +36,13 @@ impl Place {
     fn forget(&self, path: &Path) {
         let kept = std::fs::read(self.kept(path)).unwrap_or_default();
         std::fs::write(path, kept).unwrap();
-        let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-        File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();
+        age(path);
+    }
+
+    /// The system is started again, and the disk has all of a file that it was told.
+    pub fn start_again(&self, name: &str) {
+        age(&self.file(name));
+        self.boot_again();
     }
 
     /// What the region says of files is of an earlier boot, and boards are gone with memory.
@@ -55,4 +60,10 @@ impl Place {
             std::fs::remove_file(board.path()).unwrap();
         }
     }
+}
+
+/// It was written before the boot.
+fn age(path: &Path) {
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::options().write(true).open(path).unwrap().set_modified(long_ago).unwrap();
 }

@@ -1,18 +1,16 @@
 //! Files whose home is device memory: what programs see of them, and whoever else there is.
 
 use std::fs::File;
-use std::time::{Duration, SystemTime};
 
 use byway_forgetful::Random;
 use byway_tdm_board::{Level, Why};
 use byway_tdm_client::Session;
 use byway_tdm_control::Order;
-use byway_tdm_daemon::{Assignment, Daemon, Found, Table};
+use byway_tdm_daemon::Daemon;
 use byway_tdm_home::Home;
-use byway_tdm_region::open;
-use byway_tdm_tests::{Actor, Keeper, Place, ask_again};
+use byway_tdm_tests::{Actor, Place, ask_again};
 
-use crate::{KEEPER, place, rounds};
+use crate::{place, rounds};
 
 /// A place with a daemon, and a program with `log` open as `a` and at home.
 struct House {
@@ -49,7 +47,7 @@ impl House {
 }
 
 /// What an actor writes by such a call.
-fn bytes(len: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn bytes(len: usize, seed: u64) -> Vec<u8> {
     let mut state = (seed.wrapping_mul(2_654_435_761)).wrapping_add(1);
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -210,44 +208,6 @@ fn a_handler_that_writes_inside_of_a_write_to_a_file_at_home_loses_neither() {
     assert_eq!(house.found().len() as i64, 100 + 8 * (50_000 + handled));
 }
 
-/// A program with `log` at home and a daemon that is killed.
-fn orphan(place: &Place) -> (Actor, Keeper) {
-    let keeper = place.unwitnessed_keeper(KEEPER);
-    let mut actor = Actor::unwitnessed(place);
-    actor.does("open a log wca; write a 100 1");
-    place.house(&place.session(), &mut actor, 'a', "log");
-    actor.does("write a 10 2; fdatasync a");
-    (actor, keeper)
-}
-
-#[test]
-fn a_program_whose_daemon_is_killed_goes_on_and_brings_its_file_below_for_the_next_one() {
-    let place = place();
-    let (mut actor, mut keeper) = orphan(&place);
-    keeper.kill();
-    actor.does("write a 10 3; fdatasync a");
-    let _keeper = place.unwitnessed_keeper(KEEPER);
-    actor.does("write a 10 4; fdatasync a; write a 10 5; fdatasync a");
-    let all = [bytes(100, 1), bytes(10, 2), bytes(10, 3), bytes(10, 4), bytes(10, 5)].concat();
-    assert!(std::fs::read(place.file("log")).unwrap() == all);
-    place.house(&place.session(), &mut actor, 'a', "log");
-}
-
-#[test]
-fn a_daemon_and_a_program_that_are_killed_together_leave_a_home_that_the_next_daemon_brings_below() {
-    let place = place();
-    for _ in 0..rounds(3) {
-        let (mut actor, mut keeper) = orphan(&place);
-        actor.does("write a 10 3");
-        keeper.kill();
-        actor.kill();
-        let _keeper = place.unwitnessed_keeper(KEEPER);
-        let all = [bytes(100, 1), bytes(10, 2), bytes(10, 3)].concat();
-        assert!(std::fs::read(place.file("log")).unwrap() == all);
-        std::fs::remove_file(place.file("log")).unwrap();
-    }
-}
-
 /// The bytes that a loss of power would leave of `log`.
 fn kept(place: &Place, session: &Session) -> Vec<u8> {
     let entry = session.board().find(place.key("log")).unwrap();
@@ -266,116 +226,6 @@ fn what_a_sync_acknowledged_is_kept_at_home_and_what_it_did_not_is_not_in_the_si
     assert!(kept(&house.place, &house.session) == synced);
     house.actor.does("fsync a");
     assert!(kept(&house.place, &house.session) == [synced, bytes(10, 3)].concat());
-}
-
-/// Numbers that a program has told of one by one, each of them synced before the next.
-fn told(place: &Place) -> u64 {
-    let told = std::fs::read(place.file("told")).unwrap_or_default();
-    told.try_into().map_or(0, u64::from_le_bytes)
-}
-
-/// What a file must be: `before`, then numbers from 1 on with none left out; how many.
-fn numbers_in(file: &[u8], before: &[u8]) -> u64 {
-    assert!(file.starts_with(before), "what was there before is not");
-    let lines = file[before.len()..].chunks(8);
-    for (line, number) in lines.clone().zip(1_u64..) {
-        assert_eq!(String::from_utf8_lossy(line), format!("{number:07}\n"));
-    }
-    lines.count() as u64
-}
-
-/// A program that has written and synced this much, so that its way home takes a while.
-fn heavy(place: &Place) -> (Actor, Vec<u8>) {
-    let mut actor = Actor::unwitnessed(place);
-    actor.does("open a log wca; write a 1500000 1; fdatasync a");
-    (actor, bytes(1_500_000, 1))
-}
-
-fn a_while(random: &mut Random) {
-    std::thread::sleep(Duration::from_micros(random.below(12_000)));
-}
-
-/// Has the file brought home by the next sync, whatever was before.
-fn wish(place: &Place, session: &Session) {
-    session.board().find(place.key("log")).into_iter().for_each(ask_again);
-    let _ = place.order(Order::House, "log");
-}
-
-#[test]
-fn a_daemon_that_is_killed_while_a_file_comes_and_goes_loses_nothing_and_its_program_goes_on() {
-    let place = place();
-    let mut random = Random::new(11);
-    let mut keeper = place.unwitnessed_keeper(KEEPER);
-    let (mut actor, before) = heavy(&place);
-    let session = place.session();
-    let mut first = 1;
-    for _ in 0..rounds(20) {
-        wish(&place, &session);
-        actor.tell(&format!("commits a told {first} 40"));
-        a_while(&mut random);
-        if random.one_in(2) {
-            let _ = place.order(Order::Drain, "log");
-        }
-        keeper.kill();
-        a_while(&mut random);
-        keeper = place.unwitnessed_keeper(KEEPER);
-        assert_eq!(actor.answer(), "0");
-        first += 40;
-        assert_eq!(told(&place), first - 1);
-        actor.does("fdatasync a");
-        assert_eq!(numbers_in(&std::fs::read(place.file("log")).unwrap(), &before), first - 1);
-    }
-}
-
-#[test]
-fn a_program_that_is_killed_while_its_file_comes_and_goes_leaves_all_that_it_wrote() {
-    let place = place();
-    let mut random = Random::new(12);
-    let _keeper = place.unwitnessed_keeper(KEEPER);
-    let (mut actor, before) = heavy(&place);
-    let session = place.session();
-    let mut first = 1;
-    for _ in 0..rounds(20) {
-        wish(&place, &session);
-        actor.tell(&format!("commits a told {first} 1000000"));
-        a_while(&mut random);
-        if random.one_in(2) {
-            actor.tell("close a");
-        }
-        actor.kill();
-        let there = numbers_in(&std::fs::read(place.file("log")).unwrap(), &before);
-        assert!(there >= told(&place), "{there} of {}", told(&place));
-        first = there + 1;
-        actor = Actor::unwitnessed(&place);
-        actor.does("open a log wca");
-    }
-}
-
-#[test]
-fn what_was_synced_is_there_after_a_loss_of_power_with_daemons_that_are_killed_inside_of_their_recovery() {
-    let place = place();
-    let mut random = Random::new(13);
-    let mut first = 1;
-    let (actor, before) = heavy(&place);
-    drop(actor);
-    for _ in 0..rounds(10) {
-        let mut keeper = place.unwitnessed_keeper(KEEPER);
-        let mut actor = Actor::unwitnessed(&place);
-        actor.does("open a log wca; fdatasync a");
-        wish(&place, &place.session());
-        actor.tell(&format!("commits a told {first} 1000000"));
-        a_while(&mut random);
-        keeper.kill();
-        actor.kill();
-        as_of_another_boot(&place);
-        for _ in 0..3 {
-            place.killed_keeper(KEEPER, Duration::from_micros(random.below(8_000)));
-        }
-        let _keeper = place.unwitnessed_keeper(KEEPER);
-        let there = numbers_in(&std::fs::read(place.file("log")).unwrap(), &before);
-        assert!(there >= told(&place), "{there} of {}", told(&place));
-        first = there + 1;
-    }
 }
 
 #[test]
@@ -490,37 +340,4 @@ fn random_calls_are_answered_at_home_as_without_the_library_while_the_file_comes
         pair.compare();
     }
     assert!(homes > 100, "{homes} calls at home");
-}
-
-/// What is in memory of the host is gone, and what was kept was kept by an earlier boot.
-fn as_of_another_boot(place: &Place) {
-    let region = open(&place.options.region, &place.options.opening).unwrap();
-    let table = Table::new(region.window());
-    for (slot, found) in table.slots().unwrap() {
-        if let Found::Used(was) = found {
-            table.free(slot).unwrap();
-            table.put(slot, &Assignment { boot: [1; 16], ..was }).unwrap();
-        }
-    }
-    for name in std::fs::read_dir(&place.options.boards).unwrap().map(|name| name.unwrap().path()) {
-        if name.extension().is_some_and(|ending| ending == "board") {
-            std::fs::remove_file(name).unwrap();
-        }
-    }
-    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-    File::options().write(true).open(place.file("log")).unwrap().set_modified(old).unwrap();
-}
-
-#[test]
-fn after_another_boot_what_a_home_kept_is_written_back_and_nothing_else() {
-    let place = place();
-    let (mut actor, mut keeper) = orphan(&place);
-    actor.does("write a 10 3");
-    keeper.kill();
-    actor.kill();
-    assert_eq!(std::fs::metadata(place.file("log")).unwrap().len(), 100);
-    as_of_another_boot(&place);
-    let keeper = place.unwitnessed_keeper(KEEPER);
-    assert_eq!(keeper.recovered, ["Returned { data_bytes: 110 }"]);
-    assert!(std::fs::read(place.file("log")).unwrap() == [bytes(100, 1), bytes(10, 2)].concat());
 }

@@ -5,6 +5,7 @@
 mod differential;
 mod escapes;
 mod faults;
+mod home_kills;
 mod homes;
 mod judged;
 mod kills;

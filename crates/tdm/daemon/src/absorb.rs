@@ -30,6 +30,10 @@ impl Estate {
         if self.held(index).is_some() {
             return Ok(());
         }
+        if entry.standing().level == Level::Dax {
+            // It would go below by being opened here.
+            return Err(Why::LevelIsHome);
+        }
         let found = self.may_be_absorbed(entry, handed.as_fd()).and_then(|key| Ok((key, lower_of(handed)?)));
         let result = found.and_then(|(key, (path, lower))| {
             self.judge().asked(self.now_ns(), &entry, &path)?;
@@ -114,6 +118,10 @@ fn lower_of(handed: &OwnedFd) -> Result<(PathBuf, Lower), Why> {
 /// From here on its writers log, after the next real sync; not if somebody who may write it unseen said so meanwhile.
 fn begin(entry: Entry<'_>, held: &HeldFile) -> bool {
     let Ok(_held) = locked(entry) else { return false };
+    if entry.standing().level == Level::Dax {
+        // It came home meanwhile.
+        return false;
+    }
     entry.set_ring(held.ring);
     entry.cursor().begin(Position(0));
     entry.move_to(Level::Absorb, Why::Earned)

@@ -59,15 +59,20 @@ impl Coming<'_> {
         rustix::fs::fallocate(self.handed, room, 0, home.room_bytes()).map_err(|_| Why::NoLease)?;
         for _ in 0..TRIES {
             let _held = locked(self.entry).map_err(|_| Why::Busy)?;
+            if self.entry.standing().level != Level::Pass {
+                // Somebody else brought it home meanwhile, or has it absorbed.
+                return Err(Why::Busy);
+            }
             // Who dies from here on leaves a place that does not count, and the file below as it is.
             self.entry.set_ring(self.place);
-            if !self.entry.move_to(Level::Dax, Why::LevelIsHome) {
-                return Err(self.entry.standing().why);
-            }
-            if !self.entry.housed().is_under_way() {
+            let is_barred = !self.entry.move_to(Level::Dax, Why::LevelIsHome);
+            if !is_barred && !self.entry.housed().is_under_way() {
                 return self.settle_in(&home, slice.window());
             }
             leave(slice.window(), self.entry, Why::Busy).map_err(|_| Why::NoRoom)?;
+            if is_barred {
+                return Err(self.entry.standing().why);
+            }
             drop(_held);
             std::thread::sleep(BETWEEN);
         }

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use byway_sys::lease;
 use byway_sys::time::monotonic_ns;
@@ -16,7 +17,7 @@ use rustix::fs::OFlags;
 use crate::absorb::take_slot;
 use crate::attempt::{Attempt, Slot};
 use crate::estate::Estate;
-use crate::held::locked;
+use crate::held::{HeldFile, locked};
 use crate::home::{Coming, HousedFile, can_overwrite};
 use crate::lower::{Lower, Sought};
 use crate::recovery::{NOT_HIS, Outcome, Terms};
@@ -98,6 +99,7 @@ impl Estate {
         }
         if let Some(held) = self.held(index) {
             self.let_go(table, &held, entry, Why::LevelIsHome).map_err(|_| Why::SyncFailed)?;
+            wait_until_closed(held)?;
         }
         let (slot, assignment) = self.assign(table, key, handed, asker.boot)?;
         let coming =
@@ -306,6 +308,19 @@ impl Estate {
             WrittenBack::All { size_bytes } => over(path, Outcome::Returned { data_bytes: size_bytes }),
         }
     }
+}
+
+/// Whoever still retires a file that was let go has it open, which is one time too many.
+fn wait_until_closed(held: Arc<HeldFile>) -> Result<(), Why> {
+    const TRIES: u32 = 100;
+    const BETWEEN: Duration = Duration::from_millis(2);
+    for _ in 0..TRIES {
+        if Arc::strong_count(&held) == 1 {
+            return Ok(());
+        }
+        std::thread::sleep(BETWEEN);
+    }
+    Err(Why::Busy)
 }
 
 fn is_at(entry: Entry<'_>, was: &Assignment) -> bool {

@@ -7,9 +7,11 @@ use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use byway_tdm_board::{Counted, EntryIndex, FileKey, Level, Why};
 use byway_tdm_client::{Listed, OpenFile, Session, Wrote};
+use byway_tdm_control::{Channel, Reply, Request};
 use byway_tdm_daemon::{
     Assignment, BootId, Daemon, DaemonError, Kind, Options, Outcome, SLOTS, SlotNumber, TABLE_BYTES, Table,
     recover,
@@ -95,6 +97,28 @@ fn a_file_that_is_synced_again_and_again_is_absorbed_and_its_syncs_are_spared() 
     assert_eq!(std::fs::read(path).unwrap(), b"0123456789".repeat(100));
     let report = daemon.report();
     assert_eq!((report.users.len(), report.users[0].files[0].level.as_str()), (1, "ABSORB"));
+}
+
+/// What the daemon says to a request about an open file.
+fn asked(place: &Place, request: Request, file: &File) -> Reply {
+    let channel = Channel::connect(&place.options.socket, Duration::from_secs(20)).unwrap();
+    channel.ask(request, &[file.as_fd()]).unwrap().0
+}
+
+#[test]
+fn a_file_at_home_is_neither_brought_there_once_more_nor_absorbed() {
+    let place = Place::new();
+    let _daemon = place.start();
+    let session = place.session();
+    let (_, file) = place.file("log");
+    let opened = open_file(&session, &file);
+    write(&opened, &file, 0, b"below");
+    let index = opened.entry().index();
+    assert_eq!(asked(&place, Request::House(index), &file), Reply::Done);
+    let home = opened.entry().ring();
+    assert_eq!(asked(&place, Request::House(index), &file), Reply::Done);
+    assert!(matches!(asked(&place, Request::Absorb(index), &file), Reply::Refused(_)));
+    assert_eq!((opened.entry().standing().level, opened.entry().ring()), (Level::Dax, home));
 }
 
 #[test]

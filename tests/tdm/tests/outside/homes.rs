@@ -1,6 +1,7 @@
 //! Files whose home is device memory: what programs see of them, and whoever else there is.
 
 use std::fs::File;
+use std::time::Duration;
 
 use byway_forgetful::Random;
 use byway_tdm_board::{Level, Why};
@@ -115,7 +116,7 @@ fn a_file_that_a_program_was_started_with_does_not_come_home_as_its_starter_may_
 }
 
 #[test]
-fn a_file_whose_writer_was_killed_inside_of_a_write_comes_home_to_the_next_one() {
+fn a_file_whose_writer_is_inside_of_a_write_stays_below_and_comes_home_to_the_next_one_if_he_was_killed() {
     let place = place();
     let _daemon = place.daemon();
     let session = place.session();
@@ -123,6 +124,9 @@ fn a_file_whose_writer_was_killed_inside_of_a_write_comes_home_to_the_next_one()
     actor.does("open a log wca; write a 100 1");
     // As it is left by who is killed inside of a call of the kernel.
     session.board().find(place.key("log")).unwrap().housed().begin();
+    assert!(place.order(Order::House, "log"));
+    actor.does("fdatasync a");
+    assert_eq!(place.standing(&session, "log").unwrap().why, Why::Busy);
     actor.kill();
     let mut actor = Actor::unwitnessed(&place);
     actor.does("open a log wca");
@@ -162,6 +166,28 @@ fn a_child_and_its_parent_share_the_position_of_a_file_at_home() {
     assert_eq!(house.level(), Level::Dax);
     let all = [bytes(5, 4), bytes(100, 1)[5..].to_vec(), bytes(20, 2), bytes(20, 3)].concat();
     assert!(house.found() == all);
+}
+
+#[test]
+fn writes_of_many_threads_are_all_there_while_their_file_comes_and_goes() {
+    for flags in ["wca", "+c"] {
+        let mut house = House::with(flags);
+        let mut comes = 0;
+        house.actor.tell("threads a 6000 0");
+        for round in 0..rounds(60) {
+            house.session.board().entries().for_each(ask_again);
+            let _ = house.place.order(Order::House, "log");
+            std::thread::sleep(Duration::from_millis(1));
+            comes += u64::from(house.level() == Level::Dax);
+            match round % 2 {
+                0 => drop(house.place.order(Order::Drain, "log")),
+                _ => drop(house.found()),
+            }
+        }
+        assert_eq!(house.actor.answer(), "0");
+        assert!(comes > 0, "it was never at home");
+        assert_eq!(house.found().len(), 100 + 8 * 4 * 6000, "{flags}");
+    }
 }
 
 #[test]

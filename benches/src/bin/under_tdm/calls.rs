@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use byway_benches::paired::quantile;
 use byway_tdm_board::{FileKey, Level};
 use byway_tdm_client::Session;
-use byway_tdm_control::{Channel, Order, Request, SOCKET_VARIABLE};
+use byway_tdm_control::{Channel, Order, Reply, Request, SOCKET_VARIABLE};
 use clap::Args;
 
 use crate::in_mount::InMount;
@@ -66,6 +66,14 @@ impl Side {
         println!("{}", quantile(&singles, 0.5));
         Ok(())
     }
+}
+
+/// Has a file come home with its next sync.
+pub fn wish_home(path: &Path, socket: &Path) -> Result<()> {
+    let key = FileKey::of(File::open(path)?)?.context("the file system has no birth times")?.key;
+    let (reply, _) = Channel::connect(socket, PATIENCE)?.ask(Request::Order(Order::House, key), &[])?;
+    ensure!(reply == Reply::Done, "it may not come home: {reply:?}");
+    Ok(())
 }
 
 /// Has device memory be the home of a file that is empty yet.

@@ -29,6 +29,8 @@ pub enum Setting {
     EverySecond,
     /// The same with its files absorbed.
     EverySecondAbsorbed,
+    /// The same with device memory as its log's home.
+    EverySecondAtHome,
 }
 
 impl Setting {
@@ -44,6 +46,7 @@ impl Setting {
             Self::Served => "under the library",
             Self::EverySecond => "file system, every second",
             Self::EverySecondAbsorbed => "absorbed, every second",
+            Self::EverySecondAtHome => "at home, every second",
         }
     }
 
@@ -55,7 +58,7 @@ impl Setting {
             | Self::AlwaysMounted
             | Self::MountedAlone
             | Self::Served => Some(Self::Always),
-            Self::EverySecondAbsorbed => Some(Self::EverySecond),
+            Self::EverySecondAbsorbed | Self::EverySecondAtHome => Some(Self::EverySecond),
             _ => None,
         }
     }
@@ -65,9 +68,14 @@ impl Setting {
         matches!(self, Self::AlwaysMounted) || self.loads_library()
     }
 
+    /// Whether device memory is to be the home of its log.
+    pub const fn is_at_home(self) -> bool {
+        matches!(self, Self::AlwaysAtHome | Self::EverySecondAtHome)
+    }
+
     /// Whether the library is loaded.
     const fn loads_library(self) -> bool {
-        matches!(self, Self::AlwaysAbsorbed | Self::AlwaysAtHome | Self::EverySecondAbsorbed | Self::Served)
+        self.is_at_home() || matches!(self, Self::AlwaysAbsorbed | Self::EverySecondAbsorbed | Self::Served)
     }
 }
 
@@ -122,7 +130,7 @@ impl Place {
     }
 
     /// Where the daemon is.
-    fn socket(&self) -> PathBuf {
+    pub fn socket(&self) -> PathBuf {
         self.folder.join("socket")
     }
 

@@ -1,12 +1,13 @@
 //! Valkey and Redis, driven by their own benchmark.
 
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::calls::wish_home;
 use crate::program::{Place, Program, Role, Setting, version_of};
 
 /// A server and its benchmark.
@@ -52,7 +53,7 @@ impl Load {
             folder,
             match setting {
                 Setting::NoLog => None,
-                Setting::Always | Setting::AlwaysAbsorbed => Some("always"),
+                Setting::Always | Setting::AlwaysAbsorbed | Setting::AlwaysAtHome => Some("always"),
                 _ => Some("everysec"),
             },
         )
@@ -66,6 +67,13 @@ impl Load {
         let set = rates.into_iter().find(|(name, _)| name == "SET");
         set.map(|(_, rate)| rate).context("the benchmark's line of SET")
     }
+}
+
+/// The log that a server appends to.
+fn log_in(folder: &Path) -> Result<PathBuf> {
+    let files = std::fs::read_dir(folder.join("appendonlydir"))?.flatten().map(|file| file.path());
+    let log = files.into_iter().find(|path| path.to_string_lossy().ends_with(".incr.aof"));
+    log.context("the server has no log")
 }
 
 /// What a benchmark says: commands, and how many of each a second.
@@ -89,8 +97,8 @@ impl Program for Load {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        let everysec = [Setting::EverySecond, Setting::EverySecondAbsorbed];
-        let always = [Setting::NoLog, Setting::Always, Setting::AlwaysAbsorbed];
+        let everysec = [Setting::EverySecond, Setting::EverySecondAbsorbed, Setting::EverySecondAtHome];
+        let always = [Setting::NoLog, Setting::Always, Setting::AlwaysAbsorbed, Setting::AlwaysAtHome];
         let is_whole = self.server.name == VALKEY.name;
         always.into_iter().chain(everysec.into_iter().filter(|_| is_whole)).collect()
     }
@@ -98,6 +106,9 @@ impl Program for Load {
     fn run(&mut self, setting: Setting, place: &Place) -> Result<f64> {
         let folder = place.fresh()?;
         let running = self.start(setting, place, folder.path())?;
+        if setting.is_at_home() {
+            wish_home(&log_in(folder.path())?, &place.socket())?;
+        }
         let requests = self.requests(setting);
         self.load(place, running.port, requests / 5)?;
         self.load(place, running.port, requests)

@@ -53,8 +53,11 @@ struct Arguments {
     #[arg(long, default_value = "target")]
     folder: PathBuf,
     /// The device.
-    #[arg(long, default_value = "emu:byway-bench-tdm?size=1G")]
+    #[arg(long, default_value = "emu:byway-bench-tdm?size=10G")]
     region: String,
+    /// Bytes of each file's log, and of the room that it begins with at home. Root's region has eight users, each log an eighth of one's part.
+    #[arg(long, default_value_t = 160 << 20)]
+    log_bytes: u64,
     /// Processors: the program's, and that of who drives it.
     #[arg(long, value_delimiter = ',', default_value = "0,1")]
     cpus: Vec<usize>,
@@ -110,6 +113,7 @@ fn main() -> Result<()> {
     let scratch = tempfile::tempdir_in(&arguments.folder).context("make a folder for the programs' files")?;
     let mut options = Options::new(&arguments.region, scratch.path().join("socket"));
     options.opening.emulate_persistence = true;
+    options.ring_bytes = arguments.log_bytes;
     let daemon = Daemon::start(options).context("own the device")?;
     let report = daemon.report();
     println!("{}, {}: {}", arguments.region, report.region.domain, report.region.why);

@@ -85,7 +85,9 @@ pub fn leave(memory: &Window, entry: Entry<'_>, why: Why) -> io::Result<()> {
         home.end().map_err(system)?;
     }
     entry.set_ring(RingPlace { at: 0, len_bytes: 0, identity: 0 });
-    entry.counters().set(Counted::HomeAgainNs, monotonic_ns() + STAY_NS);
+    // One that outgrew its home comes to one with more room than it needs, and stays there for long enough.
+    let stay_ns = if why == Why::Outgrown { 0 } else { STAY_NS };
+    entry.counters().set(Counted::HomeAgainNs, monotonic_ns() + stay_ns);
     entry.move_to(Level::Pass, why);
     Ok(())
 }

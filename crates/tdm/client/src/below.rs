@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
 use byway_sys::lease;
-use byway_sys::time::monotonic_ns;
+use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_tdm_board::{Counted, Entry, Level, Why};
 use byway_tdm_home::{Home, HomeError, write_back};
 use byway_tdm_log::{LowerFile, RingPlace};
@@ -65,6 +65,7 @@ pub fn go_below(
         let home = Home::new(memory, entry.ring()).map_err(io::Error::other)?;
         let appends = rustix::fs::fcntl_getfl(file)?.contains(OFlags::APPEND);
         let size_bytes = entry.home_words().size_bytes();
+        home.announce(file_time_ms()).map_err(system)?;
         write_back(home, size_bytes, &Shared { file, appends, sync }).map_err(system)?;
         rustix::fs::seek(file, SeekFrom::Start(entry.housed().position()))?;
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use byway_sys::lease;
+use byway_sys::time::file_time_ms;
 use byway_tdm_board::{Entry, EntryIndex, Level, Terms, Why};
 use byway_tdm_client::{go_below, leave};
 use byway_tdm_home::{Home, HomePlace};
@@ -55,6 +56,7 @@ impl Coming<'_> {
     pub(crate) fn bring(&self, slice: &dyn DeviceRegion) -> Result<(), Why> {
         let home = Home::new(slice.window(), self.place).map_err(|_| Why::NoRoom)?;
         prefetch(slice, self.place)?;
+        home.announce(file_time_ms()).map_err(|_| Why::NoRoom)?;
         let room = FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(self.handed, room, 0, home.room_bytes()).map_err(|_| Why::NoLease)?;
         for _ in 0..TRIES {

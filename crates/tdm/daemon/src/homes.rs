@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use byway_sys::lease;
-use byway_sys::time::monotonic_ns;
+use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_tdm_board::{Entry, EntryIndex, Level, Why};
 use byway_tdm_client::leave;
 use byway_tdm_home::{Home, HomeError, WrittenBack, recover, write_back};
@@ -261,6 +261,7 @@ impl Estate {
             if lease::take(&lower).is_err() {
                 return Ok(Settled::Open { is_below });
             }
+            home.announce(file_time_ms()).map_err(io_error)?;
             recover(home, &lower).map_err(io_error)?;
             return over(Outcome::Synced);
         };
@@ -270,6 +271,7 @@ impl Estate {
         }
         if entry.housed().terms().is_some() && !is_below {
             // Nothing was lost with its program: what was not synced is there as well.
+            home.announce(file_time_ms()).map_err(io_error)?;
             write_back(home, entry.home_words().size_bytes(), &lower).map_err(io_error)?;
         }
         if lease::take(&lower).is_err() {
@@ -299,7 +301,8 @@ impl Estate {
         if lower.owner_uid()? != was.uid {
             return Err(io::Error::other(NOT_HIS));
         }
-        let attempt = Attempt::new(&lower, place, None);
+        let until_ms = home.written_until_ms().map_err(io_error)?;
+        let attempt = Attempt::new(&lower, place, until_ms.map(Duration::from_millis));
         if !terms.is_forced && attempt.is_written_by_others() {
             return over(path, Outcome::WrittenSince);
         }

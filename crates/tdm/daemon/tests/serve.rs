@@ -16,6 +16,7 @@ use byway_tdm_daemon::{
     Assignment, BootId, Daemon, DaemonError, Kind, Options, Outcome, SLOTS, SlotNumber, TABLE_BYTES, Table,
     recover,
 };
+use byway_tdm_home::Home;
 use byway_tdm_log::{Absorber, CURSOR_WORDS, Cursor, Position, Ring, RingPlace};
 use byway_tdm_region::{Memory, open};
 
@@ -311,6 +312,29 @@ fn a_file_that_was_written_in_another_boot_behind_that_of_its_log_is_left_until_
     written_at(&path, OLD_S + 1);
     let recovered = recover(&place.options, false).unwrap();
     assert_eq!(recovered[0].outcome, Outcome::Replayed { records: 3, data_bytes: 15 });
+}
+
+#[test]
+fn a_file_that_was_written_in_another_boot_behind_that_of_its_home_is_left_until_somebody_says_so() {
+    let place = Place::new();
+    let (path, mut file) = place.file("log");
+    left_with(&place, &path, None, |was| was.kind = Kind::Home);
+    let at_home = |now_ms| {
+        let region = open(&place.options.region, &place.options.opening).unwrap();
+        let uid = rustix::process::geteuid().as_raw();
+        let slice = region.slice(TABLE_BYTES..region.len_bytes(), uid).unwrap();
+        let home = Home::new(slice.window(), RingPlace { at: 0, len_bytes: 1 << 20, identity: 5 }).unwrap();
+        home.announce(now_ms).unwrap();
+        home.fill(0, b"at home").unwrap();
+        home.begin(7).unwrap();
+    };
+    file.write_all(b"newer").unwrap();
+    written_at(&path, OLD_S + 3600);
+    at_home(OLD_S * 1000);
+    assert_eq!(recover(&place.options, false).unwrap()[0].outcome, Outcome::WrittenSince);
+    assert_eq!(std::fs::read(&path).unwrap(), b"newer");
+    at_home((OLD_S + 3590) * 1000);
+    assert_eq!(recover(&place.options, false).unwrap()[0].outcome, Outcome::Returned { data_bytes: 7 });
 }
 
 #[test]

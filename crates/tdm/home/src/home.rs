@@ -4,6 +4,7 @@
 //! |---|---|
 //! | 0–7 | state: whether the home counts. A word that only this use of the place makes |
 //! | 8–15 | the file's size in 48 bits, and 16 of a checksum over it and the place's identity |
+//! | 16–23 | until when the file below may be written from here, in milliseconds since 1970, likewise |
 //! | 64– | the file's bytes, from its first on. What lies behind its size is anything |
 //!
 //! Each word is old or new whatever happens. What nobody wrote in this use of the place is no state and no size.
@@ -22,6 +23,11 @@ use crate::point;
 pub const FRONT_BYTES: u64 = 64;
 
 const SIZE_AT: u64 = 8;
+
+const UNTIL_AT: u64 = 16;
+
+/// Coming home and going below take no longer.
+const MOVE_MS: u64 = 60_000;
 
 /// "HOME": what a state's lower half is.
 const LIVE: u64 = 0x454d_4f48;
@@ -132,6 +138,29 @@ impl<'m, M: Memory> Home<'m, M> {
         Ok(self.memory.load(self.place.at)? == self.live_word())
     }
 
+    /// The file below is about to be touched for its home, at this time of the clock that its own times are by. One that was written later than
+    /// this takes was written by somebody else, and what is at home is older: kept when this returns.
+    ///
+    /// # Errors
+    /// [`HomeError::Memory`].
+    pub fn announce(&self, now_ms: u64) -> Result<(), HomeError> {
+        let at = self.place.at + UNTIL_AT;
+        self.memory.store(at, self.until_word(now_ms.saturating_add(MOVE_MS)))?;
+        self.memory.flush(at, 8, point::ANNOUNCED)?;
+        self.memory.fence(point::ANNOUNCED);
+        Ok(())
+    }
+
+    /// Until when the file below may have been written from here, if anybody said so.
+    ///
+    /// # Errors
+    /// [`HomeError::Memory`].
+    pub fn written_until_ms(&self) -> Result<Option<u64>, HomeError> {
+        let word = self.memory.load(self.place.at + UNTIL_AT)?;
+        let until_ms = word >> 16;
+        Ok((self.until_word(until_ms) == word).then_some(until_ms))
+    }
+
     /// The size that is kept.
     ///
     /// # Errors
@@ -224,6 +253,11 @@ impl<'m, M: Memory> Home<'m, M> {
         size_bytes << 16 | u64::from(self.sum_of(size_bytes) & 0xffff)
     }
 
+    fn until_word(&self, until_ms: u64) -> u64 {
+        let until_ms = until_ms << 16 >> 16;
+        until_ms << 16 | u64::from(self.sum_of(!until_ms) & 0xffff)
+    }
+
     #[inline]
     fn sum_of(&self, word: u64) -> u32 {
         crc32c_append(crc32c(&self.place.identity.to_le_bytes()), &word.to_le_bytes())
@@ -268,6 +302,17 @@ mod tests {
         assert!(matches!(other.kept_size(), Err(HomeError::Size(_))));
         home.end().unwrap();
         assert!(!home.is_live().unwrap());
+    }
+
+    #[test]
+    fn until_when_the_file_below_is_written_is_what_was_announced_for_this_use_of_the_place() {
+        let memory = memory();
+        let home = Home::new(&memory, PLACE).unwrap();
+        assert_eq!(home.written_until_ms().unwrap(), None);
+        home.announce(1_000_000).unwrap();
+        assert_eq!(home.written_until_ms().unwrap(), Some(1_060_000));
+        let other = Home::new(&memory, HomePlace { identity: 4, ..PLACE }).unwrap();
+        assert_eq!(other.written_until_ms().unwrap(), None);
     }
 
     #[test]

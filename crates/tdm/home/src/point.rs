@@ -14,6 +14,8 @@ pub const SIZE: Point = Point("a size before a sync is acknowledged");
 pub const CUT: Point = Point("a size that shrank, before what is behind it is written over");
 /// That a home does not count any more, before the file below is written by others.
 pub const ENDED: Point = Point("that a home does not count, before the file below is written by others");
+/// Until when the file below is written from its home, before it is. Left out, it is taken for written by others, and nothing is lost by that.
+pub const ANNOUNCED: Point = Point("until when the file below may be written from its home, before it is");
 
-/// All of them.
+/// All that acknowledged bytes hang on.
 pub const POINTS: [Point; 6] = [FILLED, LIVE, BYTES, SIZE, CUT, ENDED];

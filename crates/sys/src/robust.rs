@@ -234,6 +234,12 @@ impl Thread {
 
 /// In a child of fork: it is another thread.
 extern "C" fn forget() {
+    forget_thread();
+}
+
+/// For a child of a fork that runs nothing by itself (`_Fork`): this thread is another one than its parent's, whose number its locks would have. The
+/// kernel would not give them back when it ends.
+pub fn forget_thread() {
     CURRENT.set(Thread::UNKNOWN);
 }
 
@@ -312,6 +318,31 @@ mod tests {
             }
             assert_eq!(lock.lock().unwrap().locked(), Locked::OwnerDied);
         });
+    }
+
+    unsafe extern "C" {
+        fn _Fork() -> libc::pid_t;
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "robust lists are not there")]
+    fn a_child_of_a_bare_fork_that_dies_with_a_lock_leaves_it_to_others() {
+        let file = crate::memfd::sealed("test", 4096).unwrap();
+        let map = Mapping::file(&file, 0, 4096, crate::map::Sharing::Shared).unwrap();
+        let lock = RobustLock::at(&map, 0).unwrap();
+        lock.make();
+        drop(lock.lock().unwrap());
+        // SAFETY: the child makes a lock its own and ends.
+        let child = unsafe { _Fork() };
+        if child == 0 {
+            forget_thread();
+            std::mem::forget(lock.lock());
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(0) };
+        }
+        // SAFETY: a child of this process, whose status nobody wants.
+        assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
+        assert_eq!(lock.lock_within(Duration::from_secs(1)).unwrap().locked(), Locked::OwnerDied);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod timed;
 mod turn;
 
 pub use below::{go_below, leave};
+pub use byway_sys::robust::forget_thread;
 pub use fds::{FdTable, Listed};
 pub use file::{Errno, OpenFile, Wrote};
 pub use home::{AtHome, Seek, Sink, Spot};

@@ -138,6 +138,7 @@ pub unsafe extern "C-unwind" fn _Fork() -> pid_t {
     let child = unsafe { real::_Fork() };
     if child == 0 {
         state::own();
+        byway_tdm_client::forget_thread();
     }
     child
 }

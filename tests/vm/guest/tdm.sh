@@ -61,9 +61,9 @@ has_saved() {
     [ "$(status "$1" saved_syncs)" -ge "$2" ]
 }
 
-# How many records of a kind were acknowledged.
+# How many records of a kind were acknowledged. The share may have no data of a file that grows just then.
 noted() {
-    wc -l < "/share/$1"
+    until wc -l < "/share/$1" 2> /dev/null; do sleep 0.1; done
 }
 
 # goes_on KIND: so does the program while its daemon stands still, which syncs nothing below then.

@@ -8,7 +8,7 @@ use byway_sys::time::{file_time_ms, monotonic_ns};
 use byway_tdm_board::{Counted, Entry, Level, Why};
 use byway_tdm_home::{Home, HomeError, write_back};
 use byway_tdm_log::{LowerFile, RingPlace};
-use byway_tdm_region::Window;
+use byway_tdm_region::{Memory, Window};
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 
@@ -85,9 +85,11 @@ pub fn leave(memory: &Window, entry: Entry<'_>, why: Why) -> io::Result<()> {
     if let Ok(home) = Home::new(memory, entry.ring()) {
         home.end().map_err(system)?;
     }
+    let was_bytes = entry.ring().len_bytes;
     entry.set_ring(RingPlace { at: 0, len_bytes: 0, identity: 0 });
-    // One that outgrew its home comes to one with more room than it needs, and stays there for long enough.
-    let stay_ns = if why == Why::Outgrown { 0 } else { STAY_NS };
+    // One that outgrew its home comes at once to one of twice the length, unless that would be more than half of all.
+    let may_return = why == Why::Outgrown && was_bytes.saturating_mul(4) <= memory.len_bytes();
+    let stay_ns = if may_return { 0 } else { STAY_NS };
     entry.counters().set(Counted::HomeAgainNs, monotonic_ns() + stay_ns);
     entry.move_to(Level::Pass, why);
     Ok(())

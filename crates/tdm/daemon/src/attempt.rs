@@ -18,6 +18,9 @@ use crate::table::{SlotNumber, Table};
 /// An attempt says so for this long, and again when half of it is over.
 const LEASE: Duration = Duration::from_secs(1);
 
+/// The clock of a boot begins by one of whole seconds, so what was written so shortly behind its beginning may have been written before.
+const BOOT_CLOCK: Duration = Duration::from_secs(1);
+
 /// Where the table has a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot<'t, M> {
@@ -45,7 +48,7 @@ impl<'t, M: Memory> Attempt<'t, M> {
         let (Ok(written), Some(booted)) = (self.lower.written(), boot::began()) else { return true };
         let until_ns = self.slot.table.recovers_until_ns(self.slot.number).unwrap_or(0);
         let is_since_log = self.logged_until.is_some_and(|until| written > until);
-        (written >= booted || is_since_log) && written > Duration::from_nanos(until_ns)
+        (written > booted + BOOT_CLOCK || is_since_log) && written > Duration::from_nanos(until_ns)
     }
 
     fn announce(&self) -> io::Result<()> {

@@ -27,16 +27,13 @@ impl Rings {
         Some(RingPlace { at: free as u64 * self.ring_bytes, len_bytes: self.ring_bytes, identity })
     }
 
-    /// Takes places one behind the other, for a file of so many bytes: twice as many if that can be, no more than half of all, and none where it would
-    /// outgrow them soon.
+    /// Takes places one behind the other, for a file of so many bytes: twice as many if that can be, and no more than half of all but for one that needs
+    /// them.
     pub(crate) fn take_run(&mut self, least_bytes: u64, identity: u64) -> Option<RingPlace> {
         let wanted = least_bytes.saturating_mul(2).div_ceil(self.ring_bytes).max(1) as usize;
         let most = (self.taken.len() / 2).max(1);
-        let least = (least_bytes + least_bytes / 2).div_ceil(self.ring_bytes).max(1) as usize;
-        if least > most {
-            return None;
-        }
-        let count = wanted.min(most);
+        let least = least_bytes.div_ceil(self.ring_bytes).max(1) as usize;
+        let count = wanted.min(most).max(least);
         let first = self.taken.windows(count).position(|run| run.iter().all(|taken| *taken == 0))?;
         self.taken[first..first + count].fill(1);
         let (at, len_bytes) = (first as u64 * self.ring_bytes, count as u64 * self.ring_bytes);

@@ -12,15 +12,17 @@ use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, major, minor, open as open_file
 
 use crate::error::DaemonError;
 
-/// The board of a user that is at a path, or a new one there.
+/// The board of a user that is at a path, or a new one there; `memory` is what his logs lie in.
 ///
 /// # Errors
-/// [`DaemonError::OtherVersion`] where programs use one that is not of this version: they may log where it says, so it is not taken away.
-pub(crate) fn open(path: &Path, uid: u32) -> Result<(Board, File), DaemonError> {
-    match found(path, uid)? {
-        Some(found) => Ok(found),
-        None => make(path, uid),
+/// [`DaemonError::OtherBoard`] where programs use one that is not of this version, or that is gone: they may log where it says.
+pub(crate) fn open(path: &Path, uid: u32, memory: &File) -> Result<(Board, File), DaemonError> {
+    if let Some(found) = found(path, uid)? {
+        return Ok(found);
     }
+    let memory = memory.metadata().map_err(DaemonError::system(path, "see who uses its memory"))?;
+    refuse_users(path, memory.dev(), memory.ino())?;
+    make(path, uid)
 }
 
 fn found(path: &Path, uid: u32) -> Result<Option<(Board, File)>, DaemonError> {
@@ -42,9 +44,13 @@ fn found(path: &Path, uid: u32) -> Result<Option<(Board, File)>, DaemonError> {
     {
         return Ok(Some((board, file)));
     }
-    match users_of(about.dev(), about.ino()) {
-        users if users.is_empty() => Ok(None),
-        users => Err(DaemonError::OtherVersion { path: path.to_owned(), users }),
+    refuse_users(path, about.dev(), about.ino()).map(|()| None)
+}
+
+fn refuse_users(path: &Path, device: u64, inode: u64) -> Result<(), DaemonError> {
+    match users_of(device, inode) {
+        users if users.is_empty() => Ok(()),
+        users => Err(DaemonError::OtherBoard { path: path.to_owned(), users }),
     }
 }
 

@@ -33,14 +33,17 @@ pub enum DaemonError {
     /// Another daemon listens there.
     #[error("{}: a daemon listens there already", .0.display())]
     InUse(PathBuf),
-    /// Programs use a board that is not of this version.
-    #[error("{}: programs that began under another version use it and are not served until they end: {users:?}", path.display())]
-    OtherVersion {
+    /// Programs use a board that is gone, or not of this version.
+    #[error("{}: programs that began under another one, or another version, are not served until they end: {users:?}", path.display())]
+    OtherBoard {
         /// The board.
         path: PathBuf,
         /// The programs.
         users: Vec<u32>,
     },
+    /// The system does not say which boot this is: whether a log is of an earlier one cannot be known.
+    #[error("/proc/sys/kernel/random/boot_id cannot be read")]
+    NoBoot,
     /// Slots of the region's table are broken: which logs they were of is not known.
     #[error("what the region says of {} of its logs is damaged: `byway tdm recover` tells more", .0.len())]
     Damaged(Vec<u32>),

@@ -51,7 +51,8 @@ impl Estate {
         options: &Options,
         room: &CacheRoom,
     ) -> Result<Self, DaemonError> {
-        let (board, board_file) = board_file::open(board, uid)?;
+        let memory = slice.export(0..slice.len_bytes(), Access::ReadWrite)?;
+        let (board, board_file) = board_file::open(board, uid, &memory.file)?;
         let resident = Resident::of(slice.as_ref(), room);
         let rings = Rings::new(slice.len_bytes(), options.ring_bytes.min(resident.log_most_bytes()));
         let (places, _) = rings.places();

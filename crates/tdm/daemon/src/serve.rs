@@ -158,7 +158,7 @@ impl Shared {
             return Err(DaemonError::TooSmall(region.len_bytes(), least));
         }
         bring(region.as_ref(), 0, TABLE_BYTES)?;
-        let boot = byway_sys::boot::boot_id().unwrap_or_default();
+        let boot = byway_sys::boot::boot_id().ok_or(DaemonError::NoBoot)?;
         let stops = AtomicBool::new(false);
         let shared = Self {
             options,
@@ -206,7 +206,7 @@ impl Shared {
         let estate = match self.open_estate(uid) {
             Ok(estate) => estate,
             // Others are served: his logs stay as they are, with the programs that use them.
-            Err(error @ DaemonError::OtherVersion { .. }) => return left_by_all(&self.table(), uid, &error),
+            Err(error @ DaemonError::OtherBoard { .. }) => return left_by_all(&self.table(), uid, &error),
             Err(error) => return Err(error),
         };
         let recovered = estate.recover(&self.table(), terms)?;

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use byway_tdm_board::Level;
+use byway_tdm_client::Session;
 use byway_tdm_control::Order;
 use byway_tdm_tests::{Actor, Keeper, Place, assert_survives};
 
@@ -114,21 +115,36 @@ fn a_program_that_meets_a_daemon_of_another_version_is_the_kernel_s() {
 fn programs_of_another_version_keep_their_logs_until_they_end() {
     let place = place();
     let mut keeper = place.keeper(KEEPER);
-    let mut old = writer(&place, place.actor());
+    let old = writer(&place, place.actor());
     let session = place.session();
     keeper.kill();
     of_another_version(&place);
+    are_not_served_until_they_end(&place, session, old);
+}
+
+#[test]
+fn programs_whose_board_is_gone_keep_their_logs_until_they_end() {
+    let place = place();
+    let mut keeper = place.keeper(KEEPER);
+    let old = writer(&place, place.actor());
+    let session = place.session();
+    keeper.kill();
+    std::fs::remove_file(board_of(&place)).unwrap();
+    are_not_served_until_they_end(&place, session, old);
+}
+
+fn are_not_served_until_they_end(place: &Place, session: Session, mut old: Actor) {
     for _ in 0..2 {
         let mut keeper = place.keeper(KEEPER);
         assert!(keeper.recovered[0].starts_with("Failed"), "{:?}", keeper.recovered);
         place.actor().does("open a other wce; write a 100 1; fdatasync a");
         old.does("write a 100 2; fdatasync a");
-        assert_survives(&place, &session, &place.file("log"));
+        assert_survives(place, &session, &place.file("log"));
         keeper.kill();
     }
     drop(session);
     drop(old);
     let keeper = place.keeper(KEEPER);
     assert_eq!(keeper.recovered, ["Synced"]);
-    writer(&place, place.actor()).does("write a 100 2; fdatasync a");
+    writer(place, place.actor()).does("write a 100 2; fdatasync a");
 }

@@ -12,16 +12,18 @@ use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, major, minor, open as open_file
 
 use crate::error::DaemonError;
 
-/// The board of a user that is at a path, or a new one there; `memory` is what his logs lie in.
+/// The board of a user that is at a path, or a new one there; `memory` is what his logs of this boot lie in, if there are any.
 ///
 /// # Errors
 /// [`DaemonError::OtherBoard`] where programs use one that is not of this version, or that is gone: they may log where it says.
-pub(crate) fn open(path: &Path, uid: u32, memory: &File) -> Result<(Board, File), DaemonError> {
+pub(crate) fn open(path: &Path, uid: u32, memory: Option<&File>) -> Result<(Board, File), DaemonError> {
     if let Some(found) = found(path, uid)? {
         return Ok(found);
     }
-    let memory = memory.metadata().map_err(DaemonError::system(path, "see who uses its memory"))?;
-    refuse_users(path, memory.dev(), memory.ino())?;
+    if let Some(memory) = memory {
+        let about = memory.metadata().map_err(DaemonError::system(path, "see who uses its memory"))?;
+        refuse_users(path, about.dev(), about.ino())?;
+    }
     make(path, uid)
 }
 

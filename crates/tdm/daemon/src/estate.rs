@@ -43,16 +43,16 @@ pub(crate) struct Files {
 }
 
 impl Estate {
-    /// A user's part in `slice`, with the board that is there from this boot, or a new one.
+    /// A user's part in `slice`, with the board that is there from this boot, or a new one; whether the table has logs of his and of this boot.
     pub(crate) fn open(
-        uid: u32,
+        (uid, has_logs): (u32, bool),
         slice: Box<dyn DeviceRegion>,
         board: &Path,
         options: &Options,
         room: &CacheRoom,
     ) -> Result<Self, DaemonError> {
         let memory = slice.export(0..slice.len_bytes(), Access::ReadWrite)?;
-        let (board, board_file) = board_file::open(board, uid, &memory.file)?;
+        let (board, board_file) = board_file::open(board, uid, has_logs.then_some(&memory.file))?;
         let resident = Resident::of(slice.as_ref(), room);
         let rings = Rings::new(slice.len_bytes(), options.ring_bytes.min(resident.log_most_bytes()));
         let (places, _) = rings.places();

@@ -259,7 +259,10 @@ impl Shared {
     fn open_estate(&self, uid: u32) -> Result<Estate, DaemonError> {
         let slice = self.slice_of(uid)?;
         let board = board_path(&self.options.boards, &self.place, uid);
-        let estate = Estate::open(uid, slice, &board, &self.options, &self.cache_room)?;
+        let is_logged =
+            |found: &Found| matches!(found, Found::Used(was) if was.uid == uid && was.boot == self.boot);
+        let has_logs = self.table().slots()?.iter().any(|(_, found)| is_logged(found));
+        let estate = Estate::open((uid, has_logs), slice, &board, &self.options, &self.cache_room)?;
         estate.board.set_reign(self.reign);
         estate.board.set_seen(monotonic_ns());
         Ok(estate)

@@ -51,7 +51,7 @@ bench-tdm:
 	cargo build --release -p byway-benches --bin under_tdm
 	target/release/under_tdm --only calls-,writes-,valkey-,redis-,rocksdb,sqlite --json benches/results/tdm.json
 	target/release/under_tdm --only read-,scan-,mixed- --json benches/results/tdm-loads.json \
-		--region 'emu:byway-bench-tdm?size=256M&profile=cmm-h&cache=64M&clock=paced'
+		--region 'emu:byway-bench-loads?size=256M&profile=cmm-h&cache=64M&clock=paced'
 
 # Our device in a guest, beside QEMU's own.
 bench-guests:

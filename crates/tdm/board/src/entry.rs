@@ -189,7 +189,7 @@ impl<'b> Entry<'b> {
     pub(crate) fn become_of(&self, key: FileKey) -> io::Result<()> {
         self.robust_lock().map_err(io::Error::other)?.make();
         self.part::<1>(entry::STANDING)[0].store(Standing::NEW.to_word(), Ordering::SeqCst);
-        self.set_ring(RingPlace { at: 0, len_bytes: 0, identity: 0 });
+        self.set_ring(RingPlace::NOWHERE);
         for counter in self.counters().0 {
             counter.store(0, Ordering::Relaxed);
         }

@@ -86,7 +86,7 @@ pub fn leave(memory: &Window, entry: Entry<'_>, why: Why) -> io::Result<()> {
         home.end().map_err(system)?;
     }
     let was_bytes = entry.ring().len_bytes;
-    entry.set_ring(RingPlace { at: 0, len_bytes: 0, identity: 0 });
+    entry.set_ring(RingPlace::NOWHERE);
     // One that outgrew its home comes at once to one of twice the length, unless that would be more than half of all.
     let may_return = why == Why::Outgrown && was_bytes.saturating_mul(4) <= memory.len_bytes();
     let stay_ns = if may_return { 0 } else { STAY_NS };

@@ -106,12 +106,12 @@ impl<'s> OpenFile<'s> {
         };
         let standing = self.entry.standing();
         let before = watch.lap();
-        self.announce(standing);
+        let absorber = self.announced(standing);
         let wrote = real();
         let below = watch.lap();
         if wrote > 0 {
             self.count_write(wrote);
-            self.log(standing, wrote, whereto, source);
+            self.log(absorber.filter(|_| !standing.is_barred), wrote, whereto, source);
             watch.record(self.entry.times(), Timed::LowerWrite, below);
             let added = watch.lap().zip(before).map(|(behind, before)| before + behind);
             watch.record(self.entry.times(), Timed::LevelWrite, added);
@@ -198,8 +198,7 @@ impl<'s> OpenFile<'s> {
         let Some((_turn, _held)) = Turn::take().and_then(|turn| Some((turn, self.entry.lock().ok()?))) else {
             return self.suspended(real);
         };
-        let Some(absorber) = self.session.absorber(self.entry) else { return self.suspended(real) };
-        self.announce(self.entry.standing());
+        let Some(absorber) = self.announced(self.entry.standing()) else { return self.suspended(real) };
         if absorber.cutting(size_bytes).is_err() {
             let _ = settle_held(&absorber, &below);
             self.entry.cursor().suspend();
@@ -250,28 +249,24 @@ impl<'s> OpenFile<'s> {
         counters.add(Counted::WrittenBytes, wrote.unsigned_abs() as u64);
     }
 
-    /// The log says until when the file may be written: before it is.
+    /// The file's log, if it has one, which says until when the file may be written: before it is.
     #[inline]
-    fn announce(&self, standing: Standing) {
+    fn announced(&self, standing: Standing) -> Option<Absorber<'_, Window>> {
         if standing.level != Level::Absorb {
-            return;
+            return None;
         }
-        if let Some(absorber) = self.session.absorber(self.entry) {
-            absorber.announce(file_time_ms());
-        }
+        let absorber = self.session.absorber(self.entry)?;
+        absorber.announce(file_time_ms());
+        Some(absorber)
     }
 
     fn log<S: Source>(
         &self,
-        standing: Standing,
+        absorber: Option<Absorber<'_, Window>>,
         wrote: isize,
         whereto: impl FnOnce(isize) -> Wrote,
         source: impl FnOnce() -> S,
     ) {
-        let absorber = self
-            .session
-            .absorber(self.entry)
-            .filter(|_| standing.level == Level::Absorb && !standing.is_barred);
         match (absorber, whereto(wrote)) {
             (Some(absorber), Wrote::At(at)) => {
                 absorber.wrote(at, wrote.unsigned_abs() as u64, &mut source());

@@ -6,14 +6,16 @@
 
 use std::cell::Cell;
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use byway_tdm_log::LowerFile;
 use byway_tdm_region::Memory;
 
 use crate::boot;
-use crate::lower::Lower;
-use crate::table::{SlotNumber, Table};
+use crate::lower::{Lower, Sought};
+use crate::recovery::{Outcome, Terms};
+use crate::table::{Assignment, SlotNumber, Table};
 
 /// An attempt says so for this long, and again when half of it is over.
 const LEASE: Duration = Duration::from_secs(1);
@@ -31,7 +33,7 @@ pub(crate) struct Slot<'t, M> {
 /// A file as a log is written back to it.
 #[derive(Debug)]
 pub(crate) struct Attempt<'t, M> {
-    lower: &'t Lower,
+    lower: Lower,
     slot: Slot<'t, M>,
     /// Until when the file may have been written by its log, as far as that says so.
     logged_until: Option<Duration>,
@@ -39,12 +41,30 @@ pub(crate) struct Attempt<'t, M> {
 }
 
 impl<'t, M: Memory> Attempt<'t, M> {
-    pub(crate) const fn new(lower: &'t Lower, slot: Slot<'t, M>, logged_until: Option<Duration>) -> Self {
-        Self { lower, slot, logged_until, until: Cell::new(Duration::ZERO) }
+    /// At the file of a slot, which its log says to have been written by it until then; or what becomes of the file without one.
+    pub(crate) fn at(
+        slot: Slot<'t, M>,
+        was: &Assignment,
+        terms: Terms,
+        until_ms: Option<u64>,
+    ) -> Result<(PathBuf, Self), (PathBuf, Outcome)> {
+        let failed = |why: String| (was.path.clone(), Outcome::Failed { why });
+        let sought = Sought { key: was.key, is_renumbered: true, is_written: true };
+        let found = Lower::find(&was.path, sought).map_err(|error| failed(error.to_string()))?;
+        let Some((path, lower)) = found else { return Err((was.path.clone(), Outcome::Missing)) };
+        if lower.owner_uid().map_err(|error| failed(error.to_string()))? != was.uid {
+            return Err(failed("it belongs to another user by now".to_owned()));
+        }
+        let logged_until = until_ms.map(Duration::from_millis);
+        let attempt = Self { lower, slot, logged_until, until: Cell::new(Duration::ZERO) };
+        if !terms.is_forced && attempt.is_written_by_others() {
+            return Err((path, Outcome::WrittenSince));
+        }
+        Ok((path, attempt))
     }
 
     /// Whether somebody else wrote the file since the boot or since its log ended, or that cannot be told.
-    pub(crate) fn is_written_by_others(&self) -> bool {
+    fn is_written_by_others(&self) -> bool {
         let (Ok(written), Some(booted)) = (self.lower.written(), boot::began()) else { return true };
         let until_ns = self.slot.table.recovers_until_ns(self.slot.number).unwrap_or(0);
         let is_since_log = self.logged_until.is_some_and(|until| written > until);

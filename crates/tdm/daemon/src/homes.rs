@@ -20,7 +20,7 @@ use crate::estate::Estate;
 use crate::held::{HeldFile, locked};
 use crate::home::{Coming, HousedFile, can_overwrite};
 use crate::lower::{Lower, Sought};
-use crate::recovery::{NOT_HIS, Outcome, Terms};
+use crate::recovery::{Outcome, Terms};
 use crate::table::{Assignment, BootId, Kind, SlotNumber, Table};
 
 /// Which files.
@@ -293,19 +293,11 @@ impl Estate {
         if !home.is_live().map_err(io::Error::other)? {
             return over(was.path.clone(), Outcome::Synced);
         }
-        let Some((path, lower)) =
-            Lower::find(&was.path, Sought { key: was.key, is_renumbered: true, is_written: true })?
-        else {
-            return over(was.path.clone(), Outcome::Missing);
-        };
-        if lower.owner_uid()? != was.uid {
-            return Err(io::Error::other(NOT_HIS));
-        }
         let until_ms = home.written_until_ms().map_err(io_error)?;
-        let attempt = Attempt::new(&lower, place, until_ms.map(Duration::from_millis));
-        if !terms.is_forced && attempt.is_written_by_others() {
-            return over(path, Outcome::WrittenSince);
-        }
+        let (path, attempt) = match Attempt::at(place, was, terms, until_ms) {
+            Ok(attempt) => attempt,
+            Err((path, outcome)) => return over(path, outcome),
+        };
         match recover(home, &attempt).map_err(io_error)? {
             WrittenBack::Nothing => over(path, Outcome::Synced),
             WrittenBack::All { size_bytes } => over(path, Outcome::Returned { data_bytes: size_bytes }),

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use byway_tdm_board::{Level, Why};
 use byway_tdm_log::{LowerFile, RecoveryError, ReplayEnd, Ring, RingPlace, recover as replay};
@@ -88,12 +87,6 @@ impl Outcome {
 /// Why a file's log is left alone while a program may log there.
 const LOCKED: &str = "a program keeps the lock of its log";
 
-/// Why what a user has in his part of the region is not written to a file.
-pub(crate) const NOT_HIS: &str = "it belongs to another user by now";
-
-/// Where the log of a file is that has none.
-const NOWHERE: RingPlace = RingPlace { at: 0, len_bytes: 0, identity: 0 };
-
 /// What a region is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -121,44 +114,33 @@ fn settle_slot<M: Memory>(
     was: &Assignment,
     terms: Terms,
 ) -> (PathBuf, Outcome) {
-    let failed = |why: String| (was.path.clone(), Outcome::Failed { why });
-    let is_lost = was.boot != terms.boot;
-    let sought = Sought { key: was.key, is_renumbered: is_lost, is_written: is_lost };
-    let (path, lower) = match Lower::find(&was.path, sought) {
-        Ok(Some(found)) => found,
-        // Whatever it is called now, it is on the same file system, which has all that was written in this boot.
-        Ok(None) if was.boot == terms.boot && lower::sync_whole(&was.path, was.key) => {
-            return (was.path.clone(), Outcome::Synced);
-        }
-        Ok(None) => return (was.path.clone(), Outcome::Missing),
-        Err(error) => return failed(error.to_string()),
-    };
     if was.boot == terms.boot {
-        // Its writes are all in the page cache, and others may have come behind them since.
-        let outcome = match lower.sync() {
-            Ok(()) => Outcome::Synced,
-            Err(error) => Outcome::Failed { why: error.to_string() },
-        };
-        return (path, outcome);
+        return sync_file(was);
     }
-    match lower.owner_uid() {
-        Ok(owner) if owner == was.uid => {}
-        Ok(_) => return failed(NOT_HIS.to_owned()),
-        Err(error) => return failed(error.to_string()),
-    }
-    let logged_until = match Ring::new(slice.window(), was.ring).and_then(|ring| ring.written_until_ms()) {
-        Ok(until_ms) => until_ms.map(Duration::from_millis),
+    let failed = |why: String| (was.path.clone(), Outcome::Failed { why });
+    let until_ms = match Ring::new(slice.window(), was.ring).and_then(|ring| ring.written_until_ms()) {
+        Ok(until_ms) => until_ms,
         Err(error) => return failed(error.to_string()),
     };
-    let attempt = Attempt::new(&lower, place, logged_until);
-    if !terms.is_forced && attempt.is_written_by_others() {
-        return (path, Outcome::WrittenSince);
+    match Attempt::at(place, was, terms, until_ms) {
+        Ok((path, attempt)) => {
+            let outcome = replayed(slice, was, &attempt);
+            (path, outcome.unwrap_or_else(|error| Outcome::Failed { why: error.to_string() }))
+        }
+        Err(left) => left,
     }
-    let outcome = match replayed(slice, was, &attempt) {
-        Ok(outcome) => outcome,
-        Err(error) => Outcome::Failed { why: error.to_string() },
-    };
-    (path, outcome)
+}
+
+/// A file of this boot: its writes are all in the page cache, and others may have come behind them since.
+fn sync_file(was: &Assignment) -> (PathBuf, Outcome) {
+    let sought = Sought { key: was.key, is_renumbered: false, is_written: false };
+    let synced = Lower::find(&was.path, sought).and_then(|found| match found {
+        Some((path, lower)) => lower.sync().map(|()| (path, Outcome::Synced)),
+        // Whatever it is called now, it is on the same file system, which has all that was written in this boot.
+        None if lower::sync_whole(&was.path, was.key) => Ok((was.path.clone(), Outcome::Synced)),
+        None => Ok((was.path.clone(), Outcome::Missing)),
+    });
+    synced.unwrap_or_else(|error| (was.path.clone(), Outcome::Failed { why: error.to_string() }))
 }
 
 fn replayed(
@@ -229,7 +211,7 @@ impl Estate {
             };
             entry.cursor().suspend();
             // A real sync that began before knows by this that the log is not the file's any more.
-            entry.set_ring(NOWHERE);
+            entry.set_ring(RingPlace::NOWHERE);
             entry.move_to(Level::Pass, Why::Renamed);
         }
         kept

@@ -35,6 +35,11 @@ pub struct RingPlace {
     pub identity: u64,
 }
 
+impl RingPlace {
+    /// Of a file that has none.
+    pub const NOWHERE: Self = Self { at: 0, len_bytes: 0, identity: 0 };
+}
+
 /// Why a ring did not do it.
 #[derive(Debug, Error)]
 pub enum RingError {

@@ -230,86 +230,78 @@ fn each_flush_and_each_fence_is_missed_when_it_is_left_out() {
     }
 }
 
-#[test]
-fn a_record_that_was_acknowledged_and_is_broken_now_is_named() {
-    let power = Rc::new(Power::stays());
-    let memory = ForgetfulMemory::new(vec![0; MEMORY_WORDS], Rc::clone(&power), None);
+/// Does something with an empty log whose power stays.
+fn logging<R>(
+    act: impl FnOnce(&ForgetfulMemory, Ring<'_, ForgetfulMemory>, &Absorber<'_, ForgetfulMemory>) -> R,
+) -> R {
+    let memory = ForgetfulMemory::new(vec![0; MEMORY_WORDS], Rc::new(Power::stays()), None);
     let words: [AtomicU64; CURSOR_WORDS] = Default::default();
     let ring = Ring::new(&memory, PLACE).unwrap();
     ring.format(Position(0)).unwrap();
-    let absorber = Absorber::new(ring, Cursor::new(&words));
-    for at in 0..3 {
-        absorber.wrote(at * 40, 40, &mut &[7; 40][..]);
-        assert_eq!(absorber.sync(), SyncStep::Done);
-    }
-    let replay = || ring.replay::<RingError>(|_| Ok(())).unwrap();
-    assert_eq!(replay().records, 3);
-    // One bit of the first record's data.
-    memory.store(PLACE.at + 64 + 32, 0x0707_0707_0707_0706).unwrap();
-    let found = replay();
-    assert_eq!((found.records, found.why), (0, ReplayEnd::Damaged { proof: Position(96) }));
+    act(&memory, ring, &Absorber::new(ring, Cursor::new(&words)))
+}
+
+#[test]
+fn a_record_that_was_acknowledged_and_is_broken_now_is_named() {
+    logging(|memory, ring, absorber| {
+        for at in 0..3 {
+            absorber.wrote(at * 40, 40, &mut &[7; 40][..]);
+            assert_eq!(absorber.sync(), SyncStep::Done);
+        }
+        let replay = || ring.replay::<RingError>(|_| Ok(())).unwrap();
+        assert_eq!(replay().records, 3);
+        // One bit of the first record's data.
+        memory.store(PLACE.at + 64 + 32, 0x0707_0707_0707_0706).unwrap();
+        let found = replay();
+        assert_eq!((found.records, found.why), (0, ReplayEnd::Damaged { proof: Position(96) }));
+    });
 }
 
 #[test]
 fn a_failed_sync_below_fails_this_one_and_every_later_one() {
-    let power = Rc::new(Power::stays());
-    let memory = ForgetfulMemory::new(vec![0; MEMORY_WORDS], power, None);
-    let words: [AtomicU64; CURSOR_WORDS] = Default::default();
-    let ring = Ring::new(&memory, PLACE).unwrap();
-    ring.format(Position(0)).unwrap();
-    let absorber = Absorber::new(ring, Cursor::new(&words));
-    absorber.cursor().begin(Position(0));
-    let SyncStep::Below(begun) = absorber.sync() else { panic!("the first sync is a real one") };
-    assert_eq!(absorber.synced_below(begun, Err(28)), Err(28));
-    absorber.wrote(0, 3, &mut &b"abc"[..]);
-    assert_eq!(absorber.sync(), SyncStep::Failed(28));
+    logging(|_, _, absorber| {
+        absorber.cursor().begin(Position(0));
+        let SyncStep::Below(begun) = absorber.sync() else { panic!("the first sync is a real one") };
+        assert_eq!(absorber.synced_below(begun, Err(28)), Err(28));
+        absorber.wrote(0, 3, &mut &b"abc"[..]);
+        assert_eq!(absorber.sync(), SyncStep::Failed(28));
+    });
 }
 
 #[test]
 fn nothing_is_retired_by_a_sync_below_that_comes_behind_one_that_failed() {
-    let power = Rc::new(Power::stays());
-    let memory = ForgetfulMemory::new(vec![0; MEMORY_WORDS], power, None);
-    let words: [AtomicU64; CURSOR_WORDS] = Default::default();
-    let ring = Ring::new(&memory, PLACE).unwrap();
-    ring.format(Position(0)).unwrap();
-    let absorber = Absorber::new(ring, Cursor::new(&words));
-    absorber.wrote(0, 3, &mut &b"abc"[..]);
-    assert_eq!(absorber.sync(), SyncStep::Done);
-    assert_eq!(absorber.synced_below(absorber.begin_below(), Err(5)), Err(5));
-    assert_eq!(absorber.synced_below(absorber.begin_below(), Ok(())), Err(5));
-    assert_eq!(ring.replay::<RingError>(|_| Ok(())).unwrap().records, 1);
+    logging(|_, ring, absorber| {
+        absorber.wrote(0, 3, &mut &b"abc"[..]);
+        assert_eq!(absorber.sync(), SyncStep::Done);
+        assert_eq!(absorber.synced_below(absorber.begin_below(), Err(5)), Err(5));
+        assert_eq!(absorber.synced_below(absorber.begin_below(), Ok(())), Err(5));
+        assert_eq!(ring.replay::<RingError>(|_| Ok(())).unwrap().records, 1);
+    });
 }
 
 #[test]
 fn until_when_a_file_may_be_written_is_said_ahead_and_seldom() {
-    let power = Rc::new(Power::stays());
-    let memory = ForgetfulMemory::new(vec![0; MEMORY_WORDS], power, None);
-    let words: [AtomicU64; CURSOR_WORDS] = Default::default();
-    let ring = Ring::new(&memory, PLACE).unwrap();
-    let absorber = Absorber::new(ring, Cursor::new(&words));
-    let said = |now_ms| {
-        absorber.announce(now_ms);
-        ring.written_until_ms().unwrap().unwrap()
-    };
-    let first = said(1_000_000);
-    assert!(first > 1_000_000);
-    assert_eq!(said(1_000_100), first);
-    assert!(said(first) > first);
+    logging(|_, ring, absorber| {
+        let said = |now_ms| {
+            absorber.announce(now_ms);
+            ring.written_until_ms().unwrap().unwrap()
+        };
+        let first = said(1_000_000);
+        assert!(first > 1_000_000);
+        assert_eq!(said(1_000_100), first);
+        assert!(said(first) > first);
+    });
 }
 
 /// A change while a real sync runs that began before it, and the sync after that.
 fn sync_after(change: impl Fn(&Absorber<'_, ForgetfulMemory>)) -> SyncStep {
-    let power = Rc::new(Power::stays());
-    let memory = ForgetfulMemory::new(vec![0; MEMORY_WORDS], power, None);
-    let words: [AtomicU64; CURSOR_WORDS] = Default::default();
-    let ring = Ring::new(&memory, PLACE).unwrap();
-    ring.format(Position(0)).unwrap();
-    let absorber = Absorber::new(ring, Cursor::new(&words));
-    absorber.cursor().begin(Position(0));
-    let begun = absorber.begin_below();
-    change(&absorber);
-    absorber.synced_below(begun, Ok(())).unwrap();
-    absorber.sync()
+    logging(|_, _, absorber| {
+        absorber.cursor().begin(Position(0));
+        let begun = absorber.begin_below();
+        change(absorber);
+        absorber.synced_below(begun, Ok(())).unwrap();
+        absorber.sync()
+    })
 }
 
 #[test]

@@ -35,6 +35,12 @@ pub struct Board {
     map: Mapping,
 }
 
+/// One step of making an entry, under the board's lock.
+type Step = fn(&Board, Entry<'_>, FileKey) -> Result<(), BoardError>;
+
+/// All of them. Whoever makes one may be killed behind any step: an entry that is found by its file is in the list, which is all that a daemon looks at.
+const MAKING: [Step; 2] = [Board::enlist, Board::assign];
+
 impl Board {
     /// Makes a board in memory of zeroes that nobody else uses yet.
     ///
@@ -86,8 +92,7 @@ impl Board {
                 Some(other) if other == key => return Ok(Some(entry)),
                 Some(_) => {}
                 None => {
-                    entry.become_of(key)?;
-                    self.enlist(entry.index())?;
+                    MAKING.iter().try_for_each(|step| step(self, entry, key))?;
                     return Ok(Some(entry));
                 }
             }
@@ -96,13 +101,29 @@ impl Board {
         Ok(None)
     }
 
-    /// Puts an entry into the list, under the board's lock.
-    fn enlist(&self, made: EntryIndex) -> Result<(), MapError> {
+    /// Puts an entry into the list, if whoever made it before did not get that far: under the board's lock.
+    fn enlist(&self, entry: Entry<'_>, _: FileKey) -> Result<(), BoardError> {
         let used = self.word(front::USED)?;
         let at = used.load(Ordering::SeqCst).min(ENTRIES as u64 - 1);
-        self.word(LIST + at as usize * 8)?.store(made.0.into(), Ordering::SeqCst);
+        if self.listed(entry.place()) == Some(entry.index()) && entry.place() < at {
+            return Ok(());
+        }
+        entry.set_place(at);
+        self.word(LIST + at as usize * 8)?.store(entry.index().0.into(), Ordering::SeqCst);
         used.store(at + 1, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// Makes it a file's.
+    fn assign(&self, entry: Entry<'_>, key: FileKey) -> Result<(), BoardError> {
+        Ok(entry.become_of(key)?)
+    }
+
+    /// The entry at a place of the list.
+    fn listed(&self, place: u64) -> Option<EntryIndex> {
+        let at = usize::try_from(place).ok().filter(|at| *at < ENTRIES)?;
+        let word = self.word(LIST + at * 8).ok()?.load(Ordering::SeqCst);
+        u32::try_from(word).ok().map(EntryIndex)
     }
 
     /// A file is opened for writing that gets no entry: no file is absorbed anew from here on, as it may be that one.
@@ -124,10 +145,8 @@ impl Board {
     /// Every entry that is some file's.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let used = self.word(front::USED).map_or(0, |used| used.load(Ordering::SeqCst));
-        let listed =
-            |at: u64| u32::try_from(self.word(LIST + at as usize * 8).ok()?.load(Ordering::SeqCst)).ok();
         (0..used.min(ENTRIES as u64))
-            .filter_map(move |at| self.entry(EntryIndex(listed(at)?)))
+            .filter_map(|place| self.entry(self.listed(place)?))
             .filter(|entry| entry.key().is_some())
     }
 
@@ -240,6 +259,19 @@ mod tests {
         let made = made.count() as u64;
         assert!(made <= ENTRIES as u64 && made > ENTRIES as u64 / 2);
         assert_eq!(board.unlisted(), ENTRIES as u64 + 1 - made);
+    }
+
+    #[test]
+    fn a_file_whose_entry_somebody_was_killed_in_making_is_told_of_once() {
+        for survived in 0..=MAKING.len() {
+            let board = board();
+            let entry = board.probe(key(5)).next().unwrap();
+            MAKING[..survived].iter().for_each(|step| step(&board, entry, key(5)).unwrap());
+            let told = || board.entries().filter(|entry| entry.key() == Some(key(5))).count();
+            assert_eq!(told(), usize::from(board.find(key(5)).is_some()), "after {survived} steps");
+            board.find_or_make(key(5)).unwrap();
+            assert_eq!((told(), board.entries().count()), (1, 1), "after {survived} steps");
+        }
     }
 
     #[test]

@@ -185,6 +185,15 @@ impl<'b> Entry<'b> {
         Ok(held)
     }
 
+    /// Where in the board's list it is, or was to be when somebody was killed.
+    pub(crate) fn place(&self) -> u64 {
+        self.part::<1>(entry::PLACE)[0].load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_place(&self, place: u64) {
+        self.part::<1>(entry::PLACE)[0].store(place, Ordering::SeqCst);
+    }
+
     /// Makes it an entry of `key`, under the board's lock.
     pub(crate) fn become_of(&self, key: FileKey) -> io::Result<()> {
         self.robust_lock().map_err(io::Error::other)?.make();

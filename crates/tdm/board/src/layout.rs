@@ -46,6 +46,8 @@ pub(crate) mod entry {
     pub(crate) const STANDING: usize = 24;
     /// Place, length and identity of the ring: three words.
     pub(crate) const RING: usize = 32;
+    /// Where in the list it is.
+    pub(crate) const PLACE: usize = 56;
     pub(crate) const CURSOR: usize = 64;
     pub(crate) const LOCK: usize = CURSOR + CURSOR_BYTES;
     pub(crate) const COUNTERS: usize = 192;

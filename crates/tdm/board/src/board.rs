@@ -12,7 +12,7 @@ use crate::entry::{Entry, EntryIndex};
 use crate::key::FileKey;
 use crate::layout::{BOARD_BYTES, LIST, MAGIC, front};
 
-/// Files of a board. It is a sparse file: an entry that was never used takes no memory.
+/// Files of a board. Its memory is all taken when it is made: none that programs touch later could be missing.
 pub const ENTRIES: usize = 16384;
 
 /// Why a board cannot be used.

@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use byway_sys::Mapping;
 use byway_sys::map::Sharing;
+use byway_sys::{Mapping, dax};
 use byway_tdm_board::{BOARD_BYTES, Board};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, major, minor, open as open_file};
 
@@ -41,10 +41,11 @@ fn found(path: &Path, uid: u32) -> Result<Option<(Board, File)>, DaemonError> {
     if !about.is_file() || ![me, uid].contains(&about.uid()) {
         return Ok(None);
     }
-    if about.len() == BOARD_BYTES as u64
-        && let Ok(board) = Board::open(map(&file).map_err(system("map it"))?)
-    {
-        return Ok(Some((board, file)));
+    if about.len() == BOARD_BYTES as u64 {
+        reserve(path, &file)?;
+        if let Ok(board) = Board::open(map(&file).map_err(system("map it"))?) {
+            return Ok(Some((board, file)));
+        }
     }
     refuse_users(path, about.dev(), about.ino()).map(|()| None)
 }
@@ -65,11 +66,17 @@ fn make(path: &Path, uid: u32) -> Result<(Board, File), DaemonError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let made = open_file(path, flags, Mode::RUSR | Mode::WUSR);
     let file = File::from(made.map_err(|e| system("make it")(e.into()))?);
-    file.set_len(BOARD_BYTES as u64).map_err(system("make it"))?;
+    reserve(path, &file).inspect_err(|_| drop(std::fs::remove_file(path)))?;
     if rustix::process::geteuid().is_root() {
         fchown(&file, Some(Uid::from_raw(uid)), None::<Gid>).map_err(|e| system("hand it over")(e.into()))?;
     }
     Ok((Board::make(map(&file).map_err(system("map it"))?)?, file))
+}
+
+/// Takes memory for all of it before anybody maps it: a page that is not to be had would end the program that touches it first.
+fn reserve(path: &Path, file: &File) -> Result<(), DaemonError> {
+    let taken = dax::take_room(file, BOARD_BYTES as u64);
+    taken.map_err(DaemonError::system(path, "take memory for all of a user's board"))
 }
 
 /// The user may cut the file short, which ends none but what is served to him (decision 0019).

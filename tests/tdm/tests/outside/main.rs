@@ -9,6 +9,7 @@ mod home_kills;
 mod homes;
 mod judged;
 mod kills;
+mod memory;
 mod power;
 mod programs;
 mod traps;

@@ -307,6 +307,7 @@ Examples:
   byway tdm recover
   byway tdm recover --region 'fsdax:/mnt/pmem?size=4G'
   byway tdm recover --region emu:byway-tdm-0 --force --json
+  byway tdm recover --forget
 
 What `serve` does first, where nothing is to be served. As often as it takes: what was written back once is written back again, to \
 the same end.
@@ -318,6 +319,9 @@ pub struct TdmRecover {
     /// Write records back over files that were written since the system was started, too.
     #[arg(long)]
     pub force: bool,
+    /// Give back the room of logs that cannot be written back: their files are gone, or they are broken.
+    #[arg(long)]
+    pub forget: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

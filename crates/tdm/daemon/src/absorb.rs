@@ -12,7 +12,8 @@ use rustix::fs::OFlags;
 use crate::estate::Estate;
 use crate::held::{HeldFile, locked};
 use crate::lower::Lower;
-use crate::table::{Assignment, BootId, Found, Kind, SlotNumber, Table};
+use crate::shares::{free_slot, users};
+use crate::table::{Assignment, BootId, Kind, SlotNumber, Table};
 
 /// Where syncs cost nothing: there is no use in sparing them.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
@@ -65,7 +66,7 @@ impl Estate {
         let assignment =
             Assignment { key, ring: place, uid: self.uid, path: path.clone(), boot, kind: Kind::Ring };
         // The ring is empty before the table says whose it is, and the table says so before a record can be acknowledged.
-        let slot = ring.format(Position(0)).ok().and_then(|()| take_slot(table, &assignment));
+        let slot = ring.format(Position(0)).ok().and_then(|()| take_slot(table, &assignment, users()));
         let Some(slot) = slot else {
             files.give_back(place);
             return Err(Why::NoRoom);
@@ -127,12 +128,15 @@ fn begin(entry: Entry<'_>, held: &HeldFile) -> bool {
     entry.move_to(Level::Absorb, Why::Earned)
 }
 
-/// Puts a file into a slot that is free. Users have their files by themselves and the table together: one looks and takes at a time.
-pub(crate) fn take_slot<M: Memory>(table: &Table<'_, M>, what: &Assignment) -> Option<SlotNumber> {
+/// Puts a file into a slot that its user may take, who is one of so many. Users have their files by themselves and the table together: one looks and takes at a time.
+pub(crate) fn take_slot<M: Memory>(
+    table: &Table<'_, M>,
+    what: &Assignment,
+    users: u32,
+) -> Option<SlotNumber> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let slots = table.slots().ok()?;
-    let (slot, _) = slots.into_iter().find(|(_, found)| *found == Found::Free)?;
+    let slot = free_slot(&table.slots().ok()?, what.uid, users)?;
     match table.put(slot, what) {
         Ok(()) => Some(slot),
         Err(_) => {
@@ -164,7 +168,7 @@ mod tests {
                 let key = FileKey { device: uid.into(), inode, born_ns: 1 };
                 let ring = RingPlace { at: 0, len_bytes: 4096, identity: 1 };
                 let what = Assignment { key, ring, uid, path: "/a".into(), boot: [0; 16], kind: Kind::Ring };
-                let slot = take_slot(&Table::new(&memory), &what).unwrap();
+                let slot = take_slot(&Table::new(&memory), &what, 4).unwrap();
                 assert!(taken.lock().unwrap().insert(slot), "{slot:?} is taken twice");
             }
         };

@@ -21,7 +21,7 @@ const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
 
 /// A program that holds a file's lock for longer is not waited for: it may do so for ever, and other users' files are to be looked after.
-const PATIENCE: Duration = Duration::from_millis(50);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How often a file is synced below to let it go, before it is left for later: whoever writes it all the time fills it again.
 const TRIES: u32 = 8;

@@ -21,6 +21,7 @@ use crate::held::{HeldFile, locked};
 use crate::home::{Coming, HousedFile, can_overwrite};
 use crate::lower::{Lower, Sought};
 use crate::recovery::{Outcome, Terms};
+use crate::shares::users;
 use crate::table::{Assignment, BootId, Kind, SlotNumber, Table};
 
 /// Which files.
@@ -135,7 +136,7 @@ impl Estate {
         let least = size_bytes + byway_tdm_home::FRONT_BYTES;
         let ring = files.take_home(self.slice.as_ref(), least, identity)?;
         let assignment = Assignment { key, ring, uid: self.uid, path, boot, kind: Kind::Home };
-        match take_slot(table, &assignment) {
+        match take_slot(table, &assignment, users()) {
             Some(slot) => Ok((slot, assignment)),
             None => {
                 files.give_back(ring);

@@ -22,13 +22,14 @@ mod resident;
 mod retire;
 mod rings;
 mod serve;
+mod shares;
 mod table;
 
 pub use byway_tdm_policy::Rules;
 pub use clock::Clock;
 pub use error::DaemonError;
 pub use options::Options;
-pub use recovery::{Outcome, RecoveredFile, recover};
+pub use recovery::{Outcome, RecoveredFile, forget, recover};
 pub use report::{CacheReport, FileReport, RegionReport, Report, UserReport};
 pub use serve::{Daemon, EndedFile};
 pub use table::{Assignment, BootId, Found, Kind, POINTS, SLOTS, SlotNumber, TABLE_BYTES, Table};

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use byway_tdm_board::{Level, Why};
+use byway_sys::Deadline;
+use byway_tdm_board::{Entry, Level, Why};
 use byway_tdm_log::{LowerFile, RecoveryError, ReplayEnd, Ring, RingPlace, recover as replay};
 use byway_tdm_region::{DeviceRegion, Memory};
 use serde::Serialize;
@@ -11,7 +13,7 @@ use serde::Serialize;
 use crate::attempt::{Attempt, Slot};
 use crate::error::DaemonError;
 use crate::estate::Estate;
-use crate::held::{HeldFile, locked};
+use crate::held::{HeldFile, PATIENCE};
 use crate::lower::{self, Lower, Sought};
 use crate::table::{Assignment, BootId, Found, Kind, SlotNumber, Table};
 
@@ -49,6 +51,8 @@ pub enum Outcome {
     },
     /// It is not where it was, nor beside that. The log stays as it is.
     Missing,
+    /// It is not there, or its log is broken, and somebody asked for the log's room to be given back.
+    Forgotten,
     /// It was written since the system was started, so that its records may be older. The log stays as it is.
     WrittenSince,
     /// What cannot be read, or a file that does not take its records. The log stays as it is.
@@ -71,6 +75,14 @@ pub struct RecoveredFile {
 }
 
 impl Outcome {
+    /// What it is once somebody has given up what cannot be written back.
+    fn forgotten(self) -> Self {
+        match self {
+            Self::Missing | Self::Damaged { .. } => Self::Forgotten,
+            other => other,
+        }
+    }
+
     /// Whether its log is done with: its slot and ring are free again.
     #[must_use]
     pub const fn is_done(&self) -> bool {
@@ -79,6 +91,7 @@ impl Outcome {
             Self::Synced
                 | Self::Replayed { .. }
                 | Self::Returned { .. }
+                | Self::Forgotten
                 | Self::DamagedSlot { is_freed: true, .. }
         )
     }
@@ -96,6 +109,8 @@ pub(crate) enum Purpose {
     Recover {
         /// Even of what is lost by that.
         is_forced: bool,
+        /// Even of what cannot be written back.
+        forgets: bool,
     },
 }
 
@@ -105,6 +120,8 @@ pub(crate) struct Terms {
     pub(crate) boot: BootId,
     /// Files that were written since are written over.
     pub(crate) is_forced: bool,
+    /// Logs whose files are gone are given back, and broken ones.
+    pub(crate) forgets: bool,
 }
 
 /// Writes back what is left in a slot whose file nobody writes by us now.
@@ -182,6 +199,7 @@ impl Estate {
                 false if was.kind == Kind::Home => self.recover_home(place, &was, terms),
                 false => settle_slot(self.slice.as_ref(), place, &was, terms),
             };
+            let outcome = if terms.forgets { outcome.forgotten() } else { outcome };
             match outcome.is_done() {
                 true => table.free(slot)?,
                 false => self.files().rings.mark(was.ring),
@@ -196,24 +214,16 @@ impl Estate {
     }
 
     /// Leaves every file to the kernel that programs log for and nobody serves: its ring may be another's from then on. The rings of those
-    /// whose locks are not to be had.
+    /// whose locks are not to be had, however many they are, in the time that one has.
     fn disown(&self) -> Vec<RingPlace> {
-        let mut kept = Vec::new();
-        for entry in self.board.entries() {
-            let is_orphan = || entry.standing().level == Level::Absorb && self.held(entry.index()).is_none();
-            if !is_orphan() {
-                continue;
-            }
-            let Ok(_held) = locked(entry) else {
-                self.files().rings.mark(entry.ring());
-                kept.push(entry.ring());
-                continue;
-            };
-            entry.cursor().suspend();
-            // A real sync that began before knows by this that the log is not the file's any more.
-            entry.set_ring(RingPlace::NOWHERE);
-            entry.move_to(Level::Pass, Why::Renamed);
-        }
+        let is_orphan =
+            |entry: &Entry<'_>| entry.standing().level == Level::Absorb && self.held(entry.index()).is_none();
+        let orphans = self.board.entries().filter(is_orphan);
+        let stuck: Vec<_> = orphans.filter(|entry| !leave_to_kernel(*entry, Duration::ZERO)).collect();
+        let deadline = Deadline::after(PATIENCE);
+        let stuck = stuck.into_iter().filter(|entry| !leave_to_kernel(*entry, deadline.left_or_max()));
+        let kept: Vec<_> = stuck.map(|entry| entry.ring()).collect();
+        kept.iter().for_each(|ring| self.files().rings.mark(*ring));
         kept
     }
 
@@ -233,6 +243,16 @@ impl Estate {
         files.held.push(Arc::new(held));
         Some(path)
     }
+}
+
+/// Has a file that nobody serves be the kernel's; whether its lock was to be had.
+fn leave_to_kernel(entry: Entry<'_>, patience: Duration) -> bool {
+    let Ok(_held) = entry.lock_within(patience) else { return false };
+    entry.cursor().suspend();
+    // A real sync that began before knows by this that the log is not the file's any more.
+    entry.set_ring(RingPlace::NOWHERE);
+    entry.move_to(Level::Pass, Why::Renamed);
+    true
 }
 
 /// What is told of a user's files where he cannot be served.
@@ -256,5 +276,13 @@ pub(crate) fn left_by_all<M: Memory>(
 /// # Errors
 /// [`DaemonError`] where the region cannot be opened, as while a daemon has it.
 pub fn recover(options: &crate::Options, is_forced: bool) -> Result<Vec<RecoveredFile>, DaemonError> {
-    crate::serve::recover_alone(options, is_forced)
+    crate::serve::recover_alone(options, Purpose::Recover { is_forced, forgets: false })
+}
+
+/// The same, and gives back the room of logs that cannot be written back, as their files are gone or they are broken.
+///
+/// # Errors
+/// As [`recover`].
+pub fn forget(options: &crate::Options, is_forced: bool) -> Result<Vec<RecoveredFile>, DaemonError> {
+    crate::serve::recover_alone(options, Purpose::Recover { is_forced, forgets: true })
 }

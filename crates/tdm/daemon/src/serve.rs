@@ -1,12 +1,13 @@
 //! The socket, a thread for each connection, and one that retires.
 
+use std::collections::BTreeMap;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -22,13 +23,11 @@ use crate::options::Options;
 use crate::recovery::{Outcome, Purpose, RecoveredFile, Terms, left_by_all};
 use crate::report::{CacheReport, RegionReport, Report};
 use crate::resident::{CacheRoom, bring};
+use crate::shares::users;
 use crate::table::{BootId, Found, SlotNumber, TABLE_BYTES, Table};
 
 /// Between two rounds over all files.
 const ROUND: Duration = Duration::from_millis(20);
-
-/// Slices that a daemon of root has room for: one for each user that comes.
-const USERS: u64 = 8;
 
 /// The shortest slice: eight short logs.
 const SLICE_MIN_BYTES: u64 = 2 << 20;
@@ -51,6 +50,8 @@ struct Shared {
     cache_room: CacheRoom,
     boot: BootId,
     estates: Mutex<Vec<Arc<Estate>>>,
+    /// Held while a user's part is opened, by the user: whoever's takes long holds up his own programs.
+    openings: Mutex<BTreeMap<u32, Arc<Mutex<()>>>>,
     clients: Mutex<Vec<Client>>,
     stops: AtomicBool,
     /// Which daemon this is, to those whose files came home to it.
@@ -137,8 +138,8 @@ pub struct EndedFile {
 }
 
 /// Writes back what a region has, for every user, without serving it. What programs still write is left to the kernel.
-pub(crate) fn recover_alone(options: &Options, is_forced: bool) -> Result<Vec<RecoveredFile>, DaemonError> {
-    let (shared, mut recovered) = Shared::open(options.clone(), Purpose::Recover { is_forced })?;
+pub(crate) fn recover_alone(options: &Options, purpose: Purpose) -> Result<Vec<RecoveredFile>, DaemonError> {
+    let (shared, mut recovered) = Shared::open(options.clone(), purpose)?;
     let settled: Vec<EndedFile> = shared.settle_all().into_iter().filter(|file| file.is_settled).collect();
     for file in recovered.iter_mut().filter(|file| file.outcome == Outcome::Adopted) {
         if settled.iter().any(|ended| ended.path == file.path && ended.uid == file.uid) {
@@ -167,14 +168,18 @@ impl Shared {
             region,
             boot,
             estates: Mutex::default(),
+            openings: Mutex::default(),
             clients: Mutex::default(),
             stops,
             reign: getrandom::u32().unwrap_or_default() | 1,
         };
         let mut recovered = shared.recover_damaged(purpose)?;
-        let is_forced = purpose == Purpose::Recover { is_forced: true };
+        let (is_forced, forgets) = match purpose {
+            Purpose::Serve => (false, false),
+            Purpose::Recover { is_forced, forgets } => (is_forced, forgets),
+        };
         for uid in shared.users_of_table()? {
-            recovered.extend(shared.recover_user(uid, Terms { boot, is_forced })?);
+            recovered.extend(shared.recover_user(uid, Terms { boot, is_forced, forgets })?);
         }
         Ok((shared, recovered))
     }
@@ -190,7 +195,7 @@ impl Shared {
             Purpose::Serve => {
                 return Err(DaemonError::Damaged(damaged.into_iter().map(|slot| slot.0).collect()));
             }
-            Purpose::Recover { is_forced } => is_forced,
+            Purpose::Recover { is_forced, .. } => is_forced,
         };
         let tell = |slot: SlotNumber| {
             if is_freed {
@@ -210,7 +215,7 @@ impl Shared {
             Err(error) => return Err(error),
         };
         let recovered = estate.recover(&self.table(), terms)?;
-        self.estates.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(estate));
+        locked(&self.estates).push(Arc::new(estate));
         Ok(recovered)
     }
 
@@ -245,15 +250,24 @@ impl Shared {
 
     /// A user's part, made when he comes for the first time.
     fn estate(&self, uid: u32) -> Result<Arc<Estate>, DaemonError> {
-        let mut estates = self.estates.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(estate) = estates.iter().find(|estate| estate.uid == uid) {
-            return Ok(Arc::clone(estate));
+        if let Some(estate) = self.opened(uid) {
+            return Ok(estate);
+        }
+        let opening = Arc::clone(locked(&self.openings).entry(uid).or_default());
+        let _alone = locked(&opening);
+        if let Some(estate) = self.opened(uid) {
+            return Ok(estate);
         }
         let estate = Arc::new(self.open_estate(uid)?);
         // There is something to recover where he could not be served when all others were.
-        estate.recover(&self.table(), Terms { boot: self.boot, is_forced: false })?;
-        estates.push(Arc::clone(&estate));
+        let terms = Terms { boot: self.boot, is_forced: false, forgets: false };
+        estate.recover(&self.table(), terms)?;
+        locked(&self.estates).push(Arc::clone(&estate));
         Ok(estate)
+    }
+
+    fn opened(&self, uid: u32) -> Option<Arc<Estate>> {
+        locked(&self.estates).iter().find(|estate| estate.uid == uid).map(Arc::clone)
     }
 
     fn open_estate(&self, uid: u32) -> Result<Estate, DaemonError> {
@@ -281,14 +295,16 @@ impl Shared {
 
     /// The slice that a user had, or the next one that is free: all of the region where only one user is served.
     fn slice_of(&self, uid: u32) -> Result<Box<dyn DeviceRegion>, DaemonError> {
+        // Two users who come at once do not have the same one.
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _alone = locked(&ONE_AT_A_TIME);
         let (align, end) = (self.region.align_bytes().max(4096), self.region.len_bytes());
         let first = TABLE_BYTES.next_multiple_of(align);
         let taken = self.region.slices()?;
         if let Some(mine) = taken.iter().find(|slice| slice.uid == uid) {
             return Ok(self.region.slice(mine.range.clone(), uid)?);
         }
-        let users = if rustix::process::geteuid().is_root() { USERS } else { 1 };
-        let len = ((end - first) / users / align * align).max(SLICE_MIN_BYTES);
+        let len = ((end - first) / u64::from(users()) / align * align).max(SLICE_MIN_BYTES);
         let start = taken.iter().map(|slice| slice.range.end).max().unwrap_or(first);
         Ok(self.region.slice(start..start + len, uid)?)
     }
@@ -309,14 +325,14 @@ impl Shared {
         let again =
             stream.try_clone().map_err(DaemonError::system(&self.options.socket, "take a connection"))?;
         let thread = self.spawn("byway-tdm-client", move |shared| shared.serve(&Channel::accepted(again)))?;
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = locked(&self.clients);
         clients.retain(|client| !client.thread.is_finished());
         clients.push(Client { stream, thread });
         Ok(())
     }
 
     fn end_clients(&self) {
-        let clients = std::mem::take(&mut *self.clients.lock().unwrap_or_else(PoisonError::into_inner));
+        let clients = std::mem::take(&mut *locked(&self.clients));
         for client in clients {
             let _ = client.stream.shutdown(Shutdown::Both);
             let _ = client.thread.join();
@@ -434,7 +450,7 @@ impl Shared {
     }
 
     fn all_estates(&self) -> Vec<Arc<Estate>> {
-        self.estates.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.estates).clone()
     }
 
     fn report(&self) -> Report {
@@ -448,6 +464,11 @@ impl Shared {
         };
         Report { region, users: self.all_estates().iter().map(|estate| estate.report()).collect() }
     }
+}
+
+/// A mutex, whoever panicked with it.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Which memory it is, whatever else its description says and wherever it is read from.

@@ -14,7 +14,7 @@ use byway_tdm_client::{Listed, OpenFile, Session, Wrote};
 use byway_tdm_control::{Channel, Reply, Request};
 use byway_tdm_daemon::{
     Assignment, BootId, Daemon, DaemonError, Kind, Options, Outcome, SLOTS, SlotNumber, TABLE_BYTES, Table,
-    recover,
+    forget, recover,
 };
 use byway_tdm_home::Home;
 use byway_tdm_log::{Absorber, CURSOR_WORDS, Cursor, Position, Ring, RingPlace};
@@ -404,6 +404,31 @@ fn a_file_that_got_another_name_in_its_folder_is_found_and_one_that_is_gone_is_s
         (&renamed, &Outcome::Replayed { records: 3, data_bytes: 15 })
     );
     assert_eq!(std::fs::read(&path).unwrap(), b"another file");
+}
+
+#[test]
+fn the_room_of_a_log_whose_file_is_gone_is_given_back_once_somebody_says_so() {
+    let place = Place::new();
+    let (path, _file) = place.file("log");
+    left_by_another_boot(&place, &path);
+    std::fs::remove_file(&path).unwrap();
+    for _ in 0..2 {
+        assert_eq!(recover(&place.options, true).unwrap()[0].outcome, Outcome::Missing);
+    }
+    assert_eq!(forget(&place.options, false).unwrap()[0].outcome, Outcome::Forgotten);
+    assert!(recover(&place.options, false).unwrap().is_empty());
+}
+
+#[test]
+fn a_log_that_can_be_written_back_is_not_forgotten() {
+    let place = Place::new();
+    let (path, mut file) = place.file("log");
+    left_by_another_boot(&place, &path);
+    file.write_all(b"newer").unwrap();
+    assert_eq!(forget(&place.options, false).unwrap()[0].outcome, Outcome::WrittenSince);
+    make_old(&path);
+    let recovered = forget(&place.options, false).unwrap();
+    assert_eq!(recovered[0].outcome, Outcome::Replayed { records: 3, data_bytes: 15 });
 }
 
 #[test]

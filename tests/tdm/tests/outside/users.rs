@@ -12,12 +12,14 @@ use std::time::Duration;
 use byway_conformance::skips::skip;
 use byway_sys::Mapping;
 use byway_sys::map::Sharing;
-use byway_tdm_board::Level;
+use byway_tdm_board::{FileKey, Level, Why};
 use byway_tdm_client::Session;
 use byway_tdm_control::{Channel, Order, Reply, Request};
 use byway_tdm_region::Memory;
 use byway_tdm_tests::{Actor, Place};
 use rustix::process::Uid;
+
+use crate::KEEPER;
 
 /// Nobody's number, on every Linux.
 const NOBODY: u32 = 65534;
@@ -130,6 +132,31 @@ fn a_user_has_no_say_over_anothers_files_and_opens_no_part_but_his_own() {
     let mut opened = as_nobody(|| files_that_open(place.path()));
     opened.retain(|name| !name.contains(&NOBODY.to_string()));
     assert_eq!(opened, Vec::<String>::new());
+}
+
+/// Has so many files of a board be absorbed by nobody, each with its lock held by this thread for ever.
+fn stick(session: &Session, files: u64) {
+    for inode in 1..=files {
+        let key = FileKey { device: 1, inode, born_ns: 1 };
+        let entry = session.board().find_or_make(key).unwrap().unwrap();
+        assert!(entry.move_to(Level::Absorb, Why::Earned));
+        std::mem::forget(entry.lock().unwrap());
+    }
+}
+
+#[test]
+fn a_user_all_of_whose_programs_are_stuck_is_answered_by_the_next_daemon_all_the_same() {
+    let test = "a_user_all_of_whose_programs_are_stuck_is_answered_by_the_next_daemon_all_the_same";
+    let Some(place) = place_of_two(test) else { return };
+    let mut keeper = place.keeper(KEEPER);
+    let theirs = as_nobody(|| place.session());
+    stick(&theirs, 1000);
+    keeper.kill();
+    let _keeper = place.keeper(KEEPER);
+    drop(as_nobody(|| place.session()));
+    let mut mine = place.actor();
+    mine.does("open a log wcae");
+    place.absorb(&place.session(), &mut mine, 'a', "log");
 }
 
 /// Files of a folder that can be read or written, but for sockets.

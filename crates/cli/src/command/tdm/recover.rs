@@ -5,7 +5,7 @@ use std::io::Write;
 
 use anyhow::{Result, ensure};
 use byway_tdm_control::default_socket;
-use byway_tdm_daemon::{RecoveredFile, recover};
+use byway_tdm_daemon::{RecoveredFile, forget, recover};
 use byway_tdm_region::{Description, Place};
 use serde::Serialize;
 
@@ -29,7 +29,7 @@ pub fn run(args: &TdmRecover, out: &mut impl Write) -> Result<()> {
     }
     // Nobody listens there.
     let options = serve::options(&args.region, default_socket(), RING_BYTES);
-    let files = recover(&options, args.force)?;
+    let files = if args.forget { forget(&options, args.force) } else { recover(&options, args.force) }?;
     let left = files.iter().filter(|file| !file.outcome.is_done()).count();
     print_done(out, args.json, &Recovered { files: &files, left })?;
     out.flush()?;

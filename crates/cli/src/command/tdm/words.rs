@@ -52,8 +52,12 @@ pub fn recovered(file: &RecoveredFile) -> String {
             )
         }
         Outcome::Missing => format!(
-            "{path}: it is not there, nor under another name in that folder; its log is left until it is"
+            "{path}: it is not there, nor under another name in that folder; its log is left until it is \
+             (`byway tdm recover --forget` gives its room back)"
         ),
+        Outcome::Forgotten => {
+            format!("{path}: its log could not be written back, and its room is given back")
+        }
         Outcome::WrittenSince => format!(
             "{path}: it was written since the system was started, so its records may be older than it is; its log is left \
              (`byway tdm recover --force` writes them over it)"

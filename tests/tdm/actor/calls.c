@@ -2,8 +2,11 @@
 
 #include "actor.h"
 
+#include <aio.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +40,11 @@ static int parts_of(struct iovec *parts, int most, long len, long seed) {
     }
     return count;
 }
+
+/* Other names of the same functions, which no header has. */
+extern ssize_t __write(int, const void *, size_t), __pwrite64(int, const void *, size_t, off_t);
+extern off_t __lseek(int, off_t, int);
+extern int __open(const char *, int, ...), __close(int), __dup2(int, int), __fcntl(int, int, ...);
 
 static char *map_of[128];
 
@@ -86,6 +94,13 @@ static long sent(int to, int from, long at, long len) {
     return sendfile(to, from, &(off_t){at}, (size_t)len);
 }
 
+/* What a program that fails writes into its log. */
+static long told_where_it_is(int fd) {
+    void *frames[8];
+    backtrace_symbols_fd(frames, backtrace(frames, 8), fd);
+    return 0;
+}
+
 static int writes(struct line *l, long *r) {
     const char *name = l->word[0];
     int fd = *slot(l, 1);
@@ -97,6 +112,12 @@ static int writes(struct line *l, long *r) {
         *r = pwrite(fd, bytes(a, b), (size_t)a, c);
     else if (!strcmp(name, "pwrite64"))
         *r = pwrite64(fd, bytes(a, b), (size_t)a, c);
+    else if (!strcmp(name, "__write"))
+        *r = __write(fd, bytes(a, b), (size_t)a);
+    else if (!strcmp(name, "__pwrite64"))
+        *r = __pwrite64(fd, bytes(a, b), (size_t)a, c);
+    else if (!strcmp(name, "backtrace"))
+        *r = told_where_it_is(fd);
     else if (!strcmp(name, "writev"))
         *r = writev(fd, parts, parts_of(parts, 5, a, b));
     else if (!strcmp(name, "pwritev"))
@@ -172,6 +193,15 @@ static int reads(struct line *l, long *r) {
     return 1;
 }
 
+/* A sync that is asked for, and waited for. */
+static long sync_later(int fd) {
+    struct aiocb request = {.aio_fildes = fd};
+    const struct aiocb *list[] = {&request};
+    if (aio_fsync(O_DSYNC, &request) != 0 || aio_suspend(list, 1, NULL) != 0)
+        return -1;
+    return aio_error(&request) == 0 ? aio_return(&request) : -1;
+}
+
 static int sizes_and_syncs(struct line *l, long *r) {
     const char *name = l->word[0];
     int fd = *slot(l, 1);
@@ -180,6 +210,8 @@ static int sizes_and_syncs(struct line *l, long *r) {
         *r = fsync(fd);
     else if (!strcmp(name, "fdatasync"))
         *r = fdatasync(fd);
+    else if (!strcmp(name, "aio_fsync"))
+        *r = sync_later(fd);
     else if (!strcmp(name, "sys_fdatasync"))
         *r = syscall(SYS_fdatasync, fd);
     else if (!strcmp(name, "ftruncate"))
@@ -190,6 +222,8 @@ static int sizes_and_syncs(struct line *l, long *r) {
         *r = fallocate(fd, (int)a, b, c);
     else if (!strcmp(name, "posix_fallocate"))
         *r = posix_fallocate(fd, b, c);
+    else if (!strcmp(name, "__lseek"))
+        *r = __lseek(fd, a, (int)b);
     else if (!strcmp(name, "lseek"))
         *r = lseek(fd, a, (int)b);
     else if (!strcmp(name, "read"))
@@ -206,6 +240,16 @@ static int descriptors(struct line *l, long *r) {
     int *fd = slot(l, 1), *to = slot(l, 2);
     if (!strcmp(name, "open"))
         *r = *fd = open(l->word[2], flags_of(l->word[3]), 0644);
+    else if (!strcmp(name, "__open"))
+        *r = *fd = __open(l->word[2], flags_of(l->word[3]), 0644);
+    else if (!strcmp(name, "__close"))
+        *r = __close(*fd);
+    else if (!strcmp(name, "__dup2"))
+        *r = __dup2(*fd, *to);
+    else if (!strcmp(name, "__dupfd"))
+        *r = *to = __fcntl(*fd, F_DUPFD, (int)number(l, 3));
+    else if (!strcmp(name, "unshare_and_close"))
+        *r = unshare(CLONE_FILES) == 0 ? close(*fd) : -1;
     else if (!strcmp(name, "inherit"))
         *r = *fd = (int)number(l, 2);
     else if (!strcmp(name, "creat"))

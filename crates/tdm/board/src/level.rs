@@ -65,6 +65,7 @@ whys! {
     Renamed = 25, "it got another name, under which its log would not be found";
     Slower = 26, "absorbing it cost more than syncing it below";
     Displaced = 27, "its room went to files that save more by it";
+    Parted = 29, "threads of a program that writes it have descriptors of their own, whose numbers say nothing to the others";
     Mounted = 28, "it is in a FUSE mount, whose own process serves it, or nobody does";
     Outgrown = 40, "it outgrew the room that it had in device memory";
     OpenElsewhere = 41, "it is open more than once, or was opened by somebody else";

@@ -133,6 +133,10 @@ real! {
     fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int;
     fn io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, parameters: *mut c_void) -> c_int;
     fn io_setup(events: c_int, context: *mut c_void) -> c_int;
+    fn aio_fsync(operation: c_int, request: *mut c_void) -> c_int;
+    fn aio_fsync64(operation: c_int, request: *mut c_void) -> c_int;
+    fn backtrace_symbols_fd(addresses: *const *mut c_void, count: c_int, fd: c_int) -> ();
+    fn unshare(flags: c_int) -> c_int;
     fn aio_write(request: *mut c_void) -> c_int;
     fn aio_write64(request: *mut c_void) -> c_int;
     fn lio_listio(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void) -> c_int;

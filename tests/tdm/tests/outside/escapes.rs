@@ -89,6 +89,34 @@ fn a_write_by_dprintf_is_not_missed() {
 }
 
 #[test]
+fn calls_by_other_names_that_the_c_library_has_for_them_are_in_the_log() {
+    let mut alone = Alone::new("+cae");
+    alone.survives("__write a 40 9; __lseek a 3 0; write a 10 4; __pwrite64 a 7 6 3");
+    alone.survives("open c other wc; __dupfd a b 20; __write b 40 9; __dup2 b c; __write c 9 9; __close b; __open b log w; __write b 30 8");
+    assert_eq!(alone.level("log"), Level::Absorb);
+    alone.actor.does("__close b; open b other wce; write b 30 8; fdatasync b");
+    alone.survives("write a 3 3");
+}
+
+#[test]
+fn what_the_c_library_writes_of_a_program_that_fails_is_not_missed() {
+    Alone::new("+cae").survives("backtrace a; write a 3 3");
+}
+
+#[test]
+fn a_thread_that_parts_with_the_others_descriptors_takes_none_out_of_sight() {
+    for part in ["close_range a a 2", "unshare_and_close a"] {
+        let mut alone = Alone::new("+ce");
+        alone.actor.does(&format!("thread {part}"));
+        alone.survives("pwrite a 40 9 100");
+    }
+    let mut alone = Alone::new("+ce");
+    alone.actor.does("open b log +e; close_range b b 2");
+    alone.survives("pwrite a 40 9 100");
+    assert_eq!(alone.level("log"), Level::Absorb, "nobody else has its descriptors");
+}
+
+#[test]
 fn a_write_through_a_mapping_is_not_missed() {
     let mut alone = Alone::new("+ce");
     alone.survives("mapped a 40 9 0");

@@ -145,6 +145,11 @@ fn goes_below(flags: &str, lines: &str, left: impl FnOnce(&mut Vec<u8>)) {
 }
 
 #[test]
+fn a_sync_that_ends_later_finds_all_of_the_file_below() {
+    goes_below("+ce", "pwrite a 40 9 30; aio_fsync a", |all| all[30..70].copy_from_slice(&bytes(40, 9)));
+}
+
+#[test]
 fn what_only_the_kernel_can_do_is_done_by_it_with_all_of_the_file_below() {
     goes_below("+c", "mapped a 10 5 0", |all| all[..10].copy_from_slice(&bytes(10, 5)));
     goes_below("+c", "splice a 30 5", |all| all.extend(bytes(30, 5)));

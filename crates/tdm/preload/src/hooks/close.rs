@@ -8,6 +8,9 @@ use super::below;
 use super::home::below_home;
 use crate::{real, state};
 
+/// The calling thread has descriptors of its own from then on (CLOSE_RANGE_UNSHARE).
+const UNSHARE: c_int = 1 << 1;
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     let _ = state::forget(fd);
@@ -18,7 +21,10 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     // Those that are only closed when another program begins stay until then.
     const CLOEXEC: c_int = 1 << 2;
-    if flags & CLOEXEC == 0 && can_close(first, last, flags) {
+    if flags & UNSHARE != 0 && has_threads() {
+        // The other threads have these still.
+        state::bar_all(Why::Parted);
+    } else if flags & CLOEXEC == 0 && can_close(first, last, flags) {
         forget_from(first, last);
     }
     unsafe { real::close_range(first, last, flags) }
@@ -57,9 +63,24 @@ pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: *mu
     controlled(fd, command, argument, || unsafe { real::fcntl64(fd, command, argument) })
 }
 
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn unshare(flags: c_int) -> c_int {
+    if flags & libc::CLONE_FILES != 0 && has_threads() {
+        state::bar_all(Why::Parted);
+    }
+    unsafe { real::unshare(flags) }
+}
+
+/// Whether there are threads that descriptors may be parted among: a number is one file's then in one of them, and another's in another.
+fn has_threads() -> bool {
+    let error = state::errno();
+    let tasks = std::fs::read_dir("/proc/self/task").map_or(2, |tasks| tasks.take(2).count());
+    state::set_errno(error);
+    tasks > 1
+}
+
 /// Whether the kernel closes anything by that: a call that fails closes nothing.
 fn can_close(first: c_uint, last: c_uint, flags: c_int) -> bool {
-    const UNSHARE: c_int = 1 << 1;
     first <= last && flags & !UNSHARE == 0
 }
 

@@ -58,6 +58,7 @@ macro_rules! in_front {
 #[cfg(target_arch = "x86_64")]
 use in_front;
 
+mod aliases;
 mod close;
 mod home;
 mod names;

@@ -195,6 +195,36 @@ pub unsafe extern "C-unwind" fn aio_write64(request: *mut c_void) -> c_int {
     unsafe { real::aio_write64(request) }
 }
 
+/// A sync that ends later, of the file below.
+unsafe fn synced_later(request: *mut c_void) {
+    if !request.is_null() {
+        // SAFETY: the number of the file comes first in what the program gave.
+        keep_below(unsafe { request.cast::<c_int>().read_unaligned() });
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn aio_fsync(operation: c_int, request: *mut c_void) -> c_int {
+    unsafe { synced_later(request) };
+    unsafe { real::aio_fsync(operation, request) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn aio_fsync64(operation: c_int, request: *mut c_void) -> c_int {
+    unsafe { synced_later(request) };
+    unsafe { real::aio_fsync64(operation, request) }
+}
+
+/// What the C library writes by itself, into a program's log when that ends by a fault.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn backtrace_symbols_fd(addresses: *const *mut c_void, count: c_int, fd: c_int) {
+    let told = || {
+        unsafe { real::backtrace_symbols_fd(addresses, count, fd) };
+        0
+    };
+    once::<c_int>(fd, told);
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aio_read(request: *mut c_void) -> c_int {
     keep_all_below();
@@ -288,6 +318,7 @@ pub unsafe extern "C-unwind" fn syscall(
             state::bar_all(Why::Ring);
             real()
         }
+        libc::SYS_unshare => c_long::from(unsafe { close::unshare(fd) }),
         libc::SYS_io_setup => {
             state::bar_all(Why::KernelAio);
             real()

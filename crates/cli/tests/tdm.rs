@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
 use byway_tdm_board::{EntryIndex, FileKey, Level, RingWords};
-use byway_tdm_client::{Listed, OpenFile, Session, Wrote};
+use byway_tdm_client::{Extent, Listed, OpenFile, Session, Wrote};
 use byway_tdm_daemon::{Assignment, Kind, SlotNumber, Table};
 use common::server::Server;
 use common::tdm::Place;
@@ -25,7 +25,7 @@ fn open_file<'s>(session: &'s Session, file: &'s File) -> OpenFile<'s> {
 fn write_and_sync(opened: &OpenFile<'_>, file: &File, at: u64, data: &[u8]) {
     let real = || file.write_at(data, at).unwrap() as isize;
     assert_eq!(opened.write(real, |_| Wrote::At(at), || data), data.len() as isize);
-    opened.sync(|| file.sync_data().map_err(|e| e.raw_os_error().unwrap())).unwrap();
+    opened.sync(Extent::Data, || file.sync_data().map_err(|e| e.raw_os_error().unwrap())).unwrap();
 }
 
 /// Synced as often as it takes until syncs are spared, then ten times more.

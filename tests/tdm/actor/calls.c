@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 static int flags_of(const char *text) {
@@ -235,6 +236,40 @@ static int sizes_and_syncs(struct line *l, long *r) {
     return 1;
 }
 
+/* What a file has beside its bytes. */
+static int attributes(struct line *l, long *r) {
+    const char *name = l->word[0], *path = l->word[1];
+    const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 2000 + number(l, 2)}};
+    int fd = *slot(l, 1);
+    if (!strcmp(name, "fchmod"))
+        *r = fchmod(fd, (mode_t)number(l, 2));
+    else if (!strcmp(name, "sys_fchmod"))
+        *r = syscall(SYS_fchmod, fd, number(l, 2));
+    else if (!strcmp(name, "chmod"))
+        *r = chmod(path, (mode_t)number(l, 2));
+    else if (!strcmp(name, "fchmodat"))
+        *r = fchmodat(AT_FDCWD, path, (mode_t)number(l, 2), 0);
+    else if (!strcmp(name, "fchown"))
+        *r = fchown(fd, getuid(), (gid_t)-1);
+    else if (!strcmp(name, "chown"))
+        *r = chown(path, getuid(), (gid_t)-1);
+    else if (!strcmp(name, "futimens"))
+        *r = futimens(fd, times);
+    else if (!strcmp(name, "sys_futimens"))
+        *r = syscall(SYS_utimensat, fd, NULL, times, 0);
+    else if (!strcmp(name, "utimensat"))
+        *r = utimensat(AT_FDCWD, path, times, 0);
+    else if (!strcmp(name, "fsetxattr"))
+        *r = fsetxattr(fd, "user.byway.test", "value", 5, 0);
+    else if (!strcmp(name, "fremovexattr"))
+        *r = fremovexattr(fd, "user.byway.test");
+    else if (!strcmp(name, "setxattr"))
+        *r = setxattr(path, "user.byway.test", "value", 5, 0);
+    else
+        return 0;
+    return 1;
+}
+
 static int descriptors(struct line *l, long *r) {
     const char *name = l->word[0];
     int *fd = slot(l, 1), *to = slot(l, 2);
@@ -309,5 +344,5 @@ static int names(struct line *l, long *r) {
 }
 
 int call(struct line *line, long *result) {
-    return writes(line, result) || reads(line, result) || sizes_and_syncs(line, result) || descriptors(line, result) || names(line, result);
+    return writes(line, result) || reads(line, result) || sizes_and_syncs(line, result) || attributes(line, result) || descriptors(line, result) || names(line, result);
 }

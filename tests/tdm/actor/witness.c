@@ -1,5 +1,6 @@
 /* Loaded behind the library: keeps what the disk has for certain. Whenever a file is synced below and that succeeds, its bytes as they were before
-   are put aside under its inode's number and birth, as numbers are used again. Calls nothing that the library sees. */
+   are put aside under its inode's number and birth, as numbers are used again; where all of it is synced, so are its attributes. Calls nothing that the
+   library sees. */
 
 #define _GNU_SOURCE
 
@@ -48,13 +49,8 @@ static char *all_of(int fd, size_t *len) {
     return all;
 }
 
-static void put_aside(int fd, const char *all, size_t len) {
-    struct statx found;
-    char path[600], temporary[700];
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &found) != 0)
-        return;
-    long long born_ns = found.stx_btime.tv_sec * 1000000000LL + found.stx_btime.tv_nsec;
-    snprintf(path, sizeof path, "%s/%llu-%lld", folder, (unsigned long long)found.stx_ino, born_ns);
+static void put_into(const char *path, const char *all, size_t len) {
+    char temporary[700];
     snprintf(temporary, sizeof temporary, "%s.%d", path, (int)gettid());
     int to = NEXT(open)(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (to < 0 || NEXT(write)(to, all, len) != (ssize_t)len)
@@ -62,6 +58,22 @@ static void put_aside(int fd, const char *all, size_t len) {
     NEXT(close)(to);
     if (NEXT(rename)(temporary, path) != 0)
         abort();
+}
+
+static void put_aside(int fd, const char *all, size_t len, const struct stat *attributes) {
+    struct statx found;
+    char path[550], of_attributes[600], text[128];
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &found) != 0)
+        return;
+    long long born_ns = found.stx_btime.tv_sec * 1000000000LL + found.stx_btime.tv_nsec;
+    snprintf(path, sizeof path, "%s/%llu-%lld", folder, (unsigned long long)found.stx_ino, born_ns);
+    put_into(path, all, len);
+    if (!attributes)
+        return;
+    snprintf(of_attributes, sizeof of_attributes, "%s.attributes", path);
+    int told = snprintf(text, sizeof text, "%o %u %lu %ld.%09ld", attributes->st_mode, attributes->st_uid, (unsigned long)attributes->st_nlink,
+                        (long)attributes->st_ctim.tv_sec, (long)attributes->st_ctim.tv_nsec);
+    put_into(of_attributes, text, (size_t)told);
 }
 
 /* One sync at a time, of all programs: an older copy never comes over a newer one. */
@@ -74,7 +86,7 @@ static int one_at_a_time(void) {
     return lock;
 }
 
-static int synced(int fd, int (*real)(int)) {
+static int synced(int fd, int (*real)(int), int is_of_all) {
     size_t len = 0;
     struct stat found;
     /* A number that is closed would be the lock's. */
@@ -83,7 +95,7 @@ static int synced(int fd, int (*real)(int)) {
     char *all = is_watched ? all_of(fd, &len) : NULL;
     int result = real(fd), error = errno;
     if (result == 0 && all)
-        put_aside(fd, all, len);
+        put_aside(fd, all, len, is_of_all ? &found : NULL);
     free(all);
     if (lock >= 0)
         NEXT(close)(lock);
@@ -92,11 +104,11 @@ static int synced(int fd, int (*real)(int)) {
 }
 
 int fsync(int fd) {
-    return synced(fd, NEXT(fsync));
+    return synced(fd, NEXT(fsync), 1);
 }
 
 int fdatasync(int fd) {
-    return synced(fd, NEXT(fdatasync));
+    return synced(fd, NEXT(fdatasync), 0);
 }
 
 /* Says that all was synced: of which files nobody knows here. */

@@ -20,6 +20,24 @@ pub struct Actor {
     answers: Option<BufReader<ChildStdout>>,
 }
 
+/// Everything that changes an attribute of a file `log` that is open as `a`.
+pub const ATTRIBUTE_CHANGES: [&str; 14] = [
+    "fchmod a 384",
+    "sys_fchmod a 420",
+    "chmod log 384",
+    "fchmodat log 420",
+    "fchown a",
+    "chown log",
+    "futimens a 1",
+    "sys_futimens a 2",
+    "utimensat log 3",
+    "fsetxattr a",
+    "fremovexattr a",
+    "setxattr log",
+    "link log other",
+    "fallocate a 1 0 100000",
+];
+
 /// What a call came to: its result, and the error number where that is below zero.
 pub type Answer = String;
 

@@ -13,7 +13,7 @@ pub mod server;
 pub mod sqlite;
 mod survivor;
 
-pub use actor::{Actor, Answer};
+pub use actor::{ATTRIBUTE_CHANGES, Actor, Answer};
 pub use built::{actor, library, witness};
 pub use keeper::Keeper;
 pub use mount::{Mount, cannot_mount};

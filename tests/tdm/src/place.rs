@@ -153,6 +153,18 @@ impl Place {
         self.path().join("witness").join(format!("{}-{}", found.ino(), born.as_nanos()))
     }
 
+    /// What the disk has for certain of a file's attributes, and what they are now: mode, owner, names, and when one was changed last.
+    #[must_use]
+    pub fn attributes(&self, name: &str) -> (String, String) {
+        let path = self.file(name);
+        let mut kept = self.kept(&path).into_os_string();
+        kept.push(".attributes");
+        let is = std::fs::metadata(path).unwrap();
+        let now =
+            format!("{:o} {} {} {}.{:09}", is.mode(), is.uid(), is.nlink(), is.ctime(), is.ctime_nsec());
+        (std::fs::read_to_string(kept).unwrap_or_default(), now)
+    }
+
     /// Has an actor sync a file until device memory is its home.
     pub fn house(&self, session: &Session, actor: &mut Actor, slot: char, name: &str) {
         assert!(self.order(Order::House, name));

@@ -11,6 +11,7 @@ use byway_tdm_home::HomeWords;
 use byway_tdm_log::{Cursor, RingPlace};
 use byway_tdm_policy::Level;
 
+use crate::attributes::Attributes;
 use crate::counters::Counters;
 use crate::housed::Housed;
 use crate::key::FileKey;
@@ -78,6 +79,8 @@ impl<'b> Entry<'b> {
     /// Moves it to a level: by whoever holds the lock. One that was barred goes no higher than PASS, and keeps its reason; says
     /// whether it went.
     pub fn move_to(&self, level: Level, why: Why) -> bool {
+        // Nobody has said what was changed of it while the kernel alone served it.
+        self.attributes().change();
         self.change(|standing| match standing.is_barred {
             false => Some(Standing { level, why, is_barred: false }),
             true => (level == Level::Pass).then_some(Standing { level, ..standing }),
@@ -128,6 +131,13 @@ impl<'b> Entry<'b> {
     #[must_use]
     pub fn cursor(&self) -> Cursor<'b> {
         Cursor::new(self.part(entry::CURSOR))
+    }
+
+    /// What was changed of it beside its bytes.
+    #[inline]
+    #[must_use]
+    pub fn attributes(&self) -> Attributes<'b> {
+        Attributes(self.part(entry::ATTRIBUTES))
     }
 
     /// What is counted of it.
@@ -202,6 +212,7 @@ impl<'b> Entry<'b> {
         for counter in self.counters().0 {
             counter.store(0, Ordering::Relaxed);
         }
+        self.attributes().clear();
         self.times().clear();
         self.housed().clear();
         let words = self.part::<3>(entry::KEY);

@@ -37,6 +37,7 @@ pub(crate) mod entry {
     use super::{CURSOR_BYTES, ENTRY_BYTES, LOCK_BYTES};
     use byway_tdm_home::HOME_WORDS;
 
+    use crate::attributes::ATTRIBUTE_WORDS;
     use crate::counters::COUNTERS as COUNTER_WORDS;
     use crate::housed::HOUSED_WORDS;
     use crate::times::TIMES as TIME_WORDS;
@@ -50,13 +51,14 @@ pub(crate) mod entry {
     pub(crate) const PLACE: usize = 56;
     pub(crate) const CURSOR: usize = 64;
     pub(crate) const LOCK: usize = CURSOR + CURSOR_BYTES;
+    pub(crate) const ATTRIBUTES: usize = LOCK + LOCK_BYTES;
     pub(crate) const COUNTERS: usize = 192;
     /// Of a file at home: what it is now, then where its open file stands.
     pub(crate) const HOME: usize = 320;
     pub(crate) const HOUSED: usize = HOME + HOME_WORDS * 8;
     pub(crate) const TIMES: usize = 384;
 
-    const _: () = assert!(LOCK + LOCK_BYTES <= COUNTERS);
+    const _: () = assert!(ATTRIBUTES + ATTRIBUTE_WORDS * 8 <= COUNTERS);
     const _: () = assert!(COUNTERS + COUNTER_WORDS * 8 <= HOME);
     const _: () = assert!(HOUSED + HOUSED_WORDS * 8 <= TIMES);
     const _: () = assert!(TIMES + TIME_WORDS * 8 <= ENTRY_BYTES);

@@ -1,5 +1,6 @@
 //! What the programs of one user and the daemon know of files together, in memory that all of them map.
 
+mod attributes;
 mod board;
 mod counters;
 mod entry;
@@ -10,6 +11,7 @@ mod level;
 mod lower;
 mod times;
 
+pub use attributes::Attributes;
 pub use board::{Board, BoardError, ENTRIES};
 pub use byway_tdm_policy::Level;
 pub use counters::{Counted, Counters};

@@ -24,6 +24,15 @@ const ASK_AGAIN_NS: u64 = 2_000_000_000;
 /// An error number.
 pub type Errno = i32;
 
+/// How much of a file is synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Its bytes, and the size that it takes to read them (fdatasync).
+    Data,
+    /// Its owner, mode, times and extended attributes too (fsync).
+    All,
+}
+
 /// Where a write went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrote {
@@ -152,28 +161,51 @@ impl<'s> OpenFile<'s> {
         self.suspended(real)
     }
 
-    /// Syncs; `below` is the system's call.
+    /// Syncs; `below` is the system's call, of as much.
     ///
     /// # Errors
     /// The system's error number, or the one that an earlier sync failed with.
     #[inline]
-    pub fn sync(&self, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    pub fn sync(&self, extent: Extent, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
         let now = monotonic_ns();
         let since_third = self.entry.counters().synced_at(now);
         if self.is_at_pass() {
             return self.sync_at_pass(now, since_third, below);
         }
         let Some(_turn) = Turn::take() else { return below() };
+        let changes = self.unkept(extent);
         let shadow = Shadow::due(self.entry.counters(), now);
-        let result = self.sync_absorbed(shadow, below);
+        let result = self.sync_absorbed(shadow, changes.is_some(), below);
         shadow.over(&self.entry, now);
-        result
+        result.inspect(|()| self.keep(changes))
+    }
+
+    /// Changes beside its bytes that only a real sync of so much keeps.
+    #[inline]
+    pub(crate) fn unkept(&self, extent: Extent) -> Option<u64> {
+        match extent {
+            Extent::Data => None,
+            Extent::All => self.entry.attributes().unkept(),
+        }
+    }
+
+    /// A real sync kept them.
+    #[inline]
+    pub(crate) fn keep(&self, changes: Option<u64>) {
+        if let Some(changes) = changes {
+            self.entry.attributes().keep(changes);
+        }
     }
 
     #[inline]
-    fn sync_absorbed(&self, shadow: Shadow, below: impl Fn() -> Result<(), Errno>) -> Result<(), Errno> {
+    fn sync_absorbed(
+        &self,
+        shadow: Shadow,
+        has_changes: bool,
+        below: impl Fn() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
         let ring = self.entry.ring();
-        match self.step(shadow) {
+        match self.step(has_changes || shadow.goes_below()) {
             None => below(),
             Some(SyncStep::Done) => {
                 self.entry.counters().add(Counted::SavedSyncs, 1);
@@ -275,8 +307,8 @@ impl<'s> OpenFile<'s> {
         }
     }
 
-    /// What a sync has to do, by the file's log; `None` where only the system's own call will do.
-    fn step(&self, shadow: Shadow) -> Option<SyncStep> {
+    /// What a sync has to do, by the file's log or because it has to be a real one; `None` where only the system's own call will do.
+    fn step(&self, goes_below: bool) -> Option<SyncStep> {
         let _held = self.entry.lock().ok()?;
         let standing = self.entry.standing();
         if standing.level != Level::Absorb {
@@ -288,7 +320,7 @@ impl<'s> OpenFile<'s> {
         }
         let absorber = self.session.absorber(self.entry)?;
         match absorber.sync() {
-            SyncStep::Done if shadow.goes_below() => Some(SyncStep::Below(absorber.begin_below())),
+            SyncStep::Done if goes_below => Some(SyncStep::Below(absorber.begin_below())),
             step => Some(step),
         }
     }

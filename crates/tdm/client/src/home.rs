@@ -14,7 +14,7 @@ use byway_tdm_log::Source;
 use byway_tdm_region::Window;
 
 use crate::below::{go_below, leave};
-use crate::file::{Errno, OpenFile};
+use crate::file::{Errno, Extent, OpenFile};
 use crate::session::Session;
 use crate::turn::Turn;
 
@@ -191,8 +191,9 @@ impl<'s> OpenFile<'s> {
         self.at_home(|file, _| Ok(file.size_bytes()))
     }
 
-    /// Keeps all that was written to it. `below` is the system's sync, for a file whose daemon is gone: it goes below by itself.
-    pub fn sync_home(&self, below: impl Fn() -> Result<(), Errno>) -> AtHome<()> {
+    /// Keeps all that was written to it. `below` is the system's sync of as much: for what no home has, and for a file whose daemon is gone: it
+    /// goes below by itself.
+    pub fn sync_home(&self, extent: Extent, below: impl Fn() -> Result<(), Errno>) -> AtHome<()> {
         let now = monotonic_ns();
         if self.is_home() && self.session().is_gone(now) {
             return match self.leave_home(Why::NoDaemon, below) {
@@ -201,9 +202,16 @@ impl<'s> OpenFile<'s> {
             };
         }
         let done = self.at_home(|file, _| file.sync());
-        if done == AtHome::Done(()) {
-            self.entry().counters().synced_at(now);
-            self.entry().counters().add(Counted::SavedSyncs, 1);
+        if done != AtHome::Done(()) {
+            return done;
+        }
+        self.entry().counters().synced_at(now);
+        match self.unkept(extent) {
+            None => self.entry().counters().add(Counted::SavedSyncs, 1),
+            changes => match below() {
+                Ok(()) => self.keep(changes),
+                Err(error) => return AtHome::Failed(error),
+            },
         }
         done
     }

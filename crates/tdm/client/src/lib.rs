@@ -13,7 +13,7 @@ mod turn;
 pub use below::{go_below, leave};
 pub use byway_sys::robust::forget_thread;
 pub use fds::{FdTable, Listed};
-pub use file::{Errno, OpenFile, Wrote};
+pub use file::{Errno, Extent, OpenFile, Wrote};
 pub use home::{AtHome, Seek, Sink, Spot};
 pub use names::Name;
 pub use session::{Session, SessionError};

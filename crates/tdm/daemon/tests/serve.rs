@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use byway_tdm_board::{Counted, EntryIndex, FileKey, Level, Why};
-use byway_tdm_client::{Listed, OpenFile, Session, Wrote};
+use byway_tdm_client::{Extent, Listed, OpenFile, Session, Wrote};
 use byway_tdm_control::{Channel, Reply, Request};
 use byway_tdm_daemon::{
     Assignment, BootId, Daemon, DaemonError, Kind, Options, Outcome, SLOTS, SlotNumber, TABLE_BYTES, Table,
@@ -67,7 +67,7 @@ fn write(opened: &OpenFile<'_>, file: &File, at: u64, data: &[u8]) {
 
 #[expect(clippy::disallowed_methods, reason = "what a program does")]
 fn sync(opened: &OpenFile<'_>, file: &File) {
-    opened.sync(|| file.sync_data().map_err(|e| e.raw_os_error().unwrap())).unwrap();
+    opened.sync(Extent::Data, || file.sync_data().map_err(|e| e.raw_os_error().unwrap())).unwrap();
 }
 
 /// Written and synced as often as it takes until syncs are spared.
@@ -463,7 +463,7 @@ fn a_sync_below_that_a_file_s_next_log_has_overtaken_retires_nothing_of_that() {
         std::thread::scope(|threads| threads.spawn(meanwhile).join().unwrap());
         Ok(())
     };
-    opened.sync(below).unwrap();
+    opened.sync(Extent::Data, below).unwrap();
     assert!(opened.entry().cursor().kept_bytes() > 0);
 }
 

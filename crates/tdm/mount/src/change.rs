@@ -18,6 +18,16 @@ pub(crate) struct Change {
     pub(crate) times: (Option<TimeOrNow>, Option<TimeOrNow>),
 }
 
+impl Change {
+    fn attributes(&self, node: &Node) -> io::Result<()> {
+        give(node, self.owner)?;
+        if let Some(mode) = self.mode {
+            chmod(node.path(), Mode::from_raw_mode(mode))?;
+        }
+        set_times(node, self.times)
+    }
+}
+
 impl Shared {
     pub(crate) fn change(
         &self,
@@ -29,12 +39,21 @@ impl Shared {
         if let Some(size_bytes) = change.size_bytes {
             self.cut(&node, handle, size_bytes)?;
         }
-        give(&node, change.owner)?;
-        if let Some(mode) = change.mode {
-            chmod(node.path(), Mode::from_raw_mode(mode))?;
-        }
-        set_times(&node, change.times)?;
+        let changed = change.attributes(&node);
+        // What failed may have been done in part.
+        self.service.attributes_changed(&node);
+        changed?;
         Ok(Found::of(&node)?.attributes(number.0))
+    }
+
+    /// Changes an attribute of a file.
+    pub(crate) fn with_attributes_changed<R>(
+        &self,
+        number: INodeNo,
+        change: impl FnOnce(&Node) -> io::Result<R>,
+    ) -> io::Result<R> {
+        let node = self.nodes.get(number)?;
+        change(&node).inspect(|_| self.service.attributes_changed(&node))
     }
 
     fn cut(&self, node: &Arc<Node>, handle: Option<FileHandle>, size_bytes: u64) -> io::Result<()> {

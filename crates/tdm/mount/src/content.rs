@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::io;
 
+use byway_tdm_client::Extent;
 use fuser::{FileHandle, ReplyData};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, copy_file_range, fallocate, seek};
 
-use crate::open_file::{Extent, To};
+use crate::open_file::To;
 use crate::shared::Shared;
 
 /// Most that one request copies from file to file: the answer has 32 bits.
@@ -41,7 +42,7 @@ impl Shared {
         let real = || Ok(fallocate(&open, mode, at, len)?);
         // Room that changes no size and no byte is nothing to a log.
         match mode == FallocateFlags::KEEP_SIZE {
-            true => real(),
+            true => real().inspect(|()| self.service.attributes_changed(&open.node)),
             false => self.service.unseen(&open, real),
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
+use byway_tdm_client::Extent;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -19,7 +20,6 @@ use rustix::fs::{AtFlags, OFlags, readlinkat, statvfs};
 use crate::answer::{TTL, attributes, done, entry, written};
 use crate::change::Change;
 use crate::folder::Folder;
-use crate::open_file::Extent;
 use crate::shared::Shared;
 use crate::xattr;
 
@@ -291,7 +291,7 @@ impl Filesystem for Front {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        done(self.nodes.get(number).and_then(|node| xattr::set(&node, name, value, flags)), reply);
+        done(self.with_attributes_changed(number, |node| xattr::set(node, name, value, flags)), reply);
     }
 
     fn getxattr(&self, _: &Request, number: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
@@ -303,7 +303,7 @@ impl Filesystem for Front {
     }
 
     fn removexattr(&self, _: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(self.nodes.get(number).and_then(|node| xattr::remove(&node, name)), reply);
+        done(self.with_attributes_changed(number, |node| xattr::remove(node, name)), reply);
     }
 
     fn fallocate(

@@ -129,6 +129,7 @@ impl Shared {
     /// Gives a file one more name.
     pub(crate) fn link(&self, node: &Node, parent: &Node, name: &OsStr) -> io::Result<FileAttr> {
         linkat(rustix::fs::CWD, node.path(), parent, name, AtFlags::SYMLINK_FOLLOW)?;
+        self.service.attributes_changed(node);
         Ok(self.look_up(parent, name)?.1)
     }
 

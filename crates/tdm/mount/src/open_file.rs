@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use byway_tdm_client::{Errno, Wrote};
+use byway_tdm_client::{Errno, Extent, Wrote};
 use rustix::fs::{AtFlags, StatxFlags, statx};
 use rustix::io::{ReadWriteFlags, pwrite, pwritev2};
 
@@ -28,15 +28,6 @@ pub(crate) enum To {
     At(u64),
     /// To the end, wherever that is by now.
     End,
-}
-
-/// How much is synced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// Bytes, and the size that it takes to read them.
-    Data,
-    /// Times and owners too.
-    All,
 }
 
 impl OpenBelow {

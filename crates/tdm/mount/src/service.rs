@@ -8,11 +8,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use byway_sys::time::monotonic_ns;
-use byway_tdm_board::{FileKey, Level};
-use byway_tdm_client::{Listed, OpenFile, Session, SessionError};
+use byway_tdm_board::{Entry, FileKey, Level};
+use byway_tdm_client::{Extent, Listed, OpenFile, Session, SessionError};
 
 use crate::node::Node;
-use crate::open_file::{Extent, OpenBelow, To};
+use crate::open_file::{OpenBelow, To};
 
 /// Between two looks for a daemon that was not there.
 const LOOK_NS: u64 = 1_000_000_000;
@@ -83,7 +83,7 @@ impl Service {
     pub(crate) fn sync(&self, open: &OpenBelow, extent: Extent) -> io::Result<()> {
         let file = if open.writes { self.file(open) } else { self.found(open) };
         let below = || open.sync(extent);
-        file.map_or_else(below, |file| file.sync(below)).map_err(io::Error::from_raw_os_error)
+        file.map_or_else(below, |file| file.sync(extent, below)).map_err(io::Error::from_raw_os_error)
     }
 
     /// Cuts a file, or has it grow.
@@ -119,11 +119,25 @@ impl Service {
 
     /// Has a file taken down to the kernel, if it is served; says whether it was.
     pub(crate) fn settle(&self, node: &Node) -> bool {
-        let Some((session, Ok(Some(found)))) = self.session.get().map(|session| (session, FileKey::of(node)))
-        else {
-            return false;
-        };
-        let entry = session.board().find(found.key).filter(|entry| entry.standing().level != Level::Pass);
-        entry.inspect(|entry| session.take_down(*entry, || node.sync())).is_some()
+        let Some((session, entry)) = self.listed(node) else { return false };
+        let is_served = entry.standing().level != Level::Pass;
+        if is_served {
+            session.take_down(entry, || node.sync());
+        }
+        is_served
+    }
+
+    /// Something beside its bytes was changed: a sync of all of it is a real one.
+    pub(crate) fn attributes_changed(&self, node: &Node) {
+        if let Some((_, entry)) = self.listed(node) {
+            entry.attributes().change();
+        }
+    }
+
+    /// A file's entry, if it is on the board.
+    fn listed(&self, node: &Node) -> Option<(&Session, Entry<'_>)> {
+        let session = self.session.get()?;
+        let key = FileKey::of(node).ok()??.key;
+        Some((session, session.board().find(key)?))
     }
 }

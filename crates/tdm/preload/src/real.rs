@@ -3,7 +3,10 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{FILE, iovec, mmsghdr, mode_t, msghdr, off_t, pid_t, size_t, ssize_t};
+use libc::{
+    FILE, gid_t, iovec, mmsghdr, mode_t, msghdr, off_t, pid_t, size_t, ssize_t, timespec, timeval, uid_t,
+    utimbuf,
+};
 
 /// Looks a symbol up behind this library. A program that has none has nothing to call: it ends as its loader would have ended it.
 pub(crate) fn next(name: &CStr) -> *mut c_void {
@@ -106,6 +109,28 @@ real! {
     fn fallocate64(fd: c_int, mode: c_int, at: off_t, len: off_t) -> c_int;
     fn posix_fallocate(fd: c_int, at: off_t, len: off_t) -> c_int;
     fn posix_fallocate64(fd: c_int, at: off_t, len: off_t) -> c_int;
+    fn fchmod(fd: c_int, mode: mode_t) -> c_int;
+    fn fchown(fd: c_int, owner: uid_t, group: gid_t) -> c_int;
+    fn futimens(fd: c_int, times: *const timespec) -> c_int;
+    fn futimes(fd: c_int, times: *const timeval) -> c_int;
+    fn fsetxattr(fd: c_int, attribute: *const c_char, value: *const c_void, len: size_t, flags: c_int) -> c_int;
+    fn fremovexattr(fd: c_int, attribute: *const c_char) -> c_int;
+    fn chmod(path: *const c_char, mode: mode_t) -> c_int;
+    fn chown(path: *const c_char, owner: uid_t, group: gid_t) -> c_int;
+    fn lchown(path: *const c_char, owner: uid_t, group: gid_t) -> c_int;
+    fn utime(path: *const c_char, times: *const utimbuf) -> c_int;
+    fn utimes(path: *const c_char, times: *const timeval) -> c_int;
+    fn lutimes(path: *const c_char, times: *const timeval) -> c_int;
+    fn setxattr(path: *const c_char, attribute: *const c_char, value: *const c_void, len: size_t, flags: c_int) -> c_int;
+    fn lsetxattr(path: *const c_char, attribute: *const c_char, value: *const c_void, len: size_t, flags: c_int) -> c_int;
+    fn removexattr(path: *const c_char, attribute: *const c_char) -> c_int;
+    fn lremovexattr(path: *const c_char, attribute: *const c_char) -> c_int;
+    fn link(path: *const c_char, to: *const c_char) -> c_int;
+    fn fchmodat(folder: c_int, path: *const c_char, mode: mode_t, flags: c_int) -> c_int;
+    fn fchownat(folder: c_int, path: *const c_char, owner: uid_t, group: gid_t, flags: c_int) -> c_int;
+    fn utimensat(folder: c_int, path: *const c_char, times: *const timespec, flags: c_int) -> c_int;
+    fn futimesat(folder: c_int, path: *const c_char, times: *const timeval) -> c_int;
+    fn linkat(folder: c_int, path: *const c_char, to_folder: c_int, to: *const c_char, flags: c_int) -> c_int;
     fn rename(from: *const c_char, to: *const c_char) -> c_int;
     fn renameat(from_folder: c_int, from: *const c_char, to_folder: c_int, to: *const c_char) -> c_int;
     fn renameat2(from_folder: c_int, from: *const c_char, to_folder: c_int, to: *const c_char, flags: c_uint) -> c_int;

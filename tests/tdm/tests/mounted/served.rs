@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use byway_tdm_board::{Counted, FileKey, Level, Why};
 use byway_tdm_client::Session;
 use byway_tdm_control::Order;
-use byway_tdm_tests::{Actor, Mount, Place, assert_survives};
+use byway_tdm_tests::{ATTRIBUTE_CHANGES, Actor, Mount, Place, assert_survives};
 
 use crate::{KEEPER, mount, place};
 
@@ -89,6 +89,27 @@ fn writes_that_sync_by_themselves_are_absorbed_too() {
     for seed in 0..20 {
         actor.does(&format!("write b 50 {seed}; pwrite c 50 {seed} 10"));
         assert_survives(&place, &session, &place.file("log"));
+    }
+    assert_eq!(place.standing(&session, "log").unwrap().level, Level::Absorb);
+}
+
+#[test]
+fn what_is_changed_of_an_absorbed_file_beside_its_bytes_is_kept_by_a_sync_of_all_in_the_mount() {
+    let Some(place) =
+        place("what_is_changed_of_an_absorbed_file_beside_its_bytes_is_kept_by_a_sync_of_all_in_the_mount")
+    else {
+        return;
+    };
+    let _keeper = place.keeper(KEEPER);
+    let mount = mount(&place);
+    let session = place.session();
+    let mut actor = writer(&place, &session, &mount);
+    for change in ATTRIBUTE_CHANGES {
+        // Later than the clock of files can tell.
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        actor.does(&format!("{change}; fdatasync a; fsync a"));
+        let (kept, now) = place.attributes("log");
+        assert_eq!(kept, now, "{change}");
     }
     assert_eq!(place.standing(&session, "log").unwrap().level, Level::Absorb);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use byway_forgetful::Random;
 use byway_tdm_board::Level;
-use byway_tdm_client::Listed;
+use byway_tdm_client::{Extent, Listed};
 use byway_tdm_tests::{Actor, Place, assert_survives};
 
 use crate::{KEEPER, place, rounds};
@@ -170,7 +170,7 @@ fn a_sync_below_that_the_next_daemon_has_overtaken_spoils_no_other_file_s_log() 
         std::thread::scope(|threads| threads.spawn(meanwhile).join().unwrap());
         Ok(())
     };
-    opened.sync(below).unwrap();
+    opened.sync(Extent::Data, below).unwrap();
     assert_survives(&place, &session, &place.file("new"));
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod attributes;
 mod differential;
 mod escapes;
 mod faults;

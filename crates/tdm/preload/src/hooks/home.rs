@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use byway_tdm_board::Why;
-use byway_tdm_client::{AtHome, OpenFile};
+use byway_tdm_client::{AtHome, Extent, OpenFile};
 
 use super::below;
 use crate::{real, state};
@@ -81,7 +81,7 @@ pub(super) fn sync_all() {
     for (fd, _) in state::FDS.all() {
         if let Some(file) = state::seen(fd).filter(OpenFile::is_home) {
             let _calm = crate::calm::Calm::new();
-            let _ = file.sync_home(below(fd));
+            let _ = file.sync_home(Extent::Data, below(fd));
         }
     }
 }

@@ -59,6 +59,7 @@ macro_rules! in_front {
 use in_front;
 
 mod aliases;
+mod attributes;
 mod close;
 mod home;
 mod names;

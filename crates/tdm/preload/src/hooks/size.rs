@@ -6,6 +6,7 @@ use byway_tdm_board::Why;
 use libc::off_t;
 use rustix::fs::AtFlags;
 
+use super::attributes::of_open;
 use super::below;
 use super::home::{answer, below_home};
 use crate::{path, real, state};
@@ -25,9 +26,10 @@ pub(super) unsafe fn cut(fd: c_int, size: off_t, real: impl Fn(off_t) -> c_int) 
     }
 }
 
-/// Changes bytes, or where they are. Room that changes no size and no byte is nothing to a log.
+/// Changes bytes, or where they are. Room that changes no size and no byte is nothing to a log, and is kept with the file's attributes.
 fn changed(fd: c_int, mode: c_int, real: impl FnOnce() -> c_int) -> c_int {
-    below_home(fd, Why::WentBelow, || match state::file(fd).filter(|_| mode != libc::FALLOC_FL_KEEP_SIZE) {
+    below_home(fd, Why::WentBelow, || match state::file(fd) {
+        Some(_) if mode == libc::FALLOC_FL_KEEP_SIZE => of_open(fd, real),
         Some(file) => file.unseen(below(fd), real),
         None => real(),
     })

@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use byway_tdm_board::Why;
 use libc::{mmsghdr, msghdr, off_t, size_t, ssize_t};
 
+use super::attributes::{of_name, of_open};
 use super::home::{Failing, below_home, both_below_home, keep_all_below, keep_below, sync_all};
 use super::{below, close, open, process, read, seek, size, sync, write};
 use crate::{real, state};
@@ -94,11 +95,13 @@ pub unsafe extern "C-unwind" fn copy_file_range(
     once_from((to, from), || unsafe { real::copy_file_range(from, from_at, to, to_at, len, flags) })
 }
 
-/// Blocks of another file made this one's (FICLONE, FICLONERANGE, FIDEDUPERANGE), among much else.
+/// Blocks of another file made this one's (FICLONE, FICLONERANGE, FIDEDUPERANGE), a file's own flags, and much else.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
     const FICLONE: c_ulong = 0x4004_9409;
     const FICLONERANGE: c_ulong = 0x4020_940d;
+    const FS_IOC_SETFLAGS: c_ulong = 0x4008_6602;
+    const FS_IOC_FSSETXATTR: c_ulong = 0x401c_5820;
     if matches!(request, FICLONE | FICLONERANGE) {
         state::bar(fd, Why::Cloned);
     }
@@ -108,7 +111,12 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: c_ulong, argument: *mu
         FICLONERANGE if !argument.is_null() => unsafe { argument.cast::<i64>().read_unaligned() as c_int },
         _ => fd,
     };
-    both_below_home((fd, other), Why::WentBelow, || unsafe { real::ioctl(fd, request, argument) })
+    let real =
+        || both_below_home((fd, other), Why::WentBelow, || unsafe { real::ioctl(fd, request, argument) });
+    match request {
+        FS_IOC_SETFLAGS | FS_IOC_FSSETXATTR => of_open(fd, real),
+        _ => real(),
+    }
 }
 
 /// A descriptor in a message is another program's from then on.
@@ -296,6 +304,14 @@ pub unsafe extern "C-unwind" fn syscall(
         libc::SYS_fdatasync => c_long::from(unsafe { sync::fdatasync(fd) }),
         libc::SYS_ftruncate => c_long::from(unsafe { size::ftruncate(fd, b) }),
         libc::SYS_fallocate => c_long::from(unsafe { size::fallocate(fd, b as c_int, c, d) }),
+        libc::SYS_fchmod | libc::SYS_fchown | libc::SYS_fsetxattr | libc::SYS_fremovexattr => {
+            of_open(fd, real)
+        }
+        libc::SYS_fchmodat | libc::SYS_fchownat | libc::SYS_utimensat if b != 0 => {
+            of_name(fd, at(b).cast(), 0, real)
+        }
+        libc::SYS_utimensat => of_open(fd, real),
+        libc::SYS_setxattr | libc::SYS_removexattr => of_name(libc::AT_FDCWD, at(a).cast(), 0, real),
         libc::SYS_mmap => {
             mapped(d as c_int, e as c_int);
             below_home(e as c_int, Why::Mapped, real)
@@ -334,6 +350,8 @@ pub unsafe extern "C-unwind" fn syscall(
         libc::SYS_open => {
             opened(b as c_int, unsafe { open::open(at(a).cast(), b as c_int, c as libc::mode_t) })
         }
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_chmod | libc::SYS_chown => of_name(libc::AT_FDCWD, at(a).cast(), 0, real),
         #[cfg(target_arch = "x86_64")]
         libc::SYS_creat => opened(libc::O_WRONLY, unsafe { open::creat(at(a).cast(), b as libc::mode_t) }),
         #[cfg(target_arch = "x86_64")]

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of counters.
-pub(crate) const COUNTERS: usize = 16;
+pub(crate) const COUNTERS: usize = 18;
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,10 @@ pub enum Counted {
     Pinned,
     /// When the daemon may be asked again to make device memory its home, on the monotonic clock, in nanoseconds.
     HomeAgainNs,
+    /// Calls that read.
+    Reads,
+    /// Bytes that they read.
+    ReadBytes,
 }
 
 /// A file's counters.

@@ -1,4 +1,4 @@
-//! Where each word of a board is. A front of one page, a list of the entries that are some file's, then the entries, 2048 bytes each.
+//! Where each word of a board is. A front of one page, a list of the entries that are some file's, then the entries, 3072 bytes each.
 
 use byway_sys::robust::LOCK_BYTES;
 use byway_tdm_log::CURSOR_BYTES;
@@ -6,12 +6,12 @@ use byway_tdm_log::CURSOR_BYTES;
 use crate::board::ENTRIES;
 
 /// "BYWTDMB" and the version: whoever meets another one maps nothing.
-pub(crate) const MAGIC: u64 = 0x0342_4d44_5457_5942;
+pub(crate) const MAGIC: u64 = 0x0442_4d44_5457_5942;
 
 /// Behind the front's own page, the number of each entry that was made, a word each: who looks at all of them touches no others.
 pub(crate) const LIST: usize = 4096;
 pub(crate) const FRONT_BYTES: usize = LIST + ENTRIES * 8;
-pub(crate) const ENTRY_BYTES: usize = 2048;
+pub(crate) const ENTRY_BYTES: usize = 3072;
 
 /// Bytes of a board.
 pub const BOARD_BYTES: usize = FRONT_BYTES + ENTRIES * ENTRY_BYTES;
@@ -54,9 +54,9 @@ pub(crate) mod entry {
     pub(crate) const ATTRIBUTES: usize = LOCK + LOCK_BYTES;
     pub(crate) const COUNTERS: usize = 192;
     /// Of a file at home: what it is now, then where its open file stands.
-    pub(crate) const HOME: usize = 320;
+    pub(crate) const HOME: usize = 384;
     pub(crate) const HOUSED: usize = HOME + HOME_WORDS * 8;
-    pub(crate) const TIMES: usize = 384;
+    pub(crate) const TIMES: usize = 448;
 
     const _: () = assert!(ATTRIBUTES + ATTRIBUTE_WORDS * 8 <= COUNTERS);
     const _: () = assert!(COUNTERS + COUNTER_WORDS * 8 <= HOME);

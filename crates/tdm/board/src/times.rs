@@ -10,7 +10,7 @@ use crate::counters::add;
 const HISTOGRAM_WORDS: usize = BUCKETS + 1;
 
 /// Words of times.
-pub(crate) const TIMES: usize = 4 * HISTOGRAM_WORDS;
+pub(crate) const TIMES: usize = 6 * HISTOGRAM_WORDS;
 
 /// What is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,10 +20,14 @@ pub enum Timed {
     LowerWrite,
     /// A sync below that has its own bytes to bring down and no others'.
     LowerSync,
-    /// What its level adds to a write.
+    /// What absorbing adds to a write; at home all of it.
     LevelWrite,
     /// A sync at its level, as a whole.
     LevelSync,
+    /// A read that the kernel does.
+    LowerRead,
+    /// A read at home.
+    LevelRead,
 }
 
 /// A file's times.

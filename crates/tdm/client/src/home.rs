@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use byway_sys::lease;
 use byway_sys::time::monotonic_ns;
-use byway_tdm_board::{Counted, FileKey, Housed, Level, Why};
+use byway_tdm_board::{Counted, FileKey, Housed, Level, Timed, Why};
 use byway_tdm_home::{Home, HomeError, Resident};
 use byway_tdm_log::Source;
 use byway_tdm_region::Window;
@@ -16,6 +16,7 @@ use byway_tdm_region::Window;
 use crate::below::{go_below, leave};
 use crate::file::{Errno, Extent, OpenFile};
 use crate::session::Session;
+use crate::timed::Watch;
 use crate::turn::Turn;
 
 const EIO: Errno = 5;
@@ -127,6 +128,8 @@ impl<'s> OpenFile<'s> {
 
     /// Writes so many bytes of `source`; says how many were written.
     pub fn write_home<S: Source>(&self, spot: Spot, len_bytes: u64, mut source: S) -> AtHome<u64> {
+        let counters = self.entry().counters();
+        let mut watch = Watch::of_write(counters);
         let done = self.at_home(|file, housed| {
             if len_bytes == 0 {
                 return Ok(0);
@@ -148,7 +151,8 @@ impl<'s> OpenFile<'s> {
             Ok(len_bytes)
         });
         if let AtHome::Done(wrote) = done {
-            let counters = self.entry().counters();
+            let took = watch.lap();
+            watch.record(self.entry().times(), Timed::LevelWrite, took);
             counters.add(Counted::Writes, 1);
             counters.add(Counted::WrittenBytes, wrote);
         }
@@ -157,6 +161,37 @@ impl<'s> OpenFile<'s> {
 
     /// Reads up to so many bytes into `sink`; says how many there were.
     pub fn read_home(&self, spot: Spot, len_bytes: u64, sink: &mut impl Sink) -> AtHome<u64> {
+        let mut watch = Watch::of_read(self.entry().counters());
+        let done = self.read_there(spot, len_bytes, sink);
+        if let AtHome::Done(read) = done {
+            let took = watch.lap();
+            watch.record(self.entry().times(), Timed::LevelRead, took);
+            self.count_read(read);
+        }
+        done
+    }
+
+    /// Reads by `real`, which returns what the system's call does, of a file that the kernel serves.
+    #[inline]
+    pub fn read_below(&self, real: impl FnOnce() -> isize) -> isize {
+        let mut watch = Watch::of_read(self.entry().counters());
+        let read = real();
+        if read > 0 {
+            let took = watch.lap();
+            watch.record(self.entry().times(), Timed::LowerRead, took);
+            self.count_read(read.unsigned_abs() as u64);
+        }
+        read
+    }
+
+    #[inline]
+    fn count_read(&self, read_bytes: u64) {
+        let counters = self.entry().counters();
+        counters.add(Counted::Reads, 1);
+        counters.add(Counted::ReadBytes, read_bytes);
+    }
+
+    fn read_there(&self, spot: Spot, len_bytes: u64, sink: &mut impl Sink) -> AtHome<u64> {
         self.at_home(|file, housed| {
             if housed.terms().is_some_and(|terms| terms.flags & ACCESS == WRITES_ONLY) {
                 return Ok(Err(EBADF));
@@ -205,9 +240,15 @@ impl<'s> OpenFile<'s> {
         if done != AtHome::Done(()) {
             return done;
         }
-        self.entry().counters().synced_at(now);
+        let counters = self.entry().counters();
+        counters.synced_at(now);
+        let mut watch = Watch::of_sync(counters, now);
         match self.unkept(extent) {
-            None => self.entry().counters().add(Counted::SavedSyncs, 1),
+            None => {
+                counters.add(Counted::SavedSyncs, 1);
+                let took = watch.lap();
+                watch.record(self.entry().times(), Timed::LevelSync, took);
+            }
             changes => match below() {
                 Ok(()) => self.keep(changes),
                 Err(error) => return AtHome::Failed(error),

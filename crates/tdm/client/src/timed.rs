@@ -7,7 +7,10 @@ use byway_tdm_policy::SHADOW_ONE_IN;
 /// One write in so many is timed: a prime number, as a program writes header and data by turns.
 const WRITES_ONE_IN: u64 = 61;
 
-/// One sync in so many, of a file that is absorbed: a prime number for the same reason.
+/// One read in so many, as whoever reads by pieces has turns too.
+const READS_ONE_IN: u64 = 61;
+
+/// One sync in so many, of a file that is absorbed or at home: a prime number for the same reason.
 const SYNCS_ONE_IN: u64 = 17;
 
 /// Syncs that go below to be timed take one part in so many of the time at most, however often the file is synced.
@@ -23,6 +26,20 @@ impl Watch {
     pub(crate) fn of_write(counters: Counters<'_>) -> Self {
         let is_timed = counters.get(Counted::Writes).is_multiple_of(WRITES_ONE_IN);
         Self(is_timed.then(monotonic_ns))
+    }
+
+    /// For the read that comes next.
+    #[inline]
+    pub(crate) fn of_read(counters: Counters<'_>) -> Self {
+        let is_timed = counters.get(Counted::Reads).is_multiple_of(READS_ONE_IN);
+        Self(is_timed.then(monotonic_ns))
+    }
+
+    /// For a sync at home that is counted already and began at `began_ns`.
+    #[inline]
+    pub(crate) fn of_sync(counters: Counters<'_>, began_ns: u64) -> Self {
+        let is_timed = counters.get(Counted::Syncs).is_multiple_of(SYNCS_ONE_IN);
+        Self(is_timed.then_some(began_ns))
     }
 
     /// How long it was since the last time.

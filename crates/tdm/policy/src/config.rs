@@ -18,6 +18,8 @@ pub struct Config {
     pub logs_bytes: u64,
     /// What each log has, where all have the same; else they are as large as each file needs.
     pub log_bytes: Option<u64>,
+    /// Where whole files live in device memory, with room to grow, in places of that size one behind the other; else the chunks in use do.
+    pub place_bytes: Option<u64>,
     /// How fast it is filled.
     pub device_bytes_per_s: u64,
     /// What calls cost, as measured at the start or as assumed.
@@ -39,6 +41,7 @@ impl Config {
             pinned_bytes: percent(device_bytes, PINNED_PERCENT),
             logs_bytes: percent(device_bytes, LOGS_PERCENT),
             log_bytes: None,
+            place_bytes: None,
             device_bytes_per_s,
             costs,
         }

@@ -122,9 +122,19 @@ impl File {
         self.settled_ns = now_ns.saturating_add(if evicted { EVICTED_NS } else { STAY_NS });
     }
 
+    /// On its way down it came to the lowest level first.
+    pub(crate) fn stop_over(&mut self, now_ns: u64, to: Move) {
+        self.moving = None;
+        self.settle(now_ns, Move { to: Level::Pass, room_bytes: 0, why: to.why });
+        self.settled_ns = now_ns;
+    }
+
     /// It was taken down by somebody else.
     pub(crate) fn fall(&mut self, now_ns: u64, why: &'static str) {
         self.moving = None;
+        if self.level == Level::Dax {
+            self.bars[Level::Dax.index()].strike(now_ns, now_ns.saturating_sub(self.since_ns));
+        }
         self.settle(now_ns, Move { to: Level::Pass, room_bytes: 0, why: Reason::TakenDown(why) });
         self.settled_ns = now_ns;
     }

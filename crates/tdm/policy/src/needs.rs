@@ -26,13 +26,28 @@ const LOG_SYNCS: f64 = 16.0;
 /// A log holds what is written between two syncs, so many times.
 const LOG_COMMITS: f64 = 2.0;
 
-/// Chunks that a file has in use.
-pub(crate) fn pinned_bytes(sample: &Sample) -> u64 {
+/// Chunks that a file has in use; or places for all of it and as much again, as far as there are so many.
+pub(crate) fn pinned_bytes(config: &Config, sample: &Sample) -> u64 {
+    if let Some(place_bytes) = config.place_bytes {
+        let places = |bytes: u64| bytes.div_ceil(place_bytes).max(1).saturating_mul(place_bytes);
+        // What stands in front of each is as little as a page.
+        let least_bytes = sample.size_bytes.saturating_add(4096);
+        let most_bytes = config.budget_bytes(Room::Pinned);
+        return places(least_bytes.saturating_mul(2)).min(most_bytes).max(places(least_bytes));
+    }
     if sample.traits.contains(Traits::APPEND) {
         return APPEND_CHUNKS * CHUNK_BYTES;
     }
     let used_bytes = sample.hot_bytes.unwrap_or(sample.size_bytes);
     used_bytes.div_ceil(CHUNK_BYTES).max(1).saturating_mul(CHUNK_BYTES)
+}
+
+/// What is moved when a file of that room comes and goes.
+pub(crate) fn moved_bytes(config: &Config, sample: &Sample, pinned_bytes: u64) -> u64 {
+    match config.place_bytes {
+        Some(_) => sample.size_bytes.saturating_mul(2),
+        None => pinned_bytes.saturating_add(pinned_bytes.min(sample.size_bytes)),
+    }
 }
 
 /// A log that takes what the file writes between two syncs and while one is under way below; a power of two. What does not fit is

@@ -102,8 +102,8 @@ impl Outlook {
         let absorbable = log_bytes <= log_most_bytes;
         let saves = |rates: &Rates| saved(costs, rates, absorbable);
         let (fast, slow) = (saves(&averages.fast), saves(&averages.slow));
-        let pinned_bytes = needs::pinned_bytes(sample);
-        let moved_bytes = pinned_bytes.saturating_add(pinned_bytes.min(sample.size_bytes));
+        let pinned_bytes = needs::pinned_bytes(config, sample);
+        let moved_bytes = needs::moved_bytes(config, sample, pinned_bytes);
         let syncs_ns = 2.0 * lower_sync_ns;
         Self {
             absorb: Prospect {

@@ -145,11 +145,13 @@ impl Policy {
         }
     }
 
-    /// A file is at the lowest level, decided or not: it got another name, say, or somebody took it down. It may come back at once.
+    /// A file is at the lowest level, decided or not: it got another name, say, or somebody took it down. It may be absorbed again at
+    /// once; from device memory somebody drove it who may do so again, so it comes back there later each time.
     pub fn left(&mut self, now_ns: u64, file: FileId, why: &'static str) {
         let Some(file) = self.files.get_mut(&file) else { return };
         match file.moving {
             Some(to) if to.to == Level::Pass => file.arrive(now_ns),
+            Some(to) if to.to < file.level => file.stop_over(now_ns, to),
             _ => file.fall(now_ns, why),
         }
     }

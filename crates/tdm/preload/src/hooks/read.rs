@@ -25,10 +25,10 @@ fn read_from(
     loop {
         // A read at an offset moves nothing: one that was under way when its file came home has read what was there before.
         if matches!(spot, Spot::At(_)) && !file.is_home() {
-            return real();
+            return file.read_below(real);
         }
         if file.begin() {
-            let read = real();
+            let read = file.read_below(real);
             file.end();
             return read;
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use byway_tdm_control::{SOCKET_VARIABLE, default_socket};
+use byway_tdm_daemon::Homing;
 use byway_tdm_region::Domain;
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -160,6 +161,7 @@ Examples:
   byway tdm serve --emulate-persistence
   byway tdm serve --region 'fsdax:/mnt/pmem?size=4G' --log-size 64M
   byway tdm serve --region devdax:/dev/dax0.0 --json
+  byway tdm serve --homes by-merit
   printf 'never /var/tmp/**\\nabsorb /var/lib/valkey/**.aof\\n' > rules && byway tdm serve --rules rules
 
 What a daemon that was killed left is taken over first, and told: files that programs still write go on, others are synced; \
@@ -176,9 +178,32 @@ pub struct TdmServe {
     /// bytes within a folder, `**` across folders, `?` for one byte.
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
+    /// Which files have device memory as their home, by no system call at all: those that are pinned there, or whatever absorbed file is measured to be faster
+    /// so. While one is at home its size and times are old to programs outside of `byway tdm run`, until they open it.
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Homes::ByOrder)]
+    pub homes: Homes,
     /// Print JSON, an object a line.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Which files have device memory as their home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Homes {
+    /// Those that `byway tdm pin --level dax` or a rule says.
+    ByOrder,
+    /// Absorbed files as well that are measured to be faster there.
+    ByMerit,
+}
+
+impl Homes {
+    /// As the daemon is told.
+    pub const fn homing(self) -> Homing {
+        match self {
+            Self::ByOrder => Homing::ByOrder,
+            Self::ByMerit => Homing::ByMerit,
+        }
+    }
 }
 
 /// `byway tdm run`.

@@ -40,7 +40,7 @@ impl Estate {
             self.judge().asked(self.now_ns(), &entry, &path)?;
             self.take_in(table, (entry, key), (path, lower), boot)
         });
-        self.judge().answered(self.now_ns(), &entry, result);
+        self.judge().answered(self.now_ns(), &entry, Level::Absorb, result);
         if result.is_ok() && self.judge().is_home_ordered(index) {
             // Where it cannot have one it stays absorbed, and the board says why.
             let _ = self.wish_home(entry);

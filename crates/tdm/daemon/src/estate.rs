@@ -15,8 +15,8 @@ use crate::clock::Clock;
 use crate::error::DaemonError;
 use crate::held::HeldFile;
 use crate::homes::Homes;
-use crate::judge::Judge;
-use crate::options::Options;
+use crate::judge::{Judge, Rooms};
+use crate::options::{Homing, Options};
 use crate::resident::{CacheRoom, Resident};
 use crate::rings::Rings;
 
@@ -58,7 +58,12 @@ impl Estate {
         let (places, _) = rings.places();
         let logs_bytes = resident.room_bytes(places as u64 * rings.ring_bytes());
         let is_persistent = slice.domain().is_persistent();
-        let judge = Judge::new(logs_bytes, rings.ring_bytes(), options.rules.clone(), is_persistent);
+        let homes_bytes = match options.homing {
+            Homing::ByOrder => 0,
+            Homing::ByMerit => logs_bytes / 2,
+        };
+        let rooms = Rooms { logs_bytes, log_bytes: rings.ring_bytes(), homes_bytes };
+        let judge = Judge::new(rooms, options.rules.clone(), is_persistent);
         let files = Mutex::new(Files { held: Vec::new(), rings, resident });
         let (judge, clock) = (Mutex::new(judge), options.clock.clone());
         Ok(Self { uid, slice, board, board_file, files, homes: Homes::default(), judge, clock })

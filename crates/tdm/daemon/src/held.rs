@@ -15,7 +15,7 @@ use crate::lower::Lower;
 use crate::table::SlotNumber;
 
 /// Input/output error, on every Linux.
-const EIO: i32 = 5;
+pub(crate) const EIO: i32 = 5;
 
 /// Busy: it is tried again later.
 const EAGAIN: i32 = 11;

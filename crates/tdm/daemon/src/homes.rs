@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use byway_sys::lease;
 use byway_sys::time::{file_time_ms, monotonic_ns};
-use byway_tdm_board::{Entry, EntryIndex, Level, Why};
+use byway_tdm_board::{Entry, EntryIndex, FileKey, Level, Why};
 use byway_tdm_client::leave;
 use byway_tdm_home::{Home, HomeError, WrittenBack, recover, write_back};
 use byway_tdm_region::Memory;
@@ -87,9 +87,24 @@ impl Estate {
         asker: Asker,
     ) -> Result<(), Why> {
         let entry = self.board.entry(index).ok_or(Why::Unknown)?;
-        if self.homes.of(index).is_some_and(|housed| housed.is_home(entry)) {
-            return Ok(());
+        match self.homes.of(index) {
+            Some(housed) if housed.is_home(entry) => return Ok(()),
+            // Its lease is the open file's, and would be given back behind the one that is taken now.
+            Some(housed) => self.dismiss(table, &housed),
+            None => {}
         }
+        let came = self.may_come(entry, handed).and_then(|(key, flags)| {
+            if let Some(held) = self.held(index) {
+                self.let_go(table, &held, entry, Why::LevelIsHome).map_err(|_| Why::SyncFailed)?;
+                wait_until_closed(held)?;
+            }
+            self.take_home(table, (entry, handed), (key, flags), asker)
+        });
+        self.judge().answered(self.now_ns(), &entry, Level::Dax, came);
+        came
+    }
+
+    fn may_come(&self, entry: Entry<'_>, handed: &OwnedFd) -> Result<(FileKey, OFlags), Why> {
         let key = self.may_be_absorbed(entry, handed.as_fd())?;
         let flags = rustix::fs::fcntl_getfl(handed).map_err(|_| Why::Unknown)?;
         if let Some(why) = entry.housed().excluded() {
@@ -98,33 +113,51 @@ impl Estate {
         if flags.contains(OFlags::APPEND) && !can_overwrite() {
             return Err(Why::CannotOverwrite);
         }
-        if let Some(held) = self.held(index) {
-            self.let_go(table, &held, entry, Why::LevelIsHome).map_err(|_| Why::SyncFailed)?;
-            wait_until_closed(held)?;
-        }
+        Ok((key, flags))
+    }
+
+    fn take_home<M: Memory>(
+        &self,
+        table: &Table<'_, M>,
+        (entry, handed): (Entry<'_>, &OwnedFd),
+        (key, flags): (FileKey, OFlags),
+        asker: Asker,
+    ) -> Result<(), Why> {
         let (slot, assignment) = self.assign(table, key, handed, asker.boot)?;
-        let coming =
-            Coming { entry, handed: handed.as_fd(), place: assignment.ring, flags, reign: asker.reign };
-        self.board.open_house();
-        let housed = HousedFile::new(&coming, slot, assignment.path, asker.program);
-        let came = housed.map_err(|_| Why::Closed).and_then(|housed| {
-            // Watched from before it counts.
-            let housed = Arc::new(housed);
-            coming.bring(self.slice.as_ref())?;
-            self.homes.listed().housed.push(housed);
-            Ok(())
-        });
+        let place = assignment.ring;
+        let coming = Coming { entry, handed: handed.as_fd(), place, flags, reign: asker.reign };
+        let may_return = self.judge().may_return(entry.index(), place.len_bytes);
+        let came = if may_return {
+            self.bring_home(&coming, (slot, assignment.path), asker)
+        } else {
+            Err(Why::NoRoom)
+        };
         if came.is_err() && table.free(slot).is_ok() {
-            self.files().give_back(assignment.ring);
+            self.files().give_back(place);
         }
         came
+    }
+
+    fn bring_home(
+        &self,
+        coming: &Coming<'_>,
+        (slot, path): (SlotNumber, PathBuf),
+        asker: Asker,
+    ) -> Result<(), Why> {
+        self.board.open_house();
+        let housed = HousedFile::new(coming, slot, path, asker.program).map_err(|_| Why::Closed)?;
+        // Watched from before it counts.
+        let housed = Arc::new(housed);
+        coming.bring(self.slice.as_ref())?;
+        self.homes.listed().housed.push(housed);
+        Ok(())
     }
 
     /// A slot of the table and a place for a file: the home that is there does not count yet.
     fn assign<M: Memory>(
         &self,
         table: &Table<'_, M>,
-        key: byway_tdm_board::FileKey,
+        key: FileKey,
         handed: &OwnedFd,
         boot: BootId,
     ) -> Result<(SlotNumber, Assignment), Why> {
@@ -187,8 +220,18 @@ impl Estate {
         }
         housed.let_in();
         drop(listed);
+        self.tell_of_leaving(housed.entry);
         if table.free(housed.slot).is_ok() {
             self.files().give_back(housed.place);
+        }
+    }
+
+    fn tell_of_leaving(&self, index: EntryIndex) {
+        let Some(entry) = self.board.entry(index) else { return };
+        let standing = entry.standing();
+        let mut judge = self.judge();
+        if standing.level != Level::Dax && judge.is_home_by_merit(index) {
+            judge.left(self.now_ns(), &entry, standing.why);
         }
     }
 

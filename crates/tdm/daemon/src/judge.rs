@@ -27,9 +27,23 @@ const HANDOVER_NS: u64 = 5_000_000_000;
 /// A file that was not synced for as long as the longest wait after a loss is nobody's to judge.
 const FORGOTTEN_NS: u64 = 600_000_000_000;
 
-/// What nobody goes to by merit: it is measured against absorbing by whoever orders it.
+/// Where nobody goes there by merit.
 const NO_HOME: Ceiling =
     Ceiling { level: Level::Absorb, why: "device memory is a file's home by order alone" };
+
+/// What its calls cost absorbed has to be known before.
+const ABSORBED_FIRST: Ceiling = Ceiling { level: Level::Absorb, why: "only an absorbed file comes home" };
+
+/// Device memory that files are judged for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rooms {
+    /// For logs.
+    pub(crate) logs_bytes: u64,
+    /// Each of them.
+    pub(crate) log_bytes: u64,
+    /// For files whose home it is by merit: none where that is by order alone.
+    pub(crate) homes_bytes: u64,
+}
 
 /// Who judges.
 #[derive(Debug)]
@@ -38,6 +52,8 @@ pub(crate) struct Judge {
     rules: Rules,
     /// Device memory keeps what is stored.
     is_persistent: bool,
+    /// It may be a file's home by merit.
+    has_homes: bool,
     files: BTreeMap<EntryIndex, Known>,
     /// What was decided and not begun.
     decided: Vec<Decision>,
@@ -54,8 +70,10 @@ struct Known {
     is_judged: bool,
     /// Its path was told, and the rule for it.
     is_named: bool,
-    /// It is to be absorbed, as soon as it is handed over.
-    is_due: bool,
+    /// It is to be absorbed, or to come home, as soon as it is handed over.
+    due: Option<Level>,
+    /// Its size, once it is absorbed.
+    size_bytes: u64,
     /// Since when the board says so.
     wanted_ns: Option<u64>,
     /// Why it could not be absorbed.
@@ -70,17 +88,25 @@ pub(crate) struct Leave {
 }
 
 impl Judge {
-    /// With so much room for logs of one length.
-    pub(crate) fn new(logs_bytes: u64, log_bytes: u64, rules: Rules, is_persistent: bool) -> Self {
+    /// With so much room, for logs of one length.
+    pub(crate) fn new(rooms: Rooms, rules: Rules, is_persistent: bool) -> Self {
         let config = Config {
-            pinned_bytes: 0,
-            logs_bytes,
-            log_bytes: Some(log_bytes),
-            ..Config::new(logs_bytes, ASSUMED_BYTES_PER_S)
+            pinned_bytes: rooms.homes_bytes,
+            logs_bytes: rooms.logs_bytes,
+            log_bytes: Some(rooms.log_bytes),
+            place_bytes: Some(rooms.log_bytes),
+            ..Config::new(rooms.logs_bytes, ASSUMED_BYTES_PER_S)
         };
-        let policy = Policy::new(config);
-        let files = BTreeMap::new();
-        Self { policy, rules, is_persistent, files, decided: Vec::new(), looked_ns: None, is_new: false }
+        Self {
+            policy: Policy::new(config),
+            rules,
+            is_persistent,
+            has_homes: rooms.homes_bytes > 0,
+            files: BTreeMap::new(),
+            decided: Vec::new(),
+            looked_ns: None,
+            is_new: false,
+        }
     }
 
     /// A file that was absorbed by a daemon before this one.
@@ -93,12 +119,17 @@ impl Judge {
         self.files.insert(entry.index(), known);
     }
 
-    /// Looks at all files, if it is time to; which are to leave device memory.
-    pub(crate) fn look(&mut self, now_ns: u64, board: &Board) -> Vec<Leave> {
+    /// Looks at all files, if it is time to; which are to leave device memory. `size_of` tells the size of one that is absorbed.
+    pub(crate) fn look(
+        &mut self,
+        now_ns: u64,
+        board: &Board,
+        size_of: impl Fn(EntryIndex) -> Option<u64>,
+    ) -> Vec<Leave> {
         let every_ns = if self.is_new { NEW_NS } else { QUIET_NS };
         if self.looked_ns.is_none_or(|last| now_ns.saturating_sub(last) >= every_ns) {
             self.is_new = false;
-            board.entries().for_each(|entry| self.observe(now_ns, &entry));
+            board.entries().for_each(|entry| self.observe(now_ns, &entry, &size_of));
             self.looked_ns = Some(now_ns);
             self.decide(now_ns);
         }
@@ -116,33 +147,61 @@ impl Judge {
         let sample = Sample { traits: Traits::ASKED, ..self.sample(entry) };
         self.policy.observe(now_ns, file, &sample);
         self.decide(now_ns);
-        self.decided.retain(|decision| decision.file != file || decision.to == Level::Pass);
+        self.decided.retain(|decision| decision.file != file || decision.to != Level::Absorb);
         let why = self.why_not(now_ns, entry);
         let known = self.files.entry(entry.index()).or_default();
         known.is_named = true;
-        if known.is_due {
+        if known.due == Some(Level::Absorb) {
             return Ok(());
         }
-        unwant(known, entry.counters());
+        unwant(known, entry);
         Err(why)
     }
 
-    /// What became of a file that was handed over.
-    pub(crate) fn answered(&mut self, now_ns: u64, entry: &Entry<'_>, result: Result<(), Why>) {
+    /// What became of a file that was handed over to go to that level.
+    pub(crate) fn answered(&mut self, now_ns: u64, entry: &Entry<'_>, to: Level, result: Result<(), Why>) {
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
-        unwant(known, entry.counters());
+        unwant(known, entry);
         known.refused = result.err();
-        if std::mem::take(&mut known.is_due) {
-            match result {
-                Ok(()) => self.policy.moved(now_ns, id(entry.index())),
-                Err(_) => self.policy.failed(now_ns, id(entry.index())),
-            }
+        let was_due = known.due.take_if(|due| *due == to).is_some();
+        let is_outgrown = to == Level::Dax && self.is_home_by_merit(entry.index());
+        match result {
+            Ok(()) if was_due => self.policy.moved(now_ns, id(entry.index())),
+            Err(_) if was_due => self.fail(now_ns, entry, to),
+            Err(why) if is_outgrown => self.left(now_ns, entry, why),
+            _ => {}
         }
     }
 
-    /// A file has no log any more, whoever wanted that.
-    pub(crate) fn left(&mut self, now_ns: u64, entry: EntryIndex, why: Why) {
-        self.policy.left(now_ns, id(entry), why.sentence());
+    /// A file that outgrew its home is to have one of that length; whether it may.
+    pub(crate) fn may_return(&mut self, entry: EntryIndex, room_bytes: u64) -> bool {
+        !self.is_home_by_merit(entry) || self.policy.resize(id(entry), room_bytes)
+    }
+
+    /// Whether device memory is its home as the policy has it so.
+    pub(crate) fn is_home_by_merit(&self, entry: EntryIndex) -> bool {
+        self.policy.level(id(entry)) == Some(Level::Dax)
+    }
+
+    /// A file has no log any more, or is not at home any more, whoever wanted that.
+    pub(crate) fn left(&mut self, now_ns: u64, entry: &Entry<'_>, why: Why) {
+        let Some(known) = self.files.get_mut(&entry.index()) else { return };
+        let due = known.due;
+        match (why, due) {
+            // It is on its way home.
+            (Why::LevelIsHome, Some(Level::Dax)) => return,
+            // With its next sync it comes to a larger one.
+            (Why::Outgrown, _) if self.policy.level(id(entry.index())) == Some(Level::Dax) => {
+                return want(known, now_ns, entry, Level::Dax);
+            }
+            _ => {}
+        }
+        unwant(known, entry);
+        if self.has_homes && (due == Some(Level::Dax) || self.is_home_by_merit(entry.index())) {
+            entry.housed().wish(false);
+        }
+        self.forget_due(entry.index());
+        self.policy.left(now_ns, id(entry.index()), why.sentence());
     }
 
     /// A file that was to leave could not.
@@ -179,6 +238,20 @@ impl Judge {
         self.policy.explain(now_ns, id(entry))
     }
 
+    /// A file could not go where it was to.
+    fn fail(&mut self, now_ns: u64, entry: &Entry<'_>, to: Level) {
+        if to == Level::Dax {
+            entry.housed().wish(false);
+        }
+        self.policy.failed(now_ns, id(entry.index()));
+    }
+
+    fn forget_due(&mut self, entry: EntryIndex) {
+        if let Some(known) = self.files.get_mut(&entry) {
+            known.due = None;
+        }
+    }
+
     /// Takes a file in that is not judged yet, or not any more.
     fn track(&mut self, now_ns: u64, entry: &Entry<'_>) {
         let syncs = entry.counters().get(Counted::Syncs);
@@ -196,7 +269,7 @@ impl Judge {
         self.files.insert(entry.index(), known);
     }
 
-    fn observe(&mut self, now_ns: u64, entry: &Entry<'_>) {
+    fn observe(&mut self, now_ns: u64, entry: &Entry<'_>, size_of: impl Fn(EntryIndex) -> Option<u64>) {
         let syncs = entry.counters().get(Counted::Syncs);
         let is_judged = self.files.get(&entry.index()).is_some_and(|known| known.is_judged);
         let before = self.files.get(&entry.index()).map_or(0, |known| known.syncs);
@@ -204,33 +277,52 @@ impl Judge {
             return;
         }
         self.track(now_ns, entry);
+        self.measure(entry, size_of);
         let sample = self.sample(entry);
         self.policy.observe(now_ns, id(entry.index()), &sample);
-        let Some(known) = self.files.get_mut(&entry.index()) else { return };
         let is_at_pass = entry.standing().level == Level::Pass;
         if is_at_pass && self.policy.level(id(entry.index())) > Some(Level::Pass) {
             // Two were at it at once.
-            self.policy.left(now_ns, id(entry.index()), entry.standing().why.sentence());
+            self.left(now_ns, entry, entry.standing().why);
         }
+        let Some(known) = self.files.get_mut(&entry.index()) else { return };
         if syncs != before {
             (known.syncs, known.synced_ns) = (syncs, now_ns);
             self.is_new |= is_at_pass;
         }
         if !known.is_named && !self.rules.is_empty() {
-            want(known, now_ns, entry.counters());
+            want(known, now_ns, entry, Level::Absorb);
         }
         self.end_waiting(now_ns, entry, is_at_pass);
+    }
+
+    /// Keeps the size of a file that may come home, or is there.
+    fn measure(&mut self, entry: &Entry<'_>, size_of: impl Fn(EntryIndex) -> Option<u64>) {
+        let size_bytes = match entry.standing().level {
+            Level::Absorb if self.has_homes => size_of(entry.index()),
+            Level::Dax => Some(entry.home_words().size_bytes()),
+            Level::Pass | Level::Absorb => None,
+        };
+        if let (Some(known), Some(size_bytes)) = (self.files.get_mut(&entry.index()), size_bytes) {
+            known.size_bytes = size_bytes;
+        }
     }
 
     /// Gives up on a file that nobody handed over, and on one that nobody uses.
     fn end_waiting(&mut self, now_ns: u64, entry: &Entry<'_>, is_at_pass: bool) {
         let Some(known) = self.files.get_mut(&entry.index()) else { return };
         if known.wanted_ns.is_some_and(|since| now_ns.saturating_sub(since) > HANDOVER_NS) {
-            unwant(known, entry.counters());
-            if std::mem::take(&mut known.is_due) {
-                self.policy.failed(now_ns, id(entry.index()));
+            unwant(known, entry);
+            match known.due.take() {
+                Some(to) => self.fail(now_ns, entry, to),
+                // It did not come to a larger home.
+                None if is_at_pass && self.is_home_by_merit(entry.index()) => {
+                    self.left(now_ns, entry, Why::NoRoom);
+                }
+                None => {}
             }
         }
+        let Some(known) = self.files.get_mut(&entry.index()) else { return };
         let is_ordered = self.policy.ordered(id(entry.index())).is_some();
         if is_at_pass && !is_ordered && now_ns.saturating_sub(known.synced_ns) > FORGOTTEN_NS {
             known.is_judged = false;
@@ -241,7 +333,7 @@ impl Judge {
     fn decide(&mut self, now_ns: u64) {
         for decision in self.policy.decide(now_ns) {
             if let Some(known) = self.files.get_mut(&entry_of(decision.file)) {
-                known.is_due = decision.to > Level::Pass;
+                known.due = Some(decision.to).filter(|to| *to > decision.from);
                 self.decided.push(decision);
             }
         }
@@ -252,10 +344,11 @@ impl Judge {
         let mut leave = Vec::new();
         for decision in std::mem::take(&mut self.decided) {
             let index = entry_of(decision.file);
-            if decision.to == Level::Pass {
+            // From home a file goes below first, whatever comes then.
+            if decision.to < decision.from {
                 leave.push(Leave { entry: index, why: why_of(decision.why) });
             } else if let (Some(known), Some(entry)) = (self.files.get_mut(&index), board.entry(index)) {
-                want(known, now_ns, entry.counters());
+                want(known, now_ns, &entry, decision.to);
             }
         }
         leave
@@ -266,23 +359,37 @@ impl Judge {
         let get = |what| counters.get(what);
         let mut sample = Sample {
             counts: Counts {
+                reads: get(Counted::Reads),
+                read_bytes: get(Counted::ReadBytes),
                 writes: get(Counted::Writes),
                 written_bytes: get(Counted::WrittenBytes),
                 syncs: get(Counted::Syncs),
-                ..Counts::default()
             },
-            ceiling: Some(
-                self.hindrance(entry)
-                    .map_or(NO_HOME, |why| Ceiling { level: Level::Pass, why: why.sentence() }),
-            ),
+            size_bytes: self.files.get(&entry.index()).map_or(0, |known| known.size_bytes),
+            ceiling: self.ceiling(entry),
             three_syncs_in_ns: three_syncs_in_ns(counters),
             ..Sample::default()
         };
+        sample.lower[Call::Read] = times.get(Timed::LowerRead);
+        sample.level[Call::Read] = times.get(Timed::LevelRead);
         sample.lower[Call::Write] = times.get(Timed::LowerWrite);
         sample.lower[Call::Sync] = times.get(Timed::LowerSync);
         sample.level[Call::Write] = times.get(Timed::LevelWrite);
         sample.level[Call::Sync] = times.get(Timed::LevelSync);
         sample
+    }
+
+    fn ceiling(&self, entry: &Entry<'_>) -> Option<Ceiling> {
+        if let Some(why) = self.hindrance(entry) {
+            return Some(Ceiling { level: Level::Pass, why: why.sentence() });
+        }
+        if !self.has_homes {
+            return Some(NO_HOME);
+        }
+        if let Some(why) = entry.housed().excluded() {
+            return Some(Ceiling { level: Level::Absorb, why: why.sentence() });
+        }
+        (self.policy.level(id(entry.index())) <= Some(Level::Pass)).then_some(ABSORBED_FIRST)
     }
 
     /// What keeps a file with the kernel, whatever it would save.
@@ -291,7 +398,7 @@ impl Judge {
         if standing.is_barred {
             return Some(standing.why);
         }
-        if standing.level == Level::Dax {
+        if standing.level == Level::Dax && !self.is_home_by_merit(entry.index()) {
             return Some(Why::LevelIsHome);
         }
         (!self.is_persistent).then_some(Why::VolatileMemory)
@@ -322,18 +429,25 @@ const fn entry_of(file: FileId) -> EntryIndex {
     EntryIndex(file.0 as u32)
 }
 
-/// Has the next sync of a file hand it over.
-fn want(known: &mut Known, now_ns: u64, counters: Counters<'_>) {
-    if known.wanted_ns.is_none() {
-        known.wanted_ns = Some(now_ns);
+/// Has the next sync of a file hand it over, to go to that level.
+fn want(known: &mut Known, now_ns: u64, entry: &Entry<'_>, to: Level) {
+    if known.wanted_ns.is_some() {
+        return;
+    }
+    known.wanted_ns = Some(now_ns);
+    let counters = entry.counters();
+    if to == Level::Dax {
+        counters.set(Counted::HomeAgainNs, 0);
+        entry.housed().wish(true);
+    } else {
         counters.set(Counted::AskAgainNs, 0);
         counters.set(Counted::Wanted, 1);
     }
 }
 
-fn unwant(known: &mut Known, counters: Counters<'_>) {
+fn unwant(known: &mut Known, entry: &Entry<'_>) {
     if known.wanted_ns.take().is_some() {
-        counters.set(Counted::Wanted, 0);
+        entry.counters().set(Counted::Wanted, 0);
     }
 }
 

@@ -28,7 +28,7 @@ mod table;
 pub use byway_tdm_policy::Rules;
 pub use clock::Clock;
 pub use error::DaemonError;
-pub use options::Options;
+pub use options::{Homing, Options};
 pub use recovery::{Outcome, RecoveredFile, forget, recover};
 pub use report::{CacheReport, FileReport, RegionReport, Report, UserReport};
 pub use serve::{Daemon, EndedFile};

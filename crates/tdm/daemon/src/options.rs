@@ -22,8 +22,20 @@ pub struct Options {
     pub ring_bytes: u64,
     /// What is ordered of files by their paths.
     pub rules: Rules,
+    /// Who has device memory as home.
+    pub homing: Homing,
     /// The time that files are judged by.
     pub clock: Clock,
+}
+
+/// Which files have device memory as their home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Homing {
+    /// Those that somebody pins there, by hand or by a rule. Nobody else's size and times are other than the system says.
+    #[default]
+    ByOrder,
+    /// Absorbed files as well that are measured to be faster there.
+    ByMerit,
 }
 
 impl Options {
@@ -37,6 +49,7 @@ impl Options {
             boards: "/dev/shm".into(),
             ring_bytes: 16 << 20,
             rules: Rules::default(),
+            homing: Homing::default(),
             clock: Clock::default(),
         }
     }

@@ -22,13 +22,21 @@ impl Estate {
     ) -> Result<(), Why> {
         let entry = self.board.find(key).ok_or(Why::Unknown)?;
         match order {
-            Order::House => self.wish_home(entry),
+            Order::House => self.pin_home(entry),
             Order::Drain => self.drain(table, entry),
             Order::Evict => self.keep_out(table, entry),
             Order::Pin => self.pin(table, entry),
             Order::Unpin => self.unpin(table, entry),
             Order::Prefetch => self.prefetch(entry),
         }
+    }
+
+    fn pin_home(&self, entry: Entry<'_>) -> Result<(), Why> {
+        let is_by_merit = self.judge().is_home_by_merit(entry.index());
+        if is_by_merit {
+            self.judge().order(self.now_ns(), &entry, Some(Ordered::Pin(Level::Dax)));
+        }
+        self.wish_home(entry)
     }
 
     /// Its program asks for it with its next sync.

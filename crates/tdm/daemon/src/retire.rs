@@ -7,7 +7,7 @@ use byway_tdm_board::{Entry, Why};
 use byway_tdm_region::Memory;
 
 use crate::estate::Estate;
-use crate::held::HeldFile;
+use crate::held::{EIO, HeldFile};
 use crate::judge::Leave;
 use crate::table::Table;
 
@@ -39,17 +39,28 @@ impl Estate {
 
     /// Judges all files, if it is time to: takes those down that are not worth their logs, and says on the board which ones are.
     pub(crate) fn judge_all<M: Memory>(&self, table: &Table<'_, M>) {
-        let leaving = self.judge().look(self.now_ns(), &self.board);
+        let held = self.all_held();
+        let size_of = |index| {
+            let held = held.iter().find(|held| held.entry == index)?;
+            held.lower.size_bytes().ok()
+        };
+        let leaving = self.judge().look(self.now_ns(), &self.board, size_of);
         for Leave { entry: index, why } in leaving {
-            let left = match (self.held(index), self.board.entry(index)) {
-                (Some(held), Some(entry)) => self.let_go(table, &held, entry, why),
-                _ => {
-                    self.judge().left(self.now_ns(), index, why);
-                    Ok(())
-                }
-            };
-            if left.is_err() {
+            let Some(entry) = self.board.entry(index) else { continue };
+            if self.take_down(table, entry, why).is_err() {
                 self.judge().kept(self.now_ns(), index);
+            }
+        }
+    }
+
+    fn take_down<M: Memory>(&self, table: &Table<'_, M>, entry: Entry<'_>, why: Why) -> Result<(), i32> {
+        let below = self.unhouse(table, entry.index(), why);
+        below.map_err(|error| error.raw_os_error().unwrap_or(EIO))?;
+        match self.held(entry.index()) {
+            Some(held) => self.let_go(table, &held, entry, why),
+            None => {
+                self.judge().left(self.now_ns(), &entry, why);
+                Ok(())
             }
         }
     }
@@ -66,7 +77,7 @@ impl Estate {
         why: Why,
     ) -> Result<(), i32> {
         held.settle(entry, self.slice.window(), why)?;
-        self.judge().left(self.now_ns(), held.entry, why);
+        self.judge().left(self.now_ns(), &entry, why);
         let mut files = self.files();
         let Some(mine) = files.held.iter().position(|other| Arc::ptr_eq(other, held)) else {
             // Somebody else let it go meanwhile, and its slot and ring may be another file's by now.

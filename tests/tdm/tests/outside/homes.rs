@@ -24,7 +24,10 @@ struct House {
 
 impl House {
     fn with(flags: &str) -> Self {
-        let place = place();
+        Self::of(place(), flags)
+    }
+
+    fn of(place: Place, flags: &str) -> Self {
         let daemon = place.daemon();
         let session = place.session();
         let mut actor = Actor::unwitnessed(&place);
@@ -220,6 +223,21 @@ fn a_file_that_outgrows_its_home_goes_below_and_then_into_a_larger_one() {
     let is_home: Vec<bool> = levels.iter().map(|level| *level == Level::Dax).collect();
     assert!(is_home[..12].iter().all(|is| *is), "{levels:?}");
     assert!(house.found() == all);
+}
+
+#[test]
+fn a_file_that_comes_to_a_larger_home_at_once_is_not_opened_to_others_by_leaving_the_old_one() {
+    let mut place = Place::with_rings(env!("CARGO_TARGET_TMPDIR"), 64 << 10);
+    place.options.region = place.options.region.replace("size=32M", "size=256M");
+    let mut house = House::of(place, "wca");
+    for _ in 0..4 {
+        let room_bytes = house.session.board().find(house.place.key("log")).unwrap().ring().len_bytes;
+        house.actor.does(&format!("write a {room_bytes} 1; fdatasync a; write a 1 2; fdatasync a"));
+        assert_eq!(house.level(), Level::Dax, "{:?}", house.why());
+        // Several looks of the daemon at all homes.
+        std::thread::sleep(Duration::from_millis(30));
+        assert_eq!(house.level(), Level::Dax, "{:?}", house.why());
+    }
 }
 
 #[test]

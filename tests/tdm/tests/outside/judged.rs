@@ -5,7 +5,7 @@ use std::time::Duration;
 use byway_tdm_board::{Counted, Level, Standing, Why};
 use byway_tdm_client::Session;
 use byway_tdm_control::Order;
-use byway_tdm_daemon::{Daemon, FileReport, Rules};
+use byway_tdm_daemon::{Daemon, FileReport, Homing, Rules};
 use byway_tdm_tests::{Actor, Place};
 
 use crate::place;
@@ -36,6 +36,14 @@ impl Court {
         let mut place = place();
         place.options.region.push_str(device);
         Self::of(place, |place| Actor::above(place, below_ns))
+    }
+
+    /// Where device memory is a file's home by merit.
+    fn with_homes() -> Self {
+        let mut place = place();
+        place.options.homing = Homing::ByMerit;
+        place.options.region = place.options.region.replace("size=32M", "size=256M");
+        Self::of(place, Place::actor)
     }
 
     fn of(place: Place, actor: impl FnOnce(&Place) -> Actor) -> Self {
@@ -89,6 +97,18 @@ impl Court {
                 return;
             }
             self.commits(20);
+            self.pass(1);
+        }
+        panic!("{:?}, {:?}", self.standing(), self.daemon.report());
+    }
+
+    /// So many commits a second that what each of them costs counts.
+    fn busy_until(&mut self, level: Level) {
+        for _ in 0..60 {
+            if self.standing().level == level {
+                return;
+            }
+            self.commits(1000);
             self.pass(1);
         }
         panic!("{:?}, {:?}", self.standing(), self.daemon.report());
@@ -275,4 +295,42 @@ fn a_rule_brings_files_of_its_path_home_to_device_memory_by_the_syncs_behind_the
     assert_eq!(court.standing().level, Level::Dax, "{:?}", court.told());
     assert!(court.told().is_pinned);
     assert!(court.place.order(Order::Prefetch, "log"));
+}
+
+#[test]
+fn a_busy_log_comes_home_by_merit_and_whoever_opens_it_finds_all_of_it_and_it_comes_again() {
+    let mut court = Court::with_homes();
+    court.burst();
+    assert_eq!(court.standing().level, Level::Absorb);
+    court.busy_until(Level::Dax);
+    assert!(court.reason().contains("more than its moves cost"), "{}", court.reason());
+    let written = court.session.board().find(court.place.key("log")).unwrap().counters();
+    let written_bytes = written.get(Counted::WrittenBytes);
+    assert_eq!(std::fs::read(court.place.file("log")).unwrap().len() as u64, written_bytes);
+    assert_eq!(court.standing().level, Level::Pass);
+    court.busy_until(Level::Absorb);
+    court.busy_until(Level::Dax);
+}
+
+#[test]
+fn a_file_that_outgrows_the_home_it_has_by_merit_comes_to_a_larger_one() {
+    let mut court = Court::with_homes();
+    court.burst();
+    court.busy_until(Level::Dax);
+    let place = |court: &Court| court.session.board().find(court.place.key("log")).unwrap().ring();
+    let first = place(&court);
+    court.actor.does(&format!("write a {} 1", first.len_bytes));
+    court.commits(2);
+    assert_eq!(court.standing().level, Level::Dax, "{}", court.reason());
+    assert!(place(&court).len_bytes > first.len_bytes);
+}
+
+#[test]
+fn a_file_that_is_at_home_by_merit_is_let_go_when_it_has_not_been_written_for_some_time() {
+    let mut court = Court::with_homes();
+    court.burst();
+    court.busy_until(Level::Dax);
+    court.idle_until(Level::Pass);
+    let written = court.session.board().find(court.place.key("log")).unwrap().counters();
+    assert_eq!(std::fs::metadata(court.place.file("log")).unwrap().len(), written.get(Counted::WrittenBytes));
 }

@@ -29,7 +29,11 @@ pub fn run(args: &TdmServe, out: &mut impl Write) -> Result<()> {
     })?;
     let socket = args.socket.path();
     let rules = args.rules.as_deref().map(rules).transpose()?.unwrap_or_default();
-    let options = Options { rules, ..options(&args.region, socket.clone(), args.log_size) };
+    let options = Options {
+        rules,
+        homing: args.homes.homing(),
+        ..options(&args.region, socket.clone(), args.log_size)
+    };
     let daemon = Daemon::start(options)?;
     let region = daemon.report().region;
     let begun = Begun { event: "listening", region: &region, recovered: daemon.recovered(), socket: &socket };

@@ -38,14 +38,22 @@ struct Court {
     board: Board,
     judge: Judge,
     now_ns: u64,
+    /// Of each file.
+    size_bytes: u64,
     left: Vec<Leave>,
 }
 
 impl Court {
     fn new(rules: &str) -> Self {
+        Self::with_homes(0, rules)
+    }
+
+    /// With room for homes by merit.
+    fn with_homes(homes_bytes: u64, rules: &str) -> Self {
         let board = Board::make(Mapping::anonymous(BOARD_BYTES).unwrap()).unwrap();
-        let judge = Judge::new(8 * LOG_BYTES, LOG_BYTES, Rules::parse(rules).unwrap(), true);
-        Self { board, judge, now_ns: 100 * SECOND, left: Vec::new() }
+        let rooms = Rooms { logs_bytes: 8 * LOG_BYTES, log_bytes: LOG_BYTES, homes_bytes };
+        let judge = Judge::new(rooms, Rules::parse(rules).unwrap(), true);
+        Self { board, judge, now_ns: 100 * SECOND, size_bytes: 1000, left: Vec::new() }
     }
 
     fn file(&self, inode: u64) -> Entry<'_> {
@@ -67,6 +75,9 @@ impl Court {
             self.count(inode, load);
             if self.is_wanted(inode) {
                 let _ = self.ask(inode);
+            }
+            if self.file(inode).housed().is_wished() && self.level(inode) != Level::Dax {
+                self.come_home(inode, Ok(()));
             }
             self.look();
         }
@@ -96,17 +107,39 @@ impl Court {
         let path = PathBuf::from(format!("/files/{inode}"));
         let entry = self.board.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
         let result = self.judge.asked(self.now_ns, &entry, &path);
-        self.judge.answered(self.now_ns, &entry, result);
+        self.judge.answered(self.now_ns, &entry, Level::Absorb, result);
         if result.is_ok() {
             entry.move_to(Level::Absorb, Why::Earned);
         }
         result
     }
 
+    /// A program asks for its file to come home, which comes to that.
+    fn come_home(&mut self, inode: u64, came: Result<(), Why>) {
+        let entry = self.board.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
+        let room_bytes = (2 * self.size_bytes).next_multiple_of(LOG_BYTES);
+        let may_return = self.judge.may_return(entry.index(), room_bytes);
+        let came = if may_return { came } else { Err(Why::NoRoom) };
+        if came.is_ok() {
+            entry.move_to(Level::Dax, Why::LevelIsHome);
+            entry.home_words().begin(self.size_bytes);
+        }
+        self.judge.answered(self.now_ns, &entry, Level::Dax, came);
+    }
+
+    /// A file is at home no more.
+    fn goes_below(&mut self, inode: u64, why: Why) {
+        let entry = self.board.find(FileKey { device: 1, inode, born_ns: 1 }).unwrap();
+        entry.move_to(Level::Pass, why);
+        self.judge.left(self.now_ns, &entry, why);
+    }
+
     fn look(&mut self) {
-        for leave in self.judge.look(self.now_ns, &self.board) {
-            self.board.entry(leave.entry).unwrap().move_to(Level::Pass, leave.why);
-            self.judge.left(self.now_ns, leave.entry, leave.why);
+        let size_bytes = self.size_bytes;
+        for leave in self.judge.look(self.now_ns, &self.board, |_| Some(size_bytes)) {
+            let entry = self.board.entry(leave.entry).unwrap();
+            entry.move_to(Level::Pass, leave.why);
+            self.judge.left(self.now_ns, &entry, leave.why);
             self.left.push(leave);
         }
     }
@@ -222,4 +255,92 @@ fn rules_hold_for_files_as_soon_as_their_names_are_told() {
     court.work(2, Load { syncs: 1, ..LOG }, 1);
     court.work(2, Load { syncs: 0, writes: 0, ..LOG }, 3600);
     assert_eq!(court.level(2), Level::Absorb);
+}
+
+/// A log that is worth a home: absorbed, a write and a sync take 1.2 µs together.
+const BUSY: Load = Load { syncs: 100, writes: 100, ..LOG };
+
+/// The same at home.
+const AT_HOME: Load = Load { level_sync_ns: 300, level_write_ns: 150, ..BUSY };
+
+#[test]
+fn a_busy_log_comes_home_by_merit_alone_once_it_was_absorbed_and_stays() {
+    let mut court = Court::with_homes(4 * LOG_BYTES, "");
+    court.work(1, BUSY, 4);
+    assert_eq!(court.level(1), Level::Absorb);
+    court.work(1, BUSY, 20);
+    assert_eq!(court.level(1), Level::Dax);
+    court.work(1, AT_HOME, 600);
+    assert_eq!((court.level(1), court.whys()), (Level::Dax, vec![]));
+    let told = court.judge.explain(court.now_ns, court.file(1).index()).unwrap().to_string();
+    assert!(told.contains("measured"), "{told}");
+}
+
+#[test]
+fn where_homes_are_by_order_alone_no_log_comes_however_busy_it_is() {
+    let mut court = Court::new("");
+    court.work(1, BUSY, 60);
+    assert_eq!((court.level(1), court.file(1).housed().is_wished()), (Level::Absorb, false));
+}
+
+#[test]
+fn a_file_that_is_slower_at_home_than_absorbed_goes_below_and_is_absorbed_again() {
+    let mut court = Court::with_homes(4 * LOG_BYTES, "");
+    court.work(1, BUSY, 20);
+    assert_eq!(court.level(1), Level::Dax);
+    court.work(1, Load { level_write_ns: 5_000, ..BUSY }, 6);
+    court.work(1, BUSY, 3);
+    assert_eq!((court.level(1), court.whys()), (Level::Absorb, vec![Why::Slower]));
+}
+
+#[test]
+fn a_file_that_others_keep_opening_comes_home_again_later_each_time() {
+    let mut court = Court::with_homes(4 * LOG_BYTES, "");
+    let mut opened = 0;
+    for _ in 0..600 {
+        court.work(1, if court.level(1) == Level::Dax { AT_HOME } else { BUSY }, 1);
+        if court.level(1) == Level::Dax {
+            court.goes_below(1, Why::OpenElsewhere);
+            assert!(!court.file(1).housed().is_wished());
+            opened += 1;
+        }
+    }
+    assert!((2..12).contains(&opened), "{opened}");
+}
+
+#[test]
+fn a_file_that_outgrew_its_home_has_a_larger_one_at_once_while_there_is_room_and_is_absorbed_then() {
+    let mut court = Court::with_homes(4 * LOG_BYTES, "");
+    court.work(1, BUSY, 20);
+    assert_eq!(court.level(1), Level::Dax);
+    court.size_bytes = LOG_BYTES;
+    court.goes_below(1, Why::Outgrown);
+    assert!(court.file(1).housed().is_wished());
+    court.work(1, AT_HOME, 1);
+    assert_eq!(court.level(1), Level::Dax);
+    court.size_bytes = 5 * LOG_BYTES;
+    court.goes_below(1, Why::Outgrown);
+    court.work(1, BUSY, 10);
+    assert_eq!(court.level(1), Level::Absorb);
+}
+
+#[test]
+fn a_file_that_could_not_come_home_is_wished_there_again_later_and_absorbed_meanwhile() {
+    let mut court = Court::with_homes(4 * LOG_BYTES, "");
+    court.work(1, BUSY, 4);
+    for _ in 0..200 {
+        court.now_ns += 100 * MS;
+        court.count(1, BUSY);
+        court.look();
+        if court.file(1).housed().is_wished() {
+            break;
+        }
+    }
+    assert_eq!((court.level(1), court.file(1).housed().is_wished()), (Level::Absorb, true));
+    court.come_home(1, Err(Why::OpenElsewhere));
+    assert!(!court.file(1).housed().is_wished());
+    court.work(1, BUSY, 2);
+    assert_eq!(court.level(1), Level::Absorb);
+    court.work(1, BUSY, 10);
+    assert_eq!(court.level(1), Level::Dax);
 }

@@ -13,7 +13,7 @@ use crate::key::FileKey;
 use crate::layout::{BOARD_BYTES, LIST, MAGIC, front};
 
 /// Files of a board. Its memory is all taken when it is made: none that programs touch later could be missing.
-pub const ENTRIES: usize = 16384;
+pub const ENTRIES: usize = 10240;
 
 /// Why a board cannot be used.
 #[derive(Debug, Error)]

@@ -188,11 +188,20 @@ impl Estate {
         index: EntryIndex,
         why: Why,
     ) -> io::Result<()> {
-        let (Some(housed), Some(entry)) = (self.homes.of(index), self.board.entry(index)) else {
-            return Ok(());
-        };
+        match (self.homes.of(index), self.board.entry(index)) {
+            (Some(housed), Some(entry)) => self.send_below(table, (&housed, entry), why),
+            _ => Ok(()),
+        }
+    }
+
+    fn send_below<M: Memory>(
+        &self,
+        table: &Table<'_, M>,
+        (housed, entry): (&Arc<HousedFile>, Entry<'_>),
+        why: Why,
+    ) -> io::Result<()> {
         housed.go_below(entry, self.slice.window(), why)?;
-        self.dismiss(table, &housed);
+        self.dismiss(table, housed);
         Ok(())
     }
 
@@ -203,8 +212,9 @@ impl Estate {
             if !housed.is_home(entry) {
                 self.dismiss(table, &housed);
             } else if let Some(why) = housed.must_leave(entry) {
-                // What fails is tried again with the next look; who waits to open it waits.
-                let _ = self.unhouse(table, housed.entry, why);
+                // What fails is tried again with the next look; who waits to open it waits. Its program may have it in another home by now,
+                // which is not this one's to leave.
+                let _ = self.send_below(table, (&housed, entry), why);
             }
         }
         self.look_after_orphans(table);

@@ -122,14 +122,16 @@ impl<'a, M: Memory> Absorber<'a, M> {
         Begun { tail: self.cursor.extent().tail, unlogged }
     }
 
-    /// A real sync is done: what it covered is retired, and a log that was suspended before goes on. With an error number, every
-    /// sync from here on fails, and nothing is retired any more.
+    /// A real sync is done: what it covered is retired, and a log that was suspended before goes on. With an error number that may mean lost bytes,
+    /// every sync from here on fails, and nothing is retired any more. One that says only that this caller could not sync is his alone.
     ///
     /// # Errors
     /// That number or the one of an earlier sync, or EIO where the log's own memory failed.
     pub fn synced_below(&self, begun: Begun, result: Result<(), i32>) -> Result<(), i32> {
         if let Err(error) = result {
-            self.cursor.fail(error);
+            if !is_callers_own(error) {
+                self.cursor.fail(error);
+            }
             return Err(error);
         }
         if let Some(error) = self.cursor.error() {
@@ -159,3 +161,15 @@ const LEASE_MS: u64 = 10_000;
 
 /// Input/output error, on every Linux.
 const EIO: i32 = 5;
+
+/// Whether a sync that failed by this error number was none: a descriptor that is closed or of something else, a call that was interrupted, or one that is forbidden
+/// to its program. Any other may mean that bytes are lost.
+const fn is_callers_own(error: i32) -> bool {
+    const EPERM: i32 = 1;
+    const EINTR: i32 = 4;
+    const EBADF: i32 = 9;
+    const EACCES: i32 = 13;
+    const EINVAL: i32 = 22;
+    const ENOSYS: i32 = 38;
+    matches!(error, EPERM | EINTR | EBADF | EACCES | EINVAL | ENOSYS)
+}

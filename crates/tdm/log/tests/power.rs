@@ -269,6 +269,22 @@ fn a_failed_sync_below_fails_this_one_and_every_later_one() {
 }
 
 #[test]
+fn a_sync_that_its_caller_could_not_make_fails_nobody_else_s_and_covers_nothing() {
+    for error in [1, 4, 9, 13, 22, 38] {
+        logging(|_, ring, absorber| {
+            absorber.wrote(0, 3, &mut &b"abc"[..]);
+            absorber.cursor().suspend();
+            let SyncStep::Below(begun) = absorber.sync() else { panic!("a suspended log is synced below") };
+            assert_eq!(absorber.synced_below(begun, Err(error)), Err(error));
+            assert_eq!(ring.replay::<RingError>(|_| Ok(())).unwrap().records, 1);
+            let SyncStep::Below(begun) = absorber.sync() else { panic!("error {error} covers it, or stays") };
+            assert_eq!(absorber.synced_below(begun, Ok(())), Ok(()));
+            assert_eq!(absorber.sync(), SyncStep::Done);
+        });
+    }
+}
+
+#[test]
 fn nothing_is_retired_by_a_sync_below_that_comes_behind_one_that_failed() {
     logging(|_, ring, absorber| {
         absorber.wrote(0, 3, &mut &b"abc"[..]);

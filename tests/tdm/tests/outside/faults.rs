@@ -11,7 +11,10 @@ use byway_tdm_tests::{Actor, Keeper, Place, assert_survives};
 
 use crate::{KEEPER, place};
 
+const EINTR: i32 = 4;
 const EIO: i32 = 5;
+const EBADF: i32 = 9;
+const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
 
 /// A program with `log` open as `a`, and absorbed.
@@ -32,6 +35,26 @@ fn a_sync_that_fails_below_in_the_daemon_fails_every_later_one_of_the_program() 
     place.mend();
     for _ in 0..3 {
         assert_eq!(actor.asked("fdatasync a"), "-1 errno 5");
+    }
+}
+
+#[test]
+fn a_sync_that_one_program_could_not_make_is_no_other_one_s_error_nor_its_own_later() {
+    for error in [EBADF, EINTR, EINVAL] {
+        let place = place();
+        let _keeper = place.keeper(KEEPER);
+        let mut actor = writer(&place, Actor::breakable(&place));
+        let mut other = place.actor();
+        other.does("open a log wae");
+        // More than a record holds: only a real sync will do.
+        actor.does("write a 2000000 2");
+        place.break_by(error);
+        assert_eq!(actor.asked("fdatasync a"), format!("-1 errno {error}"));
+        other.does("write a 10 3; fdatasync a");
+        assert_survives(&place, &place.session(), &place.file("log"));
+        place.mend();
+        actor.does("write a 10 4; fdatasync a");
+        assert_survives(&place, &place.session(), &place.file("log"));
     }
 }
 

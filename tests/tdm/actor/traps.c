@@ -301,6 +301,10 @@ static int surroundings(struct line *l, long *r) {
         *r = syscall(SYS_io_uring_setup, 4, (char[256]){0}) >= 0 ? 0 : -1;
     else if (!strcmp(name, "sync"))
         *r = (sync(), 0);
+    else if (!strcmp(name, "syncfs"))
+        *r = syncfs(*slot(l, 1));
+    else if (!strcmp(name, "sys_syncfs"))
+        *r = syscall(SYS_syncfs, *slot(l, 1));
     else
         return 0;
     return 1;

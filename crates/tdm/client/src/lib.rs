@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod below;
+mod everything;
 mod fds;
 mod file;
 mod home;

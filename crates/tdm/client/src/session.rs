@@ -9,7 +9,7 @@ use std::time::Duration;
 use byway_sys::Mapping;
 use byway_sys::map::Sharing;
 use byway_tdm_board::{BOARD_BYTES, Board, BoardError, Entry, Level, Why};
-use byway_tdm_control::{Channel, Reply, Request};
+use byway_tdm_control::{Channel, Order, Reply, Request};
 use byway_tdm_log::{Absorber, Ring, RingPlace};
 use byway_tdm_region::{Domain, Window};
 use thiserror::Error;
@@ -119,6 +119,12 @@ impl Session {
     /// Has the daemon take a file down to the kernel, before it gets another name. Says whether that is done.
     pub fn settle(&self, entry: Entry<'_>) -> bool {
         self.ask(Request::Settle(entry.index()), &[]) == Some(Reply::Done)
+    }
+
+    /// Has the daemon sync an absorbed file below. Says whether that is done.
+    pub(crate) fn drain(&self, entry: Entry<'_>) -> bool {
+        let drain = |key| self.ask(Request::Order(Order::Drain, key), &[]) == Some(Reply::Done);
+        entry.key().is_some_and(drain)
     }
 
     /// Syncs a file below and ends its log here, where it is about to be changed in a way that no record tells of.

@@ -51,6 +51,13 @@ impl<'w> Cursor<'w> {
         self.get(UNLOGGED) != self.get(COVERED)
     }
 
+    /// Whether a sync has nothing to do.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        let extent = self.extent();
+        !self.is_suspended() && extent.synced == extent.tail
+    }
+
     /// The error number that every sync is answered from now on, if there is one.
     #[must_use]
     pub fn error(&self) -> Option<i32> {

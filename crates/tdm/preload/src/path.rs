@@ -8,7 +8,7 @@ use byway_tdm_client::{Name, Session};
 use rustix::fs::AtFlags;
 
 use crate::hooks::below;
-use crate::state;
+use crate::{real, state};
 
 /// A name, and the session that may serve its file.
 fn named(folder: c_int, path: *const c_char, flags: AtFlags) -> Option<(&'static Session, Name<'static>)> {
@@ -72,6 +72,6 @@ pub(crate) fn unname<R>(folder: c_int, path: *const c_char, real: impl FnOnce() 
 /// Has all that there is synced: where the file has no descriptor here.
 pub(crate) fn sync_all() -> Result<(), c_int> {
     // SAFETY: takes nothing.
-    unsafe { libc::sync() };
+    unsafe { real::sync() };
     Ok(())
 }

@@ -162,6 +162,38 @@ fn a_sync_of_everything_is_not_undone_by_older_records() {
 }
 
 #[test]
+fn what_a_sync_of_everything_kept_is_not_undone_by_records_of_before_it() {
+    for sync in ["sync", "syncfs a", "sys_syncfs a"] {
+        let mut alone = Alone::new("+ce");
+        // More than a record holds.
+        alone.actor.does(&format!("pwrite a 2000000 9 0; {sync}"));
+        alone.check_after_a_sync_elsewhere();
+        alone.actor.does(&format!("pwrite a 40 10 0; {sync}"));
+        let entry = alone.session.board().find(alone.place.key("log")).unwrap();
+        assert!(entry.cursor().is_kept(), "{sync} left records that no fence has kept");
+    }
+}
+
+#[test]
+fn a_sync_of_everything_by_one_program_keeps_what_another_one_wrote() {
+    let place = place();
+    let _keeper = place.keeper(KEEPER);
+    let session = place.session();
+    let mut actor = place.actor();
+    actor.does("open a log +ce; write a 500 1");
+    place.absorb(&session, &mut actor, 'a', "log");
+    let mut other = place.actor();
+    for write in ["pwrite a 40 2 0", "pwrite a 2000000 3 0", "pwrite a 40 4 0"] {
+        actor.does(write);
+        other.does("sync");
+        let entry = session.board().find(place.key("log")).unwrap();
+        assert!(entry.cursor().is_kept(), "{write} was not kept");
+        assert_eq!(entry.standing().level, Level::Absorb, "{write}");
+        assert_survives(&place, &session, &place.file("log"));
+    }
+}
+
+#[test]
 fn what_another_descriptor_writes_at_once_is_not_undone_by_older_records() {
     let mut alone = Alone::new("+ce");
     alone.actor.does("open b log wy; pwrite b 40 9 510");

@@ -35,6 +35,7 @@ fn a_sync_that_fails_below_in_the_daemon_fails_every_later_one_of_the_program() 
     place.mend();
     for _ in 0..3 {
         assert_eq!(actor.asked("fdatasync a"), "-1 errno 5");
+        assert_eq!(actor.asked("syncfs a"), "-1 errno 5");
     }
 }
 

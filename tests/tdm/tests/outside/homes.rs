@@ -279,6 +279,23 @@ fn what_a_sync_acknowledged_is_kept_at_home_and_what_it_did_not_is_not_in_the_si
 }
 
 #[test]
+fn a_sync_of_everything_by_whichever_program_keeps_what_is_at_home() {
+    let mut house = House::with("wca");
+    let mut all = bytes(100, 1);
+    let mut other = Actor::unwitnessed(&house.place);
+    for (round, sync) in ["sync", "syncfs b", "sys_syncfs b"].into_iter().enumerate() {
+        house.actor.does(&format!("write a 10 {round}"));
+        other.does(&format!("open b other wc; {sync}; close b"));
+        all.extend(bytes(10, round as u64));
+        assert!(kept(&house.place, &house.session) == all, "{sync} by another program");
+        house.actor.does(&format!("write a 10 {round}; open b other wc; {sync}; close b"));
+        all.extend(bytes(10, round as u64));
+        assert!(kept(&house.place, &house.session) == all, "{sync} by its own program");
+    }
+    assert_eq!(house.level(), Level::Dax);
+}
+
+#[test]
 fn programs_without_the_library_that_write_and_cut_a_file_at_home_find_and_leave_every_byte() {
     use std::io::Write;
     let mut house = House::with("wca");

@@ -3,10 +3,10 @@
 use std::ffi::c_int;
 
 use byway_tdm_board::Why;
-use byway_tdm_client::{AtHome, Extent, OpenFile};
+use byway_tdm_client::{AtHome, OpenFile};
 
 use super::below;
-use crate::{real, state};
+use crate::state;
 
 /// What a call that fails returns.
 pub(super) trait Failing {
@@ -76,16 +76,6 @@ pub(super) fn keep_all_below() {
     }
 }
 
-/// Keeps everything of this process that is at home: for calls that sync all that there is.
-pub(super) fn sync_all() {
-    for (fd, _) in state::FDS.all() {
-        if let Some(file) = state::seen(fd).filter(OpenFile::is_home) {
-            let _calm = crate::calm::Calm::new();
-            let _ = file.sync_home(Extent::Data, below(fd));
-        }
-    }
-}
-
 /// What a call comes to at home; none where the kernel does it after all.
 #[inline]
 pub(super) fn answer<T, R: Failing>(done: AtHome<T>, result: impl FnOnce(T) -> R) -> Option<R> {
@@ -97,16 +87,4 @@ pub(super) fn answer<T, R: Failing>(done: AtHome<T>, result: impl FnOnce(T) -> R
         }
         AtHome::Left => None,
     }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sync() {
-    sync_all();
-    unsafe { real::sync() };
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn syncfs(fd: c_int) -> c_int {
-    sync_all();
-    unsafe { real::syncfs(fd) }
 }

@@ -7,7 +7,7 @@ use byway_tdm_board::Why;
 use libc::{mmsghdr, msghdr, off_t, size_t, ssize_t};
 
 use super::attributes::{of_name, of_open};
-use super::home::{Failing, below_home, both_below_home, keep_all_below, keep_below, sync_all};
+use super::home::{Failing, below_home, both_below_home, keep_all_below, keep_below};
 use super::{below, close, open, process, read, seek, size, sync, write};
 use crate::{real, state};
 
@@ -294,10 +294,11 @@ pub unsafe extern "C-unwind" fn syscall(
             below_home(fd, Why::WentBelow, real)
         }
         libc::SYS_newfstatat | libc::SYS_statx => below_home(fd, Why::WentBelow, real),
-        libc::SYS_sync | libc::SYS_syncfs => {
-            sync_all();
-            real()
+        libc::SYS_sync => {
+            unsafe { sync::sync() };
+            0
         }
+        libc::SYS_syncfs => c_long::from(unsafe { sync::syncfs(fd) }),
         libc::SYS_ioctl => c_long::from(unsafe { ioctl(fd, b as c_ulong, at(c)) }),
         libc::SYS_lseek => unsafe { seek::lseek(fd, b, c as c_int) },
         libc::SYS_fsync => c_long::from(unsafe { sync::fsync(fd) }),

@@ -1,0 +1,45 @@
+//! All files that are served, whoever writes them: kept for a program that syncs all that there is. The kernel keeps what it has of them by that, and no log is to
+//! undo that later: what is in one has to be kept too, and what is in none to be behind it.
+
+use byway_tdm_board::{Entry, Level};
+use byway_tdm_home::{Home, Resident};
+use byway_tdm_log::SyncStep;
+
+use crate::file::Errno;
+use crate::session::Session;
+use crate::turn::Turn;
+
+impl Session {
+    /// Keeps what was written to every file that is served. `sync_all` syncs all that there is.
+    pub fn keep_everything(&self, sync_all: impl Fn() -> Result<(), Errno>) {
+        let is_served = |entry: &Entry<'_>| entry.standing().level != Level::Pass;
+        for entry in self.board().entries().filter(is_served) {
+            // Not inside of what a signal handler interrupted: that is not over, and promises nothing.
+            let Some(turn) = Turn::take() else { return };
+            let is_kept = self.keep_here(entry);
+            drop(turn);
+            if !is_kept && !self.drain(entry) {
+                self.take_down(entry, &sync_all);
+            }
+        }
+    }
+
+    /// Keeps what device memory has of a file; whether that is all.
+    fn keep_here(&self, entry: Entry<'_>) -> bool {
+        let Ok(_held) = entry.lock() else { return false };
+        match entry.standing().level {
+            Level::Pass => true,
+            // Of one that failed every sync says so.
+            Level::Absorb => {
+                let step = self.absorber(entry).map(|absorber| absorber.sync());
+                matches!(step, Some(SyncStep::Done | SyncStep::Failed(_)))
+            }
+            // Without terms the file below has every byte.
+            Level::Dax if entry.housed().terms().is_none() => true,
+            Level::Dax => match Home::new(self.memory(), entry.ring()) {
+                Ok(home) => Resident::new(home, entry.home_words()).sync().is_ok(),
+                Err(_) => false,
+            },
+        }
+    }
+}

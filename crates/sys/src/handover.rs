@@ -1,15 +1,20 @@
 //! Files handed over to another process through a socket, and who is at its other end.
 
+use std::ffi::c_int;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-use rustix::io::retry_on_intr;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
 /// Hands a file over.
@@ -39,6 +44,51 @@ pub fn receive(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
         _ => None,
     });
     Ok(files.flatten().next())
+}
+
+/// Connects to a socket, with so much time for this and for each thing that is sent later.
+///
+/// # Errors
+/// What the system says; `WouldBlock` where too many wait to be let in already.
+pub fn connect(socket: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
+    let made = UnixStream::from(rustix::net::socket_with(unix, stream, SocketFlags::CLOEXEC, None)?);
+    made.set_write_timeout(Some(patience))?;
+    rustix::net::connect(&made, &SocketAddrUnix::new(socket)?)?;
+    Ok(made)
+}
+
+/// Between two looks whether the other end has read.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Waits until something comes, or the other end has read all that was sent to it; whether neither did within `patience`. Who does not even read stands still.
+///
+/// # Errors
+/// What the system says.
+pub fn is_left_unread(stream: &UnixStream, patience: Duration) -> io::Result<bool> {
+    let end = Instant::now() + patience;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left.min(LOOK)).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&left)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        if unread_bytes(stream)? == 0 {
+            return Ok(false);
+        }
+        if Instant::now() >= end {
+            return Ok(true);
+        }
+    }
+}
+
+/// What was sent and is not read yet, in bytes of memory: zero once all of it is.
+fn unread_bytes(stream: &UnixStream) -> io::Result<c_int> {
+    const SIOCOUTQ: Opcode = 0x5411;
+    // SAFETY: stores one integer, for any socket.
+    Ok(unsafe { ioctl(stream, Getter::<SIOCOUTQ, c_int>::new()) }?)
 }
 
 /// The most files that come with one message.
@@ -99,6 +149,19 @@ pub fn is_allowed(stream: &UnixStream) -> io::Result<bool> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn who_does_not_read_is_told_from_who_has_read_and_takes_his_time() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let patience = Duration::from_millis(10);
+        send_all(&one, b"question", &[]).unwrap();
+        assert!(is_left_unread(&one, patience).unwrap());
+        receive_all(&other, &mut [0; 8]).unwrap();
+        assert!(!is_left_unread(&one, patience).unwrap());
+        send_all(&one, b"another", &[]).unwrap();
+        send_all(&other, b"answer", &[]).unwrap();
+        assert!(!is_left_unread(&one, patience).unwrap());
+    }
 
     #[test]
     fn bytes_arrive_with_their_files_and_an_end_is_an_error() {

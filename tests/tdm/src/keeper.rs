@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use byway_tdm_daemon::Options;
+use rustix::process::{Pid, Signal};
 
 use crate::built;
 use crate::place::Place;
@@ -91,6 +92,21 @@ impl Keeper {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Has it stand still.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Has it go on.
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
     }
 
     /// Ends it at once.

@@ -373,7 +373,7 @@ impl<'s> OpenFile<'s> {
 impl Session {
     /// Whether there is no daemon that looks who opens a file.
     #[inline]
-    fn is_gone(&self, now_ns: u64) -> bool {
+    pub(crate) fn is_gone(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.board().seen_ns()) > GONE_NS
     }
 }

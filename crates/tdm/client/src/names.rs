@@ -58,8 +58,10 @@ impl Session {
     /// Has a file that is served taken down to the kernel.
     pub fn take_down(&self, entry: Entry<'_>, sync_all: impl Fn() -> Result<(), Errno>) {
         let is_down = || entry.standing().level == Level::Pass;
+        // Nobody answered before, and nothing is left to be done.
+        let is_over = || entry.standing().is_barred && entry.cursor().kept_bytes() == 0;
         // A daemon of another region that listens there by now knows nothing of it.
-        if is_down() || self.settle(entry) && is_down() {
+        if is_down() || is_over() || self.settle(entry) && is_down() {
             return;
         }
         // Nobody answers, and there may be no descriptor of it here: all that there is is synced.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use byway_sys::Mapping;
 use byway_sys::map::Sharing;
+use byway_sys::time::monotonic_ns;
 use byway_tdm_board::{BOARD_BYTES, Board, BoardError, Entry, Level, Why};
 use byway_tdm_control::{Channel, Order, Reply, Request};
 use byway_tdm_log::{Absorber, Ring, RingPlace};
@@ -20,6 +21,9 @@ use crate::turn::Turn;
 
 /// How long the daemon has for an answer. It may have to sync a file.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A daemon that was not seen on the board for a while, but may have come back, has so long to read a question: who waited for one that stands still does not do so again.
+const STILL_GONE: Duration = Duration::from_millis(20);
 
 /// Why there is no session.
 #[derive(Debug, Error)]
@@ -148,7 +152,11 @@ impl Session {
 
     /// One request; `None` where nobody answers.
     fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> Option<Reply> {
-        let channel = Channel::connect(&self.socket, PATIENCE).ok()?;
+        let channel = match self.is_gone(monotonic_ns()) {
+            false => Channel::connect(&self.socket, PATIENCE),
+            true => Channel::connect_unless_still(&self.socket, PATIENCE, STILL_GONE),
+        };
+        let channel = channel.ok()?;
         channel.ask(request, files).ok().map(|(reply, _)| reply)
     }
 }

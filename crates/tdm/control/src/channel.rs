@@ -13,9 +13,15 @@ use crate::message::{MESSAGE_BYTES, Message, Reply, Request};
 /// The longest text that a reply announces.
 const TEXT_MAX_BYTES: u32 = 64 << 20;
 
+/// A daemon that has not read a question after so long stands still (SIGSTOP). One that has read it may take longer: it may have to sync a file.
+const STILL: Duration = Duration::from_secs(1);
+
 /// One end of a connection.
 #[derive(Debug)]
-pub struct Channel(UnixStream);
+pub struct Channel {
+    stream: UnixStream,
+    still: Duration,
+}
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +38,17 @@ impl Channel {
     /// # Errors
     /// What the system says; `PermissionDenied` where another user listens there, who would be handed our files.
     pub fn connect(socket: &Path, patience: Duration) -> io::Result<Self> {
-        let stream = UnixStream::connect(socket)?;
+        Self::connect_unless_still(socket, patience, STILL)
+    }
+
+    /// The same, where a daemon that lets nobody in, or does not read a question, for so long is taken for gone as well.
+    ///
+    /// # Errors
+    /// As [`Channel::connect`].
+    pub fn connect_unless_still(socket: &Path, patience: Duration, still: Duration) -> io::Result<Self> {
+        let stream = handover::connect(socket, still)?;
         stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
-        let channel = Self(stream);
+        let channel = Self { stream, still };
         match channel.peer()?.uid {
             uid if uid == 0 || uid == rustix::process::geteuid().as_raw() => Ok(channel),
             uid => {
@@ -48,7 +61,7 @@ impl Channel {
     /// The daemon's end of a connection.
     #[must_use]
     pub const fn accepted(stream: UnixStream) -> Self {
-        Self(stream)
+        Self { stream, still: STILL }
     }
 
     /// Who is at the other end.
@@ -56,18 +69,21 @@ impl Channel {
     /// # Errors
     /// What the system says.
     pub fn peer(&self) -> io::Result<Peer> {
-        let peer = rustix::net::sockopt::socket_peercred(&self.0)?;
+        let peer = rustix::net::sockopt::socket_peercred(&self.stream)?;
         Ok(Peer { uid: peer.uid.as_raw(), pid: peer.pid.as_raw_nonzero().get() })
     }
 
     /// Asks, with the files that belong to it; waits for the reply and those that belong to that.
     ///
     /// # Errors
-    /// What the system says; `InvalidData` for a reply that is none.
+    /// What the system says; `TimedOut` where nobody reads the question, `InvalidData` for a reply that is none.
     pub fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> io::Result<(Reply, Vec<OwnedFd>)> {
-        handover::send_all(&self.0, &request.encode(), files)?;
+        handover::send_all(&self.stream, &request.encode(), files)?;
+        if handover::is_left_unread(&self.stream, self.still)? {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "whoever listens there stands still"));
+        }
         let mut bytes = [0; MESSAGE_BYTES];
-        let files = handover::receive_all(&self.0, &mut bytes)?;
+        let files = handover::receive_all(&self.stream, &mut bytes)?;
         let reply = Reply::decode(&bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
         Ok((reply, files))
     }
@@ -81,7 +97,7 @@ impl Channel {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let mut bytes = vec![0; len_bytes as usize];
-        (&self.0).read_exact(&mut bytes)?;
+        (&self.stream).read_exact(&mut bytes)?;
         String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
     }
 
@@ -91,7 +107,7 @@ impl Channel {
     /// What the system says; `UnexpectedEof` once the other end is gone.
     pub fn receive(&self) -> io::Result<(Message, Vec<OwnedFd>)> {
         let mut bytes = [0; MESSAGE_BYTES];
-        let files = handover::receive_all(&self.0, &mut bytes)?;
+        let files = handover::receive_all(&self.stream, &mut bytes)?;
         Ok((bytes, files))
     }
 
@@ -100,7 +116,7 @@ impl Channel {
     /// # Errors
     /// What the system says.
     pub fn reply(&self, reply: Reply, files: &[BorrowedFd<'_>], text: &[u8]) -> io::Result<()> {
-        handover::send_all(&self.0, &reply.encode(), files)?;
-        (&self.0).write_all(text)
+        handover::send_all(&self.stream, &reply.encode(), files)?;
+        (&self.stream).write_all(text)
     }
 }

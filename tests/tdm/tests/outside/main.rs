@@ -13,6 +13,7 @@ mod kills;
 mod memory;
 mod power;
 mod programs;
+mod still;
 mod traps;
 mod users;
 

@@ -58,15 +58,34 @@ impl Lower {
         Ok(Self(file?.into()))
     }
 
-    /// A file that was at a path once: there, or under another name in the same folder.
+    /// A file that was at a path once: there, or where it is if one name on the way to it, its own or a folder's, is another by now.
     pub(crate) fn find(path: &Path, sought: Sought) -> io::Result<Option<(PathBuf, Self)>> {
         if let Some(lower) = Self::at(path, sought)? {
             return Ok(Some((path.to_owned(), lower)));
         }
-        let Some(folder) = path.parent() else { return Ok(None) };
+        let mut device = None;
+        for renamed in path.ancestors() {
+            let Some(about) = renamed.parent().and_then(|folder| folder.metadata().ok()) else { continue };
+            if *device.get_or_insert(about.dev()) != about.dev() {
+                // Nothing is renamed from one file system to another.
+                break;
+            }
+            if let Some(found) = Self::renamed(path, renamed, sought)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The file at a path of which `renamed`, its beginning, ends by any other name.
+    fn renamed(path: &Path, renamed: &Path, sought: Sought) -> io::Result<Option<(PathBuf, Self)>> {
+        let (Some(folder), Ok(rest)) = (renamed.parent(), path.strip_prefix(renamed)) else {
+            return Ok(None);
+        };
         let Ok(names) = std::fs::read_dir(folder) else { return Ok(None) };
         for name in names.flatten() {
-            let path = name.path();
+            // Joined with nothing it would be a folder's path.
+            let path = if rest.as_os_str().is_empty() { name.path() } else { name.path().join(rest) };
             if let Some(lower) = Self::at(&path, sought)? {
                 return Ok(Some((path, lower)));
             }

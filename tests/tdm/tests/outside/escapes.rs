@@ -175,6 +175,16 @@ fn what_a_sync_of_everything_kept_is_not_undone_by_records_of_before_it() {
 }
 
 #[test]
+fn what_a_sync_that_ends_later_kept_is_not_undone_by_records_of_before_it() {
+    let mut alone = Alone::new("+ce");
+    alone.actor.does("pwrite a 2000000 9 0; aio_fsync a");
+    alone.check_after_a_sync_elsewhere();
+    alone.actor.does("pwrite a 40 10 0; aio_fsync a");
+    let entry = alone.session.board().find(alone.place.key("log")).unwrap();
+    assert!(entry.cursor().is_kept(), "records are left that no fence has kept");
+}
+
+#[test]
 fn a_sync_of_everything_by_one_program_keeps_what_another_one_wrote() {
     let place = place();
     let _keeper = place.keeper(KEEPER);

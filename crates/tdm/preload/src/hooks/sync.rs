@@ -46,14 +46,18 @@ fn sync_at_level(
     file.sync(extent, below)
 }
 
+/// Keeps a file that is served, before the kernel syncs it by itself: what is in its log and what is not.
+pub(super) fn keep(fd: c_int) -> Result<(), c_int> {
+    let served = state::file(fd).or_else(|| state::found(fd)).filter(|file| !file.is_at_pass());
+    served.map_or(Ok(()), |file| sync_at_level(&file, Extent::Data, below(fd)))
+}
+
 /// Keeps everything that is served: what this process writes by its own descriptors, and what others write. The kernel's own sync comes behind.
 fn keep_everything() -> Result<(), c_int> {
     let before = state::errno();
     let mut kept = Ok(());
     for (fd, _) in state::FDS.all() {
-        if let Some(file) = state::file(fd).filter(|file| !file.is_at_pass()) {
-            kept = kept.and(sync_at_level(&file, Extent::Data, below(fd)));
-        }
+        kept = kept.and(keep(fd));
     }
     if let Some(session) = state::session() {
         let _calm = Calm::new();

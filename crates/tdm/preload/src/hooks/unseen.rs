@@ -203,24 +203,28 @@ pub unsafe extern "C-unwind" fn aio_write64(request: *mut c_void) -> c_int {
     unsafe { real::aio_write64(request) }
 }
 
-/// A sync that ends later, of the file below.
-unsafe fn synced_later(request: *mut c_void) {
+/// A sync that ends later, of the file below: no record from before is to undo what it keeps.
+unsafe fn synced_later(request: *mut c_void, real: impl FnOnce() -> c_int) -> c_int {
     if !request.is_null() {
         // SAFETY: the number of the file comes first in what the program gave.
-        keep_below(unsafe { request.cast::<c_int>().read_unaligned() });
+        let fd = unsafe { request.cast::<c_int>().read_unaligned() };
+        keep_below(fd);
+        if let Err(error) = sync::keep(fd) {
+            state::set_errno(error);
+            return -1;
+        }
     }
+    real()
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aio_fsync(operation: c_int, request: *mut c_void) -> c_int {
-    unsafe { synced_later(request) };
-    unsafe { real::aio_fsync(operation, request) }
+    unsafe { synced_later(request, || real::aio_fsync(operation, request)) }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aio_fsync64(operation: c_int, request: *mut c_void) -> c_int {
-    unsafe { synced_later(request) };
-    unsafe { real::aio_fsync64(operation, request) }
+    unsafe { synced_later(request, || real::aio_fsync64(operation, request)) }
 }
 
 /// What the C library writes by itself, into a program's log when that ends by a fault.

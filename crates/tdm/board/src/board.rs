@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use byway_sys::Mapping;
 use byway_sys::map::MapError;
@@ -14,6 +15,9 @@ use crate::layout::{BOARD_BYTES, LIST, MAGIC, front};
 
 /// Files of a board. Its memory is all taken when it is made: none that programs touch later could be missing.
 pub const ENTRIES: usize = 10240;
+
+/// How long a daemon waits for the board's lock, which a program may keep for ever.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Why a board cannot be used.
 #[derive(Debug, Error)]
@@ -75,41 +79,70 @@ impl Board {
     /// The entry of a file, if there is one.
     #[must_use]
     pub fn find(&self, key: FileKey) -> Option<Entry<'_>> {
-        self.probe(key).take_while(|entry| entry.key().is_some()).find(|entry| entry.key() == Some(key))
+        self.probe(key).take_while(Entry::is_or_was_used).find(|entry| entry.key() == Some(key))
     }
 
-    /// The entry of a file, made if there is none; `None` where there is no room, which is counted.
+    /// The entry of a file that was just opened, made if there is none; `None` where there is no room, which is counted.
     ///
     /// # Errors
     /// [`BoardError::Lock`].
     pub fn find_or_make(&self, key: FileKey) -> Result<Option<Entry<'_>>, BoardError> {
-        if let Some(entry) = self.find(key) {
+        if let Some(entry) = self.find(key).filter(|entry| entry.open_as(key)) {
             return Ok(Some(entry));
         }
         let _held = self.lock()?.lock()?;
-        for entry in self.probe(key) {
-            match entry.key() {
-                Some(other) if other == key => return Ok(Some(entry)),
-                Some(_) => {}
-                None => {
-                    MAKING.iter().try_for_each(|step| step(self, entry, key))?;
-                    return Ok(Some(entry));
-                }
+        let free = || self.probe(key).find(|entry| entry.key().is_none());
+        let entry = match (self.find(key), free()) {
+            (Some(found), _) => found,
+            (None, Some(free)) => {
+                MAKING.iter().try_for_each(|step| step(self, free, key))?;
+                free
             }
+            (None, None) => {
+                self.leave_out();
+                return Ok(None);
+            }
+        };
+        // Nobody takes it away meanwhile.
+        entry.open_as(key);
+        Ok(Some(entry))
+    }
+
+    /// Takes an entry's file away that nobody has open, if it was opened no more often than that: whoever has its index has none from then on. Says
+    /// whether it did.
+    pub fn give_back(&self, entry: Entry<'_>, opened: u64) -> bool {
+        let Ok(lock) = self.lock() else { return false };
+        let Ok(_held) = lock.lock_within(PATIENCE) else { return false };
+        let Ok(giving) = self.word(front::GIVING) else { return false };
+        giving.store(1, Ordering::SeqCst);
+        let is_done = self.entry(entry.index()).is_some_and(|entry| entry.give_back(opened));
+        giving.store(0, Ordering::SeqCst);
+        is_done
+    }
+
+    /// Sees whether a daemon before this one was killed while it gave an entry back: somebody may have that file open without an entry then.
+    pub fn see_what_was_left(&self) {
+        if self.word(front::GIVING).is_ok_and(|giving| giving.swap(0, Ordering::SeqCst) != 0) {
+            self.leave_out();
         }
-        self.leave_out();
-        Ok(None)
+    }
+
+    /// So many of the files that were opened without an entry are not open any more.
+    pub fn forget_unlisted(&self, count: u64) {
+        if let Ok(unlisted) = self.word(front::UNLISTED) {
+            unlisted.fetch_sub(count, Ordering::SeqCst);
+        }
     }
 
     /// Puts an entry into the list, if whoever made it before did not get that far: under the board's lock.
     fn enlist(&self, entry: Entry<'_>, _: FileKey) -> Result<(), BoardError> {
         let used = self.word(front::USED)?;
         let at = used.load(Ordering::SeqCst).min(ENTRIES as u64 - 1);
-        if self.listed(entry.place()) == Some(entry.index()) && entry.place() < at {
+        if self.listed(entry.place()) == Some(entry.index().number()) && entry.place() < at {
             return Ok(());
         }
         entry.set_place(at);
-        self.word(LIST + at as usize * 8)?.store(entry.index().0.into(), Ordering::SeqCst);
+        self.word(LIST + at as usize * 8)?.store(entry.index().number().into(), Ordering::SeqCst);
         used.store(at + 1, Ordering::SeqCst);
         Ok(())
     }
@@ -119,11 +152,11 @@ impl Board {
         Ok(entry.become_of(key)?)
     }
 
-    /// The entry at a place of the list.
-    fn listed(&self, place: u64) -> Option<EntryIndex> {
+    /// The number of the entry at a place of the list.
+    fn listed(&self, place: u64) -> Option<u32> {
         let at = usize::try_from(place).ok().filter(|at| *at < ENTRIES)?;
         let word = self.word(LIST + at * 8).ok()?.load(Ordering::SeqCst);
-        u32::try_from(word).ok().map(EntryIndex)
+        u32::try_from(word).ok().filter(|number| (*number as usize) < ENTRIES)
     }
 
     /// A file is opened for writing that gets no entry: no file is absorbed anew from here on, as it may be that one.
@@ -133,20 +166,18 @@ impl Board {
         }
     }
 
-    /// The entry with a number; `None` for one that no board has.
+    /// An entry by its index; `None` for one that was given back since.
+    #[inline]
     #[must_use]
     pub fn entry(&self, index: EntryIndex) -> Option<Entry<'_>> {
-        if index.0 as usize >= ENTRIES {
-            return None;
-        }
-        Entry::at(&self.map, index).ok()
+        Entry::at(&self.map, index.number()).ok().filter(|entry| entry.index() == index)
     }
 
     /// Every entry that is some file's.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let used = self.word(front::USED).map_or(0, |used| used.load(Ordering::SeqCst));
         (0..used.min(ENTRIES as u64))
-            .filter_map(|place| self.entry(self.listed(place)?))
+            .filter_map(|place| Entry::at(&self.map, self.listed(place)?).ok())
             .filter(|entry| entry.key().is_some())
     }
 
@@ -203,8 +234,8 @@ impl Board {
         const LOOKS: u64 = 64;
         let first = key.hash();
         (0..LOOKS).filter_map(move |look| {
-            let index = (first.wrapping_add(look) % ENTRIES as u64) as u32;
-            self.entry(EntryIndex(index))
+            let number = (first.wrapping_add(look) % ENTRIES as u64) as u32;
+            Entry::at(&self.map, number).ok()
         })
     }
 
@@ -272,6 +303,77 @@ mod tests {
             board.find_or_make(key(5)).unwrap();
             assert_eq!((told(), board.entries().count()), (1, 1), "after {survived} steps");
         }
+    }
+
+    #[test]
+    fn an_entry_that_was_given_back_is_another_file_s_and_its_index_leads_nowhere() {
+        let board = board();
+        let old = board.find_or_make(key(5)).unwrap().unwrap();
+        assert!(board.give_back(old, old.opened()));
+        assert!(board.find(key(5)).is_none() && board.entry(old.index()).is_none());
+        let new = board.find_or_make(FileKey { born_ns: 1 << 60, ..key(5) }).unwrap().unwrap();
+        let again = board.find_or_make(key(5)).unwrap().unwrap();
+        assert_eq!(board.entry(again.index()).unwrap().key(), Some(key(5)));
+        assert_eq!((board.entries().count(), board.unlisted()), (2, 0));
+        assert!(board.entry(new.index()).is_some() && board.entry(old.index()).is_none());
+    }
+
+    #[test]
+    fn a_daemon_that_was_killed_while_it_gave_an_entry_back_leaves_a_board_on_which_nothing_is_absorbed_anew()
+    {
+        let board = board();
+        board.see_what_was_left();
+        assert_eq!(board.unlisted(), 0);
+        board.word(front::GIVING).unwrap().store(1, Ordering::SeqCst);
+        board.see_what_was_left();
+        assert_eq!(board.unlisted(), 1);
+    }
+
+    #[test]
+    fn a_file_that_was_opened_meanwhile_or_is_served_keeps_its_entry() {
+        let board = board();
+        let entry = board.find_or_make(key(5)).unwrap().unwrap();
+        let before = entry.opened();
+        board.find_or_make(key(5)).unwrap();
+        assert!(!board.give_back(entry, before));
+        assert!(entry.move_to(Level::Absorb, Why::Earned));
+        assert!(!board.give_back(entry, entry.opened()));
+        assert_eq!(board.find(key(5)).unwrap().index(), entry.index());
+    }
+
+    #[test]
+    fn files_behind_one_that_was_given_back_are_found() {
+        let board = board();
+        let keys: Vec<FileKey> = (1..=ENTRIES as u64 / 2).map(key).collect();
+        let made: Vec<_> = keys.iter().map(|key| board.find_or_make(*key).unwrap().unwrap()).collect();
+        for entry in made.iter().step_by(2) {
+            assert!(board.give_back(*entry, entry.opened()));
+        }
+        assert!(keys.iter().skip(1).step_by(2).all(|key| board.find(*key).is_some()));
+        keys.iter().for_each(|key| assert!(board.find_or_make(*key).unwrap().is_some()));
+        assert_eq!(board.entries().count(), keys.len());
+    }
+
+    #[test]
+    fn whoever_opens_a_file_while_its_entry_is_given_back_has_one_that_is_its_own() {
+        let board = board();
+        let has_ended = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !has_ended.load(Ordering::SeqCst) {
+                    if let Some(entry) = board.find(key(5)) {
+                        board.give_back(entry, entry.opened());
+                    }
+                }
+            });
+            for _ in 0..20_000 {
+                let mine = board.find_or_make(key(5)).unwrap().unwrap();
+                let now = board.find(key(5)).map(|entry| entry.index());
+                // Given back since, it leads nowhere; it is never another one beside mine.
+                assert!(now == Some(mine.index()) || board.entry(mine.index()).is_none());
+            }
+            has_ended.store(true, Ordering::SeqCst);
+        });
     }
 
     #[test]

@@ -1,17 +1,18 @@
 //! One file on the board.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use byway_sys::Mapping;
 use byway_sys::map::MapError;
 use byway_sys::robust::{Held, Locked, RobustLock};
 use byway_tdm_home::HomeWords;
-use byway_tdm_log::{Cursor, RingPlace};
+use byway_tdm_log::{Cursor, Position, RingPlace};
 use byway_tdm_policy::Level;
 
 use crate::attributes::Attributes;
+use crate::board::ENTRIES;
 use crate::counters::Counters;
 use crate::housed::Housed;
 use crate::key::FileKey;
@@ -19,9 +20,20 @@ use crate::layout::{ENTRY_BYTES, FRONT_BYTES, entry};
 use crate::level::{Standing, Why};
 use crate::times::Times;
 
-/// Which entry of a board.
+/// Which entry of a board, and of which use: one that was given back and is another file's since has another index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryIndex(pub u32);
+
+/// Uses of an entry that are told from each other.
+const USES: u32 = 1 << 15;
+
+impl EntryIndex {
+    /// Which of all entries.
+    #[inline]
+    pub(crate) const fn number(self) -> u32 {
+        self.0 % ENTRIES as u32
+    }
+}
 
 /// The words that say where a file's ring is.
 pub type RingWords = RingPlace;
@@ -29,15 +41,18 @@ pub type RingWords = RingPlace;
 /// One file's words.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'b> {
-    index: EntryIndex,
+    number: u32,
+    uses: u32,
     words: &'b [AtomicU64; ENTRY_BYTES / 8],
     map: &'b Mapping,
 }
 
 impl<'b> Entry<'b> {
     #[inline]
-    pub(crate) fn at(map: &'b Mapping, index: EntryIndex) -> Result<Self, MapError> {
-        Ok(Self { index, words: map.words_at(start_of(index))?, map })
+    pub(crate) fn at(map: &'b Mapping, number: u32) -> Result<Self, MapError> {
+        let words: &[AtomicU64; ENTRY_BYTES / 8] = map.words_at(start_of(number))?;
+        let uses = (words[entry::PLACE / 8].load(Ordering::Acquire) >> 32) as u32 % USES;
+        Ok(Self { number, uses, words, map })
     }
 
     /// The words at `at` bytes of the entry: a place of the layout, so that nothing is left to be checked when it runs.
@@ -50,13 +65,14 @@ impl<'b> Entry<'b> {
     }
 
     fn robust_lock(&self) -> Result<RobustLock<'b>, MapError> {
-        RobustLock::at(self.map, start_of(self.index) + entry::LOCK)
+        RobustLock::at(self.map, start_of(self.number) + entry::LOCK)
     }
 
     /// Which entry it is.
     #[must_use]
+    #[inline]
     pub const fn index(&self) -> EntryIndex {
-        self.index
+        EntryIndex(self.uses * ENTRIES as u32 + self.number)
     }
 
     /// Which file; `None` for an entry of no file.
@@ -66,7 +82,44 @@ impl<'b> Entry<'b> {
         let words = self.part::<3>(entry::KEY);
         let inode = words[1].load(Ordering::Acquire);
         let [device, born_ns] = [0, 2].map(|word: usize| words[word].load(Ordering::Relaxed));
-        (inode != 0).then_some(FileKey { device, inode, born_ns })
+        (inode != 0 && inode != entry::GONE).then_some(FileKey { device, inode, born_ns })
+    }
+
+    /// Whether it is or was some file's: what is looked for may be behind it.
+    pub(crate) fn is_or_was_used(&self) -> bool {
+        self.part::<3>(entry::KEY)[1].load(Ordering::Acquire) != 0
+    }
+
+    /// Its file was opened once more: says so, and whether it is this file's still.
+    pub(crate) fn open_as(&self, key: FileKey) -> bool {
+        self.part::<1>(entry::OPENED)[0].fetch_add(1, Ordering::SeqCst);
+        // Behind that: whoever takes the file away looks at it in the other order.
+        fence(Ordering::SeqCst);
+        self.key() == Some(key) && Self::at(self.map, self.number).is_ok_and(|now| now.uses == self.uses)
+    }
+
+    /// How often its file was opened.
+    #[must_use]
+    pub fn opened(&self) -> u64 {
+        self.part::<1>(entry::OPENED)[0].load(Ordering::SeqCst)
+    }
+
+    /// Takes its file away, under the board's lock; not if it is no file's, is served, or was opened more often than that.
+    pub(crate) fn give_back(&self, opened: u64) -> bool {
+        let inode = &self.part::<3>(entry::KEY)[1];
+        let was = inode.load(Ordering::SeqCst);
+        if was == 0 || was == entry::GONE {
+            return false;
+        }
+        inode.store(entry::GONE, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let is_idle = self.opened() == opened && self.standing().level == Level::Pass;
+        if is_idle {
+            self.part::<1>(entry::PLACE)[0].fetch_add(1 << 32, Ordering::SeqCst);
+        } else {
+            inode.store(was, Ordering::SeqCst);
+        }
+        is_idle
     }
 
     /// Its level, and why.
@@ -197,11 +250,12 @@ impl<'b> Entry<'b> {
 
     /// Where in the board's list it is, or was to be when somebody was killed.
     pub(crate) fn place(&self) -> u64 {
-        self.part::<1>(entry::PLACE)[0].load(Ordering::SeqCst)
+        self.part::<1>(entry::PLACE)[0].load(Ordering::SeqCst) & u64::from(u32::MAX)
     }
 
     pub(crate) fn set_place(&self, place: u64) {
-        self.part::<1>(entry::PLACE)[0].store(place, Ordering::SeqCst);
+        let word = &self.part::<1>(entry::PLACE)[0];
+        word.store(word.load(Ordering::SeqCst) >> 32 << 32 | place, Ordering::SeqCst);
     }
 
     /// Makes it an entry of `key`, under the board's lock.
@@ -215,6 +269,7 @@ impl<'b> Entry<'b> {
         self.attributes().clear();
         self.times().clear();
         self.housed().clear();
+        self.cursor().begin(Position(0));
         let words = self.part::<3>(entry::KEY);
         words[0].store(key.device, Ordering::Relaxed);
         words[2].store(key.born_ns, Ordering::Relaxed);
@@ -223,6 +278,6 @@ impl<'b> Entry<'b> {
     }
 }
 
-const fn start_of(index: EntryIndex) -> usize {
-    FRONT_BYTES + index.0 as usize * ENTRY_BYTES
+const fn start_of(number: u32) -> usize {
+    FRONT_BYTES + number as usize * ENTRY_BYTES
 }

@@ -6,7 +6,7 @@ use byway_tdm_log::CURSOR_BYTES;
 use crate::board::ENTRIES;
 
 /// "BYWTDMB" and the version: whoever meets another one maps nothing.
-pub(crate) const MAGIC: u64 = 0x0442_4d44_5457_5942;
+pub(crate) const MAGIC: u64 = 0x0542_4d44_5457_5942;
 
 /// Behind the front's own page, the number of each entry that was made, a word each: who looks at all of them touches no others.
 pub(crate) const LIST: usize = 4096;
@@ -28,6 +28,8 @@ pub(crate) mod front {
     /// Which daemon it is, and when it was last seen, on the monotonic clock, in nanoseconds.
     pub(crate) const REIGN: usize = 32;
     pub(crate) const SEEN_NS: usize = 40;
+    /// Not zero while an entry is given back.
+    pub(crate) const GIVING: usize = 48;
     /// Guards making and giving back entries.
     pub(crate) const LOCK: usize = 64;
 }
@@ -42,23 +44,26 @@ pub(crate) mod entry {
     use crate::housed::HOUSED_WORDS;
     use crate::times::TIMES as TIME_WORDS;
 
-    /// Device, inode, birth time: three words. The inode is stored last; zero is no entry.
+    /// Device, inode, birth time: three words. The inode is stored last; zero is no entry, and [`GONE`] one that was given back.
     pub(crate) const KEY: usize = 0;
+    pub(crate) const GONE: u64 = u64::MAX;
     pub(crate) const STANDING: usize = 24;
     /// Place, length and identity of the ring: three words.
     pub(crate) const RING: usize = 32;
-    /// Where in the list it is.
+    /// Where in the list it is, and how often it was given back, in its upper half.
     pub(crate) const PLACE: usize = 56;
     pub(crate) const CURSOR: usize = 64;
     pub(crate) const LOCK: usize = CURSOR + CURSOR_BYTES;
     pub(crate) const ATTRIBUTES: usize = LOCK + LOCK_BYTES;
+    /// How often its file was opened.
+    pub(crate) const OPENED: usize = ATTRIBUTES + ATTRIBUTE_WORDS * 8;
     pub(crate) const COUNTERS: usize = 192;
     /// Of a file at home: what it is now, then where its open file stands.
     pub(crate) const HOME: usize = 384;
     pub(crate) const HOUSED: usize = HOME + HOME_WORDS * 8;
     pub(crate) const TIMES: usize = 448;
 
-    const _: () = assert!(ATTRIBUTES + ATTRIBUTE_WORDS * 8 <= COUNTERS);
+    const _: () = assert!(OPENED + 8 <= COUNTERS);
     const _: () = assert!(COUNTERS + COUNTER_WORDS * 8 <= HOME);
     const _: () = assert!(HOUSED + HOUSED_WORDS * 8 <= TIMES);
     const _: () = assert!(TIMES + TIME_WORDS * 8 <= ENTRY_BYTES);

@@ -18,7 +18,7 @@ pub const MESSAGE_BYTES: usize = 128;
 pub type Message = [u8; MESSAGE_BYTES];
 
 /// Changes whenever a message, the board or the log does.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 const EXPORT_AT: usize = MESSAGE_BYTES - EXPORT_BYTES;
 

@@ -32,6 +32,8 @@ pub(crate) struct Estate {
     pub(crate) homes: Homes,
     judge: Mutex<Judge>,
     clock: Clock,
+    /// When it is looked again which entries can be given back, on the monotonic clock.
+    swept_again_ns: Mutex<u64>,
 }
 
 /// The files that are absorbed, and the places for more.
@@ -53,6 +55,7 @@ impl Estate {
     ) -> Result<Self, DaemonError> {
         let memory = slice.export(0..slice.len_bytes(), Access::ReadWrite)?;
         let (board, board_file) = board_file::open(board, uid, has_logs.then_some(&memory.file))?;
+        board.see_what_was_left();
         let resident = Resident::of(slice.as_ref(), room);
         let rings = Rings::new(slice.len_bytes(), options.ring_bytes.min(resident.log_most_bytes()));
         let (places, _) = rings.places();
@@ -66,12 +69,32 @@ impl Estate {
         let judge = Judge::new(rooms, options.rules.clone(), is_persistent);
         let files = Mutex::new(Files { held: Vec::new(), rings, resident });
         let (judge, clock) = (Mutex::new(judge), options.clock.clone());
-        Ok(Self { uid, slice, board, board_file, files, homes: Homes::default(), judge, clock })
+        Ok(Self {
+            uid,
+            slice,
+            board,
+            board_file,
+            files,
+            homes: Homes::default(),
+            judge,
+            clock,
+            swept_again_ns: Mutex::default(),
+        })
     }
 
     /// Who decides which files are absorbed. Not asked with [`Estate::files`] held.
     pub(crate) fn judge(&self) -> MutexGuard<'_, Judge> {
         self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file of the board.
+    pub(crate) const fn board_file(&self) -> &File {
+        &self.board_file
+    }
+
+    /// When it is looked again which entries can be given back.
+    pub(crate) fn swept_again_ns(&self) -> MutexGuard<'_, u64> {
+        self.swept_again_ns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The time that files are judged by.

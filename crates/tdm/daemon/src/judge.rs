@@ -209,6 +209,12 @@ impl Judge {
         self.policy.failed(now_ns, id(entry));
     }
 
+    /// A file's entry was given back: nothing is known of it any more.
+    pub(crate) fn forget(&mut self, entry: EntryIndex) {
+        self.files.remove(&entry);
+        self.policy.forget(id(entry));
+    }
+
     /// Somebody gives an order, or takes it back.
     pub(crate) fn order(&mut self, now_ns: u64, entry: &Entry<'_>, order: Option<Order>) {
         self.track(now_ns, entry);

@@ -14,6 +14,7 @@ mod home;
 mod homes;
 mod judge;
 mod lower;
+mod open_files;
 mod options;
 mod orders;
 mod recovery;
@@ -23,6 +24,7 @@ mod retire;
 mod rings;
 mod serve;
 mod shares;
+mod sweep;
 mod table;
 
 pub use byway_tdm_policy::Rules;

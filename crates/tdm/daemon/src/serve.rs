@@ -78,6 +78,7 @@ impl Daemon {
         let threads = vec![
             shared.spawn("byway-tdm-retire", |shared| shared.retire_rounds())?,
             shared.spawn("byway-tdm-homes", |shared| shared.watch_rounds())?,
+            shared.spawn("byway-tdm-sweep", |shared| shared.sweep_rounds())?,
             shared.spawn("byway-tdm-accept", move |shared| shared.accept(&accepts))?,
         ];
         Ok(Self { shared, listener, threads, recovered })
@@ -431,6 +432,14 @@ impl Shared {
                 estate.watch_homes(&self.table());
             }
             thread::sleep(ROUND / 4);
+        }
+    }
+
+    /// By itself, as looking at every process takes long.
+    fn sweep_rounds(&self) {
+        while !self.stops.load(Ordering::SeqCst) {
+            self.all_estates().iter().for_each(|estate| estate.sweep());
+            thread::sleep(ROUND);
         }
     }
 

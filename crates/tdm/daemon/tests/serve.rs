@@ -495,6 +495,42 @@ fn a_file_that_is_taken_down_twice_at_once_gives_its_log_back_once() {
     }
 }
 
+/// Has so many files have been open once.
+fn once_open(session: &Session, inodes: std::ops::Range<u64>) {
+    for inode in inodes {
+        let key = FileKey { device: 1 << 40, inode: inode << 40, born_ns: inode };
+        session.board().find_or_make(key).unwrap();
+    }
+}
+
+#[test]
+fn a_daemon_that_has_seen_many_more_files_than_its_board_holds_serves_the_next_one() {
+    let place = Place::new();
+    let _daemon = place.start();
+    let session = place.session();
+    let (_, open) = place.file("open");
+    let opened = open_file(&session, &open);
+    let (_, absorbed_file) = place.file("absorbed");
+    let served = open_file(&session, &absorbed_file);
+    absorbed(&served, &absorbed_file);
+    for round in 0..4 {
+        once_open(&session, round * 6000 + 1..round * 6000 + 6000);
+        for _ in 0..2000 {
+            if session.board().entries().count() == 2 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let indices = [opened, served].map(|file| file.entry().index());
+    assert!(
+        indices.iter().all(|index| session.board().entry(*index).is_some()),
+        "an open file lost its entry"
+    );
+    let (_, next) = place.file("next");
+    absorbed(&open_file(&session, &next), &next);
+}
+
 #[test]
 fn no_store_into_a_log_waits_for_flash_where_the_device_has_a_cache() {
     let mut place = Place::new();

@@ -52,7 +52,11 @@ impl Node {
         match self.entry.load(Ordering::Relaxed) {
             UNASKED => self.ask(session),
             NONE => None,
-            found => Some(EntryIndex(found - 2)),
+            // One that was given back, as if nobody had the file open, is another file's by now.
+            found => match EntryIndex(found - 2) {
+                index if session.board().entry(index).is_some() => Some(index),
+                _ => self.ask(session),
+            },
         }
     }
 

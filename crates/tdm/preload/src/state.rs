@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::ops::Deref;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -137,6 +137,25 @@ fn open_file(fd: c_int, listed: Listed) -> Option<OpenFile<'static>> {
     let session = SESSION.get()?.as_ref()?;
     // SAFETY: the program is in a call with this descriptor; it is looked at during that call alone.
     let file: BorrowedFd<'static> = unsafe { BorrowedFd::borrow_raw(fd) };
+    match session.file(file, listed) {
+        None => listed_anew(session, file, listed),
+        found => found,
+    }
+}
+
+/// An open file whose entry was given back, as if nobody had it open.
+#[cold]
+fn listed_anew(
+    session: &'static Session,
+    file: BorrowedFd<'static>,
+    was: Listed,
+) -> Option<OpenFile<'static>> {
+    let Some(_turn) = Turn::take() else {
+        session.board().leave_out();
+        return None;
+    };
+    let listed = Listed { entry: entry_of(session, file.as_raw_fd())?.index(), ..was };
+    FDS.list(file.as_raw_fd(), listed);
     session.file(file, listed)
 }
 

@@ -70,6 +70,21 @@ fn a_program_that_writes_over_its_environment_is_served_as_before() {
 }
 
 #[test]
+fn a_program_whose_file_was_taken_for_closed_lists_it_anew() {
+    let mut served = Served::new("+ce");
+    served.actor.does("open b second wce; write b 10 1; dup b c");
+    let board = served.session.board();
+    let entry = board.find(served.place.key("second")).unwrap();
+    assert!(board.give_back(entry, entry.opened()));
+    board.find_or_make(served.place.key("log")).unwrap();
+    served.actor.does("write b 10 2; fdatasync b");
+    served.place.absorb(&served.session, &mut served.actor, 'b', "second");
+    served.actor.does("write c 10 3; fdatasync b");
+    served.survives("second");
+    assert_eq!(served.standing("second").level, Level::Absorb);
+}
+
+#[test]
 fn locks_of_a_program_are_kept_whatever_happens_to_its_file() {
     let mut served = Served::new("+ce");
     // The witness opens and closes files, which this is about.

@@ -1,0 +1,69 @@
+//! Entries of the board whose files nobody has open any more are given back, so that a board is never full of what once was.
+//!
+//! A program that had one of them open all the same, unknown to the system, finds that its index leads nowhere and lists its file anew. So
+//! what has to be known for certain is only that nobody has a file open who was barred from being served for what is not seen of him.
+
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use byway_sys::time::monotonic_ns;
+use byway_tdm_board::{Counted, ENTRIES, Entry, Level, Why};
+
+use crate::estate::Estate;
+use crate::open_files::OpenFiles;
+
+/// Up to so many entries nobody looks who has their files open. From half of all on some file finds no place near where it is looked for.
+const CROWDED: usize = ENTRIES / 4;
+
+/// The next look is not before so many times what the last one took, nor before [`LEAST`].
+const RARELY: u32 = 100;
+const LEAST: Duration = Duration::from_secs(1);
+
+impl Estate {
+    /// Gives entries back if the board is crowded. Whoever opens one of these files meanwhile keeps its entry, or gets a new one.
+    pub(crate) fn sweep(&self) {
+        let mut again_ns = self.swept_again_ns();
+        let began_ns = monotonic_ns();
+        if began_ns < *again_ns || self.board.entries().count() < CROWDED {
+            return;
+        }
+        self.give_back_closed();
+        let took = Duration::from_nanos(monotonic_ns() - began_ns);
+        *again_ns = monotonic_ns() + (took * RARELY).max(LEAST).as_nanos() as u64;
+    }
+
+    fn give_back_closed(&self) {
+        let unlisted = self.board.unlisted();
+        let idle = self.board.entries().filter(|entry| self.is_idle(*entry));
+        // How often each was opened, from before it is looked who has it open.
+        let idle: Vec<_> = idle.map(|entry| (entry, entry.opened())).collect();
+        let (Ok(open), Ok(board)) = (OpenFiles::of_user(self.uid), self.board_file().metadata()) else {
+            return;
+        };
+        let is_used = open.is_partial() || open.is_mapped_elsewhere(board.ino());
+        for (entry, opened) in idle {
+            let standing = entry.standing();
+            let is_open = entry.key().is_none_or(|key| open.has(key.inode));
+            let is_hidden =
+                standing.is_barred && (open.is_partial() || is_used && HIDDEN.contains(&standing.why));
+            if !is_open && !is_hidden && self.board.give_back(entry, opened) {
+                self.judge().forget(entry.index());
+            }
+        }
+        if !is_used {
+            self.board.forget_unlisted(unlisted);
+        }
+    }
+
+    /// Whether nothing would be lost with an entry but what was counted.
+    fn is_idle(&self, entry: Entry<'_>) -> bool {
+        let standing = entry.standing();
+        let is_ordered = standing.why == Why::ByHand
+            || entry.housed().is_wished()
+            || entry.counters().get(Counted::Pinned) != 0;
+        standing.level == Level::Pass && !is_ordered
+    }
+}
+
+/// Files are barred so that may be written by a program which has no descriptor of them that is told of.
+const HIDDEN: [Why; 3] = [Why::Ring, Why::KernelAio, Why::Parted];

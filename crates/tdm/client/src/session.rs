@@ -57,8 +57,20 @@ impl Session {
     /// # Errors
     /// [`SessionError`].
     pub fn begin(socket: &Path) -> Result<Self, SessionError> {
+        Self::begin_by(Channel::connect(socket, PATIENCE), socket)
+    }
+
+    /// The same, for who has looked before and was given nothing: a daemon that stands still is not waited for again.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn begin_again(socket: &Path) -> Result<Self, SessionError> {
+        Self::begin_by(Channel::connect_unless_still(socket, PATIENCE, STILL_GONE), socket)
+    }
+
+    fn begin_by(connected: io::Result<Channel>, socket: &Path) -> Result<Self, SessionError> {
         let system = |e| SessionError::Daemon(socket.to_owned(), e);
-        let channel = Channel::connect(socket, PATIENCE).map_err(system)?;
+        let channel = connected.map_err(system)?;
         let (reply, files) = channel.ask(Request::Hello, &[]).map_err(system)?;
         let mut files = files.into_iter().map(File::from);
         let (Reply::Welcome(export), Some(board), Some(memory)) = (reply, files.next(), files.next()) else {

@@ -32,8 +32,10 @@ impl Service {
 
     /// Looks for the daemon.
     pub(crate) fn begin(&self) -> Result<&Session, SessionError> {
-        self.looked_ns.store(monotonic_ns(), Ordering::Relaxed);
-        let session = Session::begin(&self.socket)?;
+        let session = match self.looked_ns.swap(monotonic_ns(), Ordering::Relaxed) {
+            0 => Session::begin(&self.socket),
+            _ => Session::begin_again(&self.socket),
+        }?;
         Ok(self.session.get_or_init(|| session))
     }
 

@@ -1,7 +1,8 @@
 //! What goes wrong below, or with the daemon, is told to programs in a mount as it would be without it.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -107,6 +108,30 @@ fn a_mount_goes_on_without_its_daemon_though_the_log_is_full_and_a_write_is_long
     actor.does("open b new wce; write b 100 1; fdatasync b");
     let _keeper = place.keeper(KEEPER);
     actor.does("write a 100 3; fdatasync a");
+    assert_survives(&place, &session, &place.file("log"));
+}
+
+#[test]
+fn programs_in_a_mount_are_not_held_up_by_a_daemon_that_stands_still() {
+    let Some(place) = place("programs_in_a_mount_are_not_held_up_by_a_daemon_that_stands_still") else {
+        return;
+    };
+    let keeper = place.keeper(KEEPER);
+    keeper.stop();
+    let mount = mount(&place);
+    let mut actor = mount.actor();
+    let script = place.file("script");
+    std::fs::write(&script, "#!/bin/sh\nfor name in $(seq 200); do echo $name > $name; done\n").unwrap();
+    std::fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    // The actor has a minute for it.
+    actor.does("system ./script; open a log wcae; write a 100 1; fdatasync a");
+    assert_eq!(std::fs::read(place.file("200")).unwrap(), b"200\n");
+    keeper.go_on();
+    let session = place.session();
+    std::thread::sleep(Duration::from_millis(1100));
+    actor.does("open b other wce; fdatasync a");
+    place.absorb(&session, &mut actor, 'a', "log");
+    actor.does("write a 100 2; fdatasync a");
     assert_survives(&place, &session, &place.file("log"));
 }
 

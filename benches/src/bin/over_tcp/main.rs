@@ -117,6 +117,10 @@ impl Bench {
         Served::start(uri, waits, self.target_cpu)
     }
 
+    fn ping_pong(&self, work: Work, depth: u32) -> Result<Box<dyn Case>> {
+        Ok(Box::new(PingPong::start(work, depth, self.target_cpu)?))
+    }
+
     /// What is one at a time, what is many at a time, and large values: each by turns among themselves.
     fn measure_speed(&self) -> Result<Vec<Row>> {
         let (ram, null) = (self.serve(load::RAM, Waits::Adaptive)?, self.serve(load::NULL, Waits::Adaptive)?);
@@ -131,7 +135,7 @@ impl Bench {
         let mut cases = Vec::new();
         if self.wants("ping-pong") {
             for work in Work::SMALL {
-                cases.push(Some(Box::new(PingPong::start(work, self.target_cpu)?) as Box<dyn Case>));
+                cases.push(Some(self.ping_pong(work, 1)?));
             }
         }
         for work in Work::SMALL {
@@ -143,6 +147,11 @@ impl Bench {
         let mut rows = self.by_turns(cases, calls)?;
 
         let mut cases = Vec::new();
+        if self.wants("ping-pong") {
+            for work in Work::SMALL {
+                cases.push(Some(self.ping_pong(work, MANY)?));
+            }
+        }
         for work in Work::SMALL {
             cases.push(of(work.name_of_many(), ram.uri(), work, MANY)?);
         }

@@ -1,4 +1,5 @@
-//! The floor: as many bytes there and as many back over a bare socket, both sides looking without sleep.
+//! The floor: as many bytes there and as many back over a bare socket, both sides looking without sleep; one at a time, or as
+//! many at once as a queue is deep, by as few system calls as the two sides of a queue make.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -13,26 +14,73 @@ use crate::side::OtherSide;
 /// After so long without a ping the other side sleeps until the next: it would be in the way of others.
 const LOOKING: Duration = Duration::from_millis(1);
 
+/// Bytes that the target receives at once, that it sends together, and that the initiator receives at once.
+const PINGS_BYTES: usize = 256 << 10;
+const PONGS_BYTES: usize = 64 << 10;
+const INBOX_BYTES: usize = 64 << 10;
+
 /// The bytes of one work there and back.
 pub struct PingPong {
     name: String,
+    depth: u32,
     stream: TcpStream,
-    ping: Vec<u8>,
-    pong: Vec<u8>,
+    /// As many pings as are sent at once.
+    pings: Vec<u8>,
+    ping_bytes: usize,
+    pong_bytes: usize,
+    inbox: Vec<u8>,
     _other: OtherSide,
 }
 
 impl PingPong {
     /// With another side of its own.
-    pub fn start(work: Work, cpu: usize) -> Result<Self> {
-        let (ping, pong) = work.wire_bytes();
-        let other = OtherSide::start(&format!("ping-{}", work.name()), &[], cpu)?;
+    pub fn start(work: Work, depth: u32, cpu: usize) -> Result<Self> {
+        let (ping_bytes, pong_bytes) = work.wire_bytes();
+        let name = match depth {
+            1 => format!("ping-pong {}", work.name()),
+            _ => format!("ping-pong {}", work.name_of_many()),
+        };
+        let other = OtherSide::start(&name.replace(' ', "-"), &[], cpu)?;
         let stream = TcpStream::connect(other.said.parse::<SocketAddr>()?)?;
-        let sizes = [ping as u32, pong as u32].map(u32::to_le_bytes);
+        let sizes = [ping_bytes as u32, pong_bytes as u32].map(u32::to_le_bytes);
         (&stream).write_all(sizes.as_flattened())?;
         look_only(&stream)?;
-        let name = format!("ping-pong {}", work.name());
-        Ok(Self { name, stream, ping: vec![1; ping], pong: vec![0; pong], _other: other })
+        let (pings, inbox) = (vec![1; ping_bytes * depth as usize], vec![0; pong_bytes.max(INBOX_BYTES)]);
+        Ok(Self { name, depth, stream, pings, ping_bytes, pong_bytes, inbox, _other: other })
+    }
+
+    fn one_at_a_time(&mut self, calls: u32, singles: &mut Vec<u32>) -> Result<u64> {
+        let Self { stream, pings, inbox, pong_bytes, .. } = self;
+        each(calls, singles, || {
+            send(stream, pings)?;
+            let mut left = *pong_bytes;
+            while left > 0 {
+                left -= receive(stream, &mut inbox[..left])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// As a queue does it: what is free is sent together, once nothing more has come.
+    fn many_at_a_time(&mut self, calls: u32) -> Result<u64> {
+        let begun = Instant::now();
+        let (depth, mut left, mut have) = (self.depth as usize, calls as usize, 0);
+        let mut free = depth;
+        while left > 0 || free < depth {
+            let now = free.min(left);
+            send(&self.stream, &self.pings[..now * self.ping_bytes])?;
+            (free, left) = (free - now, left - now);
+            loop {
+                let came = receive(&self.stream, &mut self.inbox)?;
+                have += came;
+                if came == 0 {
+                    break;
+                }
+            }
+            free += have / self.pong_bytes;
+            have %= self.pong_bytes;
+        }
+        Ok(begun.elapsed().as_nanos() as u64)
     }
 }
 
@@ -46,15 +94,15 @@ impl Case for PingPong {
         &self.name
     }
 
+    fn depth(&self) -> u32 {
+        self.depth
+    }
+
     fn round(&mut self, calls: u32, singles: &mut Vec<u32>) -> Result<u64> {
-        let Self { stream, ping, pong, .. } = self;
-        each(calls, singles, || {
-            send(stream, ping)?;
-            match receive(stream, pong, None)? {
-                Came::All => Ok(()),
-                _ => bail!("the other side left"),
-            }
-        })
+        match self.depth {
+            1 => self.one_at_a_time(calls, singles),
+            _ => self.many_at_a_time(calls),
+        }
     }
 }
 
@@ -69,30 +117,14 @@ fn send(mut stream: &TcpStream, mut bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-enum Came {
-    All,
-    Nothing,
-    End,
-}
-
-/// Receives until `into` is full; where nothing comes for `patience`, nothing.
-fn receive(mut stream: &TcpStream, into: &mut [u8], patience: Option<Duration>) -> Result<Came> {
-    let begun = Instant::now();
-    let mut have = 0;
-    while have < into.len() {
-        match stream.read(&mut into[have..]) {
-            Ok(0) => return Ok(Came::End),
-            Ok(came) => have += came,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let is_over = have == 0 && patience.is_some_and(|patience| begun.elapsed() > patience);
-                if is_over {
-                    return Ok(Came::Nothing);
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
+/// Receives what is there; 0 where nothing is.
+fn receive(mut stream: &TcpStream, into: &mut [u8]) -> Result<usize> {
+    match stream.read(into) {
+        Ok(0) => bail!("the other side left"),
+        Ok(came) => Ok(came),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+        Err(error) => Err(error.into()),
     }
-    Ok(Came::All)
 }
 
 /// The other side: says where it listens, and answers one that comes.
@@ -102,21 +134,37 @@ pub fn answer(tell: impl FnOnce(SocketAddr) -> Result<()>) -> Result<()> {
     let (mut stream, _) = listener.accept()?;
     let mut sizes = [0; 8];
     stream.read_exact(&mut sizes)?;
-    let [ping, pong] =
-        [0, 4].map(|at| u32::from_le_bytes([sizes[at], sizes[at + 1], sizes[at + 2], sizes[at + 3]]));
-    let (mut ping, pong) = (vec![0; ping as usize], vec![1; pong as usize]);
+    let [ping_bytes, pong_bytes] = [0, 4]
+        .map(|at| u32::from_le_bytes([sizes[at], sizes[at + 1], sizes[at + 2], sizes[at + 3]]) as usize);
+    let together = PONGS_BYTES.div_ceil(pong_bytes);
+    let (mut pings, pongs) = (vec![0; PINGS_BYTES], vec![1; together * pong_bytes]);
     look_only(&stream)?;
+    let (mut have, mut busy) = (0, Instant::now());
     loop {
-        match receive(&stream, &mut ping, Some(LOOKING))? {
-            Came::All => send(&stream, &pong)?,
-            Came::Nothing => {
-                stream.set_nonblocking(false)?;
-                // Until something is there, or the end.
-                let mut first = [0];
-                stream.peek(&mut first)?;
-                stream.set_nonblocking(true)?;
+        match stream.read(&mut pings) {
+            Ok(0) => return Ok(()),
+            Ok(came) => have += came,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                if busy.elapsed() > LOOKING {
+                    wait(&stream)?;
+                    busy = Instant::now();
+                }
+                continue;
             }
-            Came::End => return Ok(()),
+            Err(error) => return Err(error.into()),
         }
+        while have >= ping_bytes {
+            let now = (have / ping_bytes).min(together);
+            send(&stream, &pongs[..now * pong_bytes])?;
+            have -= now * ping_bytes;
+        }
+        busy = Instant::now();
     }
+}
+
+/// Sleeps until something is there, or the end.
+fn wait(stream: &TcpStream) -> Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.peek(&mut [0])?;
+    Ok(stream.set_nonblocking(true)?)
 }

@@ -331,7 +331,8 @@ impl CapsuleDevice<'_> {
         self.core.capsules.controller(id).is_some_and(|controller| controller.has_queue(qid))
     }
 
-    /// Executes a command with the data that came with it; what it reads is written to `reply`, zeroes behind it.
+    /// Executes a command with the data that came with it; what it reads is written to `reply`, zeroes behind it. With `wants_crc`,
+    /// returns the CRC-32C of the reply where one was kept with the data.
     ///
     /// # Errors
     /// As [`Controller::execute_capsule`]; the same for a queue that is not there.
@@ -342,15 +343,16 @@ impl CapsuleDevice<'_> {
         command: &Command,
         carried: Option<&[u8]>,
         reply: &mut [u8],
-    ) -> Result<(), Overrun> {
+        wants_crc: bool,
+    ) -> Result<Option<u32>, Overrun> {
         let Core { subsystem, capsules, .. } = &mut *self.core;
         let CapsuleSide { controllers, waiting, nowhere, meter, doorbells, .. } = capsules;
         let controller = controllers.get_mut(usize::from(id.0)).and_then(Option::as_mut).ok_or(Overrun)?;
-        let mut port = port(nowhere, meter, Some(CapsuleData::new(carried, reply)));
+        let mut port = port(nowhere, meter, Some(CapsuleData::new(carried, reply).with_crc(wants_crc)));
         controller.execute_capsule(subsystem, &mut port, doorbells, qid, command, 0)?;
-        port.capsule.into_iter().for_each(CapsuleData::finish);
+        let crc = port.capsule.and_then(CapsuleData::finish);
         *waiting |= controller.wants_sync();
-        Ok(())
+        Ok(crc)
     }
 
     /// A command came that cannot be executed yet. Until it is [claimed](Self::claim), it can be aborted.

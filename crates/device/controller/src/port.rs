@@ -50,17 +50,30 @@ pub struct CapsuleData<'a> {
     carried: Option<&'a [u8]>,
     reply: &'a mut [u8],
     filled: usize,
+    /// Its host is sent a CRC-32C of what it reads.
+    wants_crc: bool,
+    crc: Option<u32>,
 }
 
 impl<'a> CapsuleData<'a> {
     /// Data that came with a command or was asked for behind it, and room for as much as its host takes.
     pub fn new(carried: Option<&'a [u8]>, reply: &'a mut [u8]) -> Self {
-        Self { carried, reply, filled: 0 }
+        Self { carried, reply, filled: 0, wants_crc: false, crc: None }
     }
 
-    /// Ends it: what was not written of the room for the host is zeroes.
-    pub fn finish(self) {
-        self.reply[self.filled..].fill(0);
+    /// Says whether the host is sent a CRC-32C of what it reads.
+    #[must_use]
+    pub fn with_crc(self, wants_crc: bool) -> Self {
+        Self { wants_crc, ..self }
+    }
+
+    /// Ends it: what was not written of the room for the host is zeroes. The CRC-32C of all the room, if it is wanted, and was kept with
+    /// what was read.
+    #[inline]
+    pub fn finish(self) -> Option<u32> {
+        let rest = &mut self.reply[self.filled..];
+        rest.fill(0);
+        self.crc.filter(|_| rest.is_empty())
     }
 
     /// Bytes that came and that are written so far.
@@ -117,6 +130,14 @@ impl<'a> Port<'a> {
     pub(crate) fn return_reply(&mut self, reply: &'a mut [u8], filled: usize) {
         if let Some(capsule) = &mut self.capsule {
             (capsule.reply, capsule.filled) = (reply, filled);
+        }
+    }
+
+    /// Notes the CRC-32C of all that was made in lent room, if it is wanted.
+    #[inline]
+    pub(crate) fn note_crc(&mut self, kept: impl FnOnce() -> Option<u32>) {
+        if let Some(capsule) = self.capsule.as_mut().filter(|capsule| capsule.wants_crc) {
+            capsule.crc = kept();
         }
     }
 

@@ -33,6 +33,18 @@ impl Flash {
             .map_err(|error| self.read_error(extent, error))
     }
 
+    /// The CRC-32C of a unit of an NVM extent that was read just now, as it was kept since the unit was written; `None` where the
+    /// bytes are not a whole unit, or none is kept.
+    #[inline]
+    #[must_use]
+    pub fn kept_crc(&self, extent: ExtentId, at_bytes: u64, len_bytes: u64) -> Option<u32> {
+        let (first, kind) = self.range(extent, at_bytes, len_bytes).ok()?;
+        let unit_bytes = UNIT_BYTES as u64;
+        let is_unit =
+            kind == PageKind::Units && len_bytes == unit_bytes && at_bytes.is_multiple_of(unit_bytes);
+        if is_unit { self.ftl.kept_crc(first + at_bytes / unit_bytes) } else { None }
+    }
+
     /// As [`Flash::read`] of bytes of one page of a KV extent, without a copy where the medium can lend them: they are
     /// then counted and timed, and **not verified**. The caller verifies what it finds there, and where that fails
     /// reads by [`Flash::read`], which names the damage. Else they are read into `room`: as [`Flash::read`] does, or, of an

@@ -8,7 +8,7 @@ use crate::error::FlashError;
 use crate::ftl::Ftl;
 use crate::geometry::{BlockId, PageId, UNIT_BYTES, UnitId};
 use crate::map::{EntryIndex, Location};
-use crate::spare::{PageKind, SpareRecord};
+use crate::spare::{PageKind, SpareRecord, crc_in};
 
 /// Entries that are read at once: one page, or units that lie one after the other on one NAND page.
 #[derive(Debug, Clone, Copy)]
@@ -111,6 +111,15 @@ impl Ftl {
         if let Ok(Location::Flash(unit)) = self.map.load(entry) {
             self.media.expect(self.geometry.page_of(unit), within, len);
         }
+    }
+
+    /// The checksum that a unit was written with, if it is on flash. Who has just read the unit knows that it is there, and that it
+    /// matches, unless the medium [gives what was programmed](crate::media::Media::is_exact).
+    #[inline]
+    pub(crate) fn kept_crc(&self, entry: EntryIndex) -> Option<u32> {
+        let Ok(Location::Flash(unit)) = self.map.load(entry) else { return None };
+        let spare = self.media.spare(self.geometry.page_of(unit));
+        crc_in(spare, self.geometry.units_per_page() as usize, self.geometry.unit_in_page(unit) as usize)
     }
 
     fn run_at(&self, kind: PageKind, first: EntryIndex, wanted: u64) -> Result<Run, ReadError> {

@@ -147,6 +147,13 @@ pub(crate) fn owners_in(from: &[u8], units: usize) -> impl Iterator<Item = Entry
     owners.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
+/// The checksum that a record's bytes have of unit `unit`, whatever the record's own says: for who takes the medium's word.
+#[inline]
+pub(crate) fn crc_in(from: &[u8], units: usize, unit: usize) -> Option<u32> {
+    let crcs = from.get(HEADER_BYTES + 8 * units..)?;
+    crcs.as_chunks().0.get(unit).map(|bytes| u32::from_le_bytes(*bytes))
+}
+
 /// Makes the checksums of records of `record_bytes` fit that say something, for fuzzers.
 pub(crate) fn reseal(region: &mut [u8], record_bytes: usize) {
     for bytes in region.chunks_exact_mut(record_bytes) {

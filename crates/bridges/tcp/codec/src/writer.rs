@@ -123,6 +123,12 @@ impl<P> Writer<P> {
         usize::from(self.data_head_bytes)
     }
 
+    /// Whether data has a digest.
+    #[inline]
+    pub fn digests_data(&self) -> bool {
+        self.digests.data
+    }
+
     #[inline]
     fn plan<'d>(&self, kind: PduType, data: &'d [&'d [u8]]) -> (CommonHeader, Parts<'d>) {
         let header_bytes = Shape::of(kind).map_or(0, |shape| usize::from(shape.header_bytes));
@@ -206,6 +212,14 @@ impl<'d> Frame<'d> {
             self.data.iter().for_each(|piece| digest.update(piece));
             digest.to_bytes()
         })
+    }
+
+    /// The same where the digest is known already, perhaps.
+    pub fn tail_by(&self, known: Option<Digest>) -> Option<[u8; DIGEST_BYTES]> {
+        match known {
+            Some(digest) if self.data_digest => Some(digest.to_bytes()),
+            _ => self.tail(),
+        }
     }
 
     /// Appends the whole PDU: the data is read once, for the copy and the digest.

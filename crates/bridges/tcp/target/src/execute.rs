@@ -5,7 +5,7 @@ use byway_in_process::CapsuleDevice;
 use byway_spec::base::admin::AdminOpcode;
 use byway_spec::fabrics::SQHD_NO_FLOW_CONTROL;
 use byway_spec::{Command, Completion, Status};
-use byway_tcp_codec::{C2hData, C2hEnd, CommandId};
+use byway_tcp_codec::{C2hData, C2hEnd, CommandId, Digest};
 
 use crate::discovery::Answer;
 use crate::ended::Ended;
@@ -62,7 +62,8 @@ impl Open {
         let head_bytes = if reply_bytes > 0 { self.writer.data_head_bytes() } else { 0 };
         let room = out.room(head_bytes + reply_bytes);
         let reply = room.get_mut(head_bytes..).unwrap_or_default();
-        device.execute(at, command, data, reply).map_err(|_| Ended::Overrun)?;
+        let kept = device.execute(at, command, data, reply, self.writer.digests_data());
+        let kept = kept.map_err(|_| Ended::Overrun)?.map(Digest::known);
         self.outstanding += 1;
         let mut mine = None;
         while let Some(posted) = device.take_completion(at) {
@@ -74,7 +75,7 @@ impl Open {
             }
         }
         if let Some(completion) = mine {
-            self.complete(completion, head_bytes, reply_bytes, out);
+            self.complete(completion, head_bytes, reply_bytes, kept, out);
         }
         if mine.is_none() {
             self.owed_bytes += reply_bytes;
@@ -101,7 +102,15 @@ impl Open {
     }
 
     /// Sends a completion, with the data that stands in the room of `out` if the command succeeded.
-    fn complete(&mut self, completion: Completion, head_bytes: usize, reply_bytes: usize, out: &mut Outbox) {
+    /// Its digest may be known.
+    fn complete(
+        &mut self,
+        completion: Completion,
+        head_bytes: usize,
+        reply_bytes: usize,
+        known: Option<Digest>,
+        out: &mut Outbox,
+    ) {
         if reply_bytes == 0 || !completion.status().is_success() {
             return self.respond(completion, out);
         }
@@ -113,7 +122,7 @@ impl Open {
         let pieces = [&*reply];
         let frame = self.writer.data(&at, &pieces);
         head.copy_from_slice(frame.head());
-        let digest = frame.tail();
+        let digest = frame.tail_by(known);
         out.commit(head_bytes + reply_bytes);
         digest.into_iter().for_each(|digest| out.push(&digest));
         match alone {
@@ -140,7 +149,7 @@ impl Open {
         let (head_bytes, room_bytes) = (self.writer.data_head_bytes(), at.reply.room_bytes as usize);
         let room = out.room(head_bytes + room_bytes);
         device.take_data(&at, room.get_mut(head_bytes..).unwrap_or_default());
-        self.complete(completion, head_bytes, room_bytes, out);
+        self.complete(completion, head_bytes, room_bytes, None, out);
     }
 
     /// Answers a command that the device had.
@@ -175,7 +184,7 @@ impl Open {
                 filled.copy_from_slice(&data);
                 rest.fill(0);
                 self.outstanding += 1;
-                self.complete(done, head_bytes, reply_bytes, out);
+                self.complete(done, head_bytes, reply_bytes, None, out);
             }
             Answer::Data(_) => self.fail(command, Status::DATA_SGL_LENGTH_INVALID.with_dnr(), out),
             Answer::Done(dw0) => self.send(done.with_result(dw0.into()), out),

@@ -2,6 +2,7 @@
 
 use crate::common::{MIB, create, extent, kv, nvm, page_of, read_unit, small_profile, unit_of, write_unit};
 use byway_flash::{Cause, Flash, FlashError, MediaKind, UNIT_BYTES};
+use byway_sys::checksum::crc32c;
 use proptest::prelude::*;
 
 const UNIT: u64 = UNIT_BYTES as u64;
@@ -45,6 +46,24 @@ fn a_page_is_written_from_a_protected_area() {
     assert_eq!(back, page);
     let short = flash.write_page_from(extent, 2, (area, 30_000), Cause::Host, &mut 0);
     assert!(matches!(short, Err(FlashError::Misuse(_))));
+}
+
+#[test]
+fn a_unit_on_flash_has_the_checksum_that_it_was_written_with_and_no_part_of_one_has() {
+    let mut flash = create(MediaKind::Ram, 16 * MIB, &[nvm(8 * MIB), kv(8 * MIB)]);
+    let extent = extent(&flash, 1);
+    for unit in 0..64 {
+        write_unit(&mut flash, extent, unit, unit).unwrap();
+    }
+    for unit in 0..32 {
+        let read = read_unit(&mut flash, extent, unit).unwrap();
+        assert_eq!(flash.kept_crc(extent, unit * UNIT, UNIT), Some(crc32c(&read)), "unit {unit}");
+    }
+    write_unit(&mut flash, extent, 3, 1000).unwrap();
+    assert_ne!(flash.kept_crc(extent, 3 * UNIT, UNIT), Some(crc32c(&unit_of(3))));
+    for (at, len) in [(0, 512), (512, UNIT), (0, 2 * UNIT), (100 * UNIT, UNIT), (8 * MIB, UNIT)] {
+        assert_eq!(flash.kept_crc(extent, at, len), None, "{len} bytes at {at}");
+    }
 }
 
 #[test]

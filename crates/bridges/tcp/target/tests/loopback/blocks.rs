@@ -34,6 +34,29 @@ fn what_is_written_is_read_whatever_its_size_and_way() {
 }
 
 #[test]
+fn digests_are_right_of_whole_units_and_their_parts_of_what_was_overwritten_and_what_was_never_written() {
+    let served = Served::new();
+    let (_admin, mut io) = served.host(Proposal::DIGESTS);
+    let mut kept = vec![0; 1 << 20];
+    for (slba, bytes) in [(0, 512 << 10), (8, 4096), (17, 512)] {
+        let data = pattern(slba, bytes);
+        assert!(io.write(blocks(NvmOpcode::WRITE, slba, bytes), By::R2t, &data).status().is_success());
+        kept[slba as usize * 512..][..bytes].copy_from_slice(&data);
+    }
+    for slba in (0..256).chain(1020..1032) {
+        for bytes in [512, 4096, 8192] {
+            // The host checks the digest.
+            let (read, got) = io.read(blocks(NvmOpcode::READ, slba, bytes), bytes);
+            assert!(read.status().is_success());
+            assert!(got == kept[slba as usize * 512..][..bytes], "{bytes} bytes at {slba}");
+        }
+    }
+    let (read, got) = io.read(blocks(NvmOpcode::READ, 32, 4096), 8192);
+    assert!(read.status().is_success());
+    assert!(got[..4096] == kept[32 * 512..][..4096] && got[4096..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
 fn a_command_of_the_largest_transfer_is_written_and_read_and_one_larger_is_refused() {
     let served = Served::new();
     let (_admin, mut io) = served.host(Proposal::DIGESTS);

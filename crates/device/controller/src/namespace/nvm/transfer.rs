@@ -79,6 +79,7 @@ impl NvmNamespace {
         if let Some(reply) = port.lend_reply(range.len as usize) {
             let read = self.load(flash, port, range.at, &mut reply[..range.len as usize]);
             port.return_reply(reply, if read.is_ok() { range.len as usize } else { 0 });
+            port.note_crc(|| flash.kept_crc(self.record.extent, range.at, range.len));
             return read.map(|()| Outcome::OK);
         }
         for (at, len) in range.chunks() {
